@@ -1,0 +1,33 @@
+# What `cmake --install` puts in place besides the plugins and the program: the library, its public
+# headers (a module's other headers are its own business) and the CMake package.
+include(CMakePackageConfigHelpers)
+
+set(PENSTOCK_PUBLIC_HEADERS
+  backend/backend.h backend/registry.h
+  base/error.h base/hash.h base/result.h
+  device/device.h device/topology.h
+  graph/graph.h graph/import.h graph/subgraph.h graph/writer.h
+  partition/split.h
+  pipeline/frame.h pipeline/pipeline.h pipeline/stats.h
+  plan/package.h plan/plan.h plan/plan_json.h
+  tensor/compare.h tensor/dtype.h tensor/npy.h tensor/npz.h tensor/tensor.h)
+list(TRANSFORM PENSTOCK_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/src/penstock/)
+
+target_sources(penstock PUBLIC
+  FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${PENSTOCK_PUBLIC_HEADERS})
+install(TARGETS penstock EXPORT PenstockTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Penstock)
+set(PENSTOCK_PLUGIN_DIR ${CMAKE_INSTALL_LIBDIR}/penstock/plugins)
+install(DIRECTORY DESTINATION ${PENSTOCK_PLUGIN_DIR})
+install(EXPORT PenstockTargets NAMESPACE Penstock:: DESTINATION ${package_folder})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/PenstockConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/PenstockConfig.cmake
+  INSTALL_DESTINATION ${package_folder} PATH_VARS PENSTOCK_PLUGIN_DIR)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/PenstockConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/PenstockConfig.cmake
+              ${PROJECT_BINARY_DIR}/PenstockConfigVersion.cmake
+        DESTINATION ${package_folder})

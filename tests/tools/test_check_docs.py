@@ -1,0 +1,55 @@
+"""tools/check_docs.py: every path that the documents name exists."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def check(tmp_path):
+    """check(text) -> (exit code, output) of the script where ARCHITECTURE.md is `text`."""
+    (tmp_path / "src/penstock/base").mkdir(parents=True)
+    for name in ("error.h", "error.cc"):
+        (tmp_path / "src/penstock/base" / name).touch()
+    (tmp_path / "layers.txt").touch()
+
+    def run(text: str) -> tuple[int, str]:
+        (tmp_path / "ARCHITECTURE.md").write_text(text)
+        script = ROOT / "tools/check_docs.py"
+        done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`src/penstock/base/error.{h,cc}`, [layers](layers.txt) and src/penstock/*/error.h.",
+        "See [the standard](https://example.org/src/none.h), `plan.json`, and lib/src/none.h.",
+    ],
+)
+def test_paths_that_exist_and_what_is_no_path_pass(check, text):
+    assert check(text) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("`src/penstock/gone/x.h`", "src/penstock/gone/x.h"),
+        ("in src/penstock/base/error.{h,inc}.", "src/penstock/base/error.inc"),
+        ("[here](docs/gone.md)", "docs/gone.md"),
+        ("`rules.txt`", "rules.txt"),
+    ],
+)
+def test_a_path_that_is_gone_is_named(check, text, path):
+    assert check(text) == (1, f"ARCHITECTURE.md names '{path}', which does not exist\n")
+
+
+def test_this_tree_names_only_what_exists():
+    done = subprocess.run([sys.executable, ROOT / "tools/check_docs.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

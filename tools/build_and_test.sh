@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Configures, builds and tests one preset: tools/build_and_test.sh PRESET [ctest's arguments]
+# PENSTOCK_JOBS: how many compilers and tests at once (default: all cores).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+preset=${1:?the name of a preset in CMakePresets.json}
+shift
+jobs=${PENSTOCK_JOBS:-$(nproc)}
+
+# GCC 12's sanitizers abort at random where addresses are randomised over more bits than they expect.
+fixed_addresses=()
+if [[ $preset == asan || $preset == tsan ]] && setarch --addr-no-randomize true 2>/dev/null; then
+  fixed_addresses=(setarch --addr-no-randomize)
+fi
+
+cmake --preset "$preset" --log-level=WARNING
+cmake --build --preset "$preset" --parallel "$jobs"
+"${fixed_addresses[@]}" ctest --preset "$preset" --parallel "$jobs" "$@"

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Fails where README.md, ARCHITECTURE.md or CONTRIBUTING.md names a path that does not exist.
+
+A path is a word in backticks or a link's target that begins with a file or folder of the root.
+Argument: the tree's root (default: this one)."""
+
+import re
+import sys
+from pathlib import Path
+
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+TOPS = "src|plugins|tools|docs|tests|bench|cmake|examples|script|python|include"
+CODE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)#\s]+)")
+IN_A_FOLDER = re.compile(rf"(?<![\w./-])(?:\./)?((?:{TOPS})/[\w./{{}},*-]*)")
+AT_THE_ROOT = re.compile(r"(?:\./)?([A-Z]\w*\.(?:md|txt|json)|[\w.]+\.txt|presubmit|LICENSE)")
+
+
+def paths_of(text: str) -> set[str]:
+    """The paths that `text` names; `a.{h,cc}` is two."""
+    found = set(IN_A_FOLDER.findall(text))
+    found |= {link for link in LINK.findall(text) if "://" not in link and ":" not in link}
+    for code in CODE.findall(text):
+        if name := AT_THE_ROOT.fullmatch(code):
+            found.add(name[1])
+    return {path for one in found for path in expand(one.rstrip(".,"))}
+
+
+def expand(path: str) -> list[str]:
+    braces = re.search(r"\{([^{}]*)\}", path)
+    if not braces:
+        return [path]
+    ends = braces[1].split(",")
+    return [p for end in ends for p in expand(path[: braces.start()] + end + path[braces.end() :])]
+
+
+def exists(root: Path, path: str) -> bool:
+    return any(root.glob(path)) if "*" in path else (root / path).exists()
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    bad = 0
+    for document in DOCUMENTS:
+        if not (root / document).exists():
+            continue
+        for path in sorted(paths_of((root / document).read_text(encoding="utf-8"))):
+            if not exists(root, path):
+                print(f"{document} names '{path}', which does not exist")
+                bad += 1
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
