@@ -1,0 +1,56 @@
+#include "penstock/base/hash.h"
+
+#include <array>
+#include <fstream>
+#include <vector>
+
+#include <openssl/evp.h>
+
+namespace penstock {
+
+struct Sha256::State {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  State() { EVP_DigestInit_ex(context, EVP_sha256(), nullptr); }
+  ~State() { EVP_MD_CTX_free(context); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {}
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  EVP_DigestUpdate(state_->context, bytes.data(), bytes.size());
+}
+
+void Sha256::update(std::string_view text) {
+  EVP_DigestUpdate(state_->context, text.data(), text.size());
+}
+
+std::string Sha256::finish() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(state_->context, digest.data(), &size);
+  static constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (unsigned int i = 0; i < size; ++i) {
+    text += kDigits[digest[i] >> 4U];
+    text += kDigits[digest[i] & 15U];
+  }
+  return text;
+}
+
+Result<std::string> sha256_of_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return not_found("file '", file.string(), "': cannot be read");
+  Sha256 hash;
+  std::vector<char> block(1U << 20U);
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
+    hash.update(std::string_view(block.data(), static_cast<std::size_t>(in.gcount())));
+  }
+  return hash.finish();
+}
+
+}  // namespace penstock

@@ -1,0 +1,171 @@
+#include "penstock/tensor/image.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#define STB_IMAGE_STATIC
+#define STB_IMAGE_IMPLEMENTATION
+#define STBI_NO_STDIO
+#define STBI_ONLY_PNG
+#define STBI_ONLY_JPEG
+#define STBI_ONLY_BMP
+#define STBI_ONLY_PNM
+#define STBI_MAX_DIMENSIONS 32768
+#define STB_IMAGE_RESIZE_STATIC
+#define STB_IMAGE_RESIZE_IMPLEMENTATION
+#include <stb/stb_image.h>
+#include <stb/stb_image_resize.h>
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where an input keeps the parts of a picture.
+struct Form {
+  std::size_t height = 0, width = 0, channel = 0;  ///< Positions among the dims.
+  int channels = 3;
+};
+
+struct Pixels {
+  std::vector<unsigned char> bytes;  ///< Rows of pixels, channels together.
+  int height = 0, width = 0;
+};
+
+bool is_channels(const Dim& dim) { return dim.size == 1 || dim.size == 3; }
+
+Result<Form> form_of(const Type& type) {
+  const auto rank = type.dims.size();
+  const bool known = type.kind == Type::Kind::kTensor && type.ranked && (rank == 3 || rank == 4) &&
+                     (type.dtype == DType::kU8 || type.dtype == DType::kF32);
+  const std::size_t first = rank == 4 ? 1 : 0;
+  const bool single = known && (rank == 3 || !type.dims[0].fixed() || type.dims[0].size == 1);
+  if (single && is_channels(type.dims[first])) {
+    return Form{first + 1, first + 2, first, static_cast<int>(type.dims[first].size)};
+  }
+  if (single && is_channels(type.dims[first + 2])) {
+    return Form{first, first + 1, first + 2, static_cast<int>(type.dims[first + 2].size)};
+  }
+  return invalid_argument("the input takes ", type,
+                          ", no picture: expected u8 or f32 of [1,C,H,W] or [1,H,W,C] with 1 or 3 "
+                          "channels; give a .npy file instead");
+}
+
+Result<std::vector<unsigned char>> read_bytes(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(file, error)) return not_found("no such file");
+  if (!fs::is_regular_file(file, error)) return invalid_argument("expected a picture, not a folder");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return make_error(Code::kPermissionDenied, "cannot be read");
+  std::vector<unsigned char> bytes(std::istreambuf_iterator<char>(in), {});
+  if (bytes.size() > INT32_MAX) return invalid_argument("is over 2 GB: expected a picture");
+  return bytes;
+}
+
+Result<Pixels> decode(const std::vector<unsigned char>& bytes, int channels) {
+  Pixels pixels;
+  int found = 0;
+  const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> data(
+      stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &pixels.width,
+                            &pixels.height, &found, channels),
+      &stbi_image_free);
+  if (data == nullptr) {
+    const char* reason = stbi_failure_reason();
+    return make_error(Code::kDataLoss, "cannot be decoded (", reason == nullptr ? "damaged" : reason,
+                      "): expected a PNG, JPEG, BMP or PPM picture");
+  }
+  const auto size = static_cast<std::size_t>(pixels.width) *
+                    static_cast<std::size_t>(pixels.height) * static_cast<std::size_t>(channels);
+  pixels.bytes.assign(data.get(), data.get() + size);
+  return pixels;
+}
+
+Result<Pixels> resize(Pixels from, int height, int width, int channels) {
+  if (from.height == height && from.width == width) return from;
+  Pixels to{{}, height, width};
+  to.bytes.resize(static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
+                  static_cast<std::size_t>(channels));
+  if (to.bytes.empty()) return to;
+  const int done = stbir_resize_uint8(from.bytes.data(), from.width, from.height, 0,
+                                      to.bytes.data(), width, height, 0, channels);
+  if (done == 0) return make_error(Code::kResourceExhausted, "cannot be resized: out of memory");
+  return to;
+}
+
+template <typename T>
+void place(const Pixels& pixels, const Form& form, T scale, std::span<T> target) {
+  const auto channels = static_cast<std::size_t>(form.channels);
+  const auto count = pixels.bytes.size() / channels;
+  const bool channels_first = form.channel < form.height;
+  for (std::size_t i = 0; i < pixels.bytes.size(); ++i) {
+    const auto at = channels_first ? i % channels * count + i / channels : i;
+    target[at] = static_cast<T>(static_cast<T>(pixels.bytes[i]) * scale);
+  }
+}
+
+Result<int> size_of(const Dim& dim, int own) {
+  constexpr std::int64_t kLargest = 32768;
+  if (dim.fixed() && dim.size > kLargest) {
+    return invalid_argument("the input's ", dim.size, " pixels are over ", kLargest,
+                            "; give a .npy file instead");
+  }
+  if (dim.fixed()) return static_cast<int>(dim.size);
+  if (dim.bound != Dim::kOpen && own > dim.bound) {
+    return invalid_argument("its ", own, " pixels are over the input's bound of ", dim.bound);
+  }
+  return own;
+}
+
+Result<Tensor> read_picture(const fs::path& file, const Type& type) {
+  PENSTOCK_TRY(const Form form, form_of(type));
+  PENSTOCK_TRY(const auto bytes, read_bytes(file));
+  PENSTOCK_TRY(Pixels pixels, decode(bytes, form.channels));
+  PENSTOCK_TRY(const int height, size_of(type.dims[form.height], pixels.height));
+  PENSTOCK_TRY(const int width, size_of(type.dims[form.width], pixels.width));
+  PENSTOCK_TRY(pixels, resize(std::move(pixels), height, width, form.channels));
+  std::vector<std::int64_t> dims(type.dims.size(), 1);
+  dims[form.height] = height;
+  dims[form.width] = width;
+  dims[form.channel] = form.channels;
+  Tensor tensor = Tensor::allocate(type.dtype, std::move(dims));
+  if (type.dtype == DType::kU8) {
+    place<std::uint8_t>(pixels, form, 1, tensor.as<std::uint8_t>());
+  } else {
+    place<float>(pixels, form, 1.0F / 255.0F, tensor.as<float>());
+  }
+  return tensor;
+}
+
+}  // namespace
+
+Result<Tensor> read_image(const fs::path& file, const Type& type) {
+  try {
+    auto tensor = read_picture(file, type);
+    if (!tensor) return std::move(tensor).error().within("picture '" + file.string() + "'");
+    return tensor;
+  } catch (const std::bad_alloc&) {
+    return make_error(Code::kResourceExhausted, "picture '", file.string(),
+                      "': needs more memory than there is");
+  }
+}
+
+bool has_image_suffix(const fs::path& file) {
+  constexpr std::array<std::string_view, 6> kSuffixes = {".png", ".jpg", ".jpeg",
+                                                         ".bmp", ".ppm", ".pgm"};
+  std::string suffix = file.extension().string();
+  std::ranges::transform(suffix, suffix.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(kSuffixes, suffix) != kSuffixes.end();
+}
+
+}  // namespace penstock

@@ -1,0 +1,122 @@
+#include "penstock/tensor/image.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#define STB_IMAGE_WRITE_STATIC
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#include <stb/stb_image_write.h>
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ImageTest : public testing::Test {
+ protected:
+  ImageTest() {
+    folder_ = fs::temp_directory_path() /
+              concat("penstock_image_", ::getpid(), "_",
+                     testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+  }
+  ~ImageTest() override { fs::remove_all(folder_); }
+
+  fs::path at(const std::string& name) { return folder_ / name; }
+  fs::path write(const std::string& name, const std::string& bytes) {
+    std::ofstream(at(name), std::ios::binary) << bytes;
+    return at(name);
+  }
+  /// Two pixels, red and white.
+  fs::path ppm() { return write("x.ppm", std::string("P6 2 1 255\n") + "\xFF" + std::string(2, '\0') + "\xFF\xFF\xFF"); }
+
+ private:
+  fs::path folder_;
+};
+
+Type type(DType dtype, const std::vector<std::int64_t>& dims) {
+  return Type::tensor(dtype, std::span<const std::int64_t>(dims));
+}
+
+template <typename T>
+std::vector<T> values(const Tensor& tensor) {
+  const auto span = tensor.as<T>();
+  return {span.begin(), span.end()};
+}
+
+TEST_F(ImageTest, ChannelsFirstFloatsAreScaledToOne) {
+  const auto tensor = read_image(ppm(), type(DType::kF32, {1, 3, 1, 2}));
+  ASSERT_TRUE(tensor) << tensor.error().message;
+  EXPECT_EQ(values<float>(*tensor), (std::vector<float>{1, 1, 0, 1, 0, 1}));
+}
+
+TEST_F(ImageTest, ChannelsLastBytesStayAsTheyAre) {
+  const auto last = Type::tensor(DType::kU8, std::vector<Dim>{{}, {}, {}, {3, "", -1}});
+  const auto tensor = read_image(ppm(), last);
+  ASSERT_TRUE(tensor) << tensor.error().message;
+  EXPECT_EQ(values<std::uint8_t>(*tensor), (std::vector<std::uint8_t>{255, 0, 0, 255, 255, 255}));
+}
+
+TEST_F(ImageTest, OneChannelIsGrey) {
+  const auto tensor = read_image(ppm(), type(DType::kU8, {1, 1, 1, 2}));
+  ASSERT_TRUE(tensor) << tensor.error().message;
+  EXPECT_EQ(tensor->as<std::uint8_t>()[1], 255);
+  EXPECT_NEAR(tensor->as<std::uint8_t>()[0], 76, 2);
+}
+
+TEST_F(ImageTest, APictureIsResizedToTheInput) {
+  const auto tensor = read_image(ppm(), type(DType::kF32, {3, 8, 6}));
+  ASSERT_TRUE(tensor) << tensor.error().message;
+  EXPECT_EQ(tensor->dims(), (std::vector<std::int64_t>{3, 8, 6}));
+  for (std::size_t i = 0; i < 48; ++i) EXPECT_NEAR(tensor->as<float>()[i], 1, 0.01);  // Red.
+  EXPECT_LT(tensor->as<float>()[48], 0.2);                                            // Green, left.
+}
+
+TEST_F(ImageTest, OpenDimensionsTakeThePicturesOwnSize) {
+  Type open = Type::tensor(DType::kU8, std::vector<Dim>{{-1, "n", -1}, {3, "", -1}, {-1, "h", 8}, {-1, "w", 8}});
+  const auto tensor = read_image(ppm(), open);
+  ASSERT_TRUE(tensor) << tensor.error().message;
+  EXPECT_EQ(tensor->dims(), (std::vector<std::int64_t>{1, 3, 1, 2}));
+  open.dims[3].bound = 1;
+  EXPECT_EQ(read_image(ppm(), open).error().message,
+            concat("picture '", at("x.ppm").string(), "': its 2 pixels are over the input's bound of 1"));
+}
+
+TEST_F(ImageTest, PngJpegAndBmpAreDecoded) {
+  const std::vector<unsigned char> pixels(std::size_t{16} * 16 * 3, 200);
+  stbi_write_png(at("x.png").c_str(), 16, 16, 3, pixels.data(), 48);
+  stbi_write_jpg(at("x.JPG").c_str(), 16, 16, 3, pixels.data(), 95);
+  stbi_write_bmp(at("x.bmp").c_str(), 16, 16, 3, pixels.data());
+  for (const char* name : {"x.png", "x.JPG", "x.bmp"}) {
+    EXPECT_TRUE(has_image_suffix(name));
+    const auto tensor = read_image(at(name), type(DType::kU8, {1, 3, 4, 4}));
+    ASSERT_TRUE(tensor) << tensor.error().message;
+    for (const auto x : tensor->as<std::uint8_t>()) EXPECT_NEAR(x, 200, 2);
+  }
+}
+
+TEST_F(ImageTest, InputsThatTakeNoPictureAreRefused) {
+  const auto message = read_image(ppm(), type(DType::kI64, {1, 128})).error().message;
+  EXPECT_EQ(message, concat("picture '", at("x.ppm").string(),
+                            "': the input takes i64[1,128], no picture: expected u8 or f32 of "
+                            "[1,C,H,W] or [1,H,W,C] with 1 or 3 channels; give a .npy file instead"));
+  EXPECT_FALSE(read_image(ppm(), type(DType::kF32, {2, 3, 4, 4})));
+  EXPECT_FALSE(read_image(ppm(), type(DType::kF32, {1, 2, 4, 4})));
+}
+
+TEST_F(ImageTest, AbsentAndDamagedFilesAreRefused) {
+  const Type any = type(DType::kU8, {3, 4, 4});
+  EXPECT_EQ(read_image(at("absent.png"), any).error().code, Code::kNotFound);
+  EXPECT_EQ(read_image(at(""), any).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(read_image(write("empty.png", ""), any).error().code, Code::kDataLoss);
+  EXPECT_EQ(read_image(write("text.png", "not a picture"), any).error().code, Code::kDataLoss);
+  EXPECT_EQ(read_image(write("huge.ppm", "P6 2000000000 2000000000 255\n"), any).error().code,
+            Code::kDataLoss);
+}
+
+}  // namespace
+}  // namespace penstock

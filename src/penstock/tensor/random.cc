@@ -1,0 +1,98 @@
+#include "penstock/tensor/random.h"
+
+#include <cmath>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "penstock/tensor/number.h"
+
+namespace penstock {
+namespace {
+
+std::uint64_t random_bits(DType dtype, Random& random, std::uint64_t integer_limit) {
+  if (dtype == DType::kBool) return random.bits() & 1U;
+  if (dtype == DType::kF8E8M0) return 120 + random.below(16);  // Powers of two around 1.
+  if (is_float(dtype)) return bits_from_number(dtype, random.normal());
+  const auto bits = bits_of(dtype);
+  if (bits <= 8) return random.below(1ULL << bits);
+  return random.below(integer_limit);
+}
+
+void fill(Tensor& tensor, Random& random, std::uint64_t integer_limit) {
+  const DType dtype = tensor.dtype();
+  if (dtype == DType::kF32) {
+    for (float& x : tensor.as<float>()) x = static_cast<float>(random.normal());
+  } else if (dtype == DType::kC64) {
+    for (float& x : tensor.as<float>()) x = static_cast<float>(random.normal());
+  } else if (dtype == DType::kC128) {
+    for (double& x : tensor.as<double>()) x = random.normal();
+  } else {
+    for (std::size_t i = 0; i < tensor.count(); ++i) {
+      store_bits(dtype, tensor.data(), i, random_bits(dtype, random, integer_limit));
+    }
+  }
+}
+
+Tensor random_texts(std::vector<std::int64_t> dims, std::size_t count, Random& random) {
+  std::vector<std::string> texts(count);
+  for (auto& text : texts) {
+    for (auto letters = 1 + random.below(8); letters > 0; --letters) {
+      text += static_cast<char>('a' + random.below(26));
+    }
+  }
+  return Tensor::strings(std::move(dims), std::move(texts));
+}
+
+}  // namespace
+
+std::uint64_t Random::below(std::uint64_t limit) {
+  // The largest multiple of `limit` in 64 bits: what lies above would make small values likelier.
+  const std::uint64_t end = UINT64_MAX - UINT64_MAX % limit;
+  for (;;) {
+    const std::uint64_t drawn = engine_();
+    if (drawn < end) return drawn % limit;
+  }
+}
+
+double Random::normal() {
+  constexpr double kMean = 2 * 65535.0;
+  // Each even draw of n = 65536 values has the variance (n^2 - 1) / 12; four of them, its square
+  // root is that of (n^2 - 1) / 3.
+  constexpr double kDeviation = 37837.22723720648;
+  const std::uint64_t drawn = engine_();
+  const auto sum = (drawn & 0xFFFFU) + (drawn >> 16U & 0xFFFFU) + (drawn >> 32U & 0xFFFFU) +
+                   (drawn >> 48U);
+  return (static_cast<double>(sum) - kMean) / kDeviation;
+}
+
+Result<Tensor> random_tensor(const Type& type, Random& random, const RandomOptions& options) {
+  if (type.kind != Type::Kind::kTensor || !type.ranked || type.dtype == DType::kUndefined) {
+    return invalid_argument("cannot make random values of type ", type,
+                            ": expected a tensor whose rank is known; give the values as a file");
+  }
+  Type sized = type;
+  std::vector<std::int64_t> dims;
+  std::size_t count = 1;
+  for (auto& dim : sized.dims) {
+    if (!dim.fixed()) dim.size = dim.bound == Dim::kOpen ? options.open_dim : dim.bound;
+    dims.push_back(dim.size);
+    if (__builtin_mul_overflow(count, static_cast<std::size_t>(dim.size), &count)) {
+      return invalid_argument("a value of type ", type, " is larger than any memory");
+    }
+  }
+  try {
+    if (type.dtype == DType::kString) return random_texts(std::move(dims), count, random);
+    if (!sized.max_bytes()) {
+      return invalid_argument("a value of type ", type, " is larger than any memory");
+    }
+    Tensor tensor = Tensor::allocate(type.dtype, std::move(dims));
+    fill(tensor, random, options.integer_limit);
+    return tensor;
+  } catch (const std::exception&) {
+    return make_error(Code::kResourceExhausted, "a value of type ", type,
+                      " needs more memory than there is");
+  }
+}
+
+}  // namespace penstock

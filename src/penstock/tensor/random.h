@@ -1,0 +1,40 @@
+// Seeded values for inputs, the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+#include "penstock/base/result.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock {
+
+/// A stream of numbers made from std::mt19937_64's own output, which the standard fixes, by integer
+/// arithmetic and one rounding: the standard's distributions and libm's functions differ between
+/// platforms.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+
+  std::uint64_t bits() { return engine_(); }
+  /// Evenly in [0, limit). \pre limit > 0
+  std::uint64_t below(std::uint64_t limit);
+  /// Mean 0, deviation 1, bell-shaped, within +-3.47: a sum of four even draws.
+  double normal();
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+struct RandomOptions {
+  /// Integers of 16 bits and more are in [0, limit): small, since they often are indices. 8-bit
+  /// ones are usually pixels or quantised numbers and take their whole range.
+  std::uint64_t integer_limit = 2;
+  std::int64_t open_dim = 1;  ///< Size of an open dimension without a bound; others take the bound.
+};
+
+/// Floats as Random::normal(), booleans even, texts short words, integers as `options` say.
+/// \error kInvalidArgument  not a tensor type, or its rank is not known.
+Result<Tensor> random_tensor(const Type& type, Random& random, const RandomOptions& options = {});
+
+}  // namespace penstock

@@ -1,0 +1,77 @@
+#include "penstock/tensor/random.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace penstock {
+namespace {
+
+Type type(DType dtype, const std::vector<std::int64_t>& dims) {
+  return Type::tensor(dtype, std::span<const std::int64_t>(dims));
+}
+
+TEST(RandomTest, ASeedGivesTheSameNumbersOnEveryMachine) {
+  Random random(1);
+  const auto tensor = random_tensor(type(DType::kF32, {3}), random);
+  ASSERT_TRUE(tensor);
+  EXPECT_EQ(tensor->as<float>()[0], 0x1.21e6ea0000000p-4F);
+  EXPECT_EQ(random.bits(), std::uint64_t{387828560950575246U});
+}
+
+TEST(RandomTest, NormalNumbersHaveMeanZeroAndDeviationOne) {
+  Random random(0);
+  double sum = 0, squares = 0;
+  constexpr int kCount = 100000;
+  for (int i = 0; i < kCount; ++i) {
+    const double x = random.normal();
+    sum += x;
+    squares += x * x;
+  }
+  EXPECT_NEAR(sum / kCount, 0, 0.01);
+  EXPECT_NEAR(squares / kCount, 1, 0.01);
+}
+
+TEST(RandomTest, IntegersStayUnderTheLimit) {
+  Random random(0);
+  const auto tensor = random_tensor(type(DType::kI64, {1000}), random, {.integer_limit = 5});
+  ASSERT_TRUE(tensor);
+  std::vector<int> seen(5);
+  for (const auto x : tensor->as<std::int64_t>()) {
+    ASSERT_GE(x, 0);
+    ASSERT_LT(x, 5);
+    ++seen[static_cast<std::size_t>(x)];
+  }
+  for (const int count : seen) EXPECT_GT(count, 100);
+}
+
+TEST(RandomTest, EveryTensorTypeHasValues) {
+  Random random(0);
+  for (int number = 1; number <= 26; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    const auto tensor = random_tensor(type(dtype, {2, 3}), random);
+    ASSERT_TRUE(tensor) << to_string(dtype);
+    EXPECT_EQ(tensor->type(), type(dtype, {2, 3}));
+  }
+}
+
+TEST(RandomTest, OpenDimensionsTakeTheirBoundOrOne) {
+  Random random(0);
+  const auto open = Type::tensor(DType::kBool, std::vector<Dim>{{-1, "n", 7}, {-1, "m", -1}});
+  EXPECT_EQ(random_tensor(open, random)->dims(), (std::vector<std::int64_t>{7, 1}));
+}
+
+TEST(RandomTest, TypesWithoutARankAndHugeOnesAreRefused) {
+  Random random(0);
+  Type unranked = type(DType::kF32, {});
+  unranked.ranked = false;
+  EXPECT_EQ(random_tensor(unranked, random).error().message,
+            "cannot make random values of type f32: expected a tensor whose rank is known; give "
+            "the values as a file");
+  EXPECT_FALSE(random_tensor(type(DType::kF32, {1LL << 40, 1LL << 40}), random));
+}
+
+}  // namespace
+}  // namespace penstock

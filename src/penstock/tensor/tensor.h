@@ -1,0 +1,136 @@
+// Types known before a run (Type) and values during one (Tensor).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/tensor/dtype.h"
+
+namespace penstock {
+
+/// One dimension of a type: fixed, or open with a name ("batch") and perhaps an upper bound.
+struct Dim {
+  static constexpr std::int64_t kOpen = -1;
+
+  std::int64_t size = kOpen;   ///< >= 0, or kOpen.
+  std::string symbol;          ///< Name of an open dimension; empty if it has none.
+  std::int64_t bound = kOpen;  ///< Upper bound of an open dimension; kOpen if nothing bounds it.
+
+  [[nodiscard]] bool fixed() const { return size != kOpen; }
+  bool operator==(const Dim&) const = default;
+};
+
+/// What is known of a value before it is computed.
+struct Type {
+  enum class Kind : std::uint8_t {
+    kUnknown,  ///< Inference cannot say.
+    kTensor,   ///< dtype known; the shape if `ranked`.
+    kOther,    ///< A sequence, optional, map or sparse tensor: `onnx` says which.
+  };
+
+  Kind kind = Kind::kUnknown;
+  DType dtype = DType::kUndefined;
+  bool ranked = false;
+  std::vector<Dim> dims;  ///< Empty unless `ranked`; then empty means a scalar.
+  std::string onnx;       ///< kOther: the serialised onnx.TypeProto.
+
+  static Type tensor(DType dtype, std::vector<Dim> dims);
+  static Type tensor(DType dtype, std::span<const std::int64_t> dims);
+
+  /// True if every dimension is fixed.
+  [[nodiscard]] bool fixed() const;
+  /// Bytes of a value, open dimensions taken at their bound; empty if something is unbounded.
+  [[nodiscard]] std::optional<std::size_t> max_bytes() const;
+  bool operator==(const Type&) const = default;
+};
+
+/// "f32[1,3,224,224]", "f32[batch,?]", "i64[n<=512]", "f32" if unranked, "?" if unknown, "other".
+std::string to_string(const Type& type);
+std::ostream& operator<<(std::ostream& out, const Type& type);
+
+/// Where a buffer lives. Host memory is 0; the first CUDA device is 1, and so on.
+enum class MemoryDomain : std::uint16_t { kHost = 0 };
+
+/// A value: a dense tensor over shared, 64-byte aligned storage; strings; a sequence; or nothing
+/// (an absent optional). Copies are cheap and share the storage.
+class Tensor {
+ public:
+  enum class Kind : std::uint8_t {
+    kNone,      ///< No value yet, or an absent optional.
+    kDense,     ///< Numbers: data() points at bytes() bytes, C order.
+    kStrings,   ///< strings(), C order.
+    kSequence,  ///< elements().
+    kOpaque,    ///< Only the backend that made it can read it (a map, a sparse tensor).
+  };
+
+  static constexpr std::size_t kAlignment = 64;
+
+  Tensor() = default;
+  /// Zero-filled storage of its own. \pre `dtype` is not kString, every dim >= 0.
+  static Tensor allocate(DType dtype, std::vector<std::int64_t> dims);
+  /// Storage of `capacity_bytes`, as yet of no shape: set_dims() gives it one within the capacity.
+  static Tensor reserve(DType dtype, std::size_t capacity_bytes);
+  /// Borrows `data`; `owner` keeps it alive (null: the caller does).
+  static Tensor view(DType dtype, std::vector<std::int64_t> dims, void* data,
+                     std::shared_ptr<const void> owner = nullptr);
+  static Tensor strings(std::vector<std::int64_t> dims, std::vector<std::string> values);
+  static Tensor sequence(std::vector<Tensor> elements);
+  static Tensor opaque(std::shared_ptr<const void> value);
+
+  [[nodiscard]] Kind kind() const { return kind_; }
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] const std::vector<std::int64_t>& dims() const { return dims_; }
+  [[nodiscard]] std::size_t count() const;             ///< Product of dims.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t capacity_bytes() const { return capacity_; }
+  [[nodiscard]] void* data() { return data_; }
+  [[nodiscard]] const void* data() const { return data_; }
+  [[nodiscard]] MemoryDomain domain() const { return domain_; }
+  [[nodiscard]] const std::vector<std::string>& strings() const { return boxed_->strings; }
+  [[nodiscard]] const std::vector<Tensor>& elements() const { return boxed_->elements; }
+  [[nodiscard]] const std::shared_ptr<const void>& owner() const { return owner_; }
+
+  template <typename T>
+  [[nodiscard]] std::span<T> as() { return {static_cast<T*>(data_), bytes_ / sizeof(T)}; }
+  template <typename T>
+  [[nodiscard]] std::span<const T> as() const {
+    return {static_cast<const T*>(data_), bytes_ / sizeof(T)};
+  }
+
+  /// Reshapes in place without allocating unless the rank grows. False, and nothing changed, if
+  /// the new size is over the capacity.
+  [[nodiscard]] bool set_dims(std::span<const std::int64_t> dims);
+
+  /// A deep copy with storage of its own.
+  [[nodiscard]] Tensor clone() const;
+  /// The type of this value, every dimension fixed.
+  [[nodiscard]] Type type() const;
+
+ private:
+  struct Boxed {
+    std::vector<std::string> strings;
+    std::vector<Tensor> elements;
+  };
+
+  Kind kind_ = Kind::kNone;
+  DType dtype_ = DType::kUndefined;
+  MemoryDomain domain_ = MemoryDomain::kHost;
+  std::vector<std::int64_t> dims_;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::size_t capacity_ = 0;
+  std::shared_ptr<const void> owner_;     // Shared by copies; frees the storage.
+  std::shared_ptr<const Boxed> boxed_;    // Shared by copies; strings and sequences.
+};
+
+/// Whether `value` may stand where `type` is declared; the error says what was expected and found.
+/// \error kInvalidArgument  "expected f32[1,3,224,224], found u8[1,224,224,3]"
+Status check_matches(const Type& type, const Tensor& value);
+
+}  // namespace penstock

@@ -1,0 +1,41 @@
+#include "penstock/tensor/tensor.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock {
+namespace {
+
+TEST(TypeTest, PrintsFixedOpenAndBoundedDimensions) {
+  EXPECT_EQ(to_string(Type::tensor(DType::kF32, std::vector<Dim>{{1, "", -1}, {-1, "n", 512}, {-1, "", -1}})),
+            "f32[1,n<=512,?]");
+}
+
+TEST(TypeTest, MaxBytesUsesTheBoundAndIsUnknownWithoutOne) {
+  EXPECT_EQ(Type::tensor(DType::kI64, std::vector<Dim>{{-1, "n", 512}}).max_bytes(), 4096U);
+  EXPECT_EQ(Type::tensor(DType::kI64, std::vector<Dim>{{-1, "n", -1}}).max_bytes(), std::nullopt);
+}
+
+TEST(TensorTest, StorageIsAlignedAndZero) {
+  Tensor tensor = Tensor::allocate(DType::kF32, {2, 3});
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data()) % Tensor::kAlignment, 0U);
+  for (const float x : tensor.as<float>()) EXPECT_EQ(x, 0.0F);
+}
+
+TEST(TensorTest, SetDimsRefusesWhatDoesNotFit) {
+  Tensor tensor = Tensor::reserve(DType::kF32, 16);
+  const std::vector<std::int64_t> fits{2, 2};
+  const std::vector<std::int64_t> too_large{5};
+  EXPECT_TRUE(tensor.set_dims(fits));
+  EXPECT_FALSE(tensor.set_dims(too_large));
+  EXPECT_EQ(tensor.dims(), fits);
+}
+
+TEST(CheckMatchesTest, SaysWhatWasExpectedAndFound) {
+  const auto type = Type::tensor(DType::kF32, std::vector<Dim>{{1, "", -1}, {3, "", -1}});
+  const auto status = check_matches(type, Tensor::allocate(DType::kU8, {1, 4}));
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "expected f32[1,3], found u8[1,4]");
+}
+
+}  // namespace
+}  // namespace penstock
