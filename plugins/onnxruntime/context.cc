@@ -1,0 +1,288 @@
+// Context: one caller's runs of a Session.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "session.h"
+#include "values.h"
+#include "wire.h"
+
+namespace penstock::ort {
+namespace {
+
+using Source = OutputShape::Source;
+
+struct InputSlot {
+  ValueCache cache;
+  Value temporary;  // Of this run: strings, sequences.
+  Value empty;      // The empty sequence, made on first use.
+};
+
+struct OutputSlot {
+  Source source = Source::kEngine;
+  bool bound = false;              // This run writes into the caller's buffer.
+  bool refused = false;            // This run was refused it, perhaps for another output's shape.
+  std::vector<std::int64_t> dims;  // Foreseen for this run; kLast: of the last one.
+  ValueCache cache;
+};
+
+class Context final : public backend::Context {
+ public:
+  Context(std::shared_ptr<const Model> model, Handle<OrtRunOptions> run_options);
+
+  Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) override;
+  void cancel() noexcept override;
+
+ private:
+  Status run_frame(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs);
+  Status bind_input(std::size_t i, const Tensor& tensor);
+  Result<const OrtValue*> new_input(std::size_t i, const Tensor& tensor, bool plain);
+  Status bind_output(std::size_t i, std::span<const Tensor* const> inputs, Tensor& tensor);
+  void compare_shapes(std::span<const Tensor* const> inputs);
+  bool predict_dims(std::size_t i, std::span<const Tensor* const> inputs);
+  OrtStatus* start();
+  Status run_without_buffers(OrtStatus* first);
+  Error failure(OrtStatus* outcome) const;
+  Status take_output(std::size_t i, Tensor& tensor);
+  void release_unbound();
+
+  const Engine& engine() const { return *model_->engine; }
+
+  std::shared_ptr<const Model> model_;
+  Handle<OrtRunOptions> run_options_;
+  std::vector<InputSlot> input_slots_;
+  std::vector<OutputSlot> output_slots_;
+  std::vector<const OrtValue*> input_values_;
+  std::vector<OrtValue*> output_values_;  // Null: ONNX Runtime allocates; then ours to release.
+  std::vector<std::vector<std::int64_t>> last_shapes_;  // Of the inputs, where an output learns.
+  bool learned_ = false;      // The last run succeeded: its shapes belong to last_shapes_.
+  bool same_shapes_ = false;  // ... and this one's inputs are of the same.
+  bool some_absent_ = false;  // Of this run's inputs: null in input_values_.
+  std::atomic<bool> cancelled_{false};
+};
+
+Context::Context(std::shared_ptr<const Model> model, Handle<OrtRunOptions> run_options)
+    : model_(std::move(model)),
+      run_options_(std::move(run_options)),
+      input_slots_(model_->inputs.size()),
+      output_slots_(model_->outputs.size()),
+      input_values_(model_->inputs.size()),
+      output_values_(model_->outputs.size()) {
+  for (std::size_t i = 0; i < output_slots_.size(); ++i) {
+    output_slots_[i].source = model_->output_shapes[i].source;
+  }
+}
+
+Status Context::run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
+  try {
+    auto outcome = run_frame(inputs, outputs);
+    release_unbound();
+    return outcome;
+  } catch (const std::bad_alloc&) {
+    release_unbound();
+    return make_error(Code::kResourceExhausted, "out of memory");
+  }
+}
+
+Status Context::run_frame(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
+  if (inputs.size() != input_slots_.size() || outputs.size() != output_slots_.size()) {
+    return invalid_argument("expected ", input_slots_.size(), " inputs and ", output_slots_.size(),
+                            " outputs, found ", inputs.size(), " and ", outputs.size());
+  }
+  some_absent_ = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) PENSTOCK_CHECK_OK(bind_input(i, *inputs[i]));
+  compare_shapes(inputs);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    PENSTOCK_CHECK_OK(bind_output(i, inputs, *outputs[i]));
+  }
+  if (OrtStatus* outcome = start()) PENSTOCK_CHECK_OK(run_without_buffers(outcome));
+  for (std::size_t i = 0; i < outputs.size(); ++i) PENSTOCK_CHECK_OK(take_output(i, *outputs[i]));
+  learned_ = true;
+  return {};
+}
+
+Status Context::bind_input(std::size_t i, const Tensor& tensor) {
+  const backend::Port& port = model_->inputs[i];
+  const bool plain = tensor.kind() == Tensor::Kind::kDense && tensor.dtype() == port.type.dtype;
+  // A buffer seen before passed the check then.
+  input_values_[i] = plain ? input_slots_[i].cache.find(tensor) : nullptr;
+  if (input_values_[i] != nullptr) return {};
+  auto value = new_input(i, tensor, plain);
+  if (!value) return std::move(value).error().within("input '" + port.name + "'");
+  input_values_[i] = *value;
+  return {};
+}
+
+Result<const OrtValue*> Context::new_input(std::size_t i, const Tensor& tensor, bool plain) {
+  const backend::Port& port = model_->inputs[i];
+  InputSlot& slot = input_slots_[i];
+  PENSTOCK_CHECK_OK(check_matches(port.type, tensor));
+  if (plain) {
+    PENSTOCK_TRY(OrtValue* const value, slot.cache.make(engine(), tensor));
+    return value;
+  }
+  if (tensor.kind() == Tensor::Kind::kOpaque) return opaque_value(tensor);
+  if (tensor.kind() == Tensor::Kind::kNone) {
+    if (!is_optional(port.type.onnx)) return invalid_argument("expected a value, found none");
+    some_absent_ = true;
+    return nullptr;
+  }
+  const bool is_empty = tensor.kind() == Tensor::Kind::kSequence && tensor.elements().empty();
+  if (!is_empty) {
+    PENSTOCK_TRY(slot.temporary, to_value(engine(), tensor));
+    return slot.temporary.get();
+  }
+  if (slot.empty == nullptr) {
+    const std::string model = model_of_empty_sequence(port.type.onnx);
+    if (model.empty()) return invalid_argument("expected a value, found an empty sequence");
+    PENSTOCK_TRY(slot.empty, evaluate_constant(engine(), model));
+  }
+  return slot.empty.get();
+}
+
+/// Only where an output's shape is foreseen from the last run.
+void Context::compare_shapes(std::span<const Tensor* const> inputs) {
+  same_shapes_ = std::exchange(learned_, false);
+  if (std::ranges::none_of(output_slots_,
+                           [](const OutputSlot& slot) { return slot.source == Source::kLast; })) {
+    return;
+  }
+  last_shapes_.resize(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (last_shapes_[i] == inputs[i]->dims()) continue;
+    last_shapes_[i] = inputs[i]->dims();
+    same_shapes_ = false;
+  }
+}
+
+/// Fills the slot's dims, or says that only the run can tell them.
+bool Context::predict_dims(std::size_t i, std::span<const Tensor* const> inputs) {
+  const OutputShape& shape = model_->output_shapes[i];
+  OutputSlot& slot = output_slots_[i];
+  if (slot.source == Source::kEngine) return false;
+  if (slot.source == Source::kLast) return same_shapes_;
+  slot.dims.clear();
+  for (const auto& axis : shape.axes) {
+    slot.dims.push_back(axis.size != Dim::kOpen ? axis.size
+                                                : inputs[axis.input]->dims()[axis.axis]);
+  }
+  return true;
+}
+
+Status Context::bind_output(std::size_t i, std::span<const Tensor* const> inputs, Tensor& tensor) {
+  OutputSlot& slot = output_slots_[i];
+  output_values_[i] = nullptr;
+  slot.bound = tensor.kind() == Tensor::Kind::kDense && tensor.data() != nullptr &&
+               tensor.dtype() == model_->outputs[i].type.dtype && predict_dims(i, inputs) &&
+               tensor.set_dims(slot.dims);
+  if (!slot.bound) return {};
+  output_values_[i] = slot.cache.find(tensor);
+  if (output_values_[i] != nullptr) return {};
+  PENSTOCK_TRY(output_values_[i], slot.cache.make(engine(), tensor));
+  return {};
+}
+
+OrtStatus* Context::start() {
+  const OrtApi& api = *engine().api;
+  if (cancelled_.exchange(false)) {
+    if (OrtStatus* outcome = api.RunOptionsUnsetTerminate(run_options_.get())) return outcome;
+  }
+  const auto start_with = [&](const auto& names, const auto& values) {
+    return api.Run(model_->session.get(), run_options_.get(), names.data(), values.data(),
+                   values.size(), model_->output_names.data(), output_values_.size(),
+                   output_values_.data());
+  };
+  if (!some_absent_) return start_with(model_->input_names, input_values_);
+  // An optional is absent by not being fed.
+  std::vector<const char*> names;
+  std::vector<const OrtValue*> values;
+  for (std::size_t i = 0; i < input_values_.size(); ++i) {
+    if (input_values_[i] == nullptr) continue;
+    names.push_back(model_->input_names[i]);
+    values.push_back(input_values_[i]);
+  }
+  return start_with(names, values);
+}
+
+/// A model may declare output shapes that it does not keep. ONNX Runtime then refuses a buffer of
+/// the declared shape; the run is tried once more with buffers of its own.
+Status Context::run_without_buffers(OrtStatus* first) {
+  const OrtApi& api = *engine().api;
+  const std::string_view text = api.GetErrorMessage(first);
+  const bool shape_refused = text.find("hape") != text.npos && text.find("terminate") == text.npos;
+  if (!shape_refused || std::ranges::none_of(output_slots_, &OutputSlot::bound)) {
+    return failure(first);
+  }
+  api.ReleaseStatus(first);
+  release_unbound();
+  for (std::size_t i = 0; i < output_slots_.size(); ++i) {
+    output_values_[i] = nullptr;
+    output_slots_[i].refused = std::exchange(output_slots_[i].bound, false);
+  }
+  if (OrtStatus* second = start()) return failure(second);
+  return {};
+}
+
+/// Takes the status over.
+Error Context::failure(OrtStatus* outcome) const {
+  const std::string text = engine().api->GetErrorMessage(outcome);
+  Error error = std::move(engine().check(outcome)).error();
+  if (cancelled_ || text.find("terminate flag") != std::string::npos) {
+    return {Code::kCancelled, "cancelled while it ran"};
+  }
+  return error;
+}
+
+/// Hands over what ONNX Runtime allocated: into the caller's buffer where it fits.
+Status Context::take_output(std::size_t i, Tensor& tensor) {
+  OutputSlot& slot = output_slots_[i];
+  if (slot.bound) return {};
+  Value value(std::exchange(output_values_[i], nullptr), {engine().api->ReleaseValue});
+  PENSTOCK_TRY(Tensor result, to_tensor(engine(), std::move(value), model_));
+  if (std::exchange(slot.refused, false) && result.dims() != slot.dims) {
+    slot.source = slot.source == Source::kLast ? Source::kEngine : Source::kLast;
+  }
+  slot.dims = result.dims();
+  const bool fits = result.kind() == Tensor::Kind::kDense &&
+                    tensor.kind() == Tensor::Kind::kDense && tensor.data() != nullptr &&
+                    tensor.dtype() == result.dtype() && tensor.set_dims(result.dims());
+  if (!fits) {
+    tensor = std::move(result);
+  } else if (result.bytes() > 0) {
+    std::memcpy(tensor.data(), result.data(), result.bytes());
+  }
+  return {};
+}
+
+/// Outputs that ONNX Runtime allocated and nobody took: after a failure.
+void Context::release_unbound() {
+  for (std::size_t i = 0; i < output_values_.size(); ++i) {
+    if (output_values_[i] != nullptr && !output_slots_[i].bound) {
+      engine().api->ReleaseValue(output_values_[i]);
+    }
+    output_values_[i] = nullptr;
+  }
+}
+
+void Context::cancel() noexcept {
+  // In this order: a flag that is up means that the next run has something to take back.
+  if (OrtStatus* outcome = engine().api->RunOptionsSetTerminate(run_options_.get())) {
+    engine().api->ReleaseStatus(outcome);
+  }
+  cancelled_ = true;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<backend::Context>> create_context(std::shared_ptr<const Model> model) {
+  const OrtApi& api = *model->engine->api;
+  OrtRunOptions* raw = nullptr;
+  PENSTOCK_CHECK_OK(model->engine->check(api.CreateRunOptions(&raw)));
+  Handle<OrtRunOptions> run_options(raw, {api.ReleaseRunOptions});
+  return std::unique_ptr<backend::Context>(
+      std::make_unique<Context>(std::move(model), std::move(run_options)));
+}
+
+}  // namespace penstock::ort

@@ -1,0 +1,209 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include <dlfcn.h>
+
+#include "search.h"
+
+namespace penstock::ort {
+namespace {
+
+constexpr int kOldestMinor =
+    15;  // GetResizedStringTensorElementBuffer, CastTypeInfoToOptionalTypeInfo
+
+bool debug_log() {
+  const char* level = std::getenv("PENSTOCK_LOG");
+  return level != nullptr && std::string_view(level) == "debug";
+}
+
+/// What ONNX Runtime logs repeats what its status says; nothing goes to stderr unasked.
+void ORT_API_CALL on_log(void*, OrtLoggingLevel, const char*, const char*, const char* location,
+                         const char* message) {
+  if (debug_log()) std::fprintf(stderr, "onnxruntime: %s (%s)\n", message, location);
+}
+
+/// The 31 of "1.31.1"; -1 if it is no version of that form.
+int minor_of(std::string_view version) {
+  if (!version.starts_with("1.")) return -1;
+  int minor = -1;
+  std::from_chars(version.data() + 2, version.data() + version.size(), minor);
+  return minor;
+}
+
+Result<std::shared_ptr<const Engine>> start(Engine engine) {
+  const OrtApi& api = *engine.api;
+  const auto level = debug_log() ? ORT_LOGGING_LEVEL_WARNING : ORT_LOGGING_LEVEL_ERROR;
+  PENSTOCK_CHECK_OK(
+      engine.check(api.CreateEnvWithCustomLogger(on_log, nullptr, level, "penstock", &engine.env)));
+  OrtMemoryInfo* host = nullptr;
+  PENSTOCK_CHECK_OK(
+      engine.check(api.CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &host)));
+  engine.host = {host, {api.ReleaseMemoryInfo}};
+  PENSTOCK_CHECK_OK(engine.check(api.GetAllocatorWithDefaultOptions(&engine.allocator)));
+  return std::make_shared<const Engine>(std::move(engine));
+}
+
+/// The path of a loaded library, where the loader chose it.
+std::filesystem::path path_of(void* symbol, const std::filesystem::path& asked) {
+  Dl_info info{};
+  return dladdr(symbol, &info) != 0 ? std::filesystem::path(info.dli_fname) : asked;
+}
+
+Result<std::shared_ptr<const Engine>> open(const std::filesystem::path& file) {
+  const auto unusable = [](const auto&... text) { return make_error(Code::kUnavailable, text...); };
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return unusable(dlerror());
+  void* symbol = dlsym(library, "OrtGetApiBase");
+  if (symbol == nullptr) return unusable(file.string(), ": no OrtGetApiBase in it");
+  const OrtApiBase* base = reinterpret_cast<const OrtApiBase* (*)()>(symbol)();
+  Engine engine;
+  engine.version = base->GetVersionString();
+  engine.minor = minor_of(engine.version);
+  if (engine.minor < kOldestMinor) {
+    return unusable(file.string(), ": version ", engine.version, ", needs 1.", kOldestMinor,
+                    " or newer");
+  }
+  // Asking for more than it has would print to stderr; the table only ever grows at its end.
+  engine.api = base->GetApi(static_cast<std::uint32_t>(std::min(engine.minor, ORT_API_VERSION)));
+  if (engine.api == nullptr) return unusable(file.string(), ": no C API of its own version");
+  engine.file = path_of(symbol, file);
+  return start(std::move(engine));
+}
+
+/// What stands behind the parameter list of "void f(int) const Text" or "f(int)::<lambda()> Text".
+std::string_view after_signature(std::string_view text) {
+  int depth = 0;
+  std::size_t end = text.find('(');
+  for (; end < text.size(); ++end) {
+    if (text[end] == '(') ++depth;
+    if (text[end] == ')' && --depth == 0) break;
+  }
+  if (end >= text.size()) return text;
+  std::string_view rest = text.substr(end + 1);
+  if (rest.starts_with("::<lambda")) rest.remove_prefix(std::min(rest.find("> ") + 1, rest.size()));
+  for (const std::string_view word : {" const", " "}) {
+    if (rest.starts_with(word)) rest.remove_prefix(word.size());
+  }
+  return rest;
+}
+
+/// Cuts "Load model from a.onnx failed:/src/x.cc:83 void f(int) a == b was false. Text" down to
+/// "Text".
+std::string_view without_location(std::string_view text) {
+  constexpr std::string_view kLoading = "Load model from ";
+  constexpr std::string_view kFailed = " failed:";
+  if (const auto at = text.find(kFailed); text.starts_with(kLoading) && at != text.npos) {
+    text.remove_prefix(at + kFailed.size());
+  }
+  for (const std::string_view prefix : {"Exception during initialization: ", "Fatal error: "}) {
+    if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+  }
+  const std::string_view location = text.substr(0, text.find(' '));
+  const bool has_location = location.size() < text.size() && (location.find(".cc:") != text.npos ||
+                                                              location.find(".h:") != text.npos);
+  if (!has_location) return text;
+  constexpr std::string_view kWasFalse = " was false. ";
+  const auto was_false = text.find(kWasFalse);
+  if (was_false != text.npos) return text.substr(was_false + kWasFalse.size());
+  return after_signature(text.substr(location.size() + 1));
+}
+
+/// "Non-zero status code returned while running Add node. Name:'a' Status Message: Text" becomes
+/// "node 'a' (Add): Text".
+std::string without_wrapping(std::string_view text) {
+  constexpr std::string_view kRunning = "Non-zero status code returned while running ";
+  constexpr std::string_view kName = " node. Name:'";
+  constexpr std::string_view kMessage = "Status Message: ";
+  const auto name = text.find(kName);
+  const auto message = text.find(kMessage);
+  if (!text.starts_with(kRunning) || name == text.npos || message == text.npos) {
+    return std::string(without_location(text));
+  }
+  const auto op = text.substr(kRunning.size(), name - kRunning.size());
+  const auto name_begin = name + kName.size();
+  const auto node = text.substr(name_begin, text.find('\'', name_begin) - name_begin);
+  const std::string place =
+      node.empty() ? concat("a node of ", op) : concat("node '", node, "' (", op, ")");
+  return concat(place, ": ", without_wrapping(text.substr(message + kMessage.size())));
+}
+
+Code code_of(OrtErrorCode code, std::string_view text) {
+  if (text.find("bad_alloc") != text.npos || text.find("Failed to allocate memory") != text.npos) {
+    return Code::kResourceExhausted;
+  }
+  if (text.find("is not a registered function/op") != text.npos) return Code::kUnimplemented;
+  switch (code) {
+    case ORT_INVALID_ARGUMENT:
+    case ORT_INVALID_GRAPH:
+      return Code::kInvalidArgument;
+    case ORT_INVALID_PROTOBUF:
+      return Code::kDataLoss;
+    case ORT_NO_SUCHFILE:
+    case ORT_NO_MODEL:
+      return Code::kNotFound;
+    case ORT_NOT_IMPLEMENTED:
+      return Code::kUnimplemented;
+    default:
+      return Code::kUnknown;
+  }
+}
+
+// ONNX Runtime's numbers of the types that its oldest supported header does not name.
+constexpr std::array<std::pair<int, DType>, 3> kRenumbered = {
+    {{24, DType::kU2}, {25, DType::kI2}, {26, DType::kF8E8M0}}};
+
+}  // namespace
+
+DType from_engine(ONNXTensorElementDataType type) {
+  for (const auto& [number, dtype] : kRenumbered) {
+    if (number == static_cast<int>(type)) return dtype;
+  }
+  return static_cast<DType>(type);
+}
+
+ONNXTensorElementDataType to_engine(DType dtype) {
+  for (const auto& [number, renumbered] : kRenumbered) {
+    if (renumbered == dtype) return static_cast<ONNXTensorElementDataType>(number);
+  }
+  return static_cast<ONNXTensorElementDataType>(dtype);
+}
+
+Error translate(OrtErrorCode code, std::string_view text) {
+  std::string message = without_wrapping(text.substr(0, text.find('\n')));
+  while (message.ends_with('.') || message.ends_with(' ')) message.pop_back();
+  if (message.empty()) message = "ONNX Runtime gives no reason";
+  return {code_of(code, text), std::move(message)};
+}
+
+Status Engine::check(OrtStatus* status) const {
+  if (status == nullptr) return {};
+  Error error = translate(api->GetErrorCode(status), api->GetErrorMessage(status));
+  api->ReleaseStatus(status);
+  return error;
+}
+
+Result<std::shared_ptr<const Engine>> load_engine() {
+  std::vector<std::string> tried;
+  for (const Place& place : engine_places()) {
+    std::string outcome = "nothing there";
+    for (const auto& library : place.libraries) {
+      auto engine = open(library);
+      if (engine) return engine;
+      outcome = engine.error().message;
+    }
+    tried.push_back(place.name + ": " + outcome);
+  }
+  return make_error(Code::kUnavailable, "no usable ONNX Runtime found; sought in ",
+                    join(tried, "; "),
+                    "; install one with 'pip install onnxruntime', or set PENSTOCK_ONNXRUNTIME to "
+                    "libonnxruntime.so or its folder");
+}
+
+}  // namespace penstock::ort

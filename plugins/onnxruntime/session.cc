@@ -1,0 +1,275 @@
+#include "session.h"
+
+#include <algorithm>
+#include <array>
+#include <cfenv>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "wire.h"
+
+namespace penstock::ort {
+namespace {
+
+namespace fs = std::filesystem;
+using backend::CompileRequest;
+
+constexpr int kSpinDurationSince = 26;  // session.intra_op.spin_duration_us
+
+/// ONNX Runtime flushes denormals on the thread that builds a session, and leaves it so.
+class KeptFloatingPointMode {
+ public:
+  KeptFloatingPointMode() { std::fegetenv(&mode_); }
+  ~KeptFloatingPointMode() { std::fesetenv(&mode_); }
+  KeptFloatingPointMode(const KeptFloatingPointMode&) = delete;
+  KeptFloatingPointMode& operator=(const KeptFloatingPointMode&) = delete;
+
+ private:
+  std::fenv_t mode_;
+};
+
+/// Session options under construction.
+class Settings {
+ public:
+  static Result<Settings> from(const Engine& engine, const CompileRequest& request);
+  [[nodiscard]] const OrtSessionOptions* get() const { return options_.get(); }
+
+ private:
+  explicit Settings(const Engine& engine) : engine_(&engine) {}
+
+  Status set_threads(const CompileRequest& request);
+  Status set_option(const std::string& key, const std::string& value);
+  Status set_optimization_level(const std::string& value);
+  Status set_execution_mode(const std::string& value);
+  Status add_custom_ops(const fs::path& library);
+  Status entry(const char* key, const std::string& value) {
+    return engine_->check(api().AddSessionConfigEntry(options_.get(), key, value.c_str()));
+  }
+  [[nodiscard]] const OrtApi& api() const { return *engine_->api; }
+
+  const Engine* engine_;
+  Handle<OrtSessionOptions> options_;
+};
+
+Error bad_option(const std::string& key, std::string_view expected, const std::string& found) {
+  return invalid_argument("backend option 'onnxruntime:", key, "': expected ", expected,
+                          ", found '", found, "'");
+}
+
+Result<Settings> Settings::from(const Engine& engine, const CompileRequest& request) {
+  Settings settings(engine);
+  OrtSessionOptions* raw = nullptr;
+  PENSTOCK_CHECK_OK(engine.check(engine.api->CreateSessionOptions(&raw)));
+  settings.options_ = {raw, {engine.api->ReleaseSessionOptions}};
+  PENSTOCK_CHECK_OK(settings.set_threads(request));
+  PENSTOCK_CHECK_OK(engine.check(engine.api->SetSessionGraphOptimizationLevel(
+      raw, request.optimize ? ORT_ENABLE_ALL : ORT_DISABLE_ALL)));
+  if (request.flush_denormals) {
+    PENSTOCK_CHECK_OK(settings.entry("session.set_denormal_as_zero", "1"));
+  }
+  for (const auto& [key, value] : request.options) {
+    PENSTOCK_CHECK_OK(settings.set_option(key, value));
+  }
+  for (const auto& library : request.custom_ops) {
+    PENSTOCK_CHECK_OK(settings.add_custom_ops(library));
+  }
+  return settings;
+}
+
+/// `threads` include the caller: the pool has one less, and they inherit this thread's CPUs.
+Status Settings::set_threads(const CompileRequest& request) {
+  OrtSessionOptions* options = options_.get();
+  PENSTOCK_CHECK_OK(engine_->check(api().SetIntraOpNumThreads(options, request.threads)));
+  PENSTOCK_CHECK_OK(engine_->check(api().SetInterOpNumThreads(options, 1)));
+  PENSTOCK_CHECK_OK(engine_->check(api().SetSessionExecutionMode(options, ORT_SEQUENTIAL)));
+  if (request.threads == 1) return {};
+  if (request.spin.count() == 0) return entry("session.intra_op.allow_spinning", "0");
+  if (engine_->minor >= kSpinDurationSince) {
+    return entry("session.intra_op.spin_duration_us", std::to_string(request.spin.count()));
+  }
+  // The nearest that older versions have: spin within a run, not after it.
+  return entry("session.force_spinning_stop", "1");
+}
+
+Status Settings::set_option(const std::string& key, const std::string& value) {
+  if (key == "graph_optimization_level") return set_optimization_level(value);
+  if (key == "execution_mode") return set_execution_mode(value);
+  auto outcome = entry(key.c_str(), value);
+  if (outcome) return {};
+  return std::move(outcome).error().within(concat("backend option 'onnxruntime:", key, "'"));
+}
+
+Status Settings::set_optimization_level(const std::string& value) {
+  constexpr std::array kLevels = {"0", "1", "2", "3", "99"};
+  constexpr std::string_view kExpected =
+      "0 (none), 1 (basic), 2 (extended), 3 (layout) or 99 (all)";
+  if (std::ranges::find(kLevels, value) == kLevels.end()) {
+    return bad_option("graph_optimization_level", kExpected, value);
+  }
+  const auto level = static_cast<GraphOptimizationLevel>(std::stoi(value));
+  auto outcome = engine_->check(api().SetSessionGraphOptimizationLevel(options_.get(), level));
+  if (outcome) return {};
+  return std::move(outcome).error().within("backend option 'onnxruntime:graph_optimization_level'");
+}
+
+Status Settings::set_execution_mode(const std::string& value) {
+  if (value != "sequential" && value != "parallel") {
+    return bad_option("execution_mode", "'sequential' or 'parallel'", value);
+  }
+  return engine_->check(api().SetSessionExecutionMode(
+      options_.get(), value == "parallel" ? ORT_PARALLEL : ORT_SEQUENTIAL));
+}
+
+Status Settings::add_custom_ops(const fs::path& library) {
+  const std::string name = "custom-operator library '" + library.string() + "'";
+  std::error_code ignored;
+  if (!fs::exists(library, ignored)) return not_found(name, ": no such file");
+  auto outcome = engine_->check(api().RegisterCustomOpsLibrary_V2(options_.get(), library.c_str()));
+  if (outcome) return {};
+  return Error{Code::kInvalidArgument, std::move(outcome).error().message}.within(name);
+}
+
+Status check_request(const CompileRequest& request) {
+  if (!request.device.host.empty() || request.device.kind != device::Device::Kind::kCpu) {
+    return make_error(Code::kUnimplemented, "backend 'onnxruntime' runs on CPUs of this machine, ",
+                      "found device '", device::to_string(request.device), "'");
+  }
+  if (request.precision != backend::Precision::kF32) {
+    return make_error(Code::kUnimplemented,
+                      "backend 'onnxruntime' computes a model in its own precision only");
+  }
+  if (request.threads < 1) {
+    return invalid_argument("expected at least 1 thread, found ", request.threads);
+  }
+  return {};
+}
+
+Result<Handle<OrtSession>> create_session(const Engine& engine, const CompileRequest& request,
+                                          const OrtSessionOptions* options) {
+  const KeptFloatingPointMode kept;
+  OrtSession* raw = nullptr;
+  OrtStatus* outcome =
+      request.file.empty()
+          ? engine.api->CreateSessionFromArray(engine.env, request.bytes.data(),
+                                               request.bytes.size(), options, &raw)
+          : engine.api->CreateSession(engine.env, request.file.c_str(), options, &raw);
+  PENSTOCK_CHECK_OK(engine.check(outcome));
+  return Handle<OrtSession>(raw, {engine.api->ReleaseSession});
+}
+
+using CountFunction = OrtStatus*(ORT_API_CALL*)(const OrtSession*, std::size_t*);
+using NameFunction = OrtStatus*(ORT_API_CALL*)(const OrtSession*, std::size_t, OrtAllocator*,
+                                               char**);
+using TypeFunction = OrtStatus*(ORT_API_CALL*)(const OrtSession*, std::size_t, OrtTypeInfo**);
+
+Result<std::vector<backend::Port>> read_ports(const Engine& engine, const OrtSession* session,
+                                              CountFunction count_of, NameFunction name_of,
+                                              TypeFunction type_of) {
+  std::size_t count = 0;
+  PENSTOCK_CHECK_OK(engine.check(count_of(session, &count)));
+  std::vector<backend::Port> ports;
+  for (std::size_t i = 0; i < count; ++i) {
+    char* name = nullptr;
+    PENSTOCK_CHECK_OK(engine.check(name_of(session, i, engine.allocator, &name)));
+    backend::Port port{name, {}};
+    PENSTOCK_CHECK_OK(engine.check(engine.api->AllocatorFree(engine.allocator, name)));
+    OrtTypeInfo* raw = nullptr;
+    PENSTOCK_CHECK_OK(engine.check(type_of(session, i, &raw)));
+    const Handle<OrtTypeInfo> info(raw, {engine.api->ReleaseTypeInfo});
+    PENSTOCK_TRY(port.type, read_type(engine, *info));
+    ports.push_back(std::move(port));
+  }
+  return ports;
+}
+
+/// The input dimension of that symbol, if there is one.
+std::optional<OutputShape::Axis> find_symbol(const std::vector<backend::Port>& inputs,
+                                             const std::string& symbol) {
+  if (symbol.empty()) return std::nullopt;
+  for (std::size_t input = 0; input < inputs.size(); ++input) {
+    const auto& dims = inputs[input].type.dims;
+    const auto at = std::ranges::find(dims, symbol, &Dim::symbol);
+    if (at == dims.end()) continue;
+    return OutputShape::Axis{Dim::kOpen, input, static_cast<std::size_t>(at - dims.begin())};
+  }
+  return std::nullopt;
+}
+
+OutputShape shape_of(const Type& type, const std::vector<backend::Port>& inputs) {
+  using Source = OutputShape::Source;
+  if (type.kind != Type::Kind::kTensor || bits_of(type.dtype) == 0) return {};
+  const OutputShape guessed{Source::kLast, {}};
+  if (!type.ranked) return guessed;
+  OutputShape shape{type.fixed() ? Source::kFixed : Source::kInputs, {}};
+  for (const Dim& dim : type.dims) {
+    const auto axis =
+        dim.fixed() ? OutputShape::Axis{dim.size, 0, 0} : find_symbol(inputs, dim.symbol);
+    if (!axis) return guessed;
+    shape.axes.push_back(*axis);
+  }
+  return shape;
+}
+
+Error in_model(Error error, const CompileRequest& request) {
+  const std::string file = request.file.empty() ? "" : "model '" + request.file.string() + "'";
+  // A model that fails to load without a better reason is a wrong model.
+  if (error.code == Code::kUnknown) error.code = Code::kInvalidArgument;
+  if (!file.empty() && error.message.find(request.file.string()) == std::string::npos) {
+    error = std::move(error).within(file);
+  }
+  return request.name.empty() ? error : std::move(error).within(request.name);
+}
+
+Status check_file(const CompileRequest& request) {
+  std::error_code ignored;
+  if (request.file.empty()) {
+    if (request.bytes.empty()) return invalid_argument("neither a model file nor bytes given");
+    return {};
+  }
+  if (fs::exists(request.file, ignored)) return {};
+  return not_found("model '", request.file.string(), "': no such file");
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Model>> compile_model(std::shared_ptr<const Engine> engine,
+                                                   const CompileRequest& request) {
+  PENSTOCK_CHECK_OK(check_request(request));
+  PENSTOCK_CHECK_OK(check_file(request));
+  PENSTOCK_TRY(const Settings settings, Settings::from(*engine, request));
+  auto session = create_session(*engine, request, settings.get());
+  if (!session) return in_model(std::move(session).error(), request);
+
+  auto model = std::make_shared<Model>();
+  const OrtApi& api = *engine->api;
+  model->engine = std::move(engine);
+  model->session = *std::move(session);
+  PENSTOCK_TRY(model->inputs,
+               read_ports(*model->engine, model->session.get(), api.SessionGetInputCount,
+                          api.SessionGetInputName, api.SessionGetInputTypeInfo));
+  PENSTOCK_TRY(model->outputs,
+               read_ports(*model->engine, model->session.get(), api.SessionGetOutputCount,
+                          api.SessionGetOutputName, api.SessionGetOutputTypeInfo));
+  for (const auto& port : model->inputs) model->input_names.push_back(port.name.c_str());
+  for (const auto& port : model->outputs) {
+    model->output_names.push_back(port.name.c_str());
+    model->output_shapes.push_back(shape_of(port.type, model->inputs));
+  }
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+Result<Handle<OrtValue>> evaluate_constant(const Engine& engine, const std::string& model) {
+  CompileRequest request;
+  request.bytes = model;
+  request.optimize = false;
+  PENSTOCK_TRY(const Settings settings, Settings::from(engine, request));
+  PENSTOCK_TRY(const auto session, create_session(engine, request, settings.get()));
+  const char* name = "value";
+  OrtValue* value = nullptr;
+  PENSTOCK_CHECK_OK(
+      engine.check(engine.api->Run(session.get(), nullptr, nullptr, nullptr, 0, &name, 1, &value)));
+  return Handle<OrtValue>(value, {engine.api->ReleaseValue});
+}
+
+}  // namespace penstock::ort

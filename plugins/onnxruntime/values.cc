@@ -1,0 +1,223 @@
+#include "values.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace penstock::ort {
+namespace {
+
+constexpr std::size_t kFirstEntries = 16;
+constexpr std::size_t kMostEntries = 1024;
+constexpr std::size_t kProbes = 4;
+
+struct OpaqueValue {
+  std::shared_ptr<const void> session;
+  Value value;
+};
+
+Value own(const Engine& engine, OrtValue* value) {
+  return {value, {engine.api->ReleaseValue}};
+}
+
+Result<Value> string_value(const Engine& engine, const Tensor& tensor) {
+  const OrtApi& api = *engine.api;
+  OrtValue* raw = nullptr;
+  PENSTOCK_CHECK_OK(engine.check(
+      api.CreateTensorAsOrtValue(engine.allocator, tensor.dims().data(), tensor.dims().size(),
+                                 ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, &raw)));
+  Value value = own(engine, raw);
+  for (std::size_t i = 0; i < tensor.strings().size(); ++i) {
+    const std::string& text = tensor.strings()[i];
+    char* buffer = nullptr;
+    PENSTOCK_CHECK_OK(
+        engine.check(api.GetResizedStringTensorElementBuffer(raw, i, text.size(), &buffer)));
+    std::ranges::copy(text, buffer);
+  }
+  return value;
+}
+
+Result<Value> sequence_value(const Engine& engine, const Tensor& tensor) {
+  std::vector<Value> elements;
+  std::vector<const OrtValue*> pointers;
+  for (const Tensor& element : tensor.elements()) {
+    PENSTOCK_TRY(Value value, to_value(engine, element));
+    pointers.push_back(value.get());
+    elements.push_back(std::move(value));
+  }
+  OrtValue* raw = nullptr;
+  PENSTOCK_CHECK_OK(engine.check(
+      engine.api->CreateValue(pointers.data(), pointers.size(), ONNX_TYPE_SEQUENCE, &raw)));
+  return own(engine, raw);
+}
+
+struct Shape {
+  DType dtype;
+  std::vector<std::int64_t> dims;
+};
+
+Result<Shape> shape_of(const Engine& engine, const OrtValue& value) {
+  const OrtApi& api = *engine.api;
+  OrtTensorTypeAndShapeInfo* raw = nullptr;
+  PENSTOCK_CHECK_OK(engine.check(api.GetTensorTypeAndShape(&value, &raw)));
+  const Handle<OrtTensorTypeAndShapeInfo> info(raw, {api.ReleaseTensorTypeAndShapeInfo});
+  ONNXTensorElementDataType element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  std::size_t rank = 0;
+  PENSTOCK_CHECK_OK(engine.check(api.GetTensorElementType(raw, &element)));
+  PENSTOCK_CHECK_OK(engine.check(api.GetDimensionsCount(raw, &rank)));
+  Shape shape{from_engine(element), std::vector<std::int64_t>(rank)};
+  PENSTOCK_CHECK_OK(engine.check(api.GetDimensions(raw, shape.dims.data(), rank)));
+  return shape;
+}
+
+Result<Tensor> string_tensor(const Engine& engine, const OrtValue& value, Shape shape) {
+  const OrtApi& api = *engine.api;
+  std::size_t count = 1;
+  for (const auto dim : shape.dims) count *= static_cast<std::size_t>(dim);
+  std::size_t length = 0;
+  PENSTOCK_CHECK_OK(engine.check(api.GetStringTensorDataLength(&value, &length)));
+  std::string text(length, '\0');
+  std::vector<std::size_t> begins(count + 1, length);
+  if (count > 0) {
+    PENSTOCK_CHECK_OK(engine.check(
+        api.GetStringTensorContent(&value, text.data(), length, begins.data(), count)));
+  }
+  std::vector<std::string> strings;
+  for (std::size_t i = 0; i < count; ++i) {
+    strings.push_back(text.substr(begins[i], begins[i + 1] - begins[i]));
+  }
+  return Tensor::strings(std::move(shape.dims), std::move(strings));
+}
+
+Result<Tensor> plain_tensor(const Engine& engine, Value value,
+                            std::shared_ptr<const void> session) {
+  PENSTOCK_TRY(Shape shape, shape_of(engine, *value));
+  if (shape.dtype == DType::kString) return string_tensor(engine, *value, std::move(shape));
+  void* data = nullptr;
+  PENSTOCK_CHECK_OK(engine.check(engine.api->GetTensorMutableData(value.get(), &data)));
+  auto owner = std::make_shared<OpaqueValue>(OpaqueValue{std::move(session), std::move(value)});
+  return Tensor::view(shape.dtype, std::move(shape.dims), data, std::move(owner));
+}
+
+Result<Tensor> sequence_tensor(const Engine& engine, const OrtValue& value,
+                               const std::shared_ptr<const void>& session) {
+  std::size_t count = 0;
+  PENSTOCK_CHECK_OK(engine.check(engine.api->GetValueCount(&value, &count)));
+  std::vector<Tensor> elements;
+  for (std::size_t i = 0; i < count; ++i) {
+    OrtValue* raw = nullptr;
+    PENSTOCK_CHECK_OK(
+        engine.check(engine.api->GetValue(&value, static_cast<int>(i), engine.allocator, &raw)));
+    PENSTOCK_TRY(const Tensor element, to_tensor(engine, own(engine, raw), session));
+    elements.push_back(element.clone());  // An element may lie inside the sequence's memory.
+  }
+  return Tensor::sequence(std::move(elements));
+}
+
+std::size_t hash_of(const void* data, std::span<const std::int64_t> dims) {
+  constexpr std::size_t kOddConstant = 0x9E3779B97F4A7C15;
+  std::size_t hash = reinterpret_cast<std::uintptr_t>(data) >> 4;
+  for (const auto dim : dims) hash = (hash ^ static_cast<std::size_t>(dim)) * kOddConstant;
+  return (hash * kOddConstant) >> 32;
+}
+
+}  // namespace
+
+Result<Value> borrow(const Engine& engine, DType dtype, std::span<const std::int64_t> dims,
+                     void* data, std::size_t size_bytes) {
+  static char nothing = 0;  // A tensor without elements may have no address.
+  OrtValue* raw = nullptr;
+  PENSTOCK_CHECK_OK(engine.check(engine.api->CreateTensorWithDataAsOrtValue(
+      engine.host.get(), data == nullptr ? &nothing : data, size_bytes, dims.data(), dims.size(),
+      to_engine(dtype), &raw)));
+  return own(engine, raw);
+}
+
+Result<Value> to_value(const Engine& engine, const Tensor& tensor) {
+  switch (tensor.kind()) {
+    case Tensor::Kind::kDense:
+      // ONNX Runtime does not write into inputs; its interface only lacks the const.
+      return borrow(engine, tensor.dtype(), tensor.dims(), const_cast<void*>(tensor.data()),
+                    tensor.bytes());
+    case Tensor::Kind::kStrings:
+      return string_value(engine, tensor);
+    case Tensor::Kind::kSequence:
+      return sequence_value(engine, tensor);
+    case Tensor::Kind::kNone:
+    case Tensor::Kind::kOpaque:
+      break;
+  }
+  return invalid_argument("expected a tensor, strings or a sequence of them");
+}
+
+Result<Tensor> to_tensor(const Engine& engine, Value value, std::shared_ptr<const void> session) {
+  if (value == nullptr) return Tensor();
+  int present = 0;
+  PENSTOCK_CHECK_OK(engine.check(engine.api->HasValue(value.get(), &present)));
+  if (present == 0) return Tensor();
+  ONNXType kind = ONNX_TYPE_UNKNOWN;
+  PENSTOCK_CHECK_OK(engine.check(engine.api->GetValueType(value.get(), &kind)));
+  switch (kind) {
+    case ONNX_TYPE_TENSOR:
+      return plain_tensor(engine, std::move(value), std::move(session));
+    case ONNX_TYPE_SEQUENCE: {
+      auto sequence = sequence_tensor(engine, *value, session);
+      if (sequence) return sequence;
+      break;  // Its elements are no tensors: maps.
+    }
+    default:
+      break;
+  }
+  return Tensor::opaque(
+      std::make_shared<OpaqueValue>(OpaqueValue{std::move(session), std::move(value)}));
+}
+
+const OrtValue* opaque_value(const Tensor& tensor) {
+  return static_cast<const OpaqueValue*>(tensor.owner().get())->value.get();
+}
+
+ValueCache::ValueCache() : entries_(kFirstEntries) {}
+
+OrtValue* ValueCache::find(const Tensor& tensor) const {
+  const std::size_t first = hash_of(tensor.data(), tensor.dims());
+  for (std::size_t i = 0; i < kProbes; ++i) {
+    const Entry& entry = entries_[(first + i) & (entries_.size() - 1)];
+    if (entry.data == tensor.data() && entry.value != nullptr && entry.dims == tensor.dims()) {
+      return entry.value.get();
+    }
+  }
+  return nullptr;
+}
+
+/// Null if the places of that hash are taken.
+ValueCache::Entry* ValueCache::vacant(const void* data, std::span<const std::int64_t> dims) {
+  const std::size_t first = hash_of(data, dims);
+  for (std::size_t i = 0; i < kProbes; ++i) {
+    Entry& entry = entries_[(first + i) & (entries_.size() - 1)];
+    if (entry.value == nullptr) return &entry;
+  }
+  return nullptr;
+}
+
+void ValueCache::grow() {
+  std::vector<Entry> old = std::exchange(entries_, std::vector<Entry>(entries_.size() * 2));
+  for (Entry& entry : old) {
+    if (entry.value == nullptr) continue;
+    if (Entry* place = vacant(entry.data, entry.dims)) *place = std::move(entry);
+  }
+}
+
+Result<OrtValue*> ValueCache::make(const Engine& engine, const Tensor& tensor) {
+  PENSTOCK_TRY(Value value, to_value(engine, tensor));
+  Entry* entry = vacant(tensor.data(), tensor.dims());
+  while (entry == nullptr && entries_.size() < kMostEntries) {
+    grow();
+    entry = vacant(tensor.data(), tensor.dims());
+  }
+  if (entry == nullptr) entry = &entries_[hash_of(tensor.data(), tensor.dims()) % kMostEntries];
+  *entry = {tensor.data(), tensor.dims(), std::move(value)};
+  return entry->value.get();
+}
+
+}  // namespace penstock::ort

@@ -1,0 +1,148 @@
+// What a toolchain implements to run subgraphs. A plugin is a shared library with one such class.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/device/device.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::backend {
+
+/// Changes whenever anything in this header (or in what it includes) changes its layout or meaning.
+inline constexpr int kAbiVersion = 1;
+
+/// One input or output of a compiled model.
+struct Port {
+  std::string name;  ///< The tensor's name in the model.
+  Type type;
+};
+
+enum class Precision { kF32, kBF16, kF16, kI8 };
+
+/// What to compile, for where. A plain ONNX model is the one form that every toolchain reads.
+struct CompileRequest {
+  std::string name;            ///< For messages: "stage 'head'".
+  std::filesystem::path file;  ///< The model, external data beside it; or empty and
+  std::string bytes;           ///< the serialised onnx.ModelProto.
+  device::Device device;
+  int threads = 1;               ///< Including the calling one. 1: the backend creates none.
+  int replicas = 1;              ///< Contexts that will run at the same time, threads == 1 only.
+  bool optimize = true;          ///< False: the reference run, no graph optimisation.
+  bool flush_denormals = false;  ///< For the backend's own workers; the caller sets its own thread.
+  Precision precision = Precision::kF32;
+  std::chrono::microseconds spin{100};            ///< How long idle workers may spin.
+  std::map<std::string, std::string> options;     ///< The engine's own keys, passed through.
+  std::vector<std::filesystem::path> custom_ops;  ///< Custom-operator libraries to load.
+};
+
+/// One caller's state of an Executable: scratch memory, bindings. One thread at a time.
+class Context {
+ public:
+  virtual ~Context() = default;
+
+  /// Computes one frame: starts it, and may return before it is finished (see wait()).
+  ///
+  /// `inputs[i]` and `outputs[i]` follow Executable::inputs() and outputs() and are never null.
+  /// An output that arrives as kDense with data() holds the caller's buffer: the result is written
+  /// there, after set_dims() where the type has open dimensions. One that arrives without storage
+  /// (kind kNone), or whose buffer is too small, is replaced by storage that the backend allocates.
+  /// Buffers repeat from call to call: a backend keeps what it bound for a (port, data pointer)
+  /// and must not assume that a pointer it has seen still holds the same shape.
+  ///
+  /// No exception leaves it. A failed run leaves the context usable.
+  virtual Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) = 0;
+
+  /// Blocks until the run started last is finished. The default suits backends that compute on
+  /// the caller's thread.
+  virtual Status wait() { return {}; }
+
+  /// Makes a run in progress return soon with kCancelled, if the engine can. Any thread.
+  virtual void cancel() noexcept {}
+
+  /// Tensors copied and tensor buffers allocated by all runs so far (not the engine's scratch).
+  struct Counters {
+    std::uint64_t copies = 0;
+    std::uint64_t allocations = 0;
+  };
+  [[nodiscard]] virtual Counters counters() const { return {}; }
+};
+
+/// A compiled model. Immutable; may be shared by threads; must outlive its contexts.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  [[nodiscard]] virtual std::span<const Port> inputs() const = 0;
+  [[nodiscard]] virtual std::span<const Port> outputs() const = 0;
+  virtual Result<std::unique_ptr<Context>> create_context() = 0;
+};
+
+/// What `penstock backends` shows, and what a package remembers of the engine it was made with.
+struct Description {
+  std::string name;            ///< Lower-case and stable: "onnxruntime".
+  std::string engine_version;  ///< "1.31.1"; empty while unavailable.
+  std::string engine_file;     ///< The library that was taken.
+  std::string unavailable;     ///< Why it cannot run, and what to do; empty when it can.
+  bool whole_graph = true;     ///< Graph style (true) or library style.
+};
+
+/// A toolchain. Thread-safe. Made once per process, never unloaded.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  [[nodiscard]] virtual Description describe() const = 0;
+
+  /// Whether an operator could run here at all. Cheap; compiles nothing.
+  [[nodiscard]] virtual bool supports(std::string_view op, std::string_view domain,
+                                      std::int64_t opset) const = 0;
+
+  /// Called on the thread that will run it, after its affinity and floating-point mode are set:
+  /// worker threads inherit both. Threads it creates: exactly `threads - 1`.
+  /// \error kUnavailable      the engine is not there; the message says where it was sought.
+  /// \error kUnimplemented    the engine cannot run the model; names the operator if it can tell.
+  /// \error kInvalidArgument  the model, an option or a custom-operator library is wrong.
+  virtual Result<std::unique_ptr<Executable>> compile(const CompileRequest& request) = 0;
+};
+
+/// What every plugin exports: `extern "C" const PluginEntry* penstock_plugin();`
+struct PluginEntry {
+  int abi_version;       ///< kAbiVersion at its build. Must stay the first member.
+  const char* build;     ///< kBuild at its build: compiler ABI and build flavour.
+  const char* name;      ///< "onnxruntime"
+  Backend* (*create)();  ///< Called once; the host owns the result.
+};
+
+/// Two C++ libraries exchange these classes only if this string is equal in both.
+#if defined(__SANITIZE_ADDRESS__)
+#define PENSTOCK_BUILD_FLAVOUR "asan"
+#elif defined(__SANITIZE_THREAD__)
+#define PENSTOCK_BUILD_FLAVOUR "tsan"
+#else
+#define PENSTOCK_BUILD_FLAVOUR "plain"
+#endif
+#define PENSTOCK_STRING_OF(x) #x
+#define PENSTOCK_STRING(x) PENSTOCK_STRING_OF(x)
+inline constexpr const char* kBuild =
+    "cxxabi" PENSTOCK_STRING(__GXX_ABI_VERSION) "-" PENSTOCK_BUILD_FLAVOUR;
+
+}  // namespace penstock::backend
+
+/// Put once in a plugin, outside any namespace: PENSTOCK_PLUGIN("acme", AcmeBackend)
+#define PENSTOCK_PLUGIN(plugin_name, BackendClass)                                          \
+  extern "C" __attribute__((visibility("default"))) const ::penstock::backend::PluginEntry* \
+  penstock_plugin() {                                                                       \
+    static const ::penstock::backend::PluginEntry entry{                                    \
+        ::penstock::backend::kAbiVersion, ::penstock::backend::kBuild, plugin_name,         \
+        []() -> ::penstock::backend::Backend* { return new BackendClass(); }};              \
+    return &entry;                                                                          \
+  }

@@ -1,0 +1,36 @@
+#include "penstock/backend/evaluate.h"
+
+namespace penstock::backend {
+namespace {
+
+Result<std::unique_ptr<Executable>> compile_plainly(Backend& backend, const std::string& model) {
+  CompileRequest request;
+  request.bytes = model;
+  request.optimize = false;
+  return backend.compile(request);
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> evaluate(Backend& backend, const std::string& model,
+                                     const std::vector<Tensor>& inputs) {
+  PENSTOCK_TRY(const auto executable, compile_plainly(backend, model));
+  PENSTOCK_TRY(const auto context, executable->create_context());
+  std::vector<Tensor> outputs(executable->outputs().size());
+  std::vector<const Tensor*> input_pointers;
+  std::vector<Tensor*> output_pointers;
+  for (const auto& input : inputs) input_pointers.push_back(&input);
+  for (auto& output : outputs) output_pointers.push_back(&output);
+  PENSTOCK_CHECK_OK(context->run(input_pointers, output_pointers));
+  PENSTOCK_CHECK_OK(context->wait());
+  return outputs;
+}
+
+Result<std::vector<Type>> output_types(Backend& backend, const std::string& model) {
+  PENSTOCK_TRY(const auto executable, compile_plainly(backend, model));
+  std::vector<Type> types;
+  for (const auto& port : executable->outputs()) types.push_back(port.type);
+  return types;
+}
+
+}  // namespace penstock::backend

@@ -1,0 +1,151 @@
+#include "penstock/backend/registry.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <sstream>
+#include <utility>
+
+#include <dlfcn.h>
+
+namespace penstock::backend {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "libpenstock_backend_";
+
+/// The plugins of a folder in the order of their names; a file is itself.
+std::vector<fs::path> plugins_at(const fs::path& place) {
+  std::error_code ignored;
+  if (!fs::is_directory(place, ignored)) return {place};
+  std::vector<fs::path> files;
+  for (fs::directory_iterator at(place, ignored), end; at != end; at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(".so")) files.push_back(at->path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<fs::path> places_of_environment() {
+  std::vector<fs::path> places;
+  const char* variable = std::getenv("PENSTOCK_PLUGIN_PATH");
+  std::istringstream list(variable == nullptr ? "" : variable);
+  for (std::string place; std::getline(list, place, ':');) {
+    if (!place.empty()) places.emplace_back(place);
+  }
+  return places;
+}
+
+/// The folder of the library (or program) that holds this function.
+fs::path library_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&library_folder), &info) == 0) return {};
+  std::error_code ignored;
+  return fs::canonical(info.dli_fname, ignored).parent_path();
+}
+
+fs::path executable_folder() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+std::vector<fs::path> default_places() {
+  std::vector<fs::path> places;
+  for (const fs::path& place :
+       {executable_folder() / "../lib/penstock/plugins", library_folder() / "penstock/plugins"}) {
+    std::error_code ignored;
+    const fs::path real = fs::canonical(place, ignored);
+    if (!real.empty() && std::ranges::find(places, real) == places.end()) places.push_back(real);
+  }
+  return places;
+}
+
+Result<const PluginEntry*> open_plugin(const fs::path& file) {
+  const std::string name = "plugin '" + file.string() + "'";
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return not_found(name, ": no such file");
+  // An absolute path: dlopen would look a bare name up among the system's libraries.
+  void* library = dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return make_error(Code::kFailedPrecondition, name, ": ", dlerror());
+  void* symbol = dlsym(library, "penstock_plugin");
+  if (symbol == nullptr) {
+    return make_error(Code::kFailedPrecondition, name,
+                      ": no function penstock_plugin in it; a plugin ends with "
+                      "PENSTOCK_PLUGIN(\"name\", Class)");
+  }
+  // Never closed, refused or not: what its initialisers started may still run.
+  return reinterpret_cast<const PluginEntry* (*)()>(symbol)();
+}
+
+Status check_entry(const PluginEntry& entry, const fs::path& file) {
+  const auto refused = [&file](const auto&... text) {
+    return make_error(Code::kFailedPrecondition, "plugin '", file.string(), "': ", text...);
+  };
+  // The version first: of another version, nothing else in the entry can be read.
+  if (entry.abi_version != kAbiVersion) {
+    return refused("built for version ", entry.abi_version,
+                   " of the plugin interface, this Penstock has version ", kAbiVersion,
+                   "; rebuild the plugin with its headers");
+  }
+  if (std::string_view(entry.build) != kBuild) {
+    return refused("built as '", entry.build, "', this Penstock as '", kBuild,
+                   "'; rebuild the plugin with the same compiler and options");
+  }
+  return {};
+}
+
+}  // namespace
+
+Registry Registry::load() {
+  Registry registry;
+  std::vector<fs::path> places = places_of_environment();
+  std::ranges::copy(default_places(), std::back_inserter(places));
+  for (const auto& place : places) {
+    for (const auto& file : plugins_at(place)) {
+      auto added = registry.add_plugin(file);
+      if (!added && added.error().code != Code::kAlreadyExists) {
+        registry.problems_.push_back(std::move(added).error().message);
+      }
+    }
+  }
+  return registry;
+}
+
+Status Registry::add_plugin(const fs::path& file) {
+  PENSTOCK_TRY(const PluginEntry* entry, open_plugin(file));
+  PENSTOCK_CHECK_OK(check_entry(*entry, file));
+  const std::string name = entry->name;
+  if (std::ranges::find(names_, name) != names_.end()) {
+    return make_error(Code::kAlreadyExists, "plugin '", file.string(), "': backend '", name,
+                      "' is there already");
+  }
+  try {
+    add_named(name, std::shared_ptr<Backend>(entry->create()));
+  } catch (const std::exception& e) {
+    return internal_error("plugin '", file.string(), "': ", e.what());
+  }
+  return {};
+}
+
+void Registry::add(std::shared_ptr<Backend> backend) {
+  std::string name = backend->describe().name;
+  add_named(std::move(name), std::move(backend));
+}
+
+void Registry::add_named(std::string name, std::shared_ptr<Backend> backend) {
+  names_.push_back(std::move(name));
+  backends_.push_back(std::move(backend));
+}
+
+Result<std::shared_ptr<Backend>> Registry::find(std::string_view name) const {
+  const auto at = std::ranges::find(names_, name);
+  if (at != names_.end()) return backends_[static_cast<std::size_t>(at - names_.begin())];
+  const std::string there = names_.empty() ? "none" : join(names_, ", ");
+  const std::string met = problems_.empty() ? "" : "; not loaded: " + join(problems_, "; ");
+  return not_found("no backend '", name, "'; there are: ", there, met,
+                   "; PENSTOCK_PLUGIN_PATH names folders with further ones");
+}
+
+}  // namespace penstock::backend

@@ -1,0 +1,108 @@
+#include "penstock/backend/registry.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace penstock::backend {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path plugin(const std::string& kind) {
+  return fs::path(PENSTOCK_TEST_PLUGINS) / ("libpenstock_backend_test_" + kind + ".so");
+}
+
+Error error_of(const fs::path& file) {
+  Registry registry;
+  auto status = registry.add_plugin(file);
+  EXPECT_FALSE(status);
+  return status ? Error{} : status.error();
+}
+
+std::string quoted(const fs::path& file) {
+  return "plugin '" + file.string() + "'";
+}
+
+TEST(RegistryTest, FindsABackendByTheNameOfItsPlugin) {
+  Registry registry;
+  ASSERT_TRUE(registry.add_plugin(plugin("good")));
+  const auto backend = registry.find("nothing");
+  ASSERT_TRUE(backend);
+  EXPECT_EQ((*backend)->describe().name, "nothing");
+  EXPECT_EQ((*backend)->compile({}).error().message, "backend 'nothing' compiles nothing");
+}
+
+TEST(RegistryTest, TheFirstOfANameWins) {
+  Registry registry;
+  ASSERT_TRUE(registry.add_plugin(plugin("good")));
+  const auto again = registry.add_plugin(plugin("good"));
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Code::kAlreadyExists);
+  EXPECT_EQ(registry.all().size(), 1U);
+}
+
+TEST(RegistryTest, RefusesAnotherInterfaceVersion) {
+  const Error error = error_of(plugin("abi"));
+  EXPECT_EQ(error.code, Code::kFailedPrecondition);
+  EXPECT_EQ(error.message,
+            concat(quoted(plugin("abi")),
+                   ": built for version 999 of the plugin interface, this Penstock has version ",
+                   kAbiVersion, "; rebuild the plugin with its headers"));
+}
+
+TEST(RegistryTest, RefusesAnotherBuild) {
+  const Error error = error_of(plugin("build"));
+  EXPECT_EQ(error.code, Code::kFailedPrecondition);
+  EXPECT_EQ(error.message,
+            concat(quoted(plugin("build")), ": built as 'another compiler', this Penstock as '",
+                   kBuild, "'; rebuild the plugin with the same compiler and options"));
+}
+
+TEST(RegistryTest, RefusesALibraryThatIsNoPlugin) {
+  const Error error = error_of(plugin("empty"));
+  EXPECT_EQ(error.code, Code::kFailedPrecondition);
+  EXPECT_EQ(error.message, quoted(plugin("empty")) +
+                               ": no function penstock_plugin in it; a plugin ends with "
+                               "PENSTOCK_PLUGIN(\"name\", Class)");
+}
+
+TEST(RegistryTest, RefusesAFileThatIsNoLibrary) {
+  const fs::path file = fs::path(testing::TempDir()) / "libpenstock_backend_text.so";
+  std::ofstream(file) << "text";
+  const Error error = error_of(file);
+  EXPECT_EQ(error.code, Code::kFailedPrecondition);
+  EXPECT_TRUE(error.message.starts_with(quoted(file) + ": ")) << error.message;
+}
+
+TEST(RegistryTest, NamesAPluginThatIsNotThere) {
+  const Error error = error_of("absent.so");
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_EQ(error.message, "plugin 'absent.so': no such file");
+}
+
+TEST(RegistryTest, ListsWhatThereIsWhenABackendIsNot) {
+  Registry registry;
+  ASSERT_TRUE(registry.add_plugin(plugin("good")));
+  const auto backend = registry.find("tvm");
+  ASSERT_FALSE(backend);
+  EXPECT_EQ(backend.error().code, Code::kNotFound);
+  EXPECT_EQ(backend.error().message,
+            "no backend 'tvm'; there are: nothing; PENSTOCK_PLUGIN_PATH names folders with further "
+            "ones");
+}
+
+TEST(RegistryTest, LoadsAFolderAndKeepsTheProblemsItMet) {
+  setenv("PENSTOCK_PLUGIN_PATH", PENSTOCK_TEST_PLUGINS ":/absent", 1);
+  const Registry registry = Registry::load();
+  unsetenv("PENSTOCK_PLUGIN_PATH");
+  EXPECT_TRUE(registry.find("nothing"));
+  ASSERT_EQ(registry.problems().size(), 4U);
+  EXPECT_TRUE(registry.problems()[0].starts_with(quoted(plugin("abi")) + ": built for"));
+  EXPECT_EQ(registry.problems()[3], "plugin '/absent': no such file");
+  EXPECT_NE(registry.find("tvm").error().message.find("not loaded: plugin '"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::backend

@@ -1,0 +1,41 @@
+// Device: a place with compute of its own, by name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base/result.h"
+
+namespace penstock::device {
+
+/// "cpu:0", "cpu:0-3", "cpu:0+2", "cuda:0", "host:port/cpu:0-3". A value; need not exist here.
+struct Device {
+  enum class Kind { kCpu, kCuda };
+
+  std::string host;  ///< "address:port", or empty for this machine.
+  Kind kind = Kind::kCpu;
+  std::vector<int> cpus;  ///< kCpu: logical CPU numbers of the operating system, ascending, unique.
+  int index = 0;          ///< kCuda: the ordinal.
+
+  bool operator==(const Device&) const = default;
+};
+
+/// Canonical text: "cpu:0-2+5".
+std::string to_string(const Device& device);
+
+/// \error kInvalidArgument  names the text and shows the forms that are understood.
+Result<Device> parse_device(std::string_view text);
+
+/// A comma-separated list: "cpu:0,cpu:1" or "cpu:0-1,cpu:2+3". "all": one device per CPU of the
+/// inherited cpuset.
+Result<std::vector<Device>> parse_devices(std::string_view text);
+
+/// CPUs the process may use, ascending: the inherited cpuset (taskset, cgroup).
+std::vector<int> inherited_cpus();
+
+/// Whether a local CPU device lies inside the inherited cpuset. Others are not checked here.
+/// \error kNotFound  names the device, the missing CPUs and those there are.
+Status check_available(const Device& device);
+
+}  // namespace penstock::device

@@ -1,0 +1,149 @@
+#include "penstock/device/topology.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include <hwloc.h>
+
+#include "penstock/base/hash.h"
+#include "penstock/device/cgroup.h"
+#include "penstock/device/device.h"
+
+namespace penstock::device {
+namespace {
+
+using Hwloc = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
+
+Result<Hwloc> load() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return internal_error("hwloc: no topology");
+  Hwloc topology(raw, [](hwloc_topology_t t) { hwloc_topology_destroy(t); });
+  // CPUs outside the cpuset too: `allowed` tells them apart.
+  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  if (hwloc_topology_load(raw) != 0) return internal_error("hwloc: cannot read this machine");
+  return topology;
+}
+
+std::vector<int> numbers_in(hwloc_const_bitmap_t set) {
+  std::vector<int> numbers;
+  if (set == nullptr) return numbers;
+  for (int i = hwloc_bitmap_first(set); i >= 0; i = hwloc_bitmap_next(set, i)) numbers.push_back(i);
+  return numbers;
+}
+
+int index_above(hwloc_topology_t topology, hwloc_obj_t object, hwloc_obj_type_t type) {
+  const hwloc_obj_t above = hwloc_get_ancestor_obj_by_type(topology, type, object);
+  return above == nullptr ? 0 : static_cast<int>(above->logical_index);
+}
+
+Cpu read_cpu(hwloc_topology_t topology, hwloc_obj_t unit, const std::vector<int>& allowed) {
+  Cpu cpu;
+  cpu.number = static_cast<int>(unit->os_index);
+  cpu.core = index_above(topology, unit, HWLOC_OBJ_CORE);
+  cpu.package = index_above(topology, unit, HWLOC_OBJ_PACKAGE);
+  cpu.numa_node = std::max(hwloc_bitmap_first(unit->nodeset), 0);
+  cpu.kind = std::max(hwloc_cpukinds_get_by_cpuset(topology, unit->cpuset, 0), 0);
+  if (const auto core = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, unit)) {
+    cpu.siblings = numbers_in(core->cpuset);
+    std::erase(cpu.siblings, cpu.number);
+  }
+  cpu.allowed = std::ranges::binary_search(allowed, cpu.number);
+  return cpu;
+}
+
+std::vector<Cpu> read_cpus(hwloc_topology_t topology) {
+  const std::vector<int> allowed = inherited_cpus();
+  std::vector<Cpu> cpus;
+  hwloc_obj_t unit = nullptr;
+  while ((unit = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, unit)) != nullptr) {
+    cpus.push_back(read_cpu(topology, unit, allowed));
+  }
+  std::ranges::sort(cpus, {}, &Cpu::number);
+  return cpus;
+}
+
+std::vector<Cache> read_caches(hwloc_topology_t topology) {
+  std::vector<Cache> caches;
+  for (const auto type : {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE,
+                          HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L5CACHE}) {
+    hwloc_obj_t object = nullptr;
+    while ((object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr) {
+      const auto& attributes = object->attr->cache;
+      caches.push_back({static_cast<int>(attributes.depth),
+                        static_cast<std::size_t>(attributes.size),
+                        static_cast<std::size_t>(attributes.linesize), numbers_in(object->cpuset)});
+    }
+  }
+  return caches;
+}
+
+std::vector<NumaNode> read_numa_nodes(hwloc_topology_t topology) {
+  std::vector<NumaNode> nodes;
+  hwloc_obj_t object = nullptr;
+  while ((object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, object)) != nullptr) {
+    nodes.push_back({static_cast<int>(object->os_index),
+                     static_cast<std::size_t>(object->attr->numanode.local_memory),
+                     numbers_in(object->cpuset)});
+  }
+  return nodes;
+}
+
+std::size_t total_memory(const std::vector<NumaNode>& nodes) {
+  std::size_t bytes = 0;
+  for (const auto& node : nodes) bytes += node.memory_bytes;
+  return bytes;
+}
+
+/// The first line "key : value" of /proc/cpuinfo for each key.
+std::map<std::string, std::string> read_cpuinfo() {
+  std::map<std::string, std::string> values;
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line) && !line.empty();) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const auto key_end = line.find_last_not_of(" \t", colon == 0 ? 0 : colon - 1);
+    const auto value = line.find_first_not_of(' ', colon + 1);
+    values.emplace(line.substr(0, key_end + 1),
+                   value == std::string::npos ? "" : line.substr(value));
+  }
+  return values;
+}
+
+std::string first_of(const std::map<std::string, std::string>& values,
+                     std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (const auto found = values.find(key); found != values.end()) return found->second;
+  }
+  return {};
+}
+
+std::string fingerprint_of(const Topology& topology, const std::string& flags) {
+  std::map<int, std::size_t> cache_sizes;
+  for (const auto& cache : topology.caches) cache_sizes.emplace(cache.level, cache.size_bytes);
+  Sha256 hash;
+  hash.update(topology.cpu_model + "\n" + flags + "\n");
+  for (const auto& [level, bytes] : cache_sizes) hash.update(concat(level, ":", bytes, "\n"));
+  return hash.finish().substr(0, 16);
+}
+
+}  // namespace
+
+Result<Topology> read_topology() {
+  PENSTOCK_TRY(const Hwloc hwloc, load());
+  const auto cpuinfo = read_cpuinfo();
+  Topology topology;
+  topology.cpu_model = first_of(cpuinfo, {"model name", "Model", "Hardware", "cpu model"});
+  topology.cpus = read_cpus(hwloc.get());
+  topology.caches = read_caches(hwloc.get());
+  topology.numa_nodes = read_numa_nodes(hwloc.get());
+  topology.memory_bytes = total_memory(topology.numa_nodes);
+  topology.fingerprint = fingerprint_of(topology, first_of(cpuinfo, {"flags", "Features"}));
+  topology.cpu_quota = read_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+  return topology;
+}
+
+}  // namespace penstock::device
