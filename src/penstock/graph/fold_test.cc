@@ -1,0 +1,165 @@
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/graph/import.h"
+#include "penstock/graph/test_support.h"
+
+namespace penstock::graph {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// An engine that gives every output of a model as a tensor of the type the model declares, filled
+/// with sevens; it refuses models that hold an operator named in `refused`.
+class FakeEngine {
+ public:
+  explicit FakeEngine(std::vector<std::string> refused = {}) : refused_(std::move(refused)) {}
+
+  ImportOptions options() {
+    ImportOptions options;
+    options.engine.evaluate = [this](const std::string& model) { return evaluate(model); };
+    return options;
+  }
+  int calls = 0;
+
+ private:
+  Result<std::vector<Tensor>> evaluate(const std::string& model) {
+    ++calls;
+    ImportOptions as_is;
+    as_is.as_is = true;
+    auto graph = import_onnx_bytes(model, {}, as_is);
+    if (!graph) return graph.error();
+    EXPECT_THAT((*graph).inputs, IsEmpty());
+    for (const auto& node : (*graph).nodes) {
+      if (std::ranges::count(refused_, node.op)) return make_error(Code::kUnimplemented, "no");
+    }
+    std::vector<Tensor> results;
+    for (const auto id : (*graph).outputs) {
+      std::vector<std::int64_t> dims;
+      for (const auto& dim : (*graph).value(id).type.dims) dims.push_back(dim.fixed() ? dim.size : 2);
+      Tensor tensor = Tensor::allocate((*graph).value(id).type.dtype, dims);
+      if (tensor.dtype() == DType::kF32) std::ranges::fill(tensor.as<float>(), 7.0F);
+      results.push_back(std::move(tensor));
+    }
+    return results;
+  }
+  std::vector<std::string> refused_;
+};
+
+TEST(FoldTest, EvaluatesConstantExpressionsTogether) {
+  FakeEngine engine;
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
+      [first] a = Neg(w)
+      [second] b = Abs(a)
+      [last] y = Add(x, b)
+    })",
+                                  engine.options());
+  EXPECT_EQ(engine.calls, 1);
+  EXPECT_THAT(ops_of(graph), ElementsAre("Add"));
+  EXPECT_THAT(graph.value(*graph.find_value("b")).constant->as<float>(), ElementsAre(7.0F, 7.0F));
+  EXPECT_EQ(graph.removed.at("first"), "folded into constant 'b'");
+  EXPECT_EQ(graph.removed.at("a"), "folded into constant 'b'");
+  EXPECT_EQ(graph.removed.at("second"), "folded into constant 'b'");
+  EXPECT_EQ(graph.removed.at("w"), "folded into constant 'b'");
+}
+
+TEST(FoldTest, LeavesWhatTheEngineRefusesAndFoldsTheRest) {
+  FakeEngine engine({"Erf"});
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
+      a = Erf(w)
+      b = Neg(w)
+      c = Abs(a)
+      s = Add(x, c)
+      y = Add(s, b)
+    })",
+                                  engine.options());
+  EXPECT_THAT(ops_of(graph), ElementsAre("Erf", "Abs", "Add", "Add"));
+}
+
+TEST(FoldTest, LeavesRandomQuantisedAndOverlyLargeResults) {
+  FakeEngine engine;
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] a, float[2] b, float[1000000] c)
+      <float[2] w = {1, 2}, uint8[2] q = {1, 2}, float scale = {0.5}, int64[1] size = {1000000}> {
+      r = RandomNormalLike(w)
+      a = Add(x, r)
+      d = DequantizeLinear(q, scale)
+      b = Add(x, d)
+      c = ConstantOfShape(size)
+    })",
+                                  engine.options());
+  EXPECT_EQ(engine.calls, 0);
+  EXPECT_THAT(ops_of(graph),
+              ElementsAre("RandomNormalLike", "Add", "DequantizeLinear", "Add", "ConstantOfShape"));
+}
+
+TEST(FoldTest, NeverFoldsAParameter) {
+  FakeEngine engine;
+  auto options = engine.options();
+  options.parameters = {"w"};
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Neg(w)  y = Add(x, a) })",
+                                  options);
+  EXPECT_EQ(engine.calls, 0);
+  EXPECT_THAT(ops_of(graph), ElementsAre("Neg", "Add"));
+}
+
+TEST(FoldTest, KnowsShapesWithoutAnEngine) {
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[n,3,4] x) => (float[n,m] y) <int64[1] one = {1}, int64[1] minus = {-1}> {
+      s = Shape(x)
+      [pick] d = Gather(s, one)
+      t = Concat <axis = 0> (minus, d)
+      y = Reshape(x, t)
+    })");
+  EXPECT_THAT(ops_of(graph), ElementsAre("Reshape"));
+  EXPECT_THAT(graph.value(*graph.find_value("t")).constant->as<std::int64_t>(), ElementsAre(-1, 3));
+  EXPECT_EQ(graph.removed.at("pick"), "folded into constant 'd'");
+}
+
+TEST(FoldTest, GoesOnWithWhatARoundHasMadeKnown) {
+  FakeEngine engine;
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2,3] x) => (float[2,3] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}> {
+      [a] s = Shape(x)
+      [b] v = ConstantOfShape(s)
+      [c] u = Add(v, w)
+      y = Add(x, u)
+    })",
+                                  engine.options());
+  EXPECT_THAT(ops_of(graph), ElementsAre("Add"));
+  EXPECT_EQ(graph.removed.at("b"), "folded into constant 'u'");
+}
+
+TEST(FoldTest, FoldsAnIfOnlyWhereItsBodiesCaptureConstants) {
+  FakeEngine engine;
+  const char* text = R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] y) <bool c = {1}, float[2] w = {1, 2}> {
+      t = If (c) <
+        then_branch = yes () => (float[2] a) { a = Neg(CAPTURED) },
+        else_branch = no () => (float[2] b) { b = Abs(w) }>
+      y = Add(t, x)
+    })";
+  const auto with = [&](const std::string& captured) {
+    std::string copy = text;
+    copy.replace(copy.find("CAPTURED"), 8, captured);
+    return ops_of(import_text(copy, engine.options()));
+  };
+  EXPECT_THAT(with("w"), ElementsAre("Add"));
+  EXPECT_THAT(with("x"), ElementsAre("If", "Add"));
+}
+
+}  // namespace
+}  // namespace penstock::graph

@@ -1,0 +1,103 @@
+// Graph: an imported model. Immutable, typed, in a fixed topological order.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::graph {
+
+/// 0-based position in topological order: the index that `penstock show` prints and --cut takes.
+enum class NodeId : std::uint32_t {};
+enum class ValueId : std::uint32_t { kNone = UINT32_MAX };  ///< kNone: an optional input left out.
+
+constexpr std::size_t index(NodeId id) { return static_cast<std::size_t>(id); }
+constexpr std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+
+/// An attribute as ONNX has it. Tensors, graphs and rarer kinds stay serialised.
+struct Attribute {
+  struct Opaque {
+    std::string onnx;  ///< The serialised onnx.AttributeProto.
+    bool operator==(const Opaque&) const = default;
+  };
+  std::string name;
+  std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>,
+               std::vector<std::string>, Opaque>
+      value;
+  bool operator==(const Attribute&) const = default;
+};
+
+struct Node {
+  std::string name;    ///< Unique in the graph; made up from the operator and index where empty.
+  std::string op;      ///< "Conv"
+  std::string domain;  ///< "" is ONNX's own.
+  std::string overload;
+  std::vector<ValueId> inputs;    ///< In the operator's order; kNone where left out.
+  std::vector<ValueId> outputs;   ///< kNone where left out.
+  std::vector<ValueId> captures;  ///< Outer values that nested graphs (If, Loop, Scan) read.
+  std::vector<Attribute> attributes;  ///< Sorted by name.
+  std::map<std::string, std::string> metadata;  ///< ONNX metadata_props, such as layer_ann.
+
+  /// Integer attribute `name`, or `otherwise` where absent or of another kind.
+  [[nodiscard]] std::int64_t int_or(std::string_view name, std::int64_t otherwise) const;
+  [[nodiscard]] std::vector<std::int64_t> ints_or(std::string_view name,
+                                                  std::vector<std::int64_t> otherwise) const;
+  [[nodiscard]] const Attribute* find(std::string_view name) const;
+};
+
+struct Value {
+  std::string name;
+  Type type;
+  std::optional<NodeId> producer;   ///< Empty: a graph input or a constant.
+  std::vector<NodeId> consumers;    ///< Ascending, unique; captures count.
+  std::optional<Tensor> constant;   ///< An initialiser. Its storage may be mapped from a file.
+  bool is_input = false;
+  bool is_output = false;
+  bool is_parameter = false;        ///< Named by --parameter: `constant` is only its default.
+};
+
+/// The model's own words, carried through to the models written from it.
+struct ModelInfo {
+  std::string name;                           ///< The graph's name.
+  std::int64_t ir_version = 10;
+  std::map<std::string, std::int64_t> opsets; ///< Domain -> version.
+  std::map<std::string, std::string> metadata;
+};
+
+/// A device configuration annotation of ONNX (IR 11 on): which stage a node is meant for.
+struct Graph {
+  ModelInfo info;
+  std::vector<Node> nodes;      ///< Topological order; NodeId is the position.
+  std::vector<Value> values;    ///< ValueId is the position.
+  std::vector<ValueId> inputs;  ///< In the model's order, parameters and constants left out.
+  std::vector<ValueId> outputs; ///< In the model's order. One value may stand twice.
+  std::vector<ValueId> parameters;
+  /// What became of names that the import folded or removed: old name (of node or tensor) -> a
+  /// sentence such as "folded into constant 'w'" or "removed, an Identity of 'x'".
+  std::map<std::string, std::string> removed;
+  /// `pipeline_stage` of each node in the file's device configurations, or -1. Size = nodes.
+  std::vector<int> pipeline_stages;
+
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes[index(id)]; }
+  [[nodiscard]] const Value& value(ValueId id) const { return values[index(id)]; }
+  [[nodiscard]] std::optional<NodeId> find_node(std::string_view name) const;
+  [[nodiscard]] std::optional<ValueId> find_value(std::string_view name) const;
+};
+
+/// Multiply-accumulates of a node, or 0 where its shapes are open or it has none to speak of
+/// (counted for Conv, ConvTranspose, MatMul, Gemm, LSTM, GRU, RNN and their quantised kin).
+std::uint64_t macs_of(const Graph& graph, NodeId node);
+
+/// Bytes of the constants a node reads.
+std::uint64_t weight_bytes_of(const Graph& graph, NodeId node);
+
+/// The readable listing of `penstock show`: one line a node.
+std::string to_text(const Graph& graph);
+
+}  // namespace penstock::graph

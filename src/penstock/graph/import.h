@@ -1,0 +1,54 @@
+// An ONNX file -> Graph. The only door for models; with writer.h the only place that knows protobuf.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/graph/graph.h"
+
+namespace penstock::graph {
+
+/// What import asks of an engine, handed in so that `graph` knows no backend. Either may be empty:
+/// then nothing is folded, or unknown types stay unknown.
+struct Engine {
+  /// Runs a model without inputs (serialised onnx.ModelProto, no external data) and returns its
+  /// outputs in order. Used for constant folding.
+  std::function<Result<std::vector<Tensor>>(const std::string& model)> evaluate;
+  /// The types an engine infers for the outputs of a model (weights may be absent or zero-sized
+  /// in shape only). Used for operators of domains that ONNX cannot infer.
+  std::function<Result<std::vector<Type>>(const std::string& model)> output_types;
+};
+
+struct ImportOptions {
+  /// Fixes or bounds open input dimensions: "x" -> {1, 3, 224, 224}. See parse_shape().
+  std::map<std::string, std::vector<Dim>> shapes;
+  std::vector<std::string> parameters;  ///< Initialisers that stay replaceable.
+  bool as_is = false;                   ///< No cleaning: the file's own form.
+  Engine engine;
+};
+
+/// "name=1x3x224x224", "ids=1x1..512" (open with bound 512), "x=?x80" (open): a `--shape` argument.
+/// \error kInvalidArgument  shows the text and the form expected.
+Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& text);
+
+/// Reads, checks and cleans a model. Weights over 64 KiB keep their storage where it is (inside
+/// the parsed message, or mapped from the external file): nothing large is copied.
+///
+/// Clean import (unless `as_is`): initialisers listed as inputs become constants, Constant nodes
+/// become initialisers, constant expressions are folded, Identity, dead nodes and unused
+/// initialisers go, functions are inlined. Tensor names of what stays do not change.
+///
+/// \error kNotFound         no such file; no input or initialiser of that name in the options.
+/// \error kDataLoss         not an ONNX model: empty, truncated, or not protobuf.
+/// \error kInvalidArgument  ONNX's checker refuses it, or external data leads outside its folder.
+Result<Graph> import_onnx(const std::filesystem::path& file, const ImportOptions& options);
+
+/// The same from bytes in memory; external data is looked up in `folder` (refused when empty).
+Result<Graph> import_onnx_bytes(std::string_view bytes, const std::filesystem::path& folder,
+                                const ImportOptions& options);
+
+}  // namespace penstock::graph

@@ -1,0 +1,45 @@
+// Subgraph: a convex set of nodes with its boundary.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/graph/graph.h"
+
+namespace penstock::graph {
+
+/// A set of nodes such that no path between two of them leaves it. Borrows the graph.
+class Subgraph {
+ public:
+  /// \param nodes  any order; duplicates are ignored.
+  /// \error kInvalidArgument  the set is empty, an id is out of range, or the set is not convex:
+  ///                          the message names a path that leaves it and comes back.
+  static Result<Subgraph> create(const Graph& graph, std::span<const NodeId> nodes);
+  /// All nodes of the graph (which may have none).
+  static Subgraph whole(const Graph& graph);
+
+  [[nodiscard]] const Graph& graph() const { return *graph_; }
+  [[nodiscard]] const std::vector<NodeId>& nodes() const { return nodes_; }      ///< Ascending.
+  /// Values read from outside that are not constants (parameters count), in order of first use.
+  /// whole(): all graph inputs in the model's order, used or not, then parameters.
+  [[nodiscard]] const std::vector<ValueId>& inputs() const { return inputs_; }
+  /// Values made here that are graph outputs or read outside, in order of production.
+  /// whole(): the model's outputs in the model's order.
+  [[nodiscard]] const std::vector<ValueId>& outputs() const { return outputs_; }
+  /// Constants read here, ascending.
+  [[nodiscard]] const std::vector<ValueId>& constants() const { return constants_; }
+
+ private:
+  const Graph* graph_ = nullptr;
+  std::vector<NodeId> nodes_;
+  std::vector<ValueId> inputs_, outputs_, constants_;
+};
+
+/// A digest that does not depend on names or on the order of the file: operators, attributes,
+/// wiring, types of the inputs, and the constants' types and contents. Stable across runs,
+/// machines and versions of ONNX's library.
+std::string canonical_hash(const Subgraph& subgraph);
+
+}  // namespace penstock::graph

@@ -1,0 +1,41 @@
+// Subgraph -> plain ONNX model, with the original tensor names.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/graph/subgraph.h"
+
+namespace penstock::graph {
+
+struct WriteOptions {
+  /// Constants of at least this many bytes go to "<file name>.data" beside the model, each at a
+  /// 64-byte aligned offset; 0: everything inline.
+  std::size_t external_from_bytes = 1024;
+  /// ONNX annotations: `pipeline_stage` for each node (device_configurations, IR 11). Empty: none.
+  std::vector<int> pipeline_stages;
+  /// metadata_props key "layer_ann" for each node index; empty: as the graph has them.
+  std::map<std::size_t, std::string> layer_annotations;
+};
+
+/// Streams the model to `file`; constants are written straight from their storage.
+/// Returns every file written (the model first, then its data file if there is one).
+/// \error kNotFound, kPermissionDenied  the file cannot be written.
+Result<std::vector<std::filesystem::path>> write_onnx(const Subgraph& subgraph,
+                                                      const std::filesystem::path& file,
+                                                      const WriteOptions& options);
+
+/// The model as bytes, everything inline. \error kResourceExhausted  over protobuf's 2 GB.
+Result<std::string> to_onnx_bytes(const Subgraph& subgraph);
+
+/// One tensor as onnx.TensorProto bytes, and back (for .pb files).
+Result<std::string> tensor_to_onnx(const Tensor& tensor, const std::string& name);
+/// \error kDataLoss  not a TensorProto. SequenceProto and OptionalProto: see value_from_onnx.
+Result<Tensor> tensor_from_onnx(std::string_view bytes);
+/// A .pb file of the given type: TensorProto, SequenceProto or OptionalProto.
+Result<Tensor> value_from_onnx(std::string_view bytes, const Type& type);
+
+}  // namespace penstock::graph
