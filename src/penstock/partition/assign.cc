@@ -1,0 +1,130 @@
+// Which node runs in which stage.
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "penstock/partition/groups.h"
+#include "penstock/partition/reads.h"
+#include "penstock/partition/resolve.h"
+#include "penstock/partition/split.h"
+
+namespace penstock::partition {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using Stages = std::vector<std::vector<NodeId>>;
+
+struct Cut {
+  NodeId node;
+  std::string text;  // As the user gave it.
+};
+
+Result<std::vector<Cut>> resolve_cuts(const Graph& graph, const std::vector<std::string>& texts) {
+  std::vector<Cut> cuts;
+  for (const auto& text : texts) {
+    PENSTOCK_TRY(const auto node, resolve_node(graph, text, "cut"));
+    cuts.push_back({node, text});
+  }
+  std::ranges::stable_sort(cuts, {}, &Cut::node);
+  for (std::size_t i = 1; i < cuts.size(); ++i) {
+    if (cuts[i].node != cuts[i - 1].node) continue;
+    return invalid_argument("cut '", cuts[i].text, "': ends at node '",
+                            graph.node(cuts[i].node).name, "', as cut '", cuts[i - 1].text,
+                            "' does, and leaves an empty stage; give one of them");
+  }
+  return cuts;
+}
+
+/// The node and all of its ancestors that are not placed yet.
+std::vector<NodeId> take_ancestors(const Graph& graph, NodeId node, std::vector<bool>& placed) {
+  std::vector<NodeId> taken, open{node};
+  placed[index(node)] = true;
+  while (!open.empty()) {
+    const auto at = open.back();
+    open.pop_back();
+    taken.push_back(at);
+    for_each_producer(graph, at, [&](NodeId producer, graph::ValueId) {
+      if (placed[index(producer)]) return;
+      placed[index(producer)] = true;
+      open.push_back(producer);
+    });
+  }
+  std::ranges::sort(taken);
+  return taken;
+}
+
+Result<Stages> stages_of_cuts(const Graph& graph, const std::vector<std::string>& texts) {
+  PENSTOCK_TRY(const auto cuts, resolve_cuts(graph, texts));
+  std::vector<bool> placed(graph.nodes.size(), false);
+  Stages stages;
+  for (const auto& cut : cuts) stages.push_back(take_ancestors(graph, cut.node, placed));
+  std::vector<NodeId> rest;
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (!placed[i]) rest.push_back(static_cast<NodeId>(i));
+  }
+  if (rest.empty() && !cuts.empty()) {
+    return invalid_argument("cut '", cuts.back().text, "': nothing is left after node '",
+                            graph.node(cuts.back().node).name,
+                            "' for the last stage; cut earlier");
+  }
+  stages.push_back(std::move(rest));
+  return stages;
+}
+
+Result<Stages> stages_of_pins(const Graph& graph, const SplitOptions& options) {
+  Groups groups;
+  groups.of_node.assign(graph.nodes.size(), -1);
+  std::vector<std::string> devices;
+  for (const auto& [text, device] : options.pins) {
+    PENSTOCK_TRY(const auto node, resolve_node(graph, text, "pin"));
+    const auto name = device::to_string(device);
+    const auto at = std::ranges::find(devices, name) - devices.begin();
+    if (static_cast<std::size_t>(at) == devices.size()) devices.push_back(name);
+    auto& group = groups.of_node[index(node)];
+    if (group >= 0 && group != at) {
+      return invalid_argument("pin '", text, "': node '", graph.node(node).name,
+                              "' is pinned to ", devices[static_cast<std::size_t>(group)],
+                              " and to ", name, "; keep one");
+    }
+    group = static_cast<int>(at);
+  }
+  for (const auto& name : devices) groups.labels.push_back("device " + name);
+  return order_groups(graph, std::move(groups));
+}
+
+Result<Stages> stages_of_annotations(const Graph& graph) {
+  std::map<int, int> numbers;  // Annotated number -> group, ascending.
+  for (const int number : graph.pipeline_stages) {
+    if (number >= 0) numbers.emplace(number, 0);
+  }
+  if (numbers.empty()) {
+    return invalid_argument("the model has no pipeline_stage annotations: expected them in its "
+                            "nodes' device configurations; give cuts instead");
+  }
+  Groups groups;
+  for (auto& [number, group] : numbers) {
+    group = static_cast<int>(groups.labels.size());
+    groups.labels.push_back(concat("pipeline_stage ", number));
+  }
+  for (const int number : graph.pipeline_stages) {
+    groups.of_node.push_back(number < 0 ? -1 : numbers.at(number));
+  }
+  groups.of_node.resize(graph.nodes.size(), -1);
+  return order_groups(graph, std::move(groups));
+}
+
+}  // namespace
+
+Result<Stages> assign_stages(const Graph& graph, const SplitOptions& options) {
+  const bool cuts = !options.cuts.empty(), pins = !options.pins.empty();
+  if (int{cuts} + int{pins} + int{options.use_annotations} > 1) {
+    return invalid_argument("expected cuts, pins or the model's annotations, found several; "
+                            "use one of them");
+  }
+  if (pins) return stages_of_pins(graph, options);
+  if (options.use_annotations) return stages_of_annotations(graph);
+  return stages_of_cuts(graph, options.cuts);
+}
+
+}  // namespace penstock::partition

@@ -1,0 +1,99 @@
+#include "penstock/partition/outputs.h"
+
+#include <algorithm>
+#include <string>
+
+namespace penstock::partition {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using graph::ValueId;
+
+std::string unused_name(const Graph& graph, std::string name) {
+  while (graph.find_value(name) || graph.find_node(name)) name += "_";
+  return name;
+}
+
+NodeId add_identity(Graph& graph, ValueId from, ValueId to) {
+  const auto node = static_cast<NodeId>(graph.nodes.size());
+  graph::Node identity;
+  identity.name = unused_name(graph, graph.value(to).name + "/identity");
+  identity.op = "Identity";
+  identity.inputs = {from};
+  identity.outputs = {to};
+  graph.nodes.push_back(std::move(identity));
+  graph.pipeline_stages.push_back(-1);
+  graph.info.opsets.try_emplace("", 13);
+  graph.values[index(from)].consumers.push_back(node);
+  graph.values[index(to)].producer = node;
+  return node;
+}
+
+/// Gives the constant another name and makes the output of its old one; its readers keep reading
+/// the constant, so that no stage depends on another for it.
+NodeId move_constant(Graph& graph, ValueId output) {
+  auto copy = graph.value(output);
+  copy.name = unused_name(graph, copy.name + "/constant");
+  copy.is_output = copy.is_input = false;
+  const auto constant = static_cast<ValueId>(graph.values.size());
+  graph.values.push_back(std::move(copy));
+  auto& value = graph.values[index(output)];
+  for (const auto consumer : value.consumers) {
+    std::ranges::replace(graph.nodes[index(consumer)].inputs, output, constant);
+  }
+  value.constant.reset();
+  value.is_input = false;
+  value.consumers.clear();
+  return add_identity(graph, constant, output);
+}
+
+NodeId copy_input(Graph& graph, ValueId input) {
+  graph::Value copy;
+  copy.name = unused_name(graph, graph.value(input).name + "/unused");
+  copy.type = graph.value(input).type;
+  copy.is_output = true;
+  const auto made = static_cast<ValueId>(graph.values.size());
+  graph.values.push_back(std::move(copy));
+  return add_identity(graph, input, made);
+}
+
+Status check(const Graph& graph, ValueId output) {
+  const auto& value = graph.value(output);
+  if (value.is_parameter) {
+    return make_error(Code::kUnimplemented, "output '", value.name,
+                      "': is itself a parameter; leave it out of the parameters");
+  }
+  for (const auto consumer : value.consumers) {
+    if (std::ranges::find(graph.node(consumer).captures, output) !=
+        graph.node(consumer).captures.end()) {
+      return make_error(Code::kUnimplemented, "output '", value.name, "': is a constant that node '",
+                        graph.node(consumer).name, "' captures: it runs in one stage only");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Writable> make_writable(const Graph& graph, Stages stages) {
+  Writable result{nullptr, std::move(stages)};
+  if (result.stages.empty()) result.stages.emplace_back();
+  auto& last = result.stages.back();
+  const auto copy = [&]() -> Graph& {
+    if (!result.changed) result.changed = std::make_unique<Graph>(graph);
+    return *result.changed;
+  };
+  for (const auto output : graph.outputs) {
+    const auto& value = result.changed ? result.changed->value(output) : graph.value(output);
+    if (!value.constant) continue;
+    PENSTOCK_CHECK_OK(check(graph, output));
+    last.push_back(move_constant(copy(), output));
+  }
+  if (last.empty() && !graph.inputs.empty()) {
+    last.push_back(copy_input(copy(), graph.inputs.front()));
+  }
+  return result;
+}
+
+}  // namespace penstock::partition

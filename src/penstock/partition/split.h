@@ -1,0 +1,49 @@
+// Splitting by hand: cuts and pins -> stages -> package.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/device/device.h"
+#include "penstock/graph/graph.h"
+#include "penstock/plan/package.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock::partition {
+
+struct SplitOptions {
+  /// Each ends a stage after the named node, the producer of the named tensor, or the node of that
+  /// index ("12"). Taken in topological order; N cuts give N+1 stages.
+  std::vector<std::string> cuts;
+  /// Node name or index -> device: nodes pinned to one device form a stage of it. Not with cuts.
+  std::vector<std::pair<std::string, device::Device>> pins;
+  /// Stages from the file's own `pipeline_stage` annotations. Not with cuts or pins.
+  bool use_annotations = false;
+  int replicas = 1;                       ///< Of every stage.
+  std::vector<device::Device> devices;    ///< Dealt to stage instances in turn; empty: one per CPU.
+  std::string backend = "onnxruntime";
+  std::map<std::string, std::string> backend_options;
+  std::vector<std::filesystem::path> custom_ops;
+  bool pinned = true;
+};
+
+/// The node sets of the stages, in topological order of the stages.
+/// \error kNotFound         a cut or pin names no node: near names are offered; for a name that the
+///                          import folded or removed, the message says what took its place.
+/// \error kInvalidArgument  a stage would be empty, or pins make a cycle (the cycle is named).
+Result<std::vector<std::vector<graph::NodeId>>> assign_stages(const graph::Graph& graph,
+                                                              const SplitOptions& options);
+
+/// The plan of given stages; model files are named "stages/<i>.onnx" but not written.
+Result<plan::Plan> make_plan(const graph::Graph& graph,
+                             const std::vector<std::vector<graph::NodeId>>& stages,
+                             const SplitOptions& options);
+
+/// assign_stages, make_plan, and the package written to `target` (folder or .zip).
+Result<plan::Plan> split(const graph::Graph& graph, const SplitOptions& options,
+                         const std::filesystem::path& target, plan::Origin origin);
+
+}  // namespace penstock::partition

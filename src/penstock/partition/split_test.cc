@@ -1,0 +1,319 @@
+#include "penstock/partition/split.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "penstock/graph/import.h"
+#include "penstock/partition/test_graph.h"
+#include "penstock/tensor/npy.h"
+
+namespace penstock::partition {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+class SplitTest : public testing::Test {
+ protected:
+  SplitTest() {
+    std::string name = (fs::temp_directory_path() / "penstock-split-test.XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    options_.devices = {cpu(0)};
+  }
+  ~SplitTest() override { fs::remove_all(folder_); }
+
+  static device::Device cpu(int number) { return {.host = {}, .cpus = {number}}; }
+
+  plan::Plan split(const graph::Graph& graph, std::vector<std::string> cuts = {}) {
+    options_.cuts = std::move(cuts);
+    const auto made = partition::split(graph, options_, folder_ / "p", {});
+    EXPECT_TRUE(made) << made.error().message;
+    if (!made) return {};
+    check_models(*made);
+    const auto loaded = plan::load_package(folder_ / "p");
+    EXPECT_TRUE(loaded) << loaded.error().message;
+    if (!loaded) return {};
+    EXPECT_EQ(loaded->plan, *made);
+    return *made;
+  }
+
+  /// Each stage's file is a model that says the same as the plan.
+  void check_models(const plan::Plan& plan) {
+    graph::ImportOptions as_is;
+    as_is.as_is = true;
+    for (const auto& stage : plan.stages) {
+      const auto& part = stage.partitions.at(0);
+      const auto model = graph::import_onnx(folder_ / "p" / part.model, as_is);
+      ASSERT_TRUE(model) << model.error().message;
+      const auto name = [&](graph::ValueId id) { return model->value(id).name; };
+      std::vector<std::string> inputs, outputs;
+      std::ranges::transform(model->inputs, std::back_inserter(inputs), name);
+      std::ranges::transform(model->outputs, std::back_inserter(outputs), name);
+      EXPECT_EQ(inputs, part.inputs) << part.model;
+      EXPECT_EQ(outputs, part.outputs) << part.model;
+    }
+  }
+
+  Error error(const graph::Graph& graph) {
+    const auto made = partition::split(graph, options_, folder_ / "p", {});
+    EXPECT_FALSE(made);
+    EXPECT_TRUE(fs::is_empty(folder_));
+    return made ? Error{} : made.error();
+  }
+
+  fs::path folder_;
+  SplitOptions options_;
+};
+
+/// "input>0:x 0>1:t 1>out:y"
+std::string edges(const plan::Plan& plan) {
+  const auto end = [](int at) {
+    return at == plan::kPipelineInput ? "in" : at == plan::kPipelineOutput ? "out" : concat(at);
+  };
+  return join(plan.edges, " ", [&](const plan::Edge& edge) {
+    return concat(end(edge.from), ">", join(edge.to, "+", end), ":", join(edge.tensors, ","));
+  });
+}
+
+TEST_F(SplitTest, CutsAChain) {
+  const auto plan = split(chain_graph(), {"a", "c"});
+  EXPECT_EQ(edges(plan), "in>0:x 0>1:ta 1>2:tc 2>out:y");
+  EXPECT_EQ(plan.model, "test");
+  EXPECT_EQ(plan.stages[1].name, "stage1");
+  EXPECT_THAT(plan.stages[1].nodes, ElementsAre("b", "c"));
+  EXPECT_EQ(plan.stages[1].partitions[0].backend, "onnxruntime");
+  EXPECT_EQ(plan.stages[1].partitions[0].model, "stages/1.onnx");
+  EXPECT_EQ(plan.tensors.size(), 2U);
+  EXPECT_EQ(plan.model_hash.size(), 64U);
+}
+
+TEST_F(SplitTest, CutsADiamond) {
+  EXPECT_EQ(edges(split(diamond_graph(), {"a", "l", "r2"})),
+            "in>0:x 0>1+2:ta 1>3:tl 2>3:tr2 3>out:y");
+}
+
+TEST_F(SplitTest, CarriesAResidualOverSeveralStages) {
+  TestGraph graph;
+  graph.input("x").node("a", "Relu", {"x"}, {"ta"}).node("b", "Sin", {"ta"}, {"tb"});
+  graph.node("c", "Cos", {"tb"}, {"tc"}).node("d", "Add", {"tc", "ta"}, {"y"}).output("y");
+  EXPECT_EQ(edges(split(graph, {"a", "b", "c"})), "in>0:x 0>1+3:ta 1>2:tb 2>3:tc 3>out:y");
+}
+
+TEST_F(SplitTest, FeedsAnInputToSeveralStages) {
+  TestGraph graph;
+  graph.input("x").input("z").node("a", "Add", {"x", "z"}, {"ta"});
+  graph.node("b", "Add", {"ta", "x"}, {"tb"}).node("c", "Add", {"tb", "z"}, {"y"}).output("y");
+  EXPECT_EQ(edges(split(graph, {"a", "b"})), "in>0+1:x in>0+2:z 0>1:ta 1>2:tb 2>out:y");
+}
+
+TEST_F(SplitTest, LetsOneTensorFeedTwoInputsOfANode) {
+  TestGraph graph;
+  graph.input("x").node("a", "Relu", {"x"}, {"ta"}).node("b", "Add", {"ta", "ta"}, {"y"}).output("y");
+  EXPECT_EQ(edges(split(graph, {"a"})), "in>0:x 0>1:ta 1>out:y");
+}
+
+TEST_F(SplitTest, WritesAnOutputWhereItIsMade) {
+  const auto graph = chain_graph().output("ta").output("tb");
+  EXPECT_EQ(edges(split(graph, {"a", "c"})), "in>0:x 0>1+out:ta 1>out:tb 1>2:tc 2>out:y");
+}
+
+TEST_F(SplitTest, KeepsTheOrderOfOutputsAndOneThatStandsTwice) {
+  const auto graph = chain_graph().output("ta").output("y");
+  const auto plan = split(graph, {"a"});
+  ASSERT_EQ(plan.outputs.size(), 3U);
+  EXPECT_EQ(plan.outputs[2].name, "y");
+  EXPECT_EQ(edges(plan), "in>0:x 0>1+out:ta 1>out:y");
+  EXPECT_EQ(edges(split(graph)), "in>0:x 0>out:ta,y");
+}
+
+TEST_F(SplitTest, LetsAnInputBeAnOutput) {
+  const auto graph = chain_graph().input("z").output("z").output("x");
+  EXPECT_EQ(edges(split(graph, {"b"})), "in>0+out:x in>out:z 0>1:tb 1>out:y");
+  EXPECT_EQ(edges(split(graph)), "in>0+out:x in>out:z 0>out:y");
+}
+
+TEST_F(SplitTest, KeepsAnInputThatNobodyReads) {
+  const auto graph = chain_graph().input("unread");
+  EXPECT_EQ(edges(split(graph)), "in>0:x,unread 0>out:y");
+  const auto plan = split(graph, {"a"});
+  EXPECT_EQ(plan.inputs.size(), 2U);
+  EXPECT_EQ(edges(plan), "in>0:x 0>1:ta 1>out:y");
+}
+
+TEST_F(SplitTest, WritesAConstantThatIsAnOutput) {
+  TestGraph graph;
+  graph.input("x").constant("w").node("a", "Add", {"x", "w"}, {"ta"});
+  graph.node("b", "Add", {"ta", "w"}, {"y"}).output("y").output("w");
+  EXPECT_EQ(edges(split(graph)), "in>0:x 0>out:y,w");
+  const auto plan = split(graph, {"a"});
+  EXPECT_EQ(edges(plan), "in>0:x 0>1:ta 1>out:y,w");
+  EXPECT_THAT(plan.stages[1].nodes, ElementsAre("b", "w/identity"));
+}
+
+TEST_F(SplitTest, MakesOneStageOfAGraphWithoutNodes) {
+  TestGraph constant;
+  constant.input("x").constant("y").output("y");
+  EXPECT_EQ(edges(split(constant)), "in>0:x 0>out:y");
+  TestGraph through;
+  through.input("x").output("x");
+  const auto plan = split(through);
+  EXPECT_EQ(edges(plan), "in>0+out:x");
+  EXPECT_THAT(plan.stages.at(0).outputs, IsEmpty());
+}
+
+TEST_F(SplitTest, DealsDevicesToReplicas) {
+  options_.devices = {cpu(0), cpu(1), cpu(2)};
+  options_.replicas = 2;
+  const auto plan = split(chain_graph(), {"b"});
+  EXPECT_THAT(plan.stages[0].devices, ElementsAre(cpu(0), cpu(1)));
+  EXPECT_THAT(plan.stages[1].devices, ElementsAre(cpu(2), cpu(0)));
+}
+
+TEST_F(SplitTest, UsesEachInheritedCpuWhereNoDeviceIsNamed) {
+  options_.devices.clear();
+  options_.replicas = static_cast<int>(device::inherited_cpus().size());
+  const auto plan = split(chain_graph());
+  std::vector<int> used;
+  for (const auto& device : plan.stages[0].devices) used.push_back(device.cpus.at(0));
+  EXPECT_EQ(used, device::inherited_cpus());
+}
+
+TEST_F(SplitTest, PutsPinnedStagesOnTheirDevices) {
+  options_.pins = {{"c", cpu(5)}, {"a", cpu(4)}};
+  const auto plan = split(chain_graph());
+  EXPECT_THAT(plan.stages[0].devices, ElementsAre(cpu(4)));
+  EXPECT_THAT(plan.stages[1].devices, ElementsAre(cpu(5)));
+}
+
+TEST_F(SplitTest, RefusesReplicasThatCannotBe) {
+  options_.replicas = 0;
+  EXPECT_EQ(error(chain_graph()).message, "replicas: expected at least 1, found 0");
+  options_.replicas = 2;
+  options_.pins = {{"a", cpu(0)}};
+  EXPECT_EQ(error(chain_graph()).message,
+            "replicas: expected 1 with pins, which name one device for a stage, found 2");
+}
+
+TEST_F(SplitTest, WritesParametersBesideTheStages) {
+  TestGraph graph;
+  graph.input("x").parameter("w").parameter("v").node("a", "Add", {"x", "w"}, {"ta"});
+  graph.node("b", "Add", {"ta", "w"}, {"y"}).output("y");
+  const auto plan = split(graph, {"a"});
+  ASSERT_EQ(plan.parameters.size(), 2U);
+  EXPECT_EQ(plan.parameters[0].file, "parameters/0.npy");
+  EXPECT_EQ(plan.parameters[0].type, vector_type());
+  EXPECT_THAT(plan.stages[0].parameters, ElementsAre("w"));
+  EXPECT_THAT(plan.stages[1].parameters, ElementsAre("w"));
+  EXPECT_THAT(plan.stages[1].inputs, ElementsAre("ta"));
+  EXPECT_THAT(plan.stages[1].partitions[0].inputs, ElementsAre("ta", "w"));
+  const auto value = read_npy(folder_ / "p/parameters/0.npy");
+  ASSERT_TRUE(value);
+  EXPECT_THAT(value->as<float>(), ElementsAre(1, 1, 1, 1));
+}
+
+TEST_F(SplitTest, CopiesCustomOperatorLibraries) {
+  fs::create_directories(folder_ / "other");
+  std::ofstream(folder_ / "libops.so") << "one";
+  std::ofstream(folder_ / "other/libops.so") << "two";
+  options_.custom_ops = {folder_ / "libops.so", folder_ / "other/libops.so"};
+  const auto plan = split(chain_graph());
+  EXPECT_THAT(plan.custom_ops, ElementsAre("custom_ops/libops.so", "custom_ops/1-libops.so"));
+  EXPECT_EQ(fs::file_size(folder_ / "p/custom_ops/1-libops.so"), 3U);
+}
+
+TEST_F(SplitTest, NamesACustomOperatorLibraryThatIsNotThere) {
+  options_.custom_ops = {folder_ / "absent.so"};
+  const auto found = error(chain_graph());
+  EXPECT_EQ(found.code, Code::kNotFound);
+  EXPECT_THAT(found.message, HasSubstr("absent.so': cannot be copied: No such file"));
+}
+
+TEST_F(SplitTest, FlushesDenormalsWhereAConstantHoldsOne) {
+  TestGraph graph;
+  graph.input("x").constant("w", std::numeric_limits<float>::denorm_min()).constant("v", 0);
+  graph.node("a", "Add", {"x", "w"}, {"ta"}).node("b", "Add", {"ta", "v"}, {"y"}).output("y");
+  const auto plan = split(graph, {"a"});
+  EXPECT_TRUE(plan.stages[0].flush_denormals);
+  EXPECT_FALSE(plan.stages[1].flush_denormals);
+}
+
+TEST_F(SplitTest, RefusesAStageThatWritesNothing) {
+  auto graph = chain_graph().node("dead", "Sin", {"x"}, {"nothing"});
+  options_.cuts = {"d"};
+  EXPECT_THAT(error(graph).message,
+              StartsWith("stage1: nothing reads what its nodes make (the first is 'dead')"));
+}
+
+TEST_F(SplitTest, RefusesAGraphWithoutOutputs) {
+  TestGraph graph;
+  graph.input("x").node("a", "Relu", {"x"}, {"t"});
+  EXPECT_EQ(error(graph).message, "graph 'test': expected outputs, found none");
+}
+
+TEST_F(SplitTest, WritesAZip) {
+  options_.cuts = {"b"};
+  const auto made = partition::split(chain_graph(), options_, folder_ / "p.zip", {});
+  ASSERT_TRUE(made) << made.error().message;
+  const auto loaded = plan::load_package(folder_ / "p.zip");
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(loaded->plan, *made);
+}
+
+/// A network of nodes with one or two inputs from anywhere before, and random outputs.
+TestGraph random_graph(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](std::size_t end) {
+    return std::uniform_int_distribution<std::size_t>(0, end - 1)(random);
+  };
+  TestGraph graph;
+  graph.input("x0").input("x1").constant("w");
+  std::vector<std::string> values{"x0", "x1", "w"};
+  const auto count = below(12) + 2;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto made = concat("t", i);
+    graph.node(concat("n", i), "Add", {values[below(values.size())], values[below(values.size())]},
+               {made});
+    values.push_back(made);
+  }
+  for (const auto& name : values) {
+    if (below(4) == 0) graph.output(name);
+  }
+  // What nobody reads is an output, as after a clean import.
+  for (const auto& value : graph.get().values) {
+    if (value.producer && value.consumers.empty() && !value.is_output) graph.output(value.name);
+  }
+  return graph;
+}
+
+TEST(MakePlanTest, AnyCutOfAnyGraphGivesAValidPlan) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    const auto built = random_graph(seed);
+    const auto& graph = built.get();
+    std::mt19937 random(seed);
+    SplitOptions options;
+    options.devices = {{.host = {}, .cpus = {0}}};
+    for (std::size_t i = 0; i + 1 < graph.nodes.size(); ++i) {
+      if (random() % 3 == 0) options.cuts.push_back(concat(i));
+    }
+    const auto stages = assign_stages(graph, options);
+    if (!stages) {  // The cuts may have taken everything.
+      EXPECT_THAT(stages.error().message, HasSubstr("nothing is left")) << "seed " << seed;
+      continue;
+    }
+    EXPECT_EQ(stages->size(), options.cuts.size() + 1) << "seed " << seed;
+    const auto plan = make_plan(graph, *stages, options);
+    ASSERT_TRUE(plan) << "seed " << seed << ": " << plan.error().message;
+    EXPECT_EQ(plan->outputs.size(), graph.outputs.size());
+  }
+}
+
+}  // namespace
+}  // namespace penstock::partition

@@ -1,0 +1,240 @@
+#include "penstock/plan/package.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "penstock/plan/package_files.h"
+#include "penstock/plan/plan_json.h"
+#include "penstock/plan/zip.h"
+
+namespace penstock::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Removes a folder with all it holds when destroyed.
+class Scratch {
+ public:
+  explicit Scratch(fs::path path) : path_(std::move(path)) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+bool is_zip_name(const fs::path& path) { return path.extension() == ".zip"; }
+
+/// "out/" means "out": a sibling must have the same parent.
+fs::path plain_target(const fs::path& target) {
+  auto path = fs::absolute(target).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+Status check_replaceable(const fs::path& target) {
+  std::error_code error;
+  const auto status = fs::symlink_status(target, error);
+  if (!fs::exists(status)) return {};
+  const auto refuse = [&](std::string_view expected) {
+    return make_error(Code::kAlreadyExists, "'", target.string(), "' exists and is not ", expected,
+                      ": only a package is replaced; choose another name or remove it");
+  };
+  if (is_zip_name(target)) {
+    const bool package = fs::is_regular_file(status) && is_zip_package(target);
+    return package ? Status() : refuse("a zip of a package");
+  }
+  if (!fs::is_directory(status)) return refuse("a package folder");
+  if (fs::is_regular_file(target / kPlanFile, error) || fs::is_empty(target, error)) return {};
+  return refuse("a package folder (no plan.json in it)");
+}
+
+/// Swaps two folders in one step where the file system can; else there is a moment without.
+Status put_folder(const fs::path& fresh, const fs::path& target) {
+  std::error_code error;
+  if (!fs::exists(target, error)) {
+    fs::rename(fresh, target, error);
+    return error ? Status(file_error(target, "cannot be put in place", error)) : Status();
+  }
+#ifdef SYS_renameat2
+  constexpr unsigned kExchange = 2;
+  if (syscall(SYS_renameat2, AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), kExchange) == 0) {
+    return {};  // What was there goes with the scratch folder.
+  }
+#endif
+  PENSTOCK_TRY(const auto aside, make_private_folder(target.parent_path(), "penstock-old"));
+  const Scratch cleaner(aside);
+  fs::rename(target, aside / "package", error);
+  if (error) return file_error(target, "cannot be replaced", error);
+  fs::rename(fresh, target, error);
+  if (!error) return {};
+  const auto cause = error;
+  fs::rename(aside / "package", target, error);
+  return file_error(target, "cannot be put in place", cause);
+}
+
+Status write_text(const fs::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  if (out) return {};
+  return make_error(Code::kResourceExhausted, "file '", file.string(),
+                    "': cannot be written; is the disk full?");
+}
+
+Result<std::string> read_text(const fs::path& file) {
+  constexpr std::uintmax_t kMostBytes = 256U << 20U;
+  std::error_code error;
+  const auto size = fs::file_size(file, error);
+  if (error) return file_error(file, "cannot be read", error);
+  if (size > kMostBytes) {
+    return invalid_argument("'", file.string(), "': expected at most ", kMostBytes,
+                            " bytes, found ", size);
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string text(static_cast<std::size_t>(size), '\0');
+  in.read(text.data(), static_cast<std::streamsize>(size));
+  if (in.gcount() == static_cast<std::streamsize>(size)) return text;
+  return make_error(Code::kPermissionDenied, "'", file.string(), "': cannot be read");
+}
+
+/// What the plan loads must be under a hash.
+Status check_listed(const Plan& plan) {
+  const auto check = [&](const std::string& path) -> Status {
+    if (plan.files.contains(path)) return {};
+    return invalid_argument("file '", path, "': the plan uses it and 'files' does not list its "
+                            "hash; split the model again");
+  };
+  for (const auto& stage : plan.stages) {
+    for (const auto& partition : stage.partitions) PENSTOCK_CHECK_OK(check(partition.model));
+  }
+  for (const auto& parameter : plan.parameters) PENSTOCK_CHECK_OK(check(parameter.file));
+  for (const auto& path : plan.custom_ops) PENSTOCK_CHECK_OK(check(path));
+  return {};
+}
+
+Result<Plan> load_folder(const fs::path& folder) {
+  std::error_code ignored;
+  const auto found = fs::symlink_status(folder / kPlanFile, ignored);
+  if (!fs::exists(found)) {
+    return not_found("no plan.json in it: expected a package made by 'penstock split'");
+  }
+  if (!fs::is_regular_file(found)) {
+    return invalid_argument("plan.json is a link or a special file: expected a plain file");
+  }
+  PENSTOCK_TRY(const auto text, read_text(folder / kPlanFile));
+  auto plan = from_json(text);
+  if (!plan) return std::move(plan).error().within(kPlanFile);
+  PENSTOCK_CHECK_OK(check_listed(*plan));
+  PENSTOCK_CHECK_OK(check_files(folder, plan->files));
+  return plan;
+}
+
+/// The unpacked folder itself, or its only folder where the zip was made of the folder's name.
+fs::path top_of(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder / kPlanFile, ignored)) return folder;
+  fs::path only;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (!only.empty() || !entry.is_directory(ignored)) return folder;
+    only = entry.path();
+  }
+  return only.empty() ? folder : only;
+}
+
+Result<Package> load_zip(const fs::path& file) {
+  std::error_code error;
+  const auto parent = fs::temp_directory_path(error);
+  if (error) return file_error(parent, "no folder for temporary files; set TMPDIR", error);
+  PENSTOCK_TRY(auto folder, make_private_folder(parent, "penstock"));
+  auto scratch = std::make_shared<const Scratch>(std::move(folder));
+  PENSTOCK_CHECK_OK(unpack_zip(file, scratch->path()));
+  const auto top = top_of(scratch->path());
+  PENSTOCK_TRY(auto plan, load_folder(top));
+  return Package{std::move(plan), top, std::move(scratch)};
+}
+
+Result<Package> load(const fs::path& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (!fs::exists(status)) return not_found("no such folder or zip");
+  if (!fs::is_directory(status)) return load_zip(path);
+  PENSTOCK_TRY(auto plan, load_folder(path));
+  return Package{std::move(plan), path, nullptr};
+}
+
+}  // namespace
+
+struct PackageWriter::State {
+  State(fs::path where, fs::path made) : target(std::move(where)), scratch(std::move(made)) {}
+  fs::path target;
+  Scratch scratch;  // Holds "package" and, for a zip, "package.zip".
+  fs::path folder = scratch.path() / "package";
+};
+
+PackageWriter::PackageWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PackageWriter::PackageWriter(PackageWriter&&) noexcept = default;
+PackageWriter& PackageWriter::operator=(PackageWriter&&) noexcept = default;
+PackageWriter::~PackageWriter() = default;
+
+Result<PackageWriter> PackageWriter::create(const fs::path& target) {
+  try {
+    if (target.empty()) return invalid_argument("package: expected a path, found an empty one");
+    const auto path = plain_target(target);
+    PENSTOCK_CHECK_OK(check_replaceable(path));
+    PENSTOCK_TRY(auto made, make_private_folder(path.parent_path(), path.filename().string()));
+    auto state = std::make_unique<State>(path, std::move(made));
+    std::error_code error;
+    fs::create_directory(state->folder, error);
+    if (error) return file_error(state->folder, "cannot be made", error);
+    return PackageWriter(std::move(state));
+  } catch (const std::exception& error) {
+    return internal_error("package '", target.string(), "': ", error.what());
+  }
+}
+
+const fs::path& PackageWriter::folder() const { return state_->folder; }
+
+Result<Plan> PackageWriter::commit(Plan plan) {
+  const auto& state = *state_;
+  try {
+    PENSTOCK_TRY(plan.files, hash_files(state.folder));
+    PENSTOCK_CHECK_OK(validate(plan));
+    PENSTOCK_CHECK_OK(check_listed(plan));
+    PENSTOCK_CHECK_OK(write_text(state.folder / kPlanFile, to_json(plan)));
+    PENSTOCK_CHECK_OK(check_replaceable(state.target));
+    if (!is_zip_name(state.target)) {
+      PENSTOCK_CHECK_OK(put_folder(state.folder, state.target));
+      return plan;
+    }
+    const auto zip = state.scratch.path() / "package.zip";
+    PENSTOCK_CHECK_OK(write_zip(state.folder, zip));
+    std::error_code error;
+    fs::rename(zip, state.target, error);
+    if (error) return file_error(state.target, "cannot be put in place", error);
+    return plan;
+  } catch (const std::exception& error) {
+    return internal_error("package '", state.target.string(), "': ", error.what());
+  }
+}
+
+Result<Package> load_package(const fs::path& path) {
+  try {
+    auto package = load(path);
+    if (package) return package;
+    return std::move(package).error().within(concat("package '", path.string(), "'"));
+  } catch (const std::exception& error) {
+    return internal_error("package '", path.string(), "': ", error.what());
+  }
+}
+
+}  // namespace penstock::plan

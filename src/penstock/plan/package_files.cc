@@ -1,0 +1,103 @@
+#include "penstock/plan/package_files.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "penstock/base/hash.h"
+#include "penstock/plan/paths.h"
+
+namespace penstock::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRepair =
+    "; copy the package again, or split the model again if the change is wanted";
+
+Code code_of(std::error_code cause) {
+  if (cause == std::errc::no_such_file_or_directory) return Code::kNotFound;
+  if (cause == std::errc::no_space_on_device) return Code::kResourceExhausted;
+  return Code::kPermissionDenied;
+}
+
+/// A link on the way would let a package point at files outside it.
+Status check_plain(const fs::path& folder, const std::string& path) {
+  fs::path at = folder;
+  for (const auto& part : fs::path(path)) {
+    at /= part;
+    std::error_code error;
+    const auto status = fs::symlink_status(at, error);
+    if (!fs::exists(status)) {
+      return make_error(Code::kDataLoss, "file '", path, "': is missing", kRepair);
+    }
+    if (fs::is_symlink(status)) {
+      return invalid_argument("path '", path, "': '", part.string(),
+                              "' is a link, which may lead outside the package: replace it by "
+                              "the file itself");
+    }
+  }
+  if (fs::is_regular_file(at)) return {};
+  return make_error(Code::kDataLoss, "file '", path, "': expected a plain file", kRepair);
+}
+
+Status check_hash(const fs::path& folder, const std::string& path, const std::string& expected) {
+  const auto problem = path_problem(path);
+  if (!problem.empty()) return invalid_argument("file '", path, "' ", problem);
+  PENSTOCK_CHECK_OK(check_plain(folder, path));
+  PENSTOCK_TRY(const auto found, sha256_of_file(folder / path));
+  if (found == expected) return {};
+  return make_error(Code::kDataLoss, "file '", path, "': expected SHA-256 ", expected, ", found ",
+                    found, kRepair);
+}
+
+}  // namespace
+
+Error file_error(const fs::path& path, std::string_view what, std::error_code cause) {
+  return make_error(code_of(cause), "'", path.string(), "': ", what, ": ", cause.message());
+}
+
+Result<fs::path> make_private_folder(const fs::path& parent, const std::string& stem) {
+  auto name = (parent / ("." + stem + ".XXXXXX")).string();
+  if (mkdtemp(name.data()) != nullptr) return fs::path(name);
+  return file_error(parent, "no folder can be made in it",
+                    std::error_code(errno, std::generic_category()));
+}
+
+Result<std::vector<std::string>> list_files(const fs::path& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  fs::recursive_directory_iterator at(folder, error);
+  for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+    const auto path = at->path().lexically_relative(folder).generic_string();
+    if (at->is_symlink(error) || (!at->is_directory(error) && !at->is_regular_file(error))) {
+      return invalid_argument("'", path, "' is a link or a special file: expected plain files only");
+    }
+    if (at->is_regular_file(error)) paths.push_back(path);
+  }
+  if (error) return file_error(folder, "cannot be listed", error);
+  std::ranges::sort(paths);
+  return paths;
+}
+
+Result<std::map<std::string, std::string>> hash_files(const fs::path& folder) {
+  PENSTOCK_TRY(const auto paths, list_files(folder));
+  std::map<std::string, std::string> hashes;
+  for (const auto& path : paths) {
+    if (path == kPlanFile) continue;
+    PENSTOCK_TRY(hashes[path], sha256_of_file(folder / path));
+  }
+  return hashes;
+}
+
+Status check_files(const fs::path& folder, const std::map<std::string, std::string>& hashes) {
+  for (const auto& [path, hash] : hashes) PENSTOCK_CHECK_OK(check_hash(folder, path, hash));
+  PENSTOCK_TRY(const auto paths, list_files(folder));
+  for (const auto& path : paths) {
+    if (path == kPlanFile || hashes.contains(path)) continue;
+    return make_error(Code::kDataLoss, "file '", path, "': is not listed in plan.json", kRepair,
+                      "; or remove the file");
+  }
+  return {};
+}
+
+}  // namespace penstock::plan

@@ -1,0 +1,98 @@
+#include "penstock/plan/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace penstock::plan {
+namespace {
+
+constexpr std::array<std::pair<FullPolicy, std::string_view>, 5> kPolicies{{
+    {FullPolicy::kBlock, "block"},
+    {FullPolicy::kDropOldest, "drop_oldest"},
+    {FullPolicy::kDropNewest, "drop_newest"},
+    {FullPolicy::kLatest, "latest"},
+    {FullPolicy::kError, "error"},
+}};
+
+using Readers = std::map<std::string, std::vector<int>>;
+
+/// Who reads each tensor: stages ascending, the pipeline's output last.
+Readers readers_of(const Plan& plan) {
+  Readers readers;
+  const auto add = [&](const std::string& tensor, int reader) {
+    auto& list = readers[tensor];
+    if (list.empty() || list.back() != reader) list.push_back(reader);
+  };
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    for (const auto& tensor : plan.stages[i].inputs) add(tensor, static_cast<int>(i));
+  }
+  for (const auto& output : plan.outputs) add(output.name, kPipelineOutput);
+  return readers;
+}
+
+/// One edge for each set of readers, in the order in which `tensors` first show it.
+void connect_producer(int from, const std::vector<std::string>& tensors, const Readers& readers,
+                      std::vector<Edge>& edges) {
+  const auto first = edges.size();
+  for (const auto& tensor : tensors) {
+    const auto found = readers.find(tensor);
+    if (found == readers.end()) continue;  // Nobody reads it: it needs no slot.
+    const auto begin = edges.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto edge = std::find_if(begin, edges.end(),
+                                   [&](const Edge& e) { return e.to == found->second; });
+    if (edge == edges.end()) {
+      edges.push_back({.from = from, .to = found->second, .tensors = {tensor}});
+    } else if (std::ranges::find(edge->tensors, tensor) == edge->tensors.end()) {
+      edge->tensors.push_back(tensor);
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(FullPolicy policy) {
+  for (const auto& [value, text] : kPolicies) {
+    if (value == policy) return text;
+  }
+  return "?";
+}
+
+std::optional<FullPolicy> parse_full_policy(std::string_view text) {
+  for (const auto& [value, name] : kPolicies) {
+    if (name == text) return value;
+  }
+  return std::nullopt;
+}
+
+const TensorInfo* Plan::find_tensor(std::string_view name) const {
+  for (const auto* list : {&inputs, &outputs, &tensors}) {
+    const auto found = std::ranges::find(*list, name, &TensorInfo::name);
+    if (found != list->end()) return &*found;
+  }
+  return nullptr;
+}
+
+Status validate(const Plan& plan) {
+  constexpr std::size_t kShown = 3;
+  auto found = violations(plan);
+  if (found.empty()) return {};
+  const auto total = found.size();
+  if (total > kShown) found.resize(kShown);
+  auto message = "plan: " + join(found, "; ");
+  if (total > kShown) message += concat("; and ", total - kShown, " more");
+  return Error{Code::kInvalidArgument, std::move(message)};
+}
+
+void connect(Plan& plan) {
+  const auto readers = readers_of(plan);
+  plan.edges.clear();
+  std::vector<std::string> inputs;
+  for (const auto& input : plan.inputs) inputs.push_back(input.name);
+  connect_producer(kPipelineInput, inputs, readers, plan.edges);
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    connect_producer(static_cast<int>(i), plan.stages[i].outputs, readers, plan.edges);
+  }
+}
+
+}  // namespace penstock::plan

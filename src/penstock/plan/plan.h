@@ -1,0 +1,128 @@
+// Plan: how a network runs as a pipeline. A plain value; the one thing that the planning half and
+// the running half share.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/device/device.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::plan {
+
+inline constexpr int kVersion = 1;  ///< Of plan.json. A reader refuses any other.
+
+/// A tensor that enters, leaves or moves between stages, by the model's own name.
+struct TensorInfo {
+  std::string name;
+  Type type;
+  bool operator==(const TensorInfo&) const = default;
+};
+
+/// A part of a stage that one backend runs. Partitions of a stage run one after the other.
+struct Partition {
+  std::string backend;                         ///< "onnxruntime"
+  std::string model;                           ///< Path in the package: "stages/0.onnx".
+  std::vector<std::string> inputs, outputs;    ///< Tensor names, in the model's order.
+  std::map<std::string, std::string> options;  ///< Passed to the engine.
+  bool operator==(const Partition&) const = default;
+};
+
+/// What one worker runs for one frame. `devices.size()` is the number of replicas.
+struct Stage {
+  std::string name;                     ///< Unique: "stage0".
+  std::vector<Partition> partitions;    ///< In order of execution; at least one.
+  std::vector<std::string> inputs;      ///< Tensors read from edges, parameters left out.
+  std::vector<std::string> outputs;     ///< Tensors written to edges.
+  std::vector<std::string> parameters;  ///< Replaceable constants that it reads.
+  std::vector<device::Device> devices;  ///< One for each replica.
+  bool pinned = true;             ///< The worker stays on its device's CPUs.
+  bool flush_denormals = false;
+  std::vector<std::string> nodes;       ///< Names of the nodes it holds, for reports. May be empty.
+  bool operator==(const Stage&) const = default;
+};
+
+enum class FullPolicy { kBlock, kDropOldest, kDropNewest, kLatest, kError };
+std::string_view to_string(FullPolicy policy);
+std::optional<FullPolicy> parse_full_policy(std::string_view text);
+
+/// Where an edge begins or ends: a stage's position, or the pipeline's own input or output.
+inline constexpr int kPipelineInput = -1;
+inline constexpr int kPipelineOutput = -2;
+
+/// Tensors with the same producer and the same readers: they travel together, slot by slot.
+struct Edge {
+  int from = kPipelineInput;         ///< Stage index, or kPipelineInput.
+  std::vector<int> to;               ///< Stage indices ascending, kPipelineOutput last.
+  std::vector<std::string> tensors;
+  int capacity = 0;                  ///< Slots; 0: chosen at start from the tensors' size.
+  FullPolicy policy = FullPolicy::kBlock;
+  bool operator==(const Edge&) const = default;
+};
+
+/// A constant that may be replaced between frames.
+struct Parameter {
+  std::string name;
+  Type type;
+  std::string file;  ///< Its default in the package: "parameters/0.npy".
+  bool operator==(const Parameter&) const = default;
+};
+
+/// What the planner foretold; all in seconds, 0 where unknown.
+struct Prediction {
+  double period_seconds = 0;
+  double latency_seconds = 0;
+  double lower_bound_seconds = 0;  ///< Of the period, proved.
+  bool operator==(const Prediction&) const = default;
+};
+
+/// The engine and machine that a plan was made with; a difference at load is a warning.
+struct Origin {
+  std::map<std::string, std::string> engines;  ///< Backend name -> engine version.
+  std::string cpu;                             ///< device::Topology::fingerprint.
+  std::string penstock;                        ///< Version of Penstock.
+  bool operator==(const Origin&) const = default;
+};
+
+enum class OnError { kDeliver, kStop };
+
+struct Plan {
+  std::string model;                ///< The model's name, for people.
+  std::string model_hash;           ///< Canonical hash of the whole imported graph.
+  std::vector<TensorInfo> inputs;   ///< In the model's order.
+  std::vector<TensorInfo> outputs;  ///< In the model's order.
+  std::vector<TensorInfo> tensors;  ///< Every other tensor that an edge or a partition names.
+  std::vector<Parameter> parameters;
+  std::vector<Stage> stages;        ///< In topological order.
+  std::vector<Edge> edges;
+  OnError on_error = OnError::kDeliver;
+  std::optional<std::chrono::microseconds> max_age;  ///< Deadline of each frame since its push.
+  std::vector<std::string> custom_ops;  ///< Custom-operator libraries, paths in the package.
+  Prediction prediction;
+  Origin origin;
+  std::map<std::string, std::string> files;  ///< Path in the package -> SHA-256.
+  bool operator==(const Plan&) const = default;
+
+  /// The tensor's info wherever it is listed, or null.
+  [[nodiscard]] const TensorInfo* find_tensor(std::string_view name) const;
+};
+
+/// Every violation, one sentence each; empty means valid. Checks: unique names, every stage input
+/// written exactly once by an earlier stage or a pipeline input, every edge's tensors known,
+/// pipeline outputs produced, no cycle, devices named for each replica, capacities not negative,
+/// kLatest with capacity 0 or 1, paths relative and inside the package.
+std::vector<std::string> violations(const Plan& plan);
+
+/// The first violations as one error. \error kInvalidArgument
+Status validate(const Plan& plan);
+
+/// Groups what stages read and write into edges; fills `plan.edges` from stages, inputs, outputs.
+void connect(Plan& plan);
+
+}  // namespace penstock::plan

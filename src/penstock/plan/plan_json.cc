@@ -1,0 +1,457 @@
+#include "penstock/plan/plan_json.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "penstock/plan/json_reader.h"
+
+namespace penstock::plan {
+namespace {
+
+constexpr std::string_view kVersionField = "penstock_plan";
+constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+
+// --- Types -------------------------------------------------------------------------------------
+
+std::string to_hex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += kDigits[byte >> 4U];
+    text += kDigits[byte & 15U];
+  }
+  return text;
+}
+
+std::optional<std::string> from_hex(std::string_view text) {
+  if (text.size() % 2 != 0) return std::nullopt;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+  };
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    const int high = digit(text[i]), low = digit(text[i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    bytes += static_cast<char>(high * 16 + low);
+  }
+  return bytes;
+}
+
+/// 3 (fixed), "batch" (open), null (open, without a name), or an object for what else there is.
+Json dim_to_json(const Dim& dim) {
+  const bool bare = dim.bound == Dim::kOpen;
+  if (dim.fixed() && bare && dim.symbol.empty()) return dim.size;
+  if (!dim.fixed() && bare) return dim.symbol.empty() ? Json() : Json(dim.symbol);
+  Json json = Json::object();
+  if (dim.fixed()) json["size"] = dim.size;
+  if (!dim.symbol.empty()) json["symbol"] = dim.symbol;
+  if (!bare) json["bound"] = dim.bound;
+  return json;
+}
+
+Dim read_dim(const Field& field) {
+  const auto& json = field.json();
+  Dim dim;
+  if (json.is_null()) return dim;
+  if (json.is_string()) {
+    dim.symbol = field.string();
+  } else if (json.is_object()) {
+    field.only({"size", "symbol", "bound"});
+    if (const auto size = field.find("size")) dim.size = size->integer(0, kAny);
+    if (const auto symbol = field.find("symbol")) dim.symbol = symbol->string();
+    if (const auto bound = field.find("bound")) dim.bound = bound->integer(0, kAny);
+  } else if (json.is_number_integer()) {
+    dim.size = field.integer(0, kAny);
+  } else {
+    field.fail("a size, a name, null, or an object with size, symbol, bound");
+  }
+  return dim;
+}
+
+void put_type(Json& json, const Type& type) {
+  if (type.kind == Type::Kind::kUnknown) return;
+  if (type.kind == Type::Kind::kOther) {
+    json["onnx_type"] = to_hex(type.onnx);
+    return;
+  }
+  json["dtype"] = to_string(type.dtype);
+  if (!type.ranked) return;
+  json["shape"] = Json::array();
+  for (const auto& dim : type.dims) json["shape"].push_back(dim_to_json(dim));
+}
+
+DType read_dtype(const Field& field) {
+  const auto text = field.string();
+  if (text == to_string(DType::kUndefined)) return DType::kUndefined;
+  const auto dtype = parse_dtype(text);
+  if (!dtype) field.fail("an element type such as 'f32' or 'i64'");
+  return dtype.value_or(DType::kUndefined);
+}
+
+Type read_type(const Field& field) {
+  Type type;
+  if (const auto other = field.find("onnx_type")) {
+    if (field.find("dtype") || field.find("shape")) {
+      field.fail("either 'onnx_type' or 'dtype' and 'shape'");
+    }
+    const auto bytes = from_hex(other->string());
+    if (!bytes) other->fail("pairs of hexadecimal digits");
+    type.kind = Type::Kind::kOther;
+    type.onnx = bytes.value_or("");
+    return type;
+  }
+  const auto shape = field.find("shape");
+  const auto dtype = field.find("dtype");
+  if (!dtype) {
+    if (shape) field.fail_missing("dtype");
+    return type;
+  }
+  type.kind = Type::Kind::kTensor;
+  type.dtype = read_dtype(*dtype);
+  type.ranked = shape.has_value();
+  if (shape) shape->each([&](const Field& dim) { type.dims.push_back(read_dim(dim)); });
+  return type;
+}
+
+// --- Writing -----------------------------------------------------------------------------------
+
+Json tensor_to_json(const TensorInfo& info) {
+  Json json = {{"name", info.name}};
+  put_type(json, info.type);
+  return json;
+}
+
+Json tensors_to_json(const std::vector<TensorInfo>& list) {
+  Json json = Json::array();
+  for (const auto& info : list) json.push_back(tensor_to_json(info));
+  return json;
+}
+
+Json map_to_json(const std::map<std::string, std::string>& map) {
+  Json json = Json::object();
+  for (const auto& [key, value] : map) json[key] = value;
+  return json;
+}
+
+Json parameter_to_json(const Parameter& parameter) {
+  Json json = tensor_to_json({parameter.name, parameter.type});
+  json["file"] = parameter.file;
+  return json;
+}
+
+Json partition_to_json(const Partition& partition) {
+  Json json;
+  json["backend"] = partition.backend;
+  json["model"] = partition.model;
+  json["inputs"] = partition.inputs;
+  json["outputs"] = partition.outputs;
+  json["options"] = map_to_json(partition.options);
+  return json;
+}
+
+Json stage_to_json(const Stage& stage) {
+  Json json;
+  json["name"] = stage.name;
+  json["devices"] = Json::array();
+  for (const auto& device : stage.devices) json["devices"].push_back(device::to_string(device));
+  json["pinned"] = stage.pinned;
+  json["flush_denormals"] = stage.flush_denormals;
+  json["inputs"] = stage.inputs;
+  json["outputs"] = stage.outputs;
+  json["parameters"] = stage.parameters;
+  json["partitions"] = Json::array();
+  for (const auto& partition : stage.partitions) {
+    json["partitions"].push_back(partition_to_json(partition));
+  }
+  json["nodes"] = stage.nodes;
+  return json;
+}
+
+std::string end_to_text(const Plan& plan, int end) {
+  if (end == kPipelineInput) return "input";
+  if (end == kPipelineOutput) return "output";
+  const auto position = static_cast<std::size_t>(end);
+  return end >= 0 && position < plan.stages.size() ? plan.stages[position].name
+                                                   : concat("stage number ", end);
+}
+
+Json edge_to_json(const Plan& plan, const Edge& edge) {
+  Json json;
+  json["from"] = end_to_text(plan, edge.from);
+  json["to"] = Json::array();
+  for (const int to : edge.to) json["to"].push_back(end_to_text(plan, to));
+  json["tensors"] = edge.tensors;
+  json["capacity"] = edge.capacity;
+  json["policy"] = to_string(edge.policy);
+  return json;
+}
+
+Json prediction_to_json(const Prediction& prediction) {
+  return {{"period_seconds", prediction.period_seconds},
+          {"latency_seconds", prediction.latency_seconds},
+          {"lower_bound_seconds", prediction.lower_bound_seconds}};
+}
+
+Json origin_to_json(const Origin& origin) {
+  return {{"penstock", origin.penstock},
+          {"cpu", origin.cpu},
+          {"engines", map_to_json(origin.engines)}};
+}
+
+/// Indented by two; a list of plain values that fits the line stays on it, so shapes read well.
+void print(const Json& json, std::size_t indent, std::string& text) {
+  constexpr std::size_t kLine = 100;
+  const auto flat = [&] { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
+  if (!json.is_structured() || json.empty()) {
+    text += flat();
+    return;
+  }
+  const bool plain = std::ranges::none_of(json, [](const Json& j) { return j.is_structured(); });
+  if (json.is_array() && plain && json.size() < kLine) {
+    const auto line = flat();
+    if (line.size() + indent < kLine) {
+      text += line;
+      return;
+    }
+  }
+  const std::string margin(indent + 2, ' ');
+  text += json.is_array() ? "[" : "{";
+  bool first = true;
+  for (const auto& [key, value] : json.items()) {
+    text += (std::exchange(first, false) ? "\n" : ",\n") + margin;
+    if (json.is_object()) {
+      text += Json(key).dump(-1, ' ', false, Json::error_handler_t::replace) + ": ";
+    }
+    print(value, indent + 2, text);
+  }
+  text += "\n" + std::string(indent, ' ') + (json.is_array() ? "]" : "}");
+}
+
+// --- Reading -----------------------------------------------------------------------------------
+
+std::vector<std::string> read_strings(const Field& field) {
+  std::vector<std::string> list;
+  field.each([&](const Field& item) { list.push_back(item.string()); });
+  return list;
+}
+
+std::map<std::string, std::string> read_map(const Field& field) {
+  std::map<std::string, std::string> map;
+  field.each_named([&](const std::string& name, const Field& item) { map[name] = item.string(); });
+  return map;
+}
+
+/// Reads a list of objects, if the field is there.
+template <typename T, typename Read>
+void read_list(const std::optional<Field>& field, std::vector<T>& list, Read read) {
+  if (field) field->each([&](const Field& item) { list.push_back(read(item)); });
+}
+
+TensorInfo read_tensor(const Field& field) {
+  field.only({"name", "dtype", "shape", "onnx_type"});
+  return {field.at("name").string(), read_type(field)};
+}
+
+Parameter read_parameter(const Field& field) {
+  field.only({"name", "dtype", "shape", "onnx_type", "file"});
+  return {field.at("name").string(), read_type(field), field.at("file").string()};
+}
+
+device::Device read_device(const Field& field) {
+  auto device = device::parse_device(field.string());
+  if (device) return *std::move(device);
+  field.fail("a device such as 'cpu:0'");
+  return {};
+}
+
+Partition read_partition(const Field& field) {
+  field.only({"backend", "model", "inputs", "outputs", "options"});
+  Partition partition;
+  partition.backend = field.at("backend").string();
+  partition.model = field.at("model").string();
+  partition.inputs = read_strings(field.at("inputs"));
+  partition.outputs = read_strings(field.at("outputs"));
+  if (const auto options = field.find("options")) partition.options = read_map(*options);
+  return partition;
+}
+
+Stage read_stage(const Field& field) {
+  field.only({"name", "devices", "pinned", "flush_denormals", "inputs", "outputs", "parameters",
+              "partitions", "nodes"});
+  Stage stage;
+  stage.name = field.at("name").string();
+  read_list(field.at("devices"), stage.devices, read_device);
+  if (const auto pinned = field.find("pinned")) stage.pinned = pinned->boolean();
+  if (const auto flush = field.find("flush_denormals")) stage.flush_denormals = flush->boolean();
+  stage.inputs = read_strings(field.at("inputs"));
+  stage.outputs = read_strings(field.at("outputs"));
+  if (const auto parameters = field.find("parameters")) {
+    stage.parameters = read_strings(*parameters);
+  }
+  read_list(field.at("partitions"), stage.partitions, read_partition);
+  if (const auto nodes = field.find("nodes")) stage.nodes = read_strings(*nodes);
+  return stage;
+}
+
+int read_end(const Plan& plan, const Field& field, bool beginning) {
+  const auto text = field.string();
+  if (text == (beginning ? "input" : "output")) return beginning ? kPipelineInput : kPipelineOutput;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    if (plan.stages[i].name == text) return static_cast<int>(i);
+  }
+  field.fail(beginning ? "'input' or the name of a stage" : "'output' or the name of a stage");
+  return kPipelineInput;
+}
+
+Edge read_edge(const Plan& plan, const Field& field) {
+  field.only({"from", "to", "tensors", "capacity", "policy"});
+  Edge edge;
+  edge.from = read_end(plan, field.at("from"), true);
+  field.at("to").each([&](const Field& to) { edge.to.push_back(read_end(plan, to, false)); });
+  edge.tensors = read_strings(field.at("tensors"));
+  if (const auto capacity = field.find("capacity")) {
+    edge.capacity = static_cast<int>(capacity->integer(0, kMaxInt));
+  }
+  if (const auto text = field.find("policy")) {
+    const auto policy = parse_full_policy(text->string());
+    if (!policy) text->fail("one of block, drop_oldest, drop_newest, latest, error");
+    edge.policy = policy.value_or(FullPolicy::kBlock);
+  }
+  return edge;
+}
+
+OnError read_on_error(const Field& field) {
+  const auto text = field.string();
+  if (text != "deliver" && text != "stop") field.fail("'deliver' or 'stop'");
+  return text == "stop" ? OnError::kStop : OnError::kDeliver;
+}
+
+Prediction read_prediction(const Field& field) {
+  field.only({"period_seconds", "latency_seconds", "lower_bound_seconds"});
+  const auto seconds = [&](std::string_view name) {
+    const auto found = field.find(name);
+    return found ? found->number() : 0.0;
+  };
+  return {seconds("period_seconds"), seconds("latency_seconds"), seconds("lower_bound_seconds")};
+}
+
+Origin read_origin(const Field& field) {
+  field.only({"penstock", "cpu", "engines"});
+  Origin origin;
+  if (const auto penstock = field.find("penstock")) origin.penstock = penstock->string();
+  if (const auto cpu = field.find("cpu")) origin.cpu = cpu->string();
+  if (const auto engines = field.find("engines")) origin.engines = read_map(*engines);
+  return origin;
+}
+
+void read_settings(const Field& field, Plan& plan) {
+  if (const auto on_error = field.find("on_error")) plan.on_error = read_on_error(*on_error);
+  if (const auto max_age = field.find("max_age_us")) {
+    plan.max_age = std::chrono::microseconds(max_age->integer(1, kAny));
+  }
+  if (const auto custom_ops = field.find("custom_ops")) plan.custom_ops = read_strings(*custom_ops);
+  if (const auto prediction = field.find("prediction")) {
+    plan.prediction = read_prediction(*prediction);
+  }
+  if (const auto origin = field.find("origin")) plan.origin = read_origin(*origin);
+  if (const auto files = field.find("files")) plan.files = read_map(*files);
+}
+
+Plan read_plan(const Field& field) {
+  field.only({kVersionField, "model", "model_hash", "on_error", "max_age_us", "inputs", "outputs",
+              "tensors", "parameters", "stages", "edges", "custom_ops", "prediction", "origin",
+              "files"});
+  Plan plan;
+  plan.model = field.at("model").string();
+  if (const auto hash = field.find("model_hash")) plan.model_hash = hash->string();
+  read_list(field.at("inputs"), plan.inputs, read_tensor);
+  read_list(field.at("outputs"), plan.outputs, read_tensor);
+  read_list(field.find("tensors"), plan.tensors, read_tensor);
+  read_list(field.find("parameters"), plan.parameters, read_parameter);
+  read_list(field.at("stages"), plan.stages, read_stage);
+  read_list(field.at("edges"), plan.edges, [&](const Field& f) { return read_edge(plan, f); });
+  read_settings(field, plan);
+  return plan;
+}
+
+/// Checked before all else: another version may mean other fields.
+Status check_version(const Json& json) {
+  if (!json.is_object()) return invalid_argument("expected an object with 'penstock_plan', found ",
+                                                 json.type_name());
+  const auto found = json.find(kVersionField);
+  if (found == json.end()) {
+    return invalid_argument("penstock_plan: missing; expected ", kVersion,
+                            ", the version of the format: is this a plan of Penstock?");
+  }
+  if (*found == kVersion) return {};
+  std::string maker;
+  const auto origin = json.find("origin");
+  if (origin != json.end() && origin->is_object() && origin->contains("penstock") &&
+      (*origin)["penstock"].is_string()) {
+    maker = " (made by Penstock " + (*origin)["penstock"].get<std::string>() + ")";
+  }
+  return make_error(Code::kFailedPrecondition, "penstock_plan: expected version ", kVersion,
+                    ", found ", found->dump(-1, ' ', false, Json::error_handler_t::replace), maker,
+                    "; split the model again with this release, or use the release that made it");
+}
+
+/// The library's text is "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
+Error syntax_error(const Json::parse_error& error) {
+  std::string text = error.what();
+  if (const auto at = text.find("at line"); at != text.npos) text = text.substr(at);
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  }
+  return {Code::kDataLoss, "not JSON: " + text};
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  Json json;
+  json[kVersionField] = kVersion;
+  json["model"] = plan.model;
+  json["model_hash"] = plan.model_hash;
+  json["on_error"] = plan.on_error == OnError::kStop ? "stop" : "deliver";
+  if (plan.max_age) json["max_age_us"] = plan.max_age->count();
+  json["inputs"] = tensors_to_json(plan.inputs);
+  json["outputs"] = tensors_to_json(plan.outputs);
+  json["tensors"] = tensors_to_json(plan.tensors);
+  json["parameters"] = Json::array();
+  for (const auto& item : plan.parameters) json["parameters"].push_back(parameter_to_json(item));
+  json["stages"] = Json::array();
+  for (const auto& stage : plan.stages) json["stages"].push_back(stage_to_json(stage));
+  json["edges"] = Json::array();
+  for (const auto& edge : plan.edges) json["edges"].push_back(edge_to_json(plan, edge));
+  json["custom_ops"] = plan.custom_ops;
+  json["prediction"] = prediction_to_json(plan.prediction);
+  json["origin"] = origin_to_json(plan.origin);
+  json["files"] = map_to_json(plan.files);
+  std::string text;
+  print(json, 0, text);
+  return text + "\n";
+}
+
+Result<Plan> from_json(std::string_view text) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    return syntax_error(error);
+  } catch (const Json::exception& error) {  // A number past every range.
+    return make_error(Code::kDataLoss, "not JSON: ", error.what());
+  }
+  PENSTOCK_CHECK_OK(check_version(json));
+  std::optional<Error> error;
+  auto plan = read_plan(Field(json, "", error));
+  if (error) return *std::move(error);
+  PENSTOCK_CHECK_OK(validate(plan));
+  return plan;
+}
+
+}  // namespace penstock::plan

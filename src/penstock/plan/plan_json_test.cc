@@ -1,0 +1,126 @@
+#include "penstock/plan/plan_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/plan/test_plans.h"
+
+namespace penstock::plan {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// The chain's JSON with one piece of text replaced by another.
+std::string changed(const std::string& from, const std::string& to) {
+  auto text = to_json(chain());
+  const auto at = text.find(from);
+  EXPECT_NE(at, text.npos) << from << " is not in " << text;
+  if (at != text.npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+void expect_error(const std::string& text, Code code, const std::string& message) {
+  const auto plan = from_json(text);
+  ASSERT_FALSE(plan) << message;
+  EXPECT_EQ(plan.error().code, code);
+  EXPECT_THAT(plan.error().message, StartsWith(message));
+}
+
+TEST(PlanJsonTest, ReadsWhatItWrites) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    const auto plan = RandomPlan(seed).make();
+    const auto text = to_json(plan);
+    const auto again = from_json(text);
+    ASSERT_TRUE(again) << "seed " << seed << ": " << again.error().message;
+    EXPECT_EQ(*again, plan) << "seed " << seed;
+    EXPECT_EQ(to_json(*again), text) << "seed " << seed;
+  }
+}
+
+TEST(PlanJsonTest, IsReadable) {
+  const auto text = to_json(chain());
+  EXPECT_THAT(text, StartsWith("{\n  \"penstock_plan\": 1,\n  \"model\": \"test\",\n"));
+  EXPECT_THAT(text, HasSubstr("\"name\": \"x\",\n      \"dtype\": \"f32\",\n      \"shape\": [1]\n"));
+  EXPECT_THAT(text, HasSubstr("\"from\": \"input\",\n      \"to\": [\"stage0\"],\n"));
+}
+
+TEST(PlanJsonTest, SaysWhereTextIsNotJson) {
+  expect_error("", Code::kDataLoss, "not JSON: at line 1, column 1");
+  expect_error("{\n  \"a\": ,", Code::kDataLoss, "not JSON: at line 2, column 8");
+}
+
+TEST(PlanJsonTest, RefusesAnotherVersionAndSaysWhich) {
+  expect_error(R"({"penstock_plan": 2, "origin": {"penstock": "9.1"}, "new": 1})",
+               Code::kFailedPrecondition,
+               "penstock_plan: expected version 1, found 2 (made by Penstock 9.1); split the model "
+               "again with this release, or use the release that made it");
+  expect_error("{}", Code::kInvalidArgument, "penstock_plan: missing; expected 1");
+  expect_error("[]", Code::kInvalidArgument, "expected an object with 'penstock_plan', found array");
+}
+
+TEST(PlanJsonTest, NamesTheFieldThatIsWrong) {
+  expect_error(changed("[\"cpu:0\"]", "[\"gpu:9\"]"), Code::kInvalidArgument,
+               "stages[0].devices[0]: expected a device such as 'cpu:0', found 'gpu:9'");
+  expect_error(changed("\"f32\"", "\"float\""), Code::kInvalidArgument,
+               "inputs[0].dtype: expected an element type such as 'f32' or 'i64', found 'float'");
+  expect_error(changed("\"shape\": [1]", "\"shape\": [-1]"), Code::kInvalidArgument,
+               "inputs[0].shape[0]: expected an integer from 0 to ");
+  expect_error(changed("\"shape\": [1]", "\"shape\": [true]"), Code::kInvalidArgument,
+               "inputs[0].shape[0]: expected a size, a name, null, or an object with size, symbol, "
+               "bound, found true");
+  expect_error(changed("\"block\"", "\"wait\""), Code::kInvalidArgument,
+               "edges[0].policy: expected one of block, drop_oldest, drop_newest, latest, error, "
+               "found 'wait'");
+  expect_error(changed("\"from\": \"stage0\"", "\"from\": \"stag0\""), Code::kInvalidArgument,
+               "edges[1].from: expected 'input' or the name of a stage, found 'stag0'");
+  expect_error(changed("\"deliver\"", "true"), Code::kInvalidArgument,
+               "on_error: expected a string, found true");
+  expect_error(changed("\"capacity\": 0", "\"capacity\": 18446744073709551615"),
+               Code::kInvalidArgument,
+               "edges[0].capacity: expected an integer from 0 to 2147483647, found 184467");
+  expect_error(changed("\"shape\": [1]", "\"onnx_type\": \"00\""), Code::kInvalidArgument,
+               "inputs[0]: expected either 'onnx_type' or 'dtype' and 'shape', found an object");
+}
+
+TEST(PlanJsonTest, NamesAMissingField) {
+  expect_error(changed("\"backend\": \"onnxruntime\",", ""), Code::kInvalidArgument,
+               "stages[0].partitions[0].backend: missing");
+}
+
+TEST(PlanJsonTest, RefusesAFieldThatItDoesNotKnow) {
+  expect_error(changed("\"pinned\"", "\"pined\""), Code::kInvalidArgument,
+               "stages[0].pined: unknown field; expected one of name, devices, pinned, ");
+}
+
+TEST(PlanJsonTest, RefusesAPlanThatCannotRun) {
+  expect_error(changed("\"outputs\": [\"t\"]", "\"outputs\": [\"u\"]"), Code::kInvalidArgument,
+               "plan: ");
+}
+
+TEST(PlanJsonTest, TakesDefaultsWhereAHandWrittenPlanIsShort) {
+  const auto plan = from_json(R"({
+    "penstock_plan": 1, "model": "m",
+    "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 3]}],
+    "outputs": [{"name": "y"}],
+    "stages": [{"name": "only", "devices": ["cpu:0"], "inputs": ["x"], "outputs": ["y"],
+                "partitions": [{"backend": "onnxruntime", "model": "m.onnx",
+                                "inputs": ["x"], "outputs": ["y"]}]}],
+    "edges": [{"from": "input", "to": ["only"], "tensors": ["x"]},
+              {"from": "only", "to": ["output"], "tensors": ["y"]}]})");
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_TRUE(plan->stages[0].pinned);
+  EXPECT_EQ(plan->edges[0].policy, FullPolicy::kBlock);
+  EXPECT_EQ(plan->max_age, std::nullopt);
+  EXPECT_EQ(to_string(plan->inputs[0].type), "f32[n,3]");
+}
+
+TEST(PlanJsonTest, SurvivesAnyPieceOfItself) {
+  const auto text = to_json(chain());
+  for (std::size_t length = 0; length < text.size() - 2; ++length) {
+    EXPECT_FALSE(from_json(text.substr(0, length)));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::plan

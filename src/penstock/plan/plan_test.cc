@@ -1,0 +1,203 @@
+#include "penstock/plan/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/plan/test_plans.h"
+
+namespace penstock::plan {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+MATCHER_P3(EdgeIs, from, to, tensors, "") {
+  return arg.from == from && arg.to == std::vector<int>(to) &&
+         arg.tensors == std::vector<std::string>(tensors);
+}
+using Ends = std::vector<int>;
+using Names = std::vector<std::string>;
+
+TEST(ConnectTest, LinksAChain) {
+  EXPECT_THAT(chain().edges, ElementsAre(EdgeIs(kPipelineInput, Ends{0}, Names{"x"}),
+                                         EdgeIs(0, Ends{1}, Names{"t"}),
+                                         EdgeIs(1, Ends{kPipelineOutput}, Names{"y"})));
+}
+
+TEST(ConnectTest, GivesADiamondOneEdgeWithTwoReaders) {
+  const auto plan = finish({"x"}, {"y"}, {stage(0, {"x"}, {"t"}), stage(1, {"t"}, {"l"}),
+                                          stage(2, {"t"}, {"r"}), stage(3, {"l", "r"}, {"y"})});
+  EXPECT_THAT(violations(plan), IsEmpty());
+  EXPECT_THAT(plan.edges, ElementsAre(EdgeIs(kPipelineInput, Ends{0}, Names{"x"}),
+                                      EdgeIs(0, (Ends{1, 2}), Names{"t"}),
+                                      EdgeIs(1, Ends{3}, Names{"l"}),
+                                      EdgeIs(2, Ends{3}, Names{"r"}),
+                                      EdgeIs(3, Ends{kPipelineOutput}, Names{"y"})));
+}
+
+TEST(ConnectTest, KeepsTensorsWithTheSameReadersTogether) {
+  const auto plan = finish({"x"}, {"a", "y"},
+                           {stage(0, {"x"}, {"a", "b", "c"}), stage(1, {"a", "b", "c"}, {"y"})});
+  EXPECT_THAT(violations(plan), IsEmpty());
+  EXPECT_THAT(plan.edges, ElementsAre(EdgeIs(kPipelineInput, Ends{0}, Names{"x"}),
+                                      EdgeIs(0, (Ends{1, kPipelineOutput}), Names{"a"}),
+                                      EdgeIs(0, Ends{1}, (Names{"b", "c"})),
+                                      EdgeIs(1, Ends{kPipelineOutput}, Names{"y"})));
+}
+
+TEST(ConnectTest, LetsAnInputPassThroughAndLeavesAnUnreadOneOut) {
+  const auto plan = finish({"x", "unread"}, {"x", "y"}, {stage(0, {"x"}, {"y"})});
+  EXPECT_THAT(violations(plan), IsEmpty());
+  EXPECT_THAT(plan.edges, ElementsAre(EdgeIs(kPipelineInput, (Ends{0, kPipelineOutput}), Names{"x"}),
+                                      EdgeIs(0, Ends{kPipelineOutput}, Names{"y"})));
+}
+
+TEST(ConnectTest, CarriesAnOutputThatStandsTwiceOnce) {
+  const auto plan = finish({"x"}, {"y", "y"}, {stage(0, {"x"}, {"y"})});
+  EXPECT_THAT(violations(plan), IsEmpty());
+  EXPECT_THAT(plan.edges.back(), EdgeIs(0, Ends{kPipelineOutput}, Names{"y"}));
+}
+
+TEST(ViolationsTest, AcceptsSkipsOverSeveralStages) {
+  EXPECT_THAT(violations(finish({"x"}, {"y"}, {stage(0, {"x"}, {"a", "skip"}), stage(1, {"a"}, {"b"}),
+                                               stage(2, {"b"}, {"c"}),
+                                               stage(3, {"c", "skip", "x"}, {"y"})})),
+              IsEmpty());
+}
+
+TEST(ViolationsTest, AcceptsRandomPlans) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    EXPECT_THAT(violations(RandomPlan(seed).make()), IsEmpty()) << "seed " << seed;
+  }
+}
+
+TEST(ViolationsTest, ListsEveryOne) {
+  auto plan = chain();
+  plan.stages[0].name = "stage1";
+  plan.stages[1].devices.clear();
+  plan.edges[1].capacity = -1;
+  EXPECT_THAT(violations(plan),
+              ElementsAre("stage 'stage1' is listed twice",
+                          "stage 'stage1': expected a device for each replica, found none",
+                          "edges[1]: capacity -1 is negative"));
+  EXPECT_EQ(validate(plan).error().code, Code::kInvalidArgument);
+  EXPECT_THAT(validate(plan).error().message, HasSubstr("plan: stage 'stage1' is listed twice; "));
+}
+
+TEST(ViolationsTest, ShowsThreeAndCountsTheRest) {
+  EXPECT_THAT(validate(Plan{}).error().message, "plan: no stages: expected at least one");
+  auto plan = chain();
+  plan.edges.clear();
+  plan.custom_ops = {"/a", "../b"};
+  EXPECT_THAT(validate(plan).error().message, HasSubstr("; and 2 more"));
+}
+
+TEST(ViolationsTest, NamesATensorThatNothingWrites) {
+  auto plan = chain();
+  plan.tensors.push_back(info("u"));
+  plan.stages[1].inputs.push_back("u");
+  plan.stages[1].partitions[0].inputs.push_back("u");
+  connect(plan);
+  EXPECT_THAT(violations(plan),
+              ElementsAre("stage 'stage1': reads 'u', which no stage and no pipeline input writes",
+                          "no edge carries 'u' to stage 'stage1'"));
+}
+
+TEST(ViolationsTest, NamesATensorWrittenTwice) {
+  const auto plan = finish({"x"}, {"y"}, {stage(0, {"x"}, {"y", "x"}), stage(1, {"x"}, {"y"})});
+  EXPECT_THAT(violations(plan),
+              Contains("tensor 'y' is written twice, by stage 'stage0' and by stage 'stage1'"));
+  EXPECT_THAT(violations(plan),
+              Contains("tensor 'x' is written twice, by the pipeline's input and by stage 'stage0'"));
+}
+
+TEST(ViolationsTest, NamesACycle) {
+  const auto plan = finish({"x"}, {"y"}, {stage(0, {"x", "b"}, {"a"}), stage(1, {"a"}, {"b", "y"})});
+  EXPECT_THAT(violations(plan), Contains("stage 'stage0': reads 'b' of stage 'stage1', which does "
+                                         "not come before it: a cycle"));
+}
+
+TEST(ViolationsTest, NamesAnOutputThatNothingWrites) {
+  auto plan = chain();
+  plan.outputs.push_back(info("z"));
+  connect(plan);
+  EXPECT_THAT(violations(plan), Contains("output 'z': no stage writes it"));
+}
+
+TEST(ViolationsTest, NamesEdgesThatDoNotFitTheStages) {
+  auto plan = chain();
+  plan.edges[0].to = {0, 7};
+  plan.edges[1].tensors = {"y"};
+  plan.edges.push_back({.from = 1, .to = {kPipelineOutput, 0}, .tensors = {}});
+  const auto found = violations(plan);
+  EXPECT_THAT(found, Contains("edges[0]: leads to stage number 7, which does not exist"));
+  EXPECT_THAT(found, Contains("edges[1]: stage 'stage0' does not write 'y'"));
+  EXPECT_THAT(found, Contains("edges[1]: stage 'stage1' does not read 'y'"));
+  EXPECT_THAT(found, Contains("no edge carries 't' to stage 'stage1'"));
+  EXPECT_THAT(found, Contains("edges[3]: carries no tensors"));
+  EXPECT_THAT(found, Contains("edges[3]: leads from stage 'stage1' back to stage 'stage0'"));
+  EXPECT_THAT(found, Contains(HasSubstr("edges[3]: its ends are out of order")));
+}
+
+TEST(ViolationsTest, NamesATensorCarriedTwice) {
+  auto plan = chain();
+  plan.edges.push_back(plan.edges[1]);
+  EXPECT_THAT(violations(plan), ElementsAre("2 edges carry 't' to stage 'stage1'"));
+}
+
+TEST(ViolationsTest, KeepsOneFrameUnderThePolicyLatest) {
+  auto plan = chain();
+  plan.edges[0].policy = FullPolicy::kLatest;
+  EXPECT_THAT(violations(plan), IsEmpty());
+  plan.edges[0].capacity = 2;
+  EXPECT_THAT(violations(plan), ElementsAre("edges[0]: policy 'latest' keeps one frame: expected "
+                                            "capacity 0 or 1, found 2"));
+}
+
+TEST(ViolationsTest, RefusesPathsThatLeaveThePackage) {
+  for (const auto* path : {"", "/etc/passwd", "../x", "stages/../../x", "a//b", "./a", "a\\b"}) {
+    auto plan = chain();
+    plan.stages[0].partitions[0].model = path;
+    EXPECT_THAT(violations(plan), ElementsAre(HasSubstr(concat("model '", path, "' "))));
+  }
+}
+
+TEST(ViolationsTest, NamesPartitionsThatDoNotFitTheirStage) {
+  auto plan = chain();
+  plan.stages[0].partitions[0].inputs = {"t2"};
+  plan.stages[1].partitions[0].outputs.clear();
+  plan.stages[1].parameters = {"w"};
+  const auto found = violations(plan);
+  EXPECT_THAT(found, Contains("stage 'stage0', partition 0: reads 't2', which neither the stage nor "
+                              "an earlier partition gives"));
+  EXPECT_THAT(found, Contains("stage 'stage0': no partition reads its input 'x'"));
+  EXPECT_THAT(found, Contains("stage 'stage1': no partition writes its output 'y'"));
+  EXPECT_THAT(found, Contains("stage 'stage1': parameter 'w' is not listed"));
+}
+
+TEST(ViolationsTest, NamesTypesThatContradict) {
+  auto plan = finish({"x"}, {"x", "y"}, {stage(0, {"x"}, {"y"})});
+  plan.outputs[0].type.dtype = DType::kI64;
+  EXPECT_THAT(violations(plan), ElementsAre("tensor 'x' is f32[1] as input and i64[1] as output"));
+}
+
+TEST(ViolationsTest, RefusesNamesThatAreNotUtf8) {
+  auto plan = chain();
+  plan.inputs[0].name = plan.stages[0].inputs[0] = plan.stages[0].partitions[0].inputs[0] = "\xFF";
+  connect(plan);
+  EXPECT_THAT(violations(plan),
+              ElementsAre("input with a name that is not UTF-8: rename it in the model"));
+}
+
+TEST(FullPolicyTest, ReadsWhatItWrites) {
+  for (const auto policy : {FullPolicy::kBlock, FullPolicy::kDropOldest, FullPolicy::kDropNewest,
+                            FullPolicy::kLatest, FullPolicy::kError}) {
+    EXPECT_EQ(parse_full_policy(to_string(policy)), policy);
+  }
+  EXPECT_EQ(parse_full_policy("wait"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace penstock::plan

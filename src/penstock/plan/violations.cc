@@ -1,0 +1,357 @@
+// What makes a plan impossible to run, sentence by sentence.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "penstock/plan/paths.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock::plan {
+namespace {
+
+/// Decodes one UTF-8 sequence's length by its first byte; 0 where none may start so.
+std::size_t sequence_length(unsigned char first) {
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first < 0xE0) return 2;
+  if (first >= 0xE0 && first < 0xF0) return 3;
+  if (first >= 0xF0 && first < 0xF5) return 4;
+  return 0;
+}
+
+bool is_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  for (std::size_t i = 0; i < text.size();) {
+    const auto length = sequence_length(byte(i));
+    if (length == 0 || i + length > text.size()) return false;
+    for (std::size_t k = 1; k < length; ++k) {
+      if ((byte(i + k) & 0xC0U) != 0x80U) return false;
+    }
+    if (length == 3) {
+      const auto second = byte(i + 1);
+      if (byte(i) == 0xE0 && second < 0xA0) return false;   // Longer than needed.
+      if (byte(i) == 0xED && second >= 0xA0) return false;  // Half of a UTF-16 pair.
+    }
+    if (length == 4) {
+      const auto second = byte(i + 1);
+      if (byte(i) == 0xF0 && second < 0x90) return false;
+      if (byte(i) == 0xF4 && second >= 0x90) return false;  // Past the last code point.
+    }
+    i += length;
+  }
+  return true;
+}
+
+class Checker {
+ public:
+  explicit Checker(const Plan& plan) : plan_(plan) {}
+
+  std::vector<std::string> run() {
+    check_tensors();
+    check_parameters();
+    check_stage_names();
+    for (const auto& stage : plan_.stages) check_stage(stage);
+    check_flow();
+    for (std::size_t i = 0; i < plan_.edges.size(); ++i) check_edge(i);
+    check_coverage();
+    check_settings();
+    return std::move(found_);
+  }
+
+ private:
+  using NameSet = std::set<std::string, std::less<>>;
+
+  template <typename... Args>
+  void add(const Args&... args) {
+    found_.push_back(concat(args...));
+  }
+
+  void check_name(std::string_view kind, const std::string& name) {
+    if (name.empty()) add(kind, " without a name");
+    if (!is_utf8(name)) add(kind, " with a name that is not UTF-8: rename it in the model");
+  }
+
+  /// An input that is also an output passes through; an output may stand twice. Else names differ.
+  void check_tensors() {
+    std::map<std::string_view, const Type*> inputs, outputs, others;
+    const auto take = [&](std::string_view kind, const TensorInfo& info, auto& list, bool again) {
+      check_name(kind, info.name);
+      const auto [at, fresh] = list.emplace(info.name, &info.type);
+      if (!fresh && !again) add(kind, " '", info.name, "' is listed twice");
+      if (!fresh && again && *at->second != info.type) {
+        add(kind, " '", info.name, "' is listed with two types, ", *at->second, " and ", info.type);
+      }
+      known_.insert(info.name);
+    };
+    for (const auto& info : plan_.inputs) take("input", info, inputs, false);
+    for (const auto& info : plan_.outputs) take("output", info, outputs, true);
+    for (const auto& info : plan_.tensors) take("tensor", info, others, false);
+    for (const auto& [name, type] : outputs) {
+      const auto input = inputs.find(name);
+      if (input != inputs.end() && *input->second != *type) {
+        add("tensor '", name, "' is ", *input->second, " as input and ", *type, " as output");
+      }
+    }
+    for (const auto& [name, type] : others) {
+      if (inputs.contains(name) || outputs.contains(name)) {
+        add("tensor '", name, "' is listed among the tensors and as an input or output");
+      }
+    }
+  }
+
+  void check_parameters() {
+    for (const auto& parameter : plan_.parameters) {
+      check_name("parameter", parameter.name);
+      if (!parameters_.insert(parameter.name).second) {
+        add("parameter '", parameter.name, "' is listed twice");
+      }
+      if (known_.contains(parameter.name)) {
+        add("parameter '", parameter.name, "' has the name of a tensor");
+      }
+      check_path(concat("parameter '", parameter.name, "': file"), parameter.file);
+    }
+  }
+
+  void check_stage_names() {
+    if (plan_.stages.empty()) add("no stages: expected at least one");
+    NameSet names;
+    for (const auto& stage : plan_.stages) {
+      check_name("stage", stage.name);
+      if (stage.name == "input" || stage.name == "output") {
+        add("stage '", stage.name, "': the name stands for the pipeline's own end; rename it");
+      }
+      if (!names.insert(stage.name).second) add("stage '", stage.name, "' is listed twice");
+    }
+  }
+
+  void check_stage(const Stage& stage) {
+    const auto place = concat("stage '", stage.name, "'");
+    check_once(place, "reads", stage.inputs);
+    check_once(place, "writes", stage.outputs);
+    check_once(place, "reads the parameter", stage.parameters);
+    for (const auto& name : stage.inputs) check_known(place, name);
+    for (const auto& name : stage.outputs) check_known(place, name);
+    for (const auto& name : stage.parameters) {
+      if (!parameters_.contains(name)) add(place, ": parameter '", name, "' is not listed");
+    }
+    check_devices(place, stage);
+    check_partitions(place, stage);
+  }
+
+  void check_once(const std::string& place, std::string_view verb,
+                  const std::vector<std::string>& names) {
+    NameSet seen;
+    for (const auto& name : names) {
+      if (!seen.insert(name).second) add(place, " ", verb, " '", name, "' twice");
+    }
+  }
+
+  void check_known(const std::string& place, const std::string& tensor) {
+    if (!known_.contains(tensor)) {
+      add(place, ": tensor '", tensor, "' is not among the inputs, outputs or tensors");
+    }
+  }
+
+  void check_devices(const std::string& place, const Stage& stage) {
+    if (stage.devices.empty()) add(place, ": expected a device for each replica, found none");
+    for (const auto& device : stage.devices) {
+      const bool cpu = device.kind == device::Device::Kind::kCpu;
+      if (cpu ? device.cpus.empty() : device.index < 0) {
+        add(place, ": device names no ", cpu ? "CPU" : "GPU");
+      }
+    }
+  }
+
+  /// Partitions run in order: each reads what the stage reads or what an earlier one wrote.
+  void check_partitions(const std::string& place, const Stage& stage) {
+    if (stage.partitions.empty()) add(place, ": expected at least one partition, found none");
+    NameSet given(stage.inputs.begin(), stage.inputs.end());
+    given.insert(stage.parameters.begin(), stage.parameters.end());
+    NameSet written, read;
+    for (std::size_t i = 0; i < stage.partitions.size(); ++i) {
+      const auto& partition = stage.partitions[i];
+      const auto where = concat(place, ", partition ", i);
+      if (partition.backend.empty()) add(where, ": no backend named");
+      check_path(where + ": model", partition.model);
+      check_once(where, "writes", partition.outputs);
+      for (const auto& name : partition.inputs) {
+        read.insert(name);
+        if (!given.contains(name)) {
+          add(where, ": reads '", name, "', which neither the stage nor an earlier partition gives");
+        }
+      }
+      for (const auto& name : partition.outputs) {
+        check_known(where, name);
+        if (!given.insert(name).second) add(where, ": writes '", name, "', which is there already");
+        written.insert(name);
+      }
+    }
+    for (const auto& name : stage.outputs) {
+      if (!written.contains(name)) add(place, ": no partition writes its output '", name, "'");
+    }
+    for (const auto* list : {&stage.inputs, &stage.parameters}) {
+      for (const auto& name : *list) {
+        if (!read.contains(name)) add(place, ": no partition reads its input '", name, "'");
+      }
+    }
+  }
+
+  std::string end_name(int end) const {
+    if (end == kPipelineInput) return "the pipeline's input";
+    if (end == kPipelineOutput) return "the pipeline's output";
+    return "stage '" + plan_.stages[static_cast<std::size_t>(end)].name + "'";
+  }
+
+  void check_flow() {
+    for (const auto& input : plan_.inputs) producers_.emplace(input.name, kPipelineInput);
+    for (int i = 0; i < stage_count(); ++i) {
+      for (const auto& name : stage(i).outputs) {
+        const auto [at, fresh] = producers_.emplace(name, i);
+        if (!fresh && at->second != i) {
+          add("tensor '", name, "' is written twice, by ", end_name(at->second), " and by ",
+              end_name(i));
+        }
+      }
+    }
+    for (int i = 0; i < stage_count(); ++i) {
+      for (const auto& name : stage(i).inputs) check_source(i, name);
+    }
+    for (const auto& output : plan_.outputs) {
+      if (!producers_.contains(output.name)) {
+        add("output '", output.name, "': no stage writes it");
+      }
+    }
+  }
+
+  void check_source(int reader, const std::string& tensor) {
+    const auto producer = producers_.find(tensor);
+    if (producer == producers_.end()) {
+      add(end_name(reader), ": reads '", tensor, "', which no stage and no pipeline input writes");
+    } else if (producer->second >= reader) {
+      add(end_name(reader), ": reads '", tensor, "' of ", end_name(producer->second),
+          ", which does not come before it: a cycle");
+    }
+  }
+
+  [[nodiscard]] bool check_ends(const std::string& place, const Edge& edge) {
+    const auto before = found_.size();
+    if (edge.from != kPipelineInput && (edge.from < 0 || edge.from >= stage_count())) {
+      add(place, ": begins at stage number ", edge.from, ", which does not exist");
+    }
+    if (edge.to.empty()) add(place, ": leads nowhere");
+    for (std::size_t k = 0; k < edge.to.size(); ++k) {
+      const int to = edge.to[k];
+      if (to != kPipelineOutput && (to < 0 || to >= stage_count())) {
+        add(place, ": leads to stage number ", to, ", which does not exist");
+      } else if (to != kPipelineOutput && to <= edge.from) {
+        add(place, ": leads from ", end_name(edge.from), " back to ", end_name(to));
+      }
+      const bool last = k + 1 == edge.to.size();
+      if (!last && (to == kPipelineOutput ||
+                    (edge.to[k + 1] != kPipelineOutput && edge.to[k + 1] <= to))) {
+        add(place, ": its ends are out of order: expected stages ascending, the output last");
+      }
+    }
+    return found_.size() == before;
+  }
+
+  void check_edge(std::size_t position) {
+    const auto& edge = plan_.edges[position];
+    const auto place = concat("edges[", position, "]");
+    if (edge.capacity < 0) add(place, ": capacity ", edge.capacity, " is negative");
+    if (edge.policy == FullPolicy::kLatest && edge.capacity > 1) {
+      add(place, ": policy 'latest' keeps one frame: expected capacity 0 or 1, found ",
+          edge.capacity);
+    }
+    if (edge.tensors.empty()) add(place, ": carries no tensors");
+    check_once(place, "carries", edge.tensors);
+    if (!check_ends(place, edge)) return;
+    for (const auto& tensor : edge.tensors) check_carried(place, edge, tensor);
+  }
+
+  void check_carried(const std::string& place, const Edge& edge, const std::string& tensor) {
+    check_known(place, tensor);
+    const auto producer = producers_.find(tensor);
+    if (producer == producers_.end() || producer->second != edge.from) {
+      add(place, ": ", end_name(edge.from), " does not write '", tensor, "'");
+    }
+    for (const int to : edge.to) {
+      if (!reads(to, tensor)) add(place, ": ", end_name(to), " does not read '", tensor, "'");
+      ++carried_[{to, tensor}];
+    }
+  }
+
+  [[nodiscard]] bool reads(int reader, const std::string& tensor) const {
+    if (reader == kPipelineOutput) {
+      return std::ranges::find(plan_.outputs, tensor, &TensorInfo::name) != plan_.outputs.end();
+    }
+    const auto& inputs = stage(reader).inputs;
+    return std::ranges::find(inputs, tensor) != inputs.end();
+  }
+
+  /// Every reader gets every tensor over exactly one edge.
+  void check_coverage() {
+    std::set<std::pair<int, std::string>> needed;
+    for (int i = 0; i < stage_count(); ++i) {
+      for (const auto& name : stage(i).inputs) needed.insert({i, name});
+    }
+    for (const auto& output : plan_.outputs) needed.insert({kPipelineOutput, output.name});
+    for (const auto& key : needed) {
+      const auto count = carried_.contains(key) ? carried_.at(key) : 0;
+      if (count == 0) add("no edge carries '", key.second, "' to ", end_name(key.first));
+      if (count > 1) add(count, " edges carry '", key.second, "' to ", end_name(key.first));
+    }
+  }
+
+  void check_path(const std::string& place, const std::string& path) {
+    const auto problem = path_problem(path);
+    if (!problem.empty()) add(place, " '", path, "' ", problem);
+  }
+
+  void check_settings() {
+    for (const auto& path : plan_.custom_ops) check_path("custom-operator library", path);
+    for (const auto& [path, hash] : plan_.files) check_path("file", path);
+    constexpr std::int64_t kLongest = 1'000'000'000'000'000;  // In nanoseconds it still fits.
+    if (plan_.max_age && (plan_.max_age->count() <= 0 || plan_.max_age->count() > kLongest)) {
+      add("max_age: expected from 1 to ", kLongest, " microseconds, found ",
+          plan_.max_age->count());
+    }
+    const auto& p = plan_.prediction;
+    for (const double seconds : {p.period_seconds, p.latency_seconds, p.lower_bound_seconds}) {
+      if (!std::isfinite(seconds) || seconds < 0) {
+        add("prediction: expected seconds that are not negative, found ", seconds);
+      }
+    }
+  }
+
+  [[nodiscard]] int stage_count() const { return static_cast<int>(plan_.stages.size()); }
+  [[nodiscard]] const Stage& stage(int i) const { return plan_.stages[static_cast<std::size_t>(i)]; }
+
+  const Plan& plan_;
+  std::vector<std::string> found_;
+  NameSet known_, parameters_;
+  std::map<std::string, int> producers_;
+  std::map<std::pair<int, std::string>, int> carried_;
+};
+
+}  // namespace
+
+std::string_view path_problem(std::string_view path) {
+  if (path.empty()) return "is empty: expected a path inside the package";
+  if (path.find('\0') != path.npos || path.find('\\') != path.npos) {
+    return "has a character that paths in a package may not have";
+  }
+  if (path.front() == '/') return "is absolute: expected a path relative to the package";
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const auto end = std::min(path.find('/', begin), path.size());
+    const auto part = path.substr(begin, end - begin);
+    if (part == "..") return "leads outside the package";
+    if (part.empty() || part == ".") return "is not in its plain form: has an empty part or '.'";
+    begin = end + 1;
+  }
+  return {};
+}
+
+std::vector<std::string> violations(const Plan& plan) { return Checker(plan).run(); }
+
+}  // namespace penstock::plan
