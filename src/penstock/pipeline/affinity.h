@@ -1,0 +1,29 @@
+// Which CPUs threads may run on: setting it, reading it back.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+
+namespace penstock::pipeline {
+
+/// Restricts the calling thread. \error kPermissionDenied, kInvalidArgument
+Status pin_this_thread(const std::vector<int>& cpus);
+
+/// CPUs the thread may run on, ascending; empty if it has ended.
+std::vector<int> cpus_of_thread(int tid);
+int this_thread_id();
+
+/// Names the calling thread (15 characters at most); threads that it creates inherit the name.
+void name_this_thread(const std::string& name);
+
+/// Threads of this process that bear `name`, the calling one left out.
+std::vector<int> threads_named(const std::string& name);
+
+/// Whether subnormal floats are taken as zero on the calling thread. Where the processor has no
+/// such mode, set does nothing and get says false.
+void set_flush_denormals(bool on);
+bool flush_denormals();
+
+}  // namespace penstock::pipeline

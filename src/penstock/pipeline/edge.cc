@@ -1,0 +1,122 @@
+#include "penstock/pipeline/edge.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace penstock::pipeline {
+
+Tensor storage_for(const Type& type) {
+  const auto bytes = type.max_bytes();
+  if (!bytes) return {};
+  Tensor tensor = Tensor::reserve(type.dtype, *bytes);
+  std::vector<std::int64_t> dims;
+  for (const auto& dim : type.dims) dims.push_back(dim.fixed() ? dim.size : dim.bound);
+  static_cast<void>(tensor.set_dims(dims));
+  return tensor;
+}
+
+Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capacity, std::string edge_name)
+    : name(std::move(edge_name)),
+      from(plan.from),
+      to(plan.to),
+      tensors(plan.tensors),
+      types(std::move(types_of_tensors)),
+      policy(plan.policy),
+      capacity_(capacity) {}
+
+void Edge::allocate(bool own_storage, int spare, std::size_t window) {
+  const std::size_t count = static_cast<std::size_t>(capacity_) + (lossy() ? static_cast<std::size_t>(spare) : 0);
+  power_of_two_ = std::has_single_bit(count);
+  capacity_mask_ = count - 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto slot = std::make_unique<Slot>();
+    slot->lent.resize(tensors.size());
+    slot->now.resize(tensors.size());
+    if (own_storage) {
+      ensure_own(*slot);
+      point_at(*slot, slot->own);
+    }
+    slots_.push_back(std::move(slot));
+  }
+  if (!lossy()) return;
+  window_mask_ = window - 1;
+  slot_of_.assign(window, kNoSlot);
+  readers_left_.assign(window, 0);
+  for (std::size_t i = count; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
+}
+
+std::size_t Edge::bytes_per_slot() const {
+  std::size_t sum = 0;
+  for (const auto& type : types) sum += type.max_bytes().value_or(0);
+  return sum;
+}
+
+void Edge::ensure_own(Slot& slot) const {
+  if (!slot.own.empty()) return;
+  for (const auto& type : types) slot.own.push_back(storage_for(type));
+}
+
+void Edge::point_at(Slot& slot, const std::vector<Tensor>& tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) slot.now[i] = &tensors[i];
+}
+
+bool Edge::begin_write(FrameNumber frame) {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return false;
+  slot_of_[frame & window_mask_] = free_.back();
+  free_.pop_back();
+  return true;
+}
+
+void Edge::end_write(FrameNumber frame) {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.size() >= static_cast<std::size_t>(capacity_)) {
+    if (policy == plan::FullPolicy::kDropNewest || policy == plan::FullPolicy::kError) {
+      drop(frame);
+      return;
+    }
+    drop(waiting_.front());
+    waiting_.pop_front();
+  }
+  // Replicas end out of order; the oldest frame is the first to go.
+  waiting_.insert(std::ranges::upper_bound(waiting_, frame), frame);
+  readers_left_[frame & window_mask_] = static_cast<int>(to.size());
+}
+
+void Edge::drop(FrameNumber frame) {
+  free_slot(frame);
+  drops.fetch_add(1, std::memory_order_relaxed);
+  on_drop(*this, frame);
+}
+
+void Edge::abandon_write(FrameNumber frame) {
+  const std::lock_guard lock(mutex_);
+  free_slot(frame);
+}
+
+void Edge::begin_read(FrameNumber frame) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::lower_bound(waiting_, frame);
+  if (found != waiting_.end() && *found == frame) waiting_.erase(found);
+}
+
+void Edge::end_read(FrameNumber frame) {
+  const std::lock_guard lock(mutex_);
+  if (slot_of_[frame & window_mask_] == kNoSlot) return;
+  if (--readers_left_[frame & window_mask_] == 0) free_slot(frame);
+}
+
+bool Edge::full() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_.size() >= static_cast<std::size_t>(capacity_) || free_.empty();
+}
+
+void Edge::free_slot(FrameNumber frame) {
+  auto& slot = slot_of_[frame & window_mask_];
+  if (slot == kNoSlot) return;
+  for (auto& tensor : slots_[slot]->lent) tensor = {};
+  free_.push_back(slot);
+  slot = kNoSlot;
+}
+
+}  // namespace penstock::pipeline

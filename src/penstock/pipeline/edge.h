@@ -1,0 +1,102 @@
+// Edge: the slots through which one part of the pipeline hands tensors to others.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "penstock/pipeline/frame.h"
+#include "penstock/plan/plan.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::pipeline {
+
+/// Zero-filled storage for the largest value of the type; none where nothing bounds its shape.
+Tensor storage_for(const Type& type);
+
+/// One frame's tensors on one edge.
+struct Slot {
+  std::vector<Tensor> own;       ///< The edge's storage; empty until needed on the input edges.
+  std::vector<Tensor> lent;      ///< Input edges: the caller's tensors of the frame in the slot.
+  std::vector<const Tensor*> now;  ///< What readers read: into `own` or `lent`.
+  std::atomic<int> readers{0};   ///< Input edges: readers that still need `lent`.
+};
+
+/// A slot is written by the frame's producer and read by every reader.
+///
+/// With policy `block`, frame n lives in slot n % capacity: the writer waits until every reader has
+/// completed frame n - capacity (their Progress says so), and nothing here takes part in it. The
+/// other policies need the slots of dropped frames back at once: there a frame is given a slot when
+/// it is written, under a lock, and the oldest frame that no reader has begun may lose its own.
+class Edge {
+ public:
+  Edge(const plan::Edge& plan, std::vector<Type> types, int capacity, std::string name);
+
+  /// \param spare  slots beyond the capacity for frames being written or read (lossy edges only).
+  /// \param window  a power of two, over the number of frames in flight.
+  void allocate(bool own_storage, int spare, std::size_t window);
+
+  [[nodiscard]] bool lossy() const { return policy != plan::FullPolicy::kBlock; }
+  [[nodiscard]] int capacity() const { return capacity_; }
+  [[nodiscard]] std::size_t bytes_per_slot() const;  ///< Open shapes at their bound; unbounded as 0.
+  [[nodiscard]] std::size_t slot_count() const { return slots_.size(); }
+
+  /// The slot of a frame that is being written or read.
+  Slot& slot(FrameNumber frame) {
+    if (lossy()) return *slots_[slot_of_[frame & window_mask_]];
+    return *slots_[power_of_two_ ? frame & capacity_mask_ : frame % slots_.size()];
+  }
+
+  /// Gives the slot storage of its own if it has none yet.
+  void ensure_own(Slot& slot) const;
+  /// Makes `tensors` (one for each tensor of the edge) what the readers of the slot see.
+  static void point_at(Slot& slot, const std::vector<Tensor>& tensors);
+
+  // Lossy edges only; every call locks.
+
+  /// Takes a slot for writing. False: none is free, since readers hold all; the frame must drop.
+  bool begin_write(FrameNumber frame);
+  /// Offers the written frame to the readers. Where there is no room, the policy names a frame (the
+  /// oldest waiting one, or this one) that loses its slot; on_drop is told, under the lock, so that
+  /// no reader can meet a frame without a slot that still counts as alive.
+  void end_write(FrameNumber frame);
+  /// Gives back the slot of a frame that was not written after all.
+  void abandon_write(FrameNumber frame);
+  void begin_read(FrameNumber frame);  ///< From here on the frame cannot be dropped by this edge.
+  void end_read(FrameNumber frame);    ///< Each reader, once for each frame, dropped or not.
+  [[nodiscard]] bool full() const;
+
+  const std::string name;  ///< "stage0 -> stage1"
+  const int from;
+  const std::vector<int> to;
+  const std::vector<std::string> tensors;
+  const std::vector<Type> types;
+  const plan::FullPolicy policy;
+  std::atomic<std::uint64_t> drops{0};
+  std::function<void(Edge&, FrameNumber)> on_drop;
+
+ private:
+  static constexpr std::uint32_t kNoSlot = UINT32_MAX;
+
+  void free_slot(FrameNumber frame);
+  void drop(FrameNumber frame);
+
+  const int capacity_;
+  bool power_of_two_ = false;
+  FrameNumber capacity_mask_ = 0;
+  std::size_t window_mask_ = 0;
+  std::vector<std::unique_ptr<Slot>> slots_;
+
+  mutable std::mutex mutex_;  // Guards all below; lossy edges only.
+  std::vector<std::uint32_t> slot_of_;   // frame & window_mask_ -> slot
+  std::vector<int> readers_left_;        // frame & window_mask_ -> readers that have not ended
+  std::vector<std::uint32_t> free_;
+  std::deque<FrameNumber> waiting_;      // Written, begun by no reader; ascending.
+};
+
+}  // namespace penstock::pipeline

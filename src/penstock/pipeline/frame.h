@@ -1,0 +1,68 @@
+// Frame: one item of the stream, as the caller sees it come out.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::pipeline {
+
+/// 0, 1, 2, ... in the order pushed, which is the order popped.
+using FrameNumber = std::uint64_t;
+
+/// How a frame ended.
+enum class Outcome : std::uint8_t {
+  kOk,         ///< outputs() hold its results.
+  kError,      ///< A stage failed, or its deadline passed: error() names stage, frame and cause.
+  kDropped,    ///< By an edge's policy: error() names the edge and the policy.
+  kCancelled,  ///< The pipeline was cancelled or stopped before the frame was done.
+};
+
+struct State;  // The running pipeline; private.
+
+/// One frame that came out. Lends the pipeline's output slot until it is destroyed (from any
+/// thread, in any order; it may outlive the Pipeline). While held, the slot is not reused: holding
+/// as many results as the output edge has slots stops the pipeline.
+class Output {
+ public:
+  Output(Output&&) noexcept;
+  Output& operator=(Output&&) noexcept;
+  ~Output();
+
+  [[nodiscard]] FrameNumber number() const { return number_; }
+  [[nodiscard]] std::uint64_t tag() const { return tag_; }  ///< As given to push().
+  [[nodiscard]] Outcome outcome() const { return outcome_; }
+  [[nodiscard]] bool ok() const { return outcome_ == Outcome::kOk; }
+  [[nodiscard]] const Error& error() const { return error_; }  ///< \pre !ok()
+  /// From push() to pop().
+  [[nodiscard]] std::chrono::nanoseconds latency() const { return latency_; }
+
+  /// In the order of plan.outputs. Empty unless ok().
+  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] const Tensor& operator[](std::size_t index) const;
+  /// By the model's own name; null if there is none of that name, or unless ok().
+  [[nodiscard]] const Tensor* find(std::string_view name) const;
+  /// Moves one output out; the slot gets new storage (one allocation). \pre ok()
+  Tensor take(std::size_t index);
+
+ private:
+  friend class Pipeline;
+  Output(std::shared_ptr<State> state, FrameNumber number);
+  void release();
+
+  std::shared_ptr<State> state_;
+  FrameNumber number_ = 0;
+  std::uint64_t tag_ = 0;
+  Outcome outcome_ = Outcome::kOk;
+  std::chrono::nanoseconds latency_{0};
+  Error error_;
+};
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,463 @@
+#include "penstock/pipeline/pipeline.h"
+
+#include <algorithm>
+
+#include "penstock/pipeline/state.h"
+
+namespace penstock::pipeline {
+namespace {
+
+std::string text_of(std::chrono::nanoseconds timeout) {
+  return concat(std::chrono::duration<double, std::milli>(timeout).count(), " ms");
+}
+
+// Whose turn it is, ended on every way out.
+struct TurnGuard {
+  Turn* turn;
+  ~TurnGuard() {
+    if (turn != nullptr) turn->end();
+  }
+};
+
+// Waits until `wait.progress` reaches `least`. False: the deadline passed or the pipeline ended.
+bool await(State& state, Caller& caller, Wait& wait, FrameNumber least, FrameNumber batch,
+           std::int64_t deadline) {
+  const auto ended = [&] { return state.cancelled.load(std::memory_order_seq_cst); };
+  while (wait.seen < least) {
+    wait.seen = wait.progress->done();
+    if (wait.seen >= least) return true;
+    if (ended() || deadline == 0 || (deadline != kNever && now_ns() >= deadline)) return false;
+    sleep_until(wait, caller.parker, least, batch, deadline, ended);
+  }
+  return true;
+}
+
+// kNoWait reads no clock.
+std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
+  return timeout <= std::chrono::nanoseconds::zero() ? 0 : deadline_after(timeout);
+}
+
+// Waits for room for the next frame; the caller has the pusher's turn.
+Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t deadline) {
+  auto& caller = state.pusher;
+  const FrameNumber frame = state.source.done();
+  const auto full = [&](const std::string& what) -> Status {
+    if (state.cancelled.load(std::memory_order_seq_cst)) return state.closed_error();
+    return make_error(Code::kDeadlineExceeded, "push: no room within ", text_of(timeout), ": ", what);
+  };
+  if (frame >= state.in_flight_limit &&
+      !await(state, caller, caller.waits[0], frame - state.in_flight_limit + 1, state.wake_batch, deadline)) {
+    return full(concat(state.in_flight_limit, " frames are in flight, the most allowed; pop one"));
+  }
+  for (std::size_t i = 1; i < caller.waits.size(); ++i) {
+    const FrameNumber capacity = state.input_capacities[i - 1];
+    if (capacity == 0 || frame < capacity) continue;
+    if (!await(state, caller, caller.waits[i], frame - capacity + 1, state.wake_batch, deadline)) {
+      return full(concat("the input edge holds ", capacity, " frames, its capacity"));
+    }
+  }
+  return {};
+}
+
+// Slots of lossy input edges are taken at push. False: none is free, since readers hold them all.
+bool take_slots(State& state, FrameNumber frame) {
+  for (std::size_t e = 0; e < state.input_edges.size(); ++e) {
+    if (!state.input_edges[e]->lossy() || state.input_edges[e]->begin_write(frame)) continue;
+    while (e-- > 0) {
+      if (state.input_edges[e]->lossy()) state.input_edges[e]->abandon_write(frame);
+    }
+    return false;
+  }
+  return true;
+}
+
+// Before anything of the frame is written: an edge with policy `error` refuses it here.
+Status check_error_policy(State& state) {
+  for (const Edge* edge : state.input_edges) {
+    if (edge->policy == plan::FullPolicy::kError && edge->full()) {
+      return make_error(Code::kResourceExhausted, "push: edge '", edge->name, "' is full (", edge->capacity(),
+                        " frames) and its policy is 'error'");
+    }
+  }
+  return {};
+}
+
+// Makes the frame visible to the stages, or refuses it because the pipeline was closed meanwhile.
+Result<FrameNumber> commit(State& state, FrameNumber frame, std::uint64_t tag, bool has_slots) {
+  const std::lock_guard lock(state.commit_mutex);
+  if (state.closed.load(std::memory_order_relaxed)) return state.closed_error();
+  const std::int64_t now = now_ns();
+  auto& record = state.record(frame);
+  record.reset(tag, now);
+  state.source_ready_ns[frame & state.window_mask] = now;
+  for (Edge* edge : state.input_edges) {
+    if (!edge->lossy()) {
+      edge->slot(frame).readers.store(static_cast<int>(edge->to.size()), std::memory_order_relaxed);
+    } else if (has_slots) {
+      edge->end_write(frame);
+    } else {
+      edge->drops.fetch_add(1, std::memory_order_relaxed);
+      edge->on_drop(*edge, frame);
+    }
+  }
+  state.source.complete(frame);
+  return frame;
+}
+
+}  // namespace
+
+void State::wake_everybody() {
+  source.wake_all();
+  sink.wake_all();
+  for (auto& stage : stages) stage->progress.wake_all();
+}
+
+Error State::closed_error() {
+  const std::lock_guard lock(stop_mutex);
+  if (!stop_cause.message.empty()) {
+    return make_error(Code::kCancelled, "the pipeline stopped at its first error: ", stop_cause.message);
+  }
+  return make_error(Code::kCancelled, cancelled.load() ? "the pipeline was cancelled" : "the pipeline is closed");
+}
+
+void State::cancel(Error cause) {
+  {
+    const std::lock_guard lock(stop_mutex);
+    if (stop_cause.message.empty() && !cancelled.load()) stop_cause = std::move(cause);
+  }
+  cancelled.store(true, std::memory_order_seq_cst);
+  {
+    const std::lock_guard lock(commit_mutex);
+    closed.store(true, std::memory_order_seq_cst);
+  }
+  for (auto& worker : workers) worker->cancel_run();
+  wake_everybody();
+}
+
+Pipeline::Pipeline(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+Pipeline::~Pipeline() {
+  state_->cancel({});
+  state_->stopping.store(true, std::memory_order_seq_cst);
+  state_->wake_everybody();
+  for (auto& worker : state_->workers) worker->join();
+}
+
+Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::nanoseconds timeout,
+                                   std::uint64_t tag) {
+  State& state = *state_;
+  if (inputs.size() != state.plan.inputs.size()) {
+    return invalid_argument("push: expected ", state.plan.inputs.size(), " inputs, found ", inputs.size());
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (Status fits = check_matches(state.plan.inputs[i].type, inputs[i]); !fits) {
+      return std::move(fits).error().within(concat("push: input '", state.plan.inputs[i].name, "'"));
+    }
+  }
+  if (state.acquirer.load() == std::this_thread::get_id()) {
+    return make_error(Code::kFailedPrecondition, "push: an acquired input is not pushed yet; call push_acquired first");
+  }
+  const std::int64_t deadline = deadline_of(timeout);
+  if (!state.pusher.turn.begin(deadline)) {
+    return make_error(Code::kDeadlineExceeded, "push: another thread was pushing for ", text_of(timeout));
+  }
+  const TurnGuard guard{&state.pusher.turn};
+  if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
+  PENSTOCK_CHECK_OK(check_error_policy(state));
+  PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
+  const FrameNumber frame = state.source.done();
+  const bool has_slots = take_slots(state, frame);
+  for (std::size_t i = 0; has_slots && i < inputs.size(); ++i) {
+    const Place& place = state.input_places[i];
+    if (place.edge == nullptr) continue;
+    Slot& slot = place.edge->slot(frame);
+    slot.lent[place.tensor] = inputs[i];
+    slot.now[place.tensor] = &slot.lent[place.tensor];
+  }
+  return commit(state, frame, tag, has_slots);
+}
+
+Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds timeout, std::uint64_t tag) {
+  const auto& wanted = state_->plan.inputs;
+  const auto names = [&] {
+    return join(wanted, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
+  };
+  std::vector<Tensor> ordered(wanted.size());
+  std::vector<bool> given(wanted.size(), false);
+  for (const auto& [name, tensor] : inputs) {
+    const auto found = std::ranges::find(wanted, name, &plan::TensorInfo::name);
+    if (found == wanted.end()) return invalid_argument("push: no input '", name, "'; the inputs are ", names());
+    const auto i = static_cast<std::size_t>(found - wanted.begin());
+    if (given[i]) return invalid_argument("push: input '", name, "' is given twice");
+    given[i] = true;
+    ordered[i] = tensor;
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!given[i]) return invalid_argument("push: input '", wanted[i].name, "' is missing; the inputs are ", names());
+  }
+  return push(ordered, timeout, tag);
+}
+
+Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeout) {
+  State& state = *state_;
+  if (state.acquirer.load() == std::this_thread::get_id()) {
+    return make_error(Code::kFailedPrecondition, "acquire_input: the input acquired before is not pushed yet");
+  }
+  const std::int64_t deadline = deadline_of(timeout);
+  if (!state.pusher.turn.begin(deadline)) {
+    return make_error(Code::kDeadlineExceeded, "acquire_input: another thread was pushing for ", text_of(timeout));
+  }
+  TurnGuard guard{&state.pusher.turn};
+  if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
+  PENSTOCK_CHECK_OK(check_error_policy(state));
+  PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
+  const FrameNumber frame = state.source.done();
+  if (!take_slots(state, frame)) {
+    return make_error(Code::kResourceExhausted, "acquire_input: the stages hold every slot of the input edge");
+  }
+  for (std::size_t i = 0; i < state.acquired.size(); ++i) {
+    const Place& place = state.input_places[i];
+    if (place.edge == nullptr) {
+      state.acquired[i] = storage_for(state.plan.inputs[i].type);
+      continue;
+    }
+    Slot& slot = place.edge->slot(frame);
+    place.edge->ensure_own(slot);
+    state.acquired[i] = slot.own[place.tensor];
+  }
+  state.acquirer = std::this_thread::get_id();
+  guard.turn = nullptr;  // push_acquired ends it.
+  return std::span<Tensor>(state.acquired);
+}
+
+Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
+  State& state = *state_;
+  if (state.acquirer.load() == std::thread::id()) {
+    return make_error(Code::kFailedPrecondition, "push_acquired: no input is acquired; call acquire_input first");
+  }
+  state.acquirer = std::thread::id();
+  const TurnGuard guard{&state.pusher.turn};
+  const FrameNumber frame = state.source.done();
+  for (std::size_t i = 0; i < state.acquired.size(); ++i) {
+    const Place& place = state.input_places[i];
+    Tensor tensor = std::exchange(state.acquired[i], Tensor());
+    if (place.edge == nullptr) continue;
+    Slot& slot = place.edge->slot(frame);
+    if (Status fits = check_matches(state.plan.inputs[i].type, tensor); !fits) {
+      for (Edge* edge : state.input_edges) {
+        if (edge->lossy()) edge->abandon_write(frame);
+      }
+      return std::move(fits).error().within(concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
+    }
+    slot.own[place.tensor] = std::move(tensor);
+    slot.now[place.tensor] = &slot.own[place.tensor];
+  }
+  return commit(state, frame, tag, true);
+}
+
+Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
+  State& state = *state_;
+  const std::int64_t deadline = deadline_of(timeout);
+  if (!state.popper.turn.begin(deadline)) {
+    return make_error(Code::kDeadlineExceeded, "pop: another thread was popping for ", text_of(timeout));
+  }
+  const TurnGuard guard{&state.popper.turn};
+  const FrameNumber frame = state.next_pop;
+  const auto at_end = [&] { return state.closed.load(std::memory_order_seq_cst) && frame >= state.source.done(); };
+  for (auto& wait : state.popper.waits) {
+    while (wait.seen <= frame) {
+      wait.seen = wait.progress->done();
+      if (wait.seen > frame) break;
+      if (at_end()) return std::optional<Output>();
+      if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
+        return make_error(Code::kDeadlineExceeded, "pop: no frame came out within ", text_of(timeout), "; ",
+                          state.source.done() - frame, " are in flight");
+      }
+      const FrameNumber pushed = state.source.done();
+      const FrameNumber in_flight = pushed > frame ? pushed - frame : 0;
+      sleep_until(wait, state.popper.parker, frame + 1, std::clamp<FrameNumber>(in_flight / 2, 1, state.wake_batch),
+                  deadline, at_end);
+    }
+  }
+  state.next_pop = frame + 1;
+  return std::optional<Output>(Output(state_, frame));
+}
+
+Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs) {
+  if (state_->source.done() != state_->sink.done()) {
+    return make_error(Code::kFailedPrecondition, "run: ", state_->source.done() - state_->sink.done(),
+                      " frames are in flight; use push and pop, or drain first");
+  }
+  PENSTOCK_CHECK_OK(push(inputs));
+  PENSTOCK_TRY(auto output, pop());
+  if (!output) return state_->closed_error();
+  if (!output->ok()) return output->error();
+  std::vector<Tensor> copies;
+  for (std::size_t i = 0; i < output->size(); ++i) copies.push_back((*output)[i].clone());
+  return copies;
+}
+
+Status Pipeline::set_parameters(std::string_view stage_name, const Named& values) {
+  State& state = *state_;
+  std::vector<std::pair<Stage*, std::size_t>> found;  // Beside `wanted`.
+  std::vector<const Tensor*> wanted;
+  if (values.empty()) return invalid_argument("set_parameters: no values are given");
+  for (const auto& [name, tensor] : values) {
+    const auto size_before = found.size();
+    for (auto& stage : state.stages) {
+      const auto& names = stage->plan->parameters;
+      const auto at = std::ranges::find(names, name);
+      if ((!stage_name.empty() && stage->plan->name != stage_name) || at == names.end()) continue;
+      const auto info = std::ranges::find(state.plan.parameters, name, &plan::Parameter::name);
+      if (Status fits = check_matches(info->type, tensor); !fits) {
+        return std::move(fits).error().within(concat("set_parameters: '", name, "'"));
+      }
+      found.emplace_back(stage.get(), static_cast<std::size_t>(at - names.begin()));
+      wanted.push_back(&tensor);
+    }
+    if (found.size() == size_before) {
+      return not_found("set_parameters: ", stage_name.empty() ? "no stage" : concat("stage '", stage_name, "' does not exist or"),
+                       stage_name.empty() ? " has a parameter '" : " has no parameter '", name, "'; the parameters are ",
+                       join(state.plan.parameters, ", ", [](const plan::Parameter& p) { return "'" + p.name + "'"; }));
+    }
+  }
+  // Nothing is pushed meanwhile, so that "from the next frame on" means the same for all stages.
+  const std::lock_guard commits(state.commit_mutex);
+  for (auto& stage : state.stages) {
+    const std::lock_guard lock(stage->parameter_mutex);
+    auto version = std::make_unique<ParameterVersion>();
+    bool changed = false;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (found[i].first != stage.get()) continue;
+      if (!changed) version->values = stage->versions.back()->values;
+      changed = true;
+      version->values[found[i].second] = wanted[i]->clone();
+    }
+    if (!changed) continue;
+    version->number = stage->versions.back()->number + 1;
+    version->first_frame = state.source.done();
+    stage->versions.back()->next.store(version.get(), std::memory_order_release);
+    stage->versions.push_back(std::move(version));
+    std::uint64_t oldest = UINT64_MAX;
+    for (const auto& worker : state.workers) {
+      if (&worker->stage() == stage.get()) oldest = std::min(oldest, worker->parameter_version.load(std::memory_order_acquire));
+    }
+    while (stage->versions.front()->number < oldest) stage->versions.pop_front();
+  }
+  return {};
+}
+
+void Pipeline::close() {
+  {
+    const std::lock_guard lock(state_->commit_mutex);
+    state_->closed.store(true, std::memory_order_seq_cst);
+  }
+  state_->wake_everybody();
+}
+
+Status Pipeline::drain(std::chrono::nanoseconds timeout) {
+  State& state = *state_;
+  const std::int64_t deadline = deadline_of(timeout);
+  if (!state.drainer.turn.begin(deadline)) {
+    return make_error(Code::kDeadlineExceeded, "drain: another thread was draining for ", text_of(timeout));
+  }
+  const TurnGuard guard{&state.drainer.turn};
+  const FrameNumber pushed = state.source.done();
+  for (auto& wait : state.drainer.waits) {
+    while ((wait.seen = wait.progress->done()) < pushed) {
+      if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
+        return make_error(Code::kDeadlineExceeded, "drain: ", pushed - wait.seen, " frames are still in flight after ", text_of(timeout));
+      }
+      sleep_until(wait, state.drainer.parker, pushed, 1, deadline, [] { return false; });
+    }
+  }
+  return {};
+}
+
+void Pipeline::cancel() { state_->cancel({}); }
+
+std::uint64_t Pipeline::memory_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& edge : state_->edges) sum += edge->bytes_per_slot() * edge->slot_count();
+  return sum;
+}
+
+int Pipeline::in_flight_limit() const { return static_cast<int>(state_->in_flight_limit); }
+const plan::Plan& Pipeline::plan() const { return state_->plan; }
+
+// Output
+
+Output::Output(std::shared_ptr<State> state, FrameNumber number) : state_(std::move(state)), number_(number) {
+  auto& record = state_->record(number);
+  tag_ = record.tag;
+  latency_ = std::chrono::nanoseconds(now_ns() - record.pushed_ns);
+  for (Edge* edge : state_->output_edges) {
+    if (edge->lossy()) edge->begin_read(number);
+  }
+  state_->popped.fetch_add(1, std::memory_order_relaxed);
+  if (record.alive()) {
+    state_->ok.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  std::tie(outcome_, error_) = record.take_failure();
+  auto& counter = outcome_ == Outcome::kError     ? state_->errors
+                  : outcome_ == Outcome::kDropped ? state_->drops
+                                                  : state_->cancels;
+  counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+Output::Output(Output&&) noexcept = default;
+Output& Output::operator=(Output&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  state_ = std::move(other.state_);
+  number_ = other.number_;
+  tag_ = other.tag_;
+  outcome_ = other.outcome_;
+  latency_ = other.latency_;
+  error_ = std::move(other.error_);
+  return *this;
+}
+Output::~Output() { release(); }
+
+void Output::release() {
+  if (!state_) return;
+  for (Edge* edge : state_->output_edges) {
+    if (edge->lossy()) {
+      edge->end_read(number_);
+    } else if (edge->from == plan::kPipelineInput) {
+      Slot& slot = edge->slot(number_);
+      if (slot.readers.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        for (auto& tensor : slot.lent) tensor = Tensor();
+      }
+    }
+  }
+  state_->sink.complete(number_);
+  state_.reset();
+}
+
+std::size_t Output::size() const { return ok() && state_ ? state_->output_places.size() : 0; }
+
+const Tensor& Output::operator[](std::size_t index) const {
+  const Place& place = state_->output_places[index];
+  return *place.edge->slot(number_).now[place.tensor];
+}
+
+const Tensor* Output::find(std::string_view name) const {
+  if (!ok()) return nullptr;
+  const auto& outputs = state_->plan.outputs;
+  const auto found = std::ranges::find(outputs, name, &plan::TensorInfo::name);
+  return found == outputs.end() ? nullptr : &(*this)[static_cast<std::size_t>(found - outputs.begin())];
+}
+
+Tensor Output::take(std::size_t index) {
+  const Place& place = state_->output_places[index];
+  Slot& slot = place.edge->slot(number_);
+  // Others may still read the slot of an input, or of an edge that stages read too.
+  if (place.edge->from == plan::kPipelineInput || place.edge->to.size() > 1) return (*this)[index].clone();
+  Tensor taken = std::move(slot.own[place.tensor]);
+  slot.own[place.tensor] = storage_for(place.edge->types[place.tensor]);
+  return taken;
+}
+
+}  // namespace penstock::pipeline

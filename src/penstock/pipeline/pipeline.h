@@ -1,0 +1,138 @@
+// Pipeline: a running plan. Frames in, frames out, in order.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/pipeline/frame.h"
+#include "penstock/pipeline/stats.h"
+#include "penstock/plan/plan.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::pipeline {
+
+struct Options {
+  int capacity = 0;            ///< Slots of every edge; 0: the plan's, or chosen from the sizes.
+  int in_flight = 0;           ///< Most frames between push and release; 0: the output edge's slots.
+  std::optional<bool> pinned;  ///< Overrides every stage's.
+  std::optional<plan::OnError> on_error;
+  std::optional<std::chrono::microseconds> max_age;
+  bool trace = false;          ///< Keep the spans of the last 100,000 frames of each worker.
+  std::map<std::string, std::map<std::string, std::string>> backend_options;  ///< By backend name.
+  std::function<void(const std::string&)> warn;  ///< Called during start() only.
+};
+
+/// `timeout` for "as long as it takes" and for "not at all".
+inline constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
+inline constexpr std::chrono::nanoseconds kNoWait{0};
+
+/// Named tensors, for push by name.
+using Named = std::vector<std::pair<std::string, Tensor>>;
+
+/// \threads  all functions may be called from any thread at any time; frames pushed by several
+/// threads get their numbers in some order, and come out in the order of the numbers.
+class Pipeline {
+ public:
+  /// Compiles every stage on its own thread, runs each once on zeros to warm up, and checks the
+  /// affinity of every thread that appeared.
+  /// `folder`: where the plan's relative paths start (plan::Package::folder).
+  /// \error  what validate(), the registry and the backends say, with the stage's name before it.
+  /// \error kNotFound  a device's CPUs are outside the inherited cpuset.
+  /// \error kInternal  a backend put a thread outside its stage's cores.
+  static Result<std::unique_ptr<Pipeline>> start(const plan::Plan& plan,
+                                                 const std::filesystem::path& folder,
+                                                 const backend::Registry& backends,
+                                                 const Options& options = {});
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+  ~Pipeline();  ///< cancel(), then joins every thread.
+
+  /// Gives the pipeline one frame. `inputs[i]` is the i-th of plan.inputs; its storage is read in
+  /// place and held until the frame has left the stages that read it.
+  /// \returns the frame's number.
+  /// \error kInvalidArgument    a count, dtype or shape differs: names the input, expected, found.
+  /// \error kDeadlineExceeded   no room within `timeout`; says what is full. Nothing was pushed.
+  /// \error kResourceExhausted  the input edge is full and its policy is `error`.
+  /// \error kCancelled          closed or cancelled, or stopped by an error (named).
+  Result<FrameNumber> push(std::span<const Tensor> inputs,
+                           std::chrono::nanoseconds timeout = kForever, std::uint64_t tag = 0);
+  /// The same by name, in any order. \error kInvalidArgument  a name is unknown, missing or twice.
+  Result<FrameNumber> push(const Named& inputs, std::chrono::nanoseconds timeout = kForever,
+                           std::uint64_t tag = 0);
+  Result<FrameNumber> try_push(std::span<const Tensor> inputs, std::uint64_t tag = 0) {
+    return push(inputs, kNoWait, tag);
+  }
+
+  /// Borrows the next frame's own input slot to be filled in place, then given with push_acquired().
+  /// Between the two calls, pushes of other threads wait. Inputs with open dimensions arrive at
+  /// their bound: set_dims() them. \error as push().
+  Result<std::span<Tensor>> acquire_input(std::chrono::nanoseconds timeout = kForever);
+  Result<FrameNumber> push_acquired(std::uint64_t tag = 0);
+
+  /// The next frame in order, however it ended.
+  /// \returns nothing when the pipeline is closed or cancelled and every frame has come out.
+  /// \error kDeadlineExceeded  none came within `timeout`.
+  Result<std::optional<Output>> pop(std::chrono::nanoseconds timeout = kForever);
+  Result<std::optional<Output>> try_pop() { return pop(kNoWait); }
+
+  /// One frame through the empty pipeline: push, pop, copies of its outputs.
+  /// \error the frame's own, or kFailedPrecondition  other frames are in flight.
+  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs);
+
+  /// Replaces constants that were split off with --parameter, for all frames pushed from now on.
+  /// `stage` is a stage's name, or empty for every stage that reads the parameter.
+  /// \error kNotFound  no such stage or parameter; kInvalidArgument  dtype or shape differ.
+  Status set_parameters(std::string_view stage, const Named& values);
+
+  void close();   ///< No more input. Frames in flight finish. Idempotent.
+  Status drain(std::chrono::nanoseconds timeout = kForever);  ///< Waits until all pushed frames can be popped.
+  void cancel();  ///< Stops now: frames in flight come out as cancelled. Idempotent.
+
+  [[nodiscard]] Stats stats() const;
+  /// Ceiling of the memory of all edges' slots, known before the first frame.
+  [[nodiscard]] std::uint64_t memory_bytes() const;
+  [[nodiscard]] int in_flight_limit() const;
+  [[nodiscard]] const plan::Plan& plan() const;
+  /// Chrome/Perfetto JSON of the spans kept. \error kFailedPrecondition  Options::trace was false.
+  Status write_trace(const std::filesystem::path& file) const;
+
+ private:
+  explicit Pipeline(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+/// Futures and callbacks over a pipeline: a thread of its own pops. Do not pop beside it.
+class Collector {
+ public:
+  using Callback = std::function<void(Output)>;
+  explicit Collector(Pipeline& pipeline);
+  ~Collector();  ///< Closes the pipeline, waits for what is in flight.
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+
+  /// The future's value is the frame, however it ended. \error as Pipeline::push().
+  Result<std::future<Output>> submit(std::span<const Tensor> inputs,
+                                     std::chrono::nanoseconds timeout = kForever);
+  /// `done` is called on the collector's thread, in frame order; it must not throw.
+  Status submit(std::span<const Tensor> inputs, Callback done,
+                std::chrono::nanoseconds timeout = kForever);
+
+ private:
+  struct Shared;
+  std::unique_ptr<Shared> shared_;
+};
+
+}  // namespace penstock::pipeline

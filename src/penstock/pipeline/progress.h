@@ -1,0 +1,86 @@
+// Progress: how far one part of the pipeline (the source, a stage, the sink) has come, and who
+// waits for it. The whole synchronisation between threads is made of these.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "penstock/pipeline/frame.h"
+#include "penstock/pipeline/parker.h"
+
+namespace penstock::pipeline {
+
+/// Frames [0, done()) are complete. Completed in order by one thread, or out of order by several.
+///
+/// Waiting: every pair (Progress, thread that may wait for it) has a Cell, registered before the
+/// threads start. A sleeper writes the count it waits for into its cell, looks again, sleeps; who
+/// completes a frame stores the count, then looks at the cells. All four accesses are sequentially
+/// consistent, so one of the two sees the other.
+class Progress {
+ public:
+  struct Cell {
+    alignas(64) std::atomic<FrameNumber> target{UINT64_MAX};
+    Parker* parker = nullptr;
+  };
+
+  /// `window`: a power of two, at least the largest number of frames between the oldest incomplete
+  /// one and the newest complete one. `in_order`: complete() is called with 0, 1, 2, ...
+  void configure(std::size_t window, bool in_order) {
+    in_order_ = in_order;
+    if (in_order) return;
+    mask_ = window - 1;
+    marks_ = std::make_unique<std::atomic<FrameNumber>[]>(window);
+  }
+
+  /// Adds the cells of one waiting part: all replicas of a stage wait for the same frames, so one
+  /// is woken for each frame. Returns the cells' addresses in the order of `parkers`.
+  std::vector<Cell*> add_waiters(const std::vector<Parker*>& parkers);
+
+  [[nodiscard]] FrameNumber done() const { return done_.load(std::memory_order_seq_cst); }
+
+  void complete(FrameNumber frame) {
+    if (in_order_) {
+      done_.store(frame + 1, std::memory_order_seq_cst);
+      notify(frame + 1, 1);
+      return;
+    }
+    complete_out_of_order(frame);
+  }
+
+  /// Wakes everybody, whatever they wait for: the pipeline's state changed.
+  void wake_all();
+
+ private:
+  using Group = std::vector<std::unique_ptr<Cell>>;
+
+  void complete_out_of_order(FrameNumber frame);
+
+  void notify(FrameNumber done, FrameNumber advanced) {
+    for (auto& group : groups_) {
+      if (group.size() == 1) {
+        wake_if_due(*group.front(), done);
+      } else {
+        wake_some(group, done, advanced);
+      }
+    }
+  }
+
+  static bool wake_if_due(Cell& cell, FrameNumber done) {
+    if (cell.target.load(std::memory_order_seq_cst) > done) return false;
+    if (cell.target.exchange(UINT64_MAX, std::memory_order_seq_cst) == UINT64_MAX) return false;
+    cell.parker->wake();
+    return true;
+  }
+
+  static void wake_some(Group& group, FrameNumber done, FrameNumber count);
+
+  alignas(64) std::atomic<FrameNumber> done_{0};
+  alignas(64) bool in_order_ = true;
+  std::size_t mask_ = 0;
+  std::unique_ptr<std::atomic<FrameNumber>[]> marks_;  // frame & mask -> frame + 1 once complete
+  std::vector<Group> groups_;
+};
+
+}  // namespace penstock::pipeline

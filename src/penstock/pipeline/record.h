@@ -1,0 +1,52 @@
+// Record: what the pipeline remembers of a frame between push and release.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "penstock/base/result.h"
+#include "penstock/pipeline/frame.h"
+
+namespace penstock::pipeline {
+
+/// Alive until the first failure; parallel branches may race to be that first one.
+class alignas(64) Record {
+ public:
+  void reset(std::uint64_t tag_given, std::int64_t pushed_at) {
+    tag = tag_given;
+    pushed_ns = pushed_at;
+    life_.store(Life::kAlive, std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] bool alive() const { return life_.load(std::memory_order_acquire) == Life::kAlive; }
+
+  /// True if this was the first failure: it is the one that the frame comes out with.
+  bool fail(Outcome outcome, Error error) {
+    Life expected = Life::kAlive;
+    if (!life_.compare_exchange_strong(expected, Life::kDying, std::memory_order_acq_rel)) return false;
+    outcome_ = outcome;
+    error_ = std::move(error);
+    life_.store(Life::kDead, std::memory_order_release);
+    return true;
+  }
+
+  /// \pre every stage has passed the frame, and !alive().
+  std::pair<Outcome, Error> take_failure() {
+    while (life_.load(std::memory_order_acquire) != Life::kDead) {
+    }
+    return {outcome_, std::move(error_)};
+  }
+
+  std::uint64_t tag = 0;
+  std::int64_t pushed_ns = 0;
+
+ private:
+  enum class Life : std::uint8_t { kAlive, kDying, kDead };
+  std::atomic<Life> life_{Life::kAlive};
+  Outcome outcome_ = Outcome::kOk;
+  Error error_;
+};
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,64 @@
+// Stage: what all replicas of a plan stage share: compiled models, wiring, parameters, progress.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/pipeline/edge.h"
+#include "penstock/pipeline/progress.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock::pipeline {
+
+struct State;
+
+/// Where a partition finds one of its inputs or puts one of its outputs.
+struct Wire {
+  enum class Kind : std::uint8_t { kInEdge, kOutEdge, kLocal, kParameter };
+  Kind kind = Kind::kLocal;
+  std::size_t where = 0;   // Position in Stage::in_edges, out_edges, locals or parameters.
+  std::size_t tensor = 0;  // Position in the edge's tensors.
+  bool fresh = false;      // Nothing bounds its shape: the backend allocates it for each frame.
+};
+
+/// The values of a stage's parameters from one frame on.
+struct ParameterVersion {
+  std::uint64_t number = 0;
+  FrameNumber first_frame = 0;
+  std::vector<Tensor> values;  // In the order of plan::Stage::parameters.
+  std::atomic<ParameterVersion*> next{nullptr};
+};
+
+struct CompiledPartition {
+  const plan::Partition* plan = nullptr;
+  std::shared_ptr<backend::Backend> backend;
+  std::vector<Wire> inputs, outputs;  // In the order of the executable's ports.
+};
+
+struct Stage {
+  const plan::Stage* plan = nullptr;
+  std::size_t index = 0;
+  std::vector<Edge*> in_edges, out_edges;
+  std::vector<CompiledPartition> partitions;
+  std::vector<Type> locals;  // Values passed between partitions of the stage only.
+  std::vector<std::string> local_names;
+
+  Progress progress;                      // Frames this stage has completed.
+  std::atomic<FrameNumber> next{0};       // The next frame to claim.
+  std::vector<std::int64_t> ready_ns;     // By frame & window_mask: when this stage completed it.
+  std::atomic<std::int64_t> period_ns{0}; // Moving average of time per frame, replicas counted in.
+
+  std::vector<Progress*> producers;       // Of its inputs, each once. The source if it has none.
+  std::vector<const std::vector<std::int64_t>*> producer_ready_ns;  // Beside `producers`.
+
+  std::mutex parameter_mutex;                   // Guards `versions`.
+  std::deque<std::unique_ptr<ParameterVersion>> versions;  // Oldest first; never empty.
+};
+
+}  // namespace penstock::pipeline

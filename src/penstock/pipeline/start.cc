@@ -1,0 +1,309 @@
+// Pipeline::start(): from a plan to threads that wait for frame 0.
+#include <algorithm>
+#include <bit>
+
+#include "penstock/device/topology.h"
+#include "penstock/pipeline/state.h"
+#include "penstock/tensor/npy.h"
+
+namespace penstock::pipeline {
+namespace {
+
+constexpr std::size_t kEdgeBudgetBytes = 1U << 20U;  // Slots beyond what a cache holds gain nothing.
+constexpr int kMostSlots = 256;                      // bench/hand_over: where the cost flattens out.
+constexpr int kLeastSlots = 4;
+constexpr int kLossyWindow = 4096;  // Dropped frames that may await their turn to come out.
+
+std::size_t replicas_of(const plan::Plan& plan, int stage) {
+  return stage < 0 ? 1 : plan.stages[static_cast<std::size_t>(stage)].devices.size();
+}
+
+int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, std::size_t slot_bytes, const Options& options) {
+  if (edge.policy == plan::FullPolicy::kLatest) return 1;
+  if (options.capacity > 0) return options.capacity;
+  if (edge.capacity > 0) return edge.capacity;
+  if (edge.policy != plan::FullPolicy::kBlock) return kLeastSlots;
+  const auto affordable = static_cast<int>(std::min<std::size_t>(kEdgeBudgetBytes / std::max<std::size_t>(slot_bytes, 1), kMostSlots));
+  const int by_size = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(affordable, kLeastSlots))));
+  // Enough that every stage between its ends can hold a frame and have another ready.
+  std::size_t workers = 0;
+  const auto last = edge.to.empty() || edge.to.back() == plan::kPipelineOutput ? static_cast<int>(plan.stages.size()) - 1
+                                                                               : edge.to.back();
+  for (int stage = std::max(edge.from, 0); stage <= last; ++stage) workers += replicas_of(plan, stage);
+  if (!edge.to.empty() && edge.to.back() == plan::kPipelineOutput) {
+    workers = 1;
+    for (int stage = 0; stage <= last; ++stage) workers += replicas_of(plan, stage);
+  }
+  return std::max(by_size, static_cast<int>(std::bit_ceil(2 * workers)));
+}
+
+std::string edge_name(const plan::Plan& plan, const plan::Edge& edge) {
+  const auto end = [&](int at) {
+    if (at == plan::kPipelineInput) return std::string("input");
+    if (at == plan::kPipelineOutput) return std::string("output");
+    return plan.stages[static_cast<std::size_t>(at)].name;
+  };
+  return end(edge.from) + " -> " + join(edge.to, "+", end);
+}
+
+void make_edges(State& state) {
+  for (const auto& plan_edge : state.plan.edges) {
+    std::vector<Type> types;
+    std::size_t bytes = 0;
+    for (const auto& name : plan_edge.tensors) {
+      types.push_back(state.plan.find_tensor(name)->type);
+      bytes += types.back().max_bytes().value_or(kEdgeBudgetBytes / 16);
+    }
+    const int capacity = choose_capacity(state.plan, plan_edge, bytes, state.options);
+    state.edges.push_back(std::make_unique<Edge>(plan_edge, std::move(types), capacity, edge_name(state.plan, plan_edge)));
+    Edge* edge = state.edges.back().get();
+    edge->on_drop = [&state](Edge& full, FrameNumber frame) {
+      state.record(frame).fail(
+          full.policy == plan::FullPolicy::kError ? Outcome::kError : Outcome::kDropped,
+          make_error(full.policy == plan::FullPolicy::kError ? Code::kResourceExhausted : Code::kAborted, "frame ", frame,
+                     ": edge '", full.name, "' was full (", full.capacity(), " frames), policy '",
+                     plan::to_string(full.policy), "'"));
+    };
+    if (edge->from == plan::kPipelineInput) state.input_edges.push_back(edge);
+    if (!edge->to.empty() && edge->to.back() == plan::kPipelineOutput) state.output_edges.push_back(edge);
+  }
+}
+
+// How many frames may be between push and release, and what follows from it.
+void choose_window(State& state) {
+  const bool lossy = std::ranges::any_of(state.edges, [](const auto& edge) { return edge->lossy(); });
+  FrameNumber limit = kLossyWindow;
+  if (!lossy) {
+    // The last stage must never wait for the caller: then one thread can push and pop in turn.
+    for (const Edge* edge : state.output_edges) limit = std::min(limit, static_cast<FrameNumber>(edge->capacity()));
+  }
+  if (state.options.in_flight > 0) limit = std::min(limit, static_cast<FrameNumber>(state.options.in_flight));
+  state.in_flight_limit = limit;
+  state.wake_batch = limit;
+  for (const auto& edge : state.edges) {
+    state.wake_batch = std::min(state.wake_batch, static_cast<FrameNumber>(edge->capacity()));
+  }
+  state.wake_batch = lossy ? 1 : std::max<FrameNumber>(state.wake_batch / 2, 1);
+  const std::size_t window = std::bit_ceil(limit);
+  state.window_mask = window - 1;
+  state.records = std::vector<Record>(window);
+  state.source_ready_ns.assign(window, 0);
+  state.source.configure(window, true);
+  state.sink.configure(window, false);
+  for (auto& edge : state.edges) {
+    std::size_t spare = replicas_of(state.plan, edge->from);
+    for (const int to : edge->to) spare += to < 0 ? kLeastSlots : replicas_of(state.plan, to);
+    edge->allocate(edge->from != plan::kPipelineInput, static_cast<int>(spare), window);
+  }
+}
+
+Result<std::vector<Tensor>> default_parameters(const State& state, const std::filesystem::path& folder,
+                                               const plan::Stage& stage) {
+  std::vector<Tensor> values;
+  for (const auto& name : stage.parameters) {
+    const auto info = std::ranges::find(state.plan.parameters, name, &plan::Parameter::name);
+    PENSTOCK_TRY(Tensor value, read_npy(folder / info->file));
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index, const std::filesystem::path& folder,
+                                          const backend::Registry& backends) {
+  auto stage = std::make_unique<Stage>();
+  stage->plan = &state.plan.stages[index];
+  stage->index = index;
+  for (auto& edge : state.edges) {
+    if (edge->from == static_cast<int>(index)) stage->out_edges.push_back(edge.get());
+    if (std::ranges::find(edge->to, static_cast<int>(index)) != edge->to.end()) stage->in_edges.push_back(edge.get());
+  }
+  for (const auto& partition : stage->plan->partitions) {
+    CompiledPartition compiled;
+    compiled.plan = &partition;
+    PENSTOCK_TRY(compiled.backend, backends.find(partition.backend));
+    stage->partitions.push_back(std::move(compiled));
+  }
+  if (!stage->plan->parameters.empty()) {
+    auto version = std::make_unique<ParameterVersion>();
+    PENSTOCK_TRY(version->values, default_parameters(state, folder, *stage->plan));
+    stage->versions.push_back(std::move(version));
+  }
+  stage->progress.configure(state.window_mask + 1, stage->plan->devices.size() == 1);
+  stage->ready_ns.assign(state.window_mask + 1, 0);
+  return stage;
+}
+
+// Who waits for whom. After this no Progress, cell or wait changes its place.
+void connect_waits(State& state) {
+  const auto workers_of = [&](const Stage& stage) {
+    std::vector<Worker*> found;
+    for (auto& worker : state.workers) {
+      if (&worker->stage() == &stage) found.push_back(worker.get());
+    }
+    return found;
+  };
+  const auto wait_alone = [](Progress& progress, Parker& parker, const std::atomic<std::int64_t>* period) {
+    return Wait{&progress, progress.add_waiters({&parker}).front(), period, 0};
+  };
+  state.pusher.waits.push_back(wait_alone(state.sink, state.pusher.parker, nullptr));
+  for (auto& stage : state.stages) {
+    std::vector<int> producers;
+    for (const Edge* edge : stage->in_edges) producers.push_back(edge->from);
+    if (producers.empty()) producers.push_back(plan::kPipelineInput);
+    std::ranges::sort(producers);
+    producers.erase(std::ranges::unique(producers).begin(), producers.end());
+    const auto workers = workers_of(*stage);
+    std::vector<Parker*> parkers;
+    for (Worker* worker : workers) parkers.push_back(&worker->parker);
+    for (const int producer : producers) {
+      Stage* from = producer < 0 ? nullptr : state.stages[static_cast<std::size_t>(producer)].get();
+      Progress& progress = from == nullptr ? state.source : from->progress;
+      stage->producer_ready_ns.push_back(from == nullptr ? &state.source_ready_ns : &from->ready_ns);
+      const auto cells = progress.add_waiters(parkers);
+      for (std::size_t w = 0; w < workers.size(); ++w) {
+        workers[w]->inputs.push_back({&progress, cells[w], from == nullptr ? nullptr : &from->period_ns, 0});
+      }
+    }
+    for (const Edge* edge : stage->in_edges) {
+      if (edge->from != plan::kPipelineInput) continue;
+      state.pusher.waits.push_back(wait_alone(stage->progress, state.pusher.parker, &stage->period_ns));
+      state.input_capacities.push_back(edge->lossy() ? 0 : static_cast<FrameNumber>(edge->capacity()));
+    }
+    for (const Edge* edge : stage->out_edges) {
+      for (const int to : edge->to) {
+        if (edge->lossy()) continue;
+        Stage* reader = to < 0 ? nullptr : state.stages[static_cast<std::size_t>(to)].get();
+        Progress& progress = reader == nullptr ? state.sink : reader->progress;
+        for (Worker* worker : workers) {
+          worker->rooms.push_back({wait_alone(progress, worker->parker, reader == nullptr ? nullptr : &reader->period_ns),
+                                   static_cast<FrameNumber>(edge->capacity())});
+        }
+      }
+    }
+    const bool feeds_output = std::ranges::any_of(stage->out_edges, [](const Edge* e) { return e->to.back() == plan::kPipelineOutput; });
+    if (!feeds_output && !stage->out_edges.empty()) continue;
+    state.last_stages.push_back(stage.get());
+    state.popper.waits.push_back(wait_alone(stage->progress, state.popper.parker, &stage->period_ns));
+    state.drainer.waits.push_back(wait_alone(stage->progress, state.drainer.parker, &stage->period_ns));
+  }
+}
+
+void place_inputs_and_outputs(State& state) {
+  const auto place_of = [&](const std::string& name) {
+    for (auto& edge : state.edges) {
+      const auto found = std::ranges::find(edge->tensors, name);
+      if (found != edge->tensors.end()) return Place{edge.get(), static_cast<std::size_t>(found - edge->tensors.begin())};
+    }
+    return Place{};
+  };
+  for (const auto& input : state.plan.inputs) state.input_places.push_back(place_of(input.name));
+  for (const auto& output : state.plan.outputs) state.output_places.push_back(place_of(output.name));
+  state.acquired.resize(state.plan.inputs.size());
+}
+
+std::vector<int> cpus_for(const State& state, const plan::Stage& stage, const device::Device& device) {
+  if (state.options.pinned.value_or(stage.pinned)) return device.cpus;
+  // Not pinned: free to move among all CPUs that the plan names.
+  std::vector<int> cpus;
+  for (const auto& other : state.plan.stages) {
+    for (const auto& place : other.devices) cpus.insert(cpus.end(), place.cpus.begin(), place.cpus.end());
+  }
+  std::ranges::sort(cpus);
+  cpus.erase(std::ranges::unique(cpus).begin(), cpus.end());
+  return cpus;
+}
+
+Result<std::vector<backend::CompileRequest>> requests_for(const State& state, const std::filesystem::path& folder,
+                                                          const plan::Stage& stage, const device::Device& device) {
+  if (!device.host.empty() || device.kind != device::Device::Kind::kCpu) {
+    return make_error(Code::kUnimplemented, "device '", device::to_string(device),
+                      "': no backend here runs it; use CPUs of this machine, such as 'cpu:0'");
+  }
+  PENSTOCK_CHECK_OK(device::check_available(device));
+  std::vector<backend::CompileRequest> requests;
+  for (const auto& partition : stage.partitions) {
+    backend::CompileRequest request;
+    request.name = stage.name;
+    request.file = folder / partition.model;
+    request.device = device;
+    request.threads = static_cast<int>(device.cpus.size());
+    request.replicas = static_cast<int>(stage.devices.size());
+    request.flush_denormals = stage.flush_denormals;
+    request.options = partition.options;
+    if (const auto extra = state.options.backend_options.find(partition.backend); extra != state.options.backend_options.end()) {
+      for (const auto& [key, value] : extra->second) request.options[key] = value;
+    }
+    for (const auto& file : state.plan.custom_ops) request.custom_ops.push_back(folder / file);
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+// One worker after the other, so that memory peaks once and new threads have one possible maker.
+Status start_workers(State& state, const std::filesystem::path& folder) {
+  Worker::Executables shared;
+  for (auto& worker : state.workers) {
+    const auto& stage = *worker->stage().plan;
+    const auto& device = stage.devices[worker->replica()];
+    const auto place = concat("stage '", stage.name, "'");
+    auto requests = requests_for(state, folder, stage, device);
+    if (!requests) return std::move(requests).error().within(place);
+    // A pool of threads belongs to one replica; without one, replicas share the compiled model.
+    if (worker->replica() == 0 || device.cpus.size() > 1) shared.clear();
+    Status started = worker->start(*requests, cpus_for(state, stage, device), shared);
+    if (!started) return std::move(started).error().within(place);
+  }
+  return {};
+}
+
+void warn_of_differences(const State& state, const backend::Registry& backends) {
+  if (!state.options.warn) return;
+  const auto& origin = state.plan.origin;
+  for (const auto& [name, version] : origin.engines) {
+    const auto found = backends.find(name);
+    if (!found) continue;
+    const auto here = (*found)->describe().engine_version;
+    if (here != version) {
+      state.options.warn(concat("the package was made with ", name, " ", version, ", here is ", here,
+                                "; check it with 'penstock verify'"));
+    }
+  }
+  if (origin.cpu.empty()) return;
+  const auto topology = device::read_topology();
+  if (topology && topology->fingerprint != origin.cpu) {
+    state.options.warn("the package was made on another CPU; check it with 'penstock verify'");
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan, const std::filesystem::path& folder,
+                                                  const backend::Registry& backends, const Options& options) {
+  PENSTOCK_CHECK_OK(plan::validate(plan));
+  auto state = std::make_shared<State>();
+  state->plan = plan;
+  state->options = options;
+  if (!state->options.max_age) state->options.max_age = plan.max_age;
+  if (!state->options.on_error) state->options.on_error = plan.on_error;
+  warn_of_differences(*state, backends);
+  make_edges(*state);
+  choose_window(*state);
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    auto stage = make_stage(*state, i, folder, backends);
+    if (!stage) return std::move(stage).error().within(concat("stage '", plan.stages[i].name, "'"));
+    state->stages.push_back(*std::move(stage));
+  }
+  for (auto& stage : state->stages) {
+    for (std::size_t r = 0; r < stage->plan->devices.size(); ++r) {
+      state->workers.push_back(std::make_unique<Worker>(*state, *stage, r));
+    }
+  }
+  connect_waits(*state);
+  place_inputs_and_outputs(*state);
+  // From here on the destructor ends what has started, should a later worker fail.
+  std::unique_ptr<Pipeline> pipeline(new Pipeline(state));
+  PENSTOCK_CHECK_OK(start_workers(*state, folder));
+  return pipeline;
+}
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,77 @@
+// State: everything of a running pipeline. Shared by the Pipeline, its workers and the Outputs that
+// are still held.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "penstock/pipeline/edge.h"
+#include "penstock/pipeline/parker.h"
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/pipeline/progress.h"
+#include "penstock/pipeline/record.h"
+#include "penstock/pipeline/stage.h"
+#include "penstock/pipeline/worker.h"
+
+namespace penstock::pipeline {
+
+/// A part of the caller's side that can sleep: the pusher, the popper, the drainer.
+struct Caller {
+  Turn turn;  // Had by the one thread that plays this part now.
+  Parker parker;
+  std::vector<Wait> waits;
+};
+
+/// Where one of the plan's inputs or outputs sits.
+struct Place {
+  Edge* edge = nullptr;    // Null: an input that nobody reads.
+  std::size_t tensor = 0;  // Position in Edge::tensors.
+};
+
+struct State {
+  plan::Plan plan;
+  Options options;
+  std::vector<std::unique_ptr<Edge>> edges;
+  std::vector<std::unique_ptr<Stage>> stages;
+  std::vector<std::unique_ptr<Worker>> workers;  // Stage by stage, replica by replica.
+
+  Progress source;  // Frames pushed.
+  Progress sink;    // Frames released by the caller.
+  std::vector<Record> records;               // By frame & window_mask.
+  std::vector<std::int64_t> source_ready_ns;  // The same; when each frame was pushed.
+  std::size_t window_mask = 0;
+  FrameNumber in_flight_limit = 0;
+  FrameNumber wake_batch = 1;  // Most frames a sleeper may wait for at once; see Sleep in worker.h.
+
+  std::vector<Edge*> input_edges, output_edges;
+  std::vector<Place> input_places, output_places;  // By position in plan.inputs, plan.outputs.
+  Caller pusher;   // Waits: the sink (frames in flight), then each stage that reads an input edge.
+  Caller popper;   // Waits: each stage in last_stages.
+  Caller drainer;  // The same.
+  std::vector<FrameNumber> input_capacities;  // Beside pusher.waits from the second on.
+  std::vector<Stage*> last_stages;            // Stages that feed the output, or nothing.
+  FrameNumber next_pop = 0;                   // In the popper's turn.
+  std::atomic<std::thread::id> acquirer{};    // Who is between acquire_input and push_acquired, if anyone.
+  std::vector<Tensor> acquired;               // What acquire_input lends; in the pusher's turn.
+
+  std::mutex commit_mutex;             // A push is committed, or the pipeline closed: one at a time.
+  std::atomic<bool> closed{false};     // No more pushes.
+  std::atomic<bool> cancelled{false};  // Frames in flight come out as cancelled.
+  std::atomic<bool> stopping{false};   // Workers leave now.
+  std::mutex stop_mutex;
+  Error stop_cause;  // Why, where on_error is stop. Guarded by stop_mutex.
+
+  std::atomic<std::uint64_t> popped{0}, ok{0}, errors{0}, drops{0}, cancels{0};
+
+  Record& record(FrameNumber frame) { return records[frame & window_mask]; }
+  void wake_everybody();
+  void cancel(Error cause);
+  Error closed_error();
+};
+
+}  // namespace penstock::pipeline

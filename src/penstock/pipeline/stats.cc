@@ -1,0 +1,79 @@
+#include "penstock/pipeline/stats.h"
+
+#include <algorithm>
+
+#include "penstock/pipeline/state.h"
+
+namespace penstock::pipeline {
+namespace {
+
+Quantiles over(const std::vector<const Worker*>& workers, const Histogram Worker::* phase) {
+  std::vector<const Histogram*> parts;
+  for (const Worker* worker : workers) parts.push_back(&(worker->*phase));
+  return Histogram::quantiles(parts);
+}
+
+StageStats stats_of(const State& state, const Stage& stage) {
+  std::vector<const Worker*> workers;
+  for (const auto& worker : state.workers) {
+    if (&worker->stage() == &stage) workers.push_back(worker.get());
+  }
+  StageStats stats;
+  stats.name = stage.plan->name;
+  stats.device = join(stage.plan->devices, ",", [](const auto& device) { return device::to_string(device); });
+  stats.backend = join(stage.plan->partitions, "+", [](const auto& partition) { return partition.backend; });
+  stats.replicas = static_cast<int>(workers.size());
+  for (const Worker* worker : workers) {
+    stats.frames += worker->frames.load(std::memory_order_relaxed);
+    stats.errors += worker->errors.load(std::memory_order_relaxed);
+    const auto counters = worker->counters();
+    stats.copies += counters.copies;
+    stats.allocations += counters.allocations;
+  }
+  stats.queue = over(workers, &Worker::queue);
+  stats.compute_input = over(workers, &Worker::compute_input);
+  stats.compute_infer = over(workers, &Worker::compute_infer);
+  stats.compute_output = over(workers, &Worker::compute_output);
+  stats.transfer = over(workers, &Worker::transfer);
+  return stats;
+}
+
+EdgeStats stats_of(const State& state, const Edge& edge) {
+  const auto done = [&](int at) {
+    if (at == plan::kPipelineInput) return state.source.done();
+    if (at == plan::kPipelineOutput) return state.sink.done();
+    return state.stages[static_cast<std::size_t>(at)]->progress.done();
+  };
+  EdgeStats stats;
+  stats.name = edge.name;
+  stats.tensors = edge.tensors;
+  stats.capacity = edge.capacity();
+  FrameNumber behind = UINT64_MAX;
+  for (const int to : edge.to) behind = std::min(behind, done(to));
+  const FrameNumber written = done(edge.from);
+  stats.depth = behind < written ? std::min<FrameNumber>(written - behind, static_cast<FrameNumber>(edge.capacity())) : 0;
+  stats.drops = edge.drops.load(std::memory_order_relaxed);
+  stats.bytes = edge.bytes_per_slot() * edge.slot_count();
+  stats.backend_allocated = std::ranges::any_of(edge.types, [](const Type& type) { return !type.max_bytes(); });
+  stats.policy = plan::to_string(edge.policy);
+  return stats;
+}
+
+}  // namespace
+
+Stats Pipeline::stats() const {
+  const State& state = *state_;
+  Stats stats;
+  stats.pushed = state.source.done();
+  stats.popped = state.popped.load(std::memory_order_relaxed);
+  stats.ok = state.ok.load(std::memory_order_relaxed);
+  stats.errors = state.errors.load(std::memory_order_relaxed);
+  stats.drops = state.drops.load(std::memory_order_relaxed);
+  stats.cancelled = state.cancels.load(std::memory_order_relaxed);
+  stats.memory_bytes = memory_bytes();
+  for (const auto& stage : state.stages) stats.stages.push_back(stats_of(state, *stage));
+  for (const auto& edge : state.edges) stats.edges.push_back(stats_of(state, *edge));
+  return stats;
+}
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,51 @@
+// What a running pipeline tells of itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace penstock::pipeline {
+
+/// Quantiles of a duration in nanoseconds, within 3 %. All 0 before the first frame.
+struct Quantiles {
+  std::uint64_t count = 0;
+  double p50_ns = 0, p90_ns = 0, p99_ns = 0, max_ns = 0;
+};
+
+/// One stage, its replicas together. Phases carry Triton's names.
+struct StageStats {
+  std::string name;
+  std::string device;   ///< "cpu:0", or "cpu:0,cpu:1" for replicas.
+  std::string backend;  ///< "onnxruntime", or several joined by "+".
+  int replicas = 1;
+  std::uint64_t frames = 0;       ///< Computed without error.
+  std::uint64_t errors = 0;       ///< Failed here.
+  std::uint64_t copies = 0;       ///< Tensors copied by the runtime or the backend.
+  std::uint64_t allocations = 0;  ///< Tensor buffers allocated after start, by runtime or backend.
+  Quantiles queue;           ///< From being ready (inputs there) to its start.
+  Quantiles compute_input;   ///< Gathering and binding inputs and outputs.
+  Quantiles compute_infer;   ///< The backends' run.
+  Quantiles compute_output;  ///< Handing the outputs on.
+  Quantiles transfer;        ///< Moving between memory domains or hosts: 0 on one host.
+};
+
+struct EdgeStats {
+  std::string name;            ///< "stage0 -> stage1", "input -> stage0"
+  std::vector<std::string> tensors;
+  int capacity = 0;            ///< Slots.
+  std::uint64_t depth = 0;     ///< Frames in it now.
+  std::uint64_t drops = 0;     ///< By its policy.
+  std::uint64_t bytes = 0;     ///< Of its slots; 0 where the backend allocates them.
+  bool backend_allocated = false;  ///< Nothing bounds the shape of one of its tensors.
+  std::string policy;
+};
+
+struct Stats {
+  std::uint64_t pushed = 0, popped = 0, ok = 0, errors = 0, drops = 0, cancelled = 0;
+  std::uint64_t memory_bytes = 0;  ///< Ceiling of all edges' slots.
+  std::vector<StageStats> stages;
+  std::vector<EdgeStats> edges;
+};
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,154 @@
+// Worker: one thread that runs one replica of a stage, frame by frame.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "penstock/pipeline/histogram.h"
+#include "penstock/pipeline/parker.h"
+#include "penstock/pipeline/progress.h"
+#include "penstock/pipeline/stage.h"
+
+namespace penstock::pipeline {
+
+struct State;
+
+/// What of a wait is fixed before the threads start: whom to wait for, and which cell is ours.
+struct Wait {
+  Progress* progress = nullptr;
+  Progress::Cell* cell = nullptr;
+  const std::atomic<std::int64_t>* period_ns = nullptr;  // Pace of what is waited for; null unknown.
+  FrameNumber seen = 0;  // Its count as last read: spares the other side's cache line.
+};
+
+/// Sleeps until `wait.progress` reaches `least`, or something about the pipeline changes, or
+/// `deadline`. Under backlog it may ask to be woken later, for up to `batch` frames at once where
+/// these are due within kPatience: waking a thread costs its waker 7-18 us, so wakes are what
+/// bounds the rate of short stages. `interrupted()` is checked after the wait is announced.
+template <typename Interrupted>
+void sleep_until(Wait& wait, Parker& parker, FrameNumber least, FrameNumber batch,
+                 std::int64_t deadline, Interrupted interrupted);
+
+struct Span {
+  FrameNumber frame;
+  std::int64_t ready_ns, start_ns, end_ns;
+};
+
+class Worker {
+ public:
+  static constexpr std::size_t kSpansKept = 100'000;
+
+  Worker(State& state, Stage& stage, std::size_t replica);
+  ~Worker();
+
+  /// Starts the thread, compiles and warms up there; returns when the worker waits for frame 0 or
+  /// has failed. `executables`: shared by replicas; filled by the first one that compiles.
+  using Executables = std::vector<std::shared_ptr<backend::Executable>>;
+  Status start(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
+               Executables& executables);
+  void join();
+  void cancel_run();  ///< Asks the backends to end a run in progress. Any thread.
+
+  Parker parker;
+  std::vector<Wait> inputs;   // Beside Stage::producers.
+  struct Room {               // For every (out edge, reader): frame - capacity must be done there.
+    Wait wait;
+    FrameNumber capacity = 0;
+  };
+  std::vector<Room> rooms;
+
+  // Statistics: written by this thread only.
+  Histogram queue, compute_input, compute_infer, compute_output, transfer;
+  std::atomic<std::uint64_t> frames{0}, errors{0};
+  std::atomic<std::uint64_t> parameter_version{0};
+  [[nodiscard]] backend::Context::Counters counters() const;  ///< Since the warm-up.
+  [[nodiscard]] std::vector<Span> spans() const;  ///< The last ones, in no order, if tracing.
+  [[nodiscard]] const Stage& stage() const { return stage_; }
+  [[nodiscard]] std::size_t replica() const { return replica_; }
+
+ private:
+  struct Part {  // A partition's context and its argument arrays, filled for each frame.
+    std::unique_ptr<backend::Context> context;
+    std::vector<const Tensor*> inputs;
+    std::vector<Tensor*> outputs;
+    backend::Context::Counters at_start;
+  };
+
+  void main(std::vector<backend::CompileRequest> requests, std::vector<int> mask,
+            Executables& executables, std::promise<Status>& started);
+  Status prepare(const std::vector<backend::CompileRequest>& requests,
+                 const std::vector<int>& mask, Executables& executables);
+  Status compile(const std::vector<backend::CompileRequest>& requests, Executables& executables);
+  Status wire(CompiledPartition& partition, const backend::Executable& executable);
+  Status warm_up();
+  [[nodiscard]] Status check_threads(const std::vector<int>& mask, std::size_t expected) const;
+
+  void loop();
+  bool claim(FrameNumber* frame);
+  [[nodiscard]] bool leave_at(FrameNumber frame) const;
+  void wait_for_input(FrameNumber frame);
+  void wait_for_room(FrameNumber frame);
+  void process(FrameNumber frame);
+  bool begin(FrameNumber frame);
+  [[nodiscard]] std::int64_t ready_since(FrameNumber frame) const;
+  Status compute(FrameNumber frame, bool sample);
+  void gather(FrameNumber frame, std::size_t part);
+  void finish(FrameNumber frame);
+  void fail(FrameNumber frame, Error error);
+  void advance_parameters(FrameNumber frame);
+  void note(FrameNumber frame, std::int64_t ready, std::int64_t start, std::int64_t end);
+
+  State& state_;
+  Stage& stage_;
+  const std::size_t replica_;
+  std::vector<Part> parts_;
+  std::vector<Tensor> locals_;
+  std::vector<Slot*> in_slots_, out_slots_;
+  ParameterVersion* parameters_ = nullptr;
+  std::int64_t clock_ = 0;       // End of the last frame; the start of the next unless idle between.
+  std::int64_t infer_start_ = 0, infer_end_ = 0;  // Of the frame in work, where sampled.
+  bool idled_ = true;
+  std::int64_t average_ns_ = 0;
+  mutable std::mutex span_mutex_;  // Guards the two below.
+  std::vector<Span> spans_;
+  std::uint64_t span_count_ = 0;
+  std::thread thread_;  // Last: joined first, while all it uses is still alive.
+};
+
+template <typename Interrupted>
+void sleep_until(Wait& wait, Parker& parker, FrameNumber least, FrameNumber batch,
+                 std::int64_t deadline, Interrupted interrupted) {
+  constexpr int kSpins = 20;                  // About 1 us.
+  constexpr std::int64_t kPatience = 400'000;  // ns
+  for (int i = 0; i < kSpins; ++i) {
+    wait.seen = wait.progress->done();
+    if (wait.seen >= least || interrupted()) return;
+    relax();
+  }
+  if (batch > 1) {
+    const std::int64_t period = wait.period_ns == nullptr ? 0 : wait.period_ns->load(std::memory_order_relaxed);
+    const auto due = static_cast<FrameNumber>(kPatience / (period > 0 ? period : kPatience));
+    batch = std::min(batch, std::max<FrameNumber>(due, 1));
+  }
+  const FrameNumber target = least + batch - 1;
+  // A batch is only ever waited for this long: whatever holds it up, `least` is looked at again.
+  const std::int64_t until = batch > 1 ? std::min(deadline, now_ns() + kPatience) : deadline;
+  parker.prepare();
+  wait.cell->target.store(target, std::memory_order_seq_cst);
+  wait.seen = wait.progress->done();
+  if (wait.seen >= target || interrupted()) {
+    parker.abandon();
+  } else {
+    parker.sleep(until);
+  }
+  wait.cell->target.store(UINT64_MAX, std::memory_order_seq_cst);
+  wait.seen = wait.progress->done();
+}
+
+}  // namespace penstock::pipeline

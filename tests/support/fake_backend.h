@@ -1,0 +1,146 @@
+// A backend made of C++ functions, and plans over it: for tests and benchmarks of the runtime.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock::testing {
+
+using Inputs = std::span<const Tensor* const>;
+using Outputs = std::span<Tensor* const>;
+using Function = std::function<Status(Inputs, Outputs)>;
+
+/// f32[1] unless said otherwise.
+inline Type scalar() { return Type::tensor(DType::kF32, std::vector<Dim>{{1, "", Dim::kOpen}}); }
+inline Tensor number(float value) {
+  Tensor tensor = Tensor::allocate(DType::kF32, {1});
+  tensor.as<float>()[0] = value;
+  return tensor;
+}
+inline float value_of(const Tensor& tensor) { return tensor.as<float>()[0]; }
+
+struct FakeModel {
+  std::vector<backend::Port> inputs, outputs;
+  Function run;
+  std::function<void()> cancel = [] {};
+};
+
+/// "Compiles" the model whose name is the file name of the request.
+class FakeBackend : public backend::Backend {
+ public:
+  std::map<std::string, FakeModel> models;
+  std::function<Status(const backend::CompileRequest&)> on_compile = [](const auto&) { return Status(); };
+
+  [[nodiscard]] backend::Description describe() const override { return {"fake", "1", "", "", true}; }
+  [[nodiscard]] bool supports(std::string_view, std::string_view, std::int64_t) const override { return true; }
+  Result<std::unique_ptr<backend::Executable>> compile(const backend::CompileRequest& request) override {
+    PENSTOCK_CHECK_OK(on_compile(request));
+    const auto found = models.find(request.file.filename().string());
+    if (found == models.end()) return not_found("no fake model '", request.file.filename().string(), "'");
+    return std::unique_ptr<backend::Executable>(std::make_unique<FakeExecutable>(found->second));
+  }
+
+ private:
+  struct FakeContext : backend::Context {
+    explicit FakeContext(const FakeModel& of) : model(of) {}
+    Status run(Inputs inputs, Outputs outputs) override { return model.run(inputs, outputs); }
+    void cancel() noexcept override { model.cancel(); }
+    const FakeModel& model;
+  };
+  struct FakeExecutable : backend::Executable {
+    explicit FakeExecutable(const FakeModel& of) : model(of) {}
+    [[nodiscard]] std::span<const backend::Port> inputs() const override { return model.inputs; }
+    [[nodiscard]] std::span<const backend::Port> outputs() const override { return model.outputs; }
+    Result<std::unique_ptr<backend::Context>> create_context() override {
+      return std::unique_ptr<backend::Context>(std::make_unique<FakeContext>(model));
+    }
+    const FakeModel& model;
+  };
+};
+
+/// A plan over scalars, built stage by stage; its backend and registry beside it.
+class FakeNetwork {
+ public:
+  FakeNetwork() { registry.add(backend); }
+
+  FakeNetwork& input(const std::string& name, Type type = scalar()) {
+    types_[name] = type;
+    plan.inputs.push_back({name, std::move(type)});
+    return *this;
+  }
+  FakeNetwork& output(const std::string& name) {
+    plan.outputs.push_back({name, types_.at(name)});
+    return *this;
+  }
+  /// A stage that reads `inputs` (input i of the function) and writes `outputs`.
+  FakeNetwork& stage(const std::string& name, std::vector<std::string> inputs, std::vector<std::string> outputs,
+                     Function run, int replicas = 1, std::vector<Type> output_types = {}) {
+    FakeModel model;
+    plan::Stage stage;
+    stage.name = name;
+    for (const auto& input : inputs) {
+      model.inputs.push_back({input, types_.at(input)});
+      if (std::ranges::find(stage.inputs, input) == stage.inputs.end()) stage.inputs.push_back(input);
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      types_[outputs[i]] = output_types.empty() ? scalar() : output_types[i];
+      model.outputs.push_back({outputs[i], types_[outputs[i]]});
+      plan.tensors.push_back({outputs[i], types_[outputs[i]]});
+    }
+    model.run = std::move(run);
+    backend->models[name + ".onnx"] = std::move(model);
+    stage.outputs = outputs;
+    stage.partitions.push_back({"fake", "stages/" + name + ".onnx", stage.inputs, outputs, {}});
+    const auto cpus = device::inherited_cpus();
+    for (int r = 0; r < replicas; ++r) {
+      device::Device device;
+      device.cpus = {cpus[(plan.stages.size() + static_cast<std::size_t>(r)) % cpus.size()]};
+      stage.devices.push_back(device);
+    }
+    plan.stages.push_back(std::move(stage));
+    return *this;
+  }
+
+  /// Connects the plan (once) and starts it.
+  Result<std::unique_ptr<pipeline::Pipeline>> start(const pipeline::Options& options = {}) {
+    finish();
+    return pipeline::Pipeline::start(plan, "fake-package", registry, options);
+  }
+  plan::Plan& finish() {
+    if (plan.edges.empty()) {
+      // An output is listed once: among the plan's outputs.
+      std::erase_if(plan.tensors, [&](const auto& tensor) {
+        return std::ranges::find(plan.outputs, tensor.name, &plan::TensorInfo::name) != plan.outputs.end();
+      });
+      plan.model = "fake";
+      plan::connect(plan);
+    }
+    return plan;
+  }
+
+  plan::Plan plan;
+  std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
+  backend::Registry registry;
+
+ private:
+  std::map<std::string, Type> types_;
+};
+
+/// out = f(in) on scalars.
+inline Function unary(std::function<float(float)> f) {
+  return [f](Inputs in, Outputs out) -> Status {
+    out[0]->as<float>()[0] = f(value_of(*in[0]));
+    return {};
+  };
+}
+
+}  // namespace penstock::testing
