@@ -24,6 +24,7 @@ bool debug_log() {
 }
 
 /// What ONNX Runtime logs repeats what its status says; nothing goes to stderr unasked.
+// NOLINTNEXTLINE(readability-function-size): the signature is ONNX Runtime's
 void ORT_API_CALL on_log(void*, OrtLoggingLevel, const char*, const char*, const char* location,
                          const char* message) {
   if (debug_log()) std::fprintf(stderr, "onnxruntime: %s (%s)\n", message, location);

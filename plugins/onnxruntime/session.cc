@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 using backend::CompileRequest;
 
 constexpr int kSpinDurationSince = 26;  // session.intra_op.spin_duration_us
+constexpr const char* kThreadsOption = "intra_op_num_threads";
 
 /// ONNX Runtime flushes denormals on the thread that builds a session, and leaves it so.
 class KeptFloatingPointMode {
@@ -39,6 +40,7 @@ class Settings {
   explicit Settings(const Engine& engine) : engine_(&engine) {}
 
   Status set_threads(const CompileRequest& request);
+  Status set_own_threads(const std::string& value);
   Status set_option(const std::string& key, const std::string& value);
   Status set_optimization_level(const std::string& value);
   Status set_execution_mode(const std::string& value);
@@ -80,6 +82,9 @@ Result<Settings> Settings::from(const Engine& engine, const CompileRequest& requ
 /// `threads` include the caller: the pool has one less, and they inherit this thread's CPUs.
 Status Settings::set_threads(const CompileRequest& request) {
   OrtSessionOptions* options = options_.get();
+  if (const auto own = request.options.find(kThreadsOption); own != request.options.end()) {
+    return set_own_threads(own->second);
+  }
   PENSTOCK_CHECK_OK(engine_->check(api().SetIntraOpNumThreads(options, request.threads)));
   PENSTOCK_CHECK_OK(engine_->check(api().SetInterOpNumThreads(options, 1)));
   PENSTOCK_CHECK_OK(engine_->check(api().SetSessionExecutionMode(options, ORT_SEQUENTIAL)));
@@ -92,7 +97,19 @@ Status Settings::set_threads(const CompileRequest& request) {
   return entry("session.force_spinning_stop", "1");
 }
 
+/// ONNX Runtime's own pool, with its own spinning; 0 leaves the number and the CPUs to it too.
+Status Settings::set_own_threads(const std::string& value) {
+  int threads = 0;
+  const char* const end = value.data() + value.size();
+  const auto [at, error] = std::from_chars(value.data(), end, threads);
+  if (error != std::errc{} || at != end || threads < 0) {
+    return bad_option(kThreadsOption, "a number of threads, 0 for ONNX Runtime's default", value);
+  }
+  return engine_->check(api().SetIntraOpNumThreads(options_.get(), threads));
+}
+
 Status Settings::set_option(const std::string& key, const std::string& value) {
+  if (key == kThreadsOption) return {};  // See set_threads().
   if (key == "graph_optimization_level") return set_optimization_level(value);
   if (key == "execution_mode") return set_execution_mode(value);
   auto outcome = entry(key.c_str(), value);
@@ -199,7 +216,7 @@ std::optional<OutputShape::Axis> find_symbol(const std::vector<backend::Port>& i
 OutputShape shape_of(const Type& type, const std::vector<backend::Port>& inputs) {
   using Source = OutputShape::Source;
   if (type.kind != Type::Kind::kTensor || bits_of(type.dtype) == 0) return {};
-  const OutputShape guessed{Source::kLast, {}};
+  OutputShape guessed{Source::kLast, {}};
   if (!type.ranked) return guessed;
   OutputShape shape{type.fixed() ? Source::kFixed : Source::kInputs, {}};
   for (const Dim& dim : type.dims) {

@@ -84,6 +84,7 @@ Result<Tensor> string_tensor(const Engine& engine, const OrtValue& value, Shape 
         api.GetStringTensorContent(&value, text.data(), length, begins.data(), count)));
   }
   std::vector<std::string> strings;
+  strings.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     strings.push_back(text.substr(begins[i], begins[i + 1] - begins[i]));
   }
@@ -138,6 +139,7 @@ Result<Value> to_value(const Engine& engine, const Tensor& tensor) {
   switch (tensor.kind()) {
     case Tensor::Kind::kDense:
       // ONNX Runtime does not write into inputs; its interface only lacks the const.
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
       return borrow(engine, tensor.dtype(), tensor.dims(), const_cast<void*>(tensor.data()),
                     tensor.bytes());
     case Tensor::Kind::kStrings:

@@ -151,7 +151,7 @@ std::string model_of_empty_sequence(std::string_view onnx) {
   const auto type = is_optional(onnx) ? only_field(only_field(onnx, kOptionalType), 1) : onnx;
   const auto tensor = only_field(only_field(only_field(type, kSequenceType), 1), kTensorType);
   if (tensor.size() < 2) return {};
-  const auto dtype = static_cast<std::uint64_t>(tensor[1]);
+  const auto dtype = static_cast<unsigned char>(tensor[1]);
   const std::string attribute = bytes(1, "dtype") + number(3, dtype) + number(20, kInt);
   const std::string node = bytes(2, "value") + bytes(4, "SequenceEmpty") + bytes(5, attribute);
   const std::string output = bytes(1, "value") + bytes(2, type);

@@ -1,6 +1,7 @@
 // A backend made of C++ functions, and plans over it: for tests and benchmarks of the runtime.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>

@@ -19,6 +19,8 @@ Result<std::vector<Tensor>> evaluate(Backend& backend, const std::string& model,
   std::vector<Tensor> outputs(executable->outputs().size());
   std::vector<const Tensor*> input_pointers;
   std::vector<Tensor*> output_pointers;
+  input_pointers.reserve(inputs.size());
+  output_pointers.reserve(outputs.size());
   for (const auto& input : inputs) input_pointers.push_back(&input);
   for (auto& output : outputs) output_pointers.push_back(&output);
   PENSTOCK_CHECK_OK(context->run(input_pointers, output_pointers));

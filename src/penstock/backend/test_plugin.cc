@@ -33,8 +33,8 @@ constexpr int kVersion = backend::kAbiVersion;
 constexpr const char* kBuiltAs = "another compiler";
 #endif
 extern "C" __attribute__((visibility("default"))) const backend::PluginEntry* penstock_plugin() {
-  static const backend::PluginEntry entry{kVersion, kBuiltAs, "nothing",
-                                          []() -> backend::Backend* { return new Nothing(); }};
-  return &entry;
+  static const backend::PluginEntry kEntry{kVersion, kBuiltAs, "nothing",
+                                           []() -> backend::Backend* { return new Nothing(); }};
+  return &kEntry;
 }
 #endif

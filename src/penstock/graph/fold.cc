@@ -65,6 +65,50 @@ bool is_free_constant(const Value& value) {
   return value.constant && !value.is_parameter && !value.is_input;
 }
 
+/// Values made in `batch` (ascending) that something outside it reads.
+std::vector<ValueId> frontier(const Graph& graph, const std::vector<NodeId>& batch) {
+  std::vector<ValueId> found;
+  for (const auto node : batch) {
+    for (const auto id : graph.node(node).outputs) {
+      if (id == ValueId::kNone) continue;
+      const auto& value = graph.value(id);
+      const bool read_outside = std::ranges::any_of(value.consumers, [&](NodeId consumer) {
+        return !std::ranges::binary_search(batch, consumer);
+      });
+      if (value.is_output || read_outside) found.push_back(id);
+    }
+  }
+  return found;
+}
+
+/// What took the place of the nodes of `batch`: the constants `made`, each of all before it.
+void note_folded(Draft& draft, const std::vector<NodeId>& batch,
+                 const std::vector<ValueId>& made) {
+  const auto& graph = draft.graph;
+  std::vector<ValueId> became(graph.values.size(), ValueId::kNone);
+  for (const auto id : made) became[index(id)] = id;
+  for (auto node_id = batch.rbegin(); node_id != batch.rend(); ++node_id) {
+    const auto& node = graph.node(*node_id);
+    // A node whose outputs nothing reads is as good as part of the last.
+    ValueId by = made.empty() ? ValueId::kNone : made.back();
+    for (const auto id : node.outputs) {
+      if (id == ValueId::kNone || became[index(id)] == ValueId::kNone) continue;
+      by = became[index(id)];
+      break;
+    }
+    const std::string name = by == ValueId::kNone ? "" : graph.value(by).name;
+    draft.remove(node.name, kFolded, name);
+    for (const auto* list : {&node.outputs, &node.inputs, &node.captures}) {
+      for (const auto id : *list) {
+        if (id == ValueId::kNone || became[index(id)] == id) continue;
+        if (became[index(id)] == ValueId::kNone) became[index(id)] = by;
+        // Of constants read: said only if nothing else keeps them.
+        draft.remove(graph.value(id).name, kFolded, name);
+      }
+    }
+  }
+}
+
 class Folder {
  public:
   Folder(Draft& draft, const Engine& engine)
@@ -177,25 +221,9 @@ class Folder {
     }
   }
 
-  /// Values of `batch` that something outside it reads.
-  [[nodiscard]] std::vector<ValueId> frontier(const std::vector<NodeId>& batch) const {
-    std::vector<ValueId> found;
-    for (const auto node : batch) {
-      for (const auto id : graph_.node(node).outputs) {
-        if (id == ValueId::kNone) continue;
-        const auto& value = graph_.value(id);
-        const bool read_outside = std::ranges::any_of(value.consumers, [&](NodeId consumer) {
-          return !std::ranges::binary_search(batch, consumer);
-        });
-        if (value.is_output || read_outside) found.push_back(id);
-      }
-    }
-    return found;
-  }
-
   /// False, and nothing changed, if the engine cannot or a result is not what it should be.
   bool evaluate_together(const std::vector<NodeId>& batch) {
-    Part part{batch, {}, frontier(batch), {}};
+    Part part{batch, {}, frontier(graph_, batch), {}};
     if (part.outputs.empty()) return false;
     std::unordered_set<std::size_t> seen;
     for (const auto node : batch) {
@@ -219,7 +247,8 @@ class Folder {
       value.type = (*results)[i].type();
       value.constant = std::move((*results)[i]);
     }
-    record(batch, part.outputs);
+    note_folded(draft_, batch, part.outputs);
+    folded_.insert(batch.begin(), batch.end());
     return true;
   }
 
@@ -235,36 +264,6 @@ class Folder {
       bytes += tensor.bytes();
     }
     return bytes <= limit;
-  }
-
-  void record(const std::vector<NodeId>& batch, const std::vector<ValueId>& outputs) {
-    // The first constant downstream is what took a node's place; the last one does for a node
-    // whose outputs nothing reads.
-    const std::string any = outputs.empty() ? "" : graph_.value(outputs.back()).name;
-    std::vector<std::string> became(graph_.values.size());
-    for (const auto id : outputs) became[index(id)] = graph_.value(id).name;
-    for (std::size_t i = batch.size(); i-- > 0;) {
-      const auto& node = graph_.node(batch[i]);
-      std::string by;
-      for (const auto id : node.outputs) {
-        if (id != ValueId::kNone && by.empty()) by = became[index(id)];
-      }
-      if (by.empty()) by = any;
-      draft_.remove(node.name, kFolded, by);
-      for (const auto id : node.outputs) {
-        if (id == ValueId::kNone || !became[index(id)].empty()) continue;
-        draft_.remove(graph_.value(id).name, kFolded, by);
-      }
-      for (const auto* list : {&node.inputs, &node.captures}) {
-        for (const auto id : *list) {
-          if (id == ValueId::kNone || !became[index(id)].empty()) continue;
-          became[index(id)] = by;
-          // Said only if nothing else keeps the constant.
-          if (graph_.value(id).constant) draft_.remove(graph_.value(id).name, kFolded, by);
-        }
-      }
-      folded_.insert(batch[i]);
-    }
   }
 
   Draft& draft_;
@@ -296,20 +295,15 @@ bool fold_known_integers(Draft& draft, const KnownIntegers& known) {
     changed = true;
   }
   if (!changed) return false;
-  // A node all of whose outputs are constants is done.
   std::vector<bool> keep(graph.nodes.size(), true);
+  std::vector<NodeId> done;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto& node = graph.nodes[i];
-    keep[i] = !std::ranges::all_of(node.outputs, [&](ValueId id) {
-      return id == ValueId::kNone || is_free_constant(graph.value(id));
-    });
-    if (keep[i]) continue;
-    for (const auto id : node.outputs) {
-      if (id != ValueId::kNone) {
-        draft.remove(node.name, kFolded, graph.value(id).name);
-      }
-    }
+    const auto& outputs = graph.nodes[i].outputs;
+    keep[i] = outputs.size() != 1 || outputs[0] == ValueId::kNone ||
+              !is_free_constant(graph.value(outputs[0]));
+    if (!keep[i]) done.push_back(static_cast<NodeId>(i));
   }
+  note_folded(draft, done, frontier(graph, done));
   compact(draft, keep);
   return true;
 }

@@ -330,8 +330,9 @@ TEST_F(ExternalDataTest, NeverLeavesTheModelsFolder) {
   put_model("");
   std::ofstream(folder.path() / "secret.bin", std::ios::binary) << floats(4);
   std::filesystem::create_symlink("../secret.bin", folder.path() / "inner" / "link.bin");
-  for (const std::string location :
-       {"../secret.bin", "a/../../secret.bin", "link.bin", (folder.path() / "secret.bin").c_str()}) {
+  const std::string absolute = (folder.path() / "secret.bin").string();
+  for (const std::string& location :
+       std::vector<std::string>{"../secret.bin", "a/../../secret.bin", "link.bin", absolute}) {
     const auto graph = import_with("\"location\" : \"" + location + "\"");
     ASSERT_FALSE(graph) << location;
     EXPECT_EQ(graph.error().code, Code::kInvalidArgument);

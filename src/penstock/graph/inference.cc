@@ -1,6 +1,7 @@
 #include "penstock/graph/inference.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include <onnx/defs/schema.h>
 #include <onnx/shape_inference/implementation.h>
@@ -29,36 +30,6 @@ Part inference_part(const Graph& graph) {
   return part;
 }
 
-bool has_schema(const Graph& graph, const Node& node) {
-  const auto opset = graph.info.opsets.find(node.domain);
-  if (opset == graph.info.opsets.end()) return false;
-  return onnx::OpSchemaRegistry::Schema(node.op, static_cast<int>(opset->second), node.domain) !=
-         nullptr;
-}
-
-/// What the file declares is believed for operators that ONNX does not know; elsewhere it may be
-/// stale, and inference knows better, unless `all`.
-void declare(const Graph& graph, bool all, onnx::GraphProto& proto) {
-  for (const auto& node : graph.nodes) {
-    if (!all && has_schema(graph, node)) continue;
-    for (const auto id : node.outputs) {
-      if (id == ValueId::kNone || graph.value(id).is_output) continue;
-      if (graph.value(id).type.kind != Type::Kind::kUnknown) {
-        fill(graph.value(id), *proto.add_value_info());
-      }
-    }
-  }
-}
-
-void declare_outputs(const Graph& graph, bool all, onnx::GraphProto& proto) {
-  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
-    const auto& value = graph.value(graph.outputs[i]);
-    const bool believed =
-        all || (value.producer && !has_schema(graph, graph.node(*value.producer)));
-    if (!believed) proto.mutable_output(static_cast<int>(i))->clear_type();
-  }
-}
-
 bool made_up(const std::string& symbol) { return symbol.empty() || symbol.starts_with("unk__"); }
 
 /// `known` completed by `inferred`.
@@ -85,35 +56,218 @@ void improve(Type& known, const Type& inferred, Source source) {
   known.dims = std::move(dims);
 }
 
-using TypesByName = std::map<std::string, Type>;
+/// Shapes are short; whoever computes on longer lists does not compute a shape, and ONNX's library
+/// would make a message of every element.
+constexpr std::int64_t kLongestShape = 1024;
 
-/// What ONNX's library says; complete or, if it gives up midway, as far as it came.
-bool run_inference(const Graph& graph, bool declare_all, TypesByName& types, DataValueMap& data) {
-  const auto part = inference_part(graph);
-  auto built = model_of(graph, part);
-  if (!built) return true;
-  auto model = *std::move(built);
-  auto& proto = *model.mutable_graph();
-  declare(graph, declare_all, proto);
-  declare_outputs(graph, declare_all, proto);
-  for (const auto id : part.constants) {
-    fill(*graph.value(id).constant, graph.value(id).name, *proto.add_initializer());
-  }
-  bool complete = true;
-  try {
-    const onnx::ShapeInferenceOptions options(false, 0, true);
-    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), options, &data);
-  } catch (const std::exception&) {
-    complete = false;
-  }
-  const auto take = [&](const onnx::ValueInfoProto& info) {
-    auto type = type_of(info.type());
-    if (type.kind != Type::Kind::kUnknown) types[info.name()] = std::move(type);
-  };
-  for (const auto& info : proto.value_info()) take(info);
-  for (const auto& info : proto.output()) take(info);
-  return complete;
+bool is_long_list(const onnx::TypeProto& type) {
+  return type.has_tensor_type() && type.tensor_type().shape().dim_size() == 1 &&
+         type.tensor_type().shape().dim(0).dim_value() > kLongestShape;
 }
+
+/// The integers of a tensor that may describe a shape.
+std::optional<onnx::TensorShapeProto> shape_held_by(const onnx::TensorProto& tensor) {
+  const bool list = tensor.dims_size() == 0 || (tensor.dims_size() == 1 && tensor.dims(0) <= kLongestShape);
+  const bool integers = tensor.data_type() == onnx::TensorProto::INT64 ||
+                        tensor.data_type() == onnx::TensorProto::INT32;
+  if (!list || !integers) return std::nullopt;
+  const auto value = tensor_of(tensor);
+  if (!value) return std::nullopt;
+  onnx::TensorShapeProto shape;
+  const auto add = [&](std::int64_t integer) { shape.add_dim()->set_dim_value(integer); };
+  if (value->dtype() == DType::kI64) {
+    std::ranges::for_each(value->as<std::int64_t>(), add);
+  } else {
+    std::ranges::for_each(value->as<std::int32_t>(), add);
+  }
+  return shape;
+}
+
+std::unordered_map<std::string, int> opsets_of(const Graph& graph) {
+  std::unordered_map<std::string, int> opsets;
+  for (const auto& [domain, version] : graph.info.opsets) {
+    opsets[domain] = static_cast<int>(version);
+  }
+  return opsets;
+}
+
+using TypesByName = std::unordered_map<std::string, onnx::TypeProto*>;
+using TensorsByName = std::unordered_map<std::string, const onnx::TensorProto*>;
+
+/// What an operator's data propagation sees of one node.
+class PropagationContext final : public onnx::DataPropagationContext {
+ public:
+  PropagationContext(const onnx::NodeProto& node, const TypesByName& types,
+                     const TensorsByName& tensors, DataValueMap& shapes)
+      : node_(node), types_(types), tensors_(tensors), shapes_(shapes) {
+    for (const auto& attribute : node.attribute()) attributes_[attribute.name()] = &attribute;
+  }
+
+  const onnx::AttributeProto* getAttribute(const std::string& name) const override {
+    const auto found = attributes_.find(name);
+    return found == attributes_.end() ? nullptr : found->second;
+  }
+  std::size_t getNumInputs() const override { return static_cast<std::size_t>(node_.input_size()); }
+  std::size_t getNumOutputs() const override {
+    return static_cast<std::size_t>(node_.output_size());
+  }
+  const onnx::TypeProto* getInputType(std::size_t i) const override {
+    return i < getNumInputs() ? type(node_.input(static_cast<int>(i))) : nullptr;
+  }
+  const onnx::TypeProto* getOutputType(std::size_t i) const override {
+    return i < getNumOutputs() ? type(node_.output(static_cast<int>(i))) : nullptr;
+  }
+
+  const onnx::TensorShapeProto* getInputData(std::size_t i) override {
+    if (i >= getNumInputs()) return nullptr;
+    const auto& name = node_.input(static_cast<int>(i));
+    if (const auto known = shapes_.find(name); known != shapes_.end()) return &known->second;
+    if (const auto tensor = tensors_.find(name); tensor != tensors_.end()) {
+      auto shape = shape_held_by(*tensor->second);
+      return shape ? &shapes_.emplace(name, *std::move(shape)).first->second : nullptr;
+    }
+    // A list of known length whose elements are unknown.
+    const auto* declared = type(name);
+    if (declared == nullptr || !declared->has_tensor_type() || is_long_list(*declared)) {
+      return nullptr;
+    }
+    const auto& dims = declared->tensor_type().shape();
+    if (dims.dim_size() != 1 || !dims.dim(0).has_dim_value()) return nullptr;
+    onnx::TensorShapeProto shape;
+    for (std::int64_t k = 0; k < dims.dim(0).dim_value(); ++k) shape.add_dim();
+    return &shapes_.emplace(name, std::move(shape)).first->second;
+  }
+  void addOutputData(std::size_t i, onnx::TensorShapeProto&& shape) override {
+    if (i < getNumOutputs()) shapes_.emplace(node_.output(static_cast<int>(i)), std::move(shape));
+  }
+
+ private:
+  [[nodiscard]] const onnx::TypeProto* type(const std::string& name) const {
+    const auto found = types_.find(name);
+    return found == types_.end() ? nullptr : found->second;
+  }
+
+  const onnx::NodeProto& node_;
+  const TypesByName& types_;
+  const TensorsByName& tensors_;
+  DataValueMap& shapes_;
+  std::unordered_map<std::string, const onnx::AttributeProto*> attributes_;
+};
+
+/// Runs the operators' own inference over the graph, node by node: what one node gets wrong does
+/// not keep the others from being known, and what the file declares helps only where an operator
+/// says nothing.
+class Inferencer {
+ public:
+  Inferencer(Graph& graph, Source source)
+      : graph_(graph),
+        source_(source),
+        opsets_(opsets_of(graph)),
+        nested_(types_, opsets_, &symbols_, no_functions_, registry_, &shapes_) {}
+
+  Result<DataValueMap> run() {
+    const auto part = inference_part(graph_);
+    PENSTOCK_TRY(model_, model_of(graph_, part));
+    auto& proto = *model_.mutable_graph();
+    symbols_.addFromGraph(proto);
+    for (const auto id : part.inputs) set_type(graph_.value(id));
+    for (const auto id : part.constants) {
+      const auto& value = graph_.value(id);
+      auto& tensor = *proto.add_initializer();
+      fill(*value.constant, value.name, tensor);
+      set_type(value);
+    }
+    for (const auto& tensor : proto.initializer()) tensors_[tensor.name()] = &tensor;
+    for (int i = 0; i < proto.node_size(); ++i) {
+      infer(*proto.mutable_node(i), graph_.nodes[static_cast<std::size_t>(i)]);
+    }
+    return std::move(shapes_);
+  }
+
+ private:
+  void set_type(const Value& value) {
+    auto& type = storage_[value.name];
+    type.Clear();
+    if (fill(value.type, type)) types_[value.name] = &type;
+  }
+
+  void infer(onnx::NodeProto& proto, const Node& node) {
+    try {
+      infer_by_schema(proto, node);
+    } catch (const std::exception&) {
+      // The node's outputs stay as known as the file declares them.
+    }
+    for (const auto id : node.outputs) {
+      if (id != ValueId::kNone && !types_.contains(graph_.value(id).name)) {
+        set_type(graph_.value(id));
+      }
+    }
+  }
+
+  void infer_by_schema(onnx::NodeProto& proto, const Node& node) {
+    const auto opset = opsets_.find(proto.domain());
+    if (opset == opsets_.end()) return;
+    const auto* schema = registry_->GetSchema(proto.op_type(), opset->second, proto.domain());
+    if (schema == nullptr) return;
+    onnx::shape_inference::InferenceContextImpl context(proto, types_, tensors_, {}, options_,
+                                                        &shapes_, &nested_);
+    if (schema->has_type_and_shape_inference_function()) {
+      schema->GetTypeAndShapeInferenceFunction()(context);
+    } else if (schema->HasFunction()) {
+      infer_by_function(*schema->GetFunction(), proto, context);
+    }
+    for (int i = 0; i < proto.output_size(); ++i) {
+      const auto id = node.outputs[static_cast<std::size_t>(i)];
+      if (id == ValueId::kNone) continue;
+      auto& inferred = *context.getOutputType(static_cast<std::size_t>(i));
+      if (inferred.value_case() != onnx::TypeProto::VALUE_NOT_SET) {
+        onnx::shape_inference::MaterializeSymbolicShape(&inferred, symbols_);
+      }
+      improve(graph_.values[index(id)].type, type_of(inferred), source_);
+      set_type(graph_.value(id));
+    }
+    note_constant(proto);
+    if (!schema->has_data_propagation_function()) return;
+    PropagationContext propagation(proto, types_, tensors_, shapes_);
+    schema->GetDataPropagationFunction()(propagation);
+  }
+
+  void infer_by_function(const onnx::FunctionProto& function, const onnx::NodeProto& node,
+                         onnx::InferenceContext& context) {
+    const bool long_lists = std::ranges::any_of(node.input(), [&](const std::string& name) {
+      const auto type = types_.find(name);
+      return type != types_.end() && is_long_list(*type->second);
+    });
+    const onnx::ShapeInferenceOptions options(false, 0, !long_lists);
+    DataValueMap shapes;
+    onnx::shape_inference::InferShapeForFunctionNode(function, registry_, context, options, {},
+                                                     &symbols_, &shapes);
+  }
+
+  void note_constant(const onnx::NodeProto& node) {
+    if (node.op_type() != "Constant" || !node.domain().empty() || node.output_size() != 1) return;
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.name() == "value" && attribute.has_t()) {
+        tensors_[node.output(0)] = &attribute.t();
+      }
+    }
+  }
+
+  Graph& graph_;
+  Source source_;
+  onnx::ModelProto model_;
+  std::unordered_map<std::string, int> opsets_;
+  std::unordered_map<std::string, onnx::TypeProto> storage_;
+  TypesByName types_;
+  TensorsByName tensors_;
+  DataValueMap shapes_;
+  onnx::shape_inference::SymbolTableImpl symbols_;
+  const onnx::ISchemaRegistry* registry_ = onnx::OpSchemaRegistry::Instance();
+  // Bodies are inferred without data propagation: nothing bounds the lists in them.
+  const onnx::ShapeInferenceOptions options_{false, 0, false};
+  const onnx::shape_inference::ModelLocalFunctionsMap no_functions_;
+  onnx::shape_inference::GraphInferenceContext nested_;
+};
 
 std::optional<std::vector<std::int64_t>> integers_of(const onnx::TensorShapeProto& data) {
   std::vector<std::int64_t> integers;
@@ -226,23 +380,13 @@ Graph at_the_bounds(const Graph& graph) {
 }  // namespace
 
 KnownIntegers infer_types(Graph& graph, Source source) {
-  TypesByName types;
-  DataValueMap data;
-  if (!run_inference(graph, false, types, data)) {
-    TypesByName more;
-    DataValueMap ignored;
-    run_inference(graph, true, more, ignored);
-    types.merge(more);
-  }
   KnownIntegers known;
+  const auto shapes = Inferencer(graph, source).run();
+  if (!shapes) return known;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    auto& value = graph.values[i];
-    if (!value.producer) continue;
-    if (const auto type = types.find(value.name); type != types.end()) {
-      improve(value.type, type->second, source);
-    }
-    const auto shape = data.find(value.name);
-    if (shape == data.end()) continue;
+    if (!graph.values[i].producer) continue;
+    const auto shape = shapes->find(graph.values[i].name);
+    if (shape == shapes->end()) continue;
     if (auto integers = integers_of(shape->second)) {
       known.emplace(static_cast<ValueId>(i), *std::move(integers));
     }

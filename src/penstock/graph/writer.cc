@@ -6,7 +6,7 @@
 #include <fstream>
 #include <map>
 
-#include "onnx/onnx-data.pb.h"
+#include <onnx/onnx-data.pb.h>
 #include "penstock/graph/model_proto.h"
 #include "penstock/graph/proto.h"
 

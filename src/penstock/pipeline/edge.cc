@@ -114,7 +114,7 @@ bool Edge::full() const {
 void Edge::free_slot(FrameNumber frame) {
   auto& slot = slot_of_[frame & window_mask_];
   if (slot == kNoSlot) return;
-  for (auto& tensor : slots_[slot]->lent) tensor = {};
+  for (auto& tensor : slots_[slot]->lent) tensor.release();
   free_.push_back(slot);
   slot = kNoSlot;
 }

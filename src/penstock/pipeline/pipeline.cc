@@ -428,7 +428,7 @@ void Output::release() {
     } else if (edge->from == plan::kPipelineInput) {
       Slot& slot = edge->slot(number_);
       if (slot.readers.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        for (auto& tensor : slot.lent) tensor = Tensor();
+        for (auto& tensor : slot.lent) tensor.release();
       }
     }
   }

@@ -404,7 +404,7 @@ void Worker::finish(FrameNumber frame) {
     } else if (edge->from == plan::kPipelineInput) {
       Slot& slot = edge->slot(frame);
       if (slot.readers.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        for (auto& tensor : slot.lent) tensor = Tensor();
+        for (auto& tensor : slot.lent) tensor.release();
       }
     }
   }

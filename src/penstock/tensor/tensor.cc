@@ -133,6 +133,15 @@ bool Tensor::set_dims(std::span<const std::int64_t> dims) {
   return true;
 }
 
+void Tensor::release() {
+  kind_ = Kind::kNone;
+  dims_.clear();
+  data_ = nullptr;
+  bytes_ = capacity_ = 0;
+  owner_.reset();
+  boxed_.reset();
+}
+
 Tensor Tensor::clone() const {
   if (kind_ == Kind::kSequence) {
     std::vector<Tensor> copies;

@@ -107,6 +107,10 @@ class Tensor {
   /// the new size is over the capacity.
   [[nodiscard]] bool set_dims(std::span<const std::int64_t> dims);
 
+  /// Lets go of the storage; like a new Tensor, but keeps room for dims, so that assigning another
+  /// tensor of no higher rank allocates nothing.
+  void release();
+
   /// A deep copy with storage of its own.
   [[nodiscard]] Tensor clone() const;
   /// The type of this value, every dimension fixed.

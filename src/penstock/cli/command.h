@@ -1,0 +1,52 @@
+// What the commands of `penstock` share: how one is declared and how it ends.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "penstock/base/result.h"
+
+namespace penstock::cli {
+
+inline constexpr int kOk = 0;
+inline constexpr int kFailed = 1;    ///< What was given is wrong, or a frame or a check failed.
+inline constexpr int kUsage = 2;     ///< The command line itself.
+inline constexpr int kOurBug = 70;
+
+/// Runs a command whose options are parsed. \returns the exit code.
+using Action = std::function<Result<int>()>;
+
+/// Declares a command below `app`; `chosen` becomes its action when it is the one given.
+using Declare = void (*)(CLI::App& app, Action& chosen);
+
+void declare_devices(CLI::App& app, Action& chosen);
+void declare_backends(CLI::App& app, Action& chosen);
+void declare_show(CLI::App& app, Action& chosen);
+void declare_split(CLI::App& app, Action& chosen);
+void declare_run(CLI::App& app, Action& chosen);
+void declare_bench(CLI::App& app, Action& chosen);
+void declare_verify(CLI::App& app, Action& chosen);
+void declare_completion(CLI::App& app, Action& chosen);
+
+/// A new command with its description and, below its options, text such as examples.
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
+                      const std::string& footer);
+
+/// An option that may be repeated, each time with one value.
+template <typename T>
+CLI::Option* add_list(CLI::App* command, const std::string& name, std::vector<T>& values,
+                      const std::string& description) {
+  return command->add_option(name, values, description)->allow_extra_args(false);
+}
+
+/// Makes `run(options)` the command's action; the options live as long as it does.
+template <typename Options>
+void set_action(CLI::App* command, Action& chosen, std::shared_ptr<Options> options,
+                Result<int> (*run)(const Options&)) {
+  command->callback([&chosen, options, run] { chosen = [options, run] { return run(*options); }; });
+}
+
+}  // namespace penstock::cli

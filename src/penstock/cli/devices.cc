@@ -1,0 +1,121 @@
+// penstock devices: what this machine is.
+#include <memory>
+
+#include "penstock/cli/command.h"
+#include "penstock/cli/json.h"
+#include "penstock/cli/text.h"
+#include "penstock/device/device.h"
+#include "penstock/device/topology.h"
+
+namespace penstock::cli {
+namespace {
+
+struct Options {
+  bool json = false;
+};
+
+std::vector<int> allowed_cpus(const device::Topology& topology) {
+  std::vector<int> cpus;
+  for (const auto& cpu : topology.cpus) {
+    if (cpu.allowed) cpus.push_back(cpu.number);
+  }
+  return cpus;
+}
+
+Json to_json(const device::Topology& topology) {
+  Json cpus = Json::array();
+  for (const auto& cpu : topology.cpus) {
+    cpus.push_back({{"device", concat("cpu:", cpu.number)},
+                    {"number", cpu.number},
+                    {"core", cpu.core},
+                    {"package", cpu.package},
+                    {"numa_node", cpu.numa_node},
+                    {"kind", cpu.kind},
+                    {"siblings", cpu.siblings},
+                    {"allowed", cpu.allowed}});
+  }
+  Json caches = Json::array();
+  for (const auto& cache : topology.caches) {
+    caches.push_back({{"level", cache.level},
+                      {"size_bytes", cache.size_bytes},
+                      {"line_bytes", cache.line_bytes},
+                      {"cpus", cache.cpus}});
+  }
+  Json nodes = Json::array();
+  for (const auto& node : topology.numa_nodes) {
+    nodes.push_back(
+        {{"number", node.number}, {"memory_bytes", node.memory_bytes}, {"cpus", node.cpus}});
+  }
+  const Json quota = topology.cpu_quota ? Json(*topology.cpu_quota) : Json(nullptr);
+  return {{"cpu_model", topology.cpu_model},
+          {"fingerprint", topology.fingerprint},
+          {"memory_bytes", topology.memory_bytes},
+          {"cpuset", allowed_cpus(topology)},
+          {"cpu_quota", quota},
+          {"cpus", std::move(cpus)},
+          {"caches", std::move(caches)},
+          {"numa_nodes", std::move(nodes)}};
+}
+
+std::string cache_text(const device::Topology& topology) {
+  std::string text;
+  for (const auto& cache : topology.caches) {
+    text += concat("  L", cache.level, "  ", bytes(cache.size_bytes), "  shared by cpu ",
+                   ranges(cache.cpus), "\n");
+  }
+  return text;
+}
+
+std::string to_text(const device::Topology& topology) {
+  std::string text = concat(
+      topology.cpu_model.empty() ? "unknown CPU" : topology.cpu_model, ", ",
+      bytes(topology.memory_bytes), " of memory, fingerprint ", topology.fingerprint, "\n");
+  text += concat("this process may use cpu ", ranges(allowed_cpus(topology)));
+  if (topology.cpu_quota) {
+    text += concat(", and the time of ", number(*topology.cpu_quota, 2), " CPUs (cgroup quota)");
+  }
+  text += "\n\n";
+  Table table({"device", ">core", ">package", ">numa", ">kind", "smt siblings", "usable"});
+  for (const auto& cpu : topology.cpus) {
+    table.add({concat("cpu:", cpu.number), std::to_string(cpu.core), std::to_string(cpu.package),
+               std::to_string(cpu.numa_node), std::to_string(cpu.kind),
+               cpu.siblings.empty() ? "-" : ranges(cpu.siblings), cpu.allowed ? "yes" : "no"});
+  }
+  text += table.print();
+  if (!topology.caches.empty()) text += "\ncaches\n" + cache_text(topology);
+  if (!topology.numa_nodes.empty()) text += "\nmemory nodes\n";
+  for (const auto& node : topology.numa_nodes) {
+    text += concat("  ", node.number, "  ", bytes(node.memory_bytes), "  cpu ", ranges(node.cpus),
+                   "\n");
+  }
+  return text;
+}
+
+Result<int> run(const Options& options) {
+  PENSTOCK_TRY(const auto topology, device::read_topology());
+  if (options.json) {
+    print_json(to_json(topology));
+  } else {
+    print(to_text(topology));
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void declare_devices(CLI::App& app, Action& chosen) {
+  auto options = std::make_shared<Options>();
+  auto* command = add_command(
+      app, "devices",
+      "Shows the machine: CPUs, cores, SMT siblings, core kinds, caches, memory nodes, and what this "
+      "process may use of them.",
+      R"(The names in the first column are those that --devices takes: 'cpu:0' is one CPU, 'cpu:0-3' or
+'cpu:0+2' one device of several. Kinds order the cores by power, 0 the weakest; all 0 where alike.
+
+Example:
+  penstock devices --json)");
+  command->add_flag("--json", options->json, "Print JSON");
+  set_action(command, chosen, options, run);
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,64 @@
+#include "penstock/cli/import_options.h"
+
+#include "penstock/cli/command.h"
+
+namespace penstock::cli {
+
+void add_import_options(CLI::App* command, ImportArguments& arguments) {
+  add_list(command, "--shape", arguments.shapes,
+              "Fix or bound an input's dimensions: x=1x3x224x224, ids=1x1..512 (up to 512), x=?x80 "
+              "(open)");
+  add_list(command, "--parameter", arguments.parameters,
+              "A constant that stays replaceable while the pipeline runs");
+  command->add_flag("--as-is", arguments.as_is,
+                    "The file's own form: nothing folded, merged or removed");
+}
+
+Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments) {
+  graph::ImportOptions options;
+  options.parameters = arguments.parameters;
+  options.as_is = arguments.as_is;
+  for (const auto& text : arguments.shapes) {
+    PENSTOCK_TRY(auto shape, graph::parse_shape(text));
+    if (!options.shapes.insert(shape).second) {
+      return invalid_argument("--shape: input '", shape.first, "' is given twice");
+    }
+  }
+  return options;
+}
+
+void add_backend_options(CLI::App* command, BackendArguments& arguments) {
+  add_list(command, "--backend-option", arguments.options,
+              "A setting of the engine's own: onnxruntime:KEY=VALUE");
+  add_list(command, "--custom-ops", arguments.custom_ops,
+              "A library of custom operators for ONNX Runtime");
+}
+
+Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_options(
+    const BackendArguments& arguments) {
+  std::map<std::string, std::map<std::string, std::string>> options;
+  for (const auto& text : arguments.options) {
+    const auto colon = text.find(':');
+    const auto equals = text.find('=', colon == std::string::npos ? 0 : colon);
+    if (colon == std::string::npos || equals == std::string::npos || colon == 0 ||
+        equals == colon + 1) {
+      return invalid_argument("--backend-option: expected BACKEND:KEY=VALUE, such as "
+                              "onnxruntime:graph_optimization_level=2, found '", text, "'");
+    }
+    options[text.substr(0, colon)][text.substr(colon + 1, equals - colon - 1)] =
+        text.substr(equals + 1);
+  }
+  return options;
+}
+
+Result<std::pair<std::string, std::string>> split_pair(const std::string& text, bool at_last,
+                                                       const std::string& option,
+                                                       const std::string& form) {
+  const auto equals = at_last ? text.rfind('=') : text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    return invalid_argument(option, ": expected ", form, ", found '", text, "'");
+  }
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,45 @@
+// The options by which a model is imported, shared by the commands that take one.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "penstock/base/result.h"
+#include "penstock/graph/import.h"
+
+namespace penstock::cli {
+
+struct ImportArguments {
+  std::vector<std::string> shapes;
+  std::vector<std::string> parameters;
+  bool as_is = false;
+};
+
+/// --shape, --parameter, --as-is
+void add_import_options(CLI::App* command, ImportArguments& arguments);
+
+Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments);
+
+struct BackendArguments {
+  std::vector<std::string> options;                ///< "onnxruntime:KEY=VALUE"
+  std::vector<std::filesystem::path> custom_ops;
+};
+
+/// --backend-option, --custom-ops
+void add_backend_options(CLI::App* command, BackendArguments& arguments);
+
+/// By backend name. \error kInvalidArgument  shows the text and the form expected.
+Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_options(
+    const BackendArguments& arguments);
+
+/// "NAME=REST" taken apart at the first or, for names that hold '=', the last '='.
+/// \error kInvalidArgument  "--pin: expected NODE=DEVICE, found 'x'"
+Result<std::pair<std::string, std::string>> split_pair(const std::string& text, bool at_last,
+                                                       const std::string& option,
+                                                       const std::string& form);
+
+}  // namespace penstock::cli

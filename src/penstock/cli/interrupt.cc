@@ -1,0 +1,32 @@
+#include "penstock/cli/interrupt.h"
+
+#include <csignal>
+
+namespace penstock::cli {
+namespace {
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+extern "C" void note_interrupt(int signal) {
+  g_interrupted = 1;
+  std::signal(signal, SIG_DFL);  // The second one ends the program.
+}
+
+}  // namespace
+
+void end_on_interrupt() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+InterruptGuard::InterruptGuard() {
+  g_interrupted = 0;
+  std::signal(SIGINT, note_interrupt);
+  std::signal(SIGTERM, note_interrupt);
+}
+
+InterruptGuard::~InterruptGuard() { end_on_interrupt(); }
+
+bool interrupted() { return g_interrupted != 0; }
+
+}  // namespace penstock::cli

@@ -1,0 +1,129 @@
+#include "penstock/cli/json.h"
+
+#include "penstock/base/error.h"
+#include "penstock/cli/text.h"
+
+namespace penstock::cli {
+namespace {
+
+double microseconds(double nanoseconds) {
+  return static_cast<double>(static_cast<std::int64_t>(nanoseconds)) / 1000;
+}
+
+/// "p50/p99" of a phase.
+std::string phase(const pipeline::Quantiles& quantiles) {
+  if (quantiles.count == 0) return "-";
+  return duration(quantiles.p50_ns) + " / " + duration(quantiles.p99_ns);
+}
+
+}  // namespace
+
+void print_json(const Json& json) {
+  print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+Json shape_json(const Type& type) {
+  if (type.kind != Type::Kind::kTensor || !type.ranked) return nullptr;
+  Json shape = Json::array();
+  for (const auto& dim : type.dims) {
+    if (dim.fixed()) {
+      shape.push_back(dim.size);
+    } else {
+      const std::string bound = dim.bound == Dim::kOpen ? "" : concat("<=", dim.bound);
+      shape.push_back((dim.symbol.empty() ? "?" : dim.symbol) + bound);
+    }
+  }
+  return shape;
+}
+
+Json tensor_json(const std::string& name, const Type& type) {
+  return {{"name", name},
+          {"type", to_string(type)},
+          {"dtype", std::string(to_string(type.dtype))},
+          {"shape", shape_json(type)}};
+}
+
+Json quantiles_json(const pipeline::Quantiles& quantiles) {
+  return {{"p50", microseconds(quantiles.p50_ns)},
+          {"p90", microseconds(quantiles.p90_ns)},
+          {"p99", microseconds(quantiles.p99_ns)},
+          {"max", microseconds(quantiles.max_ns)}};
+}
+
+Json stage_json(const pipeline::StageStats& stage, std::uint64_t drops) {
+  return {{"name", stage.name},
+          {"device", stage.device},
+          {"backend", stage.backend},
+          {"replicas", stage.replicas},
+          {"frames", stage.frames},
+          {"errors", stage.errors},
+          {"drops", drops},
+          {"copies", stage.copies},
+          {"allocations", stage.allocations},
+          {"queue_us", quantiles_json(stage.queue)},
+          {"compute_input_us", quantiles_json(stage.compute_input)},
+          {"compute_infer_us", quantiles_json(stage.compute_infer)},
+          {"compute_output_us", quantiles_json(stage.compute_output)},
+          {"transfer_us", quantiles_json(stage.transfer)}};
+}
+
+std::vector<std::uint64_t> drops_by_stage(const plan::Plan& plan, const pipeline::Stats& stats) {
+  std::vector<std::uint64_t> drops(plan.stages.size(), 0);
+  for (std::size_t i = 0; i < stats.edges.size() && i < plan.edges.size(); ++i) {
+    for (const int to : plan.edges[i].to) {
+      if (to >= 0) drops[static_cast<std::size_t>(to)] += stats.edges[i].drops;
+    }
+  }
+  return drops;
+}
+
+Json stages_json(const plan::Plan& plan, const pipeline::Stats& stats) {
+  const auto drops = drops_by_stage(plan, stats);
+  Json stages = Json::array();
+  for (std::size_t i = 0; i < stats.stages.size(); ++i) {
+    stages.push_back(stage_json(stats.stages[i], drops[i]));
+  }
+  return stages;
+}
+
+Json edges_json(const pipeline::Stats& stats) {
+  Json edges = Json::array();
+  for (const auto& edge : stats.edges) {
+    edges.push_back({{"name", edge.name},
+                     {"tensors", edge.tensors},
+                     {"capacity", edge.capacity},
+                     {"policy", edge.policy},
+                     {"drops", edge.drops},
+                     {"bytes", edge.bytes},
+                     {"backend_allocated", edge.backend_allocated}});
+  }
+  return edges;
+}
+
+std::string stage_table(const plan::Plan& plan, const pipeline::Stats& stats) {
+  Table table({"stage", "device", "backend", ">frames", ">errors", ">drops", ">copies", ">allocs",
+               ">queue p50 / p99", ">compute_input", ">compute_infer", ">compute_output",
+               ">transfer"});
+  const auto drops = drops_by_stage(plan, stats);
+  for (std::size_t i = 0; i < stats.stages.size(); ++i) {
+    const auto& stage = stats.stages[i];
+    table.add({stage.name, stage.device, stage.backend, std::to_string(stage.frames),
+               std::to_string(stage.errors), std::to_string(drops[i]),
+               std::to_string(stage.copies), std::to_string(stage.allocations), phase(stage.queue),
+               phase(stage.compute_input), phase(stage.compute_infer), phase(stage.compute_output),
+               phase(stage.transfer)});
+  }
+  return table.print();
+}
+
+std::string edge_table(const pipeline::Stats& stats) {
+  Table table({"edge", ">tensors", ">slots", "when full", ">drops", ">memory"});
+  for (const auto& edge : stats.edges) {
+    table.add({edge.name, std::to_string(edge.tensors.size()), std::to_string(edge.capacity),
+               edge.policy, std::to_string(edge.drops),
+               edge.backend_allocated ? "backend's" : bytes(edge.bytes)});
+  }
+  return table.print();
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,41 @@
+// Values as JSON. The names are the blueprint's.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/pipeline/stats.h"
+#include "penstock/plan/plan.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// Writes to stdout, indented. Names that are not UTF-8 are shown with replacement characters.
+void print_json(const Json& json);
+
+/// [1, 3, "h", "w<=512"]: open dimensions as texts; null where the rank is not known.
+Json shape_json(const Type& type);
+
+/// {"name", "type", "dtype", "shape"}
+Json tensor_json(const std::string& name, const Type& type);
+
+/// {"p50", "p90", "p99", "max"} in microseconds.
+Json quantiles_json(const pipeline::Quantiles& quantiles);
+
+/// The per-stage object. `drops`: frames that edges into the stage dropped.
+Json stage_json(const pipeline::StageStats& stage, std::uint64_t drops);
+
+/// Drops of each stage's input edges; stages and edges in the plan's order.
+std::vector<std::uint64_t> drops_by_stage(const plan::Plan& plan, const pipeline::Stats& stats);
+
+Json stages_json(const plan::Plan& plan, const pipeline::Stats& stats);
+Json edges_json(const pipeline::Stats& stats);
+
+/// The same as tables for people.
+std::string stage_table(const plan::Plan& plan, const pipeline::Stats& stats);
+std::string edge_table(const pipeline::Stats& stats);
+
+}  // namespace penstock::cli

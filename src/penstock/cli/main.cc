@@ -1,0 +1,110 @@
+// The `penstock` command.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "penstock/cli/command.h"
+#include "penstock/cli/interrupt.h"
+#include "penstock/cli/log.h"
+#include "penstock/session/session.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr const char* kDescription =
+    "Penstock splits a neural network (ONNX) into stages and runs them as a pipeline over a stream "
+    "of inputs.";
+constexpr const char* kFooter = R"(The road from a model to a running pipeline:
+  penstock show model.onnx                              its nodes, with the index of each
+  penstock split model.onnx --cut NODE -o model.pkg     two stages, as a package
+  penstock verify model.pkg --model model.onnx          the same outputs as the whole model?
+  penstock bench model.pkg --model model.onnx           faster than ONNX Runtime alone?
+  penstock run model.pkg --inputs frames --output out   the pipeline over your own data
+
+'penstock COMMAND --help' tells more of each. Exit codes: 0 all well; 1 what was given is wrong, or a
+frame or a check failed; 2 wrong usage; 70 a bug of Penstock.)";
+
+void print_error(std::string message) {
+  std::ranges::replace(message, '\n', ' ');
+  std::fprintf(stderr, "penstock: error: %s\n", message.c_str());
+}
+
+void declare_all(CLI::App& app, int& verbosity, Action& chosen) {
+  app.set_version_flag("--version", "penstock " + std::string(version()), "Print the version");
+  app.add_flag("-v,--verbose", [&verbosity](std::int64_t count) { verbosity = static_cast<int>(count); },
+               "Tell on stderr what is done; twice: in detail");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  for (const Declare declare : {declare_show, declare_split, declare_run, declare_bench,
+                                declare_verify, declare_devices, declare_backends,
+                                declare_completion}) {
+    declare(app, chosen);
+  }
+}
+
+/// CLI11's own words, where they hide what to do.
+std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
+  std::string message = error.what();
+  if (commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    message = "expected a command";
+  }
+  while (message.ends_with('.') || message.ends_with('\n')) message.pop_back();
+  return message + "; see 'penstock" + command + " --help'";
+}
+
+int run_action(const Action& action) {
+  const Result<int> outcome = action();
+  if (outcome) return *outcome;
+  print_error(outcome.error().message);
+  return outcome.error().code == Code::kInternal ? kOurBug : kFailed;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app(kDescription, "penstock");
+  Action chosen;
+  int verbosity = 0;
+  declare_all(app, verbosity, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    print_error(message_of(error, app));
+    return kUsage;
+  }
+  set_up_log(verbosity);
+  end_on_interrupt();
+  const int code = run_action(chosen);
+  if (std::fflush(stdout) != 0) {
+    print_error("standard output: cannot be written");
+    return kFailed;
+  }
+  return code;
+}
+
+}  // namespace
+
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
+                      const std::string& footer) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->fallthrough();
+  command->footer(footer);
+  return command;
+}
+
+}  // namespace penstock::cli
+
+int main(int argc, char** argv) {
+  try {
+    return penstock::cli::run(argc, argv);
+  } catch (const std::exception& error) {
+    penstock::cli::print_error(penstock::concat("uncaught exception: ", error.what(),
+                                                "; this is a bug of Penstock, please report it"));
+  }
+  return penstock::cli::kOurBug;
+}

@@ -1,0 +1,87 @@
+#include "penstock/cli/outputs.h"
+
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "penstock/cli/inputs.h"
+#include "penstock/graph/writer.h"
+#include "penstock/tensor/npy.h"
+
+namespace penstock::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return {};
+  return make_error(Code::kPermissionDenied, "folder '", folder.string(), "': cannot be made: ",
+                    error.message());
+}
+
+bool has_npy_form(const Tensor& value) {
+  return value.kind() == Tensor::Kind::kStrings ||
+         (value.kind() == Tensor::Kind::kDense && bits_of(value.dtype()) >= 8);
+}
+
+Status write_pb(const Tensor& value, const std::string& name, const fs::path& file) {
+  PENSTOCK_TRY(const auto bytes, graph::tensor_to_onnx(value, name));
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << bytes;
+  out.close();
+  if (out) return {};
+  return make_error(Code::kPermissionDenied, "file '", file.string(), "': cannot be written");
+}
+
+/// A sequence is a file for each element; an absent optional none.
+Status write_value(const Tensor& value, const std::string& name, const fs::path& stem) {
+  if (value.kind() == Tensor::Kind::kNone) return {};
+  if (value.kind() == Tensor::Kind::kSequence) {
+    for (std::size_t i = 0; i < value.elements().size(); ++i) {
+      const fs::path element = stem.string() + fmt::format(".{:04}", i);
+      PENSTOCK_CHECK_OK(write_value(value.elements()[i], name, element));
+    }
+    return {};
+  }
+  if (has_npy_form(value)) return write_npy(value, stem.string() + ".npy");
+  return write_pb(value, name, stem.string() + ".pb");
+}
+
+}  // namespace
+
+Result<OutputWriter> OutputWriter::create(const fs::path& target,
+                                          std::vector<plan::TensorInfo> outputs,
+                                          bool several_frames) {
+  OutputWriter writer;
+  writer.target_ = target;
+  writer.outputs_ = std::move(outputs);
+  writer.several_frames_ = several_frames;
+  writer.is_archive_ = target.extension() == ".npz";
+  if (!target.empty() && !writer.is_archive_) PENSTOCK_CHECK_OK(make_folder(target));
+  return writer;
+}
+
+Status OutputWriter::write(std::uint64_t frame, std::size_t output, const Tensor& value) {
+  if (target_.empty()) return {};
+  const std::string& name = outputs_[output].name;
+  const std::string folder = several_frames_ ? fmt::format("{:06}", frame) : "";
+  if (is_archive_) {
+    archive_.emplace_back(folder.empty() ? name : folder + "/" + name, value.clone());
+    return {};
+  }
+  if (several_frames_) PENSTOCK_CHECK_OK(make_folder(target_ / folder));
+  auto written = write_value(value, name, target_ / folder / file_name_of(name));
+  if (!written) return std::move(written).error().within(concat("output '", name, "'"));
+  return {};
+}
+
+Status OutputWriter::finish() {
+  if (target_.empty() || !is_archive_) return {};
+  return write_npz(archive_, target_);
+}
+
+}  // namespace penstock::cli

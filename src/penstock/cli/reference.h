@@ -1,0 +1,33 @@
+// The outputs that a pipeline's must equal.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/cli/inputs.h"
+#include "penstock/plan/package.h"
+
+namespace penstock::cli {
+
+/// Computes a frame without a pipeline and without graph optimisation. One frame at a time.
+class Reference {
+ public:
+  virtual ~Reference() = default;
+  /// In the order of the plan's outputs.
+  virtual Result<std::vector<Tensor>> run(const FrameInputs& inputs) = 0;
+};
+
+/// The whole model in ONNX Runtime, the file as it is.
+/// \error kInvalidArgument  its inputs or outputs are not those of the package.
+Result<std::unique_ptr<Reference>> whole_reference(const std::filesystem::path& model,
+                                                   const plan::Package& package,
+                                                   const backend::Registry& backends);
+
+/// The package's own stages, one after the other.
+Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,
+                                                   const backend::Registry& backends);
+
+}  // namespace penstock::cli

@@ -1,0 +1,130 @@
+// penstock show: the nodes of a model, or the plan of a package.
+#include <filesystem>
+#include <memory>
+
+#include "penstock/backend/registry.h"
+#include "penstock/cli/command.h"
+#include "penstock/cli/import_options.h"
+#include "penstock/cli/json.h"
+#include "penstock/cli/show_plan.h"
+#include "penstock/cli/text.h"
+#include "penstock/plan/package.h"
+#include "penstock/session/session.h"
+
+namespace penstock::cli {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using graph::ValueId;
+
+struct Options {
+  std::filesystem::path file;
+  ImportArguments import;
+  bool json = false;
+};
+
+Json values_json(const Graph& graph, const std::vector<ValueId>& ids) {
+  Json values = Json::array();
+  for (const auto id : ids) values.push_back(tensor_json(graph.value(id).name, graph.value(id).type));
+  return values;
+}
+
+/// Names; "" where an optional one is left out.
+Json names_json(const Graph& graph, const std::vector<ValueId>& ids) {
+  Json names = Json::array();
+  for (const auto id : ids) names.push_back(id == ValueId::kNone ? "" : graph.value(id).name);
+  return names;
+}
+
+Json node_json(const Graph& graph, std::size_t index) {
+  const auto id = static_cast<NodeId>(index);
+  const auto& node = graph.node(id);
+  Json shapes = Json::array();
+  for (const auto output : node.outputs) {
+    shapes.push_back(output == ValueId::kNone ? "" : to_string(graph.value(output).type));
+  }
+  const int stage = index < graph.pipeline_stages.size() ? graph.pipeline_stages[index] : -1;
+  Json json = {{"index", index},
+               {"name", node.name},
+               {"op", node.op},
+               {"domain", node.domain},
+               {"inputs", names_json(graph, node.inputs)},
+               {"outputs", names_json(graph, node.outputs)},
+               {"captures", names_json(graph, node.captures)},
+               {"shapes", std::move(shapes)},
+               {"macs", graph::macs_of(graph, id)},
+               {"weight_bytes", graph::weight_bytes_of(graph, id)},
+               {"pipeline_stage", stage < 0 ? Json(nullptr) : Json(stage)}};
+  if (const auto found = node.metadata.find("layer_ann"); found != node.metadata.end()) {
+    json["layer_ann"] = found->second;
+  }
+  return json;
+}
+
+Json to_json(const Graph& graph) {
+  Json nodes = Json::array();
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) nodes.push_back(node_json(graph, i));
+  return {{"name", graph.info.name},
+          {"ir_version", graph.info.ir_version},
+          {"opsets", graph.info.opsets},
+          {"inputs", values_json(graph, graph.inputs)},
+          {"outputs", values_json(graph, graph.outputs)},
+          {"parameters", values_json(graph, graph.parameters)},
+          {"nodes", std::move(nodes)},
+          {"removed", graph.removed}};
+}
+
+Status show_model(const Options& options) {
+  PENSTOCK_TRY(auto import, to_import_options(options.import));
+  const auto backends = backend::Registry::load();
+  PENSTOCK_TRY(const auto graph, import_model(options.file, std::move(import), backends));
+  if (options.json) {
+    print_json(to_json(graph));
+  } else {
+    print(graph::to_text(graph));
+  }
+  return {};
+}
+
+Status show_package(const Options& options) {
+  PENSTOCK_TRY(const auto package, plan::load_package(options.file));
+  if (options.json) {
+    print_json(plan_json(package.plan));
+  } else {
+    print(plan_text(package.plan));
+  }
+  return {};
+}
+
+Result<int> run(const Options& options) {
+  if (names_package(options.file)) {
+    PENSTOCK_CHECK_OK(show_package(options));
+  } else {
+    PENSTOCK_CHECK_OK(show_model(options));
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void declare_show(CLI::App& app, Action& chosen) {
+  auto options = std::make_shared<Options>();
+  auto* command = add_command(
+      app, "show", "Lists the nodes of a model, or the plan of a package.",
+      R"(A model is shown as it is imported: constants folded, identities and dead nodes gone. The index is
+the one that 'split --cut' takes; sizes are of the constants that a node reads. A package is shown as
+its stages, devices and edges, with the memory that the edges need.
+
+Examples:
+  penstock show model.onnx
+  penstock show model.onnx --shape x=1x3x224x224 --json
+  penstock show model.pkg)");
+  command->add_option("file", options->file, "A model (.onnx) or a package (a folder or .zip)")
+      ->required();
+  add_import_options(command, options->import);
+  command->add_flag("--json", options->json, "Print JSON");
+  set_action(command, chosen, options, run);
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,174 @@
+#include "penstock/cli/show_plan.h"
+
+#include <optional>
+#include <set>
+
+#include "penstock/cli/text.h"
+#include "penstock/pipeline/pipeline.h"
+
+namespace penstock::cli {
+namespace {
+
+/// Bytes of one frame on the edge; empty where nothing bounds a tensor's shape.
+std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& edge) {
+  std::size_t total = 0;
+  for (const auto& name : edge.tensors) {
+    const auto* info = plan.find_tensor(name);
+    const auto size = info == nullptr ? std::nullopt : info->type.max_bytes();
+    if (!size) return std::nullopt;
+    total += *size;
+  }
+  return total;
+}
+
+std::string end_name(const plan::Plan& plan, int end) {
+  if (end == plan::kPipelineInput) return "input";
+  if (end == plan::kPipelineOutput) return "output";
+  return plan.stages[static_cast<std::size_t>(end)].name;
+}
+
+std::string edge_name(const plan::Plan& plan, const plan::Edge& edge) {
+  return end_name(plan, edge.from) + " -> " +
+         join(edge.to, "+", [&](int end) { return end_name(plan, end); });
+}
+
+std::string devices_text(const plan::Stage& stage) {
+  return join(stage.devices, ",", [](const auto& device) { return device::to_string(device); });
+}
+
+std::string backends_text(const plan::Stage& stage) {
+  std::set<std::string> names;
+  for (const auto& partition : stage.partitions) names.insert(partition.backend);
+  return join(names, "+");
+}
+
+Json infos_json(const std::vector<plan::TensorInfo>& infos) {
+  Json list = Json::array();
+  for (const auto& info : infos) list.push_back(tensor_json(info.name, info.type));
+  return list;
+}
+
+Json stage_plan_json(const plan::Stage& stage) {
+  Json devices = Json::array();
+  for (const auto& device : stage.devices) devices.push_back(device::to_string(device));
+  Json models = Json::array();
+  for (const auto& partition : stage.partitions) models.push_back(partition.model);
+  return {{"name", stage.name},
+          {"backend", backends_text(stage)},
+          {"devices", std::move(devices)},
+          {"replicas", stage.devices.size()},
+          {"models", std::move(models)},
+          {"inputs", stage.inputs},
+          {"outputs", stage.outputs},
+          {"parameters", stage.parameters},
+          {"pinned", stage.pinned},
+          {"flush_denormals", stage.flush_denormals},
+          {"nodes", stage.nodes}};
+}
+
+Json edge_plan_json(const plan::Plan& plan, const plan::Edge& edge) {
+  const auto size = slot_bytes(plan, edge);
+  return {{"name", edge_name(plan, edge)},
+          {"tensors", edge.tensors},
+          {"capacity", edge.capacity},
+          {"policy", plan::to_string(edge.policy)},
+          {"bytes_per_frame", size ? Json(*size) : Json(nullptr)}};
+}
+
+/// Of all edges; empty where something is unbounded or the capacity is chosen at start.
+std::optional<std::size_t> memory_ceiling(const plan::Plan& plan) {
+  std::size_t total = 0;
+  for (const auto& edge : plan.edges) {
+    const auto size = slot_bytes(plan, edge);
+    if (!size || edge.capacity == 0) return std::nullopt;
+    if (edge.from != plan::kPipelineInput) total += *size * static_cast<std::size_t>(edge.capacity);
+  }
+  return total;
+}
+
+std::string infos_text(const char* title, const std::vector<plan::TensorInfo>& infos) {
+  std::string text;
+  for (const auto& info : infos) text += concat(title, "  ", info.name, "  ", info.type, "\n");
+  return text;
+}
+
+std::string stages_text(const plan::Plan& plan) {
+  Table table({"stage", ">nodes", "backend", "device of each replica", "notes"});
+  for (const auto& stage : plan.stages) {
+    std::vector<std::string> notes;
+    if (!stage.pinned) notes.emplace_back("may move among the plan's CPUs");
+    if (stage.flush_denormals) notes.emplace_back("denormals flushed");
+    if (!stage.parameters.empty()) notes.push_back("parameters " + join(stage.parameters, " "));
+    table.add({stage.name, std::to_string(stage.nodes.size()), backends_text(stage),
+               devices_text(stage), join(notes, ", ")});
+  }
+  return table.print();
+}
+
+std::string edges_text(const plan::Plan& plan) {
+  Table table({"edge", ">bytes a frame", ">slots", "when full", "tensors"});
+  for (const auto& edge : plan.edges) {
+    const auto size = slot_bytes(plan, edge);
+    table.add({edge_name(plan, edge), size ? std::to_string(*size) : "unbounded",
+               edge.capacity == 0 ? "auto" : std::to_string(edge.capacity),
+               std::string(plan::to_string(edge.policy)), join(edge.tensors, " ")});
+  }
+  return table.print();
+}
+
+std::string origin_text(const plan::Plan& plan) {
+  std::string text = "made by penstock " + plan.origin.penstock;
+  for (const auto& [engine, version] : plan.origin.engines) text += concat(", ", engine, " ", version);
+  return plan.origin.penstock.empty() ? "" : text + "\n";
+}
+
+}  // namespace
+
+Json plan_json(const plan::Plan& plan) {
+  Json stages = Json::array();
+  for (const auto& stage : plan.stages) stages.push_back(stage_plan_json(stage));
+  Json edges = Json::array();
+  for (const auto& edge : plan.edges) edges.push_back(edge_plan_json(plan, edge));
+  Json parameters = Json::array();
+  for (const auto& parameter : plan.parameters) {
+    parameters.push_back(tensor_json(parameter.name, parameter.type));
+  }
+  const auto memory = memory_ceiling(plan);
+  return {{"model", plan.model},
+          {"model_hash", plan.model_hash},
+          {"inputs", infos_json(plan.inputs)},
+          {"outputs", infos_json(plan.outputs)},
+          {"parameters", std::move(parameters)},
+          {"stages", std::move(stages)},
+          {"edges", std::move(edges)},
+          {"memory_bytes", memory ? Json(*memory) : Json(nullptr)},
+          {"on_error", plan.on_error == plan::OnError::kStop ? "stop" : "deliver"},
+          {"max_age_us", plan.max_age ? Json(plan.max_age->count()) : Json(nullptr)},
+          {"origin",
+           {{"penstock", plan.origin.penstock},
+            {"cpu", plan.origin.cpu},
+            {"engines", plan.origin.engines}}}};
+}
+
+std::string plan_text(const plan::Plan& plan) {
+  std::string text = concat("model '", plan.model, "': ", plan.stages.size(),
+                            plan.stages.size() == 1 ? " stage\n" : " stages\n");
+  text += origin_text(plan);
+  text += infos_text("input", plan.inputs);
+  for (const auto& parameter : plan.parameters) {
+    text += concat("parameter  ", parameter.name, "  ", parameter.type, "\n");
+  }
+  text += infos_text("output", plan.outputs);
+  text += "\n" + stages_text(plan) + "\n" + edges_text(plan);
+  const auto memory = memory_ceiling(plan);
+  text += "\nmemory of the edges: " +
+          (memory ? "at most " + bytes(*memory)
+                  : std::string("chosen at start, printed by 'penstock run'")) + "\n";
+  text += concat("a frame's error ", plan.on_error == plan::OnError::kStop
+                                         ? "stops the pipeline"
+                                         : "is delivered in its place", "\n");
+  if (plan.max_age) text += concat("a frame's deadline is ", plan.max_age->count(), " us\n");
+  return text;
+}
+
+}  // namespace penstock::cli

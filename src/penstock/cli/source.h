@@ -1,0 +1,33 @@
+// What `run` and `bench` run: a package, or a bare model as one replica for each core.
+#pragma once
+
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+
+#include "penstock/cli/import_options.h"
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/session/session.h"
+
+namespace penstock::cli {
+
+struct SourceArguments {
+  std::filesystem::path file;
+  ImportArguments import;  ///< Of a bare model.
+  BackendArguments engine;
+};
+
+/// The positional argument and the options of both.
+void add_source_options(CLI::App* command, SourceArguments& arguments);
+
+/// The package, loaded or made. \error kInvalidArgument  import options beside a package.
+Result<plan::Package> load_source(const SourceArguments& arguments,
+                                  const backend::Registry& backends);
+
+/// Starts it; warnings of the start go to the log. `options` are completed with --backend-option.
+Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& arguments,
+                                                         const plan::Package& package,
+                                                         pipeline::Options options,
+                                                         const backend::Registry& backends);
+
+}  // namespace penstock::cli

@@ -1,0 +1,168 @@
+// penstock split: a model and where to cut it -> a package.
+#include <filesystem>
+#include <memory>
+
+#include "penstock/backend/registry.h"
+#include "penstock/cli/command.h"
+#include "penstock/cli/import_options.h"
+#include "penstock/cli/show_plan.h"
+#include "penstock/cli/stream_options.h"
+#include "penstock/cli/text.h"
+#include "penstock/graph/writer.h"
+#include "penstock/session/session.h"
+
+namespace penstock::cli {
+namespace {
+
+struct Options {
+  std::filesystem::path model;
+  std::filesystem::path package;
+  std::vector<std::string> cuts;
+  std::vector<std::string> pins;
+  bool annotations = false;
+  std::filesystem::path annotate;
+  int replicas = 1;
+  std::string devices;
+  std::string backend = "onnxruntime";
+  bool unpinned = false;
+  ImportArguments import;
+  BackendArguments engine;
+  StreamArguments stream;
+  bool json = false;
+};
+
+/// Devices of this machine must be there; those of others are not checked here.
+Status check_devices(const std::vector<device::Device>& devices) {
+  for (const auto& device : devices) {
+    if (!device.host.empty()) continue;
+    PENSTOCK_CHECK_OK(device::check_available(device));
+  }
+  return {};
+}
+
+Result<partition::SplitOptions> to_split_options(const Options& options) {
+  partition::SplitOptions split;
+  split.cuts = options.cuts;
+  split.use_annotations = options.annotations;
+  split.replicas = options.replicas;
+  split.backend = options.backend;
+  split.custom_ops = options.engine.custom_ops;
+  split.pinned = !options.unpinned;
+  for (const auto& text : options.pins) {
+    PENSTOCK_TRY(const auto pair,
+                 split_pair(text, true, "--pin", "NODE=DEVICE, such as conv1=cpu:0"));
+    auto device = device::parse_device(pair.second);
+    if (!device) return std::move(device).error().within("--pin");
+    PENSTOCK_CHECK_OK(check_devices({*device}));
+    split.pins.emplace_back(pair.first, *device);
+  }
+  if (!options.devices.empty()) {
+    auto devices = device::parse_devices(options.devices);
+    if (!devices) return std::move(devices).error().within("--devices");
+    PENSTOCK_CHECK_OK(check_devices(*devices));
+    split.devices = *std::move(devices);
+  }
+  PENSTOCK_TRY(const auto settings, to_backend_options(options.engine));
+  for (const auto& [backend, values] : settings) {
+    if (backend != options.backend) {
+      return invalid_argument("--backend-option: expected options of backend '", options.backend,
+                              "', found one of '", backend, "'");
+    }
+    split.backend_options = values;
+  }
+  return split;
+}
+
+/// Writes the whole model with the stage of each node.
+Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
+                const std::filesystem::path& file) {
+  PENSTOCK_TRY(const auto stages, partition::assign_stages(graph, split));
+  graph::WriteOptions write;
+  write.pipeline_stages.assign(graph.nodes.size(), -1);
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    for (const auto node : stages[stage]) {
+      write.pipeline_stages[graph::index(node)] = static_cast<int>(stage);
+    }
+  }
+  const auto written = graph::write_onnx(graph::Subgraph::whole(graph), file, write);
+  if (!written) return written.error();
+  return {};
+}
+
+Result<int> run(const Options& options) {
+  PENSTOCK_TRY(const auto split, to_split_options(options));
+  PENSTOCK_TRY(const auto stream, to_stream_options(options.stream));
+  PENSTOCK_TRY(auto import, to_import_options(options.import));
+  const auto backends = backend::Registry::load();
+  if (const auto backend = backends.find(options.backend); !backend) return backend.error();
+  PENSTOCK_TRY(const auto graph, import_model(options.model, std::move(import), backends));
+  if (!options.annotate.empty()) PENSTOCK_CHECK_OK(annotate(graph, split, options.annotate));
+  if (options.package.empty()) return kOk;
+  PENSTOCK_TRY(const auto plan, split_model(graph, split, stream, options.package, backends));
+  if (options.json) {
+    Json json = plan_json(plan);
+    json["package"] = options.package.string();
+    print_json(json);
+  } else {
+    print(plan_text(plan));
+    print(concat("written to '", options.package.string(), "'\n"));
+  }
+  return kOk;
+}
+
+constexpr const char* kFooter =
+    R"(A cut ends a stage after a node, named by its name, by a tensor that it makes, or by its index in
+'penstock show': the stage holds that node and all that it needs; N cuts give N+1 stages. Pins give
+the nodes named to devices, one stage for each device, instead. Without cuts or pins the whole network
+is one stage, which --replicas multiplies.
+
+Stages take the devices in turn, replica by replica; without --devices, one CPU each. A package that
+exists is replaced; anything else at its place is not.
+
+Examples:
+  penstock split model.onnx --cut layer3.conv1 -o model.pkg
+  penstock split model.onnx --cut 12 --cut 40 --devices cpu:0,cpu:1,cpu:2-3 -o model.zip
+  penstock split model.onnx --replicas 2 -o model.pkg              one session per core
+  penstock split model.onnx --pin conv1=cpu:0 --pin fc=cpu:1 -o model.pkg
+  penstock split model.onnx --cut 12 --policy latest --max-age 50 -o model.pkg)";
+
+}  // namespace
+
+void declare_split(CLI::App& app, Action& chosen) {
+  auto options = std::make_shared<Options>();
+  auto* command = add_command(
+      app, "split", "Splits a model into stages and writes them as a package.", kFooter);
+  command->add_option("model", options->model, "A model (.onnx)")->required();
+  auto* package = command->add_option("-o,--output", options->package,
+                                      "The package to write: a folder, or a file ending in .zip");
+  auto* cut = add_list(command, "--cut", options->cuts,
+                       "End a stage after this node: name, tensor or index; repeat for more stages");
+  auto* pin = add_list(command, "--pin", options->pins,
+                       "NODE=DEVICE: this node on that device; repeat for more nodes");
+  auto* annotations = command->add_flag("--annotations", options->annotations,
+                                        "Stages from the model's own pipeline_stage annotations");
+  cut->excludes(pin)->excludes(annotations);
+  pin->excludes(annotations);
+  command->add_option("--annotate", options->annotate,
+                      "Also write the whole model with pipeline_stage annotations to this file");
+  command->add_option("--replicas", options->replicas, "Instances of every stage")
+      ->capture_default_str();
+  command->add_option("--devices", options->devices,
+                      "Devices in turn, such as cpu:0,cpu:1 or cpu:0-1,cpu:2+3; all: each CPU");
+  command->add_option("--backend", options->backend, "Who runs the stages")->capture_default_str();
+  command->add_flag("--unpinned", options->unpinned,
+                    "Let the stages move among all CPUs of the plan");
+  add_import_options(command, options->import);
+  add_backend_options(command, options->engine);
+  add_stream_options(command, options->stream);
+  command->add_flag("--json", options->json, "Print the plan as JSON");
+  set_action(command, chosen, options, run);
+  command->callback([&chosen, options, package] {
+    if (package->empty() && options->annotate.empty()) {
+      throw CLI::RequiredError("--output");
+    }
+    chosen = [options] { return run(*options); };
+  });
+}
+
+}  // namespace penstock::cli

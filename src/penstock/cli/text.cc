@@ -1,0 +1,89 @@
+#include "penstock/cli/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace penstock::cli {
+
+Table::Table(std::vector<std::string> titles) {
+  for (auto& title : titles) {
+    right_.push_back(title.starts_with('>'));
+    if (right_.back()) title.erase(0, 1);
+  }
+  rows_.push_back(std::move(titles));
+}
+
+void Table::add(std::vector<std::string> cells) {
+  cells.resize(right_.size());
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::print() const {
+  std::vector<std::size_t> widths(right_.size());
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i > 0) line += "  ";
+      line += right_[i] ? fmt::format("{:>{}}", row[i], widths[i])
+                        : fmt::format("{:<{}}", row[i], widths[i]);
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  }
+  return text;
+}
+
+std::string number(double value, int digits) {
+  std::string text = fmt::format("{:.{}f}", value, digits);
+  if (text.find('.') == std::string::npos) return text;
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+std::string bytes(std::uint64_t count) {
+  constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
+  if (count < 1024) return fmt::format("{} B", count);
+  auto value = static_cast<double>(count) / 1024;
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return number(value, value < 100 ? 1 : 0) + " " + kUnits[unit];
+}
+
+std::string duration(double nanoseconds) {
+  constexpr std::array kUnits = {"ns", "us", "ms", "s"};
+  std::size_t unit = 0;
+  while (nanoseconds >= 1000 && unit + 1 < kUnits.size()) {
+    nanoseconds /= 1000;
+    ++unit;
+  }
+  const int digits = unit == 0 || nanoseconds >= 100 ? 0 : nanoseconds >= 10 ? 1 : 2;
+  return number(nanoseconds, digits) + " " + kUnits[unit];
+}
+
+std::string ranges(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t first = 0; first < numbers.size();) {
+    std::size_t last = first;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (!text.empty()) text += ',';
+    text += std::to_string(numbers[first]);
+    if (last > first) text += '-' + std::to_string(numbers[last]);
+    first = last + 1;
+  }
+  return text;
+}
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+}  // namespace penstock::cli

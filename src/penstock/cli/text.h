@@ -1,0 +1,36 @@
+// Text for people: tables, sizes, durations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace penstock::cli {
+
+/// Columns under titles, two spaces apart. A title that begins with '>' (left out in print) has its
+/// column flush right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> titles);
+  void add(std::vector<std::string> cells);  ///< \pre as many as titles
+  [[nodiscard]] std::string print() const;
+  [[nodiscard]] bool empty() const { return rows_.size() == 1; }
+
+ private:
+  std::vector<bool> right_;
+  std::vector<std::vector<std::string>> rows_;  // The titles first.
+};
+
+/// "1.25" with at most `digits` behind the point, zeros at the end left out.
+std::string number(double value, int digits);
+/// "512 B", "1.5 KiB", "97.5 MiB"
+std::string bytes(std::uint64_t count);
+/// "85 ns", "12.5 us", "3.2 ms", "1.5 s"
+std::string duration(double nanoseconds);
+/// "0-2,5" of ascending numbers.
+std::string ranges(const std::vector<int>& numbers);
+
+/// Writes to stdout.
+void print(const std::string& text);
+
+}  // namespace penstock::cli

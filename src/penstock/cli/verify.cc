@@ -1,0 +1,247 @@
+// penstock verify: is the package whole, and does it compute what the model computes?
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <memory>
+
+#include <spdlog/spdlog.h>
+
+#include "penstock/cli/command.h"
+#include "penstock/cli/inputs.h"
+#include "penstock/cli/interrupt.h"
+#include "penstock/cli/json.h"
+#include "penstock/cli/progress.h"
+#include "penstock/cli/reference.h"
+#include "penstock/cli/text.h"
+#include "penstock/plan/package.h"
+#include "penstock/session/session.h"
+#include "penstock/tensor/compare.h"
+
+namespace penstock::cli {
+namespace {
+
+struct Options {
+  std::filesystem::path package;
+  std::filesystem::path model;
+  InputArguments inputs;
+  std::uint64_t frames = 0;  ///< 0: as many as the files hold, or kDefaultFrames.
+  bool json = false;
+};
+
+constexpr std::uint64_t kDefaultFrames = 20;
+constexpr std::size_t kProblemsShown = 5;
+
+/// What all frames showed of one output.
+struct OutputReport {
+  std::string name;
+  std::size_t values = 0, mismatches = 0, frames_wrong = 0;
+  double largest_error = 0, worst_ratio = 0;
+};
+
+struct Report {
+  std::uint64_t frames = 0;
+  std::vector<OutputReport> outputs;
+  std::vector<std::string> problems;  ///< The first ones.
+  std::size_t problem_count = 0;
+  std::vector<std::string> warnings;
+  std::string reference;
+
+  [[nodiscard]] bool ok() const { return problem_count == 0; }
+  void add_problem(std::string text) {
+    if (++problem_count <= kProblemsShown) problems.push_back(std::move(text));
+  }
+};
+
+/// Feeds the pipeline and compares what comes out, in order, with the reference.
+class Verification {
+ public:
+  Verification(const Options& options, Opened& opened, Reference& reference, Report& report)
+      : options_(options), opened_(opened), reference_(reference), report_(report) {
+    for (const auto& output : plan().outputs) report_.outputs.push_back({.name = output.name});
+  }
+
+  Status run() {
+    const InterruptGuard guard;
+    if (has_files(options_.inputs)) {
+      PENSTOCK_TRY(given_, read_frames(plan().inputs, options_.inputs));
+    }
+    const std::uint64_t usual = given_.empty() ? kDefaultFrames : given_.size();
+    const std::uint64_t frames = options_.frames > 0 ? options_.frames : usual;
+    Progress progress("verify", "frames", frames);
+    for (std::uint64_t number = 0; number < frames && !interrupted(); ++number) {
+      PENSTOCK_TRY(auto inputs, frame(number));
+      for (;;) {
+        const auto pushed = opened_.pipeline->try_push(inputs);
+        if (pushed) break;
+        if (pushed.error().code != Code::kDeadlineExceeded) return pushed.error();
+        PENSTOCK_CHECK_OK(compare_next());
+        progress.show(report_.frames);
+      }
+      waiting_.push_back(std::move(inputs));
+    }
+    opened_.pipeline->close();
+    while (!waiting_.empty()) {
+      PENSTOCK_CHECK_OK(compare_next());
+      progress.show(report_.frames);
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] const plan::Plan& plan() const { return opened_.package.plan; }
+
+  Result<FrameInputs> frame(std::uint64_t number) const {
+    if (!given_.empty()) return given_[number % given_.size()];
+    return random_frame(plan().inputs, options_.inputs, number);
+  }
+
+  Status compare_next() {
+    PENSTOCK_TRY(auto popped, opened_.pipeline->pop());
+    if (!popped) return internal_error("verify: the pipeline ended with frames in flight");
+    const FrameInputs inputs = std::move(waiting_.front());
+    waiting_.pop_front();
+    const auto number = report_.frames++;
+    const auto expected = reference_.run(inputs);
+    if (!popped->ok() && popped->outcome() != pipeline::Outcome::kError) {
+      report_.add_problem(popped->error().message);
+    } else if (!expected && popped->ok()) {
+      report_.add_problem(concat("frame ", number, ": the reference fails where the pipeline does "
+                                 "not: ", expected.error().message));
+    } else if (!expected) {
+      report_.add_problem(concat(popped->error().message, "; the reference fails too, so the input "
+                                 "is at fault: give one with --input, or another --integer-limit"));
+    } else if (!popped->ok()) {
+      report_.add_problem(popped->error().message);
+    } else {
+      compare_outputs(number, *popped, *expected);
+    }
+    return {};
+  }
+
+  void compare_outputs(std::uint64_t number, const pipeline::Output& actual,
+                       const std::vector<Tensor>& expected) {
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto result = compare(actual[i], expected[i]);
+      auto& output = report_.outputs[i];
+      output.values += result.count;
+      output.mismatches += result.mismatches;
+      output.frames_wrong += result.ok() ? 0 : 1;
+      output.largest_error = std::max(output.largest_error, result.largest_error);
+      output.worst_ratio = std::max(output.worst_ratio, result.worst_ratio);
+      if (!result.ok()) {
+        report_.add_problem(
+            concat("frame ", number, ": output '", output.name, "': ", to_string(result)));
+      }
+    }
+  }
+
+  const Options& options_;
+  Opened& opened_;
+  Reference& reference_;
+  Report& report_;
+  std::vector<FrameInputs> given_;
+  std::deque<FrameInputs> waiting_;  ///< In flight.
+};
+
+Json finite(double value) { return value < 1e300 ? Json(value) : Json("infinite"); }
+
+Json to_json(const Options& options, const Report& report) {
+  Json outputs = Json::array();
+  for (const auto& output : report.outputs) {
+    outputs.push_back({{"name", output.name},
+                       {"values", output.values},
+                       {"mismatches", output.mismatches},
+                       {"largest_error", finite(output.largest_error)},
+                       {"worst_ratio", finite(output.worst_ratio)}});
+  }
+  return {{"package", options.package.string()},
+          {"ok", report.ok()},
+          {"frames", report.frames},
+          {"reference", report.reference},
+          {"outputs", std::move(outputs)},
+          {"problem_count", report.problem_count},
+          {"problems", report.problems},
+          {"warnings", report.warnings}};
+}
+
+std::string to_text(const Report& report) {
+  std::string text = "hashes: as in plan.json\nreference: " + report.reference + "\n";
+  Table table({"output", ">values", ">outside the tolerance", ">largest error",
+               ">of the tolerance"});
+  for (const auto& output : report.outputs) {
+    table.add({output.name, std::to_string(output.values), std::to_string(output.mismatches),
+               concat(output.largest_error), number(output.worst_ratio * 100, 1) + " %"});
+  }
+  text += table.print();
+  return text + concat(report.ok() ? "verified: " : "not verified: ", report.frames, " frames, ",
+                       report.problem_count, " problems\n");
+}
+
+Result<std::unique_ptr<Reference>> make_reference(const Options& options,
+                                                  const plan::Package& package,
+                                                  const backend::Registry& backends,
+                                                  Report& report) {
+  if (!options.model.empty()) {
+    report.reference = "the whole model '" + options.model.string() + "', not optimised";
+    return whole_reference(options.model, package, backends);
+  }
+  report.reference =
+      "the package's own stages one after the other, not optimised (give --model for the whole)";
+  return stage_reference(package, backends);
+}
+
+Result<int> run(const Options& options) {
+  if (!names_package(options.package)) {
+    return invalid_argument("'", options.package.string(),
+                            "': expected a package (a folder or a .zip), made by 'penstock split'");
+  }
+  const auto backends = backend::Registry::load();
+  Report report;
+  pipeline::Options settings;
+  settings.warn = [&](const std::string& message) {
+    spdlog::warn("{}", message);
+    report.warnings.push_back(message);
+  };
+  PENSTOCK_TRY(auto opened, open_package(options.package, settings, backends));
+  PENSTOCK_TRY(const auto reference, make_reference(options, opened.package, backends, report));
+  PENSTOCK_CHECK_OK(Verification(options, opened, *reference, report).run());
+  if (options.json) {
+    print_json(to_json(options, report));
+  } else {
+    print(to_text(report));
+  }
+  for (const auto& problem : report.problems) spdlog::error("{}", problem);
+  return report.ok() ? kOk : kFailed;
+}
+
+constexpr const char* kFooter =
+    R"(Checks the hash of every file, loads the package, and compares what the pipeline makes of each frame
+with the whole model, or without --model with its stages one after the other, both without graph
+optimisation. A value a matches e where |a-e| <= 1e-3 |e| + 1e-5 max|e| over its tensor; integers and
+booleans where equal, 8-bit integers within one step. Warns where the engine's version or the CPU are
+not those that the package was made with.
+
+Examples:
+  penstock verify model.pkg --model model.onnx
+  penstock verify model.pkg --frames 200 --seed 7 --json
+
+Exit code 1 if a frame failed or differed.)";
+
+}  // namespace
+
+void declare_verify(CLI::App& app, Action& chosen) {
+  auto options = std::make_shared<Options>();
+  auto* command = add_command(
+      app, "verify", "Checks a package, and that it computes what the whole model computes.",
+      kFooter);
+  command->add_option("package", options->package, "A package (a folder or .zip)")->required();
+  command->add_option("--model", options->model, "The model that the package was made from");
+  command->add_option("--frames", options->frames,
+                      "How many (default: what the files hold, or 20 random ones)")
+      ->check(CLI::PositiveNumber);
+  add_input_options(command, options->inputs);
+  command->add_flag("--json", options->json, "Print the report as JSON");
+  set_action(command, chosen, options, run);
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,67 @@
+// The straight road: a model file -> a graph -> a package -> a running pipeline. What the command
+// line and the Python package are thin over.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/graph/graph.h"
+#include "penstock/graph/import.h"
+#include "penstock/partition/split.h"
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/plan/package.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock {
+
+/// "0.1.0"
+std::string_view version();
+
+/// What evaluates constants and infers the types of operators that ONNX does not know: the
+/// onnxruntime backend, or nothing where it is not available (then less is folded and known).
+graph::Engine make_engine(const backend::Registry& backends);
+
+/// graph::import_onnx() with make_engine(); an engine given in `options` is kept.
+Result<graph::Graph> import_model(const std::filesystem::path& file, graph::ImportOptions options,
+                                  const backend::Registry& backends);
+
+/// This Penstock, this CPU, and the version of the engine behind `backend`.
+plan::Origin make_origin(const backend::Registry& backends, std::string_view backend);
+
+/// How frames flow through a plan; what is left out stays as the plan has it.
+struct StreamOptions {
+  std::optional<plan::FullPolicy> input_policy;  ///< Of the edges that frames enter by.
+  std::optional<int> capacity;                   ///< Slots of every edge (1 for `latest`).
+  std::optional<std::chrono::microseconds> max_age;
+  std::optional<plan::OnError> on_error;
+};
+
+/// partition::split() with make_origin(), then `stream`. \returns the plan as written.
+Result<plan::Plan> split_model(const graph::Graph& graph, const partition::SplitOptions& options,
+                               const StreamOptions& stream, const std::filesystem::path& target,
+                               const backend::Registry& backends);
+
+/// Whether a path means a package (a folder, or a name ending in ".zip") rather than a model.
+bool names_package(const std::filesystem::path& path);
+
+/// A package, and its pipeline once started. Everything it needs on disk lives as long as it does.
+struct Opened {
+  plan::Package package;
+  std::unique_ptr<pipeline::Pipeline> pipeline;
+};
+
+/// Loads a package and starts it. \error as load_package() and Pipeline::start().
+Result<Opened> open_package(const std::filesystem::path& path, const pipeline::Options& options,
+                            const backend::Registry& backends);
+
+/// A model as a package in a temporary folder of its own: by default (no cuts, no devices) the whole
+/// network, one replica for each CPU of the inherited cpuset.
+Result<plan::Package> pack_model(const std::filesystem::path& file, graph::ImportOptions import,
+                                 partition::SplitOptions split, const backend::Registry& backends);
+
+}  // namespace penstock

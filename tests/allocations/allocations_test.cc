@@ -1,0 +1,149 @@
+// In steady state the runtime allocates nothing for a frame, and an engine nothing of a tensor's
+// size. Counted by taking malloc's place in this program; the sanitizers do that themselves.
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "penstock/session/session.h"
+#include "tests/support/fake_backend.h"
+
+namespace {
+
+std::atomic<bool> g_counting{false};
+std::atomic<std::uint64_t> g_count{0};
+std::atomic<std::size_t> g_least{0};
+
+void note(std::size_t size) {
+  if (g_counting.load(std::memory_order_relaxed) && size >= g_least.load(std::memory_order_relaxed)) {
+    g_count.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" {
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* old, std::size_t size);
+void* __libc_memalign(std::size_t alignment, std::size_t size);
+
+void* malloc(std::size_t size) {
+  note(size);
+  return __libc_malloc(size);
+}
+void* calloc(std::size_t count, std::size_t size) {
+  note(count * size);
+  return __libc_calloc(count, size);
+}
+void* realloc(void* old, std::size_t size) {
+  note(size);
+  return __libc_realloc(old, size);
+}
+void* memalign(std::size_t alignment, std::size_t size) {
+  note(size);
+  return __libc_memalign(alignment, size);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  note(size);
+  return __libc_memalign(alignment, size);
+}
+int posix_memalign(void** out, std::size_t alignment, std::size_t size) {
+  note(size);
+  *out = __libc_memalign(alignment, size);
+  return *out == nullptr ? ENOMEM : 0;
+}
+}
+#define PENSTOCK_COUNTS_ALLOCATIONS 1
+#else
+#define PENSTOCK_COUNTS_ALLOCATIONS 0
+#endif
+
+namespace penstock {
+namespace {
+
+using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
+
+void stream(pipeline::Pipeline& pipeline, const std::vector<std::vector<Tensor>>& ring, int frames) {
+  for (int pushed = 0, popped = 0; popped < frames; ++popped) {
+    while (pushed < frames && pipeline.try_push(ring[static_cast<std::size_t>(pushed) % ring.size()])) ++pushed;
+    const auto output = pipeline.pop();
+    ASSERT_TRUE(output && *output && (*output)->ok());
+  }
+}
+
+/// Allocations of at least `least_bytes` while `frames` frames pass, after a warm-up.
+std::uint64_t allocations(pipeline::Pipeline& pipeline, const std::vector<std::vector<Tensor>>& ring, int frames,
+                          std::size_t least_bytes) {
+  stream(pipeline, ring, 600);
+  g_least = least_bytes;
+  g_count = 0;
+  g_counting = true;
+  stream(pipeline, ring, frames);
+  g_counting = false;
+  return g_count;
+}
+
+class AllocationsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!PENSTOCK_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer counts allocations itself";
+  }
+};
+
+TEST_F(AllocationsTest, TheCounterCounts) {
+  g_least = 0;
+  g_count = 0;
+  g_counting = true;
+  const Tensor tensor = Tensor::allocate(DType::kF32, {16});
+  g_counting = false;
+  EXPECT_GT(g_count, 0U);
+}
+
+TEST_F(AllocationsTest, TheRuntimeAllocatesAndCopiesNothingPerFrame) {
+  const Function copy = [](Inputs in, Outputs out) -> Status {
+    out[0]->as<float>()[0] = value_of(*in[0]);
+    return {};
+  };
+  FakeNetwork network;
+  network.input("in").stage("a", {"in"}, {"x"}, copy).stage("b", {"x"}, {"y"}, copy, 2)
+      .stage("c", {"y", "in"}, {"out"}, copy).output("out").output("x");
+  auto pipeline = network.start();
+  ASSERT_TRUE(pipeline) << pipeline.error().message;
+  std::vector<std::vector<Tensor>> ring;
+  for (int i = 0; i < 16; ++i) ring.push_back({number(static_cast<float>(i))});
+  EXPECT_EQ(allocations(**pipeline, ring, 5000, 0), 0U);
+  for (const auto& stage : (*pipeline)->stats().stages) {
+    EXPECT_EQ(stage.copies, 0U);
+    EXPECT_EQ(stage.allocations, 0U);
+  }
+}
+
+TEST_F(AllocationsTest, TheEngineAllocatesNothingOfATensorsSize) {
+  const auto backends = backend::Registry::load();
+  const auto engine = backends.find("onnxruntime");
+  if (!engine || !(*engine)->describe().unavailable.empty()) GTEST_SKIP() << "ONNX Runtime is not installed";
+  auto graph = import_model(std::filesystem::path(PENSTOCK_TEST_NETWORKS) / "resnet_tiny.onnx", {}, backends);
+  ASSERT_TRUE(graph) << graph.error().message;
+  const auto folder = std::filesystem::path(::testing::TempDir()) / "allocations.penstock";
+  partition::SplitOptions split;
+  split.cuts = {std::to_string(graph->nodes.size() / 2)};
+  const auto plan = split_model(*graph, split, {}, folder, backends);
+  ASSERT_TRUE(plan) << plan.error().message;
+  auto opened = open_package(folder, {}, backends);
+  ASSERT_TRUE(opened) << opened.error().message;
+  std::vector<std::vector<Tensor>> ring;
+  for (int i = 0; i < 16; ++i) ring.push_back({Tensor::allocate(DType::kF32, {1, 3, 32, 32})});
+  // The network's smallest activation between layers is far larger than this.
+  EXPECT_EQ(allocations(*opened->pipeline, ring, 500, 4096), 0U);
+  for (const auto& stage : opened->pipeline->stats().stages) {
+    EXPECT_EQ(stage.copies, 0U);
+    EXPECT_EQ(stage.allocations, 0U);
+  }
+}
+
+}  // namespace
+}  // namespace penstock

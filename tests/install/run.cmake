@@ -1,0 +1,45 @@
+# Called by ctest with the variables that CMakeLists.txt lists.
+cmake_minimum_required(VERSION 3.25)
+
+function(run)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE code OUTPUT_VARIABLE output
+                  ERROR_VARIABLE errors COMMAND_ECHO STDOUT)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "ended with '${code}'\n${output}\n${errors}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+function(build_example name source)
+  run(${CMAKE_COMMAND} -S ${source} -B ${WORK}/${name} -G ${GENERATOR}
+      -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_COMPILER_LAUNCHER=${CXX_LAUNCHER}"
+      "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" -DCMAKE_BUILD_TYPE=${BUILD_TYPE}
+      -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
+  run(${CMAKE_COMMAND} --build ${WORK}/${name})
+endfunction()
+
+function(run_embed backend)
+  run(${MAKE_PACKAGE} ${backend} ${WORK}/${backend}.zip)
+  run(${WORK}/embed/embed ${WORK}/${backend}.zip 20)
+  string(FIND "${output}" "frame 19: y = f32[4] -19" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "expected 20 frames of y, found\n${output}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
+file(RENAME ${WORK}/first ${WORK}/prefix)  # Nothing may remember where it was installed.
+build_example(headers ${SOURCE}/tests/install/headers)
+build_example(embed ${SOURCE}/examples/embed)
+build_example(plugin ${SOURCE}/examples/plugin)
+set(ENV{PENSTOCK_PLUGIN_PATH} ${WORK}/plugin)
+run_embed(acme)
+unset(ENV{PENSTOCK_PLUGIN_PATH})
+if(WITH_ONNXRUNTIME)
+  if(NOT DEFINED ENV{VIRTUAL_ENV} AND EXISTS ${SOURCE}/.venv)
+    set(ENV{VIRTUAL_ENV} ${SOURCE}/.venv)
+  endif()
+  run_embed(onnxruntime)
+endif()
