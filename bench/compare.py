@@ -107,8 +107,7 @@ def measure(model: Path, seconds: float) -> dict:
     row["best_over_default"] = max(way["over_default"] for way in ways)
     # The bar: time per frame <= ONNX Runtime's better way / 0.97 + 1.5 us, for the better of ours.
     row["meets_better_way"] = any(
-        1 / way["penstock"] <= 1 / max(way["onnxruntime"], way["onnxruntime-per-core"]) / 0.97 + 1.5e-6
-        for way in ways
+        1 / way["penstock"] <= 1 / max(way["onnxruntime"], way["onnxruntime-per-core"]) / 0.97 + 1.5e-6 for way in ways
     )
     return row
 

@@ -90,7 +90,10 @@ struct Running {
 };
 
 void two_stages(Running& running, std::int64_t steps) {
-  running.network.input("in").stage("a", {"in"}, {"mid"}, working(steps)).stage("b", {"mid"}, {"out"}, working(steps)).output("out");
+  running.network.input("in")
+      .stage("a", {"in"}, {"mid"}, working(steps))
+      .stage("b", {"mid"}, {"out"}, working(steps))
+      .output("out");
   running.start();
 }
 
@@ -165,7 +168,8 @@ double tbb_pipeline(int frames, std::int64_t steps) {
                                        }) &
                tbb::make_filter<int, int>(tbb::filter_mode::serial_in_order, work) &
                tbb::make_filter<int, int>(tbb::filter_mode::serial_in_order, work) &
-               tbb::make_filter<int, void>(tbb::filter_mode::serial_in_order, [](int item) { benchmark::DoNotOptimize(item); }));
+               tbb::make_filter<int, void>(tbb::filter_mode::serial_in_order,
+                                           [](int item) { benchmark::DoNotOptimize(item); }));
   return static_cast<double>(now_ns() - start);
 }
 
@@ -223,7 +227,13 @@ void bm_two_stages(benchmark::State& state) {
   state.counters["tbb_share"] = median(tbb);
   state.counters["mutex_queue_share"] = median(queues);
 }
-BENCHMARK(bm_two_stages)->ArgName("us")->Arg(15)->Arg(250)->Iterations(9)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(bm_two_stages)
+    ->ArgName("us")
+    ->Arg(15)
+    ->Arg(250)
+    ->Iterations(9)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 /// Two replicas of one stage of `us`: rate as a share of two bare threads doing the same work.
 void bm_two_replicas(benchmark::State& state) {
@@ -232,13 +242,20 @@ void bm_two_replicas(benchmark::State& state) {
   Running running;
   replicated(running, steps);
   std::vector<double> share;
-  for (auto _ : state) share.push_back(bare_threads(frames / 2, steps) / stream(*running.pipeline, frames));
+  for (auto _ : state)
+    share.push_back(bare_threads(frames / 2, steps) / stream(*running.pipeline, frames));
   state.counters["penstock_share"] = median(share);
 }
-BENCHMARK(bm_two_replicas)->ArgName("us")->Arg(15)->Arg(250)->Iterations(9)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(bm_two_replicas)
+    ->ArgName("us")
+    ->Arg(15)
+    ->Arg(250)
+    ->Iterations(9)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
-/// The same with the last core kept busy by another spinning thread: share of both undisturbed cores
-/// (0.75 at most, since the neighbour takes half of one).
+/// The same with the last core kept busy by another spinning thread: share of both undisturbed
+/// cores (0.75 at most, since the neighbour takes half of one).
 void bm_two_replicas_beside_a_neighbour(benchmark::State& state) {
   const auto steps = steps_for(static_cast<double>(state.range(0)));
   const int frames = static_cast<int>(600'000 / state.range(0));
@@ -258,7 +275,13 @@ void bm_two_replicas_beside_a_neighbour(benchmark::State& state) {
   }
   state.counters["penstock_share"] = median(share);
 }
-BENCHMARK(bm_two_replicas_beside_a_neighbour)->ArgName("us")->Arg(15)->Arg(250)->Iterations(9)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(bm_two_replicas_beside_a_neighbour)
+    ->ArgName("us")
+    ->Arg(15)
+    ->Arg(250)
+    ->Iterations(9)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 void wait_ms(std::int64_t gap) {
   if (gap > 0) std::this_thread::sleep_for(std::chrono::milliseconds(gap));
@@ -270,13 +293,17 @@ void bm_wake(benchmark::State& state) {
   const auto gap = state.range(0);
   const int rounds = gap >= 50 ? 20 : 100;
   const auto before = pipeline::cpus_of_thread(0);
-  static_cast<void>(pipeline::pin_this_thread({cpu(1)}));  // The caller's own choice, for this benchmark.
+  static_cast<void>(
+      pipeline::pin_this_thread({cpu(1)}));  // The caller's own choice, for this benchmark.
   std::atomic<std::int64_t> started{0};
   Running running;
-  running.network.input("in").stage("a", {"in"}, {"out"}, [&](Inputs, Outputs) -> Status {
-    started.store(now_ns(), std::memory_order_release);
-    return {};
-  }).output("out");
+  running.network.input("in")
+      .stage("a", {"in"}, {"out"},
+             [&](Inputs, Outputs) -> Status {
+               started.store(now_ns(), std::memory_order_release);
+               return {};
+             })
+      .output("out");
   running.start();  // Stage 0 sits on CPU 0.
 
   pipeline::Parker parker;
@@ -293,6 +320,7 @@ void bm_wake(benchmark::State& state) {
     }
   });
 
+  while (announced == 0) std::this_thread::yield();
   std::vector<double> ours, bare;
   const std::vector<Tensor> inputs{number(1)};
   for (auto _ : state) {
@@ -321,7 +349,15 @@ void bm_wake(benchmark::State& state) {
   state.counters["bare_futex_us"] = median(bare);
   state.counters["ratio"] = median(ours) / median(bare);
 }
-BENCHMARK(bm_wake)->ArgName("gap_ms")->Arg(0)->Arg(1)->Arg(5)->Arg(50)->Iterations(5)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(bm_wake)
+    ->ArgName("gap_ms")
+    ->Arg(0)
+    ->Arg(1)
+    ->Arg(5)
+    ->Arg(50)
+    ->Iterations(5)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 /// Share of one core that an idle pipeline of two stages uses, in percent.
 void bm_idle(benchmark::State& state) {

@@ -211,7 +211,8 @@ OrtStatus* Context::start() {
 Status Context::run_without_buffers(OrtStatus* first) {
   const OrtApi& api = *engine().api;
   const std::string_view text = api.GetErrorMessage(first);
-  const bool shape_refused = text.find("hape") != text.npos && text.find("terminate") == text.npos;
+  const auto says = [&](std::string_view words) { return text.find(words) != text.npos; };
+  const bool shape_refused = (says("hape") || says("invalid dimensions")) && !says("terminate");
   if (!shape_refused || std::ranges::none_of(output_slots_, &OutputSlot::bound)) {
     return failure(first);
   }

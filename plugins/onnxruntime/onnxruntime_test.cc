@@ -258,6 +258,19 @@ TEST_F(OnnxRuntimeTest, SurvivesAModelThatDeclaresAWrongShape) {
   }
 }
 
+TEST_F(OnnxRuntimeTest, ReturnsToTheDeclaredShapeAfterAnother) {
+  Runner count = runner("count_to");
+  std::vector<Tensor> outputs = {Tensor::reserve(DType::kI64, 24)};
+  const void* buffer = outputs[0].data();
+  for (const std::int64_t n : {0, 3, 3, 1, 3}) {
+    Tensor end = Tensor::allocate(DType::kI64, {});
+    end.as<std::int64_t>()[0] = n;
+    ASSERT_TRUE(count.run({end}, outputs)) << n;
+    EXPECT_EQ(outputs[0].data(), buffer);
+    EXPECT_THAT(outputs[0].dims(), testing::ElementsAre(n));
+  }
+}
+
 TEST_F(OnnxRuntimeTest, CopiesDataDependentResultsIntoTheCallersBufferWhereTheyFit) {
   Runner nonzero = runner("nonzero");
   std::vector<Tensor> outputs = {Tensor::reserve(DType::kI64, 16)};

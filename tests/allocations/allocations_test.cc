@@ -17,7 +17,8 @@ std::atomic<std::uint64_t> g_count{0};
 std::atomic<std::size_t> g_least{0};
 
 void note(std::size_t size) {
-  if (g_counting.load(std::memory_order_relaxed) && size >= g_least.load(std::memory_order_relaxed)) {
+  if (g_counting.load(std::memory_order_relaxed) &&
+      size >= g_least.load(std::memory_order_relaxed)) {
     g_count.fetch_add(1, std::memory_order_relaxed);
   }
 }
@@ -67,16 +68,21 @@ namespace {
 
 using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
 
-void stream(pipeline::Pipeline& pipeline, const std::vector<std::vector<Tensor>>& ring, int frames) {
+void stream(pipeline::Pipeline& pipeline, const std::vector<std::vector<Tensor>>& ring,
+            int frames) {
+  const int limit = pipeline.in_flight_limit();
   for (int pushed = 0, popped = 0; popped < frames; ++popped) {
-    while (pushed < frames && pipeline.try_push(ring[static_cast<std::size_t>(pushed) % ring.size()])) ++pushed;
+    for (; pushed < frames && pushed - popped < limit; ++pushed) {
+      ASSERT_TRUE(pipeline.push(ring[static_cast<std::size_t>(pushed) % ring.size()]));
+    }
     const auto output = pipeline.pop();
     ASSERT_TRUE(output && *output && (*output)->ok());
   }
 }
 
 /// Allocations of at least `least_bytes` while `frames` frames pass, after a warm-up.
-std::uint64_t allocations(pipeline::Pipeline& pipeline, const std::vector<std::vector<Tensor>>& ring, int frames,
+std::uint64_t allocations(pipeline::Pipeline& pipeline,
+                          const std::vector<std::vector<Tensor>>& ring, int frames,
                           std::size_t least_bytes) {
   stream(pipeline, ring, 600);
   g_least = least_bytes;
@@ -109,8 +115,12 @@ TEST_F(AllocationsTest, TheRuntimeAllocatesAndCopiesNothingPerFrame) {
     return {};
   };
   FakeNetwork network;
-  network.input("in").stage("a", {"in"}, {"x"}, copy).stage("b", {"x"}, {"y"}, copy, 2)
-      .stage("c", {"y", "in"}, {"out"}, copy).output("out").output("x");
+  network.input("in")
+      .stage("a", {"in"}, {"x"}, copy)
+      .stage("b", {"x"}, {"y"}, copy, 2)
+      .stage("c", {"y", "in"}, {"out"}, copy)
+      .output("out")
+      .output("x");
   auto pipeline = network.start();
   ASSERT_TRUE(pipeline) << pipeline.error().message;
   std::vector<std::vector<Tensor>> ring;
@@ -125,8 +135,10 @@ TEST_F(AllocationsTest, TheRuntimeAllocatesAndCopiesNothingPerFrame) {
 TEST_F(AllocationsTest, TheEngineAllocatesNothingOfATensorsSize) {
   const auto backends = backend::Registry::load();
   const auto engine = backends.find("onnxruntime");
-  if (!engine || !(*engine)->describe().unavailable.empty()) GTEST_SKIP() << "ONNX Runtime is not installed";
-  auto graph = import_model(std::filesystem::path(PENSTOCK_TEST_NETWORKS) / "resnet_tiny.onnx", {}, backends);
+  if (!engine || !(*engine)->describe().unavailable.empty())
+    GTEST_SKIP() << "ONNX Runtime is not installed";
+  auto graph = import_model(std::filesystem::path(PENSTOCK_TEST_NETWORKS) / "resnet_tiny.onnx", {},
+                            backends);
   ASSERT_TRUE(graph) << graph.error().message;
   const auto folder = std::filesystem::path(::testing::TempDir()) / "allocations.penstock";
   partition::SplitOptions split;

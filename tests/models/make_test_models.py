@@ -62,6 +62,13 @@ def lying_shape():
     return model(nodes, [value("x", F32, ["n", 3])], [value("y", F32, ["n", 3])])
 
 
+def count_to():
+    """y = 0, 1, ... n - 1; declares that n is 3."""
+    nodes = [helper.make_node("Range", ["zero", "n", "one"], ["y"], "range1")]
+    ends = [weight("zero", np.array(0, np.int64)), weight("one", np.array(1, np.int64))]
+    return model(nodes, [value("n", I64, [])], [value("y", I64, [3])], ends)
+
+
 def nonzero():
     """The shape of y depends on the values of x."""
     nodes = [helper.make_node("NonZero", ["x"], ["y"], "nonzero1")]
@@ -171,6 +178,7 @@ MODELS = [
     add,
     bf16,
     conv_relu,
+    count_to,
     denormal,
     dynamic_batch,
     empty,

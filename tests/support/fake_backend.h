@@ -21,13 +21,17 @@ using Outputs = std::span<Tensor* const>;
 using Function = std::function<Status(Inputs, Outputs)>;
 
 /// f32[1] unless said otherwise.
-inline Type scalar() { return Type::tensor(DType::kF32, std::vector<Dim>{{1, "", Dim::kOpen}}); }
+inline Type scalar() {
+  return Type::tensor(DType::kF32, std::vector<Dim>{{1, "", Dim::kOpen}});
+}
 inline Tensor number(float value) {
   Tensor tensor = Tensor::allocate(DType::kF32, {1});
   tensor.as<float>()[0] = value;
   return tensor;
 }
-inline float value_of(const Tensor& tensor) { return tensor.as<float>()[0]; }
+inline float value_of(const Tensor& tensor) {
+  return tensor.as<float>()[0];
+}
 
 struct FakeModel {
   std::vector<backend::Port> inputs, outputs;
@@ -39,14 +43,22 @@ struct FakeModel {
 class FakeBackend : public backend::Backend {
  public:
   std::map<std::string, FakeModel> models;
-  std::function<Status(const backend::CompileRequest&)> on_compile = [](const auto&) { return Status(); };
+  std::function<Status(const backend::CompileRequest&)> on_compile = [](const auto&) {
+    return Status();
+  };
 
-  [[nodiscard]] backend::Description describe() const override { return {"fake", "1", "", "", true}; }
-  [[nodiscard]] bool supports(std::string_view, std::string_view, std::int64_t) const override { return true; }
-  Result<std::unique_ptr<backend::Executable>> compile(const backend::CompileRequest& request) override {
+  [[nodiscard]] backend::Description describe() const override {
+    return {"fake", "1", "", "", true};
+  }
+  [[nodiscard]] bool supports(std::string_view, std::string_view, std::int64_t) const override {
+    return true;
+  }
+  Result<std::unique_ptr<backend::Executable>> compile(
+      const backend::CompileRequest& request) override {
     PENSTOCK_CHECK_OK(on_compile(request));
     const auto found = models.find(request.file.filename().string());
-    if (found == models.end()) return not_found("no fake model '", request.file.filename().string(), "'");
+    if (found == models.end())
+      return not_found("no fake model '", request.file.filename().string(), "'");
     return std::unique_ptr<backend::Executable>(std::make_unique<FakeExecutable>(found->second));
   }
 
@@ -83,14 +95,16 @@ class FakeNetwork {
     return *this;
   }
   /// A stage that reads `inputs` (input i of the function) and writes `outputs`.
-  FakeNetwork& stage(const std::string& name, std::vector<std::string> inputs, std::vector<std::string> outputs,
-                     Function run, int replicas = 1, std::vector<Type> output_types = {}) {
+  FakeNetwork& stage(const std::string& name, std::vector<std::string> inputs,
+                     std::vector<std::string> outputs, Function run, int replicas = 1,
+                     std::vector<Type> output_types = {}) {
     FakeModel model;
     plan::Stage stage;
     stage.name = name;
     for (const auto& input : inputs) {
       model.inputs.push_back({input, types_.at(input)});
-      if (std::ranges::find(stage.inputs, input) == stage.inputs.end()) stage.inputs.push_back(input);
+      if (std::ranges::find(stage.inputs, input) == stage.inputs.end())
+        stage.inputs.push_back(input);
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       types_[outputs[i]] = output_types.empty() ? scalar() : output_types[i];
@@ -120,7 +134,8 @@ class FakeNetwork {
     if (plan.edges.empty()) {
       // An output is listed once: among the plan's outputs.
       std::erase_if(plan.tensors, [&](const auto& tensor) {
-        return std::ranges::find(plan.outputs, tensor.name, &plan::TensorInfo::name) != plan.outputs.end();
+        return std::ranges::find(plan.outputs, tensor.name, &plan::TensorInfo::name) !=
+               plan.outputs.end();
       });
       plan.model = "fake";
       plan::connect(plan);

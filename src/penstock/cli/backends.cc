@@ -36,8 +36,9 @@ std::string to_text(const backend::Registry& registry) {
                    "  ", available ? described.engine_file : described.unavailable, "\n");
   }
   if (registry.all().empty()) {
-    text += "no backends: expected libpenstock_backend_*.so beside penstock or in "
-            "PENSTOCK_PLUGIN_PATH\n";
+    text +=
+        "no backends: expected libpenstock_backend_*.so beside penstock or in "
+        "PENSTOCK_PLUGIN_PATH\n";
   }
   for (const auto& problem : registry.problems()) text += "not loaded: " + problem + "\n";
   return text;
@@ -59,7 +60,8 @@ void declare_backends(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
   auto* command = add_command(
       app, "backends",
-      "Shows the toolchains that can run stages: the library taken and its version, or why there is "
+      "Shows the toolchains that can run stages: the library taken and its version, or why there "
+      "is "
       "none.",
       R"(Backends are plugins: libpenstock_backend_*.so in the folders (or files) that PENSTOCK_PLUGIN_PATH
 lists, then beside penstock. The onnxruntime backend takes any installed ONNX Runtime;

@@ -36,8 +36,8 @@ struct Options {
 
 constexpr std::uint64_t kRing = 16;
 constexpr int kRounds = 5;
-constexpr double kWarmUpShare = 0.2;      ///< Of a round's measured time, in addition to it.
-constexpr double kLongestWarmUp = 0.2;    ///< Seconds.
+constexpr double kWarmUpShare = 0.2;    ///< Of a round's measured time, in addition to it.
+constexpr double kLongestWarmUp = 0.2;  ///< Seconds.
 
 struct Measured {
   std::string name, explain;
@@ -191,8 +191,8 @@ Json to_json(Report& report) {
 }
 
 std::string to_text(Report& report) {
-  Table table({"run", ">frames/s", ">penstock is", ">p50", ">p90", ">p99", ">max", ">in flight",
-               "what"});
+  Table table(
+      {"run", ">frames/s", ">penstock is", ">p50", ">p90", ">p99", ">max", ">in flight", "what"});
   const double ours = median(report.sides.front().rates);
   for (auto& side : report.sides) {
     const double rate = median(side.rates);
@@ -204,10 +204,10 @@ std::string to_text(Report& report) {
                duration(quantile(latencies, 0.99)), duration(quantile(latencies, 1)),
                std::to_string(side.in_flight), side.explain});
   }
-  std::string text = concat("model '", report.model, "' on cpu ", ranges(report.cpus),
-                            ": median of ", report.sides.front().rates.size(),
-                            " rounds, taken in turn; latency is push to pop",
-                            report.interrupted ? " (interrupted)" : "", "\n\n");
+  std::string text =
+      concat("model '", report.model, "' on cpu ", ranges(report.cpus), ": median of ",
+             report.sides.front().rates.size(), " rounds, taken in turn; latency is push to pop",
+             report.interrupted ? " (interrupted)" : "", "\n\n");
   text += table.print() + "\n" + stage_table(report.plan, report.stats);
   if (!report.remark.empty()) text += "\n" + report.remark + "\n";
   return text;
@@ -216,9 +216,8 @@ std::string to_text(Report& report) {
 Result<int> run(const Options& options) {
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto package, load_source(options.source, backends));
-  auto report = std::async(std::launch::async, [&] {
-                  return compare(options, package, backends);
-                }).get();
+  auto report =
+      std::async(std::launch::async, [&] { return compare(options, package, backends); }).get();
   if (!report) return report.error();
   if (options.json) {
     print_json(to_json(*report));
@@ -253,8 +252,9 @@ void declare_bench(CLI::App& app, Action& chosen) {
   command->add_option("--seconds", options->seconds, "Measured in all, shared by the ways")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  command->add_option("--in-flight", options->in_flight,
-                      "Frames between push and pop (default: 4 for each worker, at least 16)")
+  command
+      ->add_option("--in-flight", options->in_flight,
+                   "Frames between push and pop (default: 4 for each worker, at least 16)")
       ->check(CLI::PositiveNumber);
   add_input_options(command, options->inputs);
   command->add_flag("--json", options->json, "Print the report as JSON");

@@ -48,6 +48,8 @@ class Window {
   Sample sample_;
 };
 
+/// A pipeline hands frames over in bursts, since it wakes a sleeper for several at once. So a round
+/// begins and ends when all that is done has been popped: then no burst is cut in two.
 class PipelineSide final : public Side {
  public:
   PipelineSide(pipeline::Pipeline& pipeline, const Ring& ring, int in_flight)
@@ -58,30 +60,44 @@ class PipelineSide final : public Side {
   int in_flight() const override { return in_flight_; }
 
   Result<Sample> measure(const Round& round) override {
-    Window window(round);
-    int flying = 0;
-    bool more = true;
-    while (more) {
-      for (; flying < in_flight_; ++flying) PENSTOCK_CHECK_OK(push());
-      PENSTOCK_TRY(const auto latency, pop());
-      --flying;
-      more = window.add(Clock::now(), latency);
-    }
-    for (; flying > 0; --flying) {
+    Sample sample;
+    sample.latencies_ns.reserve(kLatenciesExpected);
+    PENSTOCK_CHECK_OK(run_until(Clock::now() + round.warm_up, nullptr));
+    const auto begin = Clock::now();
+    PENSTOCK_CHECK_OK(run_until(begin + round.measured, &sample.latencies_ns));
+    const auto seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    sample.frames_per_second = static_cast<double>(sample.latencies_ns.size()) / seconds;
+    for (; flying_ > 0; --flying_) {
       if (auto rest = pop(); !rest) return std::move(rest).error();
     }
-    return std::move(window).finish();
+    return sample;
   }
 
  private:
+  /// Until `end` is past and nothing is ready to be popped, but at least one frame.
+  Status run_until(Clock::time_point end, std::vector<float>* latencies) {
+    // Where the popping thread is the slow one, something always is ready: then any end will do.
+    int after_end = 0;
+    for (bool first = true;; first = false) {
+      const bool at_end = !first && (Clock::now() >= end || interrupted());
+      for (; flying_ < in_flight_; ++flying_) PENSTOCK_CHECK_OK(push());
+      if (at_end && ++after_end > in_flight_) return {};
+      auto latency = pop(at_end ? pipeline::kNoWait : pipeline::kForever);
+      if (!latency && at_end && latency.error().code == Code::kDeadlineExceeded) return {};
+      if (!latency) return std::move(latency).error();
+      --flying_;
+      if (latencies != nullptr) latencies->push_back(static_cast<float>(latency->count()));
+    }
+  }
+
   Status push() {
     const auto pushed = pipeline_.push(ring_[next_++ % ring_.size()]);
     if (pushed) return {};
     return pushed.error();
   }
 
-  Result<std::chrono::nanoseconds> pop() {
-    PENSTOCK_TRY(const auto output, pipeline_.pop());
+  Result<std::chrono::nanoseconds> pop(std::chrono::nanoseconds timeout = pipeline::kForever) {
+    PENSTOCK_TRY(const auto output, pipeline_.pop(timeout));
     if (!output) return internal_error("bench: the pipeline ended");
     if (!output->ok()) return output->error();
     return output->latency();
@@ -90,6 +106,7 @@ class PipelineSide final : public Side {
   pipeline::Pipeline& pipeline_;
   const Ring& ring_;
   int in_flight_;
+  int flying_ = 0;
   std::size_t next_ = 0;
 };
 
@@ -102,12 +119,12 @@ struct Session {
                                 const PlainRequest& request) {
     PENSTOCK_TRY(auto model, PlainModel::create(backend, compile));
     PENSTOCK_TRY(const auto positions, match_inputs(model, request.plan->inputs));
-    model.bind_outputs();
     Session session{std::move(model), {}};
     for (const auto& frame : *request.ring) {
       auto& inputs = session.ring.emplace_back();
       for (const auto i : positions) inputs.push_back(&frame[i]);
     }
+    PENSTOCK_CHECK_OK(session.model.bind_outputs(session.ring.front()));
     return session;
   }
 

@@ -45,8 +45,8 @@ std::unique_ptr<Side> pipeline_side(pipeline::Pipeline& pipeline, const Ring& ri
 struct PlainRequest {
   std::filesystem::path file;
   std::vector<std::filesystem::path> custom_ops;
-  std::vector<int> cpus;       ///< Those that all sides may use.
-  bool own_default = false;    ///< ONNX Runtime chooses its threads itself.
+  std::vector<int> cpus;     ///< Those that all sides may use.
+  bool own_default = false;  ///< ONNX Runtime chooses its threads itself.
   const plan::Plan* plan = nullptr;
   const Ring* ring = nullptr;  ///< In the order of the plan's inputs.
 };
@@ -55,7 +55,6 @@ struct PlainRequest {
 Result<std::unique_ptr<Side>> default_side(backend::Backend& backend, const PlainRequest& request);
 
 /// One session of one thread for each CPU, each with a thread of its own there.
-Result<std::unique_ptr<Side>> per_core_side(backend::Backend& backend,
-                                            const PlainRequest& request);
+Result<std::unique_ptr<Side>> per_core_side(backend::Backend& backend, const PlainRequest& request);
 
 }  // namespace penstock::cli

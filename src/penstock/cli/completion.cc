@@ -72,7 +72,8 @@ std::string command_names(const std::vector<Command>& commands) {
 }
 
 std::string bash_script(const std::vector<Command>& commands) {
-  std::string text = R"(# bash completion of penstock; put it in ~/.local/share/bash-completion/completions/penstock
+  std::string text =
+      R"(# bash completion of penstock; put it in ~/.local/share/bash-completion/completions/penstock
 _penstock() {
   local word=${COMP_WORDS[COMP_CWORD]} command= flags i
   for ((i = 1; i < COMP_CWORD; ++i)); do
@@ -91,7 +92,8 @@ _penstock() {
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W "$flags" -- "$word"))
   elif [[ -z $command ]]; then
-    COMPREPLY=($(compgen -W )" + quote(command_names(commands)) + R"( -- "$word"))
+    COMPREPLY=($(compgen -W )" +
+          quote(command_names(commands)) + R"( -- "$word"))
   elif [[ $command == completion ]]; then
     COMPREPLY=($(compgen -W 'bash zsh fish' -- "$word"))
   else
@@ -118,8 +120,8 @@ std::string zsh_arguments(const Command& command) {
   for (const auto& flag : command.flags) {
     for (const auto& name : flag.names) {
       const std::string value = flag.takes_value ? ":value:_files" : "";
-      text += " \\\n        " +
-              quote(concat("*", name, "[", zsh_escape(flag.description), "]", value));
+      text +=
+          " \\\n        " + quote(concat("*", name, "[", zsh_escape(flag.description), "]", value));
     }
   }
   return text;
@@ -145,9 +147,11 @@ _penstock() {
 )";
   for (const auto& command : commands) {
     if (command.name.empty()) continue;
-    const char* rest = command.name == "completion" ? "'*:shell:(bash zsh fish)'" : "'*:file:_files'";
-    text += concat("    ", command.name, ")\n      shift words\n      ((CURRENT--))\n      _arguments",
-                   zsh_arguments(command), " \\\n        ", rest, " ;;\n");
+    const char* rest =
+        command.name == "completion" ? "'*:shell:(bash zsh fish)'" : "'*:file:_files'";
+    text +=
+        concat("    ", command.name, ")\n      shift words\n      ((CURRENT--))\n      _arguments",
+               zsh_arguments(command), " \\\n        ", rest, " ;;\n");
   }
   text += concat("    *) _arguments", zsh_arguments(commands.front()), " ;;\n");
   return text + "  esac\n}\n_penstock \"$@\"\n";
@@ -174,8 +178,9 @@ std::string fish_script(const std::vector<Command>& commands) {
     }
     for (const auto& flag : command.flags) text += fish_flag(command, flag);
   }
-  return text + "complete -c penstock -n '__fish_seen_subcommand_from completion' -f -a "
-                "'bash zsh fish'\n";
+  return text +
+         "complete -c penstock -n '__fish_seen_subcommand_from completion' -f -a "
+         "'bash zsh fish'\n";
 }
 
 Result<int> run(const Options& options) {

@@ -67,9 +67,9 @@ std::string cache_text(const device::Topology& topology) {
 }
 
 std::string to_text(const device::Topology& topology) {
-  std::string text = concat(
-      topology.cpu_model.empty() ? "unknown CPU" : topology.cpu_model, ", ",
-      bytes(topology.memory_bytes), " of memory, fingerprint ", topology.fingerprint, "\n");
+  std::string text =
+      concat(topology.cpu_model.empty() ? "unknown CPU" : topology.cpu_model, ", ",
+             bytes(topology.memory_bytes), " of memory, fingerprint ", topology.fingerprint, "\n");
   text += concat("this process may use cpu ", ranges(allowed_cpus(topology)));
   if (topology.cpu_quota) {
     text += concat(", and the time of ", number(*topology.cpu_quota, 2), " CPUs (cgroup quota)");
@@ -107,7 +107,8 @@ void declare_devices(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
   auto* command = add_command(
       app, "devices",
-      "Shows the machine: CPUs, cores, SMT siblings, core kinds, caches, memory nodes, and what this "
+      "Shows the machine: CPUs, cores, SMT siblings, core kinds, caches, memory nodes, and what "
+      "this "
       "process may use of them.",
       R"(The names in the first column are those that --devices takes: 'cpu:0' is one CPU, 'cpu:0-3' or
 'cpu:0+2' one device of several. Kinds order the cores by power, 0 the weakest; all 0 where alike.

@@ -6,10 +6,10 @@ namespace penstock::cli {
 
 void add_import_options(CLI::App* command, ImportArguments& arguments) {
   add_list(command, "--shape", arguments.shapes,
-              "Fix or bound an input's dimensions: x=1x3x224x224, ids=1x1..512 (up to 512), x=?x80 "
-              "(open)");
+           "Fix or bound an input's dimensions: x=1x3x224x224, ids=1x1..512 (up to 512), x=?x80 "
+           "(open)");
   add_list(command, "--parameter", arguments.parameters,
-              "A constant that stays replaceable while the pipeline runs");
+           "A constant that stays replaceable while the pipeline runs");
   command->add_flag("--as-is", arguments.as_is,
                     "The file's own form: nothing folded, merged or removed");
 }
@@ -29,9 +29,9 @@ Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments)
 
 void add_backend_options(CLI::App* command, BackendArguments& arguments) {
   add_list(command, "--backend-option", arguments.options,
-              "A setting of the engine's own: onnxruntime:KEY=VALUE");
+           "A setting of the engine's own: onnxruntime:KEY=VALUE");
   add_list(command, "--custom-ops", arguments.custom_ops,
-              "A library of custom operators for ONNX Runtime");
+           "A library of custom operators for ONNX Runtime");
 }
 
 Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_options(
@@ -42,8 +42,10 @@ Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_opt
     const auto equals = text.find('=', colon == std::string::npos ? 0 : colon);
     if (colon == std::string::npos || equals == std::string::npos || colon == 0 ||
         equals == colon + 1) {
-      return invalid_argument("--backend-option: expected BACKEND:KEY=VALUE, such as "
-                              "onnxruntime:graph_optimization_level=2, found '", text, "'");
+      return invalid_argument(
+          "--backend-option: expected BACKEND:KEY=VALUE, such as "
+          "onnxruntime:graph_optimization_level=2, found '",
+          text, "'");
     }
     options[text.substr(0, colon)][text.substr(colon + 1, equals - colon - 1)] =
         text.substr(equals + 1);

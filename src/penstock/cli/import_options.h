@@ -25,7 +25,7 @@ void add_import_options(CLI::App* command, ImportArguments& arguments);
 Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments);
 
 struct BackendArguments {
-  std::vector<std::string> options;                ///< "onnxruntime:KEY=VALUE"
+  std::vector<std::string> options;  ///< "onnxruntime:KEY=VALUE"
   std::vector<std::filesystem::path> custom_ops;
 };
 

@@ -67,8 +67,7 @@ Status add_named_files(const Infos& inputs, const std::vector<std::string>& file
     // Names may hold '=', and so may paths: the longest name that is an input wins.
     std::size_t best = inputs.size();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const bool longer =
-          best == inputs.size() || inputs[i].name.size() > inputs[best].name.size();
+      const bool longer = best == inputs.size() || inputs[i].name.size() > inputs[best].name.size();
       if (longer && text.starts_with(inputs[i].name + "=")) best = i;
     }
     if (best == inputs.size()) {
@@ -89,9 +88,8 @@ std::pair<std::string, std::string> frame_and_name(const std::string& entry, con
   };
   const auto slash = entry.find('/');
   const bool numbered = slash != std::string::npos && slash > 0 &&
-                        std::ranges::all_of(entry.substr(0, slash), [](unsigned char c) {
-                          return std::isdigit(c) != 0;
-                        });
+                        std::ranges::all_of(entry.substr(0, slash),
+                                            [](unsigned char c) { return std::isdigit(c) != 0; });
   if (is_input(entry) || !numbered) return {"", entry};
   return {entry.substr(0, slash), entry.substr(slash + 1)};
 }
@@ -201,8 +199,9 @@ Infos without(const Infos& inputs, const Columns& columns) {
 
 void add_random_options(CLI::App* command, InputArguments& arguments) {
   command->add_option("--seed", arguments.seed, "Of random inputs")->capture_default_str();
-  command->add_option("--integer-limit", arguments.integer_limit,
-                      "Random integers of 16 bits and more stay under this")
+  command
+      ->add_option("--integer-limit", arguments.integer_limit,
+                   "Random integers of 16 bits and more stay under this")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
 }
@@ -267,8 +266,8 @@ Result<std::vector<FrameInputs>> random_frames(const Infos& inputs, const InputA
 std::string file_name_of(const std::string& tensor) {
   std::string name = tensor;
   for (char& c : name) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' ||
-                       c == '-';
+    const bool plain =
+        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
     if (!plain) c = '_';
   }
   if (name.empty() || name.front() == '.') name.insert(name.begin(), '_');

@@ -25,8 +25,12 @@ InterruptGuard::InterruptGuard() {
   std::signal(SIGTERM, note_interrupt);
 }
 
-InterruptGuard::~InterruptGuard() { end_on_interrupt(); }
+InterruptGuard::~InterruptGuard() {
+  end_on_interrupt();
+}
 
-bool interrupted() { return g_interrupted != 0; }
+bool interrupted() {
+  return g_interrupted != 0;
+}
 
 }  // namespace penstock::cli

@@ -108,10 +108,9 @@ std::string stage_table(const plan::Plan& plan, const pipeline::Stats& stats) {
   for (std::size_t i = 0; i < stats.stages.size(); ++i) {
     const auto& stage = stats.stages[i];
     table.add({stage.name, stage.device, stage.backend, std::to_string(stage.frames),
-               std::to_string(stage.errors), std::to_string(drops[i]),
-               std::to_string(stage.copies), std::to_string(stage.allocations), phase(stage.queue),
-               phase(stage.compute_input), phase(stage.compute_infer), phase(stage.compute_output),
-               phase(stage.transfer)});
+               std::to_string(stage.errors), std::to_string(drops[i]), std::to_string(stage.copies),
+               std::to_string(stage.allocations), phase(stage.queue), phase(stage.compute_input),
+               phase(stage.compute_infer), phase(stage.compute_output), phase(stage.transfer)});
   }
   return table.print();
 }

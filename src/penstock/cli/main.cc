@@ -34,13 +34,14 @@ void print_error(std::string message) {
 
 void declare_all(CLI::App& app, int& verbosity, Action& chosen) {
   app.set_version_flag("--version", "penstock " + std::string(version()), "Print the version");
-  app.add_flag("-v,--verbose", [&verbosity](std::int64_t count) { verbosity = static_cast<int>(count); },
-               "Tell on stderr what is done; twice: in detail");
+  app.add_flag(
+      "-v,--verbose", [&verbosity](std::int64_t count) { verbosity = static_cast<int>(count); },
+      "Tell on stderr what is done; twice: in detail");
   app.footer(kFooter);
   app.require_subcommand(1);
-  for (const Declare declare : {declare_show, declare_split, declare_run, declare_bench,
-                                declare_verify, declare_devices, declare_backends,
-                                declare_completion}) {
+  for (const Declare declare :
+       {declare_show, declare_split, declare_run, declare_bench, declare_verify, declare_devices,
+        declare_backends, declare_completion}) {
     declare(app, chosen);
   }
 }

@@ -19,8 +19,8 @@ Status make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (!error) return {};
-  return make_error(Code::kPermissionDenied, "folder '", folder.string(), "': cannot be made: ",
-                    error.message());
+  return make_error(Code::kPermissionDenied, "folder '", folder.string(),
+                    "': cannot be made: ", error.message());
 }
 
 bool has_npy_form(const Tensor& value) {

@@ -1,9 +1,21 @@
 #include "penstock/cli/plain_model.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace penstock::cli {
+namespace {
+
+/// Whether every open dimension carries the name of one of the inputs'.
+bool follows(const Type& type, const std::set<std::string>& symbols) {
+  return type.ranked && std::ranges::all_of(type.dims, [&](const Dim& dim) {
+           return dim.fixed() || (!dim.symbol.empty() && symbols.contains(dim.symbol));
+         });
+}
+
+}  // namespace
 
 Result<PlainModel> PlainModel::create(backend::Backend& backend,
                                       const backend::CompileRequest& request) {
@@ -15,14 +27,27 @@ Result<PlainModel> PlainModel::create(backend::Backend& backend,
   return model;
 }
 
-void PlainModel::bind_outputs() {
-  for (std::size_t i = 0; i < values_->size(); ++i) {
-    const Type& type = outputs()[i].type;
-    if (!type.fixed() || bits_of(type.dtype) == 0) continue;
-    std::vector<std::int64_t> dims;
-    for (const auto& dim : type.dims) dims.push_back(dim.size);
-    (*values_)[i] = Tensor::allocate(type.dtype, std::move(dims));
+Status PlainModel::bind_outputs(std::span<const Tensor* const> inputs) {
+  PENSTOCK_CHECK_OK(run(inputs));
+  std::set<std::string> symbols;
+  for (const auto& port : this->inputs()) {
+    for (const auto& dim : port.type.dims) symbols.insert(dim.symbol);
   }
+  for (std::size_t i = 0; i < values_->size(); ++i) {
+    Tensor& value = (*values_)[i];
+    if (value.kind() == Tensor::Kind::kDense && follows(outputs()[i].type, symbols)) {
+      value = Tensor::allocate(value.dtype(), value.dims());
+    } else {
+      unbound_.push_back(i);
+    }
+  }
+  return {};
+}
+
+Status PlainModel::run(std::span<const Tensor* const> inputs) {
+  for (const auto i : unbound_) (*values_)[i] = Tensor();
+  PENSTOCK_CHECK_OK(context_->run(inputs, pointers_));
+  return context_->wait();
 }
 
 std::vector<Tensor> PlainModel::take_values() {

@@ -1,5 +1,5 @@
-// A model run by a backend directly, without a pipeline: the reference of `verify`, the other side of
-// `bench`.
+// A model run by a backend directly, without a pipeline: the reference of `verify`, the other side
+// of `bench`.
 #pragma once
 
 #include <memory>
@@ -22,10 +22,12 @@ class PlainModel {
   [[nodiscard]] std::span<const backend::Port> inputs() const { return executable_->inputs(); }
   [[nodiscard]] std::span<const backend::Port> outputs() const { return executable_->outputs(); }
 
-  /// Gives every output of fixed shape a buffer that all runs write into.
-  void bind_outputs();
+  /// Runs `inputs` once, and gives every output whose shape follows from the inputs' a buffer that
+  /// later runs write into; the others' are the engine's, anew for each run, so that nothing is
+  /// copied.
+  Status bind_outputs(std::span<const Tensor* const> inputs);
   /// One frame; `inputs` follow inputs().
-  Status run(std::span<const Tensor* const> inputs) { return context_->run(inputs, pointers_); }
+  Status run(std::span<const Tensor* const> inputs);
   /// Of the last run; the next one overwrites them.
   [[nodiscard]] const std::vector<Tensor>& values() const { return *values_; }
   /// Moves the outputs of the last run out.
@@ -36,6 +38,7 @@ class PlainModel {
   std::unique_ptr<backend::Context> context_;
   std::unique_ptr<std::vector<Tensor>> values_;  // Where pointers_ point; moves do not move them.
   std::vector<Tensor*> pointers_;
+  std::vector<std::size_t> unbound_;  // Outputs that bind_outputs() left to the engine.
 };
 
 /// For each input of the model, its position among the plan's inputs.

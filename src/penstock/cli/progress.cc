@@ -1,10 +1,10 @@
 #include "penstock/cli/progress.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <utility>
+
+#include <unistd.h>
 
 namespace penstock::cli {
 namespace {

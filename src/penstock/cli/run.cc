@@ -135,10 +135,18 @@ class Stream {
   Status take(const pipeline::Output& output) {
     progress_.show(++summary_.frames);
     switch (output.outcome()) {
-      case Outcome::kOk: ++summary_.ok; break;
-      case Outcome::kError: ++summary_.errors; break;
-      case Outcome::kDropped: ++summary_.drops; break;
-      case Outcome::kCancelled: ++summary_.cancelled; break;
+      case Outcome::kOk:
+        ++summary_.ok;
+        break;
+      case Outcome::kError:
+        ++summary_.errors;
+        break;
+      case Outcome::kDropped:
+        ++summary_.drops;
+        break;
+      case Outcome::kCancelled:
+        ++summary_.cancelled;
+        break;
     }
     if (!output.ok()) {
       if (output.outcome() == Outcome::kError) note(output.error());
@@ -198,10 +206,10 @@ std::string to_text(const plan::Plan& plan, Summary& summary) {
                  summary.cancelled, " cancelled\n");
   auto& latencies = summary.latencies_ns;
   if (!latencies.empty()) {
-    text += concat("latency p50 ", duration(quantile(latencies, 0.5)), ", p90 ",
-                   duration(quantile(latencies, 0.9)), ", p99 ",
-                   duration(quantile(latencies, 0.99)), ", max ", duration(quantile(latencies, 1)),
-                   "\n");
+    text +=
+        concat("latency p50 ", duration(quantile(latencies, 0.5)), ", p90 ",
+               duration(quantile(latencies, 0.9)), ", p99 ", duration(quantile(latencies, 0.99)),
+               ", max ", duration(quantile(latencies, 1)), "\n");
   }
   text += concat("memory of the edges at most ", bytes(summary.stats.memory_bytes), "\n\n");
   text += stage_table(plan, summary.stats) + "\n" + edge_table(summary.stats);
@@ -282,14 +290,16 @@ void declare_run(CLI::App& app, Action& chosen) {
       kFooter);
   add_source_options(command, options->source);
   add_input_options(command, options->inputs);
-  command->add_option("--frames", options->frames,
-                      "How many (default: what the files hold, or 100 random ones); files repeat")
+  command
+      ->add_option("--frames", options->frames,
+                   "How many (default: what the files hold, or 100 random ones); files repeat")
       ->check(CLI::PositiveNumber);
   command->add_option("--output", options->output, "Where outputs go: a folder or a .npz");
   command->add_option("--rate", options->rate, "Frames pushed a second (default: as fast as taken)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--in-flight", options->in_flight,
-                      "Most frames between push and pop (default: what the edges hold)")
+  command
+      ->add_option("--in-flight", options->in_flight,
+                   "Most frames between push and pop (default: what the edges hold)")
       ->check(CLI::PositiveNumber);
   add_stream_options(command, options->stream);
   command->add_option("--trace", options->trace,

@@ -26,7 +26,8 @@ struct Options {
 
 Json values_json(const Graph& graph, const std::vector<ValueId>& ids) {
   Json values = Json::array();
-  for (const auto id : ids) values.push_back(tensor_json(graph.value(id).name, graph.value(id).type));
+  for (const auto id : ids)
+    values.push_back(tensor_json(graph.value(id).name, graph.value(id).type));
   return values;
 }
 

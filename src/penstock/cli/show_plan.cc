@@ -118,7 +118,8 @@ std::string edges_text(const plan::Plan& plan) {
 
 std::string origin_text(const plan::Plan& plan) {
   std::string text = "made by penstock " + plan.origin.penstock;
-  for (const auto& [engine, version] : plan.origin.engines) text += concat(", ", engine, " ", version);
+  for (const auto& [engine, version] : plan.origin.engines)
+    text += concat(", ", engine, " ", version);
   return plan.origin.penstock.empty() ? "" : text + "\n";
 }
 
@@ -163,10 +164,12 @@ std::string plan_text(const plan::Plan& plan) {
   const auto memory = memory_ceiling(plan);
   text += "\nmemory of the edges: " +
           (memory ? "at most " + bytes(*memory)
-                  : std::string("chosen at start, printed by 'penstock run'")) + "\n";
-  text += concat("a frame's error ", plan.on_error == plan::OnError::kStop
-                                         ? "stops the pipeline"
-                                         : "is delivered in its place", "\n");
+                  : std::string("chosen at start, printed by 'penstock run'")) +
+          "\n";
+  text += concat(
+      "a frame's error ",
+      plan.on_error == plan::OnError::kStop ? "stops the pipeline" : "is delivered in its place",
+      "\n");
   if (plan.max_age) text += concat("a frame's deadline is ", plan.max_age->count(), " us\n");
   return text;
 }

@@ -23,8 +23,9 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
     const auto& import = arguments.import;
     if (!import.shapes.empty() || !import.parameters.empty() || import.as_is ||
         !arguments.engine.custom_ops.empty()) {
-      return invalid_argument("--shape, --parameter, --as-is and --custom-ops are settled when a "
-                              "package is made; give them to 'penstock split', or give the model");
+      return invalid_argument(
+          "--shape, --parameter, --as-is and --custom-ops are settled when a "
+          "package is made; give them to 'penstock split', or give the model");
     }
     return plan::load_package(arguments.file);
   }
@@ -40,8 +41,8 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
                                                          const backend::Registry& backends) {
   PENSTOCK_TRY(options.backend_options, to_backend_options(arguments.engine));
   options.warn = [](const std::string& message) { spdlog::warn("{}", message); };
-  PENSTOCK_TRY(auto pipeline, pipeline::Pipeline::start(package.plan, package.folder, backends,
-                                                        options));
+  PENSTOCK_TRY(auto pipeline,
+               pipeline::Pipeline::start(package.plan, package.folder, backends, options));
   spdlog::info("{} stages started, edges hold at most {}, {} frames in flight at most",
                package.plan.stages.size(), bytes(pipeline->memory_bytes()),
                pipeline->in_flight_limit());

@@ -130,13 +130,14 @@ Examples:
 
 void declare_split(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
-  auto* command = add_command(
-      app, "split", "Splits a model into stages and writes them as a package.", kFooter);
+  auto* command = add_command(app, "split",
+                              "Splits a model into stages and writes them as a package.", kFooter);
   command->add_option("model", options->model, "A model (.onnx)")->required();
   auto* package = command->add_option("-o,--output", options->package,
                                       "The package to write: a folder, or a file ending in .zip");
-  auto* cut = add_list(command, "--cut", options->cuts,
-                       "End a stage after this node: name, tensor or index; repeat for more stages");
+  auto* cut =
+      add_list(command, "--cut", options->cuts,
+               "End a stage after this node: name, tensor or index; repeat for more stages");
   auto* pin = add_list(command, "--pin", options->pins,
                        "NODE=DEVICE: this node on that device; repeat for more nodes");
   auto* annotations = command->add_flag("--annotations", options->annotations,

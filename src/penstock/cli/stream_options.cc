@@ -19,8 +19,10 @@ Result<StreamOptions> to_stream_options(const StreamArguments& arguments) {
   if (!arguments.policy.empty()) {
     stream.input_policy = plan::parse_full_policy(arguments.policy);
     if (!stream.input_policy) {
-      return invalid_argument("--policy: expected block, drop_oldest, drop_newest, latest or error, "
-                              "found '", arguments.policy, "'");
+      return invalid_argument(
+          "--policy: expected block, drop_oldest, drop_newest, latest or error, "
+          "found '",
+          arguments.policy, "'");
     }
   }
   if (arguments.capacity < 0) {

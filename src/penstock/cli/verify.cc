@@ -80,6 +80,7 @@ class Verification {
       waiting_.push_back(std::move(inputs));
     }
     opened_.pipeline->close();
+    if (interrupted()) report_.add_problem("interrupted before all frames were compared");
     while (!waiting_.empty()) {
       PENSTOCK_CHECK_OK(compare_next());
       progress.show(report_.frames);
@@ -105,11 +106,16 @@ class Verification {
     if (!popped->ok() && popped->outcome() != pipeline::Outcome::kError) {
       report_.add_problem(popped->error().message);
     } else if (!expected && popped->ok()) {
-      report_.add_problem(concat("frame ", number, ": the reference fails where the pipeline does "
-                                 "not: ", expected.error().message));
+      report_.add_problem(concat("frame ", number,
+                                 ": the reference fails where the pipeline does "
+                                 "not: ",
+                                 expected.error().message));
     } else if (!expected) {
-      report_.add_problem(concat(popped->error().message, "; the reference fails too, so the input "
-                                 "is at fault: give one with --input, or another --integer-limit"));
+      report_.add_problem(
+          concat(popped->error().message,
+                 "; the reference fails too, so the random "
+                 "input is at fault: give one with --input, bind open dimensions with "
+                 "'split --shape', or try another --integer-limit"));
     } else if (!popped->ok()) {
       report_.add_problem(popped->error().message);
     } else {
@@ -143,7 +149,9 @@ class Verification {
   std::deque<FrameInputs> waiting_;  ///< In flight.
 };
 
-Json finite(double value) { return value < 1e300 ? Json(value) : Json("infinite"); }
+Json finite(double value) {
+  return value < 1e300 ? Json(value) : Json("infinite");
+}
 
 Json to_json(const Options& options, const Report& report) {
   Json outputs = Json::array();
@@ -166,8 +174,8 @@ Json to_json(const Options& options, const Report& report) {
 
 std::string to_text(const Report& report) {
   std::string text = "hashes: as in plan.json\nreference: " + report.reference + "\n";
-  Table table({"output", ">values", ">outside the tolerance", ">largest error",
-               ">of the tolerance"});
+  Table table(
+      {"output", ">values", ">outside the tolerance", ">largest error", ">of the tolerance"});
   for (const auto& output : report.outputs) {
     table.add({output.name, std::to_string(output.values), std::to_string(output.mismatches),
                concat(output.largest_error), number(output.worst_ratio * 100, 1) + " %"});
@@ -231,13 +239,14 @@ Exit code 1 if a frame failed or differed.)";
 
 void declare_verify(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
-  auto* command = add_command(
-      app, "verify", "Checks a package, and that it computes what the whole model computes.",
-      kFooter);
+  auto* command =
+      add_command(app, "verify",
+                  "Checks a package, and that it computes what the whole model computes.", kFooter);
   command->add_option("package", options->package, "A package (a folder or .zip)")->required();
   command->add_option("--model", options->model, "The model that the package was made from");
-  command->add_option("--frames", options->frames,
-                      "How many (default: what the files hold, or 20 random ones)")
+  command
+      ->add_option("--frames", options->frames,
+                   "How many (default: what the files hold, or 20 random ones)")
       ->check(CLI::PositiveNumber);
   add_input_options(command, options->inputs);
   command->add_flag("--json", options->json, "Print the report as JSON");

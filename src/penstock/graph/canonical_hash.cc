@@ -225,7 +225,10 @@ class Canon {
     Digest digest;
     const auto opset = graph_.info.opsets.find(node.domain);
     const auto version = opset == graph_.info.opsets.end() ? 0 : opset->second;
-    digest.put(node.op).put(node.domain).put(node.overload).put(static_cast<std::uint64_t>(version));
+    digest.put(node.op)
+        .put(node.domain)
+        .put(node.overload)
+        .put(static_cast<std::uint64_t>(version));
     digest.put(node.inputs.size()).put(node.captures.size()).put(node.attributes.size());
     std::vector<std::string> outer;
     for (const auto id : node.captures) outer.push_back(graph_.value(id).name);
@@ -311,6 +314,8 @@ class Canon {
 
 }  // namespace
 
-std::string canonical_hash(const Subgraph& subgraph) { return Canon(subgraph).hash(); }
+std::string canonical_hash(const Subgraph& subgraph) {
+  return Canon(subgraph).hash();
+}
 
 }  // namespace penstock::graph

@@ -141,7 +141,8 @@ Status make_constants(Draft& draft) {
     auto& value = graph.values[index(node.outputs[0])];
     if (!value.constant) {
       if (node.attributes.size() != 1) {
-        return invalid_argument("node '", node.name, "': expected one attribute of a Constant, found ",
+        return invalid_argument("node '", node.name,
+                                "': expected one attribute of a Constant, found ",
                                 node.attributes.size());
       }
       auto tensor = constant_of(node.attributes[0]);
@@ -156,7 +157,9 @@ Status make_constants(Draft& draft) {
   return {};
 }
 
-void remove_identities(Draft& draft) { IdentityRemover(draft).run(); }
+void remove_identities(Draft& draft) {
+  IdentityRemover(draft).run();
+}
 
 void remove_dead(Draft& draft) {
   auto& graph = draft.graph;

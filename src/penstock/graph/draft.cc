@@ -107,7 +107,8 @@ void explain_removals(Draft& draft) {
       if (last->by.empty() || alive.contains(last->by) || next == draft.removals.end()) break;
       last = &next->second;
     }
-    draft.graph.removed[name] = last->by.empty() ? last->how : concat(last->how, " '", last->by, "'");
+    draft.graph.removed[name] =
+        last->by.empty() ? last->how : concat(last->how, " '", last->by, "'");
   }
 }
 

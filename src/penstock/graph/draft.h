@@ -19,7 +19,7 @@ struct Removal {
 struct Draft {
   Graph graph;
   std::map<std::string, Removal> removals;  ///< Old name of a node or tensor.
-  std::size_t file_constant_bytes = 0;  ///< Of all constants before folding.
+  std::size_t file_constant_bytes = 0;      ///< Of all constants before folding.
   std::set<std::string> unfoldable;  ///< First output of nodes that an evaluation has refused.
 
   void remove(const std::string& name, std::string how, std::string by = {}) {

@@ -1,14 +1,14 @@
 #include "penstock/graph/external_data.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "penstock/graph/proto.h"
 #include "penstock/graph/wire.h"
@@ -40,8 +40,7 @@ Result<std::size_t> bytes_needed(const onnx::TensorProto& proto) {
 }
 
 bool within(const fs::path& inner, const fs::path& outer) {
-  const auto [end, ignored] =
-      std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  const auto [end, ignored] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
   return end == outer.end();
 }
 
@@ -71,7 +70,7 @@ Result<fs::path> resolve(const fs::path& folder, const std::string& location) {
 }  // namespace
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const fs::path& file) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(file.c_str(), &status) != 0) {
     return not_found("file '", file.string(), "': ", std::strerror(errno));
   }
@@ -144,8 +143,8 @@ Result<DataReader::Place> DataReader::place_of(const onnx::TensorProto& proto) {
     if (entry.key() != "offset" && entry.key() != "length") continue;
     const auto number = parse_number(entry.value());
     if (!number) {
-      return invalid_argument("expected a number as ", entry.key(), " of its external data, found '",
-                              entry.value(), "'");
+      return invalid_argument("expected a number as ", entry.key(),
+                              " of its external data, found '", entry.value(), "'");
     }
     if (entry.key() == "offset") place.offset = *number;
     if (entry.key() == "length") place.length = *number;
@@ -157,8 +156,8 @@ Result<Tensor> DataReader::read_own(const onnx::TensorProto& proto, std::string_
   PENSTOCK_TRY(const std::size_t needed, bytes_needed(proto));
   const auto comma = place.find(',');
   const auto offset = parse_number(place.substr(0, comma));
-  const auto size = comma == std::string_view::npos ? std::nullopt
-                                                    : parse_number(place.substr(comma + 1));
+  const auto size =
+      comma == std::string_view::npos ? std::nullopt : parse_number(place.substr(comma + 1));
   if (!offset || !size || *offset > bytes_.size() || *size > bytes_.size() - *offset) {
     return make_error(Code::kDataLoss, "its data do not lie in the file");
   }
@@ -195,7 +194,8 @@ Result<Tensor> DataReader::read_external(const onnx::TensorProto& proto) {
   const auto alignment = std::clamp<std::size_t>(bits_of(dtype) / 8, 1, 8);
   if (place.offset % alignment == 0) {
     // Nothing writes through a constant; the mapping is read-only in any case.
-    return Tensor::view(dtype, std::move(dims), const_cast<char*>(at), file);  // NOLINT(*-const-cast)
+    return Tensor::view(dtype, std::move(dims), const_cast<char*>(at),
+                        file);  // NOLINT(*-const-cast)
   }
   PENSTOCK_TRY(Tensor tensor, uninitialised(dtype, std::move(dims)));
   std::memcpy(tensor.data(), at, needed);

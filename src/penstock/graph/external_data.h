@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <onnx/onnx_pb.h>
+
 #include "penstock/base/result.h"
 #include "penstock/tensor/tensor.h"
 

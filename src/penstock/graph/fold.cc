@@ -20,8 +20,9 @@ constexpr std::size_t kBatchBytes = std::size_t{64} << 20;
 using Names = std::unordered_set<std::string_view>;
 
 bool is_random(std::string_view op) {
-  static const Names kOps = {"RandomNormal", "RandomNormalLike", "RandomUniform",
-                             "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"};
+  static const Names kOps = {
+      "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+      "Multinomial",  "Bernoulli",        "Dropout"};
   return kOps.contains(op);
 }
 
@@ -31,19 +32,35 @@ bool is_quantisation(std::string_view op) {
 
 /// Operators whose output may be larger than all they read, by the value of an input.
 bool is_grower(std::string_view op) {
-  static const Names kOps = {"ConstantOfShape", "Expand", "Range", "Tile", "OneHot", "Pad",
-                             "Resize", "Upsample", "EyeLike", "If", "Loop", "Scan",
-                             "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix",
-                             "DFT", "STFT", "AffineGrid", "CenterCropPad", "MaxUnpool"};
+  static const Names kOps = {"ConstantOfShape",
+                             "Expand",
+                             "Range",
+                             "Tile",
+                             "OneHot",
+                             "Pad",
+                             "Resize",
+                             "Upsample",
+                             "EyeLike",
+                             "If",
+                             "Loop",
+                             "Scan",
+                             "HannWindow",
+                             "HammingWindow",
+                             "BlackmanWindow",
+                             "MelWeightMatrix",
+                             "DFT",
+                             "STFT",
+                             "AffineGrid",
+                             "CenterCropPad",
+                             "MaxUnpool"};
   return kOps.contains(op);
 }
 
 bool has_random_node(const onnx::GraphProto& graph) {
   return std::ranges::any_of(graph.node(), [](const onnx::NodeProto& node) {
     bool random = is_random(node.op_type());
-    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
-      random = random || has_random_node(nested);
-    });
+    for_each_nested_graph(
+        node, [&](const onnx::GraphProto& nested) { random = random || has_random_node(nested); });
     return random;
   });
 }
@@ -82,8 +99,7 @@ std::vector<ValueId> frontier(const Graph& graph, const std::vector<NodeId>& bat
 }
 
 /// What took the place of the nodes of `batch`: the constants `made`, each of all before it.
-void note_folded(Draft& draft, const std::vector<NodeId>& batch,
-                 const std::vector<ValueId>& made) {
+void note_folded(Draft& draft, const std::vector<NodeId>& batch, const std::vector<ValueId>& made) {
   const auto& graph = draft.graph;
   std::vector<ValueId> became(graph.values.size(), ValueId::kNone);
   for (const auto id : made) became[index(id)] = id;
@@ -112,7 +128,10 @@ void note_folded(Draft& draft, const std::vector<NodeId>& batch,
 class Folder {
  public:
   Folder(Draft& draft, const Engine& engine)
-      : draft_(draft), graph_(draft.graph), engine_(engine), folding_(graph_.values.size(), false) {}
+      : draft_(draft),
+        graph_(draft.graph),
+        engine_(engine),
+        folding_(graph_.values.size(), false) {}
 
   bool run() {
     std::vector<NodeId> batch;
@@ -191,9 +210,8 @@ class Folder {
   }
 
   [[nodiscard]] bool reads_only_constants(const Node& node) const {
-    return std::ranges::all_of(node.inputs, [&](ValueId id) {
-      return id == ValueId::kNone || graph_.value(id).constant;
-    });
+    return std::ranges::all_of(
+        node.inputs, [&](ValueId id) { return id == ValueId::kNone || graph_.value(id).constant; });
   }
 
   [[nodiscard]] bool small_enough(const Node& node) const {

@@ -39,7 +39,8 @@ class FakeEngine {
     std::vector<Tensor> results;
     for (const auto id : (*graph).outputs) {
       std::vector<std::int64_t> dims;
-      for (const auto& dim : (*graph).value(id).type.dims) dims.push_back(dim.fixed() ? dim.size : 2);
+      for (const auto& dim : (*graph).value(id).type.dims)
+        dims.push_back(dim.fixed() ? dim.size : 2);
       Tensor tensor = Tensor::allocate((*graph).value(id).type.dtype, dims);
       if (tensor.dtype() == DType::kF32) std::ranges::fill(tensor.as<float>(), 7.0F);
       results.push_back(std::move(tensor));

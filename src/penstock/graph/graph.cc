@@ -18,9 +18,8 @@ std::int64_t Node::int_or(std::string_view wanted, std::int64_t otherwise) const
 std::vector<std::int64_t> Node::ints_or(std::string_view wanted,
                                         std::vector<std::int64_t> otherwise) const {
   const auto* attribute = find(wanted);
-  const auto* value = attribute != nullptr
-                          ? std::get_if<std::vector<std::int64_t>>(&attribute->value)
-                          : nullptr;
+  const auto* value =
+      attribute != nullptr ? std::get_if<std::vector<std::int64_t>>(&attribute->value) : nullptr;
   return value != nullptr ? *value : std::move(otherwise);
 }
 

@@ -17,8 +17,12 @@ namespace penstock::graph {
 enum class NodeId : std::uint32_t {};
 enum class ValueId : std::uint32_t { kNone = UINT32_MAX };  ///< kNone: an optional input left out.
 
-constexpr std::size_t index(NodeId id) { return static_cast<std::size_t>(id); }
-constexpr std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+constexpr std::size_t index(NodeId id) {
+  return static_cast<std::size_t>(id);
+}
+constexpr std::size_t index(ValueId id) {
+  return static_cast<std::size_t>(id);
+}
 
 /// An attribute as ONNX has it. Tensors, graphs and rarer kinds stay serialised.
 struct Attribute {
@@ -38,9 +42,9 @@ struct Node {
   std::string op;      ///< "Conv"
   std::string domain;  ///< "" is ONNX's own.
   std::string overload;
-  std::vector<ValueId> inputs;    ///< In the operator's order; kNone where left out.
-  std::vector<ValueId> outputs;   ///< kNone where left out.
-  std::vector<ValueId> captures;  ///< Outer values that nested graphs (If, Loop, Scan) read.
+  std::vector<ValueId> inputs;        ///< In the operator's order; kNone where left out.
+  std::vector<ValueId> outputs;       ///< kNone where left out.
+  std::vector<ValueId> captures;      ///< Outer values that nested graphs (If, Loop, Scan) read.
   std::vector<Attribute> attributes;  ///< Sorted by name.
   std::map<std::string, std::string> metadata;  ///< ONNX metadata_props, such as layer_ann.
 
@@ -54,29 +58,29 @@ struct Node {
 struct Value {
   std::string name;
   Type type;
-  std::optional<NodeId> producer;   ///< Empty: a graph input or a constant.
-  std::vector<NodeId> consumers;    ///< Ascending, unique; captures count.
-  std::optional<Tensor> constant;   ///< An initialiser. Its storage may be mapped from a file.
+  std::optional<NodeId> producer;  ///< Empty: a graph input or a constant.
+  std::vector<NodeId> consumers;   ///< Ascending, unique; captures count.
+  std::optional<Tensor> constant;  ///< An initialiser. Its storage may be mapped from a file.
   bool is_input = false;
   bool is_output = false;
-  bool is_parameter = false;        ///< Named by --parameter: `constant` is only its default.
+  bool is_parameter = false;  ///< Named by --parameter: `constant` is only its default.
 };
 
 /// The model's own words, carried through to the models written from it.
 struct ModelInfo {
-  std::string name;                           ///< The graph's name.
+  std::string name;  ///< The graph's name.
   std::int64_t ir_version = 10;
-  std::map<std::string, std::int64_t> opsets; ///< Domain -> version.
+  std::map<std::string, std::int64_t> opsets;  ///< Domain -> version.
   std::map<std::string, std::string> metadata;
 };
 
 /// A device configuration annotation of ONNX (IR 11 on): which stage a node is meant for.
 struct Graph {
   ModelInfo info;
-  std::vector<Node> nodes;      ///< Topological order; NodeId is the position.
-  std::vector<Value> values;    ///< ValueId is the position.
-  std::vector<ValueId> inputs;  ///< In the model's order, parameters and constants left out.
-  std::vector<ValueId> outputs; ///< In the model's order. One value may stand twice.
+  std::vector<Node> nodes;       ///< Topological order; NodeId is the position.
+  std::vector<Value> values;     ///< ValueId is the position.
+  std::vector<ValueId> inputs;   ///< In the model's order, parameters and constants left out.
+  std::vector<ValueId> outputs;  ///< In the model's order. One value may stand twice.
   std::vector<ValueId> parameters;
   /// What became of names that the import folded or removed: old name (of node or tensor) -> a
   /// sentence such as "folded into constant 'w'" or "removed, an Identity of 'x'".

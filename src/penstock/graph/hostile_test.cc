@@ -1,7 +1,7 @@
 // Bytes that are no model, or hardly one: the importer answers with a sentence, never with a crash.
-#include <gtest/gtest.h>
-
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "penstock/graph/test_support.h"
 #include "tests/fuzz/import_fuzz.h"
@@ -43,10 +43,18 @@ TEST(HostileTest, SeededMutationsAreSurvived) {
     for (std::uint32_t i = 0; i < changes; ++i) {
       const auto at = random() % mutant.size();
       switch (random() % 4) {
-        case 0: mutant[at] = static_cast<char>(random()); break;
-        case 1: mutant[at] = static_cast<char>(mutant[at] ^ (1 << random() % 8)); break;
-        case 2: mutant.erase(at, 1 + random() % 4); break;
-        default: mutant.insert(at, mutant, random() % mutant.size(), 1 + random() % 8); break;
+        case 0:
+          mutant[at] = static_cast<char>(random());
+          break;
+        case 1:
+          mutant[at] = static_cast<char>(mutant[at] ^ (1 << random() % 8));
+          break;
+        case 2:
+          mutant.erase(at, 1 + random() % 4);
+          break;
+        default:
+          mutant.insert(at, mutant, random() % mutant.size(), 1 + random() % 8);
+          break;
       }
       if (mutant.empty()) break;
     }
@@ -84,11 +92,12 @@ TEST(HostileTest, GraphsNestedBeyondReasonAreRefused) {
 }
 
 TEST(HostileTest, NegativeAndHugeDimensionsCostNothing) {
-  for (const char* dims : {"-1", "9223372036854775807", "4611686018427387904,4", "65536,65536,65536"}) {
-    const auto bytes = onnx_bytes_of_text(concat(
-        "<ir_version: 10, opset_import: [\"\" : 20]> g (float[", dims,
-        "] x) => (float[n] y) <int64[2] s = {9223372036854775807, 9223372036854775807}> "
-        "{ c = ConstantOfShape(s) t = Add(x, c) f = Flatten(t) y = Relu(f) }"));
+  for (const char* dims :
+       {"-1", "9223372036854775807", "4611686018427387904,4", "65536,65536,65536"}) {
+    const auto bytes = onnx_bytes_of_text(
+        concat("<ir_version: 10, opset_import: [\"\" : 20]> g (float[", dims,
+               "] x) => (float[n] y) <int64[2] s = {9223372036854775807, 9223372036854775807}> "
+               "{ c = ConstantOfShape(s) t = Add(x, c) f = Flatten(t) y = Relu(f) }"));
     if (bytes) fuzz::import_once(*bytes);
   }
 }

@@ -76,8 +76,7 @@ class Builder {
 
   ValueId value_named(const std::string& name) {
     if (name.empty()) return ValueId::kNone;
-    const auto [known, fresh] =
-        by_name_.emplace(name, static_cast<ValueId>(graph().values.size()));
+    const auto [known, fresh] = by_name_.emplace(name, static_cast<ValueId>(graph().values.size()));
     if (fresh) {
       graph().values.emplace_back();
       graph().values.back().name = name;
@@ -360,18 +359,16 @@ Result<Graph> import_onnx(const fs::path& file, const ImportOptions& options) {
   PENSTOCK_TRY(auto mapped, MappedFile::open(file));
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   const std::string place = concat("file '", file.string(), "'");
-  auto graph = guarded(Code::kDataLoss, "not an ONNX model", [&] {
-    return import_from(mapped->bytes(), mapped, folder, options);
-  });
+  auto graph = guarded(Code::kDataLoss, "not an ONNX model",
+                       [&] { return import_from(mapped->bytes(), mapped, folder, options); });
   if (!graph) return std::move(graph).error().within(place);
   return graph;
 }
 
 Result<Graph> import_onnx_bytes(std::string_view bytes, const fs::path& folder,
                                 const ImportOptions& options) {
-  auto graph = guarded(Code::kDataLoss, "not an ONNX model", [&] {
-    return import_from(bytes, nullptr, folder, options);
-  });
+  auto graph = guarded(Code::kDataLoss, "not an ONNX model",
+                       [&] { return import_from(bytes, nullptr, folder, options); });
   if (!graph) return std::move(graph).error().within("model");
   return graph;
 }

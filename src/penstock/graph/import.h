@@ -1,4 +1,5 @@
-// An ONNX file -> Graph. The only door for models; with writer.h the only place that knows protobuf.
+// An ONNX file -> Graph. The only door for models; with writer.h the only place that knows
+// protobuf.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +28,11 @@ struct ImportOptions {
   /// Fixes or bounds open input dimensions: "x" -> {1, 3, 224, 224}. See parse_shape().
   std::map<std::string, std::vector<Dim>> shapes;
   std::vector<std::string> parameters;  ///< Initialisers that stay replaceable.
-  bool as_is = false;                   ///< No cleaning: the file's own form.
+  /// No cleaning: Constant nodes, Identities, unused constants stay, nothing is folded; functions
+  /// are inlined all the same. From IR 4 on an initialiser that the file also lists as an input
+  /// has `constant` and `is_input`, is not among Graph::inputs, and is written in both places:
+  /// engines take it for a default, as they do in the file. Before IR 4 it is a constant.
+  bool as_is = false;
   Engine engine;
 };
 
@@ -35,8 +40,8 @@ struct ImportOptions {
 /// \error kInvalidArgument  shows the text and the form expected.
 Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& text);
 
-/// Reads, checks and cleans a model. Weights over 64 KiB keep their storage where it is (inside
-/// the parsed message, or mapped from the external file): nothing large is copied.
+/// Reads, checks and cleans a model. Weights over 64 KiB are read straight from the file into
+/// aligned storage of their own, external data are mapped: nothing large is in memory twice.
 ///
 /// Clean import (unless `as_is`): initialisers listed as inputs become constants, Constant nodes
 /// become initialisers, constant expressions are folded, Identity, dead nodes and unused

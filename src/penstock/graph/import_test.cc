@@ -21,7 +21,8 @@ TEST(ParseShapeTest, ReadsSizesBoundsAndOpenDimensions) {
 }
 
 TEST(ParseShapeTest, ShowsTheFormItExpects) {
-  for (const char* text : {"x", "=1", "x=1x", "x=xx", "x=5..2", "x=-1", "x=1,2", "x=99999999999999999999"}) {
+  for (const char* text :
+       {"x", "=1", "x=1x", "x=xx", "x=5..2", "x=-1", "x=1,2", "x=99999999999999999999"}) {
     const auto shape = parse_shape(text);
     ASSERT_FALSE(shape) << text;
     EXPECT_EQ(shape.error().code, Code::kInvalidArgument);
@@ -82,7 +83,9 @@ TEST(ImportTest, MakesEveryKindOfConstantNodeAnInitialiser) {
     })");
   EXPECT_THAT(ops_of(graph), ElementsAre("Add"));
   EXPECT_THAT(names_of(graph, graph.outputs), ElementsAre("a", "b", "c", "d", "e", "f", "h"));
-  const auto constant = [&](const char* name) { return *graph.value(*graph.find_value(name)).constant; };
+  const auto constant = [&](const char* name) {
+    return *graph.value(*graph.find_value(name)).constant;
+  };
   EXPECT_EQ(constant("i").as<float>()[0], 1.5F);
   EXPECT_EQ(constant("b").as<std::int64_t>()[0], 7);
   EXPECT_THAT(constant("c").as<float>(), ElementsAre(1.0F, 2.0F));
@@ -225,7 +228,8 @@ TEST(ImportTest, RefusesShapesThatDoNotFitAndSaysWhy) {
     return error_of_text(text, options);
   };
   EXPECT_EQ(error("z=1x3").code, Code::kNotFound);
-  EXPECT_EQ(error("z=1x3").message, "model: --shape: the model has no input 'z'; its inputs are 'x'");
+  EXPECT_EQ(error("z=1x3").message,
+            "model: --shape: the model has no input 'z'; its inputs are 'x'");
   EXPECT_EQ(error("x=1x4").code, Code::kInvalidArgument);
   EXPECT_EQ(error("x=1x4").message, "model: input 'x', dimension 1: expected [3], found [4]");
   EXPECT_EQ(error("x=1").message, "model: input 'x': expected 2 dimensions, f32[n,3], found 1");
@@ -274,7 +278,8 @@ TEST(ImportTest, SaysWhatIsNoModel) {
     return graph.error().message;
   };
   EXPECT_EQ(message(""), "model: not an ONNX model (it is empty)");
-  EXPECT_EQ(message("\xff\xff\xff"), "model: not an ONNX model (it is truncated, or no protobuf message)");
+  EXPECT_EQ(message("\xff\xff\xff"),
+            "model: not an ONNX model (it is truncated, or no protobuf message)");
   EXPECT_EQ(message("\x08\x07"), "model: not an ONNX model (it holds no graph)");
   const TemporaryFolder folder;
   const auto absent = import_onnx(folder.path() / "absent.onnx", {});
@@ -293,12 +298,44 @@ TEST(ImportTest, ReadsOldFilesAndRaisesTheirIrVersion) {
   EXPECT_THAT(names_of(graph, graph.inputs), ElementsAre("x"));
 }
 
+/// `graph.sparse_initializer`, which ONNX's text cannot say, to be appended to a model's bytes.
+std::string sparse_initialiser(const Tensor& values, const Tensor& indices, char size) {
+  const auto wrap = [](char tag, const std::string& content) {
+    return std::string(1, tag) + static_cast<char>(content.size()) + content;
+  };
+  const auto sparse = wrap(0x0a, *tensor_to_onnx(values, "w")) +
+                      wrap(0x12, *tensor_to_onnx(indices, "")) + std::string("\x18") + size;
+  return wrap(0x3a, wrap(0x7a, sparse));
+}
+
+TEST(ImportTest, MakesSparseInitialisersDense) {
+  Tensor values = Tensor::allocate(DType::kF32, {2});
+  values.as<float>()[0] = 5;
+  values.as<float>()[1] = 6;
+  Tensor indices = Tensor::allocate(DType::kI64, {2});
+  indices.as<std::int64_t>()[0] = 1;
+  indices.as<std::int64_t>()[1] = 3;
+  const auto model = bytes_of_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[1] x) => (float[4] y) { y = Add(x, w) })");
+  const auto graph = import_onnx_bytes(model + sparse_initialiser(values, indices, 4), {}, {});
+  ASSERT_TRUE(graph) << graph.error().message;
+  const auto& w = *(*graph).value(*(*graph).find_value("w")).constant;
+  EXPECT_THAT(w.as<float>(), ElementsAre(0.0F, 5.0F, 0.0F, 6.0F));
+  EXPECT_EQ(type_text(*graph, "y"), "f32[4]");
+
+  const auto outside = import_onnx_bytes(model + sparse_initialiser(values, indices, 3), {}, {});
+  ASSERT_FALSE(outside);
+  EXPECT_EQ(outside.error().message, "model: sparse tensor 'w': index 1 is outside its shape");
+}
+
 class ExternalDataTest : public testing::Test {
  protected:
   Result<Graph> import_with(const std::string& entries) {
     const auto bytes = bytes_of_text(R"(
       <ir_version: 10, opset_import: ["" : 20]>
-      g (float[4] x) => (float[4] y) <float[4] w = [)" + entries + R"(]> { y = Add(x, w) })");
+      g (float[4] x) => (float[4] y) <float[4] w = [)" +
+                                     entries + R"(]> { y = Add(x, w) })");
     return import_onnx(folder.path() / "inner" / put_model(bytes), {});
   }
   std::string put_model(const std::string& bytes) {
@@ -352,7 +389,8 @@ TEST_F(ExternalDataTest, OutsideItsFileIsRefusedWithBothSizes) {
                         "bytes; fetch the file again"));
   const auto length = import_with(R"("location" : "w.bin", "length" : "12")");
   ASSERT_FALSE(length);
-  EXPECT_THAT(length.error().message, HasSubstr("expected 16 bytes for its shape, found length 12"));
+  EXPECT_THAT(length.error().message,
+              HasSubstr("expected 16 bytes for its shape, found length 12"));
   const auto absent = import_with(R"("location" : "absent.bin")");
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().code, Code::kNotFound);

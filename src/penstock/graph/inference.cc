@@ -5,6 +5,7 @@
 
 #include <onnx/defs/schema.h>
 #include <onnx/shape_inference/implementation.h>
+
 #include "penstock/graph/model_proto.h"
 #include "penstock/graph/proto.h"
 
@@ -30,13 +31,16 @@ Part inference_part(const Graph& graph) {
   return part;
 }
 
-bool made_up(const std::string& symbol) { return symbol.empty() || symbol.starts_with("unk__"); }
+bool made_up(const std::string& symbol) {
+  return symbol.empty() || symbol.starts_with("unk__");
+}
 
 /// `known` completed by `inferred`.
 void improve(Type& known, const Type& inferred, Source source) {
   if (inferred.kind == Type::Kind::kUnknown) return;
   if (known.kind != Type::Kind::kTensor || inferred.kind != Type::Kind::kTensor) {
-    if (known.kind == Type::Kind::kUnknown || inferred.kind == Type::Kind::kTensor) known = inferred;
+    if (known.kind == Type::Kind::kUnknown || inferred.kind == Type::Kind::kTensor)
+      known = inferred;
     return;
   }
   known.dtype = inferred.dtype;
@@ -67,7 +71,8 @@ bool is_long_list(const onnx::TypeProto& type) {
 
 /// The integers of a tensor that may describe a shape.
 std::optional<onnx::TensorShapeProto> shape_held_by(const onnx::TensorProto& tensor) {
-  const bool list = tensor.dims_size() == 0 || (tensor.dims_size() == 1 && tensor.dims(0) <= kLongestShape);
+  const bool list =
+      tensor.dims_size() == 0 || (tensor.dims_size() == 1 && tensor.dims(0) <= kLongestShape);
   const bool integers = tensor.data_type() == onnx::TensorProto::INT64 ||
                         tensor.data_type() == onnx::TensorProto::INT32;
   if (!list || !integers) return std::nullopt;
@@ -296,7 +301,9 @@ std::string names_of(const Graph& graph, const std::vector<ValueId>& ids) {
 
 /// What --shape says about one dimension, laid over what the file says.
 Result<Dim> merge(const Dim& declared, const Dim& wanted) {
-  const auto text = [](const Dim& dim) { return to_string(Type::tensor(DType::kF32, std::vector<Dim>{dim})).substr(3); };
+  const auto text = [](const Dim& dim) {
+    return to_string(Type::tensor(DType::kF32, std::vector<Dim>{dim})).substr(3);
+  };
   if (declared.fixed()) {
     const bool fits = wanted.fixed() ? wanted.size == declared.size
                                      : wanted.bound == Dim::kOpen || declared.size <= wanted.bound;
@@ -357,7 +364,9 @@ class Bindings {
   std::map<std::string, Dim> by_symbol_;
 };
 
-bool bounded(const Dim& dim) { return !dim.fixed() && dim.bound != Dim::kOpen; }
+bool bounded(const Dim& dim) {
+  return !dim.fixed() && dim.bound != Dim::kOpen;
+}
 
 /// Every input dimension at its bound.
 Graph at_the_bounds(const Graph& graph) {
@@ -413,8 +422,8 @@ void ask_engine(Graph& graph, const Engine& engine) {
 Status bind_shapes(Graph& graph, const std::map<std::string, std::vector<Dim>>& shapes) {
   Bindings bindings;
   for (const auto& [name, dims] : shapes) {
-    const auto input = std::ranges::find(graph.inputs, name,
-                                         [&](ValueId id) { return graph.value(id).name; });
+    const auto input =
+        std::ranges::find(graph.inputs, name, [&](ValueId id) { return graph.value(id).name; });
     if (input == graph.inputs.end()) {
       return not_found("--shape: the model has no input '", name, "'; its inputs are ",
                        names_of(graph, graph.inputs));

@@ -14,7 +14,9 @@ constexpr std::int64_t kFreeInitialisersIr = 4;
 constexpr std::int64_t kNodeMetadataIr = 10;
 constexpr std::uint64_t kProtobufLimit = INT32_MAX;
 
-constexpr char field_tag(int number) { return static_cast<char>((number << 3) | 2); }
+constexpr char field_tag(int number) {
+  return static_cast<char>((number << 3) | 2);
+}
 
 void put_varint(std::uint64_t value, std::string& out) {
   for (; value >= 0x80U; value >>= 7U) out += static_cast<char>((value & 0x7FU) | 0x80U);
@@ -81,8 +83,8 @@ Entry entry_of(const Value& value, ValueId id, const CompleteHeader& complete) {
   const Tensor& tensor = *value.constant;
   onnx::TensorProto proto;
   fill_header(tensor, value.name, proto);
-  const bool numbers = complete(id, proto) && tensor.kind() == Tensor::Kind::kDense &&
-                       tensor.bytes() > 0;
+  const bool numbers =
+      complete(id, proto) && tensor.kind() == Tensor::Kind::kDense && tensor.bytes() > 0;
   Entry entry{proto.SerializeAsString(), {}};
   if (numbers) {
     put_header(onnx::TensorProto::kRawDataFieldNumber, tensor.bytes(), entry.header);
@@ -152,10 +154,11 @@ Result<std::string> bytes_of(const Graph& graph, const Part& part) {
   PENSTOCK_TRY(const onnx::ModelProto model, model_of(graph, part));
   std::string bytes;
   const auto all = [](ValueId, onnx::TensorProto&) { return true; };
-  PENSTOCK_CHECK_OK(stream(graph, model, part.constants, all, [&](std::string_view piece) -> Status {
-    bytes += piece;
-    return {};
-  }));
+  PENSTOCK_CHECK_OK(
+      stream(graph, model, part.constants, all, [&](std::string_view piece) -> Status {
+        bytes += piece;
+        return {};
+      }));
   return bytes;
 }
 

@@ -1,8 +1,8 @@
 // The importer over real networks: the folder is named by PENSTOCK_TEST_MODELS.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdlib>
+
+#include <gtest/gtest.h>
 
 #include "penstock/graph/test_support.h"
 

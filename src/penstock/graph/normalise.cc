@@ -5,6 +5,7 @@
 
 #include <onnx/checker.h>
 #include <onnx/inliner/inliner.h>
+
 #include "penstock/graph/proto.h"
 
 namespace penstock::graph {
@@ -18,7 +19,8 @@ template <typename Nodes>
 void rename_domain(Nodes& nodes) {
   for (auto& node : nodes) {
     if (node.domain() == kOldDomain) node.clear_domain();
-    for_each_nested_graph(node, [](onnx::GraphProto& nested) { rename_domain(*nested.mutable_node()); });
+    for_each_nested_graph(node,
+                          [](onnx::GraphProto& nested) { rename_domain(*nested.mutable_node()); });
   }
 }
 
@@ -60,7 +62,8 @@ void stand_in(onnx::TensorProto& proto, bool empty) {
   small.set_data_type(proto.data_type());
   *small.mutable_dims() = proto.dims();
   // Of packed kinds it counts the bytes.
-  if (bits_of(static_cast<DType>(proto.data_type())) < 8) small.set_data_type(onnx::TensorProto::UINT8);
+  if (bits_of(static_cast<DType>(proto.data_type())) < 8)
+    small.set_data_type(onnx::TensorProto::UINT8);
   if (!empty) small.set_raw_data(std::string(1, '\0'));
   proto = std::move(small);
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <onnx/onnx_pb.h>
+
 #include "penstock/base/result.h"
 #include "penstock/graph/external_data.h"
 

@@ -1,6 +1,7 @@
 #include "penstock/graph/onnx_text.h"
 
 #include <onnx/defs/parser.h>
+
 #include "penstock/graph/proto.h"
 
 namespace penstock::graph {

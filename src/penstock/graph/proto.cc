@@ -38,9 +38,12 @@ Status copy_list(const onnx::TensorProto& proto, const List& list, Tensor& tenso
 
 Status copy_int32(const onnx::TensorProto& proto, Tensor& tensor) {
   switch (bits_of(tensor.dtype())) {
-    case 32: return copy_list<std::int32_t>(proto, proto.int32_data(), tensor);
-    case 16: return copy_list<std::uint16_t>(proto, proto.int32_data(), tensor);
-    default: break;
+    case 32:
+      return copy_list<std::int32_t>(proto, proto.int32_data(), tensor);
+    case 16:
+      return copy_list<std::uint16_t>(proto, proto.int32_data(), tensor);
+    default:
+      break;
   }
   // Eight bits, or packed: the checker of ONNX accepts both one byte and four bytes per entry.
   const auto entries = static_cast<std::size_t>(proto.int32_data_size());
@@ -55,13 +58,19 @@ Status copy_int32(const onnx::TensorProto& proto, Tensor& tensor) {
 Status copy_typed_field(const onnx::TensorProto& proto, Tensor& tensor) {
   switch (tensor.dtype()) {
     case DType::kF32:
-    case DType::kC64: return copy_list<float>(proto, proto.float_data(), tensor);
+    case DType::kC64:
+      return copy_list<float>(proto, proto.float_data(), tensor);
     case DType::kF64:
-    case DType::kC128: return copy_list<double>(proto, proto.double_data(), tensor);
-    case DType::kI64: return copy_list<std::int64_t>(proto, proto.int64_data(), tensor);
-    case DType::kU64: return copy_list<std::uint64_t>(proto, proto.uint64_data(), tensor);
-    case DType::kU32: return copy_list<std::uint32_t>(proto, proto.uint64_data(), tensor);
-    default: return copy_int32(proto, tensor);
+    case DType::kC128:
+      return copy_list<double>(proto, proto.double_data(), tensor);
+    case DType::kI64:
+      return copy_list<std::int64_t>(proto, proto.int64_data(), tensor);
+    case DType::kU64:
+      return copy_list<std::uint64_t>(proto, proto.uint64_data(), tensor);
+    case DType::kU32:
+      return copy_list<std::uint32_t>(proto, proto.uint64_data(), tensor);
+    default:
+      return copy_int32(proto, tensor);
   }
 }
 
@@ -72,11 +81,12 @@ Result<Tensor> strings_of(const onnx::TensorProto& proto) {
     return make_error(Code::kDataLoss, "tensor '", proto.name(), "': its shape needs ",
                       count.value_or(0), " strings, found ", proto.string_data_size());
   }
-  return Tensor::strings(dims_of(proto),
-                         {proto.string_data().begin(), proto.string_data().end()});
+  return Tensor::strings(dims_of(proto), {proto.string_data().begin(), proto.string_data().end()});
 }
 
-bool is_dtype(int number) { return number > 0 && number <= static_cast<int>(DType::kI2); }
+bool is_dtype(int number) {
+  return number > 0 && number <= static_cast<int>(DType::kI2);
+}
 
 Type::Kind kind_of(const onnx::TypeProto& proto) {
   if (proto.value_case() == onnx::TypeProto::VALUE_NOT_SET) return Type::Kind::kUnknown;
@@ -106,8 +116,8 @@ onnx::AttributeProto::AttributeType kind_of(const onnx::AttributeProto& proto) {
 
 /// Linear position of the i-th value of a sparse tensor; empty if out of range.
 std::optional<std::size_t> sparse_position(std::span<const std::int64_t> indices,
-                                           const std::vector<std::int64_t>& dims,
-                                           std::size_t count, bool linear, std::size_t i) {
+                                           const std::vector<std::int64_t>& dims, std::size_t count,
+                                           bool linear, std::size_t i) {
   if (linear) {
     const auto at = indices[i];
     if (at < 0 || static_cast<std::size_t>(at) >= count) return std::nullopt;
@@ -147,8 +157,8 @@ class CaptureFinder {
 
   void use(const std::string& name) {
     if (name.empty()) return;
-    const bool local = std::ranges::any_of(
-        scopes_, [&](const auto& scope) { return scope.contains(name); });
+    const bool local =
+        std::ranges::any_of(scopes_, [&](const auto& scope) { return scope.contains(name); });
     if (!local && seen_.insert(name).second) found_.push_back(name);
   }
 
@@ -177,9 +187,8 @@ std::optional<std::size_t> checked_bytes(DType dtype, const std::vector<std::int
 Result<Tensor> uninitialised(DType dtype, std::vector<std::int64_t> dims) {
   const auto bytes = checked_bytes(dtype, dims);
   if (!bytes) return make_error(Code::kDataLoss, "its shape is not one a tensor can have");
-  const auto rounded =
-      (std::max<std::size_t>(*bytes, 1) + Tensor::kAlignment - 1) / Tensor::kAlignment *
-      Tensor::kAlignment;
+  const auto rounded = (std::max<std::size_t>(*bytes, 1) + Tensor::kAlignment - 1) /
+                       Tensor::kAlignment * Tensor::kAlignment;
   void* data = std::aligned_alloc(Tensor::kAlignment, rounded);
   if (data == nullptr) {
     return make_error(Code::kResourceExhausted, "no memory for ", *bytes, " bytes");
@@ -190,8 +199,9 @@ Result<Tensor> uninitialised(DType dtype, std::vector<std::int64_t> dims) {
 
 Result<Tensor> tensor_of(const onnx::TensorProto& proto) {
   if (!is_dtype(proto.data_type())) {
-    return make_error(Code::kDataLoss, "tensor '", proto.name(), "': expected an element type of 1 to ",
-                      static_cast<int>(DType::kI2), ", found ", proto.data_type());
+    return make_error(Code::kDataLoss, "tensor '", proto.name(),
+                      "': expected an element type of 1 to ", static_cast<int>(DType::kI2),
+                      ", found ", proto.data_type());
   }
   const auto dtype = static_cast<DType>(proto.data_type());
   if (dtype == DType::kString) return strings_of(proto);
@@ -295,9 +305,15 @@ Attribute attribute_of(const onnx::AttributeProto& proto) {
   using onnx::AttributeProto;
   Attribute attribute{proto.name(), {}};
   switch (kind_of(proto)) {
-    case AttributeProto::INT: attribute.value = std::int64_t{proto.i()}; break;
-    case AttributeProto::FLOAT: attribute.value = proto.f(); break;
-    case AttributeProto::STRING: attribute.value = proto.s(); break;
+    case AttributeProto::INT:
+      attribute.value = std::int64_t{proto.i()};
+      break;
+    case AttributeProto::FLOAT:
+      attribute.value = proto.f();
+      break;
+    case AttributeProto::STRING:
+      attribute.value = proto.s();
+      break;
     case AttributeProto::INTS:
       attribute.value = std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end());
       break;
@@ -307,7 +323,8 @@ Attribute attribute_of(const onnx::AttributeProto& proto) {
     case AttributeProto::STRINGS:
       attribute.value = std::vector<std::string>(proto.strings().begin(), proto.strings().end());
       break;
-    default: attribute.value = Attribute::Opaque{proto.SerializeAsString()};
+    default:
+      attribute.value = Attribute::Opaque{proto.SerializeAsString()};
   }
   return attribute;
 }

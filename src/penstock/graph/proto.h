@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <onnx/onnx_pb.h>
+
 #include "penstock/base/result.h"
 #include "penstock/graph/graph.h"
 

@@ -86,8 +86,7 @@ Result<Subgraph> Subgraph::create(const Graph& graph, std::span<const NodeId> no
   result.graph_ = &graph;
   result.nodes_.assign(nodes.begin(), nodes.end());
   std::ranges::sort(result.nodes_);
-  const auto duplicates = std::ranges::unique(result.nodes_);
-  result.nodes_.erase(duplicates.begin(), duplicates.end());
+  result.nodes_.erase(std::unique(result.nodes_.begin(), result.nodes_.end()), result.nodes_.end());
   const auto last = index(result.nodes_.back());
   if (last >= graph.nodes.size()) {
     return invalid_argument("node ", last, " does not exist: the graph has ", graph.nodes.size(),
@@ -117,8 +116,8 @@ Result<Subgraph> Subgraph::create(const Graph& graph, std::span<const NodeId> no
     }
   }
   std::ranges::sort(result.constants_);
-  std::ranges::stable_partition(result.inputs_,
-                                [&](ValueId id) { return !graph.value(id).is_parameter; });
+  std::stable_partition(result.inputs_.begin(), result.inputs_.end(),
+                        [&](ValueId id) { return !graph.value(id).is_parameter; });
   return result;
 }
 

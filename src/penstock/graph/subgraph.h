@@ -21,7 +21,7 @@ class Subgraph {
   static Subgraph whole(const Graph& graph);
 
   [[nodiscard]] const Graph& graph() const { return *graph_; }
-  [[nodiscard]] const std::vector<NodeId>& nodes() const { return nodes_; }      ///< Ascending.
+  [[nodiscard]] const std::vector<NodeId>& nodes() const { return nodes_; }  ///< Ascending.
   /// Values read from outside that are not constants (parameters count), in order of first use.
   /// whole(): all graph inputs in the model's order, used or not, then parameters.
   [[nodiscard]] const std::vector<ValueId>& inputs() const { return inputs_; }

@@ -119,22 +119,21 @@ TEST_P(CanonicalHashDiffersTest, FromThePlainModel) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, CanonicalHashDiffersTest,
-    testing::Values(
-        Variant{"WhereAnInputIsReadTwice",
-                "g (float[2] a, float[2] b) => (float[2] y) <float[2] w = {1, 2}> "
-                "{ t = Sub(a, a) s = Softmax <axis = 0> (t) y = Mul(s, w) }"},
-        Variant{"WhereAConstantHasOtherContents",
-                "g (float[2] a, float[2] b) => (float[2] y) <float[2] w = {1, 3}> "
-                "{ t = Sub(a, b) s = Softmax <axis = 0> (t) y = Mul(s, w) }"},
-        Variant{"WhereAnAttributeDiffers",
-                "g (float[2] a, float[2] b) => (float[2] y) <float[2] w = {1, 2}> "
-                "{ t = Sub(a, b) s = Softmax <axis = -1> (t) y = Mul(s, w) }"},
-        Variant{"WhereAnInputHasAnotherType",
-                "g (float[n] a, float[2] b) => (float[2] y) <float[2] w = {1, 2}> "
-                "{ t = Sub(a, b) s = Softmax <axis = 0> (t) y = Mul(s, w) }"},
-        Variant{"WhereAnOperatorDiffers",
-                "g (float[2] a, float[2] b) => (float[2] y) <float[2] w = {1, 2}> "
-                "{ t = Add(a, b) s = Softmax <axis = 0> (t) y = Mul(s, w) }"}),
+    testing::Values(Variant{"WhereAnInputIsReadTwice",
+                            "g (float[2] a, float[2] b) => (float[2] y) <float[2] w = {1, 2}> "
+                            "{ t = Sub(a, a) s = Softmax <axis = 0> (t) y = Mul(s, w) }"},
+                    Variant{"WhereAConstantHasOtherContents",
+                            "g (float[2] a, float[2] b) => (float[2] y) <float[2] w = {1, 3}> "
+                            "{ t = Sub(a, b) s = Softmax <axis = 0> (t) y = Mul(s, w) }"},
+                    Variant{"WhereAnAttributeDiffers",
+                            "g (float[2] a, float[2] b) => (float[2] y) <float[2] w = {1, 2}> "
+                            "{ t = Sub(a, b) s = Softmax <axis = -1> (t) y = Mul(s, w) }"},
+                    Variant{"WhereAnInputHasAnotherType",
+                            "g (float[n] a, float[2] b) => (float[2] y) <float[2] w = {1, 2}> "
+                            "{ t = Sub(a, b) s = Softmax <axis = 0> (t) y = Mul(s, w) }"},
+                    Variant{"WhereAnOperatorDiffers",
+                            "g (float[2] a, float[2] b) => (float[2] y) <float[2] w = {1, 2}> "
+                            "{ t = Add(a, b) s = Softmax <axis = 0> (t) y = Mul(s, w) }"}),
     [](const auto& variant) { return std::string(variant.param.name); });
 
 TEST(CanonicalHashTest, IgnoresNamesInsideBodiesButNotWhatTheyCapture) {
@@ -143,8 +142,10 @@ TEST(CanonicalHashTest, IgnoresNamesInsideBodiesButNotWhatTheyCapture) {
       <ir_version: 10, opset_import: ["" : 20]>
       g (float[2] x, float[2] z, bool c) => (float[2] y) {
         y = If (c) <
-          then_branch = yes () => (float[2] )" + inner + ") { " + inner + " = Sub(x, z) }, " + R"(
-          else_branch = no () => (float[2] b) { b = Abs()" + captured + R"() }>
+          then_branch = yes () => (float[2] )" +
+                                    inner + ") { " + inner + " = Sub(x, z) }, " + R"(
+          else_branch = no () => (float[2] b) { b = Abs()" +
+                                    captured + R"() }>
       })");
     return canonical_hash(Subgraph::whole(graph));
   };

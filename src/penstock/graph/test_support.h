@@ -1,13 +1,13 @@
 // What the tests of graph share.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "penstock/graph/import.h"
 #include "penstock/graph/onnx_text.h"

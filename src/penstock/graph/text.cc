@@ -153,8 +153,7 @@ std::uint64_t weight_bytes_of(const Graph& graph, NodeId id) {
   std::vector<ValueId> read = graph.node(id).inputs;
   read.insert(read.end(), graph.node(id).captures.begin(), graph.node(id).captures.end());
   std::ranges::sort(read);
-  const auto duplicates = std::ranges::unique(read);
-  read.erase(duplicates.begin(), duplicates.end());
+  read.erase(std::unique(read.begin(), read.end()), read.end());
   std::uint64_t bytes = 0;
   for (const auto value : read) {
     if (value == ValueId::kNone) continue;
@@ -165,7 +164,7 @@ std::uint64_t weight_bytes_of(const Graph& graph, NodeId id) {
 }
 
 std::string to_text(const Graph& graph) {
-  std::vector<Column> columns = {{"index", true, {}}, {"name", false, {}},  {"op", false, {}},
+  std::vector<Column> columns = {{"index", true, {}},    {"name", false, {}}, {"op", false, {}},
                                  {"outputs", false, {}}, {"bytes", true, {}}, {"MACs", true, {}}};
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto id = static_cast<NodeId>(i);
@@ -180,8 +179,8 @@ std::string to_text(const Graph& graph) {
     for (std::size_t c = 0; c < cells.size(); ++c) columns[c].cells.push_back(cells[c]);
   }
   return summary(graph) + boundary(graph, "input", graph.inputs) +
-         boundary(graph, "parameter", graph.parameters) +
-         boundary(graph, "output", graph.outputs) + layout(columns, graph.nodes.size());
+         boundary(graph, "parameter", graph.parameters) + boundary(graph, "output", graph.outputs) +
+         layout(columns, graph.nodes.size());
 }
 
 }  // namespace penstock::graph

@@ -24,7 +24,8 @@ Message child_of(Message outer, std::uint32_t number) {
                                                               : Message::kOther;
     case Message::kAttribute:
       return number == onnx::AttributeProto::kTFieldNumber ? Message::kTensor : Message::kOther;
-    default: return Message::kOther;
+    default:
+      return Message::kOther;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include <onnx/onnx-data.pb.h>
+
 #include "penstock/graph/model_proto.h"
 #include "penstock/graph/proto.h"
 
@@ -22,7 +23,8 @@ constexpr const char* kConfiguration = "penstock";
 /// A file that appears under its name only when complete: what it replaces may still be mapped.
 class NewFile {
  public:
-  explicit NewFile(fs::path target) : target_(std::move(target)), draft_(target_.string() + ".tmp") {
+  explicit NewFile(fs::path target)
+      : target_(std::move(target)), draft_(target_.string() + ".tmp") {
     out_.open(draft_, std::ios::binary | std::ios::trunc);
     error_ = errno;
   }
@@ -268,9 +270,8 @@ Result<std::vector<fs::path>> write_onnx(const Subgraph& subgraph, const fs::pat
 
 Result<std::string> to_onnx_bytes(const Subgraph& subgraph) {
   PENSTOCK_CHECK_OK(check_inputs(subgraph));
-  return guarded(Code::kInternal, "model", [&] {
-    return bytes_of(subgraph.graph(), part_of(subgraph));
-  });
+  return guarded(Code::kInternal, "model",
+                 [&] { return bytes_of(subgraph.graph(), part_of(subgraph)); });
 }
 
 Result<std::string> tensor_to_onnx(const Tensor& tensor, const std::string& name) {

@@ -15,15 +15,18 @@ struct WriteOptions {
   /// Constants of at least this many bytes go to "<file name>.data" beside the model, each at a
   /// 64-byte aligned offset; 0: everything inline.
   std::size_t external_from_bytes = 1024;
-  /// ONNX annotations: `pipeline_stage` for each node (device_configurations, IR 11). Empty: none.
+  /// ONNX annotations: `pipeline_stage` by NodeId of the graph (device_configurations, IR 11); a
+  /// negative or missing entry: none for that node.
   std::vector<int> pipeline_stages;
   /// metadata_props key "layer_ann" for each node index; empty: as the graph has them.
   std::map<std::size_t, std::string> layer_annotations;
 };
 
-/// Streams the model to `file`; constants are written straight from their storage.
+/// Streams the model to `file`; constants are written straight from their storage. Both files get
+/// their names only when complete, so the file that a graph was imported from may be replaced.
 /// Returns every file written (the model first, then its data file if there is one).
-/// \error kNotFound, kPermissionDenied  the file cannot be written.
+/// \error kNotFound, kPermissionDenied, kResourceExhausted  the file cannot be written.
+/// \error kFailedPrecondition  an input's type is unknown; names the tensor and what makes it.
 Result<std::vector<std::filesystem::path>> write_onnx(const Subgraph& subgraph,
                                                       const std::filesystem::path& file,
                                                       const WriteOptions& options);

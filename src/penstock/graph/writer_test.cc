@@ -66,6 +66,33 @@ TEST(WriterTest, PutsLargeConstantsInADataFileAtAlignedOffsets) {
   EXPECT_EQ(canonical_hash(Subgraph::whole(again)), canonical_hash(Subgraph::whole(graph)));
 }
 
+TEST(WriterTest, CarriesLargeInlineConstantsThroughUnchanged) {
+  constexpr int kCount = 20000;
+  std::string numbers;
+  for (int i = 0; i < kCount; ++i) numbers += concat(i == 0 ? "" : ", ", i);
+  const Graph graph = import_text(concat(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[1] x) => (float[20000] y, float[20000] z) <float[20000] w = {)",
+                                         numbers, R"(}> {
+      y = Add(x, w)
+      c = Constant <value = float[20000] {)",
+                                         numbers, R"(}> ()
+      z = Mul(x, c)
+    })"));
+  const TemporaryFolder folder;
+  WriteOptions options;
+  options.external_from_bytes = 0;
+  ASSERT_TRUE(write_onnx(Subgraph::whole(graph), folder.path() / "m.onnx", options));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "m.onnx.data"));
+  const Graph again = import_file(folder.path() / "m.onnx");
+  EXPECT_EQ(canonical_hash(Subgraph::whole(again)), canonical_hash(Subgraph::whole(graph)));
+  for (const char* name : {"w", "c"}) {
+    const auto& constant = *again.value(*again.find_value(name)).constant;
+    EXPECT_EQ(constant.as<float>()[kCount - 1], kCount - 1);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(constant.data()) % Tensor::kAlignment, 0U);
+  }
+}
+
 TEST(WriterTest, MayReplaceTheFileItWasImportedFrom) {
   const TemporaryFolder folder;
   WriteOptions options;
@@ -158,7 +185,8 @@ TEST(TensorOnnxTest, RefusesWhatIsNoTensor) {
   const auto tensor = tensor_from_onnx("\xff\xff");
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().code, Code::kDataLoss);
-  EXPECT_EQ(tensor.error().message, "expected a serialised TensorProto, found 2 bytes that are none");
+  EXPECT_EQ(tensor.error().message,
+            "expected a serialised TensorProto, found 2 bytes that are none");
 }
 
 TEST(ValueOnnxTest, ReadsSequencesAndAbsentOptionals) {

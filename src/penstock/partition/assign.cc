@@ -65,8 +65,7 @@ Result<Stages> stages_of_cuts(const Graph& graph, const std::vector<std::string>
   }
   if (rest.empty() && !cuts.empty()) {
     return invalid_argument("cut '", cuts.back().text, "': nothing is left after node '",
-                            graph.node(cuts.back().node).name,
-                            "' for the last stage; cut earlier");
+                            graph.node(cuts.back().node).name, "' for the last stage; cut earlier");
   }
   stages.push_back(std::move(rest));
   return stages;
@@ -83,9 +82,9 @@ Result<Stages> stages_of_pins(const Graph& graph, const SplitOptions& options) {
     if (static_cast<std::size_t>(at) == devices.size()) devices.push_back(name);
     auto& group = groups.of_node[index(node)];
     if (group >= 0 && group != at) {
-      return invalid_argument("pin '", text, "': node '", graph.node(node).name,
-                              "' is pinned to ", devices[static_cast<std::size_t>(group)],
-                              " and to ", name, "; keep one");
+      return invalid_argument("pin '", text, "': node '", graph.node(node).name, "' is pinned to ",
+                              devices[static_cast<std::size_t>(group)], " and to ", name,
+                              "; keep one");
     }
     group = static_cast<int>(at);
   }
@@ -99,8 +98,9 @@ Result<Stages> stages_of_annotations(const Graph& graph) {
     if (number >= 0) numbers.emplace(number, 0);
   }
   if (numbers.empty()) {
-    return invalid_argument("the model has no pipeline_stage annotations: expected them in its "
-                            "nodes' device configurations; give cuts instead");
+    return invalid_argument(
+        "the model has no pipeline_stage annotations: expected them in its "
+        "nodes' device configurations; give cuts instead");
   }
   Groups groups;
   for (auto& [number, group] : numbers) {
@@ -119,8 +119,9 @@ Result<Stages> stages_of_annotations(const Graph& graph) {
 Result<Stages> assign_stages(const Graph& graph, const SplitOptions& options) {
   const bool cuts = !options.cuts.empty(), pins = !options.pins.empty();
   if (int{cuts} + int{pins} + int{options.use_annotations} > 1) {
-    return invalid_argument("expected cuts, pins or the model's annotations, found several; "
-                            "use one of them");
+    return invalid_argument(
+        "expected cuts, pins or the model's annotations, found several; "
+        "use one of them");
   }
   if (pins) return stages_of_pins(graph, options);
   if (options.use_annotations) return stages_of_annotations(graph);

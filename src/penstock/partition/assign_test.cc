@@ -74,9 +74,10 @@ TEST(CutTest, TakesAncestorsOnlyAndLeavesTheRestToTheEnd) {
 }
 
 TEST(CutTest, RefusesTwoCutsAtOneNode) {
-  expect_error(chain_graph(), {"b", "tb"}, Code::kInvalidArgument,
-               "cut 'tb': ends at node 'b', as cut 'b' does, and leaves an empty stage; give one of "
-               "them");
+  expect_error(
+      chain_graph(), {"b", "tb"}, Code::kInvalidArgument,
+      "cut 'tb': ends at node 'b', as cut 'b' does, and leaves an empty stage; give one of "
+      "them");
 }
 
 TEST(CutTest, RefusesACutThatLeavesNothing) {
@@ -86,7 +87,10 @@ TEST(CutTest, RefusesACutThatLeavesNothing) {
 
 TEST(CutTest, OffersNearNames) {
   TestGraph graph;
-  graph.input("x").node("conv1", "Relu", {"x"}, {"t"}).node("conv2", "Sin", {"t"}, {"y"}).output("y");
+  graph.input("x")
+      .node("conv1", "Relu", {"x"}, {"t"})
+      .node("conv2", "Sin", {"t"}, {"y"})
+      .output("y");
   expect_error(graph, {"conv"}, Code::kNotFound,
                "cut 'conv': no node or tensor of that name; did you mean 'conv1' or 'conv2'?; "
                "'penstock show' lists them");
@@ -141,16 +145,18 @@ TEST(PinTest, JoinsTheProducerThatComesLast) {
 }
 
 TEST(PinTest, RefusesACycleAndNamesIt) {
-  EXPECT_EQ(pin(chain_graph(), {{"a", 0}, {"b", 1}, {"c", 0}}),
-            "error: stages would wait for each other in a cycle: node 'b' of device cpu:1 reads 'ta' "
-            "of device cpu:0, and node 'c' of device cpu:0 reads 'tb' of device cpu:1; give the "
-            "nodes of one stage so that no path leaves it and comes back");
+  EXPECT_EQ(
+      pin(chain_graph(), {{"a", 0}, {"b", 1}, {"c", 0}}),
+      "error: stages would wait for each other in a cycle: node 'b' of device cpu:1 reads 'ta' "
+      "of device cpu:0, and node 'c' of device cpu:0 reads 'tb' of device cpu:1; give the "
+      "nodes of one stage so that no path leaves it and comes back");
 }
 
 TEST(PinTest, NamesOnlyTheCycleAmongSeveralDevices) {
   const auto text = pin(chain_graph(), {{"a", 9}, {"b", 0}, {"c", 1}, {"d", 0}});
-  EXPECT_THAT(text, HasSubstr("node 'c' of device cpu:1 reads 'tb' of device cpu:0, and node 'd' of "
-                              "device cpu:0 reads 'tc' of device cpu:1;"));
+  EXPECT_THAT(text,
+              HasSubstr("node 'c' of device cpu:1 reads 'tb' of device cpu:0, and node 'd' of "
+                        "device cpu:0 reads 'tc' of device cpu:1;"));
   EXPECT_THAT(text, testing::Not(HasSubstr("cpu:9")));
 }
 
@@ -189,9 +195,10 @@ TEST(AnnotationTest, GivesTheStages) {
 TEST(AnnotationTest, RefusesACycleAndAModelWithoutThem) {
   SplitOptions options;
   options.use_annotations = true;
-  EXPECT_THAT(shown(annotated(0, 1, 0), options),
-              HasSubstr("node 'b' of pipeline_stage 1 reads 'ta' of pipeline_stage 0, and node 'c' of "
-                        "pipeline_stage 0 reads 'tb' of pipeline_stage 1"));
+  EXPECT_THAT(
+      shown(annotated(0, 1, 0), options),
+      HasSubstr("node 'b' of pipeline_stage 1 reads 'ta' of pipeline_stage 0, and node 'c' of "
+                "pipeline_stage 0 reads 'tb' of pipeline_stage 1"));
   EXPECT_THAT(shown(annotated(-1, -1, -1), options),
               StartsWith("error: the model has no pipeline_stage annotations"));
 }
@@ -200,8 +207,9 @@ TEST(AssignTest, TakesOneWayOfSplittingOnly) {
   SplitOptions options;
   options.cuts = {"a"};
   options.use_annotations = true;
-  EXPECT_EQ(shown(chain_graph(), options),
-            "error: expected cuts, pins or the model's annotations, found several; use one of them");
+  EXPECT_EQ(
+      shown(chain_graph(), options),
+      "error: expected cuts, pins or the model's annotations, found several; use one of them");
 }
 
 }  // namespace

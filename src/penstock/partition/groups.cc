@@ -127,8 +127,8 @@ Links links_between(const Graph& graph, const Groups& groups) {
 Error cycle_error(const Graph& graph, const Groups& groups, const Links& links,
                   const std::vector<bool>& placed) {
   const auto count = links.size();
-  std::vector<std::size_t> path{static_cast<std::size_t>(
-      std::ranges::find(placed, false) - placed.begin())};
+  std::vector<std::size_t> path{
+      static_cast<std::size_t>(std::ranges::find(placed, false) - placed.begin())};
   std::vector<std::size_t>::iterator again;
   for (;;) {
     std::size_t before = 0;

@@ -67,8 +67,9 @@ Status check(const Graph& graph, ValueId output) {
   for (const auto consumer : value.consumers) {
     if (std::ranges::find(graph.node(consumer).captures, output) !=
         graph.node(consumer).captures.end()) {
-      return make_error(Code::kUnimplemented, "output '", value.name, "': is a constant that node '",
-                        graph.node(consumer).name, "' captures: it runs in one stage only");
+      return make_error(Code::kUnimplemented, "output '", value.name,
+                        "': is a constant that node '", graph.node(consumer).name,
+                        "' captures: it runs in one stage only");
     }
   }
   return {};

@@ -67,8 +67,8 @@ Result<NodeId> resolve_index(const Graph& graph, const std::string& text, std::s
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && number < graph.nodes.size()) return static_cast<NodeId>(number);
   if (graph.nodes.empty()) return not_found(role, " '", text, "': the graph has no nodes");
-  return not_found(role, " '", text, "': expected a node index from 0 to ",
-                   graph.nodes.size() - 1, "; 'penstock show' lists them");
+  return not_found(role, " '", text, "': expected a node index from 0 to ", graph.nodes.size() - 1,
+                   "; 'penstock show' lists them");
 }
 
 }  // namespace
@@ -89,9 +89,8 @@ Result<NodeId> resolve_node(const Graph& graph, const std::string& text, std::st
     return not_found(role, " '", text, "': gone since the import (", removed->second,
                      "); name what took its place, or import with --as-is");
   }
-  const bool digits = !text.empty() && std::ranges::all_of(text, [](char c) {
-    return c >= '0' && c <= '9';
-  });
+  const bool digits =
+      !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
   return digits ? resolve_index(graph, text, role) : no_such_name(graph, text, role);
 }
 

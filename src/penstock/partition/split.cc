@@ -83,8 +83,10 @@ Result<std::vector<std::vector<device::Device>>> deal_devices(const Graph& graph
     return invalid_argument("replicas: expected at least 1, found ", options.replicas);
   }
   if (!options.pins.empty() && options.replicas > 1) {
-    return invalid_argument("replicas: expected 1 with pins, which name one device for a stage, "
-                            "found ", options.replicas);
+    return invalid_argument(
+        "replicas: expected 1 with pins, which name one device for a stage, "
+        "found ",
+        options.replicas);
   }
   const auto devices = options.devices.empty() ? one_per_cpu() : options.devices;
   const auto replicas = static_cast<std::size_t>(options.replicas);
@@ -136,7 +138,8 @@ std::vector<plan::Parameter> parameters_of(const Graph& graph) {
   std::vector<plan::Parameter> parameters;
   for (const auto id : graph.parameters) {
     const auto& value = graph.value(id);
-    parameters.push_back({value.name, value.type, concat("parameters/", parameters.size(), ".npy")});
+    parameters.push_back(
+        {value.name, value.type, concat("parameters/", parameters.size(), ".npy")});
   }
   return parameters;
 }
@@ -178,8 +181,8 @@ Status make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (!error) return {};
-  return make_error(Code::kPermissionDenied, "folder '", folder.string(), "': cannot be made: ",
-                    error.message());
+  return make_error(Code::kPermissionDenied, "folder '", folder.string(),
+                    "': cannot be made: ", error.message());
 }
 
 /// One stage after the other: constants go from their storage to the file, so that no more memory

@@ -22,8 +22,8 @@ struct SplitOptions {
   std::vector<std::pair<std::string, device::Device>> pins;
   /// Stages from the file's own `pipeline_stage` annotations. Not with cuts or pins.
   bool use_annotations = false;
-  int replicas = 1;                       ///< Of every stage.
-  std::vector<device::Device> devices;    ///< Dealt to stage instances in turn; empty: one per CPU.
+  int replicas = 1;                     ///< Of every stage.
+  std::vector<device::Device> devices;  ///< Dealt to stage instances in turn; empty: one per CPU.
   std::string backend = "onnxruntime";
   std::map<std::string, std::string> backend_options;
   std::vector<std::filesystem::path> custom_ops;

@@ -1,12 +1,12 @@
 #include "penstock/partition/split.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "penstock/graph/import.h"
 #include "penstock/partition/test_graph.h"
@@ -116,7 +116,10 @@ TEST_F(SplitTest, FeedsAnInputToSeveralStages) {
 
 TEST_F(SplitTest, LetsOneTensorFeedTwoInputsOfANode) {
   TestGraph graph;
-  graph.input("x").node("a", "Relu", {"x"}, {"ta"}).node("b", "Add", {"ta", "ta"}, {"y"}).output("y");
+  graph.input("x")
+      .node("a", "Relu", {"x"}, {"ta"})
+      .node("b", "Add", {"ta", "ta"}, {"y"})
+      .output("y");
   EXPECT_EQ(edges(split(graph, {"a"})), "in>0:x 0>1:ta 1>out:y");
 }
 

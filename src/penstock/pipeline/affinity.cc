@@ -35,8 +35,9 @@ Status pin_this_thread(const std::vector<int>& cpus) {
   for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), mask.bytes, mask.set);
   if (sched_setaffinity(0, mask.bytes, mask.set) == 0) return {};
   const auto code = errno == EPERM ? Code::kPermissionDenied : Code::kInvalidArgument;
-  return make_error(code, "cannot run on cpu ", join(cpus, "+", [](int c) { return std::to_string(c); }),
-                    ": ", std::strerror(errno));
+  return make_error(code, "cannot run on cpu ",
+                    join(cpus, "+", [](int c) { return std::to_string(c); }), ": ",
+                    std::strerror(errno));
 }
 
 std::vector<int> cpus_of_thread(int tid) {
@@ -49,9 +50,13 @@ std::vector<int> cpus_of_thread(int tid) {
   return cpus;
 }
 
-int this_thread_id() { return static_cast<int>(syscall(SYS_gettid)); }
+int this_thread_id() {
+  return static_cast<int>(syscall(SYS_gettid));
+}
 
-void name_this_thread(const std::string& name) { prctl(PR_SET_NAME, name.substr(0, 15).c_str()); }
+void name_this_thread(const std::string& name) {
+  prctl(PR_SET_NAME, name.substr(0, 15).c_str());
+}
 
 std::vector<int> threads_named(const std::string& name) {
   std::vector<int> found;
@@ -69,8 +74,12 @@ std::vector<int> threads_named(const std::string& name) {
 #if defined(__SSE__)
 // MXCSR: bit 15 flushes results to zero, bit 6 takes inputs as zero.
 constexpr unsigned kFlushBits = 0x8040;
-void set_flush_denormals(bool on) { _mm_setcsr(on ? _mm_getcsr() | kFlushBits : _mm_getcsr() & ~kFlushBits); }
-bool flush_denormals() { return (_mm_getcsr() & kFlushBits) == kFlushBits; }
+void set_flush_denormals(bool on) {
+  _mm_setcsr(on ? _mm_getcsr() | kFlushBits : _mm_getcsr() & ~kFlushBits);
+}
+bool flush_denormals() {
+  return (_mm_getcsr() & kFlushBits) == kFlushBits;
+}
 #elif defined(__aarch64__)
 constexpr unsigned long kFlushBits = 1UL << 24U;  // FPCR.FZ
 void set_flush_denormals(bool on) {
@@ -86,7 +95,9 @@ bool flush_denormals() {
 }
 #else
 void set_flush_denormals(bool) {}
-bool flush_denormals() { return false; }
+bool flush_denormals() {
+  return false;
+}
 #endif
 
 }  // namespace penstock::pipeline

@@ -10,7 +10,8 @@ namespace penstock::pipeline {
 struct Collector::Shared {
   explicit Shared(Pipeline& collected) : pipeline(collected) {}
 
-  Result<FrameNumber> submit(std::span<const Tensor> inputs, Callback done, std::chrono::nanoseconds timeout) {
+  Result<FrameNumber> submit(std::span<const Tensor> inputs, Callback done,
+                             std::chrono::nanoseconds timeout) {
     // The callback must be known before the frame can come out; pushes take turns for it.
     const std::lock_guard turn(push_mutex);
     {
@@ -27,7 +28,7 @@ struct Collector::Shared {
 
   void collect() {
     for (;;) {
-      auto output = pipeline.pop();
+      auto output = pipeline.pop(kForever);
       if (!output || !*output) return;
       Callback done;
       {
@@ -55,14 +56,17 @@ Collector::~Collector() {
   shared_->thread.join();
 }
 
-Result<std::future<Output>> Collector::submit(std::span<const Tensor> inputs, std::chrono::nanoseconds timeout) {
+Result<std::future<Output>> Collector::submit(std::span<const Tensor> inputs,
+                                              std::chrono::nanoseconds timeout) {
   auto promise = std::make_shared<std::promise<Output>>();
   auto future = promise->get_future();
-  PENSTOCK_CHECK_OK(submit(inputs, [promise](Output output) { promise->set_value(std::move(output)); }, timeout));
+  PENSTOCK_CHECK_OK(
+      submit(inputs, [promise](Output output) { promise->set_value(std::move(output)); }, timeout));
   return future;
 }
 
-Status Collector::submit(std::span<const Tensor> inputs, Callback done, std::chrono::nanoseconds timeout) {
+Status Collector::submit(std::span<const Tensor> inputs, Callback done,
+                         std::chrono::nanoseconds timeout) {
   const auto frame = shared_->submit(inputs, std::move(done), timeout);
   return frame ? Status() : Status(frame.error());
 }

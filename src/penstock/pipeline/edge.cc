@@ -15,7 +15,8 @@ Tensor storage_for(const Type& type) {
   return tensor;
 }
 
-Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capacity, std::string edge_name)
+Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capacity,
+           std::string edge_name)
     : name(std::move(edge_name)),
       from(plan.from),
       to(plan.to),
@@ -25,7 +26,8 @@ Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capac
       capacity_(capacity) {}
 
 void Edge::allocate(bool own_storage, int spare, std::size_t window) {
-  const std::size_t count = static_cast<std::size_t>(capacity_) + (lossy() ? static_cast<std::size_t>(spare) : 0);
+  const std::size_t count =
+      static_cast<std::size_t>(capacity_) + (lossy() ? static_cast<std::size_t>(spare) : 0);
   power_of_two_ = std::has_single_bit(count);
   capacity_mask_ = count - 1;
   for (std::size_t i = 0; i < count; ++i) {

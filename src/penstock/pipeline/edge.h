@@ -21,10 +21,10 @@ Tensor storage_for(const Type& type);
 
 /// One frame's tensors on one edge.
 struct Slot {
-  std::vector<Tensor> own;       ///< The edge's storage; empty until needed on the input edges.
-  std::vector<Tensor> lent;      ///< Input edges: the caller's tensors of the frame in the slot.
+  std::vector<Tensor> own;         ///< The edge's storage; empty until needed on the input edges.
+  std::vector<Tensor> lent;        ///< Input edges: the caller's tensors of the frame in the slot.
   std::vector<const Tensor*> now;  ///< What readers read: into `own` or `lent`.
-  std::atomic<int> readers{0};   ///< Input edges: readers that still need `lent`.
+  std::atomic<int> readers{0};     ///< Input edges: readers that still need `lent`.
 };
 
 /// A slot is written by the frame's producer and read by every reader.
@@ -43,7 +43,8 @@ class Edge {
 
   [[nodiscard]] bool lossy() const { return policy != plan::FullPolicy::kBlock; }
   [[nodiscard]] int capacity() const { return capacity_; }
-  [[nodiscard]] std::size_t bytes_per_slot() const;  ///< Open shapes at their bound; unbounded as 0.
+  [[nodiscard]] std::size_t bytes_per_slot()
+      const;  ///< Open shapes at their bound; unbounded as 0.
   [[nodiscard]] std::size_t slot_count() const { return slots_.size(); }
 
   /// The slot of a frame that is being written or read.
@@ -92,11 +93,11 @@ class Edge {
   std::size_t window_mask_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;
 
-  mutable std::mutex mutex_;  // Guards all below; lossy edges only.
-  std::vector<std::uint32_t> slot_of_;   // frame & window_mask_ -> slot
-  std::vector<int> readers_left_;        // frame & window_mask_ -> readers that have not ended
+  mutable std::mutex mutex_;            // Guards all below; lossy edges only.
+  std::vector<std::uint32_t> slot_of_;  // frame & window_mask_ -> slot
+  std::vector<int> readers_left_;       // frame & window_mask_ -> readers that have not ended
   std::vector<std::uint32_t> free_;
-  std::deque<FrameNumber> waiting_;      // Written, begun by no reader; ascending.
+  std::deque<FrameNumber> waiting_;  // Written, begun by no reader; ascending.
 };
 
 }  // namespace penstock::pipeline

@@ -27,7 +27,8 @@ Quantiles Histogram::quantiles(const std::vector<const Histogram*>& parts) {
   }
   result.max_ns = static_cast<double>(max);
   const auto at = [&](double share) {
-    const auto rank = static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(result.count)));
+    const auto rank =
+        static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(result.count)));
     std::uint64_t seen = 0;
     for (std::size_t i = 0; i < kBuckets; ++i) {
       seen += sums[i];

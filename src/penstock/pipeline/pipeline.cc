@@ -43,10 +43,12 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t de
   const FrameNumber frame = state.source.done();
   const auto full = [&](const std::string& what) -> Status {
     if (state.cancelled.load(std::memory_order_seq_cst)) return state.closed_error();
-    return make_error(Code::kDeadlineExceeded, "push: no room within ", text_of(timeout), ": ", what);
+    return make_error(Code::kDeadlineExceeded, "push: no room within ", text_of(timeout), ": ",
+                      what);
   };
   if (frame >= state.in_flight_limit &&
-      !await(state, caller, caller.waits[0], frame - state.in_flight_limit + 1, state.wake_batch, deadline)) {
+      !await(state, caller, caller.waits[0], frame - state.in_flight_limit + 1, state.wake_batch,
+             deadline)) {
     return full(concat(state.in_flight_limit, " frames are in flight, the most allowed; pop one"));
   }
   for (std::size_t i = 1; i < caller.waits.size(); ++i) {
@@ -75,8 +77,8 @@ bool take_slots(State& state, FrameNumber frame) {
 Status check_error_policy(State& state) {
   for (const Edge* edge : state.input_edges) {
     if (edge->policy == plan::FullPolicy::kError && edge->full()) {
-      return make_error(Code::kResourceExhausted, "push: edge '", edge->name, "' is full (", edge->capacity(),
-                        " frames) and its policy is 'error'");
+      return make_error(Code::kResourceExhausted, "push: edge '", edge->name, "' is full (",
+                        edge->capacity(), " frames) and its policy is 'error'");
     }
   }
   return {};
@@ -115,9 +117,11 @@ void State::wake_everybody() {
 Error State::closed_error() {
   const std::lock_guard lock(stop_mutex);
   if (!stop_cause.message.empty()) {
-    return make_error(Code::kCancelled, "the pipeline stopped at its first error: ", stop_cause.message);
+    return make_error(Code::kCancelled,
+                      "the pipeline stopped at its first error: ", stop_cause.message);
   }
-  return make_error(Code::kCancelled, cancelled.load() ? "the pipeline was cancelled" : "the pipeline is closed");
+  return make_error(Code::kCancelled,
+                    cancelled.load() ? "the pipeline was cancelled" : "the pipeline is closed");
 }
 
 void State::cancel(Error cause) {
@@ -147,19 +151,23 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
                                    std::uint64_t tag) {
   State& state = *state_;
   if (inputs.size() != state.plan.inputs.size()) {
-    return invalid_argument("push: expected ", state.plan.inputs.size(), " inputs, found ", inputs.size());
+    return invalid_argument("push: expected ", state.plan.inputs.size(), " inputs, found ",
+                            inputs.size());
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (Status fits = check_matches(state.plan.inputs[i].type, inputs[i]); !fits) {
-      return std::move(fits).error().within(concat("push: input '", state.plan.inputs[i].name, "'"));
+      return std::move(fits).error().within(
+          concat("push: input '", state.plan.inputs[i].name, "'"));
     }
   }
   if (state.acquirer.load() == std::this_thread::get_id()) {
-    return make_error(Code::kFailedPrecondition, "push: an acquired input is not pushed yet; call push_acquired first");
+    return make_error(Code::kFailedPrecondition,
+                      "push: an acquired input is not pushed yet; call push_acquired first");
   }
   const std::int64_t deadline = deadline_of(timeout);
   if (!state.pusher.turn.begin(deadline)) {
-    return make_error(Code::kDeadlineExceeded, "push: another thread was pushing for ", text_of(timeout));
+    return make_error(Code::kDeadlineExceeded, "push: another thread was pushing for ",
+                      text_of(timeout));
   }
   const TurnGuard guard{&state.pusher.turn};
   if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
@@ -177,7 +185,8 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   return commit(state, frame, tag, has_slots);
 }
 
-Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds timeout, std::uint64_t tag) {
+Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds timeout,
+                                   std::uint64_t tag) {
   const auto& wanted = state_->plan.inputs;
   const auto names = [&] {
     return join(wanted, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
@@ -186,14 +195,17 @@ Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds
   std::vector<bool> given(wanted.size(), false);
   for (const auto& [name, tensor] : inputs) {
     const auto found = std::ranges::find(wanted, name, &plan::TensorInfo::name);
-    if (found == wanted.end()) return invalid_argument("push: no input '", name, "'; the inputs are ", names());
+    if (found == wanted.end())
+      return invalid_argument("push: no input '", name, "'; the inputs are ", names());
     const auto i = static_cast<std::size_t>(found - wanted.begin());
     if (given[i]) return invalid_argument("push: input '", name, "' is given twice");
     given[i] = true;
     ordered[i] = tensor;
   }
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (!given[i]) return invalid_argument("push: input '", wanted[i].name, "' is missing; the inputs are ", names());
+    if (!given[i])
+      return invalid_argument("push: input '", wanted[i].name, "' is missing; the inputs are ",
+                              names());
   }
   return push(ordered, timeout, tag);
 }
@@ -201,11 +213,13 @@ Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds
 Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeout) {
   State& state = *state_;
   if (state.acquirer.load() == std::this_thread::get_id()) {
-    return make_error(Code::kFailedPrecondition, "acquire_input: the input acquired before is not pushed yet");
+    return make_error(Code::kFailedPrecondition,
+                      "acquire_input: the input acquired before is not pushed yet");
   }
   const std::int64_t deadline = deadline_of(timeout);
   if (!state.pusher.turn.begin(deadline)) {
-    return make_error(Code::kDeadlineExceeded, "acquire_input: another thread was pushing for ", text_of(timeout));
+    return make_error(Code::kDeadlineExceeded, "acquire_input: another thread was pushing for ",
+                      text_of(timeout));
   }
   TurnGuard guard{&state.pusher.turn};
   if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
@@ -213,7 +227,8 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
   PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
   const FrameNumber frame = state.source.done();
   if (!take_slots(state, frame)) {
-    return make_error(Code::kResourceExhausted, "acquire_input: the stages hold every slot of the input edge");
+    return make_error(Code::kResourceExhausted,
+                      "acquire_input: the stages hold every slot of the input edge");
   }
   for (std::size_t i = 0; i < state.acquired.size(); ++i) {
     const Place& place = state.input_places[i];
@@ -233,7 +248,8 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
 Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
   State& state = *state_;
   if (state.acquirer.load() == std::thread::id()) {
-    return make_error(Code::kFailedPrecondition, "push_acquired: no input is acquired; call acquire_input first");
+    return make_error(Code::kFailedPrecondition,
+                      "push_acquired: no input is acquired; call acquire_input first");
   }
   state.acquirer = std::thread::id();
   const TurnGuard guard{&state.pusher.turn};
@@ -247,7 +263,8 @@ Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
       for (Edge* edge : state.input_edges) {
         if (edge->lossy()) edge->abandon_write(frame);
       }
-      return std::move(fits).error().within(concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
+      return std::move(fits).error().within(
+          concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
     }
     slot.own[place.tensor] = std::move(tensor);
     slot.now[place.tensor] = &slot.own[place.tensor];
@@ -259,24 +276,27 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
   State& state = *state_;
   const std::int64_t deadline = deadline_of(timeout);
   if (!state.popper.turn.begin(deadline)) {
-    return make_error(Code::kDeadlineExceeded, "pop: another thread was popping for ", text_of(timeout));
+    return make_error(Code::kDeadlineExceeded, "pop: another thread was popping for ",
+                      text_of(timeout));
   }
   const TurnGuard guard{&state.popper.turn};
   const FrameNumber frame = state.next_pop;
-  const auto at_end = [&] { return state.closed.load(std::memory_order_seq_cst) && frame >= state.source.done(); };
+  const auto at_end = [&] {
+    return state.closed.load(std::memory_order_seq_cst) && frame >= state.source.done();
+  };
   for (auto& wait : state.popper.waits) {
     while (wait.seen <= frame) {
       wait.seen = wait.progress->done();
       if (wait.seen > frame) break;
       if (at_end()) return std::optional<Output>();
       if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
-        return make_error(Code::kDeadlineExceeded, "pop: no frame came out within ", text_of(timeout), "; ",
-                          state.source.done() - frame, " are in flight");
+        return make_error(Code::kDeadlineExceeded, "pop: no frame came out within ",
+                          text_of(timeout), "; ", state.source.done() - frame, " are in flight");
       }
       const FrameNumber pushed = state.source.done();
       const FrameNumber in_flight = pushed > frame ? pushed - frame : 0;
-      sleep_until(wait, state.popper.parker, frame + 1, std::clamp<FrameNumber>(in_flight / 2, 1, state.wake_batch),
-                  deadline, at_end);
+      sleep_until(wait, state.popper.parker, frame + 1,
+                  std::clamp<FrameNumber>(in_flight / 2, 1, state.wake_batch), deadline, at_end);
     }
   }
   state.next_pop = frame + 1;
@@ -285,7 +305,8 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
 
 Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs) {
   if (state_->source.done() != state_->sink.done()) {
-    return make_error(Code::kFailedPrecondition, "run: ", state_->source.done() - state_->sink.done(),
+    return make_error(Code::kFailedPrecondition,
+                      "run: ", state_->source.done() - state_->sink.done(),
                       " frames are in flight; use push and pop, or drain first");
   }
   PENSTOCK_CHECK_OK(push(inputs));
@@ -316,9 +337,13 @@ Status Pipeline::set_parameters(std::string_view stage_name, const Named& values
       wanted.push_back(&tensor);
     }
     if (found.size() == size_before) {
-      return not_found("set_parameters: ", stage_name.empty() ? "no stage" : concat("stage '", stage_name, "' does not exist or"),
-                       stage_name.empty() ? " has a parameter '" : " has no parameter '", name, "'; the parameters are ",
-                       join(state.plan.parameters, ", ", [](const plan::Parameter& p) { return "'" + p.name + "'"; }));
+      return not_found(
+          "set_parameters: ",
+          stage_name.empty() ? "no stage" : concat("stage '", stage_name, "' does not exist or"),
+          stage_name.empty() ? " has a parameter '" : " has no parameter '", name,
+          "'; the parameters are ", join(state.plan.parameters, ", ", [](const plan::Parameter& p) {
+            return "'" + p.name + "'";
+          }));
     }
   }
   // Nothing is pushed meanwhile, so that "from the next frame on" means the same for all stages.
@@ -340,7 +365,8 @@ Status Pipeline::set_parameters(std::string_view stage_name, const Named& values
     stage->versions.push_back(std::move(version));
     std::uint64_t oldest = UINT64_MAX;
     for (const auto& worker : state.workers) {
-      if (&worker->stage() == stage.get()) oldest = std::min(oldest, worker->parameter_version.load(std::memory_order_acquire));
+      if (&worker->stage() == stage.get())
+        oldest = std::min(oldest, worker->parameter_version.load(std::memory_order_acquire));
     }
     while (stage->versions.front()->number < oldest) stage->versions.pop_front();
   }
@@ -359,14 +385,16 @@ Status Pipeline::drain(std::chrono::nanoseconds timeout) {
   State& state = *state_;
   const std::int64_t deadline = deadline_of(timeout);
   if (!state.drainer.turn.begin(deadline)) {
-    return make_error(Code::kDeadlineExceeded, "drain: another thread was draining for ", text_of(timeout));
+    return make_error(Code::kDeadlineExceeded, "drain: another thread was draining for ",
+                      text_of(timeout));
   }
   const TurnGuard guard{&state.drainer.turn};
   const FrameNumber pushed = state.source.done();
   for (auto& wait : state.drainer.waits) {
     while ((wait.seen = wait.progress->done()) < pushed) {
       if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
-        return make_error(Code::kDeadlineExceeded, "drain: ", pushed - wait.seen, " frames are still in flight after ", text_of(timeout));
+        return make_error(Code::kDeadlineExceeded, "drain: ", pushed - wait.seen,
+                          " frames are still in flight after ", text_of(timeout));
       }
       sleep_until(wait, state.drainer.parker, pushed, 1, deadline, [] { return false; });
     }
@@ -374,7 +402,9 @@ Status Pipeline::drain(std::chrono::nanoseconds timeout) {
   return {};
 }
 
-void Pipeline::cancel() { state_->cancel({}); }
+void Pipeline::cancel() {
+  state_->cancel({});
+}
 
 std::uint64_t Pipeline::memory_bytes() const {
   std::uint64_t sum = 0;
@@ -382,12 +412,17 @@ std::uint64_t Pipeline::memory_bytes() const {
   return sum;
 }
 
-int Pipeline::in_flight_limit() const { return static_cast<int>(state_->in_flight_limit); }
-const plan::Plan& Pipeline::plan() const { return state_->plan; }
+int Pipeline::in_flight_limit() const {
+  return static_cast<int>(state_->in_flight_limit);
+}
+const plan::Plan& Pipeline::plan() const {
+  return state_->plan;
+}
 
 // Output
 
-Output::Output(std::shared_ptr<State> state, FrameNumber number) : state_(std::move(state)), number_(number) {
+Output::Output(std::shared_ptr<State> state, FrameNumber number)
+    : state_(std::move(state)), number_(number) {
   auto& record = state_->record(number);
   tag_ = record.tag;
   latency_ = std::chrono::nanoseconds(now_ns() - record.pushed_ns);
@@ -418,7 +453,9 @@ Output& Output::operator=(Output&& other) noexcept {
   error_ = std::move(other.error_);
   return *this;
 }
-Output::~Output() { release(); }
+Output::~Output() {
+  release();
+}
 
 void Output::release() {
   if (!state_) return;
@@ -436,7 +473,9 @@ void Output::release() {
   state_.reset();
 }
 
-std::size_t Output::size() const { return ok() && state_ ? state_->output_places.size() : 0; }
+std::size_t Output::size() const {
+  return ok() && state_ ? state_->output_places.size() : 0;
+}
 
 const Tensor& Output::operator[](std::size_t index) const {
   const Place& place = state_->output_places[index];
@@ -447,14 +486,16 @@ const Tensor* Output::find(std::string_view name) const {
   if (!ok()) return nullptr;
   const auto& outputs = state_->plan.outputs;
   const auto found = std::ranges::find(outputs, name, &plan::TensorInfo::name);
-  return found == outputs.end() ? nullptr : &(*this)[static_cast<std::size_t>(found - outputs.begin())];
+  return found == outputs.end() ? nullptr
+                                : &(*this)[static_cast<std::size_t>(found - outputs.begin())];
 }
 
 Tensor Output::take(std::size_t index) {
   const Place& place = state_->output_places[index];
   Slot& slot = place.edge->slot(number_);
   // Others may still read the slot of an input, or of an edge that stages read too.
-  if (place.edge->from == plan::kPipelineInput || place.edge->to.size() > 1) return (*this)[index].clone();
+  if (place.edge->from == plan::kPipelineInput || place.edge->to.size() > 1)
+    return (*this)[index].clone();
   Tensor taken = std::move(slot.own[place.tensor]);
   slot.own[place.tensor] = storage_for(place.edge->types[place.tensor]);
   return taken;

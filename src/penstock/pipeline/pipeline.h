@@ -25,17 +25,19 @@
 namespace penstock::pipeline {
 
 struct Options {
-  int capacity = 0;            ///< Slots of every edge; 0: the plan's, or chosen from the sizes.
-  int in_flight = 0;           ///< Most frames between push and release; 0: the output edge's slots.
+  int capacity = 0;   ///< Slots of every edge; 0: the plan's, or chosen from the sizes.
+  int in_flight = 0;  ///< Most frames between push and release; 0: the output edge's slots.
   std::optional<bool> pinned;  ///< Overrides every stage's.
   std::optional<plan::OnError> on_error;
   std::optional<std::chrono::microseconds> max_age;
-  bool trace = false;          ///< Keep the spans of the last 100,000 frames of each worker.
+  bool trace = false;  ///< Keep the spans of the last 100,000 frames of each worker.
   std::map<std::string, std::map<std::string, std::string>> backend_options;  ///< By backend name.
   std::function<void(const std::string&)> warn;  ///< Called during start() only.
 };
 
-/// `timeout` for "as long as it takes" and for "not at all".
+/// `timeout` for "as long as it takes" and for "not at all". The default is long but ends: a thread
+/// that pushes without ever popping gets a sentence, not a standstill.
+inline constexpr std::chrono::nanoseconds kPatient = std::chrono::seconds(60);
 inline constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 inline constexpr std::chrono::nanoseconds kNoWait{0};
 
@@ -68,24 +70,24 @@ class Pipeline {
   /// \error kResourceExhausted  the input edge is full and its policy is `error`.
   /// \error kCancelled          closed or cancelled, or stopped by an error (named).
   Result<FrameNumber> push(std::span<const Tensor> inputs,
-                           std::chrono::nanoseconds timeout = kForever, std::uint64_t tag = 0);
+                           std::chrono::nanoseconds timeout = kPatient, std::uint64_t tag = 0);
   /// The same by name, in any order. \error kInvalidArgument  a name is unknown, missing or twice.
-  Result<FrameNumber> push(const Named& inputs, std::chrono::nanoseconds timeout = kForever,
+  Result<FrameNumber> push(const Named& inputs, std::chrono::nanoseconds timeout = kPatient,
                            std::uint64_t tag = 0);
   Result<FrameNumber> try_push(std::span<const Tensor> inputs, std::uint64_t tag = 0) {
     return push(inputs, kNoWait, tag);
   }
 
-  /// Borrows the next frame's own input slot to be filled in place, then given with push_acquired().
-  /// Between the two calls, pushes of other threads wait. Inputs with open dimensions arrive at
-  /// their bound: set_dims() them. \error as push().
-  Result<std::span<Tensor>> acquire_input(std::chrono::nanoseconds timeout = kForever);
+  /// Borrows the next frame's own input slot to be filled in place, then given with
+  /// push_acquired(). Between the two calls, pushes of other threads wait. Inputs with open
+  /// dimensions arrive at their bound: set_dims() them. \error as push().
+  Result<std::span<Tensor>> acquire_input(std::chrono::nanoseconds timeout = kPatient);
   Result<FrameNumber> push_acquired(std::uint64_t tag = 0);
 
   /// The next frame in order, however it ended.
   /// \returns nothing when the pipeline is closed or cancelled and every frame has come out.
   /// \error kDeadlineExceeded  none came within `timeout`.
-  Result<std::optional<Output>> pop(std::chrono::nanoseconds timeout = kForever);
+  Result<std::optional<Output>> pop(std::chrono::nanoseconds timeout = kPatient);
   Result<std::optional<Output>> try_pop() { return pop(kNoWait); }
 
   /// One frame through the empty pipeline: push, pop, copies of its outputs.
@@ -97,9 +99,10 @@ class Pipeline {
   /// \error kNotFound  no such stage or parameter; kInvalidArgument  dtype or shape differ.
   Status set_parameters(std::string_view stage, const Named& values);
 
-  void close();   ///< No more input. Frames in flight finish. Idempotent.
-  Status drain(std::chrono::nanoseconds timeout = kForever);  ///< Waits until all pushed frames can be popped.
-  void cancel();  ///< Stops now: frames in flight come out as cancelled. Idempotent.
+  void close();  ///< No more input. Frames in flight finish. Idempotent.
+  Status drain(std::chrono::nanoseconds timeout =
+                   kForever);  ///< Waits until all pushed frames can be popped.
+  void cancel();               ///< Stops now: frames in flight come out as cancelled. Idempotent.
 
   [[nodiscard]] Stats stats() const;
   /// Ceiling of the memory of all edges' slots, known before the first frame.
@@ -125,10 +128,10 @@ class Collector {
 
   /// The future's value is the frame, however it ended. \error as Pipeline::push().
   Result<std::future<Output>> submit(std::span<const Tensor> inputs,
-                                     std::chrono::nanoseconds timeout = kForever);
+                                     std::chrono::nanoseconds timeout = kPatient);
   /// `done` is called on the collector's thread, in frame order; it must not throw.
   Status submit(std::span<const Tensor> inputs, Callback done,
-                std::chrono::nanoseconds timeout = kForever);
+                std::chrono::nanoseconds timeout = kPatient);
 
  private:
   struct Shared;

@@ -22,13 +22,20 @@ using namespace penstock::testing;  // NOLINT(google-build-using-namespace): tes
 using std::chrono::milliseconds;
 constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
 
-float plus_one(float x) { return x + 1; }
-float twice(float x) { return 2 * x; }
+float plus_one(float x) {
+  return x + 1;
+}
+float twice(float x) {
+  return 2 * x;
+}
 
 // in -> (x+1) -> (2x) -> out
 FakeNetwork chain() {
   FakeNetwork network;
-  network.input("in").stage("a", {"in"}, {"mid"}, unary(plus_one)).stage("b", {"mid"}, {"out"}, unary(twice)).output("out");
+  network.input("in")
+      .stage("a", {"in"}, {"mid"}, unary(plus_one))
+      .stage("b", {"mid"}, {"out"}, unary(twice))
+      .output("out");
   return network;
 }
 
@@ -76,7 +83,8 @@ TEST_P(Capacities, AChainKeepsOrderFromASingleThread) {
   auto network = chain();
   auto pipeline = start(network, {.capacity = GetParam()});
   const auto results = stream(*pipeline, 500);
-  for (int i = 0; i < 500; ++i) ASSERT_EQ(results[static_cast<std::size_t>(i)], 2.0F * static_cast<float>(i + 1));
+  for (int i = 0; i < 500; ++i)
+    ASSERT_EQ(results[static_cast<std::size_t>(i)], 2.0F * static_cast<float>(i + 1));
 }
 
 TEST_P(Capacities, ReplicasKeepOrder) {
@@ -86,12 +94,14 @@ TEST_P(Capacities, ReplicasKeepOrder) {
                volatile float burn = 0;
                for (int i = 0; i < static_cast<int>(x) % 7 * 100; ++i) burn = burn + 1;
                return x + 1;
-             }), 3)
+             }),
+             3)
       .stage("b", {"mid"}, {"out"}, unary(twice), 2)
       .output("out");
   auto pipeline = start(network, {.capacity = GetParam()});
   const auto results = stream(*pipeline, 2000);
-  for (int i = 0; i < 2000; ++i) ASSERT_EQ(results[static_cast<std::size_t>(i)], 2.0F * static_cast<float>(i + 1));
+  for (int i = 0; i < 2000; ++i)
+    ASSERT_EQ(results[static_cast<std::size_t>(i)], 2.0F * static_cast<float>(i + 1));
 }
 
 TEST_P(Capacities, DiamondsAndSkipsPairByFrameNumber) {
@@ -119,10 +129,11 @@ TEST(PipelineTest, OneOutputMayFeedTwoInputsOfAStage) {
   FakeNetwork network;
   network.input("in")
       .stage("a", {"in"}, {"x"}, unary(plus_one))
-      .stage("b", {"x", "x"}, {"out"}, [](Inputs in, Outputs out) -> Status {
-        out[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
-        return {};
-      })
+      .stage("b", {"x", "x"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+               return {};
+             })
       .output("out");
   auto pipeline = start(network);
   push_number(*pipeline, 4);
@@ -131,17 +142,22 @@ TEST(PipelineTest, OneOutputMayFeedTwoInputsOfAStage) {
 
 TEST(PipelineTest, OneInputMayFeedSeveralStagesAndInputsComeInAnyOrder) {
   FakeNetwork network;
-  network.input("b").input("a").input("unused")
+  network.input("b")
+      .input("a")
+      .input("unused")
       .stage("first", {"a"}, {"x"}, unary(plus_one))
-      .stage("second", {"x", "b", "a"}, {"out"}, [](Inputs in, Outputs out) -> Status {
-        out[0]->as<float>()[0] = value_of(*in[0]) * 100 + value_of(*in[1]) * 10 + value_of(*in[2]);
-        return {};
-      })
+      .stage("second", {"x", "b", "a"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] =
+                   value_of(*in[0]) * 100 + value_of(*in[1]) * 10 + value_of(*in[2]);
+               return {};
+             })
       .output("out");
   auto pipeline = start(network);
   for (int i = 1; i < 4; ++i) {
     const auto n = static_cast<float>(i);
-    ASSERT_TRUE(pipeline->push(Named{{"a", number(n)}, {"unused", number(0)}, {"b", number(n + 1)}}, kLong));
+    ASSERT_TRUE(pipeline->push(Named{{"a", number(n)}, {"unused", number(0)}, {"b", number(n + 1)}},
+                               kLong));
   }
   for (int i = 1; i < 4; ++i) {
     const auto n = static_cast<float>(i);
@@ -153,15 +169,17 @@ TEST(PipelineTest, AStageWithoutInputsRunsOncePerFrame) {
   FakeNetwork network;
   std::atomic<int> runs{0};
   network.input("in")
-      .stage("constant", {}, {"c"}, [&](Inputs, Outputs out) -> Status {
-        out[0]->as<float>()[0] = 7;
-        ++runs;
-        return {};
-      })
-      .stage("b", {"c", "in"}, {"out"}, [](Inputs in, Outputs out) -> Status {
-        out[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
-        return {};
-      })
+      .stage("constant", {}, {"c"},
+             [&](Inputs, Outputs out) -> Status {
+               out[0]->as<float>()[0] = 7;
+               ++runs;
+               return {};
+             })
+      .stage("b", {"c", "in"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+               return {};
+             })
       .output("out");
   auto pipeline = start(network);
   const int warm_up = runs;
@@ -221,8 +239,11 @@ TEST(PipelineTest, AFailingFrameIsBlamedRightAndOthersGoOn) {
           return {};
         };
       };
-      network.input("in").stage("a", {"in"}, {"x"}, stage("a")).stage("b", {"x"}, {"y"}, stage("b"), 2)
-          .stage("c", {"y"}, {"out"}, stage("c")).output("out");
+      network.input("in")
+          .stage("a", {"in"}, {"x"}, stage("a"))
+          .stage("b", {"x"}, {"y"}, stage("b"), 2)
+          .stage("c", {"y"}, {"out"}, stage("c"))
+          .output("out");
       auto pipeline = start(network);
       for (int i = 0; i < 8; ++i) push_number(*pipeline, static_cast<float>(i));
       for (int i = 0; i < 8; ++i) {
@@ -256,8 +277,11 @@ TEST(PipelineTest, TheKthBackendCallFailsForEveryK) {
           return {};
         };
       };
-      network.input("in").stage("a", {"in"}, {"x"}, counted(1)).stage("b", {"x"}, {"y"}, counted(1), 2)
-          .stage("c", {"x", "y"}, {"out"}, counted(1)).output("out");
+      network.input("in")
+          .stage("a", {"in"}, {"x"}, counted(1))
+          .stage("b", {"x"}, {"y"}, counted(1), 2)
+          .stage("c", {"x", "y"}, {"out"}, counted(1))
+          .output("out");
       auto pipeline = start(network, {.capacity = capacity});
       calls = 0;
       int failed = 0;
@@ -284,11 +308,14 @@ TEST(PipelineTest, TheKthBackendCallFailsForEveryK) {
 
 TEST(PipelineTest, OnErrorStopEndsWithThatError) {
   FakeNetwork network;
-  network.input("in").stage("a", {"in"}, {"out"}, [](Inputs in, Outputs out) -> Status {
-    if (value_of(*in[0]) == 2) return internal_error("broken");
-    out[0]->as<float>()[0] = value_of(*in[0]);
-    return {};
-  }).output("out");
+  network.input("in")
+      .stage("a", {"in"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               if (value_of(*in[0]) == 2) return internal_error("broken");
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               return {};
+             })
+      .output("out");
   auto pipeline = start(network, {.on_error = plan::OnError::kStop});
   for (int i = 0; i < 3; ++i) push_number(*pipeline, static_cast<float>(i));
   EXPECT_TRUE(pop_one(*pipeline).ok());
@@ -329,8 +356,10 @@ TEST(PipelineTest, WrongInputsAreRefusedBySentence) {
     return pushed.error().message;
   };
   EXPECT_EQ(message({}), "push: expected 1 inputs, found 0");
-  EXPECT_EQ(message({Tensor::allocate(DType::kI64, {1})}), "push: input 'in': expected f32[1], found i64[1]");
-  EXPECT_EQ(message({Tensor::allocate(DType::kF32, {2})}), "push: input 'in': expected f32[1], found f32[2]");
+  EXPECT_EQ(message({Tensor::allocate(DType::kI64, {1})}),
+            "push: input 'in': expected f32[1], found i64[1]");
+  EXPECT_EQ(message({Tensor::allocate(DType::kF32, {2})}),
+            "push: input 'in': expected f32[1], found f32[2]");
   const auto unknown = pipeline->push(Named{{"im", number(1)}});
   EXPECT_EQ(unknown.error().message, "push: no input 'im'; the inputs are 'in'");
   const auto missing = pipeline->push(Named{});
@@ -358,11 +387,14 @@ TEST(PipelineTest, AnAcquiredSlotIsFilledInPlace) {
 TEST(PipelineTest, APushedTensorIsReadInPlaceAndReleasedAfterItsStage) {
   FakeNetwork network;
   std::atomic<const void*> seen{nullptr};
-  network.input("in").stage("a", {"in"}, {"out"}, [&](Inputs in, Outputs out) -> Status {
-    seen = in[0]->data();
-    out[0]->as<float>()[0] = 0;
-    return {};
-  }).output("out");
+  network.input("in")
+      .stage("a", {"in"}, {"out"},
+             [&](Inputs in, Outputs out) -> Status {
+               seen = in[0]->data();
+               out[0]->as<float>()[0] = 0;
+               return {};
+             })
+      .output("out");
   auto pipeline = start(network);
   auto owner = std::make_shared<float>(3.0F);
   std::weak_ptr<float> watch = owner;
@@ -404,12 +436,15 @@ TEST(PipelineTest, CancelBringsOutEveryFrame) {
   FakeNetwork network;
   std::binary_semaphore entered{0}, cancelled{0};
   std::atomic<bool> armed{false};
-  network.input("in").stage("a", {"in"}, {"out"}, [&](Inputs, Outputs) -> Status {
-    if (!armed) return {};
-    entered.release();
-    cancelled.acquire();
-    return make_error(Code::kCancelled, "the engine was interrupted");
-  }).output("out");
+  network.input("in")
+      .stage("a", {"in"}, {"out"},
+             [&](Inputs, Outputs) -> Status {
+               if (!armed) return {};
+               entered.release();
+               cancelled.acquire();
+               return make_error(Code::kCancelled, "the engine was interrupted");
+             })
+      .output("out");
   network.backend->models["a.onnx"].cancel = [&] { cancelled.release(); };
   auto pipeline = start(network);
   armed = true;
@@ -462,10 +497,13 @@ TEST(PipelineTest, TheCallersAffinityIsUntouchedAndStagesArePinned) {
   const auto before = cpus_of_thread(this_thread_id());
   FakeNetwork network;
   std::vector<int> seen;
-  network.input("in").stage("a", {"in"}, {"out"}, [&](Inputs, Outputs) -> Status {
-    seen = cpus_of_thread(this_thread_id());
-    return {};
-  }).output("out");
+  network.input("in")
+      .stage("a", {"in"}, {"out"},
+             [&](Inputs, Outputs) -> Status {
+               seen = cpus_of_thread(this_thread_id());
+               return {};
+             })
+      .output("out");
   auto pipeline = start(network);
   push_number(*pipeline, 1);
   EXPECT_TRUE(pop_one(*pipeline).ok());
@@ -533,7 +571,8 @@ struct Gate {
   }
 };
 
-std::vector<Outcome> outcomes_behind_a_gate(plan::FullPolicy policy, int capacity, std::vector<std::string>* errors = nullptr) {
+std::vector<Outcome> outcomes_behind_a_gate(plan::FullPolicy policy, int capacity,
+                                            std::vector<std::string>* errors = nullptr) {
   Gate gate;
   FakeNetwork network;
   network.input("in").stage("slow", {"in"}, {"out"}, gate.function()).output("out");
@@ -570,7 +609,8 @@ TEST(FullPolicyTest, DropOldestKeepsTheNewest) {
   std::vector<std::string> errors;
   EXPECT_EQ(outcomes_behind_a_gate(plan::FullPolicy::kDropOldest, 2, &errors),
             (std::vector{kOk, kDropped, kDropped, kDropped, kOk, kOk}));
-  EXPECT_EQ(errors.at(0), "frame 1: edge 'input -> slow' was full (2 frames), policy 'drop_oldest'");
+  EXPECT_EQ(errors.at(0),
+            "frame 1: edge 'input -> slow' was full (2 frames), policy 'drop_oldest'");
 }
 
 TEST(FullPolicyTest, DropNewestKeepsTheOldest) {
@@ -589,7 +629,8 @@ TEST(FullPolicyTest, ErrorRefusesThePushAndTakesNothing) {
   network.input("in").stage("slow", {"in"}, {"out"}, gate.function()).output("out");
   network.finish();
   for (auto& edge : network.plan.edges) {
-    if (edge.from == plan::kPipelineInput) edge.policy = plan::FullPolicy::kError, edge.capacity = 1;
+    if (edge.from == plan::kPipelineInput)
+      edge.policy = plan::FullPolicy::kError, edge.capacity = 1;
   }
   auto pipeline = start(network);
   gate.armed = true;
@@ -613,10 +654,11 @@ TEST(FullPolicyTest, ADropOnOneBranchDropsTheFrameOnAll) {
       .stage("fast", {"in"}, {"f"}, unary(plus_one))
       .stage("slow", {"f"}, {"s"}, gate.function())
       .stage("other", {"in"}, {"o"}, unary(plus_one))
-      .stage("join", {"s", "o"}, {"out"}, [](Inputs in, Outputs out) -> Status {
-        out[0]->as<float>()[0] = value_of(*in[0]) * 100 + value_of(*in[1]);
-        return {};
-      })
+      .stage("join", {"s", "o"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[0]) * 100 + value_of(*in[1]);
+               return {};
+             })
       .output("out");
   network.finish();
   for (auto& edge : network.plan.edges) {
@@ -665,14 +707,18 @@ TEST(PipelineTest, OutputsOfUnboundedShapeComeFromTheBackend) {
   FakeNetwork network;
   const auto any = Type::tensor(DType::kF32, std::vector<Dim>{{Dim::kOpen, "n", Dim::kOpen}});
   network.input("in")
-      .stage("grow", {"in"}, {"x"}, [](Inputs in, Outputs out) -> Status {
-        *out[0] = Tensor::allocate(DType::kF32, {static_cast<std::int64_t>(value_of(*in[0]))});
-        return {};
-      }, 1, {any})
-      .stage("count", {"x"}, {"out"}, [](Inputs in, Outputs out) -> Status {
-        out[0]->as<float>()[0] = static_cast<float>(in[0]->count());
-        return {};
-      })
+      .stage("grow", {"in"}, {"x"},
+             [](Inputs in, Outputs out) -> Status {
+               *out[0] =
+                   Tensor::allocate(DType::kF32, {static_cast<std::int64_t>(value_of(*in[0]))});
+               return {};
+             },
+             1, {any})
+      .stage("count", {"x"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = static_cast<float>(in[0]->count());
+               return {};
+             })
       .output("out");
   auto pipeline = start(network);
   for (int i = 0; i < 5; ++i) push_number(*pipeline, static_cast<float>(i));
@@ -703,7 +749,8 @@ TEST(CollectorTest, FuturesAndCallbacksGetTheirOwnFrames) {
       auto future = collector.submit(inputs);
       ASSERT_TRUE(future);
       futures.push_back(*std::move(future));
-      ASSERT_TRUE(collector.submit(inputs, [&called](Output output) { called += output.ok() ? 1 : 0; }));
+      ASSERT_TRUE(
+          collector.submit(inputs, [&called](Output output) { called += output.ok() ? 1 : 0; }));
       Output output = futures.back().get();
       EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(i + 1));
     }

@@ -25,7 +25,8 @@ class alignas(64) Record {
   /// True if this was the first failure: it is the one that the frame comes out with.
   bool fail(Outcome outcome, Error error) {
     Life expected = Life::kAlive;
-    if (!life_.compare_exchange_strong(expected, Life::kDying, std::memory_order_acq_rel)) return false;
+    if (!life_.compare_exchange_strong(expected, Life::kDying, std::memory_order_acq_rel))
+      return false;
     outcome_ = outcome;
     error_ = std::move(error);
     life_.store(Life::kDead, std::memory_order_release);

@@ -49,15 +49,15 @@ struct Stage {
   std::vector<Type> locals;  // Values passed between partitions of the stage only.
   std::vector<std::string> local_names;
 
-  Progress progress;                      // Frames this stage has completed.
-  std::atomic<FrameNumber> next{0};       // The next frame to claim.
-  std::vector<std::int64_t> ready_ns;     // By frame & window_mask: when this stage completed it.
-  std::atomic<std::int64_t> period_ns{0}; // Moving average of time per frame, replicas counted in.
+  Progress progress;                       // Frames this stage has completed.
+  std::atomic<FrameNumber> next{0};        // The next frame to claim.
+  std::vector<std::int64_t> ready_ns;      // By frame & window_mask: when this stage completed it.
+  std::atomic<std::int64_t> period_ns{0};  // Moving average of time per frame, replicas counted in.
 
-  std::vector<Progress*> producers;       // Of its inputs, each once. The source if it has none.
+  std::vector<Progress*> producers;  // Of its inputs, each once. The source if it has none.
   std::vector<const std::vector<std::int64_t>*> producer_ready_ns;  // Beside `producers`.
 
-  std::mutex parameter_mutex;                   // Guards `versions`.
+  std::mutex parameter_mutex;                              // Guards `versions`.
   std::deque<std::unique_ptr<ParameterVersion>> versions;  // Oldest first; never empty.
 };
 

@@ -9,8 +9,9 @@
 namespace penstock::pipeline {
 namespace {
 
-constexpr std::size_t kEdgeBudgetBytes = 1U << 20U;  // Slots beyond what a cache holds gain nothing.
-constexpr int kMostSlots = 256;                      // bench/hand_over: where the cost flattens out.
+constexpr std::size_t kEdgeBudgetBytes = 1U
+                                         << 20U;  // Slots beyond what a cache holds gain nothing.
+constexpr int kMostSlots = 512;                   // bench/hand_over: where the cost flattens out.
 constexpr int kLeastSlots = 4;
 constexpr int kLossyWindow = 4096;  // Dropped frames that may await their turn to come out.
 
@@ -18,18 +19,23 @@ std::size_t replicas_of(const plan::Plan& plan, int stage) {
   return stage < 0 ? 1 : plan.stages[static_cast<std::size_t>(stage)].devices.size();
 }
 
-int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, std::size_t slot_bytes, const Options& options) {
+int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, std::size_t slot_bytes,
+                    const Options& options) {
   if (edge.policy == plan::FullPolicy::kLatest) return 1;
   if (options.capacity > 0) return options.capacity;
   if (edge.capacity > 0) return edge.capacity;
   if (edge.policy != plan::FullPolicy::kBlock) return kLeastSlots;
-  const auto affordable = static_cast<int>(std::min<std::size_t>(kEdgeBudgetBytes / std::max<std::size_t>(slot_bytes, 1), kMostSlots));
-  const int by_size = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(affordable, kLeastSlots))));
+  const auto affordable = static_cast<int>(
+      std::min<std::size_t>(kEdgeBudgetBytes / std::max<std::size_t>(slot_bytes, 1), kMostSlots));
+  const int by_size =
+      static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(affordable, kLeastSlots))));
   // Enough that every stage between its ends can hold a frame and have another ready.
   std::size_t workers = 0;
-  const auto last = edge.to.empty() || edge.to.back() == plan::kPipelineOutput ? static_cast<int>(plan.stages.size()) - 1
-                                                                               : edge.to.back();
-  for (int stage = std::max(edge.from, 0); stage <= last; ++stage) workers += replicas_of(plan, stage);
+  const auto last = edge.to.empty() || edge.to.back() == plan::kPipelineOutput
+                        ? static_cast<int>(plan.stages.size()) - 1
+                        : edge.to.back();
+  for (int stage = std::max(edge.from, 0); stage <= last; ++stage)
+    workers += replicas_of(plan, stage);
   if (!edge.to.empty() && edge.to.back() == plan::kPipelineOutput) {
     workers = 1;
     for (int stage = 0; stage <= last; ++stage) workers += replicas_of(plan, stage);
@@ -55,29 +61,35 @@ void make_edges(State& state) {
       bytes += types.back().max_bytes().value_or(kEdgeBudgetBytes / 16);
     }
     const int capacity = choose_capacity(state.plan, plan_edge, bytes, state.options);
-    state.edges.push_back(std::make_unique<Edge>(plan_edge, std::move(types), capacity, edge_name(state.plan, plan_edge)));
+    state.edges.push_back(std::make_unique<Edge>(plan_edge, std::move(types), capacity,
+                                                 edge_name(state.plan, plan_edge)));
     Edge* edge = state.edges.back().get();
     edge->on_drop = [&state](Edge& full, FrameNumber frame) {
       state.record(frame).fail(
           full.policy == plan::FullPolicy::kError ? Outcome::kError : Outcome::kDropped,
-          make_error(full.policy == plan::FullPolicy::kError ? Code::kResourceExhausted : Code::kAborted, "frame ", frame,
-                     ": edge '", full.name, "' was full (", full.capacity(), " frames), policy '",
-                     plan::to_string(full.policy), "'"));
+          make_error(
+              full.policy == plan::FullPolicy::kError ? Code::kResourceExhausted : Code::kAborted,
+              "frame ", frame, ": edge '", full.name, "' was full (", full.capacity(),
+              " frames), policy '", plan::to_string(full.policy), "'"));
     };
     if (edge->from == plan::kPipelineInput) state.input_edges.push_back(edge);
-    if (!edge->to.empty() && edge->to.back() == plan::kPipelineOutput) state.output_edges.push_back(edge);
+    if (!edge->to.empty() && edge->to.back() == plan::kPipelineOutput)
+      state.output_edges.push_back(edge);
   }
 }
 
 // How many frames may be between push and release, and what follows from it.
 void choose_window(State& state) {
-  const bool lossy = std::ranges::any_of(state.edges, [](const auto& edge) { return edge->lossy(); });
+  const bool lossy =
+      std::ranges::any_of(state.edges, [](const auto& edge) { return edge->lossy(); });
   FrameNumber limit = kLossyWindow;
   if (!lossy) {
     // The last stage must never wait for the caller: then one thread can push and pop in turn.
-    for (const Edge* edge : state.output_edges) limit = std::min(limit, static_cast<FrameNumber>(edge->capacity()));
+    for (const Edge* edge : state.output_edges)
+      limit = std::min(limit, static_cast<FrameNumber>(edge->capacity()));
   }
-  if (state.options.in_flight > 0) limit = std::min(limit, static_cast<FrameNumber>(state.options.in_flight));
+  if (state.options.in_flight > 0)
+    limit = std::min(limit, static_cast<FrameNumber>(state.options.in_flight));
   state.in_flight_limit = limit;
   state.wake_batch = limit;
   for (const auto& edge : state.edges) {
@@ -97,7 +109,8 @@ void choose_window(State& state) {
   }
 }
 
-Result<std::vector<Tensor>> default_parameters(const State& state, const std::filesystem::path& folder,
+Result<std::vector<Tensor>> default_parameters(const State& state,
+                                               const std::filesystem::path& folder,
                                                const plan::Stage& stage) {
   std::vector<Tensor> values;
   for (const auto& name : stage.parameters) {
@@ -108,14 +121,16 @@ Result<std::vector<Tensor>> default_parameters(const State& state, const std::fi
   return values;
 }
 
-Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index, const std::filesystem::path& folder,
+Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
+                                          const std::filesystem::path& folder,
                                           const backend::Registry& backends) {
   auto stage = std::make_unique<Stage>();
   stage->plan = &state.plan.stages[index];
   stage->index = index;
   for (auto& edge : state.edges) {
     if (edge->from == static_cast<int>(index)) stage->out_edges.push_back(edge.get());
-    if (std::ranges::find(edge->to, static_cast<int>(index)) != edge->to.end()) stage->in_edges.push_back(edge.get());
+    if (std::ranges::find(edge->to, static_cast<int>(index)) != edge->to.end())
+      stage->in_edges.push_back(edge.get());
   }
   for (const auto& partition : stage->plan->partitions) {
     CompiledPartition compiled;
@@ -142,7 +157,8 @@ void connect_waits(State& state) {
     }
     return found;
   };
-  const auto wait_alone = [](Progress& progress, Parker& parker, const std::atomic<std::int64_t>* period) {
+  const auto wait_alone = [](Progress& progress, Parker& parker,
+                             const std::atomic<std::int64_t>* period) {
     return Wait{&progress, progress.add_waiters({&parker}).front(), period, 0};
   };
   state.pusher.waits.push_back(wait_alone(state.sink, state.pusher.parker, nullptr));
@@ -158,16 +174,20 @@ void connect_waits(State& state) {
     for (const int producer : producers) {
       Stage* from = producer < 0 ? nullptr : state.stages[static_cast<std::size_t>(producer)].get();
       Progress& progress = from == nullptr ? state.source : from->progress;
-      stage->producer_ready_ns.push_back(from == nullptr ? &state.source_ready_ns : &from->ready_ns);
+      stage->producer_ready_ns.push_back(from == nullptr ? &state.source_ready_ns
+                                                         : &from->ready_ns);
       const auto cells = progress.add_waiters(parkers);
       for (std::size_t w = 0; w < workers.size(); ++w) {
-        workers[w]->inputs.push_back({&progress, cells[w], from == nullptr ? nullptr : &from->period_ns, 0});
+        workers[w]->inputs.push_back(
+            {&progress, cells[w], from == nullptr ? nullptr : &from->period_ns, 0});
       }
     }
     for (const Edge* edge : stage->in_edges) {
       if (edge->from != plan::kPipelineInput) continue;
-      state.pusher.waits.push_back(wait_alone(stage->progress, state.pusher.parker, &stage->period_ns));
-      state.input_capacities.push_back(edge->lossy() ? 0 : static_cast<FrameNumber>(edge->capacity()));
+      state.pusher.waits.push_back(
+          wait_alone(stage->progress, state.pusher.parker, &stage->period_ns));
+      state.input_capacities.push_back(edge->lossy() ? 0
+                                                     : static_cast<FrameNumber>(edge->capacity()));
     }
     for (const Edge* edge : stage->out_edges) {
       for (const int to : edge->to) {
@@ -175,16 +195,20 @@ void connect_waits(State& state) {
         Stage* reader = to < 0 ? nullptr : state.stages[static_cast<std::size_t>(to)].get();
         Progress& progress = reader == nullptr ? state.sink : reader->progress;
         for (Worker* worker : workers) {
-          worker->rooms.push_back({wait_alone(progress, worker->parker, reader == nullptr ? nullptr : &reader->period_ns),
+          worker->rooms.push_back({wait_alone(progress, worker->parker,
+                                              reader == nullptr ? nullptr : &reader->period_ns),
                                    static_cast<FrameNumber>(edge->capacity())});
         }
       }
     }
-    const bool feeds_output = std::ranges::any_of(stage->out_edges, [](const Edge* e) { return e->to.back() == plan::kPipelineOutput; });
+    const bool feeds_output = std::ranges::any_of(
+        stage->out_edges, [](const Edge* e) { return e->to.back() == plan::kPipelineOutput; });
     if (!feeds_output && !stage->out_edges.empty()) continue;
     state.last_stages.push_back(stage.get());
-    state.popper.waits.push_back(wait_alone(stage->progress, state.popper.parker, &stage->period_ns));
-    state.drainer.waits.push_back(wait_alone(stage->progress, state.drainer.parker, &stage->period_ns));
+    state.popper.waits.push_back(
+        wait_alone(stage->progress, state.popper.parker, &stage->period_ns));
+    state.drainer.waits.push_back(
+        wait_alone(stage->progress, state.drainer.parker, &stage->period_ns));
   }
 }
 
@@ -192,29 +216,35 @@ void place_inputs_and_outputs(State& state) {
   const auto place_of = [&](const std::string& name) {
     for (auto& edge : state.edges) {
       const auto found = std::ranges::find(edge->tensors, name);
-      if (found != edge->tensors.end()) return Place{edge.get(), static_cast<std::size_t>(found - edge->tensors.begin())};
+      if (found != edge->tensors.end())
+        return Place{edge.get(), static_cast<std::size_t>(found - edge->tensors.begin())};
     }
     return Place{};
   };
   for (const auto& input : state.plan.inputs) state.input_places.push_back(place_of(input.name));
-  for (const auto& output : state.plan.outputs) state.output_places.push_back(place_of(output.name));
+  for (const auto& output : state.plan.outputs)
+    state.output_places.push_back(place_of(output.name));
   state.acquired.resize(state.plan.inputs.size());
 }
 
-std::vector<int> cpus_for(const State& state, const plan::Stage& stage, const device::Device& device) {
+std::vector<int> cpus_for(const State& state, const plan::Stage& stage,
+                          const device::Device& device) {
   if (state.options.pinned.value_or(stage.pinned)) return device.cpus;
   // Not pinned: free to move among all CPUs that the plan names.
   std::vector<int> cpus;
   for (const auto& other : state.plan.stages) {
-    for (const auto& place : other.devices) cpus.insert(cpus.end(), place.cpus.begin(), place.cpus.end());
+    for (const auto& place : other.devices)
+      cpus.insert(cpus.end(), place.cpus.begin(), place.cpus.end());
   }
   std::ranges::sort(cpus);
   cpus.erase(std::ranges::unique(cpus).begin(), cpus.end());
   return cpus;
 }
 
-Result<std::vector<backend::CompileRequest>> requests_for(const State& state, const std::filesystem::path& folder,
-                                                          const plan::Stage& stage, const device::Device& device) {
+Result<std::vector<backend::CompileRequest>> requests_for(const State& state,
+                                                          const std::filesystem::path& folder,
+                                                          const plan::Stage& stage,
+                                                          const device::Device& device) {
   if (!device.host.empty() || device.kind != device::Device::Kind::kCpu) {
     return make_error(Code::kUnimplemented, "device '", device::to_string(device),
                       "': no backend here runs it; use CPUs of this machine, such as 'cpu:0'");
@@ -230,7 +260,8 @@ Result<std::vector<backend::CompileRequest>> requests_for(const State& state, co
     request.replicas = static_cast<int>(stage.devices.size());
     request.flush_denormals = stage.flush_denormals;
     request.options = partition.options;
-    if (const auto extra = state.options.backend_options.find(partition.backend); extra != state.options.backend_options.end()) {
+    if (const auto extra = state.options.backend_options.find(partition.backend);
+        extra != state.options.backend_options.end()) {
       for (const auto& [key, value] : extra->second) request.options[key] = value;
     }
     for (const auto& file : state.plan.custom_ops) request.custom_ops.push_back(folder / file);
@@ -264,8 +295,8 @@ void warn_of_differences(const State& state, const backend::Registry& backends) 
     if (!found) continue;
     const auto here = (*found)->describe().engine_version;
     if (here != version) {
-      state.options.warn(concat("the package was made with ", name, " ", version, ", here is ", here,
-                                "; check it with 'penstock verify'"));
+      state.options.warn(concat("the package was made with ", name, " ", version, ", here is ",
+                                here, "; check it with 'penstock verify'"));
     }
   }
   if (origin.cpu.empty()) return;
@@ -277,8 +308,10 @@ void warn_of_differences(const State& state, const backend::Registry& backends) 
 
 }  // namespace
 
-Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan, const std::filesystem::path& folder,
-                                                  const backend::Registry& backends, const Options& options) {
+Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
+                                                  const std::filesystem::path& folder,
+                                                  const backend::Registry& backends,
+                                                  const Options& options) {
   PENSTOCK_CHECK_OK(plan::validate(plan));
   auto state = std::make_shared<State>();
   state->plan = plan;

@@ -40,9 +40,9 @@ struct State {
   std::vector<std::unique_ptr<Stage>> stages;
   std::vector<std::unique_ptr<Worker>> workers;  // Stage by stage, replica by replica.
 
-  Progress source;  // Frames pushed.
-  Progress sink;    // Frames released by the caller.
-  std::vector<Record> records;               // By frame & window_mask.
+  Progress source;                            // Frames pushed.
+  Progress sink;                              // Frames released by the caller.
+  std::vector<Record> records;                // By frame & window_mask.
   std::vector<std::int64_t> source_ready_ns;  // The same; when each frame was pushed.
   std::size_t window_mask = 0;
   FrameNumber in_flight_limit = 0;
@@ -56,11 +56,12 @@ struct State {
   std::vector<FrameNumber> input_capacities;  // Beside pusher.waits from the second on.
   std::vector<Stage*> last_stages;            // Stages that feed the output, or nothing.
   FrameNumber next_pop = 0;                   // In the popper's turn.
-  std::atomic<std::thread::id> acquirer{};    // Who is between acquire_input and push_acquired, if anyone.
-  std::vector<Tensor> acquired;               // What acquire_input lends; in the pusher's turn.
+  std::atomic<std::thread::id>
+      acquirer{};                // Who is between acquire_input and push_acquired, if anyone.
+  std::vector<Tensor> acquired;  // What acquire_input lends; in the pusher's turn.
 
-  std::mutex commit_mutex;             // A push is committed, or the pipeline closed: one at a time.
-  std::atomic<bool> closed{false};     // No more pushes.
+  std::mutex commit_mutex;          // A push is committed, or the pipeline closed: one at a time.
+  std::atomic<bool> closed{false};  // No more pushes.
   std::atomic<bool> cancelled{false};  // Frames in flight come out as cancelled.
   std::atomic<bool> stopping{false};   // Workers leave now.
   std::mutex stop_mutex;

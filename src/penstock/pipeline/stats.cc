@@ -20,8 +20,10 @@ StageStats stats_of(const State& state, const Stage& stage) {
   }
   StageStats stats;
   stats.name = stage.plan->name;
-  stats.device = join(stage.plan->devices, ",", [](const auto& device) { return device::to_string(device); });
-  stats.backend = join(stage.plan->partitions, "+", [](const auto& partition) { return partition.backend; });
+  stats.device =
+      join(stage.plan->devices, ",", [](const auto& device) { return device::to_string(device); });
+  stats.backend =
+      join(stage.plan->partitions, "+", [](const auto& partition) { return partition.backend; });
   stats.replicas = static_cast<int>(workers.size());
   for (const Worker* worker : workers) {
     stats.frames += worker->frames.load(std::memory_order_relaxed);
@@ -51,10 +53,13 @@ EdgeStats stats_of(const State& state, const Edge& edge) {
   FrameNumber behind = UINT64_MAX;
   for (const int to : edge.to) behind = std::min(behind, done(to));
   const FrameNumber written = done(edge.from);
-  stats.depth = behind < written ? std::min<FrameNumber>(written - behind, static_cast<FrameNumber>(edge.capacity())) : 0;
+  stats.depth = behind < written ? std::min<FrameNumber>(written - behind,
+                                                         static_cast<FrameNumber>(edge.capacity()))
+                                 : 0;
   stats.drops = edge.drops.load(std::memory_order_relaxed);
   stats.bytes = edge.bytes_per_slot() * edge.slot_count();
-  stats.backend_allocated = std::ranges::any_of(edge.types, [](const Type& type) { return !type.max_bytes(); });
+  stats.backend_allocated =
+      std::ranges::any_of(edge.types, [](const Type& type) { return !type.max_bytes(); });
   stats.policy = plan::to_string(edge.policy);
   return stats;
 }

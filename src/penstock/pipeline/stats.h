@@ -23,20 +23,20 @@ struct StageStats {
   std::uint64_t errors = 0;       ///< Failed here.
   std::uint64_t copies = 0;       ///< Tensors copied by the runtime or the backend.
   std::uint64_t allocations = 0;  ///< Tensor buffers allocated after start, by runtime or backend.
-  Quantiles queue;           ///< From being ready (inputs there) to its start.
-  Quantiles compute_input;   ///< Gathering and binding inputs and outputs.
-  Quantiles compute_infer;   ///< The backends' run.
-  Quantiles compute_output;  ///< Handing the outputs on.
-  Quantiles transfer;        ///< Moving between memory domains or hosts: 0 on one host.
+  Quantiles queue;                ///< From being ready (inputs there) to its start.
+  Quantiles compute_input;        ///< Gathering and binding inputs and outputs.
+  Quantiles compute_infer;        ///< The backends' run.
+  Quantiles compute_output;       ///< Handing the outputs on.
+  Quantiles transfer;             ///< Moving between memory domains or hosts: 0 on one host.
 };
 
 struct EdgeStats {
-  std::string name;            ///< "stage0 -> stage1", "input -> stage0"
+  std::string name;  ///< "stage0 -> stage1", "input -> stage0"
   std::vector<std::string> tensors;
-  int capacity = 0;            ///< Slots.
-  std::uint64_t depth = 0;     ///< Frames in it now.
-  std::uint64_t drops = 0;     ///< By its policy.
-  std::uint64_t bytes = 0;     ///< Of its slots; 0 where the backend allocates them.
+  int capacity = 0;                ///< Slots.
+  std::uint64_t depth = 0;         ///< Frames in it now.
+  std::uint64_t drops = 0;         ///< By its policy.
+  std::uint64_t bytes = 0;         ///< Of its slots; 0 where the backend allocates them.
   bool backend_allocated = false;  ///< Nothing bounds the shape of one of its tensors.
   std::string policy;
 };

@@ -9,13 +9,16 @@ namespace penstock::pipeline {
 namespace {
 
 // Microseconds with nanosecond digits, as the format has them.
-double us(std::int64_t ns) { return static_cast<double>(ns) / 1000.0; }
+double us(std::int64_t ns) {
+  return static_cast<double>(ns) / 1000.0;
+}
 
 }  // namespace
 
 Status Pipeline::write_trace(const std::filesystem::path& file) const {
   if (!state_->options.trace) {
-    return make_error(Code::kFailedPrecondition, "trace: the pipeline was started without tracing; set Options::trace");
+    return make_error(Code::kFailedPrecondition,
+                      "trace: the pipeline was started without tracing; set Options::trace");
   }
   std::ofstream out(file);
   if (!out) return not_found("trace: cannot write '", file.string(), "'");
@@ -29,16 +32,30 @@ Status Pipeline::write_trace(const std::filesystem::path& file) const {
   for (const auto& worker : state_->workers) {
     const auto& stage = *worker->stage().plan;
     ++lane;
-    emit({{"ph", "M"}, {"name", "thread_name"}, {"pid", 1}, {"tid", lane},
-          {"args", {{"name", concat(stage.name, "/", worker->replica(), " on ", device::to_string(stage.devices[worker->replica()]))}}}});
+    emit({{"ph", "M"},
+          {"name", "thread_name"},
+          {"pid", 1},
+          {"tid", lane},
+          {"args",
+           {{"name", concat(stage.name, "/", worker->replica(), " on ",
+                            device::to_string(stage.devices[worker->replica()]))}}}});
     for (const auto& span : worker->spans()) {
-      emit({{"ph", "X"}, {"name", concat("frame ", span.frame)}, {"cat", stage.name}, {"pid", 1}, {"tid", lane},
-            {"ts", us(span.start_ns)}, {"dur", us(span.end_ns - span.start_ns)},
-            {"args", {{"frame", span.frame}, {"queue_us", us(std::max<std::int64_t>(span.start_ns - span.ready_ns, 0))}}}});
+      emit({{"ph", "X"},
+            {"name", concat("frame ", span.frame)},
+            {"cat", stage.name},
+            {"pid", 1},
+            {"tid", lane},
+            {"ts", us(span.start_ns)},
+            {"dur", us(span.end_ns - span.start_ns)},
+            {"args",
+             {{"frame", span.frame},
+              {"queue_us", us(std::max<std::int64_t>(span.start_ns - span.ready_ns, 0))}}}});
     }
   }
   out << "\n]}\n";
-  return out ? Status() : Status(make_error(Code::kResourceExhausted, "trace: cannot write '", file.string(), "'"));
+  return out ? Status()
+             : Status(make_error(Code::kResourceExhausted, "trace: cannot write '", file.string(),
+                                 "'"));
 }
 
 }  // namespace penstock::pipeline

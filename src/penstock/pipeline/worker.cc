@@ -13,7 +13,8 @@ std::string text_of(const std::vector<int>& cpus) {
   return "cpu:" + join(cpus, "+", [](int cpu) { return std::to_string(cpu); });
 }
 
-std::optional<Wire> find_wire(const std::vector<Edge*>& edges, Wire::Kind kind, const std::string& name) {
+std::optional<Wire> find_wire(const std::vector<Edge*>& edges, Wire::Kind kind,
+                              const std::string& name) {
   for (std::size_t e = 0; e < edges.size(); ++e) {
     const auto found = std::ranges::find(edges[e]->tensors, name);
     if (found == edges[e]->tensors.end()) continue;
@@ -40,14 +41,16 @@ Status guarded(Call call) {
 Worker::Worker(State& state, Stage& stage, std::size_t replica)
     : state_(state), stage_(stage), replica_(replica) {}
 
-Worker::~Worker() { join(); }
+Worker::~Worker() {
+  join();
+}
 
 void Worker::join() {
   if (thread_.joinable()) thread_.join();
 }
 
-Status Worker::start(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
-                     Executables& executables) {
+Status Worker::start(const std::vector<backend::CompileRequest>& requests,
+                     const std::vector<int>& mask, Executables& executables) {
   std::promise<Status> started;
   auto outcome = started.get_future();
   thread_ = std::thread([this, &requests, &mask, &executables, &started] {
@@ -81,12 +84,14 @@ Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
   return {};
 }
 
-Status Worker::compile(const std::vector<backend::CompileRequest>& requests, Executables& executables) {
+Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
+                       Executables& executables) {
   executables.resize(requests.size());
   for (std::size_t p = 0; p < requests.size(); ++p) {
     auto& partition = stage_.partitions[p];
     if (!executables[p]) {
-      PENSTOCK_TRY(std::shared_ptr<backend::Executable> made, partition.backend->compile(requests[p]));
+      PENSTOCK_TRY(std::shared_ptr<backend::Executable> made,
+                   partition.backend->compile(requests[p]));
       executables[p] = std::move(made);
     }
     if (replica_ == 0) PENSTOCK_CHECK_OK(wire(partition, *executables[p]));
@@ -106,7 +111,8 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests, Exe
 Status Worker::wire(CompiledPartition& partition, const backend::Executable& executable) {
   const auto local = [&](const backend::Port& port) {
     for (std::size_t i = 0; i < stage_.locals.size(); ++i) {
-      if (stage_.local_names[i] == port.name) return Wire{Wire::Kind::kLocal, i, 0, !stage_.locals[i].max_bytes()};
+      if (stage_.local_names[i] == port.name)
+        return Wire{Wire::Kind::kLocal, i, 0, !stage_.locals[i].max_bytes()};
     }
     stage_.locals.push_back(port.type);
     stage_.local_names.push_back(port.name);
@@ -119,7 +125,8 @@ Status Worker::wire(CompiledPartition& partition, const backend::Executable& exe
   for (const auto& port : executable.inputs()) {
     const auto& parameters = stage_.plan->parameters;
     if (const auto at = std::ranges::find(parameters, port.name); at != parameters.end()) {
-      partition.inputs.push_back({Wire::Kind::kParameter, static_cast<std::size_t>(at - parameters.begin()), 0, false});
+      partition.inputs.push_back(
+          {Wire::Kind::kParameter, static_cast<std::size_t>(at - parameters.begin()), 0, false});
     } else if (const auto in = find_wire(stage_.in_edges, Wire::Kind::kInEdge, port.name)) {
       partition.inputs.push_back(*in);
     } else if (const auto out = find_wire(stage_.out_edges, Wire::Kind::kOutEdge, port.name)) {
@@ -149,10 +156,14 @@ Status Worker::warm_up() {
     auto& part = parts_[p];
     const auto tensor_at = [&](const Wire& wire) -> Tensor* {
       switch (wire.kind) {
-        case Wire::Kind::kInEdge: return &in[wire.where][wire.tensor];
-        case Wire::Kind::kOutEdge: return &out[wire.where][wire.tensor];
-        case Wire::Kind::kLocal: return &locals_[wire.where];
-        case Wire::Kind::kParameter: return &parameters_->values[wire.where];
+        case Wire::Kind::kInEdge:
+          return &in[wire.where][wire.tensor];
+        case Wire::Kind::kOutEdge:
+          return &out[wire.where][wire.tensor];
+        case Wire::Kind::kLocal:
+          return &locals_[wire.where];
+        case Wire::Kind::kParameter:
+          return &parameters_->values[wire.where];
       }
       return nullptr;
     };
@@ -161,7 +172,8 @@ Status Worker::warm_up() {
       // Without a bound there is nothing sensible to run on: the first frame warms up instead.
       if (part.inputs[i]->kind() == Tensor::Kind::kNone) return {};
     }
-    for (std::size_t i = 0; i < part.outputs.size(); ++i) part.outputs[i] = tensor_at(partition.outputs[i]);
+    for (std::size_t i = 0; i < part.outputs.size(); ++i)
+      part.outputs[i] = tensor_at(partition.outputs[i]);
     // Zeros may be no fair input (an index out of range, a division): then it did not warm up.
     Status ran = part.context->run(part.inputs, part.outputs);
     if (ran) ran = part.context->wait();
@@ -174,20 +186,22 @@ Status Worker::warm_up() {
 Status Worker::check_threads(const std::vector<int>& mask, std::size_t expected) const {
   const auto own = cpus_of_thread(this_thread_id());
   if (own != mask) {
-    return internal_error("backend '", stage_.plan->partitions.front().backend, "' moved the stage's thread to ",
-                          text_of(own), ", expected ", text_of(mask));
+    return internal_error("backend '", stage_.plan->partitions.front().backend,
+                          "' moved the stage's thread to ", text_of(own), ", expected ",
+                          text_of(mask));
   }
   const auto workers = threads_named(concat("ps", this_thread_id(), ".", stage_.index));
   for (const int tid : workers) {
     const auto cpus = cpus_of_thread(tid);
     if (!std::ranges::includes(mask, cpus)) {
-      return internal_error("backend '", stage_.plan->partitions.front().backend, "' runs a thread on ",
-                            text_of(cpus), ", outside the stage's ", text_of(mask));
+      return internal_error("backend '", stage_.plan->partitions.front().backend,
+                            "' runs a thread on ", text_of(cpus), ", outside the stage's ",
+                            text_of(mask));
     }
   }
   if (workers.size() > expected) {
-    return internal_error("backend '", stage_.plan->partitions.front().backend, "' made ", workers.size(),
-                          " threads, expected at most ", expected);
+    return internal_error("backend '", stage_.plan->partitions.front().backend, "' made ",
+                          workers.size(), " threads, expected at most ", expected);
   }
   return {};
 }
@@ -229,7 +243,8 @@ bool Worker::claim(FrameNumber* frame) {
 
 void Worker::wait_for_input(FrameNumber frame) {
   idled_ = true;
-  const auto late = std::ranges::find_if(inputs, [&](const Wait& wait) { return wait.seen <= frame; });
+  const auto late =
+      std::ranges::find_if(inputs, [&](const Wait& wait) { return wait.seen <= frame; });
   FrameNumber batch = 1;
   if (stage_.plan->devices.size() == 1) {
     const FrameNumber pushed = state_.source.done();
@@ -243,7 +258,8 @@ void Worker::wait_for_input(FrameNumber frame) {
 
 void Worker::wait_for_room(FrameNumber frame) {
   const auto interrupted = [&] {
-    return state_.stopping.load(std::memory_order_seq_cst) || state_.cancelled.load(std::memory_order_seq_cst);
+    return state_.stopping.load(std::memory_order_seq_cst) ||
+           state_.cancelled.load(std::memory_order_seq_cst);
   };
   for (auto& room : rooms) {
     if (frame < room.capacity) continue;
@@ -300,9 +316,12 @@ bool Worker::begin(FrameNumber frame) {
   if (state_.options.max_age) {
     const auto age = std::chrono::nanoseconds(now_ns() - record.pushed_ns);
     if (age > *state_.options.max_age) {
-      const auto us = [](auto d) { return std::chrono::duration_cast<std::chrono::microseconds>(d).count(); };
-      fail(frame, make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", us(age), " us since its push, at most ",
-                             us(*state_.options.max_age), " us allowed"));
+      const auto us = [](auto d) {
+        return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
+      };
+      fail(frame,
+           make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", us(age),
+                      " us since its push, at most ", us(*state_.options.max_age), " us allowed"));
       return false;
     }
   }
@@ -323,7 +342,8 @@ bool Worker::begin(FrameNumber frame) {
     }
     out_slots_[e] = &edge.slot(frame);
   }
-  for (std::size_t e = 0; e < in_slots_.size(); ++e) in_slots_[e] = &stage_.in_edges[e]->slot(frame);
+  for (std::size_t e = 0; e < in_slots_.size(); ++e)
+    in_slots_[e] = &stage_.in_edges[e]->slot(frame);
   return true;
 }
 
@@ -333,9 +353,15 @@ void Worker::gather(FrameNumber frame, std::size_t p) {
   for (std::size_t i = 0; i < part.inputs.size(); ++i) {
     const Wire& wire = partition.inputs[i];
     switch (wire.kind) {
-      case Wire::Kind::kInEdge: part.inputs[i] = in_slots_[wire.where]->now[wire.tensor]; break;
-      case Wire::Kind::kOutEdge: part.inputs[i] = &out_slots_[wire.where]->own[wire.tensor]; break;
-      case Wire::Kind::kLocal: part.inputs[i] = &locals_[wire.where]; break;
+      case Wire::Kind::kInEdge:
+        part.inputs[i] = in_slots_[wire.where]->now[wire.tensor];
+        break;
+      case Wire::Kind::kOutEdge:
+        part.inputs[i] = &out_slots_[wire.where]->own[wire.tensor];
+        break;
+      case Wire::Kind::kLocal:
+        part.inputs[i] = &locals_[wire.where];
+        break;
       case Wire::Kind::kParameter:
         advance_parameters(frame);
         part.inputs[i] = &parameters_->values[wire.where];
@@ -389,7 +415,8 @@ std::vector<Span> Worker::spans() const {
 
 void Worker::fail(FrameNumber frame, Error error) {
   errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  const bool cancelled = state_.cancelled.load(std::memory_order_seq_cst) && error.code == Code::kCancelled;
+  const bool cancelled =
+      state_.cancelled.load(std::memory_order_seq_cst) && error.code == Code::kCancelled;
   Error placed = std::move(error).within(concat("stage '", stage_.plan->name, "': frame ", frame));
   const Error cause = placed;
   state_.record(frame).fail(cancelled ? Outcome::kCancelled : Outcome::kError, std::move(placed));

@@ -23,7 +23,8 @@ struct State;
 struct Wait {
   Progress* progress = nullptr;
   Progress::Cell* cell = nullptr;
-  const std::atomic<std::int64_t>* period_ns = nullptr;  // Pace of what is waited for; null unknown.
+  const std::atomic<std::int64_t>* period_ns =
+      nullptr;           // Pace of what is waited for; null unknown.
   FrameNumber seen = 0;  // Its count as last read: spares the other side's cache line.
 };
 
@@ -56,8 +57,8 @@ class Worker {
   void cancel_run();  ///< Asks the backends to end a run in progress. Any thread.
 
   Parker parker;
-  std::vector<Wait> inputs;   // Beside Stage::producers.
-  struct Room {               // For every (out edge, reader): frame - capacity must be done there.
+  std::vector<Wait> inputs;  // Beside Stage::producers.
+  struct Room {              // For every (out edge, reader): frame - capacity must be done there.
     Wait wait;
     FrameNumber capacity = 0;
   };
@@ -82,8 +83,8 @@ class Worker {
 
   void main(std::vector<backend::CompileRequest> requests, std::vector<int> mask,
             Executables& executables, std::promise<Status>& started);
-  Status prepare(const std::vector<backend::CompileRequest>& requests,
-                 const std::vector<int>& mask, Executables& executables);
+  Status prepare(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
+                 Executables& executables);
   Status compile(const std::vector<backend::CompileRequest>& requests, Executables& executables);
   Status wire(CompiledPartition& partition, const backend::Executable& executable);
   Status warm_up();
@@ -111,7 +112,7 @@ class Worker {
   std::vector<Tensor> locals_;
   std::vector<Slot*> in_slots_, out_slots_;
   ParameterVersion* parameters_ = nullptr;
-  std::int64_t clock_ = 0;       // End of the last frame; the start of the next unless idle between.
+  std::int64_t clock_ = 0;  // End of the last frame; the start of the next unless idle between.
   std::int64_t infer_start_ = 0, infer_end_ = 0;  // Of the frame in work, where sampled.
   bool idled_ = true;
   std::int64_t average_ns_ = 0;
@@ -124,7 +125,7 @@ class Worker {
 template <typename Interrupted>
 void sleep_until(Wait& wait, Parker& parker, FrameNumber least, FrameNumber batch,
                  std::int64_t deadline, Interrupted interrupted) {
-  constexpr int kSpins = 20;                  // About 1 us.
+  constexpr int kSpins = 20;                   // About 1 us.
   constexpr std::int64_t kPatience = 400'000;  // ns
   for (int i = 0; i < kSpins; ++i) {
     wait.seen = wait.progress->done();
@@ -132,7 +133,8 @@ void sleep_until(Wait& wait, Parker& parker, FrameNumber least, FrameNumber batc
     relax();
   }
   if (batch > 1) {
-    const std::int64_t period = wait.period_ns == nullptr ? 0 : wait.period_ns->load(std::memory_order_relaxed);
+    const std::int64_t period =
+        wait.period_ns == nullptr ? 0 : wait.period_ns->load(std::memory_order_relaxed);
     const auto due = static_cast<FrameNumber>(kPatience / (period > 0 ? period : kPatience));
     batch = std::min(batch, std::max<FrameNumber>(due, 1));
   }

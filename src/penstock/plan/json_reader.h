@@ -40,8 +40,8 @@ class Field {
     if (!value_->is_object()) return fail("an object");
     for (const auto& [name, ignored] : value_->items()) {
       if (std::ranges::find(names, name) != names.end() || *error_) continue;
-      *error_ = invalid_argument(path_of(name), ": unknown field; expected one of ",
-                                 join(names, ", "));
+      *error_ =
+          invalid_argument(path_of(name), ": unknown field; expected one of ", join(names, ", "));
     }
   }
 

@@ -1,12 +1,12 @@
 #include "penstock/plan/package.h"
 
-#include <fcntl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <fstream>
 #include <system_error>
 #include <utility>
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "penstock/plan/package_files.h"
 #include "penstock/plan/plan_json.h"
@@ -33,7 +33,9 @@ class Scratch {
   fs::path path_;
 };
 
-bool is_zip_name(const fs::path& path) { return path.extension() == ".zip"; }
+bool is_zip_name(const fs::path& path) {
+  return path.extension() == ".zip";
+}
 
 /// "out/" means "out": a sibling must have the same parent.
 fs::path plain_target(const fs::path& target) {
@@ -111,7 +113,8 @@ Result<std::string> read_text(const fs::path& file) {
 Status check_listed(const Plan& plan) {
   const auto check = [&](const std::string& path) -> Status {
     if (plan.files.contains(path)) return {};
-    return invalid_argument("file '", path, "': the plan uses it and 'files' does not list its "
+    return invalid_argument("file '", path,
+                            "': the plan uses it and 'files' does not list its "
                             "hash; split the model again");
   };
   for (const auto& stage : plan.stages) {
@@ -202,7 +205,9 @@ Result<PackageWriter> PackageWriter::create(const fs::path& target) {
   }
 }
 
-const fs::path& PackageWriter::folder() const { return state_->folder; }
+const fs::path& PackageWriter::folder() const {
+  return state_->folder;
+}
 
 Result<Plan> PackageWriter::commit(Plan plan) {
   const auto& state = *state_;

@@ -70,7 +70,8 @@ Result<std::vector<std::string>> list_files(const fs::path& folder) {
   for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
     const auto path = at->path().lexically_relative(folder).generic_string();
     if (at->is_symlink(error) || (!at->is_directory(error) && !at->is_regular_file(error))) {
-      return invalid_argument("'", path, "' is a link or a special file: expected plain files only");
+      return invalid_argument("'", path,
+                              "' is a link or a special file: expected plain files only");
     }
     if (at->is_regular_file(error)) paths.push_back(path);
   }

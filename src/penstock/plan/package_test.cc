@@ -1,14 +1,13 @@
 #include "penstock/plan/package.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <zip.h>
-
-#include <sys/stat.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <zip.h>
 
 #include "penstock/plan/plan_json.h"
 #include "penstock/plan/test_plans.h"
@@ -77,8 +76,8 @@ class PackageTest : public testing::Test {
       auto* source = zip_source_buffer(archive, text.data(), text.size(), 0);
       const auto at = zip_file_add(archive, name.c_str(), source, ZIP_FL_ENC_UTF_8);
       if (name == link) {
-        zip_file_set_external_attributes(archive, static_cast<zip_uint64_t>(at), 0,
-                                         ZIP_OPSYS_UNIX, zip_uint32_t{S_IFLNK | 0777U} << 16U);
+        zip_file_set_external_attributes(archive, static_cast<zip_uint64_t>(at), 0, ZIP_OPSYS_UNIX,
+                                         zip_uint32_t{S_IFLNK | 0777U} << 16U);
       }
     }
     EXPECT_EQ(zip_close(archive), 0);
@@ -94,7 +93,8 @@ TEST_F(PackageTest, LoadsWhatItWrote) {
   EXPECT_EQ(package->folder, folder_ / "p");
   EXPECT_EQ(package->files, nullptr);
   auto plan = package->plan;
-  EXPECT_THAT(plan.files, ElementsAre(testing::Key("stages/0.onnx"), testing::Key("stages/1.onnx")));
+  EXPECT_THAT(plan.files,
+              ElementsAre(testing::Key("stages/0.onnx"), testing::Key("stages/1.onnx")));
   plan.files.clear();
   EXPECT_EQ(plan, chain());
   EXPECT_THAT(names(), ElementsAre("p"));
@@ -250,7 +250,8 @@ TEST_F(PackageTest, NamesPlanJsonInItsErrors) {
 TEST_F(PackageTest, RefusesAZipThatLeadsOutside) {
   expect_error(make_zip({{"../../escaped", "x"}}), Code::kInvalidArgument,
                "entry '../../escaped' leads outside the package");
-  expect_error(make_zip({{"/escaped", "x"}}), Code::kInvalidArgument, "entry '/escaped' is absolute");
+  expect_error(make_zip({{"/escaped", "x"}}), Code::kInvalidArgument,
+               "entry '/escaped' is absolute");
   expect_error(make_zip({{"a\\..\\b", "x"}}), Code::kInvalidArgument, "has a character");
   expect_error(make_zip({{"link", "/etc"}}, "link"), Code::kInvalidArgument,
                "entry 'link' is a link");

@@ -39,8 +39,8 @@ void connect_producer(int from, const std::vector<std::string>& tensors, const R
     const auto found = readers.find(tensor);
     if (found == readers.end()) continue;  // Nobody reads it: it needs no slot.
     const auto begin = edges.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto edge = std::find_if(begin, edges.end(),
-                                   [&](const Edge& e) { return e.to == found->second; });
+    const auto edge =
+        std::find_if(begin, edges.end(), [&](const Edge& e) { return e.to == found->second; });
     if (edge == edges.end()) {
       edges.push_back({.from = from, .to = found->second, .tensors = {tensor}});
     } else if (std::ranges::find(edge->tensors, tensor) == edge->tensors.end()) {

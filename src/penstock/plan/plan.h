@@ -42,9 +42,9 @@ struct Stage {
   std::vector<std::string> outputs;     ///< Tensors written to edges.
   std::vector<std::string> parameters;  ///< Replaceable constants that it reads.
   std::vector<device::Device> devices;  ///< One for each replica.
-  bool pinned = true;             ///< The worker stays on its device's CPUs.
+  bool pinned = true;                   ///< The worker stays on its device's CPUs.
   bool flush_denormals = false;
-  std::vector<std::string> nodes;       ///< Names of the nodes it holds, for reports. May be empty.
+  std::vector<std::string> nodes;  ///< Names of the nodes it holds, for reports. May be empty.
   bool operator==(const Stage&) const = default;
 };
 
@@ -58,10 +58,10 @@ inline constexpr int kPipelineOutput = -2;
 
 /// Tensors with the same producer and the same readers: they travel together, slot by slot.
 struct Edge {
-  int from = kPipelineInput;         ///< Stage index, or kPipelineInput.
-  std::vector<int> to;               ///< Stage indices ascending, kPipelineOutput last.
+  int from = kPipelineInput;  ///< Stage index, or kPipelineInput.
+  std::vector<int> to;        ///< Stage indices ascending, kPipelineOutput last.
   std::vector<std::string> tensors;
-  int capacity = 0;                  ///< Slots; 0: chosen at start from the tensors' size.
+  int capacity = 0;  ///< Slots; 0: chosen at start from the tensors' size.
   FullPolicy policy = FullPolicy::kBlock;
   bool operator==(const Edge&) const = default;
 };
@@ -99,7 +99,7 @@ struct Plan {
   std::vector<TensorInfo> outputs;  ///< In the model's order.
   std::vector<TensorInfo> tensors;  ///< Every other tensor that an edge or a partition names.
   std::vector<Parameter> parameters;
-  std::vector<Stage> stages;        ///< In topological order.
+  std::vector<Stage> stages;  ///< In topological order.
   std::vector<Edge> edges;
   OnError on_error = OnError::kDeliver;
   std::optional<std::chrono::microseconds> max_age;  ///< Deadline of each frame since its push.

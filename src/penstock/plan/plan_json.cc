@@ -198,9 +198,8 @@ Json prediction_to_json(const Prediction& prediction) {
 }
 
 Json origin_to_json(const Origin& origin) {
-  return {{"penstock", origin.penstock},
-          {"cpu", origin.cpu},
-          {"engines", map_to_json(origin.engines)}};
+  return {
+      {"penstock", origin.penstock}, {"cpu", origin.cpu}, {"engines", map_to_json(origin.engines)}};
 }
 
 /// Indented by two; a list of plain values that fits the line stays on it, so shapes read well.
@@ -381,8 +380,8 @@ Plan read_plan(const Field& field) {
 
 /// Checked before all else: another version may mean other fields.
 Status check_version(const Json& json) {
-  if (!json.is_object()) return invalid_argument("expected an object with 'penstock_plan', found ",
-                                                 json.type_name());
+  if (!json.is_object())
+    return invalid_argument("expected an object with 'penstock_plan', found ", json.type_name());
   const auto found = json.find(kVersionField);
   if (found == json.end()) {
     return invalid_argument("penstock_plan: missing; expected ", kVersion,

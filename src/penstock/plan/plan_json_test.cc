@@ -41,7 +41,8 @@ TEST(PlanJsonTest, ReadsWhatItWrites) {
 TEST(PlanJsonTest, IsReadable) {
   const auto text = to_json(chain());
   EXPECT_THAT(text, StartsWith("{\n  \"penstock_plan\": 1,\n  \"model\": \"test\",\n"));
-  EXPECT_THAT(text, HasSubstr("\"name\": \"x\",\n      \"dtype\": \"f32\",\n      \"shape\": [1]\n"));
+  EXPECT_THAT(text,
+              HasSubstr("\"name\": \"x\",\n      \"dtype\": \"f32\",\n      \"shape\": [1]\n"));
   EXPECT_THAT(text, HasSubstr("\"from\": \"input\",\n      \"to\": [\"stage0\"],\n"));
 }
 
@@ -56,7 +57,8 @@ TEST(PlanJsonTest, RefusesAnotherVersionAndSaysWhich) {
                "penstock_plan: expected version 1, found 2 (made by Penstock 9.1); split the model "
                "again with this release, or use the release that made it");
   expect_error("{}", Code::kInvalidArgument, "penstock_plan: missing; expected 1");
-  expect_error("[]", Code::kInvalidArgument, "expected an object with 'penstock_plan', found array");
+  expect_error("[]", Code::kInvalidArgument,
+               "expected an object with 'penstock_plan', found array");
 }
 
 TEST(PlanJsonTest, NamesTheFieldThatIsWrong) {

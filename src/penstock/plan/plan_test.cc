@@ -27,14 +27,15 @@ TEST(ConnectTest, LinksAChain) {
 }
 
 TEST(ConnectTest, GivesADiamondOneEdgeWithTwoReaders) {
-  const auto plan = finish({"x"}, {"y"}, {stage(0, {"x"}, {"t"}), stage(1, {"t"}, {"l"}),
-                                          stage(2, {"t"}, {"r"}), stage(3, {"l", "r"}, {"y"})});
+  const auto plan = finish({"x"}, {"y"},
+                           {stage(0, {"x"}, {"t"}), stage(1, {"t"}, {"l"}), stage(2, {"t"}, {"r"}),
+                            stage(3, {"l", "r"}, {"y"})});
   EXPECT_THAT(violations(plan), IsEmpty());
-  EXPECT_THAT(plan.edges, ElementsAre(EdgeIs(kPipelineInput, Ends{0}, Names{"x"}),
-                                      EdgeIs(0, (Ends{1, 2}), Names{"t"}),
-                                      EdgeIs(1, Ends{3}, Names{"l"}),
-                                      EdgeIs(2, Ends{3}, Names{"r"}),
-                                      EdgeIs(3, Ends{kPipelineOutput}, Names{"y"})));
+  EXPECT_THAT(
+      plan.edges,
+      ElementsAre(EdgeIs(kPipelineInput, Ends{0}, Names{"x"}), EdgeIs(0, (Ends{1, 2}), Names{"t"}),
+                  EdgeIs(1, Ends{3}, Names{"l"}), EdgeIs(2, Ends{3}, Names{"r"}),
+                  EdgeIs(3, Ends{kPipelineOutput}, Names{"y"})));
 }
 
 TEST(ConnectTest, KeepsTensorsWithTheSameReadersTogether) {
@@ -50,8 +51,9 @@ TEST(ConnectTest, KeepsTensorsWithTheSameReadersTogether) {
 TEST(ConnectTest, LetsAnInputPassThroughAndLeavesAnUnreadOneOut) {
   const auto plan = finish({"x", "unread"}, {"x", "y"}, {stage(0, {"x"}, {"y"})});
   EXPECT_THAT(violations(plan), IsEmpty());
-  EXPECT_THAT(plan.edges, ElementsAre(EdgeIs(kPipelineInput, (Ends{0, kPipelineOutput}), Names{"x"}),
-                                      EdgeIs(0, Ends{kPipelineOutput}, Names{"y"})));
+  EXPECT_THAT(plan.edges,
+              ElementsAre(EdgeIs(kPipelineInput, (Ends{0, kPipelineOutput}), Names{"x"}),
+                          EdgeIs(0, Ends{kPipelineOutput}, Names{"y"})));
 }
 
 TEST(ConnectTest, CarriesAnOutputThatStandsTwiceOnce) {
@@ -61,9 +63,9 @@ TEST(ConnectTest, CarriesAnOutputThatStandsTwiceOnce) {
 }
 
 TEST(ViolationsTest, AcceptsSkipsOverSeveralStages) {
-  EXPECT_THAT(violations(finish({"x"}, {"y"}, {stage(0, {"x"}, {"a", "skip"}), stage(1, {"a"}, {"b"}),
-                                               stage(2, {"b"}, {"c"}),
-                                               stage(3, {"c", "skip", "x"}, {"y"})})),
+  EXPECT_THAT(violations(finish({"x"}, {"y"},
+                                {stage(0, {"x"}, {"a", "skip"}), stage(1, {"a"}, {"b"}),
+                                 stage(2, {"b"}, {"c"}), stage(3, {"c", "skip", "x"}, {"y"})})),
               IsEmpty());
 }
 
@@ -109,12 +111,14 @@ TEST(ViolationsTest, NamesATensorWrittenTwice) {
   const auto plan = finish({"x"}, {"y"}, {stage(0, {"x"}, {"y", "x"}), stage(1, {"x"}, {"y"})});
   EXPECT_THAT(violations(plan),
               Contains("tensor 'y' is written twice, by stage 'stage0' and by stage 'stage1'"));
-  EXPECT_THAT(violations(plan),
-              Contains("tensor 'x' is written twice, by the pipeline's input and by stage 'stage0'"));
+  EXPECT_THAT(
+      violations(plan),
+      Contains("tensor 'x' is written twice, by the pipeline's input and by stage 'stage0'"));
 }
 
 TEST(ViolationsTest, NamesACycle) {
-  const auto plan = finish({"x"}, {"y"}, {stage(0, {"x", "b"}, {"a"}), stage(1, {"a"}, {"b", "y"})});
+  const auto plan =
+      finish({"x"}, {"y"}, {stage(0, {"x", "b"}, {"a"}), stage(1, {"a"}, {"b", "y"})});
   EXPECT_THAT(violations(plan), Contains("stage 'stage0': reads 'b' of stage 'stage1', which does "
                                          "not come before it: a cycle"));
 }
@@ -170,8 +174,9 @@ TEST(ViolationsTest, NamesPartitionsThatDoNotFitTheirStage) {
   plan.stages[1].partitions[0].outputs.clear();
   plan.stages[1].parameters = {"w"};
   const auto found = violations(plan);
-  EXPECT_THAT(found, Contains("stage 'stage0', partition 0: reads 't2', which neither the stage nor "
-                              "an earlier partition gives"));
+  EXPECT_THAT(found,
+              Contains("stage 'stage0', partition 0: reads 't2', which neither the stage nor "
+                       "an earlier partition gives"));
   EXPECT_THAT(found, Contains("stage 'stage0': no partition reads its input 'x'"));
   EXPECT_THAT(found, Contains("stage 'stage1': no partition writes its output 'y'"));
   EXPECT_THAT(found, Contains("stage 'stage1': parameter 'w' is not listed"));

@@ -127,7 +127,8 @@ class RandomPlan {
   void add_parameter(Plan& plan) {
     if (chance()) return;
     plan.parameters.push_back({"weight", random_type(), "parameters/0.npy"});
-    auto& reader = plan.stages[static_cast<std::size_t>(below(static_cast<int>(plan.stages.size())))];
+    auto& reader =
+        plan.stages[static_cast<std::size_t>(below(static_cast<int>(plan.stages.size())))];
     reader.parameters = {"weight"};
     reader.partitions[0].inputs.push_back("weight");
   }

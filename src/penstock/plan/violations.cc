@@ -177,7 +177,8 @@ class Checker {
       for (const auto& name : partition.inputs) {
         read.insert(name);
         if (!given.contains(name)) {
-          add(where, ": reads '", name, "', which neither the stage nor an earlier partition gives");
+          add(where, ": reads '", name,
+              "', which neither the stage nor an earlier partition gives");
         }
       }
       for (const auto& name : partition.outputs) {
@@ -247,8 +248,8 @@ class Checker {
         add(place, ": leads from ", end_name(edge.from), " back to ", end_name(to));
       }
       const bool last = k + 1 == edge.to.size();
-      if (!last && (to == kPipelineOutput ||
-                    (edge.to[k + 1] != kPipelineOutput && edge.to[k + 1] <= to))) {
+      if (!last &&
+          (to == kPipelineOutput || (edge.to[k + 1] != kPipelineOutput && edge.to[k + 1] <= to))) {
         add(place, ": its ends are out of order: expected stages ascending, the output last");
       }
     }
@@ -325,7 +326,9 @@ class Checker {
   }
 
   [[nodiscard]] int stage_count() const { return static_cast<int>(plan_.stages.size()); }
-  [[nodiscard]] const Stage& stage(int i) const { return plan_.stages[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] const Stage& stage(int i) const {
+    return plan_.stages[static_cast<std::size_t>(i)];
+  }
 
   const Plan& plan_;
   std::vector<std::string> found_;
@@ -352,6 +355,8 @@ std::string_view path_problem(std::string_view path) {
   return {};
 }
 
-std::vector<std::string> violations(const Plan& plan) { return Checker(plan).run(); }
+std::vector<std::string> violations(const Plan& plan) {
+  return Checker(plan).run();
+}
 
 }  // namespace penstock::plan

@@ -1,15 +1,14 @@
 #include "penstock/plan/zip.h"
 
-#include <zip.h>
-
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <fstream>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
+
+#include <sys/stat.h>
+#include <zip.h>
 
 #include "penstock/plan/package_files.h"
 #include "penstock/plan/paths.h"
@@ -121,8 +120,9 @@ Status unpack_entry(zip_t* archive, const zip_stat_t& info, const fs::path& fold
   }
   if (written != info.size) return damaged(info.name, "is shorter than it declares");
   out.close();
-  if (!out) return make_error(Code::kResourceExhausted, "file '", target.string(),
-                              "': cannot be written; is the disk full?");
+  if (!out)
+    return make_error(Code::kResourceExhausted, "file '", target.string(),
+                      "': cannot be written; is the disk full?");
   return {};
 }
 
@@ -146,8 +146,8 @@ Status write_zip(const fs::path& folder, const fs::path& file) {
     zip_file_set_mtime(archive.get(), at, kNoTime, 0);
   }
   if (zip_close(archive.get()) != 0) {
-    return make_error(Code::kResourceExhausted, "zip '", file.string(), "': cannot be written: ",
-                      zip_strerror(archive.get()));
+    return make_error(Code::kResourceExhausted, "zip '", file.string(),
+                      "': cannot be written: ", zip_strerror(archive.get()));
   }
   static_cast<void>(archive.release());  // Closing freed it.
   return {};
@@ -170,8 +170,8 @@ bool is_zip_package(const fs::path& file) {
   for (zip_int64_t i = 0; i < count; ++i) {
     const char* name = zip_get_name(archive->get(), static_cast<zip_uint64_t>(i), 0);
     const std::string_view text = name == nullptr ? "" : name;
-    if (text == kPlanFile || (text.ends_with(concat("/", kPlanFile)) &&
-                              std::ranges::count(text, '/') == 1)) {
+    if (text == kPlanFile ||
+        (text.ends_with(concat("/", kPlanFile)) && std::ranges::count(text, '/') == 1)) {
       return true;
     }
   }

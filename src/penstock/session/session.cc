@@ -66,7 +66,9 @@ Result<plan::Plan> repack(const fs::path& folder, const plan::Plan& plan, const 
 
 }  // namespace
 
-std::string_view version() { return PENSTOCK_VERSION; }
+std::string_view version() {
+  return PENSTOCK_VERSION;
+}
 
 graph::Engine make_engine(const backend::Registry& backends) {
   const auto found = backends.find("onnxruntime");
@@ -96,7 +98,8 @@ plan::Origin make_origin(const backend::Registry& backends, std::string_view bac
   if (const auto topology = device::read_topology()) origin.cpu = topology->fingerprint;
   if (const auto found = backends.find(backend)) {
     const auto described = (*found)->describe();
-    if (!described.engine_version.empty()) origin.engines[described.name] = described.engine_version;
+    if (!described.engine_version.empty())
+      origin.engines[described.name] = described.engine_version;
   }
   return origin;
 }
@@ -132,8 +135,7 @@ Result<Opened> open_package(const fs::path& path, const pipeline::Options& optio
 }
 
 Result<plan::Package> pack_model(const fs::path& file, graph::ImportOptions import,
-                                 partition::SplitOptions split,
-                                 const backend::Registry& backends) {
+                                 partition::SplitOptions split, const backend::Registry& backends) {
   PENSTOCK_TRY(const auto graph, import_model(file, std::move(import), backends));
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
   if (split.cuts.empty() && split.devices.empty() && split.replicas == 1) {

@@ -59,8 +59,8 @@ struct Opened {
 Result<Opened> open_package(const std::filesystem::path& path, const pipeline::Options& options,
                             const backend::Registry& backends);
 
-/// A model as a package in a temporary folder of its own: by default (no cuts, no devices) the whole
-/// network, one replica for each CPU of the inherited cpuset.
+/// A model as a package in a temporary folder of its own: by default (no cuts, no devices) the
+/// whole network, one replica for each CPU of the inherited cpuset.
 Result<plan::Package> pack_model(const std::filesystem::path& file, graph::ImportOptions import,
                                  partition::SplitOptions split, const backend::Registry& backends);
 

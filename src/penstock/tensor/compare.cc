@@ -138,11 +138,16 @@ void merge(Comparison& whole, const Comparison& part, std::size_t element) {
 
 std::string_view word_for(Tensor::Kind kind) {
   switch (kind) {
-    case Tensor::Kind::kNone: return "no value";
-    case Tensor::Kind::kDense: return "a tensor";
-    case Tensor::Kind::kStrings: return "a tensor of texts";
-    case Tensor::Kind::kSequence: return "a sequence";
-    case Tensor::Kind::kOpaque: break;
+    case Tensor::Kind::kNone:
+      return "no value";
+    case Tensor::Kind::kDense:
+      return "a tensor";
+    case Tensor::Kind::kStrings:
+      return "a tensor of texts";
+    case Tensor::Kind::kSequence:
+      return "a sequence";
+    case Tensor::Kind::kOpaque:
+      break;
   }
   return "a value that only its backend can read";
 }
@@ -152,16 +157,16 @@ std::string_view word_for(Tensor::Kind kind) {
 Comparison compare(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
   Comparison result;
   if (actual.kind() != expected.kind()) {
-    result.problem = concat("expected ", word_for(expected.kind()), ", found ",
-                            word_for(actual.kind()));
+    result.problem =
+        concat("expected ", word_for(expected.kind()), ", found ", word_for(actual.kind()));
   } else if (expected.kind() == Tensor::Kind::kOpaque) {
     result.problem = concat("cannot compare ", word_for(expected.kind()));
   } else if (expected.kind() == Tensor::Kind::kSequence) {
     const auto& wanted = expected.elements();
     const auto& found = actual.elements();
     if (wanted.size() != found.size()) {
-      result.problem = concat("expected a sequence of ", wanted.size(), ", found one of ",
-                              found.size());
+      result.problem =
+          concat("expected a sequence of ", wanted.size(), ", found one of ", found.size());
       return result;
     }
     for (std::size_t i = 0; i < wanted.size(); ++i) {

@@ -74,9 +74,7 @@ TEST(CompareTest, HalfPrecisionAndComplexNumbersAreComparedAsNumbers) {
   const auto halves = [](std::uint16_t x) { return tensor<std::uint16_t>(DType::kF16, {1}, {x}); };
   EXPECT_TRUE(compare(halves(0x3C01), halves(0x3C00)).ok());
   EXPECT_FALSE(compare(halves(0x3C03), halves(0x3C00)).ok());
-  const auto complex = [](float re, float im) {
-    return tensor<float>(DType::kC64, {1}, {re, im});
-  };
+  const auto complex = [](float re, float im) { return tensor<float>(DType::kC64, {1}, {re, im}); };
   EXPECT_TRUE(compare(complex(1, 2), complex(1, 2)).ok());
   const auto result = compare(complex(1, 3), complex(1, 2));
   EXPECT_FALSE(result.ok());

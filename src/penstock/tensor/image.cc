@@ -42,7 +42,9 @@ struct Pixels {
   int height = 0, width = 0;
 };
 
-bool is_channels(const Dim& dim) { return dim.size == 1 || dim.size == 3; }
+bool is_channels(const Dim& dim) {
+  return dim.size == 1 || dim.size == 3;
+}
 
 Result<Form> form_of(const Type& type) {
   const auto rank = type.dims.size();
@@ -64,7 +66,8 @@ Result<Form> form_of(const Type& type) {
 Result<std::vector<unsigned char>> read_bytes(const fs::path& file) {
   std::error_code error;
   if (!fs::exists(file, error)) return not_found("no such file");
-  if (!fs::is_regular_file(file, error)) return invalid_argument("expected a picture, not a folder");
+  if (!fs::is_regular_file(file, error))
+    return invalid_argument("expected a picture, not a folder");
   std::ifstream in(file, std::ios::binary);
   if (!in) return make_error(Code::kPermissionDenied, "cannot be read");
   std::vector<unsigned char> bytes(std::istreambuf_iterator<char>(in), {});
@@ -81,7 +84,8 @@ Result<Pixels> decode(const std::vector<unsigned char>& bytes, int channels) {
       &stbi_image_free);
   if (data == nullptr) {
     const char* reason = stbi_failure_reason();
-    return make_error(Code::kDataLoss, "cannot be decoded (", reason == nullptr ? "damaged" : reason,
+    return make_error(Code::kDataLoss, "cannot be decoded (",
+                      reason == nullptr ? "damaged" : reason,
                       "): expected a PNG, JPEG, BMP or PPM picture");
   }
   const auto size = static_cast<std::size_t>(pixels.width) *

@@ -32,7 +32,10 @@ class ImageTest : public testing::Test {
     return at(name);
   }
   /// Two pixels, red and white.
-  fs::path ppm() { return write("x.ppm", std::string("P6 2 1 255\n") + "\xFF" + std::string(2, '\0') + "\xFF\xFF\xFF"); }
+  fs::path ppm() {
+    return write("x.ppm",
+                 std::string("P6 2 1 255\n") + "\xFF" + std::string(2, '\0') + "\xFF\xFF\xFF");
+  }
 
  private:
   fs::path folder_;
@@ -73,17 +76,19 @@ TEST_F(ImageTest, APictureIsResizedToTheInput) {
   ASSERT_TRUE(tensor) << tensor.error().message;
   EXPECT_EQ(tensor->dims(), (std::vector<std::int64_t>{3, 8, 6}));
   for (std::size_t i = 0; i < 48; ++i) EXPECT_NEAR(tensor->as<float>()[i], 1, 0.01);  // Red.
-  EXPECT_LT(tensor->as<float>()[48], 0.2);                                            // Green, left.
+  EXPECT_LT(tensor->as<float>()[48], 0.2);  // Green, left.
 }
 
 TEST_F(ImageTest, OpenDimensionsTakeThePicturesOwnSize) {
-  Type open = Type::tensor(DType::kU8, std::vector<Dim>{{-1, "n", -1}, {3, "", -1}, {-1, "h", 8}, {-1, "w", 8}});
+  Type open = Type::tensor(
+      DType::kU8, std::vector<Dim>{{-1, "n", -1}, {3, "", -1}, {-1, "h", 8}, {-1, "w", 8}});
   const auto tensor = read_image(ppm(), open);
   ASSERT_TRUE(tensor) << tensor.error().message;
   EXPECT_EQ(tensor->dims(), (std::vector<std::int64_t>{1, 3, 1, 2}));
   open.dims[3].bound = 1;
-  EXPECT_EQ(read_image(ppm(), open).error().message,
-            concat("picture '", at("x.ppm").string(), "': its 2 pixels are over the input's bound of 1"));
+  EXPECT_EQ(
+      read_image(ppm(), open).error().message,
+      concat("picture '", at("x.ppm").string(), "': its 2 pixels are over the input's bound of 1"));
 }
 
 TEST_F(ImageTest, PngJpegAndBmpAreDecoded) {
@@ -101,9 +106,10 @@ TEST_F(ImageTest, PngJpegAndBmpAreDecoded) {
 
 TEST_F(ImageTest, InputsThatTakeNoPictureAreRefused) {
   const auto message = read_image(ppm(), type(DType::kI64, {1, 128})).error().message;
-  EXPECT_EQ(message, concat("picture '", at("x.ppm").string(),
-                            "': the input takes i64[1,128], no picture: expected u8 or f32 of "
-                            "[1,C,H,W] or [1,H,W,C] with 1 or 3 channels; give a .npy file instead"));
+  EXPECT_EQ(message,
+            concat("picture '", at("x.ppm").string(),
+                   "': the input takes i64[1,128], no picture: expected u8 or f32 of "
+                   "[1,C,H,W] or [1,H,W,C] with 1 or 3 channels; give a .npy file instead"));
   EXPECT_FALSE(read_image(ppm(), type(DType::kF32, {2, 3, 4, 4})));
   EXPECT_FALSE(read_image(ppm(), type(DType::kF32, {1, 2, 4, 4})));
 }

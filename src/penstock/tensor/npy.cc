@@ -38,9 +38,9 @@ struct KnownType {
   DType dtype;
 };
 constexpr KnownType kKnownTypes[] = {
-    {'b', 1, DType::kBool}, {'i', 1, DType::kI8},  {'i', 2, DType::kI16}, {'i', 4, DType::kI32},
-    {'i', 8, DType::kI64},  {'u', 1, DType::kU8},  {'u', 2, DType::kU16}, {'u', 4, DType::kU32},
-    {'u', 8, DType::kU64},  {'f', 2, DType::kF16}, {'f', 4, DType::kF32}, {'f', 8, DType::kF64},
+    {'b', 1, DType::kBool}, {'i', 1, DType::kI8},    {'i', 2, DType::kI16},  {'i', 4, DType::kI32},
+    {'i', 8, DType::kI64},  {'u', 1, DType::kU8},    {'u', 2, DType::kU16},  {'u', 4, DType::kU32},
+    {'u', 8, DType::kU64},  {'f', 2, DType::kF16},   {'f', 4, DType::kF32},  {'f', 8, DType::kF64},
     {'c', 8, DType::kC64},  {'c', 16, DType::kC128}, {'V', 2, DType::kBF16},
 };
 
@@ -174,7 +174,8 @@ Result<Prefix> read_header(const ByteSource& source, std::uint64_t size_bytes) {
   prefix.size_bytes = 8 + length_bytes + length;
   if (prefix.size_bytes > size_bytes) return damaged("is truncated in its header");
   if (length > kLongestHeader) {
-    return invalid_argument("has a header of ", length, " bytes: expected at most ", kLongestHeader);
+    return invalid_argument("has a header of ", length, " bytes: expected at most ",
+                            kLongestHeader);
   }
   std::string text(length, '\0');
   PENSTOCK_CHECK_OK(source(std::as_writable_bytes(std::span(text))));
@@ -230,7 +231,8 @@ Result<std::string> description_of(DType dtype) {
     if (known.dtype != dtype) continue;
     return concat(known.size == 1 ? '|' : kOurOrder, known.kind, known.size);
   }
-  return invalid_argument("values of type ", to_string(dtype), " have no .npy form; use a .pb file");
+  return invalid_argument("values of type ", to_string(dtype),
+                          " have no .npy form; use a .pb file");
 }
 
 Status write_strings(const Tensor& tensor, const ByteSink& sink) {
@@ -260,7 +262,9 @@ Error file_error(int number, std::string_view doing) {
                     number == 0 ? "the disk may be full" : std::generic_category().message(number));
 }
 
-std::string quoted(const fs::path& file) { return "file '" + file.string() + "'"; }
+std::string quoted(const fs::path& file) {
+  return "file '" + file.string() + "'";
+}
 
 Result<Tensor> read_file(const fs::path& file, std::optional<DType> expected) {
   std::error_code error;
@@ -282,7 +286,8 @@ Status write_file(const Tensor& tensor, const fs::path& file) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   if (!out) return file_error(errno, "written");
   PENSTOCK_CHECK_OK(write_npy(tensor, [&](std::span<const std::byte> bytes) -> Status {
-    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    out.write(reinterpret_cast<const char*>(bytes.data()),
+              static_cast<std::streamsize>(bytes.size()));
     return {};
   }));
   out.close();

@@ -126,13 +126,15 @@ class Parser {
 
 }  // namespace
 
-Result<NpyHeader> parse_npy_header(std::string_view text) { return Parser(text).parse(); }
+Result<NpyHeader> parse_npy_header(std::string_view text) {
+  return Parser(text).parse();
+}
 
 std::string print_npy_header(std::string_view description, const std::vector<std::int64_t>& dims) {
   std::string shape = join(dims, ", ", [](std::int64_t dim) { return std::to_string(dim); });
   if (dims.size() == 1) shape += ",";
-  std::string text = concat("{'descr': '", description, "', 'fortran_order': False, 'shape': (",
-                            shape, "), }");
+  std::string text =
+      concat("{'descr': '", description, "', 'fortran_order': False, 'shape': (", shape, "), }");
   constexpr std::size_t kPrefix = 10;  // Magic, version, length.
   const auto unpadded = kPrefix + text.size() + 1;
   text.append((64 - unpadded % 64) % 64, ' ');

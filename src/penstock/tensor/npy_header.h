@@ -12,9 +12,9 @@ namespace penstock {
 
 /// "<f4" taken apart.
 struct NpyDescription {
-  char order = '|';            ///< '<', '>', '=' or '|'.
-  char kind = 0;               ///< 'b', 'i', 'u', 'f', 'c', 'U', 'S', 'V', 'O', ...
-  std::uint64_t size = 0;      ///< As written: bytes, or characters for 'U'.
+  char order = '|';        ///< '<', '>', '=' or '|'.
+  char kind = 0;           ///< 'b', 'i', 'u', 'f', 'c', 'U', 'S', 'V', 'O', ...
+  std::uint64_t size = 0;  ///< As written: bytes, or characters for 'U'.
 };
 
 struct NpyHeader {

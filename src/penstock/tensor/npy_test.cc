@@ -52,17 +52,19 @@ std::string npy(std::string dictionary, const std::string& data, char version = 
   return bytes + dictionary + data;
 }
 
-std::string header(const std::string& type, const std::string& shape, const char* fortran = "False") {
+std::string header(const std::string& type, const std::string& shape,
+                   const char* fortran = "False") {
   return concat("{'descr': '", type, "', 'fortran_order': ", fortran, ", 'shape': ", shape, ", }");
 }
 
 constexpr DType kWritten[] = {
-    DType::kF32, DType::kU8,  DType::kI8,  DType::kU16, DType::kI16, DType::kI32,
-    DType::kI64, DType::kBool, DType::kF16, DType::kF64, DType::kU32, DType::kU64,
+    DType::kF32, DType::kU8,   DType::kI8,   DType::kU16,      DType::kI16,   DType::kI32,
+    DType::kI64, DType::kBool, DType::kF16,  DType::kF64,      DType::kU32,   DType::kU64,
     DType::kC64, DType::kC128, DType::kBF16, DType::kF8E4M3FN, DType::kF8E5M2};
 
 TEST_F(NpyTest, EveryTypeAndRankComesBackAsItWasWritten) {
-  const std::vector<std::vector<std::int64_t>> shapes = {{}, {0}, {5}, {2, 3}, {1, 0, 4}, {2, 1, 3, 2}};
+  const std::vector<std::vector<std::int64_t>> shapes = {{},     {0},       {5},
+                                                         {2, 3}, {1, 0, 4}, {2, 1, 3, 2}};
   for (const DType dtype : kWritten) {
     for (const auto& shape : shapes) {
       Tensor tensor = Tensor::allocate(dtype, shape);
@@ -80,7 +82,8 @@ TEST_F(NpyTest, EveryTypeAndRankComesBackAsItWasWritten) {
 }
 
 TEST_F(NpyTest, TextsComeBackAsTheyWereWritten) {
-  const Tensor tensor = Tensor::strings({2, 2}, {"", "a", "gr\xC3\xBC\xC3\x9F", "\xF0\x9F\x9A\xB0"});
+  const Tensor tensor =
+      Tensor::strings({2, 2}, {"", "a", "gr\xC3\xBC\xC3\x9F", "\xF0\x9F\x9A\xB0"});
   ASSERT_TRUE(write_npy(tensor, file()));
   const auto back = read_npy(file());
   ASSERT_TRUE(back) << back.error().message;
@@ -95,10 +98,12 @@ TEST_F(NpyTest, TheHeaderIsPaddedTo64BytesAsNumPyAsks) {
 
 TEST_F(NpyTest, FortranOrderIsConverted) {
   // [[0, 1, 2], [3, 4, 5]] with the first index fastest.
-  const auto tensor = read_npy(write(npy(header("|u1", "(2, 3)", "True"), std::string("\0\3\1\4\2\5", 6))));
+  const auto tensor =
+      read_npy(write(npy(header("|u1", "(2, 3)", "True"), std::string("\0\3\1\4\2\5", 6))));
   ASSERT_TRUE(tensor) << tensor.error().message;
   const auto values = tensor->as<std::uint8_t>();
-  EXPECT_EQ(std::vector(values.begin(), values.end()), (std::vector<std::uint8_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(std::vector(values.begin(), values.end()),
+            (std::vector<std::uint8_t>{0, 1, 2, 3, 4, 5}));
 }
 
 TEST_F(NpyTest, BigEndianIsConverted) {
@@ -110,7 +115,8 @@ TEST_F(NpyTest, BigEndianIsConverted) {
 
 TEST_F(NpyTest, KeysStandInAnyOrderAndLaterVersionsAreRead) {
   const std::string dictionary = "{\"shape\":(1L,), 'fortran_order':False,'descr':'|b1'}";
-  for (const char version : {'\1', '\2', '\3'}) EXPECT_EQ(message_of(npy(dictionary, "\1", version)), "read");
+  for (const char version : {'\1', '\2', '\3'})
+    EXPECT_EQ(message_of(npy(dictionary, "\1", version)), "read");
 }
 
 TEST_F(NpyTest, AnAbsentFileIsNotFound) {
@@ -139,9 +145,10 @@ TEST_F(NpyTest, WhatIsNoArrayIsRefusedWithTheReason) {
   EXPECT_EQ(message_of(npy(header("|O", "(1,)"), "x")),
             "holds pickled Python objects, which are not read: expected numbers, booleans or "
             "texts; convert the array to such a dtype before saving it");
-  EXPECT_EQ(message_of(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "x")),
-            "holds records: expected an array of numbers, booleans or texts; save each field as an "
-            "array of its own");
+  EXPECT_EQ(
+      message_of(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "x")),
+      "holds records: expected an array of numbers, booleans or texts; save each field as an "
+      "array of its own");
   EXPECT_EQ(message_of(npy(header("<M8[ns]", "(1,)"), "12345678")),
             "holds values of type 'M8[ns]': expected numbers, booleans or texts");
   EXPECT_EQ(message_of(npy(header("|V1", "(1,)"), "1")),
@@ -161,7 +168,8 @@ TEST_F(NpyTest, HostileHeadersAskForNoMemory) {
   EXPECT_NE(message_of(npy(header("<U0", "(1000000000000,)"), "")), "read");
   EXPECT_NE(message_of(npy(header("<U99999999999999999", "(1,)"), "")), "read");
   std::string endless = std::string("\x93NUMPY\2\0\xFF\xFF\xFF\xFF", 12);
-  EXPECT_EQ(message_of(endless), "is truncated in its header; save the array again with numpy.save");
+  EXPECT_EQ(message_of(endless),
+            "is truncated in its header; save the array again with numpy.save");
 }
 
 TEST_F(NpyTest, EveryTruncationIsRefused) {
@@ -191,8 +199,9 @@ TEST_F(NpyTest, SeededRandomChangesNeverCrash) {
 
 TEST_F(NpyTest, ValuesWithoutANpyFormAreRefused) {
   EXPECT_EQ(write_npy(Tensor::sequence({}), file()).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(write_npy(Tensor::allocate(DType::kI4, {2}), file()).error().message,
-            concat("file '", file().string(), "': values of type i4 have no .npy form; use a .pb file"));
+  EXPECT_EQ(
+      write_npy(Tensor::allocate(DType::kI4, {2}), file()).error().message,
+      concat("file '", file().string(), "': values of type i4 have no .npy form; use a .pb file"));
   EXPECT_EQ(write_npy(Tensor::strings({1}, {"\xFF"}), file()).error().code, Code::kInvalidArgument);
 }
 

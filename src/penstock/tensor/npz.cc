@@ -1,12 +1,12 @@
 #include "penstock/tensor/npz.h"
 
-#include <zip.h>
-
 #include <list>
 #include <memory>
 #include <optional>
 #include <set>
 #include <system_error>
+
+#include <zip.h>
 
 #include "penstock/tensor/npy.h"
 
@@ -84,8 +84,8 @@ Result<NamedTensors> read_entries(zip_t* archive, const std::map<std::string, DT
       return make_error(Code::kDataLoss, "array '", name, "' stands twice");
     }
     const auto known = expected.find(name);
-    auto tensor = read_entry(
-        archive, info, known == expected.end() ? std::nullopt : std::optional(known->second));
+    auto tensor = read_entry(archive, info,
+                             known == expected.end() ? std::nullopt : std::optional(known->second));
     if (!tensor) return std::move(tensor).error().within("array '" + name + "'");
     tensors.emplace_back(std::move(name), *std::move(tensor));
   }
@@ -133,7 +133,9 @@ Status write_archive(const NamedTensors& tensors, const fs::path& file) {
   return {};
 }
 
-std::string quoted(const fs::path& file) { return "file '" + file.string() + "'"; }
+std::string quoted(const fs::path& file) {
+  return "file '" + file.string() + "'";
+}
 
 }  // namespace
 

@@ -1,13 +1,12 @@
 #include "penstock/tensor/npz.h"
 
-#include <zip.h>
-
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zip.h>
 
 namespace penstock {
 namespace {

@@ -35,13 +35,20 @@ struct Format {
 Format format_of(DType dtype) {
   using enum Format::Special;
   switch (dtype) {
-    case DType::kF16: return {5, 10, 15, kIeee};
-    case DType::kBF16: return {8, 7, 127, kIeee};
-    case DType::kF8E4M3FN: return {4, 3, 7, kNanOnly};
-    case DType::kF8E4M3FNUZ: return {4, 3, 8, kNegativeZeroIsNan};
-    case DType::kF8E5M2: return {5, 2, 15, kIeee};
-    case DType::kF8E5M2FNUZ: return {5, 2, 16, kNegativeZeroIsNan};
-    default: return {2, 1, 1, kNone};  // kF4E2M1
+    case DType::kF16:
+      return {5, 10, 15, kIeee};
+    case DType::kBF16:
+      return {8, 7, 127, kIeee};
+    case DType::kF8E4M3FN:
+      return {4, 3, 7, kNanOnly};
+    case DType::kF8E4M3FNUZ:
+      return {4, 3, 8, kNegativeZeroIsNan};
+    case DType::kF8E5M2:
+      return {5, 2, 15, kIeee};
+    case DType::kF8E5M2FNUZ:
+      return {5, 2, 16, kNegativeZeroIsNan};
+    default:
+      return {2, 1, 1, kNone};  // kF4E2M1
   }
 }
 
@@ -51,7 +58,8 @@ double decode(const Format& format, std::uint64_t bits) {
   const auto mantissa = static_cast<double>(bits & format.mantissa_mask());
   const double sign = (bits & format.sign_bit()) != 0 ? -1.0 : 1.0;
   const auto magnitude = bits & (format.sign_bit() - 1);
-  if (format.special == Format::Special::kNegativeZeroIsNan && bits == format.sign_bit()) return kNan;
+  if (format.special == Format::Special::kNegativeZeroIsNan && bits == format.sign_bit())
+    return kNan;
   if (format.special == Format::Special::kNanOnly && magnitude == format.nan()) return kNan;
   if (format.special == Format::Special::kIeee && magnitude > format.largest()) {
     return mantissa == 0 ? sign * std::numeric_limits<double>::infinity() : kNan;
@@ -92,9 +100,12 @@ Range range_of(DType dtype) {
     case DType::kI4:
     case DType::kI8:
     case DType::kI16:
-    case DType::kI32: return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
-    case DType::kBool: return {0, 1};
-    default: return {0, std::ldexp(1.0, bits) - 1};
+    case DType::kI32:
+      return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
+    case DType::kBool:
+      return {0, 1};
+    default:
+      return {0, std::ldexp(1.0, bits) - 1};
   }
 }
 
@@ -103,7 +114,9 @@ bool is_signed(DType dtype) {
          dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
 }
 
-std::uint64_t mask_of(std::size_t bits) { return bits == 64 ? ~0ULL : (1ULL << bits) - 1; }
+std::uint64_t mask_of(std::size_t bits) {
+  return bits == 64 ? ~0ULL : (1ULL << bits) - 1;
+}
 
 }  // namespace
 
@@ -118,8 +131,10 @@ bool is_float(DType dtype) {
     case DType::kF8E5M2:
     case DType::kF8E5M2FNUZ:
     case DType::kF4E2M1:
-    case DType::kF8E8M0: return true;
-    default: return false;
+    case DType::kF8E8M0:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -141,7 +156,8 @@ std::uint64_t bits_from_number(DType dtype, double value) {
   if (dtype == DType::kF64) return std::bit_cast<std::uint64_t>(value);
   if (dtype == DType::kF8E8M0) {
     if (!(value > 0)) return 0xFF;
-    return static_cast<std::uint64_t>(std::clamp(std::nearbyint(std::log2(value)) + 127, 0.0, 254.0));
+    return static_cast<std::uint64_t>(
+        std::clamp(std::nearbyint(std::log2(value)) + 127, 0.0, 254.0));
   }
   if (is_float(dtype)) return encode(format_of(dtype), value);
   if (dtype == DType::kI64) {
@@ -152,8 +168,8 @@ std::uint64_t bits_from_number(DType dtype, double value) {
     return value >= 0x1p64 ? ~0ULL : static_cast<std::uint64_t>(std::max(value, 0.0));
   }
   const auto range = range_of(dtype);
-  const auto whole = static_cast<std::int64_t>(
-      std::clamp(std::nearbyint(value), range.lowest, range.highest));
+  const auto whole =
+      static_cast<std::int64_t>(std::clamp(std::nearbyint(value), range.lowest, range.highest));
   return static_cast<std::uint64_t>(whole) & mask_of(bits_of(dtype));
 }
 
@@ -175,8 +191,8 @@ void store_bits(DType dtype, void* data, std::size_t index, std::uint64_t value)
   }
   const auto shift = index * bits % 8;
   unsigned char& byte = bytes[index * bits / 8];
-  byte = static_cast<unsigned char>((byte & ~(mask_of(bits) << shift)) |
-                                    (value & mask_of(bits)) << shift);
+  byte = static_cast<unsigned char>((byte & ~(mask_of(bits) << shift)) | (value & mask_of(bits))
+                                                                             << shift);
 }
 
 }  // namespace penstock

@@ -8,9 +8,9 @@
 namespace penstock {
 namespace {
 
-constexpr DType kSmallFloats[] = {DType::kF16,      DType::kBF16,       DType::kF8E4M3FN,
-                                  DType::kF8E4M3FNUZ, DType::kF8E5M2,   DType::kF8E5M2FNUZ,
-                                  DType::kF4E2M1,   DType::kF8E8M0};
+constexpr DType kSmallFloats[] = {DType::kF16,        DType::kBF16,   DType::kF8E4M3FN,
+                                  DType::kF8E4M3FNUZ, DType::kF8E5M2, DType::kF8E5M2FNUZ,
+                                  DType::kF4E2M1,     DType::kF8E8M0};
 
 TEST(NumberTest, EveryCodeOfTheSmallFloatsSurvivesTheWayThroughADouble) {
   for (const DType dtype : kSmallFloats) {

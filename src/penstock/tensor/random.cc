@@ -61,8 +61,8 @@ double Random::normal() {
   // root is that of (n^2 - 1) / 3.
   constexpr double kDeviation = 37837.22723720648;
   const std::uint64_t drawn = engine_();
-  const auto sum = (drawn & 0xFFFFU) + (drawn >> 16U & 0xFFFFU) + (drawn >> 32U & 0xFFFFU) +
-                   (drawn >> 48U);
+  const auto sum =
+      (drawn & 0xFFFFU) + (drawn >> 16U & 0xFFFFU) + (drawn >> 32U & 0xFFFFU) + (drawn >> 48U);
   return (static_cast<double>(sum) - kMean) / kDeviation;
 }
 

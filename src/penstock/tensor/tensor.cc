@@ -12,8 +12,9 @@ namespace penstock {
 namespace {
 
 std::size_t count_of(std::span<const std::int64_t> dims) {
-  return std::accumulate(dims.begin(), dims.end(), std::size_t{1},
-                         [](std::size_t n, std::int64_t d) { return n * static_cast<std::size_t>(d); });
+  return std::accumulate(
+      dims.begin(), dims.end(), std::size_t{1},
+      [](std::size_t n, std::int64_t d) { return n * static_cast<std::size_t>(d); });
 }
 
 std::string to_string(const Dim& dim) {
@@ -65,7 +66,9 @@ std::string to_string(const Type& type) {
   return text + "[" + join(type.dims, ",", [](const Dim& dim) { return to_string(dim); }) + "]";
 }
 
-std::ostream& operator<<(std::ostream& out, const Type& type) { return out << to_string(type); }
+std::ostream& operator<<(std::ostream& out, const Type& type) {
+  return out << to_string(type);
+}
 
 Tensor Tensor::allocate(DType dtype, std::vector<std::int64_t> dims) {
   Tensor tensor = reserve(dtype, bytes_of(dtype, count_of(dims)));
@@ -80,11 +83,14 @@ Tensor Tensor::reserve(DType dtype, std::size_t capacity_bytes) {
   tensor.dtype_ = dtype;
   tensor.dims_ = {0};
   tensor.capacity_ = capacity_bytes;
-  const std::size_t rounded = (std::max<std::size_t>(capacity_bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t rounded =
+      (std::max<std::size_t>(capacity_bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   tensor.data_ = std::aligned_alloc(kAlignment, rounded);
   if (tensor.data_ == nullptr) throw std::bad_alloc();
   std::memset(tensor.data_, 0, rounded);
-  tensor.owner_ = std::shared_ptr<const void>(tensor.data_, [](const void* p) { std::free(const_cast<void*>(p)); });  // NOLINT(*-const-cast): owned
+  tensor.owner_ = std::shared_ptr<const void>(tensor.data_, [](const void* p) {
+    std::free(const_cast<void*>(p));
+  });  // NOLINT(*-const-cast): owned
   return tensor;
 }
 
@@ -123,7 +129,9 @@ Tensor Tensor::opaque(std::shared_ptr<const void> value) {
   return tensor;
 }
 
-std::size_t Tensor::count() const { return count_of(dims_); }
+std::size_t Tensor::count() const {
+  return count_of(dims_);
+}
 
 bool Tensor::set_dims(std::span<const std::int64_t> dims) {
   const auto bytes = bytes_of(dtype_, count_of(dims));
@@ -174,7 +182,8 @@ Status check_matches(const Type& type, const Tensor& value) {
   for (std::size_t i = 0; i < type.dims.size(); ++i) {
     const auto& dim = type.dims[i];
     const auto size = value.dims()[i];
-    if (dim.fixed() ? size != dim.size : dim.bound != Dim::kOpen && size > dim.bound) return mismatch();
+    if (dim.fixed() ? size != dim.size : dim.bound != Dim::kOpen && size > dim.bound)
+      return mismatch();
   }
   return {};
 }

@@ -86,7 +86,7 @@ class Tensor {
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const std::vector<std::int64_t>& dims() const { return dims_; }
-  [[nodiscard]] std::size_t count() const;             ///< Product of dims.
+  [[nodiscard]] std::size_t count() const;  ///< Product of dims.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] std::size_t capacity_bytes() const { return capacity_; }
   [[nodiscard]] void* data() { return data_; }
@@ -97,7 +97,9 @@ class Tensor {
   [[nodiscard]] const std::shared_ptr<const void>& owner() const { return owner_; }
 
   template <typename T>
-  [[nodiscard]] std::span<T> as() { return {static_cast<T*>(data_), bytes_ / sizeof(T)}; }
+  [[nodiscard]] std::span<T> as() {
+    return {static_cast<T*>(data_), bytes_ / sizeof(T)};
+  }
   template <typename T>
   [[nodiscard]] std::span<const T> as() const {
     return {static_cast<const T*>(data_), bytes_ / sizeof(T)};
@@ -129,8 +131,8 @@ class Tensor {
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
   std::size_t capacity_ = 0;
-  std::shared_ptr<const void> owner_;     // Shared by copies; frees the storage.
-  std::shared_ptr<const Boxed> boxed_;    // Shared by copies; strings and sequences.
+  std::shared_ptr<const void> owner_;   // Shared by copies; frees the storage.
+  std::shared_ptr<const Boxed> boxed_;  // Shared by copies; strings and sequences.
 };
 
 /// Whether `value` may stand where `type` is declared; the error says what was expected and found.

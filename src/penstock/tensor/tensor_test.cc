@@ -6,7 +6,8 @@ namespace penstock {
 namespace {
 
 TEST(TypeTest, PrintsFixedOpenAndBoundedDimensions) {
-  EXPECT_EQ(to_string(Type::tensor(DType::kF32, std::vector<Dim>{{1, "", -1}, {-1, "n", 512}, {-1, "", -1}})),
+  EXPECT_EQ(to_string(Type::tensor(DType::kF32,
+                                   std::vector<Dim>{{1, "", -1}, {-1, "n", 512}, {-1, "", -1}})),
             "f32[1,n<=512,?]");
 }
 

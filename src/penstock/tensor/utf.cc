@@ -5,7 +5,9 @@
 namespace penstock {
 namespace {
 
-bool is_character(char32_t c) { return c < 0xD800 || (c > 0xDFFF && c <= 0x10FFFF); }
+bool is_character(char32_t c) {
+  return c < 0xD800 || (c > 0xDFFF && c <= 0x10FFFF);
+}
 
 void append(std::string& text, char32_t c) {
   const auto tail = [&](unsigned shift) {

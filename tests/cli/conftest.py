@@ -1,0 +1,146 @@
+"""The command line as users have it: the built program, small models, its exit codes and its words."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def find_program() -> Path:
+    """PENSTOCK_BIN, or the build that is there."""
+    named = os.environ.get("PENSTOCK_BIN")
+    candidates = [Path(named)] if named else [ROOT / f"build/{preset}/bin/penstock" for preset in ("dev", "release")]
+    for candidate in candidates:
+        if candidate.exists():
+            return candidate
+    pytest.skip("no penstock: build it, or name it in PENSTOCK_BIN")
+
+
+class Outcome:
+    def __init__(self, done: subprocess.CompletedProcess):
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The one line of an error, without its beginning."""
+        lines = [line for line in self.err.splitlines() if line.startswith("penstock: error: ")]
+        assert len(lines) == 1, self.err
+        return lines[0].removeprefix("penstock: error: ")
+
+    def __repr__(self) -> str:
+        return f"exit code {self.code}\n{self.out}{self.err}"
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    return find_program()
+
+
+@pytest.fixture
+def penstock(program, tmp_path):
+    """Runs the program in a folder of the test's own."""
+
+    def run(*arguments, env=None, timeout=120) -> Outcome:
+        done = subprocess.run(
+            [str(program), *map(str, arguments)],
+            cwd=tmp_path,
+            env=os.environ | (env or {}),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Outcome(done)
+
+    return run
+
+
+@pytest.fixture
+def well(penstock):
+    """The same, for what must succeed."""
+
+    def run(*arguments, **options) -> Outcome:
+        outcome = penstock(*arguments, **options)
+        assert outcome.code == 0, outcome
+        return outcome
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def cpu() -> int:
+    return min(os.sched_getaffinity(0))
+
+
+def value(name, dims, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, dims)
+
+
+def save(folder: Path, name: str, nodes, inputs, outputs, weights=()) -> Path:
+    tensors = [numpy_helper.from_array(np.asarray(array), key) for key, array in dict(weights).items()]
+    graph = helper.make_graph(nodes, name, inputs, outputs, tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    file = folder / f"{name}.onnx"
+    onnx.save(model, file)
+    return file
+
+
+@pytest.fixture
+def chain(tmp_path) -> Path:
+    """x [1,3,4,4] -> conv1 -> relu1 -> conv2 -> relu2 -> y [1,2,4,4], seeded weights."""
+    random = np.random.default_rng(0)
+    weights = {
+        "w1": random.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "w2": random.standard_normal((2, 4, 3, 3)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c1"], "conv1", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c1"], ["r1"], "relu1"),
+        helper.make_node("Conv", ["r1", "w2"], ["c2"], "conv2", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c2"], ["y"], "relu2"),
+    ]
+    return save(tmp_path, "chain", nodes, [value("x", [1, 3, 4, 4])], [value("y", [1, 2, 4, 4])], weights)
+
+
+@pytest.fixture
+def double(tmp_path) -> Path:
+    """y = x + x over [n, 3]."""
+    node = helper.make_node("Add", ["x", "x"], ["y"], "double")
+    return save(tmp_path, "double", [node], [value("x", ["n", 3])], [value("y", ["n", 3])])
+
+
+@pytest.fixture
+def lookup(tmp_path) -> Path:
+    """y = table[i]: fails at run time for an index over 3."""
+    nodes = [
+        helper.make_node("Gather", ["table", "i"], ["g"], "gather"),
+        helper.make_node("Relu", ["g"], ["y"], "relu"),
+    ]
+    table = np.arange(4, dtype=np.float32)
+    return save(tmp_path, "lookup", nodes, [value("i", [2], TensorProto.INT64)], [value("y", [2])], {"table": table})
+
+
+@pytest.fixture
+def absolute(tmp_path) -> Path:
+    """y = |x| over [1, 3, 8, 8], as pictures have it."""
+    node = helper.make_node("Abs", ["x"], ["y"], "abs")
+    return save(tmp_path, "absolute", [node], [value("x", [1, 3, 8, 8])], [value("y", [1, 3, 8, 8])])
+
+
+@pytest.fixture
+def package(well, chain, tmp_path, cpu) -> Path:
+    """The chain in two stages."""
+    target = tmp_path / "chain.pkg"
+    well("split", chain, "--cut", "relu1", "--devices", f"cpu:{cpu}", "-o", target)
+    return target

@@ -1,0 +1,38 @@
+"""penstock devices, penstock backends."""
+
+import os
+
+
+def test_devices_shows_the_inherited_cpuset(well):
+    shown = well("devices", "--json").json
+    assert shown["cpuset"] == sorted(os.sched_getaffinity(0))
+    assert {cpu["number"] for cpu in shown["cpus"]} >= set(shown["cpuset"])
+    assert shown["memory_bytes"] > 0
+    assert shown["fingerprint"]
+
+
+def test_devices_text_names_each_cpu_as_a_device(well, cpu):
+    assert f"cpu:{cpu}" in well("devices").out
+
+
+def test_backends_says_which_engine_was_taken(well):
+    shown = well("backends", "--json").json
+    (ort,) = [backend for backend in shown["backends"] if backend["name"] == "onnxruntime"]
+    assert ort["available"], ort
+    assert ort["engine_version"].startswith("1.")
+    assert ort["engine_file"] in well("backends").out
+
+
+def test_backends_says_why_an_engine_is_missing(well, tmp_path):
+    missing = tmp_path / "absent.so"
+    shown = well("backends", "--json", env={"PENSTOCK_ONNXRUNTIME": str(missing)}).json
+    (ort,) = [backend for backend in shown["backends"] if backend["name"] == "onnxruntime"]
+    assert not ort["available"]
+    assert str(missing) in ort["unavailable"]
+
+
+def test_backends_names_plugins_that_cannot_be_loaded(well, tmp_path):
+    broken = tmp_path / "libpenstock_backend_broken.so"
+    broken.write_text("this is no library")
+    shown = well("backends", "--json", env={"PENSTOCK_PLUGIN_PATH": str(broken)}).json
+    assert any(str(broken) in problem for problem in shown["problems"])

@@ -1,0 +1,183 @@
+"""penstock run."""
+
+import json
+import os
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+
+def test_random_frames_run_through_a_package(well, package):
+    report = well("run", package, "--frames", "50", "--json").json
+    assert (report["frames"], report["ok"], report["errors"], report["drops"]) == (50, 50, 0, 0)
+    assert report["frames_per_second"] > 0
+    assert [stage["frames"] for stage in report["stages"]] == [50, 50]
+    for stage in report["stages"]:
+        for phase in ["queue", "compute_input", "compute_infer", "compute_output", "transfer"]:
+            assert set(stage[f"{phase}_us"]) == {"p50", "p90", "p99", "max"}
+
+
+def test_a_bare_model_runs_as_one_replica_for_each_cpu(well, chain):
+    report = well("run", chain, "--frames", "10", "--json").json
+    assert [stage["replicas"] for stage in report["stages"]] == [len(os.sched_getaffinity(0))]
+
+
+def test_the_text_has_the_table(well, package):
+    text = well("run", package, "--frames", "5").out
+    for word in ["5 frames", "stage0", "stage1", "compute_infer", "stage0 -> stage1", "memory"]:
+        assert word in text
+
+
+def test_a_file_in_gives_the_right_file_out(well, double, tmp_path):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "x.npy", x)
+    well("run", double, "--input", "x=x.npy", "--output", "out")
+    assert np.array_equal(np.load(tmp_path / "out/y.npy"), 2 * x)
+
+
+def test_every_kind_of_file_is_read(well, double, tmp_path):
+    x = np.arange(3, dtype=np.float32).reshape(1, 3)
+    np.save(tmp_path / "x.npy", np.asfortranarray(x))
+    np.savez_compressed(tmp_path / "x.npz", x=x)
+    (tmp_path / "x.pb").write_bytes(numpy_helper.from_array(x).SerializeToString())
+    folder = tmp_path / "test_data_set_0"
+    folder.mkdir()
+    (folder / "input_0.pb").write_bytes(numpy_helper.from_array(x).SerializeToString())
+    for source in [("--input", "x=x.npy"), ("--input", "x=x.pb"), ("--inputs", "x.npz"), ("--inputs", folder)]:
+        well("run", double, *source, "--output", "out.npz")
+        assert np.array_equal(np.load(tmp_path / "out.npz")["y"], 2 * x), source
+
+
+def test_several_values_are_several_frames_in_order(well, double, tmp_path):
+    for i in range(3):
+        np.save(tmp_path / f"{i}.npy", np.full((1, 3), i, np.float32))
+        (tmp_path / f"in/{i}").mkdir(parents=True)
+        np.save(tmp_path / f"in/{i}/x.npy", np.full((1, 3), i, np.float32))
+    inputs = [part for i in range(3) for part in ("--input", f"x={i}.npy")]
+    for source in [inputs, ["--inputs", "in"]]:
+        well("run", double, *source, "--output", "out")
+        for i in range(3):
+            assert np.all(np.load(tmp_path / f"out/{i:06}/y.npy") == 2 * i)
+
+
+def test_frames_beyond_the_files_repeat_them(well, double, tmp_path):
+    np.savez(tmp_path / "x.npz", **{"0/x": np.zeros((1, 3), np.float32), "1/x": np.ones((1, 3), np.float32)})
+    well("run", double, "--inputs", "x.npz", "--frames", "4", "--output", "out.npz")
+    written = np.load(tmp_path / "out.npz")
+    assert [float(written[f"{i:06}/y"][0, 0]) for i in range(4)] == [0, 2, 0, 2]
+
+
+def test_a_picture_is_resized_and_scaled(well, absolute, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for name in ["red.png", "red.jpg", "red.bmp"]:
+        image.new("RGB", (32, 16), (255, 0, 0)).save(tmp_path / name)
+        well("run", absolute, "--input", f"x={name}", "--output", "out")
+        y = np.load(tmp_path / "out/y.npy")
+        assert np.allclose(y[0, 0], 1, atol=0.02)
+        assert np.allclose(y[0, 1:], 0, atol=0.02)
+
+
+def test_the_seed_settles_the_random_inputs(well, package, tmp_path):
+    def outputs(seed):
+        well("run", package, "--frames", "1", "--seed", seed, "--output", "out")
+        return np.load(tmp_path / "out/y.npy")
+
+    assert np.array_equal(outputs(1), outputs(1))
+    assert not np.array_equal(outputs(1), outputs(2))
+
+
+def test_a_failing_frame_is_reported_and_the_others_run(penstock, lookup, tmp_path):
+    np.savez(tmp_path / "i.npz", **{"0/i": np.array([0, 1]), "1/i": np.array([0, 9]), "2/i": np.array([2, 3])})
+    outcome = penstock("run", lookup, "--inputs", "i.npz", "--output", "out", "--json")
+    assert outcome.code == 1
+    assert (outcome.json["ok"], outcome.json["errors"]) == (2, 1)
+    assert "frame 1" in outcome.error
+    assert "stage0" in outcome.error
+    assert np.array_equal(np.load(tmp_path / "out/000002/y.npy"), [2, 3])
+
+
+def test_an_error_may_stop_the_pipeline(penstock, lookup, tmp_path):
+    np.savez(tmp_path / "i.npz", i=np.array([0, 9]))
+    outcome = penstock("run", lookup, "--inputs", "i.npz", "--frames", "1000", "--on-error", "stop", "--json")
+    assert outcome.code == 1
+    assert outcome.json["errors"] >= 1
+    assert outcome.json["frames"] < 1000
+
+
+def test_dropped_frames_are_counted_and_are_no_failures(well, package):
+    report = well("run", package, "--frames", "2000", "--policy", "latest", "--json").json
+    assert report["ok"] + report["drops"] == 2000
+    assert report["errors"] == 0
+
+
+def test_a_trace_has_every_frame(well, package, tmp_path):
+    well("run", package, "--frames", "7", "--trace", "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert len(trace["traceEvents"]) >= 14
+
+
+def test_an_interrupt_ends_in_good_order(program, package):
+    with subprocess.Popen(
+        [program, "run", package, "--rate", "50", "--frames", "100000", "--json", "-v"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        process.stderr.readline()  # The pipeline has started.
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode in (0, -signal.SIGINT), err
+    if process.returncode == 0:
+        assert json.loads(out)["interrupted"] is True
+
+
+def test_wrong_inputs_are_named(penstock, chain, double, tmp_path):
+    np.save(tmp_path / "wrong_dtype.npy", np.zeros((1, 3, 4, 4), np.float64))
+    np.save(tmp_path / "wrong_shape.npy", np.zeros((1, 3, 4, 5), np.float32))
+    (tmp_path / "text.npy").write_text("this is no array at all")
+    (tmp_path / "empty.npy").write_bytes(b"")
+    (tmp_path / "text.png").write_text("this is no picture")
+    (tmp_path / "x.doc").write_text("?")
+    (tmp_path / "nothing").mkdir()
+    cases = {
+        ("--input", "x=wrong_dtype.npy"): ["'x'", "expected f32[1,3,4,4], found f64[1,3,4,4]"],
+        ("--input", "x=wrong_shape.npy"): ["'x'", "expected f32[1,3,4,4], found f32[1,3,4,5]"],
+        ("--input", "x=text.npy"): ["'x'", "text.npy", "not a .npy file"],
+        ("--input", "x=empty.npy"): ["'x'", "is empty"],
+        ("--input", "x=absent.npy"): ["'x'", "absent.npy"],
+        ("--input", "x=text.png"): ["'x'", "text.png", "PNG, JPEG, BMP or PPM"],
+        ("--input", "x=x.doc"): ["'x'", "x.doc", ".npy"],
+        ("--input", "z=wrong_shape.npy"): ["'z'", "'x'"],
+        ("--input", "wrong_shape.npy"): ["NAME=FILE"],
+        ("--inputs", "nothing"): ["nothing", "'x'"],
+        ("--inputs", "absent.npz"): ["absent.npz"],
+        ("--inputs", "absent"): ["'absent'"],
+    }
+    for arguments, words in cases.items():
+        outcome = penstock("run", chain, *arguments)
+        assert outcome.code == 1, (arguments, outcome)
+        for word in words:
+            assert word in outcome.error
+
+
+def test_import_options_beside_a_package_are_refused(penstock, package):
+    outcome = penstock("run", package, "--shape", "x=1x3x4x4")
+    assert outcome.code == 1
+    assert "penstock split" in outcome.error
+
+
+def test_an_output_folder_that_cannot_be_made_is_refused(penstock, package, tmp_path):
+    (tmp_path / "file").write_text("")
+    outcome = penstock("run", package, "--frames", "1", "--output", "file/out")
+    assert outcome.code == 1
+    assert "file/out" in outcome.error
+
+
+def test_a_wrong_engine_option_is_named(penstock, package):
+    outcome = penstock("run", package, "--backend-option", "onnxruntime:intra_op_num_threads=many")
+    assert outcome.code == 1
+    assert "'onnxruntime:intra_op_num_threads'" in outcome.error
+    assert "'many'" in outcome.error

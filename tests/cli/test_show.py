@@ -1,0 +1,75 @@
+"""penstock show."""
+
+import onnx
+
+
+def test_a_model_is_listed_node_by_node(well, chain):
+    shown = well("show", chain, "--json").json
+    assert [node["name"] for node in shown["nodes"]] == ["conv1", "relu1", "conv2", "relu2"]
+    conv = shown["nodes"][0]
+    assert conv["index"] == 0
+    assert conv["op"] == "Conv"
+    assert conv["inputs"] == ["x", "w1"]
+    assert conv["outputs"] == ["c1"]
+    assert conv["shapes"] == ["f32[1,4,4,4]"]
+    assert conv["weight_bytes"] == 4 * 3 * 3 * 3 * 4
+    assert conv["macs"] == 4 * 4 * 4 * 3 * 3 * 3
+    assert conv["pipeline_stage"] is None
+    assert shown["inputs"] == [{"name": "x", "type": "f32[1,3,4,4]", "dtype": "f32", "shape": [1, 3, 4, 4]}]
+    assert [output["name"] for output in shown["outputs"]] == ["y"]
+
+
+def test_the_text_has_a_line_for_each_node(well, chain):
+    text = well("show", chain).out
+    for name in ["conv1", "relu1", "conv2", "relu2"]:
+        assert name in text
+
+
+def test_a_shape_binds_open_dimensions(well, double):
+    assert well("show", double, "--json").json["inputs"][0]["shape"] == ["n", 3]
+    assert well("show", double, "--shape", "x=5x3", "--json").json["outputs"][0]["shape"] == [5, 3]
+    bounded = well("show", double, "--shape", "x=1..8x3", "--json").json["inputs"][0]["shape"]
+    assert bounded[0].endswith("<=8")
+
+
+def test_a_package_is_shown_as_its_plan(well, package, cpu):
+    shown = well("show", package, "--json").json
+    assert [stage["name"] for stage in shown["stages"]] == ["stage0", "stage1"]
+    assert shown["stages"][0]["devices"] == [f"cpu:{cpu}"]
+    assert shown["stages"][0]["nodes"] == ["conv1", "relu1"]
+    assert [edge["name"] for edge in shown["edges"]] == ["input -> stage0", "stage0 -> stage1", "stage1 -> output"]
+    assert shown["edges"][1]["bytes_per_frame"] == 4 * 4 * 4 * 4
+    assert "stage0 -> stage1" in well("show", package).out
+
+
+def test_annotations_are_shown(well, chain, tmp_path):
+    annotated = tmp_path / "annotated.onnx"
+    well("split", chain, "--cut", "relu1", "--annotate", annotated)
+    onnx.load(annotated)
+    stages = [node["pipeline_stage"] for node in well("show", annotated, "--json").json["nodes"]]
+    assert stages == [0, 0, 1, 1]
+
+
+def test_wrong_files_are_refused_in_a_sentence(penstock, tmp_path, chain):
+    empty = tmp_path / "empty.onnx"
+    empty.write_bytes(b"")
+    text = tmp_path / "text.onnx"
+    text.write_text("this is no model, it is a text")
+    truncated = tmp_path / "truncated.onnx"
+    truncated.write_bytes(chain.read_bytes()[:-100])
+    for file in [empty, text, truncated, tmp_path / "absent.onnx", tmp_path]:
+        outcome = penstock("show", file)
+        assert outcome.code == 1, outcome
+        assert str(file) in outcome.error
+
+
+def test_an_unknown_input_in_a_shape_is_refused(penstock, double):
+    outcome = penstock("show", double, "--shape", "z=1x3")
+    assert outcome.code == 1
+    assert "'z'" in outcome.error
+
+
+def test_a_malformed_shape_is_refused(penstock, double):
+    outcome = penstock("show", double, "--shape", "x=1xtwo")
+    assert outcome.code == 1
+    assert "1xtwo" in outcome.error

@@ -1,0 +1,64 @@
+"""What the Python tests share: the program under test and generated networks."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PRESETS = ("release", "dev")  # where a built program is looked for, in this order
+
+
+class Penstock:
+    """The command line program, its results as values."""
+
+    def __init__(self, program: Path) -> None:
+        self.program = program
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([self.program, *arguments], capture_output=True, text=True, check=False)
+
+    def json(self, *arguments: str | Path) -> Any:
+        """What `penstock ... --json` prints; fails with what it complains about."""
+        result = self.run(*arguments, "--json")
+        assert result.returncode == 0, f"penstock {' '.join(map(str, arguments))}: {result.stderr or result.stdout}"
+        return json.loads(result.stdout)
+
+    def split(self, model: Path, package: Path, stages: int, *options: str) -> Any:
+        """Cuts a model into stages of about as many nodes each."""
+        count = len(self.json("show", model, *options)["nodes"])
+        cuts = [f"--cut={count * i // stages - 1}" for i in range(1, stages)]
+        plan = self.json("split", model, "-o", package, *cuts, *options)
+        assert len(plan["stages"]) == stages
+        return plan
+
+
+@pytest.fixture(scope="session")
+def penstock() -> Penstock:
+    """PENSTOCK_BIN, or the program of the first preset that is built."""
+    named = os.environ.get("PENSTOCK_BIN")
+    places = [Path(named)] if named else [ROOT / "build" / preset / "bin/penstock" for preset in PRESETS]
+    for place in places:
+        if place.exists():
+            return Penstock(place.resolve())
+    pytest.skip(f"no program at {', '.join(map(str, places))}: build one, or name it in PENSTOCK_BIN")
+
+
+@pytest.fixture(scope="session")
+def make_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Writes a network of our own generator, once; gives the file."""
+    folder = tmp_path_factory.mktemp("generated")
+
+    def make(name: str) -> Path:
+        path = folder / f"{name}.onnx"
+        if not path.exists():
+            command = [sys.executable, ROOT / "tools/make_models.py", "--out", folder, name]
+            subprocess.run(command, capture_output=True, check=True)
+        return path
+
+    return make
