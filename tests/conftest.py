@@ -2,9 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def penstock() -> Penstock:
 
 
 @pytest.fixture(scope="session")
-def make_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def make_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
     """Writes a network of our own generator, once; gives the file."""
     folder = tmp_path_factory.mktemp("generated")
 
@@ -61,4 +62,5 @@ def make_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
             subprocess.run(command, capture_output=True, check=True)
         return path
 
-    return make
+    yield make
+    shutil.rmtree(folder)

@@ -2,6 +2,7 @@
 // splitter, package and pipeline: whole, and cut after each node that leaves two stages.
 //
 // PENSTOCK_OPERATOR_CASES: the folder onnx/backend/test/data; without it the tests are skipped.
+// PENSTOCK_EVERY_CUT: cuts whole networks after each node too, not in a few places (an hour).
 // PENSTOCK_OPERATOR_CASE: only cases whose name contains this; says why plain ONNX Runtime fails.
 #include <algorithm>
 #include <cstdlib>
@@ -33,9 +34,17 @@ struct Sample {
   Values inputs, outputs;
 };
 
-/// Cases of this many nodes and more are cut in kSampledCuts places only: whole networks.
+/// Cases beyond either are whole networks, and cut in kSampledCuts places only unless
+/// PENSTOCK_EVERY_CUT is set.
 constexpr std::size_t kManyNodes = 150;
+constexpr std::size_t kManyBytes = 16 << 20;
 constexpr std::size_t kSampledCuts = 3;
+
+bool is_network(const graph::Graph& graph) {
+  std::size_t bytes = 0;
+  for (const auto& value : graph.values) bytes += value.constant ? value.constant->bytes() : 0;
+  return graph.nodes.size() > kManyNodes || bytes > kManyBytes;
+}
 
 Values named(std::span<const backend::Port> ports, const std::vector<Tensor>& values) {
   Values by_name;
@@ -207,7 +216,7 @@ class OperatorCases : public testing::TestWithParam<std::string> {
       for (const auto id : graph.nodes[i].captures) add(i, id);
       if (before[i].size() + 1 < graph.nodes.size()) cuts.push_back(i);
     }
-    if (graph.nodes.size() < kManyNodes) return cuts;
+    if (std::getenv("PENSTOCK_EVERY_CUT") != nullptr || !is_network(graph)) return cuts;
     std::vector<std::size_t> sampled;
     for (std::size_t i = 1; i <= kSampledCuts; ++i) {
       sampled.push_back(cuts[cuts.size() * i / (kSampledCuts + 1)]);

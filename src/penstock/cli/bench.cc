@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -83,10 +84,12 @@ using Sides = std::vector<std::unique_ptr<Side>>;
 Result<Sides> make_sides(const PlainRequest& request, const backend::Registry& backends) {
   Sides sides;
   PENSTOCK_TRY(const auto backend, backends.find("onnxruntime"));
-  PENSTOCK_TRY(auto whole, default_side(*backend, request));
-  sides.push_back(std::move(whole));
-  PENSTOCK_TRY(auto per_core, per_core_side(*backend, request));
-  sides.push_back(std::move(per_core));
+  for (const auto& [name, make] : {std::pair("onnxruntime", &default_side),
+                                   std::pair("onnxruntime-per-core", &per_core_side)}) {
+    auto side = make(*backend, request);
+    if (!side) return std::move(side).error().within(name);
+    sides.push_back(*std::move(side));
+  }
   return sides;
 }
 

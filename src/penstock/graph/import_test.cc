@@ -289,6 +289,15 @@ TEST(ImportTest, SaysWhatIsNoModel) {
   EXPECT_EQ(import_onnx(folder.path(), {}).error().code, Code::kNotFound);
 }
 
+TEST(ImportTest, SaysNothingOfItsOwnOnStandardOutput) {
+  testing::internal::CaptureStdout();
+  const Graph graph = import_text(R"(
+    <ir_version: 4, opset_import: ["" : 7]>
+    g (float[1,1,2,2] x) => (float[1,1,2,2] y) { y = Affine <alpha = 2.0, beta = 1.0> (x) })");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(graph.nodes[0].domain, "");
+}
+
 TEST(ImportTest, ReadsOldFilesAndRaisesTheirIrVersion) {
   const Graph graph = import_text(R"(
     <ir_version: 3, opset_import: ["ai.onnx" : 7]>

@@ -488,7 +488,9 @@ TEST(PipelineTest, StartAndStopAThousandTimesLeavesNoThreads) {
     auto network = chain();
     auto pipeline = start(network);
     push_number(*pipeline, 1);
-    if (i % 2 == 0) EXPECT_TRUE(pop_one(*pipeline).ok());
+    if (i % 2 == 0) {
+      EXPECT_TRUE(pop_one(*pipeline).ok());
+    }
   }
   EXPECT_EQ(threads(), before);
 }
@@ -592,7 +594,9 @@ std::vector<Outcome> outcomes_behind_a_gate(plan::FullPolicy policy, int capacit
   for (int i = 0; i < 6; ++i) {
     Output output = pop_one(*pipeline);
     EXPECT_EQ(output.number(), static_cast<FrameNumber>(i));
-    if (output.ok()) EXPECT_EQ(value_of(output[0]), static_cast<float>(i));
+    if (output.ok()) {
+      EXPECT_EQ(value_of(output[0]), static_cast<float>(i));
+    }
     if (!output.ok() && errors != nullptr) errors->push_back(output.error().message);
     outcomes.push_back(output.outcome());
   }
