@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Configures, builds and tests one preset: tools/build_and_test.sh PRESET [ctest's arguments]
-# PENSTOCK_JOBS: how many compilers and tests at once (default: all cores).
+# PENSTOCK_TARGETS: what to build (default: all). PENSTOCK_JOBS: how many compilers and tests at once (default: all cores).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:?the name of a preset in CMakePresets.json}
@@ -14,5 +14,6 @@ if [[ $preset == asan || $preset == tsan ]] && setarch --addr-no-randomize true 
 fi
 
 cmake --preset "$preset" --log-level=WARNING
-cmake --build --preset "$preset" --parallel "$jobs"
+read -ra targets <<<"${PENSTOCK_TARGETS:-all}"
+cmake --build --preset "$preset" --parallel "$jobs" --target "${targets[@]}"
 "${fixed_addresses[@]}" ctest --preset "$preset" --parallel "$jobs" "$@"

@@ -34,15 +34,15 @@ struct Sample {
   Values inputs, outputs;
 };
 
-/// Cases beyond either are whole networks, and cut in kSampledCuts places only unless
-/// PENSTOCK_EVERY_CUT is set.
+/// Cases of more nodes, or of more bytes in all of their values, are whole networks: cut in
+/// kSampledCuts places only unless PENSTOCK_EVERY_CUT is set.
 constexpr std::size_t kManyNodes = 150;
 constexpr std::size_t kManyBytes = 16 << 20;
 constexpr std::size_t kSampledCuts = 3;
 
 bool is_network(const graph::Graph& graph) {
   std::size_t bytes = 0;
-  for (const auto& value : graph.values) bytes += value.constant ? value.constant->bytes() : 0;
+  for (const auto& value : graph.values) bytes += value.type.max_bytes().value_or(0);
   return graph.nodes.size() > kManyNodes || bytes > kManyBytes;
 }
 

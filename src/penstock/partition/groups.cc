@@ -105,7 +105,7 @@ void join_rest(const Graph& graph, Groups& groups) {
 struct Link {
   bool there = false;
   NodeId producer{}, consumer{};
-  ValueId tensor{};
+  ValueId tensor = ValueId::kNone;
 };
 using Links = std::vector<std::vector<Link>>;  // [from][to]
 
@@ -183,6 +183,7 @@ Result<std::vector<std::vector<NodeId>>> order_groups(const Graph& graph, Groups
     of_group[static_cast<std::size_t>(groups.of_node[i])].push_back(static_cast<NodeId>(i));
   }
   std::vector<std::vector<NodeId>> stages;
+  stages.reserve(order.size());
   for (const auto group : order) stages.push_back(std::move(of_group[group]));
   return stages;
 }

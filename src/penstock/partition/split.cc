@@ -65,6 +65,7 @@ Result<Parts> cut_parts(const Graph& graph, const Stages& stages) {
 
 std::vector<plan::TensorInfo> infos_of(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<plan::TensorInfo> infos;
+  infos.reserve(values.size());
   for (const auto id : values) infos.push_back({graph.value(id).name, graph.value(id).type});
   return infos;
 }

@@ -88,6 +88,7 @@ void connect(Plan& plan) {
   const auto readers = readers_of(plan);
   plan.edges.clear();
   std::vector<std::string> inputs;
+  inputs.reserve(plan.inputs.size());
   for (const auto& input : plan.inputs) inputs.push_back(input.name);
   connect_producer(kPipelineInput, inputs, readers, plan.edges);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {

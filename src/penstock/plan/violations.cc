@@ -10,7 +10,7 @@
 namespace penstock::plan {
 namespace {
 
-/// Decodes one UTF-8 sequence's length by its first byte; 0 where none may start so.
+/// Bytes of the UTF-8 sequence that begins so; 0 where none may.
 std::size_t sequence_length(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first < 0xE0) return 2;
@@ -19,25 +19,32 @@ std::size_t sequence_length(unsigned char first) {
   return 0;
 }
 
+/// Whether the bytes after the first are what `sequence` needs: not too long a form, no half of a
+/// UTF-16 pair, nothing past the last code point.
+bool is_continued(std::string_view sequence) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(sequence[at]); };
+  for (std::size_t k = 1; k < sequence.size(); ++k) {
+    if ((byte(k) & 0xC0U) != 0x80U) return false;
+  }
+  switch (byte(0)) {
+    case 0xE0:
+      return byte(1) >= 0xA0;
+    case 0xED:
+      return byte(1) < 0xA0;
+    case 0xF0:
+      return byte(1) >= 0x90;
+    case 0xF4:
+      return byte(1) < 0x90;
+    default:
+      return true;
+  }
+}
+
 bool is_utf8(std::string_view text) {
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-  for (std::size_t i = 0; i < text.size();) {
-    const auto length = sequence_length(byte(i));
-    if (length == 0 || i + length > text.size()) return false;
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xC0U) != 0x80U) return false;
-    }
-    if (length == 3) {
-      const auto second = byte(i + 1);
-      if (byte(i) == 0xE0 && second < 0xA0) return false;   // Longer than needed.
-      if (byte(i) == 0xED && second >= 0xA0) return false;  // Half of a UTF-16 pair.
-    }
-    if (length == 4) {
-      const auto second = byte(i + 1);
-      if (byte(i) == 0xF0 && second < 0x90) return false;
-      if (byte(i) == 0xF4 && second >= 0x90) return false;  // Past the last code point.
-    }
-    i += length;
+  while (!text.empty()) {
+    const auto length = sequence_length(static_cast<unsigned char>(text.front()));
+    if (length == 0 || length > text.size() || !is_continued(text.substr(0, length))) return false;
+    text.remove_prefix(length);
   }
   return true;
 }

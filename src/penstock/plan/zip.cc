@@ -145,12 +145,11 @@ Status write_zip(const fs::path& folder, const fs::path& file) {
     zip_set_file_compression(archive.get(), at, ZIP_CM_STORE, 0);
     zip_file_set_mtime(archive.get(), at, kNoTime, 0);
   }
-  if (zip_close(archive.get()) != 0) {
-    return make_error(Code::kResourceExhausted, "zip '", file.string(),
-                      "': cannot be written: ", zip_strerror(archive.get()));
-  }
-  static_cast<void>(archive.release());  // Closing freed it.
-  return {};
+  zip_t* closing = archive.release();  // Closing frees it, unless it fails.
+  if (zip_close(closing) == 0) return {};
+  archive.reset(closing);
+  return make_error(Code::kResourceExhausted, "zip '", file.string(),
+                    "': cannot be written: ", zip_strerror(closing));
 }
 
 Status unpack_zip(const fs::path& file, const fs::path& folder) {
