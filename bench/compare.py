@@ -24,6 +24,7 @@ PENSTOCK = os.environ.get("PENSTOCK_BIN", str(ROOT / "build/release/bin/penstock
 SHARES = (0.35, 0.42, 0.46, 0.50, 0.54, 0.58, 0.65)  # of the cost, where cuts are tried
 # Open dimensions of known networks, and integers that a random value would make meaningless.
 SHAPES = {
+    "silero_vad_16k_op15": {"input": "1x576", "state": "2x1x128"},
     "basic_pitch": {"serving_default_input_2:0": "1x43844x1"},
     "super_resolution_10": {"input": "1x1x224x224"},
 }

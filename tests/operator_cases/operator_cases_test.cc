@@ -2,7 +2,7 @@
 // splitter, package and pipeline: whole, and cut after each node that leaves two stages.
 //
 // PENSTOCK_OPERATOR_CASES: the folder onnx/backend/test/data; without it the tests are skipped.
-// PENSTOCK_EVERY_CUT: cuts whole networks after each node too, not in a few places (an hour).
+// PENSTOCK_EVERY_CUT: cuts whole networks after each node too, not in a few places: slow.
 // PENSTOCK_OPERATOR_CASE: only cases whose name contains this; says why plain ONNX Runtime fails.
 #include <algorithm>
 #include <cstdlib>
