@@ -136,7 +136,7 @@ int choose_in_flight(const Options& options, const plan::Plan& plan, int limit) 
   if (options.in_flight > 0) return std::min(options.in_flight, limit);
   std::size_t workers = 0;
   for (const auto& stage : plan.stages) workers += stage.devices.size();
-  constexpr int kLeast = 16;
+  constexpr int kLeast = 64;
   return std::min(std::max(static_cast<int>(4 * workers), kLeast), limit);
 }
 
@@ -257,7 +257,7 @@ void declare_bench(CLI::App& app, Action& chosen) {
       ->check(CLI::PositiveNumber);
   command
       ->add_option("--in-flight", options->in_flight,
-                   "Frames between push and pop (default: 4 for each worker, at least 16)")
+                   "Frames between push and pop (default: 4 for each worker, at least 64)")
       ->check(CLI::PositiveNumber);
   add_input_options(command, options->inputs);
   command->add_flag("--json", options->json, "Print the report as JSON");

@@ -270,6 +270,24 @@ Result<std::vector<backend::CompileRequest>> requests_for(const State& state,
   return requests;
 }
 
+// Replicas that share one compiled model share its weights, and contend for its memory arena: on
+// small networks that halves the rate (bench/compare.py: gtcrn_simple, dtln_1). Weights of this
+// size are worth sharing: a frame then takes long beside a lock.
+constexpr std::uintmax_t kSharedFromBytes = 64U << 20U;
+
+bool worth_sharing(const std::vector<backend::CompileRequest>& requests) {
+  std::uintmax_t bytes = 0;
+  for (const auto& request : requests) {
+    for (const auto& file :
+         {request.file, std::filesystem::path(request.file.string() + ".data")}) {
+      std::error_code absent;
+      const auto size = std::filesystem::file_size(file, absent);
+      if (!absent) bytes += size;
+    }
+  }
+  return bytes >= kSharedFromBytes;
+}
+
 // One worker after the other, so that memory peaks once and new threads have one possible maker.
 Status start_workers(State& state, const std::filesystem::path& folder) {
   Worker::Executables shared;
@@ -279,8 +297,9 @@ Status start_workers(State& state, const std::filesystem::path& folder) {
     const auto place = concat("stage '", stage.name, "'");
     auto requests = requests_for(state, folder, stage, device);
     if (!requests) return std::move(requests).error().within(place);
-    // A pool of threads belongs to one replica; without one, replicas share the compiled model.
-    if (worker->replica() == 0 || device.cpus.size() > 1) shared.clear();
+    // A pool of threads belongs to one replica.
+    if (worker->replica() == 0 || device.cpus.size() > 1 || !worth_sharing(*requests))
+      shared.clear();
     Status started = worker->start(*requests, cpus_for(state, stage, device), shared);
     if (!started) return std::move(started).error().within(place);
   }
