@@ -14,7 +14,7 @@ while (($#)); do
 done
 
 cmake --preset fuzz --log-level=WARNING
-cmake --build --preset fuzz --parallel "${PENSTOCK_JOBS:-$(nproc)}"
+cmake --build --preset fuzz --parallel "${PENSTOCK_JOBS:-$(nproc)}" --target fuzzers
 
 shopt -s nullglob
 fuzzers=(build/fuzz/bin/*_fuzz)

@@ -294,11 +294,36 @@ Status clean(Draft& draft, const Engine& engine) {
   return {};
 }
 
+/// ONNX's checker sees the file; inlined functions and captures can still close a circle.
+Status check_order(const Graph& graph) {
+  std::vector<bool> awaited(graph.values.size(), false);
+  for (const auto& node : graph.nodes) {
+    for (const auto id : node.outputs) {
+      if (id != ValueId::kNone) awaited[index(id)] = true;
+    }
+  }
+  for (const auto& node : graph.nodes) {
+    for (const auto* list : {&node.inputs, &node.captures}) {
+      for (const auto id : *list) {
+        if (id == ValueId::kNone || !awaited[index(id)]) continue;
+        return invalid_argument("node '", node.name, "' (", node.op, "): reads '",
+                                graph.value(id).name,
+                                "', which this node or a later one makes; nodes must be in order");
+      }
+    }
+    for (const auto id : node.outputs) {
+      if (id != ValueId::kNone) awaited[index(id)] = false;
+    }
+  }
+  return {};
+}
+
 Result<Graph> import_from(std::string_view bytes, std::shared_ptr<const MappedFile> file,
                           const fs::path& folder, const ImportOptions& options) {
   DataReader reader(bytes, std::move(file), folder);
   PENSTOCK_TRY(onnx::ModelProto model, parse(bytes));
   PENSTOCK_TRY(Draft draft, build(std::move(model), reader, options));
+  PENSTOCK_CHECK_OK(check_order(draft.graph));
   PENSTOCK_CHECK_OK(bind_shapes(draft.graph, options.shapes));
   if (options.as_is) {
     infer_types(draft.graph, Source::kFile);
