@@ -103,9 +103,15 @@ void Edge::begin_read(FrameNumber frame) {
 }
 
 void Edge::end_read(FrameNumber frame) {
-  const std::lock_guard lock(mutex_);
-  if (slot_of_[frame & window_mask_] == kNoSlot) return;
-  if (--readers_left_[frame & window_mask_] == 0) free_slot(frame);
+  if (lossy()) {
+    const std::lock_guard lock(mutex_);
+    if (slot_of_[frame & window_mask_] == kNoSlot) return;
+    if (--readers_left_[frame & window_mask_] == 0) free_slot(frame);
+  } else if (from == plan::kPipelineInput) {
+    Slot& read = slot(frame);
+    if (read.readers.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    for (auto& tensor : read.lent) tensor.release();
+  }
 }
 
 bool Edge::full() const {

@@ -58,6 +58,9 @@ class Edge {
   /// Makes `tensors` (one for each tensor of the edge) what the readers of the slot see.
   static void point_at(Slot& slot, const std::vector<Tensor>& tensors);
 
+  /// Each reader, once for each frame, however the frame fared: what the edge holds of it may go.
+  void end_read(FrameNumber frame);
+
   // Lossy edges only; every call locks.
 
   /// Takes a slot for writing. False: none is free, since readers hold all; the frame must drop.
@@ -69,7 +72,6 @@ class Edge {
   /// Gives back the slot of a frame that was not written after all.
   void abandon_write(FrameNumber frame);
   void begin_read(FrameNumber frame);  ///< From here on the frame cannot be dropped by this edge.
-  void end_read(FrameNumber frame);    ///< Each reader, once for each frame, dropped or not.
   [[nodiscard]] bool full() const;
 
   const std::string name;  ///< "stage0 -> stage1"

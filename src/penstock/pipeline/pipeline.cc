@@ -459,16 +459,7 @@ Output::~Output() {
 
 void Output::release() {
   if (!state_) return;
-  for (Edge* edge : state_->output_edges) {
-    if (edge->lossy()) {
-      edge->end_read(number_);
-    } else if (edge->from == plan::kPipelineInput) {
-      Slot& slot = edge->slot(number_);
-      if (slot.readers.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        for (auto& tensor : slot.lent) tensor.release();
-      }
-    }
-  }
+  for (Edge* edge : state_->output_edges) edge->end_read(number_);
   state_->sink.complete(number_);
   state_.reset();
 }

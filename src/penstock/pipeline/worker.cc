@@ -425,16 +425,7 @@ void Worker::fail(FrameNumber frame, Error error) {
 
 void Worker::finish(FrameNumber frame) {
   const bool alive = state_.record(frame).alive();
-  for (Edge* edge : stage_.in_edges) {
-    if (edge->lossy()) {
-      edge->end_read(frame);
-    } else if (edge->from == plan::kPipelineInput) {
-      Slot& slot = edge->slot(frame);
-      if (slot.readers.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        for (auto& tensor : slot.lent) tensor.release();
-      }
-    }
-  }
+  for (Edge* edge : stage_.in_edges) edge->end_read(frame);
   for (Edge* edge : stage_.out_edges) {
     if (!edge->lossy()) continue;
     if (alive) {
