@@ -235,28 +235,10 @@ BENCHMARK(bm_two_stages)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
 
-/// Two replicas of one stage of `us`: rate as a share of two bare threads doing the same work.
+/// Two replicas of one stage of `us`: rate as a share of two bare threads doing the same work. With
+/// `neighbour`, the last core is kept busy by another spinning thread during ours alone: the share
+/// is then of both undisturbed cores (0.75 at most, since the neighbour takes half of one).
 void bm_two_replicas(benchmark::State& state) {
-  const auto steps = steps_for(static_cast<double>(state.range(0)));
-  const int frames = static_cast<int>(600'000 / state.range(0));
-  Running running;
-  replicated(running, steps);
-  std::vector<double> share;
-  for (auto _ : state)
-    share.push_back(bare_threads(frames / 2, steps) / stream(*running.pipeline, frames));
-  state.counters["penstock_share"] = median(share);
-}
-BENCHMARK(bm_two_replicas)
-    ->ArgName("us")
-    ->Arg(15)
-    ->Arg(250)
-    ->Iterations(9)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-
-/// The same with the last core kept busy by another spinning thread: share of both undisturbed
-/// cores (0.75 at most, since the neighbour takes half of one).
-void bm_two_replicas_beside_a_neighbour(benchmark::State& state) {
   const auto steps = steps_for(static_cast<double>(state.range(0)));
   const int frames = static_cast<int>(600'000 / state.range(0));
   Running running;
@@ -264,7 +246,7 @@ void bm_two_replicas_beside_a_neighbour(benchmark::State& state) {
   std::vector<double> share;
   for (auto _ : state) {
     const double bound = bare_threads(frames / 2, steps);
-    std::atomic<bool> stop{false};
+    std::atomic<bool> stop{state.range(1) == 0};
     std::thread neighbour([&] {
       static_cast<void>(pipeline::pin_this_thread({cpu(1)}));
       while (!stop.load(std::memory_order_relaxed)) burn(1000);
@@ -275,10 +257,9 @@ void bm_two_replicas_beside_a_neighbour(benchmark::State& state) {
   }
   state.counters["penstock_share"] = median(share);
 }
-BENCHMARK(bm_two_replicas_beside_a_neighbour)
-    ->ArgName("us")
-    ->Arg(15)
-    ->Arg(250)
+BENCHMARK(bm_two_replicas)
+    ->ArgNames({"us", "neighbour"})
+    ->ArgsProduct({{15, 250}, {0, 1}})
     ->Iterations(9)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
