@@ -20,14 +20,14 @@ struct TurnGuard {
 };
 
 // Waits until `wait.progress` reaches `least`. False: the deadline passed or the pipeline ended.
-bool await(State& state, Caller& caller, Wait& wait, FrameNumber least, FrameNumber batch,
-           std::int64_t deadline) {
+bool await(State& state, Caller& caller, Wait& wait, FrameNumber least, std::int64_t deadline) {
   const auto ended = [&] { return state.cancelled.load(std::memory_order_seq_cst); };
   while (wait.seen < least) {
     wait.seen = wait.progress->done();
     if (wait.seen >= least) return true;
     if (ended() || deadline == 0 || (deadline != kNever && now_ns() >= deadline)) return false;
-    sleep_until(wait, caller.parker, least, batch, deadline, ended);
+    sleep_until(wait, caller.parker, least, {state.wake_batch, Batch::kCallerPatience}, deadline,
+                ended);
   }
   return true;
 }
@@ -47,14 +47,13 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t de
                       what);
   };
   if (frame >= state.in_flight_limit &&
-      !await(state, caller, caller.waits[0], frame - state.in_flight_limit + 1, state.wake_batch,
-             deadline)) {
+      !await(state, caller, caller.waits[0], frame - state.in_flight_limit + 1, deadline)) {
     return full(concat(state.in_flight_limit, " frames are in flight, the most allowed; pop one"));
   }
   for (std::size_t i = 1; i < caller.waits.size(); ++i) {
     const FrameNumber capacity = state.input_capacities[i - 1];
     if (capacity == 0 || frame < capacity) continue;
-    if (!await(state, caller, caller.waits[i], frame - capacity + 1, state.wake_batch, deadline)) {
+    if (!await(state, caller, caller.waits[i], frame - capacity + 1, deadline)) {
       return full(concat("the input edge holds ", capacity, " frames, its capacity"));
     }
   }
@@ -295,8 +294,9 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
       }
       const FrameNumber pushed = state.source.done();
       const FrameNumber in_flight = pushed > frame ? pushed - frame : 0;
-      sleep_until(wait, state.popper.parker, frame + 1,
-                  std::clamp<FrameNumber>(in_flight / 2, 1, state.wake_batch), deadline, at_end);
+      const Batch batch{std::clamp<FrameNumber>(in_flight / 2, 1, state.wake_batch),
+                        Batch::kCallerPatience};
+      sleep_until(wait, state.popper.parker, frame + 1, batch, deadline, at_end);
     }
   }
   state.next_pop = frame + 1;
@@ -396,7 +396,7 @@ Status Pipeline::drain(std::chrono::nanoseconds timeout) {
         return make_error(Code::kDeadlineExceeded, "drain: ", pushed - wait.seen,
                           " frames are still in flight after ", text_of(timeout));
       }
-      sleep_until(wait, state.drainer.parker, pushed, 1, deadline, [] { return false; });
+      sleep_until(wait, state.drainer.parker, pushed, {}, deadline, [] { return false; });
     }
   }
   return {};

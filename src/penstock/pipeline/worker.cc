@@ -245,11 +245,11 @@ void Worker::wait_for_input(FrameNumber frame) {
   idled_ = true;
   const auto late =
       std::ranges::find_if(inputs, [&](const Wait& wait) { return wait.seen <= frame; });
-  FrameNumber batch = 1;
+  Batch batch;
   if (stage_.plan->devices.size() == 1) {
     const FrameNumber pushed = state_.source.done();
     const FrameNumber upstream = pushed > frame ? pushed - frame : 0;
-    batch = std::clamp<FrameNumber>(upstream / 2, 1, state_.wake_batch);
+    batch.frames = std::clamp<FrameNumber>(upstream / 2, 1, state_.wake_batch);
   }
   sleep_until(*late, parker, frame + 1, batch, kNever, [&] {
     return leave_at(frame) || stage_.next.load(std::memory_order_seq_cst) != frame;
@@ -268,7 +268,7 @@ void Worker::wait_for_room(FrameNumber frame) {
       room.wait.seen = room.wait.progress->done();
       if (room.wait.seen >= least || interrupted()) break;
       idled_ = true;
-      sleep_until(room.wait, parker, least, state_.wake_batch, kNever, interrupted);
+      sleep_until(room.wait, parker, least, {state_.wake_batch}, kNever, interrupted);
     }
   }
 }

@@ -28,13 +28,24 @@ struct Wait {
   FrameNumber seen = 0;  // Its count as last read: spares the other side's cache line.
 };
 
+/// How many frames a sleeper is content to be woken for at once, and how long these may take.
+struct Batch {
+  /// Between stages: what the other end does not notice while its own backlog lasts.
+  static constexpr std::int64_t kStagePatience = 400'000;
+  /// Of the caller's thread, which has no CPU of its own: every time it wakes it puts a stage off.
+  static constexpr std::int64_t kCallerPatience = 2'000'000;
+
+  FrameNumber frames = 1;
+  std::int64_t patience_ns = kStagePatience;
+};
+
 /// Sleeps until `wait.progress` reaches `least`, or something about the pipeline changes, or
-/// `deadline`. Under backlog it may ask to be woken later, for up to `batch` frames at once where
-/// these are due within kPatience: waking a thread costs its waker 7-18 us, so wakes are what
-/// bounds the rate of short stages. `interrupted()` is checked after the wait is announced.
+/// `deadline`. Under backlog it may ask to be woken later, for up to `batch.frames` at once where
+/// these are due within `batch.patience_ns`: waking a thread costs its waker 7-18 us, so wakes are
+/// what bounds the rate of short stages. `interrupted()` is checked after the wait is announced.
 template <typename Interrupted>
-void sleep_until(Wait& wait, Parker& parker, FrameNumber least, FrameNumber batch,
-                 std::int64_t deadline, Interrupted interrupted);
+void sleep_until(Wait& wait, Parker& parker, FrameNumber least, Batch batch, std::int64_t deadline,
+                 Interrupted interrupted);
 
 struct Span {
   FrameNumber frame;
@@ -123,24 +134,24 @@ class Worker {
 };
 
 template <typename Interrupted>
-void sleep_until(Wait& wait, Parker& parker, FrameNumber least, FrameNumber batch,
-                 std::int64_t deadline, Interrupted interrupted) {
-  constexpr int kSpins = 20;                   // About 1 us.
-  constexpr std::int64_t kPatience = 400'000;  // ns
+void sleep_until(Wait& wait, Parker& parker, FrameNumber least, Batch batch, std::int64_t deadline,
+                 Interrupted interrupted) {
+  constexpr int kSpins = 20;  // About 1 us.
   for (int i = 0; i < kSpins; ++i) {
     wait.seen = wait.progress->done();
     if (wait.seen >= least || interrupted()) return;
     relax();
   }
-  if (batch > 1) {
+  if (batch.frames > 1) {
     const std::int64_t period =
         wait.period_ns == nullptr ? 0 : wait.period_ns->load(std::memory_order_relaxed);
-    const auto due = static_cast<FrameNumber>(kPatience / (period > 0 ? period : kPatience));
-    batch = std::min(batch, std::max<FrameNumber>(due, 1));
+    const auto due = static_cast<FrameNumber>(period > 0 ? batch.patience_ns / period : 1);
+    batch.frames = std::min(batch.frames, std::max<FrameNumber>(due, 1));
   }
-  const FrameNumber target = least + batch - 1;
+  const FrameNumber target = least + batch.frames - 1;
   // A batch is only ever waited for this long: whatever holds it up, `least` is looked at again.
-  const std::int64_t until = batch > 1 ? std::min(deadline, now_ns() + kPatience) : deadline;
+  const std::int64_t until =
+      batch.frames > 1 ? std::min(deadline, now_ns() + batch.patience_ns) : deadline;
   parker.prepare();
   wait.cell->target.store(target, std::memory_order_seq_cst);
   wait.seen = wait.progress->done();
