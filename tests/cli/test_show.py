@@ -1,6 +1,7 @@
 """penstock show."""
 
 import onnx
+import pytest
 
 
 def test_a_model_is_listed_node_by_node(well, chain):
@@ -40,6 +41,15 @@ def test_a_package_is_shown_as_its_plan(well, package, cpu):
     assert [edge["name"] for edge in shown["edges"]] == ["input -> stage0", "stage0 -> stage1", "stage1 -> output"]
     assert shown["edges"][1]["bytes_per_frame"] == 4 * 4 * 4 * 4
     assert "stage0 -> stage1" in well("show", package).out
+
+
+@pytest.mark.parametrize("policy", ["block", "drop_oldest", "latest"])
+def test_a_package_shows_the_memory_that_run_will_take(well, chain, tmp_path, policy):
+    package = tmp_path / "package"
+    well("split", chain, "--cut", "1", "--policy", policy, "-o", package)
+    shown = well("show", package, "--json").json["memory_bytes"]
+    assert shown == well("run", package, "--json").json["memory_bytes"] > 0
+    assert "memory of the edges: at most" in well("show", package).out
 
 
 def test_annotations_are_shown(well, chain, tmp_path):

@@ -54,7 +54,7 @@ def test_a_stream_is_settled_in_the_package(well, chain, tmp_path):
 def test_a_capacity_fixes_the_memory(well, chain, tmp_path):
     outcome = well("split", chain, "--cut", "1", "--capacity", "8", "-o", tmp_path / "p", "--json")
     assert {edge["capacity"] for edge in outcome.json["edges"]} == {8}
-    assert outcome.json["memory_bytes"] == 8 * (4 * 4 * 4 * 4 + 2 * 4 * 4 * 4)
+    assert outcome.json["memory_bytes"] == 8 * (3 * 4 * 4 * 4 + 4 * 4 * 4 * 4 + 2 * 4 * 4 * 4)
 
 
 def test_a_parameter_stays_replaceable(well, chain, tmp_path):

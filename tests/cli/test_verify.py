@@ -20,6 +20,12 @@ def test_the_text_says_what_the_reference_was(well, package, chain):
     assert "chain.onnx" in well("verify", package, "--model", chain).out
 
 
+def test_the_reference_may_be_optimised(well, package, chain):
+    report = well("verify", package, "--model", chain, "--optimised", "--json").json
+    assert (report["ok"], report["hint"]) == (True, "")
+    assert report["reference"].endswith(", optimised")
+
+
 def test_parameters_and_zips_are_verified_too(well, chain, tmp_path):
     target = tmp_path / "p.zip"
     well("split", chain, "--cut", "1", "--parameter", "w2", "-o", target)

@@ -1,11 +1,11 @@
 #include "penstock/cli/outputs.h"
 
 #include <fstream>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "penstock/base/files.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/graph/writer.h"
 #include "penstock/tensor/npy.h"
@@ -14,14 +14,6 @@ namespace penstock::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-Status make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!error) return {};
-  return make_error(Code::kPermissionDenied, "folder '", folder.string(),
-                    "': cannot be made: ", error.message());
-}
 
 bool has_npy_form(const Tensor& value) {
   return value.kind() == Tensor::Kind::kStrings ||

@@ -12,13 +12,13 @@ namespace penstock::cli {
 namespace {
 
 backend::CompileRequest request_for(const std::filesystem::path& file, std::string name,
-                                    const plan::Package& package) {
+                                    const plan::Package& package, bool optimize) {
   backend::CompileRequest request;
   request.name = std::move(name);
   request.file = file;
   request.device.cpus = device::inherited_cpus();
   request.threads = static_cast<int>(std::max<std::size_t>(request.device.cpus.size(), 1));
-  request.optimize = false;
+  request.optimize = optimize;
   for (const auto& library : package.plan.custom_ops) {
     request.custom_ops.push_back(package.folder / library);
   }
@@ -62,12 +62,13 @@ class Whole final : public Reference {
 class Stages final : public Reference {
  public:
   static Result<std::unique_ptr<Reference>> create(const plan::Package& package,
-                                                   const backend::Registry& backends) {
+                                                   const backend::Registry& backends,
+                                                   bool optimize) {
     auto stages = std::make_unique<Stages>();
     stages->plan_ = package.plan;
     for (const auto& stage : package.plan.stages) {
       for (const auto& partition : stage.partitions) {
-        auto request = request_for(package.folder / partition.model, stage.name, package);
+        auto request = request_for(package.folder / partition.model, stage.name, package, optimize);
         request.options = partition.options;
         PENSTOCK_TRY(const auto backend, backends.find(partition.backend));
         auto model = PlainModel::create(*backend, request);
@@ -111,16 +112,18 @@ class Stages final : public Reference {
 
 Result<std::unique_ptr<Reference>> whole_reference(const std::filesystem::path& model,
                                                    const plan::Package& package,
-                                                   const backend::Registry& backends) {
+                                                   const backend::Registry& backends,
+                                                   bool optimize) {
   PENSTOCK_TRY(const auto backend, backends.find("onnxruntime"));
-  auto plain = PlainModel::create(*backend, request_for(model, "reference", package));
+  auto plain = PlainModel::create(*backend, request_for(model, "reference", package, optimize));
   if (!plain) return std::move(plain).error().within("model '" + model.string() + "'");
   return Whole::create(*std::move(plain), package.plan);
 }
 
 Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,
-                                                   const backend::Registry& backends) {
-  return Stages::create(package, backends);
+                                                   const backend::Registry& backends,
+                                                   bool optimize) {
+  return Stages::create(package, backends, optimize);
 }
 
 }  // namespace penstock::cli

@@ -12,7 +12,7 @@
 
 namespace penstock::cli {
 
-/// Computes a frame without a pipeline and without graph optimisation. One frame at a time.
+/// Computes a frame without a pipeline. One frame at a time.
 class Reference {
  public:
   virtual ~Reference() = default;
@@ -20,14 +20,16 @@ class Reference {
   virtual Result<std::vector<Tensor>> run(const FrameInputs& inputs) = 0;
 };
 
-/// The whole model in ONNX Runtime, the file as it is.
+/// The whole model in ONNX Runtime, the file as it is, with or without the engine's optimisation.
 /// \error kInvalidArgument  its inputs or outputs are not those of the package.
 Result<std::unique_ptr<Reference>> whole_reference(const std::filesystem::path& model,
                                                    const plan::Package& package,
-                                                   const backend::Registry& backends);
+                                                   const backend::Registry& backends,
+                                                   bool optimize);
 
 /// The package's own stages, one after the other.
 Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,
-                                                   const backend::Registry& backends);
+                                                   const backend::Registry& backends,
+                                                   bool optimize);
 
 }  // namespace penstock::cli

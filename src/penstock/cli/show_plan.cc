@@ -75,17 +75,6 @@ Json edge_plan_json(const plan::Plan& plan, const plan::Edge& edge) {
           {"bytes_per_frame", size ? Json(*size) : Json(nullptr)}};
 }
 
-/// Of all edges; empty where something is unbounded or the capacity is chosen at start.
-std::optional<std::size_t> memory_ceiling(const plan::Plan& plan) {
-  std::size_t total = 0;
-  for (const auto& edge : plan.edges) {
-    const auto size = slot_bytes(plan, edge);
-    if (!size || edge.capacity == 0) return std::nullopt;
-    if (edge.from != plan::kPipelineInput) total += *size * static_cast<std::size_t>(edge.capacity);
-  }
-  return total;
-}
-
 std::string infos_text(const char* title, const std::vector<plan::TensorInfo>& infos) {
   std::string text;
   for (const auto& info : infos) text += concat(title, "  ", info.name, "  ", info.type, "\n");
@@ -134,7 +123,7 @@ Json plan_json(const plan::Plan& plan) {
   for (const auto& parameter : plan.parameters) {
     parameters.push_back(tensor_json(parameter.name, parameter.type));
   }
-  const auto memory = memory_ceiling(plan);
+  const auto memory = pipeline::memory_ceiling(plan);
   return {{"model", plan.model},
           {"model_hash", plan.model_hash},
           {"inputs", infos_json(plan.inputs)},
@@ -161,10 +150,10 @@ std::string plan_text(const plan::Plan& plan) {
   }
   text += infos_text("output", plan.outputs);
   text += "\n" + stages_text(plan) + "\n" + edges_text(plan);
-  const auto memory = memory_ceiling(plan);
+  const auto memory = pipeline::memory_ceiling(plan);
   text += "\nmemory of the edges: " +
           (memory ? "at most " + bytes(*memory)
-                  : std::string("chosen at start, printed by 'penstock run'")) +
+                  : std::string("without bound: the engine allocates what no shape bounds")) +
           "\n";
   text += concat(
       "a frame's error ",

@@ -5,6 +5,7 @@
 #include <set>
 #include <system_error>
 
+#include "penstock/base/files.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
 #include "penstock/partition/denormals.h"
@@ -176,14 +177,6 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
   plan::connect(plan);
   PENSTOCK_CHECK_OK(plan::validate(plan));
   return plan;
-}
-
-Status make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!error) return {};
-  return make_error(Code::kPermissionDenied, "folder '", folder.string(),
-                    "': cannot be made: ", error.message());
 }
 
 /// One stage after the other: constants go from their storage to the file, so that no more memory

@@ -35,6 +35,10 @@ struct Options {
   std::function<void(const std::string&)> warn;  ///< Called during start() only.
 };
 
+/// Most bytes that the slots of all edges take, the same as Pipeline::memory_bytes() of the running
+/// plan; nothing where a tensor's shape has no bound.
+std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options = {});
+
 /// `timeout` for "as long as it takes" and for "not at all". The default is long but ends: a thread
 /// that pushes without ever popping gets a sentence, not a standstill.
 inline constexpr std::chrono::nanoseconds kPatient = std::chrono::seconds(60);

@@ -3,45 +3,14 @@
 #include <bit>
 
 #include "penstock/device/topology.h"
+#include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/state.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::pipeline {
 namespace {
 
-constexpr std::size_t kEdgeBudgetBytes = 1U
-                                         << 20U;  // Slots beyond what a cache holds gain nothing.
-constexpr int kMostSlots = 512;                   // bench/hand_over: where the cost flattens out.
-constexpr int kLeastSlots = 4;
 constexpr int kLossyWindow = 4096;  // Dropped frames that may await their turn to come out.
-
-std::size_t replicas_of(const plan::Plan& plan, int stage) {
-  return stage < 0 ? 1 : plan.stages[static_cast<std::size_t>(stage)].devices.size();
-}
-
-int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, std::size_t slot_bytes,
-                    const Options& options) {
-  if (edge.policy == plan::FullPolicy::kLatest) return 1;
-  if (options.capacity > 0) return options.capacity;
-  if (edge.capacity > 0) return edge.capacity;
-  if (edge.policy != plan::FullPolicy::kBlock) return kLeastSlots;
-  const auto affordable = static_cast<int>(
-      std::min<std::size_t>(kEdgeBudgetBytes / std::max<std::size_t>(slot_bytes, 1), kMostSlots));
-  const int by_size =
-      static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(affordable, kLeastSlots))));
-  // Enough that every stage between its ends can hold a frame and have another ready.
-  std::size_t workers = 0;
-  const auto last = edge.to.empty() || edge.to.back() == plan::kPipelineOutput
-                        ? static_cast<int>(plan.stages.size()) - 1
-                        : edge.to.back();
-  for (int stage = std::max(edge.from, 0); stage <= last; ++stage)
-    workers += replicas_of(plan, stage);
-  if (!edge.to.empty() && edge.to.back() == plan::kPipelineOutput) {
-    workers = 1;
-    for (int stage = 0; stage <= last; ++stage) workers += replicas_of(plan, stage);
-  }
-  return std::max(by_size, static_cast<int>(std::bit_ceil(2 * workers)));
-}
 
 std::string edge_name(const plan::Plan& plan, const plan::Edge& edge) {
   const auto end = [&](int at) {
@@ -55,12 +24,8 @@ std::string edge_name(const plan::Plan& plan, const plan::Edge& edge) {
 void make_edges(State& state) {
   for (const auto& plan_edge : state.plan.edges) {
     std::vector<Type> types;
-    std::size_t bytes = 0;
-    for (const auto& name : plan_edge.tensors) {
-      types.push_back(state.plan.find_tensor(name)->type);
-      bytes += types.back().max_bytes().value_or(kEdgeBudgetBytes / 16);
-    }
-    const int capacity = choose_capacity(state.plan, plan_edge, bytes, state.options);
+    for (const auto& name : plan_edge.tensors) types.push_back(state.plan.find_tensor(name)->type);
+    const int capacity = choose_capacity(state.plan, plan_edge, state.options);
     state.edges.push_back(std::make_unique<Edge>(plan_edge, std::move(types), capacity,
                                                  edge_name(state.plan, plan_edge)));
     Edge* edge = state.edges.back().get();
@@ -102,10 +67,10 @@ void choose_window(State& state) {
   state.source_ready_ns.assign(window, 0);
   state.source.configure(window, true);
   state.sink.configure(window, false);
-  for (auto& edge : state.edges) {
-    std::size_t spare = replicas_of(state.plan, edge->from);
-    for (const int to : edge->to) spare += to < 0 ? kLeastSlots : replicas_of(state.plan, to);
-    edge->allocate(edge->from != plan::kPipelineInput, static_cast<int>(spare), window);
+  for (std::size_t e = 0; e < state.edges.size(); ++e) {
+    const auto& edge = state.plan.edges[e];
+    state.edges[e]->allocate(edge.from != plan::kPipelineInput, spare_slots(state.plan, edge),
+                             window);
   }
 }
 

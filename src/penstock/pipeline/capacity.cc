@@ -1,0 +1,69 @@
+#include "penstock/pipeline/capacity.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace penstock::pipeline {
+namespace {
+
+constexpr std::size_t kEdgeBudget = 1U << 20U;  // Bytes. Slots beyond a cache's size gain nothing.
+constexpr int kMostSlots = 512;                 // bench/hand_over: where the cost flattens out.
+constexpr int kLeastSlots = 4;
+
+// Enough that every stage between the edge's ends can hold a frame and have another ready.
+std::size_t least_by_workers(const plan::Plan& plan, const plan::Edge& edge) {
+  const bool to_output = edge.to.empty() || edge.to.back() == plan::kPipelineOutput;
+  const int first = to_output ? 0 : std::max(edge.from, 0);
+  const int last = to_output ? static_cast<int>(plan.stages.size()) - 1 : edge.to.back();
+  std::size_t workers = to_output ? 1 : 0;
+  for (int stage = first; stage <= last; ++stage) workers += replicas_of(plan, stage);
+  return 2 * workers;
+}
+
+}  // namespace
+
+std::size_t replicas_of(const plan::Plan& plan, int stage) {
+  return stage < 0 ? 1 : plan.stages[static_cast<std::size_t>(stage)].devices.size();
+}
+
+std::size_t slot_bytes(const plan::Plan& plan, const plan::Edge& edge) {
+  std::size_t bytes = 0;
+  for (const auto& name : edge.tensors) {
+    const auto* info = plan.find_tensor(name);
+    if (info != nullptr) bytes += info->type.max_bytes().value_or(0);
+  }
+  return bytes;
+}
+
+int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Options& options) {
+  if (edge.policy == plan::FullPolicy::kLatest) return 1;
+  if (options.capacity > 0) return options.capacity;
+  if (edge.capacity > 0) return edge.capacity;
+  if (edge.policy != plan::FullPolicy::kBlock) return kLeastSlots;
+  const std::size_t bytes = std::max<std::size_t>(slot_bytes(plan, edge), 1);
+  const auto affordable = std::clamp<std::size_t>(kEdgeBudget / bytes, kLeastSlots, kMostSlots);
+  return static_cast<int>(
+      std::max(std::bit_floor(affordable), std::bit_ceil(least_by_workers(plan, edge))));
+}
+
+int spare_slots(const plan::Plan& plan, const plan::Edge& edge) {
+  if (edge.policy == plan::FullPolicy::kBlock) return 0;
+  std::size_t spare = replicas_of(plan, edge.from);
+  for (const int to : edge.to) spare += to < 0 ? kLeastSlots : replicas_of(plan, to);
+  return static_cast<int>(spare);
+}
+
+std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options) {
+  std::uint64_t sum = 0;
+  for (const auto& edge : plan.edges) {
+    for (const auto& name : edge.tensors) {
+      const auto* info = plan.find_tensor(name);
+      if (info == nullptr || !info->type.max_bytes()) return std::nullopt;
+    }
+    const int slots = choose_capacity(plan, edge, options) + spare_slots(plan, edge);
+    sum += slot_bytes(plan, edge) * static_cast<std::uint64_t>(slots);
+  }
+  return sum;
+}
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,24 @@
+// How many slots each edge has, and so how much memory a plan's edges take.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock::pipeline {
+
+/// Replicas of a stage; 1 for the pipeline's own ends.
+std::size_t replicas_of(const plan::Plan& plan, int stage);
+
+/// Bytes of one frame on the edge, shapes at their bound; unbounded tensors count 0.
+std::size_t slot_bytes(const plan::Plan& plan, const plan::Edge& edge);
+
+/// Frames that the edge may hold: what the options or the plan say, else chosen from the sizes.
+int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Options& options);
+
+/// Slots beyond the capacity: frames being written or read, which only lossy edges keep apart.
+int spare_slots(const plan::Plan& plan, const plan::Edge& edge);
+
+}  // namespace penstock::pipeline
