@@ -1,5 +1,6 @@
 // Which node runs in which stage.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -114,15 +115,52 @@ Result<Stages> stages_of_annotations(const Graph& graph) {
   return order_groups(graph, std::move(groups));
 }
 
+Result<Stages> stages_chosen(const Graph& graph, const std::vector<ChosenStage>& chosen) {
+  constexpr auto kNone = std::numeric_limits<std::size_t>::max();
+  std::vector<std::size_t> stage_of(graph.nodes.size(), kNone);
+  Stages stages;
+  for (const auto& stage : chosen) {
+    for (const auto node : stage.nodes) {
+      if (index(node) >= stage_of.size()) {
+        return invalid_argument("chosen stages: no node has index ", index(node));
+      }
+      if (stage_of[index(node)] != kNone) {
+        return invalid_argument("chosen stages: node '", graph.node(node).name, "' is in stage",
+                                stage_of[index(node)], " and in stage", stages.size());
+      }
+      stage_of[index(node)] = stages.size();
+    }
+    stages.push_back(stage.nodes);
+    std::ranges::sort(stages.back());
+  }
+  for (std::size_t i = 0; i < stage_of.size(); ++i) {
+    const auto node = static_cast<NodeId>(i);
+    if (stage_of[i] == kNone) {
+      return invalid_argument("chosen stages: node '", graph.node(node).name, "' is in none");
+    }
+    Status order;
+    for_each_producer(graph, node, [&](NodeId producer, graph::ValueId value) {
+      if (stage_of[index(producer)] <= stage_of[i]) return;
+      order =
+          invalid_argument("chosen stages: stage", stage_of[i], " reads '", graph.value(value).name,
+                           "', which stage", stage_of[index(producer)], " makes later");
+    });
+    PENSTOCK_CHECK_OK(std::move(order));
+  }
+  return stages;
+}
+
 }  // namespace
 
 Result<Stages> assign_stages(const Graph& graph, const SplitOptions& options) {
   const bool cuts = !options.cuts.empty(), pins = !options.pins.empty();
-  if (int{cuts} + int{pins} + int{options.use_annotations} > 1) {
+  const bool chosen = !options.stages.empty();
+  if (int{cuts} + int{pins} + int{options.use_annotations} + int{chosen} > 1) {
     return invalid_argument(
-        "expected cuts, pins or the model's annotations, found several; "
+        "expected cuts, pins, the model's annotations or chosen stages, found several; "
         "use one of them");
   }
+  if (chosen) return stages_chosen(graph, options.stages);
   if (pins) return stages_of_pins(graph, options);
   if (options.use_annotations) return stages_of_annotations(graph);
   return stages_of_cuts(graph, options.cuts);

@@ -207,9 +207,33 @@ TEST(AssignTest, TakesOneWayOfSplittingOnly) {
   SplitOptions options;
   options.cuts = {"a"};
   options.use_annotations = true;
-  EXPECT_EQ(
-      shown(chain_graph(), options),
-      "error: expected cuts, pins or the model's annotations, found several; use one of them");
+  EXPECT_EQ(shown(chain_graph(), options),
+            "error: expected cuts, pins, the model's annotations or chosen stages, found several; "
+            "use one of them");
+}
+
+SplitOptions chosen(const std::vector<std::vector<int>>& stages) {
+  SplitOptions options;
+  for (const auto& nodes : stages) {
+    auto& stage = options.stages.emplace_back();
+    for (const int node : nodes) stage.nodes.push_back(static_cast<graph::NodeId>(node));
+  }
+  return options;
+}
+
+TEST(ChosenStagesTest, AreTakenAsTheyAre) {
+  EXPECT_EQ(shown(chain_graph(), chosen({{1, 0}, {2, 3}})), "a b | c d");
+}
+
+TEST(ChosenStagesTest, MustHoldEachNodeOnceInOrder) {
+  EXPECT_EQ(shown(chain_graph(), chosen({{0, 1}, {3}})),
+            "error: chosen stages: node 'c' is in none");
+  EXPECT_EQ(shown(chain_graph(), chosen({{0, 1}, {1, 2, 3}})),
+            "error: chosen stages: node 'b' is in stage0 and in stage1");
+  EXPECT_EQ(shown(chain_graph(), chosen({{0, 2, 3}, {1}})),
+            "error: chosen stages: stage0 reads 'tb', which stage1 makes later");
+  EXPECT_EQ(shown(chain_graph(), chosen({{0, 1, 2, 3, 4}})),
+            "error: chosen stages: no node has index 4");
 }
 
 }  // namespace

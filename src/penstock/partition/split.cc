@@ -81,6 +81,11 @@ std::vector<device::Device> one_per_cpu() {
 Result<std::vector<std::vector<device::Device>>> deal_devices(const Graph& graph,
                                                               const Stages& stages,
                                                               const SplitOptions& options) {
+  if (!options.stages.empty()) {
+    std::vector<std::vector<device::Device>> devices;
+    for (const auto& stage : options.stages) devices.push_back(stage.devices);
+    return devices;
+  }
   if (options.replicas < 1) {
     return invalid_argument("replicas: expected at least 1, found ", options.replicas);
   }

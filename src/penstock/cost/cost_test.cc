@@ -1,0 +1,98 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/cost/graph_problem.h"
+#include "penstock/graph/test_support.h"
+
+namespace penstock::cost {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Graph two_products() {
+  return graph::import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[4,8] x, float[8,16] a, float[16,2] b) => (float[4,2] y) {
+      h = MatMul(x, a)
+      y = MatMul(h, b)
+    })");
+}
+
+std::vector<device::Device> devices(const std::string& text) {
+  return *device::parse_devices(text);
+}
+
+std::string message_of(const Result<planner::Problem>& problem) {
+  return problem ? "" : problem.error().message;
+}
+
+TEST(NodeSecondsTest, IsTheLargerOfComputingAndMovingAndTheEnginesWork) {
+  const Graph graph = two_products();
+  const double macs = 4 * 8 * 16;
+  const double bytes = 4 * (4 * 8 + 8 * 16 + 4 * 16);
+  EXPECT_DOUBLE_EQ(node_seconds(graph, NodeId{0}, {1e3, 1e9, 0.25, 0}, 1), macs / 1e3 + 0.25);
+  EXPECT_DOUBLE_EQ(node_seconds(graph, NodeId{0}, {1e3, 1e9, 0.25, 0}, 4), macs / 4e3 + 0.25);
+  EXPECT_DOUBLE_EQ(node_seconds(graph, NodeId{0}, {1e9, 1e3, 0.25, 0}, 4), bytes / 1e3 + 0.25);
+}
+
+TEST(FiguresTest, AreReadByName) {
+  const auto figures = parse_figures("macs=3e9,transfer=1e-3");
+  ASSERT_TRUE(figures);
+  EXPECT_EQ(figures->macs_per_second, 3e9);
+  EXPECT_EQ(figures->seconds_per_transfer, 1e-3);
+  EXPECT_EQ(figures->bytes_per_second, Figures{}.bytes_per_second);
+}
+
+TEST(FiguresTest, RefuseWhatIsNone) {
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"speed=1", "found 'speed=1'"},
+           {"macs", "macs: expected a positive number, found ''"},
+           {"macs=-1", "found '-1'"},
+           {"bytes=1e999", "found '1e999'"},
+           {"node=nan", "found 'nan'"},
+           {"node=1x", "found '1x'"}}) {
+    const auto figures = parse_figures(text);
+    ASSERT_FALSE(figures) << text;
+    EXPECT_THAT(figures.error().message, HasSubstr(message));
+  }
+}
+
+TEST(ProblemOfGraphTest, HasAGroupForEachNodeAndATypeForEachSizeOfDevice) {
+  const auto problem = problem_of(two_products(), devices("cpu:0,cpu:1-2,cpu:3"), {});
+  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_EQ(problem->types.size(), 2U);
+  EXPECT_THAT(problem->types[0].devices, ElementsAre("cpu:0", "cpu:3"));
+  EXPECT_THAT(problem->types[1].devices, ElementsAre("cpu:1-2"));
+  ASSERT_EQ(problem->groups.size(), 2U);
+  EXPECT_THAT(problem->groups[1].nodes, ElementsAre(1));
+  EXPECT_EQ(problem->groups[1].time.size(), 2U);
+  ASSERT_EQ(problem->values.size(), 1U);
+  EXPECT_EQ(problem->values[0].bytes, 4 * 4 * 16);
+  EXPECT_THAT(problem->order, ElementsAre(std::pair(0, 1)));
+}
+
+TEST(ProblemOfGraphTest, GivesAPinnedNodeADeviceOfItsOwn) {
+  GraphProblemOptions options;
+  options.pins = {{NodeId{1}, devices("cpu:1").front()}};
+  const auto problem = problem_of(two_products(), devices("cpu:0,cpu:1"), options);
+  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_EQ(problem->types.size(), 2U);
+  EXPECT_THAT(problem->types[1].devices, ElementsAre("cpu:1"));
+  options.pins = {{NodeId{1}, devices("cpu:7").front()}};
+  EXPECT_THAT(message_of(problem_of(two_products(), devices("cpu:0,cpu:1"), options)),
+              HasSubstr("cpu:7"));
+}
+
+TEST(ProblemOfGraphTest, RefusesDevicesThatItCannotJudge) {
+  EXPECT_THAT(message_of(problem_of(two_products(), {}, {})), HasSubstr("at least one"));
+  EXPECT_THAT(message_of(problem_of(two_products(), devices("cpu:0,cpu:0"), {})),
+              HasSubstr("cpu:0"));
+  EXPECT_THAT(message_of(problem_of(two_products(), devices("host:1/cpu:0"), {})),
+              HasSubstr("not known without measuring"));
+}
+
+}  // namespace
+}  // namespace penstock::cost
