@@ -1,6 +1,7 @@
 #include "penstock/planner/baselines.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "penstock/planner/block_partition.h"
@@ -24,9 +25,6 @@ class Maker {
     std::vector<Baseline> made;
     made.push_back(best("single_device", single_device()));
     made.push_back(best("replicate_all", replicate_all()));
-    if (made.back().split && made.back().split->stages.front().devices.size() > 1) {
-      made.back().allowed = options_.replicas;
-    }
     made.push_back(best("equal_split", equal_split()));
     made.push_back(best("torchgpipe", torchgpipe()));
     made.push_back(best("pipedream", pipedream()));
@@ -55,6 +53,7 @@ class Maker {
 
   [[nodiscard]] Baseline judge(const std::string& name, Split split) const {
     Baseline made{name, std::move(split), {}, true, ""};
+    made.allowed = allows(options_, *made.split);
     made.evaluation = evaluate(problem_, *made.split);
     if (!made.evaluation.violations.empty()) {
       made.why_not = made.evaluation.violations.front();
@@ -203,6 +202,17 @@ class Maker {
 };
 
 }  // namespace
+
+bool allows(const Options& options, const Split& split) {
+  std::map<int, int> segments;  // Of each device.
+  for (const auto& stage : split.stages) {
+    if (stage.devices.size() > 1 && !options.replicas) return false;
+    for (const int device : stage.devices) {
+      if (++segments[device] > options.segments_per_device) return false;
+    }
+  }
+  return true;
+}
 
 std::vector<Baseline> make_baselines(const Problem& problem, const Instance& instance,
                                      const Options& options) {
