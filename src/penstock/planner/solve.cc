@@ -14,8 +14,8 @@ namespace {
 /// Share of the time for the contiguous split from which virtual stages start.
 constexpr double kStartShare = 0.2;
 /// Shares, in seconds and of the time used so far, for what explains the answer.
-constexpr double kExplainSeconds = 0.05;
-constexpr double kExplainShare = 0.25;
+constexpr double kExplainSeconds = 0.02;
+constexpr double kExplainShare = 0.05;
 
 struct Candidate {
   Split split;
@@ -117,8 +117,20 @@ class Solver {
     contiguous.segments_per_device = 1;
     const auto part = segments ? budget_.part(kStartShare * budget_.left()) : budget_;
     PENSTOCK_CHECK_OK(take(search_contiguous(problem_, contiguous, part), !segments, "contiguous"));
-    if (!segments || candidates_.empty()) return {};
-    return take(search_virtual(problem_, options_, best().split, budget_), true, "virtual stages");
+    if (!segments) return {};
+    return take(search_virtual(problem_, options_, virtual_start(), budget_), true,
+                "virtual stages");
+  }
+
+  /// The best split of stages on one device each; empty where there is none.
+  [[nodiscard]] Split virtual_start() const {
+    const Candidate* start = nullptr;
+    for (const auto& candidate : candidates_) {
+      const bool single = std::ranges::all_of(
+          candidate.split.stages, [](const Stage& stage) { return stage.devices.size() == 1; });
+      if (single && (start == nullptr || better(candidate, *start))) start = &candidate;
+    }
+    return start == nullptr ? Split() : start->split;
   }
 
   [[nodiscard]] Error nothing_found() const {

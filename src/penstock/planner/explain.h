@@ -1,0 +1,17 @@
+// Explain: an answer in sentences, for people.
+#pragma once
+
+#include <string>
+
+#include "penstock/planner/answer.h"
+
+namespace penstock::planner {
+
+/// A number with seven digits at most, "none" where it is infinite.
+std::string cost_text(double cost);
+
+/// What was found, how good it is at best, what binds, the runner-up and every baseline; a line
+/// each.
+std::string explain(const Options& options, const Answer& answer);
+
+}  // namespace penstock::planner
