@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "penstock/planner/components.h"
 #include "penstock/planner/workload_file.h"
@@ -16,13 +17,38 @@ std::size_t at(int index) {
   return static_cast<std::size_t>(index);
 }
 
-/// For each node the index of its group, 0 .. count-1, in a topological order of the forward nodes.
-std::vector<int> group_nodes(const WorkloadFile& file) {
+/// For each node whether it shares its colour with no forward node though it is a backward one, as
+/// the sum of two gradients.
+std::vector<bool> find_orphans(const WorkloadFile& file) {
+  std::unordered_set<std::int64_t> forward;
+  for (const auto& node : file.nodes) {
+    if (!node.backward && node.colour) forward.insert(*node.colour);
+  }
+  std::vector<bool> orphans;
+  for (const auto& node : file.nodes) {
+    orphans.push_back(node.backward && !(node.colour && forward.contains(*node.colour)));
+  }
+  return orphans;
+}
+
+/// The edges that a pipeline must respect: those between forward nodes; and, the other way round,
+/// those of orphans with backward nodes, for the backward pass meets the stages in reverse. (An
+/// orphan gets a forward image with its edges mirrored: Tarnawski et al., on training.)
+Arcs pipeline_arcs(const WorkloadFile& file) {
+  const auto orphans = find_orphans(file);
   Arcs arcs;
   for (const auto& edge : file.edges) {
-    if (file.nodes[at(edge.from)].backward || file.nodes[at(edge.to)].backward) continue;
-    arcs.emplace_back(edge.from, edge.to);
+    const auto &from = file.nodes[at(edge.from)], &to = file.nodes[at(edge.to)];
+    if (!from.backward && !to.backward) arcs.emplace_back(edge.from, edge.to);
+    const bool orphan = orphans[at(edge.from)] || orphans[at(edge.to)];
+    if (from.backward && to.backward && orphan) arcs.emplace_back(edge.to, edge.from);
   }
+  return arcs;
+}
+
+/// For each node the index of its group, 0 .. count-1, in a topological order of the forward nodes.
+std::vector<int> group_nodes(const WorkloadFile& file) {
+  Arcs arcs = pipeline_arcs(file);
   std::unordered_map<std::int64_t, int> first;  // Of each colour.
   for (int n = 0; n < static_cast<int>(file.nodes.size()); ++n) {
     const auto& colour = file.nodes[at(n)].colour;
@@ -100,8 +126,10 @@ void put_values(const WorkloadFile& file, const std::vector<int>& group, double 
     value.consumers.push_back(to);
     value.bytes = std::max(value.bytes, edge.bytes);
     value.transfer_time = edge.cost * factor;
-    if (file.nodes[at(edge.from)].backward || file.nodes[at(edge.to)].backward) continue;
-    problem.order.emplace_back(from, to);
+  }
+  for (const auto& [before, after] : pipeline_arcs(file)) {
+    const int from = group[at(before)], to = group[at(after)];
+    if (from != to) problem.order.emplace_back(from, to);
   }
   std::ranges::sort(problem.order);
   const auto twice = std::ranges::unique(problem.order);
