@@ -65,7 +65,7 @@ std::vector<int> threads_named(const std::string& name) {
     std::ifstream file(entry.path() / "comm");
     std::string line;
     std::getline(file, line);
-    const int tid = std::atoi(entry.path().filename().c_str());
+    const int tid = static_cast<int>(std::strtol(entry.path().filename().c_str(), nullptr, 10));
     if (line == name.substr(0, 15) && tid != this_thread_id()) found.push_back(tid);
   }
   return found;

@@ -13,14 +13,14 @@ struct Collector::Shared {
   Result<FrameNumber> submit(std::span<const Tensor> inputs, Callback done,
                              std::chrono::nanoseconds timeout) {
     // The callback must be known before the frame can come out; pushes take turns for it.
-    const std::lock_guard turn(push_mutex);
+    const std::scoped_lock turn(push_mutex);
     {
-      const std::lock_guard lock(mutex);
+      const std::scoped_lock lock(mutex);
       waiting.push_back(std::move(done));
     }
     auto frame = pipeline.push(inputs, timeout);
     if (!frame) {
-      const std::lock_guard lock(mutex);
+      const std::scoped_lock lock(mutex);
       waiting.pop_back();
     }
     return frame;
@@ -32,7 +32,7 @@ struct Collector::Shared {
       if (!output || !*output) return;
       Callback done;
       {
-        const std::lock_guard lock(mutex);
+        const std::scoped_lock lock(mutex);
         done = std::move(waiting.front());
         waiting.pop_front();
       }

@@ -10,6 +10,7 @@ Tensor storage_for(const Type& type) {
   if (!bytes) return {};
   Tensor tensor = Tensor::reserve(type.dtype, *bytes);
   std::vector<std::int64_t> dims;
+  dims.reserve(type.dims.size());
   for (const auto& dim : type.dims) dims.push_back(dim.fixed() ? dim.size : dim.bound);
   static_cast<void>(tensor.set_dims(dims));
   return tensor;
@@ -63,7 +64,7 @@ void Edge::point_at(Slot& slot, const std::vector<Tensor>& tensors) {
 }
 
 bool Edge::begin_write(FrameNumber frame) {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   if (free_.empty()) return false;
   slot_of_[frame & window_mask_] = free_.back();
   free_.pop_back();
@@ -71,7 +72,7 @@ bool Edge::begin_write(FrameNumber frame) {
 }
 
 void Edge::end_write(FrameNumber frame) {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   if (waiting_.size() >= static_cast<std::size_t>(capacity_)) {
     if (policy == plan::FullPolicy::kDropNewest || policy == plan::FullPolicy::kError) {
       drop(frame);
@@ -92,19 +93,19 @@ void Edge::drop(FrameNumber frame) {
 }
 
 void Edge::abandon_write(FrameNumber frame) {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   free_slot(frame);
 }
 
 void Edge::begin_read(FrameNumber frame) {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   const auto found = std::ranges::lower_bound(waiting_, frame);
   if (found != waiting_.end() && *found == frame) waiting_.erase(found);
 }
 
 void Edge::end_read(FrameNumber frame) {
   if (lossy()) {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     if (slot_of_[frame & window_mask_] == kNoSlot) return;
     if (--readers_left_[frame & window_mask_] == 0) free_slot(frame);
   } else if (from == plan::kPipelineInput) {
@@ -115,7 +116,7 @@ void Edge::end_read(FrameNumber frame) {
 }
 
 bool Edge::full() const {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   return waiting_.size() >= static_cast<std::size_t>(capacity_) || free_.empty();
 }
 

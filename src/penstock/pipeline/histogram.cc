@@ -9,7 +9,7 @@ double Histogram::middle_of(std::size_t bucket) {
   constexpr std::size_t kSteps = 1U << kStepBits;
   if (bucket < kSteps) return static_cast<double>(bucket);
   const std::size_t shift = (bucket >> kStepBits) - 1;
-  const double low = static_cast<double>((bucket & (kSteps - 1)) + kSteps);
+  const auto low = static_cast<double>((bucket & (kSteps - 1)) + kSteps);
   return std::ldexp(low + 0.5, static_cast<int>(shift));
 }
 

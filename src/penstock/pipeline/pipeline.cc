@@ -12,22 +12,28 @@ std::string text_of(std::chrono::nanoseconds timeout) {
 }
 
 // Whose turn it is, ended on every way out.
-struct TurnGuard {
-  Turn* turn;
+class TurnGuard {
+ public:
+  explicit TurnGuard(Turn* turn) : turn_(turn) {}
+  TurnGuard(const TurnGuard&) = delete;
+  TurnGuard& operator=(const TurnGuard&) = delete;
   ~TurnGuard() {
-    if (turn != nullptr) turn->end();
+    if (turn_ != nullptr) turn_->end();
   }
+  void keep() { turn_ = nullptr; }  ///< The turn goes on: somebody else ends it.
+
+ private:
+  Turn* turn_;
 };
 
 // Waits until `wait.progress` reaches `least`. False: the deadline passed or the pipeline ended.
-bool await(State& state, Caller& caller, Wait& wait, FrameNumber least, std::int64_t deadline) {
+bool await(State& state, Wait& wait, FrameNumber least, std::int64_t deadline) {
   const auto ended = [&] { return state.cancelled.load(std::memory_order_seq_cst); };
   while (wait.seen < least) {
     wait.seen = wait.progress->done();
     if (wait.seen >= least) return true;
     if (ended() || deadline == 0 || (deadline != kNever && now_ns() >= deadline)) return false;
-    sleep_until(wait, caller.parker, least, {state.wake_batch, Batch::kCallerPatience}, deadline,
-                ended);
+    sleep_until(wait, least, {state.wake_batch, Batch::kCallerPatience}, deadline, ended);
   }
   return true;
 }
@@ -47,13 +53,13 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t de
                       what);
   };
   if (frame >= state.in_flight_limit &&
-      !await(state, caller, caller.waits[0], frame - state.in_flight_limit + 1, deadline)) {
+      !await(state, caller.waits[0], frame - state.in_flight_limit + 1, deadline)) {
     return full(concat(state.in_flight_limit, " frames are in flight, the most allowed; pop one"));
   }
   for (std::size_t i = 1; i < caller.waits.size(); ++i) {
     const FrameNumber capacity = state.input_capacities[i - 1];
     if (capacity == 0 || frame < capacity) continue;
-    if (!await(state, caller, caller.waits[i], frame - capacity + 1, deadline)) {
+    if (!await(state, caller.waits[i], frame - capacity + 1, deadline)) {
       return full(concat("the input edge holds ", capacity, " frames, its capacity"));
     }
   }
@@ -85,7 +91,7 @@ Status check_error_policy(State& state) {
 
 // Makes the frame visible to the stages, or refuses it because the pipeline was closed meanwhile.
 Result<FrameNumber> commit(State& state, FrameNumber frame, std::uint64_t tag, bool has_slots) {
-  const std::lock_guard lock(state.commit_mutex);
+  const std::scoped_lock lock(state.commit_mutex);
   if (state.closed.load(std::memory_order_relaxed)) return state.closed_error();
   const std::int64_t now = now_ns();
   auto& record = state.record(frame);
@@ -114,7 +120,7 @@ void State::wake_everybody() {
 }
 
 Error State::closed_error() {
-  const std::lock_guard lock(stop_mutex);
+  const std::scoped_lock lock(stop_mutex);
   if (!stop_cause.message.empty()) {
     return make_error(Code::kCancelled,
                       "the pipeline stopped at its first error: ", stop_cause.message);
@@ -125,12 +131,12 @@ Error State::closed_error() {
 
 void State::cancel(Error cause) {
   {
-    const std::lock_guard lock(stop_mutex);
+    const std::scoped_lock lock(stop_mutex);
     if (stop_cause.message.empty() && !cancelled.load()) stop_cause = std::move(cause);
   }
   cancelled.store(true, std::memory_order_seq_cst);
   {
-    const std::lock_guard lock(commit_mutex);
+    const std::scoped_lock lock(commit_mutex);
     closed.store(true, std::memory_order_seq_cst);
   }
   for (auto& worker : workers) worker->cancel_run();
@@ -168,7 +174,7 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
     return make_error(Code::kDeadlineExceeded, "push: another thread was pushing for ",
                       text_of(timeout));
   }
-  const TurnGuard guard{&state.pusher.turn};
+  const TurnGuard guard(&state.pusher.turn);
   if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
   PENSTOCK_CHECK_OK(check_error_policy(state));
   PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
@@ -220,7 +226,7 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
     return make_error(Code::kDeadlineExceeded, "acquire_input: another thread was pushing for ",
                       text_of(timeout));
   }
-  TurnGuard guard{&state.pusher.turn};
+  TurnGuard guard(&state.pusher.turn);
   if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
   PENSTOCK_CHECK_OK(check_error_policy(state));
   PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
@@ -240,7 +246,7 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
     state.acquired[i] = slot.own[place.tensor];
   }
   state.acquirer = std::this_thread::get_id();
-  guard.turn = nullptr;  // push_acquired ends it.
+  guard.keep();  // push_acquired ends it.
   return std::span<Tensor>(state.acquired);
 }
 
@@ -251,7 +257,7 @@ Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
                       "push_acquired: no input is acquired; call acquire_input first");
   }
   state.acquirer = std::thread::id();
-  const TurnGuard guard{&state.pusher.turn};
+  const TurnGuard guard(&state.pusher.turn);
   const FrameNumber frame = state.source.done();
   for (std::size_t i = 0; i < state.acquired.size(); ++i) {
     const Place& place = state.input_places[i];
@@ -278,7 +284,7 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
     return make_error(Code::kDeadlineExceeded, "pop: another thread was popping for ",
                       text_of(timeout));
   }
-  const TurnGuard guard{&state.popper.turn};
+  const TurnGuard guard(&state.popper.turn);
   const FrameNumber frame = state.next_pop;
   const auto at_end = [&] {
     return state.closed.load(std::memory_order_seq_cst) && frame >= state.source.done();
@@ -296,7 +302,7 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
       const FrameNumber in_flight = pushed > frame ? pushed - frame : 0;
       const Batch batch{std::clamp<FrameNumber>(in_flight / 2, 1, state.wake_batch),
                         Batch::kCallerPatience};
-      sleep_until(wait, state.popper.parker, frame + 1, batch, deadline, at_end);
+      sleep_until(wait, frame + 1, batch, deadline, at_end);
     }
   }
   state.next_pop = frame + 1;
@@ -314,68 +320,87 @@ Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs) {
   if (!output) return state_->closed_error();
   if (!output->ok()) return output->error();
   std::vector<Tensor> copies;
+  copies.reserve(output->size());
   for (std::size_t i = 0; i < output->size(); ++i) copies.push_back((*output)[i].clone());
   return copies;
 }
 
-Status Pipeline::set_parameters(std::string_view stage_name, const Named& values) {
-  State& state = *state_;
-  std::vector<std::pair<Stage*, std::size_t>> found;  // Beside `wanted`.
-  std::vector<const Tensor*> wanted;
-  if (values.empty()) return invalid_argument("set_parameters: no values are given");
+namespace {
+
+/// A value for the `position`-th parameter of a stage.
+struct Replacement {
+  Stage* stage = nullptr;
+  std::size_t position = 0;
+  const Tensor* value = nullptr;
+};
+
+Error no_such_parameter(const State& state, std::string_view stage, const std::string& name) {
+  const std::string where =
+      stage.empty() ? "no stage has a" : concat("stage '", stage, "' does not exist or has no");
+  return not_found("set_parameters: ", where, " parameter '", name, "'; the parameters are ",
+                   join(state.plan.parameters, ", ",
+                        [](const plan::Parameter& p) { return "'" + p.name + "'"; }));
+}
+
+Result<std::vector<Replacement>> find_replacements(const State& state, std::string_view stage_name,
+                                                   const Named& values) {
+  std::vector<Replacement> found;
   for (const auto& [name, tensor] : values) {
-    const auto size_before = found.size();
-    for (auto& stage : state.stages) {
+    const auto before = found.size();
+    for (const auto& stage : state.stages) {
       const auto& names = stage->plan->parameters;
       const auto at = std::ranges::find(names, name);
       if ((!stage_name.empty() && stage->plan->name != stage_name) || at == names.end()) continue;
-      const auto info = std::ranges::find(state.plan.parameters, name, &plan::Parameter::name);
-      if (Status fits = check_matches(info->type, tensor); !fits) {
-        return std::move(fits).error().within(concat("set_parameters: '", name, "'"));
-      }
-      found.emplace_back(stage.get(), static_cast<std::size_t>(at - names.begin()));
-      wanted.push_back(&tensor);
+      found.push_back({stage.get(), static_cast<std::size_t>(at - names.begin()), &tensor});
     }
-    if (found.size() == size_before) {
-      return not_found(
-          "set_parameters: ",
-          stage_name.empty() ? "no stage" : concat("stage '", stage_name, "' does not exist or"),
-          stage_name.empty() ? " has a parameter '" : " has no parameter '", name,
-          "'; the parameters are ", join(state.plan.parameters, ", ", [](const plan::Parameter& p) {
-            return "'" + p.name + "'";
-          }));
+    if (found.size() == before) return no_such_parameter(state, stage_name, name);
+    const auto info = std::ranges::find(state.plan.parameters, name, &plan::Parameter::name);
+    if (Status fits = check_matches(info->type, tensor); !fits) {
+      return std::move(fits).error().within(concat("set_parameters: '", name, "'"));
     }
   }
+  return found;
+}
+
+// Appends a version with the stage's replacements, and forgets those that all workers have passed.
+void add_version(State& state, Stage& stage, const std::vector<Replacement>& replacements) {
+  const std::scoped_lock lock(stage.parameter_mutex);
+  auto version = std::make_unique<ParameterVersion>();
+  version->values = stage.versions.back()->values;
+  for (const auto& replacement : replacements) {
+    if (replacement.stage != &stage) continue;
+    version->values[replacement.position] = replacement.value->clone();
+  }
+  version->number = stage.versions.back()->number + 1;
+  version->first_frame = state.source.done();
+  stage.versions.back()->next.store(version.get(), std::memory_order_release);
+  stage.versions.push_back(std::move(version));
+  std::uint64_t oldest = UINT64_MAX;
+  for (const auto& worker : state.workers) {
+    if (&worker->stage() != &stage) continue;
+    oldest = std::min(oldest, worker->parameter_version.load(std::memory_order_acquire));
+  }
+  while (stage.versions.front()->number < oldest) stage.versions.pop_front();
+}
+
+}  // namespace
+
+Status Pipeline::set_parameters(std::string_view stage_name, const Named& values) {
+  State& state = *state_;
+  if (values.empty()) return invalid_argument("set_parameters: no values are given");
+  PENSTOCK_TRY(const auto replacements, find_replacements(state, stage_name, values));
   // Nothing is pushed meanwhile, so that "from the next frame on" means the same for all stages.
-  const std::lock_guard commits(state.commit_mutex);
+  const std::scoped_lock commits(state.commit_mutex);
   for (auto& stage : state.stages) {
-    const std::lock_guard lock(stage->parameter_mutex);
-    auto version = std::make_unique<ParameterVersion>();
-    bool changed = false;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      if (found[i].first != stage.get()) continue;
-      if (!changed) version->values = stage->versions.back()->values;
-      changed = true;
-      version->values[found[i].second] = wanted[i]->clone();
-    }
-    if (!changed) continue;
-    version->number = stage->versions.back()->number + 1;
-    version->first_frame = state.source.done();
-    stage->versions.back()->next.store(version.get(), std::memory_order_release);
-    stage->versions.push_back(std::move(version));
-    std::uint64_t oldest = UINT64_MAX;
-    for (const auto& worker : state.workers) {
-      if (&worker->stage() == stage.get())
-        oldest = std::min(oldest, worker->parameter_version.load(std::memory_order_acquire));
-    }
-    while (stage->versions.front()->number < oldest) stage->versions.pop_front();
+    const auto concerns = [&](const Replacement& r) { return r.stage == stage.get(); };
+    if (std::ranges::any_of(replacements, concerns)) add_version(state, *stage, replacements);
   }
   return {};
 }
 
 void Pipeline::close() {
   {
-    const std::lock_guard lock(state_->commit_mutex);
+    const std::scoped_lock lock(state_->commit_mutex);
     state_->closed.store(true, std::memory_order_seq_cst);
   }
   state_->wake_everybody();
@@ -388,7 +413,7 @@ Status Pipeline::drain(std::chrono::nanoseconds timeout) {
     return make_error(Code::kDeadlineExceeded, "drain: another thread was draining for ",
                       text_of(timeout));
   }
-  const TurnGuard guard{&state.drainer.turn};
+  const TurnGuard guard(&state.drainer.turn);
   const FrameNumber pushed = state.source.done();
   for (auto& wait : state.drainer.waits) {
     while ((wait.seen = wait.progress->done()) < pushed) {
@@ -396,7 +421,7 @@ Status Pipeline::drain(std::chrono::nanoseconds timeout) {
         return make_error(Code::kDeadlineExceeded, "drain: ", pushed - wait.seen,
                           " frames are still in flight after ", text_of(timeout));
       }
-      sleep_until(wait, state.drainer.parker, pushed, {}, deadline, [] { return false; });
+      sleep_until(wait, pushed, {}, deadline, [] { return false; });
     }
   }
   return {};

@@ -57,7 +57,7 @@ struct State {
   std::vector<Stage*> last_stages;            // Stages that feed the output, or nothing.
   FrameNumber next_pop = 0;                   // In the popper's turn.
   std::atomic<std::thread::id>
-      acquirer{};                // Who is between acquire_input and push_acquired, if anyone.
+      acquirer;                  // Who is between acquire_input and push_acquired, if anyone.
   std::vector<Tensor> acquired;  // What acquire_input lends; in the pusher's turn.
 
   std::mutex commit_mutex;          // A push is committed, or the pipeline closed: one at a time.

@@ -251,7 +251,7 @@ void Worker::wait_for_input(FrameNumber frame) {
     const FrameNumber upstream = pushed > frame ? pushed - frame : 0;
     batch.frames = std::clamp<FrameNumber>(upstream / 2, 1, state_.wake_batch);
   }
-  sleep_until(*late, parker, frame + 1, batch, kNever, [&] {
+  sleep_until(*late, frame + 1, batch, kNever, [&] {
     return leave_at(frame) || stage_.next.load(std::memory_order_seq_cst) != frame;
   });
 }
@@ -268,7 +268,7 @@ void Worker::wait_for_room(FrameNumber frame) {
       room.wait.seen = room.wait.progress->done();
       if (room.wait.seen >= least || interrupted()) break;
       idled_ = true;
-      sleep_until(room.wait, parker, least, {state_.wake_batch}, kNever, interrupted);
+      sleep_until(room.wait, least, {state_.wake_batch}, kNever, interrupted);
     }
   }
 }
@@ -402,13 +402,13 @@ void Worker::note(FrameNumber frame, std::int64_t ready, std::int64_t start, std
   stage_.period_ns.store(average_ns_ / static_cast<std::int64_t>(stage_.plan->devices.size()),
                          std::memory_order_relaxed);
   if (state_.options.trace) {
-    const std::lock_guard lock(span_mutex_);
+    const std::scoped_lock lock(span_mutex_);
     spans_[span_count_++ % spans_.size()] = {frame, ready, start, end};
   }
 }
 
 std::vector<Span> Worker::spans() const {
-  const std::lock_guard lock(span_mutex_);
+  const std::scoped_lock lock(span_mutex_);
   const auto kept = std::min<std::uint64_t>(span_count_, spans_.size());
   return {spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(kept)};
 }

@@ -44,7 +44,7 @@ struct Batch {
 /// these are due within `batch.patience_ns`: waking a thread costs its waker 7-18 us, so wakes are
 /// what bounds the rate of short stages. `interrupted()` is checked after the wait is announced.
 template <typename Interrupted>
-void sleep_until(Wait& wait, Parker& parker, FrameNumber least, Batch batch, std::int64_t deadline,
+void sleep_until(Wait& wait, FrameNumber least, Batch batch, std::int64_t deadline,
                  Interrupted interrupted);
 
 struct Span {
@@ -134,7 +134,7 @@ class Worker {
 };
 
 template <typename Interrupted>
-void sleep_until(Wait& wait, Parker& parker, FrameNumber least, Batch batch, std::int64_t deadline,
+void sleep_until(Wait& wait, FrameNumber least, Batch batch, std::int64_t deadline,
                  Interrupted interrupted) {
   constexpr int kSpins = 20;  // About 1 us.
   for (int i = 0; i < kSpins; ++i) {
@@ -152,6 +152,7 @@ void sleep_until(Wait& wait, Parker& parker, FrameNumber least, Batch batch, std
   // A batch is only ever waited for this long: whatever holds it up, `least` is looked at again.
   const std::int64_t until =
       batch.frames > 1 ? std::min(deadline, now_ns() + batch.patience_ns) : deadline;
+  Parker& parker = *wait.cell->parker;
   parker.prepare();
   wait.cell->target.store(target, std::memory_order_seq_cst);
   wait.seen = wait.progress->done();
