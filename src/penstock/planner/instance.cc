@@ -213,6 +213,9 @@ void put_values(const Problem& problem, const std::vector<int>& cluster, Partner
     const auto& bundle = bundles[b];
     instance.producer.push_back(bundle.producer);
     instance.pins.add(bundle.pins);
+    double bytes = 0;
+    for (const int value : bundle.values) bytes += problem.values[at(value)].bytes;
+    instance.bytes.push_back(bytes);
     for (const int pin : bundle.pins) values_of.emplace_back(pin, static_cast<int>(b));
     auto readers = bundle.pins;
     std::erase(readers, bundle.producer);

@@ -42,6 +42,7 @@ struct Instance {
   std::vector<int> producer;       ///< [value]
   std::vector<double> receive;     ///< [value * types + type] 0 where the type pays nothing.
   std::vector<double> send;        ///< [value * types + type]
+  std::vector<double> bytes;       ///< [value] Of all the problem's values in it.
   Lists pins;                      ///< [value] Its groups, ascending, the producer among them; >= 2.
   Lists values_of;                 ///< [group] The values it is a pin of.
   Lists before, after;             ///< [group] Direct order, without repetition.

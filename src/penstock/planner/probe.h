@@ -1,0 +1,70 @@
+// Probe: the best stages along one line, for devices of any types. Exact for the line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "penstock/planner/line.h"
+#include "penstock/planner/search.h"
+
+namespace penstock::planner {
+
+/// Asks, for a period T, whether the line can be cut into stages with loads below T. For each
+/// multiset of devices used it keeps the places that the stages so far can end at, without those
+/// that another covers. Multisets, not sets: devices of a type are alike.
+class Probe {
+ public:
+  /// Borrows the line.
+  explicit Probe(const Line& line);
+
+  /// False with so many different devices that their multisets cannot be counted through.
+  [[nodiscard]] bool possible() const { return multisets_ <= kMostMultisets; }
+
+  /// Stages with loads below `period` on every device; empty: there are none, or the budget ended.
+  std::vector<Interval> run(double period, const Budget& budget);
+
+ private:
+  static constexpr std::int64_t kMostMultisets = 1 << 17;
+
+  struct Point {
+    int place = 0;
+    int parent = -1;  ///< Into points_.
+    Interval stage;   ///< The last one; `duration` of all up to it.
+  };
+
+  void load_counts(std::int64_t multiset);
+  bool completes(const Point& point) const;
+  std::span<const Interval> reach(int begin, int mode, int replicas);
+  void extend(int from, int mode, int replicas);
+  void keep_uncovered(std::size_t first);
+  [[nodiscard]] std::vector<Interval> trace(int point) const;
+
+  const Line* line_;
+  bool capped_;  ///< Whether latency counts.
+  double period_ = 0;
+  std::int64_t multisets_ = 1;
+  std::vector<std::int64_t> stride_;  ///< [type]
+  std::vector<int> used_, left_;      ///< [type] In the multiset at hand.
+  std::vector<double> capacity_;      ///< [price system] What the devices left can take.
+  std::vector<Point> points_, fresh_;
+  std::vector<int> first_point_;  ///< [multiset] Into points_.
+  std::vector<std::pair<int, int>>
+      reached_;  ///< [replicas][mode][place] Range in stages_; -1: not asked.
+  std::vector<Interval> stages_;
+};
+
+/// The line's best stages with loads below `upper`, given that none beat `lower`; empty: there are
+/// none, or the budget ended first. `proved` tells whether they are the best.
+struct LineResult {
+  std::vector<Interval> stages;
+  double period = kInfinite;
+  bool proved = false;
+};
+LineResult best_on_line(const Line& line, double lower, double upper, const Budget& budget);
+
+/// The stages as a split of the instance: devices handed out by type in the order of the stages.
+Split split_of(const Line& line, std::span<const Interval> stages);
+
+}  // namespace penstock::planner
