@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "penstock/planner/contract.h"
 #include "penstock/planner/frontier.h"
 #include "penstock/planner/incumbent.h"
 #include "penstock/planner/index.h"
@@ -39,6 +40,9 @@ std::optional<Model> make_model(const Problem& problem, const Options& options, 
         model.instance.pins[v], [&](int pin) { return std::ranges::binary_search(behind, pin); });
     const double least = forward && model.instance.pins[v].size() == 2 ? 2 : 1;
     model.instance.bytes[at(v)] *= partner == Partner::kLowest ? least : devices;
+  }
+  if (options.latency_cap == kInfinite && !problem.frames_in_flight) {
+    model.instance = contract(model.instance);
   }
   model.prices = make_prices(model.instance);
   return model;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "penstock/planner/fits.h"
 #include "penstock/planner/instance.h"
 #include "penstock/planner/prices.h"
 
@@ -39,11 +40,5 @@ inline double load_of(Overlap overlap, double compute, const Transfers& transfer
 inline constexpr double kPrecision = 5e-10;
 /// Relative slack of every test that discards something: more than rounding ever makes.
 inline constexpr double kSlack = 1e-11;
-
-/// Whether `bytes` go into `cap`; as evaluate() has it.
-inline bool fits(double bytes, double cap) {
-  constexpr double kRounding = 1e-9;
-  return bytes <= cap * (1 + kRounding);
-}
 
 }  // namespace penstock::planner

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "penstock/planner/fits.h"
 #include "penstock/planner/index.h"
 
 namespace penstock::planner {
@@ -164,10 +165,11 @@ double period_bound(const Instance& instance, std::span<const Prices> prices, bo
     bound = std::max(bound, least);
   }
   for (const auto& price : prices) {
-    if (price.is_memory) continue;
     const double capacity = price.capacity(instance.type_count, 1);
     double work = 0;
     for (const double group : price.group) work += group;
+    if (price.is_memory && !fits(work, capacity)) return kInfinite;
+    if (price.is_memory) continue;
     if (capacity < kInfinite && capacity > 0) bound = std::max(bound, work / capacity);
   }
   return bound;
