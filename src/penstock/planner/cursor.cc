@@ -194,19 +194,20 @@ bool Cursor::may_pull(int group) const {
     const double time = least_time_[at(group, instance_->types, t)];
     if (time == kInfinite) continue;
     const auto overlap = instance_->type_overlap[at(t)];
-    const double most = overlap == Overlap::kSerial ? time : 0;
-    double grown = 0;
+    double most = overlap == Overlap::kSerial ? time : 0, grown = 0;
     for (const int v : instance_->values_of[group]) {
       const auto& state = values_[at(v)];
       const auto [receive, send] = ends_[at(t, instance_->values, v)];
       const bool produces = instance_->producer[at(v)] == group;
       if (state.before + state.inside == 0) {
         grown += produces ? receive : send;
+      } else if (state.before + state.inside + 1 == state.pins) {
+        if (overlap != Overlap::kFullDuplex) most += produces ? send : receive;
       } else if (produces) {
         grown += overlap == Overlap::kFullDuplex ? receive : std::max(0.0, receive - send);
       }
-      if (grown > most) return false;
     }
+    if (grown > most) return false;
   }
   return true;
 }
