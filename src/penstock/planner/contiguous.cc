@@ -15,8 +15,6 @@ namespace {
 constexpr int kOrders = 31;
 constexpr double kOrderSeconds = 0.25;  // For orders after the first few.
 constexpr int kFirstOrders = 4;
-constexpr std::int64_t kFirstSteps = 3'000'000;  // About 0.3 s.
-constexpr double kLeastPart = 1.0 / 64;          // Of the gap, that a refutation should close.
 
 /// The problem as the searches see it, from below or from above.
 std::optional<Model> make_model(const Problem& problem, const Options& options, Partner partner) {
@@ -78,36 +76,78 @@ void try_orders(const Model& model, bool exact, const Budget& budget, Incumbent&
   }
 }
 
-/// Moves the bounds of `model` towards each other. The period asked for is at first one that beats
-/// the best plan; where that takes too long, a lower one, whose refutation is cheaper and still
-/// raises the bound; then again with more patience. `is_bound`: what the model refutes, the problem
-/// does too.
+/// Which period to ask for next. At first one that just beats the best plan: if there is none, that
+/// is the proof. After a plan was found, ever larger strides down; after a refutation, half the
+/// gap; after a search that took too long, a lower period, whose refutation is cheaper, then more
+/// patience.
+class Schedule {
+ public:
+  Schedule(double lower, double upper) : lower_(lower), upper_(upper) {}
+
+  [[nodiscard]] bool open() const { return lower_ < upper_ * (1 - kPrecision); }
+  [[nodiscard]] double period() const {
+    if (part_ == 1 || upper_ == kInfinite) return upper_ * (1 - kPrecision);
+    return lower_ + part_ * (upper_ - lower_);
+  }
+  [[nodiscard]] std::int64_t most_steps() const { return part_ == 1 ? patience_ : patience_ / 4; }
+
+  void found(double period) {
+    if (upper_ < kInfinite) {
+      stride_ = std::max(kStretch * (upper_ - period), kStretch / 2 * stride_);
+    }
+    upper_ = period;
+    part_ = std::max(0.5, 1 - stride_ / (upper_ - lower_));
+    look_closely();
+  }
+  void refuted(double period) {
+    lower_ = period;
+    stride_ = 0;
+    part_ = 0.5;
+    look_closely();
+  }
+  void stopped() {
+    part_ /= 2;
+    if (part_ >= kLeastPart && upper_ < kInfinite) return;
+    part_ = 1;
+    patience_ *= 4;
+  }
+
+ private:
+  void look_closely() {
+    if (upper_ - lower_ < kSmallGap * upper_) part_ = 1;
+  }
+
+  static constexpr double kStretch = 4;
+  static constexpr double kSmallGap = 1e-4;
+  static constexpr double kLeastPart = 1.0 / 64;
+  static constexpr std::int64_t kFirstSteps = 3'000'000;  // About 0.3 s.
+
+  double lower_, upper_;
+  double part_ = 1;  // Of the gap, from below.
+  double stride_ = 0;
+  std::int64_t patience_ = kFirstSteps;
+};
+
+/// Moves the bounds towards each other. `is_bound`: what the model refutes, the problem does too.
 void close_gap(const Model& model, bool is_bound, const Budget& budget, Incumbent& incumbent) {
   const Frontier frontier(model);
   if (!frontier.possible()) return;
-  double lower = incumbent.lower_bound(), upper = incumbent.cost();
-  double part = 1;
-  auto patience = kFirstSteps;
-  while (lower < upper * (1 - kPrecision) && !incumbent.proved() && !budget.over()) {
-    const bool whole = part == 1 || upper == kInfinite;
-    const double period = whole ? upper * (1 - kPrecision) : lower + part * (upper - lower);
-    const auto result = frontier.run(period, whole ? patience : patience / 4, budget);
+  Schedule schedule(incumbent.lower_bound(), incumbent.cost());
+  while (schedule.open() && !incumbent.proved() && !budget.over()) {
+    const double period = schedule.period();
+    const auto result = frontier.run(period, schedule.most_steps(), budget);
     switch (result.answer) {
       case Answer::kFound:
-        upper = std::min(period, result.period);
         incumbent.offer(expand(model.instance, result.split));
+        schedule.found(std::min(period, result.period));
         break;
       case Answer::kNone:
         if (is_bound && period == kInfinite) incumbent.prove_infeasible();
         if (is_bound) incumbent.raise(period);
-        lower = period;
+        schedule.refuted(period);
         break;
       case Answer::kStopped:
-        part = upper == kInfinite ? 0 : part / 2;
-        if (part < kLeastPart) {
-          part = 1;
-          patience *= 4;
-        }
+        schedule.stopped();
         break;
     }
   }

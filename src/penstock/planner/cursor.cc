@@ -157,6 +157,23 @@ double Cursor::load() const {
   return load_of(instance_->type_overlap[at(type_)], sums_.compute, sums_.transfers);
 }
 
+bool Cursor::fits_with(int group, double load) const {
+  const double bytes = sums_.memory + instance_->memory[at(group)];
+  if (!supports(group) || !fits(bytes, instance_->type_memory[at(type_)])) return false;
+  auto transfers = sums_.transfers;
+  for (const int v : instance_->values_of[group]) {
+    const auto& state = values_[at(v)];
+    const auto [receive, send] = ends_[at(type_, instance_->values, v)];
+    const bool sent = state.producer == Place::kStage;
+    const bool sends = sent || instance_->producer[at(v)] == group;
+    if (state.inside > 0) (sent ? transfers.out : transfers.in) -= sent ? send : receive;
+    if (state.inside + 1 == state.pins) continue;
+    (sends ? transfers.out : transfers.in) += sends ? send : receive;
+  }
+  const double compute = sums_.compute + instance_->time_of(group, mode_);
+  return load_of(instance_->type_overlap[at(type_)], compute, transfers) < load;
+}
+
 double Cursor::duration() const {
   return sums_.compute + sums_.transfers.in + sums_.transfers.out;
 }

@@ -41,6 +41,8 @@ class Cursor {
 
   [[nodiscard]] double load() const;      ///< Of the stage, by one device for one frame.
   [[nodiscard]] double duration() const;  ///< compute + in + out
+  /// Whether the stage with `group` as well stays below `load` and in memory.
+  [[nodiscard]] bool fits_with(int group, double load) const;
   /// The load that this stage and every longer one has at least.
   [[nodiscard]] double floor() const;
   [[nodiscard]] bool fits_memory() const;        ///< This stage.

@@ -278,11 +278,7 @@ class Search {
   }
 
   bool beats(int group, int replicas) {
-    if (!cursor_.supports(group) || !cursor_.may_pull(group)) return false;
-    cursor_.add(group);
-    const bool good = cursor_.load() < period_ * replicas && cursor_.fits_memory();
-    cursor_.drop();
-    return good;
+    return cursor_.may_pull(group) && cursor_.fits_with(group, period_ * replicas);
   }
 
   int reach() {

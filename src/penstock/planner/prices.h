@@ -40,9 +40,9 @@ std::vector<Prices> make_prices(const Instance& instance);
 
 inline constexpr int kMostPrices = 5;  ///< make_prices() gives no more.
 
-/// The period that no split can beat: the dearest group, and the fractional bound of each price; the
-/// first with `replicas` divided by the devices. kInfinite: some group, or the memory of all, fits
-/// nowhere.
+/// The period that no split can beat: the dearest group, and the fractional bound of each price;
+/// the first with `replicas` divided by the devices. kInfinite: some group, or the memory of all,
+/// fits nowhere.
 double period_bound(const Instance& instance, std::span<const Prices> prices, bool replicas);
 
 }  // namespace penstock::planner
