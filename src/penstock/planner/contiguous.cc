@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <random>
 
 #include "penstock/planner/contract.h"
+#include "penstock/planner/devices.h"
 #include "penstock/planner/frontier.h"
 #include "penstock/planner/incumbent.h"
 #include "penstock/planner/index.h"
@@ -15,41 +17,48 @@ namespace {
 constexpr int kOrders = 31;
 constexpr double kOrderSeconds = 0.25;  // For orders after the first few.
 constexpr int kFirstOrders = 4;
+constexpr std::int64_t kManyMultisets = 2000;
+constexpr int kSequences = 8;
+constexpr double kLongTime = 1e30;  // Stands for a group that a type does not support.
 
-/// The problem as the searches see it, from below or from above.
-std::optional<Model> make_model(const Problem& problem, const Options& options, Partner partner) {
-  auto instance = make_instance(problem, partner);
-  if (!instance) return std::nullopt;
-  Model model;
-  model.instance = *std::move(instance);
+/// The instance as the searches see it, from below or from above.
+std::optional<Instance> make_side(const Problem& problem, Partner partner) {
+  auto made = make_instance(problem, partner);
+  if (!made) return std::nullopt;
+  Instance instance = *std::move(made);
   int devices = 0;
-  for (int t = 0; t < model.instance.types; ++t) {
-    if (problem.types[at(t)].unlimited) model.instance.type_count[at(t)] = 0;
-    devices += model.instance.type_count[at(t)];
+  for (int t = 0; t < instance.types; ++t) {
+    if (problem.types[at(t)].unlimited) instance.type_count[at(t)] = 0;
+    devices += instance.type_count[at(t)];
   }
+  for (int v = 0; v < instance.values && problem.frames_in_flight; ++v) {
+    // A value that crosses goes at least one stage on, if it goes forward; at most through all.
+    const auto behind = instance.after[instance.producer[at(v)]];
+    const auto pins = instance.pins[v];
+    const bool forward =
+        std::ranges::any_of(pins, [&](int pin) { return std::ranges::binary_search(behind, pin); });
+    const double least = forward && pins.size() == 2 ? 2 : 1;
+    instance.bytes[at(v)] *= partner == Partner::kLowest ? least : devices;
+  }
+  return instance;
+}
+
+/// Whether both sides say the same.
+bool is_exact(const Problem& problem, const Instance& low, const Instance& high) {
+  return !problem.frames_in_flight && low.receive == high.receive && low.send == high.send;
+}
+
+Model make_model(const Problem& problem, const Options& options, Instance instance) {
+  Model model;
+  model.instance = std::move(instance);
   model.replicas = options.replicas;
   model.latency_cap = options.latency_cap;
   model.holds_transfers = problem.frames_in_flight;
-  for (int v = 0; v < model.instance.values && problem.frames_in_flight; ++v) {
-    // A value that crosses goes at least one stage on, if it goes forward; at most through all.
-    const int producer = model.instance.producer[at(v)];
-    const auto behind = model.instance.after[producer];
-    const bool forward = std::ranges::any_of(
-        model.instance.pins[v], [&](int pin) { return std::ranges::binary_search(behind, pin); });
-    const double least = forward && model.instance.pins[v].size() == 2 ? 2 : 1;
-    model.instance.bytes[at(v)] *= partner == Partner::kLowest ? least : devices;
-  }
   if (options.latency_cap == kInfinite && !problem.frames_in_flight) {
     model.instance = contract(model.instance);
   }
   model.prices = make_prices(model.instance);
   return model;
-}
-
-/// Whether both models say the same.
-bool is_exact(const Problem& problem, const Model& low, const Model& high) {
-  return !problem.frames_in_flight && low.instance.receive == high.instance.receive &&
-         low.instance.send == high.instance.send;
 }
 
 /// Whether there is only one linear order.
@@ -60,6 +69,60 @@ bool is_chain(const Instance& instance) {
   return true;
 }
 
+/// Everything on one device: so that there is a plan at once.
+void try_one_device(const Model& model, Incumbent& incumbent) {
+  const auto& instance = model.instance;
+  double best = kInfinite;
+  int mode = -1;
+  for (int m = 0; m < instance.modes; ++m) {
+    if (instance.type_count[at(instance.mode_type[at(m)])] == 0) continue;
+    double sum = instance.mode_launch[at(m)];
+    for (int g = 0; g < instance.groups; ++g) sum += instance.time_of(g, m);
+    if (sum < best) {
+      best = sum;
+      mode = m;
+    }
+  }
+  if (mode < 0) return;
+  Stage stage{given_order(instance), mode, DeviceDealer(instance).deal(mode, 1)};
+  incumbent.offer(expand(instance, Split{{std::move(stage)}}));
+}
+
+/// The types of all devices, the fastest first; `number` 1: the slowest first; then at random.
+std::vector<int> device_sequence(const Instance& instance, int number) {
+  std::vector<double> time(at(instance.types), kInfinite);
+  for (int m = 0; m < instance.modes; ++m) {
+    double sum = 0;
+    for (int g = 0; g < instance.groups; ++g) sum += std::min(instance.time_of(g, m), kLongTime);
+    auto& least = time[at(instance.mode_type[at(m)])];
+    least = std::min(least, sum);
+  }
+  std::vector<int> sequence;
+  for (int t = 0; t < instance.types; ++t) {
+    sequence.insert(sequence.end(), at(instance.type_count[at(t)]), t);
+  }
+  std::ranges::stable_sort(sequence, {}, [&](int t) { return time[at(t)]; });
+  if (number == 1) std::ranges::reverse(sequence);
+  if (number > 1) {
+    std::mt19937 random(static_cast<unsigned>(number));
+    std::ranges::shuffle(sequence, random);
+  }
+  return sequence;
+}
+
+/// Where the multisets of devices are many: some orders of the devices first.
+void try_sequences(const Model& model, const Line& line, const Budget& budget,
+                   Incumbent& incumbent) {
+  if (model.instance.types == 1 || Probe(line).multisets() < kManyMultisets) return;
+  for (int number = 0; number < kSequences && !budget.over(); ++number) {
+    const auto sequence = device_sequence(model.instance, number);
+    const auto found =
+        best_on_line(line, sequence, incumbent.lower_bound(), incumbent.cost(), budget);
+    if (found.stages.empty()) continue;
+    incumbent.offer(expand(model.instance, split_of(line, found.stages)));
+  }
+}
+
 void try_orders(const Model& model, bool exact, const Budget& budget, Incumbent& incumbent) {
   const auto& instance = model.instance;
   const Budget short_budget = budget.part(kOrderSeconds);
@@ -68,6 +131,7 @@ void try_orders(const Model& model, bool exact, const Budget& budget, Incumbent&
     const auto& own = number < kFirstOrders ? budget : short_budget;
     if (own.over() || incumbent.proved()) return;
     const Line line(model, numbered_order(instance, number));
+    try_sequences(model, line, own, incumbent);
     const auto found = best_on_line(line, incumbent.lower_bound(), incumbent.cost(), own);
     if (!found.stages.empty()) incumbent.offer(expand(instance, split_of(line, found.stages)));
     if (!chain || !exact || !found.proved || model.latency_cap < kInfinite) continue;
@@ -158,28 +222,30 @@ void close_gap(const Model& model, bool is_bound, const Budget& budget, Incumben
 Outcome search_contiguous(const Problem& problem, const Options& options, const Budget& budget,
                           const BoundsReport& report) {
   Incumbent incumbent(problem, options, report);
-  const auto low = make_model(problem, options, Partner::kLowest);
-  const auto high = make_model(problem, options, Partner::kHighest);
+  auto low = make_side(problem, Partner::kLowest);
+  auto high = make_side(problem, Partner::kHighest);
   if (!low || !high) {
     // A valid problem without an instance has groups that must stay together and fit nowhere.
     if (validate(problem)) incumbent.prove_infeasible();
     return incumbent.take();
   }
   const bool exact = is_exact(problem, *low, *high);
+  const auto below = make_model(problem, options, *std::move(low));
   if (options.user_split) incumbent.offer(*options.user_split);
-  const double bound = period_bound(low->instance, low->prices, options.replicas);
+  const double bound = period_bound(below.instance, below.prices, options.replicas);
   if (bound == kInfinite) {
     incumbent.prove_infeasible();
     return incumbent.take();
   }
   incumbent.raise(bound);
-  try_orders(*high, exact, budget, incumbent);
+  try_one_device(below, incumbent);
   if (!exact) {
-    try_orders(*low, false, budget, incumbent);
-    const double half = budget.left() / 2;
-    close_gap(*high, false, budget.part(half), incumbent);
+    const auto above = make_model(problem, options, *std::move(high));
+    try_orders(above, false, budget, incumbent);
+    close_gap(above, false, budget.part(budget.left() / 2), incumbent);
   }
-  close_gap(*low, true, budget, incumbent);
+  try_orders(below, exact, budget, incumbent);
+  close_gap(below, true, budget, incumbent);
   return incumbent.take();
 }
 

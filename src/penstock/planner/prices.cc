@@ -118,7 +118,9 @@ std::vector<double> fractional_prices(const Instance& instance, const std::vecto
   }
   auto best = prices;
   double best_bound = bound_at(instance, prices, load);
-  for (int round = 0; round < kRounds && open > 1; ++round) {
+  const int rounds =
+      std::clamp(kWork / (instance.groups * instance.modes), kLeastRounds, kMostRounds);
+  for (int round = 0; round < rounds && open > 1; ++round) {
     // Raise the price of what is asked for too much, in ever smaller steps.
     double mean = 0;
     for (int t = 0; t < instance.types; ++t) mean += prices[at(t)] < kInfinite ? load[at(t)] : 0;

@@ -5,6 +5,11 @@
 #include "penstock/planner/devices.h"
 
 namespace penstock::planner {
+namespace {
+
+constexpr std::int64_t kLabelsPerLook = 64;
+
+}  // namespace
 
 Probe::Probe(const Line& line) : line_(&line), capped_(line.model().latency_cap < kInfinite) {
   const auto& instance = line.model().instance;
@@ -16,15 +21,27 @@ Probe::Probe(const Line& line) : line_(&line), capped_(line.model().latency_cap 
   left_.resize(at(instance.types));
 }
 
+void Probe::start(double period) {
+  period_ = period;
+  points_.assign(1, Point{});
+  first_point_.assign({0, 1});
+  stages_.clear();
+  std::ranges::fill(reached_, std::pair{-1, -1});
+}
+
 void Probe::load_counts(std::int64_t multiset) {
-  const auto& model = line_->model();
-  for (int t = 0; t < model.instance.types; ++t) {
-    const int count = model.instance.type_count[at(t)];
+  const auto& instance = line_->model().instance;
+  for (int t = 0; t < instance.types; ++t) {
+    const int count = instance.type_count[at(t)];
     used_[at(t)] = static_cast<int>(multiset / stride_[at(t)] % (count + 1));
     left_[at(t)] = count - used_[at(t)];
   }
+  offer_capacity();
+}
+
+void Probe::offer_capacity() {
   capacity_.clear();
-  for (const auto& prices : model.prices) {
+  for (const auto& prices : line_->model().prices) {
     capacity_.push_back(prices.capacity(left_, period_) * (1 + kSlack));
   }
 }
@@ -64,25 +81,35 @@ void Probe::extend(int from, int mode, int replicas) {
   }
 }
 
-/// Moves what no other fresh point covers to points_.
-void Probe::keep_uncovered(std::size_t first) {
+void Probe::extend_all(std::int64_t label, int mode, int replicas) {
+  const auto i = static_cast<std::size_t>(label);
+  for (int p = first_point_[i]; p < first_point_[i + 1]; ++p) extend(p, mode, replicas);
+}
+
+/// Moves what no other fresh point covers to points_. Tells whether the line's end is among them;
+/// it is then the first.
+bool Probe::close_label() {
   std::ranges::sort(fresh_, [](const Point& a, const Point& b) {
     return a.place != b.place ? a.place > b.place : a.stage.duration < b.stage.duration;
   });
+  const auto first = static_cast<std::ptrdiff_t>(points_.size());
   int covered_from = line_->size() + 1;
   for (const auto& point : fresh_) {
     bool covered = point.place >= covered_from;
     if (capped_) {
-      covered = std::any_of(points_.begin() + static_cast<std::ptrdiff_t>(first), points_.end(),
-                            [&](const Point& other) {
-                              return line_->covered_from(other.place) <= point.place &&
-                                     other.stage.duration <= point.stage.duration;
-                            });
+      covered = std::any_of(points_.begin() + first, points_.end(), [&](const Point& other) {
+        return line_->covered_from(other.place) <= point.place &&
+               other.stage.duration <= point.stage.duration;
+      });
     }
     if (covered) continue;
     covered_from = std::min(covered_from, line_->covered_from(point.place));
     points_.push_back(point);
   }
+  fresh_.clear();
+  first_point_.push_back(static_cast<int>(points_.size()));
+  return points_.begin() + first < points_.end() &&
+         points_[static_cast<std::size_t>(first)].place == line_->size();
 }
 
 std::vector<Interval> Probe::trace(int point) const {
@@ -96,29 +123,39 @@ std::vector<Interval> Probe::trace(int point) const {
 
 std::vector<Interval> Probe::run(double period, const Budget& budget) {
   const auto& instance = line_->model().instance;
-  period_ = period;
-  points_.assign(1, Point{});
-  first_point_.assign({0, 1});
-  stages_.clear();
-  std::ranges::fill(reached_, std::pair{-1, -1});
+  start(period);
   for (std::int64_t multiset = 1; multiset < multisets_; ++multiset) {
-    if (multiset % 64 == 0 && budget.over()) return {};
+    if (multiset % kLabelsPerLook == 0 && budget.over()) return {};
     load_counts(multiset);
-    fresh_.clear();
     for (int m = 0; m < instance.modes; ++m) {
       const auto type = at(instance.mode_type[at(m)]);
       const int most = line_->model().replicas ? used_[type] : std::min(1, used_[type]);
-      for (int r = 1; r <= most; ++r) {
-        const auto before = static_cast<std::size_t>(multiset - r * stride_[type]);
-        for (int p = first_point_[before]; p < first_point_[before + 1]; ++p) extend(p, m, r);
+      for (int r = 1; r <= most; ++r) extend_all(multiset - r * stride_[type], m, r);
+    }
+    if (close_label()) return trace(first_point_[static_cast<std::size_t>(multiset)]);
+  }
+  return {};
+}
+
+std::vector<Interval> Probe::run(double period, std::span<const int> sequence,
+                                 const Budget& budget) {
+  const auto& instance = line_->model().instance;
+  start(period);
+  left_ = instance.type_count;
+  for (std::size_t i = 0; i < sequence.size() && !budget.over(); ++i) {
+    --left_[at(sequence[i])];
+    offer_capacity();
+    for (int p = first_point_[i]; p < first_point_[i + 1]; ++p) {  // Those that skip the device.
+      if (points_[at(p)].parent >= 0 && completes(points_[at(p)])) fresh_.push_back(points_[at(p)]);
+    }
+    for (int r = 1; at(r) <= i + 1 && sequence[i + 1 - at(r)] == sequence[i]; ++r) {
+      if (r > 1 && !line_->model().replicas) break;
+      for (int m = 0; m < instance.modes; ++m) {
+        if (instance.mode_type[at(m)] != sequence[i]) continue;
+        extend_all(static_cast<std::int64_t>(i + 1) - r, m, r);
       }
     }
-    const auto first = points_.size();
-    keep_uncovered(first);
-    if (points_.size() > first && points_[first].place == line_->size()) {
-      return trace(static_cast<int>(first));
-    }
-    first_point_.push_back(static_cast<int>(points_.size()));
+    if (close_label()) return trace(first_point_[i + 1]);
   }
   return {};
 }
@@ -131,40 +168,58 @@ double largest_load(std::span<const Interval> stages) {
   return load;
 }
 
-}  // namespace
+constexpr double kFarAway = 1.5;
+constexpr double kSmallGap = 1e-4;  // Below it, asking for the proof is as good as halving.
 
-LineResult best_on_line(const Line& line, double lower, double upper, const Budget& budget) {
+/// Bisection; `run(period)` gives stages with loads below the period, or none.
+template <typename Run>
+LineResult bisect(const Run& run, double lower, double upper, const Budget& budget) {
   LineResult best;
-  Probe probe(line);
-  if (!probe.possible()) return best;
   const auto improve = [&](double period) {
-    auto stages = probe.run(period, budget);
+    auto stages = run(period);
     if (stages.empty()) return false;
     best.period = upper = largest_load(stages);
     best.stages = std::move(stages);
     return true;
   };
-  if (upper < kInfinite) {
-    if (!improve(upper * (1 - kPrecision))) return {{}, kInfinite, !budget.over()};
-  } else {
-    // Rise from the lower bound: most lines come close to it.
+  // Rise from the lower bound: most lines come close to it. Not where a better plan is at hand.
+  if (upper > kFarAway * lower) {
     double step = 0.01;
-    while (lower > 0 && step < 1e3 && !improve(lower * (1 + step)) && !budget.over()) {
+    while (lower > 0 && lower * (1 + step) < upper && !budget.over()) {
+      if (improve(lower * (1 + step))) break;
       lower *= 1 + step;
       step *= 2;
     }
-    if (best.stages.empty() && !improve(kInfinite)) return {{}, kInfinite, !budget.over()};
+  }
+  if (best.stages.empty() && !improve(upper * (1 - kPrecision))) {
+    return {{}, kInfinite, !budget.over()};
   }
   while (!budget.over()) {
-    // Halve the gap; when it is small, or halving has just failed, ask for the proof.
     const double middle = lower + (upper - lower) / 2;
-    if (middle < upper * (1 - 1e-4)) {
+    if (middle < upper * (1 - kSmallGap)) {
       if (!improve(middle)) lower = middle;
     } else if (!improve(upper * (1 - kPrecision))) {
       best.proved = !budget.over();
       break;
     }
   }
+  return best;
+}
+
+}  // namespace
+
+LineResult best_on_line(const Line& line, double lower, double upper, const Budget& budget) {
+  Probe probe(line);
+  if (!probe.possible()) return {};
+  return bisect([&](double period) { return probe.run(period, budget); }, lower, upper, budget);
+}
+
+LineResult best_on_line(const Line& line, std::span<const int> sequence, double lower, double upper,
+                        const Budget& budget) {
+  Probe probe(line);
+  auto best = bisect([&](double period) { return probe.run(period, sequence, budget); }, lower,
+                     upper, budget);
+  best.proved = false;
   return best;
 }
 

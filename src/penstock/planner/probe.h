@@ -19,11 +19,15 @@ class Probe {
   /// Borrows the line.
   explicit Probe(const Line& line);
 
-  /// False with so many different devices that their multisets cannot be counted through.
+  /// How many multisets there are; not more than `kMostMultisets` make run() `possible`.
+  [[nodiscard]] std::int64_t multisets() const { return multisets_; }
   [[nodiscard]] bool possible() const { return multisets_ <= kMostMultisets; }
 
   /// Stages with loads below `period` on every device; empty: there are none, or the budget ended.
   std::vector<Interval> run(double period, const Budget& budget);
+  /// The same with the devices in one order, given by their types; they may be skipped. Not all
+  /// splits, but quick however many devices there are.
+  std::vector<Interval> run(double period, std::span<const int> sequence, const Budget& budget);
 
  private:
   static constexpr std::int64_t kMostMultisets = 1 << 17;
@@ -34,11 +38,14 @@ class Probe {
     Interval stage;   ///< The last one; `duration` of all up to it.
   };
 
+  void start(double period);
   void load_counts(std::int64_t multiset);
+  void offer_capacity();
   bool completes(const Point& point) const;
   std::span<const Interval> reach(int begin, int mode, int replicas);
   void extend(int from, int mode, int replicas);
-  void keep_uncovered(std::size_t first);
+  void extend_all(std::int64_t label, int mode, int replicas);
+  bool close_label();
   [[nodiscard]] std::vector<Interval> trace(int point) const;
 
   const Line* line_;
@@ -63,6 +70,9 @@ struct LineResult {
   bool proved = false;
 };
 LineResult best_on_line(const Line& line, double lower, double upper, const Budget& budget);
+/// The same with the devices in this order only; never `proved`.
+LineResult best_on_line(const Line& line, std::span<const int> sequence, double lower, double upper,
+                        const Budget& budget);
 
 /// The stages as a split of the instance: devices handed out by type in the order of the stages.
 Split split_of(const Line& line, std::span<const Interval> stages);
