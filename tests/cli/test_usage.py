@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ["show", "split", "run", "bench", "verify", "devices", "backends", "completion"]
+COMMANDS = ["show", "split", "plan", "run", "bench", "verify", "devices", "backends", "completion"]
 
 
 def test_the_version_is_printed(well):
@@ -36,6 +36,9 @@ def test_each_commands_help_shows_examples(well, command):
         ["run", "a.onnx", "--frames", "many"],
         ["run", "a.onnx", "--frames", "0"],
         ["split", "a.onnx"],
+        ["plan"],
+        ["plan", "--workload", "a.json", "--goal", "beauty"],
+        ["plan", "--workload", "a.json", "--devices", "-1"],
         ["split", "a.onnx", "--cut", "1", "--pin", "a=cpu:0", "-o", "b"],
         ["completion", "tcsh"],
     ],

@@ -26,6 +26,7 @@ void declare_devices(CLI::App& app, Action& chosen);
 void declare_backends(CLI::App& app, Action& chosen);
 void declare_show(CLI::App& app, Action& chosen);
 void declare_split(CLI::App& app, Action& chosen);
+void declare_plan(CLI::App& app, Action& chosen);
 void declare_run(CLI::App& app, Action& chosen);
 void declare_bench(CLI::App& app, Action& chosen);
 void declare_verify(CLI::App& app, Action& chosen);

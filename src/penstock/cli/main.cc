@@ -40,8 +40,8 @@ void declare_all(CLI::App& app, int& verbosity, Action& chosen) {
   app.footer(kFooter);
   app.require_subcommand(1);
   for (const Declare declare :
-       {declare_show, declare_split, declare_run, declare_bench, declare_verify, declare_devices,
-        declare_backends, declare_completion}) {
+       {declare_show, declare_split, declare_plan, declare_run, declare_bench, declare_verify,
+        declare_devices, declare_backends, declare_completion}) {
     declare(app, chosen);
   }
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "penstock/planner/block_partition.h"
+#include "penstock/planner/components.h"
 #include "penstock/planner/index.h"
 #include "penstock/planner/pipedream.h"
 
@@ -14,7 +15,10 @@ namespace {
 class Maker {
  public:
   Maker(const Problem& problem, const Instance& instance, const Options& options)
-      : problem_(problem), instance_(instance), options_(options) {
+      : problem_(problem),
+        instance_(instance),
+        options_(options),
+        place_(strong_components(static_cast<int>(problem.groups.size()), problem.order)) {
     first_device_.push_back(0);
     for (const auto& type : problem.types) {
       first_device_.push_back(first_device_.back() + static_cast<int>(type.devices.size()));
@@ -68,12 +72,27 @@ class Maker {
   [[nodiscard]] Baseline best(const std::string& name, const Splits& splits) const {
     Baseline chosen{name, std::nullopt, {}, true, "no such split"};
     for (const auto& split : splits) {
-      auto made = judge(name, expand(instance_, split));
+      auto made = judge(name, unfold(expand(instance_, split)));
       const bool better =
           made.why_not.empty() && (!chosen.why_not.empty() || cost(made) < cost(chosen));
       if (better || !chosen.split) chosen = std::move(made);
     }
     return chosen;
+  }
+
+  /// Groups that must stay together run one by one where devices have no limit.
+  [[nodiscard]] Split unfold(const Split& split) const {
+    Split unfolded;
+    for (const auto& stage : split.stages) {
+      if (!problem_.types[at(problem_.modes[at(stage.mode)].type)].unlimited) {
+        unfolded.stages.push_back(stage);
+        continue;
+      }
+      auto groups = stage.groups;
+      std::ranges::sort(groups, {}, [&](int group) { return place_[at(group)]; });
+      for (const int group : groups) unfolded.stages.push_back({{group}, stage.mode, {}});
+    }
+    return unfolded;
   }
 
   // --- Methods ---------------------------------------------------------------------------------
@@ -198,6 +217,7 @@ class Maker {
   const Problem& problem_;
   const Instance& instance_;
   const Options& options_;
+  std::vector<int> place_;         // [problem's group] In a topological order.
   std::vector<int> first_device_;  // [type]; one more at the end.
 };
 

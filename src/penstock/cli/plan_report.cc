@@ -1,0 +1,180 @@
+#include "penstock/cli/plan_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "penstock/cli/text.h"
+#include "penstock/planner/explain.h"
+
+namespace penstock::cli {
+namespace {
+
+using planner::cost_text;
+
+Json number_json(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+/// What one device does, in the order of the table.
+struct Row {
+  std::string name, type;
+  planner::DeviceLoad load;
+  std::vector<const planner::Stage*> stages;
+};
+
+/// One row for each device and each unlimited type.
+std::vector<Row> rows_of(const planner::Problem& problem, const planner::Split& split,
+                         const planner::Evaluation& evaluation) {
+  std::vector<Row> rows;
+  int device = 0;
+  for (std::size_t t = 0; t < problem.types.size(); ++t) {
+    const auto& type = problem.types[t];
+    if (type.unlimited) {
+      Row row{type.name, type.name, {}, {}};
+      for (const auto& stage : split.stages) {
+        const auto mode = static_cast<std::size_t>(stage.mode);
+        if (problem.modes[mode].type != static_cast<int>(t)) continue;
+        row.stages.push_back(&stage);
+        for (const int group : stage.groups) {
+          const auto& item = problem.groups[static_cast<std::size_t>(group)];
+          row.load.compute += item.time[mode];
+          row.load.memory += item.memory;
+        }
+      }
+      row.load.load = row.load.compute;
+      rows.push_back(std::move(row));
+    }
+    for (const auto& name : type.devices) {
+      Row row{name, type.name, evaluation.devices[static_cast<std::size_t>(device)], {}};
+      for (const auto& stage : split.stages) {
+        if (std::ranges::count(stage.devices, device) > 0) row.stages.push_back(&stage);
+      }
+      rows.push_back(std::move(row));
+      ++device;
+    }
+  }
+  return rows;
+}
+
+std::vector<int> nodes_of(const planner::Problem& problem, const planner::Stage& stage) {
+  std::vector<int> nodes;
+  for (const int group : stage.groups) {
+    const auto& own = problem.groups[static_cast<std::size_t>(group)].nodes;
+    nodes.insert(nodes.end(), own.begin(), own.end());
+  }
+  return nodes;
+}
+
+Json stages_json(const planner::Problem& problem, const planner::Split& split) {
+  Json stages = Json::array();
+  for (const auto& stage : split.stages) stages.push_back(nodes_of(problem, stage));
+  return stages;
+}
+
+Json devices_json(const planner::Problem& problem, const planner::Split& split,
+                  const planner::Evaluation& evaluation) {
+  Json devices = Json::array();
+  for (const auto& row : rows_of(problem, split, evaluation)) {
+    Json segments = Json::array();
+    for (const auto* stage : row.stages) segments.push_back(nodes_of(problem, *stage));
+    devices.push_back({{"name", row.name},
+                       {"type", row.type},
+                       {"load", row.load.load},
+                       {"memory", row.load.memory},
+                       {"segments", std::move(segments)}});
+  }
+  return devices;
+}
+
+std::string bytes_text(double count) {
+  return bytes(static_cast<std::uint64_t>(count));
+}
+
+}  // namespace
+
+Json answer_json(const planner::Problem& problem, const planner::Options& options,
+                 const planner::Answer& answer) {
+  Json runner_up = nullptr;
+  if (answer.runner_up) {
+    const auto found = planner::evaluate(problem, answer.runner_up->split);
+    runner_up = {{"period", found.period},
+                 {"latency", found.latency},
+                 {"stages", stages_json(problem, answer.runner_up->split)}};
+  }
+  Json baselines = Json::object();
+  for (const auto& baseline : answer.baselines) {
+    const double cost = planner::cost_of(baseline.evaluation, options.goal);
+    baselines[baseline.name] = baseline.why_not.empty() ? number_json(cost) : Json(nullptr);
+  }
+  return {{"period", answer.evaluation.period},
+          {"latency", answer.evaluation.latency},
+          {"lower_bound", answer.lower_bound},
+          {"gap", number_json(answer.gap)},
+          {"proved", answer.proved},
+          {"seconds", answer.seconds},
+          {"binding", planner::to_string(answer.binding)},
+          {"runner_up", std::move(runner_up)},
+          {"baselines", std::move(baselines)},
+          {"devices", devices_json(problem, answer.split, answer.evaluation)}};
+}
+
+Json what_if_json(const std::vector<planner::WhatIf>& items) {
+  Json json = Json::array();
+  for (const auto& item : items) {
+    json.push_back({{"change", item.change},
+                    {"cost", number_json(item.cost)},
+                    {"lower_bound", item.lower_bound},
+                    {"why_not", item.why_not.empty() ? Json(nullptr) : Json(item.why_not)}});
+  }
+  return json;
+}
+
+Json pareto_json(const planner::Problem& problem, const std::vector<planner::ParetoPoint>& front) {
+  Json json = Json::array();
+  for (const auto& point : front) {
+    json.push_back({{"period", point.period},
+                    {"latency", point.latency},
+                    {"devices", point.devices},
+                    {"memory", point.memory},
+                    {"stages", stages_json(problem, point.split)}});
+  }
+  return json;
+}
+
+std::string answer_text(const planner::Problem& problem, const planner::Options& options,
+                        const planner::Answer& answer) {
+  Table table({"device", ">load", ">compute", ">in", ">out", ">memory", ">segments", ">nodes"});
+  for (const auto& row : rows_of(problem, answer.split, answer.evaluation)) {
+    std::size_t nodes = 0;
+    for (const auto* stage : row.stages) nodes += nodes_of(problem, *stage).size();
+    table.add({row.name, cost_text(row.load.load), cost_text(row.load.compute),
+               cost_text(row.load.in), cost_text(row.load.out), bytes_text(row.load.memory),
+               std::to_string(row.stages.size()), std::to_string(nodes)});
+  }
+  return planner::explain(options, answer) + "\n" + table.print();
+}
+
+std::string what_if_text(const std::vector<planner::WhatIf>& items, const planner::Answer& answer) {
+  std::string text = "\nwhat if\n";
+  for (const auto& item : items) {
+    text += concat("  ", item.change, ": ");
+    if (!item.why_not.empty()) {
+      text += item.why_not + "\n";
+      continue;
+    }
+    const double change = answer.cost > 0 ? 100 * (item.cost / answer.cost - 1) : 0;
+    text += concat(cost_text(item.cost), " (", change > 0 ? "+" : "", number(change, 2), " %)\n");
+  }
+  return text;
+}
+
+std::string pareto_text(const std::vector<planner::ParetoPoint>& front) {
+  Table table({">period", ">latency", ">devices", ">memory of the fullest"});
+  for (const auto& point : front) {
+    table.add({cost_text(point.period), cost_text(point.latency), std::to_string(point.devices),
+               bytes_text(point.memory)});
+  }
+  return "\nplans of which none is better in everything\n" + table.print();
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,27 @@
+// An answer of the planner as JSON and as text.
+#pragma once
+
+#include <string>
+
+#include "penstock/cli/json.h"
+#include "penstock/planner/answer.h"
+#include "penstock/planner/pareto.h"
+#include "penstock/planner/what_if.h"
+
+namespace penstock::cli {
+
+/// {"period", "latency", "lower_bound", "gap", "proved", "seconds", "binding", "runner_up",
+///  "baselines": {name: cost}, "devices": [{"name", "type", "load", "memory", "segments"}]}
+/// A segment is the node ids of one stage; what does not exist or is infinite is null.
+Json answer_json(const planner::Problem& problem, const planner::Options& options,
+                 const planner::Answer& answer);
+Json what_if_json(const std::vector<planner::WhatIf>& items);
+Json pareto_json(const planner::Problem& problem, const std::vector<planner::ParetoPoint>& front);
+
+/// The same for people. `unit` stands behind times in the table's titles, such as "ms".
+std::string answer_text(const planner::Problem& problem, const planner::Options& options,
+                        const planner::Answer& answer);
+std::string what_if_text(const std::vector<planner::WhatIf>& items, const planner::Answer& answer);
+std::string pareto_text(const std::vector<planner::ParetoPoint>& front);
+
+}  // namespace penstock::cli

@@ -1,0 +1,201 @@
+"""penstock plan: plans of planning problems, their proof, their words."""
+
+import json
+import signal
+import subprocess
+import time
+import xml.etree.ElementTree as xml
+
+import pytest
+
+FIELDS = [
+    "period",
+    "latency",
+    "lower_bound",
+    "gap",
+    "proved",
+    "seconds",
+    "binding",
+    "runner_up",
+    "baselines",
+    "devices",
+]
+
+
+def node(number, time_, **more):
+    fields = {"id": number, "supportedOnFpga": 1, "isBackwardNode": 0, "size": 10}
+    return fields | {"cpuLatency": 10 * time_, "fpgaLatency": time_} | more
+
+
+def chain_of(times, cost=1, **more):
+    """Nodes in a row, each edge of the same cost."""
+    edges = [{"sourceId": i, "destId": i + 1, "cost": cost} for i in range(len(times) - 1)]
+    problem = {"maxSizePerFPGA": 100, "maxFPGAs": 2, "maxCPUs": 0, "edges": edges}
+    return problem | {"nodes": [node(i, time_) for i, time_ in enumerate(times)]} | more
+
+
+@pytest.fixture
+def workload(tmp_path):
+    """Writes a problem into a file."""
+
+    def write(problem):
+        file = tmp_path / "workload.json"
+        file.write_text(problem if isinstance(problem, str) else json.dumps(problem))
+        return file
+
+    return write
+
+
+def test_json_has_the_fields_and_a_proved_optimum(well, workload):
+    plan = well("plan", "--workload", workload(chain_of([4, 3, 2, 5])), "--json").json
+    assert list(plan) == FIELDS
+    assert plan["period"] == 8  # {4, 3} and {2, 5}, each with a transfer of 1
+    assert plan["latency"] == 16
+    assert plan["proved"]
+    assert plan["lower_bound"] == pytest.approx(8, rel=1e-6)
+    assert plan["gap"] <= 1e-6
+    assert plan["runner_up"]["period"] >= 8
+    assert plan["baselines"]["single_device"] == 14
+    assert plan["baselines"]["replicate_all"] == 7
+    assert sorted(device["segments"] for device in plan["devices"]) == [[[0, 1]], [[2, 3]]]
+    for device in plan["devices"]:
+        assert (device["type"], device["load"], device["memory"]) == ("accelerator", 8, 20)
+
+
+def test_replicas_must_be_allowed(well, workload):
+    plan = well("plan", "--workload", workload(chain_of([4, 3, 2, 5])), "--replicas", "--json").json
+    assert plan["period"] == 7
+    assert plan["devices"][0]["segments"] == plan["devices"][1]["segments"] == [[0, 1, 2, 3]]
+
+
+def test_several_segments_on_a_device(well, workload):
+    file = workload(chain_of([3, 1, 1, 3], cost=0))
+    assert well("plan", "--workload", file, "--json").json["period"] == 4
+    longer = workload(chain_of([3, 2, 4, 3], cost=0))
+    assert well("plan", "--workload", longer, "--json").json["period"] == 7
+    found = well("plan", "--workload", longer, "--segments-per-device", 2, "--deadline", 2, "--json").json
+    assert found["period"] == 6
+    assert sorted(len(device["segments"]) for device in found["devices"]) in ([1, 2], [2, 2])
+
+
+def test_options_change_the_problem(well, workload):
+    file = workload(chain_of([4, 3, 2, 5]))
+    assert well("plan", "--workload", file, "--devices", 1, "--json").json["period"] == 14
+    assert well("plan", "--workload", file, "--devices", 4, "--communication-factor", 0, "--json").json["period"] == 5
+    with_cpu = well("plan", "--workload", file, "--devices", 0, "--cpus", 1, "--json").json
+    assert with_cpu["period"] == 140
+    assert with_cpu["devices"][0]["type"] == "cpu"
+
+
+def test_the_latency_goal_and_the_latency_cap(well, workload):
+    file = workload(chain_of([4, 3, 2, 5]))
+    fast = well("plan", "--workload", file, "--goal", "latency", "--json").json
+    assert fast["latency"] == 14
+    assert fast["proved"]
+    capped = well("plan", "--workload", file, "--latency-cap", 15, "--json").json
+    assert capped["latency"] == 14
+    assert capped["period"] == 14
+
+
+def test_a_given_split_is_a_baseline_that_is_never_beaten(well, workload, tmp_path):
+    split = tmp_path / "split.json"
+    split.write_text(json.dumps({"fpgas": [{"nodes": [0]}, {"nodes": [1, 2, 3]}]}))
+    plan = well("plan", "--workload", workload(chain_of([4, 3, 2, 5])), "--split", split, "--json").json
+    assert plan["baselines"]["user"] == 11
+    assert plan["period"] == 8
+
+
+def test_text_tells_plan_bound_and_what_binds(well, workload):
+    out = well("plan", "--workload", workload(chain_of([4, 3, 2, 5])), "--what-if", "--pareto").out
+    words_of_it = ["period     8", "latency    16", "proved", "bound by   compute of device", "accelerator:1"]
+    for words in [*words_of_it, "one more accelerator", "none is better"]:
+        assert words in out
+
+
+def test_what_if_and_the_pareto_front_are_in_the_json(well, workload):
+    plan = well("plan", "--workload", workload(chain_of([4, 3, 2, 5])), "--what-if", "--pareto", "--json").json
+    changes = {item["change"]: item["cost"] for item in plan["what_if"]}
+    assert changes["one more accelerator"] < 8
+    assert changes["half the memory"] == 8
+    front = [(point["period"], point["latency"], point["devices"]) for point in plan["pareto"]]
+    assert front == [(8, 16, 2), (14, 14, 1)]
+
+
+def test_the_picture_is_svg_with_a_dot_for_each_group(well, workload, tmp_path):
+    picture = tmp_path / "plan.svg"
+    well("plan", "--workload", workload(chain_of([4, 3, 2, 5])), "--svg", picture)
+    root = xml.parse(picture).getroot()
+    assert root.tag.endswith("svg")
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == 4
+    assert "bound" in {line.get("class") for line in root.iter("{http://www.w3.org/2000/svg}line")}
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        ("{", "not JSON"),
+        ('{"maxFPGAs": NaN}', "not JSON"),
+        (chain_of([]), "'nodes' is empty"),
+        (chain_of([1, -2]), "node 1: 'cpuLatency': expected 0 or more, found -20"),
+        (chain_of([1, 1], maxSizePerFPGA=5), "the nodes need 20 bytes together, 2 accelerators of 5 bytes hold less"),
+        (chain_of([1, 1], nodes=[node(0, 1), node(0, 1)]), "node 0: its id is used twice"),
+        (chain_of([1, 1], edges=[{"sourceId": 0, "destId": 7, "cost": 1}]), "there is no node 7"),
+        (
+            chain_of([1, 1], edges=[{"sourceId": 0, "destId": 1, "cost": 1}, {"sourceId": 1, "destId": 0, "cost": 1}]),
+            "the graph is cyclic: node 0",
+        ),
+        (
+            chain_of(
+                [1, 1, 1], edges=[{"sourceId": 0, "destId": 1, "cost": 1}, {"sourceId": 0, "destId": 2, "cost": 2}]
+            ),
+            "node 0: its out-edges differ in 'cost', 1 and 2",
+        ),
+        (chain_of([1, 1], nodes=[node(0, 1), node(1, 1, supportedOnFpga=0)]), "node 1: no accelerator supports it"),
+        (chain_of([1, 1, 1], maxSizePerFPGA=14, maxFPGAs=2), "the nodes need 30 bytes"),
+    ],
+)
+def test_bad_input_is_one_sentence_that_names_the_culprit(penstock, workload, problem, words):
+    outcome = penstock("plan", "--workload", workload(problem))
+    assert outcome.code == 1, outcome
+    assert words in outcome.error
+    assert outcome.out == ""
+
+
+def test_memory_that_cannot_be_divided_is_said(penstock, workload):
+    outcome = penstock("plan", "--workload", workload(chain_of([1, 1, 1], maxSizePerFPGA=19, maxFPGAs=2)))
+    assert outcome.code == 1, outcome
+    assert "no plan exists" in outcome.error
+
+
+def test_a_missing_file_is_named(penstock, tmp_path):
+    outcome = penstock("plan", "--workload", tmp_path / "absent.json")
+    assert outcome.code == 1, outcome
+    assert "absent.json" in outcome.error
+
+
+def test_ctrl_c_keeps_the_best_so_far(program, workload):
+    times = [1 + (i * 7919) % 97 / 10 for i in range(150)]
+    problem = chain_of(times, maxSizePerFPGA=10_000, maxFPGAs=5)
+    problem["edges"] = [
+        {"sourceId": i, "destId": j, "cost": 1 + i % 5} for i in range(150) for j in {i + 4, i + 7} if j < 150
+    ]
+    command = [
+        program,
+        "plan",
+        "--workload",
+        workload(problem),
+        "--segments-per-device",
+        "9",
+        "--deadline",
+        "60",
+        "--json",
+    ]
+    begun = time.monotonic()
+    with subprocess.Popen([*map(str, command), "--json"], stdout=subprocess.PIPE, text=True) as running:
+        time.sleep(1.5)
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=30)
+    assert time.monotonic() - begun < 30
+    assert running.returncode == 0
+    plan = json.loads(out)
+    assert plan["period"] >= plan["lower_bound"] > 0
