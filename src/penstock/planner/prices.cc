@@ -10,7 +10,9 @@
 namespace penstock::planner {
 namespace {
 
-constexpr int kRounds = 120;      // Of price changes.
+constexpr int kMostRounds = 120;  // Of price changes,
+constexpr int kLeastRounds = 12;  // fewer where each takes long.
+constexpr int kWork = 1'000'000;  // Times looked at in all rounds.
 constexpr int kTypesLeftOut = 3;  // With more types only the prices of all are kept.
 
 /// The cheapest mode for a group at these prices; -1 where none supports it.
