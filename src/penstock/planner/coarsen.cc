@@ -1,0 +1,184 @@
+#include "penstock/planner/coarsen.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "penstock/planner/index.h"
+
+namespace penstock::planner {
+namespace {
+
+using Pairs = std::vector<std::pair<int, int>>;
+
+double least_time(const Instance& instance, int group) {
+  double least = kInfinite;
+  for (int m = 0; m < instance.modes; ++m) least = std::min(least, instance.time_of(group, m));
+  return least;
+}
+
+/// Sets that grow together, and the time of each in every mode.
+class Blocks {
+ public:
+  explicit Blocks(const Instance& instance)
+      : modes_(at(instance.modes)), parent_(at(instance.groups)), time_(instance.time) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
+
+  int find(int group) {
+    while (parent_[at(group)] != group) {
+      group = parent_[at(group)] = parent_[at(parent_[at(group)])];
+    }
+    return group;
+  }
+
+  /// Whether it merged the two.
+  bool merge(int a, int b, double longest) {
+    a = find(a);
+    b = find(b);
+    if (a == b) return false;
+    double least = kInfinite;
+    for (std::size_t m = 0; m < modes_; ++m) {
+      least = std::min(least, time_[at(a) * modes_ + m] + time_[at(b) * modes_ + m]);
+    }
+    if (!(least <= longest)) return false;
+    for (std::size_t m = 0; m < modes_; ++m) time_[at(a) * modes_ + m] += time_[at(b) * modes_ + m];
+    parent_[at(b)] = a;
+    return true;
+  }
+
+  /// Numbers the blocks by their first group.
+  std::vector<int> numbers() {
+    std::vector<int> number(parent_.size(), -1), block_of;
+    int next = 0;
+    for (int g = 0; g < static_cast<int>(parent_.size()); ++g) {
+      auto& own = number[at(find(g))];
+      if (own < 0) own = next++;
+      block_of.push_back(own);
+    }
+    return block_of;
+  }
+
+ private:
+  std::size_t modes_;
+  std::vector<int> parent_;
+  std::vector<double> time_;  // [root * modes + mode]
+};
+
+struct Glue {
+  double strength = 0;
+  int a = 0, b = 0;
+};
+
+/// The ends of each value, the strongest glue first: what it costs to part them for the work moved.
+std::vector<Glue> rate(const Instance& instance, const std::vector<int>& keep_apart,
+                       Random& random) {
+  std::vector<double> work;
+  for (int g = 0; g < instance.groups; ++g) work.push_back(least_time(instance, g));
+  const double some = 0.1 * std::accumulate(work.begin(), work.end(), 0.0) / instance.groups;
+  std::vector<Glue> glue;
+  for (int v = 0; v < instance.values; ++v) {
+    double cost = 0;  // Of the dearest type: others may pay nothing.
+    for (int t = 0; t < instance.types; ++t) {
+      const auto i = at(v, instance.types, t);
+      cost = std::max(cost, instance.receive[i] + instance.send[i]);
+    }
+    const auto pins = instance.pins[v];
+    const int producer = instance.producer[at(v)];
+    cost /= static_cast<double>(pins.size() - 1);
+    for (const int g : pins) {
+      if (g == producer || keep_apart[at(g)] != keep_apart[at(producer)]) continue;
+      const double luck = std::exp(2 * random.unit() - 1);
+      glue.push_back(
+          {luck * (cost + 1e-12) / (work[at(g)] + work[at(producer)] + some + 1e-12), producer, g});
+    }
+  }
+  std::ranges::stable_sort(glue,
+                           [](const Glue& x, const Glue& y) { return x.strength > y.strength; });
+  return glue;
+}
+
+/// The lists of pairs' second by their first; `pairs` need not be sorted, repetitions go.
+Lists gather(int count, Pairs& pairs) {
+  std::ranges::sort(pairs);
+  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  Lists lists;
+  std::size_t next = 0;
+  for (int i = 0; i < count; ++i) {
+    while (next < pairs.size() && pairs[next].first == i)
+      lists.items.push_back(pairs[next++].second);
+    lists.begin.push_back(static_cast<int>(lists.items.size()));
+  }
+  return lists;
+}
+
+void merge_groups(const Instance& fine, const std::vector<int>& block_of, Instance& coarse) {
+  coarse.time.assign(at(coarse.groups) * at(coarse.modes), 0);
+  coarse.memory.assign(at(coarse.groups), 0);
+  Pairs members, before, after;
+  for (int g = 0; g < fine.groups; ++g) {
+    const int block = block_of[at(g)];
+    for (int m = 0; m < fine.modes; ++m) {
+      coarse.time[at(block, coarse.modes, m)] += fine.time_of(g, m);
+    }
+    coarse.memory[at(block)] += fine.memory[at(g)];
+    members.emplace_back(block, g);
+    for (const int next : fine.after[g]) {
+      if (block_of[at(next)] == block) continue;
+      after.emplace_back(block, block_of[at(next)]);
+      before.emplace_back(block_of[at(next)], block);
+    }
+  }
+  coarse.members = gather(coarse.groups, members);
+  coarse.before = gather(coarse.groups, before);
+  coarse.after = gather(coarse.groups, after);
+}
+
+void merge_values(const Instance& fine, const std::vector<int>& block_of, Instance& coarse) {
+  Pairs values_of;
+  for (int v = 0; v < fine.values; ++v) {
+    std::vector<int> pins;
+    for (const int g : fine.pins[v]) pins.push_back(block_of[at(g)]);
+    std::ranges::sort(pins);
+    pins.erase(std::unique(pins.begin(), pins.end()), pins.end());
+    if (pins.size() < 2) continue;
+    for (const int block : pins) values_of.emplace_back(block, coarse.values);
+    coarse.pins.add(pins);
+    coarse.producer.push_back(block_of[at(fine.producer[at(v)])]);
+    for (int t = 0; t < fine.types; ++t) {
+      coarse.receive.push_back(fine.receive[at(v, fine.types, t)]);
+      coarse.send.push_back(fine.send[at(v, fine.types, t)]);
+    }
+    ++coarse.values;
+  }
+  coarse.values_of = gather(coarse.groups, values_of);
+}
+
+}  // namespace
+
+Coarse coarsen(const Instance& instance, const std::vector<int>& keep_apart, int target,
+               double longest, Random& random) {
+  Blocks blocks(instance);
+  int left = instance.groups;
+  for (const auto& glue : rate(instance, keep_apart, random)) {
+    if (left <= target) break;
+    if (blocks.merge(glue.a, glue.b, longest)) --left;
+  }
+  Coarse coarse;
+  coarse.block_of = blocks.numbers();
+  auto& made = coarse.instance;
+  made.groups = left;
+  made.modes = instance.modes;
+  made.types = instance.types;
+  made.mode_type = instance.mode_type;
+  made.mode_launch = instance.mode_launch;
+  made.type_count = instance.type_count;
+  made.type_memory = instance.type_memory;
+  made.type_overlap = instance.type_overlap;
+  merge_groups(instance, coarse.block_of, made);
+  merge_values(instance, coarse.block_of, made);
+  return coarse;
+}
+
+}  // namespace penstock::planner

@@ -1,0 +1,37 @@
+// Slots: ordered places, each of which is one stage; how searches keep to a cap on stages.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "penstock/planner/loads.h"
+#include "penstock/planner/random.h"
+#include "penstock/planner/split.h"
+
+namespace penstock::planner {
+
+/// Groups at places.
+struct Arrangement {
+  Places places;
+  std::vector<int> place_of;  ///< [group]
+};
+
+/// The split's groups at their devices and modes, where `places` has no order. Absent where the
+/// split does not have each of the instance's groups on one device, or has replicas.
+std::optional<std::vector<int>> place_groups(const Instance& instance, const Places& places,
+                                             const Split& split);
+
+/// The split's stages as slots, and between them empty slots of drawn devices and modes: at most
+/// `most_per_device` on a device and as many as there are groups. Absent where the split does not
+/// have each of the instance's groups in one stage, or has replicas.
+std::optional<Arrangement> deal_slots(const Instance& instance, const Split& split,
+                                      int most_per_device, Random& random);
+
+/// `each` slots of drawn modes for each device, in drawn order, and the groups in their numbering
+/// cut to slots of even time. Absent where a slot does not support its groups.
+std::optional<Arrangement> draw_slots(const Instance& instance, int each, Random& random);
+
+/// The slots that are not empty as stages of the instance's groups.
+Split slots_split(const Places& places, const std::vector<int>& place_of);
+
+}  // namespace penstock::planner
