@@ -8,6 +8,7 @@
 #include "penstock/planner/prices.h"
 #include "penstock/planner/segments.h"
 #include "penstock/planner/slots.h"
+#include "penstock/planner/virtual_bound.h"
 
 namespace penstock::planner {
 namespace {
@@ -102,9 +103,10 @@ class VirtualSearch {
     const bool limited =
         std::ranges::none_of(problem_.types, [](const DeviceType& type) { return type.unlimited; });
     if (limited && make_instances()) {
-      set_bound();
+      raise_bound();
       if (!options_.replicas) try_all();
       improve();
+      if (best_.split()) raise_bound();
     }
     const bool none = !best_.split() && bound_ == kInfinite;
     return {best_.split(), best_.period(), std::min(bound_, best_.period()), none};
@@ -131,9 +133,13 @@ class VirtualSearch {
     return true;
   }
 
-  void set_bound() {
+  /// The better the best split, the closer the bound.
+  void raise_bound() {
     const auto instance = make_instance(relaxed(problem_), Partner::kLowest);
-    if (instance) bound_ = period_bound(*instance, make_prices(*instance), options_.replicas);
+    if (!instance) return;
+    const double bound = options_.replicas ? period_bound(*instance, make_prices(*instance), true)
+                                           : virtual_bound(*instance, best_.period());
+    bound_ = std::max(bound_, bound);
   }
 
   /// Small problems: every assignment, at costs that none undercuts.
