@@ -46,42 +46,35 @@ Arcs pipeline_arcs(const WorkloadFile& file) {
   return arcs;
 }
 
-/// For each node the index of its group, 0 .. count-1, in a topological order of the forward nodes.
-std::vector<int> group_nodes(const WorkloadFile& file) {
-  Arcs arcs = pipeline_arcs(file);
+/// Each node with the first node of its colour, where it is another.
+Arcs colour_pairs(const WorkloadFile& file) {
+  Arcs pairs;
   std::unordered_map<std::int64_t, int> first;  // Of each colour.
   for (int n = 0; n < static_cast<int>(file.nodes.size()); ++n) {
     const auto& colour = file.nodes[at(n)].colour;
     if (!colour) continue;
     const int other = first.emplace(*colour, n).first->second;
-    if (other == n) continue;
-    arcs.emplace_back(n, other);  // A circle keeps them together, with all that lies between.
-    arcs.emplace_back(other, n);
+    if (other != n) pairs.emplace_back(n, other);
+  }
+  return pairs;
+}
+
+/// For each node the index of its group, 0 .. count-1, in a topological order of the forward nodes.
+/// With the latency goal each node is a group, for on cores each starts when it can.
+std::vector<int> group_nodes(const WorkloadFile& file, Goal goal) {
+  Arcs arcs = pipeline_arcs(file);
+  for (const auto& [node, other] : goal == Goal::kLatency ? Arcs() : colour_pairs(file)) {
+    arcs.emplace_back(node, other);  // A circle keeps them together, with all that lies between.
+    arcs.emplace_back(other, node);
   }
   return strong_components(static_cast<int>(file.nodes.size()), arcs);
 }
 
-/// Longest path through each group, in CPU time, by the edges inside it.
-std::vector<double> longest_paths(const WorkloadFile& file, const std::vector<int>& group,
-                                  int groups) {
-  Arcs arcs;
-  for (const auto& edge : file.edges) arcs.emplace_back(edge.from, edge.to);
-  const auto place = strong_components(static_cast<int>(file.nodes.size()), arcs);
-  std::vector<const WorkloadEdge*> edges;
-  for (const auto& edge : file.edges) {
-    if (group[at(edge.from)] == group[at(edge.to)]) edges.push_back(&edge);
+void put_colocated(const WorkloadFile& file, const std::vector<int>& group, Problem& problem) {
+  for (const auto& [node, other] : colour_pairs(file)) {
+    if (group[at(node)] == group[at(other)]) continue;
+    problem.colocated.push_back({group[at(other)], group[at(node)]});
   }
-  std::ranges::sort(edges, {}, [&](const auto* edge) { return place[at(edge->from)]; });
-  std::vector<double> start(file.nodes.size(), 0), longest(at(groups), 0);
-  for (const auto* edge : edges) {
-    const double end = start[at(edge->from)] + file.nodes[at(edge->from)].cpu_time;
-    start[at(edge->to)] = std::max(start[at(edge->to)], end);
-  }
-  for (std::size_t n = 0; n < file.nodes.size(); ++n) {
-    auto& path = longest[at(group[n])];
-    path = std::max(path, start[n] + file.nodes[n].cpu_time);
-  }
-  return longest;
 }
 
 void put_type(Problem& problem, const std::string& name, int count, double memory) {
@@ -93,8 +86,7 @@ void put_type(Problem& problem, const std::string& name, int count, double memor
   problem.types.push_back(std::move(type));
 }
 
-void put_groups(const WorkloadFile& file, const std::vector<int>& group, Goal goal,
-                Problem& problem) {
+void put_groups(const WorkloadFile& file, const std::vector<int>& group, Problem& problem) {
   const int groups = 1 + *std::ranges::max_element(group);
   std::vector<double> accelerator(at(groups), 0), cpu(at(groups), 0);
   problem.groups.resize(at(groups));
@@ -107,7 +99,6 @@ void put_groups(const WorkloadFile& file, const std::vector<int>& group, Goal go
     if (problem.groups[g].nodes.empty()) problem.groups[g].name = shown(node);
     problem.groups[g].nodes.push_back(node.id);
   }
-  if (goal == Goal::kLatency) cpu = longest_paths(file, group, groups);
   for (std::size_t g = 0; g < problem.groups.size(); ++g) {
     for (const auto& mode : problem.modes) {
       const bool pays = problem.types[at(mode.type)].pays_transfers;
@@ -195,8 +186,9 @@ Result<Problem> to_problem(const WorkloadFile& file, const WorkloadOptions& opti
     problem.types.back().unlimited = unlimited;
     problem.types.back().pays_transfers = false;
   }
-  const auto group = group_nodes(file);
-  put_groups(file, group, options.goal, problem);
+  const auto group = group_nodes(file, options.goal);
+  put_groups(file, group, problem);
+  put_colocated(file, group, problem);
   put_values(file, group, options.communication_factor, problem);
   PENSTOCK_CHECK_OK(validate(problem));
   return problem;

@@ -26,8 +26,8 @@ struct WorkloadOptions {
 /// Nodes of one colour class are one group, and so are nodes that lie between such. A node with
 /// out-edges is a value whose `transfer_time` is the edges' cost. Types "accelerator" (serial, its
 /// memory capped) and "cpu" (neither memory nor transfers count); a type without devices is left
-/// out. `order` is that of the forward nodes. With the latency goal the CPU type is unlimited and a
-/// group's time there is its longest path, for its nodes need not wait for each other.
+/// out. `order` is that of the forward nodes. With the latency goal the CPU type is unlimited, and
+/// each node is a group, for there each starts when it can; those of one colour are colocated.
 ///
 /// \error kInvalidArgument: not JSON, a missing, non-finite or negative field, an id used twice or
 /// unknown, unequal costs on the out-edges of a node, a cyclic or empty graph, a node that no

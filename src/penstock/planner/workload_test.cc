@@ -110,16 +110,19 @@ TEST(WorkloadTest, OrdersATrainingGraphByItsForwardNodes) {
   EXPECT_EQ(problem->values[1].transfer_time, 4);
 }
 
-TEST(WorkloadTest, ForLatencyTheCpuIsUnlimitedAndRunsAGroupsNodesAtOnce) {
+TEST(WorkloadTest, ForLatencyTheCpuIsUnlimitedAndNodesOfAColourAreColocated) {
   const std::string red = R"(, "colorClass": 7)";
   WorkloadOptions options;
   options.goal = Goal::kLatency;
-  const auto text =
-      workload({node(0, red), node(1, red), node(2, red)}, {edge(0, 2, 1), edge(1, 2, 1)});
+  const auto text = workload({node(0, red), node(1), node(2, red)}, {edge(0, 2, 1), edge(1, 2, 1)});
   const auto problem = parse_workload(text, options);
   ASSERT_TRUE(problem) << problem.error().message;
   EXPECT_TRUE(problem->types[1].unlimited);
-  EXPECT_THAT(problem->groups[0].time, ElementsAre(6, 20 + 30));  // Not 10 + 20 + 30.
+  ASSERT_EQ(problem->groups.size(), 3);
+  const auto node_of = [&](int group) { return problem->groups[static_cast<size_t>(group)].nodes; };
+  ASSERT_EQ(problem->colocated.size(), 1);
+  EXPECT_THAT(node_of(problem->colocated[0][0]), ElementsAre(0));
+  EXPECT_THAT(node_of(problem->colocated[0][1]), ElementsAre(2));
 }
 
 TEST(WorkloadTest, NamesWhatIsWrongInAField) {
