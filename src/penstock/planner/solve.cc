@@ -142,6 +142,12 @@ class Solver {
     if (options_.interrupted && options_.interrupted()) {
       return make_error(Code::kCancelled, "interrupted before any plan was found");
     }
+    if (!budget_.over()) {
+      return make_error(Code::kFailedPrecondition,
+                        "no plan was found, though none is proved impossible; memory",
+                        options_.latency_cap < kInfinite ? " and the latency cap leave" : " leaves",
+                        " too little room");
+    }
     return make_error(Code::kDeadlineExceeded, "no plan was found in ", budget_.elapsed(),
                       " seconds; give more time");
   }

@@ -1,0 +1,204 @@
+#include "penstock/planner/solve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/planner/pareto.h"
+#include "penstock/planner/svg.h"
+#include "penstock/planner/test_brute_force.h"
+#include "penstock/planner/test_random_problem.h"
+#include "penstock/planner/what_if.h"
+
+namespace penstock::planner {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Groups in a row with these times, each value of cost 1, on two devices of 100 bytes.
+Problem chain(const std::vector<double>& times) {
+  Problem problem;
+  problem.types.push_back({"a", {"a0", "a1"}, false, 100, Overlap::kSerial, true});
+  problem.modes.push_back({"a", 0, 0});
+  for (int g = 0; g < static_cast<int>(times.size()); ++g) {
+    problem.groups.push_back({concat("g", g), {g}, {times[static_cast<std::size_t>(g)]}, 10});
+    if (g == 0) continue;
+    problem.values.push_back({concat("v", g), g - 1, {g}, 0, 1});
+    problem.order.emplace_back(g - 1, g);
+  }
+  return problem;
+}
+
+TEST(SolveTest, FindsProvesAndExplains) {
+  const auto answer = solve(chain({4, 3, 2, 5}), {});
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_DOUBLE_EQ(answer->cost, 8);
+  EXPECT_TRUE(answer->proved);
+  EXPECT_EQ(answer->binding.kind, Binding::Kind::kCompute);
+  ASSERT_TRUE(answer->runner_up);
+  EXPECT_FALSE(same_stages(answer->runner_up->split, answer->split));
+  EXPECT_GE(answer->runner_up->cost, 8);
+  std::vector<std::string> names;
+  for (const auto& baseline : answer->baselines) names.push_back(baseline.name);
+  EXPECT_THAT(names, ElementsAre("single_device", "replicate_all", "equal_split", "torchgpipe",
+                                 "pipedream"));
+}
+
+TEST(SolveTest, NamesTheGroupThatCannotBeDivided) {
+  const auto answer = solve(chain({1, 9}), {});
+  ASSERT_TRUE(answer);
+  EXPECT_DOUBLE_EQ(answer->cost, 10);
+  const auto heavy = solve(chain({3, 9}), {});
+  ASSERT_TRUE(heavy);
+  EXPECT_DOUBLE_EQ(heavy->cost, 10);
+  EXPECT_EQ(heavy->binding.kind, Binding::Kind::kGroup);
+  EXPECT_EQ(heavy->binding.group, "g1");
+}
+
+TEST(SolveTest, SaysThatMemoryBinds) {
+  auto problem = chain({1, 1, 1, 9});
+  problem.values[2].transfer_time = 0;
+  problem.groups[1].memory = 90;
+  problem.groups[0].memory = 5;
+  const auto answer = solve(problem, {});
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->binding.kind, Binding::Kind::kMemory);
+}
+
+TEST(SolveTest, SaysWhyThereIsNoSplit) {
+  auto problem = chain({1, 1, 1});
+  for (auto& group : problem.groups) group.memory = 60;
+  EXPECT_EQ(solve(problem, {}).error().message,
+            "no plan exists: the groups cannot be divided among the devices' memory");
+  problem.groups[0].memory = 90;
+  EXPECT_EQ(solve(problem, {}).error().message,
+            "the groups need 210 bytes together, all devices have 200");
+  EXPECT_EQ(solve(problem, {}).error().code, Code::kFailedPrecondition);
+  Options options;
+  options.latency_cap = 1;
+  EXPECT_THAT(solve(chain({1, 1}), options).error().message, HasSubstr("within the latency cap"));
+}
+
+TEST(SolveTest, RefusesAUserSplitThatIsNone) {
+  Options options;
+  options.user_split = Split{{{{1}, 0, {0}}, {{0}, 0, {1}}}};
+  EXPECT_THAT(solve(chain({1, 1}), options).error().message, HasSubstr("the given split: stage 0"));
+}
+
+TEST(SolveTest, TellsWhatWouldBe) {
+  const auto found = what_if(chain({4, 4, 4}), {}, kInfinite);
+  ASSERT_EQ(found.size(), 3);
+  EXPECT_EQ(found[0].change, "one more a");
+  EXPECT_DOUBLE_EQ(found[0].cost, 6);
+  EXPECT_NEAR(found[1].cost, 8 + 1 / 1.1, 1e-9);
+  EXPECT_DOUBLE_EQ(found[2].cost, 9);
+}
+
+TEST(SolveTest, GivesTheParetoFront) {
+  const auto front = pareto_front(chain({4, 3, 2, 5}), {}, kInfinite);
+  ASSERT_EQ(front.size(), 2);
+  EXPECT_DOUBLE_EQ(front[0].period, 8);
+  EXPECT_EQ(front[0].devices, 2);
+  EXPECT_DOUBLE_EQ(front[1].latency, 14);
+  EXPECT_EQ(front[1].devices, 1);
+}
+
+TEST(SolveTest, DrawsAPicture) {
+  const auto problem = chain({4, 3, 2, 5});
+  const auto answer = solve(problem, {});
+  ASSERT_TRUE(answer);
+  const auto svg = to_svg(problem, {}, *answer);
+  EXPECT_THAT(svg, HasSubstr("<svg xmlns"));
+  EXPECT_THAT(svg, HasSubstr("class=\"bound\""));
+}
+
+/// Compares with brute force: bounds must hold, and proofs be right.
+void agree_on(const Problem& problem, const Options& options) {
+  const auto best = brute_force(problem, options);
+  const auto answer = solve(problem, options);
+  if (!best) {
+    ASSERT_FALSE(answer);
+    ASSERT_EQ(answer.error().code, Code::kFailedPrecondition) << answer.error().message;
+    return;
+  }
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_GE(answer->cost, best->cost * (1 - 1e-9));
+  ASSERT_LE(answer->lower_bound, best->cost * (1 + 1e-9));
+  if (answer->proved) {
+    ASSERT_LE(answer->cost, best->cost * (1 + 2 * kProofGap));
+  }
+  for (const auto& baseline : answer->baselines) {
+    if (!baseline.competes()) continue;
+    ASSERT_LE(answer->cost, cost_of(baseline.evaluation, options.goal) * (1 + 1e-9));
+  }
+}
+
+void agree(const RandomOptions& random, const Options& options, int count) {
+  for (int seed = 0; seed < count; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto problem = random_problem(static_cast<std::uint64_t>(seed), random);
+    ASSERT_NO_FATAL_FAILURE(agree_on(problem, options));
+  }
+}
+
+TEST(SolveTest, AgreesWithBruteForceOnMixedDevices) {
+  RandomOptions random;
+  random.groups = 6;
+  random.devices = {2, 2};
+  random.memory = random.overlap = random.launch = random.unsupported = random.pinned = true;
+  agree(random, {}, 60);
+}
+
+TEST(SolveTest, AgreesWithBruteForceOnReplicasAndALatencyCap) {
+  RandomOptions random;
+  random.groups = 6;
+  Options options;
+  options.replicas = true;
+  options.latency_cap = 12;
+  agree(random, options, 60);
+}
+
+TEST(SolveTest, AgreesWithBruteForceOnLatency) {
+  RandomOptions random;
+  random.groups = 6;
+  random.devices = {2};
+  random.unlimited = random.memory = true;
+  Options options;
+  options.goal = Goal::kLatency;
+  options.seconds = 2;
+  agree(random, options, 30);
+}
+
+/// A thousand problems in which each switch is on in half of them, in ever other combinations.
+TEST(SolveTest, AgreesWithBruteForceOnEveryOption) {
+  for (std::uint64_t round = 0; round < 1000; ++round) {
+    const std::uint64_t bits = round * 0x9E3779B97F4A7C15ULL >> 40U;
+    const auto on = [&](unsigned bit) { return (bits >> bit & 1U) != 0; };
+    RandomOptions random;
+    random.groups = 5 + static_cast<int>(round % 2);
+    random.devices = on(0) ? std::vector<int>{2, 1} : std::vector<int>{3};
+    random.modes_per_type = on(1) ? 2 : 1;
+    random.communication = on(2) ? 1 : 0.1;
+    random.whole_numbers = on(3);
+    random.memory = on(4);
+    random.overlap = on(5);
+    random.free_transfers = on(6);
+    random.links = on(7);
+    random.launch = on(8);
+    random.unsupported = on(9);
+    random.colocated = on(10);
+    random.pinned = on(11);
+    random.backward = on(12);
+    random.frames = on(13) && on(14);
+    Options options;
+    options.replicas = on(15);
+    options.latency_cap = on(16) && on(17) ? 8 : kInfinite;
+    const auto problem = random_problem(round, random);
+    if (!make_instance(problem, Partner::kLowest)) continue;  // Colocated groups that fit nowhere.
+    SCOPED_TRACE(round);
+    ASSERT_NO_FATAL_FAILURE(agree_on(problem, options));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::planner
