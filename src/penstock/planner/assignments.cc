@@ -26,8 +26,7 @@ class AssignmentSearch {
     for (const double price : prices.group) rest_ += price;
   }
 
-  std::optional<double> run(std::int64_t most_nodes, const Budget& budget) {
-    most_nodes_ = most_nodes;
+  std::optional<double> run(const Budget& budget) {
     budget_ = &budget;
     descend(0);
     if (stopped_) return std::nullopt;
@@ -41,7 +40,10 @@ class AssignmentSearch {
   }
 
   void descend(int group) {
-    if (++nodes_ > most_nodes_ || (nodes_ % kNodesPerLook == 0 && budget_->over())) stopped_ = true;
+    ++nodes_;
+    if (nodes_ > judge_.most_nodes || (nodes_ % kNodesPerLook == 0 && budget_->over())) {
+      stopped_ = true;
+    }
     if (stopped_) return;
     double period = 0;
     for (int d = 0; d < places_.devices(); ++d) period = std::max(period, load(d));
@@ -132,7 +134,7 @@ class AssignmentSearch {
   std::vector<double> memory_;   // [device]
   double rest_ = 0;              // Priced time of the groups not yet put.
   double bound_ = kInfinite;
-  std::int64_t nodes_ = 0, most_nodes_ = 0;
+  std::int64_t nodes_ = 0;
   const Budget* budget_ = nullptr;
   bool stopped_ = false;
 };
@@ -141,8 +143,8 @@ class AssignmentSearch {
 
 std::optional<double> search_assignments(const Instance& instance, const Places& places,
                                          const Prices& prices, const AssignmentJudge& judge,
-                                         std::int64_t most_nodes, const Budget& budget) {
-  return AssignmentSearch(instance, places, prices, judge).run(most_nodes, budget);
+                                         const Budget& budget) {
+  return AssignmentSearch(instance, places, prices, judge).run(budget);
 }
 
 }  // namespace penstock::planner

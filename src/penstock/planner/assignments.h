@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "penstock/planner/loads.h"
@@ -16,6 +17,7 @@ struct AssignmentJudge {
   std::function<double()> best;  ///< Period to beat; assignments that do not are left out.
   /// Looks at a complete assignment with this period; says what its splits cost at least.
   std::function<double(const std::vector<int>& place_of, double period)> settle;
+  std::int64_t most_nodes = 0;  ///< Of the search tree; then it gives up.
 };
 
 /// What splits cost at least that are not left out; nothing if `most_nodes` or the budget ended the
@@ -23,6 +25,6 @@ struct AssignmentJudge {
 /// must fit what `prices` says is left of the devices.
 std::optional<double> search_assignments(const Instance& instance, const Places& places,
                                          const Prices& prices, const AssignmentJudge& judge,
-                                         std::int64_t most_nodes, const Budget& budget);
+                                         const Budget& budget);
 
 }  // namespace penstock::planner

@@ -52,7 +52,7 @@ class Blocks {
   std::vector<int> numbers() {
     std::vector<int> number(parent_.size(), -1), block_of;
     int next = 0;
-    for (int g = 0; g < static_cast<int>(parent_.size()); ++g) {
+    for (int g = 0; std::cmp_less(g, parent_.size()); ++g) {
       auto& own = number[at(find(g))];
       if (own < 0) own = next++;
       block_of.push_back(own);
@@ -75,6 +75,7 @@ struct Glue {
 std::vector<Glue> rate(const Instance& instance, const std::vector<int>& keep_apart,
                        Random& random) {
   std::vector<double> work;
+  work.reserve(at(instance.groups));
   for (int g = 0; g < instance.groups; ++g) work.push_back(least_time(instance, g));
   const double some = 0.1 * std::accumulate(work.begin(), work.end(), 0.0) / instance.groups;
   std::vector<Glue> glue;

@@ -48,7 +48,7 @@ void Loads::add_value(int value) {
   const int home = device_[at(instance_->producer[at(value)])];
   for (int d = 0; d < devices; ++d) {
     const int here = pins_at_[at(value, devices, d)];
-    if (here == 0 || here == static_cast<int>(pins.size())) continue;
+    if (here == 0 || std::cmp_equal(here, pins.size())) continue;
     const auto cost = at(value, instance_->types, type_of(d));
     if (d == home) {
       work_[at(d)].out += instance_->send[cost];

@@ -11,7 +11,7 @@ constexpr int kMostExtra = 2;  // Empty slots that a device gets at once.
 /// For each of the problem's groups its stage.
 std::vector<int> stages_of(const Split& split) {
   std::vector<int> stage_of;
-  for (int s = 0; s < static_cast<int>(split.stages.size()); ++s) {
+  for (int s = 0; std::cmp_less(s, split.stages.size()); ++s) {
     for (const int g : split.stages[at(s)].groups) {
       if (at(g) >= stage_of.size()) stage_of.resize(at(g) + 1, -1);
       stage_of[at(g)] = s;
@@ -81,7 +81,7 @@ std::optional<Arrangement> deal_slots(const Instance& instance, const Split& spl
   dealt.places.device_type = types_of_devices(instance);
   std::vector<int> slots_on(at(dealt.places.devices()), 0);
   std::vector<std::pair<Place, int>> slots;  // With the stage; -1: empty.
-  for (int s = 0; s < static_cast<int>(split.stages.size()); ++s) {
+  for (int s = 0; std::cmp_less(s, split.stages.size()); ++s) {
     const auto& stage = split.stages[at(s)];
     slots.push_back({{stage.devices.front(), stage.mode}, s});
     ++slots_on[at(stage.devices.front())];
@@ -141,7 +141,7 @@ std::optional<Arrangement> draw_slots(const Instance& instance, int each, Random
 Split slots_split(const Places& places, const std::vector<int>& place_of) {
   Split split;
   for (const auto& [device, mode] : places.list) split.stages.push_back({{}, mode, {device}});
-  for (int g = 0; g < static_cast<int>(place_of.size()); ++g) {
+  for (int g = 0; std::cmp_less(g, place_of.size()); ++g) {
     split.stages[at(place_of[at(g)])].groups.push_back(g);
   }
   std::erase_if(split.stages, [](const Stage& stage) { return stage.groups.empty(); });

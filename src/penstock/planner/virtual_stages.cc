@@ -149,12 +149,12 @@ class VirtualSearch {
     const auto places = all_places(*instance);
     const auto prices = make_prices(*instance);
     AssignmentJudge judge;
+    judge.most_nodes = kMostNodes;
     judge.best = [&] { return best_.period(); };
     judge.settle = [&](const std::vector<int>& place_of, double period) {
       return settle(*instance, places, place_of, period);
     };
-    const auto bound =
-        search_assignments(*instance, places, prices.front(), judge, kMostNodes, budget_);
+    const auto bound = search_assignments(*instance, places, prices.front(), judge, budget_);
     if (bound) bound_ = std::max(bound_, std::min(*bound, best_.period()));
   }
 
