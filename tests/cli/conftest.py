@@ -83,6 +83,12 @@ def cpu() -> int:
     return min(os.sched_getaffinity(0))
 
 
+@pytest.fixture(scope="session")
+def cpus() -> list[int]:
+    """All that may be used, ascending."""
+    return sorted(os.sched_getaffinity(0))
+
+
 def value(name, dims, dtype=TensorProto.FLOAT):
     return helper.make_tensor_value_info(name, dtype, dims)
 

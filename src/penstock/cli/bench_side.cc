@@ -173,6 +173,7 @@ class PerCoreSide final : public Side {
 
   Result<Sample> measure(const Round& round) override {
     std::vector<std::future<Result<Sample>>> runs;
+    runs.reserve(sessions_.size());
     for (std::size_t i = 0; i < sessions_.size(); ++i) {
       runs.push_back(std::async(std::launch::async, [this, i, &round]() -> Result<Sample> {
         PENSTOCK_CHECK_OK(pipeline::pin_this_thread({cpus_[i]}));

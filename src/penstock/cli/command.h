@@ -45,7 +45,7 @@ CLI::Option* add_list(CLI::App* command, const std::string& name, std::vector<T>
 
 /// Makes `run(options)` the command's action; the options live as long as it does.
 template <typename Options>
-void set_action(CLI::App* command, Action& chosen, std::shared_ptr<Options> options,
+void set_action(CLI::App* command, Action& chosen, const std::shared_ptr<Options>& options,
                 Result<int> (*run)(const Options&)) {
   command->callback([&chosen, options, run] { chosen = [options, run] { return run(*options); }; });
 }

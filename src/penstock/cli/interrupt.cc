@@ -5,6 +5,8 @@
 namespace penstock::cli {
 namespace {
 
+// A signal handler can reach nothing else.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 volatile std::sig_atomic_t g_interrupted = 0;
 
 extern "C" void note_interrupt(int signal) {

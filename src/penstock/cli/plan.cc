@@ -1,4 +1,5 @@
 // penstock plan: the best pipeline, with its proof.
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -6,21 +7,39 @@
 #include <optional>
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/import_options.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/plan_report.h"
 #include "penstock/cli/text.h"
+#include "penstock/partition/resolve.h"
 #include "penstock/planner/solve.h"
 #include "penstock/planner/svg.h"
 #include "penstock/planner/workload.h"
+#include "penstock/session/plan_model.h"
+#include "penstock/session/session.h"
 
 namespace penstock::cli {
 namespace {
 
-struct Options {
+/// What makes the problem: a workload, or a model and what it may run on.
+struct ProblemOptions {
   std::filesystem::path workload;
-  std::optional<int> devices, cpus;
+  std::optional<int> cpus;
   std::optional<double> memory;
-  double communication_factor = 1;
+  std::optional<double> communication_factor;
+  std::string devices;  ///< A number for a workload, names for a model.
+
+  std::filesystem::path model;
+  std::filesystem::path package;
+  std::vector<std::string> pins;
+  std::string figures;
+  std::string backend = "onnxruntime";
+  ImportArguments import;
+  BackendArguments engine;
+};
+
+struct Options {
+  ProblemOptions problem;
   int segments_per_device = 1;
   bool replicas = false;
   std::string goal = "throughput";
@@ -35,14 +54,53 @@ planner::Goal goal_of(const Options& options) {
   return options.goal == "latency" ? planner::Goal::kLatency : planner::Goal::kThroughput;
 }
 
-Result<planner::Problem> read_problem(const Options& options) {
+Result<planner::Problem> read_problem(const ProblemOptions& options, planner::Goal goal) {
   planner::WorkloadOptions workload;
-  workload.devices = options.devices;
+  if (!options.devices.empty()) {
+    int count = 0;
+    const auto* end = options.devices.data() + options.devices.size();
+    const auto [stop, problem] = std::from_chars(options.devices.data(), end, count);
+    if (problem != std::errc() || stop != end || count < 0 || count > 4096) {
+      return invalid_argument(
+          "--devices: expected a number of accelerators from 0 to 4096, found '", options.devices,
+          "'; names of devices go with a model");
+    }
+    workload.devices = count;
+  }
   workload.cpus = options.cpus;
   workload.memory = options.memory;
-  workload.communication_factor = options.communication_factor;
-  workload.goal = goal_of(options);
+  workload.communication_factor = options.communication_factor.value_or(1);
+  workload.goal = goal;
   return planner::read_workload(options.workload, workload);
+}
+
+Status refuse_with_model(const ProblemOptions& options) {
+  const auto* given = options.cpus                   ? "--cpus"
+                      : options.communication_factor ? "--communication-factor"
+                                                     : nullptr;
+  if (given == nullptr) return {};
+  return invalid_argument(given, ": goes with --workload only; found a model");
+}
+
+Result<PlanModelOptions> to_model_options(const ProblemOptions& options,
+                                          const graph::Graph& graph) {
+  PlanModelOptions to;
+  if (!options.devices.empty()) {
+    auto devices = device::parse_devices(options.devices);
+    if (!devices) return std::move(devices).error().within("--devices");
+    for (const auto& device : *devices) PENSTOCK_CHECK_OK(device::check_available(device));
+    to.devices = *std::move(devices);
+  }
+  PENSTOCK_TRY(to.costs.figures, cost::parse_figures(options.figures));
+  to.costs.backend = options.backend;
+  to.costs.memory = options.memory.value_or(planner::kInfinite);
+  for (const auto& text : options.pins) {
+    PENSTOCK_TRY(const auto pair, split_pair(text, true, "--pin", "NODE=DEVICE, such as c1=cpu:0"));
+    PENSTOCK_TRY(const auto node, partition::resolve_node(graph, pair.first, "pin"));
+    PENSTOCK_TRY(const auto device, device::parse_device(pair.second));
+    to.costs.pins.emplace_back(node, device);
+  }
+  return to;
 }
 
 /// The split that --split names.
@@ -78,10 +136,9 @@ Status write_svg(const std::filesystem::path& file, const std::string& svg) {
   return make_error(Code::kPermissionDenied, "'", file.string(), "': cannot be written");
 }
 
-/// Solves the problem and reports all that the options ask for.
-Result<int> plan(const planner::Problem& problem, const planner::Options& planning,
-                 const Options& options) {
-  PENSTOCK_TRY(const auto answer, planner::solve(problem, planning));
+/// Prints the answer and all else that the options ask for; `note` ends the text.
+Status report(const planner::Problem& problem, const planner::Options& planning,
+              const planner::Answer& answer, const Options& options, const std::string& note) {
   if (!options.svg.empty()) {
     PENSTOCK_CHECK_OK(write_svg(options.svg, planner::to_svg(problem, planning, answer)));
   }
@@ -100,16 +157,51 @@ Result<int> plan(const planner::Problem& problem, const planner::Options& planni
   if (options.json) {
     print_json(json);
   } else {
-    print(text);
+    print(text + note);
   }
+  return {};
+}
+
+Result<int> plan_workload(const Options& options) {
+  PENSTOCK_TRY(const auto problem, read_problem(options.problem, goal_of(options)));
+  PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
+  PENSTOCK_TRY(const auto answer, planner::solve(problem, planning));
+  PENSTOCK_CHECK_OK(report(problem, planning, answer, options, ""));
+  return kOk;
+}
+
+Status write_package(const PlannedModel& planned, const graph::Graph& graph,
+                     const ProblemOptions& options, const backend::Registry& backends) {
+  PENSTOCK_TRY(auto split, split_options_of(planned));
+  split.backend = options.backend;
+  split.custom_ops = options.engine.custom_ops;
+  PENSTOCK_TRY(auto settings, to_backend_options(options.engine));
+  split.backend_options = std::move(settings[options.backend]);
+  const auto written = split_model(graph, split, {}, options.package, backends);
+  if (!written) return written.error();
+  return {};
+}
+
+Result<int> plan_model(const Options& options) {
+  PENSTOCK_CHECK_OK(refuse_with_model(options.problem));
+  PENSTOCK_TRY(auto import, to_import_options(options.problem.import));
+  const auto backends = backend::Registry::load();
+  PENSTOCK_TRY(const auto graph, import_model(options.problem.model, std::move(import), backends));
+  PENSTOCK_TRY(auto to, to_model_options(options.problem, graph));
+  PENSTOCK_TRY(to.search, to_planner_options(options, {}));
+  PENSTOCK_TRY(const auto planned, penstock::plan_model(graph, to));
+  std::string note = "\ntimes are seconds by an analytic model, not measured\n";
+  if (!options.problem.package.empty()) {
+    PENSTOCK_CHECK_OK(write_package(planned, graph, options.problem, backends));
+    note += "written to '" + options.problem.package.string() + "'\n";
+  }
+  PENSTOCK_CHECK_OK(report(planned.problem, to.search, planned.answer, options, note));
   return kOk;
 }
 
 Result<int> run(const Options& options) {
   const InterruptGuard guard;
-  PENSTOCK_TRY(const auto problem, read_problem(options));
-  PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
-  return plan(problem, planning, options);
+  return options.problem.model.empty() ? plan_workload(options) : plan_model(options);
 }
 
 constexpr const char* kFooter =
@@ -117,30 +209,51 @@ constexpr const char* kFooter =
 one with the least time of one frame, and a lower bound that no split can beat. Where both meet the
 plan is proved best; else the gap between them is told. Ctrl-C ends the search with the best so far.
 
+A model is planned for CPUs of this machine, with the time of each node taken from its
+multiply-accumulates and bytes; -o writes the package that 'penstock run' runs. --figures macs=2e10,
+bytes=1e10,node=2e-6,transfer=5e-7 says what a CPU does in a second, and what a node and a transfer cost.
+
 A workload is a planning problem in the JSON format of the dnn-partitioning project (Tarnawski et al.,
 NeurIPS 2020): nodes with a time on each kind of device, edges with a cost. Times have the file's unit.
 
 Examples:
+  penstock plan model.onnx --devices cpu:0,cpu:1 -o model.pkg
+  penstock plan model.onnx --devices cpu:0,cpu:1,cpu:2-3 --replicas --svg plan.svg
   penstock plan --workload bert24.json
   penstock plan --workload bert24.json --devices 8 --cpus 0 --memory 17e9 --json
   penstock plan --workload bert24.json --segments-per-device 4 --deadline 10 --svg plan.svg
   penstock plan --workload bert24.json --goal latency
   penstock plan --workload bert24.json --what-if --pareto)";
 
-void add_problem_options(CLI::App* command, Options& options) {
-  command->add_option("--workload", options.workload, "The planning problem, a JSON file")
-      ->required();
-  command->add_option("--devices", options.devices, "Accelerators; default: the file's")
+void add_problem_options(CLI::App* command, ProblemOptions& options) {
+  auto* model = command->add_option("model", options.model, "A model (.onnx)");
+  auto* workload =
+      command->add_option("--workload", options.workload, "A planning problem instead, JSON");
+  model->excludes(workload);
+  command->add_option(
+      "--devices", options.devices,
+      "Of a model: cpu:0,cpu:1 or cpu:0-1,cpu:2+3 (default: each CPU); of a workload: "
+      "how many accelerators (default: the file's)");
+  command->add_option("--cpus", options.cpus, "CPU cores of a workload; default: the file's")
       ->check(CLI::Range(0, 4096));
-  command->add_option("--cpus", options.cpus, "CPU cores; default: the file's")
-      ->check(CLI::Range(0, 4096));
-  command->add_option("--memory", options.memory, "Bytes of each accelerator; default: the file's")
+  command
+      ->add_option("--memory", options.memory,
+                   "Bytes of each device; default: the file's, or no limit")
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--communication-factor", options.communication_factor,
-                   "Multiplies the cost of every edge")
-      ->capture_default_str()
+                   "Multiplies the cost of every edge (default: 1)")
       ->check(CLI::NonNegativeNumber);
+}
+
+void add_model_options(CLI::App* command, ProblemOptions& options) {
+  command->add_option("-o,--output", options.package,
+                      "The package to write: a folder, or a file ending in .zip");
+  add_list(command, "--pin", options.pins, "NODE=DEVICE: this node on that device");
+  command->add_option("--figures", options.figures, "What a CPU does: macs=2e10,bytes=1e10,...");
+  command->add_option("--backend", options.backend, "Who runs the stages")->capture_default_str();
+  add_import_options(command, options.import);
+  add_backend_options(command, options.engine);
 }
 
 void add_planning_options(CLI::App* command, Options& options) {
@@ -168,7 +281,8 @@ void declare_plan(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
   auto* command = add_command(
       app, "plan", "Finds the best pipeline for a network and devices, with a proof.", kFooter);
-  add_problem_options(command, *options);
+  add_problem_options(command, options->problem);
+  add_model_options(command, options->problem);
   add_planning_options(command, *options);
   command->add_option("--svg", options->svg, "Draw the graph and the loads into this file");
   command->add_flag("--what-if", options->what_if,
@@ -176,7 +290,12 @@ void declare_plan(CLI::App& app, Action& chosen) {
   command->add_flag("--pareto", options->pareto,
                     "Also list plans for fewer devices and for lower latency");
   command->add_flag("--json", options->json, "Print JSON");
-  set_action(command, chosen, options, run);
+  command->callback([&chosen, options] {
+    if (options->problem.model.empty() == options->problem.workload.empty()) {
+      throw CLI::RequiredError("a model or --workload");
+    }
+    chosen = [options] { return run(*options); };
+  });
 }
 
 }  // namespace penstock::cli

@@ -46,10 +46,12 @@ class Whole final : public Reference {
 
   Result<std::vector<Tensor>> run(const FrameInputs& frame) override {
     std::vector<const Tensor*> inputs;
+    inputs.reserve(inputs_.size());
     for (const auto i : inputs_) inputs.push_back(&frame[i]);
     PENSTOCK_CHECK_OK(model_->run(inputs));
     const auto values = model_->take_values();
     std::vector<Tensor> ordered;
+    ordered.reserve(outputs_.size());
     for (const auto i : outputs_) ordered.push_back(values[i]);
     return ordered;
   }
@@ -98,6 +100,7 @@ class Stages final : public Reference {
       }
     }
     std::vector<Tensor> ordered;
+    ordered.reserve(plan_.outputs.size());
     for (const auto& output : plan_.outputs) ordered.push_back(values[output.name]);
     return ordered;
   }

@@ -174,6 +174,7 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
   plan.outputs = infos_of(graph, graph.outputs);
   plan.parameters = parameters_of(graph);
   plan.custom_ops = custom_op_paths(options.custom_ops);
+  plan.prediction = options.prediction;
   PENSTOCK_TRY(auto devices, deal_devices(graph, stages, options));
   for (std::size_t i = 0; i < parts.subgraphs.size(); ++i) {
     plan.stages.push_back(make_stage(parts.subgraphs[i], i, options, plan));

@@ -24,6 +24,7 @@ struct SplitOptions {
   /// All nodes, each once, in stages that stand in topological order. Not with cuts, pins,
   /// annotations, replicas or devices, which say the same otherwise.
   std::vector<ChosenStage> stages;
+  plan::Prediction prediction;  ///< Of the chosen stages.
   /// Each ends a stage after the named node, the producer of the named tensor, or the node of that
   /// index ("12"). Taken in topological order; N cuts give N+1 stages.
   std::vector<std::string> cuts;
@@ -42,6 +43,7 @@ struct SplitOptions {
 /// The node sets of the stages, in topological order of the stages.
 /// \error kNotFound         a cut or pin names no node: near names are offered; for a name that the
 ///                          import folded or removed, the message says what took its place.
+/// \error kFailedPrecondition  a cut or pin is an index and the import could fold nothing.
 /// \error kInvalidArgument  a stage would be empty, pins make a cycle (the cycle is named), or
 /// chosen
 ///                          stages leave out or repeat a node, or read from a later stage.

@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "penstock/backend/evaluate.h"
+#include "penstock/base/hash.h"
 #include "penstock/device/topology.h"
+#include "penstock/graph/subgraph.h"
 #include "penstock/plan/plan_json.h"
 
 namespace penstock {
@@ -92,8 +94,13 @@ Result<graph::Graph> import_model(const fs::path& file, graph::ImportOptions opt
   return graph::import_onnx(file, options);
 }
 
-plan::Origin make_origin(const backend::Registry& backends, std::string_view backend) {
+plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& backends,
+                         std::string_view backend) {
   plan::Origin origin;
+  if (auto hash = sha256_of_file(graph.import.file)) {
+    origin.model_file = graph.import.file.string();
+    origin.model_sha256 = *std::move(hash);
+  }
   origin.penstock = version();
   if (const auto topology = device::read_topology()) origin.cpu = topology->fingerprint;
   if (const auto found = backends.find(backend)) {
@@ -104,10 +111,52 @@ plan::Origin make_origin(const backend::Registry& backends, std::string_view bac
   return origin;
 }
 
+fs::path find_model(const plan::Origin& origin, const fs::path& path) {
+  if (origin.model_file.empty()) return {};
+  const fs::path named = origin.model_file;
+  std::error_code ignored;
+  auto package = fs::absolute(path, ignored).lexically_normal();
+  if (!package.has_filename()) package = package.parent_path();
+  for (const auto& file : {named, package.parent_path() / named.filename()}) {
+    if (!fs::is_regular_file(file, ignored)) continue;
+    const auto hash = sha256_of_file(file);
+    if (hash && *hash == origin.model_sha256) return file;
+  }
+  return {};
+}
+
+Match match_model(const fs::path& file, const plan::Plan& plan, const backend::Registry& backends) {
+  const auto& origin = plan.origin;
+  const auto bytes = sha256_of_file(file);
+  if (bytes && *bytes == origin.model_sha256) return Match::kSame;
+  graph::ImportOptions import;
+  for (const auto& input : plan.inputs) {
+    if (input.type.kind == Type::Kind::kTensor && input.type.ranked) {
+      import.shapes[input.name] = input.type.dims;
+    }
+  }
+  for (const auto& parameter : plan.parameters) import.parameters.push_back(parameter.name);
+  for (const bool as_is : {false, true}) {
+    import.as_is = as_is;
+    const auto graph = import_model(file, import, backends);
+    if (!graph) return Match::kUnknown;
+    if (graph::canonical_hash(graph::Subgraph::whole(*graph)) == plan.model_hash) {
+      return Match::kSame;
+    }
+  }
+  // Another engine or another version of Penstock may fold more or less.
+  const auto found = backends.find("onnxruntime");
+  const auto made_with = origin.engines.find("onnxruntime");
+  const bool comparable = found && made_with != origin.engines.end() &&
+                          made_with->second == (*found)->describe().engine_version &&
+                          origin.penstock == version();
+  return comparable ? Match::kOther : Match::kUnknown;
+}
+
 Result<plan::Plan> split_model(const graph::Graph& graph, const partition::SplitOptions& options,
                                const StreamOptions& stream, const fs::path& target,
                                const backend::Registry& backends) {
-  const auto origin = make_origin(backends, options.backend);
+  const auto origin = make_origin(graph, backends, options.backend);
   if (is_empty(stream)) return partition::split(graph, options, target, origin);
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
   const auto folder = *temporary / "package";
@@ -118,10 +167,16 @@ Result<plan::Plan> split_model(const graph::Graph& graph, const partition::Split
 
 bool names_package(const fs::path& path) {
   std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return true;
+  if (std::ifstream in(path, std::ios::binary); in) {
+    std::string magic(2, '\0');
+    in.read(magic.data(), 2);
+    return magic == "PK";
+  }
   std::string suffix = path.extension().string();
   std::ranges::transform(suffix, suffix.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return suffix == ".zip" || fs::is_directory(path, ignored);
+  return suffix == ".zip";
 }
 
 Result<Opened> open_package(const fs::path& path, const pipeline::Options& options,
@@ -134,9 +189,8 @@ Result<Opened> open_package(const fs::path& path, const pipeline::Options& optio
   return Opened{std::move(package), *std::move(pipeline)};
 }
 
-Result<plan::Package> pack_model(const fs::path& file, graph::ImportOptions import,
-                                 partition::SplitOptions split, const backend::Registry& backends) {
-  PENSTOCK_TRY(const auto graph, import_model(file, std::move(import), backends));
+Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,
+                                 const backend::Registry& backends) {
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
   if (split.cuts.empty() && split.devices.empty() && split.replicas == 1) {
     split.replicas = static_cast<int>(std::max<std::size_t>(device::inherited_cpus().size(), 1));

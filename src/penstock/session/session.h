@@ -30,8 +30,21 @@ graph::Engine make_engine(const backend::Registry& backends);
 Result<graph::Graph> import_model(const std::filesystem::path& file, graph::ImportOptions options,
                                   const backend::Registry& backends);
 
-/// This Penstock, this CPU, and the version of the engine behind `backend`.
-plan::Origin make_origin(const backend::Registry& backends, std::string_view backend);
+/// This Penstock, this CPU, the version of the engine behind `backend`, and the model's file.
+plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& backends,
+                         std::string_view backend);
+
+/// The file that a package was made from, as it was named then or else beside the package at
+/// `path`; empty if it is not there or has changed.
+std::filesystem::path find_model(const plan::Origin& origin, const std::filesystem::path& path);
+
+/// Whether a model is the one that a plan was made from.
+enum class Match { kSame, kOther, kUnknown };
+
+/// By its bytes, else by the canonical hash of its graph, imported as the plan says. kUnknown: it
+/// may have been imported otherwise (by another engine or version), or cannot be imported.
+Match match_model(const std::filesystem::path& file, const plan::Plan& plan,
+                  const backend::Registry& backends);
 
 /// How frames flow through a plan; what is left out stays as the plan has it.
 struct StreamOptions {
@@ -46,7 +59,8 @@ Result<plan::Plan> split_model(const graph::Graph& graph, const partition::Split
                                const StreamOptions& stream, const std::filesystem::path& target,
                                const backend::Registry& backends);
 
-/// Whether a path means a package (a folder, or a name ending in ".zip") rather than a model.
+/// Whether a path means a package rather than a model: a folder, a zip by its first bytes, or a
+/// name ending in ".zip" where there is no file.
 bool names_package(const std::filesystem::path& path);
 
 /// A package, and its pipeline once started. Everything it needs on disk lives as long as it does.
@@ -61,7 +75,7 @@ Result<Opened> open_package(const std::filesystem::path& path, const pipeline::O
 
 /// A model as a package in a temporary folder of its own: by default (no cuts, no devices) the
 /// whole network, one replica for each CPU of the inherited cpuset.
-Result<plan::Package> pack_model(const std::filesystem::path& file, graph::ImportOptions import,
-                                 partition::SplitOptions split, const backend::Registry& backends);
+Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,
+                                 const backend::Registry& backends);
 
 }  // namespace penstock

@@ -1,0 +1,35 @@
+// Automatic split: a graph and devices -> the planner's answer -> stages.
+#pragma once
+
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/cost/graph_problem.h"
+#include "penstock/device/device.h"
+#include "penstock/graph/graph.h"
+#include "penstock/partition/split.h"
+#include "penstock/planner/solve.h"
+
+namespace penstock {
+
+struct PlanModelOptions {
+  std::vector<device::Device> devices;  ///< Empty: each CPU of the inherited cpuset.
+  cost::GraphProblemOptions costs;
+  planner::Options search;
+};
+
+/// The answer with the problem that it answers. Group i of the problem is node i of the graph.
+struct PlannedModel {
+  planner::Problem problem;
+  planner::Answer answer;
+};
+
+/// Plans with analytic costs; nothing is compiled or run. \error as cost::problem_of() and
+/// planner::solve()
+Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& options);
+
+/// What partition::split() and split_model() take to make the package of the answer.
+/// \error kInternal  the answer names a device that no text stands for
+Result<partition::SplitOptions> split_options_of(const PlannedModel& planned);
+
+}  // namespace penstock

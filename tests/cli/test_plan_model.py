@@ -1,0 +1,62 @@
+"""penstock plan MODEL: from a model to a package."""
+
+import pytest
+
+
+def test_a_model_becomes_a_package_that_runs(well, chain, cpus, tmp_path):
+    package = tmp_path / "p"
+    planned = well("plan", chain, "-o", package, "--json").json
+    assert planned["proved"] is True
+    assert planned["lower_bound"] <= planned["period"] <= planned["baselines"]["single_device"]
+    assert [device["name"] for device in planned["devices"]] == [f"cpu:{cpu}" for cpu in cpus]
+    nodes = [node for device in planned["devices"] for segment in device["segments"] for node in segment]
+    assert sorted(nodes) == [0, 1, 2, 3]
+    report = well("verify", package, "--model", chain, "--json").json
+    assert (report["ok"], report["frames"]) == (True, 20)
+
+
+def test_replicas_are_planned_where_they_are_allowed(well, chain, cpus, tmp_path):
+    planned = well("plan", chain, "--replicas", "-o", tmp_path / "p", "--json").json
+    assert planned["period"] <= planned["baselines"]["replicate_all"] * (1 + 1e-9)
+    assert well("verify", tmp_path / "p", "--model", chain, "--json").json["ok"] is True
+    if len(cpus) > 1:
+        (stage,) = well("show", tmp_path / "p", "--json").json["stages"]
+        assert stage["replicas"] == len(cpus)
+
+
+def test_segments_on_one_device_run_in_turn(well, chain, cpu, tmp_path):
+    well("plan", chain, "--devices", f"cpu:{cpu}", "--segments-per-device", "2", "-o", tmp_path / "p")
+    assert well("verify", tmp_path / "p", "--model", chain, "--json").json["ok"] is True
+
+
+def test_a_pin_is_kept(well, chain, cpus):
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    planned = well("plan", chain, "--pin", f"conv1=cpu:{cpus[1]}", "--json").json
+    of = {device["name"]: device["segments"] for device in planned["devices"]}
+    assert any(0 in segment for segment in of[f"cpu:{cpus[1]}"])
+
+
+def test_the_text_says_that_costs_are_not_measured(well, chain):
+    text = well("plan", chain).out
+    assert "analytic model, not measured" in text
+    assert "proved" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "a model or --workload is required"),
+        (["--cpus", "1"], 1, "--cpus: goes with --workload only"),
+        (["--devices", "gpu:0"], 1, "--devices"),
+        (["--devices", "cpu:4000"], 1, "cpu:4000"),
+        (["--devices", "cpu:0,cpu:0"], 1, "cpu:0"),
+        (["--figures", "speed=3"], 1, "found 'speed=3'"),
+        (["--memory", "1"], 1, "needs 432 bytes"),
+        (["--pin", "nowhere=cpu:0"], 1, "nowhere"),
+    ],
+)
+def test_bad_options_are_named(penstock, chain, arguments, code, message):
+    outcome = penstock("plan", *([chain] if arguments else []), *arguments)
+    assert outcome.code == code
+    assert message in outcome.err
