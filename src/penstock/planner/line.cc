@@ -84,6 +84,15 @@ void Line::find_pins() {
   }
 }
 
+/// What the pin at `place` changes in the cost of the cut before it, when that moves there from
+/// behind it: what lies behind the cut receives what is produced before it, and sends the rest.
+double Line::cut_change(const Pin& pin, int place, const Prices& prices) {
+  const double receive = prices.receive[at(pin.value)], send = prices.send[at(pin.value)];
+  const double was = pin.last ? 0 : pin.producer <= place ? receive : send;
+  const double is = pin.first == place ? 0 : pin.producer < place ? receive : send;
+  return is - was;
+}
+
 void Line::sum_prices() {
   for (const auto& prices : model_->prices) {
     std::vector<double> rest(order_.size() + 1, 0);
@@ -94,17 +103,7 @@ void Line::sum_prices() {
       groups += prices.group[at(group)];
       if (prices.lacks[at(group)] != 0) lacking_until = std::max(lacking_until, i + 1);
       for (int p = pins_begin_[at(i)]; p < pins_begin_[at(i) + 1]; ++p) {
-        const auto& pin = pins_[at(p)];
-        // The rest receives what is produced before it, and sends what it produces for before.
-        const double before = prices.receive[at(pin.value)], behind = prices.send[at(pin.value)];
-        if (pin.first != i) {
-          cut += pin.producer < i ? (pin.last ? before : 0)
-                                  : (pin.producer == i && !pin.last ? behind - before
-                                     : pin.last                     ? behind
-                                                                    : 0);
-        } else if (!pin.last) {
-          cut -= pin.producer <= i ? before : behind;
-        }
+        cut += cut_change(pins_[at(p)], i, prices);
       }
       rest[at(i)] = groups + std::max(0.0, cut);
     }
@@ -164,8 +163,8 @@ void Line::move(const Pin& pin, int begin, int place, int type, Transfers& trans
   const double out = instance.send[at(pin.value, instance.types, type)];
   const double bytes = model_->holds_transfers ? instance.bytes[at(pin.value)] : 0;
   if (pin.previous >= begin) {  // It was cut already: its last pin was not in.
-    (pin.producer >= begin && pin.producer < place ? transfers.out : transfers.in) -=
-        pin.producer >= begin && pin.producer < place ? out : in;
+    const bool sent = pin.producer >= begin && pin.producer < place;
+    (sent ? transfers.out : transfers.in) -= sent ? out : in;
     transfers.bytes -= bytes;
   }
   if (pin.first >= begin && pin.last) return;

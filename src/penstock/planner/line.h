@@ -54,6 +54,7 @@ class Line {
   };
 
   void find_pins();
+  static double cut_change(const Pin& pin, int place, const Prices& prices);
   void sum_prices();
   void find_covered();
   void move(const Pin& pin, int begin, int place, int type, Transfers& transfers) const;
