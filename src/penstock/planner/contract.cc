@@ -21,12 +21,12 @@ bool memory_is_free(const Instance& instance) {
   return true;
 }
 
-/// Take a split with `group` and its only direct successor (predecessor) `other` in different stages,
-/// and move `group` to the stage of `other`. The order stays valid. Let c be the cost of the values
-/// that only these two share, o that of the group's other values, p the group's time. The stage of
-/// `other` no longer pays c, and now at most p + o. The stage that the group leaves no longer pays c and
-/// p, and at most o more for values that are newly cut. So with the serial load neither grows if
-/// c >= p + o in every mode that `other` can run in; with a maximum, if p = o = 0.
+/// Take a split with `group` and its only direct successor (predecessor) `other` in different
+/// stages, and move `group` to the stage of `other`. The order stays valid. Let c be the cost of
+/// the values that only these two share, o that of the group's other values, p the group's time.
+/// The stage of `other` no longer pays c, and now at most p + o. The stage that the group leaves no
+/// longer pays c and p, and at most o more for values that are newly cut. So with the serial load
+/// neither grows if c >= p + o in every mode that `other` can run in; with a maximum, if p = o = 0.
 bool may_move(const Instance& instance, int group, int other) {
   for (int m = 0; m < instance.modes; ++m) {
     const int t = instance.mode_type[at(m)];
@@ -53,8 +53,8 @@ bool may_move(const Instance& instance, int group, int other) {
   return true;
 }
 
-/// Merges found in one pass: what a group moves into, itself where it stays. What moves is no target, so
-/// that each move may be judged by itself.
+/// Merges found in one pass: what a group moves into, itself where it stays. What moves is no
+/// target, so that each move may be judged by itself.
 std::vector<int> find_moves(const Instance& instance, bool memory_free) {
   enum class Role : char { kNone, kMoves, kTarget };
   std::vector<Role> role(at(instance.groups), Role::kNone);

@@ -1,5 +1,5 @@
-// Safe contraction: groups that some best split keeps together become one. Makes the search faster and
-// never the answer worse.
+// Safe contraction: groups that some best split keeps together become one. Makes the search faster
+// and never the answer worse.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,14 @@
 
 namespace penstock::planner {
 
-/// Merges, as long as it finds any, a group with its only direct successor (or predecessor) where the
-/// values between the two cost at least what the group itself does; see the proof at the definition.
-/// Not for latency caps, nor where transfers take memory. Memory that may bind stops merges.
+/// Merges, as long as it finds any, a group with its only direct successor (or predecessor) where
+/// the values between the two cost at least what the group itself does; see the proof at the
+/// definition. Not for latency caps, nor where transfers take memory. Memory that may bind stops
+/// merges.
 Instance contract(const Instance& instance);
 
-/// The instance with each set of groups with equal `cluster` numbers as one group. The sets must not
-/// make the order cyclic.
+/// The instance with each set of groups with equal `cluster` numbers as one group. The sets must
+/// not make the order cyclic.
 Instance merge_groups(const Instance& instance, const std::vector<int>& cluster);
 
 }  // namespace penstock::planner
