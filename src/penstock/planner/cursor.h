@@ -54,8 +54,6 @@ class Cursor {
   /// Whether some plan that continues behind J and the stage gets no worse when the stage takes
   /// `group` (available) as well, as far as the later stages go. See the proof at the definition.
   [[nodiscard]] bool may_pull(int group) const;
-  /// Whether the value enters what lies behind from J or the stage.
-  [[nodiscard]] bool in_ideal(int group) const { return has_bit(words_, group); }
 
  private:
   enum class Place : char { kBehind, kBefore, kStage };
