@@ -8,6 +8,7 @@
 #include "penstock/planner/components.h"
 #include "penstock/planner/index.h"
 #include "penstock/planner/pipedream.h"
+#include "penstock/planner/probe.h"
 
 namespace penstock::planner {
 namespace {
@@ -30,6 +31,7 @@ class Maker {
     made.push_back(best("single_device", single_device()));
     made.push_back(best("replicate_all", replicate_all()));
     made.push_back(best("equal_split", equal_split()));
+    made.push_back(best("one_order", one_order()));
     made.push_back(best("torchgpipe", torchgpipe()));
     made.push_back(best("pipedream", pipedream()));
     if (options_.user_split) made.push_back(judge("user", *options_.user_split));
@@ -212,6 +214,18 @@ class Maker {
       }
     }
     return {*std::move(split)};
+  }
+
+  [[nodiscard]] Splits one_order() const {
+    constexpr double kSeconds = 0.1;
+    Model model;
+    model.instance = instance_;
+    for (int t = 0; t < instance_.types; ++t) model.instance.type_count[at(t)] = devices(t);
+    model.prices = make_prices(instance_);
+    const Line line(model, depth_first_order(instance_, false));
+    const auto found = best_on_line(line, 0, kInfinite, Budget(kSeconds, {}));
+    if (found.stages.empty()) return {};
+    return {split_of(line, found.stages)};
   }
 
   const Problem& problem_;

@@ -13,9 +13,9 @@ namespace {
 class Workloads : public ::testing::Test {
  protected:
   void SetUp() override {
-    const char* folder = std::getenv("PENSTOCK_WORKLOADS");
+    const char* folder = std::getenv("PENSTOCK_TEST_WORKLOADS");
     if (folder == nullptr || !std::filesystem::exists(folder)) {
-      GTEST_SKIP() << "set PENSTOCK_WORKLOADS to the folder of the public workloads";
+      GTEST_SKIP() << "set PENSTOCK_TEST_WORKLOADS to the folder of the public workloads";
     }
     folder_ = std::filesystem::path(folder) / "throughput";
   }
@@ -98,6 +98,8 @@ TEST_F(Workloads, WithOtherCountsOfDevices) {
 }
 
 TEST_F(Workloads, WithTightMemory) {
+  expect_optimum(kBert24, 28.422906, {.devices = 4, .memory = 5e8});
+  expect_optimum(kBert24, 28.684906, {.devices = 4, .memory = 4.7e8});
   expect_optimum(kResnet, 29.291852, {.devices = 8, .memory = 3.2e9});
   expect_optimum(kResnet, 18.997889, {.devices = 16, .memory = 2e9});
   expect_optimum(kBert12, 159.4907, {.devices = 6, .memory = 1.7e9});

@@ -135,8 +135,8 @@ struct PublicCase {
 class PublicLatencyTest : public ::testing::TestWithParam<PublicCase> {};
 
 TEST_P(PublicLatencyTest, ProvesTheOptimum) {
-  const char* folder = std::getenv("PENSTOCK_WORKLOADS");
-  if (folder == nullptr) GTEST_SKIP() << "set PENSTOCK_WORKLOADS to the folder of workloads";
+  const char* folder = std::getenv("PENSTOCK_TEST_WORKLOADS");
+  if (folder == nullptr) GTEST_SKIP() << "set PENSTOCK_TEST_WORKLOADS to the folder of workloads";
   WorkloadOptions workload;
   workload.goal = Goal::kLatency;
   const auto problem =

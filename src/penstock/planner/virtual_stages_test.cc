@@ -222,8 +222,8 @@ Split even_line(const Problem& problem) {
 }
 
 TEST_P(VirtualStagesWorkloadTest, ReachesThePublishedValue) {
-  const char* folder = std::getenv("PENSTOCK_WORKLOADS");
-  if (!folder) GTEST_SKIP() << "PENSTOCK_WORKLOADS names no folder of workloads";
+  const char* folder = std::getenv("PENSTOCK_TEST_WORKLOADS");
+  if (!folder) GTEST_SKIP() << "PENSTOCK_TEST_WORKLOADS names no folder of workloads";
   const auto path = std::filesystem::path(folder) / "throughput" / GetParam().file;
   const auto problem = read_workload(path, {});
   ASSERT_TRUE(problem) << problem.error().message;

@@ -23,7 +23,8 @@ struct WorkloadOptions {
 
 /// The problem of Tarnawski et al., NeurIPS 2020. Times are the file's (milliseconds).
 ///
-/// Nodes of one colour class are one group, and so are nodes that lie between such. A node with
+/// Nodes of one colour class are one group, and so are nodes that lie between such; a node without
+/// time joins the only node that it has edges with, as in the authors' own reader. A node with
 /// out-edges is a value whose `transfer_time` is the edges' cost. Types "accelerator" (serial, its
 /// memory capped) and "cpu" (neither memory nor transfers count); a type without devices is left
 /// out. `order` is that of the forward nodes. With the latency goal the CPU type is unlimited, and

@@ -92,6 +92,24 @@ TEST(WorkloadTest, JoinsAColourClassAndWhatLiesBetween) {
   EXPECT_EQ(problem->values.size(), 1);
 }
 
+TEST(WorkloadTest, JoinsIdleNodesWithTheOneNodeThatTheyHangOn) {
+  const auto idle = [](int id) {
+    return concat(R"({"id": )", id,
+                  R"(, "supportedOnFpga": 1, "cpuLatency": 0, "fpgaLatency": 0, )",
+                  R"("isBackwardNode": 0, "size": 100})");
+  };
+  // 3 and then 2 hang on 1; 4 joins two.
+  const auto problem = parse_workload(
+      workload({node(0), node(1), idle(2), idle(3), idle(4)},
+               {edge(0, 1, 1), edge(1, 2, 1), edge(2, 3, 2), edge(0, 4, 1), edge(1, 4, 1)}),
+      {});
+  ASSERT_TRUE(problem) << problem.error().message;
+  std::vector<std::vector<int>> nodes;
+  for (const auto& group : problem->groups) nodes.push_back(group.nodes);
+  EXPECT_THAT(
+      nodes, ::testing::UnorderedElementsAre(ElementsAre(0), ElementsAre(1, 2, 3), ElementsAre(4)));
+}
+
 TEST(WorkloadTest, OrdersATrainingGraphByItsForwardNodes) {
   const std::string back = R"(, "colorClass": )";
   auto backward = [&](int id, int colour) {
@@ -216,14 +234,14 @@ TEST(WorkloadTest, NamesWhatIsWrongInDeviceSets) {
 
 /// The folder of the public workloads, or nothing where it is not here.
 std::optional<std::filesystem::path> public_workloads() {
-  const char* folder = std::getenv("PENSTOCK_WORKLOADS");
+  const char* folder = std::getenv("PENSTOCK_TEST_WORKLOADS");
   if (folder == nullptr || !std::filesystem::is_directory(folder)) return std::nullopt;
   return folder;
 }
 
 TEST(WorkloadTest, ReadsEveryPublicWorkload) {
   const auto folder = public_workloads();
-  if (!folder) GTEST_SKIP() << "PENSTOCK_WORKLOADS names no folder of workloads";
+  if (!folder) GTEST_SKIP() << "PENSTOCK_TEST_WORKLOADS names no folder of workloads";
   int read = 0;
   for (const char* kind : {"throughput", "latency"}) {
     for (const auto& file : std::filesystem::recursive_directory_iterator(*folder / kind)) {
@@ -239,7 +257,7 @@ TEST(WorkloadTest, ReadsEveryPublicWorkload) {
 
 TEST(WorkloadTest, JudgesTheExpertsAsPublished) {
   const auto folder = public_workloads();
-  if (!folder) GTEST_SKIP() << "PENSTOCK_WORKLOADS names no folder of workloads";
+  if (!folder) GTEST_SKIP() << "PENSTOCK_TEST_WORKLOADS names no folder of workloads";
   struct Published {
     const char* workload;
     const char* expert;
