@@ -28,12 +28,18 @@ struct OutputSlot {
   ValueCache cache;
 };
 
+/// A counter that one thread writes and any may read.
+void add(std::atomic<std::uint64_t>& counter, std::uint64_t count) {
+  counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+}
+
 class Context final : public backend::Context {
  public:
   Context(std::shared_ptr<const Model> model, Handle<OrtRunOptions> run_options);
 
   Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) override;
   void cancel() noexcept override;
+  [[nodiscard]] Counters counters() const override;
 
  private:
   Status run_frame(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs);
@@ -46,6 +52,7 @@ class Context final : public backend::Context {
   Status run_without_buffers(OrtStatus* first);
   Error failure(OrtStatus* outcome) const;
   Status take_output(std::size_t i, Tensor& tensor);
+  void count_output(const Tensor& result);
   void release_unbound();
 
   const Engine& engine() const { return *model_->engine; }
@@ -61,6 +68,7 @@ class Context final : public backend::Context {
   bool same_shapes_ = false;  // ... and this one's inputs are of the same.
   bool some_absent_ = false;  // Of this run's inputs: null in input_values_.
   std::atomic<bool> cancelled_{false};
+  std::atomic<std::uint64_t> copies_{0}, allocations_{0};  // Written by the running thread only.
 };
 
 Context::Context(std::shared_ptr<const Model> model, Handle<OrtRunOptions> run_options)
@@ -132,6 +140,10 @@ Result<const OrtValue*> Context::new_input(std::size_t i, const Tensor& tensor, 
   const bool is_empty = tensor.kind() == Tensor::Kind::kSequence && tensor.elements().empty();
   if (!is_empty) {
     PENSTOCK_TRY(slot.temporary, to_value(engine(), tensor));
+    if (tensor.kind() == Tensor::Kind::kStrings) {
+      add(copies_, 1);
+      add(allocations_, 1);
+    }
     return slot.temporary.get();
   }
   if (slot.empty == nullptr) {
@@ -246,6 +258,7 @@ Status Context::take_output(std::size_t i, Tensor& tensor) {
     slot.source = slot.source == Source::kLast ? Source::kEngine : Source::kLast;
   }
   slot.dims = result.dims();
+  count_output(result);
   const bool fits = result.kind() == Tensor::Kind::kDense &&
                     tensor.kind() == Tensor::Kind::kDense && tensor.data() != nullptr &&
                     tensor.dtype() == result.dtype() && tensor.set_dims(result.dims());
@@ -253,8 +266,20 @@ Status Context::take_output(std::size_t i, Tensor& tensor) {
     tensor = std::move(result);
   } else if (result.bytes() > 0) {
     std::memcpy(tensor.data(), result.data(), result.bytes());
+    add(copies_, 1);
   }
   return {};
+}
+
+/// What ONNX Runtime allocated for an output; texts and sequences are copied out of it besides.
+void Context::count_output(const Tensor& result) {
+  if (result.kind() == Tensor::Kind::kNone) return;
+  add(allocations_, 1);
+  std::uint64_t converted = 0;
+  if (result.kind() == Tensor::Kind::kStrings) converted = 1;
+  if (result.kind() == Tensor::Kind::kSequence) converted = result.elements().size();
+  add(allocations_, converted);
+  add(copies_, converted);
 }
 
 /// Outputs that ONNX Runtime allocated and nobody took: after a failure.
@@ -273,6 +298,10 @@ void Context::cancel() noexcept {
     engine().api->ReleaseStatus(outcome);
   }
   cancelled_ = true;
+}
+
+backend::Context::Counters Context::counters() const {
+  return {copies_.load(std::memory_order_relaxed), allocations_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace

@@ -11,10 +11,13 @@
 #include <gtest/gtest.h>
 #include <link.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "penstock/backend/evaluate.h"
 #include "penstock/backend/registry.h"
 #include "penstock/device/device.h"
+#include "penstock/pipeline/pipeline.h"
 
 namespace {
 
@@ -104,6 +107,11 @@ struct Runner {
   std::unique_ptr<Executable> executable;
   std::unique_ptr<Context> context;
 
+  /// Copies and allocations so far.
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> counted() const {
+    const auto counters = context->counters();
+    return {counters.copies, counters.allocations};
+  }
   Status run(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
     std::vector<const Tensor*> in;
     std::vector<Tensor*> out;
@@ -419,6 +427,35 @@ TEST_F(OnnxRuntimeTest, TwoThreadsAreTheCallerAndOneMoreOnItsCpus) {
   }).join();
 }
 
+TEST_F(OnnxRuntimeTest, APipelinesThreadsLeaveTheCallersAffinityAlone) {
+  const auto cpus = device::inherited_cpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  const auto conv = backend_->compile(request_for("conv_relu"));
+  ASSERT_TRUE(conv) << conv.error().message;
+  const Port& in = (*conv)->inputs()[0];
+  const Port& out = (*conv)->outputs()[0];
+  for (const auto& of_device : {std::vector{cpus[0]}, std::vector{cpus[0], cpus[1]}}) {
+    plan::Plan plan;
+    plan.model = "conv_relu";
+    plan.inputs = {{in.name, in.type}};
+    plan.outputs = {{out.name, out.type}};
+    plan::Stage stage{.name = "all", .inputs = {in.name}, .outputs = {out.name}};
+    stage.partitions = {{"onnxruntime", "conv_relu.onnx", {in.name}, {out.name}, {}}};
+    stage.devices = {{.host = {}, .cpus = of_device}};
+    plan.stages = {stage};
+    plan::connect(plan);
+    const int caller = static_cast<int>(syscall(SYS_gettid));
+    {
+      auto pipeline = pipeline::Pipeline::start(plan, PENSTOCK_TEST_MODELS, registry());
+      ASSERT_TRUE(pipeline) << pipeline.error().message;
+      EXPECT_EQ(cpus_of(caller), cpus);
+      const std::vector<Tensor> inputs{Tensor::allocate(DType::kF32, {1, 4, 16, 16})};
+      EXPECT_TRUE((*pipeline)->run(inputs));
+    }
+    EXPECT_EQ(cpus_of(caller), cpus);
+  }
+}
+
 TEST_F(OnnxRuntimeTest, BuffersSeenBeforeCostNoAllocationOfOurs) {
   Runner add = runner("add");
   const Tensor input = floats({2, 3}, {1, 2, 3, 4, 5, 6});
@@ -439,6 +476,39 @@ TEST_F(OnnxRuntimeTest, BuffersSeenBeforeCostNoAllocationOfOurs) {
   ASSERT_TRUE(add.run({input, input}, allocated));
   EXPECT_GT(our_allocations, 0) << "the counter does not count";
   our_code = {};
+}
+
+using Counted = std::pair<std::uint64_t, std::uint64_t>;
+
+TEST_F(OnnxRuntimeTest, CountsNothingWhereItWritesIntoTheCallersBuffers) {
+  Runner add = runner("add");
+  const Tensor input = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  std::vector<Tensor> outputs = {Tensor::allocate(DType::kF32, {2, 3}),
+                                 Tensor::reserve(DType::kF32, 24)};
+  for (int frame = 0; frame < 3; ++frame) ASSERT_TRUE(add.run({input, input}, outputs));
+  EXPECT_EQ(add.counted(), (Counted{0, 0}));
+  outputs = {Tensor(), Tensor::reserve(DType::kF32, 8)};
+  ASSERT_TRUE(add.run({input, input}, outputs));
+  EXPECT_EQ(add.counted(), (Counted{0, 2}));
+}
+
+TEST_F(OnnxRuntimeTest, CountsTheAllocationAndTheCopyOfADataDependentOutput) {
+  Runner nonzero = runner("nonzero");
+  for (std::uint64_t frame = 1; frame <= 3; ++frame) {
+    std::vector<Tensor> fresh(1);
+    ASSERT_TRUE(nonzero.run({floats({4}, {0, 1, 0, 1})}, fresh));
+    EXPECT_EQ(nonzero.counted(), (Counted{0, frame}));
+  }
+  std::vector<Tensor> roomy = {Tensor::reserve(DType::kI64, 32)};
+  ASSERT_TRUE(nonzero.run({floats({4}, {1, 1, 0, 1})}, roomy));
+  EXPECT_EQ(nonzero.counted(), (Counted{1, 4}));
+}
+
+TEST_F(OnnxRuntimeTest, CountsTheConversionOfStrings) {
+  Runner concat = runner("strings");
+  std::vector<Tensor> outputs(1);
+  ASSERT_TRUE(concat.run({Tensor::strings({1}, {"a"})}, outputs));
+  EXPECT_EQ(concat.counted(), (Counted{2, 3}));  // In and out; and the engine's own output.
 }
 
 TEST_F(OnnxRuntimeTest, ContextsOfOneExecutableRunAtTheSameTime) {
@@ -512,6 +582,18 @@ TEST_F(OnnxRuntimeTest, RefusesOptionsThatItUnderstandsAndThatAreWrong) {
   request.options = {{"", "1"}};
   EXPECT_EQ(compile_error(request).code, Code::kInvalidArgument);
   EXPECT_TRUE(compile_error(request).message.starts_with("backend option 'onnxruntime:': "));
+}
+
+TEST_F(OnnxRuntimeTest, RefusesKeysThatNoVersionOfTheEngineHas) {
+  CompileRequest request = request_for("add");
+  for (const char* key : {"foo", "sesion.use_env_allocators", "intra_op_threads"}) {
+    request.options = {{key, "1"}};
+    const auto error = compile_error(request);
+    EXPECT_EQ(error.code, Code::kInvalidArgument);
+    EXPECT_TRUE(error.message.starts_with(concat("backend option 'onnxruntime:", key,
+                                                 "': unknown; expected graph_optimization_level")))
+        << error.message;
+  }
 }
 
 TEST_F(OnnxRuntimeTest, PassesOtherOptionsToTheEngine) {
