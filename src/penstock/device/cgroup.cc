@@ -37,28 +37,62 @@ std::optional<double> limit_of(const fs::path& group) {
   return ratio(first_word(group / "cpu.cfs_quota_us"), first_word(group / "cpu.cfs_period_us"));
 }
 
-/// Whether a line of /proc/self/cgroup, "4:cpu,cpuacct:/group" or "0::/group", is about CPU time.
-bool about_cpu(const std::string& controllers) {
+std::optional<std::uint64_t> number_in(const fs::path& file) {
+  std::ifstream in(file);
+  std::uint64_t number = 0;
+  return in >> number ? std::optional(number) : std::nullopt;
+}
+
+/// The number behind `key` in lines "key number" or "key: number kB"; 0 without it.
+std::uint64_t number_of(const fs::path& file, const std::string& key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::uint64_t number = 0;
+    if (words >> name >> number && name == key) return number;
+  }
+  return 0;
+}
+
+std::optional<std::uint64_t> memory_left(const fs::path& group) {
+  const bool second = fs::exists(group / "memory.max");
+  const auto limit = number_in(group / (second ? "memory.max" : "memory.limit_in_bytes"));
+  if (!limit) return std::nullopt;
+  const auto used = number_in(group / (second ? "memory.current" : "memory.usage_in_bytes"));
+  const std::string prefix = second ? "" : "total_";
+  const auto cache = number_of(group / "memory.stat", prefix + "inactive_file") +
+                     number_of(group / "memory.stat", prefix + "active_file");
+  const auto taken = used.value_or(0) > cache ? *used - cache : 0;
+  return *limit > taken ? *limit - taken : 0;
+}
+
+/// Whether a line of /proc/self/cgroup, "4:cpu,cpuacct:/group" or "0::/group", is about the
+/// controller.
+bool is_about(const std::string& controllers, const std::string& controller) {
   std::istringstream names(controllers);
   for (std::string name; std::getline(names, name, ',');) {
-    if (name == "cpu") return true;
+    if (name == controller) return true;
   }
   return controllers.empty();
 }
 
 /// Where the hierarchy of those controllers may be mounted.
-std::vector<fs::path> mounts(const fs::path& root, const std::string& controllers) {
+std::vector<fs::path> mounts(const fs::path& root, const std::string& controllers,
+                             const std::string& controller) {
   if (controllers.empty()) return {root, root / "unified"};
-  return {root / controllers, root / "cpu"};
+  return {root / controllers, root / controller};
 }
 
-}  // namespace
-
-std::optional<double> read_cpu_quota(const fs::path& membership, const fs::path& root) {
-  std::optional<double> tightest;
-  const auto consider = [&tightest](const fs::path& group) {
-    const auto limit = limit_of(group);
-    if (limit) tightest = tightest ? std::min(*tightest, *limit) : *limit;
+/// The least that `read` finds in the process's group and in those above it.
+template <typename Number>
+std::optional<Number> tightest(const fs::path& membership, const fs::path& root,
+                               const std::string& controller,
+                               std::optional<Number> (*read)(const fs::path& group)) {
+  std::optional<Number> least;
+  const auto consider = [&](const fs::path& group) {
+    const auto found = read(group);
+    if (found) least = least ? std::min(*least, *found) : *found;
   };
   std::ifstream lines(membership);
   for (std::string line; std::getline(lines, line);) {
@@ -66,15 +100,31 @@ std::optional<double> read_cpu_quota(const fs::path& membership, const fs::path&
     const auto second = line.find(':', first == std::string::npos ? first : first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (!about_cpu(controllers)) continue;
-    for (const fs::path& mount : mounts(root, controllers)) {
+    if (!is_about(controllers, controller)) continue;
+    for (const fs::path& mount : mounts(root, controllers, controller)) {
       // Inside a container the path may be that of the host: the mount itself is then the group.
       fs::path group = fs::path(line.substr(second + 1)).relative_path();
       for (; !group.empty(); group = group.parent_path()) consider(mount / group);
       consider(mount);
     }
   }
-  return tightest;
+  return least;
+}
+
+}  // namespace
+
+std::optional<double> read_cpu_quota(const fs::path& membership, const fs::path& root) {
+  return tightest<double>(membership, root, "cpu", limit_of);
+}
+
+std::optional<std::uint64_t> read_available_memory(const fs::path& meminfo,
+                                                   const fs::path& membership,
+                                                   const fs::path& root) {
+  constexpr std::uint64_t kKibibyte = 1024;
+  auto available = tightest<std::uint64_t>(membership, root, "memory", memory_left);
+  const auto machine = number_of(meminfo, "MemAvailable:") * kKibibyte;
+  if (machine > 0) available = std::min(available.value_or(machine), machine);
+  return available;
 }
 
 }  // namespace penstock::device

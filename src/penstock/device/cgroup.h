@@ -1,6 +1,7 @@
-// The CPU time that the process's control group may use.
+// The CPU time and the memory that the process's control group may use.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 
@@ -11,5 +12,12 @@ namespace penstock::device {
 /// limit, or none that this process can see.
 std::optional<double> read_cpu_quota(const std::filesystem::path& membership,
                                      const std::filesystem::path& root);
+
+/// Bytes that the process may still take: MemAvailable of `meminfo` (/proc/meminfo), or less where
+/// the limit of its group, or of one above, is nearer: cgroup v2's `memory.max` or v1's
+/// `memory.limit_in_bytes`, the page cache of files counted as free. Empty: nothing tells.
+std::optional<std::uint64_t> read_available_memory(const std::filesystem::path& meminfo,
+                                                   const std::filesystem::path& membership,
+                                                   const std::filesystem::path& root);
 
 }  // namespace penstock::device

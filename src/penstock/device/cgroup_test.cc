@@ -9,11 +9,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class CpuQuotaTest : public testing::Test {
+class CgroupTest : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::path(testing::TempDir()) /
-            testing::UnitTest::GetInstance()->current_test_info()->name();
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    root_ = fs::path(testing::TempDir()) / test->test_suite_name() / test->name();
     fs::remove_all(root_);
   }
 
@@ -21,9 +21,20 @@ class CpuQuotaTest : public testing::Test {
     fs::create_directories((root_ / file).parent_path());
     std::ofstream(root_ / file) << text;
   }
-  std::optional<double> quota() { return read_cpu_quota(root_ / "membership", root_ / "cgroup"); }
 
   fs::path root_;
+};
+
+class CpuQuotaTest : public CgroupTest {
+ protected:
+  std::optional<double> quota() { return read_cpu_quota(root_ / "membership", root_ / "cgroup"); }
+};
+
+class AvailableMemoryTest : public CgroupTest {
+ protected:
+  std::optional<std::uint64_t> available() {
+    return read_available_memory(root_ / "meminfo", root_ / "membership", root_ / "cgroup");
+  }
 };
 
 TEST_F(CpuQuotaTest, ReadsVersion2) {
@@ -60,6 +71,42 @@ TEST_F(CpuQuotaTest, IsEmptyWithoutALimit) {
   write("cgroup/cpu/app/cpu.cfs_quota_us", "-1\n");
   write("cgroup/cpu/app/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(quota(), std::nullopt);
+}
+
+TEST_F(AvailableMemoryTest, IsTheMachinesWithoutALimit) {
+  write("meminfo", "MemTotal:  8000 kB\nMemFree:  10 kB\nMemAvailable:    4000 kB\n");
+  EXPECT_EQ(available(), 4000U * 1024);
+  write("membership", "0::/app\n");
+  write("cgroup/app/memory.max", "max\n");
+  EXPECT_EQ(available(), 4000U * 1024);
+}
+
+TEST_F(AvailableMemoryTest, IsTheGroupsWhereItHasLess) {
+  write("meminfo", "MemAvailable:    4000 kB\n");
+  write("membership", "0::/pod/app\n");
+  write("cgroup/pod/memory.max", "1000000\n");
+  write("cgroup/pod/memory.current", "700000\n");
+  write("cgroup/pod/memory.stat", "anon 500000\ninactive_file 150000\nactive_file 50000\n");
+  EXPECT_EQ(available(), 500'000U);
+  write("cgroup/pod/app/memory.max", "600000\n");
+  write("cgroup/pod/app/memory.current", "590000\n");
+  EXPECT_EQ(available(), 10'000U);
+  write("cgroup/pod/app/memory.current", "600001\n");
+  EXPECT_EQ(available(), 0U);
+}
+
+TEST_F(AvailableMemoryTest, ReadsVersion1) {
+  write("membership", "4:cpu:/app\n9:memory:/app\n");
+  write("cgroup/memory/app/memory.limit_in_bytes", "1000000\n");
+  write("cgroup/memory/app/memory.usage_in_bytes", "400000\n");
+  write("cgroup/memory/app/memory.stat", "active_file 7\ntotal_active_file 100000\n");
+  EXPECT_EQ(available(), 700'000U);
+}
+
+TEST_F(AvailableMemoryTest, IsEmptyWhereNothingCanBeRead) {
+  EXPECT_EQ(available(), std::nullopt);
+  write("meminfo", "MemTotal:  8000 kB\n");
+  EXPECT_EQ(available(), std::nullopt);
 }
 
 TEST_F(CpuQuotaTest, IsEmptyWhereNothingCanBeRead) {
