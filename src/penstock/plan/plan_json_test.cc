@@ -38,6 +38,15 @@ TEST(PlanJsonTest, ReadsWhatItWrites) {
   }
 }
 
+TEST(PlanJsonTest, KeepsADeviceThatIsNoCpu) {
+  auto plan = chain();
+  plan.stages[0].devices = {*device::parse_device("cuda:1"),
+                            *device::parse_device("10.0.0.1:70/cuda:2")};
+  const auto again = from_json(to_json(plan));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, plan);
+}
+
 TEST(PlanJsonTest, IsReadable) {
   const auto text = to_json(chain());
   EXPECT_THAT(text, StartsWith("{\n  \"penstock_plan\": 1,\n  \"model\": \"test\",\n"));
