@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "penstock/backend/registry.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/plan.h"
+#include "penstock/tensor/npy.h"
 
 namespace penstock::testing {
 
@@ -37,6 +40,9 @@ struct FakeModel {
   std::vector<backend::Port> inputs, outputs;
   Function run;
   std::function<void()> cancel = [] {};
+  std::function<backend::Context::Counters()> counters = [] {
+    return backend::Context::Counters();
+  };
 };
 
 /// "Compiles" the model whose name is the file name of the request.
@@ -67,6 +73,7 @@ class FakeBackend : public backend::Backend {
     explicit FakeContext(const FakeModel& of) : model(of) {}
     Status run(Inputs inputs, Outputs outputs) override { return model.run(inputs, outputs); }
     void cancel() noexcept override { model.cancel(); }
+    [[nodiscard]] Counters counters() const override { return model.counters(); }
     const FakeModel& model;
   };
   struct FakeExecutable : backend::Executable {
@@ -94,6 +101,15 @@ class FakeNetwork {
     plan.outputs.push_back({name, types_.at(name)});
     return *this;
   }
+  /// A replaceable constant, its default written below `folder`.
+  FakeNetwork& parameter(const std::string& name, const Tensor& value) {
+    const auto file = concat("parameters/", name, ".npy");
+    std::filesystem::create_directories(folder / "parameters");
+    if (!write_npy(value, folder / file)) throw std::runtime_error("cannot write " + file);
+    types_[name] = value.type();
+    plan.parameters.push_back({name, value.type(), file});
+    return *this;
+  }
   /// A stage that reads `inputs` (input i of the function) and writes `outputs`.
   FakeNetwork& stage(const std::string& name, std::vector<std::string> inputs,
                      std::vector<std::string> outputs, Function run, int replicas = 1,
@@ -103,8 +119,10 @@ class FakeNetwork {
     stage.name = name;
     for (const auto& input : inputs) {
       model.inputs.push_back({input, types_.at(input)});
-      if (std::ranges::find(stage.inputs, input) == stage.inputs.end())
-        stage.inputs.push_back(input);
+      const bool replaceable = std::ranges::find(plan.parameters, input, &plan::Parameter::name) !=
+                               plan.parameters.end();
+      auto& list = replaceable ? stage.parameters : stage.inputs;
+      if (std::ranges::find(list, input) == list.end()) list.push_back(input);
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       types_[outputs[i]] = output_types.empty() ? scalar() : output_types[i];
@@ -114,7 +132,9 @@ class FakeNetwork {
     model.run = std::move(run);
     backend->models[name + ".onnx"] = std::move(model);
     stage.outputs = outputs;
-    stage.partitions.push_back({"fake", "stages/" + name + ".onnx", stage.inputs, outputs, {}});
+    auto reads = stage.inputs;
+    reads.insert(reads.end(), stage.parameters.begin(), stage.parameters.end());
+    stage.partitions.push_back({"fake", "stages/" + name + ".onnx", reads, outputs, {}});
     const auto cpus = device::inherited_cpus();
     for (int r = 0; r < replicas; ++r) {
       device::Device device;
@@ -128,7 +148,7 @@ class FakeNetwork {
   /// Connects the plan (once) and starts it.
   Result<std::unique_ptr<pipeline::Pipeline>> start(const pipeline::Options& options = {}) {
     finish();
-    return pipeline::Pipeline::start(plan, "fake-package", registry, options);
+    return pipeline::Pipeline::start(plan, folder, registry, options);
   }
   plan::Plan& finish() {
     if (plan.edges.empty()) {
@@ -144,6 +164,7 @@ class FakeNetwork {
   }
 
   plan::Plan plan;
+  std::filesystem::path folder = "fake-package";  // Written to by parameter() only.
   std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
   backend::Registry registry;
 

@@ -44,10 +44,13 @@ Json tensor_json(const std::string& name, const Type& type) {
 }
 
 Json quantiles_json(const pipeline::Quantiles& quantiles) {
-  return {{"p50", microseconds(quantiles.p50_ns)},
-          {"p90", microseconds(quantiles.p90_ns)},
-          {"p99", microseconds(quantiles.p99_ns)},
-          {"max", microseconds(quantiles.max_ns)}};
+  const auto us = [&](double nanoseconds) {
+    return quantiles.count == 0 ? Json(nullptr) : Json(microseconds(nanoseconds));
+  };
+  return {{"p50", us(quantiles.p50_ns)},
+          {"p90", us(quantiles.p90_ns)},
+          {"p99", us(quantiles.p99_ns)},
+          {"max", us(quantiles.max_ns)}};
 }
 
 Json stage_json(const pipeline::StageStats& stage, std::uint64_t drops) {
@@ -86,6 +89,15 @@ Json stages_json(const plan::Plan& plan, const pipeline::Stats& stats) {
   return stages;
 }
 
+Json memory_json(std::optional<std::uint64_t> bytes) {
+  return bytes ? Json(*bytes) : Json(nullptr);
+}
+
+std::string memory_text(std::optional<std::uint64_t> size) {
+  return size ? "at most " + bytes(*size)
+              : "without bound: the engine allocates what no shape bounds";
+}
+
 Json edges_json(const pipeline::Stats& stats) {
   Json edges = Json::array();
   for (const auto& edge : stats.edges) {
@@ -94,7 +106,7 @@ Json edges_json(const pipeline::Stats& stats) {
                      {"capacity", edge.capacity},
                      {"policy", edge.policy},
                      {"drops", edge.drops},
-                     {"bytes", edge.bytes},
+                     {"bytes", edge.backend_allocated ? Json(nullptr) : Json(edge.bytes)},
                      {"backend_allocated", edge.backend_allocated}});
   }
   return edges;

@@ -1,6 +1,8 @@
 // Values as JSON. The names are the blueprint's.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -22,7 +24,7 @@ Json shape_json(const Type& type);
 /// {"name", "type", "dtype", "shape"}
 Json tensor_json(const std::string& name, const Type& type);
 
-/// {"p50", "p90", "p99", "max"} in microseconds.
+/// {"p50", "p90", "p99", "max"} in microseconds; nulls where nothing was measured.
 Json quantiles_json(const pipeline::Quantiles& quantiles);
 
 /// The per-stage object. `drops`: frames that edges into the stage dropped.
@@ -33,6 +35,10 @@ std::vector<std::uint64_t> drops_by_stage(const plan::Plan& plan, const pipeline
 
 Json stages_json(const plan::Plan& plan, const pipeline::Stats& stats);
 Json edges_json(const pipeline::Stats& stats);
+
+/// The ceiling of the edges' memory: null, or "without bound: ...", where there is none.
+Json memory_json(std::optional<std::uint64_t> bytes);
+std::string memory_text(std::optional<std::uint64_t> size);
 
 /// The same as tables for people.
 std::string stage_table(const plan::Plan& plan, const pipeline::Stats& stats);

@@ -193,7 +193,7 @@ Json to_json(const plan::Plan& plan, Summary& summary) {
             {"p99", quantile(latencies, 0.99) / 1e6},
             {"max", quantile(latencies, 1) / 1e6}}},
           {"error_messages", summary.messages},
-          {"memory_bytes", summary.stats.memory_bytes},
+          {"memory_bytes", memory_json(summary.stats.memory_bytes)},
           {"stages", stages_json(plan, summary.stats)},
           {"edges", edges_json(summary.stats)}};
 }
@@ -211,7 +211,7 @@ std::string to_text(const plan::Plan& plan, Summary& summary) {
                duration(quantile(latencies, 0.9)), ", p99 ", duration(quantile(latencies, 0.99)),
                ", max ", duration(quantile(latencies, 1)), "\n");
   }
-  text += concat("memory of the edges at most ", bytes(summary.stats.memory_bytes), "\n\n");
+  text += concat("memory of the edges: ", memory_text(summary.stats.memory_bytes), "\n\n");
   text += stage_table(plan, summary.stats) + "\n" + edge_table(summary.stats);
   return text;
 }

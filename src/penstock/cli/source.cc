@@ -4,6 +4,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/cli/json.h"
 #include "penstock/cli/text.h"
 
 namespace penstock::cli {
@@ -43,8 +44,8 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
   options.warn = [](const std::string& message) { spdlog::warn("{}", message); };
   PENSTOCK_TRY(auto pipeline,
                pipeline::Pipeline::start(package.plan, package.folder, backends, options));
-  spdlog::info("{} stages started, edges hold at most {}, {} frames in flight at most",
-               package.plan.stages.size(), bytes(pipeline->memory_bytes()),
+  spdlog::info("{} stages started, edges hold {}, {} frames in flight at most",
+               package.plan.stages.size(), memory_text(pipeline->memory_bytes()),
                pipeline->in_flight_limit());
   return pipeline;
 }

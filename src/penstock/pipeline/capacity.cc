@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "penstock/pipeline/edge.h"
+
 namespace penstock::pipeline {
 namespace {
 
@@ -18,6 +20,30 @@ std::size_t least_by_workers(const plan::Plan& plan, const plan::Edge& edge) {
   std::size_t workers = to_output ? 1 : 0;
   for (int stage = first; stage <= last; ++stage) workers += replicas_of(plan, stage);
   return 2 * workers;
+}
+
+std::uint64_t slot_count(const plan::Plan& plan, const plan::Edge& edge, const Options& options) {
+  return static_cast<std::uint64_t>(choose_capacity(plan, edge, options)) +
+         static_cast<std::uint64_t>(spare_slots(plan, edge));
+}
+
+// What a slot takes beside the bytes of its tensors, about: small tensors take far more than
+// theirs.
+std::uint64_t bookkeeping_bytes(const plan::Edge& edge) {
+  constexpr std::uint64_t kOwner = 64;  // The heap's block that counts a tensor's owners.
+  constexpr std::uint64_t kTensor =
+      2 * sizeof(Tensor) + sizeof(const Tensor*) + Tensor::kAlignment + kOwner;
+  return sizeof(Slot) + sizeof(Slot*) + edge.tensors.size() * kTensor;
+}
+
+// Files may ask for anything: what is over the largest number is as good as it.
+std::uint64_t product(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
+}
+std::uint64_t sum_of(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t result = 0;
+  return __builtin_add_overflow(a, b, &result) ? UINT64_MAX : result;
 }
 
 }  // namespace
@@ -60,10 +86,29 @@ std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Option
       const auto* info = plan.find_tensor(name);
       if (info == nullptr || !info->type.max_bytes()) return std::nullopt;
     }
-    const int slots = choose_capacity(plan, edge, options) + spare_slots(plan, edge);
-    sum += slot_bytes(plan, edge) * static_cast<std::uint64_t>(slots);
+    sum = sum_of(sum, product(slot_bytes(plan, edge), slot_count(plan, edge, options)));
   }
   return sum;
+}
+
+Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_t available_bytes) {
+  std::uint64_t sum = 0;
+  std::uint64_t most = 0;
+  const plan::Edge* largest = nullptr;
+  for (const auto& edge : plan.edges) {
+    const auto per_slot = sum_of(slot_bytes(plan, edge), bookkeeping_bytes(edge));
+    const auto bytes = product(per_slot, slot_count(plan, edge, options));
+    sum = sum_of(sum, bytes);
+    if (bytes > most) {
+      most = bytes;
+      largest = &edge;
+    }
+  }
+  if (sum <= available_bytes) return {};
+  return make_error(Code::kResourceExhausted, "the edges may take ", sum, " bytes of memory, ",
+                    available_bytes, " are available; the largest is '", edge_name(plan, *largest),
+                    "' with ", slot_count(plan, *largest, options), " slots and ", most,
+                    " bytes; give it a smaller capacity");
 }
 
 }  // namespace penstock::pipeline

@@ -21,4 +21,8 @@ int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Option
 /// Slots beyond the capacity: frames being written or read, which only lossy edges keep apart.
 int spare_slots(const plan::Plan& plan, const plan::Edge& edge);
 
+/// Whether the slots of all edges fit into `available_bytes`; tensors without bound count 0.
+/// \error kResourceExhausted  names the largest edge.
+Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_t available_bytes);
+
 }  // namespace penstock::pipeline

@@ -16,6 +16,15 @@ Tensor storage_for(const Type& type) {
   return tensor;
 }
 
+std::string edge_name(const plan::Plan& plan, const plan::Edge& edge) {
+  const auto end = [&](int at) {
+    if (at == plan::kPipelineInput) return std::string("input");
+    if (at == plan::kPipelineOutput) return std::string("output");
+    return plan.stages[static_cast<std::size_t>(at)].name;
+  };
+  return end(edge.from) + " -> " + join(edge.to, "+", end);
+}
+
 Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capacity,
            std::string edge_name)
     : name(std::move(edge_name)),

@@ -27,6 +27,9 @@ struct Slot {
   std::atomic<int> readers{0};     ///< Input edges: readers that still need `lent`.
 };
 
+/// "stage0 -> stage1", "input -> stage0+stage1".
+std::string edge_name(const plan::Plan& plan, const plan::Edge& edge);
+
 /// A slot is written by the frame's producer and read by every reader.
 ///
 /// With policy `block`, frame n lives in slot n % capacity: the writer waits until every reader has

@@ -431,10 +431,8 @@ void Pipeline::cancel() {
   state_->cancel({});
 }
 
-std::uint64_t Pipeline::memory_bytes() const {
-  std::uint64_t sum = 0;
-  for (const auto& edge : state_->edges) sum += edge->bytes_per_slot() * edge->slot_count();
-  return sum;
+std::optional<std::uint64_t> Pipeline::memory_bytes() const {
+  return memory_ceiling(state_->plan, state_->options);
 }
 
 int Pipeline::in_flight_limit() const {

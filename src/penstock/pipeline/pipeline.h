@@ -56,6 +56,9 @@ class Pipeline {
   /// affinity of every thread that appeared.
   /// `folder`: where the plan's relative paths start (plan::Package::folder).
   /// \error  what validate(), the registry and the backends say, with the stage's name before it.
+  /// \error kResourceExhausted  the slots of the edges may take more memory than is available:
+  ///                            names the largest edge; or memory ran out.
+  /// \error kInvalidArgument  the plan and a stage's model give a tensor different types.
   /// \error kNotFound  a device's CPUs are outside the inherited cpuset.
   /// \error kInternal  a backend put a thread outside its stage's cores.
   static Result<std::unique_ptr<Pipeline>> start(const plan::Plan& plan,
@@ -109,8 +112,9 @@ class Pipeline {
   void cancel();               ///< Stops now: frames in flight come out as cancelled. Idempotent.
 
   [[nodiscard]] Stats stats() const;
-  /// Ceiling of the memory of all edges' slots, known before the first frame.
-  [[nodiscard]] std::uint64_t memory_bytes() const;
+  /// Ceiling of the memory of all edges' slots, known before the first frame; nothing where a
+  /// tensor's shape has no bound.
+  [[nodiscard]] std::optional<std::uint64_t> memory_bytes() const;
   [[nodiscard]] int in_flight_limit() const;
   [[nodiscard]] const plan::Plan& plan() const;
   /// Chrome/Perfetto JSON of the spans kept. \error kFailedPrecondition  Options::trace was false.

@@ -1,16 +1,21 @@
 #include "penstock/pipeline/pipeline.h"
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <semaphore>
+#include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <time.h>
 
 #include "penstock/pipeline/affinity.h"
+#include "penstock/pipeline/parker.h"
 #include "tests/support/fake_backend.h"
 
 namespace penstock::pipeline {
@@ -58,6 +63,22 @@ Output pop_one(Pipeline& pipeline) {
   return **std::move(popped);
 }
 
+// A gate holds the only stage at its first frame, so that what is pushed meanwhile piles up.
+struct Gate {
+  std::binary_semaphore entered{0}, open{0};
+  std::atomic<bool> armed{false};
+  Function function() {
+    return [this](Inputs in, Outputs out) -> Status {
+      if (armed.exchange(false)) {
+        entered.release();
+        open.acquire();
+      }
+      out[0]->as<float>()[0] = value_of(*in[0]);
+      return {};
+    };
+  }
+};
+
 // Pushes and pops from one thread: as much as there is room, then one out, and so on.
 std::vector<float> stream(Pipeline& pipeline, int frames) {
   std::vector<float> results;
@@ -75,6 +96,27 @@ std::vector<float> stream(Pipeline& pipeline, int frames) {
   }
   return results;
 }
+
+// A thread to be looked at while it runs `body`.
+struct Watched {
+  explicit Watched(std::function<void()> body)
+      : thread([this, run = std::move(body)] {
+          id = this_thread_id();
+          run();
+        }) {}
+
+  void wait_until_asleep() const {
+    for (std::string state; state != "S"; std::this_thread::yield()) {
+      if (id == 0) continue;
+      std::ifstream stat(concat("/proc/self/task/", id.load(), "/stat"));
+      std::string number, name;
+      stat >> number >> name >> state;
+    }
+  }
+
+  std::atomic<int> id{0};
+  std::thread thread;  // Last: it uses the rest.
+};
 
 class Capacities : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(OneToMany, Capacities, ::testing::Values(0, 1, 2, 3, 8));
@@ -331,6 +373,35 @@ TEST(PipelineTest, OnErrorStopEndsWithThatError) {
   EXPECT_THAT(refused.error().message, HasSubstr("stage 'a': frame 2: broken"));
 }
 
+TEST(PipelineTest, OnErrorStopCancelsTheFramesBehindTheFailingOne) {
+  Gate gate;
+  FakeNetwork network;
+  network.input("in")
+      .stage("a", {"in"}, {"out"},
+             [&](Inputs in, Outputs out) -> Status {
+               PENSTOCK_CHECK_OK(gate.function()(in, out));
+               return value_of(*in[0]) == 2 ? Status(internal_error("broken")) : Status();
+             })
+      .output("out");
+  auto pipeline = start(network, {.on_error = plan::OnError::kStop});
+  gate.armed = true;
+  push_number(*pipeline, 0);
+  gate.entered.acquire();
+  for (int i = 1; i < 6; ++i) push_number(*pipeline, static_cast<float>(i));
+  gate.open.release();
+  const std::vector expected{Outcome::kOk,        Outcome::kOk,        Outcome::kError,
+                             Outcome::kCancelled, Outcome::kCancelled, Outcome::kCancelled};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const Output output = pop_one(*pipeline);
+    EXPECT_EQ(output.number(), i);
+    EXPECT_EQ(output.outcome(), expected[i]) << "frame " << i;
+  }
+  EXPECT_FALSE(*pipeline->pop(kLong));
+  const auto stats = pipeline->stats();
+  EXPECT_EQ((std::array{stats.ok, stats.errors, stats.cancelled}),
+            (std::array<std::uint64_t, 3>{2, 1, 3}));
+}
+
 TEST(PipelineTest, PushSaysWhyItHasNoRoomAndNothingIsLost) {
   auto network = chain();
   auto pipeline = start(network, {.capacity = 2});
@@ -382,6 +453,48 @@ TEST(PipelineTest, AnAcquiredSlotIsFilledInPlace) {
     ASSERT_EQ(output.tag(), 42U);
   }
   EXPECT_EQ(pipeline->push_acquired().error().code, Code::kFailedPrecondition);
+}
+
+TEST(PipelineTest, AcquiredInputsInFlightKeepDistinctValues) {
+  Gate gate;
+  FakeNetwork network;
+  network.input("in").stage("slow", {"in"}, {"out"}, gate.function()).output("out");
+  auto pipeline = start(network, {.capacity = 4});
+  gate.armed = true;
+  std::set<const void*> buffers;
+  for (int i = 0; i < 4; ++i) {
+    auto slots = pipeline->acquire_input(kLong);
+    ASSERT_TRUE(slots);
+    buffers.insert((*slots)[0].data());
+    (*slots)[0].as<float>()[0] = static_cast<float>(10 * i);
+    ASSERT_TRUE(pipeline->push_acquired());
+  }
+  EXPECT_EQ(buffers.size(), 4U);
+  gate.entered.acquire();
+  gate.open.release();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(value_of(pop_one(*pipeline)[0]), static_cast<float>(10 * i));
+  }
+}
+
+TEST(PipelineTest, AHeldResultKeepsItsValuesAndHoldsThePusherBack) {
+  auto network = chain();
+  auto pipeline = start(network, {.capacity = 3});
+  push_number(*pipeline, 0);
+  std::optional<Output> held = pop_one(*pipeline);
+  const std::vector<Tensor> inputs{number(7)};
+  int accepted = 0;
+  for (int i = 0; i < 10; ++i) {
+    accepted += pipeline->try_push(inputs) ? 1 : 0;
+    if (auto popped = pipeline->try_pop()) {
+      EXPECT_EQ(value_of((**popped)[0]), 16.0F);
+    }
+  }
+  while (accepted > static_cast<int>(pipeline->stats().popped) - 1) pop_one(*pipeline);
+  EXPECT_EQ(accepted, 2);
+  EXPECT_EQ(value_of((*held)[0]), 2.0F);
+  held.reset();
+  EXPECT_TRUE(pipeline->push(inputs, kLong));
 }
 
 TEST(PipelineTest, APushedTensorIsReadInPlaceAndReleasedAfterItsStage) {
@@ -479,6 +592,47 @@ TEST(PipelineTest, APusherBlockedByAFullPipelineWakesAtCancel) {
   blocked.join();
 }
 
+TEST(PipelineTest, ABlockedPopWakesAtCloseAndAtCancel) {
+  for (const bool cancels : {false, true}) {
+    auto network = chain();
+    auto pipeline = start(network);
+    Watched popper([&] {
+      const auto popped = pipeline->pop(kForever);
+      ASSERT_TRUE(popped);
+      EXPECT_FALSE(*popped);
+    });
+    popper.wait_until_asleep();
+    cancels ? pipeline->cancel() : pipeline->close();
+    popper.thread.join();
+  }
+}
+
+TEST(PipelineTest, APusherHeldBackByAFullPipelineTakesNoProcessorTime) {
+  const auto processor_ns = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  };
+  auto network = chain();
+  auto pipeline = start(network, {.capacity = 1});
+  static_cast<void>(stream(*pipeline, 20));
+  push_number(*pipeline, 1);
+  std::int64_t wall = 0;
+  std::int64_t processor = 0;
+  Watched pusher([&] {
+    const auto wall_start = now_ns();
+    const auto processor_start = processor_ns();
+    push_number(*pipeline, 2);
+    processor = processor_ns() - processor_start;
+    wall = now_ns() - wall_start;
+  });
+  pusher.wait_until_asleep();
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_TRUE(pop_one(*pipeline).ok());
+  pusher.thread.join();
+  EXPECT_LT(processor, wall / 4);
+}
+
 TEST(PipelineTest, StartAndStopAThousandTimesLeavesNoThreads) {
   const auto threads = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
@@ -561,21 +715,82 @@ TEST(PipelineTest, AFailingCompileNamesTheStageAndEndsTheOthers) {
   EXPECT_EQ(pipeline.error().message, "stage 'b': no fake model 'b.onnx'");
 }
 
-// A gate holds the only stage at its first frame, so that what is pushed meanwhile piles up.
-struct Gate {
-  std::binary_semaphore entered{0}, open{0};
-  std::atomic<bool> armed{false};
-  Function function() {
-    return [this](Inputs in, Outputs out) -> Status {
-      if (armed.exchange(false)) {
-        entered.release();
-        open.acquire();
-      }
-      out[0]->as<float>()[0] = value_of(*in[0]);
-      return {};
-    };
+TEST(PipelineTest, EdgesThatTakeMoreMemoryThanThereIsAreRefused) {
+  const auto refusal = [](std::int64_t elements, int option, int planned) {
+    const auto large = Type::tensor(DType::kF32, std::vector<std::int64_t>{elements});
+    FakeNetwork network;
+    network.input("in")
+        .stage("a", {"in"}, {"mid"}, unary(plus_one), 1, {large})
+        .stage("b", {"mid"}, {"out"}, unary(twice))
+        .output("out");
+    network.finish().edges[1].capacity = planned;
+    const auto pipeline = network.start({.capacity = option});
+    EXPECT_FALSE(pipeline);
+    return pipeline ? Error{} : pipeline.error();
+  };
+  for (const auto& error : {refusal(1 << 20, 2'000'000'000, 0), refusal(1 << 20, 0, 2'000'000'000),
+                            refusal(std::int64_t{1} << 50, 2'000'000'000, 0)}) {
+    EXPECT_EQ(error.code, Code::kResourceExhausted);
+    EXPECT_THAT(error.message, HasSubstr("the largest is 'a -> b' with 2000000000 slots and "));
+    EXPECT_THAT(error.message, HasSubstr("give it a smaller capacity"));
   }
-};
+  // Small tensors take far more than their bytes.
+  EXPECT_THAT(refusal(1, 2'147'483'647, 0).message, HasSubstr("with 2147483647 slots"));
+}
+
+TEST(PipelineTest, RunningOutOfMemoryIsAnError) {
+  auto while_compiling = chain();
+  while_compiling.backend->on_compile = [](const auto&) -> Status { throw std::bad_alloc(); };
+  const auto compiled = while_compiling.start();
+  ASSERT_FALSE(compiled);
+  EXPECT_EQ(compiled.error().code, Code::kResourceExhausted);
+  EXPECT_EQ(compiled.error().message, "stage 'a': out of memory");
+
+  auto on_the_way = chain();
+  on_the_way.plan.origin.engines["fake"] = "0";
+  const auto started =
+      on_the_way.start({.warn = [](const std::string&) { throw std::bad_alloc(); }});
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(started.error().message, HasSubstr("out of memory"));
+}
+
+TEST(PipelineTest, APlanThatContradictsItsModelsIsRefused) {
+  using Dims = std::vector<std::int64_t>;
+  const auto error_with = [](const Type& type) {
+    auto network = chain();
+    network.finish().tensors.at(0).type = type;
+    const auto pipeline = network.start();
+    EXPECT_FALSE(pipeline) << type;
+    return pipeline ? Error{} : pipeline.error();
+  };
+  EXPECT_EQ(error_with(Type::tensor(DType::kF32, Dims{2})).message,
+            "stage 'a': tensor 'mid': the plan says f32[2], model 'stages/a.onnx' says f32[1]; "
+            "split the model again");
+  EXPECT_EQ(error_with(Type::tensor(DType::kF32, Dims{2})).code, Code::kInvalidArgument);
+  EXPECT_THAT(error_with(Type::tensor(DType::kI64, Dims{1})).message, HasSubstr("says i64[1]"));
+  EXPECT_THAT(error_with(Type::tensor(DType::kF32, Dims{1, 1})).message, HasSubstr("f32[1,1]"));
+
+  auto input = chain();
+  input.backend->models["b.onnx"].inputs[0].type = Type::tensor(DType::kF32, Dims{3});
+  EXPECT_EQ(input.start().error().message,
+            "stage 'b': tensor 'mid': the plan says f32[1], model 'stages/b.onnx' says f32[3]; "
+            "split the model again");
+}
+
+TEST(PipelineTest, WhatAModelLeavesOpenAgreesWithThePlan) {
+  Type unranked = scalar();
+  unranked.ranked = false;
+  unranked.dims.clear();
+  const auto open = Type::tensor(DType::kF32, std::vector<Dim>{{Dim::kOpen, "n", Dim::kOpen}});
+  for (const auto& type : {Type(), unranked, open}) {
+    auto network = chain();
+    network.backend->models["a.onnx"].outputs[0].type = type;
+    auto pipeline = start(network);
+    push_number(*pipeline, 1);
+    EXPECT_EQ(value_of(pop_one(*pipeline)[0]), 4.0F) << type;
+  }
+}
 
 std::vector<Outcome> outcomes_behind_a_gate(plan::FullPolicy policy, int capacity,
                                             std::vector<std::string>* errors = nullptr) {
@@ -711,6 +926,170 @@ TEST(PipelineTest, AFrameOverItsDeadlineComesOutAsSuch) {
   EXPECT_THAT(late.error().message, HasSubstr("stage 'slow': frame 1: deadline_exceeded"));
 }
 
+TEST(PipelineTest, AFrameThatGrowsOldWhileItWaitsForRoomDoesNotStart) {
+  Gate gate;
+  FakeNetwork network;
+  std::atomic<int> starts{0};
+  network.input("in")
+      .stage("a", {"in"}, {"mid"},
+             [&](Inputs in, Outputs out) -> Status {
+               ++starts;
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               return {};
+             })
+      .stage("slow", {"mid"}, {"out"}, gate.function())
+      .output("out");
+  network.finish().edges[1].capacity = 1;
+  constexpr milliseconds kAge{8};
+  auto pipeline = start(network, {.max_age = kAge});
+  gate.armed = true;
+  int pushed = 0;
+  do {  // Again, should the machine be so busy that the frame is too old for the gate.
+    push_number(*pipeline, static_cast<float>(pushed++));
+  } while (!gate.entered.try_acquire_for(milliseconds(500)));
+  const int before = starts;
+  push_number(*pipeline, static_cast<float>(pushed++));
+  const auto since = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - since < kAge + milliseconds(1))
+    std::this_thread::yield();
+  gate.open.release();
+  for (int i = 0; i + 1 < pushed; ++i) pop_one(*pipeline);
+  const Output late = pop_one(*pipeline);
+  EXPECT_EQ(late.error().code, Code::kDeadlineExceeded);
+  EXPECT_THAT(late.error().message,
+              HasSubstr(concat("stage 'a': frame ", pushed - 1, ": deadline_exceeded")));
+  EXPECT_EQ(starts, before);
+}
+
+// x = in * w in three replicas, out = w.
+FakeNetwork with_parameter() {
+  FakeNetwork network;
+  network.folder = std::filesystem::path(::testing::TempDir()) / "with_parameter";
+  network.input("in")
+      .parameter("w", number(2))
+      .stage(
+          "scale", {"in", "w"}, {"x"},
+          [](Inputs in, Outputs out) -> Status {
+            out[0]->as<float>()[0] = value_of(*in[0]) * value_of(*in[1]);
+            return {};
+          },
+          3)
+      .stage("tell", {"x", "w"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[1]);
+               return {};
+             })
+      .output("x")
+      .output("out");
+  return network;
+}
+
+using Values = std::pair<float, float>;
+
+Values pop_values(Pipeline& pipeline) {
+  const Output output = pop_one(pipeline);
+  EXPECT_TRUE(output.ok()) << output.error().message;
+  return {value_of(*output.find("x")), value_of(*output.find("out"))};
+}
+
+TEST(ParametersTest, AChangeHoldsFromTheNextPushedFrameOnInAllReplicas) {
+  auto network = with_parameter();
+  auto pipeline = start(network, {.capacity = 32});
+  for (int round = 0; round < 20; ++round) {
+    const auto old = static_cast<float>(round + 2);
+    for (int i = 0; i < 8; ++i) push_number(*pipeline, 10);
+    ASSERT_TRUE(pipeline->set_parameters("", {{"w", number(old + 1)}}));
+    for (int i = 0; i < 8; ++i) push_number(*pipeline, 10);
+    for (int i = 0; i < 16; ++i) {
+      const float expected = i < 8 ? old : old + 1;
+      ASSERT_EQ(pop_values(*pipeline), (Values{10 * expected, expected})) << "frame " << i;
+    }
+  }
+}
+
+TEST(ParametersTest, AStagesNameChangesThatStageOnly) {
+  auto network = with_parameter();
+  auto pipeline = start(network);
+  ASSERT_TRUE(pipeline->set_parameters("scale", {{"w", number(7)}}));
+  push_number(*pipeline, 10);
+  EXPECT_EQ(pop_values(*pipeline), (Values{70, 2}));
+}
+
+TEST(ParametersTest, AValueIsCopiedWhenItIsSet) {
+  auto network = with_parameter();
+  auto pipeline = start(network);
+  Tensor value = number(3);
+  ASSERT_TRUE(pipeline->set_parameters("", {{"w", value}}));
+  value.as<float>()[0] = 99;
+  push_number(*pipeline, 1);
+  EXPECT_EQ(pop_values(*pipeline), (Values{3, 3}));
+}
+
+TEST(ParametersTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
+  auto network = with_parameter();
+  auto pipeline = start(network);
+  const auto error = [&](std::string_view stage, const Named& values) {
+    const auto status = pipeline->set_parameters(stage, values);
+    EXPECT_FALSE(status);
+    return status ? Error{} : status.error();
+  };
+  const auto unknown_stage = error("scales", {{"w", number(9)}});
+  EXPECT_EQ(unknown_stage.code, Code::kNotFound);
+  EXPECT_EQ(unknown_stage.message,
+            "set_parameters: stage 'scales' does not exist or has no parameter 'w'; the parameters "
+            "are 'w'");
+  const auto unknown_name = error("", {{"w", number(9)}, {"v", number(9)}});
+  EXPECT_EQ(unknown_name.code, Code::kNotFound);
+  EXPECT_EQ(unknown_name.message,
+            "set_parameters: no stage has a parameter 'v'; the parameters are 'w'");
+  EXPECT_EQ(error("", {{"w", Tensor::allocate(DType::kI64, {1})}}).message,
+            "set_parameters: 'w': expected f32[1], found i64[1]");
+  EXPECT_EQ(error("", {{"w", Tensor::allocate(DType::kF32, {2})}}).message,
+            "set_parameters: 'w': expected f32[1], found f32[2]");
+  EXPECT_EQ(error("", {}).code, Code::kInvalidArgument);
+  push_number(*pipeline, 1);
+  EXPECT_EQ(pop_values(*pipeline), (Values{2, 2}));
+}
+
+TEST(ParametersTest, AFrameSeesOneValueInAllStagesWhileAnotherThreadSetsThem) {
+  auto network = with_parameter();
+  auto pipeline = start(network);
+  std::atomic<bool> done{false};
+  std::thread setter([&] {
+    for (int value = 2; !done; ++value) {
+      ASSERT_TRUE(pipeline->set_parameters("", {{"w", number(static_cast<float>(value))}}));
+      std::this_thread::yield();
+    }
+  });
+  std::thread pusher([&] {
+    for (int i = 0; i < 2000; ++i) push_number(*pipeline, 1);
+  });
+  float last = 2;
+  for (int i = 0; i < 2000; ++i) {
+    const auto [x, w] = pop_values(*pipeline);
+    EXPECT_EQ(x, w);
+    EXPECT_GE(w, last);
+    last = w;
+  }
+  done = true;
+  pusher.join();
+  setter.join();
+}
+
+TEST(PipelineTest, StatisticsSumWhatTheReplicasBackendsCount) {
+  FakeNetwork network;
+  std::atomic<std::uint64_t> counted{100};  // Of the warm-up: left out.
+  network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one), 2).output("out");
+  network.backend->models["a.onnx"].counters = [&] {
+    return backend::Context::Counters{counted, 2 * counted};
+  };
+  auto pipeline = start(network);
+  EXPECT_EQ(pipeline->stats().stages[0].copies, 0U);
+  counted += 5;
+  EXPECT_EQ(pipeline->stats().stages[0].copies, 10U);
+  EXPECT_EQ(pipeline->stats().stages[0].allocations, 20U);
+}
+
 TEST(PipelineTest, OutputsOfUnboundedShapeComeFromTheBackend) {
   FakeNetwork network;
   const auto any = Type::tensor(DType::kF32, std::vector<Dim>{{Dim::kOpen, "n", Dim::kOpen}});
@@ -732,6 +1111,8 @@ TEST(PipelineTest, OutputsOfUnboundedShapeComeFromTheBackend) {
   for (int i = 0; i < 5; ++i) push_number(*pipeline, static_cast<float>(i));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(value_of(pop_one(*pipeline)[0]), static_cast<float>(i));
   EXPECT_TRUE(pipeline->stats().edges[1].backend_allocated);
+  EXPECT_EQ(pipeline->memory_bytes(), std::nullopt);
+  EXPECT_EQ(pipeline->stats().memory_bytes, std::nullopt);
 }
 
 TEST(PipelineTest, RunGivesCopiesAndRefusesBesideOthers) {

@@ -1,7 +1,9 @@
 // Pipeline::start(): from a plan to threads that wait for frame 0.
 #include <algorithm>
 #include <bit>
+#include <new>
 
+#include "penstock/device/cgroup.h"
 #include "penstock/device/topology.h"
 #include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/state.h"
@@ -11,15 +13,6 @@ namespace penstock::pipeline {
 namespace {
 
 constexpr int kLossyWindow = 4096;  // Dropped frames that may await their turn to come out.
-
-std::string edge_name(const plan::Plan& plan, const plan::Edge& edge) {
-  const auto end = [&](int at) {
-    if (at == plan::kPipelineInput) return std::string("input");
-    if (at == plan::kPipelineOutput) return std::string("output");
-    return plan.stages[static_cast<std::size_t>(at)].name;
-  };
-  return end(edge.from) + " -> " + join(edge.to, "+", end);
-}
 
 void make_edges(State& state) {
   for (const auto& plan_edge : state.plan.edges) {
@@ -279,8 +272,9 @@ void warn_of_differences(const State& state, const backend::Registry& backends) 
     if (!found) continue;
     const auto here = (*found)->describe().engine_version;
     if (here != version) {
-      state.options.warn(concat("the package was made with ", name, " ", version, ", here is ",
-                                here, "; check it with 'penstock verify'"));
+      state.options.warn(concat("the package was made with ", name, " ", version, ", here ",
+                                here.empty() ? "it is not found" : "is " + here,
+                                "; check it with 'penstock verify'"));
     }
   }
   if (origin.cpu.empty()) return;
@@ -290,6 +284,28 @@ void warn_of_differences(const State& state, const backend::Registry& backends) 
   }
 }
 
+// Everything but the threads.
+Status assemble(State& state, const std::filesystem::path& folder,
+                const backend::Registry& backends) {
+  make_edges(state);
+  choose_window(state);
+  for (std::size_t i = 0; i < state.plan.stages.size(); ++i) {
+    auto stage = make_stage(state, i, folder, backends);
+    if (!stage) {
+      return std::move(stage).error().within(concat("stage '", state.plan.stages[i].name, "'"));
+    }
+    state.stages.push_back(*std::move(stage));
+  }
+  for (auto& stage : state.stages) {
+    for (std::size_t r = 0; r < stage->plan->devices.size(); ++r) {
+      state.workers.push_back(std::make_unique<Worker>(state, *stage, r));
+    }
+  }
+  connect_waits(state);
+  place_inputs_and_outputs(state);
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
@@ -297,30 +313,25 @@ Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
                                                   const backend::Registry& backends,
                                                   const Options& options) {
   PENSTOCK_CHECK_OK(plan::validate(plan));
-  auto state = std::make_shared<State>();
-  state->plan = plan;
-  state->options = options;
-  if (!state->options.max_age) state->options.max_age = plan.max_age;
-  if (!state->options.on_error) state->options.on_error = plan.on_error;
-  warn_of_differences(*state, backends);
-  make_edges(*state);
-  choose_window(*state);
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    auto stage = make_stage(*state, i, folder, backends);
-    if (!stage) return std::move(stage).error().within(concat("stage '", plan.stages[i].name, "'"));
-    state->stages.push_back(*std::move(stage));
+  const auto available =
+      device::read_available_memory("/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup");
+  if (available) PENSTOCK_CHECK_OK(check_memory(plan, options, *available));
+  try {
+    auto state = std::make_shared<State>();
+    state->plan = plan;
+    state->options = options;
+    if (!state->options.max_age) state->options.max_age = plan.max_age;
+    if (!state->options.on_error) state->options.on_error = plan.on_error;
+    warn_of_differences(*state, backends);
+    PENSTOCK_CHECK_OK(assemble(*state, folder, backends));
+    // From here on the destructor ends what has started, should a later worker fail.
+    std::unique_ptr<Pipeline> pipeline(new Pipeline(state));
+    PENSTOCK_CHECK_OK(start_workers(*state, folder));
+    return pipeline;
+  } catch (const std::bad_alloc&) {
+    return make_error(Code::kResourceExhausted,
+                      "out of memory at the pipeline's start; give its edges smaller capacities");
   }
-  for (auto& stage : state->stages) {
-    for (std::size_t r = 0; r < stage->plan->devices.size(); ++r) {
-      state->workers.push_back(std::make_unique<Worker>(*state, *stage, r));
-    }
-  }
-  connect_waits(*state);
-  place_inputs_and_outputs(*state);
-  // From here on the destructor ends what has started, should a later worker fail.
-  std::unique_ptr<Pipeline> pipeline(new Pipeline(state));
-  PENSTOCK_CHECK_OK(start_workers(*state, folder));
-  return pipeline;
 }
 
 }  // namespace penstock::pipeline

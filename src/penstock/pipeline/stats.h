@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,7 @@ struct EdgeStats {
 
 struct Stats {
   std::uint64_t pushed = 0, popped = 0, ok = 0, errors = 0, drops = 0, cancelled = 0;
-  std::uint64_t memory_bytes = 0;  ///< Ceiling of all edges' slots.
+  std::optional<std::uint64_t> memory_bytes;  ///< As Pipeline::memory_bytes().
   std::vector<StageStats> stages;
   std::vector<EdgeStats> edges;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include "penstock/pipeline/affinity.h"
 #include "penstock/pipeline/state.h"
@@ -24,11 +25,42 @@ std::optional<Wire> find_wire(const std::vector<Edge*>& edges, Wire::Kind kind,
   return std::nullopt;
 }
 
+const Type* declared_type(const plan::Plan& plan, const std::string& name) {
+  const auto parameter = std::ranges::find(plan.parameters, name, &plan::Parameter::name);
+  if (parameter != plan.parameters.end()) return &parameter->type;
+  const auto* info = plan.find_tensor(name);
+  return info == nullptr ? nullptr : &info->type;
+}
+
+// What either leaves open agrees with anything.
+bool agree(const Type& a, const Type& b) {
+  if (a.kind == Type::Kind::kUnknown || b.kind == Type::Kind::kUnknown) return true;
+  if (a.kind != b.kind || a.dtype != b.dtype) return false;
+  if (!a.ranked || !b.ranked) return true;
+  return std::ranges::equal(a.dims, b.dims, [](const Dim& one, const Dim& other) {
+    return !one.fixed() || !other.fixed() || one.size == other.size;
+  });
+}
+
+// plan.json may have been edited: then it must still fit the models.
+Status check_types(const plan::Plan& plan, const std::string& model,
+                   std::span<const backend::Port> ports) {
+  for (const auto& port : ports) {
+    const Type* declared = declared_type(plan, port.name);
+    if (declared == nullptr || agree(*declared, port.type)) continue;
+    return invalid_argument("tensor '", port.name, "': the plan says ", *declared, ", model '",
+                            model, "' says ", port.type, "; split the model again");
+  }
+  return {};
+}
+
 // A stage runs what a plugin brings: nothing that it throws may pass.
 template <typename Call>
 Status guarded(Call call) {
   try {
     return call();
+  } catch (const std::bad_alloc&) {
+    return make_error(Code::kResourceExhausted, "out of memory");
   } catch (const std::exception& e) {
     return internal_error("the backend threw an exception: ", e.what());
   } catch (...) {
@@ -118,6 +150,8 @@ Status Worker::wire(CompiledPartition& partition, const backend::Executable& exe
     stage_.local_names.push_back(port.name);
     return Wire{Wire::Kind::kLocal, stage_.locals.size() - 1, 0, !port.type.max_bytes()};
   };
+  PENSTOCK_CHECK_OK(check_types(state_.plan, partition.plan->model, executable.inputs()));
+  PENSTOCK_CHECK_OK(check_types(state_.plan, partition.plan->model, executable.outputs()));
   for (const auto& port : executable.outputs()) {
     const auto found = find_wire(stage_.out_edges, Wire::Kind::kOutEdge, port.name);
     partition.outputs.push_back(found ? *found : local(port));
@@ -313,23 +347,13 @@ bool Worker::begin(FrameNumber frame) {
   }
   auto& record = state_.record(frame);
   if (!record.alive()) return false;
-  if (state_.options.max_age) {
-    const auto age = std::chrono::nanoseconds(now_ns() - record.pushed_ns);
-    if (age > *state_.options.max_age) {
-      const auto us = [](auto d) {
-        return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
-      };
-      fail(frame,
-           make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", us(age),
-                      " us since its push, at most ", us(*state_.options.max_age), " us allowed"));
-      return false;
-    }
-  }
+  if (expired(frame)) return false;
   wait_for_room(frame);
   if (state_.cancelled.load(std::memory_order_seq_cst)) {
     record.fail(Outcome::kCancelled, state_.closed_error());
     return false;
   }
+  if (expired(frame)) return false;  // It may have grown old while it waited.
   for (std::size_t e = 0; e < out_slots_.size(); ++e) {
     Edge& edge = *stage_.out_edges[e];
     if (edge.lossy() && !edge.begin_write(frame)) {
@@ -344,6 +368,19 @@ bool Worker::begin(FrameNumber frame) {
   }
   for (std::size_t e = 0; e < in_slots_.size(); ++e)
     in_slots_[e] = &stage_.in_edges[e]->slot(frame);
+  return true;
+}
+
+bool Worker::expired(FrameNumber frame) {
+  if (!state_.options.max_age) return false;
+  const auto age = std::chrono::nanoseconds(now_ns() - state_.record(frame).pushed_ns);
+  if (age <= *state_.options.max_age) return false;
+  const auto us = [](auto d) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
+  };
+  fail(frame,
+       make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", us(age),
+                  " us since its push, at most ", us(*state_.options.max_age), " us allowed"));
   return true;
 }
 

@@ -108,6 +108,7 @@ class Worker {
   void wait_for_room(FrameNumber frame);
   void process(FrameNumber frame);
   bool begin(FrameNumber frame);
+  bool expired(FrameNumber frame);  ///< Past its deadline: then it has failed.
   [[nodiscard]] std::int64_t ready_since(FrameNumber frame) const;
   Status compute(FrameNumber frame, bool sample);
   void gather(FrameNumber frame, std::size_t part);
