@@ -746,6 +746,20 @@ TEST(PipelineTest, RunningOutOfMemoryIsAnError) {
   EXPECT_EQ(compiled.error().code, Code::kResourceExhausted);
   EXPECT_EQ(compiled.error().message, "stage 'a': out of memory");
 
+  FakeNetwork running;
+  std::atomic<bool> armed{false};
+  running.input("in")
+      .stage("a", {"in"}, {"out"},
+             [&](Inputs, Outputs) -> Status {
+               if (armed) throw std::bad_alloc();
+               return {};
+             })
+      .output("out");
+  auto pipeline = start(running);
+  armed = true;
+  push_number(*pipeline, 1);
+  EXPECT_EQ(pop_one(*pipeline).error().code, Code::kResourceExhausted);
+
   auto on_the_way = chain();
   on_the_way.plan.origin.engines["fake"] = "0";
   const auto started =
@@ -964,7 +978,8 @@ TEST(PipelineTest, AFrameThatGrowsOldWhileItWaitsForRoomDoesNotStart) {
 // x = in * w in three replicas, out = w.
 FakeNetwork with_parameter() {
   FakeNetwork network;
-  network.folder = std::filesystem::path(::testing::TempDir()) / "with_parameter";
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  network.folder = std::filesystem::path(::testing::TempDir()) / test->name();
   network.input("in")
       .parameter("w", number(2))
       .stage(
