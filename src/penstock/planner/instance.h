@@ -25,9 +25,9 @@ struct Lists {
   }
 };
 
-/// How costs that depend on the partner's type are taken: the searches know one cost per (value, type).
-/// With `kLowest` a bound that is proved holds for the problem; with `kHighest` a split costs at most
-/// what the search thinks. Both are the same where all of a type's links are alike.
+/// How costs that depend on the partner's type are taken: the searches know one cost per (value,
+/// type). With `kLowest` a bound that is proved holds for the problem; with `kHighest` a split
+/// costs at most what the search thinks. Both are the same where all of a type's links are alike.
 enum class Partner { kLowest, kHighest };
 
 struct Instance {
@@ -39,17 +39,18 @@ struct Instance {
   std::vector<int> type_count;      ///< [type] Devices of it.
   std::vector<double> type_memory;  ///< [type]
   std::vector<Overlap> type_overlap;
-  std::vector<int> producer;       ///< [value]
-  std::vector<double> receive;     ///< [value * types + type] 0 where the type pays nothing.
-  std::vector<double> send;        ///< [value * types + type]
-  std::vector<double> bytes;       ///< [value] Of all the problem's values in it.
-  Lists pins;                      ///< [value] Its groups, ascending, the producer among them; >= 2.
-  Lists values_of;                 ///< [group] The values it is a pin of.
-  Lists before, after;             ///< [group] Direct order, without repetition.
-  Lists members;                   ///< [group] The problem's groups in it.
+  std::vector<int> producer;    ///< [value]
+  std::vector<double> receive;  ///< [value * types + type] 0 where the type pays nothing.
+  std::vector<double> send;     ///< [value * types + type]
+  std::vector<double> bytes;    ///< [value] Of all the problem's values in it.
+  Lists pins;                   ///< [value] Its groups, ascending, the producer among them; >= 2.
+  Lists values_of;              ///< [group] The values it is a pin of.
+  Lists before, after;          ///< [group] Direct order, without repetition.
+  Lists members;                ///< [group] The problem's groups in it.
 
   [[nodiscard]] double time_of(int group, int mode) const {
-    return time[static_cast<size_t>(group) * static_cast<size_t>(modes) + static_cast<size_t>(mode)];
+    return time[static_cast<size_t>(group) * static_cast<size_t>(modes) +
+                static_cast<size_t>(mode)];
   }
 };
 

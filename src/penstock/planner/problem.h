@@ -21,7 +21,8 @@ enum class Overlap {
   kFullDuplex,  ///< load = max(P, I, O)
 };
 
-/// Devices that are alike and interchangeable. A device that something is pinned to is a type alone.
+/// Devices that are alike and interchangeable. A device that something is pinned to is a type
+/// alone.
 struct DeviceType {
   std::string name;                  ///< "accelerator", "cpu:0"
   std::vector<std::string> devices;  ///< One name for each device; unique in the problem.
@@ -65,38 +66,41 @@ struct Link {
 
 /// A stage S in mode m on a device of type t, with a value v's end on it, costs:
 ///   P = launch_m + sum over its groups of time[m]
-///   I = sum over values read by S and written elsewhere of transfer(v, producer's type, t), once each
-///   O = sum over values written by S and read elsewhere of the largest transfer(v, t, reader's type)
-///   transfer(v, a, b) = v.transfer_time + links[a][b].latency + v.bytes / links[a][b].bandwidth
-/// (none of I and O where `pays_transfers` is false). Stages on the same device exchange values free,
-/// and a device receives or sends a value once for all its stages. r replicas divide a stage's load by r.
-/// Source: Tarnawski et al., NeurIPS 2020 (device types alike, host-staged); the rest extends it.
+///   I = sum over values read by S and written elsewhere of transfer(v, producer's type, t), once
+///   each O = sum over values written by S and read elsewhere of the largest transfer(v, t,
+///   reader's type) transfer(v, a, b) = v.transfer_time + links[a][b].latency + v.bytes /
+///   links[a][b].bandwidth
+/// (none of I and O where `pays_transfers` is false). Stages on the same device exchange values
+/// free, and a device receives or sends a value once for all its stages. r replicas divide a
+/// stage's load by r. Source: Tarnawski et al., NeurIPS 2020 (device types alike, host-staged); the
+/// rest extends it.
 struct Problem {
   std::vector<DeviceType> types;
   std::vector<Mode> modes;
   std::vector<Group> groups;
   std::vector<Value> values;
-  /// Pairs (before, after) of groups: the stages of a pipeline must respect them. From a graph: every
-  /// producer with each consumer. Of a training graph: the forward part only.
+  /// Pairs (before, after) of groups: the stages of a pipeline must respect them. From a graph:
+  /// every producer with each consumer. Of a training graph: the forward part only.
   std::vector<std::pair<int, int>> order;
-  std::vector<std::vector<Link>> links;  ///< [type][type]; empty: all free but `transfer_time`.
+  std::vector<std::vector<Link>> links;     ///< [type][type]; empty: all free but `transfer_time`.
   std::vector<std::vector<int>> colocated;  ///< Sets of groups that must share a stage's device.
-  /// Count in each device's memory the frames in flight: a value's bytes times (last reading stage's
-  /// place - writing stage's place + 1), at its writer's and at each reader's device.
+  /// Count in each device's memory the frames in flight: a value's bytes times (last reading
+  /// stage's place - writing stage's place + 1), at its writer's and at each reader's device.
   bool frames_in_flight = false;
 };
 
 /// Time of moving `value` from a device of type `from` to another device, of type `to`.
 double transfer_time(const Problem& problem, const Value& value, int from, int to);
 
-/// Every way in which the problem is no problem, one sentence each that names the culprit: no group or
-/// device, indices out of range, NaN or negative times, bytes or costs, `time` not one for each mode, a
-/// device named twice, a group that no mode supports, a circle in `order`, a group larger than every
-/// device that supports it. \error kInvalidArgument with the first of them.
+/// Every way in which the problem is no problem, one sentence each that names the culprit: no group
+/// or device, indices out of range, NaN or negative times, bytes or costs, `time` not one for each
+/// mode, a device named twice, a group that no mode supports, a circle in `order`, a group larger
+/// than every device that supports it. \error kInvalidArgument with the first of them.
 Status validate(const Problem& problem);
 
-/// The same problem in which `group` may run on the device named `device` only: the device becomes a
-/// type (and its modes) of its own. \error kNotFound for an unknown device, kOutOfRange for the group
+/// The same problem in which `group` may run on the device named `device` only: the device becomes
+/// a type (and its modes) of its own. \error kNotFound for an unknown device, kOutOfRange for the
+/// group
 Result<Problem> pin(Problem problem, int group, const std::string& device);
 
 }  // namespace penstock::planner

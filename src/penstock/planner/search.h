@@ -18,8 +18,8 @@ class Budget {
   Budget(double seconds, std::function<bool()> interrupted);
 
   [[nodiscard]] bool over() const;
-  [[nodiscard]] double left() const;     ///< Seconds; infinite without end.
-  [[nodiscard]] double elapsed() const;  ///< Seconds since it was made.
+  [[nodiscard]] double left() const;                ///< Seconds; infinite without end.
+  [[nodiscard]] double elapsed() const;             ///< Seconds since it was made.
   [[nodiscard]] Budget part(double seconds) const;  ///< Ends then or with this one.
 
  private:
@@ -35,12 +35,12 @@ enum class Goal {
 
 struct Options {
   Goal goal = Goal::kThroughput;
-  bool replicas = false;         ///< Stages may run on several devices of one type.
-  int segments_per_device = 1;   ///< More than 1: virtual stages.
+  bool replicas = false;        ///< Stages may run on several devices of one type.
+  int segments_per_device = 1;  ///< More than 1: virtual stages.
   double latency_cap = kInfinite;
-  double seconds = kInfinite;              ///< The deadline.
-  std::function<bool()> interrupted;       ///< Asked often; true ends the search with what is known.
-  std::optional<Split> user_split;         ///< Never answered with a worse one.
+  double seconds = kInfinite;         ///< The deadline.
+  std::function<bool()> interrupted;  ///< Asked often; true ends the search with what is known.
+  std::optional<Split> user_split;    ///< Never answered with a worse one.
 };
 
 /// What a search knows when it ends. Bounds hold at any moment, whatever ended it.
