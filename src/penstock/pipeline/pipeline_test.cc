@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "penstock/pipeline/affinity.h"
 #include "penstock/pipeline/parker.h"
@@ -975,29 +976,36 @@ TEST(PipelineTest, AFrameThatGrowsOldWhileItWaitsForRoomDoesNotStart) {
   EXPECT_EQ(starts, before);
 }
 
-// x = in * w in three replicas, out = w.
-FakeNetwork with_parameter() {
-  FakeNetwork network;
-  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  network.folder = std::filesystem::path(::testing::TempDir()) / test->name();
-  network.input("in")
-      .parameter("w", number(2))
-      .stage(
-          "scale", {"in", "w"}, {"x"},
-          [](Inputs in, Outputs out) -> Status {
-            out[0]->as<float>()[0] = value_of(*in[0]) * value_of(*in[1]);
-            return {};
-          },
-          3)
-      .stage("tell", {"x", "w"}, {"out"},
-             [](Inputs in, Outputs out) -> Status {
-               out[0]->as<float>()[0] = value_of(*in[1]);
-               return {};
-             })
-      .output("x")
-      .output("out");
-  return network;
-}
+class ParametersTest : public ::testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // x = in * w in three replicas, out = w.
+  FakeNetwork with_parameter() {
+    FakeNetwork network;
+    network.folder = folder_;
+    network.input("in")
+        .parameter("w", number(2))
+        .stage(
+            "scale", {"in", "w"}, {"x"},
+            [](Inputs in, Outputs out) -> Status {
+              out[0]->as<float>()[0] = value_of(*in[0]) * value_of(*in[1]);
+              return {};
+            },
+            3)
+        .stage("tell", {"x", "w"}, {"out"},
+               [](Inputs in, Outputs out) -> Status {
+                 out[0]->as<float>()[0] = value_of(*in[1]);
+                 return {};
+               })
+        .output("x")
+        .output("out");
+    return network;
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / concat("penstock_parameters.", getpid());
+};
 
 using Values = std::pair<float, float>;
 
@@ -1007,7 +1015,7 @@ Values pop_values(Pipeline& pipeline) {
   return {value_of(*output.find("x")), value_of(*output.find("out"))};
 }
 
-TEST(ParametersTest, AChangeHoldsFromTheNextPushedFrameOnInAllReplicas) {
+TEST_F(ParametersTest, AChangeHoldsFromTheNextPushedFrameOnInAllReplicas) {
   auto network = with_parameter();
   auto pipeline = start(network, {.capacity = 32});
   for (int round = 0; round < 20; ++round) {
@@ -1022,7 +1030,7 @@ TEST(ParametersTest, AChangeHoldsFromTheNextPushedFrameOnInAllReplicas) {
   }
 }
 
-TEST(ParametersTest, AStagesNameChangesThatStageOnly) {
+TEST_F(ParametersTest, AStagesNameChangesThatStageOnly) {
   auto network = with_parameter();
   auto pipeline = start(network);
   ASSERT_TRUE(pipeline->set_parameters("scale", {{"w", number(7)}}));
@@ -1030,7 +1038,7 @@ TEST(ParametersTest, AStagesNameChangesThatStageOnly) {
   EXPECT_EQ(pop_values(*pipeline), (Values{70, 2}));
 }
 
-TEST(ParametersTest, AValueIsCopiedWhenItIsSet) {
+TEST_F(ParametersTest, AValueIsCopiedWhenItIsSet) {
   auto network = with_parameter();
   auto pipeline = start(network);
   Tensor value = number(3);
@@ -1040,7 +1048,7 @@ TEST(ParametersTest, AValueIsCopiedWhenItIsSet) {
   EXPECT_EQ(pop_values(*pipeline), (Values{3, 3}));
 }
 
-TEST(ParametersTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
+TEST_F(ParametersTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   auto network = with_parameter();
   auto pipeline = start(network);
   const auto error = [&](std::string_view stage, const Named& values) {
@@ -1066,7 +1074,7 @@ TEST(ParametersTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   EXPECT_EQ(pop_values(*pipeline), (Values{2, 2}));
 }
 
-TEST(ParametersTest, AFrameSeesOneValueInAllStagesWhileAnotherThreadSetsThem) {
+TEST_F(ParametersTest, AFrameSeesOneValueInAllStagesWhileAnotherThreadSetsThem) {
   auto network = with_parameter();
   auto pipeline = start(network);
   std::atomic<bool> done{false};
