@@ -11,13 +11,10 @@
 #include <gtest/gtest.h>
 #include <link.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "penstock/backend/evaluate.h"
 #include "penstock/backend/registry.h"
 #include "penstock/device/device.h"
-#include "penstock/pipeline/pipeline.h"
 
 namespace {
 
@@ -425,35 +422,6 @@ TEST_F(OnnxRuntimeTest, TwoThreadsAreTheCallerAndOneMoreOnItsCpus) {
       }
     }
   }).join();
-}
-
-TEST_F(OnnxRuntimeTest, APipelinesThreadsLeaveTheCallersAffinityAlone) {
-  const auto cpus = device::inherited_cpus();
-  if (cpus.size() < 2) GTEST_SKIP() << "needs two CPUs";
-  const auto conv = backend_->compile(request_for("conv_relu"));
-  ASSERT_TRUE(conv) << conv.error().message;
-  const Port& in = (*conv)->inputs()[0];
-  const Port& out = (*conv)->outputs()[0];
-  for (const auto& of_device : {std::vector{cpus[0]}, std::vector{cpus[0], cpus[1]}}) {
-    plan::Plan plan;
-    plan.model = "conv_relu";
-    plan.inputs = {{in.name, in.type}};
-    plan.outputs = {{out.name, out.type}};
-    plan::Stage stage{.name = "all", .inputs = {in.name}, .outputs = {out.name}};
-    stage.partitions = {{"onnxruntime", "conv_relu.onnx", {in.name}, {out.name}, {}}};
-    stage.devices = {{.host = {}, .cpus = of_device}};
-    plan.stages = {stage};
-    plan::connect(plan);
-    const int caller = static_cast<int>(syscall(SYS_gettid));
-    {
-      auto pipeline = pipeline::Pipeline::start(plan, PENSTOCK_TEST_MODELS, registry());
-      ASSERT_TRUE(pipeline) << pipeline.error().message;
-      EXPECT_EQ(cpus_of(caller), cpus);
-      const std::vector<Tensor> inputs{Tensor::allocate(DType::kF32, {1, 4, 16, 16})};
-      EXPECT_TRUE((*pipeline)->run(inputs));
-    }
-    EXPECT_EQ(cpus_of(caller), cpus);
-  }
 }
 
 TEST_F(OnnxRuntimeTest, BuffersSeenBeforeCostNoAllocationOfOurs) {
