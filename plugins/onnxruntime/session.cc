@@ -59,6 +59,14 @@ Error bad_option(const std::string& key, std::string_view expected, const std::s
                           ", found '", found, "'");
 }
 
+/// ONNX Runtime takes every key in silence, and versions differ in those that they know.
+constexpr std::array<std::string_view, 4> kSessionKeys = {"session.", "optimization.", "mlas.",
+                                                          "ep."};
+
+bool is_session_key(std::string_view key) {
+  return std::ranges::any_of(kSessionKeys, [&](auto prefix) { return key.starts_with(prefix); });
+}
+
 Result<Settings> Settings::from(const Engine& engine, const CompileRequest& request) {
   Settings settings(engine);
   OrtSessionOptions* raw = nullptr;
@@ -112,6 +120,13 @@ Status Settings::set_option(const std::string& key, const std::string& value) {
   if (key == kThreadsOption) return {};  // See set_threads().
   if (key == "graph_optimization_level") return set_optimization_level(value);
   if (key == "execution_mode") return set_execution_mode(value);
+  if (!is_session_key(key)) {
+    return invalid_argument("backend option 'onnxruntime:", key,
+                            "': unknown; expected graph_optimization_level, execution_mode, "
+                            "intra_op_num_threads, or a session configuration key of ONNX Runtime, "
+                            "which begins with ",
+                            join(kSessionKeys, ", "));
+  }
   auto outcome = entry(key.c_str(), value);
   if (outcome) return {};
   return std::move(outcome).error().within(concat("backend option 'onnxruntime:", key, "'"));
