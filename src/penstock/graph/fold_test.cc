@@ -143,7 +143,7 @@ TEST(FoldTest, GoesOnWithWhatARoundHasMadeKnown) {
   EXPECT_EQ(graph.removed.at("b"), "folded into constant 'u'");
 }
 
-TEST(FoldTest, FoldsAnIfOnlyWhereItsBodiesCaptureConstants) {
+TEST(FoldTest, FoldsABranchOnlyWhereItCapturesConstants) {
   FakeEngine engine;
   const char* text = R"(
     <ir_version: 10, opset_import: ["" : 20]>
@@ -159,7 +159,85 @@ TEST(FoldTest, FoldsAnIfOnlyWhereItsBodiesCaptureConstants) {
     return ops_of(import_text(copy, engine.options()));
   };
   EXPECT_THAT(with("w"), ElementsAre("Add"));
-  EXPECT_THAT(with("x"), ElementsAre("If", "Add"));
+  EXPECT_THAT(with("x"), ElementsAre("Neg", "Add"));
+}
+
+TEST(BranchTest, TakesTheBranchThatAConstantChooses) {
+  const char* text = R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] y) <bool c = {CONDITION}> {
+      t = Relu(x)
+      [choice] y = If (c) <
+        then_branch = yes () => (float[2] a) { h = Neg(t) a = Add(h, x) },
+        else_branch = no () => (float[2] b) { h = Abs(x) b = Mul(h, h) }>
+    })";
+  const auto with = [&](const char* condition) {
+    std::string copy = text;
+    copy.replace(copy.find("CONDITION"), 9, condition);
+    return import_text(copy);
+  };
+  const Graph yes = with("1");
+  EXPECT_THAT(ops_of(yes), ElementsAre("Relu", "Neg", "Add"));
+  EXPECT_THAT(names_of(yes, yes.nodes[2].inputs), ElementsAre("choice/h", "x"));
+  EXPECT_THAT(names_of(yes, yes.outputs), ElementsAre("y"));
+  EXPECT_EQ(type_text(yes, "choice/h"), "f32[2]");
+  EXPECT_EQ(yes.removed.at("choice"),
+            "removed, an If that always takes one branch, which makes 'y'");
+  EXPECT_THAT(ops_of(with("0")), ElementsAre("Abs", "Mul"));
+}
+
+TEST(BranchTest, StaysWhereTheConditionIsAnInputOrAParameter) {
+  ImportOptions options;
+  options.parameters = {"c"};
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] y) <bool c = {1}> {
+      y = If (c) <
+        then_branch = yes () => (float[2] a) { a = Neg(x) },
+        else_branch = no () => (float[2] b) { b = Abs(x) }>
+    })",
+                                  options);
+  EXPECT_THAT(ops_of(graph), ElementsAre("If"));
+}
+
+TEST(BranchTest, TakesWhatABranchHandsOnOrHoldsAsAConstant) {
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] same, float[2] twice, float[2] k) <bool c = {1}> {
+      same, twice, k = If (c) <
+        then_branch = yes () => (float[2] i, float[2] a, float[2] w)
+          <float[2] w = {1, 2}> { i = Identity(x) a = Add(i, w) },
+        else_branch = no () => (float[2] b, float[2] d, float[2] e) {
+          b = Abs(x) d = Neg(x) e = Exp(x) }>
+    })");
+  ASSERT_THAT(ops_of(graph), ElementsAre("Identity", "Add"));
+  EXPECT_THAT(names_of(graph, graph.outputs), ElementsAre("same", "twice", "k"));
+  EXPECT_TRUE(graph.value(graph.outputs[2]).constant);
+  EXPECT_THAT(names_of(graph, graph.nodes[1].inputs), ElementsAre("same", "k"));
+}
+
+TEST(BranchTest, RenamesWhatGraphsNestedInTheBranchRead) {
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x, bool d) => (float[2] y) <bool c = {1}> {
+      [outer] y = If (c) <
+        then_branch = yes () => (float[2] a) {
+          h = Neg(x)
+          [inner] a = If (d) <
+            then_branch = deep () => (float[2] e) { e = Add(h, x) },
+            else_branch = deeper () => (float[2] f) {
+              [innermost] f = If (c) <
+                then_branch = last () => (float[2] p) { p = Exp(h) },
+                else_branch = least () => (float[2] q) { q = Abs(h) }>
+            }>
+        },
+        else_branch = no () => (float[2] b) { b = Abs(x) }>
+    })");
+  ASSERT_THAT(ops_of(graph), ElementsAre("Neg", "If"));
+  EXPECT_THAT(names_of(graph, graph.nodes[1].captures), ElementsAre("c", "outer/h", "x"));
+  const auto again = import_onnx_bytes(*to_onnx_bytes(Subgraph::whole(graph)), {}, {});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(canonical_hash(Subgraph::whole(*again)), canonical_hash(Subgraph::whole(graph)));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -74,9 +75,20 @@ struct ModelInfo {
   std::map<std::string, std::string> metadata;
 };
 
+/// How the import went.
+struct ImportNotes {
+  std::filesystem::path file;    ///< As it was given; empty for a model in memory.
+  std::size_t file_nodes = 0;    ///< Before cleaning, functions inlined.
+  std::size_t folded_nodes = 0;  ///< Evaluated to constants.
+  /// Constants were to be folded and no engine could: names and indices may differ from those of
+  /// an import elsewhere.
+  bool not_folded = false;
+};
+
 /// A device configuration annotation of ONNX (IR 11 on): which stage a node is meant for.
 struct Graph {
   ModelInfo info;
+  ImportNotes import;
   std::vector<Node> nodes;       ///< Topological order; NodeId is the position.
   std::vector<Value> values;     ///< ValueId is the position.
   std::vector<ValueId> inputs;   ///< In the model's order, parameters and constants left out.
@@ -94,8 +106,11 @@ struct Graph {
   [[nodiscard]] std::optional<ValueId> find_value(std::string_view name) const;
 };
 
-/// Multiply-accumulates of a node, or 0 where its shapes are open or it has none to speak of
-/// (counted for Conv, ConvTranspose, MatMul, Gemm, LSTM, GRU, RNN and their quantised kin).
+/// Multiply-accumulates of a node (counted for Conv, ConvTranspose, MatMul, Gemm, LSTM, GRU, RNN
+/// and their quantised kin; 0 for others), or empty where its shapes are open.
+std::optional<std::uint64_t> known_macs_of(const Graph& graph, NodeId node);
+
+/// The same, 0 where they cannot be known.
 std::uint64_t macs_of(const Graph& graph, NodeId node);
 
 /// Bytes of the constants a node reads.

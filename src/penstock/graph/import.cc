@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "penstock/graph/branches.h"
 #include "penstock/graph/clean.h"
 #include "penstock/graph/draft.h"
 #include "penstock/graph/external_data.h"
@@ -196,14 +197,30 @@ class Builder {
       const auto known = by_name_.find(name);
       const auto id = known == by_name_.end() ? ValueId::kNone : known->second;
       if (id == ValueId::kNone || !has_default(id)) {
-        return not_found("--parameter: the model has no initialiser '", name,
-                         "'; 'penstock show --as-is' lists what it has");
+        return not_found("--parameter: the model has no initialiser '", name, "'; ",
+                         constant_names());
       }
       auto& parameter = graph().values[index(id)];
       if (!std::exchange(parameter.is_parameter, true)) graph().parameters.push_back(id);
       parameter.is_input = false;
     }
     return {};
+  }
+
+  [[nodiscard]] std::string constant_names() const {
+    constexpr std::size_t kShown = 5;
+    std::vector<std::string> names;
+    for (const auto& value : draft_.graph.values) {
+      if (value.constant) names.push_back(concat("'", value.name, "'"));
+    }
+    if (names.empty()) return "it has none";
+    const auto count = names.size();
+    names.resize(std::min(count, kShown));
+    const std::string rest =
+        count > kShown ? concat(" and ", count - kShown,
+                                " more, among the inputs of the nodes in 'penstock show --json'")
+                       : "";
+    return "it has " + join(names, ", ") + rest;
   }
 
   bool has_default(ValueId id) { return graph().values[index(id)].constant.has_value(); }
@@ -269,20 +286,28 @@ void measure_constants(Draft& draft) {
 }
 
 /// Each round knows more shapes than the one before, and so may fold more.
-void fold(Draft& draft, const Engine& engine) {
-  // A round that changes something removes at least one node.
-  const std::size_t rounds = draft.graph.nodes.size() + 1;
+Status fold(Draft& draft, const Engine& engine) {
+  auto& nodes = draft.graph.nodes;
+  // A round that folds something removes at least one node.
+  const std::size_t rounds = nodes.size() + 1;
   auto source = Source::kFile;
+  bool ask = true;
   for (std::size_t i = 0; i < rounds; ++i) {
     const auto known = infer_types(draft.graph, source);
     source = Source::kInference;
-    if (i == 0) ask_engine(draft.graph, engine);
+    if (ask) ask_engine(draft.graph, engine);
+    auto before = nodes.size();
     bool changed = fold_known_integers(draft, known);
+    draft.graph.import.folded_nodes += before - nodes.size();
+    PENSTOCK_TRY(ask, take_known_branches(draft));
+    before = nodes.size();
     changed = fold_constants(draft, engine) || changed;
-    if (!changed) return;
+    draft.graph.import.folded_nodes += before - nodes.size();
+    if (!changed && !ask) return {};
     remove_identities(draft);
     remove_dead(draft);
   }
+  return {};
 }
 
 Status clean(Draft& draft, const Engine& engine) {
@@ -290,8 +315,7 @@ Status clean(Draft& draft, const Engine& engine) {
   remove_identities(draft);
   remove_dead(draft);
   measure_constants(draft);
-  fold(draft, engine);
-  return {};
+  return fold(draft, engine);
 }
 
 /// ONNX's checker sees the file; inlined functions and captures can still close a circle.
@@ -325,6 +349,8 @@ Result<Graph> import_from(std::string_view bytes, std::shared_ptr<const MappedFi
   PENSTOCK_TRY(Draft draft, build(std::move(model), reader, options));
   PENSTOCK_CHECK_OK(check_order(draft.graph));
   PENSTOCK_CHECK_OK(bind_shapes(draft.graph, options.shapes));
+  draft.graph.import.file_nodes = draft.graph.nodes.size();
+  draft.graph.import.not_folded = !options.as_is && !options.engine.evaluate;
   if (options.as_is) {
     infer_types(draft.graph, Source::kFile);
     ask_engine(draft.graph, options.engine);
@@ -353,7 +379,7 @@ std::optional<Dim> parse_dim(std::string_view text) {
   }
   const auto least = parse_size(text.substr(0, dots));
   const auto most = parse_size(text.substr(dots + 2));
-  if (!least || !most || *least > *most) return std::nullopt;
+  if (least != 1 || !most || *most < 1) return std::nullopt;
   return Dim{Dim::kOpen, {}, *most};
 }
 
@@ -361,9 +387,10 @@ std::optional<Dim> parse_dim(std::string_view text) {
 
 Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& text) {
   const auto refuse = [&] {
-    return invalid_argument("--shape '", text,
-                            "': expected NAME=SIZExSIZE..., each a size, LEAST..MOST or ?, such as "
-                            "x=1x3x224x224 or ids=1x1..512");
+    return invalid_argument(
+        "--shape '", text,
+        "': expected NAME=SIZExSIZE..., each a size, 1..MOST (no other least than 1) "
+        "or ?, such as x=1x3x224x224 or ids=1x1..512");
   };
   const auto equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) return refuse();
@@ -387,6 +414,7 @@ Result<Graph> import_onnx(const fs::path& file, const ImportOptions& options) {
   auto graph = guarded(Code::kDataLoss, "not an ONNX model",
                        [&] { return import_from(mapped->bytes(), mapped, folder, options); });
   if (!graph) return std::move(graph).error().within(place);
+  (*graph).import.file = file;
   return graph;
 }
 

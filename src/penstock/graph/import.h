@@ -36,7 +36,7 @@ struct ImportOptions {
   Engine engine;
 };
 
-/// "name=1x3x224x224", "ids=1x1..512" (open with bound 512), "x=?x80" (open): a `--shape` argument.
+/// "name=1x3x224x224", "ids=1x1..512" (open from 1 to 512), "x=?x80" (open): a `--shape` argument.
 /// \error kInvalidArgument  shows the text and the form expected.
 Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& text);
 
@@ -44,8 +44,9 @@ Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& 
 /// aligned storage of their own, external data are mapped: nothing large is in memory twice.
 ///
 /// Clean import (unless `as_is`): initialisers listed as inputs become constants, Constant nodes
-/// become initialisers, constant expressions are folded, Identity, dead nodes and unused
-/// initialisers go, functions are inlined. Tensor names of what stays do not change.
+/// become initialisers, constant expressions are folded, an If of known condition gives way to its
+/// branch, Identity, dead nodes and unused initialisers go, functions are inlined. Tensor names of
+/// what stays do not change.
 ///
 /// \error kNotFound         no such file; no input or initialiser of that name in the options.
 /// \error kDataLoss         not an ONNX model: empty, truncated, or not protobuf.

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(ParseShapeTest, ReadsSizesBoundsAndOpenDimensions) {
-  const auto shape = parse_shape("in=put=1x3..512x?");
+  const auto shape = parse_shape("in=put=1x1..512x?");
   ASSERT_TRUE(shape);
   EXPECT_EQ((*shape).first, "in=put");
   EXPECT_EQ(to_string(Type::tensor(DType::kF32, (*shape).second)), "f32[1,?<=512,?]");
@@ -21,15 +21,15 @@ TEST(ParseShapeTest, ReadsSizesBoundsAndOpenDimensions) {
 }
 
 TEST(ParseShapeTest, ShowsTheFormItExpects) {
-  for (const char* text :
-       {"x", "=1", "x=1x", "x=xx", "x=5..2", "x=-1", "x=1,2", "x=99999999999999999999"}) {
+  for (const char* text : {"x", "=1", "x=1x", "x=xx", "x=5..2", "x=3..5x4", "x=0..5", "x=1..0",
+                           "x=-1", "x=1,2", "x=99999999999999999999"}) {
     const auto shape = parse_shape(text);
     ASSERT_FALSE(shape) << text;
     EXPECT_EQ(shape.error().code, Code::kInvalidArgument);
     EXPECT_EQ(shape.error().message,
               concat("--shape '", text,
-                     "': expected NAME=SIZExSIZE..., each a size, LEAST..MOST or ?, such as "
-                     "x=1x3x224x224 or ids=1x1..512"));
+                     "': expected NAME=SIZExSIZE..., each a size, 1..MOST (no other least than 1) "
+                     "or ?, such as x=1x3x224x224 or ids=1x1..512"));
   }
 }
 
@@ -257,7 +257,33 @@ TEST(ImportTest, RefusesAParameterThatIsNoInitialiser) {
     g (float[2] x) => (float[2] y) { y = Relu(x) })",
                                    options);
   EXPECT_EQ(error.code, Code::kNotFound);
-  EXPECT_THAT(error.message, HasSubstr("--parameter: the model has no initialiser 'x'"));
+  EXPECT_THAT(error.message,
+              HasSubstr("--parameter: the model has no initialiser 'x'; it has none"));
+}
+
+TEST(ImportTest, OffersTheInitialisersThatCanBeParameters) {
+  ImportOptions options;
+  options.parameters = {"bias"};
+  const auto error = error_of_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[1] x) => (float[1] y)
+      <float[1] a = {1}, float[1] b = {1}, float[1] c = {1}, float[1] d = {1}, float[1] e = {1},
+       float[1] f = {1}> { y = Sum(x, a, b, c, d, e, f) })",
+                                   options);
+  EXPECT_THAT(error.message, HasSubstr("it has 'a', 'b', 'c', 'd', 'e' and 1 more, among"));
+}
+
+TEST(ImportTest, NotesHowItWent) {
+  const char* text = R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] y) { t = Identity(x) y = Relu(t) })";
+  const auto graph = import_text(text);
+  EXPECT_EQ(graph.import.file_nodes, 2U);
+  EXPECT_EQ(graph.import.folded_nodes, 0U);
+  EXPECT_TRUE(graph.import.not_folded);
+  ImportOptions as_is;
+  as_is.as_is = true;
+  EXPECT_FALSE(import_text(text, as_is).import.not_folded);
 }
 
 TEST(ImportTest, RefusesWhatOnnxsCheckerRefusesInOneSentence) {

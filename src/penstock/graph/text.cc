@@ -25,34 +25,36 @@ const Type* type_of(const Graph& graph, const std::vector<ValueId>& ids, std::si
   return type.kind == Type::Kind::kTensor && type.ranked ? &type : nullptr;
 }
 
-std::uint64_t times(std::optional<std::uint64_t> a, std::optional<std::uint64_t> b) {
+std::optional<std::uint64_t> times(std::optional<std::uint64_t> a, std::optional<std::uint64_t> b) {
   std::uint64_t result = 0;
-  if (!a || !b || __builtin_mul_overflow(*a, *b, &result)) return 0;
+  if (!a || !b || __builtin_mul_overflow(*a, *b, &result)) return std::nullopt;
   return result;
 }
 
 /// Each element of `over` meets the weights of one filter: all but the first dimension of `weight`.
-std::uint64_t convolution(const Type* over, const Type* weight) {
-  if (over == nullptr || weight == nullptr || weight->dims.empty()) return 0;
+std::optional<std::uint64_t> convolution(const Type* over, const Type* weight) {
+  if (over == nullptr || weight == nullptr || weight->dims.empty()) return std::nullopt;
   return times(product(*over, 0, over->dims.size()), product(*weight, 1, weight->dims.size()));
 }
 
 /// `contracted`: the axis of `left` that is summed over, counted from the last.
-std::uint64_t product_of_matrices(const Type* left, const Type* out, bool transposed) {
-  if (left == nullptr || out == nullptr || left->dims.empty()) return 0;
+std::optional<std::uint64_t> product_of_matrices(const Type* left, const Type* out,
+                                                 bool transposed) {
+  if (left == nullptr || out == nullptr || left->dims.empty()) return std::nullopt;
   const auto rank = left->dims.size();
   const auto axis = transposed && rank > 1 ? rank - 2 : rank - 1;
   return times(product(*out, 0, out->dims.size()), product(*left, axis, axis + 1));
 }
 
 /// Every step of every sequence meets both weight matrices, in every direction.
-std::uint64_t recurrence(const Type* input, const Type* weight, const Type* recurrent) {
+std::optional<std::uint64_t> recurrence(const Type* input, const Type* weight,
+                                        const Type* recurrent) {
   if (input == nullptr || weight == nullptr || recurrent == nullptr || input->dims.size() != 3) {
-    return 0;
+    return std::nullopt;
   }
   const auto w = product(*weight, 0, weight->dims.size());
   const auto r = product(*recurrent, 0, recurrent->dims.size());
-  if (!w || !r) return 0;
+  if (!w || !r) return std::nullopt;
   return times(product(*input, 0, 2), *w + *r);
 }
 
@@ -109,21 +111,25 @@ std::string boundary(const Graph& graph, const char* title, const std::vector<Va
 std::string summary(const Graph& graph) {
   std::uint64_t weights = 0;
   std::uint64_t macs = 0;
+  bool all_known = true;
   for (const auto& value : graph.values) weights += value.constant ? value.constant->bytes() : 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    macs += macs_of(graph, static_cast<NodeId>(i));
+    const auto known = known_macs_of(graph, static_cast<NodeId>(i));
+    macs += known.value_or(0);
+    all_known = all_known && known;
   }
   std::string opsets;
   for (const auto& [domain, version] : graph.info.opsets) {
     opsets += concat(opsets.empty() ? "" : ", ", domain.empty() ? "onnx" : domain, " ", version);
   }
   return concat("graph '", graph.info.name, "': ", graph.nodes.size(), " nodes, ", weights,
-                " bytes of constants, ", macs, " MACs; operator sets ", opsets, "\n");
+                " bytes of constants, ", all_known ? "" : "at least ", macs,
+                " MACs; operator sets ", opsets, "\n");
 }
 
 }  // namespace
 
-std::uint64_t macs_of(const Graph& graph, NodeId id) {
+std::optional<std::uint64_t> known_macs_of(const Graph& graph, NodeId id) {
   const auto& node = graph.node(id);
   const auto input = [&](std::size_t i) { return type_of(graph, node.inputs, i); };
   const auto* out = type_of(graph, node.outputs, 0);
@@ -149,6 +155,10 @@ std::uint64_t macs_of(const Graph& graph, NodeId id) {
   return 0;
 }
 
+std::uint64_t macs_of(const Graph& graph, NodeId id) {
+  return known_macs_of(graph, id).value_or(0);
+}
+
 std::uint64_t weight_bytes_of(const Graph& graph, NodeId id) {
   std::vector<ValueId> read = graph.node(id).inputs;
   read.insert(read.end(), graph.node(id).captures.begin(), graph.node(id).captures.end());
@@ -169,13 +179,14 @@ std::string to_text(const Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto id = static_cast<NodeId>(i);
     const auto& node = graph.nodes[i];
+    const auto macs = known_macs_of(graph, id);
     const std::array<std::string, 6> cells = {
         std::to_string(i),
         cut_short(node.name),
         node.domain.empty() ? node.op : concat(node.domain, ".", node.op),
         outputs_of(graph, node),
         std::to_string(weight_bytes_of(graph, id)),
-        std::to_string(macs_of(graph, id))};
+        macs ? std::to_string(*macs) : "?"};
     for (std::size_t c = 0; c < cells.size(); ++c) columns[c].cells.push_back(cells[c]);
   }
   return summary(graph) + boundary(graph, "input", graph.inputs) +
