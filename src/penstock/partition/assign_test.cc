@@ -53,6 +53,14 @@ TEST(CutTest, TakesSeveralInTopologicalOrder) {
   EXPECT_EQ(cut(chain_graph(), {"a", "b", "c"}), "a | b | c | d");
 }
 
+TEST(CutTest, TakesNoIndexWhereNothingCouldBeFolded) {
+  graph::Graph graph = chain_graph();
+  graph.import.not_folded = true;
+  EXPECT_EQ(cut(graph, {"b"}), "a b | c d");
+  EXPECT_THAT(cut(graph, {"1"}),
+              StartsWith("error: cut '1': an index counts the nodes of a clean"));
+}
+
 TEST(CutTest, MayNameATensorOrAnIndex) {
   EXPECT_EQ(cut(chain_graph(), {"tb"}), "a b | c d");
   EXPECT_EQ(cut(chain_graph(), {"1"}), "a b | c d");

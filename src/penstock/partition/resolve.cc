@@ -63,6 +63,12 @@ Error no_such_name(const Graph& graph, const std::string& text, std::string_view
 }
 
 Result<NodeId> resolve_index(const Graph& graph, const std::string& text, std::string_view role) {
+  if (graph.import.not_folded) {
+    return make_error(Code::kFailedPrecondition, role, " '", text,
+                      "': an index counts the nodes of a clean import, and no engine is here to "
+                      "fold constants; name the node or a tensor that it makes, or see 'penstock "
+                      "backends'");
+  }
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && number < graph.nodes.size()) return static_cast<NodeId>(number);
