@@ -43,6 +43,44 @@ fs::path plain_target(const fs::path& target) {
   return path.has_filename() ? path : path.parent_path();
 }
 
+Result<std::string> read_text(const fs::path& file) {
+  constexpr std::uintmax_t kMostBytes = 256U << 20U;
+  std::error_code error;
+  const auto size = fs::file_size(file, error);
+  if (error) return file_error(file, "cannot be read", error);
+  if (size > kMostBytes) {
+    return invalid_argument("'", file.string(), "': expected at most ", kMostBytes,
+                            " bytes, found ", size);
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string text(static_cast<std::size_t>(size), '\0');
+  in.read(text.data(), static_cast<std::streamsize>(size));
+  if (in.gcount() == static_cast<std::streamsize>(size)) return text;
+  return make_error(Code::kPermissionDenied, "'", file.string(), "': cannot be read");
+}
+
+/// Whether the folder holds a plan.json of ours; others may call a file so too.
+bool is_package_folder(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(folder / kPlanFile, ignored)) return false;
+  const auto text = read_text(folder / kPlanFile);
+  return text && (*text).find("\"penstock_plan\"") != std::string::npos;
+}
+
+/// A file more would make the outer package wrong: its own are all listed.
+Status check_outside(const fs::path& target) {
+  std::error_code ignored;
+  const auto start = fs::weakly_canonical(target.parent_path(), ignored);
+  for (fs::path folder = start; !folder.empty(); folder = folder.parent_path()) {
+    if (is_package_folder(folder)) {
+      return invalid_argument("'", target.string(), "': lies inside the package '", folder.string(),
+                              "'; choose a place outside it");
+    }
+    if (folder == folder.root_path()) break;
+  }
+  return {};
+}
+
 Status check_replaceable(const fs::path& target) {
   std::error_code error;
   const auto status = fs::symlink_status(target, error);
@@ -56,8 +94,8 @@ Status check_replaceable(const fs::path& target) {
     return package ? Status() : refuse("a zip of a package");
   }
   if (!fs::is_directory(status)) return refuse("a package folder");
-  if (fs::is_regular_file(target / kPlanFile, error) || fs::is_empty(target, error)) return {};
-  return refuse("a package folder (no plan.json in it)");
+  if (is_package_folder(target) || fs::is_empty(target, error)) return {};
+  return refuse("a package folder (no plan.json of a package in it)");
 }
 
 /// Swaps two folders in one step where the file system can; else there is a moment without.
@@ -91,22 +129,6 @@ Status write_text(const fs::path& file, const std::string& text) {
   if (out) return {};
   return make_error(Code::kResourceExhausted, "file '", file.string(),
                     "': cannot be written; is the disk full?");
-}
-
-Result<std::string> read_text(const fs::path& file) {
-  constexpr std::uintmax_t kMostBytes = 256U << 20U;
-  std::error_code error;
-  const auto size = fs::file_size(file, error);
-  if (error) return file_error(file, "cannot be read", error);
-  if (size > kMostBytes) {
-    return invalid_argument("'", file.string(), "': expected at most ", kMostBytes,
-                            " bytes, found ", size);
-  }
-  std::ifstream in(file, std::ios::binary);
-  std::string text(static_cast<std::size_t>(size), '\0');
-  in.read(text.data(), static_cast<std::streamsize>(size));
-  if (in.gcount() == static_cast<std::streamsize>(size)) return text;
-  return make_error(Code::kPermissionDenied, "'", file.string(), "': cannot be read");
 }
 
 /// What the plan loads must be under a hash.
@@ -193,6 +215,7 @@ Result<PackageWriter> PackageWriter::create(const fs::path& target) {
   try {
     if (target.empty()) return invalid_argument("package: expected a path, found an empty one");
     const auto path = plain_target(target);
+    PENSTOCK_CHECK_OK(check_outside(path));
     PENSTOCK_CHECK_OK(check_replaceable(path));
     PENSTOCK_TRY(auto made, make_private_folder(path.parent_path(), path.filename().string()));
     auto state = std::make_unique<State>(path, std::move(made));

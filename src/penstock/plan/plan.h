@@ -82,11 +82,13 @@ struct Prediction {
   bool operator==(const Prediction&) const = default;
 };
 
-/// The engine and machine that a plan was made with; a difference at load is a warning.
+/// What a plan was made from and with; another engine or machine at load is a warning.
 struct Origin {
   std::map<std::string, std::string> engines;  ///< Backend name -> engine version.
   std::string cpu;                             ///< device::Topology::fingerprint.
   std::string penstock;                        ///< Version of Penstock.
+  std::string model_file;    ///< As it was named then; a hint, as packages move. May be empty.
+  std::string model_sha256;  ///< Of that file itself, its external data left out.
   bool operator==(const Origin&) const = default;
 };
 

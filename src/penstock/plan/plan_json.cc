@@ -198,8 +198,11 @@ Json prediction_to_json(const Prediction& prediction) {
 }
 
 Json origin_to_json(const Origin& origin) {
-  return {
-      {"penstock", origin.penstock}, {"cpu", origin.cpu}, {"engines", map_to_json(origin.engines)}};
+  return {{"penstock", origin.penstock},
+          {"cpu", origin.cpu},
+          {"engines", map_to_json(origin.engines)},
+          {"model_file", origin.model_file},
+          {"model_sha256", origin.model_sha256}};
 }
 
 /// Indented by two; a list of plain values that fits the line stays on it, so shapes read well.
@@ -340,11 +343,13 @@ Prediction read_prediction(const Field& field) {
 }
 
 Origin read_origin(const Field& field) {
-  field.only({"penstock", "cpu", "engines"});
+  field.only({"penstock", "cpu", "engines", "model_file", "model_sha256"});
   Origin origin;
   if (const auto penstock = field.find("penstock")) origin.penstock = penstock->string();
   if (const auto cpu = field.find("cpu")) origin.cpu = cpu->string();
   if (const auto engines = field.find("engines")) origin.engines = read_map(*engines);
+  if (const auto file = field.find("model_file")) origin.model_file = file->string();
+  if (const auto hash = field.find("model_sha256")) origin.model_sha256 = hash->string();
   return origin;
 }
 
