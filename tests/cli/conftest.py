@@ -127,6 +127,14 @@ def double(tmp_path) -> Path:
 
 
 @pytest.fixture
+def product(tmp_path) -> Path:
+    """y = relu(x w) over [n, 3]."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"], "product"), helper.make_node("Relu", ["m"], ["y"], "relu")]
+    weights = {"w": np.ones((3, 2), np.float32)}
+    return save(tmp_path, "product", nodes, [value("x", ["n", 3])], [value("y", ["n", 2])], weights)
+
+
+@pytest.fixture
 def lookup(tmp_path) -> Path:
     """y = table[i]: fails at run time for an index over 3."""
     nodes = [

@@ -2,6 +2,9 @@
 
 import os
 
+import onnx
+import pytest
+
 QUANTILES = {"p50", "p90", "p99", "max"}
 STAGE = {
     "name", "device", "backend", "replicas", "frames", "errors", "drops", "copies", "allocations", "queue_us",
@@ -34,10 +37,60 @@ def test_a_package_is_compared_with_its_model(well, package, chain):
     assert len(report["stages"]) == 2
 
 
-def test_without_the_model_a_package_of_several_stages_says_so(well, package):
-    report = well("bench", package, "--seconds", "0.3", "--json").json
-    assert names(report) == ["penstock"]
-    assert "--model" in report["remark"]
+@pytest.mark.parametrize("place", ["as it was named", "beside the package"])
+def test_a_package_finds_its_model(well, package, chain, tmp_path, place):
+    if place == "beside the package":
+        (tmp_path / "moved").mkdir()
+        package = package.rename(tmp_path / "moved/package")
+        chain = chain.rename(tmp_path / "moved" / chain.name)
+    report = well("bench", package, "--seconds", "0.6", "--json").json
+    assert names(report) == ["penstock", "onnxruntime", "onnxruntime-per-core"]
+    assert str(chain) in report["remark"]
+
+
+def change(chain):
+    model = onnx.load(chain)
+    tensor = model.graph.initializer[0]
+    tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) * 2, tensor.name))
+    onnx.save(model, chain)
+
+
+def test_a_changed_model_is_not_found_and_refused_when_it_is_given(penstock, well, package, chain):
+    change(chain)
+    outcome = well("bench", package, "--seconds", "0.3", "--json")
+    assert "stages joined" in outcome.json["remark"]
+    assert "not at hand" in outcome.err
+    assert "--model" in outcome.err
+    outcome = penstock("bench", package, "--seconds", "0.3", "--model", chain)
+    assert outcome.code == 1
+    assert "not the model that package" in outcome.error
+
+
+def test_a_model_saved_anew_is_the_same(well, package, chain, tmp_path):
+    model = onnx.load(chain)
+    model.doc_string = "other bytes"
+    onnx.save(model, tmp_path / "anew.onnx")
+    well("bench", package, "--seconds", "0.3", "--model", tmp_path / "anew.onnx")
+
+
+def test_import_options_do_not_make_another_model(well, double, chain, tmp_path):
+    well("split", double, "--shape", "x=1..8x3", "-o", "bound")
+    well("split", chain, "--parameter", "w2", "--as-is", "-o", "parameter")
+    for package, model in [("bound", double), ("parameter", chain)]:
+        saved = onnx.load(model)
+        saved.doc_string = "other bytes"
+        onnx.save(saved, model)
+        well("bench", package, "--seconds", "0.3", "--model", model)
+
+
+@pytest.mark.parametrize("options", [[], ["--parameter", "w2"], ["--replicas", "2"]])
+def test_without_the_model_the_stages_are_joined(well, chain, options):
+    well("split", chain, "--cut", "1", *options, "-o", "p")
+    chain.unlink()
+    outcome = well("bench", "p", "--seconds", "0.6", "--json")
+    assert names(outcome.json) == ["penstock", "onnxruntime", "onnxruntime-per-core"]
+    assert "--model" in outcome.json["remark"]
+    assert "not at hand" in outcome.err
 
 
 def test_the_frames_in_flight_are_as_asked(well, package):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -126,12 +127,79 @@ def test_an_interrupt_ends_in_good_order(program, package):
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        process.stderr.readline()  # The pipeline has started.
+        while "stages started" not in process.stderr.readline():
+            pass
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert process.returncode in (0, -signal.SIGINT), err
-    if process.returncode == 0:
-        assert json.loads(out)["interrupted"] is True
+    assert process.returncode == 130, err
+    assert json.loads(out)["interrupted"] is True
+
+
+@pytest.mark.parametrize("command", [["verify", "--frames", "100000000"], ["bench", "--seconds", "10000"]])
+def test_the_other_commands_end_likewise(program, package, command):
+    with subprocess.Popen(
+        [program, *command, package, "--json", "-v"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while "onnxruntime" not in process.stderr.readline():
+            pass
+        time.sleep(1)  # Before it, the signal ends the program at once, with no report.
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert json.loads(out)["interrupted"] is True
+
+
+def test_what_is_done_is_told_on_demand(well, chain, package):
+    told = well("run", chain, "--frames", "2", "-v").err
+    assert f"imported '{chain}': 4 nodes in the file, 4 after cleaning, 0 folded" in told
+    for outcome in [well("run", package, "--frames", "2", "-v"), well("verify", package, "--frames", "2", "-v")]:
+        assert "stage1: 2 nodes on cpu:" in outcome.err
+        assert "libonnxruntime" in outcome.err
+    assert well("run", package, "--frames", "2").err == ""
+
+
+def test_a_missing_engine_is_not_a_version(penstock, package):
+    outcome = penstock("run", package, env={"PENSTOCK_ONNXRUNTIME": "/nope"})
+    assert outcome.code == 1
+    assert "here it is not found" in outcome.err
+
+
+def test_outputs_of_an_earlier_run_do_not_remain_among_those_of_this_one(penstock, well, package, tmp_path):
+    well("run", package, "--frames", "3", "--output", "out")
+    well("run", package, "--frames", "3", "--output", "out")
+    for frames in ["1", "2"]:
+        outcome = penstock("run", package, "--frames", frames, "--output", "out")
+        assert outcome.code == 1
+        assert "earlier run" in outcome.error
+    well("run", package, "--frames", "1", "--output", "single")
+    outcome = penstock("run", package, "--frames", "2", "--output", "single")
+    assert "'y.npy' of an earlier run" in outcome.error
+    (tmp_path / "single/notes.txt").write_text("no output")
+    well("run", package, "--frames", "1", "--output", "single")
+
+
+def test_a_model_is_known_by_its_content_not_its_name(well, chain, package, tmp_path):
+    model = tmp_path / "model.zip"
+    model.write_bytes(chain.read_bytes())
+    assert well("run", model, "--frames", "2", "--json").json["ok"] == 2
+    assert well("show", model, "--json").json["nodes"]
+    well("split", chain, "--cut", "1", "-o", "p.zip")
+    (tmp_path / "p.zip").rename(tmp_path / "p.pkg")
+    assert well("run", "p.pkg", "--frames", "2", "--json").json["ok"] == 2
+
+
+def test_a_key_that_the_engine_does_not_know_is_refused(penstock, well, package):
+    outcome = penstock("run", package, "--backend-option", "onnxruntime:foo=bar")
+    assert outcome.code == 1
+    for word in ["'onnxruntime:foo'", "graph_optimization_level", "session."]:
+        assert word in outcome.error
+    well("run", package, "--frames", "1", "--backend-option", "onnxruntime:session.intra_op.allow_spinning=0")
+
+
+def test_a_frame_below_the_least_of_a_bound_cannot_be_asked_for(penstock, double):
+    outcome = penstock("run", double, "--shape", "x=3..5x3")
+    assert outcome.code == 1
+    assert "no other least than 1" in outcome.error
 
 
 def test_wrong_inputs_are_named(penstock, chain, double, tmp_path):

@@ -83,3 +83,15 @@ def test_a_malformed_shape_is_refused(penstock, double):
     outcome = penstock("show", double, "--shape", "x=1xtwo")
     assert outcome.code == 1
     assert "1xtwo" in outcome.error
+
+
+def test_macs_that_open_shapes_hide_are_unknown(well, product):
+    assert [node["macs"] for node in well("show", product, "--json").json["nodes"]] == [None, 0]
+    assert well("show", product).out.splitlines()[-2].endswith(" ?")
+    assert [node["macs"] for node in well("show", product, "--shape", "x=4x3", "--json").json["nodes"]] == [24, 0]
+
+
+def test_a_package_tells_its_origin(well, package, chain):
+    origin = well("show", package, "--json").json["origin"]
+    assert origin["model_file"] == str(chain)
+    assert len(origin["model_sha256"]) == 64

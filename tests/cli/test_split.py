@@ -90,7 +90,12 @@ def test_a_package_is_replaced_and_anything_else_is_not(penstock, well, chain, t
         (["--replicas", "0"], ["replicas", "0"]),
         (["--policy", "sometimes"], ["'sometimes'", "drop_oldest"]),
         (["--max-age", "-3"], ["--max-age", "-3"]),
+        (["--max-age", "0"], ["--max-age", "0"]),
+        (["--max-age", "nan"], ["--max-age", "nan"]),
+        (["--max-age", "inf"], ["--max-age", "inf"]),
         (["--capacity", "-1"], ["--capacity", "-1"]),
+        (["--capacity", "0"], ["--capacity", "0"]),
+        (["--capacity", "2000000000"], ["--capacity", "2000000000"]),
         (["--on-error", "panic"], ["'panic'", "deliver"]),
         (["--backend", "acme"], ["'acme'", "onnxruntime"]),
         (["--backend-option", "graph_optimization_level"], ["BACKEND:KEY=VALUE"]),
@@ -107,3 +112,66 @@ def test_what_is_wrong_is_named(penstock, chain, tmp_path, arguments, words):
     for word in words:
         assert word in outcome.error
     assert not target.exists()
+
+
+NO_ENGINE = {"PENSTOCK_ONNXRUNTIME": "/nope"}
+
+
+def test_without_an_engine_cuts_go_by_name_only(penstock, well, chain, tmp_path):
+    assert "no engine" in well("show", chain, env=NO_ENGINE).err
+    assert well("show", chain, "--as-is", env=NO_ENGINE).err == ""
+    outcome = penstock("split", chain, "--cut", "1", "-o", tmp_path / "p", env=NO_ENGINE)
+    assert outcome.code == 1
+    assert "'1'" in outcome.error
+    assert "index" in outcome.error
+    assert not (tmp_path / "p").exists()
+    outcome = well("split", chain, "--cut", "relu1", "-o", tmp_path / "p", env=NO_ENGINE)
+    assert "names and indices of nodes may differ" in outcome.err
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "localhost:99/cpu:0"])
+def test_a_device_that_nothing_here_runs_is_a_warning(well, chain, tmp_path, device):
+    outcome = well("split", chain, "--devices", device, "-o", tmp_path / "p")
+    assert f"no backend that is present runs {device}" in outcome.err
+
+
+def test_stages_that_share_a_cpu_are_one_warning(well, chain, tmp_path, cpu):
+    outcome = well("split", chain, "--cut", "0", "--cut", "1", "--devices", f"cpu:{cpu}", "-o", tmp_path / "p")
+    assert outcome.err.count("warning") == 1
+    assert f"take turns on cpu {cpu}" in outcome.err
+    assert well("split", chain, "--devices", f"cpu:{cpu}", "-o", tmp_path / "p").err == ""
+
+
+def test_nothing_is_written_into_another_package(penstock, package, chain):
+    for place in ["stages/sub.pkg", "new.zip"]:
+        outcome = penstock("split", chain, "-o", package / place)
+        assert outcome.code == 1
+        assert f"inside the package '{package}'" in outcome.error
+
+
+def test_a_plan_json_of_somebody_else_makes_no_package(penstock, well, chain, tmp_path):
+    (tmp_path / "plan.json").write_text('{"period": 0}')
+    well("split", chain, "-o", tmp_path / "p")
+    other = tmp_path / "precious"
+    other.mkdir()
+    (other / "plan.json").write_text('{"period": 0}')
+    assert penstock("split", chain, "-o", other).code == 1
+    assert (other / "plan.json").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(penstock, chain):
+    for arguments in [[], ["--max-age", "5"]]:
+        outcome = penstock("split", chain, *arguments, "-o", "/proc/x.pkg")
+        assert outcome.code == 1
+        assert "'/proc'" in outcome.error
+
+
+def test_a_wrong_parameter_shows_the_right_ones(penstock, chain):
+    outcome = penstock("split", chain, "--parameter", "w9", "-o", "p")
+    assert "it has 'w1', 'w2'" in outcome.error
+
+
+def test_what_is_done_is_told_on_demand(well, chain, tmp_path):
+    told = well("split", chain, "--cut", "1", "-o", tmp_path / "p", "-v").err
+    for word in ["imported", "4 nodes in the file", "stage0: 2 nodes on cpu:", "libonnxruntime"]:
+        assert word in told

@@ -17,6 +17,7 @@ def test_help_lists_every_command_and_the_exit_codes(well):
     for command in COMMANDS:
         assert f"\n  {command}" in text
     assert "Exit codes: 0" in text
+    assert "130" in text
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -35,6 +36,13 @@ def test_each_commands_help_shows_examples(well, command):
         ["show", "a.onnx", "--frobnicate"],
         ["run", "a.onnx", "--frames", "many"],
         ["run", "a.onnx", "--frames", "0"],
+        ["run", "a.onnx", "--rate", "nan"],
+        ["run", "a.onnx", "--rate", "inf"],
+        ["run", "a.onnx", "--in-flight", "0"],
+        ["run", "a.onnx", "--seed", "-1"],
+        ["bench", "a.onnx", "--seconds", "0"],
+        ["verify", "a.pkg", "--frames", "0"],
+        ["split", "a.onnx", "--devices", "", "-o", "b"],
         ["split", "a.onnx"],
         ["plan"],
         ["plan", "--workload", "a.json", "--goal", "beauty"],
@@ -48,6 +56,7 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(penstock, argument
     assert outcome.code == 2, outcome
     assert "--help'" in outcome.error
     assert outcome.out == ""
+    assert len(outcome.error) < 200
 
 
 def test_options_may_stand_on_either_side_of_the_command(well, chain):

@@ -16,8 +16,10 @@ def test_a_package_computes_what_the_model_computes(well, package, chain):
 
 
 def test_the_text_says_what_the_reference_was(well, package, chain):
-    assert "own stages" in well("verify", package).out
     assert "chain.onnx" in well("verify", package, "--model", chain).out
+    assert "chain.onnx" in well("verify", package).out
+    chain.unlink()
+    assert "own stages" in well("verify", package).out
 
 
 def test_the_reference_may_be_optimised(well, package, chain):
@@ -43,6 +45,7 @@ def test_another_models_outputs_are_not_equal(penstock, package, chain, tmp_path
     outcome = penstock("verify", package, "--model", "other.onnx", "--json")
     assert outcome.code == 1
     assert outcome.json["ok"] is False
+    assert "not the model that the package was made from" in outcome.err
     assert outcome.json["problem_count"] == 20
     assert "frame 0: output 'y'" in outcome.err
     assert "outside the tolerance" in outcome.err
@@ -58,7 +61,11 @@ def test_inputs_that_the_model_itself_refuses_are_said_to_be_at_fault(penstock, 
     well("split", lookup, "--cut", "gather", "-o", "p")
     outcome = penstock("verify", "p", "--integer-limit", "1000", "--frames", "1")
     assert outcome.code == 1
+    assert "the reference fails too, so the random input is at fault" in outcome.error
+    np.savez(tmp_path / "i.npz", i=np.array([0, 9]))
+    outcome = penstock("verify", "p", "--inputs", "i.npz")
     assert "the reference fails too" in outcome.error
+    assert "random" not in outcome.error
 
 
 @pytest.mark.parametrize("command", ["verify", "run", "show", "bench"])

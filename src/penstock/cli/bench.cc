@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -14,6 +15,7 @@
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/quantile.h"
 #include "penstock/cli/source.h"
@@ -53,7 +55,8 @@ struct Report {
   std::vector<Measured> sides;
   plan::Plan plan;
   pipeline::Stats stats;
-  std::string remark;  ///< Why there is no comparison, or with what.
+  JoinedModel joined;  ///< Where the whole model is not at hand.
+  std::string remark;  ///< What the pipeline is compared with.
   bool interrupted = false;
 };
 
@@ -66,17 +69,29 @@ std::vector<int> cpus_of(const plan::Plan& plan) {
   return {cpus.begin(), cpus.end()};
 }
 
-/// The model that the other sides run; empty, with a remark, where there is none.
-fs::path plain_file(const Options& options, const plan::Package& package, Report& report) {
-  if (!names_package(options.source.file)) return options.source.file;
-  if (!options.model.empty()) return options.model;
-  const auto& stages = package.plan.stages;
-  if (stages.size() == 1 && stages.front().partitions.size() == 1) {
-    report.remark = "onnxruntime runs the package's own model: give --model for the file as it was";
-    return package.folder / stages.front().partitions.front().model;
+/// The model that the other sides run, with a remark where it is not the one given.
+Result<fs::path> plain_file(const Options& options, const plan::Package& package,
+                            const backend::Registry& backends, Report& report) {
+  const auto& [source, given] = std::tie(options.source.file, options.model);
+  if (!names_package(source)) return source;
+  if (!given.empty()) {
+    if (match_model(given, package.plan, backends) != Match::kOther) return given;
+    return invalid_argument("--model '", given.string(), "': not the model that package '",
+                            source.string(), "' was made from",
+                            package.plan.origin.model_file.empty()
+                                ? ""
+                                : ", which was '" + package.plan.origin.model_file + "'");
   }
-  report.remark = "compared with nothing: give the whole model with --model";
-  return {};
+  if (auto found = find_model(package.plan.origin, source); !found.empty()) {
+    report.remark = "onnxruntime runs '" + found.string() + "', which the package was made from";
+    return found;
+  }
+  report.remark =
+      "the whole model is not at hand, so onnxruntime runs the package's stages joined to one "
+      "model; give the file as it was with --model";
+  spdlog::warn("{}", report.remark);
+  PENSTOCK_TRY(report.joined, write_joined(package));
+  return report.joined.file;
 }
 
 using Sides = std::vector<std::unique_ptr<Side>>;
@@ -94,7 +109,6 @@ Result<Sides> make_sides(const PlainRequest& request, const backend::Registry& b
 }
 
 Status measure(const Options& options, Sides& sides, Report& report) {
-  const InterruptGuard guard;
   for (const auto& side : sides) {
     report.sides.push_back({side->name(), side->explain(), side->in_flight(), {}, {}});
   }
@@ -155,14 +169,13 @@ Result<Report> compare(const Options& options, const plan::Package& package,
   Sides sides;
   sides.push_back(pipeline_side(
       *pipeline, ring, choose_in_flight(options, package.plan, pipeline->in_flight_limit())));
-  if (const auto file = plain_file(options, package, report); !file.empty()) {
-    PlainRequest request{file, {}, report.cpus, report.cpus == inherited, &package.plan, &ring};
-    for (const auto& library : package.plan.custom_ops) {
-      request.custom_ops.push_back(package.folder / library);
-    }
-    PENSTOCK_TRY(auto plain, make_sides(request, backends));
-    for (auto& side : plain) sides.push_back(std::move(side));
+  PENSTOCK_TRY(const auto file, plain_file(options, package, backends, report));
+  PlainRequest request{file, {}, report.cpus, report.cpus == inherited, &package.plan, &ring};
+  for (const auto& library : package.plan.custom_ops) {
+    request.custom_ops.push_back(package.folder / library);
   }
+  PENSTOCK_TRY(auto plain, make_sides(request, backends));
+  for (auto& side : plain) sides.push_back(std::move(side));
   PENSTOCK_CHECK_OK(measure(options, sides, report));
   report.stats = pipeline->stats();
   return report;
@@ -219,6 +232,7 @@ std::string to_text(Report& report) {
 Result<int> run(const Options& options) {
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto package, load_source(options.source, backends));
+  const InterruptGuard guard;
   auto report =
       std::async(std::launch::async, [&] { return compare(options, package, backends); }).get();
   if (!report) return report.error();
@@ -227,14 +241,15 @@ Result<int> run(const Options& options) {
   } else {
     print(to_text(*report));
   }
-  return kOk;
+  return report->interrupted ? interrupt_code() : kOk;
 }
 
 constexpr const char* kFooter =
     R"(Three ways take turns in one run, five rounds each, and the median counts: the pipeline; ONNX Runtime
 with its default threads; ONNX Runtime with one session on each core. All take their frames from one
 ring of 16 seeded inputs, write into outputs bound beforehand, and may use the plan's CPUs and no
-others. ONNX Runtime runs the model's file as it is. Latency is push to pop, with as many frames in
+others. ONNX Runtime runs the model's file as it is: --model, or the one that the package was made from
+where it is still there and unchanged. Latency is push to pop, with as many frames in
 flight as the table says.
 
 Examples:
@@ -250,15 +265,17 @@ void declare_bench(CLI::App& app, Action& chosen) {
       app, "bench", "Measures a pipeline beside ONNX Runtime alone: throughput and latency.",
       kFooter);
   add_source_options(command, options->source);
-  command->add_option("--model", options->model,
-                      "The model that the package was made from, for ONNX Runtime");
+  command->add_option(
+      "--model", options->model,
+      "The model that the package was made from, for ONNX Runtime (default: that file, "
+      "if unchanged)");
   command->add_option("--seconds", options->seconds, "Measured in all, shared by the ways")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command
       ->add_option("--in-flight", options->in_flight,
                    "Frames between push and pop (default: 4 for each worker, at least 64)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   add_input_options(command, options->inputs);
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);

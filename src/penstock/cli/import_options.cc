@@ -1,12 +1,15 @@
 #include "penstock/cli/import_options.h"
 
+#include <spdlog/spdlog.h>
+
 #include "penstock/cli/command.h"
+#include "penstock/session/session.h"
 
 namespace penstock::cli {
 
 void add_import_options(CLI::App* command, ImportArguments& arguments) {
   add_list(command, "--shape", arguments.shapes,
-           "Fix or bound an input's dimensions: x=1x3x224x224, ids=1x1..512 (up to 512), x=?x80 "
+           "Fix or bound an input's dimensions: x=1x3x224x224, ids=1x1..512 (1 to 512), x=?x80 "
            "(open)");
   add_list(command, "--parameter", arguments.parameters,
            "A constant that stays replaceable while the pipeline runs");
@@ -25,6 +28,23 @@ Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments)
     }
   }
   return options;
+}
+
+Result<graph::Graph> import_file(const std::filesystem::path& file,
+                                 const ImportArguments& arguments,
+                                 const backend::Registry& backends,
+                                 const std::vector<std::filesystem::path>& custom_ops) {
+  PENSTOCK_TRY(auto options, to_import_options(arguments));
+  PENSTOCK_TRY(auto graph, import_model(file, std::move(options), backends, custom_ops));
+  const auto& notes = graph.import;
+  spdlog::info("imported '{}': {} nodes in the file, {} after cleaning, {} folded", file.string(),
+               notes.file_nodes, graph.nodes.size(), notes.folded_nodes);
+  if (notes.not_folded) {
+    spdlog::warn(
+        "no engine is here to evaluate constants (see 'penstock backends'): names and indices of "
+        "nodes may differ from an import with one");
+  }
+  return graph;
 }
 
 void add_backend_options(CLI::App* command, BackendArguments& arguments) {

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
 #include "penstock/graph/import.h"
 
@@ -23,6 +24,12 @@ struct ImportArguments {
 void add_import_options(CLI::App* command, ImportArguments& arguments);
 
 Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments);
+
+/// Imports a model; the log tells what became of its nodes, with a warning if none could be folded.
+Result<graph::Graph> import_file(const std::filesystem::path& file,
+                                 const ImportArguments& arguments,
+                                 const backend::Registry& backends,
+                                 const std::vector<std::filesystem::path>& custom_ops = {});
 
 struct BackendArguments {
   std::vector<std::string> options;  ///< "onnxruntime:KEY=VALUE"

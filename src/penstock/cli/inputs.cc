@@ -11,6 +11,7 @@
 
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/graph/writer.h"
 #include "penstock/tensor/image.h"
 #include "penstock/tensor/npy.h"
@@ -198,12 +199,14 @@ Infos without(const Infos& inputs, const Columns& columns) {
 }  // namespace
 
 void add_random_options(CLI::App* command, InputArguments& arguments) {
-  command->add_option("--seed", arguments.seed, "Of random inputs")->capture_default_str();
+  command->add_option("--seed", arguments.seed, "Of random inputs")
+      ->capture_default_str()
+      ->check(whole_number());
   command
       ->add_option("--integer-limit", arguments.integer_limit,
                    "Random integers of 16 bits and more stay under this")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
 }
 
 void add_input_options(CLI::App* command, InputArguments& arguments) {

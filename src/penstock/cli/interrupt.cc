@@ -10,7 +10,7 @@ namespace {
 volatile std::sig_atomic_t g_interrupted = 0;
 
 extern "C" void note_interrupt(int signal) {
-  g_interrupted = 1;
+  g_interrupted = signal;
   std::signal(signal, SIG_DFL);  // The second one ends the program.
 }
 
@@ -33,6 +33,10 @@ InterruptGuard::~InterruptGuard() {
 
 bool interrupted() {
   return g_interrupted != 0;
+}
+
+int interrupt_code() {
+  return 128 + g_interrupted;
 }
 
 }  // namespace penstock::cli

@@ -1,4 +1,4 @@
-// Ctrl-C: the first asks a stream of frames to end in good order, the second ends the program.
+// Ctrl-C: the first asks a command to end in good order, the second ends the program.
 #pragma once
 
 namespace penstock::cli {
@@ -16,5 +16,9 @@ class InterruptGuard {
 };
 
 bool interrupted();
+
+/// What a shell expects of a program that a signal ended: 130 after SIGINT, 143 after SIGTERM.
+/// \pre interrupted()
+int interrupt_code();
 
 }  // namespace penstock::cli

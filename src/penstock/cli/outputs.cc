@@ -1,6 +1,10 @@
 #include "penstock/cli/outputs.h"
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -29,6 +33,10 @@ Status write_pb(const Tensor& value, const std::string& name, const fs::path& fi
   return make_error(Code::kPermissionDenied, "file '", file.string(), "': cannot be written");
 }
 
+std::string frame_folder(std::uint64_t frame) {
+  return fmt::format("{:06}", frame);
+}
+
 /// A sequence is a file for each element; an absent optional none.
 Status write_value(const Tensor& value, const std::string& name, const fs::path& stem) {
   if (value.kind() == Tensor::Kind::kNone) return {};
@@ -43,24 +51,56 @@ Status write_value(const Tensor& value, const std::string& name, const fs::path&
   return write_pb(value, name, stem.string() + ".pb");
 }
 
+/// The frame that a folder of `write()` is for.
+std::optional<std::uint64_t> frame_of(const fs::path& folder) {
+  const auto name = folder.filename().string();
+  std::uint64_t frame = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), frame);
+  const bool is_number = error == std::errc() && end == name.data() + name.size();
+  return is_number && name == frame_folder(frame) ? std::optional(frame) : std::nullopt;
+}
+
+/// Results of two runs side by side would be taken for those of one.
+Status check_leftovers(const fs::path& target, const std::vector<plan::TensorInfo>& outputs,
+                       std::uint64_t frames) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(target, error)) {
+    const auto& path = entry.path();
+    const auto frame = frame_of(path);
+    const bool frame_remains = frame && (frames == 1 || *frame >= frames);
+    const bool output_remains = frames > 1 && std::ranges::any_of(outputs, [&](const auto& output) {
+                                  return path.stem() == file_name_of(output.name) &&
+                                         (path.extension() == ".npy" || path.extension() == ".pb");
+                                });
+    if (!frame_remains && !output_remains) continue;
+    return make_error(Code::kAlreadyExists, "--output '", target.string(), "': '",
+                      path.filename().string(), "' of an earlier run would remain beside the ",
+                      frames, " frames of this one; remove it, or choose another folder");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<OutputWriter> OutputWriter::create(const fs::path& target,
                                           std::vector<plan::TensorInfo> outputs,
-                                          bool several_frames) {
+                                          std::uint64_t frames) {
   OutputWriter writer;
   writer.target_ = target;
   writer.outputs_ = std::move(outputs);
-  writer.several_frames_ = several_frames;
+  writer.several_frames_ = frames > 1;
   writer.is_archive_ = target.extension() == ".npz";
-  if (!target.empty() && !writer.is_archive_) PENSTOCK_CHECK_OK(make_folder(target));
+  if (!target.empty() && !writer.is_archive_) {
+    PENSTOCK_CHECK_OK(make_folder(target));
+    PENSTOCK_CHECK_OK(check_leftovers(target, writer.outputs_, frames));
+  }
   return writer;
 }
 
 Status OutputWriter::write(std::uint64_t frame, std::size_t output, const Tensor& value) {
   if (target_.empty()) return {};
   const std::string& name = outputs_[output].name;
-  const std::string folder = several_frames_ ? fmt::format("{:06}", frame) : "";
+  const std::string folder = several_frames_ ? frame_folder(frame) : "";
   if (is_archive_) {
     archive_.emplace_back(folder.empty() ? name : folder + "/" + name, value.clone());
     return {};

@@ -19,8 +19,9 @@ class OutputWriter {
  public:
   /// An empty path: nothing is written.
   /// \error kPermissionDenied  the folder cannot be made.
+  /// \error kAlreadyExists     files of an earlier run would remain among those of this one.
   static Result<OutputWriter> create(const std::filesystem::path& target,
-                                     std::vector<plan::TensorInfo> outputs, bool several_frames);
+                                     std::vector<plan::TensorInfo> outputs, std::uint64_t frames);
 
   Status write(std::uint64_t frame, std::size_t output, const Tensor& value);
   Status finish();

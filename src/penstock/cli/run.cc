@@ -9,6 +9,7 @@
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/cli/outputs.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/quantile.h"
@@ -62,7 +63,6 @@ class Stream {
         progress_("run", "frames", frames) {}
 
   Result<Summary> run() {
-    const InterruptGuard guard;
     start_ = Clock::now();
     while (!ended_) {
       if (interrupted() && !summary_.interrupted) {
@@ -80,8 +80,9 @@ class Stream {
  private:
   [[nodiscard]] Clock::time_point due() const {
     if (options_.rate <= 0) return start_;
+    constexpr double kLongest = 1e9;  // Seconds; beyond, the clock overflows.
     return start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
-                        static_cast<double>(pushed_) / options_.rate));
+                        std::min(static_cast<double>(pushed_) / options_.rate, kLongest)));
   }
 
   Status push_what_fits() {
@@ -233,12 +234,12 @@ Result<int> report(const Options& options, const plan::Plan& plan, Summary& summ
   } else {
     print(to_text(plan, summary));
   }
-  if (summary.errors == 0) return kOk;
   for (const auto& message : summary.messages) spdlog::error("{}", message);
   if (summary.errors > summary.messages.size()) {
     spdlog::error("and {} more frames failed", summary.errors - summary.messages.size());
   }
-  return kFailed;
+  if (summary.interrupted) return interrupt_code();
+  return summary.errors == 0 ? kOk : kFailed;
 }
 
 Result<int> run(const Options& options) {
@@ -258,7 +259,8 @@ Result<int> run(const Options& options) {
   const std::uint64_t frames = options.frames > 0 ? options.frames
                                : given            ? ring.size()
                                                   : kRandomFrames;
-  PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs, frames > 1));
+  PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs, frames));
+  const InterruptGuard guard;
   PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
   PENSTOCK_TRY(auto summary, Stream(options, *pipeline, ring, frames, writer).run());
   PENSTOCK_CHECK_OK(writer.finish());
@@ -270,7 +272,8 @@ constexpr const char* kFooter =
     R"(Inputs come from files or are random, the same for the same seed. A file's type is its name's ending;
 a picture is resized to the input's height and width, u8 as it is or f32 scaled to 0..1. --input may
 name an input several times: one value a frame. Outputs go to DIR/<name>.npy, DIR/<frame>/<name>.npy
-where there are several frames, or into one .npz.
+where there are several frames, or into one .npz. A folder in which files of an earlier run would
+remain is refused.
 
 Examples:
   penstock run model.pkg --frames 1000
@@ -278,7 +281,7 @@ Examples:
   penstock run model.onnx --inputs frames.npz --output results.npz
   penstock run model.pkg --rate 30 --policy latest --max-age 100 --trace trace.json
 
-Exit code 1 if any frame failed; frames that a policy dropped are no failures.)";
+Exit code 1 if any frame failed; frames that a policy dropped are no failures. 130 after Ctrl-C.)";
 
 }  // namespace
 
@@ -293,14 +296,14 @@ void declare_run(CLI::App& app, Action& chosen) {
   command
       ->add_option("--frames", options->frames,
                    "How many (default: what the files hold, or 100 random ones); files repeat")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command->add_option("--output", options->output, "Where outputs go: a folder or a .npz");
   command->add_option("--rate", options->rate, "Frames pushed a second (default: as fast as taken)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command
       ->add_option("--in-flight", options->in_flight,
                    "Most frames between push and pop (default: what the edges hold)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   add_stream_options(command, options->stream);
   command->add_option("--trace", options->trace,
                       "Write a trace of every frame for ui.perfetto.dev to this file");

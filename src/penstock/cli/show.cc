@@ -45,6 +45,7 @@ Json node_json(const Graph& graph, std::size_t index) {
   for (const auto output : node.outputs) {
     shapes.push_back(output == ValueId::kNone ? "" : to_string(graph.value(output).type));
   }
+  const auto macs = graph::known_macs_of(graph, id);
   const int stage = index < graph.pipeline_stages.size() ? graph.pipeline_stages[index] : -1;
   Json json = {{"index", index},
                {"name", node.name},
@@ -54,7 +55,7 @@ Json node_json(const Graph& graph, std::size_t index) {
                {"outputs", names_json(graph, node.outputs)},
                {"captures", names_json(graph, node.captures)},
                {"shapes", std::move(shapes)},
-               {"macs", graph::macs_of(graph, id)},
+               {"macs", macs ? Json(*macs) : Json(nullptr)},
                {"weight_bytes", graph::weight_bytes_of(graph, id)},
                {"pipeline_stage", stage < 0 ? Json(nullptr) : Json(stage)}};
   if (const auto found = node.metadata.find("layer_ann"); found != node.metadata.end()) {
@@ -77,9 +78,8 @@ Json to_json(const Graph& graph) {
 }
 
 Status show_model(const Options& options) {
-  PENSTOCK_TRY(auto import, to_import_options(options.import));
   const auto backends = backend::Registry::load();
-  PENSTOCK_TRY(const auto graph, import_model(options.file, std::move(import), backends));
+  PENSTOCK_TRY(const auto graph, import_file(options.file, options.import, backends));
   if (options.json) {
     print_json(to_json(graph));
   } else {
@@ -114,7 +114,8 @@ void declare_show(CLI::App& app, Action& chosen) {
   auto* command = add_command(
       app, "show", "Lists the nodes of a model, or the plan of a package.",
       R"(A model is shown as it is imported: constants folded, identities and dead nodes gone. The index is
-the one that 'split --cut' takes; sizes are of the constants that a node reads. A package is shown as
+the one that 'split --cut' takes; sizes are of the constants that a node reads; '?' stands for MACs
+that open shapes hide. A package is shown as
 its stages, devices and edges, with the memory that the edges need.
 
 Examples:

@@ -3,6 +3,8 @@
 #include <optional>
 #include <set>
 
+#include <spdlog/spdlog.h>
+
 #include "penstock/cli/text.h"
 #include "penstock/pipeline/pipeline.h"
 
@@ -109,6 +111,7 @@ std::string origin_text(const plan::Plan& plan) {
   std::string text = "made by penstock " + plan.origin.penstock;
   for (const auto& [engine, version] : plan.origin.engines)
     text += concat(", ", engine, " ", version);
+  if (!plan.origin.model_file.empty()) text += ", from '" + plan.origin.model_file + "'";
   return plan.origin.penstock.empty() ? "" : text + "\n";
 }
 
@@ -137,7 +140,9 @@ Json plan_json(const plan::Plan& plan) {
           {"origin",
            {{"penstock", plan.origin.penstock},
             {"cpu", plan.origin.cpu},
-            {"engines", plan.origin.engines}}}};
+            {"engines", plan.origin.engines},
+            {"model_file", plan.origin.model_file},
+            {"model_sha256", plan.origin.model_sha256}}}};
 }
 
 std::string plan_text(const plan::Plan& plan) {
@@ -161,6 +166,21 @@ std::string plan_text(const plan::Plan& plan) {
       "\n");
   if (plan.max_age) text += concat("a frame's deadline is ", plan.max_age->count(), " us\n");
   return text;
+}
+
+void log_plan(const plan::Plan& plan, const backend::Registry& backends) {
+  std::set<std::string> names;
+  for (const auto& stage : plan.stages) {
+    spdlog::info("{}: {} nodes on {}", stage.name, stage.nodes.size(), devices_text(stage));
+    for (const auto& partition : stage.partitions) names.insert(partition.backend);
+  }
+  for (const auto& name : names) {
+    const auto found = backends.find(name);
+    if (!found) continue;
+    const auto described = (*found)->describe();
+    if (!described.unavailable.empty()) continue;
+    spdlog::info("{} {}, '{}'", name, described.engine_version, described.engine_file);
+  }
 }
 
 }  // namespace penstock::cli

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/cli/json.h"
+#include "penstock/cli/show_plan.h"
 #include "penstock/cli/text.h"
 
 namespace penstock::cli {
@@ -30,10 +31,11 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
     }
     return plan::load_package(arguments.file);
   }
-  PENSTOCK_TRY(auto import, to_import_options(arguments.import));
+  PENSTOCK_TRY(const auto graph, import_file(arguments.file, arguments.import, backends,
+                                             arguments.engine.custom_ops));
   partition::SplitOptions split;
   split.custom_ops = arguments.engine.custom_ops;
-  return pack_model(arguments.file, std::move(import), std::move(split), backends);
+  return pack_model(graph, std::move(split), backends);
 }
 
 Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& arguments,
@@ -44,6 +46,7 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
   options.warn = [](const std::string& message) { spdlog::warn("{}", message); };
   PENSTOCK_TRY(auto pipeline,
                pipeline::Pipeline::start(package.plan, package.folder, backends, options));
+  log_plan(package.plan, backends);
   spdlog::info("{} stages started, edges hold {}, {} frames in flight at most",
                package.plan.stages.size(), memory_text(pipeline->memory_bytes()),
                pipeline->in_flight_limit());

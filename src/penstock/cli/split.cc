@@ -1,10 +1,16 @@
 // penstock split: a model and where to cut it -> a package.
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
+
+#include <spdlog/spdlog.h>
 
 #include "penstock/backend/registry.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
@@ -89,16 +95,61 @@ Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
   return {};
 }
 
+/// Devices of other machines and kinds are legitimate: a package may be made for elsewhere.
+void warn_of_foreign_devices(const plan::Plan& plan) {
+  std::set<std::string> foreign;
+  for (const auto& stage : plan.stages) {
+    const bool onnxruntime = std::ranges::all_of(
+        stage.partitions, [](const auto& part) { return part.backend == "onnxruntime"; });
+    for (const auto& device : stage.devices) {
+      const bool here = device.host.empty() && device.kind == device::Device::Kind::kCpu;
+      if (onnxruntime && !here) foreign.insert(device::to_string(device));
+    }
+  }
+  if (foreign.empty()) return;
+  spdlog::warn("no backend that is present runs {}: the package is for another machine",
+               join(foreign, ", "));
+}
+
+/// Two pinned workers on one CPU take turns at it.
+void warn_of_shared_cpus(const plan::Plan& plan) {
+  std::map<int, std::size_t> workers;
+  for (const auto& stage : plan.stages) {
+    for (const auto& device : stage.devices) {
+      if (!stage.pinned || !device.host.empty()) continue;
+      for (const int cpu : device.cpus) ++workers[cpu];
+    }
+  }
+  std::vector<int> shared, free;
+  for (const auto& [cpu, count] : workers) {
+    if (count > 1) shared.push_back(cpu);
+  }
+  for (const int cpu : device::inherited_cpus()) {
+    if (!workers.contains(cpu)) free.push_back(cpu);
+  }
+  if (shared.empty()) return;
+  spdlog::warn("several stages or replicas take turns on cpu {}; {}", ranges(shared),
+               free.empty() ? "there are fewer CPUs than workers"
+                            : "cpu " + ranges(free) + " would be free (--devices)");
+}
+
+void warn_of_devices(const plan::Plan& plan) {
+  warn_of_foreign_devices(plan);
+  warn_of_shared_cpus(plan);
+}
+
 Result<int> run(const Options& options) {
   PENSTOCK_TRY(const auto split, to_split_options(options));
   PENSTOCK_TRY(const auto stream, to_stream_options(options.stream));
-  PENSTOCK_TRY(auto import, to_import_options(options.import));
   const auto backends = backend::Registry::load();
   if (const auto backend = backends.find(options.backend); !backend) return backend.error();
-  PENSTOCK_TRY(const auto graph, import_model(options.model, std::move(import), backends));
+  PENSTOCK_TRY(const auto graph,
+               import_file(options.model, options.import, backends, options.engine.custom_ops));
   if (!options.annotate.empty()) PENSTOCK_CHECK_OK(annotate(graph, split, options.annotate));
   if (options.package.empty()) return kOk;
   PENSTOCK_TRY(const auto plan, split_model(graph, split, stream, options.package, backends));
+  log_plan(plan, backends);
+  warn_of_devices(plan);
   if (options.json) {
     Json json = plan_json(plan);
     json["package"] = options.package.string();
@@ -148,8 +199,10 @@ void declare_split(CLI::App& app, Action& chosen) {
                       "Also write the whole model with pipeline_stage annotations to this file");
   command->add_option("--replicas", options->replicas, "Instances of every stage")
       ->capture_default_str();
-  command->add_option("--devices", options->devices,
-                      "Devices in turn, such as cpu:0,cpu:1 or cpu:0-1,cpu:2+3; all: each CPU");
+  command
+      ->add_option("--devices", options->devices,
+                   "Devices in turn, such as cpu:0,cpu:1 or cpu:0-1,cpu:2+3; all: each CPU")
+      ->check(not_empty("devices such as cpu:0,cpu:1 or all"));
   command->add_option("--backend", options->backend, "Who runs the stages")->capture_default_str();
   command->add_flag("--unpinned", options->unpinned,
                     "Let the stages move among all CPUs of the plan");

@@ -25,17 +25,20 @@ Result<StreamOptions> to_stream_options(const StreamArguments& arguments) {
           arguments.policy, "'");
     }
   }
-  if (arguments.capacity < 0) {
-    return invalid_argument("--capacity: expected at least 1, found ", arguments.capacity);
+  constexpr int kMostSlots = 1'000'000;
+  if (arguments.capacity && (*arguments.capacity < 1 || *arguments.capacity > kMostSlots)) {
+    return invalid_argument("--capacity: expected 1 to ", kMostSlots, " slots, found ",
+                            *arguments.capacity);
   }
-  if (arguments.capacity > 0) stream.capacity = arguments.capacity;
-  constexpr double kLongestMs = 1e12;
-  if (arguments.max_age_ms < 0 || arguments.max_age_ms > kLongestMs) {
-    return invalid_argument("--max-age: expected milliseconds over 0, found ",
-                            arguments.max_age_ms);
-  }
-  if (arguments.max_age_ms > 0) {
-    const std::chrono::duration<double, std::milli> age(arguments.max_age_ms);
+  stream.capacity = arguments.capacity;
+  if (arguments.max_age_ms) {
+    constexpr double kShortestMs = 0.001, kLongestMs = 1e12;
+    // Written so that what is no number fails too.
+    if (!(*arguments.max_age_ms >= kShortestMs && *arguments.max_age_ms <= kLongestMs)) {
+      return invalid_argument("--max-age: expected milliseconds, 0.001 to 1e12, found ",
+                              *arguments.max_age_ms);
+    }
+    const std::chrono::duration<double, std::milli> age(*arguments.max_age_ms);
     stream.max_age = std::chrono::duration_cast<std::chrono::microseconds>(age);
   }
   if (arguments.on_error == "stop") {

@@ -1,6 +1,7 @@
 // The options by which frames flow through a package.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -12,8 +13,8 @@ namespace penstock::cli {
 
 struct StreamArguments {
   std::string policy;
-  int capacity = 0;
-  double max_age_ms = 0;
+  std::optional<int> capacity;
+  std::optional<double> max_age_ms;
   std::string on_error;
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -11,8 +12,10 @@
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/reference.h"
+#include "penstock/cli/show_plan.h"
 #include "penstock/cli/text.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/session.h"
@@ -47,7 +50,8 @@ struct Report {
   std::size_t problem_count = 0;
   std::vector<std::string> warnings;
   std::string reference;
-  std::string hint;  ///< Why it may differ through no fault of the package; may be empty.
+  bool interrupted = false;  ///< Before all frames were compared.
+  std::string hint;          ///< Why it may differ through no fault of the package; may be empty.
 
   [[nodiscard]] bool ok() const { return problem_count == 0; }
   void add_problem(std::string text) {
@@ -70,7 +74,6 @@ class Verification {
   }
 
   Status run() {
-    const InterruptGuard guard;
     if (has_files(options_.inputs)) {
       PENSTOCK_TRY(given_, read_frames(plan().inputs, options_.inputs));
     }
@@ -89,7 +92,7 @@ class Verification {
       waiting_.push_back(std::move(inputs));
     }
     opened_.pipeline->close();
-    if (interrupted()) report_.add_problem("interrupted before all frames were compared");
+    report_.interrupted = interrupted();
     while (!waiting_.empty()) {
       PENSTOCK_CHECK_OK(compare_next());
       progress.show(report_.frames);
@@ -125,9 +128,11 @@ class Verification {
     } else if (!expected) {
       report_.add_problem(
           concat(popped->error().message,
-                 "; the reference fails too, so the random "
-                 "input is at fault: give one with --input, bind open dimensions with "
-                 "'split --shape', or try another --integer-limit"));
+                 has_files(options_.inputs)
+                     ? "; the reference fails too: the input or the model is at fault"
+                     : "; the reference fails too, so the random input is at fault: give one with "
+                       "--input, bind open dimensions with 'split --shape', or try another "
+                       "--integer-limit"));
     } else if (!popped->ok()) {
       report_.add_problem(popped->error().message);
     } else {
@@ -180,6 +185,7 @@ Json to_json(const Options& options, const Report& report) {
   return {{"package", options.package.string()},
           {"ok", report.ok()},
           {"frames", report.frames},
+          {"interrupted", report.interrupted},
           {"reference", report.reference},
           {"outputs", std::move(outputs)},
           {"problem_count", report.problem_count},
@@ -198,7 +204,8 @@ std::string to_text(const Report& report) {
   }
   text += table.print();
   return text + concat(report.ok() ? "verified: " : "not verified: ", report.frames, " frames, ",
-                       report.problem_count, " problems\n");
+                       report.problem_count, " problems",
+                       report.interrupted ? " (interrupted)\n" : "\n");
 }
 
 Result<std::unique_ptr<Reference>> make_reference(const Options& options, bool optimized,
@@ -231,7 +238,19 @@ std::string find_hint(const Options& options, const Differing& frame, const plan
                 options.optimized ? "" : "; 'verify --optimised' compares with its optimised run");
 }
 
-Result<int> run(const Options& options) {
+/// The options with the model that the package was made from, where it is at hand; a warning
+/// where the one given is another.
+Options with_model(Options options, const plan::Plan& plan, const backend::Registry& backends,
+                   const std::function<void(const std::string&)>& warn) {
+  if (options.model.empty()) {
+    options.model = find_model(plan.origin, options.package);
+  } else if (match_model(options.model, plan, backends) == Match::kOther) {
+    warn(concat("'", options.model.string(), "' is not the model that the package was made from"));
+  }
+  return options;
+}
+
+Result<int> verify(Options options) {
   if (!names_package(options.package)) {
     return invalid_argument("'", options.package.string(),
                             "': expected a package (a folder or a .zip), made by 'penstock split'");
@@ -243,7 +262,10 @@ Result<int> run(const Options& options) {
     spdlog::warn("{}", message);
     report.warnings.push_back(message);
   };
+  const InterruptGuard guard;
   PENSTOCK_TRY(auto opened, open_package(options.package, settings, backends));
+  log_plan(opened.package.plan, backends);
+  options = with_model(std::move(options), opened.package.plan, backends, settings.warn);
   report.reference = describe_reference(options);
   PENSTOCK_TRY(const auto reference,
                make_reference(options, options.optimized, opened.package, backends));
@@ -259,13 +281,18 @@ Result<int> run(const Options& options) {
   }
   for (const auto& problem : report.problems) spdlog::error("{}", problem);
   if (!report.hint.empty()) spdlog::warn("{}", report.hint);
+  if (report.interrupted) return interrupt_code();
   return report.ok() ? kOk : kFailed;
+}
+
+Result<int> run(const Options& options) {
+  return verify(options);
 }
 
 constexpr const char* kFooter =
     R"(Checks the hash of every file, loads the package, and compares what the pipeline makes of each frame
-with the whole model, or without --model with its stages one after the other, both without graph
-optimisation (with it: --optimised; some networks amplify rounding so much that an engine's two ways
+with the whole model: --model, or the file that the package was made from where it is still there and
+unchanged; else with its own stages one after the other. The reference runs without graph optimisation (with it: --optimised; some networks amplify rounding so much that an engine's two ways
 differ). A value a matches e where |a-e| <= 1e-3 |e| + 1e-5 max|e| over its tensor; integers and
 booleans where equal, 8-bit integers within one step. Warns where the engine's version or the CPU are
 not those that the package was made with.
@@ -274,7 +301,7 @@ Examples:
   penstock verify model.pkg --model model.onnx
   penstock verify model.pkg --frames 200 --seed 7 --json
 
-Exit code 1 if a frame failed or differed.)";
+Exit code 1 if a frame failed or differed, 130 after Ctrl-C.)";
 
 }  // namespace
 
@@ -284,13 +311,15 @@ void declare_verify(CLI::App& app, Action& chosen) {
       add_command(app, "verify",
                   "Checks a package, and that it computes what the whole model computes.", kFooter);
   command->add_option("package", options->package, "A package (a folder or .zip)")->required();
-  command->add_option("--model", options->model, "The model that the package was made from");
+  command->add_option(
+      "--model", options->model,
+      "The model that the package was made from (default: that file, if unchanged)");
   command->add_flag("--optimised", options->optimized,
                     "Let the engine optimise the reference, as plain ONNX Runtime would");
   command
       ->add_option("--frames", options->frames,
                    "How many (default: what the files hold, or 20 random ones)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   add_input_options(command, options->inputs);
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);

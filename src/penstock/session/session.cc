@@ -13,7 +13,9 @@
 #include "penstock/base/hash.h"
 #include "penstock/device/topology.h"
 #include "penstock/graph/subgraph.h"
+#include "penstock/graph/writer.h"
 #include "penstock/plan/plan_json.h"
+#include "penstock/session/join.h"
 
 namespace penstock {
 namespace {
@@ -72,24 +74,26 @@ std::string_view version() {
   return PENSTOCK_VERSION;
 }
 
-graph::Engine make_engine(const backend::Registry& backends) {
+graph::Engine make_engine(const backend::Registry& backends,
+                          const std::vector<fs::path>& custom_ops) {
   const auto found = backends.find("onnxruntime");
   if (!found || !(*found)->describe().unavailable.empty()) return {};
   const std::shared_ptr<backend::Backend> backend = *found;
   graph::Engine engine;
-  engine.evaluate = [backend](const std::string& model) {
-    return backend::evaluate(*backend, model);
+  engine.evaluate = [backend, custom_ops](const std::string& model) {
+    return backend::evaluate(*backend, model, {}, custom_ops);
   };
-  engine.output_types = [backend](const std::string& model) {
-    return backend::output_types(*backend, model);
+  engine.output_types = [backend, custom_ops](const std::string& model) {
+    return backend::output_types(*backend, model, custom_ops);
   };
   return engine;
 }
 
 Result<graph::Graph> import_model(const fs::path& file, graph::ImportOptions options,
-                                  const backend::Registry& backends) {
+                                  const backend::Registry& backends,
+                                  const std::vector<fs::path>& custom_ops) {
   if (!options.engine.evaluate && !options.engine.output_types) {
-    options.engine = make_engine(backends);
+    options.engine = make_engine(backends, custom_ops);
   }
   return graph::import_onnx(file, options);
 }
@@ -165,10 +169,20 @@ Result<plan::Plan> split_model(const graph::Graph& graph, const partition::Split
   return repack(folder, plan, target);
 }
 
+Result<JoinedModel> write_joined(const plan::Package& package) {
+  PENSTOCK_TRY(const auto graph, join_stages(package));
+  PENSTOCK_TRY(auto folder, make_temporary_folder());
+  fs::path file = *folder / "model.onnx";
+  const auto written = graph::write_onnx(graph::Subgraph::whole(graph), file, {});
+  if (!written) return written.error();
+  return JoinedModel{std::move(file), std::move(folder)};
+}
+
 bool names_package(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return true;
-  if (std::ifstream in(path, std::ios::binary); in) {
+  if (fs::is_regular_file(path, ignored)) {
+    std::ifstream in(path, std::ios::binary);
     std::string magic(2, '\0');
     in.read(magic.data(), 2);
     return magic == "PK";

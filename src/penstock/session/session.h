@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
@@ -24,11 +25,14 @@ std::string_view version();
 
 /// What evaluates constants and infers the types of operators that ONNX does not know: the
 /// onnxruntime backend, or nothing where it is not available (then less is folded and known).
-graph::Engine make_engine(const backend::Registry& backends);
+/// `custom_ops`: libraries of operators that the engine does not have itself.
+graph::Engine make_engine(const backend::Registry& backends,
+                          const std::vector<std::filesystem::path>& custom_ops = {});
 
 /// graph::import_onnx() with make_engine(); an engine given in `options` is kept.
 Result<graph::Graph> import_model(const std::filesystem::path& file, graph::ImportOptions options,
-                                  const backend::Registry& backends);
+                                  const backend::Registry& backends,
+                                  const std::vector<std::filesystem::path>& custom_ops = {});
 
 /// This Penstock, this CPU, the version of the engine behind `backend`, and the model's file.
 plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& backends,
@@ -58,6 +62,15 @@ struct StreamOptions {
 Result<plan::Plan> split_model(const graph::Graph& graph, const partition::SplitOptions& options,
                                const StreamOptions& stream, const std::filesystem::path& target,
                                const backend::Registry& backends);
+
+/// A model file of the package's own stages, joined again.
+struct JoinedModel {
+  std::filesystem::path file;
+  std::shared_ptr<const void> files;  ///< They are removed with the last reference.
+};
+
+/// \error as join_stages() and graph::write_onnx()
+Result<JoinedModel> write_joined(const plan::Package& package);
 
 /// Whether a path means a package rather than a model: a folder, a zip by its first bytes, or a
 /// name ending in ".zip" where there is no file.

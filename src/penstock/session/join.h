@@ -1,0 +1,14 @@
+// The stages of a package as one graph again.
+#pragma once
+
+#include "penstock/base/result.h"
+#include "penstock/graph/graph.h"
+#include "penstock/plan/package.h"
+
+namespace penstock {
+
+/// The whole network as its stages have it, parameters at their defaults. Borrows the package's
+/// files, which its constants are mapped from. \error as graph::import_onnx() and read_npy()
+Result<graph::Graph> join_stages(const plan::Package& package);
+
+}  // namespace penstock
