@@ -96,6 +96,7 @@ def test_a_package_is_replaced_and_anything_else_is_not(penstock, well, chain, t
         (["--capacity", "-1"], ["--capacity", "-1"]),
         (["--capacity", "0"], ["--capacity", "0"]),
         (["--capacity", "2000000000"], ["--capacity", "2000000000"]),
+        (["--capacity", "3000000000"], ["--capacity", "3000000000"]),
         (["--on-error", "panic"], ["'panic'", "deliver"]),
         (["--backend", "acme"], ["'acme'", "onnxruntime"]),
         (["--backend-option", "graph_optimization_level"], ["BACKEND:KEY=VALUE"]),
@@ -163,7 +164,7 @@ def test_a_folder_that_cannot_be_made_is_named(penstock, chain):
     for arguments in [[], ["--max-age", "5"]]:
         outcome = penstock("split", chain, *arguments, "-o", "/proc/x.pkg")
         assert outcome.code == 1
-        assert "'/proc'" in outcome.error
+        assert "'/proc/x.pkg' cannot be made" in outcome.error
 
 
 def test_a_wrong_parameter_shows_the_right_ones(penstock, chain):

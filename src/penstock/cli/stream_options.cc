@@ -30,7 +30,7 @@ Result<StreamOptions> to_stream_options(const StreamArguments& arguments) {
     return invalid_argument("--capacity: expected 1 to ", kMostSlots, " slots, found ",
                             *arguments.capacity);
   }
-  stream.capacity = arguments.capacity;
+  if (arguments.capacity) stream.capacity = static_cast<int>(*arguments.capacity);
   if (arguments.max_age_ms) {
     constexpr double kShortestMs = 0.001, kLongestMs = 1e12;
     // Written so that what is no number fails too.

@@ -1,6 +1,7 @@
 // The options by which frames flow through a package.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -13,7 +14,7 @@ namespace penstock::cli {
 
 struct StreamArguments {
   std::string policy;
-  std::optional<int> capacity;
+  std::optional<std::int64_t> capacity;
   std::optional<double> max_age_ms;
   std::string on_error;
 };

@@ -217,8 +217,11 @@ Result<PackageWriter> PackageWriter::create(const fs::path& target) {
     const auto path = plain_target(target);
     PENSTOCK_CHECK_OK(check_outside(path));
     PENSTOCK_CHECK_OK(check_replaceable(path));
-    PENSTOCK_TRY(auto made, make_private_folder(path.parent_path(), path.filename().string()));
-    auto state = std::make_unique<State>(path, std::move(made));
+    auto made = make_private_folder(path.parent_path(), path.filename().string());
+    if (!made) {
+      return std::move(made).error().within(concat("'", target.string(), "' cannot be made"));
+    }
+    auto state = std::make_unique<State>(path, *std::move(made));
     std::error_code error;
     fs::create_directory(state->folder, error);
     if (error) return file_error(state->folder, "cannot be made", error);
