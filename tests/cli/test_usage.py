@@ -46,7 +46,7 @@ def test_each_commands_help_shows_examples(well, command):
         ["split", "a.onnx"],
         ["plan"],
         ["plan", "--workload", "a.json", "--goal", "beauty"],
-        ["plan", "--workload", "a.json", "--devices", "-1"],
+        ["plan", "--workload", "a.json", "--cpus", "-1"],
         ["split", "a.onnx", "--cut", "1", "--pin", "a=cpu:0", "-o", "b"],
         ["completion", "tcsh"],
     ],

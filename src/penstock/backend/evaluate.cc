@@ -3,18 +3,22 @@
 namespace penstock::backend {
 namespace {
 
-Result<std::unique_ptr<Executable>> compile_plainly(Backend& backend, const std::string& model) {
+Result<std::unique_ptr<Executable>> compile_plainly(
+    Backend& backend, const std::string& model,
+    const std::vector<std::filesystem::path>& custom_ops) {
   CompileRequest request;
   request.bytes = model;
   request.optimize = false;
+  request.custom_ops = custom_ops;
   return backend.compile(request);
 }
 
 }  // namespace
 
 Result<std::vector<Tensor>> evaluate(Backend& backend, const std::string& model,
-                                     const std::vector<Tensor>& inputs) {
-  PENSTOCK_TRY(const auto executable, compile_plainly(backend, model));
+                                     const std::vector<Tensor>& inputs,
+                                     const std::vector<std::filesystem::path>& custom_ops) {
+  PENSTOCK_TRY(const auto executable, compile_plainly(backend, model, custom_ops));
   PENSTOCK_TRY(const auto context, executable->create_context());
   std::vector<Tensor> outputs(executable->outputs().size());
   std::vector<const Tensor*> input_pointers;
@@ -28,8 +32,9 @@ Result<std::vector<Tensor>> evaluate(Backend& backend, const std::string& model,
   return outputs;
 }
 
-Result<std::vector<Type>> output_types(Backend& backend, const std::string& model) {
-  PENSTOCK_TRY(const auto executable, compile_plainly(backend, model));
+Result<std::vector<Type>> output_types(Backend& backend, const std::string& model,
+                                       const std::vector<std::filesystem::path>& custom_ops) {
+  PENSTOCK_TRY(const auto executable, compile_plainly(backend, model, custom_ops));
   std::vector<Type> types;
   for (const auto& port : executable->outputs()) types.push_back(port.type);
   return types;

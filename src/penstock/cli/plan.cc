@@ -184,9 +184,9 @@ Status write_package(const PlannedModel& planned, const graph::Graph& graph,
 
 Result<int> plan_model(const Options& options) {
   PENSTOCK_CHECK_OK(refuse_with_model(options.problem));
-  PENSTOCK_TRY(auto import, to_import_options(options.problem.import));
   const auto backends = backend::Registry::load();
-  PENSTOCK_TRY(const auto graph, import_model(options.problem.model, std::move(import), backends));
+  PENSTOCK_TRY(const auto graph, import_file(options.problem.model, options.problem.import,
+                                             backends, options.problem.engine.custom_ops));
   PENSTOCK_TRY(auto to, to_model_options(options.problem, graph));
   PENSTOCK_TRY(to.search, to_planner_options(options, {}));
   PENSTOCK_TRY(const auto planned, penstock::plan_model(graph, to));
