@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 
+#include <spdlog/spdlog.h>
+
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/interrupt.h"
@@ -105,9 +107,13 @@ Result<PlanModelOptions> to_model_options(const ProblemOptions& options,
 
 /// The split that --split names.
 Result<planner::Split> read_split(const Options& options, const planner::Problem& problem) {
+  const auto place = "'" + options.split.string() + "'";
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options.split, ignored)) {
+    return invalid_argument(place, ": expected a file, found a folder");
+  }
   std::ifstream in(options.split, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  const auto place = "'" + options.split.string() + "'";
   if (!in) return not_found(place, ": cannot be read");
   auto split = planner::parse_workload_split(text, problem);
   if (!split) return std::move(split).error().within(place);
@@ -116,6 +122,9 @@ Result<planner::Split> read_split(const Options& options, const planner::Problem
 
 Result<planner::Options> to_planner_options(const Options& options,
                                             const planner::Problem& problem) {
+  if (!(options.deadline >= 0)) {
+    return invalid_argument("--deadline: expected 0 or more seconds, found ", options.deadline);
+  }
   planner::Options to;
   to.goal = goal_of(options);
   to.replicas = options.replicas;
@@ -142,15 +151,17 @@ Status report(const planner::Problem& problem, const planner::Options& planning,
   if (!options.svg.empty()) {
     PENSTOCK_CHECK_OK(write_svg(options.svg, planner::to_svg(problem, planning, answer)));
   }
+  auto seeded = planning;  // What follows is compared with the answer.
+  seeded.user_split = answer.split;
   Json json = answer_json(problem, planning, answer);
   std::string text = answer_text(problem, planning, answer);
   if (options.what_if) {
-    const auto items = planner::what_if(problem, planning, options.deadline);
+    const auto items = planner::what_if(problem, seeded, options.deadline);
     json["what_if"] = what_if_json(items);
     text += what_if_text(items, answer);
   }
   if (options.pareto) {
-    const auto front = planner::pareto_front(problem, planning, options.deadline);
+    const auto front = planner::pareto_front(problem, seeded, options.deadline);
     json["pareto"] = pareto_json(problem, front);
     text += pareto_text(front);
   }
@@ -162,7 +173,23 @@ Status report(const planner::Problem& problem, const planner::Options& planning,
   return {};
 }
 
+Status refuse_with_workload(const ProblemOptions& options) {
+  const auto& import = options.import;
+  const auto* given = !options.package.empty()             ? "--output"
+                      : !options.pins.empty()              ? "--pin"
+                      : !options.figures.empty()           ? "--figures"
+                      : !import.shapes.empty()             ? "--shape"
+                      : !import.parameters.empty()         ? "--parameter"
+                      : import.as_is                       ? "--as-is"
+                      : !options.engine.options.empty()    ? "--backend-option"
+                      : !options.engine.custom_ops.empty() ? "--custom-ops"
+                                                           : nullptr;
+  if (given == nullptr) return {};
+  return invalid_argument(given, ": goes with a model only; found --workload");
+}
+
 Result<int> plan_workload(const Options& options) {
+  PENSTOCK_CHECK_OK(refuse_with_workload(options.problem));
   PENSTOCK_TRY(const auto problem, read_problem(options.problem, goal_of(options)));
   PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
   PENSTOCK_TRY(const auto answer, planner::solve(problem, planning));
@@ -182,6 +209,19 @@ Status write_package(const PlannedModel& planned, const graph::Graph& graph,
   return {};
 }
 
+/// Nodes whose work or bytes are not known.
+std::size_t count_open(const graph::Graph& graph) {
+  std::size_t open = 0;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    bool known = graph::known_macs_of(graph, static_cast<graph::NodeId>(i)).has_value();
+    for (const auto value : graph.nodes[i].outputs) {
+      known = known && (value == graph::ValueId::kNone || graph.value(value).type.max_bytes());
+    }
+    open += known ? 0 : 1;
+  }
+  return open;
+}
+
 Result<int> plan_model(const Options& options) {
   PENSTOCK_CHECK_OK(refuse_with_model(options.problem));
   const auto backends = backend::Registry::load();
@@ -191,6 +231,10 @@ Result<int> plan_model(const Options& options) {
   PENSTOCK_TRY(to.search, to_planner_options(options, {}));
   PENSTOCK_TRY(const auto planned, penstock::plan_model(graph, to));
   std::string note = "\ntimes are seconds by an analytic model, not measured\n";
+  if (const auto unknown = count_open(graph); unknown > 0) {
+    spdlog::warn("{} of {} nodes have open shapes and cost too little here; bind them with --shape",
+                 unknown, graph.nodes.size());
+  }
   if (!options.problem.package.empty()) {
     PENSTOCK_CHECK_OK(write_package(planned, graph, options.problem, backends));
     note += "written to '" + options.problem.package.string() + "'\n";

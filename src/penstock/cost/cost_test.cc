@@ -92,6 +92,8 @@ TEST(ProblemOfGraphTest, RefusesDevicesThatItCannotJudge) {
               HasSubstr("cpu:0"));
   EXPECT_THAT(message_of(problem_of(two_products(), devices("host:1/cpu:0"), {})),
               HasSubstr("not known without measuring"));
+  EXPECT_THAT(message_of(problem_of(two_products(), devices("cpu:0-1,cpu:1"), {})),
+              HasSubstr("device 'cpu:1': CPU 1 is in another device too"));
 }
 
 }  // namespace

@@ -122,6 +122,18 @@ void put_order(const Problem& problem, const std::vector<int>& cluster, Instance
   instance.before = lists_of(instance.groups, arcs);
 }
 
+/// A device that cannot hold the group does not support it either: this sharpens every bound.
+void drop_small_devices(Instance& instance) {
+  constexpr double kRounding = 1 + 1e-9;
+  for (int g = 0; g < instance.groups; ++g) {
+    for (int m = 0; m < instance.modes; ++m) {
+      const double there = instance.type_memory[at(instance.mode_type[at(m)])];
+      if (instance.memory[at(g)] <= there * kRounding) continue;
+      instance.time[at(g) * at(instance.modes) + at(m)] = kInfinite;
+    }
+  }
+}
+
 /// Merged groups may have lost their last device.
 Status check_groups(const Problem& problem, const Instance& instance) {
   for (int g = 0; g < instance.groups; ++g) {
@@ -248,6 +260,7 @@ Result<Instance> make_instance(const Problem& problem, Partner partner) {
   put_groups(problem, cluster, instance);
   put_types(problem, instance);
   PENSTOCK_CHECK_OK(check_groups(problem, instance));
+  drop_small_devices(instance);
   put_order(problem, cluster, instance);
   put_values(problem, cluster, partner, instance);
   return instance;

@@ -101,6 +101,7 @@ std::vector<ParetoPoint> pareto_front(const Problem& problem, const Options& opt
   const Budget budget(seconds, options.interrupted);
   const auto counts = counts_of(problem);
   std::vector<ParetoPoint> front;
+  if (options.user_split) front.push_back(point_of(problem, *options.user_split));
   for (std::size_t i = 0; i < counts.size() && !budget.over(); ++i) {
     const auto fewer = with_counts(problem, counts[i]);
     const auto part = budget.part(budget.left() / static_cast<double>(counts.size() - i));

@@ -17,8 +17,8 @@ struct ParetoPoint {
 
 /// Plans found within `seconds` of which no other is at least as good in period, latency, devices
 /// and memory; period ascending. Made by solving for fewer devices of each type and, for each
-/// number, for descending caps on latency. Without a limit on time the steps are the same, each
-/// solved to its end.
+/// number, for descending caps on latency; `options.user_split` takes part. Without a limit on time
+/// the steps are the same, each solved to its end.
 std::vector<ParetoPoint> pareto_front(const Problem& problem, const Options& options,
                                       double seconds);
 

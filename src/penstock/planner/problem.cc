@@ -192,6 +192,22 @@ double transfer_time(const Problem& problem, const Value& value, int from, int t
   return value.transfer_time + link.latency + value.bytes / link.bandwidth;
 }
 
+/// What all groups take together must still be a number.
+Status check_sums(const Problem& problem) {
+  double time = 0, bytes = 0;
+  for (const auto& group : problem.groups) {
+    for (const double own : group.time) time += own < kInfinite ? own : 0;
+    bytes += group.memory;
+  }
+  for (const auto& value : problem.values) {
+    time += value.transfer_time * 2 * static_cast<double>(value.consumers.size() + 1);
+    bytes += value.bytes * static_cast<double>(value.consumers.size() + 1);
+  }
+  if (std::isfinite(time) && std::isfinite(bytes)) return {};
+  return invalid_argument("the groups' ", std::isfinite(time) ? "bytes" : "times",
+                          " are too large to be added up; use a larger unit");
+}
+
 Status validate(const Problem& problem) {
   if (problem.groups.empty()) return invalid_argument("there is no group to plan for");
   PENSTOCK_CHECK_OK(check_types(problem));
@@ -199,6 +215,7 @@ Status validate(const Problem& problem) {
   for (const auto& group : problem.groups) PENSTOCK_CHECK_OK(check_group(problem, group));
   for (const auto& value : problem.values) PENSTOCK_CHECK_OK(check_value(problem, value));
   PENSTOCK_CHECK_OK(check_links(problem));
+  PENSTOCK_CHECK_OK(check_sums(problem));
   return check_order(problem);
 }
 

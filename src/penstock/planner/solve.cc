@@ -135,9 +135,12 @@ class Solver {
 
   [[nodiscard]] Error nothing_found() const {
     if (infeasible_) {
-      return make_error(Code::kFailedPrecondition,
-                        "no plan exists: the groups cannot be divided among the devices' memory",
-                        options_.latency_cap < kInfinite ? " within the latency cap" : "");
+      const bool capped = options_.latency_cap < kInfinite;
+      return make_error(Code::kFailedPrecondition, "no plan exists: ",
+                        capped
+                            ? concat("none that fits the devices' memory has a latency of at most ",
+                                     options_.latency_cap)
+                            : "the groups cannot be divided among the devices' memory");
     }
     if (options_.interrupted && options_.interrupted()) {
       return make_error(Code::kCancelled, "interrupted before any plan was found");

@@ -76,7 +76,7 @@ TEST(SolveTest, SaysWhyThereIsNoSplit) {
   EXPECT_EQ(solve(problem, {}).error().code, Code::kFailedPrecondition);
   Options options;
   options.latency_cap = 1;
-  EXPECT_THAT(solve(chain({1, 1}), options).error().message, HasSubstr("within the latency cap"));
+  EXPECT_THAT(solve(chain({1, 1}), options).error().message, HasSubstr("has a latency of at most"));
 }
 
 TEST(SolveTest, RefusesAUserSplitThatIsNone) {

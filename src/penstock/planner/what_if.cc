@@ -1,6 +1,7 @@
 #include "penstock/planner/what_if.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "penstock/planner/solve.h"
@@ -10,7 +11,11 @@ namespace {
 
 constexpr double kMoreBandwidth = 1.1;
 
-using Change = std::pair<std::string, Problem>;
+struct Change {
+  std::string name;
+  Problem problem;
+  std::optional<Split> start;  ///< Options::user_split as a split of the changed problem.
+};
 
 Problem with_one_more(Problem problem, std::size_t type) {
   auto& devices = problem.types[type].devices;
@@ -32,33 +37,48 @@ Problem with_more_bandwidth(Problem problem) {
   return problem;
 }
 
-std::vector<Change> changes_of(const Problem& problem) {
+/// The same stages where a device is put behind those of `type`.
+std::optional<Split> with_one_more(const Problem& problem, std::optional<Split> split,
+                                   std::size_t type) {
+  int behind = 0;
+  for (std::size_t t = 0; t <= type; ++t) {
+    behind += static_cast<int>(problem.types[t].devices.size());
+  }
+  if (!split) return split;
+  for (auto& stage : split->stages) {
+    for (int& device : stage.devices) device += device >= behind ? 1 : 0;
+  }
+  return split;
+}
+
+std::vector<Change> changes_of(const Problem& problem, const std::optional<Split>& start) {
   std::vector<Change> changes;
   for (std::size_t t = 0; t < problem.types.size(); ++t) {
     if (problem.types[t].devices.empty()) continue;
-    changes.emplace_back("one more " + problem.types[t].name, with_one_more(problem, t));
+    changes.push_back({"one more " + problem.types[t].name, with_one_more(problem, t),
+                       with_one_more(problem, start, t)});
   }
   if (!problem.values.empty()) {
-    changes.emplace_back("10 % more bandwidth", with_more_bandwidth(problem));
+    changes.push_back({"10 % more bandwidth", with_more_bandwidth(problem), start});
   }
   auto half = problem;
   for (auto& type : half.types) type.memory /= 2;
   const auto capped = [](const DeviceType& type) { return type.memory < kInfinite; };
-  if (std::ranges::any_of(problem.types, capped)) changes.emplace_back("half the memory", half);
+  if (std::ranges::any_of(problem.types, capped)) changes.push_back({"half the memory", half, {}});
   return changes;
 }
 
 }  // namespace
 
 std::vector<WhatIf> what_if(const Problem& problem, const Options& options, double seconds) {
-  const auto changes = changes_of(problem);
+  const auto changes = changes_of(problem, options.user_split);
   auto shared = options;
   shared.seconds = seconds / static_cast<double>(std::max<std::size_t>(1, changes.size()));
-  shared.user_split.reset();
   std::vector<WhatIf> found;
-  for (const auto& [change, changed] : changes) {
+  for (const auto& [change, changed, start] : changes) {
     if (options.interrupted && options.interrupted()) break;
     WhatIf item{change, kInfinite, 0, ""};
+    shared.user_split = start;
     const auto answer = solve(changed, shared);
     if (answer) {
       item.cost = answer->cost;

@@ -16,8 +16,8 @@ struct WhatIf {
 };
 
 /// One more device of each type, a tenth more bandwidth, half of each memory; each where it
-/// applies. Each change gets an equal share of `seconds`. Ends early when options.interrupted says
-/// so.
+/// applies; none but the last is worse than `options.user_split`. Each change gets an equal share
+/// of `seconds`. Ends early when options.interrupted says so.
 std::vector<WhatIf> what_if(const Problem& problem, const Options& options, double seconds);
 
 }  // namespace penstock::planner

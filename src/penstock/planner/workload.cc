@@ -63,11 +63,14 @@ Arcs colour_pairs(const WorkloadFile& file) {
 /// What decides whether a group is idle: it costs no time and hangs on one other group.
 struct Neighbours {
   int node = 0;  ///< One of the group's.
-  double time = 0;
+  double time = 0, bytes = 0;
+  bool accelerated = true;
   bool backward = false;  ///< A forward node of it has an edge with a backward node.
   std::set<int> forward;  ///< Groups that its forward nodes have edges with.
 
-  [[nodiscard]] bool idle() const { return time < 1e-6 && !backward && forward.size() == 1; }
+  [[nodiscard]] bool idle() const {
+    return time == 0 && accelerated && !backward && forward.size() == 1;
+  }
 };
 
 std::vector<Neighbours> neighbours_of(const WorkloadFile& file, const std::vector<int>& group) {
@@ -76,6 +79,8 @@ std::vector<Neighbours> neighbours_of(const WorkloadFile& file, const std::vecto
     auto& own = groups[at(group[n])];
     own.node = static_cast<int>(n);
     own.time += file.nodes[n].cpu_time + file.nodes[n].accelerator_time;
+    own.bytes += file.nodes[n].bytes;
+    own.accelerated = own.accelerated && file.nodes[n].accelerated;
   }
   for (const auto& edge : file.edges) {
     for (const auto& [one, other] :
@@ -93,7 +98,8 @@ std::vector<Neighbours> neighbours_of(const WorkloadFile& file, const std::vecto
 }
 
 /// Nodes of each idle group with one of the group that it hangs on. The published optima take them
-/// as one (Tarnawski et al.'s own reader does), which matters where memory is scarce.
+/// as one (Tarnawski et al.'s own reader does), which matters where memory is scarce; where both
+/// together fit no accelerator they stay two.
 Arcs idle_pairs(const WorkloadFile& file, const std::vector<int>& group) {
   auto groups = neighbours_of(file, group);
   std::vector<int> open;
@@ -106,6 +112,8 @@ Arcs idle_pairs(const WorkloadFile& file, const std::vector<int>& group) {
     open.pop_back();
     if (!groups[at(leaf)].idle()) continue;  // Its neighbour hung on it, and is gone.
     const int stem = *groups[at(leaf)].forward.begin();
+    if (groups[at(leaf)].bytes + groups[at(stem)].bytes > file.memory) continue;
+    groups[at(stem)].bytes += groups[at(leaf)].bytes;
     pairs.emplace_back(groups[at(leaf)].node, groups[at(stem)].node);
     groups[at(leaf)].forward.clear();
     groups[at(stem)].forward.erase(leaf);
@@ -271,11 +279,13 @@ Result<Problem> parse_workload(std::string_view text, const WorkloadOptions& opt
 }
 
 Result<Problem> read_workload(const std::filesystem::path& path, const WorkloadOptions& options) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return invalid_argument("'", path.string(), "': expected a file, found a folder");
+  }
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in || std::filesystem::is_directory(path)) {
-    return not_found("'", path.string(), "': cannot be read");
-  }
+  if (!in) return not_found("'", path.string(), "': cannot be read");
   auto problem = parse_workload(text, options);
   if (!problem) return std::move(problem).error().within("'" + path.string() + "'");
   return problem;
