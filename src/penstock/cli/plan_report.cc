@@ -87,6 +87,7 @@ Json devices_json(const planner::Problem& problem, const planner::Split& split,
 }
 
 std::string bytes_text(double count) {
+  if (count >= 1e18) return concat(count, " B");  // More than the integers hold.
   return bytes(static_cast<std::uint64_t>(count));
 }
 
@@ -162,7 +163,8 @@ std::string what_if_text(const std::vector<planner::WhatIf>& items, const planne
       text += item.why_not + "\n";
       continue;
     }
-    const double change = answer.cost > 0 ? 100 * (item.cost / answer.cost - 1) : 0;
+    double change = answer.cost > 0 ? 100 * (item.cost / answer.cost - 1) : 0;
+    if (std::abs(change) < 0.005) change = 0;  // No "-0".
     text += concat(cost_text(item.cost), " (", change > 0 ? "+" : "", number(change, 2), " %)\n");
   }
   return text;

@@ -35,7 +35,7 @@ Status add_devices(Problem& problem, const std::vector<device::Device>& devices,
     if (same == cpus_of_mode.end()) {
       cpus_of_mode.push_back(cpus_of(device));
       planner::DeviceType made;
-      made.name = concat(cpus_of(device), cpus_of(device) == 1 ? " CPU" : " CPUs");
+      made.name = cpus_of(device) == 1 ? "CPU" : concat("group of ", cpus_of(device), " CPUs");
       made.memory = options.memory;
       problem.types.push_back(std::move(made));
       problem.modes.push_back({options.backend, static_cast<int>(type), 0});

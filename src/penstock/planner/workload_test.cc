@@ -110,6 +110,23 @@ TEST(WorkloadTest, JoinsIdleNodesWithTheOneNodeThatTheyHangOn) {
       nodes, ::testing::UnorderedElementsAre(ElementsAre(0), ElementsAre(1, 2, 3), ElementsAre(4)));
 }
 
+TEST(WorkloadTest, KeepsIdleNodesApartThatFitNoAcceleratorWithTheirNeighbour) {
+  const std::string idle = R"({"id": 1, "supportedOnFpga": 1, "cpuLatency": 0, "fpgaLatency": 0, )"
+                           R"("isBackwardNode": 0, "size": 950})";
+  const auto problem = parse_workload(workload({node(0), idle}, {edge(0, 1, 1)}), {});
+  ASSERT_TRUE(problem) << problem.error().message;
+  EXPECT_EQ(problem->groups.size(), 2U);
+}
+
+TEST(WorkloadTest, GroupsTheSameWhateverTheUnitOfTime) {
+  const auto text = chain();
+  const auto small = replaced(text, R"("fpgaLatency": 2)", R"("fpgaLatency": 2e-9)");
+  const auto smaller = replaced(small, R"("cpuLatency": 20)", R"("cpuLatency": 2e-8)");
+  const auto problem = parse_workload(smaller, {});
+  ASSERT_TRUE(problem) << problem.error().message;
+  EXPECT_EQ(problem->groups.size(), 3U);
+}
+
 TEST(WorkloadTest, OrdersATrainingGraphByItsForwardNodes) {
   const std::string back = R"(, "colorClass": )";
   auto backward = [&](int id, int colour) {
