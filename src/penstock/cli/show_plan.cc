@@ -6,33 +6,12 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/cli/text.h"
+#include "penstock/pipeline/capacity.h"
+#include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/pipeline.h"
 
 namespace penstock::cli {
 namespace {
-
-/// Bytes of one frame on the edge; empty where nothing bounds a tensor's shape.
-std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& edge) {
-  std::size_t total = 0;
-  for (const auto& name : edge.tensors) {
-    const auto* info = plan.find_tensor(name);
-    const auto size = info == nullptr ? std::nullopt : info->type.max_bytes();
-    if (!size) return std::nullopt;
-    total += *size;
-  }
-  return total;
-}
-
-std::string end_name(const plan::Plan& plan, int end) {
-  if (end == plan::kPipelineInput) return "input";
-  if (end == plan::kPipelineOutput) return "output";
-  return plan.stages[static_cast<std::size_t>(end)].name;
-}
-
-std::string edge_name(const plan::Plan& plan, const plan::Edge& edge) {
-  return end_name(plan, edge.from) + " -> " +
-         join(edge.to, "+", [&](int end) { return end_name(plan, end); });
-}
 
 std::string devices_text(const plan::Stage& stage) {
   return join(stage.devices, ",", [](const auto& device) { return device::to_string(device); });
@@ -69,8 +48,8 @@ Json stage_plan_json(const plan::Stage& stage) {
 }
 
 Json edge_plan_json(const plan::Plan& plan, const plan::Edge& edge) {
-  const auto size = slot_bytes(plan, edge);
-  return {{"name", edge_name(plan, edge)},
+  const auto size = pipeline::slot_bytes(plan, edge);
+  return {{"name", pipeline::edge_name(plan, edge)},
           {"tensors", edge.tensors},
           {"capacity", edge.capacity},
           {"policy", plan::to_string(edge.policy)},
@@ -99,8 +78,8 @@ std::string stages_text(const plan::Plan& plan) {
 std::string edges_text(const plan::Plan& plan) {
   Table table({"edge", ">bytes a frame", ">slots", "when full", "tensors"});
   for (const auto& edge : plan.edges) {
-    const auto size = slot_bytes(plan, edge);
-    table.add({edge_name(plan, edge), size ? std::to_string(*size) : "unbounded",
+    const auto size = pipeline::slot_bytes(plan, edge);
+    table.add({pipeline::edge_name(plan, edge), size ? std::to_string(*size) : "unbounded",
                edge.capacity == 0 ? "auto" : std::to_string(edge.capacity),
                std::string(plan::to_string(edge.policy)), join(edge.tensors, " ")});
   }

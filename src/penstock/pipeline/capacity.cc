@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kEdgeBudget = 1U << 20U;  // Bytes. Slots beyond a cache's size gain nothing.
 constexpr int kMostSlots = 512;                 // bench/hand_over: where the cost flattens out.
 constexpr int kLeastSlots = 4;
+constexpr std::size_t kUnbounded = kEdgeBudget / 16;  // What a tensor without bound is taken for.
 
 // Enough that every stage between the edge's ends can hold a frame and have another ready.
 std::size_t least_by_workers(const plan::Plan& plan, const plan::Edge& edge) {
@@ -25,6 +26,16 @@ std::size_t least_by_workers(const plan::Plan& plan, const plan::Edge& edge) {
 std::uint64_t slot_count(const plan::Plan& plan, const plan::Edge& edge, const Options& options) {
   return static_cast<std::uint64_t>(choose_capacity(plan, edge, options)) +
          static_cast<std::uint64_t>(spare_slots(plan, edge));
+}
+
+// Bytes of one frame; each tensor without bound counts `unbounded`.
+std::size_t slot_bytes_or(const plan::Plan& plan, const plan::Edge& edge, std::size_t unbounded) {
+  std::size_t bytes = 0;
+  for (const auto& name : edge.tensors) {
+    const auto* info = plan.find_tensor(name);
+    bytes += info == nullptr ? unbounded : info->type.max_bytes().value_or(unbounded);
+  }
+  return bytes;
 }
 
 // What a slot takes beside the bytes of its tensors, about: small tensors take far more than
@@ -52,13 +63,13 @@ std::size_t replicas_of(const plan::Plan& plan, int stage) {
   return stage < 0 ? 1 : plan.stages[static_cast<std::size_t>(stage)].devices.size();
 }
 
-std::size_t slot_bytes(const plan::Plan& plan, const plan::Edge& edge) {
-  std::size_t bytes = 0;
-  for (const auto& name : edge.tensors) {
+std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& edge) {
+  const auto bounded = [&](const std::string& name) {
     const auto* info = plan.find_tensor(name);
-    if (info != nullptr) bytes += info->type.max_bytes().value_or(0);
-  }
-  return bytes;
+    return info != nullptr && info->type.max_bytes();
+  };
+  if (!std::ranges::all_of(edge.tensors, bounded)) return std::nullopt;
+  return slot_bytes_or(plan, edge, 0);
 }
 
 int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Options& options) {
@@ -66,7 +77,7 @@ int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Option
   if (options.capacity > 0) return options.capacity;
   if (edge.capacity > 0) return edge.capacity;
   if (edge.policy != plan::FullPolicy::kBlock) return kLeastSlots;
-  const std::size_t bytes = std::max<std::size_t>(slot_bytes(plan, edge), 1);
+  const std::size_t bytes = std::max<std::size_t>(slot_bytes_or(plan, edge, kUnbounded), 1);
   const auto affordable = std::clamp<std::size_t>(kEdgeBudget / bytes, kLeastSlots, kMostSlots);
   return static_cast<int>(
       std::max(std::bit_floor(affordable), std::bit_ceil(least_by_workers(plan, edge))));
@@ -82,11 +93,9 @@ int spare_slots(const plan::Plan& plan, const plan::Edge& edge) {
 std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options) {
   std::uint64_t sum = 0;
   for (const auto& edge : plan.edges) {
-    for (const auto& name : edge.tensors) {
-      const auto* info = plan.find_tensor(name);
-      if (info == nullptr || !info->type.max_bytes()) return std::nullopt;
-    }
-    sum = sum_of(sum, product(slot_bytes(plan, edge), slot_count(plan, edge, options)));
+    const auto bytes = slot_bytes(plan, edge);
+    if (!bytes) return std::nullopt;
+    sum = sum_of(sum, product(*bytes, slot_count(plan, edge, options)));
   }
   return sum;
 }
@@ -96,7 +105,7 @@ Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_
   std::uint64_t most = 0;
   const plan::Edge* largest = nullptr;
   for (const auto& edge : plan.edges) {
-    const auto per_slot = sum_of(slot_bytes(plan, edge), bookkeeping_bytes(edge));
+    const auto per_slot = sum_of(slot_bytes_or(plan, edge, 0), bookkeeping_bytes(edge));
     const auto bytes = product(per_slot, slot_count(plan, edge, options));
     sum = sum_of(sum, bytes);
     if (bytes > most) {

@@ -12,8 +12,8 @@ namespace penstock::pipeline {
 /// Replicas of a stage; 1 for the pipeline's own ends.
 std::size_t replicas_of(const plan::Plan& plan, int stage);
 
-/// Bytes of one frame on the edge, shapes at their bound; unbounded tensors count 0.
-std::size_t slot_bytes(const plan::Plan& plan, const plan::Edge& edge);
+/// Bytes of one frame on the edge, shapes at their bound; empty where a tensor has no bound.
+std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& edge);
 
 /// Frames that the edge may hold: what the options or the plan say, else chosen from the sizes.
 int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Options& options);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "penstock/pipeline/affinity.h"
+#include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/parker.h"
 #include "tests/support/fake_backend.h"
 
@@ -1202,6 +1203,22 @@ TEST(PipelineTest, TraceHasOneSpanPerStageAndFrame) {
   for (int i = 0; i < 10; ++i) EXPECT_THAT(text, HasSubstr(concat("\"frame ", i, "\"")));
   auto untraced = start(network);
   EXPECT_EQ(untraced->write_trace(file).error().code, Code::kFailedPrecondition);
+}
+
+TEST(CapacityTest, ATensorWithoutBoundCountsASixteenthOfTheEdgesBudget) {
+  plan::Plan plan;
+  plan.stages.resize(2);
+  for (auto& stage : plan.stages) stage.devices.resize(1);
+  plan.tensors = {{"open", Type{.kind = Type::Kind::kTensor, .dtype = DType::kF32}},
+                  {"small", Type::tensor(DType::kF32, std::vector<std::int64_t>{1})}};
+  const auto slots = [&](std::vector<std::string> tensors) {
+    return choose_capacity(plan, {.from = 0, .to = {1}, .tensors = std::move(tensors)}, {});
+  };
+  EXPECT_EQ(slots({"open"}), 16);
+  EXPECT_EQ(slots({"open", "open"}), 8);
+  EXPECT_EQ(slots({"small"}), 512);
+  EXPECT_FALSE(slot_bytes(plan, {.from = 0, .to = {1}, .tensors = {"open"}}));
+  EXPECT_EQ(slot_bytes(plan, {.from = 0, .to = {1}, .tensors = {"small"}}), 4);
 }
 
 }  // namespace
