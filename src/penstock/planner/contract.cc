@@ -112,19 +112,6 @@ std::vector<int> order_clusters(const Instance& instance, const std::vector<int>
   return place;
 }
 
-Lists lists_of(int count, Arcs pairs) {
-  std::ranges::sort(pairs);
-  Lists lists;
-  std::size_t next = 0;
-  for (int i = 0; i < count; ++i) {
-    for (; next < pairs.size() && pairs[next].first == i; ++next) {
-      lists.items.push_back(pairs[next].second);
-    }
-    lists.begin.push_back(static_cast<int>(lists.items.size()));
-  }
-  return lists;
-}
-
 /// The values that still have two pins, equal ones summed.
 void put_values(const Instance& from, const std::vector<int>& number, Instance& to) {
   struct Moved {

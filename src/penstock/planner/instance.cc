@@ -6,13 +6,10 @@
 #include <queue>
 
 #include "penstock/planner/components.h"
+#include "penstock/planner/index.h"
 
 namespace penstock::planner {
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// The order pairs between clusters, sorted, each once.
 Arcs arcs_between(const Arcs& order, const std::vector<int>& cluster) {
@@ -68,18 +65,6 @@ std::vector<int> cluster_groups(const Problem& problem) {
   const auto place = stable_order(first_group, arcs_between(problem.order, cluster));
   for (int& c : cluster) c = place[at(c)];
   return cluster;
-}
-
-Lists lists_of(int count, const Arcs& pairs) {  // `pairs` ascending.
-  Lists lists;
-  std::size_t next = 0;
-  for (int i = 0; i < count; ++i) {
-    for (; next < pairs.size() && pairs[next].first == i; ++next) {
-      lists.items.push_back(pairs[next].second);
-    }
-    lists.begin.push_back(static_cast<int>(lists.items.size()));
-  }
-  return lists;
 }
 
 void put_types(const Problem& problem, Instance& instance) {
@@ -252,6 +237,19 @@ void put_values(const Problem& problem, const std::vector<int>& cluster, Partner
 }
 
 }  // namespace
+
+Lists lists_of(int count, std::vector<std::pair<int, int>> pairs) {
+  std::ranges::sort(pairs);
+  Lists lists;
+  std::size_t next = 0;
+  for (int i = 0; i < count; ++i) {
+    for (; next < pairs.size() && pairs[next].first == i; ++next) {
+      lists.items.push_back(pairs[next].second);
+    }
+    lists.begin.push_back(static_cast<int>(lists.items.size()));
+  }
+  return lists;
+}
 
 Result<Instance> make_instance(const Problem& problem, Partner partner) {
   PENSTOCK_CHECK_OK(validate(problem));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "penstock/planner/problem.h"
@@ -24,6 +25,9 @@ struct Lists {
     begin.push_back(static_cast<int>(items.size()));
   }
 };
+
+/// The second of each pair, listed by the first, 0 .. count-1; ascending.
+Lists lists_of(int count, std::vector<std::pair<int, int>> pairs);
 
 /// How costs that depend on the partner's type are taken: the searches know one cost per (value,
 /// type). With `kLowest` a bound that is proved holds for the problem; with `kHighest` a split

@@ -14,18 +14,10 @@ namespace {
 constexpr double kMostCodes = 4096, kMostBounds = 2e7;
 
 /// `pairs` sorted and each once, as lists.
-Lists lists_of(int count, Arcs pairs) {
+Lists distinct_lists_of(int count, Arcs pairs) {
   std::ranges::sort(pairs);
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-  Lists lists;
-  std::size_t next = 0;
-  for (int i = 0; i < count; ++i) {
-    for (; next < pairs.size() && pairs[next].first == i; ++next) {
-      lists.items.push_back(pairs[next].second);
-    }
-    lists.begin.push_back(static_cast<int>(lists.items.size()));
-  }
-  return lists;
+  return lists_of(count, std::move(pairs));
 }
 
 Arcs turned(Arcs arcs) {
@@ -50,12 +42,12 @@ void put_order(const Problem& problem, LatencyModel& model) {
   for (const auto& arc : problem.order) {
     if (arc.first != arc.second) arcs.push_back(arc);
   }
-  model.later = lists_of(model.groups, arcs);
-  model.earlier = lists_of(model.groups, turned(arcs));
+  model.later = distinct_lists_of(model.groups, arcs);
+  model.earlier = distinct_lists_of(model.groups, turned(arcs));
   for (const auto& value : problem.values) {
     for (const int reader : value.consumers) arcs.emplace_back(value.producer, reader);
   }
-  model.follows = lists_of(model.groups, std::move(arcs));
+  model.follows = distinct_lists_of(model.groups, std::move(arcs));
   for (int g = 0; g < model.groups; ++g) {
     for (const int to : model.later[g]) {
       const auto from = model.earlier[to];
@@ -106,8 +98,8 @@ void put_values(const Problem& problem, LatencyModel& model) {
       model.send.push_back(pays ? least(problem, readers, out) : 0);
     }
   }
-  model.reads = lists_of(model.groups, std::move(reads));
-  model.writes = lists_of(model.groups, std::move(writes));
+  model.reads = distinct_lists_of(model.groups, std::move(reads));
+  model.writes = distinct_lists_of(model.groups, std::move(writes));
 }
 
 /// One pool for each capped type, or one for all.
@@ -203,8 +195,8 @@ void put_blocks(const Problem& problem, LatencyModel& model) {
     const int a = model.block_of[at(from)], b = model.block_of[at(to)];
     if (a != b) between.emplace_back(a, b);
   }
-  model.before = lists_of(model.blocks, turned(between));
-  model.after = lists_of(model.blocks, std::move(between));
+  model.before = distinct_lists_of(model.blocks, turned(between));
+  model.after = distinct_lists_of(model.blocks, std::move(between));
   model.set_of.assign(at(model.blocks), -1);
   for (const auto& set : sets) {
     std::set<int> blocks;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "penstock/planner/components.h"
+#include "penstock/planner/index.h"
 
 namespace penstock::planner {
 namespace {
@@ -18,10 +19,6 @@ bool is_cost_or_infinite(double number) {
 
 bool in_range(int index, std::size_t size) {
   return index >= 0 && static_cast<std::size_t>(index) < size;
-}
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
 }
 
 Status check_types(const Problem& problem) {

@@ -9,14 +9,11 @@
 #include <unordered_set>
 
 #include "penstock/planner/components.h"
+#include "penstock/planner/index.h"
 #include "penstock/planner/workload_file.h"
 
 namespace penstock::planner {
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// For each node whether it shares its colour with no forward node though it is a backward one, as
 /// the sum of two gradients.

@@ -4,15 +4,12 @@
 #include <unordered_map>
 
 #include "penstock/planner/components.h"
+#include "penstock/planner/index.h"
 #include "penstock/planner/workload.h"
 #include "penstock/planner/workload_file.h"
 
 namespace penstock::planner {
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// The split while it is read.
 class Builder {
