@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,21 @@ def well(penstock):
 @pytest.fixture(scope="session")
 def cpu() -> int:
     return min(os.sched_getaffinity(0))
+
+
+@pytest.fixture
+def running(program):
+    """A pipeline that streams for long: the process once its stages have started, to be interrupted."""
+
+    @contextmanager
+    def start(package, *options):
+        command = [program, "run", package, "--rate", "50", "--frames", "100000", "-v", *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            while "stages started" not in process.stderr.readline():
+                pass
+            yield process
+
+    return start
 
 
 @pytest.fixture(scope="session")

@@ -120,15 +120,8 @@ def test_a_trace_has_every_frame(well, package, tmp_path):
     assert len(trace["traceEvents"]) >= 14
 
 
-def test_an_interrupt_ends_in_good_order(program, package):
-    with subprocess.Popen(
-        [program, "run", package, "--rate", "50", "--frames", "100000", "--json", "-v"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        while "stages started" not in process.stderr.readline():
-            pass
+def test_an_interrupt_ends_in_good_order(running, package):
+    with running(package, "--json") as process:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

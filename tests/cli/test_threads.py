@@ -2,26 +2,18 @@
 
 import os
 import signal
-import subprocess
 
 import pytest
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_stages_are_pinned_and_the_callers_thread_is_not(program, well, chain, tmp_path, count):
+def test_stages_are_pinned_and_the_callers_thread_is_not(running, well, chain, tmp_path, count):
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         pytest.skip("needs two CPUs")
     device = "cpu:" + "+".join(map(str, cpus[:count]))
     well("split", chain, "--cut", "1", "--devices", device, "-o", tmp_path / "p")
-    with subprocess.Popen(
-        [program, "run", tmp_path / "p", "--rate", "50", "--frames", "100000", "-v"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        while "stages started" not in process.stderr.readline():
-            pass
+    with running(tmp_path / "p") as process:
         masks = {int(task): os.sched_getaffinity(int(task)) for task in os.listdir(f"/proc/{process.pid}/task")}
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
