@@ -169,14 +169,8 @@ Coarse coarsen(const Instance& instance, const std::vector<int>& keep_apart, int
   Coarse coarse;
   coarse.block_of = blocks.numbers();
   auto& made = coarse.instance;
+  made = devices_of(instance);
   made.groups = left;
-  made.modes = instance.modes;
-  made.types = instance.types;
-  made.mode_type = instance.mode_type;
-  made.mode_launch = instance.mode_launch;
-  made.type_count = instance.type_count;
-  made.type_memory = instance.type_memory;
-  made.type_overlap = instance.type_overlap;
   merge_groups(instance, coarse.block_of, made);
   merge_values(instance, coarse.block_of, made);
   return coarse;

@@ -158,15 +158,8 @@ Instance merge_groups(const Instance& instance, const std::vector<int>& cluster)
   const auto place = order_clusters(instance, cluster);
   std::vector<int> number;
   for (const int c : cluster) number.push_back(place[at(c)]);
-  Instance merged;
+  Instance merged = devices_of(instance);
   merged.groups = 1 + *std::ranges::max_element(number);
-  merged.modes = instance.modes;
-  merged.types = instance.types;
-  merged.mode_type = instance.mode_type;
-  merged.mode_launch = instance.mode_launch;
-  merged.type_count = instance.type_count;
-  merged.type_memory = instance.type_memory;
-  merged.type_overlap = instance.type_overlap;
   merged.time.assign(at(merged.groups, merged.modes, 0), 0);
   merged.memory.assign(at(merged.groups), 0);
   Arcs members;

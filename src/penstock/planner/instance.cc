@@ -264,6 +264,18 @@ Result<Instance> make_instance(const Problem& problem, Partner partner) {
   return instance;
 }
 
+Instance devices_of(const Instance& instance) {
+  Instance bare;
+  bare.modes = instance.modes;
+  bare.types = instance.types;
+  bare.mode_type = instance.mode_type;
+  bare.mode_launch = instance.mode_launch;
+  bare.type_count = instance.type_count;
+  bare.type_memory = instance.type_memory;
+  bare.type_overlap = instance.type_overlap;
+  return bare;
+}
+
 Split expand(const Instance& instance, const Split& split) {
   Split expanded;
   for (const auto& stage : split.stages) {

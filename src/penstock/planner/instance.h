@@ -61,6 +61,9 @@ struct Instance {
 /// \error kInvalidArgument as validate() says; also colocated groups that no one mode supports.
 Result<Instance> make_instance(const Problem& problem, Partner partner);
 
+/// The same modes and types, with nothing to run on them yet.
+Instance devices_of(const Instance& instance);
+
 /// The instance's stages as the problem's: each group replaced by its members.
 Split expand(const Instance& instance, const Split& split);
 
