@@ -5,7 +5,8 @@
 
 Each figure is frames per second from `penstock bench`, which runs all sides in turn within one
 process: only ratios of one row's run are to be compared. Two stages are cut where a short bench of
-a few cuts near the half of the multiply-accumulates is fastest.
+a few cuts near the half of the multiply-accumulates is fastest. `1 thread` is what the clean import
+alone gives: one stage over one session of ONNX Runtime on the file as it is, both on one CPU.
 
 --neighbour keeps the last CPU busy with one spinning process meanwhile.
 """
@@ -17,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,17 +32,17 @@ SHAPES = {
 }
 
 
-def penstock(*arguments: str) -> dict:
-    """Runs one command with --json; raises with its own sentence if it fails."""
-    done = subprocess.run([PENSTOCK, *arguments, "--json"], capture_output=True, text=True)
+def penstock(*arguments: str, cpu: int | None = None) -> dict:
+    """Runs one command with --json, on one CPU if so asked; raises with its own sentence if it fails."""
+    there = ["taskset", "-c", str(cpu)] if cpu is not None else []
+    done = subprocess.run([*there, PENSTOCK, *arguments, "--json"], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     return json.loads(done.stdout)
 
 
 def shapes_of(model: Path) -> list[str]:
-    name = model.parent.name if model.stem == "model" else model.stem
-    return [a for key, dims in SHAPES.get(name, {}).items() for a in ("--shape", f"{key}={dims}")]
+    return [a for key, dims in SHAPES.get(name_of(model), {}).items() for a in ("--shape", f"{key}={dims}")]
 
 
 def costs_of(nodes: list[dict]) -> list[float]:
@@ -63,9 +65,9 @@ def split(model: Path, package: Path, *arguments: str) -> None:
     penstock("split", str(model), *shapes_of(model), *arguments, "-o", str(package))
 
 
-def bench(package: Path, model: Path | None, seconds: float) -> dict:
+def bench(package: Path, model: Path | None, seconds: float, cpu: int | None = None) -> dict:
     beside = ["--model", str(model)] if model else []
-    return penstock("bench", str(package), *beside, "--seconds", str(seconds))
+    return penstock("bench", str(package), *beside, "--seconds", str(seconds), cpu=cpu)
 
 
 def rate(report: dict, name: str) -> float:
@@ -87,6 +89,17 @@ def best_two_stages(model: Path, folder: Path) -> Path | None:
     return best
 
 
+def gain_of_import(model: Path, folder: Path, seconds: float) -> float:
+    first = min(os.sched_getaffinity(0))
+    split(model, folder / "one", "--devices", f"cpu:{first}")
+    report = bench(folder / "one", model, seconds / 2, first)
+    return rate(report, "penstock") / rate(report, "onnxruntime-per-core")
+
+
+def name_of(model: Path) -> str:
+    return model.parent.name if model.stem == "model" else model.stem
+
+
 def measure(model: Path, seconds: float) -> dict:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -94,7 +107,7 @@ def measure(model: Path, seconds: float) -> dict:
         reports = {"replicas": bench(folder / "replicas", model, seconds)}
         if stages := best_two_stages(model, folder):
             reports["stages"] = bench(stages, model, seconds)
-    row = {"model": model.parent.name if model.stem == "model" else model.stem}
+        row = {"model": name_of(model), "one_thread": gain_of_import(model, folder, seconds)}
     for way, report in reports.items():
         default, per_core = rate(report, "onnxruntime"), rate(report, "onnxruntime-per-core")
         row[way] = {
@@ -120,16 +133,31 @@ def models_in(arguments: list[str]) -> list[Path]:
     return found
 
 
+@contextmanager
+def neighbour(wanted: bool):
+    """One spinning process on the last CPU meanwhile."""
+    if not wanted:
+        yield
+        return
+    last = max(os.sched_getaffinity(0))
+    spin = f"import os; os.sched_setaffinity(0, {{{last}}})\nwhile True: pass"
+    process = subprocess.Popen([sys.executable, "-c", spin])
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 def print_table(rows: list[dict]) -> None:
     print(f"{'network':26} {'ORT default':>12} {'ORT per core':>13} {'2 replicas':>11} {'2 stages':>9} "
-          f"{'best/default':>13} {'best/better':>12}  bar")  # fmt: skip
+          f"{'best/default':>13} {'best/better':>12} {'1 thread':>9}  bar")  # fmt: skip
     for row in rows:
         first, stages = row["replicas"], row.get("stages")
         better = max(row[way]["over_better"] for way in ("replicas", "stages") if way in row)
         shown = f"{stages['penstock']:9.1f}" if stages else f"{'-':>9}"
         print(f"{row['model']:26} {first['onnxruntime']:12.1f} {first['onnxruntime-per-core']:13.1f} "
-              f"{first['penstock']:11.1f} {shown} {row['best_over_default']:13.2f} {better:12.3f}  "
-              f"{'met' if row['meets_better_way'] else 'MISSED'}")  # fmt: skip
+              f"{first['penstock']:11.1f} {shown} {row['best_over_default']:13.2f} "
+              f"{better:12.3f} {row['one_thread']:9.2f}  {'met' if row['meets_better_way'] else 'MISSED'}")  # fmt: skip
     mean = math.exp(sum(math.log(row["best_over_default"]) for row in rows) / len(rows))
     print(f"geometric mean of best/default: {mean:.2f}")
 
@@ -141,22 +169,14 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the rows there too")
     parser.add_argument("--neighbour", action="store_true", help="keep the last CPU busy meanwhile")
     options = parser.parse_args()
-    neighbour = None
-    if options.neighbour:
-        last = max(os.sched_getaffinity(0))
-        spin = f"import os; os.sched_setaffinity(0, {{{last}}})\nwhile True: pass"
-        neighbour = subprocess.Popen([sys.executable, "-c", spin])
     rows = []
-    try:
+    with neighbour(options.neighbour):
         for model in models_in(options.models):
             try:
                 rows.append(measure(model, options.seconds))
                 print_table(rows[-1:]) if sys.stderr.isatty() else None
             except RuntimeError as error:
                 print(f"{model}: {error}", file=sys.stderr)
-    finally:
-        if neighbour:
-            neighbour.kill()
     if rows:
         print_table(rows)
     if options.json:

@@ -3,6 +3,7 @@
 
     bench/plans.py [--json FILE] [--svg FILE] [--option TEXT]... WORKLOAD.json|FOLDER ...
     bench/plans.py --growth [--svg FILE] WORKLOAD.json ...
+    bench/plans.py --random [--keep FOLDER] [WORKLOAD.json|FOLDER ...]
 
 For each problem: groups, the period, its gap to the proved bound, seconds and peak memory of the
 whole process, and how much longer the period of other splits is, all from the same run of
@@ -10,11 +11,15 @@ whole process, and how much longer the period of other splits is, all from the s
 
 --growth  repeats each problem in series until it has 5,000 nodes (compute +-20 %, seeded), plans each
           size for 16 devices in one second, and draws seconds over nodes with --svg.
+--random  plans seeded random problems for devices of three types, or all different: chains, near
+          chains and wide graphs, with transfers that cost a tenth of a group's time (cheap) or as much
+          (dear); then the workloads for three types of devices. --keep writes the problems into a folder.
 --option  goes to `penstock plan`, as in --option=--segments-per-device=4.
 """
 
 import argparse
 import json
+import math
 import os
 import random
 import subprocess
@@ -67,14 +72,24 @@ def print_rows(rows: list[dict]) -> None:
               f"{row['wall']:7.3f} {row['peak_mib']:6.0f}{others}")  # fmt: skip
 
 
+def ends_of(problem: dict, backward: bool) -> list[tuple[int, int]]:
+    """Every sink with every source of the problem's forward or backward nodes."""
+    ids = {node["id"] for node in problem["nodes"] if bool(node.get("isBackwardNode", 0)) == backward}
+    edges = [edge for edge in problem["edges"] if {edge["sourceId"], edge["destId"]} <= ids]
+    sinks = ids - {edge["sourceId"] for edge in edges}
+    sources = ids - {edge["destId"] for edge in edges}
+    return [(sink, source) for sink in sorted(sinks) for source in sorted(sources)]
+
+
 def in_series(problem: dict, copies: int) -> dict:
-    """The problem behind itself: every sink of a copy feeds every source of the next."""
+    """The problem behind itself: every sink of a copy feeds every source of the next; those of a backward
+    pass feed the copy before."""
     shuffle = random.Random(copies)
     nodes, edges = [], []
     stride = max(node["id"] for node in problem["nodes"]) + 1
     cost_of = {edge["sourceId"]: edge["cost"] for edge in problem["edges"]}
-    sources = {node["id"] for node in problem["nodes"]} - {edge["destId"] for edge in problem["edges"]}
-    sinks = {node["id"] for node in problem["nodes"]} - cost_of.keys()
+    seams = [(sink, source + stride) for sink, source in ends_of(problem, False)]
+    seams += [(sink + stride, source) for sink, source in ends_of(problem, True)]
     colours = max((node.get("colorClass", 0) for node in problem["nodes"]), default=0) + 1
     for copy in range(copies):
         for node in problem["nodes"]:
@@ -87,18 +102,17 @@ def in_series(problem: dict, copies: int) -> dict:
         for edge in problem["edges"]:
             ends = {key: edge[key] + copy * stride for key in ("sourceId", "destId")}
             edges.append({**edge, **ends})
-        if copy > 0:
-            for source in sinks:
-                ends = [{"sourceId": source + (copy - 1) * stride, "destId": sink + copy * stride} for sink in sources]
-                edges += [{**end, "cost": 0.0} for end in ends]
+        for source, sink in seams if copy > 0 else ():
+            ends = {"sourceId": source + (copy - 1) * stride, "destId": sink + (copy - 1) * stride}
+            edges.append({**ends, "cost": cost_of.get(source % stride, 0.0)})
     return {**problem, "nodes": nodes, "edges": edges, "maxSizePerFPGA": problem["maxSizePerFPGA"] * copies}
 
 
 def growth_of(workload: Path) -> list[dict]:
     problem = json.loads(workload.read_text())
     rows = []
-    for share in (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1):
-        copies = max(1, round(5000 * share / len(problem["nodes"])))
+    shares = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
+    for copies in sorted({max(1, round(5000 * share / len(problem["nodes"]))) for share in shares}):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / f"{workload.stem}x{copies}.json"
             file.write_text(json.dumps(in_series(problem, copies)))
@@ -131,6 +145,89 @@ def draw_growth(series: dict[str, list[dict]], file: Path) -> None:
     file.write_text("\n".join([*parts, "</svg>"]) + "\n")
 
 
+def random_edges(shape: str, nodes: int, draw: random.Random) -> set[tuple[int, int]]:
+    """Pairs of nodes, the lower first."""
+    chain = {(i, i + 1) for i in range(nodes - 1)}
+    if shape == "chain":
+        return chain
+    if shape == "near":  # Skips over one or two nodes.
+        return chain | {(i, i + draw.choice((2, 3))) for i in range(nodes - 3) if draw.random() < 0.4}
+    if shape in ("branches", "inception"):  # Blocks of parallel branches between one node and the next.
+        counts, lengths = ((3, 4, 5, 6), (1, 2, 3)) if shape == "branches" else ((3, 4), (3, 6, 9, 12))
+        edges, start = set(), 0
+        while start + 1 < nodes:
+            stem, ends, at = start, [], start + 1
+            for _ in range(draw.choice(counts)):
+                last = stem
+                for _ in range(draw.choice(lengths)):
+                    if at < nodes:
+                        edges.add((last, at))
+                        last, at = at, at + 1
+                ends.append(last)
+            start = min(at, nodes - 1)
+            edges |= {(end, start) for end in ends if end < start}
+        return edges
+    if shape == "dense":  # Every node may read every other.
+        share = draw.choice((0.15, 0.3))
+        return {(i, j) for j in range(nodes) for i in range(j) if draw.random() < share}
+    width = max(4, round(math.sqrt(nodes)))  # "wide": layers of that many, read by one to three of the next.
+    edges = set()
+    for j in range(width, nodes):
+        layer = j // width - (1 if draw.random() < 0.9 or j < 2 * width else 2)
+        edges |= {(layer * width + draw.randrange(width), j) for _ in range(draw.choice((1, 1, 2, 3)))}
+    return edges
+
+
+def for_types(problem: dict, counts: tuple[int, ...], seed: int) -> dict:
+    """The problem for devices of types that are 0.5 to 2 times as fast, where nodes are of four kinds that like
+    the types by e^+-0.7 more or less. What shares a colour is of one kind."""
+    draw = random.Random(f"{counts} {seed}")
+    speed = [2 ** draw.uniform(-1, 1) for _ in counts]
+    liking = [[math.exp(draw.uniform(-0.7, 0.7)) for _ in counts] for _ in range(4)]
+    kinds, nodes = {}, []
+    for node in problem["nodes"]:
+        kind = kinds.setdefault(node.get("colorClass", f"node {node['id']}"), draw.choice(liking))
+        times = [node["fpgaLatency"] / s * like for s, like in zip(speed, kind, strict=True)]
+        nodes.append({**node, "latencies": times})
+    types = [{"name": f"type{t}", "count": count} for t, count in enumerate(counts)]
+    return {"deviceTypes": types, "nodes": nodes, "edges": problem["edges"]}
+
+
+def random_problem(shape: str, nodes: int, transfers: float, seed: int) -> dict:
+    """Nodes with a time of 1, and values that cost `transfers`, on average."""
+    draw = random.Random(f"{shape} {nodes} {transfers} {seed}")
+    work = [draw.uniform(0.25, 1.75) for _ in range(nodes)]
+    cost = [transfers * draw.uniform(0, 2) for _ in range(nodes)]
+    ends = sorted(random_edges(shape, nodes, draw))
+    edges = [{"sourceId": i, "destId": j, "cost": cost[i]} for i, j in ends]
+    return {"nodes": [{"id": i, "size": 1, "fpgaLatency": work[i]} for i in range(nodes)], "edges": edges}
+
+
+def random_rows(workloads: list[Path], keep: Path | None) -> list[dict]:
+    three, sixteen, distinct = (3, 3, 3), (6, 5, 5), (1,) * 16
+    families = [("chain", 1000, sixteen, 10), ("chain", 5000, sixteen, 10), ("chain", 1000, distinct, 10),
+                ("chain", 5000, distinct, 10), ("near", 200, three, 1), ("near", 500, three, 1),
+                ("branches", 120, three, 5), ("branches", 500, three, 5), ("inception", 300, three, 5),
+                ("wide", 60, three, 5), ("wide", 120, three, 5), ("wide", 500, three, 5),
+                ("dense", 60, three, 5)]  # fmt: skip
+    rows = []
+
+    def add(name: str, problem: dict, seconds: int) -> None:
+        file = keep / f"{name}.json"
+        file.write_text(json.dumps(problem))
+        rows.append({**row_of(file, [f"--deadline={seconds}"]), "workload": name})
+
+    for shape, nodes, counts, seconds in families:
+        for price, transfers in (("cheap", 0.1), ("dear", 1.0)):
+            for seed in (1, 2, 3):
+                problem = for_types(random_problem(shape, nodes, transfers, seed), counts, seed)
+                add(f"{shape}{nodes}-{len(counts)}types-{price}-{seed}", problem, seconds)
+    for workload in workloads:
+        for seed in (1, 2, 3):
+            add(f"{workload.stem}-3types-{seed}", for_types(json.loads(workload.read_text()), three, seed), 5)
+    return rows
+
+
 def workloads_in(arguments: list[Path]) -> list[Path]:
     found: list[Path] = []
     for argument in arguments:
@@ -140,14 +237,21 @@ def workloads_in(arguments: list[Path]) -> list[Path]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("workloads", nargs="+", type=Path)
+    parser.add_argument("workloads", nargs="*", type=Path)
     parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--random", action="store_true")
+    parser.add_argument("--keep", type=Path)
     parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--json", type=Path, help="write the rows there too")
     parser.add_argument("--svg", type=Path, help="of --growth: draw it there")
     options = parser.parse_args()
     workloads = workloads_in(options.workloads)
-    if options.growth:
+    if not workloads and not options.random:
+        parser.error("name a workload, or --random")
+    if options.random:
+        with tempfile.TemporaryDirectory() as scratch:
+            rows = random_rows(workloads, options.keep or Path(scratch))
+    elif options.growth:
         series = {workload.stem: growth_of(workload) for workload in workloads}
         rows = [row for part in series.values() for row in part]
         if options.svg:

@@ -3,9 +3,11 @@
 include(CMakePackageConfigHelpers)
 
 set(PENSTOCK_PUBLIC_HEADERS
+  app/app.h
   backend/backend.h backend/registry.h
   base/error.h base/hash.h base/result.h
   device/device.h device/topology.h
+  function/function.h function/penstock_function.h
   graph/graph.h graph/import.h graph/subgraph.h graph/writer.h
   partition/split.h
   pipeline/frame.h pipeline/pipeline.h pipeline/stats.h

@@ -1,5 +1,33 @@
 # A module is one folder of src/penstock: its sources, its tests, what it links. Nothing is global.
 
+set(PENSTOCK_COMMON_HEADERS
+    <algorithm> <chrono> <filesystem> <fstream> <functional> <map> <memory> <numeric> <optional> <random> <set> <span>
+    <sstream> <string> <unordered_map> <unordered_set> <utility> <variant> <vector> <nlohmann/json.hpp>)
+
+# penstock_precompile(target [LINKS libraries that the headers need] HEADERS <a> <b> ...)
+# All targets of a kind (executable, object library) share what the first one names. Only with
+# PENSTOCK_PRECOMPILE, which the sanitizers' presets set: without it each file must include what it uses.
+function(penstock_precompile target)
+  if(NOT PENSTOCK_PRECOMPILE)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINKS;HEADERS")
+  get_target_property(kind ${target} TYPE)
+  set(owner precompiled_${kind})
+  if(NOT TARGET ${owner})
+    file(CONFIGURE OUTPUT precompiled.cc CONTENT "")
+    set(source EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc)
+    if(kind STREQUAL "EXECUTABLE")
+      add_executable(${owner} ${source})  # Position-independent as the tests are.
+    else()
+      add_library(${owner} OBJECT ${source})
+    endif()
+    target_link_libraries(${owner} PRIVATE ${arg_LINKS})
+    target_precompile_headers(${owner} PRIVATE ${arg_HEADERS})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+endfunction()
+
 # penstock_add_module(name SOURCES a.cc ... [LINKS privately linked targets])
 # The module's objects become part of the shared library `penstock`.
 function(penstock_add_module name)
@@ -8,10 +36,13 @@ function(penstock_add_module name)
   target_include_directories(penstock_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(penstock_${name} PRIVATE ${arg_LINKS})
   target_link_libraries(penstock PRIVATE penstock_${name} ${arg_LINKS})
+  penstock_precompile(penstock_${name} HEADERS ${PENSTOCK_COMMON_HEADERS})
 endfunction()
 
-# penstock_add_tests(name SOURCES a_test.cc ... [LINKS targets] [LABELS concurrency|...; fast if none] [DEFINITIONS ...])
-# One executable of GoogleTest cases, `<name>_tests`; every case is a ctest of its own.
+# penstock_add_tests(name SOURCES a_test.cc ... [LINKS targets] [LABELS concurrency|engine|...; fast if none]
+#                    [DEFINITIONS ...])
+# One executable of GoogleTest cases, `<name>_tests`; every case is a ctest of its own. The thread
+# sanitizer runs those labelled concurrency, which the target `concurrency_tests` builds.
 function(penstock_add_tests name)
   if(NOT PENSTOCK_BUILD_TESTS)
     return()
@@ -24,6 +55,12 @@ function(penstock_add_tests name)
   target_include_directories(${name}_tests PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name}_tests PRIVATE penstock GTest::gmock_main ${arg_LINKS})
   target_compile_definitions(${name}_tests PRIVATE ${arg_DEFINITIONS})
+  penstock_precompile(${name}_tests LINKS GTest::gmock_main
+                      HEADERS ${PENSTOCK_COMMON_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
   gtest_discover_tests(${name}_tests DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300)
+                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900)
+  add_dependencies(all_tests ${name}_tests)
+  if("concurrency" IN_LIST arg_LABELS)
+    add_dependencies(concurrency_tests ${name}_tests)
+  endif()
 endfunction()

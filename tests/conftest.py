@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PRESETS = ("release", "dev")  # where a built program is looked for, in this order
+
+
+def pytest_configure() -> None:
+    # Who is started in the background has Ctrl-C ignored, and so would have all that the tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Penstock:

@@ -41,11 +41,11 @@ def is_test(path: Path) -> bool:
 
 
 def check_file(layers: Layers, path: Path, file: str) -> list[str]:
-    """`file`: the path below src/penstock/, or from plugins/ on. Returns the problems."""
+    """`file`: the path below src/penstock/, or from plugins/ or python/ on. Returns the problems."""
     parts = file.split("/")
-    in_plugin = parts[0] == "plugins"
-    module = "plugins/*" if in_plugin else parts[0]
-    shown = file if in_plugin else f"src/penstock/{file}"
+    outside_src = parts[0] in ("plugins", "python")
+    module = "plugins/*" if parts[0] == "plugins" else parts[0]
+    shown = file if outside_src else f"src/penstock/{file}"
     spine = len(parts) == 1
     if not spine and module not in layers.modules:
         return [f"{shown}: '{module}' is not in layers.txt"]
@@ -61,7 +61,7 @@ def check_file(layers: Layers, path: Path, file: str) -> list[str]:
             problems.append(f'{shown}: "{own}": headers of others take <>')
         elif own.startswith("tests/") and is_test(path):
             continue
-        elif own.startswith(".") or (own and not in_plugin and not own.startswith("penstock/")):
+        elif own.startswith(".") or (own and not outside_src and not own.startswith("penstock/")):
             problems.append(f'{shown}: "{own}": write the path from penstock/ on')
         if outside.startswith("penstock/"):
             problems.append(f"{shown}: <{outside}>: our own headers take quotes")
@@ -99,7 +99,8 @@ def check(root: Path) -> list[str]:
     if problems:
         return problems
     includes: dict[str, list[str]] = {}
-    for top, start in ((root / "src/penstock", root / "src/penstock"), (root / "plugins", root)):
+    source = root / "src/penstock"
+    for top, start in ((source, source), (root / "plugins", root), (root / "python", root)):
         for path in sorted(top.rglob("*")):
             if path.suffix not in SUFFIXES:
                 continue

@@ -152,9 +152,10 @@ class Backend final : public backend::Backend {
     return description;
   }
 
-  [[nodiscard]] bool supports(std::string_view op, std::string_view domain,
-                              std::int64_t /*opset*/) const override {
-    return runs(op, domain);
+  [[nodiscard]] std::string rules() const override {
+    return R"({"version": 1, "rule": {"combine": {
+      "ops": ["Add", "Identity", "Neg", "Relu"],
+      "where": [{"input": "all", "dtype": ["f32"], "shape": "fixed"}]}}})";
   }
 
   Result<std::unique_ptr<backend::Executable>> compile(

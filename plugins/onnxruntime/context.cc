@@ -5,14 +5,13 @@
 #include <new>
 #include <utility>
 
+#include "forecast.h"
 #include "session.h"
 #include "values.h"
 #include "wire.h"
 
 namespace penstock::ort {
 namespace {
-
-using Source = OutputShape::Source;
 
 struct InputSlot {
   ValueCache cache;
@@ -21,10 +20,8 @@ struct InputSlot {
 };
 
 struct OutputSlot {
-  Source source = Source::kEngine;
-  bool bound = false;              // This run writes into the caller's buffer.
-  bool refused = false;            // This run was refused it, perhaps for another output's shape.
-  std::vector<std::int64_t> dims;  // Foreseen for this run; kLast: of the last one.
+  bool bound = false;    // This run writes into the caller's buffer.
+  bool refused = false;  // This run was refused it, perhaps for another output's shape.
   ValueCache cache;
 };
 
@@ -46,8 +43,6 @@ class Context final : public backend::Context {
   Status bind_input(std::size_t i, const Tensor& tensor);
   Result<const OrtValue*> new_input(std::size_t i, const Tensor& tensor, bool plain);
   Status bind_output(std::size_t i, std::span<const Tensor* const> inputs, Tensor& tensor);
-  void compare_shapes(std::span<const Tensor* const> inputs);
-  bool predict_dims(std::size_t i, std::span<const Tensor* const> inputs);
   OrtStatus* start();
   Status run_without_buffers(OrtStatus* first);
   Error failure(OrtStatus* outcome) const;
@@ -63,9 +58,7 @@ class Context final : public backend::Context {
   std::vector<OutputSlot> output_slots_;
   std::vector<const OrtValue*> input_values_;
   std::vector<OrtValue*> output_values_;  // Null: ONNX Runtime allocates; then ours to release.
-  std::vector<std::vector<std::int64_t>> last_shapes_;  // Of the inputs, where an output learns.
-  bool learned_ = false;      // The last run succeeded: its shapes belong to last_shapes_.
-  bool same_shapes_ = false;  // ... and this one's inputs are of the same.
+  ShapeForecast forecast_;
   bool some_absent_ = false;  // Of this run's inputs: null in input_values_.
   std::atomic<bool> cancelled_{false};
   std::atomic<std::uint64_t> copies_{0}, allocations_{0};  // Written by the running thread only.
@@ -77,11 +70,8 @@ Context::Context(std::shared_ptr<const Model> model, Handle<OrtRunOptions> run_o
       input_slots_(model_->inputs.size()),
       output_slots_(model_->outputs.size()),
       input_values_(model_->inputs.size()),
-      output_values_(model_->outputs.size()) {
-  for (std::size_t i = 0; i < output_slots_.size(); ++i) {
-    output_slots_[i].source = model_->output_shapes[i].source;
-  }
-}
+      output_values_(model_->outputs.size()),
+      forecast_(model_->inputs, model_->outputs) {}
 
 Status Context::run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
   try {
@@ -101,13 +91,13 @@ Status Context::run_frame(std::span<const Tensor* const> inputs, std::span<Tenso
   }
   some_absent_ = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) PENSTOCK_CHECK_OK(bind_input(i, *inputs[i]));
-  compare_shapes(inputs);
+  forecast_.begin(inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     PENSTOCK_CHECK_OK(bind_output(i, inputs, *outputs[i]));
   }
   if (OrtStatus* outcome = start()) PENSTOCK_CHECK_OK(run_without_buffers(outcome));
   for (std::size_t i = 0; i < outputs.size(); ++i) PENSTOCK_CHECK_OK(take_output(i, *outputs[i]));
-  learned_ = true;
+  forecast_.end();
   return {};
 }
 
@@ -128,8 +118,8 @@ Result<const OrtValue*> Context::new_input(std::size_t i, const Tensor& tensor, 
   InputSlot& slot = input_slots_[i];
   PENSTOCK_CHECK_OK(check_matches(port.type, tensor));
   if (plain) {
-    PENSTOCK_TRY(OrtValue* const value, slot.cache.make(engine(), tensor));
-    return value;
+    PENSTOCK_TRY(Value value, to_value(engine(), tensor));
+    return slot.cache.add(tensor, std::move(value));
   }
   if (tensor.kind() == Tensor::Kind::kOpaque) return opaque_value(tensor);
   if (tensor.kind() == Tensor::Kind::kNone) {
@@ -154,45 +144,18 @@ Result<const OrtValue*> Context::new_input(std::size_t i, const Tensor& tensor, 
   return slot.empty.get();
 }
 
-/// Only where an output's shape is foreseen from the last run.
-void Context::compare_shapes(std::span<const Tensor* const> inputs) {
-  same_shapes_ = std::exchange(learned_, false);
-  if (std::ranges::none_of(output_slots_,
-                           [](const OutputSlot& slot) { return slot.source == Source::kLast; })) {
-    return;
-  }
-  last_shapes_.resize(inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (last_shapes_[i] == inputs[i]->dims()) continue;
-    last_shapes_[i] = inputs[i]->dims();
-    same_shapes_ = false;
-  }
-}
-
-/// Fills the slot's dims, or says that only the run can tell them.
-bool Context::predict_dims(std::size_t i, std::span<const Tensor* const> inputs) {
-  const OutputShape& shape = model_->output_shapes[i];
-  OutputSlot& slot = output_slots_[i];
-  if (slot.source == Source::kEngine) return false;
-  if (slot.source == Source::kLast) return same_shapes_;
-  slot.dims.clear();
-  for (const auto& axis : shape.axes) {
-    slot.dims.push_back(axis.size != Dim::kOpen ? axis.size
-                                                : inputs[axis.input]->dims()[axis.axis]);
-  }
-  return true;
-}
-
 Status Context::bind_output(std::size_t i, std::span<const Tensor* const> inputs, Tensor& tensor) {
   OutputSlot& slot = output_slots_[i];
   output_values_[i] = nullptr;
+  const auto* dims = forecast_.dims(i, inputs);
   slot.bound = tensor.kind() == Tensor::Kind::kDense && tensor.data() != nullptr &&
-               tensor.dtype() == model_->outputs[i].type.dtype && predict_dims(i, inputs) &&
-               tensor.set_dims(slot.dims);
+               tensor.dtype() == model_->outputs[i].type.dtype && dims != nullptr &&
+               tensor.set_dims(*dims);
   if (!slot.bound) return {};
   output_values_[i] = slot.cache.find(tensor);
   if (output_values_[i] != nullptr) return {};
-  PENSTOCK_TRY(output_values_[i], slot.cache.make(engine(), tensor));
+  PENSTOCK_TRY(Value value, to_value(engine(), tensor));
+  output_values_[i] = slot.cache.add(tensor, std::move(value));
   return {};
 }
 
@@ -254,10 +217,7 @@ Status Context::take_output(std::size_t i, Tensor& tensor) {
   if (slot.bound) return {};
   Value value(std::exchange(output_values_[i], nullptr), {engine().api->ReleaseValue});
   PENSTOCK_TRY(Tensor result, to_tensor(engine(), std::move(value), model_));
-  if (std::exchange(slot.refused, false) && result.dims() != slot.dims) {
-    slot.source = slot.source == Source::kLast ? Source::kEngine : Source::kLast;
-  }
-  slot.dims = result.dims();
+  forecast_.learn(i, result.dims(), std::exchange(slot.refused, false));
   count_output(result);
   const bool fits = result.kind() == Tensor::Kind::kDense &&
                     tensor.kind() == Tensor::Kind::kDense && tensor.data() != nullptr &&

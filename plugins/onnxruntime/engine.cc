@@ -8,9 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <dlfcn.h>
-
-#include "search.h"
+#include "penstock/backend/engine_places.h"
 
 namespace penstock::ort {
 namespace {
@@ -51,30 +49,23 @@ Result<std::shared_ptr<const Engine>> start(Engine engine) {
   return std::make_shared<const Engine>(std::move(engine));
 }
 
-/// The path of a loaded library, where the loader chose it.
-std::filesystem::path path_of(void* symbol, const std::filesystem::path& asked) {
-  Dl_info info{};
-  return dladdr(symbol, &info) != 0 ? std::filesystem::path(info.dli_fname) : asked;
-}
-
 Result<std::shared_ptr<const Engine>> open(const std::filesystem::path& file) {
-  const auto unusable = [](const auto&... text) { return make_error(Code::kUnavailable, text...); };
-  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return unusable(dlerror());
-  void* symbol = dlsym(library, "OrtGetApiBase");
-  if (symbol == nullptr) return unusable(file.string(), ": no OrtGetApiBase in it");
-  const OrtApiBase* base = reinterpret_cast<const OrtApiBase* (*)()>(symbol)();
+  PENSTOCK_TRY(const auto library, backend::LoadedLibrary::open(file));
+  PENSTOCK_TRY(const auto api_base, library.function<const OrtApiBase*()>("OrtGetApiBase"));
+  const OrtApiBase* base = api_base();
+  const auto unusable = [&](const auto&... text) {
+    return make_error(Code::kUnavailable, file.string(), ": ", text...);
+  };
   Engine engine;
   engine.version = base->GetVersionString();
   engine.minor = minor_of(engine.version);
   if (engine.minor < kOldestMinor) {
-    return unusable(file.string(), ": version ", engine.version, ", needs 1.", kOldestMinor,
-                    " or newer");
+    return unusable("version ", engine.version, ", needs 1.", kOldestMinor, " or newer");
   }
   // Asking for more than it has would print to stderr; the table only ever grows at its end.
   engine.api = base->GetApi(static_cast<std::uint32_t>(std::min(engine.minor, ORT_API_VERSION)));
-  if (engine.api == nullptr) return unusable(file.string(), ": no C API of its own version");
-  engine.file = path_of(symbol, file);
+  if (engine.api == nullptr) return unusable("no C API of its own version");
+  engine.file = library.file_of("OrtGetApiBase");
   return start(std::move(engine));
 }
 
@@ -191,20 +182,16 @@ Status Engine::check(OrtStatus* status) const {
 }
 
 Result<std::shared_ptr<const Engine>> load_engine() {
-  std::vector<std::string> tried;
-  for (const Place& place : engine_places()) {
-    std::string outcome = "nothing there";
-    for (const auto& library : place.libraries) {
-      auto engine = open(library);
-      if (engine) return engine;
-      outcome = engine.error().message;
-    }
-    tried.push_back(place.name + ": " + outcome);
-  }
-  return make_error(Code::kUnavailable, "no usable ONNX Runtime found; sought in ",
-                    join(tried, "; "),
-                    "; install one with 'pip install onnxruntime', or set PENSTOCK_ONNXRUNTIME to "
-                    "libonnxruntime.so or its folder");
+  const backend::EngineLibrary library = {
+      .title = "ONNX Runtime",
+      .package = "onnxruntime",
+      .variable = "PENSTOCK_ONNXRUNTIME",
+      .file = "libonnxruntime.so",
+      .package_folder = "onnxruntime/capi",
+      .system = {"libonnxruntime.so.1", "libonnxruntime.so"},
+      .plugin = reinterpret_cast<const void*>(&load_engine),
+  };
+  return backend::find_engine(library, open);
 }
 
 }  // namespace penstock::ort

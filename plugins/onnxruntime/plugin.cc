@@ -1,13 +1,10 @@
 // The ONNX Runtime backend: graph style, complete coverage, the engine found at run time.
-#include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include "engine.h"
 #include "penstock/backend/backend.h"
+#include "penstock/backend/load_once.h"
 #include "session.h"
 
 namespace penstock::ort {
@@ -36,44 +33,24 @@ class Backend final : public backend::Backend {
   }
 
   [[nodiscard]] backend::Description describe() const override {
-    backend::Description description;
-    description.name = "onnxruntime";
-    const auto& loaded = engine();
-    if (loaded) {
-      description.engine_version = (*loaded)->version;
-      description.engine_file = (*loaded)->file.string();
-    } else {
-      description.unavailable = loaded.error().message;
-    }
-    return description;
+    return engine_.describe("onnxruntime");
   }
 
-  /// By domain: ONNX Runtime implements ONNX whole. Operators of custom libraries show at compile.
-  [[nodiscard]] bool supports(std::string_view /*op*/, std::string_view domain,
-                              std::int64_t /*opset*/) const override {
-    constexpr std::array<std::string_view, 4> kDomains = {"", "ai.onnx", "ai.onnx.ml",
-                                                          "com.microsoft"};
-    return std::ranges::find(kDomains, domain) != kDomains.end();
+  /// ONNX Runtime implements ONNX whole. Operators of custom libraries show at compile.
+  [[nodiscard]] std::string rules() const override {
+    return R"({"version": 1, "rule": {"combine": {"all": true}}})";
   }
 
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& request) override {
-    const auto& loaded = engine();
+    const auto& loaded = engine_();
     if (!loaded) return Error(loaded.error());
     PENSTOCK_TRY(auto model, compile_model(*loaded, request));
     return std::unique_ptr<backend::Executable>(std::make_unique<Executable>(std::move(model)));
   }
 
  private:
-  using Loaded = Result<std::shared_ptr<const Engine>>;
-
-  const Loaded& engine() const {
-    std::call_once(once_, [this] { engine_.emplace(load_engine()); });
-    return *engine_;
-  }
-
-  mutable std::once_flag once_;
-  mutable std::optional<Loaded> engine_;
+  backend::LoadOnce<Engine> engine_{load_engine};
 };
 
 }  // namespace

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cfenv>
 #include <charconv>
-#include <optional>
 #include <utility>
 
+#include "penstock/backend/request.h"
 #include "wire.h"
 
 namespace penstock::ort {
@@ -18,18 +17,6 @@ using backend::CompileRequest;
 constexpr int kSpinDurationSince = 26;  // session.intra_op.spin_duration_us
 constexpr const char* kThreadsOption = "intra_op_num_threads";
 
-/// ONNX Runtime flushes denormals on the thread that builds a session, and leaves it so.
-class KeptFloatingPointMode {
- public:
-  KeptFloatingPointMode() { std::fegetenv(&mode_); }
-  ~KeptFloatingPointMode() { std::fesetenv(&mode_); }
-  KeptFloatingPointMode(const KeptFloatingPointMode&) = delete;
-  KeptFloatingPointMode& operator=(const KeptFloatingPointMode&) = delete;
-
- private:
-  std::fenv_t mode_;
-};
-
 /// Session options under construction.
 class Settings {
  public:
@@ -40,7 +27,7 @@ class Settings {
   explicit Settings(const Engine& engine) : engine_(&engine) {}
 
   Status set_threads(const CompileRequest& request);
-  Status set_own_threads(const std::string& value);
+  Status set_own_threads(const std::string& value, const device::Device& device);
   Status set_option(const std::string& key, const std::string& value);
   Status set_optimization_level(const std::string& value);
   Status set_execution_mode(const std::string& value);
@@ -91,7 +78,7 @@ Result<Settings> Settings::from(const Engine& engine, const CompileRequest& requ
 Status Settings::set_threads(const CompileRequest& request) {
   OrtSessionOptions* options = options_.get();
   if (const auto own = request.options.find(kThreadsOption); own != request.options.end()) {
-    return set_own_threads(own->second);
+    return set_own_threads(own->second, request.device);
   }
   PENSTOCK_CHECK_OK(engine_->check(api().SetIntraOpNumThreads(options, request.threads)));
   PENSTOCK_CHECK_OK(engine_->check(api().SetInterOpNumThreads(options, 1)));
@@ -105,8 +92,14 @@ Status Settings::set_threads(const CompileRequest& request) {
   return entry("session.force_spinning_stop", "1");
 }
 
-/// ONNX Runtime's own pool, with its own spinning; 0 leaves the number and the CPUs to it too.
-Status Settings::set_own_threads(const std::string& value) {
+/// ONNX Runtime's own pool, with its own spinning; 0 leaves the number and the CPUs to it too. Only
+/// for who names no CPUs: a stage's threads are those of its device.
+Status Settings::set_own_threads(const std::string& value, const device::Device& device) {
+  if (!device.cpus.empty()) {
+    return invalid_argument("backend option 'onnxruntime:", kThreadsOption,
+                            "': a stage computes with one thread for each CPU of its device; leave "
+                            "the option out and give the stage its CPUs, as in --devices cpu:0-3");
+  }
   int threads = 0;
   const char* const end = value.data() + value.size();
   const auto [at, error] = std::from_chars(value.data(), end, threads);
@@ -123,8 +116,7 @@ Status Settings::set_option(const std::string& key, const std::string& value) {
   if (!is_session_key(key)) {
     return invalid_argument("backend option 'onnxruntime:", key,
                             "': unknown; expected graph_optimization_level, execution_mode, "
-                            "intra_op_num_threads, or a session configuration key of ONNX Runtime, "
-                            "which begins with ",
+                            "or a session configuration key of ONNX Runtime, which begins with ",
                             join(kSessionKeys, ", "));
   }
   auto outcome = entry(key.c_str(), value);
@@ -157,29 +149,26 @@ Status Settings::add_custom_ops(const fs::path& library) {
   const std::string name = "custom-operator library '" + library.string() + "'";
   std::error_code ignored;
   if (!fs::exists(library, ignored)) return not_found(name, ": no such file");
-  auto outcome = engine_->check(api().RegisterCustomOpsLibrary_V2(options_.get(), library.c_str()));
+  // A name without a folder would be sought among the system's libraries.
+  const auto path = fs::absolute(library, ignored);
+  auto outcome = engine_->check(api().RegisterCustomOpsLibrary_V2(options_.get(), path.c_str()));
   if (outcome) return {};
-  return Error{Code::kInvalidArgument, std::move(outcome).error().message}.within(name);
+  return invalid_argument(name, ": ", outcome.error().message,
+                          "; expected a shared library that exports RegisterCustomOps");
 }
 
 Status check_request(const CompileRequest& request) {
-  if (!request.device.host.empty() || request.device.kind != device::Device::Kind::kCpu) {
-    return make_error(Code::kUnimplemented, "backend 'onnxruntime' runs on CPUs of this machine, ",
-                      "found device '", device::to_string(request.device), "'");
-  }
+  PENSTOCK_CHECK_OK(backend::check_on_cpu(request, "onnxruntime"));
   if (request.precision != backend::Precision::kF32) {
     return make_error(Code::kUnimplemented,
                       "backend 'onnxruntime' computes a model in its own precision only");
-  }
-  if (request.threads < 1) {
-    return invalid_argument("expected at least 1 thread, found ", request.threads);
   }
   return {};
 }
 
 Result<Handle<OrtSession>> create_session(const Engine& engine, const CompileRequest& request,
                                           const OrtSessionOptions* options) {
-  const KeptFloatingPointMode kept;
+  const backend::KeptFloatingPointMode kept;
   OrtSession* raw = nullptr;
   OrtStatus* outcome =
       request.file.empty()
@@ -215,63 +204,19 @@ Result<std::vector<backend::Port>> read_ports(const Engine& engine, const OrtSes
   return ports;
 }
 
-/// The input dimension of that symbol, if there is one.
-std::optional<OutputShape::Axis> find_symbol(const std::vector<backend::Port>& inputs,
-                                             const std::string& symbol) {
-  if (symbol.empty()) return std::nullopt;
-  for (std::size_t input = 0; input < inputs.size(); ++input) {
-    const auto& dims = inputs[input].type.dims;
-    const auto at = std::ranges::find(dims, symbol, &Dim::symbol);
-    if (at == dims.end()) continue;
-    return OutputShape::Axis{Dim::kOpen, input, static_cast<std::size_t>(at - dims.begin())};
-  }
-  return std::nullopt;
-}
-
-OutputShape shape_of(const Type& type, const std::vector<backend::Port>& inputs) {
-  using Source = OutputShape::Source;
-  if (type.kind != Type::Kind::kTensor || bits_of(type.dtype) == 0) return {};
-  OutputShape guessed{Source::kLast, {}};
-  if (!type.ranked) return guessed;
-  OutputShape shape{type.fixed() ? Source::kFixed : Source::kInputs, {}};
-  for (const Dim& dim : type.dims) {
-    const auto axis =
-        dim.fixed() ? OutputShape::Axis{dim.size, 0, 0} : find_symbol(inputs, dim.symbol);
-    if (!axis) return guessed;
-    shape.axes.push_back(*axis);
-  }
-  return shape;
-}
-
-Error in_model(Error error, const CompileRequest& request) {
-  const std::string file = request.file.empty() ? "" : "model '" + request.file.string() + "'";
-  // A model that fails to load without a better reason is a wrong model.
-  if (error.code == Code::kUnknown) error.code = Code::kInvalidArgument;
-  if (!file.empty() && error.message.find(request.file.string()) == std::string::npos) {
-    error = std::move(error).within(file);
-  }
-  return request.name.empty() ? error : std::move(error).within(request.name);
-}
-
-Status check_file(const CompileRequest& request) {
-  std::error_code ignored;
-  if (request.file.empty()) {
-    if (request.bytes.empty()) return invalid_argument("neither a model file nor bytes given");
-    return {};
-  }
-  if (fs::exists(request.file, ignored)) return {};
-  return not_found("model '", request.file.string(), "': no such file");
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const Model>> compile_model(std::shared_ptr<const Engine> engine,
                                                    const CompileRequest& request) {
   PENSTOCK_CHECK_OK(check_request(request));
-  PENSTOCK_CHECK_OK(check_file(request));
   PENSTOCK_TRY(const Settings settings, Settings::from(*engine, request));
   auto session = create_session(*engine, request, settings.get());
-  if (!session) return in_model(std::move(session).error(), request);
+  if (!session) {
+    Error error = std::move(session).error();
+    // A model that fails to load without a better reason is a wrong model.
+    if (error.code == Code::kUnknown) error.code = Code::kInvalidArgument;
+    return backend::in_model(std::move(error), request);
+  }
 
   auto model = std::make_shared<Model>();
   const OrtApi& api = *engine->api;
@@ -284,10 +229,7 @@ Result<std::shared_ptr<const Model>> compile_model(std::shared_ptr<const Engine>
                read_ports(*model->engine, model->session.get(), api.SessionGetOutputCount,
                           api.SessionGetOutputName, api.SessionGetOutputTypeInfo));
   for (const auto& port : model->inputs) model->input_names.push_back(port.name.c_str());
-  for (const auto& port : model->outputs) {
-    model->output_names.push_back(port.name.c_str());
-    model->output_shapes.push_back(shape_of(port.type, model->inputs));
-  }
+  for (const auto& port : model->outputs) model->output_names.push_back(port.name.c_str());
   return std::shared_ptr<const Model>(std::move(model));
 }
 

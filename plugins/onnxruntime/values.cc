@@ -4,13 +4,10 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace penstock::ort {
 namespace {
-
-constexpr std::size_t kFirstEntries = 16;
-constexpr std::size_t kMostEntries = 1024;
-constexpr std::size_t kProbes = 4;
 
 struct OpaqueValue {
   std::shared_ptr<const void> session;
@@ -116,13 +113,6 @@ Result<Tensor> sequence_tensor(const Engine& engine, const OrtValue& value,
   return Tensor::sequence(std::move(elements));
 }
 
-std::size_t hash_of(const void* data, std::span<const std::int64_t> dims) {
-  constexpr std::size_t kOddConstant = 0x9E3779B97F4A7C15;
-  std::size_t hash = reinterpret_cast<std::uintptr_t>(data) >> 4;
-  for (const auto dim : dims) hash = (hash ^ static_cast<std::size_t>(dim)) * kOddConstant;
-  return (hash * kOddConstant) >> 32;
-}
-
 }  // namespace
 
 Result<Value> borrow(const Engine& engine, DType dtype, std::span<const std::int64_t> dims,
@@ -177,49 +167,6 @@ Result<Tensor> to_tensor(const Engine& engine, Value value, std::shared_ptr<cons
 
 const OrtValue* opaque_value(const Tensor& tensor) {
   return static_cast<const OpaqueValue*>(tensor.owner().get())->value.get();
-}
-
-ValueCache::ValueCache() : entries_(kFirstEntries) {}
-
-OrtValue* ValueCache::find(const Tensor& tensor) const {
-  const std::size_t first = hash_of(tensor.data(), tensor.dims());
-  for (std::size_t i = 0; i < kProbes; ++i) {
-    const Entry& entry = entries_[(first + i) & (entries_.size() - 1)];
-    if (entry.data == tensor.data() && entry.value != nullptr && entry.dims == tensor.dims()) {
-      return entry.value.get();
-    }
-  }
-  return nullptr;
-}
-
-/// Null if the places of that hash are taken.
-ValueCache::Entry* ValueCache::vacant(const void* data, std::span<const std::int64_t> dims) {
-  const std::size_t first = hash_of(data, dims);
-  for (std::size_t i = 0; i < kProbes; ++i) {
-    Entry& entry = entries_[(first + i) & (entries_.size() - 1)];
-    if (entry.value == nullptr) return &entry;
-  }
-  return nullptr;
-}
-
-void ValueCache::grow() {
-  std::vector<Entry> old = std::exchange(entries_, std::vector<Entry>(entries_.size() * 2));
-  for (Entry& entry : old) {
-    if (entry.value == nullptr) continue;
-    if (Entry* place = vacant(entry.data, entry.dims)) *place = std::move(entry);
-  }
-}
-
-Result<OrtValue*> ValueCache::make(const Engine& engine, const Tensor& tensor) {
-  PENSTOCK_TRY(Value value, to_value(engine, tensor));
-  Entry* entry = vacant(tensor.data(), tensor.dims());
-  while (entry == nullptr && entries_.size() < kMostEntries) {
-    grow();
-    entry = vacant(tensor.data(), tensor.dims());
-  }
-  if (entry == nullptr) entry = &entries_[hash_of(tensor.data(), tensor.dims()) % kMostEntries];
-  *entry = {tensor.data(), tensor.dims(), std::move(value)};
-  return entry->value.get();
 }
 
 }  // namespace penstock::ort

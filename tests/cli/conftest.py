@@ -136,6 +136,31 @@ def chain(tmp_path) -> Path:
 
 
 @pytest.fixture
+def branches(tmp_path) -> Path:
+    """Convolution and normalisation, a Split, its halves joined by Concat, and a residual Add."""
+    random = np.random.default_rng(0)
+    weights = {
+        "w": random.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "scale": random.random(4).astype(np.float32),
+        "bias": random.random(4).astype(np.float32),
+        "mean": random.random(4).astype(np.float32),
+        "variance": random.random(4).astype(np.float32) + 1,
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", "scale", "bias", "mean", "variance"], ["n"], "norm"),
+        helper.make_node("Split", ["n"], ["left", "right"], "split", axis=1),
+        helper.make_node("Relu", ["left"], ["r"], "relu"),
+        helper.make_node("Sigmoid", ["right"], ["s"], "sigmoid"),
+        helper.make_node("Concat", ["r", "s"], ["j"], "concat", axis=1),
+        helper.make_node("Add", ["j", "c"], ["a"], "residual"),
+        helper.make_node("Mul", ["a", "a"], ["y"], "square"),
+    ]
+    outputs = [value("y", [1, 4, 4, 4]), value("n", [1, 4, 4, 4])]
+    return save(tmp_path, "branches", nodes, [value("x", [1, 3, 4, 4])], outputs, weights)
+
+
+@pytest.fixture
 def double(tmp_path) -> Path:
     """y = x + x over [n, 3]."""
     node = helper.make_node("Add", ["x", "x"], ["y"], "double")

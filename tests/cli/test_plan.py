@@ -1,6 +1,9 @@
 """penstock plan: plans of planning problems, their proof, their words."""
 
+import contextlib
 import json
+import os
+import pty
 import signal
 import subprocess
 import time
@@ -18,7 +21,10 @@ FIELDS = [
     "binding",
     "runner_up",
     "baselines",
+    "baselines_why_not",
+    "stages",
     "devices",
+    "interrupted",
 ]
 
 
@@ -55,6 +61,14 @@ def test_json_has_the_fields_and_a_proved_optimum(well, workload):
     assert plan["lower_bound"] == pytest.approx(8, rel=1e-6)
     assert plan["gap"] <= 1e-6
     assert plan["runner_up"]["period"] >= 8
+    assert sorted(name for stage in plan["runner_up"]["stages"] for name in stage["devices"]) == [
+        "accelerator:0",
+        "accelerator:1",
+    ]
+    assert sorted(id_ for stage in plan["runner_up"]["stages"] for id_ in stage["nodes"]) == [0, 1, 2, 3]
+    assert [len(stage["nodes"]) for stage in plan["stages"]] == [2, 2]
+    assert plan["stages"][0]["nodes"][0] == 0  # In the order that a frame meets them.
+    assert not plan["interrupted"]
     assert plan["baselines"]["single_device"] == 14
     assert plan["baselines"]["replicate_all"] == 7
     assert sorted(device["segments"] for device in plan["devices"]) == [[[0, 1]], [[2, 3]]]
@@ -78,6 +92,39 @@ def test_several_segments_on_a_device(well, workload):
     assert sorted(len(device["segments"]) for device in found["devices"]) in ([1, 2], [2, 2])
 
 
+def test_nodes_of_a_colour_share_the_device_but_not_the_segment(well, workload):
+    problem = chain_of([3, 3, 3], cost=0.1)
+    for number in (0, 2):
+        problem["nodes"][number]["colorClass"] = 1
+    file = workload(problem)
+    assert well("plan", "--workload", file, "--json").json["period"] == 9
+    plan = well("plan", "--workload", file, "--segments-per-device", 2, "--json").json
+    assert plan["period"] == pytest.approx(6.2)
+    assert plan["proved"]
+    assert sorted(device["segments"] for device in plan["devices"]) == [[[0], [2]], [[1]]]
+
+
+def idle_problem(memory):
+    problem = chain_of([1, 1, 0], maxSizePerFPGA=memory)
+    problem["edges"][0]["cost"] = 100
+    problem["edges"][1]["cost"] = 0
+    return problem
+
+
+def test_nodes_without_time_stay_where_memory_is_scarce_and_it_is_said(well, workload, tmp_path):
+    split = tmp_path / "split.json"
+    split.write_text(json.dumps({"fpgas": [{"nodes": [0, 1]}, {"nodes": [2]}]}))
+    scarce = workload(idle_problem(20))
+    kept = well("plan", "--workload", scarce, "--json")
+    assert kept.json["period"] == 101
+    assert "1 node(s) without time stay with the only node" in kept.err
+    assert "--free-idle" in kept.err
+    free = well("plan", "--workload", scarce, "--free-idle", "--split", split, "--json")
+    assert (free.json["period"], free.json["proved"], free.err) == (2, True, "")
+    enough = well("plan", "--workload", workload(idle_problem(30)), "--split", split, "--json")
+    assert (enough.json["period"], enough.json["proved"], enough.err) == (2, True, "")
+
+
 def test_options_change_the_problem(well, workload):
     file = workload(chain_of([4, 3, 2, 5]))
     assert well("plan", "--workload", file, "--devices", 1, "--json").json["period"] == 14
@@ -95,6 +142,22 @@ def test_the_latency_goal_and_the_latency_cap(well, workload):
     capped = well("plan", "--workload", file, "--latency-cap", 15, "--json").json
     assert capped["latency"] == 14
     assert capped["period"] == 14
+
+
+def test_a_workload_may_name_types_of_its_own(well, penstock, workload):
+    problem = chain_of([1, 1, 1], cost=1)
+    problem["deviceTypes"] = [{"name": "fast", "count": 1, "size": 20}, {"name": "slow", "count": 2}]
+    for times, fields in zip([[2, None], [2, 9], [7, 4]], problem["nodes"], strict=True):
+        fields["latencies"] = times
+    file = workload(problem)
+    plan = well("plan", "--workload", file, "--json").json
+    assert plan["period"] == 5  # {0, 1} and {2}
+    assert plan["devices"][0]["segments"] == [[0, 1]]
+    assert [device["type"] for device in plan["devices"]] == ["fast", "slow", "slow"]
+    refused = penstock("plan", "--workload", file, "--devices", 3)
+    assert "names its devices in 'deviceTypes'" in refused.error
+    problem["nodes"][1]["latencies"] = [2]
+    assert "node 1: 'latencies': expected 2 times" in penstock("plan", "--workload", workload(problem)).error
 
 
 def test_a_given_split_is_a_baseline_that_is_never_beaten(well, workload, tmp_path):
@@ -119,6 +182,7 @@ def test_what_if_and_the_pareto_front_are_in_the_json(well, workload):
     assert changes["half the memory"] == 8
     front = [(point["period"], point["latency"], point["devices"]) for point in plan["pareto"]]
     assert front == [(8, 16, 2), (14, 14, 1)]
+    assert all(point["proved"] and point["lower_bound"] == pytest.approx(point["period"]) for point in plan["pareto"])
 
 
 def test_the_picture_is_svg_with_a_dot_for_each_group(well, workload, tmp_path):
@@ -135,6 +199,8 @@ def test_the_picture_is_svg_with_a_dot_for_each_group(well, workload, tmp_path):
     [
         ("{", "not JSON"),
         ('{"maxFPGAs": NaN}', "not JSON"),
+        ('{"maxFPGAs": 1e999}', "a number is too large: '1e999'"),
+        (chain_of([1, 1], nodes=[node(0, 1), node(1, 1, colorClass=2**63)]), "'colorClass': expected a whole number"),
         (chain_of([]), "'nodes' is empty"),
         (chain_of([1, -2]), "node 1: 'cpuLatency': expected 0 or more, found -20"),
         (chain_of([1, 1], maxSizePerFPGA=5), "the nodes need 20 bytes together, 2 accelerators of 5 bytes hold less"),
@@ -159,6 +225,23 @@ def test_bad_input_is_one_sentence_that_names_the_culprit(penstock, workload, pr
     assert outcome.code == 1, outcome
     assert words in outcome.error
     assert outcome.out == ""
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [
+        ({"fpgas": [{"nodes": [0, 2**32 + 1]}]}, "whole numbers up to 2147483647, found 4294967297"),
+        ({"fpgas": [{"nodes": [0, 2**64 - 1]}]}, "found 18446744073709551615"),
+        ({"fpgas": [{"nodes": [0, 0]}, {"nodes": [1]}]}, "node 0 is in one set twice"),
+        ({"fpgas": [{"nodes": [0]}], "cpus": [{"nodes": [1]}]}, "no device for the sets of 'cpus'"),
+    ],
+)
+def test_a_bad_split_is_one_sentence(penstock, workload, tmp_path, split, words):
+    file = tmp_path / "split.json"
+    file.write_text(json.dumps(split))
+    outcome = penstock("plan", "--workload", workload(chain_of([1, 1], maxCPUs=0)), "--split", file)
+    assert outcome.code == 1, outcome
+    assert words in outcome.error
 
 
 def test_memory_that_cannot_be_divided_is_said(penstock, workload):
@@ -199,3 +282,20 @@ def test_ctrl_c_keeps_the_best_so_far(program, workload):
     assert running.returncode == 0
     plan = json.loads(out)
     assert plan["period"] >= plan["lower_bound"] > 0
+    assert plan["interrupted"]
+
+
+def test_a_terminal_shows_the_bounds_while_the_search_goes_on(program, well, workload):
+    command = ["plan", "--workload", workload(chain_of([4, 3, 2, 5]))]
+    assert "at least" not in well(*command).err
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([program, *map(str, command)], stdout=subprocess.PIPE, stderr=theirs) as running:
+        running.communicate(timeout=60)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # The end of a terminal.
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    assert b"plan  period 8, at least" in shown
+    assert shown.endswith(b"\r\x1b[K")

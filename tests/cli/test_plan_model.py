@@ -1,5 +1,7 @@
 """penstock plan MODEL: from a model to a package."""
 
+import json
+
 import pytest
 
 
@@ -37,6 +39,18 @@ def test_a_pin_is_kept(well, chain, cpus):
     assert any(0 in segment for segment in of[f"cpu:{cpus[1]}"])
 
 
+def test_a_given_split_names_nodes_by_their_indices(well, penstock, chain, cpus, tmp_path):
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    split = tmp_path / "split.json"
+    split.write_text(json.dumps({"fpgas": [{"nodes": [0]}, {"nodes": [1, 2, 3]}]}))
+    devices = f"cpu:{cpus[0]},cpu:{cpus[1]}"
+    planned = well("plan", chain, "--devices", devices, "--split", split, "--json").json
+    assert planned["period"] <= planned["baselines"]["user"]
+    split.write_text(json.dumps({"fpgas": [{"nodes": [0]}, {"nodes": [1, 2, 9]}]}))
+    assert "split.json': the split: there is no node 9" in penstock("plan", chain, "--split", split).error
+
+
 def test_the_text_says_that_costs_are_not_measured(well, chain):
     text = well("plan", chain).out
     assert "analytic model, not measured" in text
@@ -54,6 +68,8 @@ def test_the_text_says_that_costs_are_not_measured(well, chain):
         (["--figures", "speed=3"], 1, "found 'speed=3'"),
         (["--memory", "1"], 1, "needs 432 bytes"),
         (["--pin", "nowhere=cpu:0"], 1, "nowhere"),
+        (["--pin", "0=cpu:0", "--pin", "0=cpu:1"], 1, "pinned to 'cpu:0' and to 'cpu:1'"),
+        (["--backend", "acme", "-o", "p"], 1, "'acme'"),
     ],
 )
 def test_bad_options_are_named(penstock, chain, arguments, code, message):

@@ -1,14 +1,18 @@
 """penstock run."""
 
+import hashlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 def test_random_frames_run_through_a_package(well, package):
@@ -24,6 +28,18 @@ def test_random_frames_run_through_a_package(well, package):
 def test_a_bare_model_runs_as_one_replica_for_each_cpu(well, chain):
     report = well("run", chain, "--frames", "10", "--json").json
     assert [stage["replicas"] for stage in report["stages"]] == [len(os.sched_getaffinity(0))]
+
+
+def test_a_bar_is_shown_on_a_terminal_only(program, well, package):
+    assert "\r" not in well("run", package, "--frames", "50").err
+    ours, terminal = pty.openpty()
+    command = [program, "run", package, "--frames", "50"]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=terminal, check=True)
+    os.close(terminal)
+    told = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert "/50 frames" in told
+    assert told.endswith("\r\x1b[K")  # It is wiped.
 
 
 def test_the_text_has_the_table(well, package):
@@ -120,12 +136,84 @@ def test_a_trace_has_every_frame(well, package, tmp_path):
     assert len(trace["traceEvents"]) >= 14
 
 
+def test_a_trace_too_long_to_be_kept_says_what_it_lost(well, double, cpu):
+    well("split", double, "--devices", f"cpu:{cpu}", "-o", "double.pkg")
+    err = well("run", "double.pkg", "--frames", "100007", "--trace", "trace.json").err
+    assert "last 100000 frames; 7 spans of earlier ones are lost" in err
+
+
+def test_a_full_disk_is_an_error(program, penstock, chain, package):
+    for command in [
+        ("run", package, "--frames", "1", "--trace", "/dev/full"),
+        ("plan", chain, "--svg", "/dev/full"),
+        ("costs", "export", "/dev/full", "--database", "costs.db"),
+    ]:
+        outcome = penstock(*command)
+        assert (outcome.code, "'/dev/full'" in outcome.error) == (1, True), outcome
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([program, "show", chain], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, b"standard output" in done.stderr) == (1, True), done
+
+
 def test_an_interrupt_ends_in_good_order(running, package):
     with running(package, "--json") as process:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert json.loads(out)["interrupted"] is True
+
+
+def test_a_hangup_leaves_no_unpacked_zip(running, well, chain, tmp_path, monkeypatch):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    well("split", chain, "-o", tmp_path / "chain.zip")
+    with running(tmp_path / "chain.zip", "--json") as process:
+        assert any((tmp_path / "tmp").iterdir())
+        for _ in range(2):  # As a terminal may do that closes.
+            process.send_signal(signal.SIGHUP)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 129, err
+    assert json.loads(out)["interrupted"] is True
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_hangup_that_is_ignored_stays_so(program, package):
+    command = ["nohup", program, "run", package, "--rate", "50", "--frames", "100000", "-v"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while "stages started" not in process.stderr.readline():
+            pass
+        ignored = next(
+            line for line in Path(f"/proc/{process.pid}/status").read_text().splitlines() if "SigIgn" in line
+        )
+        process.terminate()
+        process.communicate(timeout=60)
+    assert int(ignored.split()[1], 16) & 1 << (signal.SIGHUP - 1)
+    assert process.returncode == 143
+
+
+def threads_of(process):
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.split("Threads:")[1].split()[0])
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "bench"])
+def test_an_interrupt_ends_the_start_too(program, well, double, tmp_path, cpu, command):
+    well("split", double, "--replicas", "300", "--devices", f"cpu:{cpu}", "-o", tmp_path / "many.pkg")
+    with subprocess.Popen([program, command, tmp_path / "many.pkg"], stderr=subprocess.PIPE, text=True) as process:
+        while threads_of(process) < 10:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGTERM)
+        err = process.communicate(timeout=60)[1]
+    assert process.returncode == 143, err
+    assert "stopped before it was started" in err
+
+
+def test_a_package_with_too_many_instances_is_refused(penstock, package):
+    plan = json.loads((package / "plan.json").read_text())
+    plan["stages"][0]["devices"] *= 20_000
+    (package / "plan.json").write_text(json.dumps(plan))
+    outcome = penstock("run", package)
+    assert (outcome.code, "20001 replicas in all: expected at most 1024" in outcome.error) == (1, True), outcome
 
 
 @pytest.mark.parametrize("command", [["verify", "--frames", "100000000"], ["bench", "--seconds", "10000"]])
@@ -211,6 +299,7 @@ def test_wrong_inputs_are_named(penstock, chain, double, tmp_path):
         ("--input", "x=absent.npy"): ["'x'", "absent.npy"],
         ("--input", "x=text.png"): ["'x'", "text.png", "PNG, JPEG, BMP or PPM"],
         ("--input", "x=x.doc"): ["'x'", "x.doc", ".npy"],
+        ("--input", "x=all.npz"): ["'x'", "all.npz", "--inputs FILE.npz"],
         ("--input", "z=wrong_shape.npy"): ["'z'", "'x'"],
         ("--input", "wrong_shape.npy"): ["NAME=FILE"],
         ("--inputs", "nothing"): ["nothing", "'x'"],
@@ -238,7 +327,73 @@ def test_an_output_folder_that_cannot_be_made_is_refused(penstock, package, tmp_
 
 
 def test_a_wrong_engine_option_is_named(penstock, package):
-    outcome = penstock("run", package, "--backend-option", "onnxruntime:intra_op_num_threads=many")
+    outcome = penstock("run", package, "--backend-option", "onnxruntime:execution_mode=many")
     assert outcome.code == 1
-    assert "'onnxruntime:intra_op_num_threads'" in outcome.error
+    assert "'onnxruntime:execution_mode'" in outcome.error
     assert "'many'" in outcome.error
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_options_of_a_backend_that_runs_no_stage_are_refused(penstock, package, command):
+    outcome = penstock(command, package, "--backend-option", "nope:k=v")
+    assert outcome.code == 1
+    assert outcome.error.endswith("backend option 'nope:k': expected options of backend 'onnxruntime', found of 'nope'")
+
+
+def external(location) -> TensorProto:
+    tensor = TensorProto(name="e", data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value=str(location))
+    return tensor
+
+
+def in_an_initialiser(model, tensor):
+    model.graph.initializer.append(tensor)
+
+
+def in_a_branch(model, tensor):
+    node = helper.make_node("Constant", [], ["e"], value=tensor)
+    branch = helper.make_graph([node], "branch", [], [helper.make_tensor_value_info("e", TensorProto.FLOAT, [1])])
+    model.graph.node.append(helper.make_node("If", ["c"], ["i"], then_branch=branch, else_branch=branch))
+
+
+@pytest.mark.parametrize("put", [in_an_initialiser, in_a_branch])
+@pytest.mark.parametrize("command", ["run", "bench", "verify", "show"])
+def test_external_data_outside_a_package_are_refused(penstock, package, tmp_path, command, put):
+    (tmp_path / "outside.data").write_bytes(bytes(4))
+    stage = package / "stages/1.onnx"
+    plain = stage.read_bytes()
+    for location in ["../../outside.data", tmp_path / "outside.data"]:
+        model = onnx.load_from_string(plain)
+        put(model, external(location))
+        stage.write_bytes(model.SerializeToString())
+        plan = json.loads((package / "plan.json").read_text())
+        plan["files"]["stages/1.onnx"] = hashlib.sha256(stage.read_bytes()).hexdigest()
+        (package / "plan.json").write_text(json.dumps(plan))
+        outcome = penstock(command, package)
+        assert outcome.code == 1
+        assert outcome.error == (
+            f"package '{package}': model 'stages/1.onnx': expected external data in the model's folder, "
+            f"found location '{location}'; move the file beside the model"
+        )
+
+
+@pytest.fixture
+def newer(chain) -> Path:
+    """An operator set that no engine has yet."""
+    model = onnx.load(chain)
+    model.opset_import[0].version = 99
+    onnx.save(model, chain)
+    return chain
+
+
+@pytest.mark.parametrize("source", ["newer.onnx", "p", "p.zip"])
+def test_an_engine_that_refuses_a_model_is_told_of_by_the_users_names(penstock, well, newer, tmp_path, source):
+    newer.rename(tmp_path / "newer.onnx")
+    if source != "newer.onnx":
+        well("split", "newer.onnx", "-o", source)
+    outcome = penstock("run", source, "--frames", "1")
+    assert outcome.code == 1
+    name = source if source == "newer.onnx" else "stages/0.onnx"
+    assert outcome.error.startswith(f"stage 'stage0': model '{name}': ONNX Runtime only")
+    assert "another backend ('penstock backends'" in outcome.error
+    assert "/tmp" not in outcome.error

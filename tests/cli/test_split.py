@@ -1,5 +1,6 @@
 """penstock split."""
 
+import onnx
 import pytest
 
 
@@ -40,6 +41,42 @@ def test_annotations_in_the_file_give_the_stages(well, chain, tmp_path):
     well("split", chain, "--cut", "0", "--annotate", annotated)
     outcome = well("split", annotated, "--annotations", "-o", tmp_path / "p", "--json")
     assert stages_of(outcome) == [["conv1"], ["relu1", "conv2", "relu2"]]
+
+
+def test_layers_give_the_stages_of_a_file_without_pipeline_stages(well, chain, tmp_path):
+    model = onnx.load(chain)
+    model.ir_version = 10
+    for node, text in zip(model.graph.node, ["enc", "enc", "enc", "dec"], strict=True):
+        node.metadata_props.add(key="layer_ann", value=text)
+    onnx.save(model, chain)
+    outcome = well("split", chain, "--annotations", "-o", tmp_path / "p", "--json")
+    assert stages_of(outcome) == [["conv1", "relu1", "conv2"], ["relu2"]]
+
+
+def test_an_annotated_model_is_a_model_of_ir_11_that_runs(well, chain, tmp_path):
+    annotated = tmp_path / "annotated.onnx"
+    well("split", chain, "--cut", "relu1", "--annotate", annotated)
+    model = onnx.load(annotated)
+    onnx.checker.check_model(model)
+    assert model.ir_version == 11
+    assert [(c.name, c.num_devices) for c in model.configuration] == [("penstock", 2)]
+    assert [n.device_configurations[0].pipeline_stage for n in model.graph.node] == [0, 0, 1, 1]
+    layers = [{p.key: p.value for p in node.metadata_props}["layer_ann"] for node in model.graph.node]
+    assert layers == ["stage0", "stage0", "stage1", "stage1"]
+    assert well("run", annotated, "--frames", "2", "--json").json["ok"] == 2
+
+
+def test_annotations_that_are_not_used_are_a_warning(well, chain, tmp_path):
+    annotated = tmp_path / "annotated.onnx"
+    well("split", chain, "--cut", "relu1", "--annotate", annotated)
+    assert "--annotations" in well("split", annotated, "-o", tmp_path / "p").err
+    assert well("split", annotated, "--cut", "0", "-o", tmp_path / "p").err == ""
+
+
+def test_denormals_are_flushed_on_request(well, chain, tmp_path):
+    for options, flushed in [([], False), (["--flush-denormals"], True)]:
+        outcome = well("split", chain, "--cut", "1", "-o", tmp_path / "p", "--json", *options)
+        assert [stage["flush_denormals"] for stage in outcome.json["stages"]] == [flushed] * 2
 
 
 def test_a_stream_is_settled_in_the_package(well, chain, tmp_path):
@@ -87,20 +124,15 @@ def test_a_package_is_replaced_and_anything_else_is_not(penstock, well, chain, t
         (["--devices", "gpu:0"], ["--devices", "'gpu:0'"]),
         (["--pin", "conv1"], ["NODE=DEVICE", "'conv1'"]),
         (["--pin", "conv1=gpu:0"], ["--pin", "'gpu:0'"]),
-        (["--replicas", "0"], ["replicas", "0"]),
+        (["--replicas", "600", "--cut", "relu1"], ["1200 replicas in all", "1024"]),
         (["--policy", "sometimes"], ["'sometimes'", "drop_oldest"]),
-        (["--max-age", "-3"], ["--max-age", "-3"]),
-        (["--max-age", "0"], ["--max-age", "0"]),
-        (["--max-age", "nan"], ["--max-age", "nan"]),
-        (["--max-age", "inf"], ["--max-age", "inf"]),
-        (["--capacity", "-1"], ["--capacity", "-1"]),
-        (["--capacity", "0"], ["--capacity", "0"]),
-        (["--capacity", "2000000000"], ["--capacity", "2000000000"]),
-        (["--capacity", "3000000000"], ["--capacity", "3000000000"]),
         (["--on-error", "panic"], ["'panic'", "deliver"]),
         (["--backend", "acme"], ["'acme'", "onnxruntime"]),
         (["--backend-option", "graph_optimization_level"], ["BACKEND:KEY=VALUE"]),
         (["--backend-option", "acme:x=1"], ["'acme'", "'onnxruntime'"]),
+        (["--backend-option", "onnxruntime:foo=bar"], ["'onnxruntime:foo'", "session."]),
+        (["--backend-option", "onnxruntime:graph_optimization_level=7"], ["'7'", "99 (all)"]),
+        (["--backend-option", "onnxruntime:intra_op_num_threads=4"], ["each CPU of its device", "--devices"]),
         (["--parameter", "w9"], ["'w9'"]),
         (["--custom-ops", "absent.so"], ["absent.so"]),
         (["--annotations"], ["pipeline_stage"]),

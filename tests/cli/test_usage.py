@@ -1,11 +1,15 @@
 """Help, versions, exit codes, completion: what holds for every command."""
 
+import os
+import pty
+import select
+import shlex
 import shutil
 import subprocess
 
 import pytest
 
-COMMANDS = ["show", "split", "plan", "run", "bench", "verify", "devices", "backends", "completion"]
+COMMANDS = ["show", "split", "plan", "run", "bench", "verify", "devices", "backends", "costs", "completion"]
 
 
 def test_the_version_is_printed(well):
@@ -40,13 +44,35 @@ def test_each_commands_help_shows_examples(well, command):
         ["run", "a.onnx", "--rate", "inf"],
         ["run", "a.onnx", "--in-flight", "0"],
         ["run", "a.onnx", "--seed", "-1"],
+        ["run", "a.onnx", "--seed", "99999999999999999999"],
+        ["run", "a.onnx", "--frames", "1.5"],
+        ["run", "a.onnx", "--frames", "99999999999999999999"],
+        ["run", "a.onnx", "--integer-limit", "0"],
         ["bench", "a.onnx", "--seconds", "0"],
+        ["bench", "a.onnx", "--in-flight", "99999999999999"],
         ["verify", "a.pkg", "--frames", "0"],
+        ["verify", "a.pkg", "--tolerance", "0"],
+        ["verify", "a.pkg", "--tolerance", "nan"],
+        ["split", "a.onnx", "--replicas", "0", "-o", "b"],
+        ["split", "a.onnx", "--replicas", "1025", "-o", "b"],
+        ["split", "a.onnx", "--replicas", "99999999999999", "-o", "b"],
+        ["split", "a.onnx", "--capacity", "-1", "-o", "b"],
+        ["split", "a.onnx", "--capacity", "0", "-o", "b"],
+        ["split", "a.onnx", "--max-age", "-3", "-o", "b"],
+        ["split", "a.onnx", "--max-age", "0", "-o", "b"],
+        ["split", "a.onnx", "--max-age", "nan", "-o", "b"],
+        ["split", "a.onnx", "--max-age", "inf", "-o", "b"],
+        ["split", "a.onnx", "--max-run", "soon", "-o", "b"],
+        ["split", "a.onnx", "--capacity", "3000000000", "-o", "b"],
+        ["split", "a.onnx", "--capacity", "99999999999999999999", "-o", "b"],
         ["split", "a.onnx", "--devices", "", "-o", "b"],
         ["split", "a.onnx"],
         ["plan"],
         ["plan", "--workload", "a.json", "--goal", "beauty"],
         ["plan", "--workload", "a.json", "--cpus", "-1"],
+        ["plan", "a.onnx", "--memory", "-1"],
+        ["plan", "a.onnx", "--deadline", "nan"],
+        ["plan", "a.onnx", "--segments-per-device", "0"],
         ["split", "a.onnx", "--cut", "1", "--pin", "a=cpu:0", "-o", "b"],
         ["completion", "tcsh"],
     ],
@@ -57,6 +83,47 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(penstock, argument
     assert "--help'" in outcome.error
     assert outcome.out == ""
     assert len(outcome.error) < 200
+    assert "Could not convert" not in outcome.error
+
+
+MODEL = ["show", "split -o p", "plan", "build -o p"]
+PACKAGE = ["show", "run", "bench", "verify", "explain"]
+
+
+@pytest.mark.parametrize(
+    ("given", "commands", "message"),
+    [
+        ("none.onnx", MODEL, "'none.onnx': no such file; expected a model (.onnx)"),
+        ("none.zip", PACKAGE, "'none.zip': no such folder or zip"),
+        ("none.yaml", [*MODEL, *PACKAGE], "'none.yaml': no such f"),
+        ("empty.yaml", ["show", "run", "bench", "split -o p"], "expected an application, found an empty file"),
+        (
+            "empty.onnx",
+            [*MODEL, "run", "bench"],
+            "'empty.onnx': not an ONNX model (it is empty); export or copy it again",
+        ),
+        ("empty.onnx", ["verify", "explain"], "expected a package"),
+        (
+            "empty.zip",
+            PACKAGE,
+            "expected a folder or a zip, made by 'penstock split' or 'penstock build', found a file",
+        ),
+        (
+            "folder",
+            ["split -o p", "plan", "build -o p"],
+            "'folder': expected a model (.onnx), found a folder; packages are",
+        ),
+        ("folder", PACKAGE, "package 'folder': no plan.json in it: expected a package made by 'penstock split'"),
+    ],
+)
+def test_what_cannot_be_taken_is_named(penstock, tmp_path, given, commands, message):
+    (tmp_path / "folder").mkdir()
+    for name in ("empty.yaml", "empty.onnx", "empty.zip"):
+        (tmp_path / name).touch()
+    for command in commands:
+        name, *options = command.split()
+        outcome = penstock(name, given, *options)
+        assert (outcome.code, message in outcome.error) == (1, True), (command, outcome)
 
 
 def test_options_may_stand_on_either_side_of_the_command(well, chain):
@@ -79,12 +146,97 @@ def test_the_shell_reads_the_completion_script(well, shell, tmp_path):
     subprocess.run([shell, "-n", script], check=True)
 
 
-def test_bash_completes_commands_and_options(well, tmp_path):
+COMPLETIONS = [
+    ("penstock spl", "split"),
+    ("penstock -v spl", "split"),
+    ("penstock split --rep", "--replicas"),
+    ("penstock split -v --pol", "--policy"),
+    ("penstock split model.onnx --policy drop_o", "drop_oldest"),
+    ("penstock split --backend openv", "openvino"),
+    ("penstock costs list --backend oned", "onednn"),
+    ("penstock build --backends onnxruntime,openv", "onnxruntime,openvino"),
+    ("penstock run a.pkg --input x=mod", "x=model.onnx"),
+    ("penstock split mod", "model.onnx"),
+    ("penstock split -o out mod", "model.onnx"),
+    ("penstock costs ex", "export"),
+    ("penstock costs export mod", "model.onnx"),
+    ("penstock completion f", "fish"),
+]
+
+
+def complete_bash(script, line):
+    words = " ".join(map(shlex.quote, line.split(" ")))
+    ask = f"""source {script}
+COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _penstock; printf '%s\n' "${{COMPREPLY[@]}}" """
+    done = subprocess.run(["bash", "-c", ask], cwd=script.parent, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("penstock run a.pkg --input x = mod", "model.onnx"),
+        ("penstock run a.pkg --input x =", "model.onnx"),
+        ("penstock split --policy = drop_o", "drop_oldest"),
+    ],
+)
+def test_bash_completes_where_it_breaks_words_at_equal_signs(well, tmp_path, line, found):
+    (tmp_path / "model.onnx").touch()
     script = tmp_path / "script"
     script.write_text(well("completion", "bash").out)
-    ask = f"""source {script}
-COMP_WORDS=(penstock sp); COMP_CWORD=1; _penstock; echo "${{COMPREPLY[@]}}"
-COMP_WORDS=(penstock split --rep); COMP_CWORD=2; _penstock; echo "${{COMPREPLY[@]}}"
-"""
-    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:2] == ["split", "--replicas"]
+    assert found in complete_bash(script, line)
+
+
+def complete_fish(script, line):
+    ask = f"source {script}; complete -C {shlex.quote(line)}"
+    done = subprocess.run(["fish", "-c", ask], cwd=script.parent, capture_output=True, text=True, check=True)
+    return [found.split("\t")[0] for found in done.stdout.splitlines()]
+
+
+def read_until(terminal, mark):
+    text = b""
+    while mark not in text:
+        assert select.select([terminal], [], [], 60)[0], text
+        text += os.read(terminal, 65536)
+    return text.decode()
+
+
+def complete_zsh(script, line):
+    """Zsh completes in its line editor only: one in a terminal of its own tells what it lists, and the line."""
+    folder = script.parent
+    (folder / "_penstock").write_text(script.read_text())
+    (folder / ".zshrc").write_text(f"""
+fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D
+tell() {{ print -r -- "<${{${{BUFFER% }}##* }}>" }}; zle -N tell; bindkey '^X' tell
+unsetopt auto_list list_beep; PROMPT='ready '
+""")
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(folder)
+        os.environ |= {"ZDOTDIR": str(folder), "TERM": "dumb"}
+        os.execvp("zsh", ["zsh", "-d", "-i"])
+    try:
+        read_until(terminal, b"ready ")
+        os.write(terminal, line.encode() + b"\t\x18")
+        return [read_until(terminal, b">").rpartition("<")[2].rpartition(">")[0]]
+    finally:
+        os.close(terminal)
+        os.waitpid(process, 0)
+
+
+@pytest.mark.parametrize(("line", "found"), COMPLETIONS)
+@pytest.mark.parametrize("complete", [complete_bash, complete_fish, complete_zsh])
+def test_the_shells_complete(well, tmp_path, complete, line, found):
+    shell = complete.__name__.removeprefix("complete_")
+    if not shutil.which(shell):
+        pytest.skip(f"needs {shell}, which is not installed")
+    (tmp_path / "model.onnx").touch()
+    script = tmp_path / "script"
+    script.write_text(well("completion", shell).out)
+    assert complete(script, line) == [found]
+
+
+def test_an_unknown_command_is_named_beside_those_there_are(penstock):
+    error = penstock("frobnicate").error
+    assert "expected a command (show, split, " in error
+    assert "), found 'frobnicate'; see 'penstock --help'" in error

@@ -15,6 +15,13 @@ def test_a_package_computes_what_the_model_computes(well, package, chain):
         assert (output["name"], output["values"], output["mismatches"]) == ("y", 30 * 2 * 4 * 4, 0)
 
 
+@pytest.mark.parametrize("cut", ["conv", "norm", "split", "relu", "sigmoid", "concat", "residual"])
+def test_branches_joins_and_residuals_may_be_cut_anywhere(well, branches, tmp_path, cut):
+    well("split", branches, "--cut", cut, "-o", tmp_path / "p")
+    report = well("verify", tmp_path / "p", "--model", branches, "--frames", "5", "--json").json
+    assert (report["frames"], report["problems"]) == (5, [])
+
+
 def test_the_text_says_what_the_reference_was(well, package, chain):
     assert "chain.onnx" in well("verify", package, "--model", chain).out
     assert "chain.onnx" in well("verify", package).out
@@ -107,6 +114,11 @@ def test_another_engine_version_is_a_warning(well, package):
     outcome = well("verify", package, "--json")
     assert "1.2.3" in outcome.err
     assert any("1.2.3" in warning for warning in outcome.json["warnings"])
+
+
+def test_another_cpu_is_a_warning_with_advice(well, package):
+    edit(package, lambda plan: plan["origin"].update(cpu="another"))
+    assert "another CPU; check it with 'penstock verify'" in well("run", package, "--frames", "2").err
 
 
 def test_what_is_no_package_is_refused(penstock, chain, tmp_path):

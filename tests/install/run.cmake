@@ -34,6 +34,7 @@ file(RENAME ${WORK}/first ${WORK}/prefix)  # Nothing may remember where it was i
 build_example(headers ${SOURCE}/tests/install/headers)
 build_example(embed ${SOURCE}/examples/embed)
 build_example(plugin ${SOURCE}/examples/plugin)
+build_example(function ${SOURCE}/examples/function)
 set(ENV{PENSTOCK_PLUGIN_PATH} ${WORK}/plugin)
 run_embed(acme)
 unset(ENV{PENSTOCK_PLUGIN_PATH})

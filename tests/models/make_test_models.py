@@ -3,6 +3,7 @@
 Usage: make_test_models.py FOLDER
 """
 
+import itertools
 import pathlib
 import sys
 
@@ -162,9 +163,57 @@ def long_loop():
     return model(nodes, [value("n", I64, []), value("x", F32, [1])], [value("y", F32, [1])], [one])
 
 
+def long_chain():
+    """y = x times a matrix, 300 times over: long enough to be cancelled between two nodes."""
+    names = ["x", *(f"t{i}" for i in range(299)), "y"]
+    w = weight("w", np.full((256, 256), 1 / 256, dtype=np.float32))
+    nodes = [helper.make_node("MatMul", [a, "w"], [b]) for a, b in itertools.pairwise(names)]
+    io = [256, 256]
+    return model(nodes, [value("x", F32, io)], [value("y", F32, io)], [w])
+
+
 def unknown_operator():
     nodes = [helper.make_node("Swish", ["x"], ["y"], "swish_3", domain="acme")]
     return model(nodes, [value("x", F32, [1])], [value("y", F32, [1])], domains=["acme"])
+
+
+def merged_names():
+    """Outputs that an engine may compute as one tensor: copies, an input, a constant."""
+    nodes = [
+        helper.make_node("Identity", ["x"], ["copy"]),
+        helper.make_node("Identity", ["copy"], ["same"]),
+        helper.make_node("Relu", ["copy"], ["kept"]),
+        helper.make_node("Dropout", ["kept"], ["also"]),
+        helper.make_node("Constant", [], ["constant"], value_floats=[5.0, 6.0]),
+    ]
+    outputs = [value(name, F32, [2]) for name in ["same", "x", "kept", "also", "constant"]]
+    return model(nodes, [value("x", F32, [2]), value("unused", F32, [1])], outputs)
+
+
+def dropped_input():
+    """y = x in the type of like, whose values nothing reads."""
+    nodes = [helper.make_node("CastLike", ["x", "like"], ["y"])]
+    i32 = TensorProto.INT32
+    return model(nodes, [value("x", F32, [2]), value("like", i32, [1])], [value("y", i32, [2])], opset=19)
+
+
+def plain_types():
+    """Each input transposed, in every type that is a plain number."""
+    names = "BOOL UINT8 INT8 UINT16 INT16 UINT32 INT32 UINT64 INT64 FLOAT16 BFLOAT16 FLOAT DOUBLE"
+    nodes, inputs, outputs = [], [], []
+    for name in names.split():
+        kind = getattr(TensorProto, name)
+        nodes.append(helper.make_node("Transpose", [name], ["t" + name]))
+        inputs.append(value(name, kind, [2, 3]))
+        outputs.append(value("t" + name, kind, [3, 2]))
+    return model(nodes, inputs, outputs)
+
+
+def thirds():
+    """y = sum of 3 * x: wrong in the third digit where it is computed in bfloat16."""
+    w = weight("w", np.full((64, 16), 3, dtype=np.float32))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    return model(nodes, [value("x", F32, [1, 64])], [value("y", F32, [1, 16])], [w])
 
 
 def external():
@@ -180,16 +229,21 @@ MODELS = [
     conv_relu,
     count_to,
     denormal,
+    dropped_input,
     dynamic_batch,
     empty,
     gather,
+    long_chain,
     long_loop,
     lying_shape,
+    merged_names,
     nonzero,
     optional,
+    plain_types,
     scalar,
     sequence,
     strings,
+    thirds,
     undeclared,
     unknown_operator,
 ]

@@ -4,7 +4,11 @@
 #include <fstream>
 #include <iterator>
 
+#include <gtest/gtest.h>
+
+#include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
+#include "penstock/tensor/compare.h"
 
 namespace penstock::operator_cases {
 namespace {
@@ -76,6 +80,28 @@ Result<Tensor> ramp(const Type& type) {
   return value;
 }
 
+Values named(std::span<const backend::Port> ports, const std::vector<Tensor>& values) {
+  Values by_name;
+  for (std::size_t i = 0; i < ports.size(); ++i) by_name[ports[i].name] = values[i];
+  return by_name;
+}
+
+Result<Values> run(backend::Executable& executable, const Values& inputs) {
+  PENSTOCK_TRY(const auto context, executable.create_context());
+  std::vector<const Tensor*> sources;
+  for (const auto& port : executable.inputs()) {
+    const auto found = inputs.find(port.name);
+    if (found == inputs.end()) return not_found("no value for input '", port.name, "'");
+    sources.push_back(&found->second);
+  }
+  std::vector<Tensor> values(executable.outputs().size());
+  std::vector<Tensor*> targets;
+  for (auto& value : values) targets.push_back(&value);
+  PENSTOCK_CHECK_OK(context->run(sources, targets));
+  PENSTOCK_CHECK_OK(context->wait());
+  return named(executable.outputs(), values);
+}
+
 }  // namespace
 
 std::vector<Case> find_cases(const fs::path& root, const std::string& group) {
@@ -99,6 +125,65 @@ Result<std::vector<Tensor>> read_inputs(const DataSet& set, std::span<const back
 
 Result<std::vector<Tensor>> read_outputs(const DataSet& set, std::span<const backend::Port> ports) {
   return read(set.outputs, ports);
+}
+
+std::string difference(const Values& actual, const Values& expected) {
+  for (const auto& [name, value] : expected) {
+    const auto found = actual.find(name);
+    if (found == actual.end()) return "output '" + name + "' is missing";
+    const auto result = compare(found->second, value);
+    if (!result.ok()) return concat("output '", name, "': ", to_string(result));
+  }
+  return {};
+}
+
+Result<std::vector<Sample>> run_file(backend::Backend& backend, const Case& test) {
+  backend::CompileRequest request;
+  request.name = test.name;
+  request.file = test.model;
+  PENSTOCK_TRY(const auto executable, backend.compile(request));
+  std::vector<Sample> samples;
+  for (const auto& set : test.sets) {
+    PENSTOCK_TRY(const auto inputs, read_inputs(set, executable->inputs()));
+    PENSTOCK_TRY(const auto outputs, read_outputs(set, executable->outputs()));
+    Sample sample{named(executable->inputs(), inputs), named(executable->outputs(), outputs)};
+    PENSTOCK_TRY(const auto found, run(*executable, sample.inputs));
+    if (auto text = difference(found, sample.outputs); !text.empty())
+      return make_error(Code::kUnknown, text);
+    samples.push_back(std::move(sample));
+  }
+  if (samples.empty()) return not_found("no data");
+  return samples;
+}
+
+std::string run_written(backend::Backend& backend, const graph::Graph& graph,
+                        const fs::path& folder, const std::vector<Sample>& samples) {
+  const auto file = folder / "whole.onnx";
+  const auto written = graph::write_onnx(graph::Subgraph::whole(graph), file, {});
+  if (!written) return "write: " + written.error().message;
+  backend::CompileRequest request;
+  request.name = "whole";
+  request.file = file;
+  const auto executable = backend.compile(request);
+  if (!executable) return "compile: " + executable.error().message;
+  for (const auto& sample : samples) {
+    const auto found = run(**executable, sample.inputs);
+    if (!found) return "run: " + found.error().message;
+    if (auto text = difference(*found, sample.outputs); !text.empty()) return text;
+  }
+  return {};
+}
+
+std::map<std::string, std::string> read_exceptions(const fs::path& file) {
+  std::ifstream in(file);
+  std::map<std::string, std::string> exceptions;
+  for (std::string line; std::getline(in, line);) {
+    const auto colon = line.find(": ");
+    if (line.empty() || line.starts_with('#')) continue;
+    EXPECT_NE(colon, line.npos) << "expected 'case: reason', found '" << line << "'";
+    if (colon != line.npos) exceptions[line.substr(0, colon)] = line.substr(colon + 2);
+  }
+  return exceptions;
 }
 
 }  // namespace penstock::operator_cases

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "penstock/backend/backend.h"
 #include "penstock/base/result.h"
+#include "penstock/graph/graph.h"
 #include "penstock/tensor/tensor.h"
 
 namespace penstock::operator_cases {
@@ -30,5 +33,25 @@ std::vector<Case> find_cases(const std::filesystem::path& root, const std::strin
 /// from 0 to 1 for each.
 Result<std::vector<Tensor>> read_inputs(const DataSet& set, std::span<const backend::Port> ports);
 Result<std::vector<Tensor>> read_outputs(const DataSet& set, std::span<const backend::Port> ports);
+
+using Values = std::map<std::string, Tensor>;
+
+/// The inputs of one data set and the outputs expected of them, by name.
+struct Sample {
+  Values inputs, outputs;
+};
+
+/// Empty if `actual` holds what is expected.
+std::string difference(const Values& actual, const Values& expected);
+
+/// What the backend makes of the file. \error  it is not what the case expects.
+Result<std::vector<Sample>> run_file(backend::Backend& backend, const Case& test);
+
+/// Writes the graph into `folder`, compiles and runs it. Empty if the outputs are those expected.
+std::string run_written(backend::Backend& backend, const graph::Graph& graph,
+                        const std::filesystem::path& folder, const std::vector<Sample>& samples);
+
+/// Exceptions by case: "node/test_x" excuses all of a case, "node/test_x cut" its cuts only.
+std::map<std::string, std::string> read_exceptions(const std::filesystem::path& file);
 
 }  // namespace penstock::operator_cases

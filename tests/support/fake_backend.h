@@ -56,8 +56,8 @@ class FakeBackend : public backend::Backend {
   [[nodiscard]] backend::Description describe() const override {
     return {"fake", "1", "", "", true};
   }
-  [[nodiscard]] bool supports(std::string_view, std::string_view, std::int64_t) const override {
-    return true;
+  [[nodiscard]] std::string rules() const override {
+    return R"({"version": 1, "rule": {"combine": {"all": true}}})";
   }
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& request) override {
@@ -132,22 +132,51 @@ class FakeNetwork {
     model.run = std::move(run);
     backend->models[name + ".onnx"] = std::move(model);
     stage.outputs = outputs;
+    stage.devices = devices_of(replicas);
     auto reads = stage.inputs;
     reads.insert(reads.end(), stage.parameters.begin(), stage.parameters.end());
     stage.partitions.push_back({"fake", "stages/" + name + ".onnx", reads, outputs, {}});
-    const auto cpus = device::inherited_cpus();
-    for (int r = 0; r < replicas; ++r) {
-      device::Device device;
-      device.cpus = {cpus[(plan.stages.size() + static_cast<std::size_t>(r)) % cpus.size()]};
-      stage.devices.push_back(device);
-    }
     plan.stages.push_back(std::move(stage));
     return *this;
   }
 
+  /// A stage of a function that the program registers: its ports in the order of the tensors.
+  FakeNetwork& function(const std::string& name, function::Function made,
+                        std::vector<std::string> inputs, std::vector<std::string> outputs,
+                        int replicas = 1, std::vector<std::string> each = {}) {
+    plan::Stage& stage = add_stage(name, inputs, outputs, replicas);
+    plan::Partition partition{
+        std::string(plan::kFunctionBackend), "", inputs, outputs, {{"function", made.name}}};
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      Type type = made.outputs[i].type;
+      if (!each.empty()) {  // As many as there are of what it reads.
+        type.dims.insert(type.dims.begin(), types_.at(each.front()).dims.front());
+      }
+      types_[outputs[i]] = type;
+      plan.tensors.push_back({outputs[i], type});
+    }
+    stage.stateful = made.stateful;
+    stage.each = std::move(each);
+    stage.partitions.push_back(std::move(partition));
+    functions.push_back(std::move(made));
+    return *this;
+  }
+  /// What `from` is for one frame, `to` is for the next.
+  FakeNetwork& state(const std::string& from, const std::string& to) {
+    plan.states.push_back({from, to, ""});
+    return *this;
+  }
+  /// The type of a state that a stage reads, declared before the stage that writes it.
+  FakeNetwork& state_input(const std::string& name, Type type = scalar()) {
+    types_[name] = type;
+    plan.tensors.push_back({name, std::move(type)});
+    return *this;
+  }
+
   /// Connects the plan (once) and starts it.
-  Result<std::unique_ptr<pipeline::Pipeline>> start(const pipeline::Options& options = {}) {
+  Result<std::unique_ptr<pipeline::Pipeline>> start(pipeline::Options options = {}) {
     finish();
+    options.functions = functions;
     return pipeline::Pipeline::start(plan, folder, registry, options);
   }
   plan::Plan& finish() {
@@ -164,11 +193,34 @@ class FakeNetwork {
   }
 
   plan::Plan plan;
+  std::vector<function::Function> functions;
   std::filesystem::path folder = "fake-package";  // Written to by parameter() only.
   std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
   backend::Registry registry;
 
  private:
+  [[nodiscard]] std::vector<device::Device> devices_of(int replicas) const {
+    const auto cpus = device::inherited_cpus();
+    std::vector<device::Device> devices;
+    for (int r = 0; r < replicas; ++r) {
+      device::Device device;
+      device.cpus = {cpus[(plan.stages.size() + static_cast<std::size_t>(r)) % cpus.size()]};
+      devices.push_back(device);
+    }
+    return devices;
+  }
+
+  plan::Stage& add_stage(const std::string& name, const std::vector<std::string>& inputs,
+                         const std::vector<std::string>& outputs, int replicas) {
+    plan::Stage stage;
+    stage.name = name;
+    stage.inputs = inputs;
+    stage.outputs = outputs;
+    stage.devices = devices_of(replicas);
+    plan.stages.push_back(std::move(stage));
+    return plan.stages.back();
+  }
+
   std::map<std::string, Type> types_;
 };
 

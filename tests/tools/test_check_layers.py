@@ -12,7 +12,9 @@ base:
 tensor:    base
 graph:     base tensor
 plugins/*: base
+python:    base tensor
 <onnx/>:   graph/
+<nanobind/>: python/
 <dlfcn.h>: base/open plugins/
 """
 
@@ -45,6 +47,7 @@ def test_includes_downwards_pass(check):
         "src/penstock/graph/c.cc": '#include "penstock/tensor/b.h"\n#include <onnx/onnx_pb.h>\n',
         "plugins/x/p.cc": '#include "p.h"\n#include <dlfcn.h>\n#include "penstock/base/a.h"\n',
         "src/penstock/all.cc": '#include "penstock/graph/c.h"\n',
+        "python/src/m.cc": '#include "m.h"\n#include <nanobind/nanobind.h>\n#include "penstock/tensor/b.h"\n',
     }
     assert check(files) == (0, "")
 
@@ -56,6 +59,8 @@ def test_includes_downwards_pass(check):
         ("src/penstock/base/a_test.cc", '#include "penstock/graph/c.h"', "may not include graph/"),
         ("src/penstock/base/a.cc", "  #  include <onnx/onnx_pb.h>", "belongs to graph/"),
         ("src/penstock/base/a.cc", "#include <dlfcn.h>", "belongs to base/open plugins/"),
+        ("src/penstock/base/a.cc", "#include <nanobind/nanobind.h>", "belongs to python/"),
+        ("python/src/m.cc", '#include "penstock/graph/c.h"', "python may not include graph/"),
         ("src/penstock/base/a.cc", '#include "b.h"', "write the path from penstock/ on"),
         ("src/penstock/graph/a.cc", '#include "onnx/onnx_pb.h"', "headers of others take <>"),
         ("src/penstock/graph/a.cc", '#include "penstock/all.h"', "above the modules"),

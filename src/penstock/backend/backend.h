@@ -19,7 +19,7 @@
 namespace penstock::backend {
 
 /// Changes whenever anything in this header (or in what it includes) changes its layout or meaning.
-inline constexpr int kAbiVersion = 1;
+inline constexpr int kAbiVersion = 4;
 
 /// One input or output of a compiled model.
 struct Port {
@@ -28,6 +28,9 @@ struct Port {
 };
 
 enum class Precision { kF32, kBF16, kF16, kI8 };
+
+/// The option by which a stage asks for one: "bf16". See backend::with_precision().
+inline constexpr const char* kPrecisionOption = "precision";
 
 /// What to compile, for where. A plain ONNX model is the one form that every toolchain reads.
 struct CompileRequest {
@@ -57,7 +60,8 @@ class Context {
   /// there, after set_dims() where the type has open dimensions. One that arrives without storage
   /// (kind kNone), or whose buffer is too small, is replaced by storage that the backend allocates.
   /// Buffers repeat from call to call: a backend keeps what it bound for a (port, data pointer)
-  /// and must not assume that a pointer it has seen still holds the same shape.
+  /// and must not assume that a pointer it has seen still holds the same shape. Where run() returns
+  /// before the frame is finished, the tensors are the backend's until wait() has returned.
   ///
   /// No exception leaves it. A failed run leaves the context usable.
   virtual Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) = 0;
@@ -84,6 +88,13 @@ class Executable {
   [[nodiscard]] virtual std::span<const Port> inputs() const = 0;
   [[nodiscard]] virtual std::span<const Port> outputs() const = 0;
   virtual Result<std::unique_ptr<Context>> create_context() = 0;
+
+  /// How many contexts, each with a run started and not yet waited for, make the most of it.
+  [[nodiscard]] virtual int recommended_contexts() const { return 1; }
+
+  /// Threads that a context may bring besides its workers, which compute no part of any frame and
+  /// sleep while frames run: an engine's queues. They stay on the caller's CPUs like the workers.
+  [[nodiscard]] virtual int idle_threads() const { return 0; }
 };
 
 /// What `penstock backends` shows, and what a package remembers of the engine it was made with.
@@ -102,12 +113,18 @@ class Backend {
 
   [[nodiscard]] virtual Description describe() const = 0;
 
-  /// Whether an operator could run here at all. Cheap; compiles nothing.
-  [[nodiscard]] virtual bool supports(std::string_view op, std::string_view domain,
-                                      std::int64_t opset) const = 0;
+  /// Which subgraphs it may be given, as a JSON text (docs/rules.md): `{"version": 1, "rule": …}`.
+  /// It holds for the engine's installed version; the host never asks it to compile anything else
+  /// of its own accord. Cheap; compiles nothing.
+  [[nodiscard]] virtual std::string rules() const = 0;
+
+  /// Below f32, in which it can compute an f32 model by instructions that this machine has. It
+  /// never does so unless CompileRequest::precision asks for it.
+  [[nodiscard]] virtual std::vector<Precision> lower_precisions() const { return {}; }
 
   /// Called on the thread that will run it, after its affinity and floating-point mode are set:
-  /// worker threads inherit both. Threads it creates: exactly `threads - 1`.
+  /// worker threads inherit both. Threads it creates: exactly `threads - 1`, and as many besides
+  /// as Executable::idle_threads() says.
   /// \error kUnavailable      the engine is not there; the message says where it was sought.
   /// \error kUnimplemented    the engine cannot run the model; names the operator if it can tell.
   /// \error kInvalidArgument  the model, an option or a custom-operator library is wrong.

@@ -12,9 +12,7 @@ class Nothing final : public backend::Backend {
     description.name = "nothing";
     return description;
   }
-  [[nodiscard]] bool supports(std::string_view, std::string_view, std::int64_t) const override {
-    return false;
-  }
+  [[nodiscard]] std::string rules() const override { return {}; }
   Result<std::unique_ptr<backend::Executable>> compile(const backend::CompileRequest&) override {
     return make_error(Code::kUnimplemented, "backend 'nothing' compiles nothing");
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
 #include "penstock/base/result.h"
 
@@ -10,5 +11,9 @@ namespace penstock {
 /// Makes the folder and those above it where they are missing.
 /// \error kPermissionDenied  with the system's reason
 Status make_folder(const std::filesystem::path& folder);
+
+/// A folder of our own among the temporary ones, removed with the last reference.
+/// \error kPermissionDenied  none can be made: set TMPDIR.
+Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder();
 
 }  // namespace penstock

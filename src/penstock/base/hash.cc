@@ -42,6 +42,12 @@ std::string Sha256::finish() {
   return text;
 }
 
+std::string sha256_of(std::string_view text) {
+  Sha256 hash;
+  hash.update(text);
+  return hash.finish();
+}
+
 Result<std::string> sha256_of_file(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return not_found("file '", file.string(), "': cannot be read");

@@ -30,6 +30,8 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
+std::string sha256_of(std::string_view text);
+
 /// \error kNotFound  the file cannot be read.
 Result<std::string> sha256_of_file(const std::filesystem::path& file);
 

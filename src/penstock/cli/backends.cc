@@ -64,8 +64,8 @@ void declare_backends(CLI::App& app, Action& chosen) {
       "is "
       "none.",
       R"(Backends are plugins: libpenstock_backend_*.so in the folders (or files) that PENSTOCK_PLUGIN_PATH
-lists, then beside penstock. The onnxruntime backend takes any installed ONNX Runtime;
-PENSTOCK_ONNXRUNTIME names one.
+lists, then beside penstock. Each takes an installed library of its engine; PENSTOCK_ONNXRUNTIME and
+PENSTOCK_OPENVINO name one.
 
 Example:
   PENSTOCK_ONNXRUNTIME=/opt/ort/lib/libonnxruntime.so penstock backends)");

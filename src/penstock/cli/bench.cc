@@ -1,4 +1,4 @@
-// penstock bench: a pipeline beside ONNX Runtime alone, measured in turn.
+// penstock bench: a pipeline beside the engines alone, measured in turn.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -10,17 +10,19 @@
 
 #include <spdlog/spdlog.h>
 
-#include "penstock/cli/bench_side.h"
+#include "penstock/base/quantile.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/frame_source.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/progress.h"
-#include "penstock/cli/quantile.h"
 #include "penstock/cli/source.h"
 #include "penstock/cli/text.h"
 #include "penstock/device/device.h"
+#include "penstock/measure/rounds.h"
+#include "penstock/measure/side.h"
 #include "penstock/pipeline/affinity.h"
 
 namespace penstock::cli {
@@ -38,25 +40,16 @@ struct Options {
 };
 
 constexpr std::uint64_t kRing = 16;
-constexpr int kRounds = 5;
-constexpr double kWarmUpShare = 0.2;    ///< Of a round's measured time, in addition to it.
-constexpr double kLongestWarmUp = 0.2;  ///< Seconds.
-
-struct Measured {
-  std::string name, explain;
-  int in_flight = 1;
-  std::vector<double> rates;  ///< Of each round.
-  std::vector<float> latencies_ns;
-};
 
 struct Report {
   std::string model;
   std::vector<int> cpus;
-  std::vector<Measured> sides;
+  std::vector<measure::Measured> sides;
   plan::Plan plan;
   pipeline::Stats stats;
-  JoinedModel joined;  ///< Where the whole model is not at hand.
-  std::string remark;  ///< What the pipeline is compared with.
+  JoinedModel joined;                ///< Where the whole model is not at hand.
+  std::vector<std::string> missing;  ///< Ways that cannot be had, with the reason.
+  std::string remark;                ///< What the pipeline is compared with.
   bool interrupted = false;
 };
 
@@ -94,51 +87,54 @@ Result<fs::path> plain_file(const Options& options, const plan::Package& package
   return report.joined.file;
 }
 
-using Sides = std::vector<std::unique_ptr<Side>>;
-
-Result<Sides> make_sides(const PlainRequest& request, const backend::Registry& backends) {
-  Sides sides;
-  PENSTOCK_TRY(const auto backend, backends.find("onnxruntime"));
-  for (const auto& [name, make] : {std::pair("onnxruntime", &default_side),
-                                   std::pair("onnxruntime-per-core", &per_core_side)}) {
-    auto side = make(*backend, request);
-    if (!side) return std::move(side).error().within(name);
-    sides.push_back(*std::move(side));
+/// The engines alone, each with the whole model.
+Status add_plain_sides(const Options& options, const plan::Package& package,
+                       const backend::Registry& backends, bool all_cpus, const measure::Ring& ring,
+                       measure::Sides& sides, Report& report) {
+  PENSTOCK_TRY(const auto file, plain_file(options, package, backends, report));
+  measure::PlainRequest request{file, {}, report.cpus, all_cpus, &package.plan, &ring};
+  for (const auto& library : package.plan.custom_ops) {
+    request.custom_ops.push_back(package.folder / library);
   }
-  return sides;
-}
-
-Status measure(const Options& options, Sides& sides, Report& report) {
-  for (const auto& side : sides) {
-    report.sides.push_back({side->name(), side->explain(), side->in_flight(), {}, {}});
-  }
-  const double share = options.seconds / (kRounds * static_cast<double>(sides.size()));
-  const auto to_ns = [](double seconds) {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-        std::chrono::duration<double>(seconds));
-  };
-  const Round round{to_ns(std::min(share * kWarmUpShare, kLongestWarmUp)), to_ns(share)};
-  Progress progress("bench", "rounds", kRounds * sides.size());
-  std::uint64_t done = 0;
-  for (std::size_t number = 0; number < kRounds; ++number) {
-    for (std::size_t i = 0; i < sides.size(); ++i) {
-      const std::size_t side = (number + i) % sides.size();  // Nobody is always first.
-      progress.show(done++);
-      auto sample = sides[side]->measure(round);
-      if (!sample) return std::move(sample).error().within(sides[side]->name());
-      auto& measured = report.sides[side];
-      measured.rates.push_back(sample->frames_per_second);
-      measured.latencies_ns.insert(measured.latencies_ns.end(), sample->latencies_ns.begin(),
-                                   sample->latencies_ns.end());
-      report.interrupted = interrupted();
-      if (report.interrupted) return {};
-    }
+  auto plain = measure::make_plain_sides(request, backends);
+  for (auto& side : plain.sides) sides.push_back(std::move(side));
+  for (const auto& [name, reason] : plain.missing) {
+    if (name.starts_with("onnxruntime")) return Error(reason).within(name);
+    report.missing.push_back(name + ": " + reason.message);
   }
   return {};
 }
 
-Result<Ring> make_ring(const Options& options, const plan::Plan& plan) {
-  if (!has_files(options.inputs)) return random_frames(plan.inputs, options.inputs, kRing);
+/// What stands beside a pipeline that no engine runs alone, `why`: the same calls in turn.
+Status add_one_at_a_time(const Options& options, const std::string& why,
+                         pipeline::Pipeline& pipeline, const measure::Ring& ring,
+                         measure::Sides& sides, Report& report) {
+  if (!options.model.empty()) {
+    return invalid_argument("--model: no engine alone runs what '", options.source.file.string(),
+                            "' does, as ", why, "; leave the option out");
+  }
+  sides.push_back(measure::pipeline_side(pipeline, ring, 1, "one-at-a-time"));
+  report.missing.push_back("the engines alone: they cannot run what it does, as " + why);
+  return {};
+}
+
+Status measure_sides(const Options& options, const measure::Sides& sides, Report& report) {
+  measure::Rounds rounds{.seconds = options.seconds, .stopped = interrupted};
+  Progress progress("bench", "rounds", static_cast<std::size_t>(rounds.count) * sides.size());
+  rounds.progress = [&](std::size_t done, std::size_t) { progress.show(done); };
+  auto measured = measure::measure_in_turn(sides, rounds);
+  if (!measured && !has_files(options.inputs)) {
+    return make_error(measured.error().code, measured.error().message,
+                      "; the inputs were random: give frames that come out with --input");
+  }
+  PENSTOCK_TRY(report.sides, std::move(measured));
+  report.interrupted = interrupted();
+  return {};
+}
+
+Result<measure::Ring> make_ring(const Options& options, const plan::Plan& plan) {
+  if (!has_files(options.inputs))
+    return measure::random_frames(plan.inputs, options.inputs.random, kRing);
   PENSTOCK_TRY(auto ring, read_frames(plan.inputs, options.inputs));
   const std::size_t given = ring.size();
   for (std::size_t i = given; i < kRing; ++i) ring.push_back(ring[i % given]);
@@ -162,26 +158,24 @@ Result<Report> compare(const Options& options, const plan::Package& package,
   report.plan = package.plan;
   report.cpus = cpus_of(package.plan);
   const auto inherited = device::inherited_cpus();
-  PENSTOCK_TRY(const Ring ring, make_ring(options, package.plan));
+  PENSTOCK_TRY(const measure::Ring ring, make_ring(options, package.plan));
   pipeline::Options settings;
   PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
   if (report.cpus != inherited) PENSTOCK_CHECK_OK(pipeline::pin_this_thread(report.cpus));
-  Sides sides;
-  sides.push_back(pipeline_side(
+  measure::Sides sides;
+  sides.push_back(measure::pipeline_side(
       *pipeline, ring, choose_in_flight(options, package.plan, pipeline->in_flight_limit())));
-  PENSTOCK_TRY(const auto file, plain_file(options, package, backends, report));
-  PlainRequest request{file, {}, report.cpus, report.cpus == inherited, &package.plan, &ring};
-  for (const auto& library : package.plan.custom_ops) {
-    request.custom_ops.push_back(package.folder / library);
-  }
-  PENSTOCK_TRY(auto plain, make_sides(request, backends));
-  for (auto& side : plain) sides.push_back(std::move(side));
-  PENSTOCK_CHECK_OK(measure(options, sides, report));
+  const bool all_cpus = report.cpus == inherited;
+  const auto why = why_no_single_model(package.plan);
+  PENSTOCK_CHECK_OK(why.empty()
+                        ? add_plain_sides(options, package, backends, all_cpus, ring, sides, report)
+                        : add_one_at_a_time(options, why, *pipeline, ring, sides, report));
+  PENSTOCK_CHECK_OK(measure_sides(options, sides, report));
   report.stats = pipeline->stats();
   return report;
 }
 
-Json run_json(Measured& side) {
+Json run_json(measure::Measured& side) {
   auto& latencies = side.latencies_ns;
   return {{"name", side.name},
           {"frames_per_second", median(side.rates)},
@@ -203,6 +197,7 @@ Json to_json(Report& report) {
           {"runs", std::move(runs)},
           {"stages", stages_json(report.plan, report.stats)},
           {"interrupted", report.interrupted},
+          {"missing", report.missing},
           {"remark", report.remark}};
 }
 
@@ -225,6 +220,7 @@ std::string to_text(Report& report) {
              report.sides.front().rates.size(), " rounds, taken in turn; latency is push to pop",
              report.interrupted ? " (interrupted)" : "", "\n\n");
   text += table.print() + "\n" + stage_table(report.plan, report.stats);
+  for (const auto& missing : report.missing) text += "\nnot measured: " + missing + "\n";
   if (!report.remark.empty()) text += "\n" + report.remark + "\n";
   return text;
 }
@@ -245,25 +241,28 @@ Result<int> run(const Options& options) {
 }
 
 constexpr const char* kFooter =
-    R"(Three ways take turns in one run, five rounds each, and the median counts: the pipeline; ONNX Runtime
-with its default threads; ONNX Runtime with one session on each core. All take their frames from one
+    R"(Several ways take turns in one run, five rounds each, and the median counts: the pipeline; ONNX
+Runtime with its default threads, and with one session on each core; OpenVINO, where it is there and
+takes the model, with its latency and with its throughput hint, in f32. All take their frames from one
 ring of 16 seeded inputs, write into outputs bound beforehand, and may use the plan's CPUs and no
-others. ONNX Runtime runs the model's file as it is: --model, or the one that the package was made from
-where it is still there and unchanged. Latency is push to pop, with as many frames in
+others. The engines run the model's file as it is: --model, or the one that the package was made from
+where it is still there and unchanged. An application, or a package with functions, states or several
+networks, which no engine runs alone, is measured beside itself with one frame at a time. Latency is push to pop, with as many frames in
 flight as the table says.
 
 Examples:
   penstock bench model.onnx                              one replica on each CPU
   penstock bench model.pkg --model model.onnx --seconds 30
-  penstock bench model.pkg --model model.onnx --in-flight 1 --json)";
+  penstock bench model.pkg --model model.onnx --in-flight 1 --json
+  penstock bench app.yaml --input image=photo.png        one frame after the other, or all at work)";
 
 }  // namespace
 
 void declare_bench(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
-  auto* command = add_command(
-      app, "bench", "Measures a pipeline beside ONNX Runtime alone: throughput and latency.",
-      kFooter);
+  auto* command =
+      add_command(app, "bench",
+                  "Measures a pipeline beside the engines alone: throughput and latency.", kFooter);
   add_source_options(command, options->source);
   command->add_option(
       "--model", options->model,
@@ -275,7 +274,7 @@ void declare_bench(CLI::App& app, Action& chosen) {
   command
       ->add_option("--in-flight", options->in_flight,
                    "Frames between push and pop (default: 4 for each worker, at least 64)")
-      ->check(positive_number());
+      ->check(positive_count());
   add_input_options(command, options->inputs);
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);

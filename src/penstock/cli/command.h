@@ -24,9 +24,12 @@ using Declare = void (*)(CLI::App& app, Action& chosen);
 
 void declare_devices(CLI::App& app, Action& chosen);
 void declare_backends(CLI::App& app, Action& chosen);
+void declare_costs(CLI::App& app, Action& chosen);
 void declare_show(CLI::App& app, Action& chosen);
 void declare_split(CLI::App& app, Action& chosen);
 void declare_plan(CLI::App& app, Action& chosen);
+void declare_build(CLI::App& app, Action& chosen);
+void declare_explain(CLI::App& app, Action& chosen);
 void declare_run(CLI::App& app, Action& chosen);
 void declare_bench(CLI::App& app, Action& chosen);
 void declare_verify(CLI::App& app, Action& chosen);
@@ -42,6 +45,9 @@ CLI::Option* add_list(CLI::App* command, const std::string& name, std::vector<T>
                       const std::string& description) {
   return command->add_option(name, values, description)->allow_extra_args(false);
 }
+
+/// The backends that Penstock brings, for help and completion; plugins may bring others.
+inline constexpr const char* kBackendType = "TEXT:{onnxruntime,openvino,onednn}";
 
 /// Makes `run(options)` the command's action; the options live as long as it does.
 template <typename Options>

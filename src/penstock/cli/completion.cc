@@ -1,4 +1,5 @@
 // penstock completion: a script for the shell, made from the commands as they are declared.
+#include <algorithm>
 #include <memory>
 
 #include "penstock/cli/command.h"
@@ -16,23 +17,43 @@ struct Flag {
   std::vector<std::string> names;  ///< "-o", "--output"
   std::string description;
   bool takes_value = false;
+  std::string choices;   ///< "throughput latency"; empty: any value, most often a file.
+  bool is_list = false;  ///< Several of the choices, with commas between them.
+  bool is_pair = false;  ///< NAME=FILE
 };
 
 struct Command {
   std::string name;  ///< Empty: penstock itself.
   std::string description;
   std::vector<Flag> flags;
+  std::string choices;  ///< Of its first argument; empty: a file.
 };
 
+/// What may stand for an option, as its help shows it: "TEXT:{list,export}".
+std::string choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const auto start = type.find('{'), end = type.find('}');
+  if (start == type.npos || end == type.npos) return {};
+  std::string choices = type.substr(start + 1, end - start - 1);
+  std::ranges::replace(choices, ',', ' ');
+  return choices;
+}
+
 Command describe(const CLI::App& app, bool is_root) {
-  Command command{is_root ? "" : app.get_name(), app.get_description(), {}};
+  Command command{is_root ? "" : app.get_name(), app.get_description(), {}, {}};
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) continue;
+    if (option->get_positional()) {
+      if (command.choices.empty()) command.choices = choices_of(*option);
+      continue;
+    }
     Flag flag;
     for (const auto& name : option->get_snames()) flag.names.push_back("-" + name);
     for (const auto& name : option->get_lnames()) flag.names.push_back("--" + name);
     flag.description = option->get_description();
     flag.takes_value = option->get_items_expected_max() > 0;
+    flag.choices = choices_of(*option);
+    flag.is_list = option->get_delimiter() == ',';
+    flag.is_pair = option->get_type_name().starts_with("NAME=FILE");
     command.flags.push_back(std::move(flag));
   }
   return command;
@@ -42,6 +63,10 @@ std::vector<Command> all_commands(const CLI::App& root) {
   std::vector<Command> commands = {describe(root, true)};
   for (const CLI::App* app : root.get_subcommands([](const CLI::App*) { return true; })) {
     commands.push_back(describe(*app, false));
+    auto& flags = commands.back().flags;
+    for (const auto& flag : commands.front().flags) {  // Those of all may stand behind a command.
+      if (std::ranges::find(flags, flag.names, &Flag::names) == flags.end()) flags.push_back(flag);
+    }
   }
   return commands;
 }
@@ -71,38 +96,61 @@ std::string command_names(const std::vector<Command>& commands) {
   return text;
 }
 
+std::string bash_command(const Command& command) {
+  return concat("    ", quote(command.name), ")\n      flags=", quote(flag_names(command)),
+                " choices=", quote(command.choices), " ;;\n");
+}
+
+/// What an option of the word before asks for: one line for each that takes one of a few words.
+std::string bash_values(const std::vector<Command>& commands) {
+  std::string text;
+  for (const auto& command : commands) {
+    for (const auto& flag : command.flags) {
+      if (flag.choices.empty()) continue;
+      const auto pattern = [&](const std::string& name) { return command.name + name; };
+      text +=
+          concat("    ", join(flag.names, "|", pattern), ") words=", quote(flag.choices), " ;;\n");
+    }
+  }
+  return text;
+}
+
 std::string bash_script(const std::vector<Command>& commands) {
   std::string text =
       R"(# bash completion of penstock; put it in ~/.local/share/bash-completion/completions/penstock
 _penstock() {
-  local word=${COMP_WORDS[COMP_CWORD]} command= flags i
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+  local command= at=0 flags= choices= words= part= i
+  # Bash may break words at '=', and gives it as a word.
+  if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD - 2]}; fi
   for ((i = 1; i < COMP_CWORD; ++i)); do
-    case ${COMP_WORDS[i]} in
-      -*) ;;
-      *) command=${COMP_WORDS[i]}; break ;;
-    esac
+    [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]} at=$i; break; }
   done
   case $command in
 )";
-  for (const auto& command : commands) {
-    text += concat("    ", quote(command.name), ") flags=", quote(flag_names(command)), " ;;\n");
-  }
-  text += R"(    *) flags= ;;
+  for (const auto& command : commands) text += bash_command(command);
+  text += "  esac\n  case $command$before in\n" + bash_values(commands);
+  return text + R"(    *) [[ $word == -* ]] && words=$flags ;;
   esac
-  if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W "$flags" -- "$word"))
-  elif [[ -z $command ]]; then
-    COMPREPLY=($(compgen -W )" +
-          quote(command_names(commands)) + R"( -- "$word"))
-  elif [[ $command == completion ]]; then
-    COMPREPLY=($(compgen -W 'bash zsh fish' -- "$word"))
+  if [[ -z $words && -z $command ]]; then
+    words=)" +
+         quote(command_names(commands)) +
+         R"(
+  elif [[ -z $words && -n $choices && $COMP_CWORD == $((at + 1)) ]]; then
+    words=$choices
+  fi
+  if [[ -n $words ]]; then
+    part=${word##*,}
+    mapfile -t COMPREPLY < <(compgen -P "${word%"$part"}" -W "$words" -- "$part")
   else
-    COMPREPLY=($(compgen -f -- "$word"))
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    [[ ${#COMPREPLY[@]} == 0 && $word == *=* ]] || return
+    part=${word##*=}
+    mapfile -t COMPREPLY < <(compgen -P "${word%"$part"}" -f -- "$part")
   fi
 }
 complete -o filenames -F _penstock penstock
 )";
-  return text;
 }
 
 /// ':' and brackets have a meaning of their own in _arguments and _describe.
@@ -115,13 +163,21 @@ std::string zsh_escape(const std::string& text) {
   return escaped;
 }
 
-std::string zsh_arguments(const Command& command) {
+/// What completes a value: "(list export)", or files.
+std::string zsh_values(const Flag& flag) {
+  if (flag.is_pair) return R"({compset -P "*="; _files})";
+  if (flag.choices.empty()) return "_files";
+  if (flag.is_list) return R"({compset -P "*,"; compadd )" + flag.choices + "}";
+  return "(" + flag.choices + ")";
+}
+
+std::string zsh_flags(const Command& command) {
   std::string text;
   for (const auto& flag : command.flags) {
     for (const auto& name : flag.names) {
-      const std::string value = flag.takes_value ? ":value:_files" : "";
-      text +=
-          " \\\n        " + quote(concat("*", name, "[", zsh_escape(flag.description), "]", value));
+      const std::string value = flag.takes_value ? ":value:" + zsh_values(flag) : "";
+      text += concat(" \\\n        ",
+                     quote(concat("*", name, "[", zsh_escape(flag.description), "]", value)));
     }
   }
   return text;
@@ -131,6 +187,8 @@ std::string zsh_script(const std::vector<Command>& commands) {
   std::string text = R"(#compdef penstock
 # zsh completion of penstock; put it as _penstock in a folder of $fpath
 _penstock() {
+  local context state state_descr line
+  local -A opt_args
   local -a commands
   commands=(
 )";
@@ -138,33 +196,38 @@ _penstock() {
     if (command.name.empty()) continue;
     text += "    " + quote(command.name + ":" + zsh_escape(command.description)) + "\n";
   }
-  text += R"(  )
-  if ((CURRENT == 2)) && [[ $words[2] != -* ]]; then
-    _describe command commands
-    return
-  fi
-  case $words[2] in
-)";
+  text += concat("  )\n  _arguments -C -A '-*'", zsh_flags(commands.front()),
+                 R"( \
+        '1:command:->command' '*::argument:->argument'
+  case $state in
+    command) _describe command commands; return ;;
+    argument) ;;
+    *) return ;;
+  esac
+  case $words[1] in
+)");
   for (const auto& command : commands) {
     if (command.name.empty()) continue;
-    const char* rest =
-        command.name == "completion" ? "'*:shell:(bash zsh fish)'" : "'*:file:_files'";
-    text +=
-        concat("    ", command.name, ")\n      shift words\n      ((CURRENT--))\n      _arguments",
-               zsh_arguments(command), " \\\n        ", rest, " ;;\n");
+    const auto first = command.choices.empty() ? "" : "'1:argument:(" + command.choices + ")' ";
+    text += concat("    ", command.name, ")\n      _arguments", zsh_flags(command), " \\\n        ",
+                   first, "'*:file:_files' ;;\n");
   }
-  text += concat("    *) _arguments", zsh_arguments(commands.front()), " ;;\n");
   return text + "  esac\n}\n_penstock \"$@\"\n";
 }
 
 std::string fish_flag(const Command& command, const Flag& flag) {
-  std::string text = "complete -c penstock -n ";
-  text += command.name.empty() ? "__fish_use_subcommand"
-                               : quote("__fish_seen_subcommand_from " + command.name);
+  std::string text = "complete -c penstock";
+  text += command.name.empty() ? " -n __fish_use_subcommand"
+                               : " -n '__fish_seen_subcommand_from " + command.name + "'";
   for (const auto& name : flag.names) {
     text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   }
-  if (flag.takes_value) text += " -r";
+  if (!flag.choices.empty()) {
+    text +=
+        " -x -a " + quote(flag.is_list ? "(__fish_append , " + flag.choices + ")" : flag.choices);
+  } else if (flag.takes_value) {
+    text += " -r";
+  }
   return text + " -d " + quote(flag.description) + "\n";
 }
 
@@ -176,11 +239,14 @@ std::string fish_script(const std::vector<Command>& commands) {
       text += concat("complete -c penstock -n __fish_use_subcommand -f -a ", command.name, " -d ",
                      quote(command.description), "\n");
     }
+    if (!command.choices.empty()) {
+      text += concat("complete -c penstock -n '__fish_seen_subcommand_from ", command.name,
+                     "; and not __fish_seen_subcommand_from ", command.choices, "' -f -a ",
+                     quote(command.choices), "\n");
+    }
     for (const auto& flag : command.flags) text += fish_flag(command, flag);
   }
-  return text +
-         "complete -c penstock -n '__fish_seen_subcommand_from completion' -f -a "
-         "'bash zsh fish'\n";
+  return text;
 }
 
 Result<int> run(const Options& options) {

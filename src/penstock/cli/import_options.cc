@@ -1,7 +1,11 @@
 #include "penstock/cli/import_options.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include <spdlog/spdlog.h>
 
+#include "penstock/app/app.h"
 #include "penstock/cli/command.h"
 #include "penstock/session/session.h"
 
@@ -30,10 +34,34 @@ Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments)
   return options;
 }
 
+namespace {
+
+/// What is no model, and who takes it.
+Status check_model(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) {
+    return not_found("'", file.string(), "': no such file; expected a model (.onnx)");
+  }
+  if (app::names_app(file)) {
+    return invalid_argument("'", file.string(),
+                            "': expected a model, found an application; 'penstock show', 'run', "
+                            "'bench' and 'split' take it");
+  }
+  if (names_package(file)) {
+    return invalid_argument("'", file.string(), "': expected a model (.onnx), found a ",
+                            std::filesystem::is_directory(file, ignored) ? "folder" : "zip",
+                            "; packages are for 'penstock show', 'run', 'bench' and 'verify'");
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<graph::Graph> import_file(const std::filesystem::path& file,
                                  const ImportArguments& arguments,
                                  const backend::Registry& backends,
                                  const std::vector<std::filesystem::path>& custom_ops) {
+  PENSTOCK_CHECK_OK(check_model(file));
   PENSTOCK_TRY(auto options, to_import_options(arguments));
   PENSTOCK_TRY(auto graph, import_model(file, std::move(options), backends, custom_ops));
   const auto& notes = graph.import;
@@ -69,6 +97,20 @@ Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_opt
     }
     options[text.substr(0, colon)][text.substr(colon + 1, equals - colon - 1)] =
         text.substr(equals + 1);
+  }
+  return options;
+}
+
+Result<std::map<std::string, std::string>> to_options_of(const std::string& backend,
+                                                         const BackendArguments& arguments) {
+  PENSTOCK_TRY(const auto settings, to_backend_options(arguments));
+  std::map<std::string, std::string> options;
+  for (const auto& [name, values] : settings) {
+    if (name != backend) {
+      return invalid_argument("--backend-option: expected options of backend '", backend,
+                              "', found one of '", name, "'");
+    }
+    options = values;
   }
   return options;
 }

@@ -43,6 +43,10 @@ void add_backend_options(CLI::App* command, BackendArguments& arguments);
 Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_options(
     const BackendArguments& arguments);
 
+/// The same where all are of one backend. \error kInvalidArgument  one is of another.
+Result<std::map<std::string, std::string>> to_options_of(const std::string& backend,
+                                                         const BackendArguments& arguments);
+
 /// "NAME=REST" taken apart at the first or, for names that hold '=', the last '='.
 /// \error kInvalidArgument  "--pin: expected NODE=DEVICE, found 'x'"
 Result<std::pair<std::string, std::string>> split_pair(const std::string& text, bool at_last,

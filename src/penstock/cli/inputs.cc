@@ -2,21 +2,15 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/numbers.h"
-#include "penstock/graph/writer.h"
-#include "penstock/tensor/image.h"
-#include "penstock/tensor/npy.h"
 #include "penstock/tensor/npz.h"
-#include "penstock/tensor/random.h"
 
 namespace penstock::cli {
 namespace {
@@ -24,46 +18,21 @@ namespace {
 namespace fs = std::filesystem;
 using Infos = std::vector<plan::TensorInfo>;
 
-/// Values of each input, by position, in the order of the frames.
-using Columns = std::map<std::size_t, std::vector<Tensor>>;
-
-Result<Tensor> read_pb(const fs::path& file, const Type& type) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return not_found("file '", file.string(), "': cannot be read");
-  const std::string bytes(std::istreambuf_iterator<char>(in), {});
-  auto value = graph::value_from_onnx(bytes, type);
-  if (!value) return std::move(value).error().within("file '" + file.string() + "'");
-  return value;
-}
-
-Result<Tensor> read_value(const fs::path& file, const plan::TensorInfo& info) {
-  const auto suffix = file.extension();
-  if (suffix == ".npy") return read_npy(file, info.type.dtype);
-  if (suffix == ".pb" || suffix == ".onnx") return read_pb(file, info.type);
-  if (has_image_suffix(file)) return read_image(file, info.type);
-  return invalid_argument("file '", file.string(),
-                          "': expected a name ending in .npy, .pb, .png, .jpg, .bmp or .ppm");
-}
-
-Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where) {
-  auto fits = check_matches(info.type, value);
-  if (fits) return fits;
-  return std::move(fits).error().within(concat("input '", info.name, "': ", where));
-}
-
-Result<Tensor> load(const fs::path& file, const plan::TensorInfo& info) {
-  auto value = read_value(file, info);
-  if (!value) return std::move(value).error().within(concat("input '", info.name, "'"));
-  PENSTOCK_CHECK_OK(check_value(*value, info, concat("file '", file.string(), "'")));
-  return value;
-}
-
 std::string names_of(const Infos& inputs) {
   return join(inputs, ", ", [](const auto& info) { return "'" + info.name + "'"; });
 }
 
+Status take_standard_input(const Infos& inputs, std::size_t input, GivenInputs& given) {
+  if (given.live) {
+    return invalid_argument("--input: standard input ('-') feeds one input once, found it for '",
+                            inputs[*given.live].name, "' and '", inputs[input].name, "'");
+  }
+  given.live = input;
+  return {};
+}
+
 Status add_named_files(const Infos& inputs, const std::vector<std::string>& files,
-                       Columns& columns) {
+                       GivenInputs& given) {
   for (const auto& text : files) {
     // Names may hold '=', and so may paths: the longest name that is an input wins.
     std::size_t best = inputs.size();
@@ -75,9 +44,13 @@ Status add_named_files(const Infos& inputs, const std::vector<std::string>& file
       PENSTOCK_TRY(const auto pair, split_pair(text, false, "--input", "NAME=FILE"));
       return not_found("--input: no input '", pair.first, "'; the inputs are ", names_of(inputs));
     }
-    const fs::path file = text.substr(inputs[best].name.size() + 1);
-    PENSTOCK_TRY(auto value, load(file, inputs[best]));
-    columns[best].push_back(std::move(value));
+    const std::string path = text.substr(inputs[best].name.size() + 1);
+    if (path == "-") {
+      PENSTOCK_CHECK_OK(take_standard_input(inputs, best, given));
+      continue;
+    }
+    PENSTOCK_TRY(auto values, values_of(path, inputs[best]));
+    std::ranges::move(values, std::back_inserter(given.columns[best]));
   }
   return {};
 }
@@ -108,7 +81,8 @@ Status add_archive(const Infos& inputs, const fs::path& file, Columns& columns) 
                        names_of(inputs));
     }
     PENSTOCK_CHECK_OK(check_value(tensor, *found, place));
-    columns[static_cast<std::size_t>(found - inputs.begin())].push_back(std::move(tensor));
+    columns[static_cast<std::size_t>(found - inputs.begin())].push_back(
+        constant(std::move(tensor)));
   }
   if (tensors.empty()) return invalid_argument(place, ": holds no arrays");
   return {};
@@ -127,15 +101,6 @@ std::optional<std::size_t> input_of(const Infos& inputs, const fs::path& file) {
   return std::nullopt;
 }
 
-Result<std::vector<fs::path>> list_folder(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder, error)) entries.push_back(entry.path());
-  if (error) return not_found("folder '", folder.string(), "': ", error.message());
-  std::ranges::sort(entries);
-  return entries;
-}
-
 /// Adds the files of one frame. \returns whether there was any.
 Result<bool> add_files(const Infos& inputs, const std::vector<fs::path>& entries,
                        Columns& columns) {
@@ -143,8 +108,8 @@ Result<bool> add_files(const Infos& inputs, const std::vector<fs::path>& entries
   for (const auto& entry : entries) {
     const auto i = input_of(inputs, entry);
     if (!i || fs::is_directory(entry)) continue;
-    PENSTOCK_TRY(auto value, load(entry, inputs[*i]));
-    columns[*i].push_back(std::move(value));
+    PENSTOCK_TRY(auto value, load_value(entry, inputs[*i]));
+    columns[*i].push_back(constant(std::move(value)));
     any = true;
   }
   return any;
@@ -170,49 +135,25 @@ Status add_folder(const Infos& inputs, const fs::path& folder, Columns& columns)
   return {};
 }
 
-Result<Columns> read_columns(const Infos& inputs, const InputArguments& arguments) {
-  Columns columns;
-  PENSTOCK_CHECK_OK(add_named_files(inputs, arguments.files, columns));
-  if (arguments.all.empty()) return columns;
-  Columns more;
-  if (arguments.all.extension() == ".npz") {
-    PENSTOCK_CHECK_OK(add_archive(inputs, arguments.all, more));
-  } else if (fs::is_directory(arguments.all)) {
-    PENSTOCK_CHECK_OK(add_folder(inputs, arguments.all, more));
-  } else {
-    return not_found("--inputs: expected a folder or a .npz file, found '", arguments.all.string(),
-                     "'");
-  }
-  columns.merge(more);  // What --input names wins.
-  return columns;
-}
-
-/// The inputs that no file gives.
-Infos without(const Infos& inputs, const Columns& columns) {
-  Infos rest;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!columns.contains(i)) rest.push_back(inputs[i]);
-  }
-  return rest;
-}
-
 }  // namespace
 
 void add_random_options(CLI::App* command, InputArguments& arguments) {
-  command->add_option("--seed", arguments.seed, "Of random inputs")
+  command->add_option("--seed", arguments.random.seed, "Of random inputs")
       ->capture_default_str()
-      ->check(whole_number());
+      ->check(whole_number(0, UINT64_MAX));
   command
-      ->add_option("--integer-limit", arguments.integer_limit,
+      ->add_option("--integer-limit", arguments.random.integer_limit,
                    "Random integers of 16 bits and more stay under this")
       ->capture_default_str()
-      ->check(positive_number());
+      ->check(positive_count());
 }
 
 void add_input_options(CLI::App* command, InputArguments& arguments) {
   add_list(command, "--input", arguments.files,
-           "NAME=FILE (.npy, .pb, .png, .jpg, .bmp, .ppm); repeat for more inputs, and for more "
-           "frames");
+           "NAME=FILE (.npy, .pb, .png, .jpg, .bmp, .ppm), NAME=FOLDER of such files, one a frame, "
+           "NAME=FILE.wav, cut into frames, or NAME=- for standard input; repeat for more inputs, "
+           "and for more frames")
+      ->type_name("NAME=FILE");
   command->add_option("--inputs", arguments.all,
                       "A folder of <name>.npy (.pb, pictures), or of such folders, one a frame; or "
                       "a .npz");
@@ -223,47 +164,26 @@ bool has_files(const InputArguments& arguments) {
   return !arguments.files.empty() || !arguments.all.empty();
 }
 
-Result<std::vector<FrameInputs>> read_frames(const Infos& inputs, const InputArguments& arguments) {
-  PENSTOCK_TRY(const auto columns, read_columns(inputs, arguments));
-  std::size_t count = 1;
-  for (const auto& [i, values] : columns) count = std::max(count, values.size());
-  for (const auto& [i, values] : columns) {
-    if (values.size() == 1 || values.size() == count) continue;
-    return invalid_argument("input '", inputs[i].name, "': expected 1 or ", count,
-                            " values, as many as the other inputs have, found ", values.size());
+Result<GivenInputs> read_given(const Infos& inputs, const InputArguments& arguments) {
+  GivenInputs given;
+  PENSTOCK_CHECK_OK(add_named_files(inputs, arguments.files, given));
+  if (given.live && given.columns.contains(*given.live)) {
+    return invalid_argument("--input: expected '", inputs[*given.live].name,
+                            "' from standard input ('-') or from files, found both");
   }
-  PENSTOCK_TRY(auto frames, random_frames(without(inputs, columns), arguments, count));
-  for (std::size_t frame = 0; frame < count; ++frame) {
-    for (const auto& [i, values] : columns) {
-      const auto at = frames[frame].begin() + static_cast<std::ptrdiff_t>(i);
-      frames[frame].insert(at, values[values.size() == 1 ? 0 : frame]);
-    }
+  if (arguments.all.empty()) return given;
+  Columns more;
+  if (arguments.all.extension() == ".npz") {
+    PENSTOCK_CHECK_OK(add_archive(inputs, arguments.all, more));
+  } else if (fs::is_directory(arguments.all)) {
+    PENSTOCK_CHECK_OK(add_folder(inputs, arguments.all, more));
+  } else {
+    return not_found("--inputs: expected a folder or a .npz file, found '", arguments.all.string(),
+                     "'");
   }
-  return frames;
-}
-
-Result<FrameInputs> random_frame(const Infos& inputs, const InputArguments& arguments,
-                                 std::uint64_t number) {
-  Random seeds(arguments.seed);
-  const std::uint64_t base = seeds.bits() + number * 0x9E3779B97F4A7C15U;
-  Random random(base);
-  FrameInputs frame;
-  for (const auto& info : inputs) {
-    auto value = random_tensor(info.type, random, {arguments.integer_limit, 1});
-    if (!value) return std::move(value).error().within(concat("input '", info.name, "'"));
-    frame.push_back(*std::move(value));
-  }
-  return frame;
-}
-
-Result<std::vector<FrameInputs>> random_frames(const Infos& inputs, const InputArguments& arguments,
-                                               std::uint64_t count) {
-  std::vector<FrameInputs> frames;
-  for (std::uint64_t number = 0; number < count; ++number) {
-    PENSTOCK_TRY(auto frame, random_frame(inputs, arguments, number));
-    frames.push_back(std::move(frame));
-  }
-  return frames;
+  if (given.live) more.erase(*given.live);
+  given.columns.merge(more);  // What --input names wins.
+  return given;
 }
 
 std::string file_name_of(const std::string& tensor) {

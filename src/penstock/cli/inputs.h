@@ -1,27 +1,25 @@
-// Frames to push: from files, or seeded random values.
+// The options that name frames' values, and the values that they name.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "penstock/base/result.h"
+#include "penstock/cli/values.h"
+#include "penstock/measure/frames.h"
 #include "penstock/plan/plan.h"
-#include "penstock/tensor/tensor.h"
 
 namespace penstock::cli {
 
-/// One frame's tensors, in the order of the model's inputs.
-using FrameInputs = std::vector<Tensor>;
-
 struct InputArguments {
-  std::vector<std::string> files;  ///< "NAME=FILE"
+  std::vector<std::string> files;  ///< "NAME=FILE", "NAME=FOLDER", "NAME=-"
   std::filesystem::path all;       ///< A folder or .npz.
-  std::uint64_t seed = 0;
-  std::uint64_t integer_limit = 2;
+  measure::RandomValues random;
 };
 
 /// --input, --inputs, --seed, --integer-limit
@@ -33,20 +31,18 @@ void add_random_options(CLI::App* command, InputArguments& arguments);
 /// Whether any files are named.
 bool has_files(const InputArguments& arguments);
 
-/// The frames that the files hold, in order. An input given once serves all frames; inputs that are
-/// not given are random.
-/// \error kNotFound, kDataLoss, kInvalidArgument  names the input and the file, expected and found.
-Result<std::vector<FrameInputs>> read_frames(const std::vector<plan::TensorInfo>& inputs,
-                                             const InputArguments& arguments);
+/// Values of each input, by position, in the order of the frames.
+using Columns = std::map<std::size_t, Values>;
 
-/// Random values of frame `number`: the same for the same seed and number.
-Result<FrameInputs> random_frame(const std::vector<plan::TensorInfo>& inputs,
-                                 const InputArguments& arguments, std::uint64_t number);
+struct GivenInputs {
+  Columns columns;
+  std::optional<std::size_t> live;  ///< The input that standard input feeds.
+};
 
-/// The first `count` random frames.
-Result<std::vector<FrameInputs>> random_frames(const std::vector<plan::TensorInfo>& inputs,
-                                               const InputArguments& arguments,
-                                               std::uint64_t count);
+/// What the files hold. \error as values_of(); kNotFound  a name that is no input;
+/// kInvalidArgument  standard input for several inputs.
+Result<GivenInputs> read_given(const std::vector<plan::TensorInfo>& inputs,
+                               const InputArguments& arguments);
 
 /// A tensor's name as part of a file's name: what is not a letter, digit, '.', '_' or '-' becomes
 /// '_'.

@@ -6,7 +6,8 @@ namespace penstock::cli {
 /// From now on SIGINT and SIGTERM end the program at once, as they do by default.
 void end_on_interrupt();
 
-/// While one lives, the first SIGINT or SIGTERM only makes interrupted() true.
+/// While one lives, the first SIGINT, SIGTERM or SIGHUP only makes interrupted() true; so do
+/// further SIGHUP. SIGHUP stays ignored where it was.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -17,7 +18,8 @@ class InterruptGuard {
 
 bool interrupted();
 
-/// What a shell expects of a program that a signal ended: 130 after SIGINT, 143 after SIGTERM.
+/// What a shell expects of a program that a signal ended: 130 after SIGINT, 143 after
+/// SIGTERM, 129 after SIGHUP.
 /// \pre interrupted()
 int interrupt_code();
 

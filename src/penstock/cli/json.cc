@@ -18,8 +18,8 @@ std::string phase(const pipeline::Quantiles& quantiles) {
 
 }  // namespace
 
-void print_json(const Json& json) {
-  print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+void print_json(const Json& json, std::FILE* out) {
+  print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", out);
 }
 
 Json shape_json(const Type& type) {
@@ -72,6 +72,9 @@ Json stage_json(const pipeline::StageStats& stage, std::uint64_t drops) {
 
 std::vector<std::uint64_t> drops_by_stage(const plan::Plan& plan, const pipeline::Stats& stats) {
   std::vector<std::uint64_t> drops(plan.stages.size(), 0);
+  for (std::size_t i = 0; i < stats.stages.size() && i < drops.size(); ++i) {
+    drops[i] = stats.stages[i].drops;
+  }
   for (std::size_t i = 0; i < stats.edges.size() && i < plan.edges.size(); ++i) {
     for (const int to : plan.edges[i].to) {
       if (to >= 0) drops[static_cast<std::size_t>(to)] += stats.edges[i].drops;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 
@@ -15,8 +16,8 @@ namespace penstock::cli {
 
 using Json = nlohmann::ordered_json;
 
-/// Writes to stdout, indented. Names that are not UTF-8 are shown with replacement characters.
-void print_json(const Json& json);
+/// Writes it indented. Names that are not UTF-8 are shown with replacement characters.
+void print_json(const Json& json, std::FILE* out = stdout);
 
 /// [1, 3, "h", "w<=512"]: open dimensions as texts; null where the rank is not known.
 Json shape_json(const Type& type);

@@ -40,8 +40,9 @@ void declare_all(CLI::App& app, int& verbosity, Action& chosen) {
   app.footer(kFooter);
   app.require_subcommand(1);
   for (const Declare declare :
-       {declare_show, declare_split, declare_plan, declare_run, declare_bench, declare_verify,
-        declare_devices, declare_backends, declare_completion}) {
+       {declare_show, declare_split, declare_plan, declare_build, declare_explain, declare_run,
+        declare_bench, declare_verify, declare_devices, declare_backends, declare_costs,
+        declare_completion}) {
     declare(app, chosen);
   }
 }
@@ -52,7 +53,11 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
   const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
   std::string message = error.what();
   if (commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    message = "expected a command";
+    const auto unknown = app.remaining();
+    const auto names = join(app.get_subcommands(nullptr), ", ",
+                            [](const CLI::App* known) { return known->get_name(); });
+    message = concat("expected a command (", names, ")",
+                     unknown.empty() ? "" : ", found '" + unknown.front() + "'");
   }
   while (message.ends_with('.') || message.ends_with('\n')) message.pop_back();
   return message + "; see 'penstock" + command + " --help'";
@@ -62,6 +67,7 @@ int run_action(const Action& action) {
   const Result<int> outcome = action();
   if (outcome) return *outcome;
   print_error(outcome.error().message);
+  if (outcome.error().code == Code::kCancelled && interrupted()) return interrupt_code();
   return outcome.error().code == Code::kInternal ? kOurBug : kFailed;
 }
 
@@ -81,7 +87,8 @@ int run(int argc, char** argv) {
   set_up_log(verbosity);
   end_on_interrupt();
   const int code = run_action(chosen);
-  if (std::fflush(stdout) != 0) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!written && code != kFailed) {  // Who failed may have said so.
     print_error("standard output: cannot be written");
     return kFailed;
   }

@@ -1,8 +1,11 @@
 // Checks of numbers on the command line, with a sentence instead of a range of 309 digits.
 #pragma once
 
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -23,15 +26,46 @@ inline CLI::Validator positive_number() {
           "POSITIVE"};
 }
 
-/// A whole number from 0.
-inline CLI::Validator whole_number() {
+/// From 0.
+inline CLI::Validator not_negative_number() {
   return {[](std::string& text) -> std::string {
+            double value = 0;
+            const bool read = CLI::detail::lexical_cast(text, value);
+            if (read && std::isfinite(value) && value >= 0) return {};
+            return concat("expected a number from 0, found '", text, "'");
+          },
+          "NONNEGATIVE"};
+}
+
+/// A time that can be waited for.
+inline CLI::Validator milliseconds() {
+  constexpr double kShortest = 0.001, kLongest = 1e12;
+  return {[](std::string& text) -> std::string {
+            double value = 0;
+            const bool read = CLI::detail::lexical_cast(text, value);
+            if (read && value >= kShortest && value <= kLongest) return {};
+            return concat("expected milliseconds, 0.001 to 1e12, found '", text, "'");
+          },
+          "MILLISECONDS"};
+}
+
+/// A whole number from `least` to `most`.
+inline CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
+  return {[least, most](std::string& text) -> std::string {
             std::uint64_t value = 0;
-            const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
-            if (digits && CLI::detail::lexical_cast(text, value)) return {};
-            return concat("expected a whole number from 0, found '", text, "'");
+            const auto* end = text.data() + text.size();
+            const auto [stop, problem] = std::from_chars(text.data(), end, value);
+            const bool read = problem == std::errc() && stop == end;
+            if (read && value >= least && value <= most) return {};
+            return concat("expected a whole number from ", least, " to ", most, ", found '", text,
+                          "'");
           },
           "WHOLE"};
+}
+
+/// Of things to be done: beyond 1e9, times overflow.
+inline CLI::Validator positive_count() {
+  return whole_number(1, 1'000'000'000);
 }
 
 /// Anything but an empty text.

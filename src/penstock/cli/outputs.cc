@@ -62,20 +62,22 @@ std::optional<std::uint64_t> frame_of(const fs::path& folder) {
 
 /// Results of two runs side by side would be taken for those of one.
 Status check_leftovers(const fs::path& target, const std::vector<plan::TensorInfo>& outputs,
-                       std::uint64_t frames) {
+                       std::optional<std::uint64_t> frames) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(target, error)) {
     const auto& path = entry.path();
     const auto frame = frame_of(path);
-    const bool frame_remains = frame && (frames == 1 || *frame >= frames);
-    const bool output_remains = frames > 1 && std::ranges::any_of(outputs, [&](const auto& output) {
-                                  return path.stem() == file_name_of(output.name) &&
-                                         (path.extension() == ".npy" || path.extension() == ".pb");
-                                });
+    const bool frame_remains = frame && (!frames || *frames == 1 || *frame >= *frames);
+    const bool output_remains =
+        frames != 1 && std::ranges::any_of(outputs, [&](const auto& output) {
+          return path.stem() == file_name_of(output.name) &&
+                 (path.extension() == ".npy" || path.extension() == ".pb");
+        });
     if (!frame_remains && !output_remains) continue;
     return make_error(Code::kAlreadyExists, "--output '", target.string(), "': '",
                       path.filename().string(), "' of an earlier run would remain beside the ",
-                      frames, " frames of this one; remove it, or choose another folder");
+                      frames ? std::to_string(*frames) + " " : "",
+                      "frames of this one; remove it, or choose another folder");
   }
   return {};
 }
@@ -84,21 +86,35 @@ Status check_leftovers(const fs::path& target, const std::vector<plan::TensorInf
 
 Result<OutputWriter> OutputWriter::create(const fs::path& target,
                                           std::vector<plan::TensorInfo> outputs,
-                                          std::uint64_t frames) {
+                                          std::optional<std::uint64_t> frames) {
   OutputWriter writer;
   writer.target_ = target;
   writer.outputs_ = std::move(outputs);
-  writer.several_frames_ = frames > 1;
+  writer.several_frames_ = frames != 1;
   writer.is_archive_ = target.extension() == ".npz";
-  if (!target.empty() && !writer.is_archive_) {
+  if (target == "-" || target.extension() == ".jsonl") {
+    PENSTOCK_TRY(writer.lines_, JsonLines::create(target, writer.outputs_));
+  } else if (!target.empty() && !writer.is_archive_) {
     PENSTOCK_CHECK_OK(make_folder(target));
     PENSTOCK_CHECK_OK(check_leftovers(target, writer.outputs_, frames));
   }
   return writer;
 }
 
-Status OutputWriter::write(std::uint64_t frame, std::size_t output, const Tensor& value) {
-  if (target_.empty()) return {};
+Status OutputWriter::write(const pipeline::Output& output) {
+  if (lines_) return lines_->write(output);
+  if (target_.empty() || !output.ok()) return {};
+  for (std::size_t i = 0; i < output.size(); ++i) {
+    PENSTOCK_CHECK_OK(write_value_of(output.tag(), i, output[i]));
+  }
+  return {};
+}
+
+Status OutputWriter::write_refused(std::uint64_t frame, const Error& error) {
+  return lines_ ? lines_->write(frame, error) : Status();
+}
+
+Status OutputWriter::write_value_of(std::uint64_t frame, std::size_t output, const Tensor& value) {
   const std::string& name = outputs_[output].name;
   const std::string folder = several_frames_ ? frame_folder(frame) : "";
   if (is_archive_) {
@@ -112,7 +128,8 @@ Status OutputWriter::write(std::uint64_t frame, std::size_t output, const Tensor
 }
 
 Status OutputWriter::finish() {
-  if (target_.empty() || !is_archive_) return {};
+  if (lines_) return lines_->finish();
+  if (!is_archive_) return {};
   return write_npz(archive_, target_);
 }
 

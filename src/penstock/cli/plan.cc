@@ -11,7 +11,9 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/interrupt.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/cli/plan_report.h"
+#include "penstock/cli/progress.h"
 #include "penstock/cli/text.h"
 #include "penstock/partition/resolve.h"
 #include "penstock/planner/solve.h"
@@ -29,6 +31,7 @@ struct ProblemOptions {
   std::optional<int> cpus;
   std::optional<double> memory;
   std::optional<double> communication_factor;
+  bool free_idle = false;
   std::string devices;  ///< A number for a workload, names for a model.
 
   std::filesystem::path model;
@@ -56,7 +59,8 @@ planner::Goal goal_of(const Options& options) {
   return options.goal == "latency" ? planner::Goal::kLatency : planner::Goal::kThroughput;
 }
 
-Result<planner::Problem> read_problem(const ProblemOptions& options, planner::Goal goal) {
+Result<planner::Problem> read_problem(const Options& planning) {
+  const auto& options = planning.problem;
   planner::WorkloadOptions workload;
   if (!options.devices.empty()) {
     int count = 0;
@@ -72,13 +76,16 @@ Result<planner::Problem> read_problem(const ProblemOptions& options, planner::Go
   workload.cpus = options.cpus;
   workload.memory = options.memory;
   workload.communication_factor = options.communication_factor.value_or(1);
-  workload.goal = goal;
+  workload.goal = goal_of(planning);
+  workload.join_idle = !options.free_idle;
+  workload.one_stage = planning.segments_per_device == 1;
   return planner::read_workload(options.workload, workload);
 }
 
 Status refuse_with_model(const ProblemOptions& options) {
   const auto* given = options.cpus                   ? "--cpus"
                       : options.communication_factor ? "--communication-factor"
+                      : options.free_idle            ? "--free-idle"
                                                      : nullptr;
   if (given == nullptr) return {};
   return invalid_argument(given, ": goes with --workload only; found a model");
@@ -138,6 +145,17 @@ Result<planner::Options> to_planner_options(const Options& options,
   return to;
 }
 
+/// Solves, and shows on a terminal how far the bounds are apart.
+Result<planner::Answer> solve_visibly(const planner::Problem& problem, planner::Options options) {
+  TerminalLine line;
+  if (line.on_terminal()) {
+    options.report = [&](double lower, double cost) {
+      line.show(bounds_text(options, lower, cost));
+    };
+  }
+  return planner::solve(problem, options);
+}
+
 Status write_svg(const std::filesystem::path& file, const std::string& svg) {
   std::ofstream out(file, std::ios::binary);
   out << svg;
@@ -165,10 +183,12 @@ Status report(const planner::Problem& problem, const planner::Options& planning,
     json["pareto"] = pareto_json(problem, front);
     text += pareto_text(front);
   }
+  json["interrupted"] = interrupted();
   if (options.json) {
     print_json(json);
   } else {
-    print(text + note);
+    print(text + note +
+          (interrupted() ? "\ninterrupted: the best so far; lists may be short\n" : ""));
   }
   return {};
 }
@@ -190,20 +210,23 @@ Status refuse_with_workload(const ProblemOptions& options) {
 
 Result<int> plan_workload(const Options& options) {
   PENSTOCK_CHECK_OK(refuse_with_workload(options.problem));
-  PENSTOCK_TRY(const auto problem, read_problem(options.problem, goal_of(options)));
+  PENSTOCK_TRY(const auto problem, read_problem(options));
+  for (const auto& note : problem.notes) spdlog::warn("{} (--free-idle lets them go)", note);
   PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
-  PENSTOCK_TRY(const auto answer, planner::solve(problem, planning));
-  PENSTOCK_CHECK_OK(report(problem, planning, answer, options, ""));
+  auto answer = solve_visibly(problem, planning);
+  if (!answer)
+    return std::move(answer).error().within("'" + options.problem.workload.string() + "'");
+  PENSTOCK_CHECK_OK(report(problem, planning, *answer, options, ""));
   return kOk;
 }
 
 Status write_package(const PlannedModel& planned, const graph::Graph& graph,
                      const ProblemOptions& options, const backend::Registry& backends) {
   PENSTOCK_TRY(auto split, split_options_of(planned));
+  if (const auto found = backends.find(options.backend); !found) return found.error();
   split.backend = options.backend;
   split.custom_ops = options.engine.custom_ops;
-  PENSTOCK_TRY(auto settings, to_backend_options(options.engine));
-  split.backend_options = std::move(settings[options.backend]);
+  PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine));
   const auto written = split_model(graph, split, {}, options.package, backends);
   if (!written) return written.error();
   return {};
@@ -228,8 +251,10 @@ Result<int> plan_model(const Options& options) {
   PENSTOCK_TRY(const auto graph, import_file(options.problem.model, options.problem.import,
                                              backends, options.problem.engine.custom_ops));
   PENSTOCK_TRY(auto to, to_model_options(options.problem, graph));
-  PENSTOCK_TRY(to.search, to_planner_options(options, {}));
-  PENSTOCK_TRY(const auto planned, penstock::plan_model(graph, to));
+  PENSTOCK_TRY(auto problem, problem_of_model(graph, to));
+  PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
+  PENSTOCK_TRY(auto answer, solve_visibly(problem, planning));
+  const PlannedModel planned{std::move(problem), std::move(answer)};
   std::string note = "\ntimes are seconds by an analytic model, not measured\n";
   if (const auto unknown = count_open(graph); unknown > 0) {
     spdlog::warn("{} of {} nodes have open shapes and cost too little here; bind them with --shape",
@@ -239,7 +264,7 @@ Result<int> plan_model(const Options& options) {
     PENSTOCK_CHECK_OK(write_package(planned, graph, options.problem, backends));
     note += "written to '" + options.problem.package.string() + "'\n";
   }
-  PENSTOCK_CHECK_OK(report(planned.problem, to.search, planned.answer, options, note));
+  PENSTOCK_CHECK_OK(report(planned.problem, planning, planned.answer, options, note));
   return kOk;
 }
 
@@ -279,15 +304,22 @@ void add_problem_options(CLI::App* command, ProblemOptions& options) {
       "Of a model: cpu:0,cpu:1 or cpu:0-1,cpu:2+3 (default: each CPU); of a workload: "
       "how many accelerators (default: the file's)");
   command->add_option("--cpus", options.cpus, "CPU cores of a workload; default: the file's")
-      ->check(CLI::Range(0, 4096));
+      ->check(whole_number(0, 4096));
   command
       ->add_option("--memory", options.memory,
                    "Bytes of each device; default: the file's, or no limit")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative_number());
   command
       ->add_option("--communication-factor", options.communication_factor,
                    "Multiplies the cost of every edge (default: 1)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative_number());
+}
+
+void add_idle_option(CLI::App* command, ProblemOptions& options) {
+  command->add_flag(
+      "--free-idle", options.free_idle,
+      "Let nodes of a workload that take no time leave the only node that each has edges "
+      "with; the published optima keep them there where memory is scarce");
 }
 
 void add_model_options(CLI::App* command, ProblemOptions& options) {
@@ -295,7 +327,9 @@ void add_model_options(CLI::App* command, ProblemOptions& options) {
                       "The package to write: a folder, or a file ending in .zip");
   add_list(command, "--pin", options.pins, "NODE=DEVICE: this node on that device");
   command->add_option("--figures", options.figures, "What a CPU does: macs=2e10,bytes=1e10,...");
-  command->add_option("--backend", options.backend, "Who runs the stages")->capture_default_str();
+  command->add_option("--backend", options.backend, "Who runs the stages")
+      ->capture_default_str()
+      ->type_name(kBackendType);
   add_import_options(command, options.import);
   add_backend_options(command, options.engine);
 }
@@ -305,16 +339,16 @@ void add_planning_options(CLI::App* command, Options& options) {
       ->add_option("--segments-per-device", options.segments_per_device,
                    "Stages that a device may run in turn; 1: a device is one stage")
       ->capture_default_str()
-      ->check(CLI::Range(1, 4096));
+      ->check(whole_number(1, 4096));
   command->add_flag("--replicas", options.replicas, "Let stages run on several devices in turn");
   command->add_option("--goal", options.goal, "throughput or latency")
       ->capture_default_str()
       ->check(CLI::IsMember({"throughput", "latency"}));
   command->add_option("--latency-cap", options.latency_cap, "The most that one frame may take")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative_number());
   command->add_option("--deadline", options.deadline, "Seconds to search, at most")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative_number());
   command->add_option("--split", options.split,
                       "A split to start from and never fall behind: device sets as JSON");
 }
@@ -326,13 +360,14 @@ void declare_plan(CLI::App& app, Action& chosen) {
   auto* command = add_command(
       app, "plan", "Finds the best pipeline for a network and devices, with a proof.", kFooter);
   add_problem_options(command, options->problem);
+  add_idle_option(command, options->problem);
   add_model_options(command, options->problem);
   add_planning_options(command, *options);
   command->add_option("--svg", options->svg, "Draw the graph and the loads into this file");
   command->add_flag("--what-if", options->what_if,
                     "Also tell the cost with one more device, more bandwidth, half the memory");
   command->add_flag("--pareto", options->pareto,
-                    "Also list plans for fewer devices and for lower latency");
+                    "Also list plans for fewer devices, lower latency and less memory");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&chosen, options] {
     if (options->problem.model.empty() == options->problem.workload.empty()) {

@@ -65,9 +65,24 @@ std::vector<int> nodes_of(const planner::Problem& problem, const planner::Stage&
   return nodes;
 }
 
+/// Each stage with its devices: one for each replica, or the name of a type without limit.
 Json stages_json(const planner::Problem& problem, const planner::Split& split) {
+  std::vector<std::string> names;
+  for (const auto& type : problem.types) {
+    names.insert(names.end(), type.devices.begin(), type.devices.end());
+  }
   Json stages = Json::array();
-  for (const auto& stage : split.stages) stages.push_back(nodes_of(problem, stage));
+  for (const auto& stage : split.stages) {
+    Json devices = Json::array();
+    for (const int device : stage.devices) {
+      devices.push_back(names[static_cast<std::size_t>(device)]);
+    }
+    if (stage.devices.empty()) {
+      const auto& mode = problem.modes[static_cast<std::size_t>(stage.mode)];
+      devices.push_back(problem.types[static_cast<std::size_t>(mode.type)].name);
+    }
+    stages.push_back({{"devices", std::move(devices)}, {"nodes", nodes_of(problem, stage)}});
+  }
   return stages;
 }
 
@@ -102,10 +117,11 @@ Json answer_json(const planner::Problem& problem, const planner::Options& option
                  {"latency", found.latency},
                  {"stages", stages_json(problem, answer.runner_up->split)}};
   }
-  Json baselines = Json::object();
+  Json baselines = Json::object(), why_not = Json::object();
   for (const auto& baseline : answer.baselines) {
     const double cost = planner::cost_of(baseline.evaluation, options.goal);
     baselines[baseline.name] = baseline.why_not.empty() ? number_json(cost) : Json(nullptr);
+    if (!baseline.why_not.empty()) why_not[baseline.name] = baseline.why_not;
   }
   return {{"period", answer.evaluation.period},
           {"latency", answer.evaluation.latency},
@@ -116,6 +132,8 @@ Json answer_json(const planner::Problem& problem, const planner::Options& option
           {"binding", planner::to_string(answer.binding)},
           {"runner_up", std::move(runner_up)},
           {"baselines", std::move(baselines)},
+          {"baselines_why_not", std::move(why_not)},
+          {"stages", stages_json(problem, answer.split)},
           {"devices", devices_json(problem, answer.split, answer.evaluation)}};
 }
 
@@ -137,9 +155,20 @@ Json pareto_json(const planner::Problem& problem, const std::vector<planner::Par
                     {"latency", point.latency},
                     {"devices", point.devices},
                     {"memory", point.memory},
+                    {"lower_bound", point.lower_bound},
+                    {"proved", point.proved},
                     {"stages", stages_json(problem, point.split)}});
   }
   return json;
+}
+
+std::string bounds_text(const planner::Options& options, double lower_bound, double cost) {
+  const auto* goal = options.goal == planner::Goal::kLatency ? "latency " : "period ";
+  auto text = concat("plan  ", goal, cost_text(cost), ", at least ", cost_text(lower_bound));
+  if (std::isfinite(cost) && lower_bound > 0) {
+    text += concat(", gap ", number(100 * (cost / lower_bound - 1), 2), " %");
+  }
+  return text;
 }
 
 std::string answer_text(const planner::Problem& problem, const planner::Options& options,
@@ -171,12 +200,13 @@ std::string what_if_text(const std::vector<planner::WhatIf>& items, const planne
 }
 
 std::string pareto_text(const std::vector<planner::ParetoPoint>& front) {
-  Table table({">period", ">latency", ">devices", ">memory of the fullest"});
+  Table table({">period", ">at least", ">latency", ">devices", ">memory of the fullest"});
   for (const auto& point : front) {
-    table.add({cost_text(point.period), cost_text(point.latency), std::to_string(point.devices),
-               bytes_text(point.memory)});
+    table.add({cost_text(point.period), point.proved ? "proved" : cost_text(point.lower_bound),
+               cost_text(point.latency), std::to_string(point.devices), bytes_text(point.memory)});
   }
-  return "\nplans of which none is better in everything\n" + table.print();
+  return "\nplans found of which none is better in everything; there may be others\n" +
+         table.print();
 }
 
 }  // namespace penstock::cli

@@ -12,11 +12,15 @@ namespace penstock::cli {
 
 /// {"period", "latency", "lower_bound", "gap", "proved", "seconds", "binding", "runner_up",
 ///  "baselines": {name: cost}, "devices": [{"name", "type", "load", "memory", "segments"}]}
-/// A segment is the node ids of one stage; what does not exist or is infinite is null.
+/// A segment is the node ids of one stage; what does not exist or is infinite is null. The
+/// runner-up and the plans of a front have "stages": [{"devices": [names], "nodes": [ids]}].
 Json answer_json(const planner::Problem& problem, const planner::Options& options,
                  const planner::Answer& answer);
 Json what_if_json(const std::vector<planner::WhatIf>& items);
 Json pareto_json(const planner::Problem& problem, const std::vector<planner::ParetoPoint>& front);
+
+/// "plan  period 12.3, at least 11.9, gap 3.36 %", while the search goes on.
+std::string bounds_text(const planner::Options& options, double lower_bound, double cost);
 
 /// The same for people. `unit` stands behind times in the table's titles, such as "ms".
 std::string answer_text(const planner::Problem& problem, const planner::Options& options,

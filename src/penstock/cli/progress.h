@@ -3,26 +3,40 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace penstock::cli {
 
-/// Shows "run  [=====     ]  45/200 frames"; redraws at most ten times a second; wiped at the end.
+/// A line that is written over, and wiped at the end.
+class TerminalLine {
+ public:
+  TerminalLine();
+  ~TerminalLine();
+  TerminalLine(const TerminalLine&) = delete;
+  TerminalLine& operator=(const TerminalLine&) = delete;
+
+  [[nodiscard]] bool on_terminal() const { return on_terminal_; }
+  void show(const std::string& text);
+
+ private:
+  bool on_terminal_;
+  bool shown_ = false;
+};
+
+/// Shows "run  [=====     ]  45/200 frames"; redraws at most ten times a second.
+/// A `total` that is not known: "run  45 frames".
 class Progress {
  public:
-  Progress(std::string title, std::string unit, std::uint64_t total);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  Progress(std::string title, std::string unit, std::optional<std::uint64_t> total);
 
   void show(std::uint64_t done);
 
  private:
   std::string title_;
   std::string unit_;
-  std::uint64_t total_;
-  bool on_terminal_;
-  bool shown_ = false;
+  std::optional<std::uint64_t> total_;
+  TerminalLine line_;
   std::chrono::steady_clock::time_point next_;
 };
 

@@ -1,18 +1,21 @@
 // penstock run: frames through a pipeline.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <memory>
+#include <optional>
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/base/quantile.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/frame_source.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/outputs.h"
 #include "penstock/cli/progress.h"
-#include "penstock/cli/quantile.h"
 #include "penstock/cli/source.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
@@ -40,6 +43,8 @@ constexpr std::uint64_t kRandomFrames = 100;
 constexpr std::uint64_t kRing = 16;  ///< Random frames made before the start; then they repeat.
 constexpr std::size_t kErrorsShown = 5;
 constexpr auto kPatience = std::chrono::milliseconds(100);  ///< Between looks at interrupted().
+/// Between looks at what may come in and what may come out, where both are waited for.
+constexpr std::chrono::nanoseconds kBlink = std::chrono::milliseconds(1);
 
 struct Summary {
   std::uint64_t frames = 0, ok = 0, errors = 0, drops = 0, cancelled = 0;
@@ -47,18 +52,19 @@ struct Summary {
   std::vector<double> latencies_ns;   ///< Of those that did not.
   double seconds = 0;
   bool interrupted = false;
+  std::optional<Error> input_error;  ///< Why the input ended early.
   pipeline::Stats stats;
 };
 
 /// Pushes and pops from one thread until all is out.
 class Stream {
  public:
-  Stream(const Options& options, Pipeline& pipeline, const std::vector<FrameInputs>& ring,
-         std::uint64_t frames, OutputWriter& writer)
+  Stream(const Options& options, Pipeline& pipeline, FrameSource& source,
+         std::optional<std::uint64_t> frames, OutputWriter& writer)
       : options_(options),
         pipeline_(pipeline),
-        ring_(ring),
-        total_(frames),
+        source_(source),
+        total_(frames.value_or(UINT64_MAX)),
         writer_(writer),
         progress_("run", "frames", frames) {}
 
@@ -86,44 +92,71 @@ class Stream {
   }
 
   Status push_what_fits() {
-    while (pushed_ < total_ && due() <= Clock::now()) {
-      const auto pushed = pipeline_.try_push(ring_[pushed_ % ring_.size()], pushed_);
+    while (pushed_ < total_ && due() <= Clock::now() && fetch()) {
+      const auto pushed = pipeline_.try_push(*next_, pushed_);
       if (!pushed) {
         const auto& error = pushed.error();
         if (error.code == Code::kDeadlineExceeded) return {};  // Full: pop first.
         if (error.code == Code::kResourceExhausted) {
-          refuse(error);
+          PENSTOCK_CHECK_OK(refuse(error));
           continue;
         }
         if (error.code != Code::kCancelled) return error;
         total_ = pushed_;  // Stopped at the first error, which comes out of pop().
         break;
       }
-      ++pushed_;
+      count_pushed();
     }
     if (pushed_ >= total_) pipeline_.close();
     return {};
   }
 
-  /// A frame that an edge of policy 'error' did not take: counted with the failed ones.
-  void refuse(const Error& error) {
+  /// Nothing is to come out before more goes in.
+  [[nodiscard]] bool idle() const { return pushed_ == summary_.frames; }
+
+  /// Whether there is a frame to push. What is wrong with it ends the stream behind those before.
+  bool fetch() {
+    if (next_) return true;
+    auto frame = source_.read(pushed_, idle() ? kPatience : kPatience.zero());
+    if (frame) {
+      next_ = *std::move(frame);
+    } else {
+      summary_.input_error = std::move(frame).error();
+    }
+    if (summary_.input_error || source_.ended()) total_ = pushed_;
+    return next_.has_value();
+  }
+
+  void count_pushed() {
     ++pushed_;
+    next_.reset();
+  }
+
+  /// A frame that an edge of policy 'error' did not take: counted with the failed ones.
+  Status refuse(const Error& error) {
+    const auto frame = pushed_;
+    count_pushed();
     ++summary_.frames;
     ++summary_.errors;
     note(error);
+    return writer_.write_refused(frame, error);
   }
 
   void note(const Error& error) {
     if (summary_.messages.size() < kErrorsShown) summary_.messages.push_back(error.message);
   }
 
+  /// How long a pop may wait: until there is something to push, as far as that is known.
+  [[nodiscard]] std::chrono::nanoseconds patience() const {
+    if (pushed_ >= total_) return kPatience;
+    const auto now = Clock::now();
+    if (due() > now) return std::min<std::chrono::nanoseconds>(due() - now, kPatience);
+    if (next_) return kPatience;  // There is no room for it.
+    return source_.is_live() && !idle() ? kBlink : std::chrono::nanoseconds::zero();
+  }
+
   Status pop_one() {
-    std::chrono::nanoseconds patience = kPatience;
-    if (pushed_ < total_ && options_.rate > 0) {
-      patience = std::clamp<std::chrono::nanoseconds>(due() - Clock::now(),
-                                                      std::chrono::nanoseconds::zero(), kPatience);
-    }
-    auto popped = pipeline_.pop(patience);
+    auto popped = pipeline_.pop(patience());
     if (!popped) {
       if (popped.error().code == Code::kDeadlineExceeded) return {};
       return popped.error();
@@ -149,21 +182,19 @@ class Stream {
         ++summary_.cancelled;
         break;
     }
-    if (!output.ok()) {
+    if (output.ok()) {
+      summary_.latencies_ns.push_back(static_cast<double>(output.latency().count()));
+    } else {
       if (output.outcome() == Outcome::kError) note(output.error());
       spdlog::debug("{}", output.error().message);
-      return {};
     }
-    summary_.latencies_ns.push_back(static_cast<double>(output.latency().count()));
-    for (std::size_t i = 0; i < output.size(); ++i) {
-      PENSTOCK_CHECK_OK(writer_.write(output.tag(), i, output[i]));
-    }
-    return {};
+    return writer_.write(output);
   }
 
   const Options& options_;
   Pipeline& pipeline_;
-  const std::vector<FrameInputs>& ring_;
+  FrameSource& source_;
+  std::optional<measure::Frame> next_;  ///< Read, and not pushed yet.
   std::uint64_t total_;
   std::uint64_t pushed_ = 0;
   bool ended_ = false;
@@ -179,6 +210,8 @@ double rate_of(const Summary& summary) {
 
 Json to_json(const plan::Plan& plan, Summary& summary) {
   auto& latencies = summary.latencies_ns;
+  auto messages = summary.messages;
+  if (summary.input_error) messages.push_back(summary.input_error->message);
   return {{"model", plan.model},
           {"frames", summary.frames},
           {"ok", summary.ok},
@@ -193,7 +226,7 @@ Json to_json(const plan::Plan& plan, Summary& summary) {
             {"p90", quantile(latencies, 0.9) / 1e6},
             {"p99", quantile(latencies, 0.99) / 1e6},
             {"max", quantile(latencies, 1) / 1e6}}},
-          {"error_messages", summary.messages},
+          {"error_messages", messages},
           {"memory_bytes", memory_json(summary.stats.memory_bytes)},
           {"stages", stages_json(plan, summary.stats)},
           {"edges", edges_json(summary.stats)}};
@@ -226,20 +259,44 @@ void apply_stream(const StreamOptions& stream, plan::Plan& plan, pipeline::Optio
   options.capacity = stream.capacity.value_or(0);
   options.max_age = stream.max_age;
   options.on_error = stream.on_error;
+  options.max_run = stream.max_run;
 }
 
 Result<int> report(const Options& options, const plan::Plan& plan, Summary& summary) {
+  std::FILE* out = options.output == "-" ? stderr : stdout;
   if (options.json) {
-    print_json(to_json(plan, summary));
+    print_json(to_json(plan, summary), out);
   } else {
-    print(to_text(plan, summary));
+    print(to_text(plan, summary), out);
   }
   for (const auto& message : summary.messages) spdlog::error("{}", message);
   if (summary.errors > summary.messages.size()) {
     spdlog::error("and {} more frames failed", summary.errors - summary.messages.size());
   }
+  if (summary.input_error) spdlog::error("{}", summary.input_error->message);
   if (summary.interrupted) return interrupt_code();
-  return summary.errors == 0 ? kOk : kFailed;
+  return summary.errors == 0 && !summary.input_error ? kOk : kFailed;
+}
+
+Status write_trace(const Pipeline& pipeline, const std::filesystem::path& file) {
+  PENSTOCK_TRY(const auto lost, pipeline.write_trace(file));
+  if (lost == 0) return {};
+  spdlog::warn(
+      "trace '{}': holds each stage instance's last {} frames; {} spans of earlier ones are lost; "
+      "give fewer --frames to have all",
+      file.string(), pipeline::kSpansKept, lost);
+  return {};
+}
+
+struct Length {
+  std::optional<std::uint64_t> frames;  ///< At most; empty: as many as come.
+  bool certain = true;                  ///< Whether it may not be fewer.
+};
+
+Length count_frames(const Options& options, const FrameSource& source) {
+  if (options.frames > 0) return {options.frames, !source.is_live()};
+  if (source.is_live()) return {std::nullopt, false};
+  return {has_files(options.inputs) ? source.count() : kRandomFrames, true};
 }
 
 Result<int> run(const Options& options) {
@@ -253,33 +310,41 @@ Result<int> run(const Options& options) {
   const auto& inputs = package.plan.inputs;
   const bool given = has_files(options.inputs);
   const std::uint64_t wanted = options.frames > 0 ? options.frames : kRandomFrames;
-  PENSTOCK_TRY(const auto ring,
-               given ? read_frames(inputs, options.inputs)
-                     : random_frames(inputs, options.inputs, std::min(wanted, kRing)));
-  const std::uint64_t frames = options.frames > 0 ? options.frames
-                               : given            ? ring.size()
-                                                  : kRandomFrames;
-  PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs, frames));
+  PENSTOCK_TRY(auto source,
+               given ? FrameSource::open(inputs, options.inputs)
+                     : FrameSource::random(inputs, options.inputs.random, std::min(wanted, kRing)));
+  const auto [frames, certain] = count_frames(options, source);
+  PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs,
+                                                 certain ? frames : std::nullopt));
   const InterruptGuard guard;
   PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
-  PENSTOCK_TRY(auto summary, Stream(options, *pipeline, ring, frames, writer).run());
+  PENSTOCK_TRY(auto summary, Stream(options, *pipeline, source, frames, writer).run());
   PENSTOCK_CHECK_OK(writer.finish());
-  if (settings.trace) PENSTOCK_CHECK_OK(pipeline->write_trace(options.trace));
+  if (settings.trace) PENSTOCK_CHECK_OK(write_trace(*pipeline, options.trace));
   return report(options, package.plan, summary);
 }
 
 constexpr const char* kFooter =
     R"(Inputs come from files or are random, the same for the same seed. A file's type is its name's ending;
 a picture is resized to the input's height and width, u8 as it is or f32 scaled to 0..1. --input may
-name an input several times: one value a frame. Outputs go to DIR/<name>.npy, DIR/<frame>/<name>.npy
-where there are several frames, or into one .npz. A folder in which files of an earlier run would
-remain is refused.
+name an input several times, or a folder: one value a frame, files by name. A .wav is cut into frames
+of the input's samples, -1..1, the last filled with zeros. All frames run once; --frames beyond them
+repeats them. '-' is standard input: frames as plain bytes of the input's type and shape, or .npy
+files, one behind the other until it ends. Outputs go to DIR/<name>.npy, DIR/<frame>/<name>.npy
+where there are several frames, or into one .npz. A .jsonl has one line of JSON for each frame, its
+outputs as lists or its error; '-' writes these to standard output, and the report to stderr. A
+folder in which files of an earlier run would remain is refused.
 
 Examples:
   penstock run model.pkg --frames 1000
   penstock run model.pkg --input x=cat.png --input x=dog.png --output out
+  penstock run model.pkg --input image=photos --output out
+  ffmpeg -i a.mp4 -s 224x224 -f rawvideo -pix_fmt rgb24 - | penstock run m.onnx --input x=- --output -
+  penstock run voice.onnx --input audio=speech.wav --output results.npz
+  penstock run model.pkg --inputs frames.npz --output - | jq .outputs.scores
   penstock run model.onnx --inputs frames.npz --output results.npz
   penstock run model.pkg --rate 30 --policy latest --max-age 100 --trace trace.json
+  penstock run denoise.onnx --state cache_out=cache_in --inputs frames.npz --output results.npz
 
 Exit code 1 if any frame failed; frames that a policy dropped are no failures. 130 after Ctrl-C.)";
 
@@ -296,17 +361,20 @@ void declare_run(CLI::App& app, Action& chosen) {
   command
       ->add_option("--frames", options->frames,
                    "How many (default: what the files hold, or 100 random ones); files repeat")
-      ->check(positive_number());
-  command->add_option("--output", options->output, "Where outputs go: a folder or a .npz");
+      ->check(positive_count());
+  command->add_option(
+      "--output", options->output,
+      "Where outputs go: a folder, a .npz, or lines of JSON as .jsonl or - (standard output)");
   command->add_option("--rate", options->rate, "Frames pushed a second (default: as fast as taken)")
       ->check(positive_number());
   command
       ->add_option("--in-flight", options->in_flight,
                    "Most frames between push and pop (default: what the edges hold)")
-      ->check(positive_number());
+      ->check(positive_count());
   add_stream_options(command, options->stream);
-  command->add_option("--trace", options->trace,
-                      "Write a trace of every frame for ui.perfetto.dev to this file");
+  command->add_option(
+      "--trace", options->trace,
+      "Write a trace of every frame (of the last 100000) for ui.perfetto.dev to this file");
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);
 }

@@ -1,14 +1,16 @@
 // penstock show: the nodes of a model, or the plan of a package.
 #include <filesystem>
 #include <memory>
+#include <vector>
 
+#include "penstock/app/app.h"
 #include "penstock/backend/registry.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/show_plan.h"
+#include "penstock/cli/source.h"
 #include "penstock/cli/text.h"
-#include "penstock/plan/package.h"
 #include "penstock/session/session.h"
 
 namespace penstock::cli {
@@ -21,6 +23,7 @@ using graph::ValueId;
 struct Options {
   std::filesystem::path file;
   ImportArguments import;
+  std::vector<std::filesystem::path> custom_ops;
   bool json = false;
 };
 
@@ -79,7 +82,8 @@ Json to_json(const Graph& graph) {
 
 Status show_model(const Options& options) {
   const auto backends = backend::Registry::load();
-  PENSTOCK_TRY(const auto graph, import_file(options.file, options.import, backends));
+  PENSTOCK_TRY(const auto graph,
+               import_file(options.file, options.import, backends, options.custom_ops));
   if (options.json) {
     print_json(to_json(graph));
   } else {
@@ -88,8 +92,13 @@ Status show_model(const Options& options) {
   return {};
 }
 
-Status show_package(const Options& options) {
-  PENSTOCK_TRY(const auto package, plan::load_package(options.file));
+/// The plan of a package, or what an application becomes.
+Status show_plan(const Options& options) {
+  SourceArguments source;
+  source.file = options.file;
+  source.import = options.import;
+  source.engine.custom_ops = options.custom_ops;
+  PENSTOCK_TRY(const auto package, load_source(source, backend::Registry::load()));
   if (options.json) {
     print_json(plan_json(package.plan));
   } else {
@@ -99,8 +108,8 @@ Status show_package(const Options& options) {
 }
 
 Result<int> run(const Options& options) {
-  if (names_package(options.file)) {
-    PENSTOCK_CHECK_OK(show_package(options));
+  if (names_package(options.file) || app::names_app(options.file)) {
+    PENSTOCK_CHECK_OK(show_plan(options));
   } else {
     PENSTOCK_CHECK_OK(show_model(options));
   }
@@ -112,19 +121,24 @@ Result<int> run(const Options& options) {
 void declare_show(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
   auto* command = add_command(
-      app, "show", "Lists the nodes of a model, or the plan of a package.",
+      app, "show", "Lists the nodes of a model, or the plan of a package or an application.",
       R"(A model is shown as it is imported: constants folded, identities and dead nodes gone. The index is
 the one that 'split --cut' takes; sizes are of the constants that a node reads; '?' stands for MACs
 that open shapes hide. A package is shown as
-its stages, devices and edges, with the memory that the edges need.
+its stages, devices and edges, with the memory that the edges need; so is an application, as 'penstock split'
+would pack it.
 
 Examples:
   penstock show model.onnx
   penstock show model.onnx --shape x=1x3x224x224 --json
   penstock show model.pkg)");
-  command->add_option("file", options->file, "A model (.onnx) or a package (a folder or .zip)")
+  command
+      ->add_option("file", options->file,
+                   "A model (.onnx), a package (a folder or .zip) or an application (.yaml)")
       ->required();
   add_import_options(command, options->import);
+  add_list(command, "--custom-ops", options->custom_ops,
+           "A library of custom operators for ONNX Runtime, which tells their outputs' types");
   command->add_flag("--json", options->json, "Print JSON");
   set_action(command, chosen, options, run);
 }

@@ -44,6 +44,9 @@ Json stage_plan_json(const plan::Stage& stage) {
           {"parameters", stage.parameters},
           {"pinned", stage.pinned},
           {"flush_denormals", stage.flush_denormals},
+          {"stateful", stage.stateful},
+          {"each", stage.each},
+          {"max_run_us", stage.max_run ? Json(stage.max_run->count()) : Json(nullptr)},
           {"nodes", stage.nodes}};
 }
 
@@ -68,6 +71,9 @@ std::string stages_text(const plan::Plan& plan) {
     std::vector<std::string> notes;
     if (!stage.pinned) notes.emplace_back("may move among the plan's CPUs");
     if (stage.flush_denormals) notes.emplace_back("denormals flushed");
+    if (stage.stateful) notes.emplace_back("stateful");
+    if (!stage.each.empty()) notes.push_back("for each item of " + join(stage.each, " "));
+    if (stage.max_run) notes.push_back(concat("max run ", stage.max_run->count(), " us"));
     if (!stage.parameters.empty()) notes.push_back("parameters " + join(stage.parameters, " "));
     table.add({stage.name, std::to_string(stage.nodes.size()), backends_text(stage),
                devices_text(stage), join(notes, ", ")});
@@ -101,6 +107,12 @@ Json plan_json(const plan::Plan& plan) {
   for (const auto& stage : plan.stages) stages.push_back(stage_plan_json(stage));
   Json edges = Json::array();
   for (const auto& edge : plan.edges) edges.push_back(edge_plan_json(plan, edge));
+  Json states = Json::array();
+  for (const auto& state : plan.states) {
+    states.push_back({{"from", state.from},
+                      {"to", state.to},
+                      {"initial", state.initial.empty() ? Json(nullptr) : Json(state.initial)}});
+  }
   Json parameters = Json::array();
   for (const auto& parameter : plan.parameters) {
     parameters.push_back(tensor_json(parameter.name, parameter.type));
@@ -113,6 +125,7 @@ Json plan_json(const plan::Plan& plan) {
           {"parameters", std::move(parameters)},
           {"stages", std::move(stages)},
           {"edges", std::move(edges)},
+          {"states", std::move(states)},
           {"memory_bytes", memory ? Json(*memory) : Json(nullptr)},
           {"on_error", plan.on_error == plan::OnError::kStop ? "stop" : "deliver"},
           {"max_age_us", plan.max_age ? Json(plan.max_age->count()) : Json(nullptr)},
@@ -133,6 +146,9 @@ std::string plan_text(const plan::Plan& plan) {
     text += concat("parameter  ", parameter.name, "  ", parameter.type, "\n");
   }
   text += infos_text("output", plan.outputs);
+  for (const auto& state : plan.states) {
+    text += concat("state  ", state.from, " -> ", state.to, " of the next frame\n");
+  }
   text += "\n" + stages_text(plan) + "\n" + edges_text(plan);
   const auto memory = pipeline::memory_ceiling(plan);
   text += "\nmemory of the edges: " +

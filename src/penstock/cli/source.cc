@@ -4,38 +4,78 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/app/app.h"
+#include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/show_plan.h"
+#include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
+#include "penstock/session/load.h"
 
 namespace penstock::cli {
+
+namespace {
+
+/// A bare model's only stage lies in a package that the user does not see.
+Error in_users_words(Error error, const SourceArguments& arguments, const plan::Plan& plan) {
+  if (names_package(arguments.file) || app::names_app(arguments.file)) return error;
+  const auto theirs = concat("model '", plan.stages.front().partitions.front().model, "'");
+  if (const auto at = error.message.find(theirs); at != std::string::npos) {
+    error.message.replace(at, theirs.size(), concat("model '", arguments.file.string(), "'"));
+  }
+  return error;
+}
+
+}  // namespace
 
 void add_source_options(CLI::App* command, SourceArguments& arguments) {
   command
       ->add_option("file", arguments.file,
-                   "A package (a folder or .zip), or a model (.onnx): one replica for each CPU")
+                   "A package (a folder or .zip), an application (.yaml), or a model (.onnx): one "
+                   "replica for each CPU")
       ->required();
   add_import_options(command, arguments.import);
   add_backend_options(command, arguments.engine);
+  add_state_option(command, arguments.states);
+  command->add_flag("--no-native-code", arguments.no_native_code,
+                    "Refuse packages with libraries of functions or custom operators");
+}
+
+Result<plan::Package> load_app(const std::filesystem::path& file, bool native_code,
+                               const backend::Registry& backends) {
+  PENSTOCK_TRY(const auto application, app::read_yaml(file));
+  if (!native_code) PENSTOCK_CHECK_OK(app::refuse_native_code(application));
+  return app::pack(application, backends);
 }
 
 Result<plan::Package> load_source(const SourceArguments& arguments,
                                   const backend::Registry& backends) {
-  if (names_package(arguments.file)) {
-    const auto& import = arguments.import;
-    if (!import.shapes.empty() || !import.parameters.empty() || import.as_is ||
-        !arguments.engine.custom_ops.empty()) {
+  const auto& import = arguments.import;
+  const bool of_a_model = !import.shapes.empty() || !import.parameters.empty() || import.as_is ||
+                          !arguments.engine.custom_ops.empty() || !arguments.states.empty();
+  if (app::names_app(arguments.file)) {
+    if (of_a_model) {
       return invalid_argument(
-          "--shape, --parameter, --as-is and --custom-ops are settled when a "
+          "--shape, --parameter, --as-is, --custom-ops and --state are for a model: an application "
+          "says so at its nodes and 'states'");
+    }
+    return load_app(arguments.file, !arguments.no_native_code, backends);
+  }
+  if (names_package(arguments.file)) {
+    if (of_a_model) {
+      return invalid_argument(
+          "--shape, --parameter, --as-is, --custom-ops and --state are settled when a "
           "package is made; give them to 'penstock split', or give the model");
     }
-    return plan::load_package(arguments.file);
+    return load_package(arguments.file);
   }
   PENSTOCK_TRY(const auto graph, import_file(arguments.file, arguments.import, backends,
                                              arguments.engine.custom_ops));
   partition::SplitOptions split;
   split.custom_ops = arguments.engine.custom_ops;
-  return pack_model(graph, std::move(split), backends);
+  StreamOptions stream;
+  PENSTOCK_TRY(stream.states, to_states(arguments.states));
+  return pack_model(graph, std::move(split), backends, stream);
 }
 
 Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& arguments,
@@ -43,9 +83,12 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
                                                          pipeline::Options options,
                                                          const backend::Registry& backends) {
   PENSTOCK_TRY(options.backend_options, to_backend_options(arguments.engine));
+  options.native_code = !arguments.no_native_code;
   options.warn = [](const std::string& message) { spdlog::warn("{}", message); };
-  PENSTOCK_TRY(auto pipeline,
-               pipeline::Pipeline::start(package.plan, package.folder, backends, options));
+  options.stopped = interrupted;
+  auto started = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
+  if (!started) return in_users_words(std::move(started).error(), arguments, package.plan);
+  auto pipeline = *std::move(started);
   log_plan(package.plan, backends);
   spdlog::info("{} stages started, edges hold {}, {} frames in flight at most",
                package.plan.stages.size(), memory_text(pipeline->memory_bytes()),

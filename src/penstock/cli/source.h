@@ -15,10 +15,17 @@ struct SourceArguments {
   std::filesystem::path file;
   ImportArguments import;  ///< Of a bare model.
   BackendArguments engine;
+  std::vector<std::string> states;  ///< Of a bare model.
+  bool no_native_code = false;
 };
 
 /// The positional argument and the options of both.
 void add_source_options(CLI::App* command, SourceArguments& arguments);
+
+/// An application as a package in a temporary folder; its nodes' libraries are opened to read what
+/// they declare, unless `native_code` is false. \error as app::read_yaml() and app::pack().
+Result<plan::Package> load_app(const std::filesystem::path& file, bool native_code,
+                               const backend::Registry& backends);
 
 /// The package, loaded or made. \error kInvalidArgument  import options beside a package.
 Result<plan::Package> load_source(const SourceArguments& arguments,

@@ -7,6 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/app/app.h"
 #include "penstock/backend/registry.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
@@ -31,9 +32,11 @@ struct Options {
   std::string devices;
   std::string backend = "onnxruntime";
   bool unpinned = false;
+  bool flush_denormals = false;
   ImportArguments import;
   BackendArguments engine;
   StreamArguments stream;
+  std::vector<std::string> states;
   bool json = false;
 };
 
@@ -54,6 +57,7 @@ Result<partition::SplitOptions> to_split_options(const Options& options) {
   split.backend = options.backend;
   split.custom_ops = options.engine.custom_ops;
   split.pinned = !options.unpinned;
+  split.flush_denormals = options.flush_denormals;
   for (const auto& text : options.pins) {
     PENSTOCK_TRY(const auto pair,
                  split_pair(text, true, "--pin", "NODE=DEVICE, such as conv1=cpu:0"));
@@ -68,18 +72,11 @@ Result<partition::SplitOptions> to_split_options(const Options& options) {
     PENSTOCK_CHECK_OK(check_devices(*devices));
     split.devices = *std::move(devices);
   }
-  PENSTOCK_TRY(const auto settings, to_backend_options(options.engine));
-  for (const auto& [backend, values] : settings) {
-    if (backend != options.backend) {
-      return invalid_argument("--backend-option: expected options of backend '", options.backend,
-                              "', found one of '", backend, "'");
-    }
-    split.backend_options = values;
-  }
+  PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine));
   return split;
 }
 
-/// Writes the whole model with the stage of each node.
+/// Writes the whole model with the stage of each node, in ONNX's words and in ONNX Runtime's.
 Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
                 const std::filesystem::path& file) {
   PENSTOCK_TRY(const auto stages, partition::assign_stages(graph, split));
@@ -88,6 +85,7 @@ Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     for (const auto node : stages[stage]) {
       write.pipeline_stages[graph::index(node)] = static_cast<int>(stage);
+      write.layer_annotations[graph::index(node)] = concat("stage", stage);
     }
   }
   const auto written = graph::write_onnx(graph::Subgraph::whole(graph), file, write);
@@ -95,15 +93,30 @@ Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
   return {};
 }
 
+/// Asks the backend itself: it refuses a device before it looks for a model. Where there is no such
+/// backend, and for functions, CPUs of this machine are taken for possible.
+bool runs_on(const std::string& name, const device::Device& device,
+             const backend::Registry& backends) {
+  const bool cpu_here = device.host.empty() && device.kind == device::Device::Kind::kCpu;
+  const auto backend = backends.find(name);
+  if (!backend) return cpu_here;
+  backend::CompileRequest question;
+  question.device = device;
+  const auto compiled = (*backend)->compile(question);
+  if (compiled) return true;
+  const auto code = compiled.error().code;
+  return code != Code::kUnimplemented && (cpu_here || code != Code::kUnavailable);
+}
+
 /// Devices of other machines and kinds are legitimate: a package may be made for elsewhere.
-void warn_of_foreign_devices(const plan::Plan& plan) {
+void warn_of_foreign_devices(const plan::Plan& plan, const backend::Registry& backends) {
   std::set<std::string> foreign;
   for (const auto& stage : plan.stages) {
-    const bool onnxruntime = std::ranges::all_of(
-        stage.partitions, [](const auto& part) { return part.backend == "onnxruntime"; });
     for (const auto& device : stage.devices) {
-      const bool here = device.host.empty() && device.kind == device::Device::Kind::kCpu;
-      if (onnxruntime && !here) foreign.insert(device::to_string(device));
+      const bool here = std::ranges::all_of(stage.partitions, [&](const plan::Partition& part) {
+        return runs_on(part.backend, device, backends);
+      });
+      if (!here) foreign.insert(device::to_string(device));
     }
   }
   if (foreign.empty()) return;
@@ -133,31 +146,68 @@ void warn_of_shared_cpus(const plan::Plan& plan) {
                             : "cpu " + ranges(free) + " would be free (--devices)");
 }
 
-void warn_of_devices(const plan::Plan& plan) {
-  warn_of_foreign_devices(plan);
+void warn_of_devices(const plan::Plan& plan, const backend::Registry& backends) {
+  warn_of_foreign_devices(plan, backends);
   warn_of_shared_cpus(plan);
 }
 
-Result<int> run(const Options& options) {
-  PENSTOCK_TRY(const auto split, to_split_options(options));
-  PENSTOCK_TRY(const auto stream, to_stream_options(options.stream));
-  const auto backends = backend::Registry::load();
-  if (const auto backend = backends.find(options.backend); !backend) return backend.error();
-  PENSTOCK_TRY(const auto graph,
-               import_file(options.model, options.import, backends, options.engine.custom_ops));
-  if (!options.annotate.empty()) PENSTOCK_CHECK_OK(annotate(graph, split, options.annotate));
-  if (options.package.empty()) return kOk;
-  PENSTOCK_TRY(const auto plan, split_model(graph, split, stream, options.package, backends));
+void report(const Options& options, const plan::Plan& plan, const backend::Registry& backends) {
   log_plan(plan, backends);
-  warn_of_devices(plan);
+  warn_of_devices(plan, backends);
   if (options.json) {
     Json json = plan_json(plan);
     json["package"] = options.package.string();
     print_json(json);
-  } else {
-    print(plan_text(plan));
-    print(concat("written to '", options.package.string(), "'\n"));
+    return;
   }
+  print(plan_text(plan));
+  print(concat("written to '", options.package.string(), "'\n"));
+}
+
+/// An application says all but where it goes.
+Result<int> run_app(const Options& options) {
+  const bool plain =
+      options.cuts.empty() && options.pins.empty() && !options.annotations &&
+      options.annotate.empty() && options.replicas == 1 && options.devices.empty() &&
+      !options.unpinned && !options.flush_denormals && options.import.shapes.empty() &&
+      options.import.parameters.empty() && !options.import.as_is &&
+      options.engine.options.empty() && options.engine.custom_ops.empty() &&
+      options.states.empty() && options.stream.policy.empty() && !options.stream.capacity &&
+      !options.stream.max_age_ms && options.stream.on_error.empty() && !options.stream.max_run_ms;
+  if (!plain) {
+    return invalid_argument("'", options.model.string(),
+                            "': an application says at its nodes how they are split; of the "
+                            "options, expected -o and --json only");
+  }
+  const auto backends = backend::Registry::load();
+  PENSTOCK_TRY(const auto application, app::read_yaml(options.model));
+  PENSTOCK_TRY(const auto plan, app::write_package(application, options.package, backends));
+  report(options, plan, backends);
+  return kOk;
+}
+
+/// One stage, though the file says where to cut.
+void warn_of_unused_annotations(const graph::Graph& graph, const Options& options) {
+  const bool annotated = std::ranges::any_of(graph.pipeline_stages, [](int s) { return s >= 0; });
+  if (!annotated || options.annotations || !options.cuts.empty() || !options.pins.empty()) return;
+  spdlog::warn(
+      "the model has pipeline_stage annotations, and is not split by them; --annotations does");
+}
+
+Result<int> run(const Options& options) {
+  if (app::names_app(options.model)) return run_app(options);
+  PENSTOCK_TRY(const auto split, to_split_options(options));
+  PENSTOCK_TRY(auto stream, to_stream_options(options.stream));
+  PENSTOCK_TRY(stream.states, to_states(options.states));
+  const auto backends = backend::Registry::load();
+  if (const auto backend = backends.find(options.backend); !backend) return backend.error();
+  PENSTOCK_TRY(const auto graph,
+               import_file(options.model, options.import, backends, options.engine.custom_ops));
+  warn_of_unused_annotations(graph, options);
+  if (!options.annotate.empty()) PENSTOCK_CHECK_OK(annotate(graph, split, options.annotate));
+  if (options.package.empty()) return kOk;
+  PENSTOCK_TRY(const auto plan, split_model(graph, split, stream, options.package, backends));
+  report(options, plan, backends);
   return kOk;
 }
 
@@ -175,7 +225,8 @@ Examples:
   penstock split model.onnx --cut 12 --cut 40 --devices cpu:0,cpu:1,cpu:2-3 -o model.zip
   penstock split model.onnx --replicas 2 -o model.pkg              one session per core
   penstock split model.onnx --pin conv1=cpu:0 --pin fc=cpu:1 -o model.pkg
-  penstock split model.onnx --cut 12 --policy latest --max-age 50 -o model.pkg)";
+  penstock split model.onnx --cut 12 --policy latest --max-age 50 -o model.pkg
+  penstock split denoise.onnx --state cache_out=cache_in -o denoise.pkg      one frame's state for the next)";
 
 }  // namespace
 
@@ -183,7 +234,10 @@ void declare_split(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
   auto* command = add_command(app, "split",
                               "Splits a model into stages and writes them as a package.", kFooter);
-  command->add_option("model", options->model, "A model (.onnx)")->required();
+  command
+      ->add_option("model", options->model,
+                   "A model (.onnx), or an application (.yaml), which is packed as it says")
+      ->required();
   auto* package = command->add_option("-o,--output", options->package,
                                       "The package to write: a folder, or a file ending in .zip");
   auto* cut =
@@ -191,24 +245,33 @@ void declare_split(CLI::App& app, Action& chosen) {
                "End a stage after this node: name, tensor or index; repeat for more stages");
   auto* pin = add_list(command, "--pin", options->pins,
                        "NODE=DEVICE: this node on that device; repeat for more nodes");
-  auto* annotations = command->add_flag("--annotations", options->annotations,
-                                        "Stages from the model's own pipeline_stage annotations");
+  auto* annotations = command->add_flag(
+      "--annotations", options->annotations,
+      "Stages from the model's own pipeline_stage annotations, or else layer_ann");
   cut->excludes(pin)->excludes(annotations);
   pin->excludes(annotations);
   command->add_option("--annotate", options->annotate,
-                      "Also write the whole model with pipeline_stage annotations to this file");
+                      "Also write the whole model to this file, with the stage of each node as "
+                      "pipeline_stage (IR 11) and layer_ann");
   command->add_option("--replicas", options->replicas, "Instances of every stage")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number(1, plan::kMostInstances));
   command
       ->add_option("--devices", options->devices,
                    "Devices in turn, such as cpu:0,cpu:1 or cpu:0-1,cpu:2+3; all: each CPU")
       ->check(not_empty("devices such as cpu:0,cpu:1 or all"));
-  command->add_option("--backend", options->backend, "Who runs the stages")->capture_default_str();
+  command->add_option("--backend", options->backend, "Who runs the stages")
+      ->capture_default_str()
+      ->type_name(kBackendType);
   command->add_flag("--unpinned", options->unpinned,
                     "Let the stages move among all CPUs of the plan");
+  command->add_flag("--flush-denormals", options->flush_denormals,
+                    "Compute with numbers too small to be normal as zeros (by default where the "
+                    "weights hold some)");
   add_import_options(command, options->import);
   add_backend_options(command, options->engine);
   add_stream_options(command, options->stream);
+  add_state_option(command, options->states);
   command->add_flag("--json", options->json, "Print the plan as JSON");
   set_action(command, chosen, options, run);
   command->callback([&chosen, options, package] {

@@ -1,18 +1,66 @@
 #include "penstock/cli/stream_options.h"
 
+#include <string_view>
+#include <utility>
+
+#include "penstock/cli/command.h"
+#include "penstock/cli/import_options.h"
+#include "penstock/cli/numbers.h"
+
 namespace penstock::cli {
 
 void add_stream_options(CLI::App* command, StreamArguments& arguments) {
-  command->add_option("--policy", arguments.policy,
-                      "When the input edge is full: block (default), drop_oldest, drop_newest, "
-                      "latest or error");
-  command->add_option("--capacity", arguments.capacity,
-                      "Slots of every edge (default: chosen at start from the tensors' size)");
-  command->add_option("--max-age", arguments.max_age_ms,
-                      "Deadline of a frame since its push, in milliseconds (default: none)");
-  command->add_option("--on-error", arguments.on_error,
-                      "When a frame fails: deliver it and go on (default), or stop");
+  command->add_option("--policy", arguments.policy, "When the input edge is full (default: block)")
+      ->type_name("TEXT:{block,drop_oldest,drop_newest,latest,error}");
+  constexpr int kMostSlots = 1'000'000;
+  command
+      ->add_option("--capacity", arguments.capacity,
+                   "Slots of every edge (default: chosen at start from the tensors' size)")
+      ->check(whole_number(1, kMostSlots));
+  command
+      ->add_option("--max-age", arguments.max_age_ms,
+                   "Deadline of a frame since its push, in milliseconds (default: none)")
+      ->check(milliseconds());
+  command
+      ->add_option("--on-error", arguments.on_error,
+                   "When a frame fails: deliver it and go on (default), or stop")
+      ->type_name("TEXT:{deliver,stop}");
+  command
+      ->add_option("--max-run", arguments.max_run_ms,
+                   "A stage's call that takes longer, in milliseconds, hangs: its frame and "
+                   "those behind it fail (default: none)")
+      ->check(milliseconds());
 }
+
+void add_state_option(CLI::App* command, std::vector<std::string>& states) {
+  add_list(command, "--state", states,
+           "OUT=IN or OUT=IN:FILE.npy: output OUT of a frame is input IN of the next one; the "
+           "first reads zeros or the file");
+}
+
+Result<std::vector<plan::StateEdge>> to_states(const std::vector<std::string>& states) {
+  std::vector<plan::StateEdge> edges;
+  for (const auto& text : states) {
+    PENSTOCK_TRY(auto ends, split_pair(text, false, "--state", "OUT=IN or OUT=IN:FILE.npy"));
+    plan::StateEdge edge{ends.first, ends.second, {}};
+    constexpr std::string_view kEnding = ".npy";
+    if (const auto colon = edge.to.find(':'); edge.to.ends_with(kEnding) && colon != edge.to.npos) {
+      edge.initial = edge.to.substr(colon + 1);
+      edge.to.resize(colon);
+    }
+    edges.push_back(std::move(edge));
+  }
+  return edges;
+}
+
+namespace {
+
+std::chrono::microseconds to_microseconds(double milliseconds) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::duration<double, std::milli>(milliseconds));
+}
+
+}  // namespace
 
 Result<StreamOptions> to_stream_options(const StreamArguments& arguments) {
   StreamOptions stream;
@@ -25,22 +73,9 @@ Result<StreamOptions> to_stream_options(const StreamArguments& arguments) {
           arguments.policy, "'");
     }
   }
-  constexpr int kMostSlots = 1'000'000;
-  if (arguments.capacity && (*arguments.capacity < 1 || *arguments.capacity > kMostSlots)) {
-    return invalid_argument("--capacity: expected 1 to ", kMostSlots, " slots, found ",
-                            *arguments.capacity);
-  }
-  if (arguments.capacity) stream.capacity = static_cast<int>(*arguments.capacity);
-  if (arguments.max_age_ms) {
-    constexpr double kShortestMs = 0.001, kLongestMs = 1e12;
-    // Written so that what is no number fails too.
-    if (!(*arguments.max_age_ms >= kShortestMs && *arguments.max_age_ms <= kLongestMs)) {
-      return invalid_argument("--max-age: expected milliseconds, 0.001 to 1e12, found ",
-                              *arguments.max_age_ms);
-    }
-    const std::chrono::duration<double, std::milli> age(*arguments.max_age_ms);
-    stream.max_age = std::chrono::duration_cast<std::chrono::microseconds>(age);
-  }
+  stream.capacity = arguments.capacity;
+  if (arguments.max_age_ms) stream.max_age = to_microseconds(*arguments.max_age_ms);
+  if (arguments.max_run_ms) stream.max_run = to_microseconds(*arguments.max_run_ms);
   if (arguments.on_error == "stop") {
     stream.on_error = plan::OnError::kStop;
   } else if (arguments.on_error == "deliver") {

@@ -14,13 +14,20 @@ namespace penstock::cli {
 
 struct StreamArguments {
   std::string policy;
-  std::optional<std::int64_t> capacity;
+  std::optional<int> capacity;
   std::optional<double> max_age_ms;
   std::string on_error;
+  std::optional<double> max_run_ms;
 };
 
-/// --policy, --capacity, --max-age, --on-error
+/// --policy, --capacity, --max-age, --on-error, --max-run
 void add_stream_options(CLI::App* command, StreamArguments& arguments);
+
+/// --state
+void add_state_option(CLI::App* command, std::vector<std::string>& states);
+
+/// \error kInvalidArgument  shows the text and the form expected.
+Result<std::vector<plan::StateEdge>> to_states(const std::vector<std::string>& states);
 
 /// \error kInvalidArgument  shows what was expected and found.
 Result<StreamOptions> to_stream_options(const StreamArguments& arguments);

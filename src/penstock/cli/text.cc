@@ -84,8 +84,8 @@ std::string ranges(const std::vector<int>& numbers) {
   return text;
 }
 
-void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
+void print(const std::string& text, std::FILE* out) {
+  std::fwrite(text.data(), 1, text.size(), out);
 }
 
 }  // namespace penstock::cli

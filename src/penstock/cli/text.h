@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,6 @@ std::string duration(double nanoseconds);
 /// "0-2,5" of ascending numbers.
 std::string ranges(const std::vector<int>& numbers);
 
-/// Writes to stdout.
-void print(const std::string& text);
+void print(const std::string& text, std::FILE* out = stdout);
 
 }  // namespace penstock::cli

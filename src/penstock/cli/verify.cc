@@ -5,18 +5,22 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/app/app.h"
+#include "penstock/build/report.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/frame_source.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/progress.h"
-#include "penstock/cli/reference.h"
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/text.h"
+#include "penstock/measure/reference.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/session.h"
 #include "penstock/tensor/compare.h"
@@ -29,7 +33,9 @@ struct Options {
   std::filesystem::path model;
   bool optimized = false;  ///< The reference is.
   InputArguments inputs;
-  std::uint64_t frames = 0;  ///< 0: as many as the files hold, or kDefaultFrames.
+  std::optional<double> tolerance;  ///< Relative; else what the package was built with.
+  std::uint64_t frames = 0;         ///< 0: as many as the files hold, or kDefaultFrames.
+  bool no_native_code = false;
   bool json = false;
 };
 
@@ -44,7 +50,7 @@ struct OutputReport {
 };
 
 struct Report {
-  std::uint64_t frames = 0;
+  std::uint64_t frames = 0, dropped = 0;
   std::vector<OutputReport> outputs;
   std::vector<std::string> problems;  ///< The first ones.
   std::size_t problem_count = 0;
@@ -61,15 +67,20 @@ struct Report {
 
 /// A frame that differed: what went in, what the reference made of it.
 struct Differing {
-  FrameInputs inputs;
+  measure::Frame inputs;
   std::vector<Tensor> expected;
 };
 
 /// Feeds the pipeline and compares what comes out, in order, with the reference.
 class Verification {
  public:
-  Verification(const Options& options, Opened& opened, Reference& reference, Report& report)
-      : options_(options), opened_(opened), reference_(reference), report_(report) {
+  Verification(const Options& options, const Tolerance& tolerance, Opened& opened,
+               measure::Reference& reference, Report& report)
+      : options_(options),
+        tolerance_(tolerance),
+        opened_(opened),
+        reference_(reference),
+        report_(report) {
     for (const auto& output : plan().outputs) report_.outputs.push_back({.name = output.name});
   }
 
@@ -106,19 +117,22 @@ class Verification {
  private:
   [[nodiscard]] const plan::Plan& plan() const { return opened_.package.plan; }
 
-  Result<FrameInputs> frame(std::uint64_t number) const {
+  Result<measure::Frame> frame(std::uint64_t number) const {
     if (!given_.empty()) return given_[number % given_.size()];
-    return random_frame(plan().inputs, options_.inputs, number);
+    return measure::random_frame(plan().inputs, options_.inputs.random, number);
   }
 
   Status compare_next() {
     PENSTOCK_TRY(auto popped, opened_.pipeline->pop());
     if (!popped) return internal_error("verify: the pipeline ended with frames in flight");
-    const FrameInputs inputs = std::move(waiting_.front());
+    const measure::Frame inputs = std::move(waiting_.front());
     waiting_.pop_front();
     const auto number = report_.frames++;
     const auto expected = reference_.run(inputs);
-    if (!popped->ok() && popped->outcome() != pipeline::Outcome::kError) {
+    if (popped->outcome() == pipeline::Outcome::kDropped && !expected &&
+        expected.error().code == popped->error().code) {
+      ++report_.dropped;  // By a function, which does so in the reference too.
+    } else if (!popped->ok() && (expected || popped->outcome() != pipeline::Outcome::kError)) {
       report_.add_problem(popped->error().message);
     } else if (!expected && popped->ok()) {
       report_.add_problem(concat("frame ", number,
@@ -133,8 +147,6 @@ class Verification {
                      : "; the reference fails too, so the random input is at fault: give one with "
                        "--input, bind open dimensions with 'split --shape', or try another "
                        "--integer-limit"));
-    } else if (!popped->ok()) {
-      report_.add_problem(popped->error().message);
     } else {
       const auto problems = report_.problem_count;
       compare_outputs(number, *popped, *expected);
@@ -146,7 +158,7 @@ class Verification {
   void compare_outputs(std::uint64_t number, const pipeline::Output& actual,
                        const std::vector<Tensor>& expected) {
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      const auto result = compare(actual[i], expected[i]);
+      const auto result = compare(actual[i], expected[i], tolerance_);
       auto& output = report_.outputs[i];
       output.values += result.count;
       output.mismatches += result.mismatches;
@@ -161,11 +173,12 @@ class Verification {
   }
 
   const Options& options_;
+  Tolerance tolerance_;
   Opened& opened_;
-  Reference& reference_;
+  measure::Reference& reference_;
   Report& report_;
-  std::vector<FrameInputs> given_;
-  std::deque<FrameInputs> waiting_;  ///< In flight.
+  std::vector<measure::Frame> given_;
+  std::deque<measure::Frame> waiting_;  ///< In flight.
   std::optional<Differing> differing_;
 };
 
@@ -185,6 +198,7 @@ Json to_json(const Options& options, const Report& report) {
   return {{"package", options.package.string()},
           {"ok", report.ok()},
           {"frames", report.frames},
+          {"dropped", report.dropped},
           {"interrupted", report.interrupted},
           {"reference", report.reference},
           {"outputs", std::move(outputs)},
@@ -203,22 +217,31 @@ std::string to_text(const Report& report) {
                concat(output.largest_error), number(output.worst_ratio * 100, 1) + " %"});
   }
   text += table.print();
-  return text + concat(report.ok() ? "verified: " : "not verified: ", report.frames, " frames, ",
-                       report.problem_count, " problems",
+  const auto dropped = report.dropped == 0 ? "" : concat(" (", report.dropped, " dropped)");
+  return text + concat(report.ok() ? "verified: " : "not verified: ", report.frames, " frames",
+                       dropped, ", ", report.problem_count, " problems",
                        report.interrupted ? " (interrupted)\n" : "\n");
 }
 
-Result<std::unique_ptr<Reference>> make_reference(const Options& options, bool optimized,
-                                                  const plan::Package& package,
-                                                  const backend::Registry& backends) {
-  if (options.model.empty()) return stage_reference(package, backends, optimized);
-  return whole_reference(options.model, package, backends, optimized);
+Result<std::unique_ptr<measure::Reference>> make_reference(const Options& options, bool optimized,
+                                                           const plan::Package& package,
+                                                           const backend::Registry& backends) {
+  if (options.model.empty()) return measure::stage_reference(package, backends, optimized);
+  return measure::whole_reference(options.model, package, backends, optimized);
 }
 
 std::string describe_reference(const Options& options) {
   const std::string how = options.optimized ? "optimised" : "not optimised";
   if (!options.model.empty()) return "the whole model '" + options.model.string() + "', " + how;
   return "the package's own stages one after the other, " + how + " (give --model for the whole)";
+}
+
+/// For a package that no one model computes: `why`.
+Status refuse_model_options(const Options& options, const std::string& why) {
+  if (options.model.empty() && !options.optimized) return {};
+  return invalid_argument(
+      options.model.empty() ? "--optimised" : "--model", ": package '", options.package.string(),
+      "' is compared with itself, one frame at a time, as ", why, "; leave the option out");
 }
 
 /// Does the engine differ from itself, optimised and not, on the frame that differed?
@@ -250,11 +273,27 @@ Options with_model(Options options, const plan::Plan& plan, const backend::Regis
   return options;
 }
 
-Result<int> verify(Options options) {
-  if (!names_package(options.package)) {
-    return invalid_argument("'", options.package.string(),
-                            "': expected a package (a folder or a .zip), made by 'penstock split'");
+/// What the user says, or said when the package was built by measurement.
+Tolerance tolerance_for(const Options& options, const plan::Package& package) {
+  if (options.tolerance) return Tolerance::of(*options.tolerance);
+  const auto built = build::read_report(package);
+  return built ? Tolerance::of(built->tolerance) : Tolerance();
+}
+
+/// What is no package, and what makes one of it.
+Status check_package(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return not_found("'", path.string(), "': no such folder or zip; 'penstock split' makes one");
   }
+  if (names_package(path)) return {};
+  return invalid_argument("'", path.string(), "': expected a package (a folder or a .zip), found ",
+                          app::names_app(path) ? "an application" : "another file",
+                          "; 'penstock split' makes one of a model or an application");
+}
+
+Result<int> verify(Options options) {
+  PENSTOCK_CHECK_OK(check_package(options.package));
   const auto backends = backend::Registry::load();
   Report report;
   pipeline::Options settings;
@@ -262,16 +301,27 @@ Result<int> verify(Options options) {
     spdlog::warn("{}", message);
     report.warnings.push_back(message);
   };
+  settings.native_code = !options.no_native_code;
+  settings.stopped = interrupted;
   const InterruptGuard guard;
   PENSTOCK_TRY(auto opened, open_package(options.package, settings, backends));
   log_plan(opened.package.plan, backends);
-  options = with_model(std::move(options), opened.package.plan, backends, settings.warn);
-  report.reference = describe_reference(options);
-  PENSTOCK_TRY(const auto reference,
-               make_reference(options, options.optimized, opened.package, backends));
-  Verification verification(options, opened, *reference, report);
+  std::unique_ptr<measure::Reference> reference;
+  const auto why = why_no_single_model(opened.package.plan);
+  if (why.empty()) {
+    options = with_model(std::move(options), opened.package.plan, backends, settings.warn);
+    report.reference = describe_reference(options);
+    PENSTOCK_TRY(reference, make_reference(options, options.optimized, opened.package, backends));
+  } else {
+    PENSTOCK_CHECK_OK(refuse_model_options(options, why));
+    report.reference = "the package's own stages, one frame at a time, as " + why;
+    settings.warn = nullptr;
+    PENSTOCK_TRY(reference, measure::one_at_a_time(opened.package, backends, settings));
+  }
+  const auto tolerance = tolerance_for(options, opened.package);
+  Verification verification(options, tolerance, opened, *reference, report);
   PENSTOCK_CHECK_OK(verification.run());
-  if (const auto& frame = verification.differing()) {
+  if (const auto& frame = verification.differing(); frame && why.empty()) {
     report.hint = find_hint(options, *frame, opened.package, backends);
   }
   if (options.json) {
@@ -292,7 +342,8 @@ Result<int> run(const Options& options) {
 constexpr const char* kFooter =
     R"(Checks the hash of every file, loads the package, and compares what the pipeline makes of each frame
 with the whole model: --model, or the file that the package was made from where it is still there and
-unchanged; else with its own stages one after the other. The reference runs without graph optimisation (with it: --optimised; some networks amplify rounding so much that an engine's two ways
+unchanged; else with its own stages one after the other. A package with functions, states or several
+networks is compared with its own stages without replicas, one frame at a time. A model as the reference runs without graph optimisation (with it: --optimised; some networks amplify rounding so much that an engine's two ways
 differ). A value a matches e where |a-e| <= 1e-3 |e| + 1e-5 max|e| over its tensor; integers and
 booleans where equal, 8-bit integers within one step. Warns where the engine's version or the CPU are
 not those that the package was made with.
@@ -319,8 +370,14 @@ void declare_verify(CLI::App& app, Action& chosen) {
   command
       ->add_option("--frames", options->frames,
                    "How many (default: what the files hold, or 20 random ones)")
+      ->check(positive_count());
+  command
+      ->add_option("--tolerance", options->tolerance,
+                   "Relative error allowed (default: what 'penstock build' was given, else 1e-3)")
       ->check(positive_number());
   add_input_options(command, options->inputs);
+  command->add_flag("--no-native-code", options->no_native_code,
+                    "Refuse packages with libraries of functions or custom operators");
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);
 }

@@ -1,7 +1,9 @@
 #include "penstock/cost/graph_problem.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 
 namespace penstock::cost {
 namespace {
@@ -45,15 +47,20 @@ Status add_devices(Problem& problem, const std::vector<device::Device>& devices,
   return {};
 }
 
-void add_groups(Problem& problem, const Graph& graph, const Figures& figures,
+void add_groups(Problem& problem, const Graph& graph, const GraphProblemOptions& options,
                 const std::vector<int>& cpus_of_mode) {
+  const auto& figures = options.figures;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto id = static_cast<NodeId>(i);
     planner::Group group;
     group.name = graph.nodes[i].name;
     group.nodes = {static_cast<int>(i)};
     for (const int cpus : cpus_of_mode) {
-      group.time.push_back(node_seconds(graph, id, figures, cpus));
+      double seconds = node_seconds(graph, id, figures, cpus);
+      if (!options.node_seconds.empty()) {
+        seconds *= options.node_seconds[i] / node_seconds(graph, id, figures, 1);
+      }
+      group.time.push_back(seconds);
     }
     group.memory = static_cast<double>(graph::weight_bytes_of(graph, id));
     problem.groups.push_back(std::move(group));
@@ -87,10 +94,16 @@ Result<Problem> problem_of(const Graph& graph, const std::vector<device::Device>
   Problem problem;
   std::vector<int> cpus_of_mode;
   PENSTOCK_CHECK_OK(add_devices(problem, devices, options, cpus_of_mode));
-  add_groups(problem, graph, options.figures, cpus_of_mode);
+  add_groups(problem, graph, options, cpus_of_mode);
   add_values(problem, graph, options.figures);
   problem.frames_in_flight = options.memory < planner::kInfinite;
+  std::map<NodeId, std::string> pinned;
   for (const auto& [node, device] : options.pins) {
+    const auto [before, first] = pinned.emplace(node, device::to_string(device));
+    if (!first && before->second != device::to_string(device)) {
+      return invalid_argument("node '", graph.nodes[graph::index(node)].name, "': pinned to '",
+                              before->second, "' and to '", device::to_string(device), "'");
+    }
     PENSTOCK_TRY(problem, planner::pin(std::move(problem), static_cast<int>(graph::index(node)),
                                        device::to_string(device)));
   }

@@ -14,6 +14,8 @@ namespace penstock::cost {
 
 struct GraphProblemOptions {
   Figures figures;
+  /// Of each node on one CPU, measured; empty: by `figures`. More CPUs share it as `figures` say.
+  std::vector<double> node_seconds;
   std::string backend = "onnxruntime";  ///< Names the modes.
   double memory = planner::kInfinite;   ///< Bytes of each device, for weights and tensors.
   std::vector<std::pair<graph::NodeId, device::Device>> pins;

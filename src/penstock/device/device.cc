@@ -167,7 +167,8 @@ Status check_available(const Device& device) {
   if (device.cpus.empty()) return not_found("device 'cpu:': names no CPU");
   return not_found("device '", to_string(device), "': CPU ", ranges_of(missing),
                    missing.size() == 1 ? " is" : " are",
-                   " not among those this process may use: ", ranges_of(present));
+                   " not among those this process may use: ", ranges_of(present),
+                   "; 'penstock devices' lists them");
 }
 
 }  // namespace penstock::device

@@ -119,7 +119,7 @@ TEST(CheckAvailableTest, NamesTheMissingCpusAndThoseThereAre) {
     EXPECT_EQ(status.error().message,
               concat("device 'cpu:60000-60001': CPU 60000-60001 are not among those this process "
                      "may use: ",
-                     only));
+                     only, "; 'penstock devices' lists them"));
   }).join();
 }
 

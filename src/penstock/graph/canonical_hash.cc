@@ -2,11 +2,13 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <unordered_map>
 
 #include "penstock/base/hash.h"
 #include "penstock/graph/proto.h"
 #include "penstock/graph/subgraph.h"
+#include "penstock/tensor/number.h"
 
 namespace penstock::graph {
 namespace {
@@ -167,12 +169,81 @@ void put(Digest& digest, const Attribute& attribute, const std::vector<std::stri
   }
 }
 
+/// Whether an engine takes the same time whatever the numbers are: weights, but for denormals,
+/// which are slow. Small tensors may be shapes, axes, bounds or scales.
+bool is_weight(const Tensor& tensor) {
+  constexpr std::size_t kFewest = 64;
+  if (tensor.kind() != Tensor::Kind::kDense || tensor.count() < kFewest) return false;
+  switch (tensor.dtype()) {
+    case DType::kF32:
+      return !has_denormals(tensor);
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kI8:
+    case DType::kU8:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+/// Hashes of what does not hang on the subgraph. Attributes and constants can be large.
+struct Hasher::Known {
+  explicit Known(Constants constants_as) : how(constants_as) {}
+
+  const std::string& constant(const Graph& graph, ValueId id) {
+    auto& hash = constants[id];
+    if (!hash.empty()) return hash;
+    const Tensor& tensor = *graph.value(id).constant;
+    Digest digest;
+    if (how == Constants::kTypes && is_weight(tensor)) {
+      digest.put("weight").put(static_cast<std::uint64_t>(tensor.dtype()));
+      for (const auto dim : tensor.dims()) digest.put(static_cast<std::uint64_t>(dim));
+    } else {
+      put(digest.put("constant"), tensor);
+    }
+    return hash = digest.finish();
+  }
+
+  /// What a node is, its wiring left out.
+  const std::string& own(const Graph& graph, NodeId id) {
+    auto& hash = nodes[id];
+    if (hash.empty()) hash = own_hash(graph, graph.node(id));
+    return hash;
+  }
+
+  static std::string own_hash(const Graph& graph, const Node& node) {
+    Digest digest;
+    const auto opset = graph.info.opsets.find(node.domain);
+    const auto version = opset == graph.info.opsets.end() ? 0 : opset->second;
+    digest.put(node.op)
+        .put(node.domain)
+        .put(node.overload)
+        .put(static_cast<std::uint64_t>(version));
+    digest.put(node.inputs.size()).put(node.captures.size()).put(node.attributes.size());
+    std::vector<std::string> outer;
+    for (const auto id : node.captures) outer.push_back(graph.value(id).name);
+    for (const auto& attribute : node.attributes) put(digest, attribute, outer);
+    for (const auto id : node.outputs) digest.put(id == ValueId::kNone ? 0U : 1U);
+    return digest.finish();
+  }
+
+  Constants how;
+  std::map<ValueId, std::string> constants;
+  std::map<NodeId, std::string> nodes;
+};
+
+namespace {
+
 /// Hashes in two passes. First every value gets a hash of all that it is computed from, in which
 /// inputs of one type look alike; it puts outputs in an order that does not hang on the file's.
 /// Then a walk from the outputs numbers everything on the way, which tells the inputs apart.
 class Canon {
  public:
-  explicit Canon(const Subgraph& subgraph) : subgraph_(subgraph), graph_(subgraph.graph()) {}
+  Canon(const Subgraph& subgraph, Hasher::Known& known)
+      : subgraph_(subgraph), graph_(subgraph.graph()), known_(known) {}
 
   std::string hash() {
     for (const auto id : subgraph_.inputs()) {
@@ -180,11 +251,7 @@ class Canon {
       put_input(digest, id);
       local_[id] = digest.finish();
     }
-    for (const auto id : subgraph_.constants()) {
-      Digest digest;
-      put(digest.put("constant"), *graph_.value(id).constant);
-      local_[id] = digest.finish();
-    }
+    for (const auto id : subgraph_.constants()) local_[id] = known_.constant(graph_, id);
     for (const auto id : subgraph_.nodes()) hash_node(id);
 
     auto outputs = subgraph_.outputs();
@@ -220,26 +287,9 @@ class Canon {
     return reads;
   }
 
-  /// What a node is, its wiring left out. Attributes can be large: once per node.
-  std::string own_hash(const Node& node) const {
-    Digest digest;
-    const auto opset = graph_.info.opsets.find(node.domain);
-    const auto version = opset == graph_.info.opsets.end() ? 0 : opset->second;
-    digest.put(node.op)
-        .put(node.domain)
-        .put(node.overload)
-        .put(static_cast<std::uint64_t>(version));
-    digest.put(node.inputs.size()).put(node.captures.size()).put(node.attributes.size());
-    std::vector<std::string> outer;
-    for (const auto id : node.captures) outer.push_back(graph_.value(id).name);
-    for (const auto& attribute : node.attributes) put(digest, attribute, outer);
-    for (const auto id : node.outputs) digest.put(id == ValueId::kNone ? 0U : 1U);
-    return digest.finish();
-  }
-
   void hash_node(NodeId id) {
     const auto& node = graph_.node(id);
-    own_[id] = own_hash(node);
+    own_[id] = known_.own(graph_, id);
     Digest digest;
     digest.put(own_[id]);
     for (const auto read : reads_of(node)) {
@@ -304,6 +354,7 @@ class Canon {
 
   const Subgraph& subgraph_;
   const Graph& graph_;
+  Hasher::Known& known_;
   Digest final_;
   Symbols symbols_;
   std::map<ValueId, std::string> local_;
@@ -314,8 +365,18 @@ class Canon {
 
 }  // namespace
 
+Hasher::Hasher(const Graph& graph, Constants constants)
+    : graph_(&graph), known_(std::make_unique<Known>(constants)) {}
+Hasher::Hasher(Hasher&&) noexcept = default;
+Hasher& Hasher::operator=(Hasher&&) noexcept = default;
+Hasher::~Hasher() = default;
+
+std::string Hasher::hash(const Subgraph& subgraph) {
+  return Canon(subgraph, *known_).hash();
+}
+
 std::string canonical_hash(const Subgraph& subgraph) {
-  return Canon(subgraph).hash();
+  return Hasher(subgraph.graph(), Hasher::Constants::kContents).hash(subgraph);
 }
 
 }  // namespace penstock::graph

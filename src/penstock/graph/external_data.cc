@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "penstock/graph/external_files.h"
 #include "penstock/graph/proto.h"
 #include "penstock/graph/wire.h"
 
@@ -44,8 +45,9 @@ bool within(const fs::path& inner, const fs::path& outer) {
   return end == outer.end();
 }
 
-/// The file that `location` names, if it lies in `folder`.
-Result<fs::path> resolve(const fs::path& folder, const std::string& location) {
+}  // namespace
+
+Result<fs::path> resolve_location(const fs::path& folder, const std::string& location) {
   const fs::path relative(location);
   const bool climbs = std::ranges::any_of(relative, [](const auto& part) { return part == ".."; });
   if (location.empty() || relative.is_absolute() || climbs ||
@@ -66,8 +68,6 @@ Result<fs::path> resolve(const fs::path& folder, const std::string& location) {
   }
   return target;
 }
-
-}  // namespace
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const fs::path& file) {
   struct stat status{};
@@ -208,7 +208,7 @@ Result<std::shared_ptr<const MappedFile>> DataReader::open(const std::string& lo
                             "', but the model has no folder; import it from its file");
   }
   if (const auto known = files_.find(location); known != files_.end()) return known->second;
-  PENSTOCK_TRY(const fs::path path, resolve(folder_, location));
+  PENSTOCK_TRY(const fs::path path, resolve_location(folder_, location));
   PENSTOCK_TRY(auto file, MappedFile::open(path));
   files_.emplace(location, file);
   return file;

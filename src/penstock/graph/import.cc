@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Error not_a_model(const std::string& why) {
-  return make_error(Code::kDataLoss, "not an ONNX model (", why, ")");
+  return make_error(Code::kDataLoss, "not an ONNX model (", why, "); export or copy it again");
 }
 
 Result<onnx::ModelProto> parse(std::string_view bytes) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/graph/external_files.h"
 #include "penstock/graph/test_support.h"
 
 namespace penstock::graph {
@@ -303,10 +304,12 @@ TEST(ImportTest, SaysWhatIsNoModel) {
     EXPECT_EQ(graph.error().code, Code::kDataLoss);
     return graph.error().message;
   };
-  EXPECT_EQ(message(""), "model: not an ONNX model (it is empty)");
+  EXPECT_EQ(message(""), "model: not an ONNX model (it is empty); export or copy it again");
   EXPECT_EQ(message("\xff\xff\xff"),
-            "model: not an ONNX model (it is truncated, or no protobuf message)");
-  EXPECT_EQ(message("\x08\x07"), "model: not an ONNX model (it holds no graph)");
+            "model: not an ONNX model (it is truncated, or no protobuf message); export or copy it "
+            "again");
+  EXPECT_EQ(message("\x08\x07"),
+            "model: not an ONNX model (it holds no graph); export or copy it again");
   const TemporaryFolder folder;
   const auto absent = import_onnx(folder.path() / "absent.onnx", {});
   ASSERT_FALSE(absent);
@@ -410,7 +413,44 @@ TEST_F(ExternalDataTest, NeverLeavesTheModelsFolder) {
     EXPECT_EQ(graph.error().code, Code::kInvalidArgument);
     EXPECT_THAT(graph.error().message,
                 HasSubstr("tensor 'w': expected external data in the model's folder, found"));
+    const auto checked = check_external_files(folder.path() / "inner/model.onnx");
+    ASSERT_FALSE(checked) << location;
+    EXPECT_EQ("tensor 'w': " + checked.error().message,
+              graph.error().message.substr(graph.error().message.find("tensor 'w'")));
   }
+}
+
+TEST_F(ExternalDataTest, IsFoundInEveryTensorThatAModelHolds) {
+  const std::string outside = R"(["location" : "../secret.bin"])";
+  for (const std::string& body : std::vector<std::string>{
+           "<float[4] w = " + outside + "> { y = Add(x, w) }",
+           "{ w = Constant <value = float[4] w " + outside + "> () y = Add(x, w) }",
+           "{ c = Constant <value = bool {1}> () y = If (c) <then_branch = t () => (float[4] a) "
+           "<float[4] w = " +
+               outside +
+               "> { a = Add(x, w) }, else_branch = e () => (float[4] b) "
+               "{ b = Identity(x) }> }"}) {
+    put_model(bytes_of_text(R"(<ir_version: 10, opset_import: ["" : 20]>
+      g (float[4] x) => (float[4] y) )" +
+                            body));
+    const auto checked = check_external_files(folder.path() / "inner/model.onnx");
+    ASSERT_FALSE(checked) << body;
+    EXPECT_EQ(checked.error().code, Code::kInvalidArgument) << checked.error().message;
+  }
+}
+
+TEST_F(ExternalDataTest, IsNotSoughtInWhatIsNoModel) {
+  put_model("no model");
+  const auto checked = check_external_files(folder.path() / "inner/model.onnx");
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, Code::kDataLoss);
+}
+
+TEST_F(ExternalDataTest, InTheFolderPassesTheCheck) {
+  put_model("");
+  std::ofstream(folder.path() / "inner" / "w.bin", std::ios::binary) << floats(4);
+  ASSERT_TRUE(import_with(R"("location" : "w.bin")"));
+  EXPECT_TRUE(check_external_files(folder.path() / "inner/model.onnx"));
 }
 
 TEST_F(ExternalDataTest, OutsideItsFileIsRefusedWithBothSizes) {

@@ -240,12 +240,15 @@ Result<Weights> take_weights(onnx::ModelProto& model, DataReader& reader) {
 }
 
 Status check(onnx::ModelProto& model) {
-  return guarded(Code::kInvalidArgument, "ONNX's checker refuses it", [&]() -> Status {
+  auto status = guarded(Code::kInvalidArgument, "ONNX's checker refuses it", [&]() -> Status {
     const Boundary completed(*model.mutable_graph());
     const ExperimentalOperators quiet(model);
     onnx::checker::check_model(model);
     return {};
   });
+  if (status) return status;
+  return make_error(status.error().code, status.error().message,
+                    "; repair the model, or export it again");
 }
 
 Status inline_functions(onnx::ModelProto& model) {

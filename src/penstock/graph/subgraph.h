@@ -1,6 +1,7 @@
 // Subgraph: a convex set of nodes with its boundary.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,5 +42,31 @@ class Subgraph {
 /// wiring, types of the inputs, and the constants' types and contents. Stable across runs,
 /// machines and versions of ONNX's library.
 std::string canonical_hash(const Subgraph& subgraph);
+
+/// The same for many subgraphs of one graph: constants and attributes are read once. Borrows it.
+class Hasher {
+ public:
+  enum class Constants {
+    kContents,  ///< canonical_hash()
+    /// Of weights (64 numbers or more, none denormal) the type only: layers that differ in their
+    /// weights alone have one hash, since they take the same time.
+    kTypes,
+  };
+
+  Hasher(const Graph& graph, Constants constants);
+  Hasher(Hasher&&) noexcept;
+  Hasher& operator=(Hasher&&) noexcept;
+  ~Hasher();
+
+  [[nodiscard]] const Graph& graph() const { return *graph_; }
+  /// \pre  a subgraph of graph()
+  std::string hash(const Subgraph& subgraph);
+
+  struct Known;
+
+ private:
+  const Graph* graph_;
+  std::unique_ptr<Known> known_;
+};
 
 }  // namespace penstock::graph

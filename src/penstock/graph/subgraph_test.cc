@@ -1,5 +1,7 @@
 #include "penstock/graph/subgraph.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "penstock/graph/test_support.h"
@@ -151,6 +153,55 @@ TEST(CanonicalHashTest, IgnoresNamesInsideBodiesButNotWhatTheyCapture) {
   };
   EXPECT_EQ(hash("a", "x"), hash("other", "x"));
   EXPECT_NE(hash("a", "x"), hash("a", "z"));
+}
+
+/// y = x * w, w of 64 numbers, all 1 but the last.
+Graph product_with(const std::string& last) {
+  std::string numbers;
+  for (int i = 0; i < 63; ++i) numbers += "1, ";
+  return import_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,8] x) => (float[1,8] y)
+    <float[8,8] w = {)" +
+                     numbers + last + R"(}> { y = MatMul(x, w) })");
+}
+
+std::string hash_of(const Graph& graph, Hasher::Constants constants) {
+  return Hasher(graph, constants).hash(Subgraph::whole(graph));
+}
+
+TEST(HasherTest, WithContentsIsTheCanonicalHash) {
+  const Graph graph = product_with("2");
+  EXPECT_EQ(hash_of(graph, Hasher::Constants::kContents), canonical_hash(Subgraph::whole(graph)));
+  EXPECT_NE(hash_of(product_with("2"), Hasher::Constants::kContents),
+            hash_of(product_with("3"), Hasher::Constants::kContents));
+}
+
+TEST(HasherTest, WithTypesKnowsWeightsByTheirTypeAlone) {
+  EXPECT_EQ(hash_of(product_with("2"), Hasher::Constants::kTypes),
+            hash_of(product_with("3"), Hasher::Constants::kTypes));
+  EXPECT_NE(hash_of(product_with("2"), Hasher::Constants::kTypes),
+            hash_of(product_with("2"), Hasher::Constants::kContents));
+}
+
+TEST(HasherTest, WithTypesTellsDenormalWeightsFromOthers) {
+  Graph slow = product_with("3");
+  auto& weights = slow.values[index(*slow.find_value("w"))].constant;
+  weights->as<float>()[5] = std::numeric_limits<float>::denorm_min();
+  EXPECT_NE(hash_of(slow, Hasher::Constants::kTypes),
+            hash_of(product_with("3"), Hasher::Constants::kTypes));
+}
+
+TEST(HasherTest, WithTypesTellsSmallConstantsByTheirContents) {
+  const auto clipped = [](const std::string& most) {
+    return import_text(R"(
+      <ir_version: 8, opset_import: ["" : 17]>
+      g (float[8] x) => (float[8] y)
+      <float low = {0}, float high = {)" +
+                       most + R"(}> { y = Clip(x, low, high) })");
+  };
+  EXPECT_NE(hash_of(clipped("6"), Hasher::Constants::kTypes),
+            hash_of(clipped("1"), Hasher::Constants::kTypes));
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ inline std::vector<std::string> ops_of(const Graph& graph) {
 template <typename Ids>
 std::vector<std::string> names_of(const Graph& graph, const Ids& ids) {
   std::vector<std::string> names;
+  names.reserve(std::size(ids));
   for (const auto id : ids) names.push_back(graph.value(id).name);
   return names;
 }

@@ -29,6 +29,26 @@ Message child_of(Message outer, std::uint32_t number) {
   }
 }
 
+bool take_varint(std::string_view& bytes, std::uint64_t& value) {
+  value = 0;
+  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+    const auto byte = static_cast<std::uint8_t>(bytes.front());
+    bytes.remove_prefix(1);
+    value |= std::uint64_t{byte & 0x7FU} << shift;
+    if ((byte & 0x80U) == 0) return true;
+  }
+  return false;
+}
+
+bool skip(std::string_view& bytes, std::uint32_t type) {
+  std::uint64_t ignored = 0;
+  if (type == kVarint) return take_varint(bytes, ignored);
+  const std::size_t width = type == kFixed64 ? 8 : 4;
+  if ((type != kFixed64 && type != kFixed32) || bytes.size() < width) return false;
+  bytes.remove_prefix(width);
+  return true;
+}
+
 class Rewriter {
  public:
   explicit Rewriter(std::string_view file) : file_(file) {}
@@ -85,29 +105,9 @@ class Rewriter {
     return tensor.SerializeAsString();
   }
 
-  static bool take_varint(std::string_view& bytes, std::uint64_t& value) {
-    value = 0;
-    for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
-      const auto byte = static_cast<std::uint8_t>(bytes.front());
-      bytes.remove_prefix(1);
-      value |= std::uint64_t{byte & 0x7FU} << shift;
-      if ((byte & 0x80U) == 0) return true;
-    }
-    return false;
-  }
-
   static void put_varint(std::uint64_t value, std::string& out) {
     for (; value >= 0x80U; value >>= 7U) out += static_cast<char>((value & 0x7FU) | 0x80U);
     out += static_cast<char>(value);
-  }
-
-  static bool skip(std::string_view& bytes, std::uint32_t type) {
-    std::uint64_t ignored = 0;
-    if (type == kVarint) return take_varint(bytes, ignored);
-    const std::size_t width = type == kFixed64 ? 8 : 4;
-    if ((type != kFixed64 && type != kFixed32) || bytes.size() < width) return false;
-    bytes.remove_prefix(width);
-    return true;
   }
 
   std::string_view file_;
@@ -119,6 +119,23 @@ std::optional<std::string> without_large_weights(std::string_view bytes) {
   std::string out;
   if (!Rewriter(bytes).rewrite(Message::kModel, bytes, out)) return std::nullopt;
   return out;
+}
+
+bool visit_fields(std::string_view bytes,
+                  const std::function<bool(std::uint32_t, std::string_view)>& visit) {
+  while (!bytes.empty()) {
+    std::uint64_t tag = 0;
+    if (!take_varint(bytes, tag) || tag > UINT32_MAX) return false;
+    if ((tag & 7U) != kLengthDelimited) {
+      if (!skip(bytes, static_cast<std::uint32_t>(tag & 7U))) return false;
+      continue;
+    }
+    std::uint64_t length = 0;
+    if (!take_varint(bytes, length) || length > bytes.size()) return false;
+    if (!visit(static_cast<std::uint32_t>(tag >> 3U), bytes.substr(0, length))) return false;
+    bytes.remove_prefix(length);
+  }
+  return true;
 }
 
 }  // namespace penstock::graph

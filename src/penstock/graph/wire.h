@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,5 +18,10 @@ inline constexpr std::string_view kOwnBytesKey = "\x01penstock.own-bytes";
 /// initialiser or of an attribute in the main graph is replaced by such an entry. Empty if the
 /// bytes are not well formed: protobuf then gives the reason. Nested graphs stay whole.
 std::optional<std::string> without_large_weights(std::string_view bytes);
+
+/// Calls `visit(number, content)` for each field of a serialised message that is a message, text or
+/// bytes. False once a visit is, or if the bytes are not well formed.
+bool visit_fields(std::string_view bytes,
+                  const std::function<bool(std::uint32_t, std::string_view)>& visit);
 
 }  // namespace penstock::graph

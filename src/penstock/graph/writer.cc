@@ -100,8 +100,10 @@ Status check_inputs(const Subgraph& subgraph) {
       maker = concat("made by node '", node.name, "', operator ",
                      node.domain.empty() ? "" : node.domain + ".", node.op);
     }
-    return make_error(Code::kFailedPrecondition, "tensor '", value.name, "' (", maker,
-                      "): its type is unknown, so no model can start there; cut elsewhere");
+    return make_error(
+        Code::kFailedPrecondition, "tensor '", value.name, "' (", maker,
+        "): its type is unknown, so no model can start there; cut elsewhere, or give the "
+        "library of its operator (--custom-ops)");
   }
   return {};
 }

@@ -153,7 +153,8 @@ TEST(WriterTest, RefusesToStartAModelAtAnUnknownType) {
   EXPECT_EQ(bytes.error().code, Code::kFailedPrecondition);
   EXPECT_EQ(bytes.error().message,
             "tensor 't' (made by node 'swish', operator acme.Swish): its type is unknown, so no "
-            "model can start there; cut elsewhere");
+            "model can start there; cut elsewhere, or give the library of its operator "
+            "(--custom-ops)");
 }
 
 TEST(WriterTest, SaysWhichFileItCannotWrite) {

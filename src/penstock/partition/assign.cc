@@ -93,16 +93,32 @@ Result<Stages> stages_of_pins(const Graph& graph, const SplitOptions& options) {
   return order_groups(graph, std::move(groups));
 }
 
+/// Nodes of one `layer_ann` are one stage, whatever its text.
+Result<Stages> stages_of_layers(const Graph& graph) {
+  Groups groups;
+  groups.of_node.resize(graph.nodes.size(), -1);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto found = graph.nodes[i].metadata.find("layer_ann");
+    if (found == graph.nodes[i].metadata.end() || found->second.empty()) continue;
+    const auto label = concat("layer_ann '", found->second, "'");
+    const auto at = std::ranges::find(groups.labels, label) - groups.labels.begin();
+    if (at == std::ssize(groups.labels)) groups.labels.push_back(label);
+    groups.of_node[i] = static_cast<int>(at);
+  }
+  if (groups.labels.empty()) {
+    return invalid_argument(
+        "the model has no pipeline_stage annotations: expected them in its "
+        "nodes' device configurations, or layer_ann in their metadata; give cuts instead");
+  }
+  return order_groups(graph, std::move(groups));
+}
+
 Result<Stages> stages_of_annotations(const Graph& graph) {
   std::map<int, int> numbers;  // Annotated number -> group, ascending.
   for (const int number : graph.pipeline_stages) {
     if (number >= 0) numbers.emplace(number, 0);
   }
-  if (numbers.empty()) {
-    return invalid_argument(
-        "the model has no pipeline_stage annotations: expected them in its "
-        "nodes' device configurations; give cuts instead");
-  }
+  if (numbers.empty()) return stages_of_layers(graph);
   Groups groups;
   for (auto& [number, group] : numbers) {
     group = static_cast<int>(groups.labels.size());
@@ -115,38 +131,65 @@ Result<Stages> stages_of_annotations(const Graph& graph) {
   return order_groups(graph, std::move(groups));
 }
 
-Result<Stages> stages_chosen(const Graph& graph, const std::vector<ChosenStage>& chosen) {
+/// Node sets that together hold each node once, none reading from a later one. `names`: for
+/// messages, "stage0".
+Status check_order(const Graph& graph, const Stages& sets, const std::vector<std::string>& names) {
   constexpr auto kNone = std::numeric_limits<std::size_t>::max();
-  std::vector<std::size_t> stage_of(graph.nodes.size(), kNone);
-  Stages stages;
-  for (const auto& stage : chosen) {
-    for (const auto node : stage.nodes) {
-      if (index(node) >= stage_of.size()) {
+  std::vector<std::size_t> set_of(graph.nodes.size(), kNone);
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    for (const auto node : sets[i]) {
+      if (index(node) >= set_of.size()) {
         return invalid_argument("chosen stages: no node has index ", index(node));
       }
-      if (stage_of[index(node)] != kNone) {
-        return invalid_argument("chosen stages: node '", graph.node(node).name, "' is in stage",
-                                stage_of[index(node)], " and in stage", stages.size());
+      auto& set = set_of[index(node)];
+      if (set != kNone) {
+        return invalid_argument("chosen stages: node '", graph.node(node).name, "' is in ",
+                                names[set], " and in ", names[i]);
       }
-      stage_of[index(node)] = stages.size();
+      set = i;
     }
-    stages.push_back(stage.nodes);
-    std::ranges::sort(stages.back());
   }
-  for (std::size_t i = 0; i < stage_of.size(); ++i) {
+  for (std::size_t i = 0; i < set_of.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
-    if (stage_of[i] == kNone) {
+    if (set_of[i] == kNone) {
       return invalid_argument("chosen stages: node '", graph.node(node).name, "' is in none");
     }
     Status order;
     for_each_producer(graph, node, [&](NodeId producer, graph::ValueId value) {
-      if (stage_of[index(producer)] <= stage_of[i]) return;
+      if (set_of[index(producer)] <= set_of[i]) return;
       order =
-          invalid_argument("chosen stages: stage", stage_of[i], " reads '", graph.value(value).name,
-                           "', which stage", stage_of[index(producer)], " makes later");
+          invalid_argument("chosen stages: ", names[set_of[i]], " reads '", graph.value(value).name,
+                           "', which ", names[set_of[index(producer)]], " makes later");
     });
     PENSTOCK_CHECK_OK(std::move(order));
   }
+  return {};
+}
+
+Result<Stages> stages_chosen(const Graph& graph, const std::vector<ChosenStage>& chosen) {
+  Stages stages, parts;
+  std::vector<std::string> stage_names, part_names;
+  for (const auto& stage : chosen) {
+    const auto name = concat("stage", stages.size());
+    std::size_t in_parts = 0;
+    for (std::size_t i = 0; i < stage.parts.size(); ++i) {
+      parts.push_back(stage.parts[i].nodes);
+      part_names.push_back(concat("part ", i, " of ", name));
+      in_parts += stage.parts[i].nodes.size();
+    }
+    if (stage.parts.empty()) {
+      parts.push_back(stage.nodes);
+      part_names.push_back(name);
+    } else if (in_parts != stage.nodes.size()) {
+      return invalid_argument("chosen stages: ", name, " has ", stage.nodes.size(),
+                              " nodes, but its parts have ", in_parts);
+    }
+    stages.push_back(stage.nodes);
+    stage_names.push_back(name);
+    std::ranges::sort(stages.back());
+  }
+  PENSTOCK_CHECK_OK(check_order(graph, stages, stage_names));
+  PENSTOCK_CHECK_OK(check_order(graph, parts, part_names));
   return stages;
 }
 

@@ -200,6 +200,17 @@ TEST(AnnotationTest, GivesTheStages) {
   EXPECT_EQ(shown(annotated(3, -1, 1), options), "a b | c");
 }
 
+TEST(AnnotationTest, TakesLayersWhereThereAreNoStages) {
+  SplitOptions options;
+  options.use_annotations = true;
+  graph::Graph layers = annotated(-1, -1, -1);
+  layers.nodes[0].metadata["layer_ann"] = "enc";
+  layers.nodes[2].metadata["layer_ann"] = "dec";
+  EXPECT_EQ(shown(layers, options), "a b | c");
+  layers.pipeline_stages = {0, 1, 1};
+  EXPECT_EQ(shown(layers, options), "a | b c");
+}
+
 TEST(AnnotationTest, RefusesACycleAndAModelWithoutThem) {
   SplitOptions options;
   options.use_annotations = true;

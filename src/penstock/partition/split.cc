@@ -2,6 +2,7 @@
 #include "penstock/partition/split.h"
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <system_error>
 
@@ -22,10 +23,21 @@ using graph::NodeId;
 using graph::Subgraph;
 using graph::ValueId;
 
-/// What becomes the model of each stage; borrows the graph, or the changed copy in `writable`.
+/// What becomes one model.
+struct Part {
+  ChosenPart chosen;  ///< Its nodes stand in `subgraph`.
+  Subgraph subgraph;
+};
+
+struct StageParts {
+  Subgraph whole;
+  std::vector<Part> parts;
+};
+
+/// Borrows the graph, or the changed copy in `writable`.
 struct Parts {
   Writable writable;
-  std::vector<Subgraph> subgraphs;
+  std::vector<StageParts> stages;
 };
 
 /// One stage keeps the model's own inputs and outputs, as long as a stage can make them all.
@@ -40,26 +52,54 @@ bool is_whole(const Graph& graph, const Stages& stages) {
          std::ranges::all_of(graph.outputs, can_be_made);
 }
 
-Result<Parts> cut_parts(const Graph& graph, const Stages& stages) {
+/// The parts of stage `number`, which may hold nodes that were added to make it writable.
+std::vector<ChosenPart> parts_of(const std::vector<NodeId>& nodes, std::size_t number,
+                                 const SplitOptions& options) {
+  if (number >= options.stages.size() || options.stages[number].parts.empty()) {
+    return {{options.backend, options.backend_options, nodes}};
+  }
+  auto parts = options.stages[number].parts;
+  std::set<NodeId> added(nodes.begin(), nodes.end());
+  for (const auto& part : parts) {
+    for (const auto node : part.nodes) added.erase(node);
+  }
+  parts.back().nodes.insert(parts.back().nodes.end(), added.begin(), added.end());
+  return parts;
+}
+
+Result<StageParts> cut_stage(const Graph& source, const std::vector<NodeId>& nodes,
+                             std::size_t number, const SplitOptions& options) {
+  PENSTOCK_TRY(auto whole, Subgraph::create(source, nodes));
+  if (whole.outputs().empty()) {
+    return invalid_argument("nothing reads what its nodes make (the first is '",
+                            source.node(whole.nodes().front()).name,
+                            "'); cut so that it has an output");
+  }
+  StageParts stage{std::move(whole), {}};
+  for (auto& part : parts_of(nodes, number, options)) {
+    PENSTOCK_TRY(auto subgraph, Subgraph::create(source, part.nodes));
+    stage.parts.push_back({std::move(part), std::move(subgraph)});
+  }
+  return stage;
+}
+
+Result<Parts> cut_parts(const Graph& graph, const Stages& stages, const SplitOptions& options) {
   if (graph.outputs.empty()) {
     return invalid_argument("graph '", graph.info.name, "': expected outputs, found none");
   }
   Parts parts;
-  if (is_whole(graph, stages)) {
-    parts.subgraphs.push_back(Subgraph::whole(graph));
+  const auto first = parts_of(stages.empty() ? std::vector<NodeId>() : stages.front(), 0, options);
+  if (is_whole(graph, stages) && first.size() == 1) {
+    const auto whole = Subgraph::whole(graph);
+    parts.stages.push_back({whole, {{first.front(), whole}}});
     return parts;
   }
   PENSTOCK_TRY(parts.writable, make_writable(graph, stages));
   const auto& source = parts.writable.changed ? *parts.writable.changed : graph;
   for (std::size_t i = 0; i < parts.writable.stages.size(); ++i) {
-    auto part = Subgraph::create(source, parts.writable.stages[i]);
-    if (!part) return std::move(part).error().within(concat("stage", i));
-    if (part->outputs().empty()) {
-      return invalid_argument("stage", i, ": nothing reads what its nodes make (the first is '",
-                              source.node(part->nodes().front()).name,
-                              "'); cut so that it has an output");
-    }
-    parts.subgraphs.push_back(*std::move(part));
+    auto stage = cut_stage(source, parts.writable.stages[i], i, options);
+    if (!stage) return std::move(stage).error().within(concat("stage", i));
+    parts.stages.push_back(*std::move(stage));
   }
   return parts;
 }
@@ -86,8 +126,9 @@ Result<std::vector<std::vector<device::Device>>> deal_devices(const Graph& graph
     for (const auto& stage : options.stages) devices.push_back(stage.devices);
     return devices;
   }
-  if (options.replicas < 1) {
-    return invalid_argument("replicas: expected at least 1, found ", options.replicas);
+  if (options.replicas < 1 || options.replicas > plan::kMostInstances) {
+    return invalid_argument("replicas: expected 1 to ", plan::kMostInstances, ", found ",
+                            options.replicas);
   }
   if (!options.pins.empty() && options.replicas > 1) {
     return invalid_argument(
@@ -112,32 +153,41 @@ Result<std::vector<std::vector<device::Device>>> deal_devices(const Graph& graph
   return dealt;
 }
 
-plan::Stage make_stage(const Subgraph& part, std::size_t number, const SplitOptions& options,
+std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<std::string> names;
+  for (const auto id : values) names.push_back(graph.value(id).name);
+  return names;
+}
+
+plan::Stage make_stage(const StageParts& parts, std::size_t number, const SplitOptions& options,
                        plan::Plan& plan) {
-  const auto& graph = part.graph();
+  const auto& graph = parts.whole.graph();
   plan::Stage stage;
   stage.name = concat("stage", number);
   stage.pinned = options.pinned;
-  stage.flush_denormals = has_denormal_constants(part);
-  plan::Partition partition;
-  partition.backend = options.backend;
-  partition.model = concat("stages/", number, ".onnx");
-  partition.options = options.backend_options;
-  for (const auto id : part.inputs()) {
+  stage.flush_denormals = options.flush_denormals || has_denormal_constants(parts.whole);
+  for (const auto id : parts.whole.inputs()) {
     const auto& value = graph.value(id);
-    partition.inputs.push_back(value.name);
     (value.is_parameter ? stage.parameters : stage.inputs).push_back(value.name);
   }
-  for (const auto id : part.outputs()) {
-    const auto& value = graph.value(id);
-    partition.outputs.push_back(value.name);
-    const bool listed = plan.find_tensor(value.name) != nullptr;
-    if (!listed) plan.tensors.push_back({value.name, value.type});
-    // An output of the plan, or read by a later stage; else it never leaves the stage.
-    if (listed || !value.is_output) stage.outputs.push_back(value.name);
+  for (const auto& [chosen, subgraph] : parts.parts) {
+    const auto place =
+        parts.parts.size() == 1 ? concat(number) : concat(number, ".", stage.partitions.size());
+    stage.partitions.push_back({chosen.backend, "stages/" + place + ".onnx",
+                                names_of(graph, subgraph.inputs()),
+                                names_of(graph, subgraph.outputs()), chosen.options});
+    for (const auto id : subgraph.outputs()) {
+      const auto& value = graph.value(id);
+      if (!plan.find_tensor(value.name)) plan.tensors.push_back({value.name, value.type});
+    }
   }
-  for (const auto id : part.nodes()) stage.nodes.push_back(graph.node(id).name);
-  stage.partitions.push_back(std::move(partition));
+  for (const auto id : parts.whole.outputs()) {
+    const auto& value = graph.value(id);
+    // An output of the plan, or read by a later stage; else it never leaves the stage.
+    const bool leaves = std::ranges::find(graph.outputs, id) != graph.outputs.end();
+    if (leaves || !value.is_output) stage.outputs.push_back(value.name);
+  }
+  for (const auto id : parts.whole.nodes()) stage.nodes.push_back(graph.node(id).name);
   return stage;
 }
 
@@ -176,8 +226,8 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
   plan.custom_ops = custom_op_paths(options.custom_ops);
   plan.prediction = options.prediction;
   PENSTOCK_TRY(auto devices, deal_devices(graph, stages, options));
-  for (std::size_t i = 0; i < parts.subgraphs.size(); ++i) {
-    plan.stages.push_back(make_stage(parts.subgraphs[i], i, options, plan));
+  for (std::size_t i = 0; i < parts.stages.size(); ++i) {
+    plan.stages.push_back(make_stage(parts.stages[i], i, options, plan));
     plan.stages.back().devices = std::move(devices[i]);
   }
   plan::connect(plan);
@@ -187,12 +237,14 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
 
 /// One stage after the other: constants go from their storage to the file, so that no more memory
 /// is needed than the graph has.
-Status write_stages(const Parts& parts, const fs::path& folder) {
+Status write_stages(const Parts& parts, const plan::Plan& plan, const fs::path& folder) {
   PENSTOCK_CHECK_OK(make_folder(folder / "stages"));
-  for (std::size_t i = 0; i < parts.subgraphs.size(); ++i) {
-    const auto file = folder / "stages" / concat(i, ".onnx");
-    const auto written = graph::write_onnx(parts.subgraphs[i], file, {});
-    if (!written) return Error(written.error()).within(concat("stage", i));
+  for (std::size_t i = 0; i < parts.stages.size(); ++i) {
+    for (std::size_t j = 0; j < parts.stages[i].parts.size(); ++j) {
+      const auto file = folder / plan.stages[i].partitions[j].model;
+      const auto written = graph::write_onnx(parts.stages[i].parts[j].subgraph, file, {});
+      if (!written) return Error(written.error()).within(plan.stages[i].name);
+    }
   }
   return {};
 }
@@ -222,24 +274,36 @@ Status copy_custom_ops(const SplitOptions& options, const plan::Plan& plan,
   return {};
 }
 
+Status write_files(const SplitOptions& options, const fs::path& folder) {
+  for (const auto& [path, contents] : options.files) {
+    std::ofstream out(folder / path, std::ios::binary);
+    out << contents;
+    if (!out.flush()) {
+      return make_error(Code::kResourceExhausted, "'", path, "': cannot be written");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<plan::Plan> make_plan(const Graph& graph, const Stages& stages,
                              const SplitOptions& options) {
-  PENSTOCK_TRY(const auto parts, cut_parts(graph, stages));
+  PENSTOCK_TRY(const auto parts, cut_parts(graph, stages, options));
   return plan_of(graph, parts, stages, options);
 }
 
 Result<plan::Plan> split(const Graph& graph, const SplitOptions& options, const fs::path& target,
                          plan::Origin origin) {
   PENSTOCK_TRY(const auto stages, assign_stages(graph, options));
-  PENSTOCK_TRY(const auto parts, cut_parts(graph, stages));
+  PENSTOCK_TRY(const auto parts, cut_parts(graph, stages, options));
   PENSTOCK_TRY(auto plan, plan_of(graph, parts, stages, options));
   plan.origin = std::move(origin);
   PENSTOCK_TRY(auto package, plan::PackageWriter::create(target));
-  PENSTOCK_CHECK_OK(write_stages(parts, package.folder()));
+  PENSTOCK_CHECK_OK(write_stages(parts, plan, package.folder()));
   PENSTOCK_CHECK_OK(write_parameters(graph, plan, package.folder()));
   PENSTOCK_CHECK_OK(copy_custom_ops(options, plan, package.folder()));
+  PENSTOCK_CHECK_OK(write_files(options, package.folder()));
   return package.commit(std::move(plan));
 }
 

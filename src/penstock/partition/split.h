@@ -14,10 +14,20 @@
 
 namespace penstock::partition {
 
+/// What one backend runs of a chosen stage.
+struct ChosenPart {
+  std::string backend;
+  std::map<std::string, std::string> options;
+  std::vector<graph::NodeId> nodes;
+  bool operator==(const ChosenPart&) const = default;
+};
+
 /// A stage given whole, such as the planner chooses it.
 struct ChosenStage {
   std::vector<graph::NodeId> nodes;
   std::vector<device::Device> devices;  ///< One for each replica.
+  /// Its nodes, each once, in the order of execution; empty: one part, of SplitOptions::backend.
+  std::vector<ChosenPart> parts;
 };
 
 struct SplitOptions {
@@ -32,12 +42,14 @@ struct SplitOptions {
   std::vector<std::pair<std::string, device::Device>> pins;
   /// Stages from the file's own `pipeline_stage` annotations. Not with cuts or pins.
   bool use_annotations = false;
-  int replicas = 1;                     ///< Of every stage.
+  int replicas = 1;                     ///< Of every stage; all of them: plan::kMostInstances.
   std::vector<device::Device> devices;  ///< Dealt to stage instances in turn; empty: one per CPU.
   std::string backend = "onnxruntime";
   std::map<std::string, std::string> backend_options;
   std::vector<std::filesystem::path> custom_ops;
   bool pinned = true;
+  bool flush_denormals = false;  ///< Of every stage; else where a constant holds denormals.
+  std::map<std::string, std::string> files;  ///< More of the package: path in it -> contents.
 };
 
 /// The node sets of the stages, in topological order of the stages.
@@ -45,12 +57,13 @@ struct SplitOptions {
 ///                          import folded or removed, the message says what took its place.
 /// \error kFailedPrecondition  a cut or pin is an index and the import could fold nothing.
 /// \error kInvalidArgument  a stage would be empty, pins make a cycle (the cycle is named), or
-/// chosen
-///                          stages leave out or repeat a node, or read from a later stage.
+///                          chosen stages (or a stage's parts) leave out or repeat a node, or read
+///                          from a later one.
 Result<std::vector<std::vector<graph::NodeId>>> assign_stages(const graph::Graph& graph,
                                                               const SplitOptions& options);
 
-/// The plan of given stages; model files are named "stages/<i>.onnx" but not written.
+/// The plan of given stages, each one part; model files are named "stages/<i>.onnx" but not
+/// written.
 Result<plan::Plan> make_plan(const graph::Graph& graph,
                              const std::vector<std::vector<graph::NodeId>>& stages,
                              const SplitOptions& options);

@@ -198,7 +198,9 @@ TEST_F(SplitTest, PutsPinnedStagesOnTheirDevices) {
 
 TEST_F(SplitTest, RefusesReplicasThatCannotBe) {
   options_.replicas = 0;
-  EXPECT_EQ(error(chain_graph()).message, "replicas: expected at least 1, found 0");
+  EXPECT_EQ(error(chain_graph()).message, "replicas: expected 1 to 1024, found 0");
+  options_.replicas = 2'000'000'000;
+  EXPECT_EQ(error(chain_graph()).message, "replicas: expected 1 to 1024, found 2000000000");
   options_.replicas = 2;
   options_.pins = {{"a", cpu(0)}};
   EXPECT_EQ(error(chain_graph()).message,
@@ -248,6 +250,11 @@ TEST_F(SplitTest, FlushesDenormalsWhereAConstantHoldsOne) {
   EXPECT_FALSE(plan.stages[1].flush_denormals);
 }
 
+TEST_F(SplitTest, FlushesDenormalsOnRequest) {
+  options_.flush_denormals = true;
+  EXPECT_TRUE(split(chain_graph(), {"a"}).stages[0].flush_denormals);
+}
+
 TEST_F(SplitTest, RefusesAStageThatWritesNothing) {
   auto graph = chain_graph().node("dead", "Sin", {"x"}, {"nothing"});
   options_.cuts = {"d"};
@@ -294,6 +301,46 @@ TestGraph random_graph(unsigned seed) {
     if (value.producer && value.consumers.empty() && !value.is_output) graph.output(value.name);
   }
   return graph;
+}
+
+std::vector<graph::NodeId> nodes_of(const std::vector<int>& numbers) {
+  std::vector<graph::NodeId> nodes;
+  for (const int number : numbers) nodes.push_back(static_cast<graph::NodeId>(number));
+  return nodes;
+}
+
+TEST(MakePlanTest, PartsOfAStageBecomePartitionsInTheirOrder) {
+  const auto built = chain_graph();
+  SplitOptions options;
+  ChosenStage first{nodes_of({0, 1, 2}), {{.host = {}, .cpus = {0}}}, {}};
+  first.parts = {{"one", {{"key", "value"}}, nodes_of({0})}, {"two", {}, nodes_of({1, 2})}};
+  options.stages = {first, {nodes_of({3}), {{.host = {}, .cpus = {1}}}, {}}};
+  const auto stages = assign_stages(built, options);
+  ASSERT_TRUE(stages) << stages.error().message;
+  const auto plan = make_plan(built, *stages, options);
+  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_EQ(plan->stages.size(), 2U);
+  const auto& parts = plan->stages[0].partitions;
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0],
+            (plan::Partition{"one", "stages/0.0.onnx", {"x"}, {"ta"}, {{"key", "value"}}}));
+  EXPECT_EQ(parts[1], (plan::Partition{"two", "stages/0.1.onnx", {"ta"}, {"tc"}, {}}));
+  EXPECT_EQ(plan->stages[0].outputs, std::vector<std::string>{"tc"});  // "ta" stays inside.
+  EXPECT_EQ(plan->stages[1].partitions[0].backend, "onnxruntime");
+  EXPECT_NE(plan->find_tensor("ta"), nullptr);
+}
+
+TEST(MakePlanTest, PartsMustHoldTheStagesNodesInOrder) {
+  const auto built = chain_graph();
+  SplitOptions options;
+  ChosenStage all{nodes_of({0, 1, 2, 3}), {{.host = {}, .cpus = {0}}}, {}};
+  all.parts = {{"one", {}, nodes_of({0, 2})}, {"two", {}, nodes_of({1, 3})}};
+  options.stages = {all};
+  EXPECT_EQ(assign_stages(built, options).error().message,
+            "chosen stages: part 0 of stage0 reads 'tb', which part 1 of stage0 makes later");
+  options.stages[0].parts.pop_back();
+  EXPECT_EQ(assign_stages(built, options).error().message,
+            "chosen stages: stage0 has 4 nodes, but its parts have 2");
 }
 
 TEST(MakePlanTest, AnyCutOfAnyGraphGivesAValidPlan) {

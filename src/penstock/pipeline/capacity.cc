@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "penstock/pipeline/edge.h"
+#include "penstock/pipeline/state_edge.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -96,6 +97,12 @@ std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Option
     const auto bytes = slot_bytes(plan, edge);
     if (!bytes) return std::nullopt;
     sum = sum_of(sum, product(*bytes, slot_count(plan, edge, options)));
+  }
+  for (const auto& state : plan.states) {
+    const auto* info = plan.find_tensor(state.to);
+    const auto bytes = info == nullptr ? std::nullopt : info->type.max_bytes();
+    if (!bytes) return std::nullopt;
+    sum = sum_of(sum, product(*bytes, StateEdge::kSlots));
   }
   return sum;
 }

@@ -21,7 +21,7 @@ using FrameNumber = std::uint64_t;
 enum class Outcome : std::uint8_t {
   kOk,         ///< outputs() hold its results.
   kError,      ///< A stage failed, or its deadline passed: error() names stage, frame and cause.
-  kDropped,    ///< By an edge's policy: error() names the edge and the policy.
+  kDropped,    ///< By an edge's policy or a function: error() names it, and says why.
   kCancelled,  ///< The pipeline was cancelled or stopped before the frame was done.
 };
 

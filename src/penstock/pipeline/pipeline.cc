@@ -143,12 +143,49 @@ void State::cancel(Error cause) {
   wake_everybody();
 }
 
+bool State::wait_until_workers_left(std::int64_t deadline) {
+  std::unique_lock lock(left_mutex);
+  const auto all_left = [&] { return running_workers == 0; };
+  if (deadline != kNever) {
+    using Time = std::chrono::steady_clock::time_point;
+    return left.wait_until(lock, Time(std::chrono::nanoseconds(deadline)), all_left);
+  }
+  left.wait(lock, all_left);
+  return true;
+}
+
+void State::keep_for_ever() {
+  static std::mutex mutex;
+  static auto* kept = new std::vector<std::shared_ptr<State>>;
+  const std::scoped_lock lock(mutex);
+  kept->push_back(shared_from_this());
+}
+
+void State::hang(FrameNumber frame, Error cause) {
+  {
+    const std::scoped_lock lock(stop_mutex);
+    if (stop_cause.message.empty()) stop_cause = std::move(cause);
+  }
+  FrameNumber first = hung_from.load();
+  while (frame < first && !hung_from.compare_exchange_weak(first, frame)) {
+  }
+  {
+    const std::scoped_lock lock(commit_mutex);
+    closed.store(true, std::memory_order_seq_cst);
+  }
+  wake_everybody();
+}
+
 Pipeline::Pipeline(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 Pipeline::~Pipeline() {
   state_->cancel({});
   state_->stopping.store(true, std::memory_order_seq_cst);
   state_->wake_everybody();
+  if (state_->watchdog) {
+    state_->wait_until_workers_left(kNever);  // The watchdog replaces those that hang.
+    state_->watchdog.reset();
+  }
   for (auto& worker : state_->workers) worker->join();
 }
 
@@ -178,6 +215,8 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
   PENSTOCK_CHECK_OK(check_error_policy(state));
   PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
+  // Again: a call that hangs may still read the slot that seems free.
+  if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
   const FrameNumber frame = state.source.done();
   const bool has_slots = take_slots(state, frame);
   for (std::size_t i = 0; has_slots && i < inputs.size(); ++i) {
@@ -230,6 +269,7 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
   if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
   PENSTOCK_CHECK_OK(check_error_policy(state));
   PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
+  if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
   const FrameNumber frame = state.source.done();
   if (!take_slots(state, frame)) {
     return make_error(Code::kResourceExhausted,
@@ -429,6 +469,20 @@ Status Pipeline::drain(std::chrono::nanoseconds timeout) {
 
 void Pipeline::cancel() {
   state_->cancel({});
+}
+
+bool Pipeline::end(std::chrono::nanoseconds timeout) {
+  state_->cancel({});
+  return state_->wait_until_workers_left(deadline_after(timeout));
+}
+
+std::vector<std::string> Pipeline::leave_behind() {
+  state_->cancel({});
+  std::vector<std::string> sentences;
+  for (auto& worker : state_->workers) {
+    if (auto sentence = worker->leave_behind()) sentences.push_back(*std::move(sentence));
+  }
+  return sentences;
 }
 
 std::optional<std::uint64_t> Pipeline::memory_bytes() const {

@@ -17,6 +17,7 @@
 
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
+#include "penstock/function/function.h"
 #include "penstock/pipeline/frame.h"
 #include "penstock/pipeline/stats.h"
 #include "penstock/plan/plan.h"
@@ -24,15 +25,27 @@
 
 namespace penstock::pipeline {
 
+/// Frames of each worker that a trace holds; later ones take the place of the earliest.
+inline constexpr std::size_t kSpansKept = 100'000;
+
 struct Options {
   int capacity = 0;   ///< Slots of every edge; 0: the plan's, or chosen from the sizes.
   int in_flight = 0;  ///< Most frames between push and release; 0: the output edge's slots.
   std::optional<bool> pinned;  ///< Overrides every stage's.
   std::optional<plan::OnError> on_error;
   std::optional<std::chrono::microseconds> max_age;
-  bool trace = false;  ///< Keep the spans of the last 100,000 frames of each worker.
+  /// A call that takes longer hangs: its frame and those behind it come out as errors, pushes are
+  /// refused, and its thread is left to itself, with what it may still touch. For all stages;
+  /// empty: each as the plan says.
+  std::optional<std::chrono::microseconds> max_run;
+  /// What partitions of backend "function" without a library name.
+  std::vector<function::Function> functions;
+  bool native_code =
+      true;            ///< False: a plan with function or custom-operator libraries is refused.
+  bool trace = false;  ///< Keep the spans of the last kSpansKept frames of each worker.
   std::map<std::string, std::map<std::string, std::string>> backend_options;  ///< By backend name.
   std::function<void(const std::string&)> warn;  ///< Called during start() only.
+  std::function<bool()> stopped;  ///< Asked by start() before each stage instance: true ends it.
 };
 
 /// Most bytes that the slots of all edges take, the same as Pipeline::memory_bytes() of the running
@@ -58,16 +71,21 @@ class Pipeline {
   /// \error  what validate(), the registry and the backends say, with the stage's name before it.
   /// \error kResourceExhausted  the slots of the edges may take more memory than is available:
   ///                            names the largest edge; or memory ran out.
-  /// \error kInvalidArgument  the plan and a stage's model give a tensor different types.
+  /// \error kInvalidArgument  the plan and a stage's model give a tensor different types; options
+  ///                          for a backend that runs no stage.
+  /// \error kCancelled  options.stopped() was true.
   /// \error kNotFound  a device's CPUs are outside the inherited cpuset.
   /// \error kInternal  a backend put a thread outside its stage's cores.
+  /// \error kPermissionDenied  the plan has native libraries and options.native_code is false.
   static Result<std::unique_ptr<Pipeline>> start(const plan::Plan& plan,
                                                  const std::filesystem::path& folder,
                                                  const backend::Registry& backends,
                                                  const Options& options = {});
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
-  ~Pipeline();  ///< cancel(), then joins every thread.
+  /// cancel(), then joins every thread. A call that hangs is waited for, for `max_run` where its
+  /// stage has one, else for ever: end() and leave_behind() are there for that.
+  ~Pipeline();
 
   /// Gives the pipeline one frame. `inputs[i]` is the i-th of plan.inputs; its storage is read in
   /// place and held until the frame has left the stages that read it.
@@ -110,6 +128,12 @@ class Pipeline {
   Status drain(std::chrono::nanoseconds timeout =
                    kForever);  ///< Waits until all pushed frames can be popped.
   void cancel();               ///< Stops now: frames in flight come out as cancelled. Idempotent.
+  /// cancel(), then waits for the stages' threads. False: calls still run after `timeout`.
+  bool end(std::chrono::nanoseconds timeout);
+  /// cancel(), then leaves the calls in progress to themselves, with what they may still touch, for
+  /// ever: their frames come out as cancelled, and nobody waits for them, the destructor neither.
+  /// \returns a sentence about each, which names its stage.
+  std::vector<std::string> leave_behind();
 
   [[nodiscard]] Stats stats() const;
   /// Ceiling of the memory of all edges' slots, known before the first frame; nothing where a
@@ -117,8 +141,11 @@ class Pipeline {
   [[nodiscard]] std::optional<std::uint64_t> memory_bytes() const;
   [[nodiscard]] int in_flight_limit() const;
   [[nodiscard]] const plan::Plan& plan() const;
-  /// Chrome/Perfetto JSON of the spans kept. \error kFailedPrecondition  Options::trace was false.
-  Status write_trace(const std::filesystem::path& file) const;
+  /// Chrome/Perfetto JSON of the spans kept: of each worker's last kSpansKept frames.
+  /// \returns how many earlier spans, of all workers together, are no longer among them.
+  /// \error kFailedPrecondition  Options::trace was false.
+  /// \error kNotFound, kResourceExhausted  the file cannot be written, or not to its end.
+  Result<std::uint64_t> write_trace(const std::filesystem::path& file) const;
 
  private:
   explicit Pipeline(std::shared_ptr<State> state);

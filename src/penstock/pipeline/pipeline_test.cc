@@ -19,6 +19,7 @@
 #include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/parker.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/tries.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -440,6 +441,29 @@ TEST(PipelineTest, WrongInputsAreRefusedBySentence) {
   EXPECT_EQ(pipeline->stats().pushed, 0U);
 }
 
+TEST(PipelineTest, TheFirstStageRunsBesideThePusher) {
+  Gate gate;
+  std::atomic<int> ran_on{0};
+  const auto held = gate.function();
+  FakeNetwork network;
+  network.input("in")
+      .stage("a", {"in"}, {"out"},
+             [&](Inputs in, Outputs out) -> Status {
+               ran_on = this_thread_id();
+               return held(in, out);
+             })
+      .output("out");
+  auto pipeline = start(network);
+  gate.armed = true;
+  push_number(*pipeline, 1);  // Returns though the stage cannot go on.
+  push_number(*pipeline, 2);
+  gate.entered.acquire();
+  EXPECT_NE(ran_on, this_thread_id());
+  gate.open.release();
+  EXPECT_EQ(value_of(pop_one(*pipeline)[0]), 1.0F);
+  EXPECT_EQ(value_of(pop_one(*pipeline)[0]), 2.0F);
+}
+
 TEST(PipelineTest, AnAcquiredSlotIsFilledInPlace) {
   auto network = chain();
   auto pipeline = start(network);
@@ -649,7 +673,7 @@ TEST(PipelineTest, StartAndStopAThousandTimesLeavesNoThreads) {
   };
   once(true);  // A sanitizer starts a thread of its own beside the first.
   const auto before = threads();
-  for (int i = 0; i < 1000; ++i) once(i % 2 == 0);
+  for (std::uint64_t i = 0; i < tries(1000); ++i) once(i % 2 == 0);
   // The kernel lists a joined thread until it has cleaned up after it.
   for (int i = 0; threads() != before && i < 1'000'000; ++i) std::this_thread::yield();
   EXPECT_EQ(threads(), before);
@@ -1192,6 +1216,17 @@ TEST(PipelineTest, PushAndPopFromDifferentThreads) {
   EXPECT_EQ(expected, static_cast<FrameNumber>(kFrames));
 }
 
+TEST(PipelineTest, AStartIsStoppedBetweenInstances) {
+  FakeNetwork network;
+  network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one), 3).output("out");
+  int asked = 0;
+  const auto stopped = network.start({.stopped = [&] { return ++asked == 3; }});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, Code::kCancelled);
+  EXPECT_EQ(stopped.error().message, "stage 'a', replica 2: stopped before it was started");
+  EXPECT_TRUE(network.start({.stopped = [] { return false; }}));
+}
+
 TEST(PipelineTest, TraceHasOneSpanPerStageAndFrame) {
   auto network = chain();
   auto pipeline = start(network, {.trace = true});
@@ -1203,6 +1238,29 @@ TEST(PipelineTest, TraceHasOneSpanPerStageAndFrame) {
   for (int i = 0; i < 10; ++i) EXPECT_THAT(text, HasSubstr(concat("\"frame ", i, "\"")));
   auto untraced = start(network);
   EXPECT_EQ(untraced->write_trace(file).error().code, Code::kFailedPrecondition);
+}
+
+TEST(PipelineTest, ATraceTellsHowManySpansItLost) {
+  if (kSanitized) GTEST_SKIP() << "writes a trace of " << kSpansKept << " frames, minutes there";
+  auto network = chain();
+  auto pipeline = start(network, {.trace = true});
+  const auto file = std::filesystem::path(::testing::TempDir()) / "lossy_trace.json";
+  static_cast<void>(stream(*pipeline, static_cast<int>(kSpansKept)));
+  EXPECT_EQ(*pipeline->write_trace(file), 0U);
+  for (std::uint64_t frame = 0; frame < 3; ++frame) {
+    push_number(*pipeline, 0);
+    static_cast<void>(pop_one(*pipeline));
+  }
+  EXPECT_EQ(*pipeline->write_trace(file), 6U);  // Of each of two stages.
+}
+
+TEST(PipelineTest, ATraceThatCannotBeWrittenToItsEndIsAnError) {
+  auto network = chain();
+  auto pipeline = start(network, {.trace = true});
+  static_cast<void>(stream(*pipeline, 1));
+  const auto error = pipeline->write_trace("/dev/full").error();
+  EXPECT_EQ(error.code, Code::kResourceExhausted);
+  EXPECT_THAT(error.message, HasSubstr("'/dev/full'"));
 }
 
 TEST(CapacityTest, ATensorWithoutBoundCountsASixteenthOfTheEdgesBudget) {

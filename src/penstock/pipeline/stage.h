@@ -6,12 +6,14 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "penstock/backend/registry.h"
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/progress.h"
+#include "penstock/pipeline/state_edge.h"
 #include "penstock/plan/plan.h"
 
 namespace penstock::pipeline {
@@ -20,11 +22,12 @@ struct State;
 
 /// Where a partition finds one of its inputs or puts one of its outputs.
 struct Wire {
-  enum class Kind : std::uint8_t { kInEdge, kOutEdge, kLocal, kParameter };
+  enum class Kind : std::uint8_t { kInEdge, kOutEdge, kLocal, kParameter, kStateIn, kStateOut };
   Kind kind = Kind::kLocal;
-  std::size_t where = 0;   // Position in Stage::in_edges, out_edges, locals or parameters.
+  std::size_t where = 0;   // Position in the stage's in_edges, out_edges, locals, parameters, ...
   std::size_t tensor = 0;  // Position in the edge's tensors.
   bool fresh = false;      // Nothing bounds its shape: the backend allocates it for each frame.
+  bool items = false;      // Holds several items along its first dimension; a call gets one.
 };
 
 /// The values of a stage's parameters from one frame on.
@@ -48,6 +51,9 @@ struct Stage {
   std::vector<CompiledPartition> partitions;
   std::vector<Type> locals;  // Values passed between partitions of the stage only.
   std::vector<std::string> local_names;
+  std::vector<StateEdge*> states_in, states_out;   // That it reads, that it writes.
+  std::vector<std::optional<Wire>> state_sources;  // Beside states_out: where else it is written.
+  bool may_drop = false;                           // A function: it may drop a frame.
 
   Progress progress;                       // Frames this stage has completed.
   std::atomic<FrameNumber> next{0};        // The next frame to claim.

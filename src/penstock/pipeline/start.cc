@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <set>
 
 #include "penstock/device/cgroup.h"
 #include "penstock/device/topology.h"
@@ -79,9 +80,37 @@ Result<std::vector<Tensor>> default_parameters(const State& state,
   return values;
 }
 
+Result<Tensor> initial_state(const State& state, const std::filesystem::path& folder,
+                             const plan::StateEdge& edge) {
+  const Type& type = state.plan.find_tensor(edge.to)->type;
+  if (edge.initial.empty()) {
+    std::vector<std::int64_t> dims;
+    for (const auto& dim : type.dims) dims.push_back(dim.size);
+    return Tensor::allocate(type.dtype, std::move(dims));
+  }
+  PENSTOCK_TRY(Tensor value, read_npy(folder / edge.initial, type.dtype));
+  if (Status fits = check_matches(type, value); !fits) return std::move(fits).error();
+  return value;
+}
+
+Status make_states(State& state, const std::filesystem::path& folder) {
+  for (const auto& edge : state.plan.states) {
+    const auto initial = initial_state(state, folder, edge);
+    if (!initial) {
+      return Error(initial.error())
+          .within(concat("state '", edge.from, "' -> '", edge.to, "': initial value"));
+    }
+    state.states.push_back(std::make_unique<StateEdge>(edge.from, edge.to,
+                                                       state.plan.find_tensor(edge.from)->type,
+                                                       *initial, state.window_mask + 1));
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
                                           const std::filesystem::path& folder,
-                                          const backend::Registry& backends) {
+                                          const backend::Registry& backends,
+                                          const std::shared_ptr<backend::Backend>& functions) {
   auto stage = std::make_unique<Stage>();
   stage->plan = &state.plan.stages[index];
   stage->index = index;
@@ -93,8 +122,19 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   for (const auto& partition : stage->plan->partitions) {
     CompiledPartition compiled;
     compiled.plan = &partition;
-    PENSTOCK_TRY(compiled.backend, backends.find(partition.backend));
+    if (partition.backend == plan::kFunctionBackend) {
+      compiled.backend = functions;
+      stage->may_drop = true;
+    } else {
+      PENSTOCK_TRY(compiled.backend, backends.find(partition.backend));
+    }
     stage->partitions.push_back(std::move(compiled));
+  }
+  for (auto& edge : state.states) {
+    if (std::ranges::find(stage->plan->inputs, edge->to) != stage->plan->inputs.end())
+      stage->states_in.push_back(edge.get());
+    if (std::ranges::find(stage->plan->outputs, edge->from) != stage->plan->outputs.end())
+      stage->states_out.push_back(edge.get());
   }
   if (!stage->plan->parameters.empty()) {
     auto version = std::make_unique<ParameterVersion>();
@@ -159,6 +199,21 @@ void connect_waits(State& state) {
         }
       }
     }
+    for (StateEdge* edge : stage->states_in) {
+      for (auto& writer : state.stages) {
+        if (writer == stage ||
+            std::ranges::find(writer->states_out, edge) == writer->states_out.end())
+          continue;
+        for (Worker* worker : workers) {
+          worker->states.push_back(
+              wait_alone(writer->progress, worker->parker, &writer->period_ns));
+        }
+        for (Worker* worker : workers_of(*writer)) {
+          worker->rooms.push_back({wait_alone(stage->progress, worker->parker, &stage->period_ns),
+                                   StateEdge::kCapacity});
+        }
+      }
+    }
     const bool feeds_output = std::ranges::any_of(
         stage->out_edges, [](const Edge* e) { return e->to.back() == plan::kPipelineOutput; });
     if (!feeds_output && !stage->out_edges.empty()) continue;
@@ -211,8 +266,7 @@ Result<std::vector<backend::CompileRequest>> requests_for(const State& state,
   std::vector<backend::CompileRequest> requests;
   for (const auto& partition : stage.partitions) {
     backend::CompileRequest request;
-    request.name = stage.name;
-    request.file = folder / partition.model;
+    if (!partition.model.empty()) request.file = folder / partition.model;
     request.device = device;
     request.threads = static_cast<int>(device.cpus.size());
     request.replicas = static_cast<int>(stage.devices.size());
@@ -246,6 +300,38 @@ bool worth_sharing(const std::vector<backend::CompileRequest>& requests) {
   return bytes >= kSharedFromBytes;
 }
 
+bool replace_all(std::string& text, const std::string& old, const std::string& by) {
+  bool found = false;
+  for (auto at = text.find(old); at != text.npos; at = text.find(old, at + by.size())) {
+    text.replace(at, old.size(), by);
+    found = true;
+  }
+  return found;
+}
+
+// What an engine says of a stage's model, which may lie in a temporary folder: with its path in the
+// package, and with what may help.
+Error blame_model(Error error, const State& state, const plan::Stage& stage,
+                  const std::vector<backend::CompileRequest>& requests) {
+  bool of_a_model = false;
+  for (std::size_t p = 0; p < requests.size(); ++p) {
+    const auto& partition = stage.partitions[p];
+    if (partition.backend == plan::kFunctionBackend) continue;
+    of_a_model |= replace_all(error.message, requests[p].file.string(), partition.model);
+    for (std::size_t i = 0; i < state.plan.custom_ops.size(); ++i) {
+      replace_all(error.message, requests[p].custom_ops[i].string(), state.plan.custom_ops[i]);
+    }
+  }
+  const bool refused = error.code == Code::kUnimplemented || error.code == Code::kUnknown ||
+                       error.code == Code::kInvalidArgument;
+  if (of_a_model && refused) {
+    error.message +=
+        "; try another version of the engine or another backend ('penstock backends' shows those "
+        "that are here), and for operators of your own give their library (--custom-ops)";
+  }
+  return error;
+}
+
 // One worker after the other, so that memory peaks once and new threads have one possible maker.
 Status start_workers(State& state, const std::filesystem::path& folder) {
   Worker::Executables shared;
@@ -253,13 +339,19 @@ Status start_workers(State& state, const std::filesystem::path& folder) {
     const auto& stage = *worker->stage().plan;
     const auto& device = stage.devices[worker->replica()];
     const auto place = concat("stage '", stage.name, "'");
+    if (state.options.stopped && state.options.stopped()) {
+      return make_error(Code::kCancelled, place, ", replica ", worker->replica(),
+                        ": stopped before it was started");
+    }
     auto requests = requests_for(state, folder, stage, device);
     if (!requests) return std::move(requests).error().within(place);
     // A pool of threads belongs to one replica.
     if (worker->replica() == 0 || device.cpus.size() > 1 || !worth_sharing(*requests))
       shared.clear();
     Status started = worker->start(*requests, cpus_for(state, stage, device), shared);
-    if (!started) return std::move(started).error().within(place);
+    if (!started) {
+      return blame_model(std::move(started).error(), state, stage, *requests).within(place);
+    }
   }
   return {};
 }
@@ -284,13 +376,62 @@ void warn_of_differences(const State& state, const backend::Registry& backends) 
   }
 }
 
+// Before any file of the package is opened.
+Status check_native_code(const plan::Plan& plan, const Options& options) {
+  if (options.native_code) return {};
+  const auto refused = [](const std::string& what) {
+    return make_error(Code::kPermissionDenied, what,
+                      ": native code in a package is not allowed here; leave out "
+                      "--no-native-code, in Python native_code=False, if you trust it");
+  };
+  if (!plan.custom_ops.empty()) {
+    return refused("custom-operator library '" + plan.custom_ops.front() + "'");
+  }
+  for (const auto& stage : plan.stages) {
+    for (const auto& partition : stage.partitions) {
+      if (partition.backend == plan::kFunctionBackend && !partition.model.empty()) {
+        return refused("stage '" + stage.name + "': function library '" + partition.model + "'");
+      }
+    }
+  }
+  return {};
+}
+
+Status check_backend_options(const plan::Plan& plan, const Options& options) {
+  std::set<std::string> used;
+  for (const auto& stage : plan.stages) {
+    for (const auto& partition : stage.partitions) {
+      if (partition.backend != plan::kFunctionBackend) used.insert(partition.backend);
+    }
+  }
+  for (const auto& [backend, settings] : options.backend_options) {
+    if (used.contains(backend) || settings.empty()) continue;
+    const auto expected = used.empty() ? "none, as only functions run"
+                                       : "options of backend '" + join(used, "' or '") + "'";
+    return invalid_argument("backend option '", backend, ":", settings.begin()->first,
+                            "': expected ", expected, ", found of '", backend, "'");
+  }
+  return {};
+}
+
+void watch(State& state) {
+  std::vector<Worker*> watched;
+  for (const auto& worker : state.workers) {
+    if (worker->max_run_ns() > 0) watched.push_back(worker.get());
+  }
+  if (!watched.empty()) state.watchdog = std::make_unique<Watchdog>(std::move(watched));
+}
+
 // Everything but the threads.
 Status assemble(State& state, const std::filesystem::path& folder,
                 const backend::Registry& backends) {
+  const auto functions = std::make_shared<function::FunctionBackend>(state.options.functions,
+                                                                     state.options.native_code);
   make_edges(state);
   choose_window(state);
+  PENSTOCK_CHECK_OK(make_states(state, folder));
   for (std::size_t i = 0; i < state.plan.stages.size(); ++i) {
-    auto stage = make_stage(state, i, folder, backends);
+    auto stage = make_stage(state, i, folder, backends, functions);
     if (!stage) {
       return std::move(stage).error().within(concat("stage '", state.plan.stages[i].name, "'"));
     }
@@ -313,6 +454,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
                                                   const backend::Registry& backends,
                                                   const Options& options) {
   PENSTOCK_CHECK_OK(plan::validate(plan));
+  PENSTOCK_CHECK_OK(check_native_code(plan, options));
+  PENSTOCK_CHECK_OK(check_backend_options(plan, options));
   const auto available =
       device::read_available_memory("/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup");
   if (available) PENSTOCK_CHECK_OK(check_memory(plan, options, *available));
@@ -327,6 +470,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
     // From here on the destructor ends what has started, should a later worker fail.
     std::unique_ptr<Pipeline> pipeline(new Pipeline(state));
     PENSTOCK_CHECK_OK(start_workers(*state, folder));
+    watch(*state);
     return pipeline;
   } catch (const std::bad_alloc&) {
     return make_error(Code::kResourceExhausted,

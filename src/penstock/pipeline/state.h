@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,8 @@
 #include "penstock/pipeline/progress.h"
 #include "penstock/pipeline/record.h"
 #include "penstock/pipeline/stage.h"
+#include "penstock/pipeline/state_edge.h"
+#include "penstock/pipeline/watchdog.h"
 #include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
@@ -33,10 +36,11 @@ struct Place {
   std::size_t tensor = 0;  // Position in Edge::tensors.
 };
 
-struct State {
+struct State : std::enable_shared_from_this<State> {
   plan::Plan plan;
   Options options;
   std::vector<std::unique_ptr<Edge>> edges;
+  std::vector<std::unique_ptr<StateEdge>> states;  // Beside plan.states.
   std::vector<std::unique_ptr<Stage>> stages;
   std::vector<std::unique_ptr<Worker>> workers;  // Stage by stage, replica by replica.
 
@@ -62,16 +66,25 @@ struct State {
 
   std::mutex commit_mutex;          // A push is committed, or the pipeline closed: one at a time.
   std::atomic<bool> closed{false};  // No more pushes.
-  std::atomic<bool> cancelled{false};  // Frames in flight come out as cancelled.
-  std::atomic<bool> stopping{false};   // Workers leave now.
+  std::atomic<bool> cancelled{false};              // Frames in flight come out as cancelled.
+  std::atomic<bool> stopping{false};               // Workers leave now.
+  std::atomic<FrameNumber> hung_from{UINT64_MAX};  // This frame and those behind it fail.
   std::mutex stop_mutex;
-  Error stop_cause;  // Why, where on_error is stop. Guarded by stop_mutex.
+  Error stop_cause;  // Why, where on_error is stop or a call hangs. Guarded by stop_mutex.
+  std::unique_ptr<Watchdog> watchdog;  // Null unless some stage has max_run.
+
+  std::mutex left_mutex;  // Guards the two below.
+  std::condition_variable left;
+  int running_workers = 0;
 
   std::atomic<std::uint64_t> popped{0}, ok{0}, errors{0}, drops{0}, cancels{0};
 
   Record& record(FrameNumber frame) { return records[frame & window_mask]; }
   void wake_everybody();
   void cancel(Error cause);
+  bool wait_until_workers_left(std::int64_t deadline);  ///< False: some have not.
+  void keep_for_ever();  ///< A thread that hangs may come back, and then reads what it was given.
+  void hang(FrameNumber frame, Error cause);  ///< Frames before it finish, the others fail.
   Error closed_error();
 };
 

@@ -28,6 +28,7 @@ StageStats stats_of(const State& state, const Stage& stage) {
   for (const Worker* worker : workers) {
     stats.frames += worker->frames.load(std::memory_order_relaxed);
     stats.errors += worker->errors.load(std::memory_order_relaxed);
+    stats.drops += worker->drops.load(std::memory_order_relaxed);
     const auto counters = worker->counters();
     stats.copies += counters.copies;
     stats.allocations += counters.allocations;

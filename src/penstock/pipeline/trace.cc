@@ -15,10 +15,11 @@ double us(std::int64_t ns) {
 
 }  // namespace
 
-Status Pipeline::write_trace(const std::filesystem::path& file) const {
+Result<std::uint64_t> Pipeline::write_trace(const std::filesystem::path& file) const {
   if (!state_->options.trace) {
     return make_error(Code::kFailedPrecondition,
-                      "trace: the pipeline was started without tracing; set Options::trace");
+                      "trace: the pipeline was started without tracing; set Options::trace, in "
+                      "Python trace=True");
   }
   std::ofstream out(file);
   if (!out) return not_found("trace: cannot write '", file.string(), "'");
@@ -29,6 +30,7 @@ Status Pipeline::write_trace(const std::filesystem::path& file) const {
     out << event.dump();
   };
   int lane = 0;
+  std::uint64_t lost = 0;
   for (const auto& worker : state_->workers) {
     const auto& stage = *worker->stage().plan;
     ++lane;
@@ -39,7 +41,9 @@ Status Pipeline::write_trace(const std::filesystem::path& file) const {
           {"args",
            {{"name", concat(stage.name, "/", worker->replica(), " on ",
                             device::to_string(stage.devices[worker->replica()]))}}}});
-    for (const auto& span : worker->spans()) {
+    const auto spans = worker->spans();
+    lost += spans.lost;
+    for (const auto& span : spans.kept) {
       emit({{"ph", "X"},
             {"name", concat("frame ", span.frame)},
             {"cat", stage.name},
@@ -53,9 +57,10 @@ Status Pipeline::write_trace(const std::filesystem::path& file) const {
     }
   }
   out << "\n]}\n";
-  return out ? Status()
-             : Status(make_error(Code::kResourceExhausted, "trace: cannot write '", file.string(),
-                                 "'"));
+  out.close();  // Only then is it known that all was written.
+  if (out) return lost;
+  return make_error(Code::kResourceExhausted, "trace: cannot write '", file.string(),
+                    "'; is the disk full?");
 }
 
 }  // namespace penstock::pipeline

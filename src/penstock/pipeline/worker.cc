@@ -1,8 +1,10 @@
 #include "penstock/pipeline/worker.h"
 
 #include <algorithm>
+#include <deque>
 #include <exception>
 #include <new>
+#include <optional>
 
 #include "penstock/pipeline/affinity.h"
 #include "penstock/pipeline/state.h"
@@ -32,26 +34,53 @@ const Type* declared_type(const plan::Plan& plan, const std::string& name) {
   return info == nullptr ? nullptr : &info->type;
 }
 
-// What either leaves open agrees with anything.
-bool agree(const Type& a, const Type& b) {
-  if (a.kind == Type::Kind::kUnknown || b.kind == Type::Kind::kUnknown) return true;
-  if (a.kind != b.kind || a.dtype != b.dtype) return false;
-  if (!a.ranked || !b.ranked) return true;
-  return std::ranges::equal(a.dims, b.dims, [](const Dim& one, const Dim& other) {
-    return !one.fixed() || !other.fixed() || one.size == other.size;
-  });
+std::string name_of(const plan::Partition& partition) {
+  if (partition.backend != plan::kFunctionBackend) return "model '" + partition.model + "'";
+  const auto named = partition.options.find("function");
+  return "function '" + (named == partition.options.end() ? partition.model : named->second) + "'";
+}
+
+// The type of one item, where a stage runs for each.
+Type item_type(Type type) {
+  if (!type.dims.empty()) type.dims.erase(type.dims.begin());
+  return type;
 }
 
 // plan.json may have been edited: then it must still fit the models.
-Status check_types(const plan::Plan& plan, const std::string& model,
-                   std::span<const backend::Port> ports) {
-  for (const auto& port : ports) {
-    const Type* declared = declared_type(plan, port.name);
-    if (declared == nullptr || agree(*declared, port.type)) continue;
-    return invalid_argument("tensor '", port.name, "': the plan says ", *declared, ", model '",
-                            model, "' says ", port.type, "; split the model again");
-  }
-  return {};
+Status check_type(const plan::Plan& plan, const plan::Partition& partition, const std::string& name,
+                  const backend::Port& port, bool items) {
+  const Type* declared = declared_type(plan, name);
+  if (declared == nullptr || plan::agree(items ? item_type(*declared) : *declared, port.type))
+    return {};
+  return invalid_argument("tensor '", name, "': the plan says ", *declared,
+                          items ? ", one item of it for each call, " : ", ", name_of(partition),
+                          " says ", port.type,
+                          partition.backend == plan::kFunctionBackend ? "; change one of them"
+                                                                      : "; split the model again");
+}
+
+Status check_count(const plan::Partition& partition, std::string_view what, std::size_t declared,
+                   std::size_t given) {
+  if (declared == given) return {};
+  return invalid_argument(name_of(partition), " has ", declared, " ", what, ", the plan gives it ",
+                          given);
+}
+
+// A view of one item.
+Tensor item_of(Tensor& whole, std::int64_t item) {
+  const auto& dims = whole.dims();
+  const std::size_t bytes = whole.bytes() / static_cast<std::size_t>(dims.front());
+  return Tensor::view(
+      whole.dtype(), {dims.begin() + 1, dims.end()},
+      static_cast<std::byte*>(whole.data()) + static_cast<std::size_t>(item) * bytes);
+}
+Tensor item_of(const Tensor& whole, std::int64_t item) {
+  Tensor same = whole;  // Shares the storage; is read only.
+  return item_of(same, item);
+}
+
+double ms(std::int64_t ns) {
+  return static_cast<double>(ns / 1000) / 1000;
 }
 
 // A stage runs what a plugin brings: nothing that it throws may pass.
@@ -71,7 +100,10 @@ Status guarded(Call call) {
 }  // namespace
 
 Worker::Worker(State& state, Stage& stage, std::size_t replica)
-    : state_(state), stage_(stage), replica_(replica) {}
+    : state_(state), stage_(stage), replica_(replica) {
+  const auto max_run = state.options.max_run ? state.options.max_run : stage.plan->max_run;
+  if (max_run) max_run_ns_ = std::chrono::nanoseconds(*max_run).count();
+}
 
 Worker::~Worker() {
   join();
@@ -88,7 +120,10 @@ Status Worker::start(const std::vector<backend::CompileRequest>& requests,
   thread_ = std::thread([this, &requests, &mask, &executables, &started] {
     main(requests, mask, executables, started);
   });
-  return outcome.get();
+  Status ready = outcome.get();
+  const std::scoped_lock lock(state_.left_mutex);
+  state_.running_workers += ready ? 1 : 0;
+  return ready;
 }
 
 void Worker::main(std::vector<backend::CompileRequest> requests, std::vector<int> mask,
@@ -109,9 +144,11 @@ Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
   PENSTOCK_CHECK_OK(compile(requests, executables));
   PENSTOCK_CHECK_OK(warm_up());
   set_flush_denormals(flush);
-  const auto& request = requests.front();
-  const auto pools = request.threads > 1 ? requests.size() : 0;
-  PENSTOCK_CHECK_OK(check_threads(mask, pools * static_cast<std::size_t>(request.threads - 1)));
+  std::size_t threads = 0;
+  for (std::size_t p = 0; p < requests.size(); ++p) {
+    threads += static_cast<std::size_t>(requests[p].threads - 1 + executables[p]->idle_threads());
+  }
+  PENSTOCK_CHECK_OK(check_threads(mask, threads));
   if (state_.options.trace) spans_.resize(kSpansKept);
   return {};
 }
@@ -131,6 +168,8 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
     PENSTOCK_TRY(part.context, executables[p]->create_context());
     part.inputs.resize(partition.inputs.size());
     part.outputs.resize(partition.outputs.size());
+    part.input_items.resize(partition.inputs.size());
+    part.output_items.resize(partition.outputs.size());
     parts_.push_back(std::move(part));
   }
   for (const auto& type : stage_.locals) locals_.push_back(storage_for(type));
@@ -141,42 +180,91 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
 }
 
 Status Worker::wire(CompiledPartition& partition, const backend::Executable& executable) {
-  const auto local = [&](const backend::Port& port) {
+  const auto local = [&](const std::string& name, const Type& type) {
     for (std::size_t i = 0; i < stage_.locals.size(); ++i) {
-      if (stage_.local_names[i] == port.name)
+      if (stage_.local_names[i] == name)
         return Wire{Wire::Kind::kLocal, i, 0, !stage_.locals[i].max_bytes()};
     }
-    stage_.locals.push_back(port.type);
-    stage_.local_names.push_back(port.name);
-    return Wire{Wire::Kind::kLocal, stage_.locals.size() - 1, 0, !port.type.max_bytes()};
+    stage_.locals.push_back(type);
+    stage_.local_names.push_back(name);
+    return Wire{Wire::Kind::kLocal, stage_.locals.size() - 1, 0, !type.max_bytes()};
   };
-  PENSTOCK_CHECK_OK(check_types(state_.plan, partition.plan->model, executable.inputs()));
-  PENSTOCK_CHECK_OK(check_types(state_.plan, partition.plan->model, executable.outputs()));
-  for (const auto& port : executable.outputs()) {
-    const auto found = find_wire(stage_.out_edges, Wire::Kind::kOutEdge, port.name);
-    partition.outputs.push_back(found ? *found : local(port));
+  const auto find_state = [](const std::vector<StateEdge*>& list,
+                             const std::string StateEdge::* end,
+                             const std::string& name) -> std::optional<std::size_t> {
+    const auto found = std::ranges::find_if(list, [&](const auto* s) { return s->*end == name; });
+    if (found == list.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - list.begin());
+  };
+  const auto find_written = [&](const std::string& name) -> std::optional<Wire> {
+    if (auto edge = find_wire(stage_.out_edges, Wire::Kind::kOutEdge, name)) return edge;
+    const auto state = find_state(stage_.states_out, &StateEdge::from, name);
+    if (!state) return std::nullopt;
+    const bool fresh = !state_.plan.find_tensor(name)->type.max_bytes();
+    return Wire{Wire::Kind::kStateOut, *state, 0, fresh};
+  };
+  if (stage_.state_sources.empty()) {
+    for (std::size_t s = 0; s < stage_.states_out.size(); ++s) {
+      const auto wire = find_written(stage_.states_out[s]->from);
+      const bool itself = wire->kind == Wire::Kind::kStateOut && wire->where == s;
+      stage_.state_sources.push_back(itself ? std::nullopt : wire);
+    }
   }
-  for (const auto& port : executable.inputs()) {
+  const auto& each = stage_.plan->each;
+  // Of what passes between the stage's own partitions, the plan knows the type of one item.
+  const auto holds_items = [&](const std::string& name) {
+    const auto& written = stage_.plan->outputs;
+    return !each.empty() && (std::ranges::find(each, name) != each.end() ||
+                             std::ranges::find(written, name) != written.end());
+  };
+  // A function's ports are the plan's in order: an input and an output may have one name.
+  const bool in_order = partition.plan->backend == plan::kFunctionBackend;
+  if (in_order) {
+    PENSTOCK_CHECK_OK(check_count(*partition.plan, "inputs", executable.inputs().size(),
+                                  partition.plan->inputs.size()));
+    PENSTOCK_CHECK_OK(check_count(*partition.plan, "outputs", executable.outputs().size(),
+                                  partition.plan->outputs.size()));
+  }
+  for (std::size_t i = 0; i < executable.outputs().size(); ++i) {
+    const auto& port = executable.outputs()[i];
+    const auto& name = in_order ? partition.plan->outputs[i] : partition.plan->tensor_of(port.name);
+    auto wire = find_written(name);
+    if (wire) wire->items = !each.empty();
+    PENSTOCK_CHECK_OK(check_type(state_.plan, *partition.plan, name, port, holds_items(name)));
+    partition.outputs.push_back(wire ? *wire : local(name, port.type));
+  }
+  for (std::size_t i = 0; i < executable.inputs().size(); ++i) {
+    const auto& port = executable.inputs()[i];
+    const auto& name = in_order ? partition.plan->inputs[i] : partition.plan->tensor_of(port.name);
     const auto& parameters = stage_.plan->parameters;
-    if (const auto at = std::ranges::find(parameters, port.name); at != parameters.end()) {
-      partition.inputs.push_back(
-          {Wire::Kind::kParameter, static_cast<std::size_t>(at - parameters.begin()), 0, false});
-    } else if (const auto in = find_wire(stage_.in_edges, Wire::Kind::kInEdge, port.name)) {
-      partition.inputs.push_back(*in);
-    } else if (const auto out = find_wire(stage_.out_edges, Wire::Kind::kOutEdge, port.name)) {
-      partition.inputs.push_back(*out);
-    } else if (std::ranges::find(stage_.local_names, port.name) != stage_.local_names.end()) {
-      partition.inputs.push_back(local(port));
+    Wire wire;
+    if (const auto at = std::ranges::find(parameters, name); at != parameters.end()) {
+      wire = {Wire::Kind::kParameter, static_cast<std::size_t>(at - parameters.begin()), 0, false};
+    } else if (const auto in = find_wire(stage_.in_edges, Wire::Kind::kInEdge, name)) {
+      wire = *in;
+      wire.items = std::ranges::find(each, name) != each.end();
+    } else if (const auto state = find_state(stage_.states_in, &StateEdge::to, name)) {
+      wire = {Wire::Kind::kStateIn, *state, 0, false};
+      wire.items = std::ranges::find(each, name) != each.end();
+    } else if (const auto written = find_written(name)) {
+      wire = *written;
+      wire.items = !each.empty();
+    } else if (std::ranges::find(stage_.local_names, name) != stage_.local_names.end()) {
+      wire = local(name, port.type);
     } else {
-      return invalid_argument("model '", partition.plan->model, "' reads tensor '", port.name,
+      return invalid_argument(name_of(*partition.plan), " reads tensor '", name,
                               "', which no edge brings to this stage; split the model again");
     }
+    PENSTOCK_CHECK_OK(check_type(state_.plan, *partition.plan, name, port, holds_items(name)));
+    partition.inputs.push_back(wire);
   }
   return {};
 }
 
 Status Worker::warm_up() {
+  if (stage_.may_drop) return {};  // A function would count it as a frame.
   std::vector<std::vector<Tensor>> in, out;
+  std::deque<Tensor> first_states;
   const auto make = [](const std::vector<Edge*>& edges, std::vector<std::vector<Tensor>>& made) {
     for (const Edge* edge : edges) {
       auto& tensors = made.emplace_back();
@@ -198,16 +286,29 @@ Status Worker::warm_up() {
           return &locals_[wire.where];
         case Wire::Kind::kParameter:
           return &parameters_->values[wire.where];
+        case Wire::Kind::kStateIn:
+          first_states.push_back(stage_.states_in[wire.where]->before(0));
+          return &first_states.back();
+        case Wire::Kind::kStateOut:
+          return &stage_.states_out[wire.where]->next();
       }
       return nullptr;
     };
+    const auto item_at = [](const Wire& wire, Tensor* whole, Tensor& item) {
+      if (!wire.items) return whole;
+      item = whole->bytes() == 0 ? Tensor() : item_of(*whole, 0);
+      return &item;
+    };
     for (std::size_t i = 0; i < part.inputs.size(); ++i) {
-      part.inputs[i] = tensor_at(partition.inputs[i]);
+      const Wire& wire = partition.inputs[i];
+      part.inputs[i] = item_at(wire, tensor_at(wire), part.input_items[i]);
       // Without a bound there is nothing sensible to run on: the first frame warms up instead.
       if (part.inputs[i]->kind() == Tensor::Kind::kNone) return {};
     }
-    for (std::size_t i = 0; i < part.outputs.size(); ++i)
-      part.outputs[i] = tensor_at(partition.outputs[i]);
+    for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+      const Wire& wire = partition.outputs[i];
+      part.outputs[i] = item_at(wire, tensor_at(wire), part.output_items[i]);
+    }
     // Zeros may be no fair input (an index out of range, a division): then it did not warm up.
     Status ran = part.context->run(part.inputs, part.outputs);
     if (ran) ran = part.context->wait();
@@ -242,7 +343,12 @@ Status Worker::check_threads(const std::vector<int>& mask, std::size_t expected)
 
 void Worker::loop() {
   FrameNumber frame = 0;
-  while (claim(&frame)) process(frame);
+  while (claim(&frame)) {
+    if (!process(frame)) return;
+  }
+  const std::scoped_lock lock(state_.left_mutex);
+  --state_.running_workers;
+  state_.left.notify_all();
 }
 
 bool Worker::leave_at(FrameNumber frame) const {
@@ -315,20 +421,41 @@ std::int64_t Worker::ready_since(FrameNumber frame) const {
   return ready;
 }
 
-void Worker::process(FrameNumber frame) {
+// A reader of its own state has it already: it sees the frames in order.
+void Worker::wait_for_states(FrameNumber frame) {
+  const auto interrupted = [&] {
+    return state_.stopping.load(std::memory_order_seq_cst) ||
+           state_.cancelled.load(std::memory_order_seq_cst);
+  };
+  for (auto& wait : states) {
+    while (wait.seen < frame) {
+      wait.seen = wait.progress->done();
+      if (wait.seen >= frame || interrupted()) break;
+      idled_ = true;
+      sleep_until(wait, frame, {}, kNever, interrupted);
+    }
+  }
+}
+
+bool Worker::process(FrameNumber frame) {
   const std::int64_t ready = ready_since(frame);
   if (!begin(frame)) {
     finish(frame);
-    return;
+    return true;
   }
   const std::int64_t start = idled_ ? now_ns() : std::max(clock_, ready);
   idled_ = false;
   // Two more clock reads tell the phases apart; short stages take them for one frame in 16.
   const bool sample = average_ns_ > 20'000 || frame % 16 == 0;
   infer_start_ = infer_end_ = 0;
+  running_frame_.store(frame, std::memory_order_relaxed);
+  running_since_.store(start, std::memory_order_release);
   Status status = compute(frame, sample);
+  std::int64_t since = start;
+  if (!running_since_.compare_exchange_strong(since, 0, std::memory_order_acq_rel)) return false;
   clock_ = now_ns();
   if (status) {
+    if (!stage_.states_out.empty()) advance_states();
     note(frame, ready, start, clock_);
   } else {
     fail(frame, std::move(status).error());
@@ -339,6 +466,7 @@ void Worker::process(FrameNumber frame) {
     compute_output.record(handed_on - clock_);
     clock_ = handed_on;
   }
+  return true;
 }
 
 bool Worker::begin(FrameNumber frame) {
@@ -348,11 +476,9 @@ bool Worker::begin(FrameNumber frame) {
   auto& record = state_.record(frame);
   if (!record.alive()) return false;
   if (expired(frame)) return false;
+  if (!states.empty()) wait_for_states(frame);
   wait_for_room(frame);
-  if (state_.cancelled.load(std::memory_order_seq_cst)) {
-    record.fail(Outcome::kCancelled, state_.closed_error());
-    return false;
-  }
+  if (ended(frame)) return false;
   if (expired(frame)) return false;  // It may have grown old while it waited.
   for (std::size_t e = 0; e < out_slots_.size(); ++e) {
     Edge& edge = *stage_.out_edges[e];
@@ -368,6 +494,18 @@ bool Worker::begin(FrameNumber frame) {
   }
   for (std::size_t e = 0; e < in_slots_.size(); ++e)
     in_slots_[e] = &stage_.in_edges[e]->slot(frame);
+  return true;
+}
+
+bool Worker::ended(FrameNumber frame) {
+  if (frame >= state_.hung_from.load(std::memory_order_acquire)) {
+    state_.record(frame).fail(
+        Outcome::kError, make_error(Code::kDeadlineExceeded, "frame ", frame,
+                                    ": behind a call that hangs: ", state_.closed_error().message));
+    return true;
+  }
+  if (!state_.cancelled.load(std::memory_order_seq_cst)) return false;
+  state_.record(frame).fail(Outcome::kCancelled, state_.closed_error());
   return true;
 }
 
@@ -403,12 +541,20 @@ void Worker::gather(FrameNumber frame, std::size_t p) {
         advance_parameters(frame);
         part.inputs[i] = &parameters_->values[wire.where];
         break;
+      case Wire::Kind::kStateIn:
+        part.inputs[i] = &stage_.states_in[wire.where]->before(frame);
+        break;
+      case Wire::Kind::kStateOut:
+        part.inputs[i] = &stage_.states_out[wire.where]->next();
+        break;
     }
   }
   for (std::size_t i = 0; i < part.outputs.size(); ++i) {
     const Wire& wire = partition.outputs[i];
     Tensor& output = wire.kind == Wire::Kind::kLocal ? locals_[wire.where]
-                                                     : out_slots_[wire.where]->own[wire.tensor];
+                     : wire.kind == Wire::Kind::kStateOut
+                         ? stage_.states_out[wire.where]->next()
+                         : out_slots_[wire.where]->own[wire.tensor];
     if (wire.fresh) output = Tensor();
     part.outputs[i] = &output;
   }
@@ -416,15 +562,114 @@ void Worker::gather(FrameNumber frame, std::size_t p) {
 
 Status Worker::compute(FrameNumber frame, bool sample) {
   return guarded([&]() -> Status {
-    for (std::size_t p = 0; p < parts_.size(); ++p) {
-      gather(frame, p);
-      if (sample && p == 0) infer_start_ = now_ns();
-      auto& part = parts_[p];
-      PENSTOCK_CHECK_OK(part.context->run(part.inputs, part.outputs));
-      PENSTOCK_CHECK_OK(part.context->wait());
-    }
-    return {};
+    if (stage_.plan->each.empty()) return run_parts(frame, sample);
+    if (sample) infer_start_ = now_ns();
+    return run_items(frame);
   });
+}
+
+Status Worker::run_parts(FrameNumber frame, bool sample) {
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    // A call that came back after all may have lost its frame meanwhile: nothing more is touched.
+    if (p > 0 && abandoned()) return make_error(Code::kCancelled, "abandoned");
+    gather(frame, p);
+    if (sample && p == 0) infer_start_ = now_ns();
+    auto& part = parts_[p];
+    PENSTOCK_CHECK_OK(part.context->run(part.inputs, part.outputs));
+    PENSTOCK_CHECK_OK(part.context->wait());
+  }
+  return {};
+}
+
+// Gathers what every item has in common, and gives the outputs their number of items.
+Result<std::int64_t> Worker::count_items(FrameNumber frame) {
+  std::optional<std::int64_t> count;
+  std::string first;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    gather(frame, p);
+    const auto& partition = stage_.partitions[p];
+    for (std::size_t i = 0; i < partition.inputs.size(); ++i) {
+      const Wire& wire = partition.inputs[i];
+      if (!wire.items || wire.kind == Wire::Kind::kOutEdge || wire.kind == Wire::Kind::kStateOut)
+        continue;
+      const auto& name = partition.plan->inputs[std::min(i, partition.plan->inputs.size() - 1)];
+      const auto items = parts_[p].inputs[i]->dims().front();
+      if (!count) first = name;
+      if (count.value_or(items) != items) {
+        return invalid_argument("'", first, "' holds ", *count, " items, '", name, "' holds ",
+                                items, ": expected as many");
+      }
+      count = items;
+    }
+  }
+  const auto items = count.value_or(0);
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    for (std::size_t i = 0; i < parts_[p].outputs.size(); ++i) {
+      if (!stage_.partitions[p].outputs[i].items) continue;
+      Tensor& whole = *parts_[p].outputs[i];
+      auto dims = whole.dims();
+      if (!dims.empty()) dims.front() = items;
+      if (!dims.empty() && whole.set_dims(dims)) continue;
+      return make_error(Code::kOutOfRange, items, " items: an output has no room for them");
+    }
+  }
+  return items;
+}
+
+Status Worker::run_item(FrameNumber frame, std::int64_t item) {
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (p > 0 && abandoned()) return make_error(Code::kCancelled, "abandoned");
+    gather(frame, p);
+    auto& part = parts_[p];
+    const auto& partition = stage_.partitions[p];
+    for (std::size_t i = 0; i < part.inputs.size(); ++i) {
+      if (!partition.inputs[i].items) continue;
+      part.input_items[i] = item_of(*part.inputs[i], item);
+      part.inputs[i] = &part.input_items[i];
+    }
+    for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+      if (!partition.outputs[i].items) continue;
+      part.output_items[i] = item_of(*part.outputs[i], item);
+      part.outputs[i] = &part.output_items[i];
+    }
+    // What the backend may replace where it does not fit; then the plan's type was wrong.
+    std::vector<const void*> places;
+    for (const Tensor* output : part.outputs) places.push_back(output->data());
+    PENSTOCK_CHECK_OK(part.context->run(part.inputs, part.outputs));
+    PENSTOCK_CHECK_OK(part.context->wait());
+    for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+      if (!partition.outputs[i].items || part.outputs[i]->data() == places[i]) continue;
+      return make_error(Code::kOutOfRange, "an output is ", part.outputs[i]->type(),
+                        ", which does not fit the plan's type of one item");
+    }
+  }
+  return {};
+}
+
+// Scatter: one call for each item, in order, each writing its own place of the outputs.
+Status Worker::run_items(FrameNumber frame) {
+  PENSTOCK_TRY(const auto items, count_items(frame));
+  for (std::int64_t item = 0; item < items; ++item) {
+    if (abandoned() || state_.cancelled.load(std::memory_order_seq_cst)) {
+      return state_.closed_error();
+    }
+    Status ran = run_item(frame, item);
+    if (!ran) return std::move(ran).error().within(concat("item ", item));
+  }
+  return {};
+}
+
+// The frame is computed: what it wrote is the next one's state.
+void Worker::advance_states() {
+  for (std::size_t s = 0; s < stage_.states_out.size(); ++s) {
+    const auto& source = stage_.state_sources[s];
+    if (!source) continue;
+    const Tensor& value = source->kind == Wire::Kind::kStateOut
+                              ? stage_.states_out[source->where]->next()
+                              : out_slots_[source->where]->own[source->tensor];
+    if (stage_.states_out[s]->take(value)) copies_.fetch_add(1, std::memory_order_relaxed);
+  }
+  for (StateEdge* state : stage_.states_out) state->advance();
 }
 
 void Worker::note(FrameNumber frame, std::int64_t ready, std::int64_t start, std::int64_t end) {
@@ -444,17 +689,23 @@ void Worker::note(FrameNumber frame, std::int64_t ready, std::int64_t start, std
   }
 }
 
-std::vector<Span> Worker::spans() const {
+Spans Worker::spans() const {
   const std::scoped_lock lock(span_mutex_);
   const auto kept = std::min<std::uint64_t>(span_count_, spans_.size());
-  return {spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(kept)};
+  return {{spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(kept)}, span_count_ - kept};
 }
 
 void Worker::fail(FrameNumber frame, Error error) {
-  errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const bool dropped = stage_.may_drop && error.code == Code::kAborted;
+  auto& counter = dropped ? drops : errors;
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const bool cancelled =
       state_.cancelled.load(std::memory_order_seq_cst) && error.code == Code::kCancelled;
   Error placed = std::move(error).within(concat("stage '", stage_.plan->name, "': frame ", frame));
+  if (dropped) {
+    state_.record(frame).fail(Outcome::kDropped, std::move(placed));
+    return;
+  }
   const Error cause = placed;
   state_.record(frame).fail(cancelled ? Outcome::kCancelled : Outcome::kError, std::move(placed));
   if (!cancelled && state_.options.on_error == plan::OnError::kStop) state_.cancel(cause);
@@ -471,8 +722,48 @@ void Worker::finish(FrameNumber frame) {
       edge->abandon_write(frame);
     }
   }
+  for (StateEdge* state : stage_.states_out) state->complete(frame);
   stage_.ready_ns[frame & state_.window_mask] = clock_;
   stage_.progress.complete(frame);
+}
+
+void Worker::replace(std::int64_t ran_ns) {
+  const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
+  errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  Error cause = make_error(Code::kDeadlineExceeded, "stage '", stage_.plan->name, "': frame ",
+                           frame, ": the call hangs: it has run for ", ms(ran_ns), " ms, at most ",
+                           ms(max_run_ns_), " ms allowed (max_run)");
+  state_.record(frame).fail(Outcome::kError, cause);
+  state_.hang(frame, std::move(cause));
+  cancel_run();
+  hand_over(frame);
+}
+
+std::optional<std::string> Worker::leave_behind() {
+  const auto since = running_since();
+  if (since <= 0 || !abandon(since)) return std::nullopt;
+  const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
+  state_.record(frame).fail(Outcome::kCancelled, state_.closed_error());
+  hand_over(frame);
+  return concat("stage '", stage_.plan->name, "': frame ", frame, ": the call has run for ",
+                ms(now_ns() - since),
+                " ms and goes on; the pipeline ends without it, and leaves its thread behind");
+}
+
+void Worker::hand_over(FrameNumber frame) {
+  state_.keep_for_ever();
+  thread_.detach();
+  thread_ = std::thread([this, frame] { take_over(frame); });
+}
+
+// What the call may still read stays as it is: nothing of this frame is released.
+void Worker::take_over(FrameNumber frame) {
+  name_this_thread(concat("ps", this_thread_id(), ".", stage_.index));
+  clock_ = now_ns();
+  for (StateEdge* state : stage_.states_out) state->complete(frame);
+  stage_.ready_ns[frame & state_.window_mask] = clock_;
+  stage_.progress.complete(frame);
+  loop();
 }
 
 void Worker::advance_parameters(FrameNumber frame) {
@@ -497,6 +788,7 @@ backend::Context::Counters Worker::counters() const {
     sum.copies += now.copies - part.at_start.copies;
     sum.allocations += now.allocations - part.at_start.allocations;
   }
+  sum.copies += copies_.load(std::memory_order_relaxed);
   return sum;
 }
 

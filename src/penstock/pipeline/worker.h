@@ -7,6 +7,8 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -52,10 +54,13 @@ struct Span {
   std::int64_t ready_ns, start_ns, end_ns;
 };
 
+struct Spans {
+  std::vector<Span> kept;  ///< The last ones, in no order.
+  std::uint64_t lost = 0;  ///< How many came before them.
+};
+
 class Worker {
  public:
-  static constexpr std::size_t kSpansKept = 100'000;
-
   Worker(State& state, Stage& stage, std::size_t replica);
   ~Worker();
 
@@ -74,21 +79,39 @@ class Worker {
     FrameNumber capacity = 0;
   };
   std::vector<Room> rooms;
+  std::vector<Wait> states;  // Writers of what it reads of the frame before; itself left out.
 
   // Statistics: written by this thread only.
   Histogram queue, compute_input, compute_infer, compute_output, transfer;
-  std::atomic<std::uint64_t> frames{0}, errors{0};
+  std::atomic<std::uint64_t> frames{0}, errors{0}, drops{0};
   std::atomic<std::uint64_t> parameter_version{0};
   [[nodiscard]] backend::Context::Counters counters() const;  ///< Since the warm-up.
-  [[nodiscard]] std::vector<Span> spans() const;  ///< The last ones, in no order, if tracing.
+  [[nodiscard]] Spans spans() const;                          ///< If tracing.
   [[nodiscard]] const Stage& stage() const { return stage_; }
   [[nodiscard]] std::size_t replica() const { return replica_; }
+
+  // For calls that hang; on other threads than its own.
+  [[nodiscard]] std::int64_t max_run_ns() const { return max_run_ns_; }  ///< 0: not watched.
+  /// When the call in progress began; not above 0: there is none.
+  [[nodiscard]] std::int64_t running_since() const {
+    return running_since_.load(std::memory_order_acquire);
+  }
+  /// From here on the thread that runs touches nothing any more. False: its call has ended.
+  bool abandon(std::int64_t since) {
+    return running_since_.compare_exchange_strong(since, kAbandoned, std::memory_order_acq_rel);
+  }
+  /// Fails the frame of the call that hangs, and lets another thread pass on those behind it.
+  void replace(std::int64_t ran_ns);
+  /// The same for a call in progress of a pipeline that ends. \pre it is cancelled.
+  /// \returns a sentence about the call; nothing where there is none.
+  std::optional<std::string> leave_behind();
 
  private:
   struct Part {  // A partition's context and its argument arrays, filled for each frame.
     std::unique_ptr<backend::Context> context;
     std::vector<const Tensor*> inputs;
     std::vector<Tensor*> outputs;
+    std::vector<Tensor> input_items, output_items;  // Views; of stages that run for each item.
     backend::Context::Counters at_start;
   };
 
@@ -106,14 +129,24 @@ class Worker {
   [[nodiscard]] bool leave_at(FrameNumber frame) const;
   void wait_for_input(FrameNumber frame);
   void wait_for_room(FrameNumber frame);
-  void process(FrameNumber frame);
+  bool process(FrameNumber frame);  ///< False: abandoned meanwhile; nothing may be touched.
   bool begin(FrameNumber frame);
+  bool ended(FrameNumber frame);  ///< By a cancel or a call that hangs: then it has failed.
+  void wait_for_states(FrameNumber frame);
   bool expired(FrameNumber frame);  ///< Past its deadline: then it has failed.
   [[nodiscard]] std::int64_t ready_since(FrameNumber frame) const;
   Status compute(FrameNumber frame, bool sample);
+  Status run_parts(FrameNumber frame, bool sample);
+  Status run_items(FrameNumber frame);
+  Result<std::int64_t> count_items(FrameNumber frame);
+  Status run_item(FrameNumber frame, std::int64_t item);
+  void advance_states();
   void gather(FrameNumber frame, std::size_t part);
   void finish(FrameNumber frame);
   void fail(FrameNumber frame, Error error);
+  void hand_over(FrameNumber frame);
+  void take_over(FrameNumber frame);
+  [[nodiscard]] bool abandoned() const { return running_since() == kAbandoned; }
   void advance_parameters(FrameNumber frame);
   void note(FrameNumber frame, std::int64_t ready, std::int64_t start, std::int64_t end);
 
@@ -128,6 +161,11 @@ class Worker {
   std::int64_t infer_start_ = 0, infer_end_ = 0;  // Of the frame in work, where sampled.
   bool idled_ = true;
   std::int64_t average_ns_ = 0;
+  std::atomic<std::uint64_t> copies_{0};  // Of states and items; the backends count theirs.
+  static constexpr std::int64_t kAbandoned = -1;
+  std::int64_t max_run_ns_ = 0;
+  std::atomic<std::int64_t> running_since_{0};
+  std::atomic<FrameNumber> running_frame_{0};
   mutable std::mutex span_mutex_;  // Guards the two below.
   std::vector<Span> spans_;
   std::uint64_t span_count_ = 0;

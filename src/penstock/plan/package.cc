@@ -140,10 +140,15 @@ Status check_listed(const Plan& plan) {
                             "hash; split the model again");
   };
   for (const auto& stage : plan.stages) {
-    for (const auto& partition : stage.partitions) PENSTOCK_CHECK_OK(check(partition.model));
+    for (const auto& partition : stage.partitions) {
+      if (!partition.model.empty()) PENSTOCK_CHECK_OK(check(partition.model));
+    }
   }
   for (const auto& parameter : plan.parameters) PENSTOCK_CHECK_OK(check(parameter.file));
   for (const auto& path : plan.custom_ops) PENSTOCK_CHECK_OK(check(path));
+  for (const auto& state : plan.states) {
+    if (!state.initial.empty()) PENSTOCK_CHECK_OK(check(state.initial));
+  }
   return {};
 }
 
@@ -158,7 +163,12 @@ Result<Plan> load_folder(const fs::path& folder) {
   }
   PENSTOCK_TRY(const auto text, read_text(folder / kPlanFile));
   auto plan = from_json(text);
-  if (!plan) return std::move(plan).error().within(kPlanFile);
+  if (!plan) {
+    const auto& [code, message] = plan.error();
+    const bool version = code == Code::kFailedPrecondition;  // It says itself what to do.
+    return make_error(code, kPlanFile, ": ", message,
+                      version ? "" : "; mend the file, or split the model again");
+  }
   PENSTOCK_CHECK_OK(check_listed(*plan));
   PENSTOCK_CHECK_OK(check_files(folder, plan->files));
   return plan;

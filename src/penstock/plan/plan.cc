@@ -28,6 +28,7 @@ Readers readers_of(const Plan& plan) {
     for (const auto& tensor : plan.stages[i].inputs) add(tensor, static_cast<int>(i));
   }
   for (const auto& output : plan.outputs) add(output.name, kPipelineOutput);
+  for (const auto& state : plan.states) readers.erase(state.to);  // No edge brings it.
   return readers;
 }
 
@@ -73,6 +74,25 @@ const TensorInfo* Plan::find_tensor(std::string_view name) const {
   return nullptr;
 }
 
+bool agree(const Type& a, const Type& b) {
+  if (a.kind == Type::Kind::kUnknown || b.kind == Type::Kind::kUnknown) return true;
+  if (a.kind != b.kind || a.dtype != b.dtype) return false;
+  if (!a.ranked || !b.ranked) return true;
+  const auto within = [](const Dim& size, const Dim& open) {
+    return open.bound == Dim::kOpen || size.size <= open.bound;
+  };
+  return std::ranges::equal(a.dims, b.dims, [&](const Dim& one, const Dim& other) {
+    if (one.fixed() && other.fixed()) return one.size == other.size;
+    if (one.fixed()) return within(one, other);
+    return !other.fixed() || within(other, one);
+  });
+}
+
+const StateEdge* Plan::find_state(std::string_view to) const {
+  const auto found = std::ranges::find(states, to, &StateEdge::to);
+  return found == states.end() ? nullptr : &*found;
+}
+
 Status validate(const Plan& plan) {
   constexpr std::size_t kShown = 3;
   auto found = violations(plan);
@@ -82,6 +102,30 @@ Status validate(const Plan& plan) {
   auto message = "plan: " + join(found, "; ");
   if (total > kShown) message += concat("; and ", total - kShown, " more");
   return Error{Code::kInvalidArgument, std::move(message)};
+}
+
+Status add_state(Plan& plan, const StateEdge& state, bool keep_output) {
+  const auto quoted = [](const TensorInfo& info) { return "'" + info.name + "'"; };
+  const auto input = std::ranges::find(plan.inputs, state.to, &TensorInfo::name);
+  if (input == plan.inputs.end()) {
+    return not_found("state '", state.from, "' -> '", state.to, "': no input '", state.to,
+                     "'; the inputs are ", join(plan.inputs, ", ", quoted));
+  }
+  const auto output = std::ranges::find(plan.outputs, state.from, &TensorInfo::name);
+  if (output == plan.outputs.end()) {
+    return not_found("state '", state.from, "' -> '", state.to, "': no output '", state.from,
+                     "'; the outputs are ", join(plan.outputs, ", ", quoted));
+  }
+  plan.states.push_back(state);
+  plan.tensors.push_back(*input);
+  plan.inputs.erase(input);
+  if (!keep_output) {
+    const TensorInfo info = *output;
+    std::erase_if(plan.outputs, [&](const TensorInfo& other) { return other.name == info.name; });
+    if (plan.find_tensor(info.name) == nullptr) plan.tensors.push_back(info);
+  }
+  connect(plan);
+  return validate(plan);
 }
 
 void connect(Plan& plan) {

@@ -18,6 +18,12 @@ namespace penstock::plan {
 
 inline constexpr int kVersion = 1;  ///< Of plan.json. A reader refuses any other.
 
+/// Stage instances (the replicas of all stages together) that a plan may have: each is a thread.
+inline constexpr int kMostInstances = 1024;
+
+/// The backend of a partition that is no part of a network, but a function (docs/functions.md).
+inline constexpr std::string_view kFunctionBackend = "function";
+
 /// A tensor that enters, leaves or moves between stages, by the model's own name.
 struct TensorInfo {
   std::string name;
@@ -27,11 +33,19 @@ struct TensorInfo {
 
 /// A part of a stage that one backend runs. Partitions of a stage run one after the other.
 struct Partition {
-  std::string backend;                         ///< "onnxruntime"
-  std::string model;                           ///< Path in the package: "stages/0.onnx".
+  std::string backend;  ///< "onnxruntime"
+  /// Path in the package: "stages/0.onnx", "functions/libcrop.so". Empty for a function that the
+  /// program registers; its name is the option "function".
+  std::string model;
   std::vector<std::string> inputs, outputs;    ///< Tensor names, in the model's order.
   std::map<std::string, std::string> options;  ///< Passed to the engine.
+  std::map<std::string, std::string> ports;    ///< Name in the model -> tensor, where they differ.
   bool operator==(const Partition&) const = default;
+
+  [[nodiscard]] const std::string& tensor_of(const std::string& port) const {
+    const auto found = ports.find(port);
+    return found == ports.end() ? port : found->second;
+  }
 };
 
 /// What one worker runs for one frame. `devices.size()` is the number of replicas.
@@ -44,6 +58,11 @@ struct Stage {
   std::vector<device::Device> devices;  ///< One for each replica.
   bool pinned = true;                   ///< The worker stays on its device's CPUs.
   bool flush_denormals = false;
+  bool stateful = false;  ///< Sees the frames in order, one at a time: has one replica.
+  /// Inputs of several items along their first dimension: the stage runs once for each item, and
+  /// its outputs have as many. Empty: it runs once for each frame.
+  std::vector<std::string> each;
+  std::optional<std::chrono::microseconds> max_run;  ///< A call that takes longer hangs.
   std::vector<std::string> nodes;  ///< Names of the nodes it holds, for reports. May be empty.
   bool operator==(const Stage&) const = default;
 };
@@ -64,6 +83,14 @@ struct Edge {
   int capacity = 0;  ///< Slots; 0: chosen at start from the tensors' size.
   FullPolicy policy = FullPolicy::kBlock;
   bool operator==(const Edge&) const = default;
+};
+
+/// A tensor of frame n that stages read at frame n+1.
+struct StateEdge {
+  std::string from;     ///< Written by a stage of one replica.
+  std::string to;       ///< Read by stages; of the same element type and shape.
+  std::string initial;  ///< What frame 0 reads, in the package: "states/0.npy". Empty: zeros.
+  bool operator==(const StateEdge&) const = default;
 };
 
 /// A constant that may be replaced between frames.
@@ -103,6 +130,7 @@ struct Plan {
   std::vector<Parameter> parameters;
   std::vector<Stage> stages;  ///< In topological order.
   std::vector<Edge> edges;
+  std::vector<StateEdge> states;
   OnError on_error = OnError::kDeliver;
   std::optional<std::chrono::microseconds> max_age;  ///< Deadline of each frame since its push.
   std::vector<std::string> custom_ops;  ///< Custom-operator libraries, paths in the package.
@@ -113,16 +141,29 @@ struct Plan {
 
   /// The tensor's info wherever it is listed, or null.
   [[nodiscard]] const TensorInfo* find_tensor(std::string_view name) const;
+  /// The state edge that ends in this tensor, or null.
+  [[nodiscard]] const StateEdge* find_state(std::string_view to) const;
 };
+
+/// Whether a value of one type may be taken for one of the other: what either leaves open agrees
+/// with anything within its bound.
+bool agree(const Type& a, const Type& b);
 
 /// Every violation, one sentence each; empty means valid. Checks: unique names, every stage input
 /// written exactly once by an earlier stage or a pipeline input, every edge's tensors known,
-/// pipeline outputs produced, no cycle, devices named for each replica, capacities not negative,
-/// kLatest with capacity 0 or 1, paths relative and inside the package.
+/// pipeline outputs produced, no cycle, devices named for each replica, kMostInstances at most,
+/// capacities not negative, kLatest with capacity 0 or 1, paths relative and inside the package; of
+/// states: written by one replica, of one type at both ends, with a value for the first frame.
 std::vector<std::string> violations(const Plan& plan);
 
 /// The first violations as one error. \error kInvalidArgument
 Status validate(const Plan& plan);
+
+/// Makes output `state.from` and input `state.to` of the plan a state edge, and connects anew: what
+/// edges were told of capacity and policy is forgotten. With `keep_output` `from` stays an output.
+/// \error kNotFound         no such input or output: names those there are.
+/// \error kInvalidArgument  their types differ, or a stage that writes it has several replicas.
+Status add_state(Plan& plan, const StateEdge& state, bool keep_output = false);
 
 /// Groups what stages read and write into edges; fills `plan.edges` from stages, inputs, outputs.
 void connect(Plan& plan);

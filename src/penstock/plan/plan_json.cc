@@ -151,6 +151,7 @@ Json partition_to_json(const Partition& partition) {
   json["inputs"] = partition.inputs;
   json["outputs"] = partition.outputs;
   json["options"] = map_to_json(partition.options);
+  if (!partition.ports.empty()) json["ports"] = map_to_json(partition.ports);
   return json;
 }
 
@@ -161,6 +162,10 @@ Json stage_to_json(const Stage& stage) {
   for (const auto& device : stage.devices) json["devices"].push_back(device::to_string(device));
   json["pinned"] = stage.pinned;
   json["flush_denormals"] = stage.flush_denormals;
+  // Written only where they say something: a plan without functions reads as it always did.
+  if (stage.stateful) json["stateful"] = true;
+  if (!stage.each.empty()) json["each"] = stage.each;
+  if (stage.max_run) json["max_run_us"] = stage.max_run->count();
   json["inputs"] = stage.inputs;
   json["outputs"] = stage.outputs;
   json["parameters"] = stage.parameters;
@@ -188,6 +193,12 @@ Json edge_to_json(const Plan& plan, const Edge& edge) {
   json["tensors"] = edge.tensors;
   json["capacity"] = edge.capacity;
   json["policy"] = to_string(edge.policy);
+  return json;
+}
+
+Json state_to_json(const StateEdge& state) {
+  Json json = {{"from", state.from}, {"to", state.to}};
+  if (!state.initial.empty()) json["initial"] = state.initial;
   return json;
 }
 
@@ -272,24 +283,30 @@ device::Device read_device(const Field& field) {
 }
 
 Partition read_partition(const Field& field) {
-  field.only({"backend", "model", "inputs", "outputs", "options"});
+  field.only({"backend", "model", "inputs", "outputs", "options", "ports"});
   Partition partition;
   partition.backend = field.at("backend").string();
   partition.model = field.at("model").string();
   partition.inputs = read_strings(field.at("inputs"));
   partition.outputs = read_strings(field.at("outputs"));
   if (const auto options = field.find("options")) partition.options = read_map(*options);
+  if (const auto ports = field.find("ports")) partition.ports = read_map(*ports);
   return partition;
 }
 
 Stage read_stage(const Field& field) {
-  field.only({"name", "devices", "pinned", "flush_denormals", "inputs", "outputs", "parameters",
-              "partitions", "nodes"});
+  field.only({"name", "devices", "pinned", "flush_denormals", "stateful", "each", "max_run_us",
+              "inputs", "outputs", "parameters", "partitions", "nodes"});
   Stage stage;
   stage.name = field.at("name").string();
   read_list(field.at("devices"), stage.devices, read_device);
   if (const auto pinned = field.find("pinned")) stage.pinned = pinned->boolean();
   if (const auto flush = field.find("flush_denormals")) stage.flush_denormals = flush->boolean();
+  if (const auto stateful = field.find("stateful")) stage.stateful = stateful->boolean();
+  if (const auto each = field.find("each")) stage.each = read_strings(*each);
+  if (const auto max_run = field.find("max_run_us")) {
+    stage.max_run = std::chrono::microseconds(max_run->integer(1, kAny));
+  }
   stage.inputs = read_strings(field.at("inputs"));
   stage.outputs = read_strings(field.at("outputs"));
   if (const auto parameters = field.find("parameters")) {
@@ -325,6 +342,13 @@ Edge read_edge(const Plan& plan, const Field& field) {
     edge.policy = policy.value_or(FullPolicy::kBlock);
   }
   return edge;
+}
+
+StateEdge read_state(const Field& field) {
+  field.only({"from", "to", "initial"});
+  StateEdge state{field.at("from").string(), field.at("to").string(), {}};
+  if (const auto initial = field.find("initial")) state.initial = initial->string();
+  return state;
 }
 
 OnError read_on_error(const Field& field) {
@@ -368,8 +392,8 @@ void read_settings(const Field& field, Plan& plan) {
 
 Plan read_plan(const Field& field) {
   field.only({kVersionField, "model", "model_hash", "on_error", "max_age_us", "inputs", "outputs",
-              "tensors", "parameters", "stages", "edges", "custom_ops", "prediction", "origin",
-              "files"});
+              "tensors", "parameters", "stages", "edges", "states", "custom_ops", "prediction",
+              "origin", "files"});
   Plan plan;
   plan.model = field.at("model").string();
   if (const auto hash = field.find("model_hash")) plan.model_hash = hash->string();
@@ -379,6 +403,7 @@ Plan read_plan(const Field& field) {
   read_list(field.find("parameters"), plan.parameters, read_parameter);
   read_list(field.at("stages"), plan.stages, read_stage);
   read_list(field.at("edges"), plan.edges, [&](const Field& f) { return read_edge(plan, f); });
+  read_list(field.find("states"), plan.states, read_state);
   read_settings(field, plan);
   return plan;
 }
@@ -432,6 +457,10 @@ std::string to_json(const Plan& plan) {
   for (const auto& stage : plan.stages) json["stages"].push_back(stage_to_json(stage));
   json["edges"] = Json::array();
   for (const auto& edge : plan.edges) json["edges"].push_back(edge_to_json(plan, edge));
+  if (!plan.states.empty()) {
+    json["states"] = Json::array();
+    for (const auto& state : plan.states) json["states"].push_back(state_to_json(state));
+  }
   json["custom_ops"] = plan.custom_ops;
   json["prediction"] = prediction_to_json(plan.prediction);
   json["origin"] = origin_to_json(plan.origin);

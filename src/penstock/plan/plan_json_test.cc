@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "penstock/plan/test_plans.h"
+#include "tests/support/tries.h"
 
 namespace penstock::plan {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 /// The chain's JSON with one piece of text replaced by another.
@@ -28,7 +30,7 @@ void expect_error(const std::string& text, Code code, const std::string& message
 }
 
 TEST(PlanJsonTest, ReadsWhatItWrites) {
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (unsigned seed = 0; seed < tries(500); ++seed) {
     const auto plan = RandomPlan(seed).make();
     const auto text = to_json(plan);
     const auto again = from_json(text);
@@ -45,6 +47,25 @@ TEST(PlanJsonTest, KeepsADeviceThatIsNoCpu) {
   const auto again = from_json(to_json(plan));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(*again, plan);
+}
+
+TEST(PlanJsonTest, KeepsItemsAndStates) {
+  auto plan = finish({"x", "s"}, {"y", "t"}, {stage(0, {"x", "s"}, {"y", "t"})});
+  ASSERT_TRUE(add_state(plan, {"t", "s", "states/0.npy"}));
+  plan.inputs[0].type.dims[0] = {Dim::kOpen, "n", 7};
+  plan.outputs[0].type.dims[0] = plan.tensors[1].type.dims[0] = plan.inputs[0].type.dims[0];
+  for (auto& info : plan.tensors) info.type = plan.inputs[0].type;
+  plan.stages[0].each = {"x"};
+  const auto again = from_json(to_json(plan));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, plan);
+}
+
+TEST(PlanJsonTest, APlanWithoutFunctionsReadsAsItAlwaysDid) {
+  const auto text = to_json(chain());
+  for (const auto* field : {"stateful", "each", "max_run_us", "ports", "states"}) {
+    EXPECT_THAT(text, Not(HasSubstr(field)));
+  }
 }
 
 TEST(PlanJsonTest, IsReadable) {

@@ -62,6 +62,35 @@ TEST(ConnectTest, CarriesAnOutputThatStandsTwiceOnce) {
   EXPECT_THAT(plan.edges.back(), EdgeIs(0, Ends{kPipelineOutput}, Names{"y"}));
 }
 
+TEST(StateTest, AnOutputFedBackIsNeitherInputNorOutput) {
+  auto plan = finish({"x", "s"}, {"y", "t"}, {stage(0, {"x", "s"}, {"y", "t"})});
+  ASSERT_TRUE(add_state(plan, {"t", "s", ""}));
+  EXPECT_THAT(plan.edges, ElementsAre(EdgeIs(kPipelineInput, Ends{0}, Names{"x"}),
+                                      EdgeIs(0, Ends{kPipelineOutput}, Names{"y"})));
+  EXPECT_THAT(violations(plan), IsEmpty());
+  plan = finish({"x", "s"}, {"y", "t"}, {stage(0, {"x", "s"}, {"y", "t"})});
+  ASSERT_TRUE(add_state(plan, {"t", "s", ""}, true));
+  EXPECT_THAT(plan.edges.back(), EdgeIs(0, Ends{kPipelineOutput}, (Names{"y", "t"})));
+}
+
+TEST(StateTest, NamesWhatIsNotThere) {
+  auto plan = chain();
+  EXPECT_EQ(add_state(plan, {"y", "s", ""}).error().message,
+            "state 'y' -> 's': no input 's'; the inputs are 'x'");
+  EXPECT_EQ(add_state(plan, {"t", "x", ""}).error().message,
+            "state 't' -> 'x': no output 't'; the outputs are 'y'");
+}
+
+TEST(ViolationsTest, HoldsItemsToBoundedFirstDimensions) {
+  auto plan = chain();
+  plan.stages[0].each = {"x", "z"};
+  plan.inputs[0].type.dims = {{Dim::kOpen, "n", 7}, {Dim::kOpen, "m", 3}};
+  EXPECT_THAT(violations(plan),
+              ElementsAre("stage 'stage0': runs for each item of 'z', which it does not read",
+                          "stage 'stage0': 'x' holds items: expected a bounded first dimension, "
+                          "all others fixed, found f32[n<=7,m<=3]"));
+}
+
 TEST(ViolationsTest, AcceptsSkipsOverSeveralStages) {
   EXPECT_THAT(violations(finish({"x"}, {"y"},
                                 {stage(0, {"x"}, {"a", "skip"}), stage(1, {"a"}, {"b"}),
@@ -180,6 +209,17 @@ TEST(ViolationsTest, NamesPartitionsThatDoNotFitTheirStage) {
   EXPECT_THAT(found, Contains("stage 'stage0': no partition reads its input 'x'"));
   EXPECT_THAT(found, Contains("stage 'stage1': no partition writes its output 'y'"));
   EXPECT_THAT(found, Contains("stage 'stage1': parameter 'w' is not listed"));
+}
+
+TEST(ViolationsTest, BoundsTheInstancesOfAllStages) {
+  auto plan = chain();
+  const auto device = plan.stages[0].devices[0];
+  for (auto& stage : plan.stages) stage.devices.assign(kMostInstances / 2, device);
+  EXPECT_THAT(violations(plan), IsEmpty());
+  plan.stages[0].devices.push_back(device);
+  EXPECT_THAT(violations(plan),
+              ElementsAre("the stages have 1025 replicas in all: expected at most 1024, as each is "
+                          "a thread"));
 }
 
 TEST(ViolationsTest, NamesTypesThatContradict) {

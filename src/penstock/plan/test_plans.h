@@ -94,6 +94,14 @@ class RandomPlan {
     if (chance()) made.nodes = {"a", "b"};
     if (chance()) made.devices.push_back({.host = "10.0.0.1:70", .cpus = {1, 2, 5}});
     if (chance()) made.partitions[0].options = {{"key", "value"}, {"Empty", ""}};
+    if (chance()) made.partitions[0].ports = {{"port", "tensor"}};
+    if (chance()) made.max_run = std::chrono::microseconds(below(1000) + 1);
+    if (chance() && made.devices.size() == 1) made.stateful = true;
+    if (below(4) == 0) {
+      made.partitions[0].backend = kFunctionBackend;
+      made.partitions[0].model = chance() ? "" : "functions/libf.so";
+      made.partitions[0].options["function"] = "f";
+    }
     return made;
   }
 

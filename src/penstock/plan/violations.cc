@@ -58,9 +58,11 @@ class Checker {
     check_parameters();
     check_stage_names();
     for (const auto& stage : plan_.stages) check_stage(stage);
+    check_instances();
     check_flow();
     for (std::size_t i = 0; i < plan_.edges.size(); ++i) check_edge(i);
     check_coverage();
+    check_states();
     check_settings();
     return std::move(found_);
   }
@@ -143,6 +145,40 @@ class Checker {
     }
     check_devices(place, stage);
     check_partitions(place, stage);
+    check_each(place, stage);
+    if (stage.stateful && stage.devices.size() > 1) {
+      add(place, ": is stateful and sees the frames in order: expected one replica, found ",
+          stage.devices.size());
+    }
+    check_duration(place + ": max_run", stage.max_run);
+  }
+
+  /// Item k of every input makes item k of every output: all have as many.
+  void check_each(const std::string& place, const Stage& stage) {
+    check_once(place, "runs for each item of", stage.each);
+    std::vector<std::string> carriers = stage.each;
+    for (const auto& name : stage.each) {
+      if (std::ranges::find(stage.inputs, name) == stage.inputs.end()) {
+        add(place, ": runs for each item of '", name, "', which it does not read");
+      }
+    }
+    if (!stage.each.empty()) {
+      carriers.insert(carriers.end(), stage.outputs.begin(), stage.outputs.end());
+    }
+    for (const auto& name : carriers) {
+      const auto* info = plan_.find_tensor(name);
+      if (info == nullptr) continue;  // Said already.
+      const auto& type = info->type;
+      const bool items = type.kind == Type::Kind::kTensor && type.ranked && !type.dims.empty() &&
+                         type.max_bytes() &&
+                         std::ranges::all_of(type.dims.begin() + 1, type.dims.end(), &Dim::fixed);
+      if (!items) {
+        add(place, ": '", name,
+            "' holds items: expected a bounded first dimension, all others "
+            "fixed, found ",
+            type);
+      }
+    }
   }
 
   void check_once(const std::string& place, std::string_view verb,
@@ -169,6 +205,14 @@ class Checker {
     }
   }
 
+  void check_instances() {
+    std::size_t count = 0;
+    for (const auto& stage : plan_.stages) count += stage.devices.size();
+    if (count <= static_cast<std::size_t>(kMostInstances)) return;
+    add("the stages have ", count, " replicas in all: expected at most ", kMostInstances,
+        ", as each is a thread");
+  }
+
   /// Partitions run in order: each reads what the stage reads or what an earlier one wrote.
   void check_partitions(const std::string& place, const Stage& stage) {
     if (stage.partitions.empty()) add(place, ": expected at least one partition, found none");
@@ -179,7 +223,12 @@ class Checker {
       const auto& partition = stage.partitions[i];
       const auto where = concat(place, ", partition ", i);
       if (partition.backend.empty()) add(where, ": no backend named");
-      check_path(where + ": model", partition.model);
+      const bool registered = partition.backend == kFunctionBackend && partition.model.empty();
+      if (!registered) {
+        check_path(where + ": model", partition.model);
+      } else if (!partition.options.contains("function")) {
+        add(where, ": a function without a library: expected its name as the option 'function'");
+      }
       check_once(where, "writes", partition.outputs);
       for (const auto& name : partition.inputs) {
         read.insert(name);
@@ -232,6 +281,7 @@ class Checker {
   }
 
   void check_source(int reader, const std::string& tensor) {
+    if (plan_.find_state(tensor) != nullptr) return;
     const auto producer = producers_.find(tensor);
     if (producer == producers_.end()) {
       add(end_name(reader), ": reads '", tensor, "', which no stage and no pipeline input writes");
@@ -301,7 +351,9 @@ class Checker {
   void check_coverage() {
     std::set<std::pair<int, std::string>> needed;
     for (int i = 0; i < stage_count(); ++i) {
-      for (const auto& name : stage(i).inputs) needed.insert({i, name});
+      for (const auto& name : stage(i).inputs) {
+        if (plan_.find_state(name) == nullptr) needed.insert({i, name});
+      }
     }
     for (const auto& output : plan_.outputs) needed.insert({kPipelineOutput, output.name});
     for (const auto& key : needed) {
@@ -316,14 +368,60 @@ class Checker {
     if (!problem.empty()) add(place, " '", path, "' ", problem);
   }
 
+  /// A state's writer counts its frames by itself, and its first reader needs a value.
+  void check_states() {
+    NameSet ends;
+    for (const auto& state : plan_.states) {
+      const auto place = concat("state '", state.from, "' -> '", state.to, "'");
+      if (!ends.insert(state.to).second) add(place, ": '", state.to, "' ends two state edges");
+      if (producers_.contains(state.to)) {
+        add(place, ": '", state.to, "' is written by ", end_name(producers_.at(state.to)),
+            ": a state comes from the frame before only");
+      }
+      const auto writer = producers_.find(state.from);
+      if (writer == producers_.end() || writer->second == kPipelineInput) {
+        add(place, ": no stage writes '", state.from, "'");
+      } else if (const auto& writing = stage(writer->second); writing.devices.size() > 1) {
+        add(place, ": stage '", writing.name, "' writes it: expected one replica, found ",
+            writing.devices.size());
+      }
+      const bool read = std::ranges::any_of(plan_.stages, [&](const Stage& other) {
+        return std::ranges::find(other.inputs, state.to) != other.inputs.end();
+      });
+      if (!read) add(place, ": no stage reads '", state.to, "'");
+      check_state_types(place, state);
+    }
+  }
+
+  void check_state_types(const std::string& place, const StateEdge& state) {
+    const auto* from = plan_.find_tensor(state.from);
+    const auto* to = plan_.find_tensor(state.to);
+    if (from == nullptr || to == nullptr) {
+      add(place, ": '", from == nullptr ? state.from : state.to,
+          "' is not among the inputs, outputs or tensors");
+      return;
+    }
+    if (!agree(from->type, to->type)) {
+      add(place, ": writes ", from->type, ", reads ", to->type);
+    }
+    if (!state.initial.empty()) {
+      check_path(place + ": initial value", state.initial);
+    } else if (!to->type.fixed() || bits_of(to->type.dtype) == 0) {
+      add(place, ": the first frame reads zeros of ", to->type,
+          ": expected a fixed shape of numbers, or an initial value");
+    }
+  }
+
+  void check_duration(const std::string& place, std::optional<std::chrono::microseconds> given) {
+    constexpr std::int64_t kLongest = 1'000'000'000'000'000;  // In nanoseconds it still fits.
+    if (!given || (given->count() > 0 && given->count() <= kLongest)) return;
+    add(place, ": expected from 1 to ", kLongest, " microseconds, found ", given->count());
+  }
+
   void check_settings() {
     for (const auto& path : plan_.custom_ops) check_path("custom-operator library", path);
     for (const auto& [path, hash] : plan_.files) check_path("file", path);
-    constexpr std::int64_t kLongest = 1'000'000'000'000'000;  // In nanoseconds it still fits.
-    if (plan_.max_age && (plan_.max_age->count() <= 0 || plan_.max_age->count() > kLongest)) {
-      add("max_age: expected from 1 to ", kLongest, " microseconds, found ",
-          plan_.max_age->count());
-    }
+    check_duration("max_age", plan_.max_age);
     const auto& p = plan_.prediction;
     for (const double seconds : {p.period_seconds, p.latency_seconds, p.lower_bound_seconds}) {
       if (!std::isfinite(seconds) || seconds < 0) {

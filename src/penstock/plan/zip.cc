@@ -37,6 +37,13 @@ Result<Archive> open_archive(const fs::path& file, int flags) {
   int code = 0;
   Archive archive(zip_open(file.c_str(), flags, &code));
   if (archive) return archive;
+  std::string magic(2, '\0');
+  std::ifstream(file, std::ios::binary).read(magic.data(), 2);
+  if (code == ZIP_ER_NOZIP && magic != "PK") {
+    return invalid_argument(
+        "expected a folder or a zip, made by 'penstock split' or 'penstock build', found a file "
+        "that is neither");
+  }
   return make_error(Code::kDataLoss, "zip '", file.string(), "': ", text_of(code),
                     "; copy the package again");
 }

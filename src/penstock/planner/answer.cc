@@ -74,12 +74,15 @@ bool same_stages(const Split& a, const Split& b) {
 Binding find_binding(const Problem& problem, const Options& options, const Split& split,
                      const Evaluation& evaluation) {
   Binding binding;
+  if (options.goal == Goal::kLatency) {
+    binding.kind = Kind::kPath;
+    return binding;
+  }
   std::size_t worst = 0;
   for (std::size_t d = 1; d < evaluation.devices.size(); ++d) {
     if (evaluation.devices[d].load > evaluation.devices[worst].load) worst = d;
   }
-  if (options.goal == Goal::kThroughput &&
-      evaluation.latency >= options.latency_cap * (1 - kProofGap)) {
+  if (evaluation.latency >= options.latency_cap * (1 - kProofGap)) {
     binding.kind = Kind::kLatencyCap;
     return binding;
   }
@@ -111,6 +114,8 @@ std::string to_string(const Binding& binding) {
       return "memory: without its caps a cheaper plan exists";
     case Kind::kLatencyCap:
       return "the latency cap";
+    case Kind::kPath:
+      return "the longest path of one frame";
   }
   return "";
 }

@@ -17,11 +17,13 @@ struct Binding {
     kIn,          ///< receives,
     kOut,         ///< or sends.
     kGroup,       ///< The device has one group alone, which cannot be divided.
-    kMemory,      ///< Without memory caps a cheaper split exists.
+    kMemory,      ///< A cheaper split was found once no memory had a cap. Where none was, another
+                  ///< kind is told, though memory may bind.
     kLatencyCap,  ///< The split's latency is the cap.
+    kPath,        ///< The goal is latency: what one frame must wait for, one after the other.
   };
   Kind kind = Kind::kCompute;
-  std::string device;  ///< The one with the largest load; empty where it is none.
+  std::string device;  ///< The one with the largest load; empty where no single one binds.
   std::string group;   ///< For kGroup.
 };
 

@@ -13,6 +13,8 @@
 namespace penstock::planner {
 namespace {
 
+constexpr double kLineSeconds = 0.1;  // For the best split of one order.
+
 class Maker {
  public:
   Maker(const Problem& problem, const Instance& instance, const Options& options)
@@ -202,28 +204,26 @@ class Maker {
     return splits;
   }
 
+  /// Devices of each type; none of those without limit, which the instance counts.
+  [[nodiscard]] std::vector<int> device_counts() const {
+    std::vector<int> counts;
+    for (int t = 0; t < instance_.types; ++t) counts.push_back(devices(t));
+    return counts;
+  }
+
   [[nodiscard]] Splits pipedream() const {
-    std::vector<bool> types;
-    for (int t = 0; t < instance_.types; ++t) types.push_back(usable(t));
-    auto split = pipedream_split(instance_, types);
+    auto split = pipedream_split(instance_, device_counts(), Budget(kLineSeconds, {}));
     if (!split) return {};
-    for (auto& stage : split->stages) {  // The instance counts the devices of unlimited types too.
-      auto& device = stage.devices.front();
-      for (int t = 0; t < instance_.mode_type[at(stage.mode)]; ++t) {
-        device -= instance_.type_count[at(t)] - devices(t);
-      }
-    }
     return {*std::move(split)};
   }
 
   [[nodiscard]] Splits one_order() const {
-    constexpr double kSeconds = 0.1;
     Model model;
     model.instance = instance_;
-    for (int t = 0; t < instance_.types; ++t) model.instance.type_count[at(t)] = devices(t);
-    model.prices = make_prices(instance_);
+    model.instance.type_count = device_counts();
+    model.prices = make_prices(model.instance);
     const Line line(model, depth_first_order(instance_, false));
-    const auto found = best_on_line(line, 0, kInfinite, Budget(kSeconds, {}));
+    const auto found = best_on_line(line, 0, kInfinite, Budget(kLineSeconds, {}));
     if (found.stages.empty()) return {};
     return {split_of(line, found.stages)};
   }

@@ -1,6 +1,8 @@
 #include "penstock/planner/blocks.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "penstock/planner/components.h"
 #include "penstock/planner/index.h"
@@ -8,49 +10,59 @@
 namespace penstock::planner {
 namespace {
 
-/// A mask or a position that many groups read would make one component of them all.
-bool is_input(const Instance& instance, int group) {
-  return instance.before[group].empty() && instance.after[group].size() > 1;
+/// A mask, a position or a state that many groups read would make one component of them all.
+bool is_shared(const Instance& instance, int group) {
+  const auto readers = instance.after[group].size();
+  if (instance.before[group].empty()) return readers > 1;
+  for (int m = 0; m < instance.modes; ++m) {
+    const double time = instance.time_of(group, m);
+    if (time > 0 && time < kInfinite) return false;
+  }
+  return readers > 2;
 }
 
-/// Gives every group a block: its own where it is an articulation point, else its component's.
+/// Numbers for the groups, equal where the tails of arcs of one component meet.
 class Biconnected {
  public:
   explicit Biconnected(const Instance& instance)
       : next_(at(instance.groups), 0),
         index_(at(instance.groups), -1),
         low_(at(instance.groups), 0),
-        block_(at(instance.groups), -1),
-        components_of_(at(instance.groups), 0) {
-    std::vector<std::vector<int>> neighbours(at(instance.groups));
-    const auto join = [&](int a, int b) {
-      if (is_input(instance, a) || is_input(instance, b)) return;
-      neighbours[at(a)].push_back(b);
-      neighbours[at(b)].push_back(a);
+        component_(at(instance.groups), -1),
+        parent_(at(instance.groups)) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+    std::vector<std::vector<int>> neighbours(at(instance.groups)), readers(at(instance.groups));
+    const auto join = [&](int from, int to) {
+      if (is_shared(instance, from)) return;
+      neighbours[at(from)].push_back(to);
+      neighbours[at(to)].push_back(from);
+      readers[at(from)].push_back(to);
     };
     for (int g = 0; g < instance.groups; ++g) {
       for (const int after : instance.after[g]) join(g, after);
     }
-    for (int v = 0; v < instance.values; ++v) {
-      for (const int pin : instance.pins[v]) {
-        if (pin != instance.producer[at(v)]) join(instance.producer[at(v)], pin);
-      }
-    }
     for (const auto& list : neighbours) neighbours_.add(list);
+    for (const auto& list : readers) readers_.add(list);
   }
 
   std::vector<int> run() {
     for (int root = 0; root < neighbours_.size(); ++root) {
       if (index_[at(root)] < 0) visit(root);
     }
-    int blocks = components_;
-    for (std::size_t g = 0; g < block_.size(); ++g) {
-      if (components_of_[g] != 1) block_[g] = blocks++;  // An articulation point, or alone.
-    }
-    return std::move(block_);
+    std::vector<int> number;
+    number.reserve(at(neighbours_.size()));
+    for (int g = 0; g < neighbours_.size(); ++g) number.push_back(find(g));
+    return number;
   }
 
  private:
+  int find(int group) {
+    while (parent_[at(group)] != group) {
+      group = parent_[at(group)] = parent_[at(parent_[at(group)])];
+    }
+    return group;
+  }
+
   void enter(int group) {
     index_[at(group)] = low_[at(group)] = entered_++;
     path_.push_back(group);
@@ -62,7 +74,7 @@ class Biconnected {
     while (!path_.empty()) {
       const int group = path_.back();
       const auto near = neighbours_[group];
-      if (next_[at(group)] < static_cast<int>(near.size())) {
+      if (std::cmp_less(next_[at(group)], near.size())) {
         const int other = near[at(next_[at(group)]++)];
         if (index_[at(other)] < 0) {
           enter(other);
@@ -82,25 +94,30 @@ class Biconnected {
   void leave(int group, int parent) {
     low_[at(parent)] = std::min(low_[at(parent)], low_[at(group)]);
     if (low_[at(group)] < index_[at(parent)]) return;
-    int member = -1;
+    std::vector<int> members{parent};
     do {
-      member = open_.back();
+      members.push_back(open_.back());
       open_.pop_back();
-      put(member);
-    } while (member != group);
-    put(parent);
+    } while (members.back() != group);
+    merge_tails(members);
+  }
+
+  void merge_tails(const std::vector<int>& members) {
     ++components_;
+    for (const int g : members) component_[at(g)] = components_;
+    int first = -1;
+    for (const int g : members) {
+      const auto inside = [&](int reader) { return component_[at(reader)] == components_; };
+      if (std::ranges::none_of(readers_[g], inside)) continue;
+      if (first < 0) first = g;
+      parent_[at(find(g))] = find(first);
+    }
   }
 
-  void put(int group) {
-    block_[at(group)] = components_;
-    ++components_of_[at(group)];
-  }
-
-  Lists neighbours_;
+  Lists neighbours_, readers_;
   std::vector<int> next_, index_, low_;
-  std::vector<int> block_;          // The last component it was found in.
-  std::vector<int> components_of_;  // How many it is in.
+  std::vector<int> component_;  // The last component it was found in.
+  std::vector<int> parent_;     // Of the sets of groups that are merged.
   std::vector<int> path_, open_;
   int entered_ = 0, components_ = 0;
 };

@@ -29,8 +29,17 @@ std::vector<Word> groups_behind(const Instance& instance, std::size_t words) {
 
 Closure::Closure(const Model& model) {
   const auto& instance = model.instance;
-  const auto words = at((instance.groups + kWordBits - 1) / kWordBits);
-  const auto behind = groups_behind(instance, words);
+  words = at((instance.groups + kWordBits - 1) / kWordBits);
+  behind = groups_behind(instance, words);
+  before.assign(at(instance.groups), 0);
+  for (int g = 0; g < instance.groups; ++g) {
+    const double own = model.prices.front().group[at(g)];
+    for (std::size_t w = 0; w < words; ++w) {
+      for (Word bits = behind[at(g) * words + w]; bits != 0; bits &= bits - 1) {
+        before[w * kWordBits + static_cast<std::size_t>(std::countr_zero(bits))] += own;
+      }
+    }
+  }
   for (const auto& prices : model.prices) {
     std::vector<double> whole(words, 0);  // Of 64 groups: most words are all ones.
     for (int g = 0; g < instance.groups; ++g) whole[at(g / kWordBits)] += prices.group[at(g)];

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "penstock/planner/ideals.h"
 #include "penstock/planner/model.h"
 
 namespace penstock::planner {
@@ -14,7 +15,11 @@ struct Closure {
   std::vector<double> total;              ///< [price system] Of all groups.
   std::vector<int> lacking;               ///< [price system] Groups that lack a type.
   std::vector<std::vector<double>> work;  ///< [price system][group]
+  std::vector<double> before;             ///< [group] In the first, of all before it and itself.
   std::vector<std::vector<char>> lacks;   ///< [price system][group] 1: one of them lacks a type.
+  std::size_t words = 0;                  ///< Of a set of groups.
+  std::vector<Word>
+      behind;  ///< [group * words ...] The groups behind each group, itself among them.
 };
 
 }  // namespace penstock::planner

@@ -5,12 +5,11 @@
 #include <numeric>
 #include <utility>
 
+#include "penstock/planner/contract.h"
 #include "penstock/planner/index.h"
 
 namespace penstock::planner {
 namespace {
-
-using Pairs = std::vector<std::pair<int, int>>;
 
 double least_time(const Instance& instance, int group) {
   double least = kInfinite;
@@ -100,62 +99,6 @@ std::vector<Glue> rate(const Instance& instance, const std::vector<int>& keep_ap
   return glue;
 }
 
-/// The lists of pairs' second by their first; `pairs` need not be sorted, repetitions go.
-Lists gather(int count, Pairs& pairs) {
-  std::ranges::sort(pairs);
-  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-  Lists lists;
-  std::size_t next = 0;
-  for (int i = 0; i < count; ++i) {
-    while (next < pairs.size() && pairs[next].first == i)
-      lists.items.push_back(pairs[next++].second);
-    lists.begin.push_back(static_cast<int>(lists.items.size()));
-  }
-  return lists;
-}
-
-void merge_groups(const Instance& fine, const std::vector<int>& block_of, Instance& coarse) {
-  coarse.time.assign(at(coarse.groups) * at(coarse.modes), 0);
-  coarse.memory.assign(at(coarse.groups), 0);
-  Pairs members, before, after;
-  for (int g = 0; g < fine.groups; ++g) {
-    const int block = block_of[at(g)];
-    for (int m = 0; m < fine.modes; ++m) {
-      coarse.time[at(block, coarse.modes, m)] += fine.time_of(g, m);
-    }
-    coarse.memory[at(block)] += fine.memory[at(g)];
-    members.emplace_back(block, g);
-    for (const int next : fine.after[g]) {
-      if (block_of[at(next)] == block) continue;
-      after.emplace_back(block, block_of[at(next)]);
-      before.emplace_back(block_of[at(next)], block);
-    }
-  }
-  coarse.members = gather(coarse.groups, members);
-  coarse.before = gather(coarse.groups, before);
-  coarse.after = gather(coarse.groups, after);
-}
-
-void merge_values(const Instance& fine, const std::vector<int>& block_of, Instance& coarse) {
-  Pairs values_of;
-  for (int v = 0; v < fine.values; ++v) {
-    std::vector<int> pins;
-    for (const int g : fine.pins[v]) pins.push_back(block_of[at(g)]);
-    std::ranges::sort(pins);
-    pins.erase(std::unique(pins.begin(), pins.end()), pins.end());
-    if (pins.size() < 2) continue;
-    for (const int block : pins) values_of.emplace_back(block, coarse.values);
-    coarse.pins.add(pins);
-    coarse.producer.push_back(block_of[at(fine.producer[at(v)])]);
-    for (int t = 0; t < fine.types; ++t) {
-      coarse.receive.push_back(fine.receive[at(v, fine.types, t)]);
-      coarse.send.push_back(fine.send[at(v, fine.types, t)]);
-    }
-    ++coarse.values;
-  }
-  coarse.values_of = gather(coarse.groups, values_of);
-}
-
 }  // namespace
 
 Coarse coarsen(const Instance& instance, const std::vector<int>& keep_apart, int target,
@@ -166,14 +109,8 @@ Coarse coarsen(const Instance& instance, const std::vector<int>& keep_apart, int
     if (left <= target) break;
     if (blocks.merge(glue.a, glue.b, longest)) --left;
   }
-  Coarse coarse;
-  coarse.block_of = blocks.numbers();
-  auto& made = coarse.instance;
-  made = devices_of(instance);
-  made.groups = left;
-  merge_groups(instance, coarse.block_of, made);
-  merge_values(instance, coarse.block_of, made);
-  return coarse;
+  auto block_of = blocks.numbers();
+  return {merge_groups(instance, block_of), std::move(block_of)};
 }
 
 }  // namespace penstock::planner

@@ -9,7 +9,7 @@
 namespace penstock::planner {
 
 struct Coarse {
-  Instance instance;          ///< `members`, `before` and `after` as of the coarse groups.
+  Instance instance;          ///< As merge_groups() gives it.
   std::vector<int> block_of;  ///< [finer group]
 };
 

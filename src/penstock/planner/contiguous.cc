@@ -9,7 +9,10 @@
 #include "penstock/planner/frontier.h"
 #include "penstock/planner/incumbent.h"
 #include "penstock/planner/index.h"
+#include "penstock/planner/latency.h"
 #include "penstock/planner/probe.h"
+#include "penstock/planner/rebuild.h"
+#include "penstock/planner/slots.h"
 
 namespace penstock::planner {
 namespace {
@@ -19,7 +22,9 @@ constexpr double kOrderSeconds = 0.25;  // For orders after the first few.
 constexpr int kFirstOrders = 4;
 constexpr std::int64_t kManyMultisets = 2000;
 constexpr int kSequences = 8;
-constexpr double kLongTime = 1e30;  // Stands for a group that a type does not support.
+constexpr double kBoundShare = 0.4;   // Of the time, for a bound with transfers.
+constexpr double kCappedShare = 0.3;  // Of the time, for orders where latency counts.
+constexpr double kLongTime = 1e30;    // Stands for a group that a type does not support.
 
 /// The instance as the searches see it, from below or from above.
 std::optional<Instance> make_side(const Problem& problem, Partner partner) {
@@ -142,63 +147,145 @@ void try_orders(const Model& model, bool exact, const Budget& budget, Incumbent&
 
 /// Which period to ask for next. At first one that just beats the best plan: if there is none, that
 /// is the proof. After a plan was found, ever larger strides down; after a refutation, half the
-/// gap; after a search that took too long, a lower period, whose refutation is cheaper, then more
-/// patience.
+/// gap. After a search that took too long only lower periods are asked for, whose refutation is
+/// cheaper, until they are near what is refuted; then there is more patience.
 class Schedule {
  public:
-  Schedule(double lower, double upper) : lower_(lower), upper_(upper) {}
+  Schedule(double lower, double upper) : lower_(lower), upper_(upper), hard_(upper) {}
 
   [[nodiscard]] bool open() const { return lower_ < upper_ * (1 - kPrecision); }
   [[nodiscard]] double period() const {
     if (part_ == 1 || upper_ == kInfinite) return upper_ * (1 - kPrecision);
-    return lower_ + part_ * (upper_ - lower_);
+    return lower_ + part_ * (std::min(hard_, upper_) - lower_);
   }
-  [[nodiscard]] std::int64_t most_steps() const { return part_ == 1 ? patience_ : patience_ / 4; }
+  [[nodiscard]] std::int64_t most_steps() const { return part_ == 1 ? patience_ : patience_ / 2; }
 
   void found(double period) {
     if (upper_ < kInfinite) {
-      stride_ = std::max(kStretch * (upper_ - period), kStretch / 2 * stride_);
+      stride_ =
+          std::max({kStretch * (upper_ - period), kStretch / 2 * stride_, (period - lower_) / 8});
     }
-    upper_ = period;
+    upper_ = hard_ = period;
     part_ = std::max(0.5, 1 - stride_ / (upper_ - lower_));
     look_closely();
   }
   void refuted(double period) {
-    lower_ = period;
+    lower_ = std::max(lower_, period);
     stride_ = 0;
     part_ = 0.5;
+    if (hard_ - lower_ < kLeastPart * (upper_ - lower_)) more_patience();
     look_closely();
   }
+  /// Another search found a plan, or a bound.
+  void improved(double period) { upper_ = period; }
+  void raised(double period) {
+    lower_ = std::max(lower_, period);
+    if (hard_ <= lower_) hard_ = upper_;
+    patience_ = std::max(patience_, kSteps);
+  }
   void stopped() {
-    part_ /= 2;
-    if (part_ >= kLeastPart && upper_ < kInfinite) return;
-    part_ = 1;
-    patience_ *= 4;
+    if (upper_ == kInfinite) return more_patience();
+    hard_ = period();
+    part_ = 0.5;
+    if (hard_ - lower_ < kLeastPart * (upper_ - lower_)) more_patience();
   }
 
  private:
   void look_closely() {
     if (upper_ - lower_ < kSmallGap * upper_) part_ = 1;
   }
+  void more_patience() {
+    hard_ = upper_;
+    part_ = 1;
+    patience_ *= 3;
+  }
 
   static constexpr double kStretch = 4;
   static constexpr double kSmallGap = 1e-4;
-  static constexpr double kLeastPart = 1.0 / 64;
-  static constexpr std::int64_t kFirstSteps = 3'000'000;  // About 0.3 s.
+  static constexpr double kLeastPart = 1.0 / 8;
+  static constexpr std::int64_t kFirstSteps = 1'000'000;  // About 0.1 s.
+  static constexpr std::int64_t kSteps = 3'000'000;
 
   double lower_, upper_;
-  double part_ = 1;  // Of the gap, from below.
+  double hard_;      // The least period whose search took too long.
+  double part_ = 1;  // Of the gap below it, from below.
   double stride_ = 0;
   std::int64_t patience_ = kFirstSteps;
 };
 
+/// What the frontier refutes without a search.
+void raise_at_once(Frontier& frontier, const Budget& budget, Incumbent& incumbent) {
+  constexpr int kSteps = 12;
+  constexpr double kPart = 1.0 / 3;  // High periods take long and are seldom refuted.
+  double lower = incumbent.lower_bound(), upper = incumbent.cost();
+  for (int i = 0; i < kSteps && upper < kInfinite && !budget.over(); ++i) {
+    const double middle = lower + kPart * (upper - lower);
+    (frontier.refutes(middle, budget) ? lower : upper) = middle;
+  }
+  incumbent.raise(lower);
+}
+
+/// Looks for better plans while the frontier is stuck: a part of its time, less where in vain.
+class Improver {
+ public:
+  Improver(const Problem& problem, const Options& options, const Model& model)
+      : model_(model),
+        rebuilder_(model),
+        judged_(options.latency_cap < kInfinite || problem.frames_in_flight),
+        share_(options.replicas ? 0 : kFirstShare) {}
+
+  void run(double seconds, const Budget& budget, Incumbent& incumbent) {
+    if (share_ == 0) return;
+    const auto part = budget.part(share_ * seconds);
+    const double before = incumbent.cost();
+    for (; !part.over(); ++round_) {
+      const LevelOptions options{round_ % 4 == 3, kLeastEffort << std::min(round_ / 2, 5)};
+      const double begin = part.elapsed();
+      anneal_slots(model_.instance, incumbent.split(), 1, judged_, options, random_, part,
+                   [&](const Split& split) { return incumbent.offer(split); });
+      const double annealed = incumbent.cost();
+      rebuild(part.part(rebuild_share_ * (part.elapsed() - begin)), incumbent);
+      const bool rebuilt = incumbent.cost() < annealed;
+      rebuild_share_ =
+          rebuilt ? kMostRebuilding : std::max(rebuild_share_ / 2, kMostRebuilding / 16);
+    }
+    share_ = incumbent.cost() < before ? std::min(2 * share_, kMostShare) : share_ / 2;
+    share_ = std::max(share_, kLeastShare);
+  }
+
+ private:
+  void rebuild(const Budget& budget, Incumbent& incumbent) {
+    while (incumbent.split() && !budget.over()) {
+      const double period = incumbent.cost() * (1 - kPrecision);
+      const auto found = rebuilder_.run(*incumbent.split(), period, random_, budget);
+      if (found) incumbent.offer(*found);
+    }
+  }
+
+  static constexpr double kFirstShare = 0.5, kLeastShare = 0.25, kMostShare = 2;
+  static constexpr double kMostRebuilding = 2;
+  static constexpr std::int64_t kLeastEffort = 100;  // Moves for each group in a round.
+
+  const Model& model_;
+  Rebuilder rebuilder_;
+  bool judged_;  // What may be kept only evaluate() knows.
+  double share_;
+  double rebuild_share_ = 1;  // Of the time that annealing took.
+  int round_ = 0;
+  Random random_{1};
+};
+
 /// Moves the bounds towards each other. `is_bound`: what the model refutes, the problem does too.
-void close_gap(const Model& model, bool is_bound, const Budget& budget, Incumbent& incumbent) {
-  const Frontier frontier(model);
+void close_gap(const Model& model, bool is_bound, Improver& improver, const Budget& budget,
+               Incumbent& incumbent) {
+  if (incumbent.proved()) return;
+  Frontier frontier(model);
+  if (is_bound) raise_at_once(frontier, budget, incumbent);
+  bool stuck = false;
   if (!frontier.possible()) return;
   Schedule schedule(incumbent.lower_bound(), incumbent.cost());
   while (schedule.open() && !incumbent.proved() && !budget.over()) {
-    const double period = schedule.period();
+    const double period = schedule.period(), begin = budget.elapsed();
     const auto result = frontier.run(period, schedule.most_steps(), budget);
     switch (result.answer) {
       case Answer::kFound:
@@ -212,6 +299,14 @@ void close_gap(const Model& model, bool is_bound, const Budget& budget, Incumben
         break;
       case Answer::kStopped:
         schedule.stopped();
+        if (is_bound && !stuck) {
+          frontier.use_transfers();
+          raise_at_once(frontier, budget.part(kBoundShare * budget.left()), incumbent);
+          schedule.raised(incumbent.lower_bound());
+        }
+        stuck = true;
+        improver.run(budget.elapsed() - begin, budget, incumbent);
+        schedule.improved(incumbent.cost());
         break;
     }
   }
@@ -231,6 +326,18 @@ bool try_without_cap(const Problem& problem, const Options& options, const Budge
   incumbent.raise(found.lower_bound);
   if (found.split) incumbent.offer(*found.split);
   return !incumbent.proved();
+}
+
+/// Where the cap is hardly above the least latency, only a search for that finds a plan, or shows
+/// that there is none.
+void try_least_latency(const Problem& problem, Options options, const Budget& budget,
+                       Incumbent& incumbent) {
+  constexpr double kShare = 0.5;
+  if (options.latency_cap == kInfinite || incumbent.split()) return;
+  options.segments_per_device = 1;
+  const auto found = search_latency(problem, options, budget.part(kShare * budget.left()));
+  if (found.infeasible) return incumbent.prove_infeasible();
+  if (found.split) incumbent.offer(*found.split);
 }
 
 }  // namespace
@@ -254,17 +361,22 @@ Outcome search_contiguous(const Problem& problem, const Options& options, const 
     return incumbent.take();
   }
   incumbent.raise(bound);
+  try_one_device(below, incumbent);
+  try_least_latency(problem, options, budget, incumbent);
+  if (incumbent.proved()) return incumbent.take();
   if (options.latency_cap < kInfinite && !try_without_cap(problem, options, budget, incumbent)) {
     return incumbent.take();
   }
-  try_one_device(below, incumbent);
   if (!exact) {
     const auto above = make_model(problem, options, *std::move(high));
     try_orders(above, false, budget, incumbent);
-    close_gap(above, false, budget.part(budget.left() / 2), incumbent);
+    Improver improver(problem, options, above);
+    close_gap(above, false, improver, budget.part(budget.left() / 2), incumbent);
   }
-  try_orders(below, exact, budget, incumbent);
-  close_gap(below, true, budget, incumbent);
+  const bool capped = options.latency_cap < kInfinite;
+  try_orders(below, exact, capped ? budget.part(kCappedShare * budget.left()) : budget, incumbent);
+  Improver improver(problem, options, below);
+  close_gap(below, true, improver, budget, incumbent);
   return incumbent.take();
 }
 

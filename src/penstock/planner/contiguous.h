@@ -1,15 +1,10 @@
 // The contiguous search: each device runs one stage. Upper bounds at once, then the proof.
 #pragma once
 
-#include <functional>
-
 #include "penstock/planner/problem.h"
 #include "penstock/planner/search.h"
 
 namespace penstock::planner {
-
-/// Told whenever a bound moves: the largest period refuted, the period of the best split so far.
-using BoundsReport = std::function<void(double lower_bound, double cost)>;
 
 /// The contiguous split with the least period, within `options.latency_cap`; among equals one with
 /// less latency, then with fewer devices, as far as such were met. Types without limit stay unused.

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "penstock/planner/frontier.h"
 #include "penstock/planner/test_brute_force.h"
 #include "penstock/planner/test_random_problem.h"
 
@@ -70,8 +71,8 @@ Case draw_case(std::uint64_t seed) {
 }
 
 TEST(Contiguous, AgreesWithBruteForce) {
-  int capped = 0, infeasible = 0;
-  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+  std::uint64_t capped = 0, infeasible = 0;
+  for (std::uint64_t seed = 0; seed < tries(1500); ++seed) {
     SCOPED_TRACE(seed);
     auto [random, options] = draw_case(seed);
     const auto problem = random_problem(seed, random);
@@ -89,12 +90,40 @@ TEST(Contiguous, AgreesWithBruteForce) {
     EXPECT_TRUE(is_proved(outcome));
     infeasible += best ? 0 : 1;
   }
-  EXPECT_GT(capped, 100);
-  EXPECT_GT(infeasible, 50);
+  EXPECT_GT(capped, tries(100));
+  EXPECT_GT(infeasible, tries(50));
+}
+
+TEST(Frontier, RefutesAtOnceOnlyWhatNoSplitReaches) {
+  std::uint64_t refuted = 0, with_transfers = 0;
+  const Budget budget;
+  for (std::uint64_t seed = 0; seed < tries(1000); ++seed) {
+    SCOPED_TRACE(seed);
+    auto [random, options] = draw_case(seed);
+    options.replicas = false;
+    const auto problem = random_problem(seed, random);
+    const auto best = brute_force(problem, options);
+    if (!best) continue;
+    Model model;
+    model.instance = *make_instance(problem, Partner::kLowest);
+    model.prices = make_prices(model.instance);
+    Frontier frontier(model);
+    EXPECT_FALSE(frontier.refutes(best->cost * (1 + 1e-9), budget));
+    const double easy = period_bound(model.instance, model.prices, false);
+    const double asked = easy + 0.1 * (best->cost - easy);
+    const bool at_once = easy < 0.9 * best->cost && frontier.refutes(asked, budget);
+    refuted += at_once ? 1 : 0;
+    frontier.use_transfers();
+    EXPECT_FALSE(frontier.refutes(best->cost * (1 + 1e-9), budget));
+    EXPECT_GE(frontier.refutes(asked, budget), at_once);
+    with_transfers += easy < 0.9 * best->cost && frontier.refutes(asked, budget) ? 1 : 0;
+  }
+  EXPECT_GT(refuted, tries(100));
+  EXPECT_GT(with_transfers, refuted + tries(50));
 }
 
 TEST(Contiguous, BoundsHoldWhereCostsDependOnThePartnerOrThePlace) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(400); ++seed) {
     SCOPED_TRACE(seed);
     auto [random, options] = draw_case(seed);
     random.links = seed % 2 == 0;
@@ -107,7 +136,7 @@ TEST(Contiguous, BoundsHoldWhereCostsDependOnThePartnerOrThePlace) {
 }
 
 TEST(Contiguous, BoundsHoldAtEveryMoment) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(60); ++seed) {
     SCOPED_TRACE(seed);
     const auto [random, options] = draw_case(seed);
     const auto problem = random_problem(seed, random);
@@ -138,7 +167,7 @@ TEST(Contiguous, EndsWithWhatItKnowsWhenInterrupted) {
 }
 
 TEST(Contiguous, IsNeverWorseThanTheUsersSplit) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(20); ++seed) {
     SCOPED_TRACE(seed);
     RandomOptions random;
     random.groups = 24;
@@ -202,7 +231,7 @@ Problem relabelled(Problem problem, std::uint64_t seed) {
 }
 
 TEST(ContiguousInvariance, RelabelledGroups) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     expect_same_optimum(problem, relabelled(problem, seed));
@@ -210,7 +239,7 @@ TEST(ContiguousInvariance, RelabelledGroups) {
 }
 
 TEST(ContiguousInvariance, PermutedTypes) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     auto permuted = problem;
@@ -225,7 +254,7 @@ TEST(ContiguousInvariance, PermutedTypes) {
 }
 
 TEST(ContiguousInvariance, ScaledUnits) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     const double factor = seed % 2 == 0 ? 1e-9 : 3.7e6;
@@ -246,7 +275,7 @@ TEST(ContiguousInvariance, ScaledUnits) {
 }
 
 TEST(ContiguousInvariance, AddedGroupsWithoutCost) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     auto added = problem;
@@ -262,7 +291,7 @@ TEST(ContiguousInvariance, AddedGroupsWithoutCost) {
 }
 
 TEST(ContiguousInvariance, GroupInTwoHalvesThatMustStayTogether) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     auto halved = problem;
@@ -286,7 +315,7 @@ TEST(ContiguousInvariance, GroupInTwoHalvesThatMustStayTogether) {
 }
 
 TEST(ContiguousMonotone, MoreDevicesMemoryOrBandwidthNeverHurt) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     const double cost = search(problem).cost;

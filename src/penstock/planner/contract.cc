@@ -90,10 +90,10 @@ Arcs arcs_between(const Instance& instance, const std::vector<int>& cluster) {
   return arcs;
 }
 
-/// The clusters' places in a topological order; -1 for numbers that no group has.
+/// For each group its cluster's place in a topological order.
 std::vector<int> order_clusters(const Instance& instance, const std::vector<int>& cluster) {
   const auto arcs = arcs_between(instance, cluster);
-  std::vector<int> missing(at(instance.groups), 0), place(at(instance.groups), -1);
+  std::vector<int> missing(at(instance.groups), 0), place(at(instance.groups), -1), number;
   for (const auto& arc : arcs) ++missing[at(arc.second)];
   std::priority_queue<int, std::vector<int>, std::greater<>> open;
   std::vector<char> seen(at(instance.groups), 0);
@@ -109,7 +109,21 @@ std::vector<int> order_clusters(const Instance& instance, const std::vector<int>
       if (--missing[at(arc->second)] == 0) open.push(arc->second);
     }
   }
-  return place;
+  for (const int c : cluster) number.push_back(place[at(c)]);
+  return number;
+}
+
+/// The same modes and types, with nothing to run on them yet.
+Instance devices_of(const Instance& instance) {
+  Instance bare;
+  bare.modes = instance.modes;
+  bare.types = instance.types;
+  bare.mode_type = instance.mode_type;
+  bare.mode_launch = instance.mode_launch;
+  bare.type_count = instance.type_count;
+  bare.type_memory = instance.type_memory;
+  bare.type_overlap = instance.type_overlap;
+  return bare;
 }
 
 /// The values that still have two pins, equal ones summed.
@@ -149,15 +163,12 @@ void put_values(const Instance& from, const std::vector<int>& number, Instance& 
       to.send[at(to.values - 1, to.types, t)] += from.send[at(one.value, from.types, t)];
     }
   }
-  to.values_of = lists_of(to.groups, std::move(values_of));
+  to.values_of = lists_of(to.groups, values_of);
 }
 
 }  // namespace
 
-Instance merge_groups(const Instance& instance, const std::vector<int>& cluster) {
-  const auto place = order_clusters(instance, cluster);
-  std::vector<int> number;
-  for (const int c : cluster) number.push_back(place[at(c)]);
+Instance merge_groups(const Instance& instance, const std::vector<int>& number) {
   Instance merged = devices_of(instance);
   merged.groups = 1 + *std::ranges::max_element(number);
   merged.time.assign(at(merged.groups, merged.modes, 0), 0);
@@ -171,11 +182,11 @@ Instance merge_groups(const Instance& instance, const std::vector<int>& cluster)
     }
     for (const int member : instance.members[g]) members.emplace_back(n, member);
   }
-  merged.members = lists_of(merged.groups, std::move(members));
+  merged.members = lists_of(merged.groups, members);
   auto arcs = arcs_between(instance, number);
   merged.after = lists_of(merged.groups, arcs);
   for (auto& [before, after] : arcs) std::swap(before, after);
-  merged.before = lists_of(merged.groups, std::move(arcs));
+  merged.before = lists_of(merged.groups, arcs);
   put_values(instance, number, merged);
   return merged;
 }
@@ -188,7 +199,7 @@ Instance contract(const Instance& instance) {
     bool any = false;
     for (int g = 0; g < contracted.groups; ++g) any = any || cluster[at(g)] != g;
     if (!any) return contracted;
-    contracted = merge_groups(contracted, cluster);
+    contracted = merge_groups(contracted, order_clusters(contracted, cluster));
   }
 }
 

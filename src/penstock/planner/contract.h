@@ -14,8 +14,8 @@ namespace penstock::planner {
 /// merges.
 Instance contract(const Instance& instance);
 
-/// The instance with each set of groups with equal `cluster` numbers as one group. The sets must
-/// not make the order cyclic.
-Instance merge_groups(const Instance& instance, const std::vector<int>& cluster);
+/// The instance with all groups of one number, of 0, 1, ..., as one group. Its order is what
+/// stands between those: cyclic and not ascending, where the numbers make it so.
+Instance merge_groups(const Instance& instance, const std::vector<int>& number);
 
 }  // namespace penstock::planner

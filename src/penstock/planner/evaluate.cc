@@ -66,9 +66,11 @@ class Judge {
   }
 
   /// The stages that read `value`, ascending, each once.
-  [[nodiscard]] std::set<int> readers(const Value& value) const {
-    std::set<int> found;
-    for (const int group : value.consumers) found.insert(stage_of_[at(group)]);
+  [[nodiscard]] std::vector<int> readers(const Value& value) const {
+    std::vector<int> found;
+    for (const int group : value.consumers) found.push_back(stage_of_[at(group)]);
+    std::ranges::sort(found);
+    found.erase(std::unique(found.begin(), found.end()), found.end());
     return found;
   }
   [[nodiscard]] int writer(const Value& value) const { return stage_of_[at(value.producer)]; }
@@ -253,8 +255,8 @@ class Judge {
     for (const auto& value : problem_.values) {
       const int from = writer(value);
       const auto read = readers(value);
-      if (read.empty() || (read.size() == 1 && *read.begin() == from)) continue;
-      const int last = std::max(from, *read.rbegin());
+      if (read.empty() || (read.size() == 1 && read.front() == from)) continue;
+      const int last = std::max(from, read.back());
       std::set<int> holders(stage(from).devices.begin(), stage(from).devices.end());
       for (const int s : read) holders.insert(stage(s).devices.begin(), stage(s).devices.end());
       for (const int device : holders) {

@@ -15,11 +15,13 @@ using Capacities = std::array<double, kMostPrices>;
 
 class Search {
  public:
-  Search(const Model& model, const Closure& closure, double period, std::int64_t most_steps,
-         const Budget& budget)
+  /// `rest`: for the period; null where it says nothing.
+  Search(const Model& model, const Closure& closure, const RestBound* rest, double period,
+         std::int64_t most_steps, const Budget& budget)
       : model_(model),
         instance_(model.instance),
         closure_(closure),
+        rest_(rest),
         period_(period),
         most_steps_(most_steps),
         budget_(budget),
@@ -55,12 +57,17 @@ class Search {
     std::uint64_t key = 0;
     int sources_begin = 0, sources_end = 0;  ///< With a latency cap: into sources_.
   };
+  /// What devices can do: less than the capacities, and no more than lies behind `least_done`.
+  struct Reach {
+    Capacities capacity{};
+    double least_done = 0;
+  };
   /// A label that can pay for one more device of the stage's type.
   struct Payer {
     int label = 0;
     std::uint64_t used = 0;
-    int left = 0;           ///< Devices of that type.
-    Capacities capacity{};  ///< Of what stays when the stage takes one.
+    int left = 0;  ///< Devices of that type.
+    Reach reach;   ///< Of what stays when the stage takes one.
   };
   /// One level of the walk over stages: groups that may be added next.
   struct Level {
@@ -98,41 +105,46 @@ class Search {
   /// The labels that have a device left, and the most that any leaves behind.
   bool gather_payers() {
     payers_.clear();
-    loosest_.fill(0);
+    loosest_.capacity.fill(0);
+    loosest_.least_done = kInfinite;
     most_replicas_ = 0;
     for (int l = labels_.first(ideal_); l >= 0; l = labels_[l].next) {
       Payer payer{l, labels_[l].used, 0, {}};
       payer.left = instance_.type_count[at(type_)] - counts_.count(payer.used, type_);
       if (payer.left == 0) continue;
-      payer.capacity = capacities(payer.used + counts_.one(type_));
-      for (std::size_t i = 0; i < loosest_.size(); ++i) {
-        loosest_[i] = std::max(loosest_[i], payer.capacity[i]);
+      payer.reach = reach_of(payer.used + counts_.one(type_));
+      for (std::size_t i = 0; i < loosest_.capacity.size(); ++i) {
+        loosest_.capacity[i] = std::max(loosest_.capacity[i], payer.reach.capacity[i]);
       }
+      loosest_.least_done = std::min(loosest_.least_done, payer.reach.least_done);
       most_replicas_ = std::max(most_replicas_, model_.replicas ? payer.left : 1);
       payers_.push_back(payer);
     }
+    set_least_work();
     return !payers_.empty();
   }
 
-  [[nodiscard]] Capacities capacities(std::uint64_t used) {
-    Capacities found{};
+  [[nodiscard]] Reach reach_of(std::uint64_t used) {
+    Reach found;
     for (int t = 0; t < instance_.types; ++t) {
       left_[at(t)] = instance_.type_count[at(t)] - counts_.count(used, t);
     }
     for (std::size_t i = 0; i < model_.prices.size(); ++i) {
-      found[i] = model_.prices[i].capacity(left_, period_);
+      found.capacity[i] = model_.prices[i].capacity(left_, period_);
     }
+    if (rest_ != nullptr) found.least_done = rest_->least_done(left_);
     return found;
   }
 
-  /// Whether devices with this capacity may suffice for what lies behind the stage.
-  [[nodiscard]] bool suffices(const Capacities& capacity) const {
+  /// Whether devices with this reach may suffice for what lies behind the stage.
+  [[nodiscard]] bool suffices(const Reach& reach) const {
     const auto& priced = cursor_.priced();
+    if (rest_ != nullptr && priced.work[0] < reach.least_done) return false;
     for (std::size_t i = 0; i < model_.prices.size(); ++i) {
-      if (capacity[i] == kInfinite) continue;
+      if (reach.capacity[i] == kInfinite) continue;
       const double all = closure_.total[i];
       const double rest = all - priced.work[i] + priced.cut[i];
-      if (rest > capacity[i] + all * kSlack) return false;
+      if (rest > reach.capacity[i] + all * kSlack) return false;
       if (priced.lacking[i] < closure_.lacking[i]) return false;
     }
     return true;
@@ -150,16 +162,42 @@ class Search {
     if (++steps_ >= most_steps_ || (steps_ % kStepsPerLook == 0 && budget_.over())) {
       stopped_ = true;
     }
-    if (grows()) return true;
+    if (grows() && may_fill()) return true;
     cursor_.drop();
     return false;
   }
 
+  /// Whether the work of some longer stage may be enough: a type's time is worth its price at most.
+  /// For price systems of time and the serial load, which each group adds its time to.
+  [[nodiscard]] bool may_fill() const {
+    if (instance_.type_overlap[at(type_)] != Overlap::kSerial) return true;
+    const double left = period_ * most_replicas_ - cursor_.floor();
+    for (std::size_t i = 0; i < model_.prices.size(); ++i) {
+      const auto& prices = model_.prices[i];
+      if (prices.is_memory || prices.type[at(type_)] == kInfinite) continue;
+      const double most = cursor_.priced().work[i] + prices.type[at(type_)] * left;
+      if (most < least_work_[i]) return false;
+    }
+    return true;
+  }
+
+  /// What any stage must bring the work to, with what comes before it, for `loosest_` to suffice.
+  void set_least_work() {
+    for (std::size_t i = 0; i < model_.prices.size(); ++i) {
+      const double all = closure_.total[i];
+      least_work_[i] = all - loosest_.capacity[i] - all * kSlack;
+    }
+    if (rest_ != nullptr) least_work_[0] = std::max(least_work_[0], loosest_.least_done);
+  }
+
   /// Whether the devices left can not take the group and what stands behind it.
   [[nodiscard]] bool is_forced(int group) const {
+    const double most_without = closure_.total[0] - closure_.work[0][at(group)];
+    if (rest_ != nullptr && most_without < loosest_.least_done) return true;
     for (std::size_t i = 0; i < model_.prices.size(); ++i) {
-      if (loosest_[i] == kInfinite) continue;
-      if (closure_.work[i][at(group)] > loosest_[i] + closure_.total[i] * kSlack) return true;
+      const double capacity = loosest_.capacity[i];
+      if (capacity == kInfinite) continue;
+      if (closure_.work[i][at(group)] > capacity + closure_.total[i] * kSlack) return true;
       if (closure_.lacks[i][at(group)] != 0) return true;
     }
     return false;
@@ -197,6 +235,8 @@ class Search {
   /// of its groups in ascending order.
   void walk() {
     levels_.push_back({0, open_.size(), 0});
+    left_out_.assign(1, 0);
+    left_out_words_.assign(tracks_left_out() ? closure_.words : 0, 0);
     if (!cursor_.stage().empty()) emit();
     while (!done()) {
       auto& level = levels_.back();
@@ -204,14 +244,14 @@ class Search {
         shut_.resize(level.shut);
         levels_.pop_back();
         if (levels_.empty()) return;
-        shut_.push_back(cursor_.stage().back());
+        shut(cursor_.stage().back());
         cursor_.drop();
         open_.resize(levels_.back().end);
         continue;
       }
       const int group = open_[level.next++];
       if (!add(group)) {
-        shut_.push_back(group);
+        shut(group);
         continue;
       }
       descend(group);
@@ -231,7 +271,37 @@ class Search {
     std::inplace_merge(open_.begin() + static_cast<std::ptrdiff_t>(begin), open_.begin() + fresh,
                        open_.end());
     levels_.push_back({begin, open_.size(), shut_.size()});
+    if (!tracks_left_out()) return;
+    const auto depth = levels_.size() - 1;
+    left_out_.resize(depth + 1);
+    left_out_[depth] = left_out_[depth - 1];
+    left_out_words_.resize((depth + 1) * closure_.words);
+    const auto row = left_out_words_.begin() + static_cast<std::ptrdiff_t>(depth * closure_.words);
+    std::copy(row - static_cast<std::ptrdiff_t>(closure_.words), row, row);
   }
+
+  /// From now on the level's stages are those without `group`, so without all behind it; there are
+  /// none where they leave more than the devices left can take.
+  void shut(int group) {
+    shut_.push_back(group);
+    if (!tracks_left_out()) return;
+    const auto depth = levels_.size() - 1;
+    double& work = left_out_[depth];
+    const auto words = closure_.words;
+    Word* all = left_out_words_.data() + depth * words;
+    const Word* behind = closure_.behind.data() + at(group) * words;
+    const double* own = model_.prices.front().group.data();
+    for (std::size_t w = at(group / kWordBits); w < words; ++w) {
+      for (Word fresh = behind[w] & ~all[w]; fresh != 0; fresh &= fresh - 1) {
+        work += own[w * kWordBits + static_cast<std::size_t>(std::countr_zero(fresh))];
+      }
+      all[w] |= behind[w];
+    }
+    const double total = closure_.total[0];
+    if (total - work + total * kSlack < least_work_[0]) levels_.back().next = levels_.back().end;
+  }
+
+  [[nodiscard]] bool tracks_left_out() const { return closure_.words <= kMostWordsLeftOut; }
 
   // --- The ideals reached ------------------------------------------------------------------------
 
@@ -252,7 +322,7 @@ class Search {
     for (const auto& payer : payers_) {
       if (payer.left < replicas) continue;
       const auto used = payer.used + counts_.one(type_) * static_cast<std::uint64_t>(replicas);
-      if (!suffices(replicas == 1 ? payer.capacity : capacities(used))) continue;
+      if (!suffices(replicas == 1 ? payer.reach : reach_of(used))) continue;
       if (target < 0) target = reach();
       Label label{used, target, payer.label, mode_, replicas, -1, 0};
       int times = 0;
@@ -352,10 +422,12 @@ class Search {
   }
 
   static constexpr std::int64_t kStepsPerLook = 512;
+  static constexpr std::size_t kMostWordsLeftOut = 16;  // Larger sets cost more than they save.
 
   const Model& model_;
   const Instance& instance_;
   const Closure& closure_;
+  const RestBound* rest_;
   double period_;
   std::int64_t most_steps_;
   const Budget& budget_;
@@ -371,11 +443,14 @@ class Search {
   int ideal_ = 0, mode_ = 0, type_ = 0;    // its number, and the stage's mode.
   std::vector<int> left_;
   std::vector<Payer> payers_;
-  Capacities loosest_{};
+  Reach loosest_;
+  Capacities least_work_{};  // Of a stage and all before it.
   int most_replicas_ = 1;
   std::vector<int> open_;  // Groups to add, level by level.
   std::vector<int> shut_;  // Available groups that the levels passed over.
   std::vector<Level> levels_;
+  std::vector<Word> left_out_words_;  // [level] Groups behind those that its stages pass over,
+  std::vector<double> left_out_;      // and their work in the first price system.
   std::int64_t steps_ = 0;
   bool stopped_ = false;
   int goal_ = -1;  // The label that holds everything.
@@ -383,8 +458,16 @@ class Search {
 
 }  // namespace
 
-FrontierResult Frontier::run(double period, std::int64_t most_steps, const Budget& budget) const {
-  return Search(*model_, closure_, period, most_steps, budget).run();
+FrontierResult Frontier::run(double period, std::int64_t most_steps, const Budget& budget) {
+  const bool bounded = rest_.possible() && period < kInfinite;
+  if (bounded) rest_.set_period(period, budget);
+  return Search(*model_, closure_, bounded ? &rest_ : nullptr, period, most_steps, budget).run();
+}
+
+bool Frontier::refutes(double period, const Budget& budget) {
+  if (!rest_.possible()) return false;
+  rest_.set_period(period, budget);
+  return rest_.refutes();
 }
 
 }  // namespace penstock::planner

@@ -6,6 +6,7 @@
 #include "penstock/planner/closure.h"
 #include "penstock/planner/labels.h"
 #include "penstock/planner/model.h"
+#include "penstock/planner/rest_bound.h"
 #include "penstock/planner/search.h"
 
 namespace penstock::planner {
@@ -25,18 +26,21 @@ struct FrontierResult {
 class Frontier {
  public:
   /// Borrows the model.
-  explicit Frontier(const Model& model) : model_(&model), closure_(model) {}
+  explicit Frontier(const Model& model) : model_(&model), closure_(model), rest_(model, closure_) {}
 
   /// False with so many different devices that their counts do not go into one word.
   [[nodiscard]] bool possible() const { return CountWord(model_->instance).possible(); }
 
   /// Stops after `most_steps`, or when the budget ends.
-  [[nodiscard]] FrontierResult run(double period, std::int64_t most_steps,
-                                   const Budget& budget) const;
+  [[nodiscard]] FrontierResult run(double period, std::int64_t most_steps, const Budget& budget);
+  /// Whether RestBound alone shows that there is none: at once.
+  [[nodiscard]] bool refutes(double period, const Budget& budget);
+  void use_transfers() { rest_.use_transfers(); }  ///< In RestBound.
 
  private:
   const Model* model_;
   Closure closure_;
+  RestBound rest_;
 };
 
 }  // namespace penstock::planner

@@ -17,6 +17,7 @@ class Incumbent {
   void raise(double lower_bound);
   void prove_infeasible();
 
+  [[nodiscard]] const std::optional<Split>& split() const { return outcome_.split; }
   [[nodiscard]] double cost() const { return outcome_.cost; }
   [[nodiscard]] double lower_bound() const { return outcome_.lower_bound; }
   [[nodiscard]] bool proved() const;  ///< The two have met.

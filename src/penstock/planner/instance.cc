@@ -103,20 +103,7 @@ void put_order(const Problem& problem, const std::vector<int>& cluster, Instance
   auto arcs = arcs_between(problem.order, cluster);
   instance.after = lists_of(instance.groups, arcs);
   for (auto& [before, after] : arcs) std::swap(before, after);
-  std::ranges::sort(arcs);
   instance.before = lists_of(instance.groups, arcs);
-}
-
-/// A device that cannot hold the group does not support it either: this sharpens every bound.
-void drop_small_devices(Instance& instance) {
-  constexpr double kRounding = 1 + 1e-9;
-  for (int g = 0; g < instance.groups; ++g) {
-    for (int m = 0; m < instance.modes; ++m) {
-      const double there = instance.type_memory[at(instance.mode_type[at(m)])];
-      if (instance.memory[at(g)] <= there * kRounding) continue;
-      instance.time[at(g) * at(instance.modes) + at(m)] = kInfinite;
-    }
-  }
 }
 
 /// Merged groups may have lost their last device.
@@ -238,15 +225,17 @@ void put_values(const Problem& problem, const std::vector<int>& cluster, Partner
 
 }  // namespace
 
-Lists lists_of(int count, std::vector<std::pair<int, int>> pairs) {
-  std::ranges::sort(pairs);
+Lists lists_of(int count, const std::vector<std::pair<int, int>>& pairs) {
   Lists lists;
-  std::size_t next = 0;
+  lists.begin.assign(at(count) + 1, 0);
+  for (const auto& pair : pairs) ++lists.begin[at(pair.first) + 1];
+  std::partial_sum(lists.begin.begin(), lists.begin.end(), lists.begin.begin());
+  lists.items.resize(pairs.size());
+  auto next = lists.begin;
+  for (const auto& [i, item] : pairs) lists.items[at(next[at(i)]++)] = item;
   for (int i = 0; i < count; ++i) {
-    for (; next < pairs.size() && pairs[next].first == i; ++next) {
-      lists.items.push_back(pairs[next].second);
-    }
-    lists.begin.push_back(static_cast<int>(lists.items.size()));
+    const auto list = std::span(lists.items).subspan(at(lists.begin[at(i)]), lists[i].size());
+    if (!std::ranges::is_sorted(list)) std::ranges::sort(list);
   }
   return lists;
 }
@@ -264,16 +253,15 @@ Result<Instance> make_instance(const Problem& problem, Partner partner) {
   return instance;
 }
 
-Instance devices_of(const Instance& instance) {
-  Instance bare;
-  bare.modes = instance.modes;
-  bare.types = instance.types;
-  bare.mode_type = instance.mode_type;
-  bare.mode_launch = instance.mode_launch;
-  bare.type_count = instance.type_count;
-  bare.type_memory = instance.type_memory;
-  bare.type_overlap = instance.type_overlap;
-  return bare;
+void drop_small_devices(Instance& instance) {
+  constexpr double kRounding = 1 + 1e-9;
+  for (int g = 0; g < instance.groups; ++g) {
+    for (int m = 0; m < instance.modes; ++m) {
+      const double there = instance.type_memory[at(instance.mode_type[at(m)])];
+      if (instance.memory[at(g)] <= there * kRounding) continue;
+      instance.time[at(g) * at(instance.modes) + at(m)] = kInfinite;
+    }
+  }
 }
 
 Split expand(const Instance& instance, const Split& split) {

@@ -27,7 +27,7 @@ struct Lists {
 };
 
 /// The second of each pair, listed by the first, 0 .. count-1; ascending.
-Lists lists_of(int count, std::vector<std::pair<int, int>> pairs);
+Lists lists_of(int count, const std::vector<std::pair<int, int>>& pairs);
 
 /// How costs that depend on the partner's type are taken: the searches know one cost per (value,
 /// type). With `kLowest` a bound that is proved holds for the problem; with `kHighest` a split
@@ -61,8 +61,8 @@ struct Instance {
 /// \error kInvalidArgument as validate() says; also colocated groups that no one mode supports.
 Result<Instance> make_instance(const Problem& problem, Partner partner);
 
-/// The same modes and types, with nothing to run on them yet.
-Instance devices_of(const Instance& instance);
+/// A device that cannot hold a group does not support it either: this sharpens every bound.
+void drop_small_devices(Instance& instance);
 
 /// The instance's stages as the problem's: each group replaced by its members.
 Split expand(const Instance& instance, const Split& split);

@@ -110,7 +110,7 @@ TEST(InstanceTest, OfRandomProblemsRespectsTheirOrder) {
   RandomOptions options;
   options.groups = 12;
   options.colocated = options.backward = true;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(200); ++seed) {
     const auto problem = random_problem(seed, options);
     const auto made = make_instance(problem, Partner::kLowest);
     ASSERT_TRUE(made);

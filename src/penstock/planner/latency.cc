@@ -8,23 +8,27 @@
 #include "penstock/planner/latency_orders.h"
 #include "penstock/planner/latency_simulator.h"
 #include "penstock/planner/latency_tails.h"
+#include "penstock/planner/small_search.h"
 
 namespace penstock::planner {
 namespace {
 
 constexpr double kProved = 1e-9;  // Relative: the gap of a proof.
 constexpr int kOrders = 24;
-constexpr int kMoves = 20'000;  // Of a round of annealing.
-constexpr int kRounds = 50;     // At most, where the budget has no end.
+constexpr int kMoves = 20'000;                   // Of a round of annealing.
+constexpr int kRounds = 50;                      // At most, where the budget has no end.
+constexpr std::int64_t kMostPlaced = 5'000'000;  // Stages, of the search through all splits.
 /// Shares of the time that is left.
 constexpr double kOrdersShare = 0.2, kTailsShare = 0.2, kExactShare = 0.6, kFirstRoundShare = 0.05;
 
 class Search {
  public:
-  Search(const Problem& problem, const Options& options, const Budget& budget)
+  Search(const Problem& problem, const Options& options, const Budget& budget,
+         const BoundsReport& report)
       : problem_(problem),
         options_(options),
         budget_(budget),
+        report_(report),
         model_(problem),
         simulator_(problem, model_, options.segments_per_device) {}
 
@@ -34,14 +38,27 @@ class Search {
     lower(longest_path());
     try_orders(budget_.part(kOrdersShare * budget_.left()));
     improve(1, budget_.part(kFirstRoundShare * budget_.left()));
-    if (options_.segments_per_device == 1) prove();
+    options_.segments_per_device == 1 ? prove() : try_small();
     improve(kRounds, budget_);
     return outcome();
   }
 
  private:
   [[nodiscard]] bool proved() const { return bound_ >= cost_ * (1 - kProved); }
-  void lower(double bound) { bound_ = std::max(bound_, bound); }
+  /// With another goal any plan below the cap will do, or that there is none.
+  [[nodiscard]] bool done() const {
+    const double cap = options_.latency_cap;
+    return proved() || (options_.goal != Goal::kLatency &&
+                        (cost_ <= cap || infeasible_ || bound_ > cap * (1 + kProved)));
+  }
+  void lower(double bound) {
+    if (bound <= bound_) return;
+    bound_ = bound;
+    tell();
+  }
+  void tell() const {
+    if (report_) report_(bound_, cost_ <= options_.latency_cap ? cost_ : kInfinite);
+  }
 
   /// The cost of the plan, after it was kept if it is the best.
   double offer(const LatencyPlan& plan) {
@@ -50,6 +67,7 @@ class Search {
     cost_ = cost;
     plan_ = plan;
     split_ = simulator_.split();
+    tell();
     return cost;
   }
   double offer_steps(const std::vector<LatencyStep>& steps) {
@@ -113,13 +131,13 @@ class Search {
   }
 
   void try_orders(const Budget& budget) {
-    for (std::uint64_t i = 0; i < kOrders && !budget.over() && !proved(); ++i) {
+    for (std::uint64_t i = 0; i < kOrders && !budget.over() && !done(); ++i) {
       offer_steps(plan_along(model_, latency_order(model_, i), budget));
     }
   }
 
   void prove() {
-    if (proved() || budget_.over()) return;
+    if (done() || budget_.over()) return;
     const LatencyTails tails(model_, budget_.part(kTailsShare * budget_.left()));
     lower(tails.bound());
     if (proved()) return;
@@ -130,10 +148,29 @@ class Search {
     infeasible_ = proof.infeasible;
   }
 
+  /// Small problems: every split. What is above the cap is no split to beat.
+  void try_small() {
+    if (done()) return;
+    const double cap = options_.latency_cap;
+    auto found = search_small(problem_, options_, cost_ > cap ? kInfinite : cost_, kMostPlaced,
+                              budget_.part(kExactShare * budget_.left()));
+    if (found.split) {
+      const auto plan = simulator_.plan_of(*found.split);
+      if (plan) offer(*plan);
+      if (found.cost < cost_) {  // The simulator cannot make it.
+        split_ = std::move(found.split);
+        cost_ = found.cost;
+      }
+    }
+    if (!found.ended) return;
+    infeasible_ = cost_ > cap;
+    lower(infeasible_ ? cap : cost_);
+  }
+
   void improve(int rounds, const Budget& budget) {
     if (!plan_) return;
-    LatencyAnneal anneal(model_, simulator_, *plan_, cost_, 1);
-    for (int i = 0; i < rounds && !proved() && !budget.over(); ++i) {
+    LatencyAnneal anneal(model_, simulator_, *plan_, simulator_.run(*plan_), 1);
+    for (int i = 0; i < rounds && !done() && !budget.over(); ++i) {
       if (anneal.round(kMoves, budget)) offer(anneal.best());
     }
   }
@@ -153,6 +190,7 @@ class Search {
   const Problem& problem_;
   const Options& options_;
   const Budget& budget_;
+  const BoundsReport& report_;
   LatencyModel model_;
   LatencySimulator simulator_;
   std::optional<LatencyPlan> plan_;
@@ -163,8 +201,9 @@ class Search {
 
 }  // namespace
 
-Outcome search_latency(const Problem& problem, const Options& options, const Budget& budget) {
-  return Search(problem, options, budget).run();
+Outcome search_latency(const Problem& problem, const Options& options, const Budget& budget,
+                       const BoundsReport& report) {
+  return Search(problem, options, budget, report).run();
 }
 
 }  // namespace penstock::planner

@@ -12,9 +12,11 @@ namespace penstock::planner {
 ///
 /// Proves the optimum, given time, where what a value costs does not depend on the type at its
 /// other end, values follow the order and frames in flight take no memory. Else the bound still
-/// holds, and the best split may be missed. With several segments per device the bound is the
-/// longest path's. `problem` is valid; `options`: segments_per_device, latency_cap and user_split
-/// count.
-Outcome search_latency(const Problem& problem, const Options& options, const Budget& budget);
+/// holds, and the best split may be missed. With several segments per device small problems are
+/// searched to the end; else the bound is the longest path's. `problem` is valid; `options`:
+/// segments_per_device, latency_cap and user_split count; with the goal of throughput the first
+/// plan below the cap will do.
+Outcome search_latency(const Problem& problem, const Options& options, const Budget& budget,
+                       const BoundsReport& report = {});
 
 }  // namespace penstock::planner

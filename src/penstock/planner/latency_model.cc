@@ -17,7 +17,7 @@ constexpr double kMostCodes = 4096, kMostBounds = 2e7;
 Lists distinct_lists_of(int count, Arcs pairs) {
   std::ranges::sort(pairs);
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-  return lists_of(count, std::move(pairs));
+  return lists_of(count, pairs);
 }
 
 Arcs turned(Arcs arcs) {

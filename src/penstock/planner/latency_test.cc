@@ -25,7 +25,7 @@ Options for_latency(int segments = 1) {
 
 /// The search agrees with brute force: exactly where the model is exact, else within its bound.
 void compare(const RandomOptions& random, std::uint64_t seeds, const Options& options, bool exact) {
-  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+  for (std::uint64_t seed = 0; seed < tries(seeds); ++seed) {
     SCOPED_TRACE(seed);
     const auto problem = random_problem(seed, random);
     const auto best = brute_force(problem, options);
@@ -98,10 +98,36 @@ TEST(LatencyTest, BoundsWhatItsModelOnlyRelaxes) {
   compare(random, 60, for_latency(), false);
 }
 
-TEST(LatencyTest, BoundsSeveralSegmentsPerDevice) {
-  const RandomOptions random{
+TEST(LatencyTest, AgreesWithBruteForceOnSeveralSegmentsPerDevice) {
+  RandomOptions random{
       .groups = 5, .devices = {2}, .communication = 0.3, .memory = true, .unlimited = true};
-  compare(random, 40, for_latency(2), false);
+  compare(random, 40, for_latency(2), true);
+  random.unlimited = false;
+  compare(random, 60, for_latency(3), true);
+  random.links = random.backward = true;
+  compare(random, 60, for_latency(2), true);
+}
+
+TEST(LatencyTest, BoundsSeveralSegmentsPerDeviceOfLargeProblems) {
+  const auto problem = random_problem(1, {.groups = 30, .devices = {3}});
+  const auto found = search_latency(problem, for_latency(2), Budget(0.1, {}));
+  ASSERT_TRUE(found.split);
+  EXPECT_THAT(evaluate(problem, *found.split).violations, IsEmpty());
+  EXPECT_GT(found.lower_bound, 0);
+  EXPECT_LE(found.lower_bound, found.cost);
+}
+
+TEST(LatencyTest, ObeysTheLatencyCapWithSeveralSegmentsPerDevice) {
+  const auto problem = random_problem(3, {.groups = 5, .devices = {2}, .communication = 0.3});
+  auto options = for_latency(2);
+  const auto least = brute_force(problem, options);
+  ASSERT_TRUE(least);
+  options.latency_cap = least->cost;
+  EXPECT_TRUE(search_latency(problem, options, {}).split);
+  options.latency_cap = least->cost * 0.99;
+  const auto none = search_latency(problem, options, {});
+  EXPECT_FALSE(none.split);
+  EXPECT_TRUE(none.infeasible);
 }
 
 TEST(LatencyTest, ObeysTheLatencyCap) {
@@ -142,11 +168,13 @@ TEST_P(PublicLatencyTest, ProvesTheOptimum) {
   const auto problem =
       read_workload(std::filesystem::path(folder) / "latency" / GetParam().file, workload);
   ASSERT_TRUE(problem) << problem.error().message;
-  const auto found = search_latency(*problem, for_latency(), Budget(120, {}));
+  const auto found = search_latency(*problem, for_latency(), kSanitized ? Budget(2, {}) : Budget());
   ASSERT_TRUE(found.split);
   const auto evaluation = evaluate(*problem, *found.split);
   EXPECT_THAT(evaluation.violations, IsEmpty());
   EXPECT_NEAR(evaluation.latency, found.cost, 1e-9 * found.cost);
+  EXPECT_LE(found.lower_bound, GetParam().optimum * (1 + 1e-6));
+  if (kSanitized) return;
   EXPECT_LE(found.cost, GetParam().known * (1 + 1e-5));
   EXPECT_NEAR(found.cost, GetParam().optimum, 1e-6 * found.cost);
   EXPECT_NEAR(found.lower_bound, found.cost, 1e-8 * found.cost);

@@ -1,6 +1,8 @@
 #include "penstock/planner/pareto.h"
 
 #include <algorithm>
+#include <deque>
+#include <functional>
 #include <numeric>
 #include <set>
 
@@ -10,9 +12,13 @@
 namespace penstock::planner {
 namespace {
 
-constexpr int kMostCounts = 40;   // Combinations of device counts.
-constexpr int kMostCaps = 6;      // Latency caps for each of them.
-constexpr double kNextCap = 0.9;  // Times the latency that the last one gave.
+constexpr int kMostCounts = 40;     // Combinations of device counts.
+constexpr int kMostBoxes = 200;     // Solved for each of them.
+constexpr int kMostHalvings = 24;   // Of what the least memory may be.
+constexpr double kLargeStep = 0.9;  // The next cap, times what the last one gave.
+constexpr double kLeastStep = 1 - 1e-8;
+constexpr double kSolveShare = 0.25;  // Of the time left for a combination of counts.
+constexpr double kLeastShare = 0.02;  // Of its time; less is not worth another solve.
 
 using Counts = std::vector<int>;  // Devices of each type.
 
@@ -70,12 +76,29 @@ Split with_all(const Problem& problem, const Counts& counts, Split split) {
   return split;
 }
 
+/// For each type how many of its devices the split uses.
+Counts used_by(const Problem& problem, const Split& split) {
+  std::set<int> devices;
+  for (const auto& stage : split.stages) devices.insert(stage.devices.begin(), stage.devices.end());
+  Counts counts;
+  int first = 0;
+  for (const auto& type : problem.types) {
+    const int end = first + static_cast<int>(type.devices.size());
+    counts.push_back(
+        static_cast<int>(std::distance(devices.lower_bound(first), devices.lower_bound(end))));
+    first = end;
+  }
+  return counts;
+}
+
 ParetoPoint point_of(const Problem& problem, Split split) {
   const auto found = evaluate(problem, split);
-  std::set<int> used;
-  for (const auto& stage : split.stages) used.insert(stage.devices.begin(), stage.devices.end());
-  ParetoPoint point{std::move(split), found.period, found.latency, static_cast<int>(used.size()),
-                    0};
+  const auto used = used_by(problem, split);
+  ParetoPoint point;
+  point.split = std::move(split);
+  point.period = found.period;
+  point.latency = found.latency;
+  point.devices = std::accumulate(used.begin(), used.end(), 0);
   for (const auto& device : found.devices) point.memory = std::max(point.memory, device.memory);
   return point;
 }
@@ -94,6 +117,142 @@ void add(ParetoPoint point, std::vector<ParetoPoint>& front) {
   front.push_back(std::move(point));
 }
 
+/// Plans on some of the devices within caps on latency and memory, and what solving gave.
+struct Box {
+  double latency = kInfinite, memory = kInfinite;
+  double lower_bound = 0;  ///< Of the period; infinite where there is no plan.
+  std::optional<ParetoPoint> best;
+};
+
+/// The front on `counts` of the devices.
+class Explorer {
+ public:
+  Explorer(const Problem& problem, const Options& options, Counts counts, const Budget& budget,
+           std::vector<ParetoPoint>& front)
+      : problem_(problem),
+        options_(options),
+        fewer_(with_counts(problem, counts)),
+        counts_(std::move(counts)),
+        budget_(budget),
+        least_left_(kLeastShare * budget.left()),
+        front_(front) {
+    options_.user_split.reset();
+    options_.report = {};
+    options_.goal = Goal::kThroughput;
+  }
+
+  void run() {
+    const double cap = options_.latency_cap;
+    if (!solve_box(cap, kInfinite)) return;
+    if (const auto least = least_latency()) solve_box(*least, kInfinite);
+    halve_memory(cap);
+    for (const double step : {kLargeStep, kLeastStep}) descend(cap, step);
+  }
+
+  [[nodiscard]] const std::vector<Box>& boxes() const { return boxes_; }
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+ private:
+  [[nodiscard]] bool over() const {
+    return budget_.over() || (budget_.left() < kInfinite && budget_.left() <= least_left_) ||
+           std::ssize(boxes_) >= kMostBoxes;
+  }
+
+  /// What is known of the box without solving: a larger one has no plan, or its best is in this.
+  [[nodiscard]] const Box* known(double latency, double memory) const {
+    for (const auto& box : boxes_) {
+      if (box.latency < latency || box.memory < memory) continue;
+      if (!box.best || (box.best->latency <= latency && box.best->memory <= memory)) return &box;
+    }
+    return nullptr;
+  }
+
+  /// The plan of least period in the box, absent where none is found.
+  std::optional<ParetoPoint> solve_box(double latency, double memory) {
+    if (const auto* box = known(latency, memory)) return box->best;
+    if (over()) return std::nullopt;
+    auto problem = fewer_;
+    for (auto& type : problem.types) {
+      if (!type.unlimited) type.memory = std::min(type.memory, memory);
+    }
+    options_.latency_cap = latency;
+    options_.seconds = kSolveShare * budget_.left();
+    Box box{latency, memory, 0, {}};
+    auto answer = solve_unexplained(problem, options_);
+    if (answer) {
+      box.lower_bound = answer->lower_bound;
+      for (const auto& baseline : answer->baselines) {
+        if (baseline.competes()) add(of_all(*baseline.split), front_);
+      }
+      box.best = of_all(std::move(answer->split));
+      add(*box.best, front_);
+    }
+    boxes_.push_back(std::move(box));
+    return boxes_.back().best;
+  }
+
+  [[nodiscard]] ParetoPoint of_all(Split split) const {
+    return point_of(problem_, with_all(problem_, counts_, std::move(split)));
+  }
+
+  std::optional<double> least_latency() {
+    auto options = options_;
+    options.goal = Goal::kLatency;
+    options.seconds = kSolveShare * budget_.left();
+    auto answer = solve_unexplained(fewer_, options);
+    if (!answer) return std::nullopt;
+    const double least = answer->cost;
+    add(of_all(std::move(answer->split)), front_);
+    return least;
+  }
+
+  /// Towards the least memory that there is a plan for.
+  void halve_memory(double latency) {
+    double none = 0, there = boxes_.front().best->memory;
+    for (int i = 0; i < kMostHalvings && none < there * kLeastStep && !over(); ++i) {
+      const double half = (none + there) / 2;
+      const auto found = solve_box(latency, half);
+      (found ? there : none) = found ? found->memory : half;
+    }
+  }
+
+  /// From each plan to those of less latency and to those of less memory, by `step`.
+  void descend(double latency, double step) {
+    std::deque<std::pair<double, double>> open{{latency, kInfinite}};
+    std::set<std::pair<double, double>> seen;
+    for (; !open.empty() && !over(); open.pop_front()) {
+      const auto [most_latency, most_memory] = open.front();
+      if (!seen.insert(open.front()).second) continue;
+      const auto found = solve_box(most_latency, most_memory);
+      if (!found) continue;
+      open.emplace_back(found->latency * step, most_memory);
+      if (found->memory > 0) open.emplace_back(most_latency, found->memory * step);
+    }
+  }
+
+  const Problem& problem_;
+  Options options_;
+  Problem fewer_;
+  Counts counts_;
+  Budget budget_;
+  double least_left_;
+  std::vector<ParetoPoint>& front_;
+  std::vector<Box> boxes_;
+};
+
+/// Each solved box that a plan and all of its devices lie in bounds its period.
+void bound_by(const Problem& problem, const Explorer& explorer, std::vector<ParetoPoint>& front) {
+  for (auto& point : front) {
+    const auto used = used_by(problem, point.split);
+    if (!std::ranges::equal(used, explorer.counts(), std::less_equal())) continue;
+    for (const auto& box : explorer.boxes()) {
+      if (point.latency > box.latency || point.memory > box.memory) continue;
+      point.lower_bound = std::max(point.lower_bound, std::min(box.lower_bound, point.period));
+    }
+    point.proved = point.period <= point.lower_bound * (1 + kProofGap);
+  }
+}
+
 }  // namespace
 
 std::vector<ParetoPoint> pareto_front(const Problem& problem, const Options& options,
@@ -102,23 +261,13 @@ std::vector<ParetoPoint> pareto_front(const Problem& problem, const Options& opt
   const auto counts = counts_of(problem);
   std::vector<ParetoPoint> front;
   if (options.user_split) front.push_back(point_of(problem, *options.user_split));
+  std::vector<Explorer> explored;
+  explored.reserve(counts.size());
   for (std::size_t i = 0; i < counts.size() && !budget.over(); ++i) {
-    const auto fewer = with_counts(problem, counts[i]);
     const auto part = budget.part(budget.left() / static_cast<double>(counts.size() - i));
-    auto capped = options;
-    capped.user_split.reset();
-    for (int c = 0; c < kMostCaps && !part.over(); ++c) {
-      capped.seconds = part.left() / (c == 0 ? 2 : kMostCaps - c);
-      auto answer = solve(fewer, capped);
-      if (!answer) break;
-      for (const auto& baseline : answer->baselines) {
-        if (!baseline.competes()) continue;
-        add(point_of(problem, with_all(problem, counts[i], *baseline.split)), front);
-      }
-      capped.latency_cap = kNextCap * answer->evaluation.latency;
-      add(point_of(problem, with_all(problem, counts[i], std::move(answer->split))), front);
-    }
+    explored.emplace_back(problem, options, counts[i], part, front).run();
   }
+  for (const auto& explorer : explored) bound_by(problem, explorer, front);
   std::ranges::stable_sort(front, {}, &ParetoPoint::period);
   return front;
 }

@@ -1,16 +1,19 @@
-// A split in the way of PipeDream: blocks in a line, cut by dynamic programming.
+// A split in the way of PipeDream: blocks in a line, cut as well as can be.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "penstock/planner/instance.h"
+#include "penstock/planner/search.h"
 
 namespace penstock::planner {
 
-/// Merges what lies between articulation points of the graph, puts the blocks in a topological
-/// order and cuts it into intervals for the devices of `usable` types; the least of the largest
-/// loads over all cuts and all choices of types. Of the instance. Absent: no cut fits, or the work
-/// is too much.
-std::optional<Split> pipedream_split(const Instance& instance, const std::vector<bool>& usable);
+/// Merges biconnected components of the graph (see find_blocks()), puts the blocks in a topological
+/// order and cuts it into intervals for `devices` of each type; the least of the largest loads over
+/// all cuts and all choices of types. Of the instance. Absent: no cut fits, the types are too
+/// many, or the budget ended.
+std::optional<Split> pipedream_split(const Instance& instance, const std::vector<int>& devices,
+                                     const Budget& budget);
 
 }  // namespace penstock::planner

@@ -35,22 +35,55 @@ bool has_mode(const Instance& instance, int type) {
   return std::ranges::find(instance.mode_type, type) != instance.mode_type.end();
 }
 
-/// The fractional bound of the prices and, for each type, the load of one device at them.
-double bound_at(const Instance& instance, std::span<const double> type_prices,
-                std::vector<double>& load) {
-  std::ranges::fill(load, 0);
-  double work = 0, capacity = 0;
-  for (int g = 0; g < instance.groups; ++g) {
-    const int mode = cheapest_mode(instance, type_prices, g);
-    if (mode < 0) continue;
-    const int type = instance.mode_type[at(mode)];
-    load[at(type)] += instance.time_of(g, mode);
-    work += type_prices[at(type)] * instance.time_of(g, mode);
+/// Types with prices, and each group's time on them in its best mode.
+struct PricedTimes {
+  PricedTimes(const Instance& instance, std::span<const double> type_prices) {
+    std::vector<int> column(at(instance.types), -1);
+    for (int t = 0; t < instance.types; ++t) {
+      if (type_prices[at(t)] == kInfinite) continue;
+      column[at(t)] = static_cast<int>(types.size());
+      types.push_back(t);
+    }
+    times.assign(at(instance.groups) * types.size(), kInfinite);
+    for (int g = 0; g < instance.groups; ++g) {
+      for (int m = 0; m < instance.modes; ++m) {
+        const int c = column[at(instance.mode_type[at(m)])];
+        if (c < 0) continue;
+        auto& least = times[at(g) * types.size() + at(c)];
+        least = std::min(least, instance.time_of(g, m));
+      }
+    }
   }
-  for (int t = 0; t < instance.types; ++t) {
-    if (type_prices[at(t)] == kInfinite) continue;
-    capacity += type_prices[at(t)] * instance.type_count[at(t)];
-    load[at(t)] /= instance.type_count[at(t)];
+
+  std::vector<int> types;
+  std::vector<double> times;  ///< [group * types + place in `types`]
+};
+
+/// The fractional bound of the prices and, for each type, the load of one device at them.
+double bound_at(const Instance& instance, const PricedTimes& priced,
+                std::span<const double> type_prices, std::vector<double>& load) {
+  const std::size_t columns = priced.types.size();
+  std::vector<double> price(columns), sum(columns, 0);
+  double capacity = 0, work = 0;
+  for (std::size_t c = 0; c < columns; ++c) {
+    price[c] = type_prices[at(priced.types[c])];
+    capacity += price[c] * instance.type_count[at(priced.types[c])];
+  }
+  for (auto times = priced.times.begin(); times != priced.times.end();
+       times += static_cast<std::ptrdiff_t>(columns)) {
+    std::size_t best = 0;
+    double least = kInfinite;
+    for (std::size_t c = 0; c < columns; ++c) {
+      const double cost = price[c] * times[static_cast<std::ptrdiff_t>(c)];
+      if (cost < least) least = cost, best = c;
+    }
+    if (least == kInfinite) continue;
+    work += least;
+    sum[best] += times[static_cast<std::ptrdiff_t>(best)];
+  }
+  std::ranges::fill(load, 0);
+  for (std::size_t c = 0; c < columns; ++c) {
+    load[at(priced.types[c])] = sum[c] / instance.type_count[at(priced.types[c])];
   }
   return capacity > 0 ? work / capacity : 0;
 }
@@ -119,7 +152,8 @@ std::vector<double> fractional_prices(const Instance& instance, const std::vecto
     ++open;
   }
   auto best = prices;
-  double best_bound = bound_at(instance, prices, load);
+  const PricedTimes priced(instance, prices);
+  double best_bound = bound_at(instance, priced, prices, load);
   const int rounds =
       std::clamp(kWork / (instance.groups * instance.modes), kLeastRounds, kMostRounds);
   for (int round = 0; round < rounds && open > 1; ++round) {
@@ -133,7 +167,7 @@ std::vector<double> fractional_prices(const Instance& instance, const std::vecto
       if (prices[at(t)] == kInfinite) continue;
       prices[at(t)] *= std::exp(step * std::clamp((load[at(t)] - mean) / mean, -1.0, 1.0));
     }
-    const double bound = bound_at(instance, prices, load);
+    const double bound = bound_at(instance, priced, prices, load);
     if (bound > best_bound) {
       best_bound = bound;
       best = prices;

@@ -1,13 +1,14 @@
 #include "penstock/planner/probe.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "penstock/planner/devices.h"
 
 namespace penstock::planner {
 namespace {
 
-constexpr std::int64_t kLabelsPerLook = 64;
+constexpr std::int64_t kStepsPerLook = 1 << 14;  // Some hundred microseconds.
 
 }  // namespace
 
@@ -25,8 +26,17 @@ void Probe::start(double period) {
   period_ = period;
   points_.assign(1, Point{});
   first_point_.assign({0, 1});
+  fresh_.clear();
+  fresh_at_.assign(at(line_->size()) + 1, -1);
+  least_.assign(at(line_->size()) + 2, kInfinite);
   stages_.clear();
   std::ranges::fill(reached_, std::pair{-1, -1});
+}
+
+bool Probe::over(const Budget& budget) {
+  if (steps_ < kStepsPerLook || over_) return over_;
+  steps_ = 0;
+  return over_ = budget.over();
 }
 
 void Probe::load_counts(std::int64_t multiset) {
@@ -72,44 +82,72 @@ std::span<const Interval> Probe::reach(int begin, int mode, int replicas) {
   return {stages_.data() + first, static_cast<std::size_t>(last - first)};
 }
 
-void Probe::extend(int from, int mode, int replicas) {
-  const auto point = points_[at(from)];
-  for (const auto& stage : reach(point.place, mode, replicas)) {
-    Point next{stage.end, from, stage};
-    next.stage.duration += point.stage.duration;
-    if (completes(next)) fresh_.push_back(next);
+/// Of points at one place of one label the one with the least duration will do.
+void Probe::put(const Point& point) {
+  auto& there = fresh_at_[at(point.place)];
+  if (there < 0) {
+    there = static_cast<int>(fresh_.size());
+    fresh_.push_back(point);
+  } else if (point.stage.duration < fresh_[at(there)].stage.duration) {
+    fresh_[at(there)] = point;
   }
 }
 
-void Probe::extend_all(std::int64_t label, int mode, int replicas) {
+void Probe::extend(int from, int mode, int replicas) {
+  const auto point = points_[at(from)];
+  const auto asked = stages_.size();
+  const auto stages = reach(point.place, mode, replicas);
+  // A stage that is met for the first time takes a look at all places that it may end at.
+  if (stages_.size() > asked) steps_ += line_->size() - point.place;
+  steps_ += 1 + static_cast<std::int64_t>(stages.size());
+  for (const auto& stage : stages) {
+    Point next{stage.end, from, stage};
+    next.stage.duration += point.stage.duration;
+    if (completes(next)) put(next);
+  }
+}
+
+void Probe::extend_all(std::int64_t label, int mode, int replicas, const Budget& budget) {
   const auto i = static_cast<std::size_t>(label);
-  for (int p = first_point_[i]; p < first_point_[i + 1]; ++p) extend(p, mode, replicas);
+  for (int p = first_point_[i]; p < first_point_[i + 1] && !over(budget); ++p) {
+    extend(p, mode, replicas);
+  }
+}
+
+/// Whether a point that was kept covers it in no more time.
+bool Probe::covered(const Point& point) const {
+  double least = kInfinite;
+  for (int i = point.place + 1; i > 0; i -= i & -i) least = std::min(least, least_[at(i)]);
+  return least <= point.stage.duration;
+}
+
+/// Points behind `from` are covered in `duration`; infinite forgets it.
+void Probe::cover(int from, double duration) {
+  for (int i = from + 1; i < static_cast<int>(least_.size()); i += i & -i) {
+    least_[at(i)] = duration < kInfinite ? std::min(least_[at(i)], duration) : kInfinite;
+  }
 }
 
 /// Moves what no other fresh point covers to points_. Tells whether the line's end is among them;
 /// it is then the first.
 bool Probe::close_label() {
-  std::ranges::sort(fresh_, [](const Point& a, const Point& b) {
-    return a.place != b.place ? a.place > b.place : a.stage.duration < b.stage.duration;
-  });
-  const auto first = static_cast<std::ptrdiff_t>(points_.size());
+  std::ranges::sort(fresh_, std::greater<>(), &Point::place);
+  const auto first = points_.size();
   int covered_from = line_->size() + 1;
   for (const auto& point : fresh_) {
-    bool covered = point.place >= covered_from;
-    if (capped_) {
-      covered = std::any_of(points_.begin() + first, points_.end(), [&](const Point& other) {
-        return line_->covered_from(other.place) <= point.place &&
-               other.stage.duration <= point.stage.duration;
-      });
-    }
-    if (covered) continue;
-    covered_from = std::min(covered_from, line_->covered_from(point.place));
+    fresh_at_[at(point.place)] = -1;
+    if (capped_ ? covered(point) : point.place >= covered_from) continue;
+    const int from = line_->covered_from(point.place);
+    covered_from = std::min(covered_from, from);
+    if (capped_) cover(from, point.stage.duration);
     points_.push_back(point);
+  }
+  for (auto i = first; i < points_.size() && capped_; ++i) {
+    cover(line_->covered_from(points_[i].place), kInfinite);
   }
   fresh_.clear();
   first_point_.push_back(static_cast<int>(points_.size()));
-  return points_.begin() + first < points_.end() &&
-         points_[static_cast<std::size_t>(first)].place == line_->size();
+  return first < points_.size() && points_[first].place == line_->size();
 }
 
 std::vector<Interval> Probe::trace(int point) const {
@@ -125,13 +163,14 @@ std::vector<Interval> Probe::run(double period, const Budget& budget) {
   const auto& instance = line_->model().instance;
   start(period);
   for (std::int64_t multiset = 1; multiset < multisets_; ++multiset) {
-    if (multiset % kLabelsPerLook == 0 && budget.over()) return {};
+    ++steps_;
     load_counts(multiset);
     for (int m = 0; m < instance.modes; ++m) {
       const auto type = at(instance.mode_type[at(m)]);
       const int most = line_->model().replicas ? used_[type] : std::min(1, used_[type]);
-      for (int r = 1; r <= most; ++r) extend_all(multiset - r * stride_[type], m, r);
+      for (int r = 1; r <= most; ++r) extend_all(multiset - r * stride_[type], m, r, budget);
     }
+    if (over(budget)) return {};
     if (close_label()) return trace(first_point_[static_cast<std::size_t>(multiset)]);
   }
   return {};
@@ -146,15 +185,16 @@ std::vector<Interval> Probe::run(double period, std::span<const int> sequence,
     --left_[at(sequence[i])];
     offer_capacity();
     for (int p = first_point_[i]; p < first_point_[i + 1]; ++p) {  // Those that skip the device.
-      if (points_[at(p)].parent >= 0 && completes(points_[at(p)])) fresh_.push_back(points_[at(p)]);
+      if (points_[at(p)].parent >= 0 && completes(points_[at(p)])) put(points_[at(p)]);
     }
     for (int r = 1; at(r) <= i + 1 && sequence[i + 1 - at(r)] == sequence[i]; ++r) {
       if (r > 1 && !line_->model().replicas) break;
       for (int m = 0; m < instance.modes; ++m) {
         if (instance.mode_type[at(m)] != sequence[i]) continue;
-        extend_all(static_cast<std::int64_t>(i + 1) - r, m, r);
+        extend_all(static_cast<std::int64_t>(i + 1) - r, m, r, budget);
       }
     }
+    if (over(budget)) return {};
     if (close_label()) return trace(first_point_[i + 1]);
   }
   return {};

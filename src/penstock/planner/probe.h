@@ -39,12 +39,17 @@ class Probe {
   };
 
   void start(double period);
+  /// Whether the search must end; looks at the clock once for many stages that were tried.
+  bool over(const Budget& budget);
+  void put(const Point& point);
+  [[nodiscard]] bool covered(const Point& point) const;
+  void cover(int from, double duration);
   void load_counts(std::int64_t multiset);
   void offer_capacity();
   bool completes(const Point& point) const;
   std::span<const Interval> reach(int begin, int mode, int replicas);
   void extend(int from, int mode, int replicas);
-  void extend_all(std::int64_t label, int mode, int replicas);
+  void extend_all(std::int64_t label, int mode, int replicas, const Budget& budget);
   bool close_label();
   [[nodiscard]] std::vector<Interval> trace(int point) const;
 
@@ -55,7 +60,13 @@ class Probe {
   std::vector<std::int64_t> stride_;  ///< [type]
   std::vector<int> used_, left_;      ///< [type] In the multiset at hand.
   std::vector<double> capacity_;      ///< [price system] What the devices left can take.
+  std::int64_t steps_ = 0;            ///< Since the last look at the clock.
+  bool over_ = false;
   std::vector<Point> points_, fresh_;
+  std::vector<int> fresh_at_;  ///< [place] Into fresh_, the least duration; -1: none.
+  /// [place] A Fenwick tree: the least duration of the points kept that cover a place, by where
+  /// they cover from.
+  std::vector<double> least_;
   std::vector<int> first_point_;  ///< [multiset] Into points_.
   std::vector<std::pair<int, int>>
       reached_;  ///< [replicas][mode][place] Range in stages_; -1: not asked.

@@ -66,10 +66,10 @@ struct Link {
 
 /// A stage S in mode m on a device of type t, with a value v's end on it, costs:
 ///   P = launch_m + sum over its groups of time[m]
-///   I = sum over values read by S and written elsewhere of transfer(v, producer's type, t), once
-///   each O = sum over values written by S and read elsewhere of the largest transfer(v, t,
-///   reader's type) transfer(v, a, b) = v.transfer_time + links[a][b].latency + v.bytes /
-///   links[a][b].bandwidth
+///   I = sum of transfer(v, writer's type, t) over values v read by S, written elsewhere
+///   O = sum of the largest transfer(v, t, reader's type) over values v of S, read elsewhere
+/// each value once, where
+///   transfer(v, a, b) = v.transfer_time + links[a][b].latency + v.bytes / links[a][b].bandwidth
 /// (none of I and O where `pays_transfers` is false). Stages on the same device exchange values
 /// free, and a device receives or sends a value once for all its stages. r replicas divide a
 /// stage's load by r. Source: Tarnawski et al., NeurIPS 2020 (device types alike, host-staged); the
@@ -87,6 +87,7 @@ struct Problem {
   /// Count in each device's memory the frames in flight: a value's bytes times (last reading
   /// stage's place - writing stage's place + 1), at its writer's and at each reader's device.
   bool frames_in_flight = false;
+  std::vector<std::string> notes;  ///< For people: what its maker decided that may cost something.
 };
 
 /// Time of moving `value` from a device of type `from` to another device, of type `to`.

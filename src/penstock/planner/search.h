@@ -29,9 +29,13 @@ class Budget {
 };
 
 enum class Goal {
-  kThroughput,  ///< The least period, then the least latency.
+  kThroughput,  ///< The least period; of equal ones met, the least latency.
   kLatency,     ///< The least time of one frame.
 };
+
+/// Told whenever a bound moves: what no split can cost less than, and the cost of the best split so
+/// far, infinite while there is none. Called by the thread that searches.
+using BoundsReport = std::function<void(double lower_bound, double cost)>;
 
 struct Options {
   Goal goal = Goal::kThroughput;
@@ -41,6 +45,9 @@ struct Options {
   double seconds = kInfinite;         ///< The deadline.
   std::function<bool()> interrupted;  ///< Asked often; true ends the search with what is known.
   std::optional<Split> user_split;    ///< Never answered with a worse one.
+  /// Told by solve() while it searches: lower bounds never fall, costs never rise, and the last are
+  /// those of the answer.
+  BoundsReport report;
 };
 
 /// What a search knows when it ends. Bounds hold at any moment, whatever ended it.

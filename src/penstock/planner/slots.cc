@@ -138,6 +138,27 @@ std::optional<Arrangement> draw_slots(const Instance& instance, int each, Random
   return drawn;
 }
 
+void anneal_slots(const Instance& instance, const std::optional<Split>& split, int most_per_device,
+                  bool judged, LevelOptions options, Random& random, const Budget& budget,
+                  const std::function<bool(const Split&)>& offer) {
+  constexpr int kMostDrawn = 4;
+  std::optional<Arrangement> from;
+  if (split && !options.fresh) from = deal_slots(instance, *split, most_per_device, random);
+  if (!from) {
+    const int most = std::min(most_per_device, kMostDrawn);
+    from = draw_slots(instance, 1 + random.below(most), random);
+    options.fresh = true;
+  }
+  if (!from) return;
+  const auto& places = from->places;
+  const auto offer_places = [&](const std::vector<int>& place_of) {
+    return offer(expand(instance, slots_split(places, place_of)));
+  };
+  const auto found = anneal_levels(Loads(instance, places, from->place_of), options, random, budget,
+                                   judged ? Accept(offer_places) : Accept());
+  if (!found.place_of.empty()) offer_places(found.place_of);
+}
+
 Split slots_split(const Places& places, const std::vector<int>& place_of) {
   Split split;
   for (const auto& [device, mode] : places.list) split.stages.push_back({{}, mode, {device}});

@@ -1,10 +1,12 @@
 // Slots: ordered places, each of which is one stage; how searches keep to a cap on stages.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "penstock/planner/loads.h"
+#include "penstock/planner/multilevel.h"
 #include "penstock/planner/random.h"
 #include "penstock/planner/split.h"
 
@@ -30,6 +32,13 @@ std::optional<Arrangement> deal_slots(const Instance& instance, const Split& spl
 /// `each` slots of drawn modes for each device, in drawn order, and the groups in their numbering
 /// cut to slots of even time. Absent where a slot does not support its groups.
 std::optional<Arrangement> draw_slots(const Instance& instance, int each, Random& random);
+
+/// A round of multi-level annealing: groups move between slots, those of `split` or, where there is
+/// none or `options.fresh` says so, drawn ones. `offer` is told the best, as a split of the
+/// problem; where `judged`, each better one on the way, and only what it accepts stays.
+void anneal_slots(const Instance& instance, const std::optional<Split>& split, int most_per_device,
+                  bool judged, LevelOptions options, Random& random, const Budget& budget,
+                  const std::function<bool(const Split&)>& offer);
 
 /// The slots that are not empty as stages of the instance's groups.
 Split slots_split(const Places& places, const std::vector<int>& place_of);

@@ -30,25 +30,71 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.evaluation.latency < b.evaluation.latency;
 }
 
-class Solver {
+/// What Options::report is told: bounds that move towards each other only.
+class Bounds {
  public:
-  Solver(const Problem& problem, const Options& options)
-      : problem_(problem), options_(options), budget_(options.seconds, options.interrupted) {}
+  explicit Bounds(const BoundsReport& report) : report_(report) {}
 
-  Result<Answer> run() {
-    PENSTOCK_TRY(const auto instance, make_instance(problem_, Partner::kHighest));
-    PENSTOCK_CHECK_OK(check_options());
-    PENSTOCK_CHECK_OK(check_memory());
-    answer_.baselines = make_baselines(problem_, instance, options_);
-    for (const auto& baseline : answer_.baselines) {
-      if (baseline.competes()) add(*baseline.split, baseline.evaluation);
-    }
-    PENSTOCK_CHECK_OK(search());
-    if (candidates_.empty()) return nothing_found();
-    return finish();
+  void move(double lower_bound, double cost) {
+    cost = std::min(cost, cost_);
+    lower_bound = std::max(lower_, std::min(lower_bound, cost));
+    if (lower_bound <= lower_ && cost >= cost_) return;
+    lower_ = lower_bound;
+    cost_ = cost;
+    if (report_) report_(lower_, cost_);
   }
 
  private:
+  const BoundsReport& report_;
+  double lower_ = 0, cost_ = kInfinite;
+};
+
+class Solver {
+ public:
+  Solver(const Problem& problem, const Options& options)
+      : problem_(problem),
+        options_(options),
+        budget_(options.seconds, options.interrupted),
+        bounds_(options.report) {}
+
+  Result<Answer> run(bool explained) {
+    PENSTOCK_CHECK_OK(check_groups());
+    PENSTOCK_CHECK_OK(check_options());
+    PENSTOCK_CHECK_OK(check_memory());
+    add_baselines();
+    PENSTOCK_CHECK_OK(search());
+    if (candidates_.empty()) return nothing_found();
+    settle();
+    if (explained) explain();
+    answer_.seconds = budget_.elapsed();
+    return std::move(answer_);
+  }
+
+ private:
+  /// Whether each group, with what it must stay with, has a device. Several stages of a device may
+  /// leave out what lies between those groups.
+  [[nodiscard]] Status check_groups() const {
+    auto problem = problem_;
+    PENSTOCK_CHECK_OK(validate(problem));
+    if (options_.segments_per_device > 1) problem.order.clear();
+    const auto instance = make_instance(problem, Partner::kHighest);
+    if (!instance) return instance.error();
+    return {};
+  }
+
+  /// The plans that people make by hand; they have one stage on a device.
+  void add_baselines() {
+    const auto instance = make_instance(problem_, Partner::kHighest);
+    if (instance) answer_.baselines = make_baselines(problem_, *instance, options_);
+    for (const auto& baseline : answer_.baselines) {
+      if (baseline.competes()) add(*baseline.split, baseline.evaluation);
+    }
+    if (!instance && options_.user_split && allows(options_, *options_.user_split)) {
+      auto found = evaluate(problem_, *options_.user_split);
+      if (found.latency <= options_.latency_cap) add(*options_.user_split, std::move(found));
+    }
+  }
+
   Status check_options() const {
     if (options_.segments_per_device < 1) {
       return invalid_argument("expected 1 or more segments per device, found ",
@@ -79,6 +125,7 @@ class Solver {
   void add(Split split, Evaluation evaluation) {
     const double cost = cost_of(evaluation, options_.goal);
     candidates_.push_back({std::move(split), std::move(evaluation), cost});
+    bounds_.move(0, cost);
   }
 
   [[nodiscard]] const Candidate& best() const {
@@ -98,6 +145,7 @@ class Solver {
     }
     if (!bounds_all) return {};
     answer_.lower_bound = std::max(answer_.lower_bound, outcome.lower_bound);
+    bounds_.move(outcome.lower_bound, kInfinite);
     infeasible_ = outcome.infeasible;
     if (candidates_.empty()) return {};
     if (infeasible_ || answer_.lower_bound > best().cost * (1 + kProofGap)) {
@@ -109,16 +157,22 @@ class Solver {
   }
 
   Status search() {
+    const BoundsReport tell = [this](double lower, double cost) { bounds_.move(lower, cost); };
     if (options_.goal == Goal::kLatency) {
-      return take(search_latency(problem_, options_, budget_), true, "latency");
+      return take(search_latency(problem_, options_, budget_, tell), true, "latency");
     }
     const bool segments = options_.segments_per_device > 1;
     auto contiguous = options_;
     contiguous.segments_per_device = 1;
     const auto part = segments ? budget_.part(kStartShare * budget_.left()) : budget_;
-    PENSTOCK_CHECK_OK(take(search_contiguous(problem_, contiguous, part), !segments, "contiguous"));
+    const BoundsReport tell_cost = [this](double /*of contiguous splits only*/, double cost) {
+      bounds_.move(0, cost);
+    };
+    PENSTOCK_CHECK_OK(
+        take(search_contiguous(problem_, contiguous, part, segments ? tell_cost : tell), !segments,
+             "contiguous"));
     if (!segments) return {};
-    return take(search_virtual(problem_, options_, virtual_start(), budget_), true,
+    return take(search_virtual(problem_, options_, virtual_start(), budget_, tell), true,
                 "virtual stages");
   }
 
@@ -155,7 +209,7 @@ class Solver {
                       " seconds; give more time");
   }
 
-  Answer finish() {
+  void settle() {
     answer_.split = best().split;
     answer_.evaluation = best().evaluation;
     answer_.cost = best().cost;
@@ -164,13 +218,14 @@ class Solver {
                   : answer_.lower_bound > 0 ? answer_.cost / answer_.lower_bound - 1
                                             : kInfinite;
     answer_.proved = answer_.gap <= kProofGap;
+  }
+
+  void explain() {
     const Budget explaining(kExplainSeconds + kExplainShare * budget_.elapsed(),
                             options_.interrupted);
     answer_.runner_up = find_runner_up(explaining);
     answer_.binding = find_binding(problem_, options_, answer_.split, answer_.evaluation);
     if (memory_binds(explaining)) answer_.binding = {Binding::Kind::kMemory, "", ""};
-    answer_.seconds = budget_.elapsed();
-    return std::move(answer_);
   }
 
   [[nodiscard]] std::optional<RunnerUp> find_runner_up(const Budget& budget) const {
@@ -182,8 +237,8 @@ class Solver {
     return second;
   }
 
-  /// Whether a cheaper split is found once no memory has a cap. Asked where a device is nearly
-  /// full.
+  /// Whether a cheaper split, of one stage a device, is found once no memory has a cap. Asked where
+  /// a device is nearly full.
   [[nodiscard]] bool memory_binds(const Budget& budget) const {
     constexpr double kNearlyFull = 0.9;
     bool full = false;
@@ -194,18 +249,21 @@ class Solver {
         full = full || (type.memory < kInfinite && held >= kNearlyFull * type.memory);
       }
     }
-    if (!full || options_.goal == Goal::kLatency) return false;
+    if (!full) return false;
     auto free = problem_;
     for (auto& type : free.types) type.memory = kInfinite;
     auto options = options_;
     options.segments_per_device = 1;
-    const auto outcome = search_contiguous(free, options, budget);
-    return outcome.split && evaluate(free, *outcome.split).period < answer_.cost * (1 - kProofGap);
+    const auto outcome = options.goal == Goal::kLatency ? search_latency(free, options, budget)
+                                                        : search_contiguous(free, options, budget);
+    if (!outcome.split) return false;
+    return cost_of(evaluate(free, *outcome.split), options.goal) < answer_.cost * (1 - kProofGap);
   }
 
   const Problem& problem_;
   const Options& options_;
   Budget budget_;
+  Bounds bounds_;
   std::vector<Candidate> candidates_;
   bool infeasible_ = false;
   Answer answer_;
@@ -214,7 +272,11 @@ class Solver {
 }  // namespace
 
 Result<Answer> solve(const Problem& problem, const Options& options) {
-  return Solver(problem, options).run();
+  return Solver(problem, options).run(true);
+}
+
+Result<Answer> solve_unexplained(const Problem& problem, const Options& options) {
+  return Solver(problem, options).run(false);
 }
 
 }  // namespace penstock::planner

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "penstock/planner/pareto.h"
 #include "penstock/planner/svg.h"
 #include "penstock/planner/test_brute_force.h"
 #include "penstock/planner/test_random_problem.h"
@@ -44,6 +43,26 @@ TEST(SolveTest, FindsProvesAndExplains) {
                                  "torchgpipe", "pipedream"));
 }
 
+TEST(SolveTest, SeveralStagesMayPartWhatLiesBetweenColocatedGroups) {
+  auto problem = chain({3, 3, 3});
+  for (auto& value : problem.values) value.transfer_time = 0.1;
+  problem.colocated = {{0, 2}};
+  Options options;
+  EXPECT_DOUBLE_EQ(solve(problem, options)->cost, 9);
+  options.segments_per_device = 2;
+  const auto answer = solve(problem, options);
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_DOUBLE_EQ(answer->cost, 6.2);
+  EXPECT_TRUE(answer->proved);
+  for (auto& group : problem.groups) group.memory = 40;  // All three fit no device.
+  const auto tight = solve(problem, options);
+  ASSERT_TRUE(tight) << tight.error().message;
+  EXPECT_DOUBLE_EQ(tight->cost, 6.2);
+  options.segments_per_device = 1;
+  EXPECT_THAT(solve(problem, options).error().message,
+              HasSubstr("must stay together and need 120"));
+}
+
 TEST(SolveTest, NamesTheGroupThatCannotBeDivided) {
   const auto answer = solve(chain({1, 9}), {});
   ASSERT_TRUE(answer);
@@ -63,6 +82,61 @@ TEST(SolveTest, SaysThatMemoryBinds) {
   const auto answer = solve(problem, {});
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(answer->binding.kind, Binding::Kind::kMemory);
+}
+
+/// Two groups that both are faster on the accelerator, which has memory for one.
+TEST(SolveTest, SaysWhatBindsTheLatency) {
+  Problem problem;
+  problem.types.push_back({"accelerator", {"a0"}, false, 10, Overlap::kSerial, true});
+  problem.types.push_back({"cpu", {}, true, kInfinite, Overlap::kSerial, false});
+  problem.modes = {{"accelerator", 0, 0}, {"cpu", 1, 0}};
+  problem.groups = {{"a", {0}, {10, 100}, 10}, {"b", {1}, {9, 20}, 10}};
+  Options options;
+  options.goal = Goal::kLatency;
+  const auto answer = solve(problem, options);
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_DOUBLE_EQ(answer->cost, 20);
+  EXPECT_EQ(answer->binding.kind, Binding::Kind::kMemory);
+  problem.types[0].memory = kInfinite;
+  const auto free = solve(problem, options);
+  ASSERT_TRUE(free) << free.error().message;
+  EXPECT_EQ(to_string(free->binding), "the longest path of one frame");
+}
+
+/// What is told while solving moves one way only, and ends at the answer.
+void check_report(const Problem& problem, Options options) {
+  std::vector<std::pair<double, double>> told;
+  options.report = [&](double lower, double cost) { told.emplace_back(lower, cost); };
+  const auto answer = solve(problem, options);
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_GE(told.size(), 2);
+  for (std::size_t i = 1; i < told.size(); ++i) {
+    EXPECT_GE(told[i].first, told[i - 1].first);
+    EXPECT_LE(told[i].second, told[i - 1].second);
+    EXPECT_NE(told[i], told[i - 1]);
+  }
+  EXPECT_NEAR(told.back().first, answer->lower_bound, 1e-9 * answer->cost);
+  EXPECT_NEAR(told.back().second, answer->cost, 1e-9 * answer->cost);
+}
+
+TEST(SolveTest, ReportsBoundsThroughAllSearches) {
+  RandomOptions random;
+  random.groups = 9;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto problem = random_problem(seed, random);
+    Options options;
+    check_report(problem, options);
+    options.latency_cap = 1.01 * solve(problem, options)->evaluation.latency;
+    check_report(problem, options);
+    options.latency_cap = kInfinite;
+    options.goal = Goal::kLatency;
+    check_report(problem, options);
+    options.goal = Goal::kThroughput;
+    options.segments_per_device = 2;
+    options.seconds = 0.3;
+    check_report(problem, options);
+  }
 }
 
 TEST(SolveTest, SaysWhyThereIsNoSplit) {
@@ -92,15 +166,6 @@ TEST(SolveTest, TellsWhatWouldBe) {
   EXPECT_DOUBLE_EQ(found[0].cost, 6);
   EXPECT_NEAR(found[1].cost, 8 + 1 / 1.1, 1e-9);
   EXPECT_DOUBLE_EQ(found[2].cost, 9);
-}
-
-TEST(SolveTest, GivesTheParetoFront) {
-  const auto front = pareto_front(chain({4, 3, 2, 5}), {}, kInfinite);
-  ASSERT_EQ(front.size(), 2);
-  EXPECT_DOUBLE_EQ(front[0].period, 8);
-  EXPECT_EQ(front[0].devices, 2);
-  EXPECT_DOUBLE_EQ(front[1].latency, 14);
-  EXPECT_EQ(front[1].devices, 1);
 }
 
 TEST(SolveTest, DrawsAPicture) {
@@ -133,10 +198,10 @@ void agree_on(const Problem& problem, const Options& options) {
   }
 }
 
-void agree(const RandomOptions& random, const Options& options, int count) {
-  for (int seed = 0; seed < count; ++seed) {
+void agree(const RandomOptions& random, const Options& options, std::uint64_t count) {
+  for (std::uint64_t seed = 0; seed < tries(count); ++seed) {
     SCOPED_TRACE(seed);
-    const auto problem = random_problem(static_cast<std::uint64_t>(seed), random);
+    const auto problem = random_problem(seed, random);
     ASSERT_NO_FATAL_FAILURE(agree_on(problem, options));
   }
 }
@@ -171,7 +236,7 @@ TEST(SolveTest, AgreesWithBruteForceOnLatency) {
 
 /// A thousand problems in which each switch is on in half of them, in ever other combinations.
 TEST(SolveTest, AgreesWithBruteForceOnEveryOption) {
-  for (std::uint64_t round = 0; round < 1000; ++round) {
+  for (std::uint64_t round = 0; round < tries(1000); ++round) {
     const std::uint64_t bits = round * 0x9E3779B97F4A7C15ULL >> 40U;
     const auto on = [&](unsigned bit) { return (bits >> bit & 1U) != 0; };
     RandomOptions random;

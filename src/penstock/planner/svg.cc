@@ -5,6 +5,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "penstock/base/markup.h"
 #include "penstock/planner/explain.h"
 #include "penstock/planner/index.h"
 
@@ -13,29 +14,6 @@ namespace {
 
 constexpr double kMargin = 20, kLabel = 130, kBarHeight = 16, kBarStep = 24, kBarWidth = 900;
 constexpr double kGraphWidth = 1500, kLeastStep = 6, kMostStep = 40, kRow = 14, kDot = 4.5;
-
-std::string escape(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    }
-  }
-  return escaped;
-}
 
 /// Hues far apart for neighbours in number: steps of the golden angle. Grey for no device.
 std::string colour(int device) {
@@ -135,7 +113,7 @@ class Picture {
 
  private:
   void text(double x, double y, const std::string& words) {
-    body_ << "<text x=\"" << x << "\" y=\"" << y << "\">" << escape(words) << "</text>\n";
+    body_ << "<text x=\"" << x << "\" y=\"" << y << "\">" << escape_markup(words) << "</text>\n";
   }
 
   void draw_graph(const std::vector<Point>& points) {
@@ -152,8 +130,9 @@ class Picture {
     for (std::size_t g = 0; g < points.size(); ++g) {
       const int device = device_of_[g];
       body_ << "<circle cx=\"" << points[g].x << "\" cy=\"" << points[g].y << "\" r=\"" << kDot
-            << "\" fill=\"" << colour(device) << "\"><title>" << escape(problem_.groups[g].name)
-            << " on " << escape(device < 0 ? "an unlimited type" : names_[at(device)])
+            << "\" fill=\"" << colour(device) << "\"><title>"
+            << escape_markup(problem_.groups[g].name) << " on "
+            << escape_markup(device < 0 ? "an unlimited type" : names_[at(device)])
             << "</title></circle>\n";
     }
   }

@@ -14,9 +14,12 @@ using Set = std::uint32_t;  // Of groups.
 
 class BruteForce {
  public:
-  BruteForce(const Problem& problem, const Options& options)
+  using Visit = std::function<void(const Split&, const Evaluation&)>;
+
+  BruteForce(const Problem& problem, const Options& options, const Visit& visit)
       : problem_(problem),
         options_(options),
+        visit_(visit),
         groups_(static_cast<int>(problem.groups.size())),
         before_(problem.groups.size(), 0) {
     for (const auto& [before, after] : problem.order) before_[at(after)] |= Set{1} << before;
@@ -27,10 +30,7 @@ class BruteForce {
     first_device_.push_back(static_cast<int>(uses_.size()));
   }
 
-  std::optional<Optimum> run() {
-    extend(0);
-    return best_;
-  }
+  void run() { extend(0); }
 
  private:
   [[nodiscard]] Set all() const { return (Set{1} << groups_) - 1; }
@@ -128,24 +128,33 @@ class BruteForce {
   void judge() {
     const auto found = evaluate(problem_, split_);
     if (!found.violations.empty() || found.latency > options_.latency_cap) return;
-    const double cost = options_.goal == Goal::kLatency ? found.latency : found.period;
-    if (!best_ || cost < best_->cost) best_ = Optimum{split_, cost};
+    visit_(split_, found);
   }
 
   const Problem& problem_;
   const Options& options_;
+  const Visit& visit_;
   int groups_;
   std::vector<Set> before_;        // [group] What it needs directly.
   std::vector<int> first_device_;  // [type]; one more at the end.
   std::vector<int> uses_;          // [device] Segments on it.
   Split split_;
-  std::optional<Optimum> best_;
 };
 
 }  // namespace
 
 std::optional<Optimum> brute_force(const Problem& problem, const Options& options) {
-  return BruteForce(problem, options).run();
+  std::optional<Optimum> best;
+  each_split(problem, options, [&](const Split& split, const Evaluation& found) {
+    const double cost = options.goal == Goal::kLatency ? found.latency : found.period;
+    if (!best || cost < best->cost) best = Optimum{split, cost};
+  });
+  return best;
+}
+
+void each_split(const Problem& problem, const Options& options,
+                const std::function<void(const Split&, const Evaluation&)>& visit) {
+  BruteForce(problem, options, visit).run();
 }
 
 }  // namespace penstock::planner

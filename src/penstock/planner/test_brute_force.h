@@ -1,6 +1,7 @@
 // Brute force: the true optimum of a small problem, by trying every split.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "penstock/planner/search.h"
@@ -19,5 +20,9 @@ struct Optimum {
 /// a type are taken in order, for they are alike. Meant for at most 8 groups and 3 devices (12
 /// groups where they are near a chain); each further group, device or segment multiplies the time.
 std::optional<Optimum> brute_force(const Problem& problem, const Options& options);
+
+/// Calls `visit` with each split that brute_force() compares.
+void each_split(const Problem& problem, const Options& options,
+                const std::function<void(const Split&, const Evaluation&)>& visit);
 
 }  // namespace penstock::planner

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "penstock/planner/problem.h"
+#include "tests/support/tries.h"
 
 namespace penstock::planner {
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "penstock/planner/assignments.h"
 #include "penstock/planner/multilevel.h"
 #include "penstock/planner/prices.h"
 #include "penstock/planner/segments.h"
 #include "penstock/planner/slots.h"
+#include "penstock/planner/small_search.h"
 #include "penstock/planner/virtual_bound.h"
 
 namespace penstock::planner {
@@ -15,6 +18,8 @@ namespace {
 
 constexpr double kLess = 1 - 1e-12;              // Smaller gains are rounding.
 constexpr std::int64_t kMostNodes = 200'000;     // Of the search through all assignments.
+constexpr std::int64_t kMostPlaced = 1'000'000;  // Stages, of the search through all splits.
+constexpr double kSmallShare = 0.5;              // Of the time, for it.
 constexpr std::int64_t kPatience = 100'000'000;  // Moves without gain.
 constexpr std::int64_t kLeastEffort = 100, kMostEffort = 3000;  // Moves for each group in a round.
 constexpr int kTidyPasses = 20;
@@ -45,8 +50,9 @@ Lists after_lists(const Problem& problem) {
 /// The best split so far, and what may replace it.
 class Best {
  public:
-  Best(const Problem& problem, const Options& options, const Split& start)
-      : problem_(problem), options_(options) {
+  Best(const Problem& problem, const Options& options, const Split& start,
+       const BoundsReport& report)
+      : problem_(problem), options_(options), report_(report) {
     if (!start.stages.empty()) offer(start);
   }
 
@@ -64,6 +70,7 @@ class Best {
       period_ = found.period;
       latency_ = found.latency;
     }
+    if (faster && report_) report_(0, period_);
     return true;
   }
 
@@ -81,6 +88,7 @@ class Best {
 
   const Problem& problem_;
   const Options& options_;
+  const BoundsReport& report_;
   std::optional<Split> split_;
   double period_ = kInfinite, latency_ = kInfinite;
 };
@@ -88,11 +96,12 @@ class Best {
 class VirtualSearch {
  public:
   VirtualSearch(const Problem& problem, const Options& options, const Split& start,
-                const Budget& budget)
+                const Budget& budget, const BoundsReport& report)
       : problem_(problem),
         options_(options),
         budget_(budget),
-        best_(problem, options, start),
+        report_(report),
+        best_(problem, options, start, report),
         after_(after_lists(problem)) {
     judged_ = options.latency_cap < kInfinite || problem.frames_in_flight;
     slots_ = judged_ || at(options.segments_per_device) < problem.groups.size() ||
@@ -102,11 +111,13 @@ class VirtualSearch {
   Outcome run() {
     const bool limited =
         std::ranges::none_of(problem_.types, [](const DeviceType& type) { return type.unlimited; });
-    if (limited && make_instances()) {
-      raise_bound();
-      if (!options_.replicas) try_all();
-      improve();
-      if (best_.split()) raise_bound();
+    if (judged_ && !options_.replicas) try_small();
+    if (!met() && limited && make_instances()) {
+      for (int i = 0; i < 2; ++i) {  // The better the plan, the smaller the problem.
+        raise_bound();
+        if (!options_.replicas) try_all();
+        if (i == 0) improve();
+      }
     }
     const bool none = !best_.split() && bound_ == kInfinite;
     return {best_.split(), best_.period(), std::min(bound_, best_.period()), none};
@@ -140,12 +151,27 @@ class VirtualSearch {
     const double bound = options_.replicas ? period_bound(*instance, make_prices(*instance), true)
                                            : virtual_bound(*instance, best_.period());
     bound_ = std::max(bound_, bound);
+    if (report_) report_(bound_, best_.period());
+  }
+
+  [[nodiscard]] bool met() const { return best_.period() <= bound_ * (1 + 1e-9); }
+
+  /// Small problems: every split, where no bound but evaluate() knows which may be kept.
+  void try_small() {
+    const auto found = search_small(problem_, options_, best_.period(), kMostPlaced,
+                                    budget_.part(kSmallShare * budget_.left()));
+    if (found.split) best_.offer(*found.split);
+    if (found.ended) bound_ = std::max(bound_, best_.period());
   }
 
   /// Small problems: every assignment, at costs that none undercuts.
   void try_all() {
-    const auto instance = make_instance(relaxed(problem_), Partner::kLowest);
-    if (!instance) return;
+    const auto relaxation = make_instance(relaxed(problem_), Partner::kLowest);
+    if (!relaxation || budget_.over()) return;
+    const std::set<int> types(relaxation->mode_type.begin(), relaxation->mode_type.end());
+    std::optional<Instance> instance = *relaxation;
+    if (std::cmp_equal(types.size(), instance->modes)) instance = fuse(*relaxation, best_.period());
+    if (!instance) return;  // The bound knows.
     const auto places = all_places(*instance);
     const auto prices = make_prices(*instance);
     AssignmentJudge judge;
@@ -185,7 +211,7 @@ class VirtualSearch {
   }
 
   void improve() {
-    for (int round = 0; !budget_.over() && best_.period() > bound_ * (1 + 1e-9); ++round) {
+    for (int round = 0; !budget_.over() && !met(); ++round) {
       const double before = best_.period();
       const auto effort = std::min(kMostEffort, kLeastEffort << std::min(round / 2, 10));
       // The first rounds stay near the start; later ones now and then begin anew.
@@ -264,33 +290,14 @@ class VirtualSearch {
   /// Groups move between stages of a fixed order.
   void slot_round(const LevelOptions& options) {
     if (!whole_) return;
-    std::optional<Arrangement> from;
-    if (best_.split() && !options.fresh) {
-      from = deal_slots(*whole_, *best_.split(), options_.segments_per_device, random_);
-    }
-    LevelOptions own = options;
-    if (!from) {
-      const int most = std::min(options_.segments_per_device, 4);
-      from = draw_slots(*whole_, 1 + random_.below(most), random_);
-      own.fresh = true;
-    }
-    if (!from) return;
-    const auto& places = from->places;
-    const auto split_of = [&](const std::vector<int>& place_of) {
-      return expand(*whole_, slots_split(places, place_of));
-    };
-    Accept accept;
-    if (judged_) {
-      accept = [&](const std::vector<int>& place_of) { return best_.offer(split_of(place_of)); };
-    }
-    const auto found =
-        anneal_levels(Loads(*whole_, places, from->place_of), own, random_, budget_, accept);
-    if (!found.place_of.empty()) best_.offer(split_of(found.place_of));
+    anneal_slots(*whole_, best_.split(), options_.segments_per_device, judged_, options, random_,
+                 budget_, [&](const Split& split) { return best_.offer(split); });
   }
 
   const Problem& problem_;
   const Options& options_;
   const Budget& budget_;
+  const BoundsReport& report_;
   Best best_;
   Lists after_;                    // [problem's group]
   Instance free_;                  // Without order.
@@ -308,8 +315,8 @@ class VirtualSearch {
 }  // namespace
 
 Outcome search_virtual(const Problem& problem, const Options& options, const Split& start,
-                       const Budget& budget) {
-  return VirtualSearch(problem, options, start, budget).run();
+                       const Budget& budget, const BoundsReport& report) {
+  return VirtualSearch(problem, options, start, budget, report).run();
 }
 
 }  // namespace penstock::planner

@@ -18,6 +18,6 @@ namespace penstock::planner {
 /// between slots: stages in a fixed order, drawn anew each round. Else between devices, and the
 /// stages are cut afterwards, as few as can be found.
 Outcome search_virtual(const Problem& problem, const Options& options, const Split& start,
-                       const Budget& budget);
+                       const Budget& budget, const BoundsReport& report = {});
 
 }  // namespace penstock::planner

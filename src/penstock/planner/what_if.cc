@@ -73,6 +73,7 @@ std::vector<Change> changes_of(const Problem& problem, const std::optional<Split
 std::vector<WhatIf> what_if(const Problem& problem, const Options& options, double seconds) {
   const auto changes = changes_of(problem, options.user_split);
   auto shared = options;
+  shared.report = {};
   shared.seconds = seconds / static_cast<double>(std::max<std::size_t>(1, changes.size()));
   std::vector<WhatIf> found;
   for (const auto& [change, changed, start] : changes) {

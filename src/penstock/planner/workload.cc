@@ -61,13 +61,10 @@ Arcs colour_pairs(const WorkloadFile& file) {
 struct Neighbours {
   int node = 0;  ///< One of the group's.
   double time = 0, bytes = 0;
-  bool accelerated = true;
   bool backward = false;  ///< A forward node of it has an edge with a backward node.
   std::set<int> forward;  ///< Groups that its forward nodes have edges with.
 
-  [[nodiscard]] bool idle() const {
-    return time == 0 && accelerated && !backward && forward.size() == 1;
-  }
+  [[nodiscard]] bool idle() const { return time == 0 && !backward && forward.size() == 1; }
 };
 
 std::vector<Neighbours> neighbours_of(const WorkloadFile& file, const std::vector<int>& group) {
@@ -75,9 +72,8 @@ std::vector<Neighbours> neighbours_of(const WorkloadFile& file, const std::vecto
   for (std::size_t n = 0; n < file.nodes.size(); ++n) {
     auto& own = groups[at(group[n])];
     own.node = static_cast<int>(n);
-    own.time += file.nodes[n].cpu_time + file.nodes[n].accelerator_time;
+    for (const double time : file.nodes[n].times) own.time += time;
     own.bytes += file.nodes[n].bytes;
-    own.accelerated = own.accelerated && file.nodes[n].accelerated;
   }
   for (const auto& edge : file.edges) {
     for (const auto& [one, other] :
@@ -94,11 +90,23 @@ std::vector<Neighbours> neighbours_of(const WorkloadFile& file, const std::vecto
   return groups;
 }
 
-/// Nodes of each idle group with one of the group that it hangs on. The published optima take them
-/// as one (Tarnawski et al.'s own reader does), which matters where memory is scarce; where both
-/// together fit no accelerator they stay two.
+/// Whether some accelerator that is there cannot hold everything.
+bool memory_may_bind(const WorkloadFile& file) {
+  double bytes = 0;
+  for (const auto& node : file.nodes) bytes += node.bytes;
+  return std::ranges::any_of(
+      file.types, [&](const WorkloadType& type) { return type.count > 0 && bytes > type.memory; });
+}
+
+/// Nodes of each idle group with one of the group that it hangs on: Tarnawski et al.'s own reader
+/// takes them as one, and so do the published optima. Where both together fit no accelerator they
+/// stay two.
 Arcs idle_pairs(const WorkloadFile& file, const std::vector<int>& group) {
   auto groups = neighbours_of(file, group);
+  double memory = 0;  // Of the largest accelerator.
+  for (const auto& type : file.types) {
+    if (type.pays_transfers) memory = std::max(memory, type.memory);
+  }
   std::vector<int> open;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (groups[g].idle()) open.push_back(static_cast<int>(g));
@@ -109,7 +117,7 @@ Arcs idle_pairs(const WorkloadFile& file, const std::vector<int>& group) {
     open.pop_back();
     if (!groups[at(leaf)].idle()) continue;  // Its neighbour hung on it, and is gone.
     const int stem = *groups[at(leaf)].forward.begin();
-    if (groups[at(leaf)].bytes + groups[at(stem)].bytes > file.memory) continue;
+    if (groups[at(leaf)].bytes + groups[at(stem)].bytes > memory) continue;
     groups[at(stem)].bytes += groups[at(leaf)].bytes;
     pairs.emplace_back(groups[at(leaf)].node, groups[at(stem)].node);
     groups[at(leaf)].forward.clear();
@@ -127,15 +135,44 @@ void tie(const Arcs& pairs, Arcs& arcs) {
   }
 }
 
-/// For each node the index of its group, 0 .. count-1, in a topological order of the forward nodes.
-/// With the latency goal each node is a group, for on cores each starts when it can.
-std::vector<int> group_nodes(const WorkloadFile& file, Goal goal) {
+/// Each backward node with the first forward node of its colour.
+Arcs backward_pairs(const WorkloadFile& file) {
+  std::unordered_map<std::int64_t, int> first;  // Forward node of each colour.
+  for (int n = 0; n < static_cast<int>(file.nodes.size()); ++n) {
+    const auto& node = file.nodes[at(n)];
+    if (node.colour && !node.backward) first.emplace(*node.colour, n);
+  }
+  Arcs pairs;
+  for (int n = 0; n < static_cast<int>(file.nodes.size()); ++n) {
+    const auto& node = file.nodes[at(n)];
+    if (!node.colour || !node.backward || !first.contains(*node.colour)) continue;
+    pairs.emplace_back(n, first[*node.colour]);
+  }
+  return pairs;
+}
+
+struct Grouping {
+  std::vector<int> group;  ///< [node] 0 .. count-1, in a topological order of the forward nodes.
+  std::size_t joined = 0;  ///< Idle groups that went into others.
+};
+
+Grouping group_nodes(const WorkloadFile& file, const WorkloadOptions& options) {
   const int nodes = static_cast<int>(file.nodes.size());
   Arcs arcs = pipeline_arcs(file);
-  if (goal == Goal::kLatency) return strong_components(nodes, arcs);
+  // With the latency goal each node is a group, for on cores each starts when it can.
+  if (options.goal == Goal::kLatency) return {strong_components(nodes, arcs)};
+  if (!options.one_stage) {
+    // Any stage of a device may have a node. Order binds no backward one: nothing is lost where it
+    // goes with a forward one.
+    tie(backward_pairs(file), arcs);
+    return {strong_components(nodes, arcs)};
+  }
   tie(colour_pairs(file), arcs);
-  tie(idle_pairs(file, strong_components(nodes, arcs)), arcs);
-  return strong_components(nodes, arcs);
+  Grouping grouping{strong_components(nodes, arcs)};
+  if (!options.join_idle || !memory_may_bind(file)) return grouping;
+  const auto pairs = idle_pairs(file, grouping.group);
+  tie(pairs, arcs);
+  return {strong_components(nodes, arcs), pairs.size()};
 }
 
 void put_colocated(const WorkloadFile& file, const std::vector<int>& group, Problem& problem) {
@@ -145,33 +182,37 @@ void put_colocated(const WorkloadFile& file, const std::vector<int>& group, Prob
   }
 }
 
-void put_type(Problem& problem, const std::string& name, int count, double memory) {
-  DeviceType type;
-  type.name = name;
-  for (int i = 0; i < count; ++i) type.devices.push_back(concat(name, ":", i));
-  type.memory = memory;
-  problem.modes.push_back({name, static_cast<int>(problem.types.size()), 0});
-  problem.types.push_back(std::move(type));
+/// Types, each with one mode, and what groups cost there; types without devices are left out.
+void put_types(const WorkloadFile& file, const std::vector<int>& group, Goal goal,
+               Problem& problem) {
+  for (std::size_t t = 0; t < file.types.size(); ++t) {
+    const auto& from = file.types[t];
+    if (from.count == 0) continue;
+    DeviceType type;
+    type.name = from.name;
+    type.memory = from.memory;
+    type.pays_transfers = from.pays_transfers;
+    type.unlimited = goal == Goal::kLatency && !from.pays_transfers;
+    for (int i = 0; i < from.count && !type.unlimited; ++i) {
+      type.devices.push_back(concat(type.name, ":", i));
+    }
+    for (auto& to : problem.groups) to.time.push_back(0);
+    for (std::size_t n = 0; n < group.size(); ++n) {
+      problem.groups[at(group[n])].time.back() += file.nodes[n].times[t];
+    }
+    problem.modes.push_back({type.name, static_cast<int>(problem.types.size()), 0});
+    problem.types.push_back(std::move(type));
+  }
 }
 
 void put_groups(const WorkloadFile& file, const std::vector<int>& group, Problem& problem) {
-  const int groups = 1 + *std::ranges::max_element(group);
-  std::vector<double> accelerator(at(groups), 0), cpu(at(groups), 0);
-  problem.groups.resize(at(groups));
+  problem.groups.resize(at(1 + *std::ranges::max_element(group)));
   for (std::size_t n = 0; n < file.nodes.size(); ++n) {
     const auto& node = file.nodes[n];
     const auto g = at(group[n]);
-    accelerator[g] += node.accelerated ? node.accelerator_time : kInfinite;
-    cpu[g] += node.cpu_time;
     problem.groups[g].memory += node.bytes;
     if (problem.groups[g].nodes.empty()) problem.groups[g].name = shown(node);
     problem.groups[g].nodes.push_back(node.id);
-  }
-  for (std::size_t g = 0; g < problem.groups.size(); ++g) {
-    for (const auto& mode : problem.modes) {
-      const bool pays = problem.types[at(mode.type)].pays_transfers;
-      problem.groups[g].time.push_back(pays ? accelerator[g] : cpu[g]);
-    }
   }
 }
 
@@ -214,7 +255,8 @@ Status check_graph(const WorkloadFile& file) {
                           " needs its own result through ", circle.size(), " node(s)");
 }
 
-Status check_options(const WorkloadOptions& options) {
+/// Makes the changes that the options ask for.
+Status change(const WorkloadOptions& options, WorkloadFile& file) {
   if (options.devices.value_or(0) < 0 || options.cpus.value_or(0) < 0) {
     return invalid_argument("expected 0 or more devices, found ",
                             std::min(options.devices.value_or(0), options.cpus.value_or(0)));
@@ -226,36 +268,47 @@ Status check_options(const WorkloadOptions& options) {
     return invalid_argument("expected a communication factor of 0 or more, found ",
                             options.communication_factor);
   }
+  if (!file.own_types) {
+    auto &accelerators = file.types[0], &cpus = file.types[1];
+    accelerators.count = options.devices.value_or(accelerators.count);
+    accelerators.memory = options.memory.value_or(accelerators.memory);
+    cpus.count = options.cpus.value_or(cpus.count);
+  } else if (options.devices || options.cpus || options.memory) {
+    return invalid_argument("the workload names its devices in 'deviceTypes'; change them there");
+  }
   return {};
 }
 
 /// Every node needs a device, and all of them memory.
 Status check_support(const WorkloadFile& file) {
-  if (file.cpus > 0) return {};
-  if (file.accelerators == 0) return invalid_argument("there is no device to plan for");
+  const auto has_devices = [](const WorkloadType& type) { return type.count > 0; };
+  if (std::ranges::none_of(file.types, has_devices)) {
+    return invalid_argument("there is no device to plan for");
+  }
+  if (file.own_types || file.types[1].count > 0) return {};  // validate() knows the rest.
+  const auto& accelerators = file.types[0];
   double bytes = 0;
   for (const auto& node : file.nodes) {
     bytes += node.bytes;
-    if (node.accelerated) continue;
+    if (node.times[0] < kInfinite) continue;
     return invalid_argument(shown(node), ": no accelerator supports it and there is no CPU");
   }
-  if (bytes <= file.memory * file.accelerators) return {};
-  return invalid_argument("the nodes need ", bytes, " bytes together, ", file.accelerators,
-                          " accelerators of ", file.memory,
+  if (bytes <= accelerators.memory * accelerators.count) return {};
+  return invalid_argument("the nodes need ", bytes, " bytes together, ", accelerators.count,
+                          " accelerators of ", accelerators.memory,
                           " bytes hold less, and there is no CPU");
 }
 
 Result<Problem> to_problem(const WorkloadFile& file, const WorkloadOptions& options) {
   Problem problem;
-  if (file.accelerators > 0) put_type(problem, "accelerator", file.accelerators, file.memory);
-  if (file.cpus > 0) {
-    const bool unlimited = options.goal == Goal::kLatency;
-    put_type(problem, "cpu", unlimited ? 0 : file.cpus, kInfinite);
-    problem.types.back().unlimited = unlimited;
-    problem.types.back().pays_transfers = false;
+  const auto [group, joined] = group_nodes(file, options);
+  if (joined > 0) {
+    problem.notes.push_back(concat(
+        joined, " node(s) without time stay with the only node that each has edges with, as ",
+        "the published optima take it; with memory this scarce a better plan may part them"));
   }
-  const auto group = group_nodes(file, options.goal);
   put_groups(file, group, problem);
+  put_types(file, group, options.goal, problem);
   put_colocated(file, group, problem);
   put_values(file, group, options.communication_factor, problem);
   PENSTOCK_CHECK_OK(validate(problem));
@@ -265,11 +318,8 @@ Result<Problem> to_problem(const WorkloadFile& file, const WorkloadOptions& opti
 }  // namespace
 
 Result<Problem> parse_workload(std::string_view text, const WorkloadOptions& options) {
-  PENSTOCK_CHECK_OK(check_options(options));
   PENSTOCK_TRY(auto file, parse_workload_file(text));
-  file.accelerators = options.devices.value_or(file.accelerators);
-  file.cpus = options.cpus.value_or(file.cpus);
-  file.memory = options.memory.value_or(file.memory);
+  PENSTOCK_CHECK_OK(change(options, file));
   PENSTOCK_CHECK_OK(check_graph(file));
   PENSTOCK_CHECK_OK(check_support(file));
   return to_problem(file, options);

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/planner/problem.h"
+
 namespace penstock::planner {
 namespace {
 
@@ -30,8 +32,10 @@ Result<Json> parse_json(std::string_view text) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     return syntax_error(text, error.byte);
-  } catch (const Json::exception& error) {  // A number past every range.
-    return invalid_argument("not JSON: ", error.what());
+  } catch (const Json::out_of_range& error) {
+    const std::string_view what = error.what();  // Ends with the number in quotes.
+    const auto number = what.substr(std::min(what.find('\''), what.size()));
+    return invalid_argument("a number is too large: ", number);
   }
 }
 
@@ -76,7 +80,11 @@ class Fields {
   std::optional<std::int64_t> colour(const char* name) {
     const auto* field = find(name, true);
     if (field == nullptr || field->is_null()) return std::nullopt;
-    if (!field->is_number_integer()) return refuse(name, "a whole number", *field), std::nullopt;
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    const bool large = field->is_number_unsigned() && field->get<std::uint64_t>() > kMost;
+    if (!field->is_number_integer() || large) {
+      return refuse(name, concat("a whole number up to ", kMost), *field), std::nullopt;
+    }
     return field->get<std::int64_t>();
   }
 
@@ -122,16 +130,54 @@ class Fields {
   std::optional<Error> error_;
 };
 
-Result<WorkloadNode> parse_node(const Json& json, std::size_t place) {
+/// `deviceTypes`: [{"name", "count", "size"}]; without `size` memory has no cap.
+Result<std::vector<WorkloadType>> parse_types(const Json& list) {
+  std::vector<WorkloadType> types;
+  for (const auto& item : list) {
+    Fields fields(item, concat("deviceTypes[", types.size(), "]"));
+    WorkloadType type;
+    type.name = fields.text("name");
+    type.count = fields.integer("count", 0, kMostDevices);
+    type.memory = item.contains("size") ? fields.cost("size") : kInfinite;
+    if (type.name.empty()) fields.fail(invalid_argument(fields.place(), ": 'name' is missing"));
+    if (fields.error()) return *std::move(fields.error());
+    types.push_back(std::move(type));
+  }
+  return types;
+}
+
+/// A time for each type; null: not supported.
+std::vector<double> parse_times(Fields& fields, std::size_t types) {
+  std::vector<double> times;
+  for (const auto& item : fields.list("latencies")) {
+    const bool time = item.is_number() && std::isfinite(item.get<double>()) && item >= 0;
+    if (!time && !item.is_null()) {
+      fields.fail(invalid_argument(fields.place(), ": 'latencies[", times.size(),
+                                   "]': expected a finite number of 0 or more, or null"));
+    }
+    times.push_back(time ? item.get<double>() : kInfinite);
+  }
+  if (times.size() != types) {
+    fields.fail(invalid_argument(fields.place(), ": 'latencies': expected ", types,
+                                 " times, one for each of 'deviceTypes', found ", times.size()));
+  }
+  return times;
+}
+
+Result<WorkloadNode> parse_node(const Json& json, std::size_t place, const WorkloadFile& file) {
   Fields fields(json, concat("nodes[", place, "]"));
   WorkloadNode node;
   node.id = fields.integer("id", -kMostId, kMostId);
   node.name = fields.text("name");
   if (!fields.error()) fields.call(shown(node));
-  node.accelerated = fields.flag("supportedOnFpga", true);
   node.backward = fields.flag("isBackwardNode", false);
-  node.cpu_time = fields.cost("cpuLatency");
-  node.accelerator_time = fields.cost("fpgaLatency");
+  if (file.own_types) {
+    node.times = parse_times(fields, file.types.size());
+  } else {
+    const bool accelerated = fields.flag("supportedOnFpga", true);
+    const double cpu = fields.cost("cpuLatency"), accelerator = fields.cost("fpgaLatency");
+    node.times = {accelerated ? accelerator : kInfinite, cpu};
+  }
   node.bytes = fields.cost("size");
   node.colour = fields.colour("colorClass");
   if (fields.error()) return *std::move(fields.error());
@@ -181,8 +227,10 @@ Result<std::vector<std::vector<int>>> parse_sets(const Json& list, const char* n
     Fields fields(item, concat(name, "[", sets.size(), "]"));
     sets.emplace_back();
     for (const auto& id : fields.list("nodes")) {
-      if (!id.is_number_integer()) {
-        return invalid_argument(fields.place(), ": expected node ids, found ", id.type_name());
+      if (!id.is_number_integer() || std::abs(id.get<double>()) > kMostId) {
+        return invalid_argument(fields.place(), ": expected node ids, whole numbers up to ",
+                                kMostId, ", found ",
+                                id.is_number() ? id.dump() : std::string(id.type_name()));
       }
       sets.back().push_back(id.get<int>());
     }
@@ -203,16 +251,21 @@ Result<WorkloadFile> parse_workload_file(std::string_view text) {
   PENSTOCK_TRY(const auto json, parse_json(text));
   Fields fields(json, "the workload");
   WorkloadFile file;
-  file.memory = fields.cost("maxSizePerFPGA");
-  file.accelerators = fields.integer("maxFPGAs", 0, kMostDevices);
-  file.cpus = fields.integer("maxCPUs", 0, kMostDevices);
+  file.own_types = json.is_object() && json.contains("deviceTypes");
+  if (file.own_types) {
+    PENSTOCK_TRY(file.types, parse_types(fields.list("deviceTypes")));
+  } else {
+    const double memory = fields.cost("maxSizePerFPGA");
+    file.types = {{"accelerator", fields.integer("maxFPGAs", 0, kMostDevices), memory, true},
+                  {"cpu", fields.integer("maxCPUs", 0, kMostDevices), kInfinite, false}};
+  }
   const auto& nodes = fields.list("nodes");
   const auto& edges = fields.list("edges");
   if (fields.error()) return *std::move(fields.error());
   if (nodes.empty()) return invalid_argument("the workload: 'nodes' is empty");
   Index index;
   for (const auto& item : nodes) {
-    PENSTOCK_TRY(auto node, parse_node(item, file.nodes.size()));
+    PENSTOCK_TRY(auto node, parse_node(item, file.nodes.size(), file));
     if (!index.emplace(node.id, static_cast<int>(file.nodes.size())).second) {
       return invalid_argument(shown(node), ": its id is used twice");
     }

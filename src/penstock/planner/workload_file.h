@@ -11,12 +11,18 @@
 
 namespace penstock::planner {
 
+struct WorkloadType {
+  std::string name;
+  int count = 0;
+  double memory = 0;  ///< Bytes of each; infinite: no cap.
+  bool pays_transfers = true;
+};
+
 struct WorkloadNode {
   std::string name;
   int id = 0;
-  bool accelerated = true;  ///< Accelerators support it.
   bool backward = false;
-  double cpu_time = 0, accelerator_time = 0;
+  std::vector<double> times;  ///< On each type; infinite: not supported.
   double bytes = 0;
   std::optional<std::int64_t> colour;
 };
@@ -28,8 +34,8 @@ struct WorkloadEdge {
 };
 
 struct WorkloadFile {
-  double memory = 0;
-  int accelerators = 0, cpus = 0;
+  std::vector<WorkloadType> types;  ///< "accelerator" and "cpu", or the file's own.
+  bool own_types = false;
   std::vector<WorkloadNode> nodes;
   std::vector<WorkloadEdge> edges;
 };

@@ -1,7 +1,9 @@
 // Device sets made by hand, as a split.
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "penstock/planner/components.h"
 #include "penstock/planner/index.h"
@@ -22,7 +24,7 @@ class Builder {
   }
 
   /// One stage for each set, on devices `first`, `first` + 1, ... of `mode`'s type.
-  Status add(const std::vector<std::vector<int>>& sets, int mode, int first) {
+  Status add(std::span<const std::vector<int>> sets, int mode, int first) {
     const auto& type = problem_.types[at(problem_.modes[at(mode)].type)];
     int device = first;
     for (const auto& ids : sets) {
@@ -73,8 +75,12 @@ class Builder {
 
   /// The groups of the nodes `ids`, ascending.
   Result<std::vector<int>> take(const std::vector<int>& ids) {
+    std::unordered_set<int> seen;
     std::vector<int> groups;
     for (const int id : ids) {
+      if (!seen.insert(id).second) {
+        return invalid_argument("the split: node ", id, " is in one set twice");
+      }
       const auto group = group_of_.find(id);
       if (group == group_of_.end()) return invalid_argument("the split: there is no node ", id);
       if (stage_of_[at(group->second)] >= 0) {
@@ -101,10 +107,22 @@ Result<Split> parse_workload_split(std::string_view text, const Problem& problem
   PENSTOCK_TRY(const auto sets, parse_workload_sets(text));
   Builder builder(problem);
   int device = 0;
-  for (int m = 0; m < static_cast<int>(problem.modes.size()); ++m) {
-    const auto& type = problem.types[at(m)];  // The workload's types have one mode each.
-    PENSTOCK_CHECK_OK(builder.add(type.pays_transfers ? sets.accelerators : sets.cpus, m, device));
+  std::span<const std::vector<int>> accelerators(sets.accelerators), cpus(sets.cpus);
+  for (std::size_t m = 0; m < problem.modes.size(); ++m) {
+    const auto& type = problem.types[m];  // The workload's types have one mode each.
+    auto& rest = type.pays_transfers ? accelerators : cpus;
+    const bool last = std::ranges::none_of(
+        problem.types.begin() + static_cast<std::ptrdiff_t>(m) + 1, problem.types.end(),
+        [&](const DeviceType& other) { return other.pays_transfers == type.pays_transfers; });
+    const auto count = last ? rest.size() : std::min(rest.size(), type.devices.size());
+    PENSTOCK_CHECK_OK(builder.add(rest.first(count), static_cast<int>(m), device));
+    rest = rest.subspan(count);
     device += static_cast<int>(type.devices.size());
+  }
+  const auto any = [](const std::vector<int>& ids) { return !ids.empty(); };
+  for (const auto& [name, left] : {std::pair("fpgas", accelerators), std::pair("cpus", cpus)}) {
+    if (std::ranges::none_of(left, any)) continue;
+    return invalid_argument("the split: there is no device for the sets of '", name, "'");
   }
   return builder.finish();
 }

@@ -66,6 +66,33 @@ TEST(WorkloadTest, MakesTypesGroupsValuesAndOrder) {
   EXPECT_EQ(problem->order, (std::vector<std::pair<int, int>>{{0, 1}, {1, 2}}));
 }
 
+TEST(WorkloadTest, MayNameTypesOfItsOwn) {
+  const std::string types = R"({"deviceTypes": [{"name": "fast", "count": 2, "size": 300},
+      {"name": "none", "count": 0}, {"name": "slow", "count": 1}],
+      "nodes": [{"id": 0, "size": 8, "latencies": [1, 9, 2]},
+                {"id": 1, "size": 8, "latencies": [null, 9, 4]}],
+      "edges": [{"sourceId": 0, "destId": 1, "cost": 0.5}]})";
+  const auto problem = parse_workload(types, {});
+  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_EQ(problem->types.size(), 2);
+  EXPECT_THAT(problem->types[0].devices, ElementsAre("fast:0", "fast:1"));
+  EXPECT_EQ(problem->types[0].memory, 300);
+  EXPECT_EQ(problem->types[1].memory, kInfinite);
+  EXPECT_THAT(problem->groups[0].time, ElementsAre(1, 2));
+  EXPECT_THAT(problem->groups[1].time, ElementsAre(kInfinite, 4));
+  const auto split = parse_workload_split(
+      R"({"fpgas": [{"nodes": [0]}, {"nodes": []}, {"nodes": [1]}]})", *problem);
+  ASSERT_TRUE(split) << split.error().message;
+  EXPECT_THAT(split->stages.back().devices, ElementsAre(2));
+  EXPECT_THAT(error_of(replaced(types, "[null, 9, 4]", "[null, 9]")),
+              HasSubstr("node 1: 'latencies': expected 3 times"));
+  EXPECT_THAT(error_of(replaced(types, "[null, 9, 4]", "[null, -9, 4]")),
+              HasSubstr("node 1: 'latencies[1]': expected a finite number"));
+  EXPECT_THAT(error_of(replaced(types, "\"count\": 2", "\"count\": -2")),
+              HasSubstr("deviceTypes[0]: 'count'"));
+  EXPECT_THAT(error_of(types, {.devices = 3}), HasSubstr("names its devices in 'deviceTypes'"));
+}
+
 TEST(WorkloadTest, OptionsReplaceWhatTheFileSays) {
   WorkloadOptions options;
   options.devices = 3;
@@ -92,22 +119,45 @@ TEST(WorkloadTest, JoinsAColourClassAndWhatLiesBetween) {
   EXPECT_EQ(problem->values.size(), 1);
 }
 
-TEST(WorkloadTest, JoinsIdleNodesWithTheOneNodeThatTheyHangOn) {
+TEST(WorkloadTest, OfSeveralStagesNodesOfAColourShareTheDeviceOnly) {
+  const auto text =
+      workload({node(0, R"(, "colorClass": 7)"), node(1), node(2, R"(, "colorClass": 7)"), node(3)},
+               {edge(0, 1, 1), edge(1, 2, 1), edge(0, 3, 1)});
+  const auto problem = parse_workload(text, {.one_stage = false});
+  ASSERT_TRUE(problem) << problem.error().message;
+  EXPECT_EQ(problem->groups.size(), 4U);
+  ASSERT_EQ(problem->colocated.size(), 1U);
+  std::vector<int> ids;
+  for (const int group : problem->colocated[0]) {
+    ids.push_back(problem->groups[static_cast<std::size_t>(group)].nodes.front());
+  }
+  EXPECT_THAT(ids, ElementsAre(0, 2));
+}
+
+TEST(WorkloadTest, JoinsIdleNodesWithTheOneNodeThatTheyHangOnWhereMemoryMayBind) {
   const auto idle = [](int id) {
     return concat(R"({"id": )", id,
                   R"(, "supportedOnFpga": 1, "cpuLatency": 0, "fpgaLatency": 0, )",
                   R"("isBackwardNode": 0, "size": 100})");
   };
   // 3 and then 2 hang on 1; 4 joins two.
-  const auto problem = parse_workload(
+  const auto text =
       workload({node(0), node(1), idle(2), idle(3), idle(4)},
-               {edge(0, 1, 1), edge(1, 2, 1), edge(2, 3, 2), edge(0, 4, 1), edge(1, 4, 1)}),
-      {});
+               {edge(0, 1, 1), edge(1, 2, 1), edge(2, 3, 2), edge(0, 4, 1), edge(1, 4, 1)});
+  const auto problem = parse_workload(text, {.memory = 599});
   ASSERT_TRUE(problem) << problem.error().message;
   std::vector<std::vector<int>> nodes;
   for (const auto& group : problem->groups) nodes.push_back(group.nodes);
   EXPECT_THAT(
       nodes, ::testing::UnorderedElementsAre(ElementsAre(0), ElementsAre(1, 2, 3), ElementsAre(4)));
+  EXPECT_THAT(problem->notes, ElementsAre(HasSubstr("2 node(s) without time stay with")));
+  for (const auto& free : {WorkloadOptions{}, WorkloadOptions{.memory = 599, .join_idle = false},
+                           WorkloadOptions{.memory = 599, .one_stage = false}}) {
+    const auto apart = parse_workload(text, free);
+    ASSERT_TRUE(apart) << apart.error().message;
+    EXPECT_EQ(apart->groups.size(), 5U);
+    EXPECT_TRUE(apart->notes.empty());
+  }
 }
 
 TEST(WorkloadTest, KeepsIdleNodesApartThatFitNoAcceleratorWithTheirNeighbour) {
@@ -136,13 +186,15 @@ TEST(WorkloadTest, OrdersATrainingGraphByItsForwardNodes) {
   const auto text =
       workload({node(0, back + "0"), node(1, back + "1"), backward(2, 1), backward(3, 0)},
                {edge(0, 1, 1), edge(1, 2, 1), edge(2, 3, 4)});
-  const auto problem = parse_workload(text, {});
-  ASSERT_TRUE(problem) << problem.error().message;
-  EXPECT_EQ(problem->groups.size(), 2);
-  EXPECT_EQ(problem->order, (std::vector<std::pair<int, int>>{{0, 1}}));
-  ASSERT_EQ(problem->values.size(), 2);  // Forth and back.
-  EXPECT_EQ(problem->values[1].producer, 1);
-  EXPECT_EQ(problem->values[1].transfer_time, 4);
+  for (const bool one_stage : {true, false}) {
+    const auto problem = parse_workload(text, {.one_stage = one_stage});
+    ASSERT_TRUE(problem) << problem.error().message;
+    EXPECT_EQ(problem->groups.size(), 2);
+    EXPECT_EQ(problem->order, (std::vector<std::pair<int, int>>{{0, 1}}));
+    ASSERT_EQ(problem->values.size(), 2);  // Forth and back.
+    EXPECT_EQ(problem->values[1].producer, 1);
+    EXPECT_EQ(problem->values[1].transfer_time, 4);
+  }
 }
 
 TEST(WorkloadTest, ForLatencyTheCpuIsUnlimitedAndNodesOfAColourAreColocated) {
@@ -246,7 +298,8 @@ TEST(WorkloadTest, NamesWhatIsWrongInDeviceSets) {
               HasSubstr("node 1, or one that must stay with it, is in two sets"));
   EXPECT_EQ(error(R"({"fpgas": [{"nodes": [0]}, {"nodes": [1]}, {"nodes": [2]}]})"),
             "the split: uses more than the 2 devices of type 'accelerator'");
-  EXPECT_EQ(error(R"({"fpgas": [{"nodes": ["a"]}]})"), "fpgas[0]: expected node ids, found string");
+  EXPECT_EQ(error(R"({"fpgas": [{"nodes": ["a"]}]})"),
+            "fpgas[0]: expected node ids, whole numbers up to 2147483647, found string");
 }
 
 /// The folder of the public workloads, or nothing where it is not here.

@@ -2,12 +2,17 @@
 
 namespace penstock {
 
-Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& options) {
+Result<planner::Problem> problem_of_model(const graph::Graph& graph,
+                                          const PlanModelOptions& options) {
   auto devices = options.devices;
   if (devices.empty()) {
     for (const int cpu : device::inherited_cpus()) devices.push_back({.host = {}, .cpus = {cpu}});
   }
-  PENSTOCK_TRY(auto problem, cost::problem_of(graph, devices, options.costs));
+  return cost::problem_of(graph, devices, options.costs);
+}
+
+Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& options) {
+  PENSTOCK_TRY(auto problem, problem_of_model(graph, options));
   PENSTOCK_TRY(auto answer, planner::solve(problem, options.search));
   return PlannedModel{std::move(problem), std::move(answer)};
 }

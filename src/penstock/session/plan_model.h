@@ -24,6 +24,11 @@ struct PlannedModel {
   planner::Answer answer;
 };
 
+/// The problem that plan_model() solves, without the options' `search`. \error as
+/// cost::problem_of()
+Result<planner::Problem> problem_of_model(const graph::Graph& graph,
+                                          const PlanModelOptions& options);
+
 /// Plans with analytic costs; nothing is compiled or run. \error as cost::problem_of() and
 /// planner::solve()
 Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& options);

@@ -4,18 +4,22 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "penstock/backend/evaluate.h"
+#include "penstock/backend/settings.h"
+#include "penstock/base/files.h"
 #include "penstock/base/hash.h"
 #include "penstock/device/topology.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
 #include "penstock/plan/plan_json.h"
 #include "penstock/session/join.h"
+#include "penstock/session/load.h"
 
 namespace penstock {
 namespace {
@@ -24,26 +28,34 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPlanFile = "plan.json";
 
-/// A folder of our own among the temporary ones, removed with the last reference.
-Result<std::shared_ptr<const fs::path>> make_temporary_folder() {
-  std::error_code error;
-  std::string pattern = (fs::temp_directory_path(error) / "penstock-XXXXXX").string();
-  if (error || ::mkdtemp(pattern.data()) == nullptr) {
-    return make_error(Code::kPermissionDenied, "folder '", pattern,
-                      "': cannot be made; set TMPDIR to a folder that can be written");
-  }
-  return std::shared_ptr<const fs::path>(new fs::path(pattern), [](const fs::path* folder) {
-    std::error_code ignored;
-    fs::remove_all(*folder, ignored);
-    delete folder;
-  });
+bool is_empty(const StreamOptions& stream) {
+  return !stream.input_policy && !stream.capacity && !stream.max_age && !stream.on_error &&
+         !stream.max_run && stream.states.empty();
 }
 
-bool is_empty(const StreamOptions& stream) {
-  return !stream.input_policy && !stream.capacity && !stream.max_age && !stream.on_error;
+/// The states' first values go into the package.
+Status add_states(const StreamOptions& stream, plan::Plan& plan, const fs::path& folder) {
+  for (const auto& given : stream.states) {
+    plan::StateEdge state = given;
+    if (!given.initial.empty()) {
+      state.initial = concat("states/", plan.states.size(), ".npy");
+      std::error_code error;
+      fs::create_directories(folder / "states", error);
+      fs::copy_file(given.initial, folder / state.initial, error);
+      if (error) {
+        return not_found("state '", state.from, "' -> '", state.to, "': initial value '",
+                         given.initial, "' cannot be copied: ", error.message());
+      }
+    }
+    PENSTOCK_CHECK_OK(plan::add_state(plan, state));
+  }
+  return {};
 }
 
 void apply(const StreamOptions& stream, plan::Plan& plan) {
+  if (stream.max_run) {
+    for (auto& stage : plan.stages) stage.max_run = stream.max_run;
+  }
   for (auto& edge : plan.edges) {
     if (stream.capacity) edge.capacity = *stream.capacity;
     if (!stream.input_policy || edge.from != plan::kPipelineInput) continue;
@@ -54,13 +66,41 @@ void apply(const StreamOptions& stream, plan::Plan& plan) {
   if (stream.on_error) plan.on_error = *stream.on_error;
 }
 
-/// Moves the package in `folder` to `target`, with another plan.
+std::set<std::string> backends_of(const partition::SplitOptions& options) {
+  std::set<std::string> names;
+  for (const auto& stage : options.stages) {
+    for (const auto& part : stage.parts) names.insert(part.backend);
+    if (stage.parts.empty()) names.insert(options.backend);
+  }
+  if (options.stages.empty()) names.insert(options.backend);
+  return names;
+}
+
+/// Where the backend is there to be asked.
+Status check_backend_options(const partition::SplitOptions& options,
+                             const backend::Registry& backends) {
+  std::map<std::string, std::set<std::map<std::string, std::string>>> given;
+  given[options.backend].insert(options.backend_options);
+  for (const auto& stage : options.stages) {
+    for (const auto& part : stage.parts) given[part.backend].insert(part.options);
+  }
+  for (const auto& [name, settings] : given) {
+    const auto backend = backends.find(name);
+    if (!backend) continue;
+    for (const auto& each : settings) {
+      PENSTOCK_CHECK_OK(backend::check_settings(**backend, each, {}));
+    }
+  }
+  return {};
+}
+
+/// Copies the package in `folder` to `target`, with another plan.
 Result<plan::Plan> repack(const fs::path& folder, const plan::Plan& plan, const fs::path& target) {
   PENSTOCK_TRY(auto writer, plan::PackageWriter::create(target));
   std::error_code error;
-  fs::remove(folder / kPlanFile, error);  // commit() writes the new one.
   constexpr auto kHow = fs::copy_options::recursive | fs::copy_options::overwrite_existing;
-  if (!error) fs::copy(folder, writer.folder(), kHow, error);
+  fs::copy(folder, writer.folder(), kHow, error);
+  if (!error) fs::remove(writer.folder() / kPlanFile, error);  // commit() writes the new one.
   if (error) {
     return make_error(Code::kResourceExhausted, "package '", target.string(),
                       "': cannot be written: ", error.message());
@@ -74,12 +114,14 @@ std::string_view version() {
   return PENSTOCK_VERSION;
 }
 
-graph::Engine make_engine(const backend::Registry& backends,
-                          const std::vector<fs::path>& custom_ops) {
-  const auto found = backends.find("onnxruntime");
-  if (!found || !(*found)->describe().unavailable.empty()) return {};
-  const std::shared_ptr<backend::Backend> backend = *found;
+Result<graph::Engine> make_engine(const backend::Registry& backends,
+                                  const std::vector<fs::path>& custom_ops) {
   graph::Engine engine;
+  const auto found = backends.find("onnxruntime");
+  if (!found || !(*found)->describe().unavailable.empty()) return engine;
+  const auto& backend = *found;  // The functions keep a copy.
+  // Without an operator's library, folding would fail in silence.
+  PENSTOCK_CHECK_OK(backend::check_settings(*backend, {}, custom_ops));
   engine.evaluate = [backend, custom_ops](const std::string& model) {
     return backend::evaluate(*backend, model, {}, custom_ops);
   };
@@ -93,13 +135,13 @@ Result<graph::Graph> import_model(const fs::path& file, graph::ImportOptions opt
                                   const backend::Registry& backends,
                                   const std::vector<fs::path>& custom_ops) {
   if (!options.engine.evaluate && !options.engine.output_types) {
-    options.engine = make_engine(backends, custom_ops);
+    PENSTOCK_TRY(options.engine, make_engine(backends, custom_ops));
   }
   return graph::import_onnx(file, options);
 }
 
 plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& backends,
-                         std::string_view backend) {
+                         const std::set<std::string>& names) {
   plan::Origin origin;
   if (auto hash = sha256_of_file(graph.import.file)) {
     origin.model_file = graph.import.file.string();
@@ -107,10 +149,11 @@ plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& bac
   }
   origin.penstock = version();
   if (const auto topology = device::read_topology()) origin.cpu = topology->fingerprint;
-  if (const auto found = backends.find(backend)) {
+  for (const auto& name : names) {
+    const auto found = backends.find(name);
+    if (!found) continue;
     const auto described = (*found)->describe();
-    if (!described.engine_version.empty())
-      origin.engines[described.name] = described.engine_version;
+    if (!described.engine_version.empty()) origin.engines[name] = described.engine_version;
   }
   return origin;
 }
@@ -139,6 +182,10 @@ Match match_model(const fs::path& file, const plan::Plan& plan, const backend::R
       import.shapes[input.name] = input.type.dims;
     }
   }
+  for (const auto& state : plan.states) {
+    const auto* info = plan.find_tensor(state.to);
+    if (info != nullptr && info->type.ranked) import.shapes[state.to] = info->type.dims;
+  }
   for (const auto& parameter : plan.parameters) import.parameters.push_back(parameter.name);
   for (const bool as_is : {false, true}) {
     import.as_is = as_is;
@@ -160,13 +207,19 @@ Match match_model(const fs::path& file, const plan::Plan& plan, const backend::R
 Result<plan::Plan> split_model(const graph::Graph& graph, const partition::SplitOptions& options,
                                const StreamOptions& stream, const fs::path& target,
                                const backend::Registry& backends) {
-  const auto origin = make_origin(graph, backends, options.backend);
+  PENSTOCK_CHECK_OK(check_backend_options(options, backends));
+  const auto origin = make_origin(graph, backends, backends_of(options));
   if (is_empty(stream)) return partition::split(graph, options, target, origin);
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
   const auto folder = *temporary / "package";
   PENSTOCK_TRY(auto plan, partition::split(graph, options, folder, origin));
+  PENSTOCK_CHECK_OK(add_states(stream, plan, folder));
   apply(stream, plan);
   return repack(folder, plan, target);
+}
+
+Result<plan::Plan> copy_package(const plan::Package& package, const fs::path& target) {
+  return repack(package.folder, package.plan, target);
 }
 
 Result<JoinedModel> write_joined(const plan::Package& package) {
@@ -185,7 +238,7 @@ bool names_package(const fs::path& path) {
     std::ifstream in(path, std::ios::binary);
     std::string magic(2, '\0');
     in.read(magic.data(), 2);
-    return magic == "PK";
+    if (in.gcount() > 0) return magic == "PK";
   }
   std::string suffix = path.extension().string();
   std::ranges::transform(suffix, suffix.begin(),
@@ -195,7 +248,7 @@ bool names_package(const fs::path& path) {
 
 Result<Opened> open_package(const fs::path& path, const pipeline::Options& options,
                             const backend::Registry& backends) {
-  PENSTOCK_TRY(auto package, plan::load_package(path));
+  PENSTOCK_TRY(auto package, load_package(path));
   auto pipeline = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
   if (!pipeline) {
     return std::move(pipeline).error().within("package '" + path.string() + "'");
@@ -204,14 +257,27 @@ Result<Opened> open_package(const fs::path& path, const pipeline::Options& optio
 }
 
 Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,
-                                 const backend::Registry& backends) {
+                                 const backend::Registry& backends, const StreamOptions& stream) {
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
-  if (split.cuts.empty() && split.devices.empty() && split.replicas == 1) {
-    split.replicas = static_cast<int>(std::max<std::size_t>(device::inherited_cpus().size(), 1));
+  if (split.cuts.empty() && split.devices.empty() && split.stages.empty() && split.replicas == 1 &&
+      stream.states.empty()) {
+    const auto cpus = static_cast<int>(device::inherited_cpus().size());
+    split.replicas = std::clamp(cpus, 1, plan::kMostInstances);
   }
   const auto folder = *temporary / "package";
-  PENSTOCK_TRY(auto plan, split_model(graph, split, {}, folder, backends));
+  PENSTOCK_TRY(auto plan, split_model(graph, split, stream, folder, backends));
   return plan::Package{std::move(plan), folder, temporary};
+}
+
+std::string why_no_single_model(const plan::Plan& plan) {
+  if (!plan.states.empty()) return "it keeps a state from frame to frame";
+  for (const auto& stage : plan.stages) {
+    for (const auto& partition : stage.partitions) {
+      if (partition.backend == plan::kFunctionBackend) return "it holds functions";
+      if (!partition.ports.empty()) return "it is an application of several networks";
+    }
+  }
+  return {};
 }
 
 }  // namespace penstock

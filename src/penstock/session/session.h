@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,17 +28,18 @@ std::string_view version();
 /// What evaluates constants and infers the types of operators that ONNX does not know: the
 /// onnxruntime backend, or nothing where it is not available (then less is folded and known).
 /// `custom_ops`: libraries of operators that the engine does not have itself.
-graph::Engine make_engine(const backend::Registry& backends,
-                          const std::vector<std::filesystem::path>& custom_ops = {});
+/// \error kInvalidArgument, kNotFound  one of them does not load.
+Result<graph::Engine> make_engine(const backend::Registry& backends,
+                                  const std::vector<std::filesystem::path>& custom_ops = {});
 
-/// graph::import_onnx() with make_engine(); an engine given in `options` is kept.
+/// graph::import_onnx() with make_engine(); an engine given in `options` is kept. \error as both.
 Result<graph::Graph> import_model(const std::filesystem::path& file, graph::ImportOptions options,
                                   const backend::Registry& backends,
                                   const std::vector<std::filesystem::path>& custom_ops = {});
 
-/// This Penstock, this CPU, the version of the engine behind `backend`, and the model's file.
+/// This Penstock, this CPU, the versions of the engines behind `names`, and the model's file.
 plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& backends,
-                         std::string_view backend);
+                         const std::set<std::string>& names);
 
 /// The file that a package was made from, as it was named then or else beside the package at
 /// `path`; empty if it is not there or has changed.
@@ -56,12 +59,19 @@ struct StreamOptions {
   std::optional<int> capacity;                   ///< Slots of every edge (1 for `latest`).
   std::optional<std::chrono::microseconds> max_age;
   std::optional<plan::OnError> on_error;
+  std::optional<std::chrono::microseconds> max_run;  ///< Of every stage.
+  /// Outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or empty.
+  std::vector<plan::StateEdge> states;
 };
 
 /// partition::split() with make_origin(), then `stream`. \returns the plan as written.
+/// \error as both, as plan::add_state(), and as backend::check_settings() of its backends' options.
 Result<plan::Plan> split_model(const graph::Graph& graph, const partition::SplitOptions& options,
                                const StreamOptions& stream, const std::filesystem::path& target,
                                const backend::Registry& backends);
+
+/// Writes a package once more, to a folder or zip of its own. \returns the plan as written.
+Result<plan::Plan> copy_package(const plan::Package& package, const std::filesystem::path& target);
 
 /// A model file of the package's own stages, joined again.
 struct JoinedModel {
@@ -73,7 +83,7 @@ struct JoinedModel {
 Result<JoinedModel> write_joined(const plan::Package& package);
 
 /// Whether a path means a package rather than a model: a folder, a zip by its first bytes, or a
-/// name ending in ".zip" where there is no file.
+/// name ending in ".zip" where there is nothing to read.
 bool names_package(const std::filesystem::path& path);
 
 /// A package, and its pipeline once started. Everything it needs on disk lives as long as it does.
@@ -87,8 +97,13 @@ Result<Opened> open_package(const std::filesystem::path& path, const pipeline::O
                             const backend::Registry& backends);
 
 /// A model as a package in a temporary folder of its own: by default (no cuts, no devices) the
-/// whole network, one replica for each CPU of the inherited cpuset.
+/// whole network, one replica for each CPU of the inherited cpuset; one in all if it has states.
 Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,
-                                 const backend::Registry& backends);
+                                 const backend::Registry& backends,
+                                 const StreamOptions& stream = {});
+
+/// Why a package cannot be compared with one network: it holds functions, states, or several
+/// networks. Empty if it can.
+std::string why_no_single_model(const plan::Plan& plan);
 
 }  // namespace penstock

@@ -15,6 +15,14 @@ struct Tolerance {
   double relative = 1e-3;
   double absolute = 1e-5;
   double steps = 1;
+
+  /// The default with another relative part, the absolute one in proportion.
+  static Tolerance of(double relative) {
+    Tolerance tolerance;
+    tolerance.absolute *= relative / tolerance.relative;
+    tolerance.relative = relative;
+    return tolerance;
+  }
 };
 
 /// What compare() found.

@@ -8,6 +8,7 @@
 #include <new>
 #include <numeric>
 #include <system_error>
+#include <utility>
 
 #include "penstock/tensor/npy_header.h"
 #include "penstock/tensor/utf.h"
@@ -183,30 +184,37 @@ Result<Prefix> read_header(const ByteSource& source, std::uint64_t size_bytes) {
   return prefix;
 }
 
-/// The number of elements, if the file's length is what the header says. Nothing is allocated
-/// before this holds.
-Result<std::size_t> count_elements(const Prefix& prefix, std::size_t item_bytes,
-                                   std::uint64_t size_bytes) {
+/// The number of elements that the header declares, if their bytes can be counted.
+Result<std::size_t> declared_elements(const NpyHeader& header, std::size_t item_bytes) {
   std::uint64_t count = 1;
   bool overflow = false;
   bool none = false;
-  for (const auto dim : prefix.header.dims) {
+  for (const auto dim : header.dims) {
     none = none || dim == 0;
     overflow |= __builtin_mul_overflow(count, static_cast<std::uint64_t>(dim), &count);
   }
   if (none) return std::size_t{0};
-  std::uint64_t expected = 0;
-  overflow |= __builtin_mul_overflow(count, static_cast<std::uint64_t>(item_bytes), &expected);
+  std::uint64_t bytes = 0;
+  overflow |= __builtin_mul_overflow(count, static_cast<std::uint64_t>(item_bytes), &bytes);
   if (overflow || (item_bytes == 0 && count > kLongestHeader)) {
     return make_error(Code::kDataLoss, "declares more elements than any memory holds");
   }
+  return static_cast<std::size_t>(count);
+}
+
+/// The number of elements, if the file's length is what the header says. Nothing is allocated
+/// before this holds.
+Result<std::size_t> count_elements(const Prefix& prefix, std::size_t item_bytes,
+                                   std::uint64_t size_bytes) {
+  PENSTOCK_TRY(const auto count, declared_elements(prefix.header, item_bytes));
+  const std::uint64_t expected = count * item_bytes;
   const auto found = size_bytes - prefix.size_bytes;
-  if (expected != found) {
+  if (count > 0 && expected != found) {
     return make_error(Code::kDataLoss, "is ", found < expected ? "truncated" : "too long",
                       ": expected ", expected, " bytes after its header, found ", found,
                       "; save the array again with numpy.save");
   }
-  return static_cast<std::size_t>(count);
+  return count;
 }
 
 Result<Tensor> read_array(const ByteSource& source, std::uint64_t size_bytes,
@@ -315,6 +323,29 @@ Result<Tensor> read_npy(const ByteSource& source, std::uint64_t size_bytes,
   } catch (const std::bad_alloc&) {
     return make_error(Code::kResourceExhausted, "needs more memory than there is");
   }
+}
+
+bool may_begin_npy(std::span<const std::byte> start) {
+  const auto count = std::min(start.size(), kMagic.size());
+  return std::memcmp(start.data(), kMagic.data(), count) == 0;
+}
+
+Result<std::uint64_t> npy_bytes(std::span<const std::byte> start, std::optional<DType> expected) {
+  constexpr std::uint64_t kShortest = 12;  // No dictionary is shorter than what stands before it.
+  std::uint64_t wanted = 0;
+  const auto source = [&](std::span<std::byte> bytes) -> Status {
+    const auto at = std::exchange(wanted, wanted + bytes.size());
+    if (wanted > start.size()) return damaged("ends in its header");
+    std::memcpy(bytes.data(), start.data() + at, bytes.size());
+    return {};
+  };
+  if (start.size() < kShortest) return kShortest;
+  const auto prefix = read_header(source, UINT64_MAX);
+  if (wanted > start.size()) return wanted;
+  if (!prefix) return prefix.error();
+  PENSTOCK_TRY(const Layout layout, layout_of(prefix->header.description, expected));
+  PENSTOCK_TRY(const auto count, declared_elements(prefix->header, layout.item_bytes));
+  return prefix->size_bytes + count * layout.item_bytes;
 }
 
 Status write_npy(const Tensor& tensor, const ByteSink& sink) {

@@ -39,4 +39,12 @@ Result<Tensor> read_npy(const ByteSource& source, std::uint64_t size_bytes,
                         std::optional<DType> expected = std::nullopt);
 Status write_npy(const Tensor& tensor, const ByteSink& sink);
 
+/// Whether these bytes are those that every .npy file begins with, or the first of them.
+bool may_begin_npy(std::span<const std::byte> start);
+
+/// The length of the .npy file that begins with `start`, for arrays one behind the other; where
+/// `start` is too short to tell, how long it must be to tell more. \error as read_npy()
+Result<std::uint64_t> npy_bytes(std::span<const std::byte> start,
+                                std::optional<DType> expected = std::nullopt);
+
 }  // namespace penstock

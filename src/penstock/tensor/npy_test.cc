@@ -211,5 +211,34 @@ TEST_F(NpyTest, AFolderThatIsNotThereCannotBeWrittenTo) {
   EXPECT_EQ(status.error().code, Code::kNotFound);
 }
 
+TEST_F(NpyTest, TheLengthOfAStreamedFileIsKnownFromItsHeader) {
+  for (const int version : {1, 2}) {
+    std::string file;
+    if (version == 1) {
+      file = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}", std::string(24, 'x'));
+    } else {
+      const std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}\n";
+      file = std::string("\x93NUMPY\x02\x00", 8) + static_cast<char>(text.size()) +
+             std::string(3, '\0') + text + std::string(24, 'x');
+    }
+    std::uint64_t wanted = 0;
+    for (std::uint64_t more = 1; more > wanted;) {
+      wanted = more;
+      const auto start = std::as_bytes(std::span(file)).first(wanted);
+      EXPECT_TRUE(may_begin_npy(start));
+      const auto bytes = npy_bytes(start);
+      ASSERT_TRUE(bytes) << bytes.error().message;
+      more = *bytes;
+    }
+    EXPECT_EQ(wanted, file.size());
+  }
+  const std::string other = "this is no array";
+  EXPECT_FALSE(may_begin_npy(std::as_bytes(std::span(other))));
+  EXPECT_FALSE(npy_bytes(std::as_bytes(std::span(other))));
+  const std::string huge =
+      npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", "");
+  EXPECT_FALSE(npy_bytes(std::as_bytes(std::span(huge))));
+}
+
 }  // namespace
 }  // namespace penstock

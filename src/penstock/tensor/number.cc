@@ -195,4 +195,22 @@ void store_bits(DType dtype, void* data, std::size_t index, std::uint64_t value)
                                                                              << shift);
 }
 
+// Exponent zero, fraction not. In blocks without early exit, which compilers vectorise.
+bool has_denormals(const Tensor& tensor) {
+  if (tensor.kind() != Tensor::Kind::kDense || tensor.dtype() != DType::kF32) return false;
+  auto floats = tensor.as<std::uint32_t>();
+  constexpr std::size_t kBlock = 4096;
+  while (!floats.empty()) {
+    const auto block = floats.first(std::min(kBlock, floats.size()));
+    std::uint32_t found = 0;
+    for (const auto bits : block) {
+      const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+      found |= static_cast<std::uint32_t>(magnitude - 1U < 0x007FFFFFU);
+    }
+    if (found != 0) return true;
+    floats = floats.subspan(block.size());
+  }
+  return false;
+}
+
 }  // namespace penstock

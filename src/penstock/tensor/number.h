@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "penstock/tensor/dtype.h"
+#include "penstock/tensor/tensor.h"
 
 namespace penstock {
 
@@ -18,6 +19,9 @@ std::uint64_t bits_from_number(DType dtype, double value);
 
 /// Whether the dtype is a real floating-point kind, of any width.
 bool is_float(DType dtype);
+
+/// Whether a dense f32 tensor holds a denormal: arithmetic with those is slow. Others: false.
+bool has_denormals(const Tensor& tensor);
 
 /// Element `index` of densely packed `data`, 4- and 2-bit kinds included (low bits first).
 std::uint64_t load_bits(DType dtype, const void* data, std::size_t index);

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Digits in pictures: a classifier between two Python functions, all three at work at the same time.
+
+    examples/python/classify.py MODELS PICTURES
+
+MODELS holds mnist_8 with its model.onnx; PICTURES is a file or folder, dark on light.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import penstock
+from penstock import io
+
+
+def prepare(image):
+    grey = io.resize(image, 28, 28).astype(np.float32).mean(axis=2)
+    return (grey.max() - grey)[None, None]
+
+
+def best(scores):
+    odds = np.exp(scores[0] - scores[0].max())
+    odds /= odds.sum()
+    return {"digit": odds.argmax(), "share": odds.max()}
+
+
+def classify_app(models):
+    app = penstock.App("classify")
+    app.input("image")
+    picture, digit = {"image": "u8[h<=1080,w<=1920,3]"}, {"digit": "i64[]", "share": "f32[]"}
+    app.function("prepare", prepare, picture, {"input": "f32[1,1,28,28]"}, reads="image")
+    app.network("network", models / "mnist_8/model.onnx", reads={"Input3": "prepare.input"})
+    app.function("best", best, {"scores": "f32[1,10]"}, digit, reads="network.Plus214_Output_0")
+    app.output("digit", "best.digit")
+    app.output("share", "best.share")
+    return app
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("models", type=Path)
+    parser.add_argument("pictures")
+    arguments = parser.parse_args()
+    with classify_app(arguments.models).start() as pipeline:
+        for frame in pipeline.stream(io.images(arguments.pictures)):
+            print(f"{frame.number}: {frame['digit']} ({frame['share']:.0%})")
+
+
+if __name__ == "__main__":
+    main()

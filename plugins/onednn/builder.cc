@@ -1,0 +1,371 @@
+#include "builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "operators.h"
+
+namespace penstock::onednn {
+
+using graph::index;
+
+Builder::Builder(std::shared_ptr<const Engine> engine, const Graph& graph, bool optimize,
+                 dnnl_fpmath_mode_t precision)
+    : program_(std::make_shared<Program>()),
+      graph_(&graph),
+      optimize_(optimize),
+      precision_(precision),
+      opset_(graph.info.opsets.contains("") ? graph.info.opsets.at("") : 0),
+      states_(graph.values.size()),
+      done_(graph.nodes.size()) {
+  program_->engine = std::move(engine);
+}
+
+Result<std::shared_ptr<const Program>> Builder::build(int threads) {
+  program_->threads = threads;
+  PENSTOCK_CHECK_OK(check_types());
+  PENSTOCK_CHECK_OK(take_inputs());
+  for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
+    if (done_[i]) continue;
+    const Node& node = graph_->nodes[i];
+    if (auto outcome = lower(static_cast<NodeId>(i)); !outcome) {
+      return std::move(outcome).error().within(concat("node '", node.name, "' (", node.op, ")"));
+    }
+  }
+  PENSTOCK_CHECK_OK(deliver_outputs());
+  drop_unused_constants();
+  plan_arena(*program_);
+  return std::shared_ptr<const Program>(program_);
+}
+
+/// Weights in the file's layout, where a primitive reads them in its own.
+void Builder::drop_unused_constants() {
+  std::vector<bool> used(program_->constants.size());
+  for (const auto& step : program_->steps) {
+    for (const auto& argument : step.arguments) {
+      const Buffer& buffer = program_->buffers[argument.place.buffer];
+      if (buffer.kind == Buffer::Kind::kConstant) used[buffer.index] = true;
+    }
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) program_->constants[i] = Tensor();
+  }
+}
+
+/// Everything that is computed is f32 of a fixed shape; other types only stand in constants.
+Status Builder::check_types() const {
+  for (const auto& value : graph_->values) {
+    if (value.constant && !value.is_output) continue;
+    const bool mentioned = value.producer || value.is_input || value.is_output;
+    if (!mentioned) continue;
+    if (value.type.kind != Type::Kind::kTensor || value.type.dtype != DType::kF32 ||
+        !value.type.fixed()) {
+      return make_error(Code::kUnimplemented, "tensor '", value.name,
+                        "': the onednn backend takes f32 tensors of fixed shape, found ",
+                        value.type);
+    }
+    if (value.type.max_bytes() == std::size_t{0}) {
+      return make_error(Code::kUnimplemented, "tensor '", value.name,
+                        "': the onednn backend takes no empty tensors, found ", value.type);
+    }
+  }
+  return {};
+}
+
+Status Builder::take_inputs() {
+  for (const ValueId id : graph_->inputs) {
+    const auto& value = graph_->value(id);
+    PENSTOCK_TRY(auto layout, plain(at_least_1d(dims(id))));
+    program_->buffers.push_back({Buffer::Kind::kInput, layout.bytes(), program_->inputs.size(), 0});
+    holds_.emplace_back();
+    program_->inputs.push_back({value.name, value.type});
+    define(id, {program_->buffers.size() - 1, 0, std::move(layout)});
+  }
+  return {};
+}
+
+Status Builder::lower(NodeId id) {
+  const Node& node = graph_->node(id);
+  const Lowering lowering = node.domain.empty() ? lowering_of(node.op) : nullptr;
+  if (lowering == nullptr) {
+    return make_error(Code::kUnimplemented, "the onednn backend does not run operator ",
+                      node.domain.empty() ? node.op : node.domain + ":" + node.op);
+  }
+  PENSTOCK_CHECK_OK(lowering(*this, id));
+  mark_done(id);
+  return {};
+}
+
+Status Builder::deliver_outputs() {
+  for (std::size_t i = 0; i < graph_->outputs.size(); ++i) {
+    const auto& value = graph_->value(graph_->outputs[i]);
+    program_->outputs.push_back({value.name, value.type});
+    PENSTOCK_CHECK_OK(deliver(i));
+  }
+  return {};
+}
+
+/// The last primitive writes straight to the caller where it writes what the caller reads.
+Status Builder::deliver(std::size_t i) {
+  PENSTOCK_TRY(const Place from, place(graph_->outputs[i]));
+  Buffer& buffer = program_->buffers[from.buffer];
+  if (buffer.kind == Buffer::Kind::kArena && from.offset == 0 && from.layout.is_plain() &&
+      buffer.bytes == from.layout.bytes()) {
+    buffer.kind = Buffer::Kind::kOutput;
+    buffer.index = i;
+    return {};
+  }
+  PENSTOCK_TRY(auto layout, plain(from.layout.dims()));
+  program_->buffers.push_back({Buffer::Kind::kOutput, layout.bytes(), i, 0});
+  holds_.emplace_back();
+  const Place to{program_->buffers.size() - 1, 0, std::move(layout)};
+  return copy(from, to);
+}
+
+const Tensor* Builder::constant(ValueId id) const {
+  if (id == ValueId::kNone) return nullptr;
+  const auto& value = graph_->value(id);
+  return value.constant ? &*value.constant : nullptr;
+}
+
+std::span<const float> Builder::floats(ValueId id) const {
+  return constant(id)->as<float>();
+}
+
+std::optional<std::vector<std::int64_t>> Builder::integers(ValueId id) const {
+  const Tensor* tensor = constant(id);
+  if (tensor == nullptr) return {};
+  if (tensor->dtype() == DType::kI64) {
+    const auto values = tensor->as<std::int64_t>();
+    return std::vector<std::int64_t>(values.begin(), values.end());
+  }
+  if (tensor->dtype() != DType::kI32) return {};
+  const auto values = tensor->as<std::int32_t>();
+  return std::vector<std::int64_t>(values.begin(), values.end());
+}
+
+std::optional<float> Builder::scalar(ValueId id) const {
+  const Tensor* tensor = constant(id);
+  if (tensor == nullptr || tensor->dtype() != DType::kF32 || tensor->count() != 1) return {};
+  return tensor->as<float>().front();
+}
+
+std::optional<NodeId> Builder::only_reader(ValueId id) const {
+  const auto& value = graph_->value(id);
+  if (value.is_output || value.consumers.size() != 1) return {};
+  const NodeId reader = value.consumers.front();
+  if (std::ranges::count(graph_->node(reader).inputs, id) != 1) return {};
+  return reader;
+}
+
+bool Builder::available(ValueId id) const {
+  return constant(id) != nullptr || states_[index(id)].place.has_value();
+}
+
+Result<Place> Builder::place(ValueId id) {
+  State& state = states_[index(id)];
+  if (!state.place) {
+    const Tensor* tensor = constant(id);
+    if (tensor == nullptr) {
+      return internal_error("tensor '", graph_->value(id).name, "' is used before it is made");
+    }
+    if (tensor->dtype() != DType::kF32) {
+      return make_error(Code::kUnimplemented, "constant '", graph_->value(id).name,
+                        "': expected f32, found ", graph_->value(id).type);
+    }
+    PENSTOCK_TRY(state.place, add_constant(*tensor, at_least_1d(tensor->dims())));
+  }
+  return *state.place;
+}
+
+Result<Place> Builder::place_as(ValueId id, const Layout& layout) {
+  PENSTOCK_TRY(const Place from, place(id));
+  if (from.layout.same(layout)) return from;
+  for (const Place& other : states_[index(id)].others) {
+    if (other.layout.same(layout)) return other;
+  }
+  PENSTOCK_TRY(Place to, reordered(from, layout));
+  states_[index(id)].others.push_back(to);
+  holds_[to.buffer].push_back(id);
+  return to;
+}
+
+Result<Place> Builder::plain_place(ValueId id) {
+  PENSTOCK_TRY(const Place from, place(id));
+  if (from.layout.is_plain()) return from;
+  PENSTOCK_TRY(const auto layout, plain(from.layout.dims()));
+  return place_as(id, layout);
+}
+
+Result<Place> Builder::dense_place(ValueId id) {
+  PENSTOCK_TRY(const Place from, place(id));
+  if (from.layout.is_dense() || !from.layout.is_strided()) return from;
+  PENSTOCK_TRY(const auto layout, plain(from.layout.dims()));
+  return place_as(id, layout);
+}
+
+Result<Place> Builder::strided_place(ValueId id) {
+  PENSTOCK_TRY(const Place own, place(id));
+  if (own.layout.is_strided()) return own;
+  PENSTOCK_TRY(const auto layout, own.layout.dense_like(own.layout.dims()));
+  return place_as(id, layout);
+}
+
+Result<Place> Builder::reordered(const Place& from, const Layout& layout) {
+  if (from.layout.same(layout)) return from;
+  if (program_->buffers[from.buffer].kind == Buffer::Kind::kConstant) {
+    return reorder_constant(from, layout);
+  }
+  Place to = new_place(layout);
+  PENSTOCK_CHECK_OK(copy(from, to));
+  return to;
+}
+
+Result<Place> Builder::reshaped(const Place& from, const Dims& dims) {
+  if (auto view = from.layout.reshaped(dims)) return Place{from.buffer, from.offset, *view};
+  PENSTOCK_TRY(const auto layout, from.layout.copy_to_reshape(dims));
+  PENSTOCK_TRY(const Place copy, reordered(from, layout));
+  auto view = copy.layout.reshaped(dims);
+  if (!view) return internal_error("a copy that was to be reshaped is not");
+  return Place{copy.buffer, copy.offset, *std::move(view)};
+}
+
+void Builder::define(ValueId id, Place place) {
+  holds_[place.buffer].push_back(id);
+  states_[index(id)].place = std::move(place);
+}
+
+Place Builder::new_place(Layout layout) {
+  program_->buffers.push_back({Buffer::Kind::kArena, layout.bytes(), 0, 0});
+  holds_.emplace_back();
+  return {program_->buffers.size() - 1, 0, std::move(layout)};
+}
+
+Result<Place> Builder::new_constant(std::span<const float> values, const Dims& dims) {
+  Tensor tensor = Tensor::allocate(DType::kF32, dims);
+  std::ranges::copy(values, tensor.as<float>().begin());
+  return add_constant(std::move(tensor), dims);
+}
+
+Result<Place> Builder::add_constant(Tensor tensor, const Dims& dims) {
+  PENSTOCK_TRY(auto layout, plain(dims));
+  program_->buffers.push_back(
+      {Buffer::Kind::kConstant, layout.bytes(), program_->constants.size(), 0});
+  program_->constants.push_back(std::move(tensor));
+  holds_.emplace_back();
+  return Place{program_->buffers.size() - 1, 0, std::move(layout)};
+}
+
+/// Now, once for all contexts.
+Result<Place> Builder::reorder_constant(const Place& from, const Layout& layout) {
+  Tensor result = Tensor::reserve(DType::kF32, layout.bytes());
+  program_->buffers.push_back(
+      {Buffer::Kind::kConstant, layout.bytes(), program_->constants.size(), 0});
+  holds_.emplace_back();
+  Place to{program_->buffers.size() - 1, 0, layout};
+  Program once;
+  once.engine = program_->engine;
+  once.threads = program_->threads;
+  const auto& source = program_->constants[program_->buffers[from.buffer].index];
+  PENSTOCK_TRY(const auto descriptor, describe_reorder(from.layout, layout));
+  dnnl_primitive_t raw = nullptr;
+  PENSTOCK_CHECK_OK(engine().check(api().primitive_create(&raw, descriptor.get()), "reorder"));
+  once.steps.push_back({{raw, api().primitive_destroy}, {}, 0, 0});
+  once.buffers = {{Buffer::Kind::kConstant, from.layout.bytes(), 0, 0},
+                  {Buffer::Kind::kConstant, layout.bytes(), 1, 0}};
+  once.constants = {source, result};
+  PENSTOCK_TRY(const auto scratchpad, layout_of(descriptor, dnnl_query_scratchpad_md));
+  once.steps.back().scratch_bytes = once.scratch_bytes = scratchpad.bytes();
+  once.steps.back().arguments = {{DNNL_ARG_FROM, {0, from.offset, from.layout}},
+                                 {DNNL_ARG_TO, {1, 0, layout}}};
+  PENSTOCK_TRY(const auto context, create_context(std::make_shared<const Program>(once)));
+  PENSTOCK_CHECK_OK(context->run({}, {}));
+  program_->constants.push_back(std::move(result));
+  return to;
+}
+
+bool Builder::is_free_after(const Place& place, std::span<const NodeId> nodes) const {
+  if (program_->buffers[place.buffer].kind != Buffer::Kind::kArena) return false;
+  return std::ranges::all_of(holds_[place.buffer], [&](ValueId id) {
+    const auto& value = graph_->value(id);
+    return !value.is_output && std::ranges::all_of(value.consumers, [&](NodeId reader) {
+      return is_done(reader) || std::ranges::find(nodes, reader) != nodes.end();
+    });
+  });
+}
+
+Result<Attributes> Builder::attributes(dnnl_post_ops_t post_ops) const {
+  dnnl_primitive_attr_t raw = nullptr;
+  PENSTOCK_CHECK_OK(engine().check(api().primitive_attr_create(&raw), "attributes"));
+  Attributes attributes(raw, api().primitive_attr_destroy);
+  PENSTOCK_CHECK_OK(engine().check(
+      api().primitive_attr_set_scratchpad_mode(raw, dnnl_scratchpad_mode_user), "scratchpad mode"));
+  // Said aloud: the environment can change the default.
+  PENSTOCK_CHECK_OK(
+      engine().check(api().primitive_attr_set_fpmath_mode(raw, precision_), "precision"));
+  if (post_ops != nullptr) {
+    PENSTOCK_CHECK_OK(
+        engine().check(api().primitive_attr_set_post_ops(raw, post_ops), "fused operators"));
+  }
+  return attributes;
+}
+
+Result<Layout> Builder::layout_of(const Descriptor& descriptor, dnnl_query_t what,
+                                  int index) const {
+  const auto found = api().primitive_desc_query_md(descriptor.get(), what, index);
+  if (found == nullptr) return Layout{};
+  return Layout::of(engine(), found);
+}
+
+std::string Builder::implementation_of(const Descriptor& descriptor) const {
+  const char* name = nullptr;
+  const auto outcome = api().primitive_desc_query(descriptor.get(), dnnl_query_impl_info_str, 0,
+                                                  static_cast<void*>(&name));
+  return outcome == dnnl_success && name != nullptr ? name : "";
+}
+
+Result<bool> Builder::takes_channels_last() {
+  if (channels_last_) return *channels_last_;
+  PENSTOCK_TRY(const auto image, any({1, 64, 28, 28}));
+  PENSTOCK_TRY(const auto kernels, any({64, 64, 3, 3}));
+  PENSTOCK_TRY(const auto plain_attributes, attributes(nullptr));
+  const Dims ones = {1, 1};
+  const Dims zeros = {0, 0};
+  PENSTOCK_TRY(const auto descriptor, describe([&](dnnl_primitive_desc_t* raw) {
+                 return api().convolution_forward_primitive_desc_create(
+                     raw, engine().cpu, dnnl_forward_inference, dnnl_convolution_direct,
+                     image.get(), kernels.get(), nullptr, image.get(), ones.data(), zeros.data(),
+                     ones.data(), ones.data(), plain_attributes.get());
+               }));
+  PENSTOCK_TRY(const auto layout, layout_of(descriptor, dnnl_query_dst_md));
+  channels_last_ = layout.is_strided();
+  return *channels_last_;
+}
+
+Status Builder::append(const Descriptor& descriptor, std::vector<Argument> arguments) {
+  dnnl_primitive_t raw = nullptr;
+  PENSTOCK_CHECK_OK(engine().check(api().primitive_create(&raw, descriptor.get()), "operator"));
+  PENSTOCK_TRY(const auto scratchpad, layout_of(descriptor, dnnl_query_scratchpad_md));
+  program_->steps.push_back(
+      {{raw, api().primitive_destroy}, std::move(arguments), scratchpad.bytes(), 0});
+  return {};
+}
+
+void Builder::append_fill(const Place& place, float value) {
+  program_->steps.push_back({nullptr, {{DNNL_ARG_DST, place}}, 0, value});
+}
+
+Status Builder::copy(const Place& from, const Place& to) {
+  PENSTOCK_TRY(const auto descriptor, describe_reorder(from.layout, to.layout));
+  return append(descriptor, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+Result<Descriptor> Builder::describe_reorder(const Layout& from, const Layout& to) const {
+  PENSTOCK_TRY(const auto plain_attributes, attributes(nullptr));
+  return describe([&](dnnl_primitive_desc_t* raw) {
+    return api().reorder_primitive_desc_create(raw, from.get(), engine().cpu, to.get(),
+                                               engine().cpu, plain_attributes.get());
+  });
+}
+
+}  // namespace penstock::onednn

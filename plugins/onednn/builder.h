@@ -1,0 +1,123 @@
+// Builder: makes a Program of a graph, node by node. operators.h says how each is lowered.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/graph/graph.h"
+#include "program.h"
+
+namespace penstock::onednn {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::ValueId;
+
+using Descriptor = std::shared_ptr<dnnl_primitive_desc>;  ///< Of a primitive, before it is made.
+using Attributes = std::shared_ptr<dnnl_primitive_attr>;
+
+class Builder {
+ public:
+  Builder(std::shared_ptr<const Engine> engine, const Graph& graph, bool optimize,
+          dnnl_fpmath_mode_t precision);
+
+  /// \error kUnimplemented  names the node, its operator and why.
+  Result<std::shared_ptr<const Program>> build(int threads);
+
+  [[nodiscard]] const Engine& engine() const { return *program_->engine; }
+  [[nodiscard]] const Api& api() const { return engine().api; }
+  [[nodiscard]] const Graph& graph() const { return *graph_; }
+  [[nodiscard]] bool optimize() const { return optimize_; }
+  [[nodiscard]] std::int64_t opset() const { return opset_; }
+
+  // What is known of a value.
+  [[nodiscard]] Dims dims(ValueId id) const { return dims_of(graph_->value(id).type); }
+  [[nodiscard]] const Tensor* constant(ValueId id) const;
+  [[nodiscard]] std::span<const float> floats(ValueId id) const;  ///< \pre a constant of f32.
+  /// The numbers of an i64 or i32 constant; empty if it is none.
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(ValueId id) const;
+  /// The one element of an f32 constant; empty if it is none.
+  [[nodiscard]] std::optional<float> scalar(ValueId id) const;
+  /// The node that alone reads the value, once; empty where others do or it leaves the graph.
+  [[nodiscard]] std::optional<NodeId> only_reader(ValueId id) const;
+
+  // Where values lie.
+  /// False while the node that makes it is not lowered.
+  [[nodiscard]] bool available(ValueId id) const;
+  /// Where it lies; a constant is plain. \pre available(id)
+  Result<Place> place(ValueId id);
+  /// The same value in `layout`, by a reorder where it does not lie so; that is remembered.
+  Result<Place> place_as(ValueId id, const Layout& layout);
+  Result<Place> plain_place(ValueId id);
+  /// In whatever order, without gaps.
+  Result<Place> dense_place(ValueId id);
+  Result<Place> strided_place(ValueId id);  ///< Not blocked.
+  /// As `layout`, of a place that stands for no value.
+  Result<Place> reordered(const Place& from, const Layout& layout);
+  /// Seen as `dims`, by way of a copy where the layout does not allow it.
+  Result<Place> reshaped(const Place& from, const Dims& dims);
+  void define(ValueId id, Place place);
+
+  Place new_place(Layout layout);
+  Result<Place> new_constant(std::span<const float> values, const Dims& dims);
+  /// Whether nothing reads the buffer once the nodes done, and `nodes`, are.
+  [[nodiscard]] bool is_free_after(const Place& place, std::span<const NodeId> nodes) const;
+
+  // Steps.
+  void mark_done(NodeId id) { done_[graph::index(id)] = true; }
+  [[nodiscard]] bool is_done(NodeId id) const { return done_[graph::index(id)]; }
+  Result<Attributes> attributes(dnnl_post_ops_t post_ops) const;
+  Result<Layout> layout_of(const Descriptor& descriptor, dnnl_query_t what, int index = 0) const;
+  [[nodiscard]] std::string implementation_of(const Descriptor& descriptor) const;
+  Status append(const Descriptor& descriptor, std::vector<Argument> arguments);
+  void append_fill(const Place& place, float value);
+  Status copy(const Place& from, const Place& to);  ///< By a reorder.
+
+  /// Calls a function of oneDNN that makes a descriptor.
+  template <typename Function>
+  Result<Descriptor> describe(Function function) const {
+    dnnl_primitive_desc_t raw = nullptr;
+    PENSTOCK_CHECK_OK(engine().check(function(&raw), "operator"));
+    return Descriptor(raw, api().primitive_desc_destroy);
+  }
+
+  /// Whether this CPU's convolutions want no blocked layout, asked of one in the middle of a
+  /// network.
+  Result<bool> takes_channels_last();
+
+  Result<Layout> plain(const Dims& dims) const { return Layout::plain(engine(), dims); }
+  Result<Layout> any(const Dims& dims) const { return Layout::any(engine(), dims); }
+
+ private:
+  struct State {
+    std::optional<Place> place;
+    std::vector<Place> others;  // The same in other layouts.
+  };
+
+  Status check_types() const;
+  Status take_inputs();
+  Status lower(NodeId id);
+  Status deliver_outputs();
+  void drop_unused_constants();
+  Result<Place> add_constant(Tensor tensor, const Dims& dims);
+  Status deliver(std::size_t i);
+  Result<Place> reorder_constant(const Place& from, const Layout& layout);
+  Result<Descriptor> describe_reorder(const Layout& from, const Layout& to) const;
+
+  std::shared_ptr<Program> program_;
+  const Graph* graph_;
+  bool optimize_;
+  dnnl_fpmath_mode_t precision_;  ///< What may be computed in less than f32; never what is kept.
+  std::int64_t opset_;
+  std::optional<bool> channels_last_;
+  std::vector<State> states_;                // By ValueId.
+  std::vector<bool> done_;                   // By NodeId.
+  std::vector<std::vector<ValueId>> holds_;  // By buffer: the values that lie in it.
+};
+
+}  // namespace penstock::onednn

@@ -1,0 +1,77 @@
+// Chain: the pointwise operators behind a node that its primitive computes as it writes.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "builder.h"
+
+namespace penstock::onednn {
+
+/// One of oneDNN's post-operations: y = f(y), or y = f(y, operand).
+struct PostOp {
+  enum class Kind { kEltwise, kBinary, kPrelu };
+  Kind kind = Kind::kEltwise;
+  dnnl_alg_kind_t algorithm = dnnl_alg_kind_undef;
+  float alpha = 0, beta = 0;         ///< kEltwise
+  ValueId operand = ValueId::kNone;  ///< kBinary: a value; kNone: `channels`.
+  std::vector<float> channels;       ///< kBinary, kPrelu: one number for each index of dim 1.
+};
+
+PostOp eltwise(dnnl_alg_kind_t algorithm, float alpha = 0, float beta = 0);
+
+/// A node, or a few that amount to one function of one value, as post-operations.
+struct Link {
+  std::vector<PostOp> ops;
+  std::vector<NodeId> nodes;
+  ValueId result = ValueId::kNone;
+};
+
+/// The link made by `node` alone, of its input `value`; empty if there is none.
+std::optional<Link> link_of(const Builder& builder, NodeId node, ValueId value);
+
+/// All links behind `value`, each read by the next alone. Empty unless the builder optimises.
+std::vector<Link> chain_after(const Builder& builder, ValueId value);
+
+/// A function of one channel: x * scale + shift, per index of dim 1. For what folds into weights.
+struct Affine {
+  std::vector<float> scale, shift;
+  ValueId result = ValueId::kNone;
+};
+
+/// What `node` does to `value`, if that is affine per channel and constant.
+std::optional<Affine> affine_of(const Builder& builder, NodeId node, ValueId value);
+
+/// A primitive with as much of a chain as the library fuses well.
+struct Fused {
+  Descriptor descriptor;
+  std::size_t links = 0;            ///< How many of the chain it takes in.
+  std::vector<Argument> arguments;  ///< The operands of its post-operations.
+  std::optional<Place> target;      ///< Where it must write: what it adds lies there already.
+};
+
+struct Fusion {
+  NodeId node{};
+  ValueId result = ValueId::kNone;  ///< That the chain begins with.
+  std::vector<Link> chain;
+  Dims dims;  ///< Of the result as the primitive sees it.
+  /// Makes the descriptor with these attributes.
+  std::function<Result<Descriptor>(const_dnnl_primitive_attr_t)> make;
+  std::size_t required = 0;          ///< Links that must be taken in.
+  bool sums = false;                 ///< It may add to what lies in its destination.
+  std::vector<std::size_t> buffers;  ///< That it reads: not to be written while it does.
+};
+
+/// Whether it is the library's slow, general code.
+bool is_reference(const Builder& builder, const Descriptor& descriptor);
+
+/// The longest part of the chain that does not fall back to the library's reference code.
+Result<Fused> fuse(Builder& builder, const Fusion& fusion);
+
+/// Appends the step, marks the nodes and defines the result. `arguments`: but for the destination.
+/// `in_place`: where it may write instead of a place of its own.
+Status finish(Builder& builder, const Fusion& fusion, Fused fused, std::vector<Argument> arguments,
+              const std::optional<Place>& in_place = {});
+
+}  // namespace penstock::onednn

@@ -1,0 +1,203 @@
+// Conv and ConvTranspose, with what follows them.
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "chain.h"
+#include "operators.h"
+#include "pointwise.h"
+#include "window.h"
+
+namespace penstock::onednn {
+namespace {
+
+Dims spatial(const Dims& dims) {
+  return {dims.begin() + 2, dims.end()};
+}
+
+/// Weights and bias of a node with what is folded into them, and the value that they then make.
+struct Weights {
+  std::vector<float> values;  ///< As the file has them: [M, C/g, k...] or [C, M/g, k...].
+  std::vector<float> bias;    ///< [M], or empty.
+  ValueId result = ValueId::kNone;
+  std::vector<NodeId> folded;
+};
+
+/// Multiplies output channel m of the weights by scale[m].
+void scale_weights(std::vector<float>& values, const Dims& shape, std::int64_t groups,
+                   bool transposed, const std::vector<float>& scale) {
+  const auto kernel = static_cast<std::size_t>(count_of(spatial(shape)));
+  const auto inner = static_cast<std::size_t>(shape[1]);
+  const auto outer = static_cast<std::size_t>(shape[0]);
+  const std::size_t outer_of_group = outer / static_cast<std::size_t>(groups);
+  for (std::size_t o = 0; o < outer; ++o) {
+    for (std::size_t i = 0; i < inner; ++i) {
+      const std::size_t channel = transposed ? o / outer_of_group * inner + i : o;
+      float* const begin = &values[(o * inner + i) * kernel];
+      std::for_each(begin, begin + kernel, [&](float& value) { value *= scale[channel]; });
+    }
+  }
+}
+
+/// Batch normalisations, and sums and products with constants per channel, go into the weights.
+Weights fold(const Builder& builder, const Node& node, std::int64_t groups, bool transposed) {
+  const auto given = builder.floats(node.inputs[1]);
+  Weights weights{.values = {given.begin(), given.end()}, .result = node.outputs.front()};
+  const Dims shape = builder.dims(node.inputs[1]);
+  if (node.inputs.size() > 2 && node.inputs[2] != ValueId::kNone) {
+    const auto bias = builder.floats(node.inputs[2]);
+    weights.bias = {bias.begin(), bias.end()};
+  }
+  const auto channels = static_cast<std::size_t>(transposed ? shape[1] * groups : shape[0]);
+  while (builder.optimize()) {
+    const auto reader = builder.only_reader(weights.result);
+    const auto affine = reader ? affine_of(builder, *reader, weights.result) : std::nullopt;
+    if (!affine) break;
+    scale_weights(weights.values, shape, groups, transposed, affine->scale);
+    weights.bias.resize(channels, 0);
+    for (std::size_t c = 0; c < channels; ++c) {
+      weights.bias[c] = weights.bias[c] * affine->scale[c] + affine->shift[c];
+    }
+    weights.folded.push_back(*reader);
+    weights.result = affine->result;
+  }
+  return weights;
+}
+
+/// [M, C/g, k...] as oneDNN has it: with the group in front where there is more than one.
+Result<Layout> weights_layout(const Builder& builder, const Dims& shape, std::int64_t groups,
+                              bool transposed) {
+  Dims dims = shape;
+  if (groups > 1) {
+    dims[0] /= groups;
+    dims.insert(dims.begin(), groups);
+  }
+  PENSTOCK_TRY(auto layout, builder.plain(dims));
+  if (!transposed) return layout;
+  std::vector<int> order;
+  for (std::size_t i = 0; i < dims.size(); ++i) order.push_back(static_cast<int>(i));
+  const std::size_t first = groups > 1 ? 1 : 0;
+  std::swap(order[first], order[first + 1]);
+  return *layout.permuted(order);
+}
+
+Status check_operands(const Builder& builder, const Node& node) {
+  const Dims in = builder.dims(node.inputs[0]);
+  if (in.size() < 3 || in.size() > 5) {
+    return unsupported("takes 1 to 3 spatial dimensions, found ",
+                       builder.graph().value(node.inputs[0]).type);
+  }
+  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == ValueId::kNone || builder.constant(node.inputs[i]) != nullptr) continue;
+    return unsupported("takes constant weights and bias; '",
+                       builder.graph().value(node.inputs[i]).name, "' is none");
+  }
+  return {};
+}
+
+/// A convolution of few channels likes a blocked result, and every one behind it a reorder of that
+/// to channels last, where the CPU's convolutions take these.
+Status keep_channels_last(
+    Builder& builder, const std::function<Result<Descriptor>(const_dnnl_primitive_attr_t)>& make,
+    Layout& target) {
+  PENSTOCK_TRY(const bool usual, builder.takes_channels_last());
+  if (!usual) return {};
+  PENSTOCK_TRY(const auto attributes, builder.attributes(nullptr));
+  PENSTOCK_TRY(const auto own, make(attributes.get()));
+  PENSTOCK_TRY(const auto result, builder.layout_of(own, dnnl_query_dst_md));
+  if (result.is_strided()) return {};
+  const Layout before = target;
+  PENSTOCK_TRY(target, result.dense_like(result.dims()));
+  const auto other = make(attributes.get());
+  if (!other || is_reference(builder, *other)) target = before;
+  return {};
+}
+
+Status lower(Builder& builder, NodeId id, bool transposed, const Window& window) {
+  const Node& node = builder.graph().node(id);
+  const std::int64_t groups = node.int_or("group", 1);
+  const Weights weights = fold(builder, node, groups, transposed);
+  const Dims in = builder.dims(node.inputs[0]);
+  const Dims out = builder.dims(node.outputs.front());
+  PENSTOCK_TRY(const auto file_layout,
+               weights_layout(builder, builder.dims(node.inputs[1]), groups, transposed));
+  PENSTOCK_TRY(const auto source, builder.any(in));
+  PENSTOCK_TRY(const auto kernels, builder.any(file_layout.dims()));
+  PENSTOCK_TRY(Layout target, builder.any(out));
+  Layout bias;
+  if (!weights.bias.empty()) {
+    PENSTOCK_TRY(bias, builder.plain({static_cast<std::int64_t>(weights.bias.size())}));
+  }
+  PENSTOCK_TRY(const Place x, builder.place(node.inputs[0]));
+  Fusion fusion{.node = id,
+                .result = weights.result,
+                .chain = chain_after(builder, weights.result),
+                .dims = out,
+                .sums = true,
+                .buffers = {x.buffer}};
+  fusion.make = [&](const_dnnl_primitive_attr_t attributes) {
+    return builder.describe([&](dnnl_primitive_desc_t* raw) {
+      const auto create = transposed ? builder.api().deconvolution_forward_primitive_desc_create
+                                     : builder.api().convolution_forward_primitive_desc_create;
+      return create(raw, builder.engine().cpu, dnnl_forward_inference,
+                    transposed ? dnnl_deconvolution_direct : dnnl_convolution_direct, source.get(),
+                    kernels.get(), bias.get(), target.get(), window.strides.data(),
+                    window.dilations.data(), window.pads_begin.data(), window.pads_end.data(),
+                    attributes);
+    });
+  };
+  PENSTOCK_CHECK_OK(keep_channels_last(builder, fusion.make, target));
+  PENSTOCK_TRY(auto fused, fuse(builder, fusion));
+  for (const NodeId node_id : weights.folded) builder.mark_done(node_id);
+  PENSTOCK_TRY(const auto source_layout, builder.layout_of(fused.descriptor, dnnl_query_src_md));
+  PENSTOCK_TRY(const auto kernel_layout,
+               builder.layout_of(fused.descriptor, dnnl_query_weights_md));
+  PENSTOCK_TRY(const Place from, builder.place_as(node.inputs[0], source_layout));
+  PENSTOCK_TRY(Place plain_kernels, builder.new_constant(weights.values, file_layout.dims()));
+  plain_kernels.layout = file_layout;
+  PENSTOCK_TRY(const Place ordered, builder.reordered(plain_kernels, kernel_layout));
+  std::vector<Argument> arguments = {{DNNL_ARG_SRC, from}, {DNNL_ARG_WEIGHTS, ordered}};
+  if (!weights.bias.empty()) {
+    PENSTOCK_TRY(Place place, builder.new_constant(weights.bias, bias.dims()));
+    arguments.push_back({DNNL_ARG_BIAS, std::move(place)});
+  }
+  return finish(builder, fusion, std::move(fused), std::move(arguments));
+}
+
+}  // namespace
+
+Status lower_convolution(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  PENSTOCK_CHECK_OK(check_operands(builder, node));
+  const Window window = window_of(
+      node, spatial(builder.dims(node.inputs[0])), spatial(builder.dims(node.outputs.front())),
+      spatial(builder.dims(node.inputs[1])), string_or(node, "auto_pad", "NOTSET"));
+  return lower(builder, id, false, window);
+}
+
+/// The inferred output size says what auto_pad, output_padding and output_shape come to.
+Status lower_deconvolution(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  PENSTOCK_CHECK_OK(check_operands(builder, node));
+  const Dims in = spatial(builder.dims(node.inputs[0]));
+  const Dims out = spatial(builder.dims(node.outputs.front()));
+  const std::string auto_pad = string_or(node, "auto_pad", "NOTSET");
+  Window window = window_of(node, in, out, spatial(builder.dims(node.inputs[1])), "VALID");
+  const Dims pads = node.ints_or("pads", Dims(2 * in.size(), 0));
+  const Dims more = node.ints_or("output_padding", Dims(in.size(), 0));
+  const bool sized = node.find("output_shape") != nullptr;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const auto unpadded = (in[i] - 1) * window.strides[i] + window.reach(i);
+    if (auto_pad == "NOTSET" && !sized) {
+      window.pads_begin[i] = pads[i];
+    } else if (auto_pad != "VALID") {
+      const auto total = unpadded + more[i] - out[i];
+      const auto begin = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+      window.pads_begin[i] = std::max<std::int64_t>(begin, 0);
+    }
+    window.pads_end[i] = unpadded - out[i] - window.pads_begin[i];
+  }
+  return lower(builder, id, true, window);
+}
+
+}  // namespace penstock::onednn

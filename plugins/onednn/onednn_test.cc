@@ -1,0 +1,662 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sched.h>
+
+#include "penstock/backend/registry.h"
+#include "penstock/device/device.h"
+#include "penstock/graph/test_support.h"
+#include "penstock/tensor/compare.h"
+
+namespace penstock::backend {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+/// Reproducible numbers around 0, small enough that deep sums stay of order 1.
+Tensor random_tensor(const Type& type, std::uint32_t seed) {
+  std::vector<std::int64_t> dims;
+  for (const auto& dim : type.dims) dims.push_back(dim.size);
+  Tensor tensor = Tensor::allocate(DType::kF32, dims);
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> numbers(-1, 1);
+  for (float& value : tensor.as<float>()) value = numbers(generator);
+  return tensor;
+}
+
+/// A model from text. Inputs whose names do not begin with x become random constants; those that
+/// begin with v are positive, as a variance is.
+std::string model_of(const std::string& body, int opset = 20) {
+  graph::Graph graph =
+      graph::import_text(concat("<ir_version: 10, opset_import: [\"\" : ", opset, "]> g ", body));
+  std::vector<graph::ValueId> inputs;
+  std::uint32_t seed = 7;
+  for (const auto id : graph.inputs) {
+    auto& value = graph.values[index(id)];
+    if (value.name.starts_with("x")) {
+      inputs.push_back(id);
+      continue;
+    }
+    Tensor constant = random_tensor(value.type, ++seed);
+    if (value.name.starts_with("v")) {
+      for (float& number : constant.as<float>()) number = number * number + 0.5F;
+    }
+    value.constant = std::move(constant);
+    value.is_input = false;
+  }
+  graph.inputs = inputs;
+  auto bytes = graph::to_onnx_bytes(graph::Subgraph::whole(graph));
+  if (bytes) return *std::move(bytes);
+  ADD_FAILURE() << bytes.error().message;
+  return {};
+}
+
+struct Runner {
+  std::unique_ptr<Executable> executable;
+  std::unique_ptr<Context> context;
+
+  Status run(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
+    std::vector<const Tensor*> in;
+    std::vector<Tensor*> out;
+    for (const auto& input : inputs) in.push_back(&input);
+    for (auto& output : outputs) out.push_back(&output);
+    return context->run(in, out);
+  }
+
+  /// Of seeded inputs; whatever the outputs are.
+  std::vector<Tensor> run_seeded(std::uint32_t seed) {
+    if (executable == nullptr) return {};
+    std::vector<Tensor> inputs;
+    for (const auto& port : executable->inputs())
+      inputs.push_back(random_tensor(port.type, ++seed));
+    std::vector<Tensor> outputs(executable->outputs().size());
+    const auto outcome = run(inputs, outputs);
+    EXPECT_TRUE(outcome) << outcome.error().message;
+    return outputs;
+  }
+};
+
+Runner runner_of(Backend& backend, const CompileRequest& request) {
+  auto executable = backend.compile(request);
+  if (!executable) {
+    ADD_FAILURE() << executable.error().message;
+    return {};
+  }
+  auto context = (*executable)->create_context();
+  if (!context) {
+    ADD_FAILURE() << context.error().message;
+    return {};
+  }
+  return {*std::move(executable), *std::move(context)};
+}
+
+std::set<int> threads_of_process() {
+  std::set<int> ids;
+  for (const auto& task : fs::directory_iterator("/proc/self/task")) {
+    ids.insert(std::stoi(task.path().filename().string()));
+  }
+  return ids;
+}
+
+std::vector<int> cpus_of(int thread) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(thread, sizeof set, &set);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+class OneDnn : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto found = registry().find("onednn");
+    ASSERT_TRUE(found) << found.error().message;
+    backend_ = *found;
+    const auto description = backend_->describe();
+    if (!description.unavailable.empty()) GTEST_SKIP() << description.unavailable;
+  }
+
+  static const Registry& registry() {
+    static const Registry loaded = Registry::load();
+    return loaded;
+  }
+  static CompileRequest request_for(std::string bytes) {
+    CompileRequest request;
+    request.name = "test";
+    request.bytes = std::move(bytes);
+    return request;
+  }
+
+  Error compile_error(const std::string& body, int opset = 20) {
+    auto executable = backend_->compile(request_for(model_of(body, opset)));
+    EXPECT_FALSE(executable);
+    return executable ? Error{} : executable.error();
+  }
+
+  /// Fused and not, it computes what ONNX Runtime does without optimisations.
+  void expect_agreement(const CompileRequest& request) {
+    const auto reference = registry().find("onnxruntime");
+    if (!reference || !(*reference)->describe().unavailable.empty()) {
+      GTEST_SKIP() << "nothing to compare with";
+    }
+    CompileRequest plain = request;
+    plain.optimize = false;
+    const auto expected = runner_of(**reference, plain).run_seeded(1);
+    for (const bool optimize : {true, false}) {
+      CompileRequest own = request;
+      own.optimize = optimize;
+      Runner runner = runner_of(*backend_, own);
+      ASSERT_NE(runner.context, nullptr);
+      // Twice: a run must not depend on what the last one left.
+      for (int run = 0; run < 2; ++run) {
+        const auto actual = runner.run_seeded(1);
+        ASSERT_EQ(actual.size(), expected.size());
+        for (std::size_t i = 0; i < actual.size(); ++i) {
+          const auto result = compare(actual[i], expected[i]);
+          EXPECT_TRUE(result.ok())
+              << "output " << i << (optimize ? ", fused: " : ", not fused: ") << to_string(result);
+        }
+      }
+    }
+  }
+
+  std::shared_ptr<Backend> backend_;
+};
+
+struct Network {
+  const char* name;
+  const char* body;
+  int opset = 20;
+};
+
+class OneDnnAgreesWithOnnxRuntime : public OneDnn, public testing::WithParamInterface<Network> {};
+
+TEST_P(OneDnnAgreesWithOnnxRuntime, FusedAndNot) {
+  expect_agreement(request_for(model_of(GetParam().body, GetParam().opset)));
+}
+
+constexpr Network kNetworks[] = {
+    {"ConvBatchNormRelu", R"((float[1,3,17,19] x, float[8,3,3,3] w, float[8] s, float[8] h,
+        float[8] m, float[8] v) => (float[1,8,9,10] y) {
+        c = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w)
+        n = BatchNormalization(c, s, h, m, v)
+        y = Relu(n) })"},
+    {"DepthwiseConvClip", R"((float[1,24,12,12] x, float[24,1,3,3] w, float[24] b) =>
+        (float[1,24,12,12] y) {
+        l = Constant<value_float=0.0>()
+        h = Constant<value_float=6.0>()
+        c = Conv<pads=[1,1,1,1], group=24>(x, w, b)
+        y = Clip(c, l, h) })"},
+    {"GroupedAndDilatedConvs", R"((float[2,8,11,13] x, float[12,4,3,3] w, float[12] b,
+        float[6,12,2,2] u, float[4,6,4,4] k) => (float[2,4,6,7] y) {
+        c = Conv<pads=[2,2,2,2], dilations=[2,2], group=2>(x, w, b)
+        r = LeakyRelu<alpha=0.2>(c)
+        d = Conv<auto_pad="SAME_LOWER">(r, u)
+        y = Conv<auto_pad="SAME_UPPER", strides=[2,2]>(d, k) })"},
+    {"ConvsOfOneAndThreeDimensions", R"((float[1,4,20] x, float[6,4,5] w, float[1,2,6,6,6] xx,
+        float[3,2,3,3,3] u) => (float[1,6,16] y, float[1,3,4,4,4] z) {
+        c = Conv(x, w)
+        y = Tanh(c)
+        d = Conv(xx, u)
+        z = Sigmoid(d) })"},
+    {"ResidualThatDies", R"((float[1,16,9,9] x, float[16,16,3,3] w, float[16,16,1,1] u) =>
+        (float[1,16,9,9] y) {
+        a = Conv<pads=[1,1,1,1]>(x, w)
+        r = Relu(a)
+        b = Conv(r, u)
+        s = Add(b, r)
+        y = Relu(s) })"},
+    {"ResidualReadOnceMore", R"((float[1,16,9,9] x, float[16,16,3,3] w, float[16,16,1,1] u) =>
+        (float[1,16,9,9] y, float[1,16,9,9] z) {
+        a = Conv<pads=[1,1,1,1]>(x, w)
+        r = Relu(a)
+        b = Conv(r, u)
+        s = Add(r, b)
+        y = Relu(s)
+        z = Mul(r, y) })"},
+    {"ResidualOfTheConvsOwnSource", R"((float[1,16,9,9] x, float[16,16,3,3] w) =>
+        (float[1,16,9,9] y) {
+        a = Relu(x)
+        b = Conv<pads=[1,1,1,1]>(a, w)
+        y = Add(b, a) })"},
+    {"TwoBranchesMeet", R"((float[1,16,8,8] x, float[32,16,1,1] w, float[32,16,1,1] u) =>
+        (float[1,32,8,8] y) {
+        a = Conv(x, w)
+        b = Conv(x, u)
+        s = Add(a, b)
+        y = Elu<alpha=0.7>(s) })"},
+    {"SwishAndHardSwish", R"((float[1,8,10,10] x, float[16,8,3,3] w, float[16,16,1,1] u) =>
+        (float[1,16,8,8] y) {
+        a = Conv(x, w)
+        g = Sigmoid(a)
+        s = Mul(a, g)
+        b = Conv(s, u)
+        h = HardSwish(b)
+        y = Gelu(h) })"},
+    {"HardSwishWrittenOut", R"((float[1,8,10,10] x, float[16,8,3,3] w) => (float[1,16,8,8] y) {
+        three = Constant<value_float=3.0>()
+        zero = Constant<value_float=0.0>()
+        six = Constant<value_float=6.0>()
+        sixth = Constant<value_float=0.16666667>()
+        a = Conv(x, w)
+        b = Add(a, three)
+        c = Clip(b, zero, six)
+        d = Mul(sixth, c)
+        y = Mul(a, d) })"},
+    {"PReluWrittenOut", R"((float[1,8,10,10] x, float[16,8,3,3] w, float[1,16,1,1] s) =>
+        (float[1,16,8,8] y) {
+        a = Conv(x, w)
+        p = Relu(a)
+        n = Neg(a)
+        m = Relu(n)
+        k = Mul(m, s)
+        y = Add(p, k) })"},
+    {"PReluWrittenOutAndTransposed", R"((float[1,8,10,10] x, float[16,8,3,3] w,
+        float[1,1,16] s) => (float[1,16,8,8] y) {
+        a = Conv(x, w)
+        p = Relu(a)
+        t = Transpose<perm=[0,2,3,1]>(a)
+        n = Neg(t)
+        m = Relu(n)
+        k = Mul(m, s)
+        q = Transpose<perm=[0,3,1,2]>(k)
+        y = Add(p, q) })"},
+    {"ShortRunsJoined", R"((float[1,600,2] x, float[1,600,3] xx) => (float[1,600,7] y) {
+        n = Neg(x)
+        y = Concat<axis=2>(n, xx, n) })"},
+    {"ChannelsLastNetwork", R"((float[1,12,12,3] x, float[16,3,3,3] w, float[16] s,
+        float[16,16,1,1] u) => (float[1,10,10,16] y) {
+        t = Transpose<perm=[0,3,1,2]>(x)
+        a = Conv(t, w)
+        l = Transpose<perm=[0,2,3,1]>(a)
+        p = Relu(l)
+        n = Neg(l)
+        m = Relu(n)
+        k = Mul(m, s)
+        q = Add(p, k)
+        r = Transpose<perm=[0,3,1,2]>(q)
+        b = Conv(r, u)
+        c = Transpose<perm=[0,2,3,1]>(b)
+        d = Add(q, c)
+        y = Relu(d) })"},
+    {"PReluPerChannel", R"((float[1,8,10,10] x, float[16,8,3,3] w, float[16,1,1] s, float[1] t) =>
+        (float[1,16,8,8] y, float[1,8,10,10] z) {
+        a = Conv(x, w)
+        y = PRelu(a, s)
+        z = PRelu(x, t) })"},
+    {"SqueezeAndExcite", R"((float[1,8,10,10] x, float[16,8,3,3] w, float[16,16,1,1] u) =>
+        (float[1,16,8,8] y) {
+        a = Conv(x, w)
+        r = Relu(a)
+        g = GlobalAveragePool(r)
+        e = Conv(g, u)
+        s = Sigmoid(e)
+        y = Mul(r, s) })"},
+    {"PerChannelScaleAndShift", R"((float[1,8,10,10] x, float[16,8,3,3] w, float[1,16,1,1] s,
+        float[16,1,1] h, float[16,1,1] k) => (float[1,16,8,8] y) {
+        a = Conv(x, w)
+        b = Mul(a, s)
+        c = Sub(h, b)
+        d = Relu(c)
+        e = Mul(d, k)
+        y = Sub(k, e) })"},
+    {"ConvTranspose", R"((float[1,8,7,7] x, float[8,6,3,3] w, float[12] b, float[12] s, float[12] h,
+        float[12] m, float[12] v) => (float[1,12,14,14] y) {
+        c = ConvTranspose<strides=[2,2], pads=[1,1,1,1], output_padding=[1,1], group=2>(x, w, b)
+        n = BatchNormalization(c, s, h, m, v)
+        y = Relu(n) })"},
+    {"Poolings", R"((float[1,8,13,13] x) => (float[1,8,7,7] a, float[1,8,6,6] b, float[1,8,1,1] c,
+        float[1,8,7,7] d) {
+        p = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(x)
+        a = Relu(p)
+        b = AveragePool<kernel_shape=[3,3], strides=[2,2]>(x)
+        c = GlobalMaxPool(x)
+        d = AveragePool<kernel_shape=[2,2], strides=[2,2], ceil_mode=1>(x) })"},
+    {"BatchNormAlone", R"((float[1,8,6,6] x, float[8] s, float[8] h, float[8] m, float[8] v) =>
+        (float[1,8,6,6] y) {
+        n = BatchNormalization(x, s, h, m, v)
+        y = Sigmoid(n) })"},
+    {"DenseLayers", R"((float[3,20] x, float[20,32] w, float[32] b, float[10,32] u, float[10] c) =>
+        (float[3,10] y) {
+        m = MatMul(x, w)
+        a = Add(m, b)
+        r = Relu(a)
+        g = Gemm<transB=1, alpha=0.5, beta=2.0>(r, u, c)
+        y = Softmax(g) })"},
+    {"BatchedProducts", R"((float[2,4,5,8] x, float[2,4,5,8] xx, float[8,6] w, float[6] b) =>
+        (float[2,4,5,6] y) {
+        t = Transpose<perm=[0,1,3,2]>(xx)
+        p = MatMul(x, t)
+        s = Softmax(p)
+        q = MatMul(s, x)
+        m = MatMul(q, w)
+        a = Add(m, b)
+        y = Gelu<approximate="tanh">(a) })"},
+    {"SumBehindAProduct", R"((float[2,5,8] x, float[2,5,8] xx, float[8,8] w) => (float[2,5,8] y) {
+        r = Relu(xx)
+        m = MatMul(x, w)
+        y = Add(m, r) })"},
+    {"Normalisations", R"((float[2,6,16] x, float[16] s, float[16] h, float[1,8,5,5] xx) =>
+        (float[2,6,16] y, float[1,8,5,5] z, float[2,6,16] l) {
+        y = LayerNormalization(x, s, h)
+        z = LRN<size=5>(xx)
+        l = LogSoftmax<axis=1>(x) })"},
+    {"Broadcasts", R"((float[2,3,4,5] x, float[4,5] xa, float[2,1,4,1] xb, float[5] c) =>
+        (float[2,3,4,5] y) {
+        a = Add(x, xa)
+        b = Mul(xb, a)
+        d = Sub(b, c)
+        e = Max(d, x)
+        f = Min(e, a, xa)
+        y = Div(f, xb) })"},
+    {"Expanded", R"((float[3,1,5] x) => (float[2,3,4,5] y) {
+        shape = Constant<value_ints=[2,1,4,1]>()
+        e = Expand(x, shape)
+        y = Relu(e) })"},
+    {"Reductions", R"((float[2,8,6,6] x) => (float[2,8] a, float[2,1,6,6] b, float[2,8,1,1] c,
+        float d) {
+        axes = Constant<value_ints=[2,3]>()
+        one = Constant<value_ints=[1]>()
+        a = ReduceMean<keepdims=0>(x, axes)
+        b = ReduceSum(x, one)
+        c = ReduceMax(x, axes)
+        d = ReduceMin<keepdims=0>(x) })"},
+    {"Views", R"((float[1,16,6,6] x, float[16,16,3,3] w) =>
+        (float[1,4,36] a, float[1,8,6,6] b, float[1,16,3,6] c, float[1,4,12,12] d) {
+        shape = Constant<value_ints=[1,4,4,36]>()
+        first = Constant<value_ints=[0]>()
+        last = Constant<value_ints=[1000]>()
+        two = Constant<value_ints=[2]>()
+        axis = Constant<value_ints=[2]>()
+        k = Conv<pads=[1,1,1,1]>(x, w)
+        r = Reshape(k, shape)
+        t = Transpose<perm=[0,2,1,3]>(r)
+        zero = Constant<value_ints=[0]>()
+        one = Constant<value_ints=[1]>()
+        at = Constant<value_ints=[1]>()
+        s = Slice(t, zero, one, at)
+        q = Squeeze(s, at)
+        a = Relu(q)
+        b, unused = Split<axis=1, num_outputs=2>(k)
+        c = Slice(k, first, last, axis, two)
+        other = Neg(unused)
+        d = DepthToSpace<blocksize=2>(k) })"},
+    {"ChannelShuffle", R"((float[1,8,6,5] x, float[12,8,3,3] w, float[6,12,1,1] u) =>
+        (float[1,6,6,5] y, float[1,12,30] z, float[1,6,5,2] s) {
+        apart = Constant<value_ints=[1,3,4,6,5]>()
+        joined = Constant<value_ints=[1,12,6,5]>()
+        flat = Constant<value_ints=[1,12,30]>()
+        two = Constant<value_ints=[2]>()
+        zero = Constant<value_ints=[0]>()
+        axis = Constant<value_ints=[3]>()
+        c = Conv<pads=[1,1,1,1]>(x, w)
+        r = Reshape(c, apart)
+        t = Transpose<perm=[0,2,1,3,4]>(r)
+        j = Reshape(t, joined)
+        y = Conv(j, u)
+        z = Reshape(c, flat)
+        l = Transpose<perm=[0,2,3,1]>(j)
+        k = Slice(l, zero, two, axis)
+        s = Softmax(k) })"},
+    {"ConcatAndPad", R"((float[1,8,6,6] x, float[8,8,3,3] w) => (float[1,16,8,7] y) {
+        c = Conv<pads=[1,1,1,1]>(x, w)
+        r = Relu(x)
+        j = Concat<axis=1>(c, r)
+        p = Constant<value_ints=[0,0,1,0,0,0,1,1]>()
+        v = Constant<value_float=0.5>()
+        y = Pad(j, p, v) })"},
+    {"Resizes", R"((float[1,8,5,6] x) => (float[1,8,10,12] a, float[1,8,10,12] b,
+        float[1,8,10,12] c) {
+        s = Constant<value_floats=[1.0,1.0,2.0,2.0]>()
+        a = Resize<mode="nearest", coordinate_transformation_mode="asymmetric",
+                   nearest_mode="floor">(x, , s)
+        b = Resize<mode="linear">(x, , s)
+        c = Resize<mode="nearest">(x, , s) })"},
+    {"ResizesOnOtherGrids", R"((float[1,8,5,6] x) => (float[1,8,10,15] a, float[1,8,10,12] b,
+        float[1,8,3,4] c, float[1,8,11,13] d) {
+        s = Constant<value_floats=[1.0,1.0,2.0,2.5]>()
+        t = Constant<value_floats=[1.0,1.0,2.0,2.0]>()
+        u = Constant<value_ints=[1,8,3,4]>()
+        v = Constant<value_ints=[1,8,11,13]>()
+        r = Relu(x)
+        a = Resize<mode="linear", coordinate_transformation_mode="align_corners">(r, , s)
+        b = Resize<mode="cubic">(r, , t)
+        c = Resize<mode="nearest", nearest_mode="ceil">(r, , , u)
+        d = Resize<mode="linear", coordinate_transformation_mode="asymmetric">(r, , , v) })"},
+    {"Functions", R"((float[3,40] x) => (float[3,40] y, float[3,40] z) {
+        two = Constant<value_float=2.0>()
+        half = Constant<value_float=0.5>()
+        a = Abs(x)
+        b = Add(a, half)
+        c = Log(b)
+        d = Exp(c)
+        e = Sqrt(d)
+        f = Reciprocal(e)
+        g = Pow(f, two)
+        h = Softplus(g)
+        y = HardSigmoid(h)
+        k = Mish(x)
+        l = Round(k)
+        m = Div(two, b)
+        z = Sub(m, l) })"},
+    {"OutputsThatAreInputsAndConstants", R"((float[2,3] x, float[2,3] c) =>
+        (float[3,2] y, float[2,3] z) {
+        y = Transpose(x)
+        z = Add(x, c) })"},
+    {"SoftmaxOfOldOpsets", R"((float[2,3,4] x) => (float[2,3,4] y) {
+        y = Softmax<axis=1>(x) })",
+     11},
+};
+
+INSTANTIATE_TEST_SUITE_P(On, OneDnnAgreesWithOnnxRuntime, testing::ValuesIn(kNetworks),
+                         [](const auto& network) { return network.param.name; });
+
+TEST_F(OneDnn, AgreesOnWholeNetworks) {
+  for (const char* name : {"resnet_tiny", "diamond"}) {
+    SCOPED_TRACE(name);
+    CompileRequest request;
+    request.file = fs::path(PENSTOCK_TEST_NETWORKS) / concat(name, ".onnx");
+    expect_agreement(request);
+  }
+}
+
+TEST_F(OneDnn, DescribesTheLibraryThatWasTaken) {
+  const auto description = backend_->describe();
+  EXPECT_EQ(description.name, "onednn");
+  EXPECT_TRUE(description.engine_version.starts_with("3."));
+  EXPECT_TRUE(fs::exists(description.engine_file)) << description.engine_file;
+  EXPECT_FALSE(description.whole_graph);
+}
+
+TEST_F(OneDnn, GivesRulesAsJson) {
+  const auto rules = nlohmann::json::parse(backend_->rules(), nullptr, false);
+  ASSERT_FALSE(rules.is_discarded());
+  EXPECT_EQ(rules["version"], 1);
+}
+
+constexpr const char* kSmall = R"((float[1,3,8,8] x, float[4,3,3,3] w) => (float[1,4,6,6] y) {
+    c = Conv(x, w)
+    y = Relu(c) })";
+
+TEST_F(OneDnn, WritesIntoTheCallersBuffersAndAllocatesNothing) {
+  Runner runner = runner_of(*backend_, request_for(model_of(kSmall)));
+  const std::vector<Tensor> inputs = {random_tensor(runner.executable->inputs()[0].type, 1)};
+  std::vector<Tensor> outputs = {Tensor::allocate(DType::kF32, {1, 4, 6, 6})};
+  const void* const buffer = outputs[0].data();
+  for (int run = 0; run < 3; ++run) {
+    ASSERT_TRUE(runner.run(inputs, outputs));
+    EXPECT_EQ(outputs[0].data(), buffer);
+  }
+  EXPECT_EQ(runner.context->counters().allocations, 0U);
+  EXPECT_EQ(runner.context->counters().copies, 0U);
+}
+
+TEST_F(OneDnn, FollowsBuffersThatChangeFromRunToRun) {
+  Runner runner = runner_of(*backend_, request_for(model_of(kSmall)));
+  const Type& type = runner.executable->inputs()[0].type;
+  std::vector<Tensor> first(1), second(1);
+  ASSERT_TRUE(runner.run({random_tensor(type, 1)}, first));
+  ASSERT_TRUE(runner.run({random_tensor(type, 2)}, second));
+  std::vector<Tensor> again(1);
+  ASSERT_TRUE(runner.run({random_tensor(type, 1)}, again));
+  EXPECT_FALSE(compare(first[0], second[0]).ok());
+  EXPECT_TRUE(std::ranges::equal(first[0].as<float>(), again[0].as<float>()));
+  EXPECT_EQ(runner.context->counters().allocations, 3U);
+}
+
+TEST_F(OneDnn, RefusesInputsOfAnotherShape) {
+  Runner runner = runner_of(*backend_, request_for(model_of(kSmall)));
+  std::vector<Tensor> outputs(1);
+  const auto outcome = runner.run({Tensor::allocate(DType::kF32, {1, 3, 8, 9})}, outputs);
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(outcome.error().message, HasSubstr("input 'x'"));
+  EXPECT_EQ(runner.run_seeded(1).size(), 1U);
+}
+
+TEST_F(OneDnn, NamesTheOperatorThatItDoesNotRun) {
+  const auto error = compile_error("(float[2,3] x) => (float[2,3] y) { y = Erf(x) }");
+  EXPECT_EQ(error.code, Code::kUnimplemented);
+  EXPECT_THAT(error.message, HasSubstr("Erf"));
+}
+
+TEST_F(OneDnn, NamesTheTensorOfAnOpenShape) {
+  const auto error = compile_error("(float[n,3] x) => (float[n,3] y) { y = Relu(x) }");
+  EXPECT_EQ(error.code, Code::kUnimplemented);
+  EXPECT_THAT(error.message, HasSubstr("tensor 'x'"));
+  EXPECT_THAT(error.message, HasSubstr("f32[n,3]"));
+}
+
+TEST_F(OneDnn, SaysWhatOfAnOperatorIsNotDone) {
+  const auto error = compile_error(
+      R"((float[1,2,5,5] x) => (float[1,2,5,5] y) {
+        starts = Constant<value_ints=[-1]>()
+        ends = Constant<value_ints=[-100]>()
+        axes = Constant<value_ints=[2]>()
+        y = Slice(x, starts, ends, axes, starts) })");
+  EXPECT_EQ(error.code, Code::kUnimplemented);
+  EXPECT_THAT(error.message, HasSubstr("(Slice): takes positive steps, found -1"));
+}
+
+TEST_F(OneDnn, RefusesOptionsAndPrecisionsThatItLacks) {
+  CompileRequest request = request_for(model_of(kSmall));
+  request.options["speed"] = "high";
+  auto refused = backend_->compile(request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("onednn:speed"));
+  request.options.clear();
+  request.precision = Precision::kI8;
+  refused = backend_->compile(request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnimplemented);
+  request.options["precision"] = "f8";
+  refused = backend_->compile(request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "precision: expected f32, bf16, f16 or i8, found 'f8'");
+}
+
+constexpr const char* kWide = R"((float[1,64,56,56] x, float[64,64,3,3] w) =>
+    (float[1,64,56,56] y) {
+    c = Conv<pads=[1,1,1,1]>(x, w)
+    y = Relu(c) })";
+
+TEST_F(OneDnn, ComputesOnTheCallerAloneWithOneThread) {
+  std::thread([&] {
+    const auto before = threads_of_process();
+    Runner runner = runner_of(*backend_, request_for(model_of(kWide)));
+    runner.run_seeded(1);
+    EXPECT_EQ(threads_of_process(), before);
+  }).join();
+}
+
+TEST_F(OneDnn, CreatesOneThreadLessThanAskedOnTheCallersCpus) {
+  const auto cpus = device::inherited_cpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  std::thread([&] {
+    cpu_set_t two;
+    CPU_ZERO(&two);
+    CPU_SET(cpus[0], &two);
+    CPU_SET(cpus[1], &two);
+    ASSERT_EQ(sched_setaffinity(0, sizeof two, &two), 0);
+    const auto before = threads_of_process();
+    CompileRequest request = request_for(model_of(kWide));
+    request.threads = 2;
+    Runner runner = runner_of(*backend_, request);
+    runner.run_seeded(1);
+    std::set<int> created;
+    std::ranges::set_difference(threads_of_process(), before,
+                                std::inserter(created, created.end()));
+    ASSERT_EQ(created.size(), 1U);
+    EXPECT_EQ(cpus_of(*created.begin()), (std::vector{cpus[0], cpus[1]}));
+    EXPECT_EQ(cpus_of(0), (std::vector{cpus[0], cpus[1]}));
+  }).join();
+}
+
+TEST_F(OneDnn, GivesTheSameWithTwoThreads) {
+  CompileRequest request = request_for(model_of(kWide));
+  const auto one = runner_of(*backend_, request).run_seeded(1);
+  request.threads = 2;
+  const auto two = runner_of(*backend_, request).run_seeded(1);
+  EXPECT_TRUE(compare(two[0], one[0]).ok());
+}
+
+std::size_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  std::size_t pages = 0;
+  in >> pages >> pages;
+  return pages * 4096;
+}
+
+TEST_F(OneDnn, SharesWeightsAmongContexts) {
+  const auto executable = backend_->compile(request_for(
+      model_of("(float[1,2048] x, float[2048,2048] w) => (float[1,2048] y) { y = MatMul(x, w) }")));
+  ASSERT_TRUE(executable) << executable.error().message;
+  constexpr std::size_t kWeights = 2048 * 2048 * sizeof(float);
+  const std::size_t before = resident_bytes();
+  std::vector<std::unique_ptr<Context>> contexts;
+  for (int i = 0; i < 4; ++i) {
+    auto context = (*executable)->create_context();
+    ASSERT_TRUE(context);
+    contexts.push_back(*std::move(context));
+    const Tensor input = random_tensor((*executable)->inputs()[0].type, 1);
+    Tensor output;
+    const std::array<const Tensor*, 1> in = {&input};
+    const std::array<Tensor*, 1> out = {&output};
+    ASSERT_TRUE(contexts.back()->run(in, out));
+  }
+  EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), kWeights / 2);
+}
+
+TEST_F(OneDnn, RunsContextsAtTheSameTime) {
+  const auto executable = backend_->compile(request_for(model_of(kWide)));
+  ASSERT_TRUE(executable) << executable.error().message;
+  const Tensor input = random_tensor((*executable)->inputs()[0].type, 1);
+  std::array<Tensor, 2> results;
+  std::vector<std::thread> callers;
+  for (auto& result : results) {
+    callers.emplace_back([&] {
+      const auto context = (*executable)->create_context();
+      ASSERT_TRUE(context);
+      const std::array<const Tensor*, 1> in = {&input};
+      const std::array<Tensor*, 1> out = {&result};
+      for (int run = 0; run < 20; ++run) ASSERT_TRUE((*context)->run(in, out));
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_TRUE(std::ranges::equal(results[0].as<float>(), results[1].as<float>()));
+}
+
+}  // namespace
+}  // namespace penstock::backend

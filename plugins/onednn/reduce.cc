@@ -1,0 +1,84 @@
+// ReduceMax, ReduceMean, ReduceMin and ReduceSum.
+#include <algorithm>
+#include <utility>
+
+#include "chain.h"
+#include "operators.h"
+#include "pooling.h"
+
+namespace penstock::onednn {
+namespace {
+
+dnnl_alg_kind_t algorithm_of(std::string_view op) {
+  if (op == "ReduceMax") return dnnl_reduction_max;
+  if (op == "ReduceMin") return dnnl_reduction_min;
+  if (op == "ReduceSum") return dnnl_reduction_sum;
+  return dnnl_reduction_mean;
+}
+
+/// Counted from the front; an input from opset 13 (ReduceSum) or 18 on. Empty: all of them.
+Result<std::vector<std::size_t>> axes_of(const Builder& builder, const Node& node,
+                                         std::size_t rank) {
+  std::vector<std::int64_t> axes = node.ints_or("axes", {});
+  if (node.inputs.size() > 1 && node.inputs[1] != ValueId::kNone) {
+    auto given = builder.integers(node.inputs[1]);
+    if (!given) return unsupported("takes constant axes");
+    axes = *std::move(given);
+  }
+  std::vector<std::size_t> found;
+  for (const auto axis : axes) {
+    found.push_back(
+        static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis));
+  }
+  if (found.empty()) {
+    for (std::size_t i = 0; i < rank; ++i) found.push_back(i);
+  }
+  return found;
+}
+
+/// All spatial dimensions and no other: a pooling, which the library does better.
+bool is_global_pooling(const std::vector<std::size_t>& axes, std::size_t rank) {
+  if (rank < 3 || rank > 5 || axes.size() + 2 != rank) return false;
+  return std::ranges::all_of(axes, [](std::size_t axis) { return axis >= 2; });
+}
+
+}  // namespace
+
+Status lower_reduction(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  const ValueId result = node.outputs.front();
+  const Dims in = at_least_1d(builder.dims(node.inputs[0]));
+  PENSTOCK_TRY(const auto axes, axes_of(builder, node, in.size()));
+  const bool axes_left_out = node.ints_or("axes", {}).empty() &&
+                             (node.inputs.size() < 2 || node.inputs[1] == ValueId::kNone ||
+                              builder.integers(node.inputs[1])->empty());
+  if (axes_left_out && node.int_or("noop_with_empty_axes", 0) != 0) {
+    return lower_reshape(builder, id);
+  }
+  Dims out = in;
+  for (const auto axis : axes) out[axis] = 1;
+  if (out == in) return lower_reshape(builder, id);
+  PENSTOCK_TRY(const Place from, builder.dense_place(node.inputs[0]));
+  const auto algorithm = algorithm_of(node.op);
+  const bool pools = algorithm == dnnl_reduction_mean || algorithm == dnnl_reduction_max;
+  if (pools && is_global_pooling(axes, in.size())) {
+    const Dims kernel(in.begin() + 2, in.end());
+    const Dims zeros(kernel.size(), 0);
+    return append_pooling(
+        builder, id,
+        algorithm == dnnl_reduction_max ? dnnl_pooling_max : dnnl_pooling_avg_exclude_padding, from,
+        {kernel, Dims(kernel.size(), 1), zeros, zeros, zeros}, out);
+  }
+  PENSTOCK_TRY(const auto target, builder.any(out));
+  Fusion fusion{.node = id, .result = result, .chain = chain_after(builder, result), .dims = out};
+  fusion.make = [&](const_dnnl_primitive_attr_t attributes) {
+    return builder.describe([&](dnnl_primitive_desc_t* raw) {
+      return builder.api().reduction_primitive_desc_create(
+          raw, builder.engine().cpu, algorithm, from.layout.get(), target.get(), 0, 0, attributes);
+    });
+  };
+  PENSTOCK_TRY(auto fused, fuse(builder, fusion));
+  return finish(builder, fusion, std::move(fused), {{DNNL_ARG_SRC, from}});
+}
+
+}  // namespace penstock::onednn

@@ -1,0 +1,236 @@
+// Operators that move elements and compute nothing: views where the layout allows it.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "operators.h"
+#include "pointwise.h"
+
+namespace penstock::onednn {
+namespace {
+
+Result<Place> view_as(Builder& builder, ValueId id, const Dims& dims) {
+  PENSTOCK_TRY(const Place own, builder.place(id));
+  return builder.reshaped(own, dims);
+}
+
+/// The elements begin + i * step of each dimension, as many as `dims` has.
+Result<Place> window(const Builder& builder, const Place& from, const Dims& begin,
+                     const Dims& steps, const Dims& dims) {
+  Dims strides = from.layout.strides();
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    first += begin[i] * strides[i];
+    strides[i] *= steps[i];
+  }
+  PENSTOCK_TRY(auto layout, Layout::strided(builder.engine(), dims, strides));
+  return Place{from.buffer, from.offset + static_cast<std::size_t>(first) * sizeof(float),
+               std::move(layout)};
+}
+
+std::size_t from_front(std::int64_t axis, std::size_t rank) {
+  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
+}
+
+/// How many elements of a source lie together in the result, as far as the order says.
+std::int64_t run_length(const Layout& result, const Dims& source, std::size_t axis) {
+  std::int64_t length = 1;
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    if (result.strides()[i] <= result.strides()[axis]) length *= source[i];
+  }
+  return length;
+}
+
+/// Integers of an input, or of the attribute that it was in older opsets.
+Result<std::vector<std::int64_t>> numbers(const Builder& builder, const Node& node,
+                                          std::size_t input, const char* attribute,
+                                          std::vector<std::int64_t> otherwise) {
+  if (node.inputs.size() <= input || node.inputs[input] == ValueId::kNone) {
+    return node.ints_or(attribute, std::move(otherwise));
+  }
+  auto found = builder.integers(node.inputs[input]);
+  if (!found) return unsupported("takes constant ", attribute);
+  return *std::move(found);
+}
+
+Status only_first_output(const Node& node) {
+  for (std::size_t i = 1; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] != ValueId::kNone) return unsupported("gives its first output only");
+  }
+  return {};
+}
+
+}  // namespace
+
+/// Everything that gives the same elements in the same order: the inferred shape says the rest.
+Status lower_reshape(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  PENSTOCK_CHECK_OK(only_first_output(node));
+  if (node.op == "Dropout" && node.inputs.size() > 2 && node.inputs[2] != ValueId::kNone) {
+    return unsupported("takes no training_mode");
+  }
+  const ValueId result = node.outputs.front();
+  PENSTOCK_TRY(Place place,
+               view_as(builder, node.inputs.front(), at_least_1d(builder.dims(result))));
+  builder.define(result, std::move(place));
+  return {};
+}
+
+Status lower_transpose(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  PENSTOCK_TRY(Place from, builder.place(node.inputs.front()));
+  const std::size_t rank = builder.dims(node.inputs.front()).size();
+  std::vector<int> order;
+  for (const auto axis : node.ints_or("perm", {})) order.push_back(static_cast<int>(axis));
+  for (std::size_t i = rank; order.size() < rank; --i) order.push_back(static_cast<int>(i) - 1);
+  if (rank == 0) order = {0};
+  auto view = from.layout.permuted(order);
+  if (!view) {
+    PENSTOCK_TRY(from, builder.plain_place(node.inputs.front()));
+    view = from.layout.permuted(order);
+  }
+  builder.define(node.outputs.front(), {from.buffer, from.offset, *std::move(view)});
+  return {};
+}
+
+Status lower_slice(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  PENSTOCK_TRY(const Place from, builder.strided_place(node.inputs.front()));
+  const Dims& in = from.layout.dims();
+  PENSTOCK_TRY(const auto starts, numbers(builder, node, 1, "starts", {}));
+  std::vector<std::int64_t> all(starts.size());
+  std::iota(all.begin(), all.end(), 0);
+  PENSTOCK_TRY(const auto axes, numbers(builder, node, 3, "axes", all));
+  PENSTOCK_TRY(const auto given,
+               numbers(builder, node, 4, "steps", std::vector<std::int64_t>(starts.size(), 1)));
+  Dims begin(in.size(), 0);
+  Dims steps(in.size(), 1);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const std::size_t axis = from_front(axes[i], in.size());
+    if (given[i] < 1) return unsupported("takes positive steps, found ", given[i]);
+    const auto start = starts[i] < 0 ? starts[i] + in[axis] : starts[i];
+    begin[axis] = std::clamp<std::int64_t>(start, 0, in[axis]);
+    steps[axis] = given[i];
+  }
+  const ValueId result = node.outputs.front();
+  PENSTOCK_TRY(Place place, window(builder, from, begin, steps, at_least_1d(builder.dims(result))));
+  builder.define(result, std::move(place));
+  return {};
+}
+
+Status lower_split(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  PENSTOCK_TRY(const Place from, builder.strided_place(node.inputs.front()));
+  const std::size_t rank = from.layout.rank();
+  const std::size_t axis = from_front(node.int_or("axis", 0), rank);
+  Dims begin(rank, 0);
+  for (const ValueId result : node.outputs) {
+    if (result == ValueId::kNone) return unsupported("gives all of its outputs");
+    const Dims dims = builder.dims(result);
+    PENSTOCK_TRY(Place place, window(builder, from, begin, Dims(rank, 1), dims));
+    begin[axis] += dims[axis];
+    builder.define(result, std::move(place));
+  }
+  return {};
+}
+
+Status lower_concat(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  if (node.inputs.size() == 1) return lower_reshape(builder, id);
+  std::vector<Argument> arguments;
+  std::vector<const_dnnl_memory_desc_t> sources;
+  for (const ValueId input : node.inputs) {
+    PENSTOCK_TRY(Place from, builder.place(input));
+    arguments.push_back(
+        {DNNL_ARG_MULTIPLE_SRC + static_cast<int>(arguments.size()), std::move(from)});
+  }
+  for (const auto& argument : arguments) sources.push_back(argument.place.layout.get());
+  const ValueId result = node.outputs.front();
+  const std::size_t axis = from_front(node.int_or("axis", 1), builder.dims(result).size());
+  PENSTOCK_TRY(const auto attributes, builder.attributes(nullptr));
+  PENSTOCK_TRY(const auto descriptor, builder.describe([&](dnnl_primitive_desc_t* raw) {
+    return builder.api().concat_primitive_desc_create(
+        raw, builder.engine().cpu, nullptr, static_cast<int>(sources.size()),
+        static_cast<int>(axis), sources.data(), attributes.get());
+  }));
+  PENSTOCK_TRY(auto layout, builder.layout_of(descriptor, dnnl_query_dst_md));
+  Place target = builder.new_place(std::move(layout));
+  // The library's concat copies run by run; for short ones its reorders are faster.
+  constexpr std::int64_t kShort = 64;
+  const bool is_short =
+      target.layout.is_strided() && std::ranges::any_of(arguments, [&](const Argument& source) {
+        return run_length(target.layout, source.place.layout.dims(), axis) < kShort;
+      });
+  if (is_short) {
+    Dims begin(target.layout.rank(), 0);
+    for (const auto& source : arguments) {
+      const Dims& dims = source.place.layout.dims();
+      PENSTOCK_TRY(const Place part, window(builder, target, begin, Dims(dims.size(), 1), dims));
+      PENSTOCK_CHECK_OK(builder.copy(source.place, part));
+      begin[axis] += dims[axis];
+    }
+  } else {
+    arguments.push_back({DNNL_ARG_DST, target});
+    PENSTOCK_CHECK_OK(builder.append(descriptor, std::move(arguments)));
+  }
+  builder.define(result, std::move(target));
+  return {};
+}
+
+/// A filled buffer with the input in its middle.
+Status lower_pad(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  if (const auto mode = string_or(node, "mode", "constant"); mode != "constant") {
+    return unsupported("mode ", mode);
+  }
+  float value = float_or(node, "value", 0);
+  if (node.inputs.size() > 2 && node.inputs[2] != ValueId::kNone) {
+    const auto given = builder.scalar(node.inputs[2]);
+    if (!given) return unsupported("takes a constant value");
+    value = *given;
+  }
+  PENSTOCK_TRY(const Place from, builder.strided_place(node.inputs.front()));
+  const std::size_t rank = from.layout.rank();
+  PENSTOCK_TRY(const auto pads, numbers(builder, node, 1, "pads", {}));
+  std::vector<std::int64_t> all(rank);
+  std::iota(all.begin(), all.end(), 0);
+  PENSTOCK_TRY(const auto axes, numbers(builder, node, 3, "axes", all));
+  Dims begin(rank, 0);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (pads[i] < 0 || pads[i + axes.size()] < 0) return unsupported("takes no negative pads");
+    begin[from_front(axes[i], rank)] = pads[i];
+  }
+  const ValueId result = node.outputs.front();
+  PENSTOCK_TRY(auto layout, from.layout.dense_like(builder.dims(result)));
+  Place target = builder.new_place(std::move(layout));
+  builder.append_fill(target, value);
+  PENSTOCK_TRY(const Place inside,
+               window(builder, target, begin, Dims(rank, 1), from.layout.dims()));
+  PENSTOCK_CHECK_OK(builder.copy(from, inside));
+  builder.define(result, std::move(target));
+  return {};
+}
+
+/// Split into blocks, transposed, joined.
+Status lower_depth_to_space(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  const ValueId result = node.outputs.front();
+  const Dims in = builder.dims(node.inputs.front());
+  const std::int64_t block = node.int_or("blocksize", 1);
+  const std::int64_t depth = in[1] / (block * block);
+  const bool blocks_first = string_or(node, "mode", "DCR") == "DCR";
+  const Dims apart = blocks_first ? Dims{in[0], block, block, depth, in[2], in[3]}
+                                  : Dims{in[0], depth, block, block, in[2], in[3]};
+  const std::vector<int> order =
+      blocks_first ? std::vector<int>{0, 3, 4, 1, 5, 2} : std::vector<int>{0, 1, 4, 2, 5, 3};
+  PENSTOCK_TRY(const Place from, view_as(builder, node.inputs.front(), apart));
+  auto view = from.layout.permuted(order);
+  if (!view) return unsupported("this layout is not transposed");
+  PENSTOCK_TRY(Place place,
+               builder.reshaped({from.buffer, from.offset, *view}, builder.dims(result)));
+  builder.define(result, std::move(place));
+  return {};
+}
+
+}  // namespace penstock::onednn

@@ -1,0 +1,85 @@
+"""Penstock: an ONNX network as a pipeline of stages over the CPUs you have.
+
+    import numpy as np
+    import penstock
+
+    images = np.zeros((100, 1, 3, 32, 32), np.float32)
+    with penstock.split("model.onnx", cuts=["relu"]) as pipeline:
+        for frame in pipeline.stream(images):
+            print(frame["scores"].argmax())
+
+Pipelines come from :func:`split` (a model and where to cut it), :func:`plan` (the cuts are found),
+:func:`build` (all is measured), :func:`load` (a package) and :class:`App` (several networks and
+functions). ``docs/python.md`` tells the rest.
+"""
+
+from collections.abc import Mapping as _Mapping
+
+from penstock import errors, io
+from penstock._core import Frame
+from penstock._core import version as __version__
+from penstock.app import DROP, App, Drop, Function
+from penstock.errors import (
+    Aborted,
+    AlreadyExists,
+    Cancelled,
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    OutOfRange,
+    PenstockError,
+    PenstockWarning,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+    Unimplemented,
+    Unknown,
+)
+from penstock.make import backends, build, devices, explain, include_dir, load, plan, split
+from penstock.pipeline import Pipeline, TensorInfo
+from penstock.stream import AsyncStream, Stream
+
+_Mapping.register(Frame)
+
+__all__ = [
+    "DROP",
+    "Aborted",
+    "AlreadyExists",
+    "App",
+    "AsyncStream",
+    "Cancelled",
+    "DataLoss",
+    "DeadlineExceeded",
+    "Drop",
+    "FailedPrecondition",
+    "Frame",
+    "Function",
+    "Internal",
+    "InvalidArgument",
+    "NotFound",
+    "OutOfRange",
+    "PenstockError",
+    "PenstockWarning",
+    "PermissionDenied",
+    "Pipeline",
+    "ResourceExhausted",
+    "Stream",
+    "TensorInfo",
+    "Unavailable",
+    "Unimplemented",
+    "Unknown",
+    "__version__",
+    "backends",
+    "build",
+    "devices",
+    "errors",
+    "explain",
+    "include_dir",
+    "io",
+    "load",
+    "plan",
+    "split",
+]

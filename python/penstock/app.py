@@ -1,0 +1,297 @@
+"""Applications: several networks and Python functions in one pipeline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock import _core
+from penstock.checks import listed
+from penstock.errors import InvalidArgument
+from penstock.make import _device_text, _functions_of, _run_options, _split_options, _start
+from penstock.pipeline import Pipeline
+from penstock.types import OnError, Path, Policy, PortType, Shape
+
+_DTYPES = {
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "complex64": "c64",
+    "complex128": "c128",
+    "bool": "bool",
+    **{f"{kind}{bits}": f"{kind[0]}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+}
+
+
+class Drop:
+    """What a function returns for a frame that is not worth going on with: ``Drop("no face")``."""
+
+    def __init__(self, reason: str = "by the function") -> None:
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"penstock.Drop({self.reason!r})"
+
+
+DROP = Drop()
+
+
+@dataclass(frozen=True)
+class Function:
+    """A Python callable with its declaration, for :meth:`App.read` and :func:`penstock.load`.
+
+    call: takes the inputs as arrays, in order, and returns the outputs: one value, a tuple in order or
+        a dict by name. Inputs are read-only and the pipeline's own memory: ``copy()`` what is to be
+        kept. None or ``penstock.DROP`` drops the frame; an exception becomes the frame's error.
+    inputs, outputs: name to type, as text (``"u8[h<=1080,w<=1920,3]"``) or as dtype and shape
+        (``("float32", (1, "n<=8", 4))``). Open dimensions of outputs need a bound.
+    stateful: sees the frames in order, one at a time; else it may have replicas.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    inputs: Mapping[str, PortType]
+    outputs: Mapping[str, PortType]
+    stateful: bool = False
+
+    def _declaration(self) -> dict[str, Any]:
+        if not callable(self.call):
+            raise InvalidArgument(f"function '{self.name}': expected a callable, found {type(self.call).__name__}")
+        return {
+            "name": self.name,
+            "call": self.call,
+            "inputs": [(name, _type_text(port)) for name, port in self.inputs.items()],
+            "outputs": [(name, _type_text(port)) for name, port in self.outputs.items()],
+            "stateful": bool(self.stateful),
+            "drop": Drop,
+        }
+
+
+@dataclass
+class _Node:
+    what: dict[str, Any]
+    sources: list[tuple[str, str]] = field(default_factory=list)
+
+
+class App:
+    """Networks and functions, connected by names, that become one pipeline.
+
+        app = penstock.App("classify")
+        app.input("image")
+        app.network("network", "model.onnx", reads={"image": "image"})
+        app.function("best", np.argmax, {"scores": "f32[1,10]"}, {"label": "i64[]"}, reads="network.scores")
+        app.output("label", "best.label")
+        with app.start() as pipeline:
+            print(pipeline(images[0]))
+
+    Everything is checked in :meth:`start`, before anything runs. ``docs/composition.md`` tells the rest.
+    """
+
+    def __init__(self, name: str = "app") -> None:
+        self._name = name
+        self._yaml = ""
+        self._inputs: list[tuple[str, str]] = []
+        self._outputs: list[tuple[str, str]] = []
+        self._nodes: dict[str, _Node] = {}
+        self._states: list[dict[str, str]] = []
+        self._functions: list[Function] = []
+
+    @staticmethod
+    def read(path: Path, functions: Sequence[Function] = ()) -> App:
+        """An application from YAML, to which nothing can be added; ``functions`` are those that it names
+        and that no library holds."""
+        app = App()
+        app._yaml = os.fspath(path)
+        app._functions = _functions_of(functions)
+        return app
+
+    def input(self, name: str, type: PortType | None = None) -> None:
+        """An input of the application; its type is else that of the first port which reads it."""
+        self._check_own()
+        self._inputs.append((name, "" if type is None else _type_text(type)))
+
+    def output(self, name: str, source: str) -> None:
+        """An output of the application: what ``"node.port"`` is."""
+        self._check_own()
+        self._outputs.append((name, source))
+
+    def network(
+        self,
+        name: str,
+        model: Path,
+        *,
+        cuts: Sequence[str | int] = (),
+        replicas: int = 1,
+        devices: str | Sequence[str] | None = None,
+        shapes: Mapping[str, Shape] | None = None,
+        pins: Mapping[str, str] | None = None,
+        annotations: bool = False,
+        backend: str = "onnxruntime",
+        backend_options: Mapping[str, object] | None = None,
+        custom_ops: Sequence[Path] = (),
+        parameters: Sequence[str] = (),
+        as_is: bool = False,
+        pinned: bool | None = None,
+        each: Sequence[str] = (),
+        max_run_ms: float | None = None,
+        reads: Mapping[str, str] | None = None,
+    ) -> None:
+        """Adds a model file as a node; its ports are the model's inputs and outputs.
+
+        model: or a package of one network, such as :func:`penstock.build` makes; all but ``each`` and
+            ``max_run_ms`` is then settled.
+        each: ports whose sources hold items; the network runs once for each item.
+        max_run_ms: the most that a call of its stages may take, all items of a frame together.
+        reads: port to source, as :meth:`connect` would say one by one.
+        The rest is as for :func:`penstock.split`.
+        """
+        stream = dict.fromkeys(("policy", "capacity", "in_flight", "max_age_ms", "on_error", "trace", "output"))
+        split = _split_options(stream | locals())
+        split["model"] = os.fspath(model)
+        self._add(name, {"is_network": True, "split": split}, each, max_run_ms, _sources(name, reads, []))
+
+    def function(
+        self,
+        name: str,
+        call: Callable[..., Any] | None = None,
+        inputs: Mapping[str, PortType] | None = None,
+        outputs: Mapping[str, PortType] | None = None,
+        *,
+        stateful: bool = False,
+        library: Path | None = None,
+        library_name: str = "",
+        options: Mapping[str, object] | None = None,
+        replicas: int = 1,
+        devices: str | Sequence[str] | None = None,
+        each: Sequence[str] = (),
+        max_run_ms: float | None = None,
+        reads: Mapping[str, str] | Sequence[str] | None = None,
+    ) -> None:
+        """Adds a Python callable as a node, or a function of a C library.
+
+        call, inputs, outputs, stateful: see :class:`Function`. An output with an open first dimension
+            takes a list of items too.
+        library, library_name, options: a library (``penstock_function.h``), which declares the ports
+            itself; which of its functions, where it holds several; and the function's settings.
+        reads: as for :meth:`network`, or the sources alone, in the order of ``inputs``.
+        replicas, devices, each, max_run_ms: as for :meth:`network`.
+        """
+        self._check_own()
+        if (call is None) == (library is None):
+            raise InvalidArgument(f"function '{name}': expected either a callable or a library")
+        if call is not None:
+            self._functions.append(Function(name, call, inputs or {}, outputs or {}, stateful))
+        what = {
+            "is_network": False,
+            "function": library_name if call is None else name,
+            "library": "" if library is None else os.fspath(library),
+            "options": {key: str(value) for key, value in (options or {}).items()},
+            "replicas": replicas,
+            "devices": _device_text(devices),
+        }
+        self._add(name, what, each, max_run_ms, _sources(name, reads, list(inputs or {})))
+
+    def connect(self, source: str, *ports: str) -> None:
+        """Lets ``"node.port"`` ports read an input of the application, or another node's ``"node.port"``."""
+        self._check_own()
+        ends = [(text, *text.partition(".")) for text in ports]
+        for text, name, dot, _ in ends:  # All before the first: what is refused leaves nothing behind.
+            if not dot or name not in self._nodes:
+                known = ", ".join(f"'{known}'" for known in self._nodes) or "none yet"
+                raise InvalidArgument(
+                    f"connect: no port '{text}'; expected 'node.port', the nodes being {known}",
+                )
+        for _, name, _, port in ends:
+            self._nodes[name].sources.append((port, source))
+
+    def state(self, source: str, port: str, initial: Path | None = None) -> None:
+        """What ``source`` is for one frame, ``port`` reads at the next.
+
+        initial: an .npy of what the first frame reads; without, zeros.
+        """
+        self._check_own()
+        self._states.append({"from": source, "to": port, "initial": "" if initial is None else os.fspath(initial)})
+
+    def start(
+        self,
+        *,
+        backend_options: Mapping[str, object] | None = None,
+        pinned: bool | None = None,
+        policy: Policy | None = None,
+        capacity: int | None = None,
+        in_flight: int | None = None,
+        max_age_ms: float | None = None,
+        max_run_ms: float | None = None,
+        on_error: OnError | None = None,
+        trace: bool = False,
+        native_code: bool = True,
+        output: Path | None = None,
+    ) -> Pipeline:
+        """Checks the application and starts it; the options are those of :func:`penstock.split`.
+
+        native_code: False refuses libraries, of functions or of custom operators, before any is opened.
+
+        Raises NotFound (a model, port or source), InvalidArgument (types that do not agree, a port
+        without a source, a cycle without a state).
+        """
+        description = {
+            "name": self._name,
+            "yaml": self._yaml,
+            "inputs": self._inputs,
+            "outputs": self._outputs,
+            "nodes": [node.what | {"inputs": node.sources} for node in self._nodes.values()],
+            "states": self._states,
+            "functions": [function._declaration() for function in self._functions],
+        }
+        options = _run_options(locals() | {"backend": "onnxruntime"})
+        options["output"] = "" if output is None else os.fspath(output)
+        return _start(_core.app, description, options)
+
+    def __repr__(self) -> str:
+        if self._yaml:
+            return f"<penstock.App of '{self._yaml}'>"
+        sides = ([name for name, _ in self._inputs], list(self._nodes), [name for name, _ in self._outputs])
+        return f"<penstock.App '{self._name}': {' -> '.join(', '.join(side) or '(none)' for side in sides)}>"
+
+    def _check_own(self) -> None:
+        if self._yaml:
+            raise InvalidArgument(f"'{self._yaml}': is read as it is; expected all in the file, or all in Python")
+
+    def _add(
+        self, name: str, what: dict[str, Any], each: Sequence[str], max_run_ms: float | None, reads: dict[str, str]
+    ) -> None:
+        self._check_own()
+        if name in self._nodes:
+            raise InvalidArgument(f"node '{name}': is there twice")
+        what |= {"name": name, "each": listed("each", each), "max_run_ms": max_run_ms}
+        self._nodes[name] = _Node(what, list(reads.items()))
+
+
+def _sources(name: str, reads: Mapping[str, str] | Sequence[str] | None, ports: list[str]) -> dict[str, str]:
+    """Port to source; `ports` are those that a list of sources goes by."""
+    if reads is None or isinstance(reads, Mapping):
+        return dict(reads or {})
+    sources = listed("reads", reads)
+    if len(sources) == len(ports):
+        return dict(zip(ports, sources, strict=True))
+    expected = f"{len(ports)} sources, of " + ", ".join(f"'{port}'" for port in ports) if ports else "{port: source}"
+    raise InvalidArgument(f"node '{name}': reads: expected {expected}, found {sources}")
+
+
+def _type_text(port: PortType) -> str:
+    """ "f32[1,n<=8]" of ("float32", (1, "n<=8"))."""
+    if isinstance(port, str):
+        return port
+    try:
+        dtype, shape = port
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"expected a type such as 'f32[1,3,224,224]' or ('float32', (1, 3, 224, 224)), found {port!r}"
+        ) from None
+    name = str(np.dtype(dtype)) if not isinstance(dtype, str) else dtype
+    return f"{_DTYPES.get(name, name)}[{','.join('?' if dim is None else str(dim) for dim in shape)}]"

@@ -1,0 +1,64 @@
+"""What options are checked with, so that a wrong one is told in a sentence that names it."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.errors import InvalidArgument
+
+
+def unexpected(name: str, expected: str, found: object) -> InvalidArgument:
+    """The error of an option that is none of what it may be; ``expected`` ends with an example."""
+    return InvalidArgument(f"{name}: expected {expected}, found {type(found).__name__} {found!r}")
+
+
+def seconds(name: str, value: Any) -> float | None:
+    """A waiting time; None: as long as it takes."""
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value == value):
+        return value
+    raise unexpected(name, "a number of seconds or None, such as 0.5", value)
+
+
+def sizes(name: str, values: Any) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(value) for value in values)
+    except TypeError:
+        raise unexpected(name, "a list of whole numbers, such as (720, 1280, 3)", values) from None
+
+
+def row(what: str, values: Any, count: int, names: str, *, more: bool = False) -> list[int]:
+    """The numbers of a box or a point, rounded; ``more``: what follows them, such as a score, is left out."""
+    try:
+        found = [round(float(value)) for value in (itertools.islice(values, count) if more else values)]
+    except (TypeError, ValueError, OverflowError):
+        found = []
+    if len(found) != count:
+        raise InvalidArgument(f"{what}: expected {names} in pixels, found {values!r}")
+    return found
+
+
+def path_text(name: str, path: object) -> str:
+    if isinstance(path, str | os.PathLike):
+        return str(os.fspath(path))
+    raise unexpected(name, "a path, such as 'folder/file'", path)
+
+
+def listed(name: str, values: Any) -> list[Any]:
+    """A single value given for a list is that list: ``cuts="conv1"``."""
+    if isinstance(values, str | int | os.PathLike):
+        return [values]
+    if not isinstance(values, Iterable):
+        raise unexpected(name, f"a list, such as {name}=['a', 'b']", values)
+    return list(values)
+
+
+def mapping(name: str, values: Any, example: str) -> Mapping[Any, Any]:
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        raise unexpected(name, f"a dict, such as {name}={example}", values)
+    return values

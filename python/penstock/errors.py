@@ -1,0 +1,136 @@
+"""What can go wrong, one class for each cause. The sentences are those of the command line."""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """Every error of Penstock. ``str()`` is one sentence: what is wrong, where, and what to do."""
+
+    code: str = "unknown"
+    """The cause in one word, the same in JSON and on the wire: ``"invalid_argument"``."""
+
+    frame: int | None = None
+    """The number of the frame that it belongs to, if it belongs to one."""
+
+
+class Cancelled(PenstockError):
+    """The pipeline was cancelled or is closed."""
+
+    code = "cancelled"
+
+
+class Unknown(PenstockError):
+    """An engine failed without saying how."""
+
+    code = "unknown"
+
+
+class InvalidArgument(PenstockError, ValueError):
+    """What was given is wrong in itself: a shape, a dtype, a name that is missing."""
+
+    code = "invalid_argument"
+
+
+class DeadlineExceeded(PenstockError, TimeoutError):
+    """A timeout, or a frame's ``max_age_ms``, ran out."""
+
+    code = "deadline_exceeded"
+
+
+class NotFound(PenstockError, FileNotFoundError, LookupError):
+    """A file, node, tensor, device or backend that does not exist."""
+
+    code = "not_found"
+
+
+class AlreadyExists(PenstockError, FileExistsError):
+    """Something would be overwritten."""
+
+    code = "already_exists"
+
+
+class PermissionDenied(PenstockError, PermissionError):
+    """The operating system refused."""
+
+    code = "permission_denied"
+
+
+class ResourceExhausted(PenstockError):
+    """Memory, slots or an edge's capacity ran out."""
+
+    code = "resource_exhausted"
+
+
+class FailedPrecondition(PenstockError, RuntimeError):
+    """The right call at the wrong time, or on the wrong machine."""
+
+    code = "failed_precondition"
+
+
+class Aborted(PenstockError):
+    """A frame was dropped by a policy that the user chose."""
+
+    code = "aborted"
+
+
+class OutOfRange(PenstockError, IndexError):
+    """An index past the end."""
+
+    code = "out_of_range"
+
+
+class Unimplemented(PenstockError, NotImplementedError):
+    """No backend runs this, or Python has no form of it."""
+
+    code = "unimplemented"
+
+
+class Internal(PenstockError, RuntimeError):
+    """A bug of Penstock's."""
+
+    code = "internal"
+
+
+class Unavailable(PenstockError, ConnectionError):
+    """An engine, worker or library that is needed is not there."""
+
+    code = "unavailable"
+
+
+class DataLoss(PenstockError, ValueError):
+    """A file is truncated, changed or corrupt."""
+
+    code = "data_loss"
+
+
+class PenstockWarning(UserWarning):
+    """Something is legitimate and yet seldom meant."""
+
+
+_CLASSES: dict[str, type[PenstockError]] = {
+    cls.code: cls
+    for cls in (
+        Cancelled,
+        Unknown,
+        InvalidArgument,
+        DeadlineExceeded,
+        NotFound,
+        AlreadyExists,
+        PermissionDenied,
+        ResourceExhausted,
+        FailedPrecondition,
+        Aborted,
+        OutOfRange,
+        Unimplemented,
+        Internal,
+        Unavailable,
+        DataLoss,
+    )
+}
+
+
+def make_error(code: str, message: str, frame: int | None = None) -> PenstockError:
+    """The exception of a cause. Called by the library."""
+    error = _CLASSES.get(code, PenstockError)(message)
+    error.frame = frame
+    return error

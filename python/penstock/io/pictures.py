@@ -1,0 +1,190 @@
+"""Pictures: arrays of uint8 in the form [height, width, 3], red first."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.checks import path_text, row, unexpected
+from penstock.errors import DataLoss, InvalidArgument, NotFound, PermissionDenied, Unavailable
+from penstock.types import Array, Path
+
+if TYPE_CHECKING:
+    from penstock.pipeline import TensorInfo
+
+
+def opencv(what: str) -> Any:
+    """The module cv2. Raises Unavailable with what to install."""
+    try:
+        return importlib.import_module("cv2")
+    except ImportError as error:
+        raise Unavailable(f"{what} needs OpenCV, which is not here; pip install 'penstock[video]'") from error
+
+
+def _library(what: str) -> tuple[str, Any]:
+    for name in ("cv2", "PIL.Image"):
+        try:
+            return name, importlib.import_module(name)
+        except ImportError:
+            continue
+    raise Unavailable(f"{what} needs OpenCV or Pillow, and neither is here; pip install 'penstock[images]'")
+
+
+def read_image(path: Path) -> Array:
+    """A picture file as uint8 [height, width, 3], red first."""
+    file = path_text("path", path)
+    if not os.path.isfile(file):
+        raise NotFound(f"picture '{file}': no such file")
+    name, library = _library(f"picture '{file}'")
+    if name == "cv2":
+        image = library.imread(file, library.IMREAD_COLOR)
+        if image is None:
+            raise DataLoss(f"picture '{file}': not a picture that OpenCV can read")
+        return np.ascontiguousarray(image[:, :, ::-1])
+    try:
+        with library.open(file) as picture:
+            return np.array(picture.convert("RGB"))
+    except OSError as error:
+        raise DataLoss(f"picture '{file}': not a picture that Pillow can read: {error}") from error
+
+
+def write_image(path: Path, image: Array) -> None:
+    """Writes uint8 [height, width, 3] (red first) or [height, width]; the name's ending says the kind."""
+    file = path_text("path", path)
+    if not isinstance(image, np.ndarray):
+        raise unexpected(f"picture '{file}'", "uint8[height, width, 3]", image)
+    if image.dtype != np.uint8 or image.ndim not in (2, 3):
+        raise InvalidArgument(
+            f"picture '{file}': expected uint8[height, width, 3], found {image.dtype}{list(image.shape)}"
+        )
+    name, library = _library(f"picture '{file}'")
+    kinds = library.haveImageWriter(file) if name == "cv2" else _ending(file) in library.registered_extensions()
+    if not kinds:
+        raise InvalidArgument(f"picture '{file}': no kind of picture ends in '{_ending(file)}'; try .png or .jpg")
+    try:
+        if name == "cv2":
+            if not library.imwrite(file, image[:, :, ::-1] if image.ndim == 3 else image):
+                raise OSError("is its folder there, and may it be written to?")
+        else:
+            library.fromarray(np.ascontiguousarray(image)).save(file)
+    except (OSError, ValueError) as error:
+        raise PermissionDenied(f"picture '{file}': cannot be written: {error}") from error
+
+
+def _ending(file: str) -> str:
+    return os.path.splitext(file)[1].lower()
+
+
+def resize(image: Array, height: int, width: int) -> Array:
+    """To height x width, bilinear, without regard to the proportions."""
+    _check_picture("resize", image)
+    if not all(isinstance(size, int | np.integer) and size >= 1 for size in (height, width)):
+        raise InvalidArgument(f"resize: expected height and width in pixels, 1 or more, found {height!r} and {width!r}")
+    if image.shape[:2] == (height, width):
+        return image
+    name, library = _library("resizing")
+    if name == "cv2":
+        return np.asarray(library.resize(image, (width, height), interpolation=library.INTER_LINEAR))
+    picture = library.fromarray(np.ascontiguousarray(image))
+    return np.array(picture.resize((width, height), library.BILINEAR))
+
+
+def _check_picture(what: str, image: object) -> None:
+    if not isinstance(image, np.ndarray):
+        raise InvalidArgument(
+            f"{what}: expected a picture, a numpy array [height, width, 3], found {type(image).__name__}"
+        )
+    if image.ndim not in (2, 3) or image.size == 0 or image.dtype.kind not in "uif":
+        raise InvalidArgument(
+            f"{what}: expected a picture, numbers [height, width, 3], found {image.dtype}{list(image.shape)}"
+        )
+
+
+def crop(image: Array, box: Sequence[float]) -> Array:
+    """What is in the box (left, top, right, bottom in pixels), black beyond the picture; never empty."""
+    _check_picture("crop", image)
+    left, top, right, bottom = row("crop", box, 4, "a box (left, top, right, bottom)")
+    part = np.zeros((max(bottom - top, 1), max(right - left, 1), *image.shape[2:]), image.dtype)
+    seen = image[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+    y, x = max(-top, 0), max(-left, 0)
+    part[y : y + seen.shape[0], x : x + seen.shape[1]] = seen
+    return part
+
+
+def prepare(
+    image: Array,
+    like: TensorInfo,
+    *,
+    scale: float | None = None,
+    mean: float | Sequence[float] = 0.0,
+    std: float | Sequence[float] = 1.0,
+) -> Array:
+    """A picture as the input ``like`` takes it: resized, in its layout and dtype.
+
+    The layout is what the input's shape says: a dimension of 1 or 3 second is channels first, last it
+    is channels last. Floats become (image * scale - mean) / std; scale is 1/255 by default. An open
+    height or width takes the picture's own.
+    """
+    channels_first, count, height, width = _layout_of(like)
+    if image.ndim == 2:
+        image = np.repeat(image[:, :, None], 3, axis=2)
+    image = resize(image, height or image.shape[0], width or image.shape[1])
+    if count == 1:
+        image = (image.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)).round()[:, :, None]
+    if np.issubdtype(np.dtype(like.dtype), np.floating):
+        factor = 1 / 255 if scale is None else scale
+        values = image.astype(np.float32) * np.float32(factor)
+        image = (values - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)
+    if channels_first:
+        image = image.transpose(2, 0, 1)
+    lead = [1] * (len(like.shape or ()) - 3)
+    return np.ascontiguousarray(image.reshape(*lead, *image.shape), dtype=like.dtype)
+
+
+def _layout_of(like: TensorInfo) -> tuple[bool, int, int | None, int | None]:
+    """Whether channels come first, how many there are, height and width."""
+    shape = like.shape or []
+    picture = shape[-3:]
+    sizes = [dim if isinstance(dim, int) else None for dim in picture]
+    if len(shape) in (3, 4) and sizes[0] in (1, 3):
+        return True, sizes[0], sizes[1], sizes[2]
+    if len(shape) in (3, 4) and sizes[2] in (1, 3):
+        return False, sizes[2], sizes[0], sizes[1]
+    raise InvalidArgument(
+        f"input '{like.name}': expected the shape of one picture, [1, 3, H, W] or [1, H, W, 3], found {like.shape}"
+    )
+
+
+def draw_points(
+    image: Array, points: Iterable[Sequence[float]], colour: Sequence[int] = (0, 255, 0), size: int = 2
+) -> Array:
+    """A copy of the picture with squares drawn; a point is x, y in pixels."""
+    _check_picture("draw_points", image)
+    drawn = image.copy()
+    for point in points:
+        x, y = (place - size // 2 for place in row("draw_points", point, 2, "a point (x, y)", more=True))
+        drawn[max(y, 0) : max(y + size, 0), max(x, 0) : max(x + size, 0)] = colour
+    return drawn
+
+
+def draw_boxes(
+    image: Array, boxes: Iterable[Sequence[float]], colour: Sequence[int] = (0, 255, 0), width: int = 2
+) -> Array:
+    """A copy of the picture with frames drawn; a box is left, top, right, bottom in pixels."""
+    _check_picture("draw_boxes", image)
+    drawn = image.copy()
+    rows, columns = drawn.shape[:2]
+    for box in boxes:
+        edges = row("draw_boxes", box, 4, "a box (left, top, right, bottom)", more=True)
+        left, right = (min(max(x, 0), columns) for x in edges[0::2])
+        top, bottom = (min(max(y, 0), rows) for y in edges[1::2])
+        if left >= right or top >= bottom:
+            continue
+        part = drawn[top:bottom, left:right]
+        part[:width] = part[-width:] = colour
+        part[:, :width] = part[:, -width:] = colour
+    return drawn

@@ -1,0 +1,163 @@
+"""Sinks: where results go."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+import numpy as np
+
+from penstock._core import Frame
+from penstock.errors import PermissionDenied
+from penstock.io.pictures import opencv, write_image
+from penstock.types import Array, Path
+
+
+class Sink(ABC):
+    """Something that takes results; ``with`` ends it."""
+
+    @abstractmethod
+    def write(self, frame: Frame) -> None:
+        """Takes one frame, however it ended."""
+
+    def close(self) -> None:  # noqa: B027
+        """Everything is written."""
+
+    def consume(self, frames: Iterable[Frame]) -> int:
+        """Writes all of a stream. Returns how many."""
+        count = 0
+        for frame in frames:
+            self.write(frame)
+            count += 1
+        return count
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class JsonLines(Sink):
+    """A line of JSON for each frame: its number, outputs as lists (what is no finite number as null), or its error."""
+
+    def __init__(self, target: Path | TextIO | None = None) -> None:
+        """target: a file's name, something with ``write``; None is standard output."""
+        self._owned = isinstance(target, str | os.PathLike)
+        self._file: TextIO
+        if isinstance(target, str | os.PathLike):
+            self._file = _writing(lambda: open(target, "w", encoding="utf-8"), os.fspath(target))
+        else:
+            self._file = sys.stdout if target is None else target
+
+    def write(self, frame: Frame) -> None:
+        line: dict[str, Any] = {"frame": frame.number}
+        if frame.tag is not None and isinstance(frame.tag, str | int | float):
+            line["tag"] = frame.tag
+        if frame.error is None:
+            line["outputs"] = {name: _listed(value) for name, value in frame.items()}
+        else:
+            line["error"] = {"code": frame.error.code, "message": str(frame.error)}
+        self._file.write(json.dumps(line) + "\n")
+        if not self._owned:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._owned:
+            self._file.close()
+
+
+class Npz(Sink):
+    """Outputs by name. A folder: ``000012.npz`` for each frame; a file ending in .npz: all frames as
+    ``000012/scores``, written at the end, as ``penstock run -o`` does. Failed frames are left out."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = os.fspath(target)
+        self._archive: dict[str, Array] | None = {} if self._target.endswith(".npz") else None
+        if self._archive is None:
+            _writing(lambda: os.makedirs(self._target, exist_ok=True), self._target)
+
+    def write(self, frame: Frame) -> None:
+        if not frame.ok:
+            return
+        if self._archive is not None:
+            self._archive.update({f"{frame.number:06}/{name}": value.copy() for name, value in frame.items()})
+        else:
+            file = os.path.join(self._target, f"{frame.number:06}.npz")
+            _writing(lambda: np.savez(file, allow_pickle=False, **dict(frame.items())), file)
+
+    def close(self) -> None:
+        archive, self._archive = self._archive, None
+        if archive is not None:
+            _writing(lambda: np.savez(self._target, allow_pickle=False, **archive), self._target)
+
+
+class ImageFolder(Sink):
+    """A picture for each frame, ``000012.png``: what ``draw`` makes of it."""
+
+    def __init__(self, folder: Path, draw: Callable[[Frame], Array], suffix: str = ".png") -> None:
+        self._folder = os.fspath(folder)
+        self._draw = draw
+        self._suffix = suffix
+        _writing(lambda: os.makedirs(self._folder, exist_ok=True), self._folder)
+
+    def write(self, frame: Frame) -> None:
+        if frame.ok:
+            write_image(os.path.join(self._folder, f"{frame.number:06}{self._suffix}"), self._draw(frame))
+
+
+class VideoFile(Sink):
+    """A video of what ``draw`` makes of each frame."""
+
+    def __init__(self, file: Path, draw: Callable[[Frame], Array], rate: float = 30, codec: str = "mp4v") -> None:
+        self._file = os.fspath(file)
+        self._library = opencv(f"video '{self._file}'")
+        self._draw = draw
+        self._rate = rate
+        self._codec = self._library.VideoWriter_fourcc(*codec)
+        self._writer: Any = None
+
+    def write(self, frame: Frame) -> None:
+        if not frame.ok:
+            return
+        image = self._draw(frame)
+        if self._writer is None:
+            size = (image.shape[1], image.shape[0])
+            self._writer = self._library.VideoWriter(self._file, self._codec, self._rate, size)
+            if not self._writer.isOpened():
+                raise PermissionDenied(
+                    f"video '{self._file}': OpenCV cannot write it; is its folder there, and does '{self._file}' end "
+                    "in .mp4 or another kind that the codec goes with?"
+                )
+        self._writer.write(np.ascontiguousarray(image[:, :, ::-1]))
+
+    def close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.release()
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_listed(one) for one in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        strange = ~np.isfinite(value)
+        value = value.astype(object)
+        value[strange] = None
+    return value.tolist()
+
+
+def _writing(work: Callable[[], Any], place: str) -> Any:
+    try:
+        return work()
+    except OSError as error:
+        raise PermissionDenied(f"'{place}': cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,291 @@
+"""Sources: where frames come from."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import wave
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path as FilePath
+from typing import Any, BinaryIO, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.checks import listed, path_text, sizes, unexpected
+from penstock.errors import DataLoss, InvalidArgument, NotFound
+from penstock.io.pictures import opencv, read_image
+from penstock.types import Array, Path
+
+Item = TypeVar("Item")
+
+_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
+
+
+def images(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterable[Array]:
+    """Pictures as uint8 [height, width, 3]: a file, those of a folder by name, or the files listed."""
+    files = _files(path, _PICTURES, "pictures")
+    return _paced((read_image(file) for file in files), rate)
+
+
+def video(path: Path, *, rate: float | None = None) -> Iterable[Array]:
+    """The pictures of a video file, as fast as they decode or ``rate`` a second."""
+    file = path_text("path", path)
+    if not os.path.isfile(file):
+        raise NotFound(f"video '{file}': no such file")
+    capture = opencv(f"video '{file}'").VideoCapture(file)
+    if not capture.isOpened():
+        raise DataLoss(f"video '{file}': not a video that OpenCV can read")
+    return _paced(_captured(capture), rate)
+
+
+def camera(index: int | str = 0, *, width: int | None = None, height: int | None = None) -> Iterable[Array]:
+    """A camera's pictures: always the newest, those that nobody was ready for are left out.
+
+    index: the camera's number, or what OpenCV opens: a device file, an RTSP address.
+    """
+    library = opencv(f"camera {index!r}")
+    capture = library.VideoCapture(index)
+    if not capture.isOpened():
+        raise NotFound(f"camera {index!r}: OpenCV cannot open it; is it connected, and may you read it?")
+    for what, value in ((library.CAP_PROP_FRAME_WIDTH, width), (library.CAP_PROP_FRAME_HEIGHT, height)):
+        if value is not None:
+            capture.set(what, value)
+    return latest(_captured(capture))
+
+
+def wav(
+    path: Path, samples: int, hop: int | None = None, *, rate: float | None = None, sample_rate: int | None = None
+) -> Iterable[Array]:
+    """Blocks of a WAV file as float32 [samples], -1 to 1; several channels are averaged.
+
+    hop: from one block's start to the next's (default: ``samples``). The last block is filled with
+        zeros.
+    rate: blocks a second; sample rate / hop is real time.
+    sample_rate: the file's must be this one, such as 16000.
+    """
+    if samples < 1 or (hop is not None and hop < 1):
+        raise InvalidArgument(f"wav: expected samples and hop of 1 or more, found {samples} and {hop}")
+    sound = _read_wav(path_text("path", path), sample_rate)
+    return _paced(_blocks(sound, samples, hop or samples), rate)
+
+
+def arrays(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterable[Array | dict[str, Array]]:
+    """Frames of .npy (the only input) and .npz files (inputs by name), a folder's by name.
+
+    A .npz of ``penstock run -o``, with names like ``000012/scores``, is as many frames.
+    """
+    files = _files(path, (".npy", ".npz"), ".npy or .npz files")
+    return _paced((frame for file in files for frame in _load(file)), rate)
+
+
+def rows(array: Array | Path, *, rate: float | None = None) -> Iterable[Array]:
+    """Each entry of the first dimension as a frame of its own, [1, ...]: views, no copies."""
+    whole: Array = array if isinstance(array, np.ndarray) else _load_npy(path_text("array", array))
+    if whole.ndim == 0:
+        raise InvalidArgument("rows: expected an array of at least one dimension, found a scalar")
+    return _paced((whole[i : i + 1] for i in range(len(whole))), rate)
+
+
+def raw(
+    shape: Sequence[int], dtype: npt.DTypeLike = np.uint8, file: BinaryIO | None = None, *, rate: float | None = None
+) -> Iterable[Array]:
+    """Frames as plain bytes one after the other, from standard input unless ``file`` is given.
+
+    ``ffmpeg -i clip.mp4 -f rawvideo -pix_fmt rgb24 - | python app.py`` with ``raw((720, 1280, 3))``.
+    """
+    source = Live(_raw(sizes("shape", shape), np.dtype(dtype), file or sys.stdin.buffer))
+    return source if rate is None else pace(source, rate)
+
+
+class Live(Generic[Item]):
+    """A source whose next item takes its time: a stream takes from it in a thread of its own."""
+
+    live = True
+
+    def __init__(self, source: Iterable[Item]) -> None:
+        self._source = source
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._source)
+
+
+class pace(Live[Item]):  # A function to its users.
+    """Gives ``rate`` items of the source a second at most."""
+
+    def __init__(self, source: Iterable[Item], rate: float) -> None:
+        if not isinstance(rate, int | float) or not rate > 0:
+            raise unexpected("rate", "more than 0 items a second, such as 30", rate)
+        super().__init__(source)
+        self._period = 1 / rate
+
+    def __iter__(self) -> Iterator[Item]:
+        due = time.monotonic()
+        for item in self._source:
+            now = time.monotonic()
+            if now < due:
+                time.sleep(due - now)
+            due = max(due, now - self._period) + self._period  # Who was late does not hurry after it.
+            yield item
+
+
+class latest(Live[Item]):
+    """The newest item of the source at any time: a thread takes them, older ones are left out."""
+
+    def __init__(self, source: Iterable[Item]) -> None:
+        super().__init__(source)
+        self.left_out = 0
+        """Items that were replaced before anybody took them."""
+
+    def __iter__(self) -> Iterator[Item]:
+        newest: list[Item] = []
+        ended: list[BaseException | None] = []
+        changed = threading.Condition()
+        stopped = threading.Event()
+
+        def take() -> None:
+            failure: BaseException | None = None
+            source = iter(self._source)
+            try:
+                for item in source:
+                    if stopped.is_set():
+                        break
+                    with changed:
+                        self.left_out += len(newest)
+                        newest[:] = [item]
+                        changed.notify()
+            except Exception as error:
+                failure = error
+            with changed:
+                ended.append(failure)
+                changed.notify()
+
+        threading.Thread(target=take, name="penstock-source", daemon=True).start()
+        try:
+            while True:
+                with changed:
+                    while not newest and not ended:
+                        changed.wait()
+                    if not newest:
+                        break
+                    item = newest.pop()
+                yield item
+        finally:
+            stopped.set()
+        if ended[0] is not None:
+            raise ended[0]
+
+
+def _paced(source: Iterable[Item], rate: float | None) -> Iterable[Item]:
+    return source if rate is None else pace(source, rate)
+
+
+def _files(path: Path | Iterable[Path], endings: tuple[str, ...], what: str) -> list[str]:
+    if not isinstance(path, str | os.PathLike):
+        return [path_text("path", one) for one in listed("path", path)]
+    place = FilePath(path)
+    if not place.is_dir():
+        if not place.exists():
+            raise NotFound(f"'{place}': no such file or folder")
+        return [str(place)]
+    files = sorted(str(file) for file in place.iterdir() if file.suffix.lower() in endings)
+    if not files:
+        raise NotFound(f"folder '{place}': expected {what} ({', '.join(endings)}), found none")
+    return files
+
+
+def _captured(capture: Any) -> Iterator[Array]:
+    try:
+        while True:
+            more, image = capture.read()
+            if not more:
+                return
+            yield np.ascontiguousarray(image[:, :, ::-1])
+    finally:
+        capture.release()
+
+
+def _read_wav(file: str, sample_rate: int | None) -> Array:
+    try:
+        with wave.open(file, "rb") as sound:
+            width, channels, found = sound.getsampwidth(), sound.getnchannels(), sound.getframerate()
+            data = sound.readframes(sound.getnframes())
+    except FileNotFoundError:
+        raise NotFound(f"sound '{file}': no such file") from None
+    except (wave.Error, EOFError) as error:
+        raise DataLoss(f"sound '{file}': expected a WAV file of plain samples, found: {error}") from error
+    if sample_rate not in (None, found):
+        raise InvalidArgument(
+            f"sound '{file}': expected {sample_rate} samples a second, found {found}; "
+            f"convert it, such as by 'ffmpeg -i {file} -ar {sample_rate} converted.wav'"
+        )
+    values: Array
+    if width == 1:
+        values = (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / 128
+    elif width == 3:  # No dtype of three bytes: as the upper ones of four.
+        wide = np.zeros((len(data) // 3, 4), np.uint8)
+        wide[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
+        values = wide.view("<i4")[:, 0].astype(np.float32) / 2**31
+    else:
+        values = np.frombuffer(data, f"<i{width}").astype(np.float32) / np.float32(2 ** (8 * width - 1))
+    mixed: Array = values.reshape(-1, channels).mean(axis=1, dtype=np.float32)
+    return mixed
+
+
+def _blocks(sound: Array, samples: int, hop: int) -> Iterator[Array]:
+    for start in range(0, len(sound), hop):
+        block = sound[start : start + samples]
+        yield block if len(block) == samples else np.pad(block, (0, samples - len(block)))
+        if start + samples >= len(sound):
+            return
+
+
+def _load_npy(file: str) -> Array:
+    try:
+        loaded: Array = np.load(file, allow_pickle=False)
+    except FileNotFoundError:
+        raise NotFound(f"'{file}': no such file") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise DataLoss(f"'{file}': expected a .npy file, found: {error}") from error
+    return loaded
+
+
+def _load(file: str) -> Iterator[Array | dict[str, Array]]:
+    if not file.lower().endswith(".npz"):
+        yield _load_npy(file)
+        return
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            named = {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise NotFound(f"'{file}': no such file") from None
+    except (OSError, ValueError, EOFError, AttributeError) as error:
+        raise DataLoss(f"'{file}': expected a .npz file, found: {error}") from error
+    frames: dict[str, dict[str, Array]] = {}
+    for name, value in named.items():
+        frame, slash, tensor = name.partition("/")
+        if slash and frame.isdigit():
+            frames.setdefault(frame, {})[tensor] = value
+        else:
+            frames.setdefault("", {})[name] = value
+    yield from (frames[frame] for frame in sorted(frames))
+
+
+def _raw(shape: tuple[int, ...], dtype: np.dtype[Any], file: BinaryIO) -> Iterator[Array]:
+    size = int(np.prod(shape)) * dtype.itemsize
+    if size < 1:
+        raise InvalidArgument(f"raw: expected a shape of at least one element, found {shape}")
+    while True:
+        frame = bytearray()
+        while len(frame) < size:
+            part = file.read(size - len(frame))
+            if not part:
+                break
+            frame += part
+        if not frame:
+            return
+        if len(frame) < size:
+            raise DataLoss(f"raw frames: expected {size} bytes for each, found {len(frame)} in the last")
+        yield np.frombuffer(frame, dtype).reshape(shape)

@@ -1,0 +1,349 @@
+"""Making pipelines."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from penstock import _core
+from penstock.checks import listed, mapping, path_text, unexpected
+from penstock.collector import stop_all
+from penstock.errors import InvalidArgument, PenstockWarning
+from penstock.pipeline import Pipeline
+from penstock.types import Backends, Devices, Model, OnError, Path, Policy, Shape
+
+if TYPE_CHECKING:
+    from penstock.app import Function
+
+atexit.register(stop_all)  # Called last to first: pipelines are cancelled before.
+atexit.register(_core.shut_down_all)  # Threads end while the interpreter still stands.
+
+
+def _name_engines() -> None:
+    """The engines that this interpreter would import, wherever they are, for the library to find."""
+    places = []
+    for package, folder in (("onnxruntime", "capi"), ("openvino", "libs")):
+        spec = importlib.util.find_spec(package)
+        for place in (spec and spec.submodule_search_locations) or []:
+            places.append(os.path.join(place, folder))
+    named = os.environ.get("PENSTOCK_ENGINE_PATH", "").split(":")
+    os.environ["PENSTOCK_ENGINE_PATH"] = ":".join(filter(None, [*named, *(p for p in places if p not in named)]))
+
+
+_name_engines()
+
+
+def split(
+    model: Model,
+    cuts: Sequence[str | int] = (),
+    replicas: int = 1,
+    devices: str | Sequence[str] | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+    *,
+    pins: Mapping[str, str] | None = None,
+    annotations: bool = False,
+    backend: str = "onnxruntime",
+    backend_options: Mapping[str, object] | None = None,
+    custom_ops: Sequence[Path] = (),
+    parameters: Sequence[str] = (),
+    as_is: bool = False,
+    pinned: bool | None = None,
+    policy: Policy | None = None,
+    capacity: int | None = None,
+    in_flight: int | None = None,
+    max_age_ms: float | None = None,
+    max_run_ms: float | None = None,
+    on_error: OnError | None = None,
+    trace: bool = False,
+    output: Path | None = None,
+) -> Pipeline:
+    """Splits a model into stages and starts them as a pipeline.
+
+    model: a path, the bytes of a model, or an ``onnx.ModelProto``.
+    cuts: each ends a stage after a node, named by its name, by a tensor that it makes, or by its index
+        in ``penstock show``. N cuts give N + 1 stages; without, the whole network is one stage.
+    replicas: of every stage.
+    devices: ``"cpu:0,cpu:1"`` or ``["cpu:0-1", "cpu:2+3"]``, dealt to the stages in turn, replica by
+        replica; without, each CPU that this process may use.
+    shapes: fixes or bounds open dimensions of inputs: ``{"x": (1, 3, 224, 224), "ids": "1x1..512"}``.
+    pins: node to device; nodes of one device are a stage. Not with cuts.
+    annotations: stages from the model's own ``pipeline_stage`` annotations. Not with cuts or pins.
+    backend, backend_options, custom_ops: who runs the stages, its own settings, and libraries of
+        operators for it.
+    parameters: constants that stay replaceable, see ``Pipeline.set_parameters``.
+    as_is: nothing of the model is folded, merged or removed.
+    pinned: whether stages stay on their CPUs (the default), or may move among their device's.
+    policy: what happens when the input is full: ``"block"`` (default), ``"drop_oldest"``,
+        ``"drop_newest"``, ``"latest"`` or ``"error"``.
+    capacity, in_flight: slots of every edge, and most frames on their way at once.
+    max_age_ms: a frame's deadline since its push.
+    max_run_ms: a stage's call that takes longer hangs: its frame and those behind it come out as
+        errors that name it, and the pipeline ends.
+    on_error: ``"deliver"`` (default): an error is its frame's alone; ``"stop"``: it ends the pipeline.
+    trace: keep the times of every frame, see ``Pipeline.trace``.
+    output: also write the package here (a folder, or a file ending in ``.zip``).
+
+    Raises NotFound (a file, node, tensor, device or backend), InvalidArgument, DataLoss (not a model),
+    Unavailable (no engine).
+    """
+    options = _split_options(locals())
+    return _start(_core.split, _model_of(model), options)
+
+
+def plan(
+    model: Model,
+    devices: str | Sequence[str] | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+    *,
+    may_replicate: bool = False,
+    segments_per_device: int = 1,
+    goal: Literal["throughput", "latency"] = "throughput",
+    latency_cap: float | None = None,
+    deadline: float = 10,
+    pins: Mapping[str, str] | None = None,
+    backend: str = "onnxruntime",
+    backend_options: Mapping[str, object] | None = None,
+    custom_ops: Sequence[Path] = (),
+    parameters: Sequence[str] = (),
+    as_is: bool = False,
+    pinned: bool | None = None,
+    policy: Policy | None = None,
+    capacity: int | None = None,
+    in_flight: int | None = None,
+    max_age_ms: float | None = None,
+    max_run_ms: float | None = None,
+    on_error: OnError | None = None,
+    trace: bool = False,
+    output: Path | None = None,
+) -> Pipeline:
+    """Finds the split with the least period (or latency) by an analytic model, and starts it.
+
+    may_replicate: stages may run on several devices in turn.
+    segments_per_device: stages that a device may run; 1: a device is one stage.
+    goal, latency_cap: what is least, and the most seconds that one frame may take.
+    deadline: seconds to search, at most.
+    The rest is as for :func:`split`. ``Pipeline.plan["prediction"]`` has what was foretold, with the
+    proved lower bound.
+    """
+    options = _split_options(
+        locals() | {"cuts": (), "replicas": 1, "annotations": False},
+        may_replicate=may_replicate,
+        segments_per_device=segments_per_device,
+        goal=goal,
+        latency_cap=latency_cap,
+        deadline=float(deadline),
+    )
+    return _start(_core.plan, _model_of(model), options)
+
+
+def build(
+    model: Model,
+    output: Path | None = None,
+    devices: str | Sequence[str] | None = None,
+    goal: Literal["throughput", "latency"] = "throughput",
+    budget: float = 60.0,
+    backends: Sequence[str] | None = None,
+    *,
+    shapes: Mapping[str, Shape] | None = None,
+    tolerance: float | None = None,
+    backend_options: Mapping[str, Mapping[str, object]] | None = None,
+    custom_ops: Sequence[Path] = (),
+    rules: Path | None = None,
+    costs: Path | None = None,
+    progress: Callable[[str, float], object] | None = None,
+    policy: Policy | None = None,
+    capacity: int | None = None,
+    in_flight: int | None = None,
+    max_age_ms: float | None = None,
+    max_run_ms: float | None = None,
+    on_error: OnError | None = None,
+    trace: bool = False,
+) -> Pipeline:
+    """Measures which backend runs which part best, and starts the fastest pipeline that it found.
+
+    output: the package to write, with its reasons (:func:`explain`); without, a temporary one.
+    devices: those to use; without, each CPU that this process may use.
+    goal: what counts, frames per second or the latency of one frame at a time.
+    budget: seconds to spend; the simple ways that you would have tried are measured in any case.
+    backends: those that may be chosen; without, all there are.
+    tolerance: relative error allowed (1e-3); where it is given, lower precisions are tried too.
+    backend_options: by backend, ``{"openvino": {"...": 1}}``.
+    rules: a JSON file, by backend: what it may be tried on, instead of what it says itself.
+    costs: the database of what was measured; without, that of the program.
+    progress: told what is being done, and the share of the budget that is spent.
+    Ctrl-C ends it. The rest is as for :func:`split`.
+    """
+    options = _split_options(
+        {key: value for key, value in locals().items() if key != "backend_options"}
+        | dict.fromkeys(("pins", "backend_options", "pinned"))
+        | {"cuts": (), "annotations": False, "replicas": 1, "parameters": (), "as_is": False, "backend": "onnxruntime"},
+        goal=goal,
+        budget=budget,
+        backends=listed("backends", backends or ()),
+        tolerance=tolerance,
+        settings={
+            name: _settings(f"backend_options[{name!r}]", settings)
+            for name, settings in mapping("backend_options", backend_options, "{'openvino': {'key': 1}}").items()
+        },
+        rules="" if rules is None else path_text("rules", rules),
+        costs="" if costs is None else path_text("costs", costs),
+        progress=progress,
+    )
+    source = _model_of(model)
+    if isinstance(source, str):
+        return _start(_core.build, source, options)
+    with tempfile.TemporaryDirectory() as folder:  # The simple ways run a file.
+        file = os.path.join(folder, "model.onnx")
+        with open(file, "wb") as out:
+            out.write(source)
+        return _start(_core.build, file, options)
+
+
+def explain(package: Path) -> dict[str, Any]:
+    """Why a package of :func:`build` is as it is, as ``penstock explain --json`` has it.
+
+    Raises NotFound where the package was made otherwise.
+    """
+    report: dict[str, Any] = json.loads(_core.explain(path_text("package", package)))
+    return report
+
+
+def load(
+    path: Path,
+    *,
+    backend_options: Mapping[str, object] | None = None,
+    pinned: bool | None = None,
+    policy: Policy | None = None,
+    capacity: int | None = None,
+    in_flight: int | None = None,
+    max_age_ms: float | None = None,
+    max_run_ms: float | None = None,
+    on_error: OnError | None = None,
+    trace: bool = False,
+    native_code: bool = True,
+    functions: Sequence[Function] = (),
+) -> Pipeline:
+    """Loads a package (a folder or zip, by ``penstock split`` or ``save()``) and starts it.
+
+    native_code: False refuses a package that holds libraries, of functions or of custom operators.
+    functions: the Python callables that its stages name.
+    What is given overrides the package's own; the options are those of :func:`split`.
+    Raises NotFound, DataLoss (a file is missing or has changed), FailedPrecondition (of another
+    version).
+    """
+    options = _run_options(locals() | {"backend": "onnxruntime"})
+    options["functions"] = [function._declaration() for function in _functions_of(functions)]
+    return _start(_core.load, _no_application(path_text("path", path), "a package"), options)
+
+
+def devices() -> Devices:
+    """What this machine is: its CPUs, caches and memory, and which CPUs this process may use."""
+    return _core.devices()
+
+
+def include_dir() -> str:
+    """The folder for a C compiler's ``-I``, where functions in C find ``penstock/function/penstock_function.h``."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
+
+
+def backends() -> Backends:
+    """The toolchains that can run stages: the library taken and its version, or why there is none."""
+    return _core.backends()
+
+
+def _start(
+    make: Callable[[Any, dict[str, Any]], tuple[_core.Pipeline, list[str]]],
+    source: Any,
+    options: dict[str, Any],
+) -> Pipeline:
+    core, met = make(source, options)
+    for text in met:
+        warnings.warn(text, PenstockWarning, stacklevel=3)
+    return Pipeline(core)
+
+
+def _model_of(model: Model) -> str | bytes:
+    if isinstance(model, bytes | bytearray | memoryview):
+        return bytes(model)
+    if isinstance(model, str | os.PathLike):
+        if os.path.isdir(model):
+            raise InvalidArgument(
+                f"'{os.fspath(model)}': expected a model, found a folder; penstock.load() takes packages"
+            )
+        return _no_application(os.fspath(model), "a model")
+    if not hasattr(model, "SerializeToString"):
+        raise unexpected("model", "a path, the file's bytes or an onnx.ModelProto", model)
+    return model.SerializeToString()
+
+
+def _no_application(path: str, expected: str) -> str:
+    if path.lower().endswith((".yaml", ".yml")):
+        raise InvalidArgument(
+            f"'{path}': expected {expected}, found an application; penstock.App.read({path!r}).start() runs it"
+        )
+    return path
+
+
+def _functions_of(functions: Sequence[Function]) -> list[Function]:
+    from penstock.app import Function
+
+    listed = list(functions) if isinstance(functions, Sequence) else [functions]
+    for one in listed:
+        if not isinstance(one, Function):
+            wanted = "penstock.Function(name, call, inputs, outputs)"
+            raise InvalidArgument(f"functions: expected a list of {wanted}, found {type(one).__name__}")
+    return listed
+
+
+def _run_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("policy", "capacity", "in_flight", "max_age_ms", "max_run_ms", "on_error", "pinned", "trace", "backend")
+    options = {name: given[name] for name in names}
+    options["trace"] = bool(options["trace"])
+    options["native_code"] = bool(given.get("native_code", True))
+    options["backend_options"] = _settings("backend_options", given["backend_options"])
+    return options
+
+
+def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return _run_options(given) | {
+        "cuts": [str(cut) for cut in listed("cuts", given["cuts"])],
+        "pins": [(str(node), device) for node, device in mapping("pins", given["pins"], "{'node': 'cpu:0'}").items()],
+        "annotations": bool(given["annotations"]),
+        "replicas": given["replicas"],
+        "devices": _device_text(given["devices"]),
+        "shapes": [
+            f"{name}={_shape_text(name, shape)}"
+            for name, shape in mapping("shapes", given["shapes"], "{'image': (1, 3, 224, 224)}").items()
+        ],
+        "parameters": listed("parameters", given["parameters"]),
+        "custom_ops": [path_text("custom_ops", path) for path in listed("custom_ops", given["custom_ops"])],
+        "as_is": bool(given["as_is"]),
+        "output": "" if given["output"] is None else path_text("output", given["output"]),
+        **more,
+    }
+
+
+def _device_text(devices: str | Sequence[str] | None) -> str:
+    if devices is None or isinstance(devices, str):
+        return devices or ""
+    if not isinstance(devices, Sequence) or not all(isinstance(device, str) for device in devices):
+        raise unexpected("devices", "names of devices, such as devices=['cpu:0', 'cpu:1']", devices)
+    return ",".join(devices)
+
+
+def _settings(name: str, values: Mapping[str, object] | None) -> dict[str, str]:
+    return {str(key): str(value) for key, value in mapping(name, values, "{'key': 1}").items()}
+
+
+def _shape_text(name: str, shape: Shape) -> str:
+    if isinstance(shape, str):
+        return shape
+    if not isinstance(shape, Sequence):
+        raise unexpected(f"shapes[{name!r}]", "a shape, such as (1, 3, 224, 224) or '1x3x224x224'", shape)
+    return "x".join("?" if dim is None else str(dim) for dim in shape)

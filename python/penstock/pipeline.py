@@ -1,0 +1,339 @@
+"""Pipeline: a running network."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, NoReturn, SupportsIndex, TypeVar
+
+from penstock import _core
+from penstock.checks import listed, mapping, path_text, seconds
+from penstock.collector import Collector
+from penstock.errors import Cancelled, FailedPrecondition, InvalidArgument, PenstockWarning
+from penstock.stream import AsyncStream, Stream
+from penstock.types import Array, Feed, Path, Stats, plain
+
+Item = TypeVar("Item")
+
+_ORT_NAMES = {"float32": "float", "float64": "double", "object": "string"}
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output, with the names that ``onnxruntime.NodeArg`` has."""
+
+    name: str
+    type: str
+    """As ONNX Runtime has it: ``"tensor(float)"``."""
+    shape: list[int | str | None] | None
+    """An open dimension is its name or None; None as a whole where the rank is not known."""
+    dtype: str
+    """numpy's name of it: ``"float32"``."""
+
+    @staticmethod
+    def _of(name: str, text: str, dtype: str, shape: list[int | str | None] | None) -> TensorInfo:
+        kind = f"tensor({_ORT_NAMES.get(dtype, dtype)})" if dtype else text
+        return TensorInfo(name, kind, shape, dtype)
+
+
+class Pipeline:
+    """A network whose stages run at the same time, each on its own CPUs.
+
+    Frames go in by :meth:`run`, :meth:`stream`, :meth:`submit` or :meth:`push` and come out in the
+    order in which they went in, each with its outputs or with its own error. One way at a time: what
+    would take another's frames is refused.
+
+    An input is read in place, without a copy, until its frame has come out: do not write into an array
+    in flight (push ``array.copy()`` where it is used again). Use ``with``, or :meth:`shut_down`, to end
+    the threads; the garbage collector and the end of the process do it too.
+    """
+
+    def __init__(self, core: _core.Pipeline) -> None:
+        """Made by :func:`penstock.split`, :func:`penstock.plan` and :func:`penstock.load`."""
+        self._core = core
+        self._inputs = [TensorInfo._of(*info) for info in core.inputs()]
+        self._outputs = [TensorInfo._of(*info) for info in core.outputs()]
+        self._output_names = [info.name for info in self._outputs]
+        self._plan: dict[str, Any] | None = None
+        self._runs = threading.Lock()
+        self._stream: weakref.ref[Stream[Any]] | None = None
+        self._collector: Collector | None = None
+        self._process = os.getpid()
+
+    # What it is
+
+    def get_inputs(self) -> list[TensorInfo]:
+        """The inputs in the model's order, as ``onnxruntime.InferenceSession`` gives them."""
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[TensorInfo]:
+        """The outputs in the model's order."""
+        return list(self._outputs)
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The plan as its file ``plan.json`` has it: stages, edges, devices, prediction."""
+        if self._plan is None:
+            self._plan = json.loads(self._core.plan_json())
+        return self._plan
+
+    @property
+    def alive(self) -> bool:
+        """Whether its threads are there."""
+        return self._core.alive
+
+    @property
+    def in_flight(self) -> int:
+        """Frames pushed that have not come out."""
+        return self._core.in_flight
+
+    @property
+    def in_flight_limit(self) -> int:
+        """Most frames on their way at once, those held as results with them."""
+        return self._core.in_flight_limit
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Most that the slots of all edges take; None where a shape has no bound."""
+        return self._core.memory_bytes
+
+    # One frame
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Feed) -> list[Array]:
+        """One frame through the pipeline, as ``onnxruntime.InferenceSession.run``.
+
+        output_names: what to give, in this order; None for all in the model's.
+        Several threads may call it at once: they take turns. Raises the frame's error.
+        """
+        indices = None if output_names is None else self._indices_of(output_names)
+        with self._runs:
+            self._claim("run")
+            values = self._core.run(plain(input_feed))
+        return values if indices is None else [values[i] for i in indices]
+
+    def __call__(self, *inputs: Any, **named: Any) -> list[Array]:
+        """``pipeline(x)`` or ``pipeline(x=x, y=y)``: all outputs of one frame."""
+        if inputs and named:
+            raise InvalidArgument("expected inputs by position or by name, found both; use one of them")
+        return self.run(None, named if named else list(inputs))
+
+    # Many frames
+
+    def stream(
+        self,
+        source: Iterable[Item],
+        feed: Callable[[Item], Feed] | None = None,
+        *,
+        errors: Literal["raise", "yield"] = "raise",
+        dropped: Literal["skip", "yield"] = "skip",
+        threaded: bool | None = None,
+    ) -> Stream[Item]:
+        """Keeps the pipeline full from ``source`` and iterates over the results in order.
+
+        source: frames (see :data:`penstock.types.Feed`), or anything that ``feed`` makes one of; the
+            item is then the result's ``tag``.
+        errors: what fails is raised at its turn, and the next ``next()`` goes on behind it; with
+            ``"yield"`` the frame is given with its ``error``. What never became a frame (an item that is
+            refused, or whose ``feed`` fails) is raised in any case.
+        dropped: frames that a policy dropped are skipped, or given.
+        threaded: take items in a thread, so that a result does not wait for the next item. Default:
+            what the source says of itself (``live``), else not.
+        """
+        return Stream(self, source, feed, errors, dropped, threaded)
+
+    def astream(
+        self,
+        source: Iterable[Item] | AsyncIterable[Item],
+        feed: Callable[[Item], Feed] | None = None,
+        *,
+        errors: Literal["raise", "yield"] = "raise",
+        dropped: Literal["skip", "yield"] = "skip",
+    ) -> AsyncStream[Item]:
+        """The same for ``async for``; the source may be asynchronous too."""
+        return AsyncStream(self, source, feed, errors, dropped)
+
+    def submit(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None) -> Future[_core.Frame]:
+        """Pushes a frame; the future's result is the :class:`Frame`, its exception the frame's error.
+
+        Waits for room as :meth:`push` does. The frame is on its way at once: it cannot be cancelled.
+        """
+        return self._collecting("submit").submit(self, plain(feed), seconds("timeout", timeout), tag)
+
+    def push(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None) -> int:
+        """Gives the pipeline one frame and returns its number.
+
+        Waits for room up to ``timeout`` seconds (None: as long as it takes). Raises InvalidArgument (a
+        name, dtype or shape), DeadlineExceeded (says what is full; nothing was pushed),
+        ResourceExhausted (the policy is ``"error"``), Cancelled (the pipeline is closed).
+        """
+        self._refuse_taken("push")
+        return self._core.push(plain(feed), seconds("timeout", timeout), tag)
+
+    def try_push(self, feed: Feed, tag: Any = None) -> int | None:
+        """:meth:`push` without waiting: None where there is no room."""
+        self._refuse_taken("try_push")
+        return self._core.try_push(plain(feed), tag)
+
+    def pop(self, timeout: float | None = 60.0) -> _core.Frame | None:
+        """The next frame in order, however it ended; None when all have come out of a closed pipeline.
+
+        Raises DeadlineExceeded where none comes within ``timeout`` seconds.
+        """
+        self._refuse_taken("pop")
+        return self._core.pop(seconds("timeout", timeout))
+
+    def try_pop(self) -> _core.Frame | None:
+        """The next frame if it is ready."""
+        self._refuse_taken("try_pop")
+        return self._core.try_pop()
+
+    # While it runs
+
+    def set_parameters(self, values: Mapping[str, Any], stage: str = "") -> None:
+        """Replaces constants named by ``parameters=`` at the split, from the next frame pushed on.
+
+        stage: only there; else wherever they are read.
+        """
+        self._core.set_parameters(dict(mapping("values", values, "{'scale': array}")), stage)
+
+    def stats(self) -> Stats:
+        """Counts and times so far, per stage and edge; the names are those of ``penstock bench --json``."""
+        return self._core.stats()
+
+    def trace(self, path: Path) -> None:
+        """Writes the times of every frame in every stage, for chrome://tracing and ui.perfetto.dev.
+
+        Keeps the last 100000 frames of each stage instance; a PenstockWarning counts what is lost before.
+
+        Raises FailedPrecondition where the pipeline was made without ``trace=True``.
+        """
+        lost = self._core.write_trace(path_text("path", path))
+        if lost:
+            text = f"trace '{path}': {lost} spans of the earliest frames are lost"
+            warnings.warn(text, PenstockWarning, stacklevel=2)
+
+    def save(self, path: Path) -> None:
+        """Writes the package (a folder, or a file ending in ``.zip``) that :func:`penstock.load` takes."""
+        self._core.save(path_text("path", path))
+
+    # The end
+
+    def close(self) -> None:
+        """No more frames go in; those in flight finish and can be taken out."""
+        self._core.close()
+
+    def drain(self, timeout: float | None = None) -> None:
+        """Waits until all that was pushed can be taken out."""
+        self._core.drain(seconds("timeout", timeout))
+
+    def cancel(self) -> None:
+        """Frames in flight come out as cancelled; no more go in."""
+        self._core.cancel()
+
+    def shut_down(self) -> None:
+        """Cancels and ends all threads. Results that are held stay; futures get Cancelled.
+
+        A function's call that still runs after 5 seconds, or at Ctrl-C, is left behind: a PenstockWarning
+        names its stage, and its thread and what that may touch stay until the end of the process.
+        """
+        try:
+            self._core.shut_down()
+        finally:
+            collector, self._collector = self._collector, None
+            if collector is not None and os.getpid() == self._process:
+                collector.stop()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shut_down()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_process"):
+            self.shut_down()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Threads have no copies: the end of one would be the end of the other."""
+        raise TypeError("a pipeline can be neither copied nor pickled; save() it, and penstock.load() another")
+
+    # For people
+
+    def __repr__(self) -> str:
+        shown = f"penstock.Pipeline of '{self.plan.get('model', '')}'"
+        state = "" if self.alive else " (shut down)"
+        ports = [
+            ", ".join(f"{info.name}: {_type_text(info)}" for info in side) for side in (self._inputs, self._outputs)
+        ]
+        lines = [f"<{shown}{state}: {ports[0]} -> {ports[1]}"]
+        for stage in self.plan["stages"]:
+            backends = "+".join(dict.fromkeys(part["backend"] for part in stage["partitions"]))
+            lines.append(f"  {stage['name']} on {', '.join(stage['devices'])} by {backends}")
+        return "\n".join(lines) + ">"
+
+    def _repr_html_(self) -> str:
+        """A table of the stages, for notebooks."""
+        if not self.alive:
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        head = ["stage", "device", "backend", "frames", "errors", "drops", "queue p50", "infer p50", "infer p99"]
+        rows = []
+        for stage in self.stats()["stages"]:
+            cells = [stage["name"], stage["device"], stage["backend"], stage["frames"], stage["errors"], stage["drops"]]
+            infer = stage["compute_infer_us"]
+            times = [stage["queue_us"]["p50"], infer["p50"], infer["p99"]]
+            cells += ["" if time is None else f"{time:,.1f} µs" for time in times]
+            rows.append("".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells))
+        title = html.escape(f"penstock.Pipeline of '{self.plan.get('model', '')}'")
+        heads = "".join(f"<th>{name}</th>" for name in head)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+    # Who takes the frames
+
+    def _refuse_taken(self, what: str) -> None:
+        if not self._core.alive:
+            raise Cancelled(f"{what}: the pipeline is closed")
+        if self._stream is not None and self._stream() is not None:
+            raise FailedPrecondition(f"{what}: a stream takes the frames of this pipeline; finish or close() it first")
+        if self._collector is not None and self._collector.busy:
+            raise FailedPrecondition(
+                f"{what}: frames of submit() are in flight, and go to their futures; wait for them"
+            )
+
+    def _claim(self, what: str) -> None:
+        """Refuses where frames of another are on their way."""
+        self._refuse_taken(what)
+        if waiting := self._core.in_flight:
+            raise FailedPrecondition(f"{what}: {waiting} frames that were pushed are in flight; pop them first")
+
+    def _collecting(self, what: str) -> Collector:
+        if self._collector is None or not self._collector.busy:
+            self._claim(what)
+        if self._collector is None:
+            self._collector = Collector(self._core)
+        return self._collector
+
+    def _indices_of(self, names: Sequence[str]) -> list[int]:
+        if isinstance(names, str):
+            raise InvalidArgument(f"output_names: expected a list of names or None, found '{names}'; write ['{names}']")
+        for name in listed("output_names", names):
+            if name not in self._output_names:
+                known = ", ".join(f"'{known}'" for known in self._output_names)
+                raise InvalidArgument(f"no output '{name}'; the outputs are {known}")
+        return [self._output_names.index(name) for name in names]
+
+
+def _type_text(info: TensorInfo) -> str:
+    if info.shape is None:
+        return info.dtype or info.type
+    return f"{info.dtype or info.type}[{', '.join('?' if dim is None else str(dim) for dim in info.shape)}]"

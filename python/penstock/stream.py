@@ -1,0 +1,381 @@
+"""Streams: iterators over a pipeline's results that keep it full from a source."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock import _core
+from penstock.errors import Cancelled, DeadlineExceeded, InvalidArgument, ResourceExhausted
+from penstock.types import plain
+
+if TYPE_CHECKING:
+    from penstock.pipeline import Pipeline
+
+Item = TypeVar("Item")
+
+_PATIENCE = 0.1  # Seconds between two looks at whether a thread is still wanted.
+
+
+class _Delivery:
+    """What becomes of a frame that came out: given, raised or skipped."""
+
+    def __init__(self, errors: str, dropped: str) -> None:
+        if errors not in ("raise", "yield"):
+            raise InvalidArgument(f"errors: expected 'raise' or 'yield', found {errors!r}")
+        if dropped not in ("skip", "yield"):
+            raise InvalidArgument(f"dropped: expected 'skip' or 'yield', found {dropped!r}")
+        self._raises = errors == "raise"
+        self._skips = dropped == "skip"
+
+    def wanted(self, frame: _core.Frame) -> bool:
+        if frame.ok:
+            return True
+        if frame.outcome == "dropped":
+            return not self._skips
+        if self._raises or frame.outcome == "cancelled":
+            assert frame.error is not None
+            raise frame.error
+        return True
+
+
+class Stream(Generic[Item]):
+    """The results of ``Pipeline.stream``, in order. An iterator and a context manager. Ctrl-C closes it."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        source: Iterable[Item],
+        feed: Callable[[Item], Any] | None,
+        errors: str,
+        dropped: str,
+        threaded: bool | None,
+    ) -> None:
+        self._delivery = _Delivery(errors, dropped)
+        self._core = pipeline._core
+        self._pipeline: Pipeline | None = None
+        live = bool(getattr(source, "live", False)) if threaded is None else threaded
+        pipeline._claim("stream")
+        feeder = _ThreadFeeder if live else _Feeder
+        self._feeder: _Feeder = feeder(self._core, iter(source), feed)
+        pipeline._stream = weakref.ref(self)
+        self._pipeline = pipeline
+
+    def __iter__(self) -> Stream[Item]:
+        return self
+
+    def __next__(self) -> _core.Frame:
+        try:
+            return self._next()
+        except KeyboardInterrupt:
+            self.close()  # Between two steps: what was asked for and what came may not agree any more.
+            raise
+
+    def _next(self) -> _core.Frame:
+        if self._pipeline is None:
+            raise StopIteration
+        while True:
+            error = self._feeder.next_error()
+            if error is not None:
+                try:
+                    raise error
+                finally:
+                    del error  # It would hold this frame, its own holder, and with it the pipeline.
+            frame = self._feeder.next_frame()
+            if frame is None:
+                if self._feeder.at_end:
+                    self.close()
+                    raise StopIteration
+                continue
+            if self._delivery.wanted(frame):
+                return frame
+
+    def close(self) -> None:
+        """Ends the stream. Frames of it that are in flight are thrown away as they come out."""
+        pipeline, self._pipeline = self._pipeline, None
+        if pipeline is None:
+            return
+        self._feeder.stop()
+        self._core.give_up_in_flight()
+        pipeline._stream = None
+
+    def __enter__(self) -> Stream[Item]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_pipeline"):
+            self.close()
+
+
+class _Feeder:
+    """Pushes items between two results, in the thread that asks for these."""
+
+    def __init__(self, core: _core.Pipeline, source: Iterator[Any], feed: Callable[[Any], Any] | None) -> None:
+        self._core = core
+        self._source = source
+        self._feed = feed
+        self._exhausted = False
+        self._waiting: tuple[Any, Any] | None = None  # Frame and tag for which there was no room.
+        # In the order of the source: a frame that was pushed (None), or what failed in its place.
+        self._order: deque[BaseException | None] = deque()
+
+    @property
+    def at_end(self) -> bool:
+        return self._exhausted and not self._order and self._waiting is None
+
+    def next_error(self) -> BaseException | None:
+        """What stands next where no frame does."""
+        if self._order and self._order[0] is not None:
+            return self._order.popleft()
+        return None
+
+    def next_frame(self) -> _core.Frame | None:
+        """The next frame; None where something else is to be looked at first."""
+        if self._push_one():
+            frame = self._core.try_pop() if self._order and self._order[0] is None else None
+        elif self._order:
+            frame = self._core.pop(None)
+            if frame is None:
+                raise Cancelled("the pipeline is closed")
+        else:
+            return None
+        if frame is not None:
+            self._order.popleft()
+        return frame
+
+    def stop(self) -> None:
+        self._exhausted = True
+        self._waiting = None
+
+    def _push_one(self) -> bool:
+        """False: nothing more to push, or no room."""
+        if self._waiting is None and not self._take():
+            return False
+        if self._waiting is None:
+            return True  # An error took its place.
+        try:
+            pushed = self._core.try_push(*self._waiting)
+        except ResourceExhausted:  # The policy `error`: here it means to wait.
+            pushed = None
+        except Exception as error:
+            self._order.append(error)
+            self._waiting = None
+            if isinstance(error, Cancelled):
+                self._exhausted = True
+            return True
+        if pushed is None:
+            return False
+        self._waiting = None
+        self._order.append(None)
+        return True
+
+    def _take(self) -> bool:
+        """Takes the next item of the source. False: there is none."""
+        if self._exhausted:
+            return False
+        try:
+            item = next(self._source)
+        except StopIteration:
+            self._exhausted = True
+            return False
+        except Exception as error:  # Comes out behind the frames before it.
+            self._exhausted = True
+            self._order.append(error)
+            return True
+        try:
+            self._waiting = (plain(item), None) if self._feed is None else (plain(self._feed(item)), item)
+        except Exception as error:
+            self._order.append(error)
+        return True
+
+
+class _ThreadFeeder(_Feeder):
+    """Pushes items in a thread of its own, as they come."""
+
+    def __init__(self, core: _core.Pipeline, source: Iterator[Any], feed: Callable[[Any], Any] | None) -> None:
+        super().__init__(core, source, feed)
+        self._stopped = False
+        self._ended = False
+        self._pushes = threading.RLock()  # Held while pushing, so that nothing is pushed after stop().
+        self._thread = threading.Thread(target=self._run, name="penstock-feeder", daemon=True)
+        self._thread.start()
+
+    @property
+    def at_end(self) -> bool:
+        return self._ended and not self._order
+
+    def next_frame(self) -> _core.Frame | None:
+        if self._order and self._order[0] is not None:
+            return None
+        if not self._order and self._ended:
+            return None
+        try:
+            frame = self._core.pop(_PATIENCE)
+        except DeadlineExceeded:
+            return None
+        if frame is None:
+            raise Cancelled("the pipeline is closed")
+        while not self._order:  # The thread is between its push and its note of it.
+            threading.Event().wait(0.0001)
+        self._order.popleft()
+        return frame
+
+    def stop(self) -> None:
+        self._stopped = True
+        if sys.is_finalizing():
+            return  # Python has ended the thread, perhaps while it had the lock.
+        with self._pushes:
+            pass  # Not joined: the source may wait for its next item, for as long as that takes.
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped and self._take():
+                if self._waiting is not None:
+                    self._push_waiting()
+        finally:
+            close = getattr(self._source, "close", None)
+            if self._stopped and close is not None:
+                close()
+            self._ended = True
+
+    def _push_waiting(self) -> None:
+        assert self._waiting is not None
+        feed, tag = self._waiting
+        self._waiting = None
+        while not self._stopped:
+            try:
+                with self._pushes:
+                    if self._stopped:
+                        return
+                    self._core.push(feed, _PATIENCE, tag)
+                    self._order.append(None)
+                return
+            except (DeadlineExceeded, ResourceExhausted):
+                continue
+            except Exception as error:
+                self._order.append(error)
+                self._stopped = isinstance(error, Cancelled)
+                return
+
+
+class AsyncStream(Generic[Item]):
+    """The results of ``Pipeline.astream``, in order."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        source: Iterable[Item] | AsyncIterable[Item],
+        feed: Callable[[Item], Any] | None,
+        errors: str,
+        dropped: str,
+    ) -> None:
+        self._delivery = _Delivery(errors, dropped)
+        self._pipeline = pipeline
+        self._source: AsyncIterator[Item] = (
+            aiter(source) if isinstance(source, AsyncIterable) else _asynchronous(source)
+        )
+        self._feed = feed
+        self._exhausted = False
+        self._next: asyncio.Future[Item] | None = None  # The source's next item, being awaited.
+        self._waiting: tuple[Any, Any] | None = None  # For which there was no room.
+        self._order: deque[asyncio.Future[_core.Frame]] = deque()
+
+    def __aiter__(self) -> AsyncStream[Item]:
+        return self
+
+    async def __anext__(self) -> _core.Frame:
+        while True:
+            await self._fill()
+            if not self._order:
+                if self._exhausted and self._waiting is None:
+                    raise StopAsyncIteration
+                await asyncio.sleep(0.001)  # Results that others hold take all the room.
+                continue
+            frame = await self._order.popleft()
+            if self._delivery.wanted(frame):
+                return frame
+
+    async def aclose(self) -> None:
+        """Ends the stream; frames of it that are in flight run to their end."""
+        self._exhausted = True
+        self._waiting = None
+        if self._next is not None:
+            self._next.cancel()
+        self._order.clear()
+
+    async def _fill(self) -> None:
+        """Pushes until there is no more room or a result is ready."""
+        while not (self._order and self._order[0].done()):
+            if self._waiting is None and not await self._take():
+                return
+            if self._waiting is not None and not self._push_waiting():
+                return
+
+    def _push_waiting(self) -> bool:
+        assert self._waiting is not None
+        try:
+            future = self._pipeline._collecting("astream").try_submit(self._pipeline, *self._waiting)
+        except ResourceExhausted:
+            future = None
+        except Exception as error:
+            self._fail(error)
+            self._waiting = None
+            self._exhausted = self._exhausted or isinstance(error, Cancelled)
+            return True
+        if future is None:
+            return False
+        self._waiting = None
+        self._order.append(asyncio.wrap_future(future))
+        return True
+
+    async def _take(self) -> bool:
+        """Waits for the next item or the next result. False: no item."""
+        if self._exhausted:
+            return False
+        if self._next is None:
+            self._next = asyncio.ensure_future(_next_of(self._source))
+        waited: list[asyncio.Future[Any]] = [self._next, *([self._order[0]] if self._order else [])]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if not self._next.done():
+            return False
+        taken, self._next = self._next, None
+        try:
+            item = taken.result()
+        except StopAsyncIteration:
+            self._exhausted = True
+            return False
+        except Exception as error:
+            self._exhausted = True
+            self._fail(error)
+            return True
+        try:
+            self._waiting = (plain(item), None) if self._feed is None else (plain(self._feed(item)), item)
+        except Exception as error:
+            self._fail(error)
+        return True
+
+    def _fail(self, error: BaseException) -> None:
+        """An error in a frame's place."""
+        future: asyncio.Future[_core.Frame] = asyncio.get_running_loop().create_future()
+        future.set_exception(error)
+        self._order.append(future)
+
+
+async def _asynchronous(source: Iterable[Item]) -> AsyncIterator[Item]:
+    for item in source:
+        yield item
+
+
+async def _next_of(source: AsyncIterator[Item]) -> Item:
+    return await anext(source)

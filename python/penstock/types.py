@@ -1,0 +1,140 @@
+"""The types that the package's functions take and give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class DLPack(Protocol):
+    """Anything that lends its memory by DLPack, such as a torch tensor on the CPU."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any: ...
+
+
+class SerialisedModel(Protocol):
+    """``onnx.ModelProto``."""
+
+    def SerializeToString(self) -> bytes: ...
+
+
+ArrayLike: TypeAlias = Array | np.generic | memoryview | bytes | bytearray | DLPack
+"""An array without a copy: numpy's, by the buffer protocol, or by DLPack."""
+
+Feed: TypeAlias = Mapping[str, Any] | Sequence[Any] | ArrayLike
+"""One frame's inputs: by name, in the model's order, or the only one itself."""
+
+Path: TypeAlias = str | PathLike[str]
+Model: TypeAlias = Path | bytes | SerialisedModel
+Dimension: TypeAlias = int | str | None
+Shape: TypeAlias = str | Sequence[Dimension]
+"""``"1x3x224x224"``, ``(1, 3, 224, 224)``; ``None`` is open, ``"1..512"`` open with a bound."""
+
+PortType: TypeAlias = str | tuple[npt.DTypeLike, Sequence[Dimension]]
+"""``"u8[h<=1080,w<=1920,3]"``, or ``("uint8", ("h<=1080", "w<=1920", 3))``; ``None`` is open."""
+
+Policy: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "latest", "error"]
+OnError: TypeAlias = Literal["deliver", "stop"]
+
+
+def plain(feed: Any) -> Any:
+    """What the library takes: mappings that are no dict, such as another pipeline's frames, as one."""
+    return dict(feed) if type(feed) is not dict and isinstance(feed, Mapping) else feed
+
+
+class Quantiles(TypedDict):
+    """Microseconds; None before anything was measured."""
+
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    max: float | None
+
+
+class StageStats(TypedDict):
+    name: str
+    device: str
+    backend: str
+    replicas: int
+    frames: int
+    errors: int
+    drops: int
+    copies: int
+    allocations: int
+    queue_us: Quantiles
+    compute_input_us: Quantiles
+    compute_infer_us: Quantiles
+    compute_output_us: Quantiles
+    transfer_us: Quantiles
+
+
+class EdgeStats(TypedDict):
+    name: str
+    tensors: list[str]
+    capacity: int
+    policy: str
+    depth: int
+    drops: int
+    bytes: int | None
+    backend_allocated: bool
+
+
+class Stats(TypedDict):
+    """What :meth:`Pipeline.stats` gives; the names are those of ``penstock bench --json``."""
+
+    pushed: int
+    popped: int
+    ok: int
+    errors: int
+    drops: int
+    cancelled: int
+    copies: int
+    memory_bytes: int | None
+    stages: list[StageStats]
+    edges: list[EdgeStats]
+
+
+class Cpu(TypedDict):
+    device: str
+    number: int
+    core: int
+    package: int
+    numa_node: int
+    kind: int
+    siblings: list[int]
+    allowed: bool
+
+
+class Devices(TypedDict):
+    """This machine, as ``penstock devices --json`` shows it."""
+
+    cpu_model: str
+    fingerprint: str
+    memory_bytes: int
+    cpuset: list[int]
+    cpu_quota: float | None
+    cpus: list[Cpu]
+    caches: list[dict[str, Any]]
+    numa_nodes: list[dict[str, Any]]
+
+
+class Backend(TypedDict):
+    name: str
+    available: bool
+    engine_version: str
+    engine_file: str
+    unavailable: str
+    whole_graph: bool
+
+
+class Backends(TypedDict):
+    """The toolchains found, as ``penstock backends --json`` shows them."""
+
+    backends: list[Backend]
+    problems: list[str]

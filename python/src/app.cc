@@ -1,0 +1,140 @@
+#include "app.h"
+
+#include <chrono>
+#include <utility>
+
+#include "errors.h"
+#include "penstock/app/app.h"
+#include "penstock/session/load.h"
+#include "request.h"
+
+namespace penstock::python {
+namespace {
+
+using Named = std::vector<std::pair<std::string, std::string>>;
+
+struct AppRequest {
+  app::App app;
+  std::filesystem::path yaml;  ///< Instead of `app`.
+  RunOptions run;
+  std::filesystem::path output;
+};
+
+Result<app::Network> to_network(const Options& node) {
+  const nb::dict options = node.get<nb::dict>("split");
+  PENSTOCK_TRY(auto request, to_request(nb::object(options["model"]), Options(options)));
+  app::Network network{request.model.file, std::move(request.import), std::move(request.split)};
+  for (const auto& [name, device] : request.pins) {
+    PENSTOCK_TRY(auto parsed, device::parse_device(device));
+    network.split.pins.emplace_back(name, std::move(parsed));
+  }
+  return network;
+}
+
+Result<app::FunctionNode> to_function_node(const Options& node) {
+  app::FunctionNode function;
+  function.name = node.get<std::string>("function");
+  function.library = node.get<std::string>("library");
+  function.options = node.get<std::map<std::string, std::string>>("options");
+  function.replicas = node.get<int>("replicas");
+  PENSTOCK_TRY(function.devices, to_devices(node.get<std::string>("devices")));
+  return function;
+}
+
+Result<app::Node> to_node(const Options& options) {
+  app::Node node;
+  node.name = options.get<std::string>("name");
+  const auto within = [&](Error error) {
+    return std::move(error).within("node '" + node.name + "'");
+  };
+  if (options.get<bool>("is_network")) {
+    auto network = to_network(options);
+    if (!network) return within(std::move(network).error());
+    node.runs = *std::move(network);
+  } else {
+    auto function = to_function_node(options);
+    if (!function) return within(std::move(function).error());
+    node.runs = *std::move(function);
+  }
+  for (auto& [port, source] : options.get<Named>("inputs"))
+    node.inputs.push_back({port, source, {}});
+  node.each = options.get<std::vector<std::string>>("each");
+  auto max_run = to_microseconds(options, "max_run_ms");
+  if (!max_run) return within(std::move(max_run).error());
+  node.max_run = *max_run;
+  return node;
+}
+
+Result<app::App> to_app(const Options& description) {
+  app::App app;
+  app.name = description.get<std::string>("name");
+  for (auto& [name, text] : description.get<Named>("inputs")) {
+    app::Input input{name, {}, {}};
+    if (!text.empty()) {
+      auto type = app::parse_type(text);
+      if (!type) return std::move(type).error().within("input '" + name + "'");
+      input.type = *std::move(type);
+    }
+    app.inputs.push_back(std::move(input));
+  }
+  for (const nb::handle node : description.get<nb::list>("nodes")) {
+    PENSTOCK_TRY(auto made, to_node(Options(nb::cast<nb::dict>(node))));
+    app.nodes.push_back(std::move(made));
+  }
+  for (auto& [name, source] : description.get<Named>("outputs")) {
+    app.outputs.push_back({name, source, {}});
+  }
+  for (const nb::handle state : description.get<nb::list>("states")) {
+    const Options options(nb::cast<nb::dict>(state));
+    app.states.push_back({options.get<std::string>("from"),
+                          options.get<std::string>("to"),
+                          options.get<std::string>("initial"),
+                          {}});
+  }
+  return app;
+}
+
+Result<AppRequest> to_app_request(const Options& description, const Options& options) {
+  AppRequest request;
+  request.yaml = description.get<std::string>("yaml");
+  if (request.yaml.empty()) {
+    PENSTOCK_TRY(request.app, to_app(description));
+  }
+  PENSTOCK_TRY(request.run, to_run_options(options, options.get<std::string>("backend")));
+  PENSTOCK_TRY(request.run.callables, to_callables(description.get<nb::list>("functions")));
+  request.output = options.get<std::string>("output");
+  return request;
+}
+
+Status make_app(AppRequest request, Made& made) {
+  if (!request.yaml.empty()) {
+    PENSTOCK_TRY(request.app, app::read_yaml(request.yaml));
+  }
+  if (!request.run.pipeline.native_code) PENSTOCK_CHECK_OK(app::refuse_native_code(request.app));
+  std::vector<function::Function> functions;
+  for (const auto& callable : request.run.callables) functions.push_back(callable.function);
+  plan::Package package;
+  if (request.output.empty()) {
+    PENSTOCK_TRY(package, app::pack(request.app, backends(), functions));
+  } else {
+    const auto written = app::write_package(request.app, request.output, backends(), functions);
+    if (!written) return written.error();
+    PENSTOCK_TRY(package, load_package(request.output));
+  }
+  return start(std::move(package), std::move(request.run), made);
+}
+
+nb::object start_app(nb::dict description, nb::dict options) {
+  auto request = value_or_raise(to_app_request(Options(description), Options(options)));
+  return make_aside([request = std::move(request)](Made& made, const Abandoned&) {
+    return make_app(request, made);
+  });
+}
+
+}  // namespace
+
+void bind_app(nb::module_& module) {
+  module.def("app", &start_app, nb::arg("description"), nb::arg("options"));
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,119 @@
+#include "build.h"
+
+#include <utility>
+
+#include "errors.h"
+#include "held.h"
+#include "penstock/base/files.h"
+#include "penstock/build/build.h"
+#include "penstock/cost/database.h"
+#include "penstock/session/load.h"
+#include "request.h"
+
+namespace penstock::python {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct BuildRequest {
+  SplitRequest model;
+  build::Options build;
+  fs::path costs;  ///< Empty: where the program has them.
+};
+
+/// Tells a Python callable, which may be None, from another thread.
+std::function<void(const std::string&, double)> to_progress(nb::object call) {
+  if (call.is_none()) return [](const std::string&, double) {};
+  auto held = std::make_unique<Held>();
+  held->object = std::move(call);
+  PyObject* const object = held->object.ptr();
+  return [object, holder = share(std::move(held))](const std::string& what, double share_spent) {
+    const WithGil gil;
+    try {
+      nb::borrow(object)(what, share_spent);
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("the progress of penstock.build()");
+    }
+  };
+}
+
+Result<BuildRequest> to_build_request(nb::handle model, const Options& options) {
+  BuildRequest request;
+  PENSTOCK_TRY(request.model, to_request(model, options));
+  request.costs = options.get<std::string>("costs");
+  request.build.rules = options.get<std::string>("rules");
+  auto& build = request.build;
+  build.output = request.model.output;
+  build.devices = request.model.split.devices;
+  build.custom_ops = request.model.split.custom_ops;
+  const auto goal = options.get<std::string>("goal");
+  if (goal != "throughput" && goal != "latency") {
+    return invalid_argument("goal: expected 'throughput' or 'latency', found '", goal, "'");
+  }
+  build.goal = goal == "latency" ? build::Goal::kLatency : build::Goal::kThroughput;
+  build.budget_seconds = options.get<double>("budget");
+  constexpr double kMostSeconds = 1e7;
+  if (!(build.budget_seconds > 0 && build.budget_seconds < kMostSeconds)) {
+    return invalid_argument("budget: expected seconds, above 0, found ", build.budget_seconds);
+  }
+  build.backends = options.get<std::vector<std::string>>("backends");
+  for (const auto& name : build.backends) {
+    if (const auto found = backends().find(name); !found) return found.error();
+  }
+  using Settings = std::map<std::string, std::map<std::string, std::string>>;
+  build.backend_options = options.get<Settings>("settings");
+  build.tolerance = options.maybe<double>("tolerance");
+  if (build.tolerance && !(*build.tolerance > 0)) {
+    return invalid_argument("tolerance: expected a number above 0, found ", *build.tolerance);
+  }
+  build.progress = to_progress(options.get<nb::object>("progress"));
+  return request;
+}
+
+/// The database of costs; one in memory, with a warning, where there is none to be had.
+Result<cost::Database> open_costs(const fs::path& file, std::vector<std::string>& warnings) {
+  if (!file.empty()) return cost::Database::open(file);
+  auto database = cost::Database::open(cost::Database::default_path());
+  if (database) return database;
+  warnings.push_back(database.error().message + "; what is measured now will be forgotten");
+  return cost::Database::in_memory();
+}
+
+Status make_built(BuildRequest request, Made& made, const Abandoned& abandoned) {
+  auto& build = request.build;
+  build.stopped = abandoned;
+  std::shared_ptr<const fs::path> temporary;
+  if (build.output.empty()) {
+    PENSTOCK_TRY(temporary, make_temporary_folder());
+    build.output = *temporary / "package";
+  }
+  PENSTOCK_TRY(auto costs, open_costs(request.costs, made.warnings));
+  PENSTOCK_TRY(const auto graph, import_model(request.model.model.file, request.model.import,
+                                              backends(), build.custom_ops));
+  if (const auto report = build::build_model(graph, build, backends(), costs); !report) {
+    return report.error();
+  }
+  PENSTOCK_TRY(auto package, load_package(build.output));
+  if (temporary) package.files = temporary;
+  return start(std::move(package), std::move(request.model.run), made);
+}
+
+nb::object build_and_start(nb::handle model, nb::dict options) {
+  auto request = value_or_raise(to_build_request(model, Options(std::move(options))));
+  return make_aside([request = std::move(request)](Made& made, const Abandoned& abandoned) {
+    return make_built(request, made, abandoned);
+  });
+}
+
+std::string explain(const std::string& package) {
+  return build::to_json(value_or_raise(without_gil([&] { return build::read_report(package); })));
+}
+
+}  // namespace
+
+void bind_build(nb::module_& module) {
+  module.def("build", &build_and_start, nb::arg("model"), nb::arg("options"));
+  module.def("explain", &explain, nb::arg("package"));
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,57 @@
+#include "errors.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace penstock::python {
+namespace {
+
+/// What the library's messages call as the command line does, and its name in Python.
+constexpr std::array<std::array<std::string_view, 2>, 7> kNames{{
+    {"--no-native-code, in Python native_code=False", "native_code=False"},
+    {"--no-native-code", "native_code=False"},
+    {"--custom-ops", "custom_ops="},
+    {"--parameter:", "parameters:"},
+    {"--shape", "shapes"},
+    {"--as-is", "as_is=True"},
+    {"(max_run)", "(max_run_ms)"},
+}};
+
+std::string in_python(const Error& error) {
+  std::string text = error.message;
+  if (error.code == Code::kUnknown) return text;  // The user's own words.
+  for (const auto& [named, name] : kNames) {
+    for (auto at = text.find(named); at != text.npos; at = text.find(named, at + name.size())) {
+      text.replace(at, named.size(), name);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+nb::object to_exception(const Error& error, std::optional<pipeline::FrameNumber> frame) {
+  const auto code = to_string(error.code);
+  const nb::object make = nb::module_::import_("penstock.errors").attr("make_error");
+  const nb::object number = frame ? nb::object(nb::int_(*frame)) : nb::object(nb::none());
+  // Names of tensors and files may be any bytes.
+  const auto message = in_python(error);
+  nb::object text = nb::steal(
+      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
+  if (!text.is_valid()) throw nb::python_error();
+  return make(nb::str(code.data(), code.size()), text, number);
+}
+
+void raise(const Error& error) {
+  const nb::object exception = to_exception(error);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  throw nb::python_error();
+}
+
+void warn(const std::string& text) {
+  const nb::object category = nb::module_::import_("penstock.errors").attr("PenstockWarning");
+  if (PyErr_WarnEx(category.ptr(), text.c_str(), 1) != 0) PyErr_WriteUnraisable(category.ptr());
+}
+
+}  // namespace penstock::python

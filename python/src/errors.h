@@ -1,0 +1,36 @@
+// Errors of the library as Python exceptions: penstock.errors has one class for each code.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nanobind/nanobind.h>
+
+#include "penstock/base/result.h"
+#include "penstock/pipeline/frame.h"
+
+namespace penstock::python {
+
+namespace nb = nanobind;
+
+/// The exception, not raised. `frame`: the number of the frame that it belongs to.
+nb::object to_exception(const Error& error, std::optional<pipeline::FrameNumber> frame = {});
+
+/// Raises it. \pre the caller holds the GIL.
+[[noreturn]] void raise(const Error& error);
+
+/// Warns as penstock.PenstockWarning. Where the user made warnings errors, it is printed as one.
+/// \pre the caller holds the GIL.
+void warn(const std::string& text);
+
+template <typename T>
+T value_or_raise(Result<T> result) {
+  if (!result) raise(result.error());
+  return *std::move(result);
+}
+
+inline void check(const Status& status) {
+  if (!status) raise(status.error());
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,149 @@
+#include "gil.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <pthread.h>
+
+namespace penstock::python {
+namespace {
+
+// Of the process, as the forks themselves are.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+std::atomic<std::uint64_t> g_forks{0};
+
+/// Work that goes on while its caller waits or has left.
+struct Aside {
+  std::mutex mutex;
+  std::condition_variable finished;
+  bool done = false;
+  std::atomic<bool> abandoned{false};
+  std::thread thread;
+};
+
+/// Python's state of a thread that is not Python's own.
+class ThreadState {
+ public:
+  ThreadState() = default;
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+  ~ThreadState() {
+    if (!kept_ || generation_ != fork_generation()) return;
+    or_sleep([] {
+      PyGILState_Ensure();
+      PyGILState_Release(PyGILState_LOCKED);    // What Ensure() just counted,
+      PyGILState_Release(PyGILState_UNLOCKED);  // and what keep() did: the state goes.
+    });
+  }
+
+  /// \pre no Python state is current on this thread, or the thread is Python's own.
+  void keep() {
+    if (kept_ || PyGILState_GetThisThreadState() != nullptr) return;
+    or_sleep([] {
+      PyGILState_Ensure();
+      PyEval_SaveThread();
+    });
+    generation_ = fork_generation();
+    kept_ = true;
+  }
+
+ private:
+  bool kept_ = false;
+  std::uint64_t generation_ = 0;
+};
+
+// Each thread's own, like the state that it stands for.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+thread_local ThreadState t_state;
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+thread_local int t_inside = 0;
+
+/// Left behind by interrupted callers. Guarded by the GIL; never destroyed, as threads may remain.
+std::list<std::shared_ptr<Aside>>& left_behind() {
+  static auto* list = new std::list<std::shared_ptr<Aside>>;
+  return *list;
+}
+
+}  // namespace
+
+void restore_thread(PyThreadState* state) {
+  or_sleep([&] { PyEval_RestoreThread(state); });
+}
+
+WithGil::WithGil() : state_((t_state.keep(), or_sleep([] { return PyGILState_Ensure(); }))) {
+  ++t_inside;
+}
+
+WithGil::~WithGil() {
+  --t_inside;
+  PyGILState_Release(state_);
+}
+
+bool on_library_thread() {
+  return t_inside > 0;
+}
+
+std::string text_of(std::chrono::nanoseconds timeout) {
+  return concat(std::chrono::duration<double, std::milli>(timeout).count(), " ms");
+}
+
+Error with_timeout(Error error, std::chrono::nanoseconds slice, std::chrono::nanoseconds whole) {
+  const std::string told = text_of(slice);
+  const auto at = error.message.find(told);
+  if (at != std::string::npos) error.message.replace(at, told.size(), text_of(whole));
+  return error;
+}
+
+void run_aside(std::function<void(const Abandoned&)> work) {
+  auto aside = std::make_shared<Aside>();
+  aside->thread = std::thread([aside, work = std::move(work)] {
+    work([&] { return aside->abandoned.load(std::memory_order_relaxed); });
+    const std::scoped_lock lock(aside->mutex);
+    aside->done = true;
+    aside->finished.notify_all();
+  });
+  for (;;) {
+    const bool done = without_gil([&] {
+      std::unique_lock lock(aside->mutex);
+      return aside->finished.wait_for(lock, kSlice, [&] { return aside->done; });
+    });
+    if (done) break;
+    if (PyErr_CheckSignals() != 0) {
+      aside->abandoned.store(true, std::memory_order_relaxed);
+      left_behind().push_back(std::move(aside));
+      throw nb::python_error();
+    }
+  }
+  without_gil([&] { aside->thread.join(); });
+}
+
+void leave_aside(std::function<void()> work) {
+  auto aside = std::make_shared<Aside>();
+  aside->thread = std::thread(std::move(work));
+  left_behind().push_back(std::move(aside));
+}
+
+void join_aside() {
+  auto remaining = std::move(left_behind());
+  left_behind().clear();
+  without_gil([&] {
+    for (const auto& aside : remaining) aside->thread.join();
+    remaining.clear();
+  });
+}
+
+std::uint64_t fork_generation() {
+  return g_forks.load(std::memory_order_relaxed);
+}
+
+void watch_forks() {
+  static const int kRegistered =
+      pthread_atfork(nullptr, nullptr, [] { g_forks.fetch_add(1, std::memory_order_relaxed); });
+  static_cast<void>(kRegistered);
+}
+
+}  // namespace penstock::python

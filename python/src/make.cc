@@ -1,0 +1,147 @@
+#include "make.h"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dicts.h"
+#include "errors.h"
+#include "gil.h"
+#include "penstock/partition/resolve.h"
+#include "penstock/session/load.h"
+#include "penstock/session/plan_model.h"
+#include "penstock/session/session.h"
+#include "request.h"
+
+namespace penstock::python {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<PlanModelOptions> to_planning(const Options& options, const SplitRequest& request) {
+  PlanModelOptions planning;
+  planning.devices = request.split.devices;
+  planning.costs.backend = request.split.backend;
+  const auto goal = options.get<std::string>("goal");
+  if (goal != "throughput" && goal != "latency") {
+    return invalid_argument("goal: expected 'throughput' or 'latency', found '", goal, "'");
+  }
+  auto& search = planning.search;
+  search.goal = goal == "latency" ? planner::Goal::kLatency : planner::Goal::kThroughput;
+  search.replicas = options.get<bool>("may_replicate");
+  search.segments_per_device = options.get<int>("segments_per_device");
+  search.seconds = options.get<double>("deadline");
+  if (!(search.seconds >= 0)) {
+    return invalid_argument("deadline: expected 0 or more seconds, found ", search.seconds);
+  }
+  if (const auto cap = options.maybe<double>("latency_cap")) search.latency_cap = *cap;
+  return planning;
+}
+
+Result<graph::Graph> import(SplitRequest& request, std::vector<std::string>& warnings) {
+  PENSTOCK_TRY(request.import.engine, make_engine(backends(), request.split.custom_ops));
+  auto graph = request.model.bytes
+                   ? graph::import_onnx_bytes(*request.model.bytes, {}, request.import)
+                   : graph::import_onnx(request.model.file, request.import);
+  if (graph && graph->import.not_folded) {
+    warnings.emplace_back(
+        "no engine is here to evaluate constants (see penstock.backends()): names and indices of "
+        "nodes may differ from an import with one");
+  }
+  return graph;
+}
+
+/// The stages that the request names, or those that the planner finds.
+Result<partition::SplitOptions> to_split(const SplitRequest& request, const graph::Graph& graph) {
+  partition::SplitOptions split = request.split;
+  if (!request.planning) {
+    for (const auto& [node, text] : request.pins) {
+      PENSTOCK_TRY(auto device, device::parse_device(text));
+      split.pins.emplace_back(node, std::move(device));
+    }
+    return split;
+  }
+  auto planning = *request.planning;
+  for (const auto& [name, text] : request.pins) {
+    PENSTOCK_TRY(const auto node, partition::resolve_node(graph, name, "pin"));
+    PENSTOCK_TRY(auto device, device::parse_device(text));
+    planning.costs.pins.emplace_back(node, std::move(device));
+  }
+  PENSTOCK_TRY(const auto planned, plan_model(graph, planning));
+  PENSTOCK_TRY(auto chosen, split_options_of(planned));
+  chosen.backend = split.backend;
+  chosen.backend_options = split.backend_options;
+  chosen.custom_ops = split.custom_ops;
+  chosen.pinned = split.pinned;
+  return chosen;
+}
+
+Status make(SplitRequest request, Made& made) {
+  if (const auto found = backends().find(request.split.backend); !found) return found.error();
+  PENSTOCK_TRY(const auto graph, import(request, made.warnings));
+  PENSTOCK_TRY(auto split, to_split(request, graph));
+  if (split.stages.empty() && split.devices.empty()) {
+    // Named, so that pack_model() does not take it for a wish for one replica on each.
+    PENSTOCK_TRY(split.devices, device::parse_devices("all"));
+  }
+  plan::Package package;
+  if (request.output.empty()) {
+    PENSTOCK_TRY(package, pack_model(graph, split, backends()));
+  } else {
+    const auto plan = split_model(graph, split, request.run.stream, request.output, backends());
+    if (!plan) return plan.error();
+    PENSTOCK_TRY(package, load_package(request.output));
+  }
+  return start(std::move(package), std::move(request.run), made);
+}
+
+Status load(const fs::path& path, RunOptions run, Made& made) {
+  std::error_code ignored;
+  if (!names_package(path) && fs::is_regular_file(path, ignored)) {
+    return invalid_argument("'", path.string(),
+                            "': expected a package (a folder or zip), found another file; "
+                            "penstock.split() takes models");
+  }
+  PENSTOCK_TRY(auto package, load_package(path));
+  return start(std::move(package), std::move(run), made);
+}
+
+nb::object split(nb::handle model, nb::dict options) {
+  auto request = value_or_raise(to_request(model, Options(std::move(options))));
+  return make_aside(
+      [request = std::move(request)](Made& made, const Abandoned&) { return make(request, made); });
+}
+
+nb::object plan_and_start(nb::handle model, nb::dict dict) {
+  const Options options(std::move(dict));
+  auto request = value_or_raise(to_request(model, options));
+  auto planning = value_or_raise(to_planning(options, request));
+  request.planning = std::move(planning);
+  return make_aside(
+      [request = std::move(request)](Made& made, const Abandoned&) { return make(request, made); });
+}
+
+nb::object load_and_start(const std::string& path, nb::dict dict) {
+  const Options options(std::move(dict));
+  auto run = value_or_raise(to_run_options(options, options.get<std::string>("backend")));
+  run.callables = value_or_raise(to_callables(options.get<nb::list>("functions")));
+  return make_aside(
+      [path, run = std::move(run)](Made& made, const Abandoned&) { return load(path, run, made); });
+}
+
+nb::dict devices() {
+  return devices_dict(value_or_raise(without_gil([] { return device::read_topology(); })));
+}
+
+}  // namespace
+
+void bind_make(nb::module_& module) {
+  module.def("split", &split, nb::arg("model"), nb::arg("options"));
+  module.def("plan", &plan_and_start, nb::arg("model"), nb::arg("options"));
+  module.def("load", &load_and_start, nb::arg("path"), nb::arg("options"));
+  module.def("devices", &devices);
+  module.def("backends", [] { return backends_dict(backends()); });
+}
+
+}  // namespace penstock::python

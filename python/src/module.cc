@@ -1,0 +1,30 @@
+// penstock._core: the library as the Python package's own module uses it.
+#include <nanobind/nanobind.h>
+
+#include "app.h"
+#include "build.h"
+#include "frame.h"
+#include "gil.h"
+#include "make.h"
+#include "penstock/session/session.h"
+#include "pipeline.h"
+
+NB_MODULE(_core, module) {
+  namespace python = penstock::python;
+  namespace nb = nanobind;
+
+  // A pipeline in a global variable is there at the end by right; its threads are not, see below.
+  nb::set_leak_warnings(false);
+  python::watch_forks();
+  module.attr("version") = nb::str(penstock::version().data(), penstock::version().size());
+  python::bind_frame(module);
+  python::bind_pipeline(module);
+  python::bind_make(module);
+  python::bind_app(module);
+  python::bind_build(module);
+  // Called at exit, while the interpreter still stands.
+  module.def("shut_down_all", [] {
+    python::Pipeline::shut_down_all();
+    python::join_aside();
+  });
+}

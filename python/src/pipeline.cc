@@ -1,0 +1,516 @@
+#include "pipeline.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <unistd.h>
+
+#include "dicts.h"
+#include "errors.h"
+#include "gil.h"
+#include "held.h"
+#include "penstock/plan/plan_json.h"
+#include "penstock/session/session.h"
+#include "tensors.h"
+
+namespace penstock::python {
+namespace {
+
+constexpr auto kForever = std::chrono::nanoseconds::max();
+
+/// How many frames later a slot is wanted back at the latest.
+constexpr std::uint64_t kLongestLoan = 4;
+
+/// Every pipeline of the process. Under the GIL.
+std::set<Pipeline*>& all_pipelines() {
+  static auto* pipelines = new std::set<Pipeline*>;
+  return *pipelines;
+}
+
+std::chrono::nanoseconds to_duration(std::optional<double> seconds) {
+  if (!seconds) return kForever;
+  if (!(*seconds >= 0)) {
+    raise(invalid_argument("timeout: expected 0 or more seconds or None, found ", *seconds));
+  }
+  constexpr double kLongest = 1e9;  // Thirty years; more would not fit.
+  if (*seconds > kLongest) return kForever;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(*seconds));
+}
+
+void warn_of(const std::vector<std::string>& left_behind) {
+  for (const auto& call : left_behind) {
+    warn(call + "; with max_run_ms=... a call that hangs is an error of its frame");
+  }
+}
+
+/// \pre the caller does not hold the GIL, which the threads may want.
+void wait_and_delete(pipeline::Pipeline* running) {
+  while (!running->end(kPatience)) {
+    const auto left_behind = running->leave_behind();
+    const WithGil gil;
+    warn_of(left_behind);
+  }
+  delete running;
+}
+
+/// Whoever drops the last reference has the GIL. A forked child has only the memory of the threads.
+void end(pipeline::Pipeline* running, std::uint64_t generation) {
+  if (generation != fork_generation()) return;
+  if (on_library_thread()) {
+    leave_aside([=] { wait_and_delete(running); });  // Perhaps a stage of this one let it go.
+  } else {
+    without_gil([&] { wait_and_delete(running); });
+  }
+}
+
+nb::object text_object(const std::string& text) {
+  auto object = nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
+  if (!object.is_valid()) throw nb::python_error();
+  return object;
+}
+
+/// Whether others than the caller may still use an output's memory, so that it cannot be moved out.
+bool is_shared(const plan::Plan& plan, const std::string& output) {
+  return std::ranges::any_of(plan.edges, [&](const plan::Edge& edge) {
+    return std::ranges::find(edge.tensors, output) != edge.tensors.end() &&
+           std::ranges::find(edge.to, plan::kPipelineOutput) != edge.to.end() &&
+           (edge.from == plan::kPipelineInput || edge.to.size() > 1);
+  });
+}
+
+/// How many frames may come out before the first of them must have given its slot back.
+std::uint64_t slots_of_output(const plan::Plan& plan, const pipeline::Pipeline& running) {
+  int least = running.in_flight_limit();
+  const auto stats = running.stats();
+  for (std::size_t i = 0; i < plan.edges.size() && i < stats.edges.size(); ++i) {
+    const auto& to = plan.edges[i].to;
+    if (std::ranges::find(to, plan::kPipelineOutput) == to.end()) continue;
+    least = std::min(least, stats.edges[i].capacity);
+  }
+  return static_cast<std::uint64_t>(std::max(least, 1));
+}
+
+std::string names_of(const std::vector<plan::TensorInfo>& infos) {
+  return join(infos, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
+}
+
+}  // namespace
+
+Pipeline::Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> running,
+                   std::vector<Callable> callables)
+    : package_(std::move(package)),
+      callables_(std::move(callables)),
+      outputs_(std::make_shared<Outputs>()),
+      generation_(fork_generation()),
+      process_(static_cast<std::uint64_t>(::getpid())) {
+  running_ = Running(running.release(), [generation = generation_](pipeline::Pipeline* ended) {
+    end(ended, generation);
+  });
+  for (const auto& input : plan().inputs) input_names_.push_back(text_object(input.name));
+  outputs_->infos = plan().outputs;
+  for (const auto& output : plan().outputs) {
+    outputs_->names.push_back(text_object(output.name));
+    outputs_->shared.push_back(is_shared(plan(), output.name));
+  }
+  lend_for_ = std::min(kLongestLoan, slots_of_output(plan(), *running_) / 2);
+  all_pipelines().insert(this);
+}
+
+Pipeline::~Pipeline() {
+  const nb::error_scope kept;  // The garbage collector may come while an exception is raised.
+  all_pipelines().erase(this);
+  try {
+    shut_down();
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("the end of a penstock.Pipeline");
+  }
+  release_dropped();
+}
+
+Pipeline::Running Pipeline::running() const {
+  if (generation_ != fork_generation()) {
+    raise(make_error(Code::kFailedPrecondition, "this pipeline was started by process ", process_,
+                     " and this is process ", ::getpid(),
+                     ", forked from it: threads do not survive a fork; start the pipeline in the "
+                     "child, or use multiprocessing's start method 'spawn'"));
+  }
+  if (!running_) raise(make_error(Code::kCancelled, "the pipeline is closed"));
+  return running_;
+}
+
+std::string Pipeline::unknown_in(nb::handle feed) const {
+  for (const auto key : nb::borrow<nb::dict>(feed).keys()) {
+    const auto is_key = [&](const nb::object& name) { return name.equal(key); };
+    if (std::ranges::none_of(input_names_, is_key)) return nb::cast<std::string>(nb::repr(key));
+  }
+  return "";
+}
+
+std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
+  const auto& inputs = plan().inputs;
+  std::vector<Tensor> tensors;
+  tensors.reserve(inputs.size());
+  const auto add = [&](std::size_t i, nb::handle value) {
+    tensors.push_back(value_or_raise(from_python(value, inputs[i])));
+  };
+  if (PyDict_Check(feed.ptr())) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      PyObject* value = PyDict_GetItemWithError(feed.ptr(), input_names_[i].ptr());
+      if (value == nullptr) {
+        if (PyErr_Occurred() != nullptr) throw nb::python_error();
+        const auto other = unknown_in(feed);
+        raise(invalid_argument("input '", inputs[i].name, "' is missing",
+                               other.empty() ? "" : " and " + other + " is none",
+                               "; the inputs are ", names_of(inputs)));
+      }
+      add(i, value);
+    }
+    if (static_cast<std::size_t>(PyDict_Size(feed.ptr())) == inputs.size()) return tensors;
+    if (const auto other = unknown_in(feed); !other.empty()) {
+      raise(invalid_argument("no input ", other, "; the inputs are ", names_of(inputs)));
+    }
+  }
+  if (PyTuple_Check(feed.ptr()) || PyList_Check(feed.ptr())) {
+    const auto count = static_cast<std::size_t>(nb::len(feed));
+    if (count != inputs.size()) {
+      raise(invalid_argument("expected ", inputs.size(), " inputs (", names_of(inputs), "), found ",
+                             count));
+    }
+    for (std::size_t i = 0; i < count; ++i) add(i, feed[i]);
+    return tensors;
+  }
+  if (inputs.size() != 1) {
+    raise(invalid_argument("expected a dict of the inputs ", names_of(inputs), ", found ",
+                           nb::cast<std::string>(feed.type().attr("__name__"))));
+  }
+  add(0, feed);
+  return tensors;
+}
+
+std::uint64_t Pipeline::remember_tag(nb::handle tag) {
+  if (tag.is_none()) return 0;
+  tags_.emplace(next_tag_, nb::borrow(tag));
+  return next_tag_++;
+}
+
+nb::object Pipeline::recall_tag(std::uint64_t id) {
+  if (id == 0) return nb::none();
+  auto node = tags_.extract(id);
+  return node.empty() ? nb::object(nb::none()) : std::move(node.mapped());
+}
+
+bool Pipeline::give_up(const pipeline::Output& output) {
+  popped_ = std::max(popped_, output.number() + 1);
+  if (output.number() >= given_up_) return false;
+  recall_tag(output.tag());
+  return true;
+}
+
+void Pipeline::throw_away_given_up(const Running& running) {
+  while (popped_ < given_up_) {
+    const auto output = running->try_pop();
+    if (!output || !*output) return;
+    give_up(**output);
+  }
+}
+
+std::uint64_t Pipeline::push(const std::vector<Tensor>& inputs, std::chrono::nanoseconds timeout,
+                             nb::handle tag) {
+  const Running running = this->running();
+  throw_away_given_up(running);
+  const auto id = remember_tag(tag);
+  Result<std::uint64_t> frame = running->try_push(inputs, id);
+  const auto may_wait = [&] {
+    return !frame && frame.error().code == Code::kDeadlineExceeded &&
+           timeout > std::chrono::nanoseconds::zero();
+  };
+  try {
+    // Nobody else takes out what was given up.
+    while (may_wait() && popped_ < given_up_) {
+      const auto output = wait_in_slices(
+          timeout, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
+      if (!output || !*output) break;
+      give_up(**output);
+      frame = running->try_push(inputs, id);
+    }
+    if (may_wait()) {
+      frame = wait_in_slices(timeout, [&](std::chrono::nanoseconds slice) {
+        return running->push(inputs, slice, id);
+      });
+    }
+  } catch (...) {
+    recall_tag(id);
+    throw;
+  }
+  if (!frame) {
+    recall_tag(id);
+    raise(frame.error());
+  }
+  pushed_ = std::max(pushed_, *frame + 1);
+  return *frame;
+}
+
+std::uint64_t Pipeline::push(nb::handle feed, std::optional<double> timeout, nb::handle tag) {
+  release_dropped();
+  const auto duration = to_duration(timeout);
+  return push(tensors_of(feed), duration, tag);
+}
+
+std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag) {
+  release_dropped();
+  const Running running = this->running();
+  throw_away_given_up(running);
+  const auto inputs = tensors_of(feed);
+  const auto id = remember_tag(tag);
+  const auto frame = running->try_push(inputs, id);
+  if (frame) {
+    pushed_ = std::max(pushed_, *frame + 1);
+    return *frame;
+  }
+  recall_tag(id);
+  if (frame.error().code == Code::kDeadlineExceeded) return {};
+  raise(frame.error());
+}
+
+void Pipeline::detach_before(std::uint64_t number) {
+  std::erase_if(leases_, [&](const auto& entry) {
+    const auto lease = entry.second.lock();
+    if (lease && entry.first >= number) return false;
+    if (lease) lease->detach();
+    return true;
+  });
+}
+
+nb::object Pipeline::to_frame(pipeline::Output output) {
+  nb::object tag = recall_tag(output.tag());
+  auto frame = std::make_unique<Frame>(std::move(output), outputs_, std::move(tag), generation_);
+  if (frame->number() + 1 > lend_for_) detach_before(frame->number() + 1 - lend_for_);
+  if (frame->ok() && lend_for_ == 0) frame->take();
+  if (frame->ok() && lend_for_ > 0) leases_.emplace_back(frame->number(), frame->lease());
+  return nb::cast(frame.release(), nb::rv_policy::take_ownership);
+}
+
+nb::object Pipeline::pop(std::optional<double> timeout) {
+  release_dropped();
+  const auto duration = to_duration(timeout);
+  const Running running = this->running();
+  for (;;) {
+    auto output = running->try_pop();
+    if (!output && output.error().code == Code::kDeadlineExceeded &&
+        duration > std::chrono::nanoseconds::zero()) {
+      output = wait_in_slices(duration,
+                              [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
+    }
+    if (!output) raise(output.error());
+    if (!*output) return nb::none();
+    if (!give_up(**output)) return to_frame(**std::move(output));
+  }
+}
+
+nb::object Pipeline::try_pop() {
+  release_dropped();
+  const Running running = this->running();
+  for (;;) {
+    auto output = running->try_pop();
+    if (!output && output.error().code == Code::kDeadlineExceeded) return nb::none();
+    if (!output) raise(output.error());
+    if (!*output) return nb::none();
+    if (!give_up(**output)) return to_frame(**std::move(output));
+  }
+}
+
+nb::list Pipeline::run(nb::handle feed) {
+  release_dropped();
+  if (const auto waiting = in_flight(); waiting > 0) {
+    raise(make_error(Code::kFailedPrecondition, "run: ", waiting,
+                     " frames are in flight; use push and pop, or pop them first"));
+  }
+  try {
+    const auto number = push(tensors_of(feed), kForever, nb::none());
+    const nb::object object = pop({});
+    if (object.is_none()) raise(make_error(Code::kCancelled, "the pipeline is closed"));
+    auto& frame = nb::cast<Frame&>(object);
+    if (frame.number() != number) {
+      raise(make_error(Code::kFailedPrecondition, "run: expected frame ", number, ", found frame ",
+                       frame.number(), ": another thread pushes or pops; use one way at a time"));
+    }
+    return frame.arrays();
+  } catch (const nb::python_error&) {
+    give_up_in_flight();  // Ctrl-C: the frame must not be taken for the next one's result.
+    throw;
+  }
+}
+
+void Pipeline::run_repeatedly(nb::handle feed, std::uint64_t count) {
+  const auto inputs = tensors_of(feed);
+  const Running running = this->running();
+  check(without_gil([&]() -> Status {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (auto outputs = running->run(inputs); !outputs) return std::move(outputs).error();
+    }
+    return {};
+  }));
+  popped_ = pushed_ = pushed_ + count;
+}
+
+void Pipeline::set_parameters(nb::handle values, const std::string& stage) {
+  release_dropped();
+  const Running running = this->running();
+  pipeline::Named named;
+  for (const auto item : nb::borrow<nb::dict>(values).items()) {
+    const auto name = nb::cast<std::string>(item[0]);
+    const auto known = std::ranges::find(plan().parameters, name, &plan::Parameter::name);
+    if (known == plan().parameters.end()) {
+      raise(not_found("set_parameters: no stage has a parameter '", name, "'; the parameters are ",
+                      join(plan().parameters, ", ",
+                           [](const plan::Parameter& p) { return "'" + p.name + "'"; })));
+    }
+    named.emplace_back(name, value_or_raise(from_python(item[1], {name, known->type})));
+  }
+  check(without_gil([&] { return running->set_parameters(stage, named); }));
+}
+
+void Pipeline::close() {
+  const Running running = this->running();
+  without_gil([&] { running->close(); });
+}
+
+void Pipeline::drain(std::optional<double> timeout) {
+  const Running running = this->running();
+  check(wait_in_slices(to_duration(timeout),
+                       [&](std::chrono::nanoseconds slice) { return running->drain(slice); }));
+}
+
+void Pipeline::cancel() {
+  const Running running = this->running();
+  without_gil([&] { running->cancel(); });
+}
+
+void Pipeline::shut_down(Clock::time_point deadline) {
+  if (!running_) return;
+  const Running running = std::exchange(running_, nullptr);
+  if (generation_ != fork_generation()) return;
+  without_gil([&] { running->cancel(); });  // Wakes those who wait in it.
+  if (on_library_thread()) return;          // It may be in one of the calls.
+  try {
+    while (!without_gil([&] { return running->end(kSlice); })) {
+      check_signals();
+      if (Clock::now() >= deadline) return warn_of(running->leave_behind());
+    }
+  } catch (nb::python_error&) {
+    warn_of(running->leave_behind());
+    throw;
+  }
+}
+
+std::uint64_t Pipeline::in_flight() const {
+  const auto out = std::max(popped_, given_up_);
+  return pushed_ > out ? pushed_ - out : 0;
+}
+
+void Pipeline::give_up_in_flight() {
+  given_up_ = std::max(given_up_, pushed_);
+}
+
+nb::dict Pipeline::stats() const {
+  const Running running = this->running();
+  const auto stats = without_gil([&] { return running->stats(); });
+  nb::dict dict = stats_dict(plan(), stats);
+  dict["copies"] = outputs_->copies;
+  return dict;
+}
+
+void Pipeline::save(const std::string& target) const {
+  const auto saved = without_gil([&] { return copy_package(package_, target); });
+  if (!saved) raise(saved.error());
+}
+
+std::uint64_t Pipeline::write_trace(const std::string& file) const {
+  const Running running = this->running();
+  return value_or_raise(without_gil([&] { return running->write_trace(file); }));
+}
+
+int Pipeline::in_flight_limit() const {
+  return running()->in_flight_limit();
+}
+
+std::optional<std::uint64_t> Pipeline::memory_bytes() const {
+  return running()->memory_bytes();
+}
+
+void Pipeline::shut_down_all() {
+  // Ending one lets the GIL go: others may come and go meanwhile.
+  const std::vector<Pipeline*> pipelines(all_pipelines().begin(), all_pipelines().end());
+  for (Pipeline* pipeline : pipelines) {
+    if (!all_pipelines().contains(pipeline) || !pipeline->running_) continue;
+    if (pipeline->generation_ == fork_generation()) pipeline->cancel();
+  }
+  auto deadline = Clock::now() + kPatience;  // Of all together.
+  for (Pipeline* pipeline : pipelines) {
+    if (!all_pipelines().contains(pipeline)) continue;
+    try {
+      pipeline->shut_down(deadline);
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("the end of a penstock.Pipeline");
+      deadline = Clock::now();  // Ctrl-C: the others wait no longer either.
+    }
+  }
+}
+
+int Pipeline::traverse(visitproc visit, void* arg) const {
+  for (const auto& [id, tag] : tags_) Py_VISIT(tag.ptr());
+  for (const auto& callable : callables_) Py_VISIT(callable.object);
+  return 0;
+}
+
+namespace {
+
+int visit_pipeline(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  return nb::inst_ready(self) ? nb::inst_ptr<Pipeline>(self)->traverse(visit, arg) : 0;
+}
+
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-c-arrays): what Python takes.
+const PyType_Slot slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(visit_pipeline)},
+    {0, nullptr},
+};
+
+}  // namespace
+
+void bind_pipeline(nb::module_& module) {
+  using OptionalSeconds = std::optional<double>;
+  nb::class_<Pipeline>(module, "Pipeline", nb::is_weak_referenceable(), nb::type_slots(slots))
+      .def("push", nb::overload_cast<nb::handle, OptionalSeconds, nb::handle>(&Pipeline::push),
+           nb::arg("feed").none(), nb::arg("timeout").none() = 60.0,
+           nb::arg("tag").none() = nb::none())
+      .def("try_push", &Pipeline::try_push, nb::arg("feed").none(),
+           nb::arg("tag").none() = nb::none())
+      .def("pop", &Pipeline::pop, nb::arg("timeout").none() = 60.0)
+      .def("try_pop", &Pipeline::try_pop)
+      .def("run", &Pipeline::run, nb::arg("feed").none())
+      .def("run_repeatedly", &Pipeline::run_repeatedly, nb::arg("feed"), nb::arg("count"))
+      .def("set_parameters", &Pipeline::set_parameters, nb::arg("values"), nb::arg("stage") = "")
+      .def("close", &Pipeline::close)
+      .def("drain", &Pipeline::drain, nb::arg("timeout").none() = nb::none())
+      .def("cancel", &Pipeline::cancel)
+      .def("shut_down", nb::overload_cast<>(&Pipeline::shut_down))
+      .def("give_up_in_flight", &Pipeline::give_up_in_flight)
+      .def("stats", &Pipeline::stats)
+      .def("write_trace", &Pipeline::write_trace, nb::arg("file"))
+      .def("save", &Pipeline::save, nb::arg("target"))
+      .def("inputs", [](const Pipeline& p) { return infos_list(p.plan().inputs); })
+      .def("outputs", [](const Pipeline& p) { return infos_list(p.plan().outputs); })
+      .def("plan_json", [](const Pipeline& p) { return text_object(plan::to_json(p.plan())); })
+      .def_prop_ro("alive", &Pipeline::alive)
+      .def_prop_ro("in_flight", &Pipeline::in_flight)
+      .def_prop_ro("in_flight_limit", &Pipeline::in_flight_limit)
+      .def_prop_ro("memory_bytes", &Pipeline::memory_bytes);
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,113 @@
+// Pipeline: the library's pipeline as Python calls it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include "callable.h"
+#include "frame.h"
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/plan/package.h"
+
+namespace penstock::python {
+
+/// How long a pipeline's end waits for calls in progress: a few seconds, as docs/python.md says.
+inline constexpr std::chrono::seconds kPatience{5};
+
+/// All functions are called under the GIL, from any thread; those that wait let it go meanwhile.
+///
+/// Frames that came out lend their slots. A slot that is held stops the pipeline as soon as its
+/// turn comes again; so that nobody's held results can, a frame is detached (Lease) a few frames
+/// later.
+class Pipeline {
+ public:
+  Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> running,
+           std::vector<Callable> callables);
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+  ~Pipeline();
+
+  /// `feed`: a dict by name, a list or tuple in the inputs' order, or the one input itself.
+  /// `timeout`: seconds, or None for as long as it takes.
+  std::uint64_t push(nb::handle feed, std::optional<double> timeout, nb::handle tag);
+  /// None where there is no room now.
+  std::optional<std::uint64_t> try_push(nb::handle feed, nb::handle tag);
+  /// None when the pipeline is closed and every frame has come out.
+  nb::object pop(std::optional<double> timeout);
+  /// None where none is ready.
+  nb::object try_pop();
+  nb::list run(nb::handle feed);
+  /// The library's own run(), without the interpreter in between: what benchmarks compare with.
+  void run_repeatedly(nb::handle feed, std::uint64_t count);
+
+  void set_parameters(nb::handle values, const std::string& stage);
+  void close();
+  void drain(std::optional<double> timeout);
+  void cancel();
+  /// cancel(), then the end of all threads. Frames that are held stay. Calls that still run after
+  /// kPatience, or at Ctrl-C, are left behind, with a warning.
+  void shut_down() { shut_down(Clock::now() + kPatience); }
+
+  /// Frames pushed that have not come out, those given up left aside.
+  [[nodiscard]] std::uint64_t in_flight() const;
+  /// What is in flight is thrown away as it comes out.
+  void give_up_in_flight();
+
+  [[nodiscard]] nb::dict stats() const;
+  std::uint64_t write_trace(const std::string& file) const;
+  [[nodiscard]] const plan::Plan& plan() const { return package_.plan; }
+  [[nodiscard]] bool alive() const { return running_ != nullptr; }
+  [[nodiscard]] int in_flight_limit() const;
+  [[nodiscard]] std::optional<std::uint64_t> memory_bytes() const;
+  /// The package as a folder or zip of the user's own.
+  void save(const std::string& target) const;
+
+  /// shut_down() of every pipeline there is: for the end of the process.
+  static void shut_down_all();
+
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  using Running = std::shared_ptr<pipeline::Pipeline>;
+  using Clock = std::chrono::steady_clock;
+
+  /// \raises where the pipeline is shut down or another process' own.
+  [[nodiscard]] Running running() const;
+  void shut_down(Clock::time_point deadline);
+  [[nodiscard]] std::vector<Tensor> tensors_of(nb::handle feed) const;
+  /// The first key of a dict that names no input, as Python shows it; empty: there is none.
+  [[nodiscard]] std::string unknown_in(nb::handle feed) const;
+  std::uint64_t remember_tag(nb::handle tag);
+  nb::object recall_tag(std::uint64_t id);
+  std::uint64_t push(const std::vector<Tensor>& inputs, std::chrono::nanoseconds timeout,
+                     nb::handle tag);
+  /// True: a frame came out and was one given up.
+  bool give_up(const pipeline::Output& output);
+  nb::object to_frame(pipeline::Output output);
+  /// Takes the slots back from frames below `number` that are still held.
+  void detach_before(std::uint64_t number);
+  void throw_away_given_up(const Running& running);
+
+  plan::Package package_;  // Holds the files that the stages were made of.
+  Running running_;
+  std::vector<Callable> callables_;  // For the garbage collector: they may refer to this pipeline.
+  std::shared_ptr<Outputs> outputs_;
+  std::vector<nb::object> input_names_;
+  std::vector<std::pair<std::uint64_t, std::weak_ptr<Lease>>> leases_;  // By frame.
+  std::uint64_t lend_for_ = 0;  // Frames; 0: slots are not lent, their memory is moved out.
+  std::unordered_map<std::uint64_t, nb::object> tags_;
+  std::uint64_t next_tag_ = 1;
+  std::uint64_t pushed_ = 0, popped_ = 0, given_up_ = 0;  // Frames below given_up_ nobody wants.
+  std::uint64_t generation_;
+  std::uint64_t process_;
+};
+
+void bind_pipeline(nb::module_& module);
+
+}  // namespace penstock::python

@@ -1,0 +1,168 @@
+#include "request.h"
+
+#include "errors.h"
+#include "pipeline.h"
+
+namespace penstock::python {
+namespace {
+
+/// The stream's options in a plan that is already written; edges as session's split_model() has it.
+void apply(const StreamOptions& stream, plan::Plan& plan) {
+  for (auto& edge : plan.edges) {
+    if (stream.capacity) edge.capacity = *stream.capacity;
+    if (!stream.input_policy || edge.from != plan::kPipelineInput) continue;
+    edge.policy = *stream.input_policy;
+    if (edge.policy == plan::FullPolicy::kLatest) edge.capacity = 1;
+  }
+  if (stream.max_age) plan.max_age = stream.max_age;
+  if (stream.on_error) plan.on_error = *stream.on_error;
+  if (stream.max_run) {
+    for (auto& stage : plan.stages) stage.max_run = stream.max_run;
+  }
+}
+
+}  // namespace
+
+const backend::Registry& backends() {
+  static const auto* registry = new backend::Registry(backend::Registry::load());
+  return *registry;
+}
+
+void Options::refuse(const char* name, const nb::object& value) {
+  raise(invalid_argument(name, ": expected another type than ",
+                         nb::cast<std::string>(value.type().attr("__name__")), ", found ",
+                         nb::cast<std::string>(nb::repr(value))));
+}
+
+Result<std::optional<std::chrono::microseconds>> to_microseconds(const Options& options,
+                                                                 const char* name) {
+  const auto time = options.maybe<double>(name);
+  if (!time) return std::optional<std::chrono::microseconds>();
+  constexpr double kShortestMs = 0.001, kLongestMs = 1e12;
+  // Written so that what is no number fails too.
+  if (!(*time >= kShortestMs && *time <= kLongestMs)) {
+    return invalid_argument(name, ": expected 0.001 to 1e12 milliseconds, found ", *time);
+  }
+  return std::optional(std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::duration<double, std::milli>(*time)));
+}
+
+Result<RunOptions> to_run_options(const Options& options, const std::string& backend) {
+  RunOptions run;
+  if (const auto policy = options.maybe<std::string>("policy")) {
+    run.stream.input_policy = plan::parse_full_policy(*policy);
+    if (!run.stream.input_policy) {
+      return invalid_argument(
+          "policy: expected 'block', 'drop_oldest', 'drop_newest', 'latest' or 'error', found '",
+          *policy, "'");
+    }
+  }
+  constexpr int kMostSlots = 1'000'000;
+  const auto bounded = [&](const char* name) -> Result<std::optional<int>> {
+    const auto value = options.maybe<std::int64_t>(name);
+    if (!value) return std::optional<int>();
+    if (*value < 1 || *value > kMostSlots) {
+      return invalid_argument(name, ": expected 1 to ", kMostSlots, ", found ", *value);
+    }
+    return std::optional(static_cast<int>(*value));
+  };
+  PENSTOCK_TRY(run.stream.capacity, bounded("capacity"));
+  PENSTOCK_TRY(const auto in_flight, bounded("in_flight"));
+  run.pipeline.in_flight = in_flight.value_or(0);
+  PENSTOCK_TRY(run.stream.max_age, to_microseconds(options, "max_age_ms"));
+  PENSTOCK_TRY(run.stream.max_run, to_microseconds(options, "max_run_ms"));
+  if (const auto on_error = options.maybe<std::string>("on_error")) {
+    if (*on_error != "deliver" && *on_error != "stop") {
+      return invalid_argument("on_error: expected 'deliver' or 'stop', found '", *on_error, "'");
+    }
+    run.stream.on_error = *on_error == "stop" ? plan::OnError::kStop : plan::OnError::kDeliver;
+  }
+  run.pipeline.pinned = options.maybe<bool>("pinned");
+  run.pipeline.native_code = options.get<bool>("native_code");
+  run.pipeline.trace = options.get<bool>("trace");
+  const auto settings = options.get<std::map<std::string, std::string>>("backend_options");
+  if (!settings.empty()) run.pipeline.backend_options[backend] = settings;
+  return run;
+}
+
+Result<std::vector<device::Device>> to_devices(const std::string& text) {
+  if (text.empty()) return std::vector<device::Device>();
+  auto devices = device::parse_devices(text);
+  if (!devices) return std::move(devices).error().within("devices");
+  for (const auto& device : *devices) {
+    if (device.host.empty()) PENSTOCK_CHECK_OK(device::check_available(device));
+  }
+  return devices;
+}
+
+Model to_model(nb::handle model) {
+  if (nb::isinstance<nb::bytes>(model)) {
+    const auto bytes = nb::borrow<nb::bytes>(model);
+    return {.file = {}, .bytes = std::string(bytes.c_str(), bytes.size())};
+  }
+  return {.file = nb::cast<std::string>(model), .bytes = {}};
+}
+
+Result<SplitRequest> to_request(nb::handle model, const Options& options) {
+  SplitRequest request;
+  request.model = to_model(model);
+  request.output = options.get<std::string>("output");
+  for (const auto& text : options.get<std::vector<std::string>>("shapes")) {
+    PENSTOCK_TRY(auto shape, graph::parse_shape(text));
+    request.import.shapes.insert(std::move(shape));
+  }
+  request.import.parameters = options.get<std::vector<std::string>>("parameters");
+  request.import.as_is = options.get<bool>("as_is");
+  auto& split = request.split;
+  split.cuts = options.get<std::vector<std::string>>("cuts");
+  split.use_annotations = options.get<bool>("annotations");
+  split.replicas = options.get<int>("replicas");
+  if (split.replicas < 1) {
+    return invalid_argument("replicas: expected 1 or more, found ", split.replicas);
+  }
+  split.backend = options.get<std::string>("backend");
+  split.backend_options = options.get<std::map<std::string, std::string>>("backend_options");
+  split.pinned = options.maybe<bool>("pinned").value_or(true);
+  for (const auto& file : options.get<std::vector<std::string>>("custom_ops")) {
+    split.custom_ops.emplace_back(file);
+  }
+  request.pins = options.get<std::vector<std::pair<std::string, std::string>>>("pins");
+  PENSTOCK_TRY(split.devices, to_devices(options.get<std::string>("devices")));
+  PENSTOCK_TRY(request.run, to_run_options(options, split.backend));
+  return request;
+}
+
+Status start(plan::Package package, RunOptions run, Made& made) {
+  apply(run.stream, package.plan);
+  for (const auto& callable : run.callables) {
+    run.pipeline.functions.push_back(callable.function);
+  }
+  run.pipeline.warn = [&made](const std::string& text) { made.warnings.push_back(text); };
+  run.pipeline.stopped = made.abandoned;
+  PENSTOCK_TRY(made.running,
+               pipeline::Pipeline::start(package.plan, package.folder, backends(), run.pipeline));
+  made.package = std::move(package);
+  made.callables = std::move(run.callables);
+  return {};
+}
+
+nb::object make_aside(std::function<Status(Made&, const Abandoned&)> work) {
+  auto made = std::make_shared<Made>();
+  try {
+    run_aside([made, work = std::move(work)](const Abandoned& abandoned) {
+      made->abandoned = abandoned;
+      if (Status status = work(*made, abandoned); !status) made->error = std::move(status).error();
+    });
+  } catch (...) {
+    // What was started may wait for the GIL to end.
+    without_gil([&] { made.reset(); });
+    throw;
+  }
+  if (made->error) raise(*made->error);
+  auto pipeline = std::make_unique<Pipeline>(std::move(made->package), std::move(made->running),
+                                             std::move(made->callables));
+  return nb::make_tuple(nb::cast(pipeline.release(), nb::rv_policy::take_ownership),
+                        made->warnings);
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,112 @@
+// What Python asks for as the library's values, and what every way of making a pipeline shares.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "callable.h"
+#include "gil.h"
+#include "penstock/backend/registry.h"
+#include "penstock/session/plan_model.h"
+#include "penstock/session/session.h"
+
+namespace penstock::python {
+
+namespace nb = nanobind;
+
+/// A model by path, or its bytes.
+struct Model {
+  std::filesystem::path file;
+  std::optional<std::string> bytes;
+};
+
+/// How a pipeline runs, whatever it was made of.
+struct RunOptions {
+  StreamOptions stream;
+  pipeline::Options pipeline;
+  std::vector<Callable> callables;  ///< The functions of `pipeline`.
+};
+
+struct SplitRequest {
+  Model model;
+  graph::ImportOptions import;
+  partition::SplitOptions split;
+  std::vector<std::pair<std::string, std::string>> pins;
+  std::optional<PlanModelOptions> planning;
+  RunOptions run;
+  std::filesystem::path output;  ///< Empty: nothing is written but a temporary package.
+};
+
+/// What a request made, or why not; filled on a thread of its own.
+struct Made {
+  std::optional<Error> error;
+  plan::Package package;
+  std::unique_ptr<pipeline::Pipeline> running;
+  std::vector<Callable> callables;
+  std::vector<std::string> warnings;
+  std::function<bool()> abandoned;  ///< Asked while it is made.
+};
+
+/// Reads the entries of a dict that the Python side wrote.
+class Options {
+ public:
+  explicit Options(nb::dict dict) : dict_(std::move(dict)) {}
+
+  /// Raises InvalidArgument where the value is of another type.
+  template <typename T>
+  T get(const char* name) const {
+    const nb::object value = dict_[name];
+    T cast;
+    if (!nb::try_cast(value, cast)) refuse(name, value);
+    return cast;
+  }
+  template <typename T>
+  std::optional<T> maybe(const char* name) const {
+    return get<std::optional<T>>(name);
+  }
+
+ private:
+  [[noreturn]] static void refuse(const char* name, const nb::object& value);
+
+  nb::dict dict_;
+};
+
+/// Found once, kept for the life of the process: plugins are never closed.
+const backend::Registry& backends();
+
+/// Of the option `name`, which is in milliseconds.
+Result<std::optional<std::chrono::microseconds>> to_microseconds(const Options& options,
+                                                                 const char* name);
+
+/// Policy, capacity and so on. `backend`: whose the backend options are.
+Result<RunOptions> to_run_options(const Options& options, const std::string& backend);
+
+/// "" is none. \error those of parse_devices() and check_available()
+Result<std::vector<device::Device>> to_devices(const std::string& text);
+
+Model to_model(nb::handle model);
+
+/// A model and all that split() may be told. \pre the caller holds the GIL.
+Result<SplitRequest> to_request(nb::handle model, const Options& options);
+
+/// Starts a package with the stream's options in its plan.
+Status start(plan::Package package, RunOptions run, Made& made);
+
+/// Runs it on a thread of its own. \returns the pipeline and the warnings.
+nb::object make_aside(std::function<Status(Made&, const Abandoned&)> work);
+
+}  // namespace penstock::python

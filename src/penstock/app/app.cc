@@ -1,0 +1,259 @@
+// An application's parts, wired, put into one plan and one package.
+#include "penstock/app/app.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include "penstock/app/wiring.h"
+#include "penstock/base/files.h"
+#include "penstock/device/topology.h"
+#include "penstock/session/session.h"
+
+namespace penstock::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Builder {
+ public:
+  Builder(const App& app, const std::vector<Part>& parts, const Wiring& wiring, fs::path folder)
+      : app_(app), parts_(parts), wiring_(wiring), folder_(std::move(folder)) {}
+
+  Result<plan::Plan> run() {
+    plan_.model = app_.name;
+    plan_.max_age = app_.max_age;
+    plan_.on_error = app_.on_error;
+    plan_.inputs = wiring_.inputs;
+    plan_.outputs = wiring_.outputs;
+    plan_.origin.penstock = version();
+    if (const auto topology = device::read_topology()) plan_.origin.cpu = topology->fingerprint;
+    for (const auto p : wiring_.order) {
+      list_tensors(p);
+      PENSTOCK_CHECK_OK(parts_[p].folder.empty() ? add_function(p) : add_network(p));
+    }
+    PENSTOCK_CHECK_OK(add_states());
+    plan::connect(plan_);
+    return std::move(plan_);
+  }
+
+ private:
+  void list(const std::string& name, const Type& type) {
+    if (plan_.find_tensor(name) == nullptr) plan_.tensors.push_back({name, type});
+  }
+
+  void list_tensors(std::size_t p) {
+    for (const auto& [port, source] : wiring_.reads[p]) list(source.tensor, source.type);
+    for (const auto& [port, source] : wiring_.writes[p]) list(source.tensor, source.type);
+  }
+
+  /// What belongs to the node as a whole, and CPUs in turn where it names none.
+  plan::Stage finish(std::size_t p, plan::Stage stage, const std::string& name) {
+    const auto& part = parts_[p];
+    stage.name = name;
+    if (part.node->max_run) stage.max_run = part.node->max_run;
+    if (!part.devices_given) {
+      static const auto cpus = device::inherited_cpus();
+      for (auto& device : stage.devices) device.cpus = {cpus[dealt_++ % cpus.size()]};
+    }
+    return stage;
+  }
+
+  Status copy(const fs::path& from, const fs::path& to) {
+    std::error_code error;
+    fs::create_directories((folder_ / to).parent_path(), error);
+    if (!error) fs::copy(from, folder_ / to, fs::copy_options::recursive, error);
+    if (!error) return {};
+    return not_found("'", from.string(), "': cannot be copied into the package: ", error.message());
+  }
+
+  Status add_function(std::size_t p) {
+    const auto& part = parts_[p];
+    plan::Stage stage = part.plan.stages.front();
+    auto& partition = stage.partitions.front();
+    for (const auto& port : part.plan.inputs) {
+      const auto& tensor = wiring_.reads[p].at(port.name).tensor;
+      partition.inputs.push_back(tensor);
+      if (std::ranges::find(stage.inputs, tensor) == stage.inputs.end()) {
+        stage.inputs.push_back(tensor);
+      }
+    }
+    for (const auto& port : part.plan.outputs) {
+      partition.outputs.push_back(wiring_.writes[p].at(port.name).tensor);
+    }
+    stage.outputs = partition.outputs;
+    for (const auto& port : part.node->each) {
+      const auto& tensor = wiring_.reads[p].at(port).tensor;
+      if (std::ranges::find(stage.each, tensor) == stage.each.end()) stage.each.push_back(tensor);
+    }
+    if (!part.library.empty()) {
+      PENSTOCK_TRY(partition.model, add_library(part.library, "functions", part.node->name));
+    }
+    plan_.stages.push_back(finish(p, std::move(stage), part.node->name));
+    return {};
+  }
+
+  /// Once, however many nodes name it.
+  Result<std::string> add_library(const fs::path& file, const std::string& kind,
+                                  const std::string& node) {
+    std::error_code ignored;
+    const auto [known, fresh] = libraries_.emplace(fs::weakly_canonical(file, ignored), "");
+    if (!fresh) return known->second;
+    auto path = kind + "/" + file.filename().string();
+    const auto same = [&](const auto& other) { return &other != &*known && other.second == path; };
+    if (std::ranges::any_of(libraries_, same)) {
+      path = kind + "/" + node + "-" + file.filename().string();
+    }
+    PENSTOCK_CHECK_OK(copy(file, path));
+    known->second = path;
+    return path;
+  }
+
+  Status add_network(std::size_t p) {
+    const auto& part = parts_[p];
+    const auto& node = *part.node;
+    Names names = names_of(p);
+    PENSTOCK_CHECK_OK(copy(part.folder / "stages", fs::path("stages") / node.name));
+    for (const auto& parameter : part.plan.parameters) {
+      const auto file = moved(parameter.file, node.name);
+      PENSTOCK_CHECK_OK(copy(part.folder / parameter.file, file));
+      plan_.parameters.push_back({names.at(parameter.name), parameter.type, file});
+    }
+    for (const auto& file : part.custom_ops) {
+      PENSTOCK_TRY(const auto path, add_library(file, "custom_ops", node.name));
+      if (std::ranges::find(plan_.custom_ops, path) == plan_.custom_ops.end()) {
+        plan_.custom_ops.push_back(path);
+      }
+    }
+    for (const auto& [engine, version] : part.plan.origin.engines) {
+      plan_.origin.engines[engine] = version;
+    }
+    for (std::size_t i = 0; i < part.plan.stages.size(); ++i) {
+      const bool only = part.plan.stages.size() == 1;
+      plan_.stages.push_back(finish(p, renamed(p, part.plan.stages[i], names),
+                                    only ? node.name : concat(node.name, "/", i)));
+    }
+    return {};
+  }
+
+  using Names = std::map<std::string, std::string>;
+
+  /// From the network's own names to the plan's; what is not a port yet is listed.
+  Names names_of(std::size_t p) {
+    const auto& part = parts_[p];
+    Names names;
+    for (const auto& [port, source] : wiring_.reads[p]) names[port] = source.tensor;
+    for (const auto& [port, source] : wiring_.writes[p]) names[port] = source.tensor;
+    for (const auto& info : part.plan.tensors) {
+      auto name = part.node->name + "." + info.name;
+      auto type = info.type;
+      const bool leaves = std::ranges::any_of(part.plan.stages, [&](const plan::Stage& stage) {
+        return std::ranges::find(stage.outputs, info.name) != stage.outputs.end();
+      });
+      if (leaves && wiring_.items[p]) type.dims.insert(type.dims.begin(), *wiring_.items[p]);
+      while (plan_.find_tensor(name) != nullptr) name += "'";
+      list(name, type);
+      names[info.name] = std::move(name);
+    }
+    for (const auto& parameter : part.plan.parameters) {
+      names[parameter.name] = part.node->name + "." + parameter.name;
+    }
+    return names;
+  }
+
+  static std::string moved(const std::string& path, const std::string& node) {
+    const auto slash = path.find('/');
+    return path.substr(0, slash) + "/" + node + path.substr(slash);
+  }
+
+  plan::Stage renamed(std::size_t p, plan::Stage stage, const Names& names) {
+    const auto rename = [&](std::vector<std::string>& list) {
+      for (auto& name : list) name = names.at(name);
+    };
+    const auto& node = *parts_[p].node;
+    std::vector<std::string> items;
+    for (const auto& port : node.each) items.push_back(wiring_.reads[p].at(port).tensor);
+    for (const auto& other : parts_[p].plan.stages) {
+      for (const auto& name : other.outputs) items.push_back(names.at(name));
+    }
+    rename(stage.inputs);
+    rename(stage.outputs);
+    rename(stage.parameters);
+    // Two ports may have one source.
+    std::vector<std::string> once;
+    for (auto& name : stage.inputs) {
+      if (std::ranges::find(once, name) == once.end()) once.push_back(std::move(name));
+    }
+    stage.inputs = std::move(once);
+    for (const auto& name : stage.inputs) {
+      if (!node.each.empty() && std::ranges::find(items, name) != items.end()) {
+        stage.each.push_back(name);
+      }
+    }
+    for (auto& partition : stage.partitions) {
+      partition.model = moved(partition.model, node.name);
+      for (auto* list : {&partition.inputs, &partition.outputs}) {
+        for (const auto& name : *list) {
+          if (names.at(name) != name) partition.ports[name] = names.at(name);
+        }
+        rename(*list);
+      }
+    }
+    return stage;
+  }
+
+  Status add_states() {
+    for (auto state : wiring_.states) {
+      if (!state.initial.empty()) {
+        const auto file = concat("states/", plan_.states.size(), ".npy");
+        PENSTOCK_CHECK_OK(copy(state.initial, file));
+        state.initial = file;
+      }
+      plan_.states.push_back(std::move(state));
+    }
+    return {};
+  }
+
+  const App& app_;
+  const std::vector<Part>& parts_;
+  const Wiring& wiring_;
+  const fs::path folder_;
+  plan::Plan plan_;
+  std::size_t dealt_ = 0;
+  std::map<fs::path, std::string> libraries_;
+};
+
+}  // namespace
+
+Result<plan::Plan> write_package(const App& app, const fs::path& target,
+                                 const backend::Registry& backends,
+                                 const std::vector<function::Function>& functions) {
+  std::vector<Part> parts;
+  for (const auto& node : app.nodes) {
+    PENSTOCK_TRY(auto part, make_part(node, backends, functions));
+    parts.push_back(std::move(part));
+  }
+  PENSTOCK_TRY(const auto wiring, wire(app, parts));
+  PENSTOCK_TRY(auto writer, plan::PackageWriter::create(target));
+  PENSTOCK_TRY(auto plan, Builder(app, parts, wiring, writer.folder()).run());
+  return writer.commit(std::move(plan));
+}
+
+Result<plan::Package> pack(const App& app, const backend::Registry& backends,
+                           const std::vector<function::Function>& functions) {
+  PENSTOCK_TRY(const auto temporary, make_temporary_folder());
+  const auto folder = *temporary / "package";
+  PENSTOCK_TRY(auto plan, write_package(app, folder, backends, functions));
+  return plan::Package{std::move(plan), folder, temporary};
+}
+
+bool names_app(const fs::path& path) {
+  std::string suffix = path.extension().string();
+  std::ranges::transform(suffix, suffix.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return suffix == ".yaml" || suffix == ".yml";
+}
+
+}  // namespace penstock::app

@@ -1,0 +1,117 @@
+// App: several networks and functions in one pipeline, as a value (docs/composition.md).
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/function/function.h"
+#include "penstock/graph/import.h"
+#include "penstock/partition/split.h"
+#include "penstock/plan/package.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock::app {
+
+/// Wherever `place` stands below, it says where the thing was written ("app.yaml:12") and goes
+/// before a message about it; empty for what a program made.
+
+/// What a node reads: an input of the application, or "node.port".
+struct Connection {
+  std::string port;
+  std::string source;
+  std::string place;
+};
+
+/// A model file, split as `penstock split` would; or a package of one network, such as `penstock
+/// build` makes, and nothing else said.
+struct Network {
+  std::filesystem::path model;  ///< Or package.
+  graph::ImportOptions import;
+  partition::SplitOptions split;  ///< Without devices: one CPU each, dealt over the application.
+};
+
+/// A function of a library, or one that the program registers.
+struct FunctionNode {
+  std::string name;               ///< May be empty if the library holds one only.
+  std::filesystem::path library;  ///< Empty: registered.
+  function::Settings options;
+  int replicas = 1;
+  std::vector<device::Device> devices;  ///< In turn; empty: one CPU each.
+};
+
+struct Node {
+  std::string name;  ///< Unique; letters, digits, '_' and '-'.
+  std::variant<Network, FunctionNode> runs;
+  std::vector<Connection> inputs;
+  std::vector<std::string> each;  ///< Ports whose sources hold items: it runs once for each.
+  std::optional<std::chrono::microseconds> max_run;
+  std::string place;
+};
+
+struct Input {
+  std::string name;
+  std::optional<Type> type;  ///< Else that of the first port which reads it.
+  std::string place;
+};
+
+struct Output {
+  std::string name;
+  std::string source;  ///< "node.port"
+  std::string place;
+};
+
+/// What "node.port" is for one frame, the port `to` reads at the next.
+struct State {
+  std::string from, to;           ///< "node.port"; `to` has no connection.
+  std::filesystem::path initial;  ///< An .npy; empty: zeros.
+  std::string place;
+};
+
+struct App {
+  std::string name;
+  std::vector<Input> inputs;
+  std::vector<Node> nodes;  ///< In any order.
+  std::vector<Output> outputs;
+  std::vector<State> states;
+  std::optional<std::chrono::microseconds> max_age;
+  plan::OnError on_error = plan::OnError::kDeliver;
+};
+
+/// Checks the whole application, and writes it as a package to `target` (a folder or .zip).
+/// `functions`: what the program registers, for their declarations.
+/// \returns the plan as written.
+/// \error kNotFound         a model, library, function, port or source that is not there.
+/// \error kInvalidArgument  types that do not agree; a port without a source; a cycle without a
+///                          state, named; a name twice. And what split() and the writer say.
+Result<plan::Plan> write_package(const App& app, const std::filesystem::path& target,
+                                 const backend::Registry& backends,
+                                 const std::vector<function::Function>& functions = {});
+
+/// The same as a package in a temporary folder of its own.
+Result<plan::Package> pack(const App& app, const backend::Registry& backends,
+                           const std::vector<function::Function>& functions = {});
+
+/// Refuses libraries of functions or custom operators, before any is opened. Packages that are
+/// nodes are checked at the start of the pipeline.
+/// \error kPermissionDenied  names the node.
+Status refuse_native_code(const App& app);
+
+/// Reads an application from YAML; paths in it are relative to its folder.
+/// \error kNotFound         no such file.
+/// \error kInvalidArgument  names file and line, what was expected and what was found.
+Result<App> read_yaml(const std::filesystem::path& file);
+
+/// Whether a path means an application: it ends in .yaml or .yml.
+bool names_app(const std::filesystem::path& path);
+
+/// "f32[1,3,h<=224,?]", as to_string(Type) writes it. \error kInvalidArgument
+Result<Type> parse_type(std::string_view text);
+
+}  // namespace penstock::app

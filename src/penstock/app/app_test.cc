@@ -1,0 +1,293 @@
+// Applications of functions alone: what needs no engine. Networks: tests/cli/test_app.py.
+#include "penstock/app/app.h"
+
+#include <array>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "penstock/pipeline/pipeline.h"
+
+namespace penstock::app {
+namespace {
+
+using function::Function;
+using function::Inputs;
+using function::Outputs;
+using ::testing::HasSubstr;
+
+Type scalar() {
+  return Type::tensor(DType::kF32, std::vector<Dim>{{1, "", Dim::kOpen}});
+}
+Type items(const std::string& symbol, std::int64_t bound) {
+  return Type::tensor(DType::kF32,
+                      std::vector<Dim>{{Dim::kOpen, symbol, bound}, {1, "", Dim::kOpen}});
+}
+
+float value_of(const Tensor& tensor) {
+  return tensor.as<float>()[0];
+}
+
+/// add: sum = a + b. scatter: as many items as x says, 0, 1, 2, ... gather: their sum.
+std::vector<Function> functions() {
+  return {
+      function::stateless("add", {{"a", scalar()}, {"b", scalar()}}, {{"sum", scalar()}},
+                          [](Inputs in, Outputs out) -> Status {
+                            out[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+                            return {};
+                          }),
+      function::stateless("scatter", {{"x", scalar()}}, {{"items", items("n", 8)}},
+                          [](Inputs in, Outputs out) -> Status {
+                            const auto count = static_cast<std::int64_t>(value_of(*in[0])) % 9;
+                            if (!out[0]->set_dims(std::array<std::int64_t, 2>{count, 1})) return {};
+                            for (std::size_t i = 0; i < out[0]->count(); ++i)
+                              out[0]->as<float>()[i] = static_cast<float>(i);
+                            return {};
+                          }),
+      function::stateless("gather", {{"items", items("m", 8)}}, {{"x", scalar()}},
+                          [](Inputs in, Outputs out) -> Status {
+                            float sum = 0;
+                            for (const float x : in[0]->as<float>()) sum += x;
+                            out[0]->as<float>()[0] = sum;
+                            return {};
+                          }),
+  };
+}
+
+Node node(const std::string& name, const std::string& function,
+          const std::vector<std::pair<std::string, std::string>>& inputs) {
+  Node made;
+  made.name = name;
+  made.runs = FunctionNode{function, {}, {}, 1, {}};
+  for (const auto& [port, source] : inputs) made.inputs.push_back({port, source, ""});
+  return made;
+}
+
+std::vector<float> run(const App& app, int frames) {
+  const auto package = pack(app, {}, functions());
+  EXPECT_TRUE(package) << package.error().message;
+  if (!package) return {};
+  const auto pipeline =
+      pipeline::Pipeline::start(package->plan, package->folder, {}, {.functions = functions()});
+  EXPECT_TRUE(pipeline) << pipeline.error().message;
+  if (!pipeline) return {};
+  std::vector<float> results;
+  for (int i = 0; i < frames; ++i) {
+    Tensor input = Tensor::allocate(DType::kF32, {1});
+    input.as<float>()[0] = static_cast<float>(i);
+    const auto outputs = (*pipeline)->run(std::array{input});
+    EXPECT_TRUE(outputs) << outputs.error().message;
+    results.push_back(outputs ? value_of(outputs->front()) : -1);
+  }
+  return results;
+}
+
+App diamond() {
+  return {.name = "diamond",
+          .inputs = {{"x", std::nullopt, ""}},
+          // In no order: what each reads says when it runs.
+          .nodes = {node("join", "add", {{"a", "left.sum"}, {"b", "right.sum"}}),
+                    node("left", "add", {{"a", "x"}, {"b", "x"}}),
+                    node("right", "add", {{"a", "left.sum"}, {"b", "x"}})},
+          .outputs = {{"y", "join.sum", ""}}};
+}
+
+TEST(AppTest, ADagOfFunctionsRuns) {
+  EXPECT_THAT(run(diamond(), 4), ::testing::ElementsAre(0, 5, 10, 15));
+}
+
+TEST(AppTest, ThePlanNamesTensorsByNodeAndPort) {
+  const auto package = pack(diamond(), {}, functions());
+  ASSERT_TRUE(package) << package.error().message;
+  const auto& plan = package->plan;
+  EXPECT_EQ(plan.model, "diamond");
+  EXPECT_EQ(plan.stages[0].name, "left");
+  EXPECT_EQ(plan.stages[2].inputs, (std::vector<std::string>{"left.sum", "right.sum"}));
+  EXPECT_EQ(plan.outputs[0].name, "y");
+}
+
+TEST(AppTest, ItemsAreScatteredAndGathered) {
+  App app{.name = "items",
+          .inputs = {{"x", std::nullopt, ""}},
+          .nodes = {node("scatter", "scatter", {{"x", "x"}}),
+                    node("add", "add", {{"a", "scatter.items"}, {"b", "x"}}),
+                    node("gather", "gather", {{"items", "add.sum"}})},
+          .outputs = {{"y", "gather.x", ""}}};
+  app.nodes[1].each = {"a"};
+  const auto results = run(app, 20);
+  for (int i = 0; i < 20; ++i) {
+    const int count = i % 9;
+    const int sum = count * (count - 1) / 2 + count * i;
+    EXPECT_EQ(results[static_cast<std::size_t>(i)], static_cast<float>(sum));
+  }
+}
+
+TEST(AppTest, AStateFeedsTheNextFrame) {
+  App app{.name = "sum",
+          .inputs = {{"x", std::nullopt, ""}},
+          .nodes = {node("add", "add", {{"a", "x"}})},
+          .outputs = {{"y", "add.sum", ""}},
+          .states = {{"add.sum", "add.b", {}, ""}}};
+  EXPECT_THAT(run(app, 5), ::testing::ElementsAre(0, 1, 3, 6, 10));
+}
+
+TEST(AppTest, WhatDoesNotFitIsNamed) {
+  const auto message = [](const std::function<void(App&)>& spoil) {
+    App app = diamond();
+    spoil(app);
+    const auto package = pack(app, {}, functions());
+    EXPECT_FALSE(package);
+    return package ? "" : package.error().message;
+  };
+  EXPECT_EQ(message([](App& app) { app.nodes[1].inputs[0] = {"a", "join.sum", "a.yaml:9"}; }),
+            "node 'join': the nodes feed each other in a cycle: join -> left -> join; a value of "
+            "the frame before is a state (states: from, to)");
+  EXPECT_EQ(message([](App& app) { app.nodes[0].inputs[0] = {"a", "lef.sum", "a.yaml:9"}; }),
+            "a.yaml:9: node 'join': input 'a': no source 'lef.sum'; expected an input ('x') or "
+            "'node.port', the nodes being 'join', 'left', 'right'");
+  EXPECT_EQ(message([](App& app) { app.nodes[0].inputs[0] = {"a", "left.y", "a.yaml:9"}; }),
+            "a.yaml:9: node 'join': input 'a': node 'left' has no output 'y'; there are: 'sum'");
+  EXPECT_EQ(message([](App& app) { app.nodes[0].inputs[0] = {"c", "x", "a.yaml:9"}; }),
+            "a.yaml:9: node 'join': input 'c': the node has no such input; there are: 'a', 'b'");
+  EXPECT_EQ(message([](App& app) { app.nodes[0].inputs.pop_back(); }),
+            "node 'join': input 'b' (f32[1]) has no source; connect it to an input of the "
+            "application or to 'node.port'");
+  EXPECT_EQ(message([](App& app) {
+              app.inputs[0].type = Type::tensor(DType::kU8, scalar().dims);
+              app.nodes[1].inputs[0].place = "a.yaml:7";
+            }),
+            "a.yaml:7: node 'left': input 'a': expected f32[1], found u8[1] from 'x'; give the "
+            "input the type that is expected, or convert it in a function between");
+  EXPECT_EQ(message([](App& app) { app.nodes[2].name = "left"; }), "node 'left': is there twice");
+  EXPECT_EQ(message([](App& app) { app.outputs[0].name = "x"; }),
+            "output 'x': an input has that name; choose another");
+  EXPECT_EQ(message([](App& app) { app.nodes[1].runs = FunctionNode{"sub", {}, {}, 1, {}}; }),
+            "node 'left': no function 'sub'; there are: 'add', 'scatter', 'gather'; a program "
+            "registers them; a library is named by its path, './lib.so'");
+  EXPECT_THAT(message([](App& app) { app.nodes[1].each = {"a"}; }),
+              HasSubstr("node 'left': input 'a': expected f32[1], found f32[] as one item of 'x'"));
+  EXPECT_EQ(message([](App& app) { app.states.push_back({"join.sum", "left.a", {}, "s:3"}); }),
+            "node 'left': input 'a': has a source and a state; leave one of them out");
+  EXPECT_EQ(message([](App& app) { app.inputs.push_back({"mask", scalar(), "a.yaml:4"}); }),
+            "a.yaml:4: input 'mask': nothing reads it; connect it to a node's input, or leave it "
+            "out");
+}
+
+TEST(TypeTextTest, ReadsWhatTypesPrint) {
+  for (const auto* text :
+       {"f32[1,3,224,224]", "u8[h<=1080,w<=1920,3]", "i64[?,n]", "f32[]", "f32", "bool[?<=7]"}) {
+    const auto type = parse_type(text);
+    ASSERT_TRUE(type) << text;
+    EXPECT_EQ(to_string(*type), text);
+  }
+  for (const auto* text :
+       {"", "float[1]", "f32[1", "f32[1,]", "f32[-1]", "f32[n<=]", "f32[n<=x]"}) {
+    EXPECT_FALSE(parse_type(text)) << text;
+  }
+}
+
+class YamlTest : public ::testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(file_); }
+
+  Result<App> read(const std::string& text) {
+    std::ofstream(file_) << text;
+    return read_yaml(file_);
+  }
+
+  std::string message(const std::string& text) {
+    const auto app = read(text);
+    EXPECT_FALSE(app) << text;
+    if (app) return "";
+    const auto& found = app.error().message;
+    const auto name = file_.filename().string();
+    const auto at = found.find(name + ":");
+    return at == found.npos ? found : found.substr(at + name.size());
+  }
+
+ private:
+  const std::filesystem::path file_ =
+      std::filesystem::temp_directory_path() / concat("penstock_app_test_", ::getpid(), ".yaml");
+};
+
+TEST_F(YamlTest, ErrorsNameTheLine) {
+  EXPECT_THAT(message("penstock_app: 1\nnodes: {a: [}\n"), HasSubstr(":2: not YAML: "));
+  EXPECT_THAT(message("penstock_app: 1\ninputs: {x: f32[4]}\n"),
+              HasSubstr(":2: not YAML: end of map flow not found; within { } and [ ], a text with "
+                        "brackets or commas needs quotes: {x: \"f32[4]\"}"));
+  for (const auto* text : {"penstock_app: 1\nnodes:\n\ta: {function: f}\n",
+                           "penstock_app: 1\nnodes:\n  a:\n \tfunction: f\n"}) {
+    EXPECT_THAT(message(text), HasSubstr("; indent with spaces, not tabs"));
+  }
+  EXPECT_EQ(message("penstock_app: 2\nnodes: {}\n"),
+            ":1: penstock_app: expected 1, the version of the format, found '2'");
+  EXPECT_EQ(message("nodes: {}\n"),
+            ":1: expected 'penstock_app: 1', the version of the format, found none");
+  EXPECT_EQ(message("penstock_app: 1\n"), ":1: nodes: missing");
+  EXPECT_EQ(message("penstock_app: 1\nnode: {}\n"),
+            ":2: node: unknown field; expected one of penstock_app, name, inputs, nodes, outputs, "
+            "states, max_age_ms, on_error");
+  EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a:\n    inputs: {x: y}\n"),
+            ":3: nodes.a: expected either 'network' or 'function', found neither");
+  EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a:\n    function: f\n    replicas: many\n"),
+            ":5: nodes.a.replicas: expected an integer from 1 to 1024, found 'many'");
+  EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a: {function: f}\n  a: {function: g}\n"),
+            ":4: nodes: 'a' is there twice");
+  EXPECT_EQ(message("penstock_app: 1\ninputs:\n  x: float\nnodes: {}\n"),
+            ":3: inputs.x: expected a type such as f32[1,3,224,224] or u8[h<=1080,w<=1920,3], "
+            "found 'float'");
+  EXPECT_THAT(message("penstock_app: 1\nnodes:\n  a: {network: nowhere.onnx}\n"),
+              HasSubstr(":3: nodes.a.network: no such file: '"));
+  EXPECT_EQ(message("penstock_app: 1\nnodes: {a: {function: f}}\noutputs: {y: a.y}\n"
+                    "states: [{to: a.x}]\n"),
+            ":4: states[0]: from: missing");
+  EXPECT_EQ(message("[]"), ":1: expected a mapping of names, found a list");
+  EXPECT_THAT(message(""), HasSubstr("expected an application, found an empty file"));
+  EXPECT_EQ(message("penstock_app: 1\ninputs:\n  x: [f32]\n"),
+            ":3: inputs.x: expected a text, found a list");
+  EXPECT_EQ(message("penstock_app: 1\nnodes: {}\n"),
+            ":2: nodes: expected one node or more, found none");
+  EXPECT_EQ(message("penstock_app: 1\nnodes: {a: {function: f}}\n"), ":1: outputs: missing");
+  EXPECT_EQ(message("penstock_app: 1\nnodes: {a: {function: f}}\noutputs: {}\n"),
+            ":3: outputs: expected one output or more, found none");
+}
+
+TEST_F(YamlTest, ReadsAnApplication) {
+  const auto app = read(R"(penstock_app: 1
+inputs:
+  x: f32[1]
+  other: any
+nodes:
+  first:
+    function: add
+    inputs: {a: x, b: other}
+    options: {gain: 0.5}
+    replicas: 2
+    devices: cpu:0,cpu:1
+    max_run_ms: 1.5
+outputs: {y: first.sum}
+states:
+  - {from: first.sum, to: first.b}
+max_age_ms: 20
+on_error: stop
+)");
+  ASSERT_TRUE(app) << app.error().message;
+  EXPECT_EQ(app->name, concat("penstock_app_test_", ::getpid()));
+  EXPECT_EQ(to_string(*app->inputs[0].type), "f32[1]");
+  EXPECT_FALSE(app->inputs[1].type);
+  const auto& first = app->nodes[0];
+  const auto& runs = std::get<FunctionNode>(first.runs);
+  EXPECT_EQ(runs.name, "add");
+  EXPECT_EQ(runs.options.at("gain"), "0.5");
+  EXPECT_EQ(runs.devices.size(), 2U);
+  EXPECT_EQ(first.max_run, std::chrono::microseconds(1500));
+  EXPECT_EQ(first.inputs[1].source, "other");
+  EXPECT_EQ(app->states[0].to, "first.b");
+  EXPECT_EQ(app->on_error, plan::OnError::kStop);
+  EXPECT_EQ(app->max_age, std::chrono::milliseconds(20));
+}
+
+}  // namespace
+}  // namespace penstock::app

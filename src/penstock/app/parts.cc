@@ -1,0 +1,195 @@
+#include "penstock/app/parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "penstock/session/load.h"
+#include "penstock/session/session.h"
+
+namespace penstock::app {
+namespace {
+
+/// Whether nothing is said that splitting a model would need.
+bool settles_nothing(const Network& network) {
+  const auto& split = network.split;
+  const auto& import = network.import;
+  const partition::SplitOptions usual;
+  return split.stages.empty() && split.cuts.empty() && split.pins.empty() &&
+         !split.use_annotations && split.replicas == usual.replicas && split.devices.empty() &&
+         split.backend == usual.backend && split.backend_options.empty() &&
+         split.custom_ops.empty() && split.pinned == usual.pinned && import.shapes.empty() &&
+         import.parameters.empty() && !import.as_is;
+}
+
+/// Of a package of one network, as `penstock split`, `plan` and `build` write them.
+Result<Part> package_part(const Node& node, const Network& network) {
+  const auto place = "package '" + network.model.string() + "'";
+  if (!settles_nothing(network)) {
+    return invalid_argument(place,
+                            ": how it is split, where and by what it runs was settled when it was "
+                            "made; leave that out here, or name its model");
+  }
+  PENSTOCK_TRY(auto package, load_package(network.model));
+  if (const auto why = why_no_single_model(package.plan); !why.empty()) {
+    return invalid_argument(place,
+                            ": expected one network, as 'penstock split', 'plan' and "
+                            "'build' write it from a model, found that ",
+                            why, "; name its networks, functions and states here");
+  }
+  Part part;
+  part.node = &node;
+  part.plan = std::move(package.plan);
+  part.folder = std::move(package.folder);
+  part.files = std::move(package.files);
+  part.devices_given = true;
+  for (const auto& file : part.plan.custom_ops) part.custom_ops.push_back(part.folder / file);
+  return part;
+}
+
+Status check_available(const std::vector<device::Device>& devices) {
+  for (const auto& device : devices) PENSTOCK_CHECK_OK(device::check_available(device));
+  return {};
+}
+
+Result<Part> network_part(const Node& node, const Network& network,
+                          const backend::Registry& backends) {
+  if (names_package(network.model)) return package_part(node, network);
+  if (names_app(network.model)) {
+    return invalid_argument(
+        "'", network.model.string(),
+        "': expected a model or a package of one network, found an application; "
+        "name its nodes here");
+  }
+  PENSTOCK_CHECK_OK(check_available(network.split.devices));
+  for (const auto& [pinned, device] : network.split.pins) {
+    PENSTOCK_CHECK_OK(device::check_available(device));
+  }
+  if (const auto backend = backends.find(network.split.backend); !backend) return backend.error();
+  PENSTOCK_TRY(const auto graph,
+               import_model(network.model, network.import, backends, network.split.custom_ops));
+  auto split = network.split;
+  Part part;
+  part.devices_given = !split.devices.empty() || !split.pins.empty() || !split.stages.empty();
+  // pack_model() would take an answer of its own where nothing is said: one replica, no more.
+  if (!part.devices_given) {
+    const auto cpus = device::inherited_cpus();
+    split.devices = {{.host = {}, .cpus = {cpus.front()}}};
+  }
+  PENSTOCK_TRY(auto package, pack_model(graph, std::move(split), backends));
+  part.node = &node;
+  part.plan = std::move(package.plan);
+  part.folder = std::move(package.folder);
+  part.files = std::move(package.files);
+  part.custom_ops = network.split.custom_ops;
+  return part;
+}
+
+Result<function::Function> declaration_of(const FunctionNode& node,
+                                          const std::vector<function::Function>& functions) {
+  auto candidates = functions;
+  std::string place;
+  if (!node.library.empty()) {
+    PENSTOCK_TRY(candidates, function::load_library(node.library));
+    place = "function library '" + node.library.string() + "': ";
+    if (node.name.empty() && candidates.size() == 1) return candidates.front();
+  }
+  const auto found = std::ranges::find(candidates, node.name, &function::Function::name);
+  if (found != candidates.end()) return *found;
+  const std::string there =
+      candidates.empty() ? "none"
+                         : join(candidates, ", ", [](const auto& f) { return "'" + f.name + "'"; });
+  const std::string wanted = node.name.empty() ? "expected 'name', which of its functions"
+                                               : "no function '" + node.name + "'";
+  return not_found(place, wanted, "; there are: ", there,
+                   place.empty() ? "; a program registers them; a library is named by its path, "
+                                   "'./lib.so'"
+                                 : "");
+}
+
+Result<Part> function_part(const Node& node, const FunctionNode& source,
+                           const std::vector<function::Function>& functions) {
+  PENSTOCK_TRY(const auto declared, declaration_of(source, functions));
+  if (source.replicas < 1 || source.replicas > plan::kMostInstances) {
+    return invalid_argument("expected 1 to ", plan::kMostInstances, " replicas, found ",
+                            source.replicas);
+  }
+  if (declared.stateful && source.replicas > 1) {
+    return invalid_argument(
+        "function '", declared.name,
+        "' is stateful and sees the frames in order: expected one replica, found ", source.replicas,
+        "; leave 'replicas' out");
+  }
+  PENSTOCK_CHECK_OK(check_available(source.devices));
+  Part part;
+  part.node = &node;
+  part.library = source.library;
+  part.devices_given = !source.devices.empty();
+  for (const auto& port : declared.inputs) part.plan.inputs.push_back({port.name, port.type});
+  for (const auto& port : declared.outputs) part.plan.outputs.push_back({port.name, port.type});
+  plan::Stage stage;
+  stage.stateful = declared.stateful;
+  const device::Device first{.host = {}, .cpus = {device::inherited_cpus().front()}};
+  for (int r = 0; r < source.replicas; ++r) {
+    const auto at = static_cast<std::size_t>(r);
+    stage.devices.push_back(source.devices.empty() ? first
+                                                   : source.devices[at % source.devices.size()]);
+  }
+  plan::Partition partition;
+  partition.backend = plan::kFunctionBackend;
+  partition.options = source.options;
+  partition.options["function"] = declared.name;
+  stage.partitions.push_back(std::move(partition));
+  part.plan.stages.push_back(std::move(stage));
+  return part;
+}
+
+const plan::TensorInfo* find(const std::vector<plan::TensorInfo>& list, std::string_view name) {
+  const auto found = std::ranges::find(list, name, &plan::TensorInfo::name);
+  return found == list.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+const plan::TensorInfo* Part::find_input(std::string_view port) const {
+  return find(plan.inputs, port);
+}
+const plan::TensorInfo* Part::find_output(std::string_view port) const {
+  return find(plan.outputs, port);
+}
+
+Error at(const std::string& place, Error error) {
+  return place.empty() ? error : std::move(error).within(place);
+}
+
+std::string place_of(const Node& node) {
+  return (node.place.empty() ? "" : node.place + ": ") + "node '" + node.name + "'";
+}
+
+Status refuse_native_code(const App& app) {
+  for (const auto& node : app.nodes) {
+    const auto* network = std::get_if<Network>(&node.runs);
+    std::string library;
+    if (const auto* function = std::get_if<FunctionNode>(&node.runs)) {
+      if (!function->library.empty()) library = "function library '" + function->library.string();
+    } else if (!network->split.custom_ops.empty()) {
+      library = "custom-operator library '" + network->split.custom_ops.front().string();
+    }
+    if (library.empty()) continue;
+    return make_error(Code::kPermissionDenied, place_of(node), ": ", library,
+                      "': native code is not allowed here; leave out --no-native-code, in Python "
+                      "native_code=False, if you trust it");
+  }
+  return {};
+}
+
+Result<Part> make_part(const Node& node, const backend::Registry& backends,
+                       const std::vector<function::Function>& functions) {
+  const auto* network = std::get_if<Network>(&node.runs);
+  auto part = network != nullptr
+                  ? network_part(node, *network, backends)
+                  : function_part(node, std::get<FunctionNode>(node.runs), functions);
+  if (part) return part;
+  return std::move(part).error().within(place_of(node));
+}
+
+}  // namespace penstock::app

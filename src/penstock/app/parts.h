@@ -1,0 +1,34 @@
+// Part: a node made ready to be put into the application's plan.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/app/app.h"
+
+namespace penstock::app {
+
+struct Part {
+  const Node* node = nullptr;
+  plan::Plan plan;                    ///< Of the node alone, with its own names.
+  std::filesystem::path folder;       ///< Of a network: where its files are.
+  std::shared_ptr<const void> files;  ///< Keeps the folder.
+  std::filesystem::path library;      ///< Of a function.
+  std::vector<std::filesystem::path> custom_ops;
+  bool devices_given = false;
+
+  [[nodiscard]] const plan::TensorInfo* find_input(std::string_view port) const;
+  [[nodiscard]] const plan::TensorInfo* find_output(std::string_view port) const;
+};
+
+/// "app.yaml:12: node 'crop': ..." for messages.
+std::string place_of(const Node& node);
+Error at(const std::string& place, Error error);
+
+/// Imports and splits a network, or looks a function's declaration up.
+Result<Part> make_part(const Node& node, const backend::Registry& backends,
+                       const std::vector<function::Function>& functions);
+
+}  // namespace penstock::app

@@ -1,0 +1,408 @@
+#include "penstock/app/wiring.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "penstock/tensor/npy.h"
+
+namespace penstock::app {
+namespace {
+
+std::string quoted(const std::string& name) {
+  return "'" + name + "'";
+}
+
+std::string port_names(const std::vector<plan::TensorInfo>& ports) {
+  if (ports.empty()) return "none";
+  return join(ports, ", ", [](const auto& info) { return quoted(info.name); });
+}
+
+bool is_node_name(const std::string& name) {
+  return !name.empty() && name != "input" && name != "output" &&
+         std::ranges::all_of(
+             name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+}
+
+class Wirer {
+ public:
+  Wirer(const App& app, const std::vector<Part>& parts) : app_(app), parts_(parts) {}
+
+  Result<Wiring> run() {
+    PENSTOCK_CHECK_OK(check_names());
+    PENSTOCK_CHECK_OK(check_ports());
+    PENSTOCK_CHECK_OK(order_nodes());
+    PENSTOCK_CHECK_OK(infer_inputs());
+    wiring_.reads.resize(parts_.size());
+    wiring_.writes.resize(parts_.size());
+    wiring_.items.resize(parts_.size());
+    PENSTOCK_CHECK_OK(name_outputs());
+    PENSTOCK_CHECK_OK(read_states());
+    for (const auto p : wiring_.order) PENSTOCK_CHECK_OK(connect(p));
+    PENSTOCK_CHECK_OK(write_states());
+    PENSTOCK_CHECK_OK(connect_outputs());
+    return std::move(wiring_);
+  }
+
+ private:
+  /// A node's port, or an input of the application: then `part` is empty.
+  struct End {
+    std::optional<std::size_t> part;
+    std::string name;
+  };
+
+  Status check_names() {
+    std::set<std::string> names;
+    for (const auto& node : app_.nodes) {
+      const auto place = place_of(node);
+      if (!is_node_name(node.name)) {
+        return invalid_argument(place,
+                                ": expected a name of letters, digits, '_' and '-', not "
+                                "'input' or 'output'");
+      }
+      if (!names.insert(node.name).second) return invalid_argument(place, ": is there twice");
+    }
+    if (app_.nodes.empty()) return invalid_argument("application '", app_.name, "': has no nodes");
+    for (const auto& input : app_.inputs) {
+      if (input.name.empty() || !names.insert(input.name).second) {
+        return at(input.place, invalid_argument("input ", quoted(input.name),
+                                                ": expected a name that is not taken"));
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::optional<std::size_t> find_part(std::string_view name) const {
+    const auto found =
+        std::ranges::find_if(parts_, [&](const Part& part) { return part.node->name == name; });
+    if (found == parts_.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - parts_.begin());
+  }
+
+  /// "node.port", of which ports may hold dots. \pre check_names()
+  Result<End> node_end(const std::string& text, bool output) const {
+    const auto dot = text.find('.');
+    const auto node = text.substr(0, dot);
+    const auto part = find_part(node);
+    if (!part || dot == text.npos) {
+      return not_found(
+          "no ", output ? "source " : "port ", quoted(text), "; expected ",
+          output && !app_.inputs.empty()
+              ? "an input (" +
+                    join(app_.inputs, ", ", [](const auto& input) { return quoted(input.name); }) +
+                    ") or "
+              : "",
+          "'node.port', the nodes being ",
+          join(app_.nodes, ", ", [](const auto& n) { return quoted(n.name); }));
+    }
+    const auto port = text.substr(dot + 1);
+    const auto& ports = output ? parts_[*part].plan.outputs : parts_[*part].plan.inputs;
+    if (std::ranges::find(ports, port, &plan::TensorInfo::name) == ports.end()) {
+      return not_found("node ", quoted(node), " has no ", output ? "output " : "input ",
+                       quoted(port), "; there are: ", port_names(ports));
+    }
+    return End{part, port};
+  }
+
+  Result<End> source_end(const std::string& text) const {
+    if (std::ranges::find(app_.inputs, text, &Input::name) != app_.inputs.end()) {
+      return End{std::nullopt, text};
+    }
+    return node_end(text, true);
+  }
+
+  /// Whether anything in the part reads the port: a model may list inputs for nothing.
+  static bool is_read(const Part& part, const std::string& port) {
+    if (!part.library.empty() || part.folder.empty()) return true;
+    return std::ranges::any_of(part.plan.stages,
+                               [&](const plan::Stage& stage) {
+                                 return std::ranges::find(stage.inputs, port) != stage.inputs.end();
+                               }) ||
+           part.find_output(port) != nullptr;
+  }
+
+  Status check_ports() {
+    for (const auto& state : app_.states) {
+      auto to = node_end(state.to, false);
+      if (!to) return at(state.place, std::move(to).error().within("states"));
+      if (!state_ports_.insert({*to->part, to->name}).second) {
+        return at(state.place, invalid_argument("states: ", quoted(state.to), " ends two of them"));
+      }
+    }
+    for (std::size_t p = 0; p < parts_.size(); ++p) PENSTOCK_CHECK_OK(check_ports_of(p));
+    return {};
+  }
+
+  Status check_ports_of(std::size_t p) {
+    const auto& part = parts_[p];
+    const auto& node = *part.node;
+    std::set<std::string> connected;
+    for (const auto& connection : node.inputs) {
+      const auto place = "node " + quoted(node.name) + ": input " + quoted(connection.port);
+      if (part.find_input(connection.port) == nullptr) {
+        return at(connection.place, not_found(place, ": the node has no such input; there are: ",
+                                              port_names(part.plan.inputs)));
+      }
+      if (!connected.insert(connection.port).second) {
+        return at(connection.place, invalid_argument(place, ": has two sources; connect it once"));
+      }
+      if (state_ports_.contains({p, connection.port})) {
+        return at(connection.place,
+                  invalid_argument(place, ": has a source and a state; leave one of them out"));
+      }
+      auto source = source_end(connection.source);
+      if (!source) return at(connection.place, std::move(source).error().within(place));
+    }
+    for (const auto& port : node.each) {
+      if (connected.contains(port)) continue;
+      return invalid_argument(place_of(node), ": each: ", quoted(port),
+                              " is no connected input of it");
+    }
+    for (const auto& input : part.plan.inputs) {
+      if (connected.contains(input.name) || state_ports_.contains({p, input.name})) continue;
+      if (!is_read(part, input.name)) continue;
+      return invalid_argument(place_of(node), ": input ", quoted(input.name), " (", input.type,
+                              ") has no source; connect it to an input of the application or to "
+                              "'node.port'");
+    }
+    return {};
+  }
+
+  /// Depth first in the given order, so that the plan's stages stand as the file's nodes do.
+  Status order_nodes() {
+    std::vector<int> seen(parts_.size(), 0);  // 1: being visited, 2: done.
+    std::vector<std::size_t> path;
+    for (std::size_t p = 0; p < parts_.size(); ++p) PENSTOCK_CHECK_OK(visit(p, seen, path));
+    return {};
+  }
+
+  Status visit(std::size_t p, std::vector<int>& seen, std::vector<std::size_t>& path) {
+    if (seen[p] == 2) return {};
+    path.push_back(p);
+    if (seen[p] == 1) {
+      const auto first = std::ranges::find(path, p);
+      std::vector<std::string> names;
+      for (auto step = path.end(); step-- != first;) names.push_back(parts_[*step].node->name);
+      return invalid_argument(place_of(*parts_[p].node),
+                              ": the nodes feed each other in a cycle: ", join(names, " -> "),
+                              "; a value of the frame before is a state (states: from, to)");
+    }
+    seen[p] = 1;
+    for (const auto& connection : parts_[p].node->inputs) {
+      const auto source = source_end(connection.source);
+      if (source->part) PENSTOCK_CHECK_OK(visit(*source->part, seen, path));
+    }
+    seen[p] = 2;
+    path.pop_back();
+    wiring_.order.push_back(p);
+    return {};
+  }
+
+  [[nodiscard]] bool anything_reads(const std::string& input) const {
+    const auto reads = [&](const auto& end) { return end.source == input; };
+    return std::ranges::any_of(app_.outputs, reads) ||
+           std::ranges::any_of(app_.nodes, [&](const Node& node) {
+             return std::ranges::any_of(node.inputs, reads);
+           });
+  }
+
+  Status infer_inputs() {
+    for (const auto& input : app_.inputs) {
+      if (!anything_reads(input.name)) {
+        return at(input.place, invalid_argument("input ", quoted(input.name),
+                                                ": nothing reads it; connect it to a node's input, "
+                                                "or leave it out"));
+      }
+      auto type = input.type;
+      for (const auto p : wiring_.order) {
+        for (const auto& connection : parts_[p].node->inputs) {
+          if (type || connection.source != input.name) continue;
+          const auto& each = parts_[p].node->each;
+          if (std::ranges::find(each, connection.port) != each.end()) continue;
+          type = parts_[p].find_input(connection.port)->type;
+        }
+      }
+      if (!type) {
+        return at(input.place,
+                  invalid_argument("input ", quoted(input.name),
+                                   ": nothing tells its type; write it, such as f32[1,3,224,224]"));
+      }
+      inputs_[input.name] = {input.name, *type};
+      wiring_.inputs.push_back({input.name, *type});
+    }
+    return {};
+  }
+
+  /// An output of the application gives its name to the tensor.
+  Status name_outputs() {
+    for (const auto& output : app_.outputs) {
+      const auto place = "output " + quoted(output.name);
+      auto source = source_end(output.source);
+      if (!source) return at(output.place, std::move(source).error().within(place));
+      const bool is_input = inputs_.contains(output.name);
+      if (is_input != !source->part || (is_input && source->name != output.name)) {
+        return at(output.place,
+                  invalid_argument(place, is_input ? ": an input has that name; choose another"
+                                                   : ": an input that comes out keeps its name"));
+      }
+      if (!source->part) continue;
+      const auto [known, fresh] =
+          output_names_.emplace(std::pair(*source->part, source->name), output.name);
+      if (!fresh || !taken_.insert(output.name).second) {
+        return at(output.place, invalid_argument(place, ": ", quoted(output.source), " is output ",
+                                                 quoted(known->second), " already"));
+      }
+    }
+    if (!app_.outputs.empty()) return {};
+    return invalid_argument("application ", quoted(app_.name), ": has no outputs");
+  }
+
+  std::string unique(std::string name) {
+    while (!taken_.insert(name).second || inputs_.contains(name)) name += "'";
+    return name;
+  }
+
+  Status read_states() {
+    for (const auto& [p, port] : state_ports_) {
+      const auto& info = *parts_[p].find_input(port);
+      wiring_.reads[p][port] = {unique(parts_[p].node->name + "." + port + ".last"), info.type};
+    }
+    return {};
+  }
+
+  [[nodiscard]] const Source& source_of(const End& end) const {
+    return end.part ? wiring_.writes[*end.part].at(end.name) : inputs_.at(end.name);
+  }
+
+  Status connect(std::size_t p) {
+    PENSTOCK_CHECK_OK(connect_inputs(p));
+    connect_outputs(p);
+    return {};
+  }
+
+  Status connect_inputs(std::size_t p) {
+    const auto& part = parts_[p];
+    const auto& node = *part.node;
+    for (const auto& connection : node.inputs) {
+      const auto& source = source_of(*source_end(connection.source));
+      const bool each = std::ranges::find(node.each, connection.port) != node.each.end();
+      const auto& port = *part.find_input(connection.port);
+      auto item = source.type;
+      if (each && !item.dims.empty()) {
+        if (!wiring_.items[p]) wiring_.items[p] = item.dims.front();
+        item.dims.erase(item.dims.begin());
+      }
+      if (!plan::agree(item, port.type)) {
+        return at(connection.place,
+                  invalid_argument("node ", quoted(node.name), ": input ", quoted(connection.port),
+                                   ": expected ", port.type, ", found ", item,
+                                   each ? " as one item of " : " from ", quoted(connection.source),
+                                   each ? concat(", ", source.type) : "",
+                                   inputs_.contains(connection.source)
+                                       ? "; give the input the type that is expected, or convert "
+                                         "it in a function between"
+                                       : "; convert it in a function between"));
+      }
+      wiring_.reads[p][connection.port] = source;
+    }
+    return {};
+  }
+
+  void connect_outputs(std::size_t p) {
+    const auto& part = parts_[p];
+    for (const auto& output : part.plan.outputs) {
+      // A network may hand an input on as it is.
+      const auto through =
+          part.folder.empty() ? wiring_.reads[p].end() : wiring_.reads[p].find(output.name);
+      if (through != wiring_.reads[p].end()) {
+        wiring_.writes[p][output.name] = through->second;
+        continue;
+      }
+      auto type = output.type;
+      if (wiring_.items[p]) type.dims.insert(type.dims.begin(), *wiring_.items[p]);
+      const auto named = output_names_.find({p, output.name});
+      wiring_.writes[p][output.name] = {named != output_names_.end()
+                                            ? named->second
+                                            : unique(part.node->name + "." + output.name),
+                                        std::move(type)};
+    }
+  }
+
+  /// Of the stage that writes the port. \pre a node's
+  [[nodiscard]] std::size_t replicas_of(const End& end) const {
+    const auto& part = parts_[*end.part];
+    const auto writes = [&](const plan::Stage& stage) {
+      return part.folder.empty() ||
+             std::ranges::find(stage.outputs, end.name) != stage.outputs.end();
+    };
+    const auto stage = std::ranges::find_if(part.plan.stages, writes);
+    return stage == part.plan.stages.end() ? 0 : stage->devices.size();
+  }
+
+  Status write_states() {
+    for (const auto& state : app_.states) {
+      const auto place = concat("state ", quoted(state.from), " -> ", quoted(state.to));
+      auto from = node_end(state.from, true);
+      if (!from) return at(state.place, std::move(from).error().within(place));
+      if (const auto replicas = replicas_of(*from); replicas > 1) {
+        return at(state.place,
+                  invalid_argument(place, ": node ", quoted(parts_[*from->part].node->name),
+                                   " writes it: expected one replica, found ", replicas,
+                                   "; leave 'replicas' out there"));
+      }
+      const auto& source = source_of(*from);
+      const auto to = node_end(state.to, false);
+      const auto& read = wiring_.reads[*to->part].at(to->name);
+      if (!plan::agree(source.type, read.type)) {
+        return at(state.place, invalid_argument(place, ": expected ", read.type,
+                                                ", which the next frame reads, found ", source.type,
+                                                "; both ends of a state have one type"));
+      }
+      if (state.initial.empty() && !read.type.fixed()) {
+        return at(state.place,
+                  invalid_argument(place, ": the first frame reads zeros of ", read.type,
+                                   ": expected a fixed shape, or an initial value"));
+      }
+      if (Status fits = check_initial(state, read.type); !fits) {
+        return at(state.place, std::move(fits).error().within(place + ": initial value"));
+      }
+      wiring_.states.push_back({source.tensor, read.tensor, state.initial.string()});
+    }
+    return {};
+  }
+
+  static Status check_initial(const State& state, const Type& type) {
+    if (state.initial.empty()) return {};
+    PENSTOCK_TRY(const Tensor value, read_npy(state.initial, type.dtype));
+    return check_matches(type, value);
+  }
+
+  Status connect_outputs() {
+    for (const auto& output : app_.outputs) {
+      const auto& source = source_of(*source_end(output.source));
+      if (source.tensor != output.name) {
+        return at(output.place,
+                  invalid_argument("output ", quoted(output.name), ": ", quoted(output.source),
+                                   " is '", source.tensor, "' handed on; name that"));
+      }
+      wiring_.outputs.push_back({output.name, source.type});
+    }
+    return {};
+  }
+
+  const App& app_;
+  const std::vector<Part>& parts_;
+  Wiring wiring_;
+  std::map<std::string, Source> inputs_;
+  std::set<std::pair<std::size_t, std::string>> state_ports_;
+  std::map<std::pair<std::size_t, std::string>, std::string> output_names_;
+  std::set<std::string> taken_;
+};
+
+}  // namespace
+
+Result<Wiring> wire(const App& app, const std::vector<Part>& parts) {
+  return Wirer(app, parts).run();
+}
+
+}  // namespace penstock::app

@@ -1,0 +1,45 @@
+// A model run by a backend directly, without a pipeline.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "penstock/backend/backend.h"
+#include "penstock/base/result.h"
+
+namespace penstock::backend {
+
+/// One compiled model with its context and its outputs' buffers.
+class PlainModel {
+ public:
+  static Result<PlainModel> create(Backend& backend, const CompileRequest& request);
+  /// Another context of a model that is compiled already.
+  static Result<PlainModel> create(std::shared_ptr<Executable> executable);
+
+  [[nodiscard]] std::span<const Port> inputs() const { return executable_->inputs(); }
+  [[nodiscard]] std::span<const Port> outputs() const { return executable_->outputs(); }
+
+  /// Runs `inputs` once, and gives every output whose shape follows from the inputs' a buffer that
+  /// later runs write into; the others' are the engine's, anew for each run, so that nothing is
+  /// copied.
+  Status bind_outputs(std::span<const Tensor* const> inputs);
+  /// One frame; `inputs` follow inputs().
+  Status run(std::span<const Tensor* const> inputs);
+  /// The same in two steps. Between them the inputs must live, and nothing else be called.
+  Status start(std::span<const Tensor* const> inputs);
+  Status wait() { return context_->wait(); }
+  /// Of the last run; the next one overwrites them.
+  [[nodiscard]] const std::vector<Tensor>& values() const { return *values_; }
+  /// Moves the outputs of the last run out.
+  std::vector<Tensor> take_values();
+
+ private:
+  std::shared_ptr<Executable> executable_;
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<std::vector<Tensor>> values_;  // Where pointers_ point; moves do not move them.
+  std::vector<Tensor*> pointers_;
+  std::vector<std::size_t> unbound_;  // Outputs that bind_outputs() left to the engine.
+};
+
+}  // namespace penstock::backend

@@ -1,0 +1,474 @@
+#include "penstock/build/build.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <future>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "penstock/base/quantile.h"
+#include "penstock/build/contest.h"
+#include "penstock/build/covers.h"
+#include "penstock/build/describe.h"
+#include "penstock/build/gate.h"
+#include "penstock/build/outcome.h"
+#include "penstock/build/parts.h"
+#include "penstock/build/plans.h"
+#include "penstock/cost/turn.h"
+#include "penstock/measure/rounds.h"
+#include "penstock/pipeline/affinity.h"
+#include "penstock/session/session.h"
+
+namespace penstock::build {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kRing = 16;
+constexpr int kWays = 5;             ///< In the last comparison: the plan and the simple ways.
+constexpr double kFinalShare = 0.1;  ///< Of the budget, for which they run;
+constexpr double kLeastFinal = 2.5;  ///< but so many seconds in all at least,
+constexpr double kMostFinal = 6;     ///< and no more than these.
+constexpr double kAhead = 1.02;      ///< So far before the plan, a simple way is answered,
+constexpr int kAnswerRounds = 5;     ///< in so many rounds.
+constexpr auto kLeastForWhole = std::chrono::seconds(10);  ///< To time whole networks in any case.
+constexpr double kSearchSeconds = 2;                       ///< Of one search of the planner.
+constexpr int kPlansAfterParts = 3;  ///< For which measuring parts leaves time.
+constexpr double kLeastSilence = 5;  ///< Seconds of compiling, or of one run, that are no hang,
+constexpr double kMostSilence = 60;  ///< by the budget.
+constexpr int kCovers = 3;           ///< Mixed covers that are run.
+constexpr double kAgrees = 0.02;     ///< Prediction and measurement: then no more plans.
+constexpr int kMostCorrections = 4;  ///< Plans made of corrected costs.
+
+std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph) {
+  std::vector<plan::TensorInfo> infos;
+  for (const auto id : graph.inputs) infos.push_back({graph.value(id).name, graph.value(id).type});
+  return infos;
+}
+
+/// More than any sound engine takes for the network, once on each device: what wants more is
+/// stopped before the machine suffers.
+std::uint64_t memory_for(const graph::Graph& graph, std::size_t devices) {
+  constexpr std::uint64_t kEngine = 1ULL << 30U;
+  constexpr std::uint64_t kCopies = 6;  ///< Of the weights: as read, packed, and while compiling.
+  std::uint64_t weights = 0;
+  for (const auto& value : graph.values) {
+    if (value.constant) weights += value.type.max_bytes().value_or(0);
+  }
+  return (kEngine + kCopies * weights) * (devices + 1);
+}
+
+/// Of the backends that may be chosen and that are there.
+Result<std::vector<Way>> usable_ways(const Options& options, const backend::Registry& backends) {
+  for (const auto& name : options.backends) {
+    if (const auto found = backends.find(name); !found) return found.error();
+  }
+  for (const auto& [name, settings] : options.backend_options) {
+    if (const auto found = backends.find(name); !found) return found.error();
+  }
+  std::vector<Way> ways;
+  std::string reasons;
+  for (const auto& backend : backends.all()) {
+    const auto description = backend->describe();
+    const bool wanted =
+        options.backends.empty() ||
+        std::ranges::find(options.backends, description.name) != options.backends.end();
+    if (!wanted) continue;
+    if (description.unavailable.empty()) {
+      std::ranges::move(ways_of(*backend, options), std::back_inserter(ways));
+    } else {
+      reasons += concat("; ", description.name, ": ", description.unavailable);
+    }
+  }
+  if (ways.empty()) {
+    return make_error(Code::kFailedPrecondition, "backends: none can run anything", reasons);
+  }
+  std::ranges::sort(ways, {}, &Way::name);
+  return ways;
+}
+
+class Build {
+ public:
+  Build(const graph::Graph& graph, const Options& options, const backend::Registry& backends,
+        cost::Database& database)
+      : graph_(graph), options_(options), backends_(backends), database_(database) {}
+
+  Result<Report> run();
+
+ private:
+  Status prepare();
+  struct Whole;
+  Status try_whole();
+  Status screen(std::vector<Whole>& ways);
+  Status try_covers();
+  Result<std::size_t> enter_whole(const Cover& cover, bool on_each_device);
+  [[nodiscard]] const Entry& best_single() const {
+    const auto score = [this](std::size_t i) { return contest_->entries()[i].score; };
+    return contest_->entries()[*std::ranges::max_element(singles_, {}, score)];
+  }
+  Status try_pipelines();
+  Status search();
+  Status run_simple();
+  Status compare_with_simple();
+  Status answer(const WayReport& simple);
+  [[nodiscard]] cost::PlanKey question() const;
+  Result<bool> recall();
+  void remember() const;
+  Status check_parts();
+  Status write();
+
+  [[nodiscard]] double spent() const {
+    return std::chrono::duration<double>(Clock::now() - options_.begin).count();
+  }
+  /// For which the last comparison runs, and about what it takes.
+  [[nodiscard]] double final_seconds() const {
+    return std::clamp(options_.budget_seconds * kFinalShare, kLeastFinal, kMostFinal);
+  }
+  [[nodiscard]] double comparison_seconds() const {
+    return final_seconds() + kWays * contest_->start_seconds();
+  }
+  /// When so many more plans can still be run before the last comparison.
+  [[nodiscard]] double latest_start(int plans) const {
+    return options_.budget_seconds - comparison_seconds() - plans * contest_->entry_seconds();
+  }
+  [[nodiscard]] bool out_of_time() const { return options_.stopped() || spent() > latest_start(1); }
+  void say(const std::string& what) const {
+    options_.progress(what, std::min(1.0, spent() / options_.budget_seconds));
+  }
+  [[nodiscard]] Clock::time_point at(double seconds) const {
+    return options_.begin +
+           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+  const graph::Graph& graph_;
+  const Options& options_;
+  const backend::Registry& backends_;
+  cost::Database& database_;
+  std::vector<device::Device> devices_;
+  std::vector<Way> ways_;
+  measure::Ring ring_;
+  std::optional<Gate> gate_;
+  std::optional<Contest> contest_;
+  std::unique_ptr<cost::Profiler> profiler_;
+  std::optional<Parts> parts_;
+  std::set<std::size_t> singles_;  ///< Entries that run the whole network on each device.
+  double mandatory_seconds_ = 0;   ///< Importing, and the whole networks.
+  cost::PlanKey question_;         ///< Reads all weights: made once.
+  Report report_;
+};
+
+Status Build::prepare() {
+  say("importing");
+  devices_ = options_.devices;
+  if (devices_.empty()) {
+    for (const int cpu : device::inherited_cpus()) devices_.push_back({.host = {}, .cpus = {cpu}});
+  }
+  for (const auto& device : devices_) PENSTOCK_CHECK_OK(device::check_available(device));
+  PENSTOCK_TRY(ways_, usable_ways(options_, backends_));
+  PENSTOCK_TRY(ring_, measure::random_frames(inputs_of(graph_), options_.random, kRing));
+  say("running the reference");
+  partition::SplitOptions whole;
+  whole.devices = {devices_.front()};
+  whole.custom_ops = options_.custom_ops;
+  PENSTOCK_TRY(const auto package, pack_model(graph_, whole, backends_));
+  auto tolerance = Tolerance::of(options_.tolerance.value_or(Tolerance().relative));
+  PENSTOCK_TRY(gate_, Gate::create(graph_.import.file, package, ring_, backends_, tolerance));
+  contest_.emplace(Contest::Setting{graph_, options_, backends_, database_, ring_, *gate_,
+                                    [this](const std::string& what) { say(what); }});
+  cost::Profiler::Options settings;
+  settings.deadline = std::max(at(options_.budget_seconds), Clock::now() + kLeastForWhole);
+  settings.silence_seconds = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
+  settings.memory_bytes = memory_for(graph_, devices_.size());
+  settings.stop = options_.stopped;
+  settings.on_progress = [this](std::size_t, std::size_t, const cost::Part& part) {
+    say(concat("measured ", part.models.front().name, " on ", part.models.front().backend));
+  };
+  PENSTOCK_TRY(profiler_, cost::Profiler::start(backends_, &database_, settings));
+  tolerance.relative *= gate_->factor();
+  tolerance.absolute *= gate_->factor();
+  PENSTOCK_TRY(
+      parts_, Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_, tolerance}));
+  return {};
+}
+
+/// One backend for the whole network.
+struct Build::Whole {
+  Cover cover;
+  bool on_each = true;  ///< Device; or one call on the CPUs of all.
+  double rate = 0;      ///< Frames per second, by what one part alone was measured at.
+};
+
+/// All are screened first, so that the fastest are run first, and none is left out for lack of
+/// time.
+Status Build::screen(std::vector<Whole>& ways) {
+  for (std::size_t way = 0; way < ways_.size(); ++way) {
+    say("trying " + ways_[way].name());
+    PENSTOCK_TRY(const auto seconds, parts_->whole_seconds(way));
+    if (!seconds) continue;
+    const auto cover = whole_cover(graph_, ways_[way]);
+    const auto devices = static_cast<double>(devices_.size());
+    const double frames = options_.goal == Goal::kLatency ? 1 : devices;
+    ways.push_back({cover, true, frames / *seconds});
+    if (devices_.size() == 1) continue;
+    PENSTOCK_TRY(const auto wide, parts_->wide_seconds(way));
+    if (wide) ways.push_back({cover, false, 1 / *wide});
+  }
+  std::ranges::stable_sort(ways, std::greater{}, &Whole::rate);
+  return {};
+}
+
+Status Build::try_whole() {
+  std::vector<Whole> ways;
+  PENSTOCK_CHECK_OK(screen(ways));
+  for (const auto& way : ways) PENSTOCK_CHECK_OK(enter_whole(way.cover, way.on_each));
+  mandatory_seconds_ = spent();
+  return {};
+}
+
+/// On each device, or one call on the CPUs of all.
+Result<std::size_t> Build::enter_whole(const Cover& cover, bool on_each_device) {
+  if (!on_each_device) {
+    return contest_->enter(
+        {name_of(cover) + " on all CPUs at once", on_all(graph_, cover, devices_)});
+  }
+  PENSTOCK_TRY(const auto place, contest_->enter({name_of(cover) + " on each device",
+                                                  on_each(graph_, cover, devices_)}));
+  if (contest_->entries()[place].way.failure.empty()) singles_.insert(place);
+  return place;
+}
+
+/// Several backends in one stage, where that is cheaper by the measured parts.
+Status Build::try_covers() {
+  say("measuring parts");
+  PENSTOCK_TRY(const auto covers,
+               find_covers(*parts_, options_, kCovers, at(latest_start(kPlansAfterParts))));
+  for (const auto& cover : covers) {
+    if (out_of_time()) break;
+    PENSTOCK_CHECK_OK(enter_whole(cover, true));
+  }
+  if (contest_->best()) return {};
+  std::string reasons;
+  for (const auto& failure : parts_->failures()) reasons += "; " + failure;
+  for (const auto& entry : contest_->entries()) {
+    reasons += concat("; ", entry.way.name, ": ", entry.way.failure);
+  }
+  return make_error(Code::kFailedPrecondition, "no backend runs the network", reasons);
+}
+
+/// Pipelines of the best cover, with costs corrected by what each plan's stages really took.
+Status Build::try_pipelines() {
+  if (devices_.size() == 1 || graph_.nodes.size() < 2 || singles_.empty() ||
+      options_.goal == Goal::kLatency) {
+    return {};
+  }
+  const auto& entries = contest_->entries();
+  const Cover cover = best_single().contestant.split.stages.front().parts;
+  for (const bool replicas : {false, true}) {
+    auto seconds = parts_->node_seconds(cover);
+    std::set<std::size_t> seen;
+    for (int round = 0; round <= kMostCorrections && !out_of_time(); ++round) {
+      say("planning stages");
+      PENSTOCK_TRY(const auto planned,
+                   pipelined(graph_, cover, devices_, seconds, replicas, kSearchSeconds));
+      PENSTOCK_TRY(const auto place,
+                   contest_->enter({concat(backends_in(cover), " in ", planned.split.stages.size(),
+                                           " stages, plan ", entries.size()),
+                                    planned.split}));
+      if (!entries[place].way.failure.empty() || !seen.insert(place).second) break;
+      if (std::abs(planned.period_seconds * entries[place].score - 1) < kAgrees) break;
+      correct(seconds, planned.split, entries[place].stage_seconds);
+    }
+  }
+  return {};
+}
+
+/// The simple ways and the best plan in turn.
+Status Build::run_simple() {
+  say("comparing with the simple ways");
+  report_.now.clear();
+  PENSTOCK_TRY(auto* const running, contest_->run_best());
+  std::vector<int> cpus;
+  for (const auto& device : devices_) {
+    cpus.insert(cpus.end(), device.cpus.begin(), device.cpus.end());
+  }
+  std::ranges::sort(cpus);
+  const bool all = cpus == device::inherited_cpus();
+  if (!all) PENSTOCK_CHECK_OK(pipeline::pin_this_thread(cpus));
+  auto simple = measure::make_plain_sides(
+      {graph_.import.file, options_.custom_ops, cpus, all, &running->package.plan, &ring_},
+      backends_);
+  simple.sides.push_back(std::move(running->side));
+  const measure::Rounds rounds{
+      .seconds = final_seconds(), .count = contest_->rounds(), .stopped = options_.stopped};
+  const auto turn = cost::Turn::wait(database_.file(), options_.stopped);
+  auto measured = measure::measure_in_turn(simple.sides, rounds);
+  running->side = std::move(simple.sides.back());
+  if (!measured) return std::move(measured).error();
+  if (options_.stopped()) return make_error(Code::kCancelled, "stopped");
+  for (auto& side : *measured) {
+    WayReport way;
+    way.name = side.name;
+    way.what = side.explain;
+    way.frames_per_second = median(side.rates);
+    way.latency_seconds = quantile(side.latencies_ns, 0.5) / 1e9;
+    way.spread = spread(side.rates);
+    report_.now.push_back(std::move(way));
+  }
+  for (const auto& [name, reason] : simple.missing) {
+    report_.now.insert(report_.now.end() - 1, WayReport{.name = name, .failure = reason.message});
+  }
+  return {};
+}
+
+Status Build::compare_with_simple() {
+  const double before = spent();
+  PENSTOCK_CHECK_OK(run_simple());
+  const auto worth = [this](const WayReport& way) {
+    return way.worth(options_.goal == Goal::kLatency);
+  };
+  const auto ahead = *std::ranges::max_element(report_.now, {}, worth);
+  if (worth(ahead) > worth(report_.now.back()) * kAhead) {
+    const auto best = contest_->best();
+    PENSTOCK_CHECK_OK(answer(ahead));
+    if (contest_->best() != best) PENSTOCK_CHECK_OK(run_simple());
+  }
+  report_.simple = report_.now;
+  report_.minimum_seconds = mandatory_seconds_ + spent() - before;
+  return {};
+}
+
+/// The plan that does what the simple way does runs against the best: was it judged wrongly?
+Status Build::answer(const WayReport& simple) {
+  struct Plan {
+    std::string backend;
+    bool on_each_device;
+  };
+  static const std::map<std::string, Plan> kPlans = {
+      {"onnxruntime", {"onnxruntime", false}},
+      {"onnxruntime-per-core", {"onnxruntime", true}},
+      {"openvino-latency", {"openvino", false}},
+      {"openvino-throughput", {"openvino", true}}};
+  const auto& plan = kPlans.at(simple.name);
+  const auto way = std::ranges::find(ways_, plan.backend, &Way::backend);
+  if (way == ways_.end()) return {};
+  PENSTOCK_TRY(const auto place, enter_whole(whole_cover(graph_, *way), plan.on_each_device));
+  if (place == *contest_->best() || !contest_->entries()[place].way.failure.empty()) return {};
+  return contest_->decide({*contest_->best(), place}, kAnswerRounds);
+}
+
+/// The parts of the best plan by themselves: the gate knows the whole only.
+Status Build::check_parts() {
+  while (contest_->best()) {
+    const auto best = *contest_->best();
+    const auto& stages = contest_->entries()[best].contestant.split.stages;
+    std::string failure;
+    for (const auto& stage : stages) {
+      if (stages.size() == 1 && stage.parts.size() == 1) break;  // The whole network.
+      for (const auto& part : stage.parts) {
+        PENSTOCK_TRY(const auto found, parts_->failure_of(part));
+        if (failure.empty()) failure = found;
+      }
+    }
+    if (failure.empty()) return {};
+    contest_->refuse(best, failure);
+  }
+  return make_error(Code::kFailedPrecondition, "no plan whose parts compute what they should");
+}
+
+Status Build::write() {
+  auto split = contest_->entries()[*contest_->best()].contestant.split;
+  split.custom_ops = options_.custom_ops;
+  split.prediction = {report_.period_seconds, report_.latency_seconds, report_.lower_bound_seconds};
+  split.files["build.json"] = to_json(report_);
+  const auto written = split_model(graph_, split, {}, options_.output, backends_);
+  if (!written) return written.error();
+  return {};
+}
+
+Status Build::search() {
+  PENSTOCK_CHECK_OK(try_whole());
+  PENSTOCK_CHECK_OK(try_covers());
+  PENSTOCK_CHECK_OK(try_pipelines());
+  say("running the best plans once more");
+  PENSTOCK_CHECK_OK(contest_->run_off(options_.budget_seconds - comparison_seconds() - spent()));
+  say("checking the parts of the best plan");
+  PENSTOCK_CHECK_OK(check_parts());
+  return compare_with_simple();
+}
+
+cost::PlanKey Build::question() const {
+  cost::PlanKey key;
+  key.plan = "search:" + question_of(graph_, options_, devices_, ways_);
+  if (const auto topology = device::read_topology()) key.device = topology->fingerprint;
+  for (const auto& backend : backends_.all()) {
+    const auto description = backend->describe();
+    if (description.unavailable.empty()) {
+      key.engines += concat(description.name, " ", description.engine_version, ", ");
+    }
+  }
+  return key;
+}
+
+/// What an earlier search with no less time chose and reported. \returns whether there was one.
+Result<bool> Build::recall() {
+  question_ = question();
+  PENSTOCK_TRY(const auto known, database_.find(question_));
+  if (!known) return false;
+  auto outcome = outcome_from_json(known->text);
+  if (!outcome || outcome->budget_seconds < options_.budget_seconds) return false;
+  PENSTOCK_TRY(const auto place, contest_->enter(std::move(outcome->contestant)));
+  if (!contest_->entries()[place].way.failure.empty()) return false;
+  const auto compared = run_simple();
+  if (!compared && compared.error().code != Code::kCancelled) return compared.error();
+  outcome->report.now = std::move(report_.now);
+  report_ = std::move(outcome->report);
+  report_.interrupted = !compared;
+  return true;
+}
+
+void Build::remember() const {
+  const Outcome outcome{contest_->entries()[*contest_->best()].contestant, report_,
+                        options_.budget_seconds};
+  // A database that cannot be written must not lose the run.
+  (void)database_.put(question_, {{1 / report_.period_seconds}, to_json(outcome)});
+}
+
+Result<Report> Build::run() {
+  PENSTOCK_CHECK_OK(prepare());
+  PENSTOCK_TRY(const bool recalled, recall());
+  if (!recalled) {
+    if (auto done = search(); !done || options_.stopped()) {
+      const bool stopped = done || done.error().code == Code::kCancelled;
+      if (!stopped || !contest_->best()) {
+        return done ? make_error(Code::kCancelled, "stopped before any plan was measured")
+                    : std::move(done).error();
+      }
+      report_.interrupted = true;
+      report_.notes.push_back("stopped before all was measured: the best plan until then");
+      report_.simple = {contest_->entries()[*contest_->best()].way};
+    }
+    describe({graph_, options_, devices_, *contest_, *parts_, *gate_}, report_);
+    if (!report_.interrupted) remember();
+  }
+  PENSTOCK_CHECK_OK(write());
+  report_.seconds = spent();
+  report_.measured_plans = contest_->measured();
+  report_.measured_parts = static_cast<int>(profiler_->measured());
+  return std::move(report_);
+}
+
+}  // namespace
+
+Result<Report> build_model(const graph::Graph& graph, const Options& options,
+                           const backend::Registry& backends, cost::Database& database) {
+  return std::async(std::launch::async,
+                    [&] { return Build(graph, options, backends, database).run(); })
+      .get();
+}
+
+}  // namespace penstock::build

@@ -1,0 +1,53 @@
+// penstock build: from a model and devices to the pipeline that was measured to be the best.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/build/report.h"
+#include "penstock/cost/database.h"
+#include "penstock/device/device.h"
+#include "penstock/graph/graph.h"
+#include "penstock/measure/frames.h"
+
+namespace penstock::build {
+
+enum class Goal { kThroughput, kLatency };
+
+struct Options {
+  std::filesystem::path output;         ///< The package: a folder, or a file ending in ".zip".
+  std::vector<device::Device> devices;  ///< Empty: each CPU of the inherited cpuset.
+  Goal goal = Goal::kThroughput;
+  double budget_seconds = 60;  ///< From `begin` on; the simple ways are measured in any case.
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  std::vector<std::string> backends;  ///< Those that may be chosen; empty: all there are.
+  std::filesystem::path rules;        ///< A file of rules by backend name, instead of their own.
+  std::map<std::string, std::map<std::string, std::string>> backend_options;  ///< By backend name.
+  std::vector<std::filesystem::path> custom_ops;
+  std::optional<double> tolerance;  ///< Relative error allowed, and a hundredth of it of the
+                                    ///< largest value; leave for lower precision.
+  measure::RandomValues random;     ///< Of the frames that are measured and compared.
+  std::function<bool()> stopped = [] { return false; };
+  /// What is being done, for a person, and the share of the budget that is spent.
+  std::function<void(const std::string&, double)> progress = [](const std::string&, double) {};
+};
+
+/// Builds, writes the package and says why it is so.
+///
+/// The graph is the clean import of `graph.import.file`; the simple ways run that file as it is.
+/// \error kFailedPrecondition  no backend can run the network: names each with its reason.
+/// \error kNotFound, kInvalidArgument  the file of rules: the place of what is wrong.
+/// \error kCancelled           stopped before anything was measured; nothing is written.
+/// \error as partition::split() and Database
+/// \threads  measures on a thread of its own; the caller's is never pinned.
+Result<Report> build_model(const graph::Graph& graph, const Options& options,
+                           const backend::Registry& backends, cost::Database& database);
+
+}  // namespace penstock::build

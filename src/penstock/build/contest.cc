@@ -1,0 +1,333 @@
+#include "penstock/build/contest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/hash.h"
+#include "penstock/base/quantile.h"
+#include "penstock/cost/turn.h"
+#include "penstock/device/topology.h"
+#include "penstock/plan/plan_json.h"
+#include "penstock/session/session.h"
+
+namespace penstock::build {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRounds = 5;      ///< Pairs of turns, each beside the best so far;
+constexpr int kSlowRounds = 3;  ///< where a turn has no more frames than it must.
+constexpr std::size_t kFewestRounds = 2;
+constexpr double kHopeless = 0.85;      ///< Of the best so far: then no more rounds are needed.
+constexpr double kRoundSeconds = 0.2;   ///< Of one turn, at least.
+constexpr double kEntryShare = 0.08;    ///< Of the budget, that all turns of a plan may take.
+constexpr double kRoundFrames = 12;     ///< And so many frames.
+constexpr double kLeastMargin = 0.005;  ///< By which a plan must beat the best so far, or
+constexpr double kMostMargin = 0.02;    ///< by the spread of its rounds, but no more than this.
+constexpr double kQueueSeconds = 0.02;  ///< What the frames in flight take together, about.
+constexpr double kNear = 0.93;          ///< Of the best: those run once more, in turn,
+constexpr std::size_t kMostNear = 3;    ///< but no more than these,
+constexpr int kMostRunOffs = 12;        ///< nor so often.
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+std::string engines_of(const plan::Plan& plan) {
+  std::string text;
+  for (const auto& [name, version] : plan.origin.engines) {
+    text += concat(text.empty() ? "" : ", ", name, " ", version);
+  }
+  return text;
+}
+
+std::string to_json(const Entry& entry) {
+  return Json{{"score", entry.score},
+              {"frames_per_second", entry.way.frames_per_second},
+              {"latency_seconds", entry.way.latency_seconds},
+              {"spread", entry.way.spread},
+              {"worst_ratio", entry.way.worst_ratio},
+              {"failure", entry.way.failure},
+              {"stage_seconds", entry.stage_seconds}}
+      .dump();
+}
+
+/// Leaves the entry as it was where the text is another version's.
+bool read_json(const std::string& text, Entry& entry) {
+  const auto json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("stage_seconds")) return false;
+  entry.score = json.value("score", 0.0);
+  entry.way.frames_per_second = json.value("frames_per_second", 0.0);
+  entry.way.latency_seconds = json.value("latency_seconds", 0.0);
+  entry.way.spread = json.value("spread", 0.0);
+  entry.way.worst_ratio = json.value("worst_ratio", 0.0);
+  entry.way.failure = json.value("failure", "");
+  entry.stage_seconds = json["stage_seconds"].get<std::vector<double>>();
+  return true;
+}
+
+std::string what_of(const plan::Plan& plan) {
+  std::string text;
+  for (const auto& stage : plan.stages) {
+    std::string parts;
+    for (const auto& partition : stage.partitions) {
+      parts += (parts.empty() ? "" : "+") + partition.backend;
+    }
+    std::string devices;
+    for (const auto& device : stage.devices) {
+      devices += (devices.empty() ? "" : ",") + device::to_string(device);
+    }
+    text += concat(text.empty() ? "" : " | ", parts, " on ", devices);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string hash_of(plan::Plan plan) {
+  plan.prediction = {};
+  plan.origin = {};
+  return sha256_of(plan::to_json(plan));
+}
+
+Contest::Contest(const Setting& setting) : setting_(setting) {
+  if (const auto topology = device::read_topology()) fingerprint_ = topology->fingerprint;
+}
+
+Result<plan::Package> Contest::pack(const Contestant& contestant) const {
+  return pack_model(setting_.graph, contestant.split, setting_.backends);
+}
+
+Result<Running> Contest::start(plan::Package package) const {
+  pipeline::Options settings;
+  PENSTOCK_TRY(auto pipeline, pipeline::Pipeline::start(package.plan, package.folder,
+                                                        setting_.backends, settings));
+  return Running{std::move(package), std::move(pipeline), nullptr};
+}
+
+cost::PlanKey Contest::key_of(const Entry& entry) const {
+  const auto* goal = setting_.options.goal == Goal::kLatency ? "latency:" : "";
+  return {goal + entry.way.hash, fingerprint_, entry.engines};
+}
+
+Result<std::size_t> Contest::enter(Contestant contestant) {
+  Entry entry;
+  entry.way.name = contestant.name;
+  entry.contestant = std::move(contestant);
+  setting_.say("measuring '" + entry.way.name + "'");
+  auto package = pack(entry.contestant);
+  if (!package) {
+    entry.way.failure = package.error().message;
+  } else {
+    entry.way.hash = hash_of(package->plan);
+    entry.way.what = what_of(package->plan);
+    const auto same = std::ranges::find(entries_, entry.way.hash,
+                                        [](const Entry& other) { return other.way.hash; });
+    if (same != entries_.end()) return static_cast<std::size_t>(same - entries_.begin());
+    entry.engines = engines_of(package->plan);
+    const auto key = key_of(entry);
+    PENSTOCK_TRY(const auto known, setting_.database.find(key));
+    if (!known || !read_json(known->text, entry)) {
+      const auto begin = Clock::now();
+      PENSTOCK_CHECK_OK(measure(entry, *std::move(package)));
+      entry_seconds_ = std::max(entry_seconds_, seconds_since(begin));
+      // A database that cannot be written must not lose the run.
+      (void)setting_.database.put(key, {{entry.way.frames_per_second}, to_json(entry)});
+    }
+  }
+  entries_.push_back(std::move(entry));
+  const auto place = entries_.size() - 1;
+  const auto& added = entries_.back();
+  if (!beats_best(added)) return place;
+  best_ = place;
+  // race() has kept it running, unless the database knew it.
+  if (king_ && hash_of(king_->package.plan) != added.way.hash) king_.reset();
+  return place;
+}
+
+bool Contest::beats_best(const Entry& entry) const {
+  if (!entry.way.failure.empty()) return false;
+  if (!best_) return true;
+  const double margin = std::clamp(entry.way.spread, kLeastMargin, kMostMargin);
+  return entry.score > entries_[*best_].score * (1 + margin);
+}
+
+void Contest::add_side(Running& running, double frame_seconds) const {
+  std::size_t workers = 0;
+  for (const auto& stage : running.package.plan.stages) workers += stage.devices.size();
+  const bool slow = rounds_for(frame_seconds) == kSlowRounds;  // Then a deep queue costs time.
+  const auto least = static_cast<double>((slow ? 2 : 4) * workers);
+  const auto wanted = setting_.options.goal == Goal::kLatency
+                          ? 1
+                          : static_cast<int>(std::clamp(kQueueSeconds / frame_seconds, least,
+                                                        std::max(least, 64.0)));
+  running.side = measure::pipeline_side(*running.pipeline, setting_.ring,
+                                        std::min(wanted, running.pipeline->in_flight_limit()));
+}
+
+measure::Round Contest::round_for(double frame_seconds) const {
+  const double most =
+      std::max(kRoundSeconds, setting_.options.budget_seconds * kEntryShare / (2 * kRounds));
+  const double seconds = std::clamp(kRoundFrames * frame_seconds, kRoundSeconds, most);
+  const auto to_ns = [](double value) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(value));
+  };
+  return {to_ns(seconds * 0.3), to_ns(seconds), setting_.options.stopped};
+}
+
+int Contest::rounds_for(double frame_seconds) {
+  return kRoundFrames * frame_seconds > kRoundSeconds ? kSlowRounds : kRounds;
+}
+
+Status Contest::measure(Entry& entry, plan::Package package) {
+  ++measured_;
+  auto running = start(std::move(package));
+  if (!running) {
+    entry.way.failure = running.error().message;
+    return {};
+  }
+  const auto begin = Clock::now();
+  const auto verdict = setting_.gate.judge(*running->pipeline);
+  if (!verdict) {
+    entry.way.failure = verdict.error().message;
+    return {};
+  }
+  entry.way.worst_ratio = verdict->worst_ratio;
+  entry.way.failure = verdict->failure;
+  if (!entry.way.failure.empty()) return {};
+  // The gate's frames went through one by one: their time says how many to keep in flight.
+  const double frame_seconds = seconds_since(begin) / kGateFrames;
+  add_side(*running, frame_seconds);
+  return race(entry, *running, frame_seconds);
+}
+
+double Contest::score_of(measure::Sample& sample) const {
+  if (setting_.options.goal != Goal::kLatency) return sample.frames_per_second;
+  return 1e9 / quantile(sample.latencies_ns, 0.5);
+}
+
+Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
+  const auto turn = cost::Turn::wait(setting_.database.file(), setting_.options.stopped);
+  const auto round = round_for(frame_seconds);
+  Running* king = nullptr;
+  if (best_) {
+    PENSTOCK_TRY(king, run_best());
+  }
+  std::vector<double> scores, ratios;
+  for (int i = 0; i < rounds_for(frame_seconds); ++i) {
+    double king_score = 0;
+    if (king != nullptr) {
+      PENSTOCK_TRY(auto sample, king->side->measure(round));
+      king_score = score_of(sample);
+    }
+    PENSTOCK_TRY(auto sample, running.side->measure(round));
+    scores.push_back(score_of(sample));
+    if (king_score > 0) ratios.push_back(scores.back() / king_score);
+    if (setting_.options.stopped()) return make_error(Code::kCancelled, "stopped");
+    if (ratios.size() == kFewestRounds && median(ratios) < kHopeless) break;
+  }
+  // Beside the best so far, the machine's mood falls on both alike.
+  entry.score = ratios.empty() ? median(scores) : median(ratios) * entries_[*best_].score;
+  entry.way.spread = spread(ratios.empty() ? scores : ratios);
+  entry.way.frames_per_second = entry.score;
+  if (setting_.options.goal == Goal::kLatency) entry.way.latency_seconds = 1 / entry.score;
+  for (const auto& stage : running.pipeline->stats().stages) {
+    entry.stage_seconds.push_back(stage.compute_infer.p50_ns / 1e9);
+  }
+  if (beats_best(entry)) king_ = std::move(running);
+  return {};
+}
+
+/// The best one first.
+std::vector<std::size_t> Contest::near_best() const {
+  std::vector<std::size_t> near;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const auto& entry = entries_[i];
+    if (i == *best_ || !entry.way.failure.empty()) continue;
+    if (entry.score > kNear * entries_[*best_].score) near.push_back(i);
+  }
+  std::ranges::sort(near, std::greater{}, [&](std::size_t i) { return entries_[i].score; });
+  near.insert(near.begin(), *best_);
+  if (near.size() > kMostNear) near.resize(kMostNear);
+  return near;
+}
+
+void Contest::refuse(std::size_t entry, const std::string& failure) {
+  entries_[entry].way.failure = failure;
+  best_.reset();
+  king_.reset();
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!entries_[i].way.failure.empty()) continue;
+    if (!best_ || entries_[i].score > entries_[*best_].score) best_ = i;
+  }
+}
+
+Status Contest::run_off(double seconds) {
+  const auto near = near_best();
+  if (near.size() < 2) return {};
+  const auto round = round_for(1 / entries_[*best_].score);
+  const auto count = static_cast<double>(near.size());
+  const double turn = std::chrono::duration<double>(round.warm_up + round.measured).count();
+  // The others have to be compiled first.
+  const double left = seconds - start_seconds() * count;
+  return decide(near, std::min(kMostRunOffs, static_cast<int>(left / (turn * count))));
+}
+
+Status Contest::decide(const std::vector<std::size_t>& contenders, int rounds) {
+  if (rounds < kSlowRounds) return {};
+  PENSTOCK_TRY(const auto ratios, compare(contenders, rounds));
+  const double score = entries_[*best_].score;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    auto& entry = entries_[contenders[i]];
+    entry.score = entry.way.frames_per_second = ratios[i] * score;
+    if (setting_.options.goal == Goal::kLatency) entry.way.latency_seconds = 1 / entry.score;
+  }
+  const auto most = std::ranges::max_element(ratios) - ratios.begin();
+  if (ratios[static_cast<std::size_t>(most)] < 1 + kLeastMargin) return {};
+  best_ = contenders[static_cast<std::size_t>(most)];
+  king_.reset();
+  return {};
+}
+
+Result<std::vector<double>> Contest::compare(const std::vector<std::size_t>& entries, int rounds) {
+  PENSTOCK_CHECK_OK(run_best());
+  std::vector<Running> others;
+  for (std::size_t i = 1; i < entries.size(); ++i) {
+    PENSTOCK_TRY(auto package, pack(entries_[entries[i]].contestant));
+    PENSTOCK_TRY(auto running, start(std::move(package)));
+    add_side(running, 1 / entries_[entries[i]].score);
+    others.push_back(std::move(running));
+  }
+  const auto turn = cost::Turn::wait(setting_.database.file(), setting_.options.stopped);
+  const auto round = round_for(1 / entries_[*best_].score);
+  std::vector<std::vector<double>> ratios(entries.size());
+  for (int number = 0; number < rounds; ++number) {
+    std::vector<double> scores;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      auto& side = i == 0 ? *king_->side : *others[i - 1].side;
+      PENSTOCK_TRY(auto sample, side.measure(round));
+      if (setting_.options.stopped()) return make_error(Code::kCancelled, "stopped");
+      scores.push_back(score_of(sample));
+    }
+    for (std::size_t i = 0; i < scores.size(); ++i) ratios[i].push_back(scores[i] / scores[0]);
+  }
+  std::vector<double> medians;
+  for (auto& of_entry : ratios) medians.push_back(median(of_entry));
+  return medians;
+}
+
+Result<Running*> Contest::run_best() {
+  if (!king_) {
+    PENSTOCK_TRY(auto package, pack(entries_[*best_].contestant));
+    PENSTOCK_TRY(king_, start(std::move(package)));
+    add_side(*king_, 1 / entries_[*best_].score);
+  }
+  return &*king_;
+}
+
+}  // namespace penstock::build

@@ -1,0 +1,116 @@
+// Contest: plans run for real, each beside the best so far.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/build/build.h"
+#include "penstock/build/gate.h"
+#include "penstock/measure/side.h"
+#include "penstock/partition/split.h"
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/plan/package.h"
+
+namespace penstock::build {
+
+/// A plan that is proposed.
+struct Contestant {
+  std::string name;  ///< "openvino on each core"
+  partition::SplitOptions split;
+};
+
+/// What is known of it.
+struct Entry {
+  Contestant contestant;
+  WayReport way;
+  std::vector<double> stage_seconds;  ///< Of computing one frame, the median, for each stage.
+  std::string engines;                ///< "onnxruntime 1.31.1, openvino 2026.4.1"
+  double score = 0;                   ///< Frames per second, or frames after one another.
+};
+
+/// A plan that runs.
+struct Running {
+  plan::Package package;
+  std::unique_ptr<pipeline::Pipeline> pipeline;
+  std::unique_ptr<measure::Side> side;
+};
+
+/// Borrows what it is made with. One thread.
+class Contest {
+ public:
+  struct Setting {
+    const graph::Graph& graph;
+    const Options& options;
+    const backend::Registry& backends;
+    cost::Database& database;
+    const measure::Ring& ring;
+    const Gate& gate;
+    std::function<void(const std::string&)> say;  ///< What is being measured.
+  };
+  explicit Contest(const Setting& setting);
+
+  /// Runs the plan beside the best so far, or takes what the database knows of it. A plan that
+  /// fails is an entry too. \returns its position among entries().
+  /// \error  of the database, the package's folder, or kCancelled.
+  Result<std::size_t> enter(Contestant contestant);
+
+  /// Decides among those that are near the best, in so many seconds. \error as enter()
+  Status run_off(double seconds);
+
+  /// Runs two or more in turn, the best so far being the first, and takes the best of them. Nothing
+  /// where the rounds are too few to say.
+  Status decide(const std::vector<std::size_t>& contenders, int rounds);
+
+  /// The entry failed after all: another is the best now, if any is left. \pre not running
+  void refuse(std::size_t entry, const std::string& failure);
+
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  /// The best entry, if any did not fail.
+  [[nodiscard]] std::optional<std::size_t> best() const { return best_; }
+  /// The best one, running. \pre best()
+  Result<Running*> run_best();
+  [[nodiscard]] int measured() const { return measured_; }
+  /// What the entry that took longest took; 0 where the database knew all.
+  [[nodiscard]] double entry_seconds() const { return entry_seconds_; }
+  /// About what starting a plan takes, as far as it had to be compiled.
+  [[nodiscard]] double start_seconds() const { return kStartShare * entry_seconds_; }
+  /// How often plans take turns: less often where frames are slow. \pre best()
+  [[nodiscard]] int rounds() const { return rounds_for(1 / entries_[*best_].score); }
+
+ private:
+  static constexpr double kStartShare = 0.2;  ///< Of an entry's time, that starting the plan took.
+
+  /// Under which the database has it.
+  [[nodiscard]] cost::PlanKey key_of(const Entry& entry) const;
+  Result<plan::Package> pack(const Contestant& contestant) const;
+  Result<Running> start(plan::Package package) const;
+  Status measure(Entry& entry, plan::Package package);
+  Status race(Entry& entry, Running& running, double frame_seconds);
+  [[nodiscard]] bool beats_best(const Entry& entry) const;
+  [[nodiscard]] std::vector<std::size_t> near_best() const;
+  /// The score of each relative to the first's, by rounds in turn.
+  Result<std::vector<double>> compare(const std::vector<std::size_t>& entries, int rounds);
+  [[nodiscard]] double score_of(measure::Sample& sample) const;
+  void add_side(Running& running, double frame_seconds) const;
+  [[nodiscard]] measure::Round round_for(double frame_seconds) const;
+  [[nodiscard]] static int rounds_for(double frame_seconds);
+
+  Setting setting_;
+  std::string fingerprint_;
+  std::vector<Entry> entries_;
+  std::optional<std::size_t> best_;
+  std::optional<Running> king_;  ///< The best one, once it had to run.
+  int measured_ = 0;
+  double entry_seconds_ = 0;
+};
+
+/// A hash of what decides how a plan runs: all but its prediction and origin.
+std::string hash_of(plan::Plan plan);
+
+}  // namespace penstock::build

@@ -1,0 +1,218 @@
+#include "penstock/build/covers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "penstock/collage/measured_cover.h"
+
+namespace penstock::build {
+namespace {
+
+constexpr double kHope = 0.97;          ///< Larger parts may take so much less than is estimated.
+constexpr int kRounds = 4;              ///< Of making the pieces finer where mixing may gain,
+constexpr double kWorthwhile = 0.99;    ///< as long as the best cover is so much cheaper.
+constexpr double kBetterChain = 0.995;  ///< So much less is worth another plan.
+constexpr double kNear = 0.9;  ///< A backend that takes 1 / kNear the time may win inside a piece.
+
+/// A cover, and the seconds of its parts.
+struct Found {
+  double seconds = 0;
+  Cover cover;
+};
+
+/// Whether some piece is fastest another way than the rest, or runs that way alone.
+bool may_mix(const Parts& parts) {
+  std::set<std::size_t> fastest;
+  for (std::size_t piece = 0; piece < parts.pieces().size(); ++piece) {
+    std::optional<std::pair<double, std::size_t>> least;
+    for (std::size_t way = 0; way < parts.ways().size(); ++way) {
+      const auto seconds = parts.piece_seconds(way, piece);
+      if (seconds && (!least || *seconds < least->first)) least = {*seconds, way};
+    }
+    if (least) fastest.insert(least->second);
+  }
+  return fastest.size() > 1;
+}
+
+/// The fastest on the whole network; none where no way takes it all.
+Result<std::optional<std::size_t>> fastest_whole(Parts& parts) {
+  std::optional<std::size_t> fastest;
+  double least = collage::kInfinite;
+  for (std::size_t way = 0; way < parts.ways().size(); ++way) {
+    PENSTOCK_TRY(const auto seconds, parts.whole_seconds(way));
+    if (!seconds || *seconds >= least) continue;
+    fastest = way;
+    least = *seconds;
+  }
+  return fastest;
+}
+
+/// Of each node, by which pieces are to be finer where another way comes near the one that is the
+/// fastest on the whole, or passes it. Empty: nowhere.
+std::vector<double> finer_weights(const Parts& parts, std::optional<std::size_t> base) {
+  auto weights = parts.analytic_seconds();
+  double nearest = 0;
+  for (std::size_t piece = 0; piece < parts.pieces().size() && base; ++piece) {
+    const auto own = parts.piece_seconds(*base, piece);
+    if (!own) continue;
+    double other = collage::kInfinite, sum = 0;
+    for (std::size_t way = 0; way < parts.ways().size(); ++way) {
+      const auto seconds = parts.piece_seconds(way, piece);
+      if (seconds && way != *base) other = std::min(other, *seconds);
+    }
+    const double ratio = *own / other;
+    nearest = std::max(nearest, ratio);
+    const auto& nodes = parts.pieces().nodes[piece];
+    for (const auto node : nodes) sum += weights[graph::index(node)];
+    if (sum <= 0) continue;
+    const double share = *own * ratio * ratio / sum;
+    for (const auto node : nodes) weights[graph::index(node)] *= share;
+  }
+  if (nearest < kNear) return {};
+  return weights;
+}
+
+bool mixes(const Cover& cover) {
+  return std::ranges::any_of(
+      cover, [&](const auto& part) { return way_of(part) != way_of(cover.front()); });
+}
+
+/// Those that mix, their parts checked.
+Result<std::vector<Found>> checked(Parts& parts, const std::vector<collage::Cover>& best) {
+  std::vector<Found> covers;
+  for (const auto& found : best) {
+    auto cover = parts.cover_of(found);
+    if (!mixes(cover)) continue;
+    for (const int number : found.candidates) {
+      auto done = parts.check(static_cast<std::size_t>(number));
+      if (!done && done.error().code != Code::kCancelled) return std::move(done).error();
+    }
+    covers.push_back({found.cost, std::move(cover)});
+  }
+  return covers;
+}
+
+/// With the pieces as they are.
+Result<std::vector<Found>> search(Parts& parts, const Options& options, int count,
+                                  Parts::Clock::time_point deadline) {
+  PENSTOCK_CHECK_OK(parts.measure_boundaries());
+  Status status;
+  const auto trial = [&](int number) -> const Trial& {
+    return parts.trials()[static_cast<std::size_t>(number)];
+  };
+  const collage::Measuring measuring{
+      .estimate = [&](int number) { return parts.estimate(trial(number)) * kHope; },
+      .measure =
+          [&](int number) {
+            if (auto done = parts.measure(static_cast<std::size_t>(number)); !done) {
+              status = std::move(done);
+            }
+            return trial(number).seconds();
+          },
+      .stop = [&] { return !status || options.stopped() || Parts::Clock::now() > deadline; }};
+  collage::CoverOptions limits;
+  limits.covers = count;
+  limits.interrupted = options.stopped;
+  // A part that fails its check is out of the next search.
+  for (std::size_t failed = SIZE_MAX; failed != parts.failures().size();) {
+    failed = parts.failures().size();
+    const auto found = collage::find_covers_by_measuring(parts.problem(), measuring, limits);
+    if (!status) return std::move(status).error();
+    if (!found) break;  // The whole plans are what there is.
+    PENSTOCK_TRY(auto covers, checked(parts, found->covers.best));
+    if (failed == parts.failures().size()) return covers;
+  }
+  return std::vector<Found>();
+}
+
+/// The cover with two parts made one, or one part elsewhere.
+std::vector<Cover> neighbours_of(const Parts& parts, const Cover& cover) {
+  std::vector<Cover> covers;
+  // One part for two that follow one another in an order of execution never closes a cycle.
+  if (auto merged = merge_neighbours(cover); merged.size() < cover.size()) {
+    covers.push_back(std::move(merged));
+  }
+  for (std::size_t i = 0; i < cover.size(); ++i) {
+    const double own = parts.seconds_of(way_of(cover[i]), cover[i].nodes);
+    for (const auto& way : parts.ways()) {
+      if (way == way_of(cover[i])) continue;
+      if (parts.seconds_of(way, cover[i].nodes) * kNear > own) continue;
+      auto& other = covers.emplace_back(cover);
+      other[i].backend = way.backend;
+      other[i].options = way.options;
+    }
+  }
+  return covers;
+}
+
+/// The covers timed as a whole; then the best of them replaced by its neighbours, as long as that
+/// is faster.
+Result<std::vector<Cover>> run_as_chains(Parts& parts, const Options& options,
+                                         std::vector<Found> found,
+                                         Parts::Clock::time_point deadline) {
+  for (auto& [seconds, cover] : found) {
+    PENSTOCK_TRY(const double chain, parts.chain_seconds(cover));
+    if (std::isfinite(chain)) seconds = chain;
+  }
+  std::ranges::stable_sort(found, {}, &Found::seconds);
+  for (bool better = !found.empty(); better;) {
+    better = false;
+    for (auto& cover : neighbours_of(parts, found.front().cover)) {
+      if (Parts::Clock::now() > deadline || options.stopped()) break;
+      PENSTOCK_TRY(const double chain, parts.chain_seconds(cover));
+      if (chain >= found.front().seconds * kBetterChain) continue;
+      found.insert(found.begin(), {chain, std::move(cover)});
+      found.pop_back();
+      better = true;
+      break;
+    }
+  }
+  std::vector<Cover> covers;
+  covers.reserve(found.size());
+  for (auto& each : found) covers.push_back(std::move(each.cover));
+  return covers;
+}
+
+/// Cheapest first, each once.
+void add(std::vector<Found>& best, std::vector<Found> found) {
+  for (auto& each : found) {
+    if (std::ranges::find(best, each.cover, &Found::cover) == best.end()) {
+      best.push_back(std::move(each));
+    }
+  }
+  std::ranges::stable_sort(best, {}, &Found::seconds);
+}
+
+}  // namespace
+
+Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int count,
+                                       Parts::Clock::time_point deadline) {
+  const auto out_of_time = [&] { return options.stopped() || Parts::Clock::now() >= deadline; };
+  if (parts.ways().size() < 2 || parts.pieces().size() < 2) return std::vector<Cover>();
+  parts.measure_until(deadline);
+  PENSTOCK_TRY(const auto base, fastest_whole(parts));
+  std::vector<Found> best;
+  double least = collage::kInfinite;
+  for (int round = 0; round < kRounds && !out_of_time(); ++round) {
+    PENSTOCK_CHECK_OK(parts.measure_pieces());
+    if (may_mix(parts)) {
+      PENSTOCK_TRY(auto found, search(parts, options, count, deadline));
+      add(best, std::move(found));
+    }
+    const double now = best.empty() ? collage::kInfinite : best.front().seconds;
+    if (round > 0 && now > least * kWorthwhile) break;
+    least = now;
+    const auto weights = finer_weights(parts, base);
+    // Pieces that nobody measures any more say nothing.
+    if (weights.empty() || round + 1 == kRounds || out_of_time()) break;
+    PENSTOCK_CHECK_OK(parts.cut(weights));
+  }
+  if (best.size() > static_cast<std::size_t>(count)) best.resize(static_cast<std::size_t>(count));
+  return run_as_chains(parts, options, std::move(best), deadline);
+}
+
+}  // namespace penstock::build

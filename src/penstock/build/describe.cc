@@ -1,0 +1,113 @@
+#include "penstock/build/describe.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace penstock::build {
+namespace {
+
+/// Why a part is where it is.
+std::string reason_of(const PartReport& part, bool divided) {
+  const auto own = std::ranges::find(part.trials, part.backend, &TrialReport::backend);
+  const TrialReport* rival = nullptr;
+  for (const auto& trial : part.trials) {
+    if (trial.backend == part.backend || !trial.failure.empty()) continue;
+    if (rival == nullptr || trial.seconds < rival->seconds) rival = &trial;
+  }
+  if (rival != nullptr && own != part.trials.end() && own->failure.empty()) {
+    const auto less = std::lround((1 - own->seconds / rival->seconds) * 100);
+    if (less >= 0) return concat(less, " % less time than ", rival->backend, " by itself");
+    return concat(-less, " % more time than ", rival->backend,
+                  " by itself, but the plan was faster as a whole");
+  }
+  if (divided) return "of the plan that was measured the fastest as a whole";
+  return "the only backend that runs it";
+}
+
+std::vector<NodeReport> nodes_of(const graph::Graph& graph, const std::vector<double>& seconds) {
+  std::vector<NodeReport> reports;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto& node = graph.nodes[i];
+    auto& report = reports.emplace_back(NodeReport{node.name, node.op, {}, 0, {}, seconds[i]});
+    for (const auto id : node.inputs) {
+      if (id == graph::ValueId::kNone || !graph.value(id).producer) continue;
+      report.inputs.push_back(static_cast<int>(graph::index(*graph.value(id).producer)));
+    }
+  }
+  return reports;
+}
+
+/// And tells the nodes where they are.
+PartReport part_report(const partition::ChosenPart& chosen, int stage, const Parts& parts,
+                       std::vector<NodeReport>& nodes) {
+  PartReport part;
+  part.stage = stage;
+  part.backend = way_of(chosen).name();
+  for (const auto id : chosen.nodes) {
+    part.nodes.push_back(static_cast<int>(graph::index(id)));
+    nodes[graph::index(id)].stage = stage;
+    nodes[graph::index(id)].backend = part.backend;
+  }
+  part.label = concat(nodes[static_cast<std::size_t>(part.nodes.front())].name, " .. ",
+                      nodes[static_cast<std::size_t>(part.nodes.back())].name);
+  part.trials = parts.trials_of(chosen.nodes);
+  return part;
+}
+
+void describe_parts(const Findings& findings, Report& report) {
+  const auto& best = findings.contest.entries()[*findings.contest.best()];
+  const auto& stages = best.contestant.split.stages;
+  Cover cover;
+  for (const auto& stage : stages) {
+    cover.insert(cover.end(), stage.parts.begin(), stage.parts.end());
+  }
+  auto seconds = findings.parts.node_seconds(cover);
+  if (stages.size() > 1) correct(seconds, best.contestant.split, best.stage_seconds);
+  report.nodes = nodes_of(findings.graph, seconds);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    for (const auto& chosen : stages[i].parts) {
+      auto part = part_report(chosen, static_cast<int>(i), findings.parts, report.nodes);
+      part.reason = reason_of(part, stages.size() > 1 || stages[i].parts.size() > 1);
+      report.parts.push_back(std::move(part));
+    }
+  }
+}
+
+void add_notes(const Parts& parts, const Gate& gate, std::vector<std::string>& notes) {
+  for (const auto& failure : parts.failures()) notes.push_back("left out: " + failure);
+  for (const auto& name : gate.not_judged()) {
+    notes.push_back(
+        concat("output '", name, "': only its type and shape were compared: ONNX Runtime's own ",
+               "optimised run differs in it from the unoptimised one by more than rounding"));
+  }
+  if (gate.factor() > 1) {
+    notes.push_back(concat("ONNX Runtime's own optimised run differs from its unoptimised one by ",
+                           gate.factor(),
+                           " times the tolerance; as much is allowed to every plan"));
+  }
+}
+
+}  // namespace
+
+void describe(const Findings& findings, Report& report) {
+  const auto& entries = findings.contest.entries();
+  const bool latency = findings.options.goal == Goal::kLatency;
+  report.chosen = entries[*findings.contest.best()].way.name;
+  report.model = findings.graph.import.file.filename().string();
+  report.goal = latency ? "latency" : "throughput";
+  for (const auto& device : findings.devices) {
+    report.devices.push_back(device::to_string(device));
+  }
+  for (const auto& entry : entries) report.ways.push_back(entry.way);
+  report.latency_seconds = latency ? report.simple.back().latency_seconds : 0;
+  report.period_seconds = 1 / report.simple.back().frames_per_second;
+  describe_parts(findings, report);
+  report.tolerance = findings.options.tolerance.value_or(Tolerance().relative);
+  report.tolerance_factor = findings.gate.factor();
+  // A bound that was undercut is none: the parts' times were too high.
+  const double bound = findings.parts.least_cover() / static_cast<double>(findings.devices.size());
+  if (bound <= report.period_seconds) report.lower_bound_seconds = bound;
+  add_notes(findings.parts, findings.gate, report.notes);
+}
+
+}  // namespace penstock::build

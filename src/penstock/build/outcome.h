@@ -1,0 +1,29 @@
+// Outcome: what a search chose, so that the same question need not be searched again.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "penstock/base/result.h"
+#include "penstock/build/contest.h"
+#include "penstock/build/report.h"
+#include "penstock/build/way.h"
+
+namespace penstock::build {
+
+struct Outcome {
+  Contestant contestant;
+  Report report;
+  double budget_seconds = 0;  ///< That the search had: with more it may find a better plan.
+};
+
+std::string to_json(const Outcome& outcome);
+/// \error kDataLoss, kInvalidArgument, kFailedPrecondition  not such a text, or another version's
+Result<Outcome> outcome_from_json(std::string_view text);
+
+/// A digest of all that decides what a search does but for its time and the engines: the network
+/// with its names, devices, goal, ways of computing, rules, settings, tolerance, frames.
+std::string question_of(const graph::Graph& graph, const Options& options,
+                        const std::vector<device::Device>& devices, const std::vector<Way>& ways);
+
+}  // namespace penstock::build

@@ -1,0 +1,394 @@
+#include "penstock/build/parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include "penstock/backend/request.h"
+#include "penstock/cost/analytic.h"
+#include "penstock/partition/denormals.h"
+
+namespace penstock::build {
+namespace {
+
+constexpr std::size_t kUnits = 10;  ///< Pieces of a network: as many units * ways are measured.
+constexpr int kMostHangs = 2;       ///< Of a backend; then no more of its parts are tried.
+
+/// Of the inputs that a part is checked with.
+std::vector<std::uint64_t> check_seeds() {
+  return {0, 1};
+}
+
+/// What the file says, by backend; nothing where there is no file.
+Result<std::map<std::string, collage::Rule>> rules_of_user(const std::filesystem::path& file,
+                                                           const backend::Registry& registry) {
+  std::map<std::string, collage::Rule> rules;
+  if (file.empty()) return rules;
+  const auto whose = concat("rules '", file.string(), "'");
+  std::ifstream in(file);
+  if (!in) return not_found(whose, ": no such file");
+  std::ostringstream text;
+  text << in.rdbuf();
+  PENSTOCK_TRY(rules, collage::parse_rules(text.str(), whose));
+  for (const auto& [name, rule] : rules) {
+    if (auto found = registry.find(name); !found) return std::move(found).error().within(whose);
+  }
+  return rules;
+}
+
+}  // namespace
+
+double Trial::seconds() const {
+  if (!cost) return std::numeric_limits<double>::quiet_NaN();
+  return cost->failure ? collage::kInfinite : cost->seconds;
+}
+
+Result<Parts> Parts::create(const Setting& setting) {
+  Parts parts;
+  parts.graph_ = &setting.graph;
+  parts.options_ = &setting.options;
+  parts.devices_ = setting.devices;
+  parts.ways_ = setting.ways;
+  parts.profiler_ = &setting.profiler;
+  parts.tolerance_ = setting.tolerance;
+  for (std::size_t i = 0; i < setting.graph.nodes.size(); ++i) {
+    const auto node = static_cast<graph::NodeId>(i);
+    parts.analytic_.push_back(cost::node_seconds(setting.graph, node, {}, 1));
+  }
+  PENSTOCK_CHECK_OK(parts.read_rules(setting.backends));
+  PENSTOCK_CHECK_OK(parts.cut(parts.analytic_));
+  return parts;
+}
+
+Status Parts::read_rules(const backend::Registry& registry) {
+  PENSTOCK_TRY(const auto given, rules_of_user(options_->rules, registry));
+  for (std::size_t way = 0; way < ways_.size(); ++way) {
+    const auto& name = ways_[way].backend;
+    PENSTOCK_TRY(const auto backend, registry.find(name));
+    if (const auto own = given.find(name); own != given.end()) {
+      rules_.push_back(own->second);
+    } else {
+      PENSTOCK_TRY(rules_.emplace_back(),
+                   collage::parse_rule(backend->rules(), "rules of backend '" + name + "'"));
+    }
+    if (way > 0 && ways_[way - 1].backend == name) continue;
+    auto nodes = collage::supported_nodes(*graph_, rules_.back());
+    if (nodes.count() < graph_->nodes.size()) supported_.push_back(std::move(nodes));
+  }
+  return {};
+}
+
+Status Parts::cut(const std::vector<double>& node_weights) {
+  units_ = collage::make_units(*graph_, node_weights, supported_, {.max_units = kUnits});
+  problem_ = collage::cover_problem(*graph_, units_);
+  auto known = std::exchange(trials_, {});
+  std::erase_if(known, [](const Trial& trial) { return !trial.cost; });
+  known.insert(known.end(), earlier_.begin(), earlier_.end());
+  single_.clear();
+  whole_.clear();
+  for (std::size_t way = 0; way < ways_.size(); ++way) {
+    PENSTOCK_TRY(auto found, collage::candidates(*graph_, units_, ways_[way].name(), rules_[way]));
+    for (auto& candidate : found) {
+      const auto place = trials_.size();
+      const auto count = candidate.units.count();
+      if (count == 1) single_[{way, candidate.units.first()}] = place;
+      if (count == units_.size()) whole_[way] = place;
+      Trial trial{std::move(candidate), way, std::nullopt, false};
+      const auto same = std::ranges::find_if(known, [&](const Trial& other) {
+        return other.way == trial.way && other.candidate.nodes == trial.candidate.nodes;
+      });
+      if (same != known.end()) {
+        trial.cost = same->cost;
+        trial.checked = same->checked;
+        known.erase(same);
+      }
+      trials_.push_back(std::move(trial));
+    }
+  }
+  earlier_ = std::move(known);
+  return {};
+}
+
+Result<cost::Part> Parts::part_of(const std::vector<graph::NodeId>& nodes, const Way& way) const {
+  cost::Part part;
+  const bool whole = nodes.size() == graph_->nodes.size();
+  auto subgraph = graph::Subgraph::create(*graph_, nodes);
+  cost::PartModel model;
+  model.name = whole ? "the whole network" : collage::label_of(*graph_, nodes);
+  model.subgraph = whole || !subgraph ? graph::Subgraph::whole(*graph_) : *std::move(subgraph);
+  backend::CompileRequest asked;
+  asked.options = way.options;
+  PENSTOCK_TRY(asked, backend::with_precision(std::move(asked)));
+  model.backend = way.backend;
+  model.precision = asked.precision;
+  model.options = std::move(asked.options);
+  part.flush_denormals = partition::has_denormal_constants(*model.subgraph);
+  part.models.push_back(std::move(model));
+  part.device = devices_.front();
+  part.threads = static_cast<int>(part.device.cpus.size());
+  part.neighbours.assign(devices_.begin() + 1, devices_.end());
+  part.custom_ops = options_->custom_ops;
+  return part;
+}
+
+void Parts::fail(std::size_t trial, const cost::Failure& failure) {
+  auto& failed = trials_[trial];
+  cost::Cost cost;
+  cost.failure = failure;
+  failed.cost = cost;
+  if (failure.kind == cost::FailureKind::kHang) ++hangs_[ways_[failed.way].backend];
+  failures_.push_back(concat(ways_[failed.way].name(), " on ", failed.candidate.label, ": ",
+                             cost::to_string(failure.kind), ": ", failure.message));
+}
+
+/// Leaves out what is known, and backends that have hung too often to be worth the time.
+Status Parts::measure(const std::vector<std::size_t>& wanted) {
+  std::vector<std::size_t> trials;
+  std::vector<cost::Part> parts;
+  for (const auto trial : wanted) {
+    const auto& way = ways_[trials_[trial].way];
+    if (trials_[trial].cost || hangs_[way.backend] >= kMostHangs) continue;
+    trials.push_back(trial);
+    PENSTOCK_TRY(parts.emplace_back(), part_of(trials_[trial].candidate.nodes, way));
+  }
+  PENSTOCK_TRY(const auto costs, profiler_->measure(parts));
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    if (!costs[i]) continue;
+    trials_[trials[i]].cost = costs[i];
+    if (costs[i]->failure) fail(trials[i], *costs[i]->failure);
+  }
+  return {};
+}
+
+Status Parts::measure(std::size_t trial) {
+  return measure(std::vector{trial});
+}
+
+Status Parts::check(std::size_t trial) {
+  auto& checked = trials_[trial];
+  if (checked.checked || !checked.cost || checked.cost->failure) return {};
+  PENSTOCK_TRY(const auto part, part_of(checked.candidate.nodes, ways_[checked.way]));
+  const auto result = profiler_->check(part, check_seeds(), tolerance_);
+  if (!result) {
+    // Without a reference for the part alone, the whole plan's comparison decides.
+    if (result.error().code == Code::kFailedPrecondition) {
+      checked.checked = true;
+      return {};
+    }
+    return result.error();
+  }
+  checked.checked = true;
+  if (result->failure) fail(trial, *result->failure);
+  return {};
+}
+
+Result<std::optional<double>> Parts::whole_seconds(std::size_t way) {
+  const auto found = whole_.find(way);
+  if (found == whole_.end()) return std::optional<double>();  // Its rules do not claim all.
+  PENSTOCK_CHECK_OK(measure(found->second));
+  const double seconds = trials_[found->second].seconds();
+  return std::isfinite(seconds) ? std::optional(seconds) : std::nullopt;
+}
+
+Result<std::optional<double>> Parts::wide_seconds(std::size_t way) {
+  PENSTOCK_TRY(auto part, part_of(all_nodes(*graph_), ways_[way]));
+  part.device = union_of(devices_);
+  part.threads = static_cast<int>(part.device.cpus.size());
+  part.neighbours.clear();
+  PENSTOCK_TRY(const auto costs, profiler_->measure(std::span(&part, 1)));
+  const auto& cost = costs.front();
+  if (!cost) return std::optional<double>();
+  if (cost->failure) {
+    failures_.push_back(
+        concat(ways_[way].name(), " with ", part.threads, " threads: ", cost->failure->message));
+    return std::optional<double>();
+  }
+  return std::optional(cost->seconds);
+}
+
+const Trial* Parts::find(const Way& way, const std::vector<graph::NodeId>& nodes) const {
+  for (const auto* trials : {&trials_, &earlier_}) {
+    for (const auto& trial : *trials) {
+      if (trial.cost && trial.candidate.nodes == nodes && ways_[trial.way] == way) return &trial;
+    }
+  }
+  return nullptr;
+}
+
+double Parts::seconds_of(const Way& way, const std::vector<graph::NodeId>& nodes) const {
+  const auto* trial = find(way, nodes);
+  return trial == nullptr ? collage::kInfinite : trial->seconds();
+}
+
+std::optional<double> Parts::piece_seconds(std::size_t way, std::size_t piece) const {
+  const auto found = single_.find({way, piece});
+  if (found == single_.end()) return std::nullopt;
+  const double seconds = trials_[found->second].seconds();
+  return std::isfinite(seconds) ? std::optional(seconds) : std::nullopt;
+}
+
+/// What its pieces take, less what one call for all saves, in proportion to what it saved for the
+/// whole network.
+double Parts::estimate(const Trial& trial) const {
+  double sum = 0, all = 0;
+  const auto count = trial.candidate.units.count();
+  for (const auto piece : trial.candidate.units.members()) {
+    const auto seconds = piece_seconds(trial.way, piece);
+    if (!seconds) return collage::kInfinite;
+    sum += *seconds;
+  }
+  const auto whole = whole_.find(trial.way);
+  if (whole == whole_.end() || units_.size() < 2) return sum;
+  const double measured = trials_[whole->second].seconds();
+  if (!std::isfinite(measured)) return sum;
+  for (std::size_t piece = 0; piece < units_.size(); ++piece) {
+    const auto seconds = piece_seconds(trial.way, piece);
+    if (!seconds) return sum;
+    all += *seconds;
+  }
+  const double saved = 1 - measured / all;
+  return sum *
+         (1 - saved * static_cast<double>(count - 1) / static_cast<double>(units_.size() - 1));
+}
+
+Status Parts::measure_boundaries() {
+  if (boundaries_) return {};
+  std::vector<std::string> names;
+  names.reserve(ways_.size());
+  for (const auto& way : ways_) names.push_back(way.backend);
+  const auto again = std::ranges::unique(names);
+  names.erase(again.begin(), again.end());
+  PENSTOCK_TRY(boundaries_, cost::Boundaries::measure(*profiler_, names, devices_.front()));
+  return {};
+}
+
+collage::CoverProblem Parts::problem() const {
+  auto problem = problem_;
+  for (const auto& trial : trials_) {
+    double cost = trial.seconds();
+    if (!trial.cost && std::isinf(estimate(trial))) {
+      cost = collage::kInfinite;
+    } else if (!trial.cost && trial.candidate.host) {
+      cost = 0;
+    }
+    problem.candidates.push_back({trial.candidate.units, {static_cast<int>(trial.way), 0}, cost});
+  }
+  if (!boundaries_) return problem;
+  problem.transition = [this](collage::Place from, collage::Place to, double bytes) {
+    if (from.backend < 0 || to.backend < 0) return 0.0;
+    // The engine's call is in each part's time already; less than nothing it cannot cost.
+    return std::max(0.0, boundaries_->boundary_seconds(
+                             ways_[static_cast<std::size_t>(from.backend)].backend,
+                             ways_[static_cast<std::size_t>(to.backend)].backend, bytes));
+  };
+  return problem;
+}
+
+Cover Parts::cover_of(const collage::Cover& cover) const {
+  Cover made;
+  for (const int candidate : cover.candidates) {
+    const auto& trial = trials_[static_cast<std::size_t>(candidate)];
+    const auto& way = ways_[trial.way];
+    made.push_back({way.backend, way.options, trial.candidate.nodes});
+  }
+  return made;
+}
+
+Status Parts::measure_pieces() {
+  for (std::size_t piece = 0; piece < units_.size(); ++piece) {
+    std::vector<std::size_t> trials;
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      const auto found = single_.find({way, piece});
+      if (found != single_.end()) trials.push_back(found->second);
+    }
+    PENSTOCK_CHECK_OK(measure(trials));
+  }
+  return {};
+}
+
+Result<double> Parts::chain_seconds(const Cover& cover) {
+  std::optional<cost::Part> chain;
+  for (const auto& chosen : cover) {
+    PENSTOCK_TRY(auto part, part_of(chosen.nodes, way_of(chosen)));
+    if (!chain) {
+      chain = std::move(part);
+      continue;
+    }
+    chain->models.push_back(std::move(part.models.front()));
+    chain->flush_denormals = chain->flush_denormals || part.flush_denormals;
+  }
+  PENSTOCK_TRY(const auto costs, profiler_->measure(std::span(&*chain, 1)));
+  if (!costs.front() || costs.front()->failure) return collage::kInfinite;
+  const double seconds = costs.front()->seconds;
+  least_chain_ = least_chain_ > 0 ? std::min(least_chain_, seconds) : seconds;
+  return seconds;
+}
+
+std::vector<double> Parts::node_seconds(const Cover& cover) const {
+  auto seconds = analytic_;
+  const auto scale = [&](const std::vector<graph::NodeId>& nodes, double measured) {
+    double sum = 0;
+    for (const auto node : nodes) sum += seconds[graph::index(node)];
+    if (sum <= 0) return;
+    for (const auto node : nodes) seconds[graph::index(node)] *= measured / sum;
+  };
+  for (const auto& part : cover) {
+    const auto way =
+        static_cast<std::size_t>(std::ranges::find(ways_, way_of(part)) - ways_.begin());
+    for (std::size_t piece = 0; piece < units_.size(); ++piece) {
+      const auto& nodes = units_.nodes[piece];
+      if (!std::ranges::includes(part.nodes, nodes)) continue;
+      if (const auto measured = piece_seconds(way, piece)) scale(nodes, *measured);
+    }
+    const double measured = seconds_of(way_of(part), part.nodes);
+    if (std::isfinite(measured)) scale(part.nodes, measured);
+  }
+  return seconds;
+}
+
+std::vector<TrialReport> Parts::trials_of(const std::vector<graph::NodeId>& nodes) const {
+  std::vector<TrialReport> reports;
+  for (const auto& way : ways_) {
+    TrialReport report;
+    report.backend = way.name();
+    if (const auto* trial = find(way, nodes)) {
+      report.seconds = trial->cost->seconds;
+      report.low = trial->cost->low;
+      report.high = trial->cost->high;
+      if (trial->cost->failure) report.failure = trial->cost->failure->message;
+    }
+    if (report.seconds == 0 && report.failure.empty()) report.failure = "not tried as one part";
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+double Parts::least_cover() const {
+  auto known = problem();
+  for (auto& candidate : known.candidates) {
+    if (std::isnan(candidate.cost)) candidate.cost = collage::kInfinite;
+  }
+  const auto covers = collage::find_covers(known, {});
+  double least = covers ? covers->lower_bound : 0;
+  if (least_chain_ > 0) least = std::min(least, least_chain_);
+  return least;
+}
+
+Result<std::string> Parts::failure_of(const partition::ChosenPart& part) {
+  const auto way = way_of(part);
+  const auto* known = find(way, part.nodes);
+  if (known != nullptr && known->checked) return std::string();
+  PENSTOCK_TRY(const auto alone, part_of(part.nodes, way));
+  measure_until(Clock::time_point::max());
+  const auto result = profiler_->check(alone, check_seeds(), tolerance_);
+  if (!result && result.error().code == Code::kFailedPrecondition) return std::string();
+  if (!result) return result.error();
+  if (!result->failure) return std::string();
+  return concat(way.name(), " on ", collage::label_of(*graph_, part.nodes), ": ",
+                cost::to_string(result->failure->kind), ": ", result->failure->message);
+}
+
+}  // namespace penstock::build

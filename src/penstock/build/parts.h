@@ -1,0 +1,138 @@
+// Parts: the pieces of a network, and what each backend takes for them and for runs of them.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/build/build.h"
+#include "penstock/build/plans.h"
+#include "penstock/build/way.h"
+#include "penstock/collage/candidates.h"
+#include "penstock/collage/cover.h"
+#include "penstock/collage/rules.h"
+#include "penstock/collage/units.h"
+#include "penstock/cost/boundary.h"
+#include "penstock/cost/profiler.h"
+
+namespace penstock::build {
+
+/// A part that a way of computing may take, and what is known of it.
+struct Trial {
+  collage::Candidate candidate;
+  std::size_t way = 0;             ///< Among Parts::ways().
+  std::optional<cost::Cost> cost;  ///< None: not measured.
+  bool checked = false;            ///< That it computes what it should.
+
+  /// Infinite where it failed, NaN where it was not measured.
+  [[nodiscard]] double seconds() const;
+};
+
+/// Measured on the first of the devices, with as many threads as it has CPUs, while the same runs
+/// on the others: as the pipeline will have it. Each measurement is in a process of its own, so
+/// that a crash is only a reason against the part. Borrows what it is made with. One thread.
+class Parts {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Setting {
+    const graph::Graph& graph;
+    const Options& options;
+    const std::vector<device::Device>& devices;
+    const std::vector<Way>& ways;
+    const backend::Registry& backends;
+    cost::Profiler& profiler;
+    Tolerance tolerance;  ///< Of the checks.
+  };
+  /// Nothing is measured yet.
+  /// \error kInvalidArgument  a backend's rules, or the user's, are no rules
+  static Result<Parts> create(const Setting& setting);
+
+  [[nodiscard]] const std::vector<Way>& ways() const { return ways_; }
+
+  /// Seconds of a frame where the way runs the whole network on one device while the others do too,
+  /// or on all CPUs at once; none where it cannot.
+  Result<std::optional<double>> whole_seconds(std::size_t way);
+  Result<std::optional<double>> wide_seconds(std::size_t way);
+  /// The same of a cover's parts, one after the other as a stage runs them; infinite: it cannot, or
+  /// the time was up.
+  Result<double> chain_seconds(const Cover& cover);
+
+  /// Measures so long; then what is asked for stays unknown.
+  void measure_until(Clock::time_point deadline) { profiler_->options().deadline = deadline; }
+
+  /// Makes pieces of about equal weight of the nodes', and candidates of runs of them. What was
+  /// measured stays known.
+  Status cut(const std::vector<double>& node_weights);
+  [[nodiscard]] const collage::Units& pieces() const { return units_; }
+  /// Each piece by itself, each way.
+  Status measure_pieces();
+  [[nodiscard]] std::optional<double> piece_seconds(std::size_t way, std::size_t piece) const;
+
+  [[nodiscard]] const std::vector<Trial>& trials() const { return trials_; }
+  Status measure(std::size_t trial);
+  /// Against ONNX Runtime without optimisation; a trial that differs has failed.
+  Status check(std::size_t trial);
+  /// Seconds of a trial that is not measured, by its pieces; infinite where one of them failed.
+  [[nodiscard]] double estimate(const Trial& trial) const;
+  /// Measures what handing values from backend to backend costs, for problem().
+  Status measure_boundaries();
+  /// The trials, by their numbers, as candidates of a cover, with what is known by now.
+  [[nodiscard]] collage::CoverProblem problem() const;
+  [[nodiscard]] Cover cover_of(const collage::Cover& cover) const;
+
+  /// What was measured of these nodes; infinite: nothing, or it failed.
+  [[nodiscard]] double seconds_of(const Way& way, const std::vector<graph::NodeId>& nodes) const;
+  /// By the analytic model, of each node.
+  [[nodiscard]] const std::vector<double>& analytic_seconds() const { return analytic_; }
+  /// Seconds of each node in the cover, on one device: measured parts, shared among their nodes as
+  /// the measured pieces and the analytic model say.
+  [[nodiscard]] std::vector<double> node_seconds(const Cover& cover) const;
+  /// Seconds that no cover of the parts measured takes less than, on one device; 0: not known.
+  [[nodiscard]] double least_cover() const;
+
+  /// What was measured of these nodes, each way.
+  [[nodiscard]] std::vector<TrialReport> trials_of(const std::vector<graph::NodeId>& nodes) const;
+  /// One sentence for each part that failed, in order.
+  [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
+  /// Why the part does not compute what ONNX Runtime without optimisation does; empty: it does, or
+  /// nothing can be said of it alone.
+  Result<std::string> failure_of(const partition::ChosenPart& part);
+
+ private:
+  Parts() = default;
+  Status read_rules(const backend::Registry& registry);
+  [[nodiscard]] Result<cost::Part> part_of(const std::vector<graph::NodeId>& nodes,
+                                           const Way& way) const;
+  Status measure(const std::vector<std::size_t>& trials);
+  void fail(std::size_t trial, const cost::Failure& failure);
+  /// What was measured of these nodes; null: nothing.
+  [[nodiscard]] const Trial* find(const Way& way, const std::vector<graph::NodeId>& nodes) const;
+
+  const graph::Graph* graph_ = nullptr;
+  const Options* options_ = nullptr;
+  std::vector<device::Device> devices_;
+  std::vector<Way> ways_;
+  cost::Profiler* profiler_ = nullptr;
+  Tolerance tolerance_;
+  std::vector<collage::Rule> rules_;         ///< Of each way.
+  std::vector<collage::NodeSet> supported_;  ///< Of the backends that take only some nodes.
+  std::vector<double> analytic_;
+  collage::Units units_;
+  collage::CoverProblem problem_;  ///< Without candidates.
+  std::vector<Trial> trials_;
+  std::vector<Trial> earlier_;  ///< Measured, and of pieces that are no more.
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> single_;  ///< (way, piece) -> trial.
+  std::map<std::size_t, std::size_t> whole_;                           ///< way -> trial.
+  std::optional<cost::Boundaries> boundaries_;
+  std::map<std::string, int> hangs_;  ///< By backend.
+  double least_chain_ = 0;            ///< Seconds of a cover timed as a whole; 0: none was.
+  std::vector<std::string> failures_;
+};
+
+}  // namespace penstock::build

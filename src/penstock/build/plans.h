@@ -1,0 +1,60 @@
+// From a cover and devices to plans.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/build/way.h"
+#include "penstock/device/device.h"
+#include "penstock/graph/graph.h"
+#include "penstock/partition/split.h"
+
+namespace penstock::build {
+
+/// All nodes of the graph, each once, in the order of execution on one thread.
+using Cover = std::vector<partition::ChosenPart>;
+
+std::vector<graph::NodeId> all_nodes(const graph::Graph& graph);
+
+/// One part.
+Cover whole_cover(const graph::Graph& graph, const Way& way);
+
+/// One device that has the CPUs of all.
+device::Device union_of(const std::vector<device::Device>& devices);
+
+/// The whole network on each device: "one session per core".
+partition::SplitOptions on_each(const graph::Graph& graph, const Cover& cover,
+                                const std::vector<device::Device>& devices);
+
+/// The whole network on one device that has the CPUs of all.
+partition::SplitOptions on_all(const graph::Graph& graph, const Cover& cover,
+                               const std::vector<device::Device>& devices);
+
+/// The cover with one part for all that follow one another on one backend, where nothing that the
+/// order of execution allows becomes a cycle.
+Cover merge_neighbours(const Cover& cover);
+
+/// "onednn", "openvino:bf16+onednn"
+std::string backends_in(const Cover& cover);
+/// The same, "in 5 parts" where they are several.
+std::string name_of(const Cover& cover);
+
+/// What the planner makes of it.
+struct Planned {
+  partition::SplitOptions split;
+  double period_seconds = 0;
+};
+
+/// The pipeline of the least period; with `replicas`, stages may stand on several devices.
+/// `node_seconds`: of each node on one CPU. \error as planner::solve()
+Result<Planned> pipelined(const graph::Graph& graph, const Cover& cover,
+                          const std::vector<device::Device>& devices,
+                          const std::vector<double>& node_seconds, bool replicas,
+                          double search_seconds);
+
+/// Scales the seconds of the nodes of each stage so that they add up to what was measured.
+void correct(std::vector<double>& node_seconds, const partition::SplitOptions& split,
+             const std::vector<double>& stage_seconds);
+
+}  // namespace penstock::build

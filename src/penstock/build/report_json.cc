@@ -1,0 +1,143 @@
+#include <concepts>
+#include <fstream>
+#include <iterator>
+#include <type_traits>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/build/report.h"
+#include "penstock/plan/package.h"
+
+// Fields by name, in the order of report.h, for both ways. In the structs' own namespace, where the
+// library looks.
+namespace penstock::build {
+
+constexpr int kVersion = 1;
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+  requires std::same_as<std::remove_const_t<T>, WayReport>
+static void fields(T& way, const auto& field) {
+  field("name", way.name);
+  field("what", way.what);
+  field("hash", way.hash);
+  field("frames_per_second", way.frames_per_second);
+  field("latency_seconds", way.latency_seconds);
+  field("spread", way.spread);
+  field("worst_ratio", way.worst_ratio);
+  field("failure", way.failure);
+}
+
+template <typename T>
+  requires std::same_as<std::remove_const_t<T>, TrialReport>
+static void fields(T& trial, const auto& field) {
+  field("backend", trial.backend);
+  field("seconds", trial.seconds);
+  field("low", trial.low);
+  field("high", trial.high);
+  field("failure", trial.failure);
+}
+
+template <typename T>
+  requires std::same_as<std::remove_const_t<T>, PartReport>
+static void fields(T& part, const auto& field) {
+  field("stage", part.stage);
+  field("backend", part.backend);
+  field("label", part.label);
+  field("nodes", part.nodes);
+  field("trials", part.trials);
+  field("reason", part.reason);
+}
+
+template <typename T>
+  requires std::same_as<std::remove_const_t<T>, NodeReport>
+static void fields(T& node, const auto& field) {
+  field("name", node.name);
+  field("op", node.op);
+  field("inputs", node.inputs);
+  field("stage", node.stage);
+  field("backend", node.backend);
+  field("seconds", node.seconds);
+}
+
+template <typename T>
+concept HasFields = requires(T& part) { fields(part, [](const char*, const auto&) {}); };
+
+template <HasFields T>
+static void to_json(Json& json, const T& part) {
+  json = Json::object();
+  fields(part, [&](const char* name, const auto& value) { json[name] = value; });
+}
+
+template <HasFields T>
+static void from_json(const Json& json, T& part) {
+  fields(part, [&](const char* name, auto& value) { json.at(name).get_to(value); });
+}
+
+std::string to_json(const Report& report) {
+  const Json json = {{"version", kVersion},
+                     {"model", report.model},
+                     {"goal", report.goal},
+                     {"devices", report.devices},
+                     {"chosen", report.chosen},
+                     {"period_seconds", report.period_seconds},
+                     {"latency_seconds", report.latency_seconds},
+                     {"lower_bound_seconds", report.lower_bound_seconds},
+                     {"gap", report.gap()},
+                     {"tolerance", report.tolerance},
+                     {"tolerance_factor", report.tolerance_factor},
+                     {"ways", report.ways},
+                     {"simple", report.simple},
+                     {"parts", report.parts},
+                     {"notes", report.notes},
+                     {"nodes", report.nodes}};
+  return json.dump(1) + "\n";
+}
+
+Result<Report> report_from_json(std::string_view text) {
+  Report report;
+  try {
+    const auto json = Json::parse(text);
+    if (const int version = json.at("version").get<int>(); version != kVersion) {
+      return make_error(Code::kFailedPrecondition, "build.json: expected version ", kVersion,
+                        ", found ", version, "; build the package again with this Penstock");
+    }
+    json.at("model").get_to(report.model);
+    json.at("goal").get_to(report.goal);
+    json.at("devices").get_to(report.devices);
+    json.at("chosen").get_to(report.chosen);
+    json.at("period_seconds").get_to(report.period_seconds);
+    json.at("latency_seconds").get_to(report.latency_seconds);
+    json.at("lower_bound_seconds").get_to(report.lower_bound_seconds);
+    json.at("tolerance").get_to(report.tolerance);
+    json.at("tolerance_factor").get_to(report.tolerance_factor);
+    json.at("ways").get_to(report.ways);
+    json.at("simple").get_to(report.simple);
+    json.at("parts").get_to(report.parts);
+    json.at("notes").get_to(report.notes);
+    json.at("nodes").get_to(report.nodes);
+  } catch (const Json::exception& error) {
+    return make_error(Code::kDataLoss, "build.json: ", error.what());
+  }
+  return report;
+}
+
+Result<Report> read_report(const std::filesystem::path& path) {
+  PENSTOCK_TRY(const auto package, plan::load_package(path));
+  auto report = read_report(package);
+  if (!report) return std::move(report).error().within("package '" + path.string() + "'");
+  return report;
+}
+
+Result<Report> read_report(const plan::Package& package) {
+  std::ifstream in(package.folder / "build.json", std::ios::binary);
+  if (!in) {
+    return not_found(
+        "expected build.json, which 'penstock build' writes; 'penstock show' tells what is in a "
+        "package that was made otherwise");
+  }
+  return report_from_json(std::string(std::istreambuf_iterator<char>(in), {}));
+}
+
+}  // namespace penstock::build

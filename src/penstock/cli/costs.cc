@@ -1,0 +1,229 @@
+// penstock costs: what was measured, and is kept.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "penstock/cli/command.h"
+#include "penstock/cli/json.h"
+#include "penstock/cli/numbers.h"
+#include "penstock/cli/text.h"
+#include "penstock/cost/database.h"
+
+namespace penstock::cli {
+namespace {
+
+struct Options {
+  std::filesystem::path database;
+  cost::Filter filter;
+  bool all = false;
+  bool json = false;
+  std::string action;
+  std::string file;
+};
+
+Result<cost::Database> open(const Options& options) {
+  return cost::Database::open(options.database.empty() ? cost::Database::default_path()
+                                                       : options.database);
+}
+
+Result<Json> rows_of(const Options& options) {
+  PENSTOCK_TRY(auto database, open(options));
+  PENSTOCK_TRY(const auto text, database.export_text(options.filter));
+  auto json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return internal_error("costs: an export that is not JSON");
+  json["file"] = database.file().string();
+  return json;
+}
+
+std::string text_at(const Json& row, const char* name) {
+  const auto& value = row[name];
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+std::string seconds_at(const Json& row, const char* name) {
+  constexpr double kNanoseconds = 1e9;
+  const auto& value = row[name];
+  if (!value.is_number()) return "-";
+  const double time = value.get<double>() * kNanoseconds;
+  return time < 0 ? "-" + duration(-time) : duration(time);
+}
+
+std::string engine_of(const Json& row, const char* backend, const char* engine) {
+  return concat(text_at(row, backend), " ", text_at(row, engine));
+}
+
+std::string parts_table(const Json& rows) {
+  constexpr std::size_t kShortHash = 12;
+  Table table({"model", "part", "backend", ">threads", "condition", ">time", ">from", ">to",
+               ">runs", "failure"});
+  for (const auto& row : rows) {
+    const std::string failure = text_at(row, "failure");
+    table.add({text_at(row, "model").substr(0, kShortHash), text_at(row, "name"),
+               engine_of(row, "backend", "engine"), row["threads"].dump(),
+               text_at(row, "condition"), seconds_at(row, "seconds"), seconds_at(row, "low"),
+               seconds_at(row, "high"), row["runs"].dump(),
+               failure.empty() ? "" : concat(failure, ": ", text_at(row, "message"))});
+  }
+  return table.empty() ? "" : "parts\n" + table.print();
+}
+
+std::string checks_table(const Json& rows) {
+  Table table({"part", "backend", "seeds", ">of tolerance", "worst at", "failure"});
+  for (const auto& row : rows) {
+    const auto& ratio = row["worst_ratio"];
+    table.add({text_at(row, "name"), engine_of(row, "backend", "engine"), text_at(row, "seeds"),
+               ratio.is_number() ? number(ratio.get<double>(), 3) : "-",
+               concat(text_at(row, "output"), " ", text_at(row, "place")),
+               text_at(row, "message")});
+  }
+  return table.empty() ? "" : "\ncomparisons with the reference\n" + table.print();
+}
+
+std::string boundaries_table(const Json& rows) {
+  Table table({"from", "to", ">bytes", ">beyond the parts", ">beyond the whole", "failure"});
+  for (const auto& row : rows) {
+    table.add({engine_of(row, "source", "source_engine"), engine_of(row, "target", "target_engine"),
+               bytes(row["bytes"].get<std::uint64_t>()), seconds_at(row, "seconds"),
+               seconds_at(row, "cut_seconds"), text_at(row, "message")});
+  }
+  return table.empty() ? "" : "\nboundaries\n" + table.print();
+}
+
+std::string links_table(const Json& rows) {
+  Table table({"from", "to", ">latency", ">bandwidth"});
+  for (const auto& row : rows) {
+    const auto speed = static_cast<std::uint64_t>(row["bytes_per_second"].get<double>());
+    table.add({text_at(row, "source"), text_at(row, "target"), seconds_at(row, "latency_seconds"),
+               bytes(speed) + "/s"});
+  }
+  return table.empty() ? "" : "\nlinks\n" + table.print();
+}
+
+std::string plans_table(const Json& rows) {
+  constexpr std::size_t kShortHash = 12;
+  Table table({"plan", "engines", "frames/s of each round"});
+  for (const auto& row : rows) {
+    table.add({text_at(row, "plan").substr(0, kShortHash), text_at(row, "engines"),
+               text_at(row, "frames_per_second")});
+  }
+  return table.empty() ? "" : "\nplans, end to end\n" + table.print();
+}
+
+Result<int> list(const Options& options) {
+  PENSTOCK_TRY(const auto json, rows_of(options));
+  if (options.json) {
+    print_json(json);
+    return kOk;
+  }
+  const std::string text = parts_table(json["parts"]) + checks_table(json["checks"]) +
+                           boundaries_table(json["boundaries"]) + links_table(json["links"]) +
+                           plans_table(json["plans"]);
+  print(text.empty() ? concat("no such costs in ", json["file"].get<std::string>(), "\n") : text);
+  return kOk;
+}
+
+Result<int> write(const Options& options) {
+  PENSTOCK_TRY(auto database, open(options));
+  PENSTOCK_TRY(const auto text, database.export_text(options.filter));
+  if (options.file.empty() || options.file == "-") {
+    print(text);
+    return kOk;
+  }
+  std::ofstream out(options.file, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) {
+    return make_error(Code::kPermissionDenied, "file '", options.file, "': cannot be written");
+  }
+  return kOk;
+}
+
+Result<int> read(const Options& options) {
+  std::ifstream in(options.file == "-" ? "/dev/stdin" : options.file, std::ios::binary);
+  if (!in) return not_found("file '", options.file, "': cannot be read");
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  PENSTOCK_TRY(auto database, open(options));
+  auto count = database.import_text(text);
+  if (!count) return std::move(count).error().within(concat("file '", options.file, "'"));
+  if (options.json) {
+    print_json({{"added", count->added}, {"kept", count->kept}});
+  } else {
+    print(concat(count->added, " added, ", count->kept, " were there already\n"));
+  }
+  return kOk;
+}
+
+Result<int> forget(const Options& options) {
+  PENSTOCK_TRY(auto database, open(options));
+  PENSTOCK_TRY(const auto count, database.forget(options.filter));
+  if (options.json) {
+    print_json({{"forgotten", count}});
+  } else {
+    print(concat(count, " forgotten\n"));
+  }
+  return kOk;
+}
+
+Result<int> run(const Options& options) {
+  if (options.action == "list") return list(options);
+  if (options.action == "export") return write(options);
+  if (options.action == "import") return read(options);
+  return forget(options);
+}
+
+/// What is wrong with the options together; empty: nothing.
+std::string problem_of(const Options& options) {
+  const auto& filter = options.filter;
+  const bool filtered = !filter.backend.empty() || !filter.model.empty() || filter.failed;
+  if (options.action == "forget" && filtered == options.all) {
+    return "forget: expected --all, or what to forget (--backend, --model, --failed)";
+  }
+  if (options.action == "import" && options.file.empty()) return "import: expected a FILE";
+  if (options.action == "import" && filtered) return "import: takes no filter";
+  const bool takes_file = options.action == "import" || options.action == "export";
+  if (!takes_file && !options.file.empty()) return options.action + ": takes no FILE";
+  return {};
+}
+
+constexpr const char* kFooter =
+    R"(Costs are kept in the file that PENSTOCK_COSTS names, else in penstock/costs.db of the user's cache
+folder. A plan measures only what is not in it; docs/costs.md tells what each figure means.
+
+Examples:
+  penstock costs list --backend onnxruntime
+  penstock costs export costs.json                 for another machine of the same kind
+  penstock costs forget --failed                   to try again what failed)";
+
+}  // namespace
+
+void declare_costs(CLI::App& app, Action& chosen) {
+  auto options = std::make_shared<Options>();
+  auto* command =
+      add_command(app, "costs", "Shows, copies and forgets what was measured.", kFooter);
+  command->add_option("ACTION", options->action, "list, export, import or forget")
+      ->required()
+      ->check(CLI::IsMember({"list", "export", "import", "forget"}));
+  command->add_option("FILE", options->file,
+                      "Where 'export' writes to (without it: standard output), and what 'import' "
+                      "reads; '-' is standard input");
+  command->add_option("--backend", options->filter.backend, "Only what this backend has a part in")
+      ->type_name(kBackendType)
+      ->check(not_empty("a backend's name"));
+  command
+      ->add_option("--model", options->filter.model, "Only models and plans whose hash begins so")
+      ->check(not_empty("the beginning of a hash"));
+  command->add_flag("--failed", options->filter.failed, "Only failures");
+  command->add_flag("--all", options->all, "forget: everything");
+  command->add_option("--database", options->database, "The file, instead of the default")
+      ->check(not_empty("a file"));
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options, &chosen] {
+    if (const auto problem = problem_of(*options); !problem.empty()) {
+      throw CLI::ValidationError(problem, CLI::ExitCodes::ValidationError);
+    }
+    chosen = [options] { return run(*options); };
+  });
+}
+
+}  // namespace penstock::cli

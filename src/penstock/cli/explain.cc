@@ -1,0 +1,81 @@
+// penstock explain: why a built package is as it is.
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <system_error>
+
+#include "penstock/app/app.h"
+#include "penstock/build/report.h"
+#include "penstock/cli/command.h"
+#include "penstock/cli/report_text.h"
+#include "penstock/cli/text.h"
+#include "penstock/session/session.h"
+
+namespace penstock::cli {
+namespace {
+
+struct Options {
+  std::filesystem::path package, html;
+  bool json = false;
+};
+
+/// What holds no measurements, and who has them.
+Status check_built(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};  // Said by who reads it.
+  const auto refuse = [&](std::string_view found) {
+    return invalid_argument("'", path.string(),
+                            "': expected a package made by 'penstock build', found ", found);
+  };
+  if (app::names_app(path)) {
+    return refuse("an application; explain the packages that its nodes name");
+  }
+  if (!names_package(path)) {
+    return refuse("another file; of a model, 'penstock build' makes one");
+  }
+  return {};
+}
+
+Result<int> run(const Options& options) {
+  PENSTOCK_CHECK_OK(check_built(options.package));
+  PENSTOCK_TRY(const auto report, build::read_report(options.package));
+  if (!options.html.empty()) {
+    std::ofstream out(options.html, std::ios::binary);
+    out << build::to_html(report);
+    if (!out.flush()) {
+      return make_error(Code::kPermissionDenied, "'", options.html.string(),
+                        "': cannot be written");
+    }
+  }
+  if (options.json) {
+    print(build::to_json(report));
+  } else if (options.html.empty()) {
+    print(report_text(report));
+  }
+  return kOk;
+}
+
+constexpr const char* kFooter =
+    R"(Shows, for each partition, the backends tried, their times and the reason; every plan that was
+measured; and the simple ways beside it.
+
+Examples:
+  penstock explain model.pkg
+  penstock explain model.pkg --html page.html
+  penstock explain model.pkg --json)";
+
+}  // namespace
+
+void declare_explain(CLI::App& app, Action& chosen) {
+  auto options = std::make_shared<Options>();
+  auto* command =
+      add_command(app, "explain", "Tells why a package of 'penstock build' is as it is.", kFooter);
+  command->add_option("package", options->package, "A package made by 'penstock build'")
+      ->required();
+  command->add_option("--html", options->html,
+                      "Write one page that stands alone: the graph coloured by backend and stage");
+  command->add_flag("--json", options->json, "Print JSON");
+  set_action(command, chosen, options, run);
+}
+
+}  // namespace penstock::cli

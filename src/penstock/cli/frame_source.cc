@@ -1,0 +1,107 @@
+#include "penstock/cli/frame_source.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock::cli {
+namespace {
+
+/// The number of frames, where each input has as many values or one.
+Result<std::uint64_t> count_frames(const std::vector<plan::TensorInfo>& inputs,
+                                   const Columns& columns) {
+  std::size_t count = 1;
+  for (const auto& [i, values] : columns) count = std::max(count, values.size());
+  for (const auto& [i, values] : columns) {
+    if (values.size() == 1 || values.size() == count) continue;
+    return invalid_argument("input '", inputs[i].name, "': expected 1 or ", count,
+                            " values, as many as the other inputs have, found ", values.size());
+  }
+  return count;
+}
+
+/// The inputs that no file gives.
+std::vector<plan::TensorInfo> without(const std::vector<plan::TensorInfo>& inputs,
+                                      const Columns& columns) {
+  std::vector<plan::TensorInfo> rest;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!columns.contains(i)) rest.push_back(inputs[i]);
+  }
+  return rest;
+}
+
+}  // namespace
+
+Result<FrameSource> FrameSource::open(std::vector<plan::TensorInfo> inputs,
+                                      const InputArguments& arguments) {
+  FrameSource source;
+  PENSTOCK_TRY(auto given, read_given(inputs, arguments));
+  source.columns_ = std::move(given.columns);
+  PENSTOCK_TRY(source.count_, count_frames(inputs, source.columns_));
+  if (given.live) {
+    if (source.count_ > 1) {
+      return invalid_argument(
+          "expected one value of each other input beside standard input, found ", source.count_);
+    }
+    PENSTOCK_TRY(source.live_, StandardInput::open(inputs[*given.live]));
+    source.came_ = std::make_shared<Tensor>();
+    source.columns_[*given.live] = {
+        [came = source.came_]() -> Result<Tensor> { return std::move(*came); }};
+  }
+  for (auto& [i, values] : source.columns_) {
+    if (values.size() != 1 || i == given.live) continue;
+    PENSTOCK_TRY(auto value, values.front()());
+    values.front() = constant(std::move(value));
+  }
+  source.others_ = without(inputs, source.columns_);
+  source.random_ = arguments.random;
+  PENSTOCK_TRY(source.first_, source.make(0));
+  return source;
+}
+
+Result<FrameSource> FrameSource::random(const std::vector<plan::TensorInfo>& inputs,
+                                        const measure::RandomValues& values, std::uint64_t count) {
+  FrameSource source;
+  source.count_ = count;
+  PENSTOCK_TRY(source.ring_, measure::random_frames(inputs, values, count));
+  return source;
+}
+
+Result<std::optional<measure::Frame>> FrameSource::read(std::uint64_t number,
+                                                        std::chrono::milliseconds patience) {
+  if (live_) {
+    PENSTOCK_TRY(auto value, live_->read(patience));
+    if (!value) return std::optional<measure::Frame>();
+    *came_ = *std::move(value);
+  } else {
+    number %= count_;
+    if (!ring_.empty()) return std::optional(ring_[number]);
+    if (number == 0) return std::optional(first_);
+  }
+  PENSTOCK_TRY(auto frame, make(number));
+  return std::optional(std::move(frame));
+}
+
+Result<measure::Frame> FrameSource::make(std::uint64_t number) const {
+  PENSTOCK_TRY(auto frame, measure::random_frame(others_, random_, number));
+  for (const auto& [i, values] : columns_) {
+    PENSTOCK_TRY(auto value, values[values.size() == 1 ? 0 : number]());
+    frame.insert(frame.begin() + static_cast<std::ptrdiff_t>(i), std::move(value));
+  }
+  return frame;
+}
+
+Result<std::vector<measure::Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,
+                                                const InputArguments& arguments) {
+  PENSTOCK_TRY(auto source, FrameSource::open(inputs, arguments));
+  if (source.is_live()) {
+    return invalid_argument("--input: standard input ('-') is for 'penstock run': give files here");
+  }
+  std::vector<measure::Frame> frames;
+  for (std::uint64_t number = 0; number < source.count(); ++number) {
+    PENSTOCK_TRY(auto frame, source.read(number, std::chrono::milliseconds::zero()));
+    frames.push_back(*std::move(frame));
+  }
+  return frames;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,61 @@
+// Frames to push, one after the other: from files, standard input, or seeded random values.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/cli/inputs.h"
+#include "penstock/cli/standard_input.h"
+#include "penstock/measure/frames.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock::cli {
+
+/// Frames of files are read when their turn comes, as there may be more than memory holds; what is
+/// named file by file, and what serves all frames, at once.
+class FrameSource {
+ public:
+  /// What the arguments name. An input given once serves all frames; inputs that are not given are
+  /// random. \error kNotFound, kDataLoss, kInvalidArgument  names the input and the file.
+  static Result<FrameSource> open(std::vector<plan::TensorInfo> inputs,
+                                  const InputArguments& arguments);
+
+  /// `count` random frames, made at once. \error as measure::random_frames()
+  static Result<FrameSource> random(const std::vector<plan::TensorInfo>& inputs,
+                                    const measure::RandomValues& values, std::uint64_t count);
+
+  /// Whether standard input feeds it: then only its end tells how many frames there are.
+  [[nodiscard]] bool is_live() const { return live_.has_value(); }
+
+  /// After so many, they repeat. \pre !is_live()
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+
+  /// Frame `number`; where is_live(), the next one, or nothing where it does not come within
+  /// `patience` or ended() becomes true. \error as open()
+  Result<std::optional<measure::Frame>> read(std::uint64_t number,
+                                             std::chrono::milliseconds patience);
+  [[nodiscard]] bool ended() const { return live_ && live_->ended(); }
+
+ private:
+  [[nodiscard]] Result<measure::Frame> make(std::uint64_t number) const;
+
+  std::uint64_t count_ = 1;
+  Columns columns_;
+  std::optional<StandardInput> live_;
+  std::shared_ptr<Tensor> came_;          ///< What standard input gave, a value of `columns_`.
+  std::vector<plan::TensorInfo> others_;  ///< The inputs that are random.
+  measure::RandomValues random_;
+  measure::Frame first_;  ///< What is wrong with all frames is known before the first is asked for.
+  std::vector<measure::Frame> ring_;  ///< Random frames, where nothing else is given.
+};
+
+/// All frames of FrameSource::open(). \error as there; kInvalidArgument  standard input is to feed
+/// it
+Result<std::vector<measure::Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,
+                                                const InputArguments& arguments);
+
+}  // namespace penstock::cli

@@ -1,0 +1,117 @@
+#include "penstock/cli/json_lines.h"
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "penstock/cli/json.h"
+#include "penstock/tensor/number.h"
+
+namespace penstock::cli {
+namespace {
+
+Json number_at(const Tensor& tensor, std::size_t index) {
+  switch (tensor.dtype()) {
+    case DType::kBool:
+      return tensor.as<std::uint8_t>()[index] != 0;
+    case DType::kI64:
+      return tensor.as<std::int64_t>()[index];
+    case DType::kU64:
+      return tensor.as<std::uint64_t>()[index];
+    default: {
+      const DType dtype = tensor.dtype();
+      const double value = number_from_bits(dtype, load_bits(dtype, tensor.data(), index));
+      // Infinities and what is no number become null by themselves.
+      return is_float(dtype) ? Json(value) : Json(static_cast<std::int64_t>(value));
+    }
+  }
+}
+
+/// The elements from `next` on, below the first `axis` dimensions.
+Json nested(const Tensor& tensor, std::size_t axis, std::size_t& next) {
+  if (axis == tensor.dims().size()) {
+    const std::size_t index = next++;
+    if (tensor.kind() == Tensor::Kind::kStrings) return tensor.strings()[index];
+    return number_at(tensor, index);
+  }
+  Json list = Json::array();
+  for (std::int64_t i = 0; i < tensor.dims()[axis]; ++i) {
+    list.push_back(nested(tensor, axis + 1, next));
+  }
+  return list;
+}
+
+Result<Json> to_json(const Tensor& value) {
+  const bool is_complex = value.dtype() == DType::kC64 || value.dtype() == DType::kC128;
+  if (value.kind() == Tensor::Kind::kOpaque ||
+      (value.kind() == Tensor::Kind::kDense && is_complex)) {
+    return invalid_argument(is_complex ? "complex numbers have" : "a map or sparse tensor has",
+                            " no form in JSON lines; write it to a folder");
+  }
+  if (value.kind() == Tensor::Kind::kNone) return Json(nullptr);
+  if (value.kind() == Tensor::Kind::kSequence) {
+    Json list = Json::array();
+    for (const auto& element : value.elements()) {
+      PENSTOCK_TRY(auto json, to_json(element));
+      list.push_back(std::move(json));
+    }
+    return list;
+  }
+  std::size_t next = 0;
+  return nested(value, 0, next);
+}
+
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+JsonLines::JsonLines(std::string place, File file, std::vector<plan::TensorInfo> outputs)
+    : place_(std::move(place)), file_(std::move(file)), outputs_(std::move(outputs)) {}
+
+Error JsonLines::failure() const {
+  const int number = errno;
+  return make_error(number == ENOSPC ? Code::kResourceExhausted : Code::kPermissionDenied, place_,
+                    ": cannot be written: ", std::generic_category().message(number));
+}
+
+Result<JsonLines> JsonLines::create(const std::filesystem::path& target,
+                                    std::vector<plan::TensorInfo> outputs) {
+  const bool to_stdout = target == "-";
+  File file = to_stdout ? File(stdout, [](std::FILE*) { return 0; })
+                        : File(std::fopen(target.c_str(), "w"), &std::fclose);
+  JsonLines lines(to_stdout ? "standard output" : concat("file '", target.string(), "'"),
+                  std::move(file), std::move(outputs));
+  if (lines.file_ == nullptr) return lines.failure();
+  return lines;
+}
+
+Status JsonLines::write(const pipeline::Output& output) {
+  if (!output.ok()) return write(output.tag(), output.error());
+  Json outputs = Json::object();
+  for (std::size_t i = 0; i < output.size(); ++i) {
+    auto value = to_json(output[i]);
+    if (!value) return std::move(value).error().within(concat("output '", outputs_[i].name, "'"));
+    outputs[outputs_[i].name] = *std::move(value);
+  }
+  return write_line(line_of({{"frame", output.tag()}, {"outputs", std::move(outputs)}}));
+}
+
+Status JsonLines::write(std::uint64_t frame, const Error& error) {
+  return write_line(line_of(
+      {{"frame", frame},
+       {"error", {{"code", std::string(to_string(error.code))}, {"message", error.message}}}}));
+}
+
+Status JsonLines::write_line(const std::string& line) {
+  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
+  const bool flushed = file_.get() != stdout || std::fflush(stdout) == 0;
+  return written && flushed ? Status() : failure();
+}
+
+Status JsonLines::finish() {
+  return std::fflush(file_.get()) == 0 ? Status() : failure();
+}
+
+}  // namespace penstock::cli

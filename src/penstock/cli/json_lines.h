@@ -1,0 +1,43 @@
+// Frames as lines of JSON, in the form of penstock.io.JsonLines in Python.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/pipeline/frame.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock::cli {
+
+/// {"frame": 0, "outputs": {"scores": [[0.5, null]]}}, or {"frame": 1, "error": {"code",
+/// "message"}}
+class JsonLines {
+ public:
+  /// "-" is standard output. \error kPermissionDenied  the file cannot be written.
+  static Result<JsonLines> create(const std::filesystem::path& target,
+                                  std::vector<plan::TensorInfo> outputs);
+
+  /// Lists as the shape nests them; what is no finite number is null. Standard output gets each
+  /// line at once. \error kInvalidArgument  a value has no such form: names the output.
+  Status write(const pipeline::Output& output);
+  /// A frame that has no outputs.
+  Status write(std::uint64_t frame, const Error& error);
+  Status finish();
+
+ private:
+  using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+  JsonLines(std::string place, File file, std::vector<plan::TensorInfo> outputs);
+  Status write_line(const std::string& line);
+  [[nodiscard]] Error failure() const;
+
+  std::string place_;
+  File file_;
+  std::vector<plan::TensorInfo> outputs_;
+};
+
+}  // namespace penstock::cli

@@ -1,0 +1,102 @@
+#include "penstock/cli/values.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "penstock/cli/sound.h"
+#include "penstock/graph/writer.h"
+#include "penstock/tensor/image.h"
+#include "penstock/tensor/npy.h"
+#include "penstock/tensor/wav.h"
+
+namespace penstock::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kEndings = ".npy, .pb, .png, .jpg, .bmp or .ppm";
+
+Result<Tensor> read_pb(const fs::path& file, const Type& type) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return not_found("file '", file.string(), "': cannot be read");
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  auto value = graph::value_from_onnx(bytes, type);
+  if (!value) return std::move(value).error().within("file '" + file.string() + "'");
+  return value;
+}
+
+Result<Tensor> read_value(const fs::path& file, const plan::TensorInfo& info) {
+  const auto suffix = file.extension();
+  if (suffix == ".npy") return read_npy(file, info.type.dtype);
+  if (suffix == ".pb" || suffix == ".onnx") return read_pb(file, info.type);
+  if (has_image_suffix(file)) return read_image(file, info.type);
+  return invalid_argument("file '", file.string(), "': expected a name ending in ", kEndings,
+                          suffix == ".npz"
+                              ? ", which holds one input; give a .npz as '--inputs FILE.npz'"
+                          : has_wav_suffix(file) ? "; give a sound as '--input NAME=FILE.wav'"
+                                                 : ", a .wav or a folder of such");
+}
+
+bool is_value(const fs::path& file) {
+  return file.extension() == ".npy" || file.extension() == ".pb" || has_image_suffix(file);
+}
+
+Result<Values> values_in(const fs::path& folder, const plan::TensorInfo& info) {
+  PENSTOCK_TRY(const auto entries, list_folder(folder));
+  Values values;
+  for (const auto& entry : entries) {
+    std::error_code error;
+    if (!is_value(entry) || fs::is_directory(entry, error)) continue;
+    values.emplace_back([entry, info] { return load_value(entry, info); });
+  }
+  if (values.empty()) {
+    return not_found("folder '", folder.string(), "': expected files ending in ", kEndings,
+                     ", one for each frame; found none");
+  }
+  return values;
+}
+
+}  // namespace
+
+Value constant(Tensor value) {
+  return [value = std::move(value)]() -> Result<Tensor> { return value; };
+}
+
+Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where) {
+  auto fits = check_matches(info.type, value);
+  if (fits) return fits;
+  return std::move(fits).error().within(concat("input '", info.name, "': ", where));
+}
+
+Result<Tensor> load_value(const fs::path& file, const plan::TensorInfo& info) {
+  auto value = read_value(file, info);
+  if (!value) return std::move(value).error().within(concat("input '", info.name, "'"));
+  PENSTOCK_CHECK_OK(check_value(*value, info, concat("file '", file.string(), "'")));
+  return value;
+}
+
+Result<Values> values_of(const fs::path& path, const plan::TensorInfo& info) {
+  std::error_code error;
+  const bool is_folder = fs::is_directory(path, error);
+  if (is_folder || has_wav_suffix(path)) {
+    auto values = is_folder ? values_in(path, info) : sound_values(path, info.type);
+    if (!values) return std::move(values).error().within(concat("input '", info.name, "'"));
+    return values;
+  }
+  PENSTOCK_TRY(auto value, load_value(path, info));
+  return Values{constant(std::move(value))};
+}
+
+Result<std::vector<fs::path>> list_folder(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(folder, error)) entries.push_back(entry.path());
+  if (error) return not_found("folder '", folder.string(), "': ", error.message());
+  std::ranges::sort(entries);
+  return entries;
+}
+
+}  // namespace penstock::cli

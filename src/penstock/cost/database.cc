@@ -1,0 +1,522 @@
+#include "penstock/cost/database.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "penstock/base/files.h"
+#include "penstock/cost/database_json.h"
+#include "penstock/cost/records.h"
+#include "penstock/cost/sqlite.h"
+
+namespace penstock::cost {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kApplicationId = 0x50535443;  // "PSTC" in SQLite's header.
+constexpr auto kWalPatience = std::chrono::seconds(20);
+
+constexpr std::array<std::pair<FailureKind, std::string_view>, 6> kFailureNames{{
+    {FailureKind::kCompile, "compile"},
+    {FailureKind::kRun, "run"},
+    {FailureKind::kCrash, "crash"},
+    {FailureKind::kHang, "hang"},
+    {FailureKind::kOutOfMemory, "out_of_memory"},
+    {FailureKind::kWrongOutput, "wrong_output"},
+}};
+
+std::string place_of(const fs::path& file) {
+  return file.empty() ? std::string("cost database")
+                      : concat("cost database '", file.string(), "'");
+}
+
+constexpr std::string_view kNameAnother = "name another file with PENSTOCK_COSTS";
+
+/// SQLite's words with ours around them: what to do.
+Error explain(Error error, const fs::path& file) {
+  const std::string place = place_of(file);
+  switch (error.code) {
+    case Code::kDataLoss:
+      return make_error(error.code, place, ": not a cost database, or damaged (", error.message,
+                        "); remove it, or ", kNameAnother);
+    case Code::kPermissionDenied:
+      return make_error(error.code, place, ": cannot be opened or written (", error.message,
+                        "); make it and its folder writable, or ", kNameAnother);
+    case Code::kUnavailable:
+      return make_error(error.code, place, ": another process keeps it locked (", error.message,
+                        "); try again when that has ended, or ", kNameAnother);
+    case Code::kResourceExhausted:
+      return make_error(error.code, place, ": cannot be written (", error.message,
+                        "); free space there, or ", kNameAnother);
+    default:
+      return std::move(error).within(place);
+  }
+}
+
+std::int64_t integer_of(const Cell& cell) {
+  return std::holds_alternative<std::int64_t>(cell) ? std::get<std::int64_t>(cell) : 0;
+}
+
+double number_of(const Cell& cell) {
+  return std::holds_alternative<double>(cell) ? std::get<double>(cell) : 0;
+}
+
+std::string text_of(const Cell& cell) {
+  return std::holds_alternative<std::string>(cell) ? std::get<std::string>(cell) : std::string();
+}
+
+std::int64_t now() {
+  return std::int64_t{std::time(nullptr)};
+}
+
+/// Two processes may ask for the log at once, and SQLite does not wait then.
+Status use_log(Connection& connection) {
+  const auto end = std::chrono::steady_clock::now() + kWalPatience;
+  for (;;) {
+    auto mode = connection.value("PRAGMA journal_mode = WAL");
+    // Where a file system has no shared memory the mode stays what it was, and all works.
+    if (mode) break;
+    if (mode.error().code != Code::kUnavailable || std::chrono::steady_clock::now() > end) {
+      return std::move(mode).error();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return connection.execute("PRAGMA synchronous = NORMAL");
+}
+
+/// Whose file it is, and of which version. \returns whether the tables are there.
+Result<bool> check_schema(Connection& connection, const fs::path& file) {
+  PENSTOCK_TRY(const Cell version, connection.value("PRAGMA user_version"));
+  PENSTOCK_TRY(const Cell id, connection.value("PRAGMA application_id"));
+  PENSTOCK_TRY(const Cell count, connection.value("SELECT count(*) FROM sqlite_master"));
+  if (integer_of(count) == 0 && integer_of(id) == 0) return false;
+  if (integer_of(id) != kApplicationId) {
+    return make_error(Code::kFailedPrecondition, place_of(file),
+                      ": the database of another program; ", kNameAnother);
+  }
+  if (integer_of(version) > kSchemaVersion) {
+    return make_error(Code::kFailedPrecondition, place_of(file), ": of version ",
+                      integer_of(version), ", this Penstock knows versions up to ", kSchemaVersion,
+                      "; update Penstock, or ", kNameAnother);
+  }
+  return true;
+}
+
+/// Asks again inside the transaction: another process may have been first.
+Status make_schema(Connection& connection, const fs::path& file) {
+  PENSTOCK_CHECK_OK(connection.execute("BEGIN IMMEDIATE"));
+  const auto made = [&]() -> Status {
+    PENSTOCK_TRY(const bool there, check_schema(connection, file));
+    if (there) return {};
+    PENSTOCK_CHECK_OK(connection.execute(schema_sql()));
+    return connection.execute(concat("PRAGMA user_version = ", kSchemaVersion,
+                                     "; PRAGMA application_id = ", kApplicationId));
+  }();
+  const Status ended = connection.execute(made ? "COMMIT" : "ROLLBACK");
+  return made ? ended : made;
+}
+
+std::vector<Cell> cells_of(const PartKey& key) {
+  return {key.model,
+          key.inputs,
+          key.precision,
+          key.backend,
+          key.engine,
+          key.device,
+          std::int64_t{key.threads},
+          key.condition,
+          key.options};
+}
+
+std::vector<Cell> cells_of(const CheckKey& key) {
+  return {key.model,   key.inputs,    key.precision, key.backend,
+          key.engine,  key.reference, key.device,    std::int64_t{key.threads},
+          key.options, key.seeds,     key.tolerance};
+}
+
+std::vector<Cell> cells_of(const BoundaryKey& key) {
+  return {key.source, key.source_engine, key.target, key.target_engine,
+          key.layout, key.bytes,         key.device};
+}
+
+std::vector<Cell> cells_of(const PlanKey& key) {
+  return {key.plan, key.device, key.engines};
+}
+
+Cell kind_cell(const std::optional<Failure>& failure) {
+  return failure ? Cell(std::string(to_string(failure->kind))) : Cell();
+}
+
+Cell message_cell(const std::optional<Failure>& failure) {
+  return failure ? Cell(failure->message) : Cell();
+}
+
+std::optional<Failure> failure_of(const Cell& kind, const Cell& message) {
+  if (std::holds_alternative<std::monostate>(kind)) return std::nullopt;
+  return Failure{parse_failure_kind(text_of(kind)).value_or(FailureKind::kRun), text_of(message)};
+}
+
+/// Cells by the names of their columns.
+class Row {
+ public:
+  Row(const Table& table, std::vector<Cell> cells) : table_(&table), cells_(std::move(cells)) {}
+  const Cell& operator[](std::string_view name) const {
+    for (std::size_t i = 0; i < table_->columns.size(); ++i) {
+      if (table_->columns[i].name == name) return cells_[i];
+    }
+    static const Cell kNothing;
+    return kNothing;
+  }
+
+ private:
+  const Table* table_;
+  std::vector<Cell> cells_;
+};
+
+Cost cost_of(const Row& row) {
+  return {number_of(row["seconds"]), number_of(row["low"]), number_of(row["high"]),
+          integer_of(row["runs"]), failure_of(row["failure"], row["message"])};
+}
+
+std::string numbers_text(const std::vector<double>& numbers) {
+  return join(numbers, " ", [](double x) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.17g", x);
+    return std::string(text.data());
+  });
+}
+
+std::vector<double> numbers_of(const std::string& text) {
+  std::vector<double> numbers;
+  std::istringstream in(text);
+  for (double x = 0; in >> x;) numbers.push_back(x);
+  return numbers;
+}
+
+/// WHERE clause and its cells for the rows of a table that a filter means; empty: none of them.
+std::optional<std::pair<std::string, std::vector<Cell>>> where(const Table& table,
+                                                               const Filter& filter) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(table.columns, name, &Column::name) != table.columns.end();
+  };
+  std::vector<std::string> terms;
+  std::vector<Cell> cells;
+  const auto match = [&](const std::string& column, const std::string& text) {
+    terms.push_back(concat("instr('+' || ", column, " || '+', ?) > 0"));
+    cells.emplace_back("+" + text + "+");
+  };
+  if (!filter.backend.empty()) {
+    if (has("backend")) {
+      match("backend", filter.backend);
+    } else if (has("source_engine")) {
+      match("(source || '+' || target)", filter.backend);
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (!filter.model.empty()) {
+    const std::string column = has("model") ? "model" : has("plan") ? "plan" : "";
+    if (column.empty()) return std::nullopt;
+    terms.push_back(concat("substr(", column, ", 1, ", filter.model.size(), ") = ?"));
+    cells.emplace_back(filter.model);
+  }
+  if (filter.failed) {
+    if (!has("failure")) return std::nullopt;
+    terms.emplace_back("failure IS NOT NULL");
+  }
+  return std::pair(terms.empty() ? "" : " WHERE " + join(terms, " AND "), std::move(cells));
+}
+
+}  // namespace
+
+std::string_view to_string(FailureKind kind) {
+  return std::ranges::find(kFailureNames, kind, [](const auto& pair) { return pair.first; })
+      ->second;
+}
+
+std::optional<FailureKind> parse_failure_kind(std::string_view text) {
+  for (const auto& [kind, name] : kFailureNames) {
+    if (name == text) return kind;
+  }
+  return std::nullopt;
+}
+
+struct Database::State {
+  fs::path file;
+  Connection connection;
+  bool writable = true;
+
+  Error explained(Error error) const { return explain(std::move(error), file); }
+
+  /// The first row whose columns `names` have these values.
+  Result<std::optional<Row>> find(const Table& table, const std::vector<std::string>& names,
+                                  const std::vector<Cell>& values,
+                                  const std::string& condition = "") {
+    std::string sql = select_sql(table, names);
+    sql.insert(sql.rfind(" ORDER BY"), condition);
+    auto found = [&]() -> Result<std::optional<Row>> {
+      PENSTOCK_TRY(auto statement, connection.prepare(sql));
+      PENSTOCK_CHECK_OK(statement.bind(values));
+      PENSTOCK_TRY(const bool there, statement.step());
+      if (!there) return std::optional<Row>();
+      return std::optional<Row>(Row(table, statement.row()));
+    }();
+    if (!found) return explained(std::move(found).error());
+    return found;
+  }
+
+  Status put(const Table& table, const std::vector<Cell>& row, bool replace = true) {
+    PENSTOCK_CHECK_OK(check_row(table, row));
+    auto done = [&]() -> Status {
+      PENSTOCK_TRY(auto statement, connection.prepare(insert_sql(table, replace)));
+      PENSTOCK_CHECK_OK(statement.bind(row));
+      PENSTOCK_TRY([[maybe_unused]] const bool more, statement.step());
+      return {};
+    }();
+    if (!done) return explained(std::move(done).error());
+    return {};
+  }
+
+  Status inside_transaction(const std::function<Status()>& work) {
+    auto begun = connection.execute("BEGIN IMMEDIATE");
+    if (!begun) return explained(std::move(begun).error());
+    Status done = work();
+    Status ended = connection.execute(done ? "COMMIT" : "ROLLBACK");
+    if (!done) return done;
+    if (!ended) return explained(std::move(ended).error());
+    return {};
+  }
+};
+
+Database::Database(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Database::Database(Database&&) noexcept = default;
+Database& Database::operator=(Database&&) noexcept = default;
+Database::~Database() = default;
+
+const fs::path& Database::file() const {
+  return state_->file;
+}
+
+bool Database::writable() const {
+  return state_->writable;
+}
+
+fs::path Database::default_path() {
+  const auto variable = [](const char* name) -> fs::path {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  };
+  if (auto named = variable("PENSTOCK_COSTS"); !named.empty()) return named;
+  fs::path cache = variable("XDG_CACHE_HOME");
+  if (!cache.is_absolute()) cache = variable("HOME") / ".cache";
+  return cache / "penstock" / "costs.db";
+}
+
+Result<Database> Database::open(const fs::path& file) {
+  auto state = std::make_unique<State>();
+  state->file = file;
+  const auto open_to_write = [&]() -> Status {
+    if (file.has_parent_path()) PENSTOCK_CHECK_OK(make_folder(file.parent_path()));
+    PENSTOCK_TRY(state->connection, Connection::open(file, Connection::Mode::kWrite));
+    PENSTOCK_TRY(const bool there, check_schema(state->connection, file));
+    PENSTOCK_CHECK_OK(use_log(state->connection));
+    if (there) return {};
+    return make_schema(state->connection, file);
+  };
+  auto opened = open_to_write();
+  if (opened) return Database(std::move(state));
+  if (opened.error().code == Code::kFailedPrecondition) return std::move(opened).error();
+  if (opened.error().code != Code::kPermissionDenied) {
+    return explain(std::move(opened).error(), file);
+  }
+  const auto open_to_read = [&]() -> Result<bool> {
+    PENSTOCK_TRY(state->connection, Connection::open(file, Connection::Mode::kRead));
+    return check_schema(state->connection, file);
+  };
+  const auto readable = open_to_read();
+  if (!readable || !*readable) return explain(std::move(opened).error(), file);
+  state->writable = false;
+  return Database(std::move(state));
+}
+
+Result<Database> Database::in_memory() {
+  auto state = std::make_unique<State>();
+  PENSTOCK_TRY(state->connection, Connection::open(":memory:", Connection::Mode::kWrite));
+  PENSTOCK_CHECK_OK(make_schema(state->connection, ""));
+  return Database(std::move(state));
+}
+
+Result<std::optional<Cost>> Database::find(const PartKey& key) {
+  const Table& parts = table("parts");
+  auto names = key_names(parts);
+  auto cells = cells_of(key);
+  PENSTOCK_TRY(const auto exact, state_->find(parts, names, cells));
+  if (exact) return std::optional(cost_of(*exact));
+  if (key.structure.empty()) return std::optional<Cost>();
+  names[0] = "structure";
+  cells[0] = key.structure;
+  PENSTOCK_TRY(const auto alike,
+               state_->find(parts, names, cells, " AND coalesce(failure, '') <> 'wrong_output'"));
+  if (alike) return std::optional(cost_of(*alike));
+  return std::optional<Cost>();
+}
+
+Status Database::put(const PartKey& key, const Cost& cost, const std::string& name) {
+  const bool failed = cost.failure.has_value();
+  const auto figure = [failed](double x) { return failed ? Cell() : Cell(x); };
+  if (!failed && !(cost.seconds > 0)) {
+    return invalid_argument("parts.seconds: expected a number over 0, found ", cost.seconds);
+  }
+  return state_->put(table("parts"),
+                     {key.model, key.structure, key.inputs, key.precision, key.backend, key.engine,
+                      key.device, std::int64_t{key.threads}, key.condition, key.options, name,
+                      figure(cost.seconds), figure(cost.low), figure(cost.high), cost.runs,
+                      kind_cell(cost.failure), message_cell(cost.failure), now()});
+}
+
+Result<std::optional<Check>> Database::find(const CheckKey& key) {
+  const Table& checks = table("checks");
+  PENSTOCK_TRY(const auto row, state_->find(checks, key_names(checks), cells_of(key)));
+  if (!row) return std::optional<Check>();
+  return std::optional(Check{number_of((*row)["worst_ratio"]), text_of((*row)["output"]),
+                             text_of((*row)["place"]),
+                             failure_of((*row)["failure"], (*row)["message"])});
+}
+
+Status Database::put(const CheckKey& key, const Check& check, const std::string& name) {
+  auto row = cells_of(key);
+  // A ratio without bound (a NaN where a number was due) has no number; the failure tells.
+  Cell ratio;
+  if (std::isfinite(check.worst_ratio)) ratio = check.worst_ratio;
+  for (auto& cell :
+       std::vector<Cell>{name, ratio, check.output, check.place, kind_cell(check.failure),
+                         message_cell(check.failure), now()}) {
+    row.push_back(std::move(cell));
+  }
+  return state_->put(table("checks"), row);
+}
+
+Result<std::optional<Boundary>> Database::find(const BoundaryKey& key) {
+  const Table& boundaries = table("boundaries");
+  PENSTOCK_TRY(const auto row, state_->find(boundaries, key_names(boundaries), cells_of(key)));
+  if (!row) return std::optional<Boundary>();
+  return std::optional(Boundary{number_of((*row)["seconds"]), number_of((*row)["cut_seconds"]),
+                                integer_of((*row)["runs"]),
+                                failure_of((*row)["failure"], (*row)["message"])});
+}
+
+Status Database::put(const BoundaryKey& key, const Boundary& boundary) {
+  const auto figure = [&](double x) { return boundary.failure ? Cell() : Cell(x); };
+  auto row = cells_of(key);
+  for (auto& cell :
+       std::vector<Cell>{figure(boundary.seconds), figure(boundary.cut_seconds), boundary.runs,
+                         kind_cell(boundary.failure), message_cell(boundary.failure), now()}) {
+    row.push_back(std::move(cell));
+  }
+  return state_->put(table("boundaries"), row);
+}
+
+Result<std::optional<PlanResult>> Database::find(const PlanKey& key) {
+  const Table& plans = table("plans");
+  PENSTOCK_TRY(const auto row, state_->find(plans, key_names(plans), cells_of(key)));
+  if (!row) return std::optional<PlanResult>();
+  return std::optional(
+      PlanResult{numbers_of(text_of((*row)["frames_per_second"])), text_of((*row)["text"])});
+}
+
+Status Database::put(const PlanKey& key, const PlanResult& result) {
+  for (const double x : result.frames_per_second) {
+    if (!std::isfinite(x) || x < 0) {
+      return invalid_argument("plans.frames_per_second: expected numbers from 0, found ", x);
+    }
+  }
+  return state_->put(table("plans"), {key.plan, key.device, key.engines,
+                                      numbers_text(result.frames_per_second), result.text, now()});
+}
+
+Result<std::optional<Link>> Database::find_link(const std::string& source,
+                                                const std::string& target,
+                                                const std::string& device) {
+  const Table& links = table("links");
+  PENSTOCK_TRY(const auto row, state_->find(links, key_names(links), {source, target, device}));
+  if (!row) return std::optional<Link>();
+  return std::optional(
+      Link{number_of((*row)["latency_seconds"]), number_of((*row)["bytes_per_second"])});
+}
+
+Status Database::put_link(const std::string& source, const std::string& target,
+                          const std::string& device, const Link& link) {
+  return state_->put(table("links"),
+                     {source, target, device, link.latency_seconds, link.bytes_per_second, now()});
+}
+
+Result<std::string> Database::export_text(const Filter& filter) {
+  RowsByTable rows;
+  for (const auto& table : tables()) {
+    auto& list = rows.emplace_back();
+    const auto chosen = where(table, filter);
+    if (!chosen) continue;
+    std::string sql = select_sql(table, {});
+    sql.insert(sql.rfind(" ORDER BY"), chosen->first);
+    auto read = [&]() -> Status {
+      PENSTOCK_TRY(auto statement, state_->connection.prepare(sql));
+      PENSTOCK_CHECK_OK(statement.bind(chosen->second));
+      for (;;) {
+        PENSTOCK_TRY(const bool there, statement.step());
+        if (!there) return {};
+        list.push_back(statement.row());
+      }
+    }();
+    if (!read) return state_->explained(std::move(read).error());
+  }
+  return print_rows(rows);
+}
+
+Result<ImportCount> Database::import_text(const std::string& text) {
+  PENSTOCK_TRY(const auto rows, parse_rows(text));
+  ImportCount count;
+  const auto work = [&]() -> Status {
+    for (std::size_t t = 0; t < tables().size(); ++t) {
+      for (const auto& row : rows[t]) {
+        PENSTOCK_CHECK_OK(state_->put(tables()[t], row, false));
+        ++(state_->connection.changes() > 0 ? count.added : count.kept);
+      }
+    }
+    return {};
+  };
+  PENSTOCK_CHECK_OK(state_->inside_transaction(work));
+  return count;
+}
+
+Result<std::int64_t> Database::forget(const Filter& filter) {
+  std::int64_t count = 0;
+  const auto work = [&]() -> Status {
+    for (const auto& table : tables()) {
+      const auto chosen = where(table, filter);
+      if (!chosen) continue;
+      auto done = [&]() -> Status {
+        PENSTOCK_TRY(auto statement,
+                     state_->connection.prepare(concat("DELETE FROM ", table.name, chosen->first)));
+        PENSTOCK_CHECK_OK(statement.bind(chosen->second));
+        PENSTOCK_TRY([[maybe_unused]] const bool more, statement.step());
+        return {};
+      }();
+      if (!done) return state_->explained(std::move(done).error());
+      count += state_->connection.changes();
+    }
+    return {};
+  };
+  PENSTOCK_CHECK_OK(state_->inside_transaction(work));
+  return count;
+}
+
+}  // namespace penstock::cost

@@ -1,0 +1,313 @@
+#include "penstock/cost/database.h"
+
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "penstock/cost/sqlite.h"
+#include "penstock/graph/test_support.h"
+
+namespace penstock::cost {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::TemporaryFolder;
+using ::testing::HasSubstr;
+
+PartKey key(const std::string& model, int threads = 1) {
+  return {model, "like-" + model, "f32[1]", "f32",   "acme",
+          "1.0", "machine/1",     threads,  "alone", ""};
+}
+
+Cost cost(double seconds) {
+  return {seconds, seconds * 0.99, seconds * 1.01, 1000, {}};
+}
+
+Cost failed(FailureKind kind, const std::string& message) {
+  Cost cost;
+  cost.failure = Failure{kind, message};
+  return cost;
+}
+
+Database open(const fs::path& file) {
+  auto database = Database::open(file);
+  if (!database) throw std::runtime_error(database.error().message);
+  return *std::move(database);
+}
+
+Error error_of(const fs::path& file) {
+  const auto database = Database::open(file);
+  EXPECT_FALSE(database);
+  return database ? Error{} : database.error();
+}
+
+TEST(DatabaseTest, KeepsWhatItWasGivenUnderTheWholeKey) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "below" / "costs.db";
+  ASSERT_TRUE(open(file).put(key("m"), cost(0.25), "the part"));
+  auto database = open(file);
+  EXPECT_EQ(**database.find(key("m")), cost(0.25));
+  EXPECT_FALSE(*database.find(key("m", 2)));
+  for (const auto member :
+       {&PartKey::inputs, &PartKey::precision, &PartKey::backend, &PartKey::engine,
+        &PartKey::device, &PartKey::condition, &PartKey::options}) {
+    PartKey other = key("m");
+    other.*member = "another";
+    EXPECT_FALSE(*database.find(other));
+  }
+}
+
+TEST(DatabaseTest, ReplacesAnOlderResult) {
+  auto database = *Database::in_memory();
+  ASSERT_TRUE(database.put(key("m"), failed(FailureKind::kHang, "too long")));
+  ASSERT_TRUE(database.put(key("m"), cost(2)));
+  EXPECT_EQ(**database.find(key("m")), cost(2));
+}
+
+TEST(DatabaseTest, KeepsFailuresWithTheirSentence) {
+  auto database = *Database::in_memory();
+  for (const auto kind :
+       {FailureKind::kCompile, FailureKind::kRun, FailureKind::kCrash, FailureKind::kHang,
+        FailureKind::kOutOfMemory, FailureKind::kWrongOutput}) {
+    const auto failure = failed(kind, concat("it ended with ", to_string(kind)));
+    ASSERT_TRUE(database.put(key("m"), failure));
+    EXPECT_EQ((*database.find(key("m")))->failure, failure.failure);
+  }
+}
+
+TEST(DatabaseTest, PartsAlikeButForTheirWeightsShareACost) {
+  auto database = *Database::in_memory();
+  PartKey twin = key("m");
+  twin.model = "other weights";
+  ASSERT_TRUE(database.put(key("m"), cost(1)));
+  EXPECT_EQ(**database.find(twin), cost(1));
+}
+
+TEST(DatabaseTest, AWrongOutputIsNotShared) {
+  auto database = *Database::in_memory();
+  PartKey twin = key("m");
+  twin.model = "other weights";
+  ASSERT_TRUE(database.put(key("m"), failed(FailureKind::kWrongOutput, "differs")));
+  EXPECT_FALSE(*database.find(twin));
+  EXPECT_TRUE(*database.find(key("m")));
+}
+
+TEST(DatabaseTest, RefusesFiguresThatAreNone) {
+  auto database = *Database::in_memory();
+  for (const double seconds : {double{NAN}, double{INFINITY}, -1.0, 0.0}) {
+    EXPECT_EQ(database.put(key("m"), cost(seconds)).error().code, Code::kInvalidArgument);
+  }
+  EXPECT_EQ(database.put({"p", "d", "e"}, PlanResult{{1, NAN}, ""}).error().code,
+            Code::kInvalidArgument);
+  EXPECT_FALSE(*database.find(key("m")));
+}
+
+TEST(DatabaseTest, KeepsChecksBoundariesLinksAndPlans) {
+  auto database = *Database::in_memory();
+  const CheckKey check_key{"m", "f32[1]", "f32", "acme", "1", "onnxruntime 1",
+                           "d", 1,        "",    "0,1",  "t"};
+  const Check check{0.5, "y", "seed 1 [0]", {}};
+  ASSERT_TRUE(database.put(check_key, check));
+  EXPECT_EQ(**database.find(check_key), check);
+  const BoundaryKey boundary_key{"a", "1", "b", "2", "plain", 4096, "d"};
+  const Boundary boundary{-1e-7, 2e-6, 500, {}};
+  ASSERT_TRUE(database.put(boundary_key, boundary));
+  EXPECT_EQ(**database.find(boundary_key), boundary);
+  const Link link{1e-7, 2e10};
+  ASSERT_TRUE(database.put_link("cpu:0", "cpu:1", "d", link));
+  EXPECT_EQ(**database.find_link("cpu:0", "cpu:1", "d"), link);
+  const PlanKey plan_key{"p", "d", "a 1"};
+  const PlanResult result{{100.5, 0.1, 1e7 / 3}, "text"};
+  ASSERT_TRUE(database.put(plan_key, result));
+  EXPECT_EQ(**database.find(plan_key), result);
+}
+
+TEST(DatabaseTest, ExportsAndImportsTheSame) {
+  auto from = *Database::in_memory();
+  ASSERT_TRUE(from.put(key("m"), cost(1e7 / 3)));
+  ASSERT_TRUE(from.put(key("n"), failed(FailureKind::kCrash, "killed by SIGSEGV")));
+  ASSERT_TRUE(from.put({"p", "d", "a 1"}, PlanResult{{1.0 / 3}, "text"}));
+  const auto text = *from.export_text({});
+  auto to = *Database::in_memory();
+  const auto count = to.import_text(text);
+  ASSERT_TRUE(count) << count.error().message;
+  EXPECT_EQ(count->added, 3);
+  EXPECT_EQ(*to.export_text({}), text);
+  EXPECT_EQ(to.import_text(text)->kept, 3);
+}
+
+TEST(DatabaseTest, AnImportLeavesWhatIsThere) {
+  auto from = *Database::in_memory();
+  ASSERT_TRUE(from.put(key("m"), cost(1)));
+  auto to = *Database::in_memory();
+  ASSERT_TRUE(to.put(key("m"), cost(2)));
+  ASSERT_TRUE(to.import_text(*from.export_text({})));
+  EXPECT_EQ(**to.find(key("m")), cost(2));
+}
+
+TEST(DatabaseTest, ABadImportNamesThePlaceAndAddsNothing) {
+  auto from = *Database::in_memory();
+  ASSERT_TRUE(from.put(key("m"), cost(1)));
+  auto text = *from.export_text({});
+  text.replace(text.find(R"("threads": 1)"), 12, R"("threads": "")");
+  auto to = *Database::in_memory();
+  const auto count = to.import_text(text);
+  ASSERT_FALSE(count);
+  EXPECT_EQ(count.error().message, "parts[0]: parts.threads: expected an integer");
+  EXPECT_FALSE(*to.find(key("m")));
+  EXPECT_FALSE(to.import_text("{"));
+  EXPECT_FALSE(to.import_text("[]"));
+  EXPECT_THAT(to.import_text(R"({"version": 99})").error().message, HasSubstr("update Penstock"));
+}
+
+TEST(DatabaseTest, ForgetsWhatAFilterMeans) {
+  auto database = *Database::in_memory();
+  PartKey other = key("other");
+  other.backend = "acme+zenith";
+  ASSERT_TRUE(database.put(key("m"), cost(1)));
+  ASSERT_TRUE(database.put(key("n"), failed(FailureKind::kHang, "")));
+  ASSERT_TRUE(database.put(other, cost(1)));
+  EXPECT_EQ(*database.forget({"zeni", "", false}), 0);
+  EXPECT_EQ(*database.forget({"zenith", "", false}), 1);
+  EXPECT_EQ(*database.forget({"", "", true}), 1);
+  EXPECT_EQ(*database.forget({"", "mm", false}), 0);
+  EXPECT_EQ(*database.forget({}), 1);
+}
+
+TEST(DatabaseTest, RefusesAFileThatIsNoDatabase) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "costs.db";
+  std::ofstream(file) << std::string(5000, 'x');
+  const auto error = error_of(file);
+  EXPECT_EQ(error.code, Code::kDataLoss);
+  EXPECT_THAT(error.message, HasSubstr("'" + file.string() + "': not a cost database, or damaged"));
+  EXPECT_THAT(error.message, HasSubstr("remove it, or name another file with PENSTOCK_COSTS"));
+}
+
+TEST(DatabaseTest, RefusesAnotherProgramsDatabase) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "costs.db";
+  {
+    auto connection = *Connection::open(file, Connection::Mode::kWrite);
+    ASSERT_TRUE(connection.execute("CREATE TABLE songs (name TEXT)"));
+  }
+  const auto error = error_of(file);
+  EXPECT_EQ(error.code, Code::kFailedPrecondition);
+  EXPECT_THAT(error.message, HasSubstr("the database of another program"));
+}
+
+TEST(DatabaseTest, RefusesANewerVersion) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "costs.db";
+  open(file);
+  ASSERT_TRUE(
+      Connection::open(file, Connection::Mode::kWrite)->execute("PRAGMA user_version = 99"));
+  const auto error = error_of(file);
+  EXPECT_EQ(error.code, Code::kFailedPrecondition);
+  EXPECT_THAT(error.message, HasSubstr("of version 99"));
+  EXPECT_THAT(error.message, HasSubstr("update Penstock"));
+}
+
+TEST(DatabaseTest, SaysWhatToDoWhereNothingCanBeWritten) {
+  const auto error = error_of("/proc/penstock/costs.db");
+  EXPECT_EQ(error.code, Code::kPermissionDenied);
+  EXPECT_THAT(error.message, HasSubstr("/proc/penstock"));
+  EXPECT_THAT(error.message, HasSubstr("PENSTOCK_COSTS"));
+}
+
+TEST(DatabaseTest, ItsDefaultPlaceIsNamedOrInTheUsersCache) {
+  ::setenv("PENSTOCK_COSTS", "/a/b.db", 1);
+  EXPECT_EQ(Database::default_path(), "/a/b.db");
+  ::unsetenv("PENSTOCK_COSTS");
+  ::setenv("XDG_CACHE_HOME", "/cache", 1);
+  EXPECT_EQ(Database::default_path(), "/cache/penstock/costs.db");
+  ::unsetenv("XDG_CACHE_HOME");
+  ::setenv("HOME", "/home/me", 1);
+  EXPECT_EQ(Database::default_path(), "/home/me/.cache/penstock/costs.db");
+}
+
+/// Writes rows "<name>0", "<name>1", ...; tells each by one byte once it is kept. Never returns.
+[[noreturn]] void write_rows(const fs::path& file, const std::string& name, int count, int told) {
+  auto database = Database::open(file);
+  if (!database) std::_Exit(1);
+  for (int i = 0; i < count; ++i) {
+    if (!database->put(key(concat(name, i)), cost(1))) std::_Exit(2);
+    if (::write(told, "x", 1) != 1) std::_Exit(3);
+  }
+  std::_Exit(0);
+}
+
+struct Child {
+  int pid = 0;
+  int told = 0;
+};
+
+Child start_writer(const fs::path& file, const std::string& name, int count) {
+  int ends[2] = {};
+  if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
+  const int pid = ::fork();
+  if (pid == 0) write_rows(file, name, count, ends[1]);
+  ::close(ends[1]);
+  return {pid, ends[0]};
+}
+
+/// Bytes until the end.
+int count_told(int told) {
+  int count = 0;
+  for (char byte = 0; ::read(told, &byte, 1) == 1;) ++count;
+  ::close(told);
+  return count;
+}
+
+TEST(DatabaseTest, TwoProcessesMakeAndWriteOneFile) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "costs.db";
+  constexpr int kRows = 100;
+  const Child a = start_writer(file, "a", kRows);
+  const Child b = start_writer(file, "b", kRows);
+  EXPECT_EQ(count_told(a.told), kRows);
+  EXPECT_EQ(count_told(b.told), kRows);
+  for (const Child& child : {a, b}) {
+    int status = 0;
+    ::waitpid(child.pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  auto database = open(file);
+  for (int i = 0; i < kRows; ++i) {
+    EXPECT_TRUE(*database.find(key(concat("a", i))));
+    EXPECT_TRUE(*database.find(key(concat("b", i))));
+  }
+}
+
+TEST(DatabaseTest, AKilledWriterLosesNothingThatItWasToldIsKept) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "costs.db";
+  std::mt19937 random(7);  // NOLINT(bugprone-random-generator-seed): the same moments each time
+  for (int round = 0; round < 50; ++round) {
+    const std::string name = concat("round", round, "-");
+    const Child child = start_writer(file, name, 1'000'000);
+    // Killed after so many rows, wherever it is then; 0: while it opens.
+    const int least = static_cast<int>(random() % 20);
+    int told = 0;
+    for (char byte = 0; told < least && ::read(child.told, &byte, 1) == 1;) ++told;
+    ::kill(child.pid, SIGKILL);
+    ::waitpid(child.pid, nullptr, 0);
+    told += count_told(child.told);
+    auto database = Database::open(file);
+    ASSERT_TRUE(database) << database.error().message;
+    for (int i = 0; i < told; ++i) ASSERT_TRUE(*database->find(key(concat(name, i))));
+  }
+  const auto sound =
+      Connection::open(file, Connection::Mode::kWrite)->value("PRAGMA integrity_check");
+  EXPECT_EQ(std::get<std::string>(*sound), "ok");
+}
+
+}  // namespace
+}  // namespace penstock::cost

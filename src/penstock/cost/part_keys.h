@@ -1,0 +1,60 @@
+// PartKeys: by which the database finds what a part costs.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/cost/database.h"
+#include "penstock/cost/part.h"
+#include "penstock/device/topology.h"
+
+namespace penstock::cost {
+
+/// A device as costs know it: the machine's fingerprint, how many CPUs and cores, of which kind.
+/// Devices of one key take the same time.
+std::string device_key(const device::Topology& topology, const device::Device& device);
+
+/// \error kInvalidArgument  not CPUs of this machine
+Status check_device(const device::Device& device);
+
+/// Of a chain, the names by which tensors pass from model to model are part of what it is.
+std::string wiring(const Part& part);
+
+/// Remembers hashes of graphs and files. Borrows what it is made with. One thread.
+class PartKeys {
+ public:
+  PartKeys(const backend::Registry& backends, const device::Topology& topology)
+      : backends_(backends), topology_(topology) {}
+
+  /// \error kInvalidArgument  a part has no model, or a device that is not of this machine; and of
+  ///        files that cannot be read
+  Result<PartKey> key_of(const Part& part);
+  /// "onnxruntime" -> "1.31.0"; empty where it is not there.
+  std::string engine_version(const std::string& backend);
+  /// The graph is about to go.
+  void forget(const graph::Graph& graph) { hashers_.erase(&graph); }
+
+ private:
+  struct Hashers {
+    graph::Hasher contents, types;
+  };
+
+  Result<std::string> hash_of_file(const std::filesystem::path& file);
+  /// With its weights, and with their types.
+  Result<std::pair<std::string, std::string>> hashes_of(const PartModel& model);
+  Result<std::string> options_text(const Part& part);
+  [[nodiscard]] std::string condition_of(const Part& part) const;
+
+  const backend::Registry& backends_;
+  const device::Topology& topology_;
+  std::map<const graph::Graph*, Hashers> hashers_;
+  std::map<std::filesystem::path, std::string> file_hashes_;
+  std::map<std::string, std::string> versions_;
+};
+
+}  // namespace penstock::cost

@@ -1,0 +1,434 @@
+#include "penstock/cost/profiler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "penstock/backend/request.h"
+#include "penstock/base/files.h"
+#include "penstock/base/hash.h"
+#include "penstock/cost/job.h"
+#include "penstock/cost/part_keys.h"
+#include "penstock/cost/turn.h"
+#include "penstock/cost/worker.h"
+#include "penstock/graph/writer.h"
+
+namespace penstock::cost {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = Profiler::Clock;
+
+constexpr auto kGrace = std::chrono::milliseconds(300);  // What runs may take beyond the deadline.
+constexpr double kLeastSeconds = 0.005;                  // Less time left measures nothing.
+constexpr const char* kReference = "onnxruntime";
+
+std::string tolerance_text(const Tolerance& tolerance) {
+  return concat(tolerance.relative, "|e|+", tolerance.absolute, "max,", tolerance.steps);
+}
+
+/// Failures of the machine's state, not of the part.
+bool says_nothing_of_the_part(const Error& error) {
+  return error.code == Code::kUnavailable || error.code == Code::kNotFound;
+}
+
+Failure failure_of(const JobReport& report) {
+  if (report.error.code == Code::kResourceExhausted) {
+    return {FailureKind::kOutOfMemory, report.error.message};
+  }
+  const auto kind = report.phase == "run" ? FailureKind::kRun : FailureKind::kCompile;
+  return {kind, report.error.message};
+}
+
+}  // namespace
+
+struct Profiler::State {
+  State(const backend::Registry& registry, Database* kept, Options set)
+      : backends(registry), given(kept), options(std::move(set)) {}
+
+  using Nodes = std::pair<const graph::Graph*, std::vector<graph::NodeId>>;
+
+  const backend::Registry& backends;
+  Database* given;              // The caller's; may be null.
+  std::optional<Database> own;  // Where there is none, or it cannot be written.
+  Options options;
+  device::Topology topology;
+  std::shared_ptr<const fs::path> folder;
+  std::optional<PartKeys> keys;
+  std::map<Nodes, fs::path> files;  // Written, and of use to the part at hand.
+  std::map<std::string, fs::path> references;
+  std::unique_ptr<Worker> worker;
+  std::int64_t count = 0;
+  std::int64_t next_file = 0;
+  bool warned = false;
+
+  Database& database() { return given != nullptr ? *given : *own; }
+  [[nodiscard]] bool stopped() const { return options.stop && options.stop(); }
+  [[nodiscard]] double seconds_left() const {
+    if (options.deadline == Clock::time_point::max()) return 1e9;
+    return std::chrono::duration<double>(options.deadline - Clock::now()).count();
+  }
+  /// Whether what runs is to be ended now.
+  [[nodiscard]] bool interrupted() const {
+    return stopped() || seconds_left() < -std::chrono::duration<double>(kGrace).count();
+  }
+  [[nodiscard]] Turn take_turn() {
+    return Turn::wait(database().file(), [this] { return over(); });
+  }
+  [[nodiscard]] bool over() const {
+    return stopped() || count >= options.most_measurements || seconds_left() < kLeastSeconds;
+  }
+
+  Status keep(const PartKey& key, const Cost& cost, const Part& part);
+  Result<std::optional<Cost>> find(const PartKey& key);
+  Result<fs::path> write(const graph::Subgraph& subgraph);
+  Result<Job> job_of(const Part& part);
+  Result<WorkerOutcome> run(const Job& job);
+  Result<std::optional<Cost>> measure(const Part& part, const PartKey& key);
+  Result<fs::path> reference(const Part& part, const PartKey& key,
+                             const std::vector<std::uint64_t>& seeds);
+  Result<Check> compare(const Part& part, const Job& job);
+};
+
+Result<std::optional<Cost>> Profiler::State::find(const PartKey& key) {
+  if (own) {
+    PENSTOCK_TRY(auto known, own->find(key));
+    if (known || given == nullptr) return known;
+  }
+  return given->find(key);
+}
+
+/// A database that cannot be written loses nothing of this run.
+Status Profiler::State::keep(const PartKey& key, const Cost& cost, const Part& part) {
+  auto kept = database().writable()
+                  ? database().put(key, cost, name_of(part))
+                  : Status(make_error(Code::kPermissionDenied, "cost database '",
+                                      database().file().string(), "': cannot be written"));
+  if (kept) return {};
+  if (kept.error().code == Code::kInvalidArgument) return kept;
+  if (!std::exchange(warned, true) && options.warn) {
+    options.warn(kept.error().message + "; what is measured now will be measured again");
+  }
+  if (!own) {
+    PENSTOCK_TRY(own, Database::in_memory());
+  }
+  return own->put(key, cost, name_of(part));
+}
+
+Result<fs::path> Profiler::State::write(const graph::Subgraph& subgraph) {
+  auto& file = files[{&subgraph.graph(), subgraph.nodes()}];
+  if (!file.empty()) return file;
+  const fs::path made = *folder / concat("part", next_file++, ".onnx");
+  PENSTOCK_TRY([[maybe_unused]] const auto written, graph::write_onnx(subgraph, made, {}));
+  return file = made;
+}
+
+Result<Job> Profiler::State::job_of(const Part& part) {
+  // Files of earlier parts are of no use any more.
+  std::erase_if(files, [&](const auto& entry) {
+    const bool used = std::ranges::any_of(part.models, [&](const PartModel& model) {
+      return model.subgraph && &model.subgraph->graph() == entry.first.first &&
+             model.subgraph->nodes() == entry.first.second;
+    });
+    std::error_code ignored;
+    if (!used) fs::remove(entry.second, ignored);
+    if (!used) fs::remove(entry.second.string() + ".data", ignored);
+    return !used;
+  });
+  Job job;
+  job.id = count;
+  for (const auto& model : part.models) {
+    JobModel entry;
+    entry.name = model.name;
+    entry.backend = model.backend;
+    entry.precision = model.precision;
+    entry.options = model.options;
+    entry.custom_ops = part.custom_ops;
+    if (!model.subgraph) {
+      std::error_code ignored;
+      entry.file = fs::absolute(model.file, ignored);
+    } else {
+      PENSTOCK_TRY(entry.file, write(*model.subgraph));
+      for (const auto id : model.subgraph->inputs()) {
+        const auto& value = model.subgraph->graph().value(id);
+        const Type type = bound(value.type);
+        if (!type.ranked) continue;
+        auto& dims = job.shapes[value.name];
+        dims.clear();
+        for (const auto& dim : type.dims) dims.push_back(dim.size);
+      }
+    }
+    job.models.push_back(std::move(entry));
+  }
+  for (const auto& [name, dims] : part.shapes) job.shapes[name] = dims;
+  job.cpus = part.device.cpus;
+  job.threads = part.threads;
+  job.flush_denormals = part.flush_denormals;
+  for (const auto& neighbour : part.neighbours) job.neighbours.push_back(neighbour.cpus);
+  return job;
+}
+
+/// What earlier jobs left in the process may be to blame: then once more in a new one.
+bool deserves_another_try(const WorkerOutcome& outcome) {
+  if (outcome.kind == WorkerOutcome::Kind::kReport) {
+    return outcome.report.error.code == Code::kResourceExhausted;
+  }
+  return outcome.kind == WorkerOutcome::Kind::kDied && outcome.failure.kind != FailureKind::kHang;
+}
+
+Result<WorkerOutcome> Profiler::State::run(const Job& job) {
+  const auto interrupted = [this] { return this->interrupted(); };
+  for (;;) {
+    if (!worker) {
+      PENSTOCK_TRY(worker, Worker::start({options.memory_bytes,
+                                          std::chrono::duration<double>(options.silence_seconds)}));
+    }
+    PENSTOCK_TRY(auto outcome, worker->run(job, interrupted));
+    const bool was_first = worker->jobs() == 1;
+    const bool again = deserves_another_try(outcome);
+    if (again || outcome.kind != WorkerOutcome::Kind::kReport) worker.reset();
+    if (!again || was_first) return outcome;
+  }
+}
+
+Result<std::optional<Cost>> Profiler::State::measure(const Part& part, const PartKey& key) {
+  const Turn turn = take_turn();
+  if (!turn.taken()) return std::optional<Cost>();
+  // One like it may have been measured just now, here or by another process.
+  PENSTOCK_TRY(auto known, find(key));
+  if (known) return known;
+  ++count;
+  auto job = job_of(part);
+  Cost cost;
+  if (!job) {
+    // A part that cannot be written as a model cannot be had from any engine.
+    if (job.error().code != Code::kFailedPrecondition) return std::move(job).error();
+    cost.failure = Failure{FailureKind::kCompile, job.error().message};
+    PENSTOCK_CHECK_OK(keep(key, cost, part));
+    return std::optional(cost);
+  }
+  job->max_seconds = std::min(options.seconds_per_part, seconds_left());
+  job->min_seconds = std::min(options.min_seconds, job->max_seconds);
+  PENSTOCK_TRY(const auto outcome, run(*job));
+  if (outcome.kind == WorkerOutcome::Kind::kInterrupted) return std::optional<Cost>();
+  const JobReport& report = outcome.report;
+  if (outcome.kind == WorkerOutcome::Kind::kDied) {
+    cost.failure = outcome.failure;
+  } else if (report.event == JobReport::Event::kDone) {
+    cost = {report.seconds, report.low, report.high, report.runs, {}};
+  } else {
+    cost.failure = failure_of(report);
+    if (report.event == JobReport::Event::kRefused || says_nothing_of_the_part(report.error)) {
+      return std::optional(cost);
+    }
+  }
+  PENSTOCK_CHECK_OK(keep(key, cost, part));
+  return std::optional(cost);
+}
+
+Result<fs::path> Profiler::State::reference(const Part& part, const PartKey& key,
+                                            const std::vector<std::uint64_t>& seeds) {
+  const auto number = [](std::uint64_t seed) { return std::to_string(seed); };
+  const std::string name =
+      sha256_of(concat(key.model, wiring(part), key.inputs, join(seeds, ",", number)));
+  auto& file = references[name];
+  if (!file.empty()) return file;
+  PENSTOCK_TRY(auto job, job_of(part));
+  for (auto& model : job.models) {
+    model.backend = kReference;
+    model.precision = backend::Precision::kF32;
+    model.optimize = false;
+    model.options.clear();
+  }
+  job.neighbours.clear();
+  job.threads = 1;
+  job.flush_denormals = false;
+  job.seeds = seeds;
+  job.write_outputs = *folder / (name.substr(0, 32) + ".npz");
+  ++count;
+  PENSTOCK_TRY(const auto outcome, run(job));
+  const auto failed = [&](const std::string& why) {
+    return make_error(Code::kFailedPrecondition, name_of(part),
+                      ": no reference to compare with: ", why);
+  };
+  if (outcome.kind == WorkerOutcome::Kind::kInterrupted) {
+    return make_error(Code::kCancelled, name_of(part), ": the comparison was interrupted");
+  }
+  if (outcome.kind == WorkerOutcome::Kind::kDied) return failed(outcome.failure.message);
+  if (outcome.report.event != JobReport::Event::kDone) return failed(outcome.report.error.message);
+  return file = job.write_outputs;
+}
+
+Result<Check> Profiler::State::compare(const Part& part, const Job& job) {
+  ++count;
+  PENSTOCK_TRY(const auto outcome, run(job));
+  if (outcome.kind == WorkerOutcome::Kind::kInterrupted) {
+    return make_error(Code::kCancelled, name_of(part), ": the comparison was interrupted");
+  }
+  Check check;
+  if (outcome.kind == WorkerOutcome::Kind::kDied) {
+    check.failure = outcome.failure;
+    return check;
+  }
+  const auto& report = outcome.report;
+  if (report.event == JobReport::Event::kRefused ||
+      (report.event == JobReport::Event::kFailed && says_nothing_of_the_part(report.error))) {
+    return report.error;
+  }
+  if (report.event != JobReport::Event::kDone || !report.check) {
+    check.failure = failure_of(report);
+    return check;
+  }
+  check.worst_ratio = report.check->worst_ratio;
+  check.output = report.check->output;
+  check.place = report.check->place;
+  if (report.check->ok) return check;
+  const std::string what = report.check->problem.empty()
+                               ? concat(check.worst_ratio, " times the tolerance")
+                               : report.check->problem;
+  check.failure = Failure{FailureKind::kWrongOutput,
+                          concat("output '", check.output, "' differs: ", what, ", ", check.place)};
+  return check;
+}
+
+Profiler::Profiler(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Profiler::~Profiler() = default;
+
+Result<std::unique_ptr<Profiler>> Profiler::start(const backend::Registry& backends,
+                                                  Database* database, Options options) {
+  auto state = std::make_unique<State>(backends, database, std::move(options));
+  if (database == nullptr) {
+    PENSTOCK_TRY(state->own, Database::in_memory());
+  }
+  PENSTOCK_TRY(state->topology, device::read_topology());
+  state->keys.emplace(backends, state->topology);
+  PENSTOCK_TRY(state->folder, make_temporary_folder());
+  return std::unique_ptr<Profiler>(new Profiler(std::move(state)));
+}
+
+Result<std::vector<std::optional<Cost>>> Profiler::measure(std::span<const Part> parts) {
+  std::vector<std::optional<Cost>> costs;
+  std::vector<PartKey> keys;
+  for (const auto& part : parts) {
+    PENSTOCK_TRY(auto key, key_of(part));
+    PENSTOCK_TRY(auto cost, state_->find(key));
+    keys.push_back(std::move(key));
+    costs.push_back(std::move(cost));
+  }
+  auto known = std::ranges::count_if(costs, [](const auto& cost) { return cost.has_value(); });
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (costs[i]) continue;
+    if (state_->over()) {
+      PENSTOCK_TRY(costs[i], state_->find(keys[i]));  // One like it may be known by now.
+    } else {
+      PENSTOCK_TRY(costs[i], state_->measure(parts[i], keys[i]));
+    }
+    known += costs[i] ? 1 : 0;
+    if (state_->options.on_progress) {
+      state_->options.on_progress(static_cast<std::size_t>(known), parts.size(), parts[i]);
+    }
+  }
+  return costs;
+}
+
+Result<Check> Profiler::check(const Part& part, const std::vector<std::uint64_t>& seeds,
+                              const Tolerance& tolerance) {
+  PENSTOCK_TRY(const auto key, key_of(part));
+  CheckKey check_key{key.model,
+                     key.inputs,
+                     key.precision,
+                     key.backend,
+                     key.engine,
+                     {},
+                     key.device,
+                     key.threads,
+                     key.options,
+                     {},
+                     tolerance_text(tolerance)};
+  check_key.reference = concat(kReference, " ", state_->keys->engine_version(kReference));
+  check_key.seeds = join(seeds, ",", [](std::uint64_t seed) { return std::to_string(seed); });
+  PENSTOCK_TRY(const auto known, state_->database().find(check_key));
+  if (known) return *known;
+  if (state_->over()) {
+    return make_error(Code::kCancelled, name_of(part), ": no time left to compare its outputs");
+  }
+  const Turn turn = state_->take_turn();
+  PENSTOCK_TRY(const auto file, state_->reference(part, key, seeds));
+  PENSTOCK_TRY(auto job, state_->job_of(part));
+  job.neighbours.clear();
+  job.seeds = seeds;
+  job.reference = file;
+  job.tolerance = tolerance;
+  PENSTOCK_TRY(const auto check, state_->compare(part, job));
+  // Unwritable: the next run compares again.
+  if (state_->database().writable()) {
+    [[maybe_unused]] const auto kept = state_->database().put(check_key, check, name_of(part));
+  }
+  if (check.failure && check.failure->kind == FailureKind::kWrongOutput) {
+    Cost cost;
+    cost.failure = check.failure;
+    PENSTOCK_CHECK_OK(state_->keep(key, cost, part));
+  }
+  return check;
+}
+
+Result<std::optional<Link>> Profiler::link(const device::Device& from, const device::Device& to) {
+  for (const auto& device : {from, to}) PENSTOCK_CHECK_OK(check_device(device));
+  const std::string& machine = state_->topology.fingerprint;
+  const auto names = std::pair(device::to_string(from), device::to_string(to));
+  const auto known = [&] {
+    return state_->database().find_link(names.first, names.second, machine);
+  };
+  PENSTOCK_TRY(auto link, known());
+  if (link || state_->over()) return link;
+  const Turn turn = state_->take_turn();
+  if (!turn.taken()) return link;
+  Job job;
+  job.id = ++state_->count;
+  job.cpus = from.cpus;
+  job.link_to = to.cpus;
+  PENSTOCK_TRY(const auto outcome, state_->run(job));
+  if (outcome.kind == WorkerOutcome::Kind::kInterrupted) return link;
+  if (outcome.kind == WorkerOutcome::Kind::kDied) return internal_error(outcome.failure.message);
+  if (outcome.report.event != JobReport::Event::kDone) return outcome.report.error;
+  link = Link{outcome.report.seconds, outcome.report.bytes_per_second};
+  // Unwritable: it is measured again.
+  [[maybe_unused]] const auto kept =
+      state_->database().put_link(names.first, names.second, machine, *link);
+  return link;
+}
+
+Result<std::optional<Cost>> Profiler::find(const Part& part) {
+  PENSTOCK_TRY(const auto key, key_of(part));
+  return state_->find(key);
+}
+
+Result<PartKey> Profiler::key_of(const Part& part) {
+  return state_->keys->key_of(part);
+}
+
+std::string Profiler::engine_version(const std::string& backend) {
+  return state_->keys->engine_version(backend);
+}
+
+void Profiler::forget(const graph::Graph& graph) {
+  state_->keys->forget(graph);
+  std::erase_if(state_->files, [&](const auto& entry) { return entry.first.first == &graph; });
+}
+
+std::int64_t Profiler::measured() const {
+  return state_->count;
+}
+
+const device::Topology& Profiler::topology() const {
+  return state_->topology;
+}
+
+Profiler::Options& Profiler::options() {
+  return state_->options;
+}
+
+Database& Profiler::database() {
+  return state_->database();
+}
+
+}  // namespace penstock::cost

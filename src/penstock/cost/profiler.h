@@ -1,0 +1,91 @@
+// What parts cost, by measurement: from the database what is known, in a process of its own the
+// rest.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/cost/database.h"
+#include "penstock/cost/part.h"
+#include "penstock/device/device.h"
+#include "penstock/device/topology.h"
+#include "penstock/graph/subgraph.h"
+#include "penstock/tensor/compare.h"
+
+namespace penstock::cost {
+
+/// Looks up, measures what is missing, and keeps it. One thread at a time: others would disturb
+/// what is timed, and so would another process, which it does not know of.
+class Profiler {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Options {
+    Clock::time_point deadline = Clock::time_point::max();  ///< Nothing is begun after it.
+    std::int64_t most_measurements = INT64_MAX;
+    double min_seconds = 0.03;  ///< Of timing one part; its compiling comes on top.
+    double seconds_per_part = 0.5;
+    double silence_seconds = 60;     ///< Compiling or one run for longer is a hang.
+    std::uint64_t memory_bytes = 0;  ///< Of the measuring process; 0: what the machine has left.
+    /// After each part: how many are known, of how many, and the part.
+    std::function<void(std::size_t, std::size_t, const Part&)> on_progress;
+    std::function<bool()> stop;  ///< Asked ten times a second; true ends what runs.
+    std::function<void(const std::string&)> warn;
+  };
+
+  /// Borrows all; `database` null: what is measured lives as long as the profiler.
+  static Result<std::unique_ptr<Profiler>> start(const backend::Registry& backends,
+                                                 Database* database, Options options);
+  ~Profiler();
+  Profiler(const Profiler&) = delete;
+  Profiler& operator=(const Profiler&) = delete;
+
+  /// One for each part, in their order. Empty: neither known nor measured before the deadline, the
+  /// count or `stop` ended it. Parts on the same subgraph should stand together: its file is
+  /// written once then. A failure that tells of this machine's state and not of the part (no such
+  /// engine, no such CPU) is returned and not kept.
+  /// \error kInvalidArgument  a part has no model, or a device that is not of this machine
+  ///        kNotFound, kUnavailable  penstock-measure cannot be found or started
+  Result<std::vector<std::optional<Cost>>> measure(std::span<const Part> parts);
+
+  /// Compares all outputs of all models of the part with those of onnxruntime without optimisation,
+  /// over the same random inputs. Outside the tolerance, the part's cost becomes that failure.
+  /// \error kCancelled           the deadline or `stop` came first
+  ///        kFailedPrecondition  there is no reference: it failed, the message tells why
+  Result<Check> check(const Part& part, const std::vector<std::uint64_t>& seeds,
+                      const Tolerance& tolerance = {});
+
+  /// From one device of this machine to another. Empty as measure()'s.
+  /// \error kInvalidArgument  not two devices of this machine's CPUs
+  Result<std::optional<Link>> link(const device::Device& from, const device::Device& to);
+
+  /// Without measuring.
+  Result<std::optional<Cost>> find(const Part& part);
+  Result<PartKey> key_of(const Part& part);
+  /// "onnxruntime" -> "1.31.0"; empty where it is not there.
+  std::string engine_version(const std::string& backend);
+  /// The graph is about to go.
+  void forget(const graph::Graph& graph);
+
+  [[nodiscard]] std::int64_t measured() const;  ///< Jobs that were run, checks among them.
+  [[nodiscard]] const device::Topology& topology() const;
+  [[nodiscard]] Options& options();  ///< May be changed between calls.
+  [[nodiscard]] Database& database();
+
+ private:
+  struct State;
+  explicit Profiler(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace penstock::cost

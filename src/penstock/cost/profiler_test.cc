@@ -1,0 +1,429 @@
+#include "penstock/cost/profiler.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "penstock/cost/boundary.h"
+#include "penstock/graph/test_support.h"
+
+namespace penstock::cost {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using graph::Subgraph;
+using graph::TemporaryFolder;
+using ::testing::HasSubstr;
+
+/// x [8] -> Relu -> a -> Abs -> b -> Neg -> c -> Tanh -> y.
+Graph four_nodes() {
+  return graph::import_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[8] x) => (float[8] y) {
+      a = Relu(x)
+      b = Abs(a)
+      c = Neg(b)
+      y = Tanh(c)
+    })");
+}
+
+/// Over the synthetic backends of tests/: their settings say what they take, and how they fail.
+class ProfilerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("PENSTOCK_PLUGIN_PATH", PENSTOCK_SYNTHETIC_BACKENDS, 1);
+    ::setenv("PENSTOCK_SYNTHETIC", (folder_.path() / "settings.json").c_str(), 1);
+    set("");
+    options_.min_seconds = 0.001;
+    options_.seconds_per_part = 0.02;
+    options_.silence_seconds = 20;
+  }
+
+  /// What synthetic_a does from now on, in processes started from now on.
+  void set(const std::string& settings) {
+    std::ofstream(folder_.path() / "settings.json")
+        << R"({"synthetic_a": {"log": ")" << log().string() << "\""
+        << (settings.empty() ? "" : ", ") << settings << "}}";
+    backends_ = backend::Registry::load();
+    const auto found = backends_.find("synthetic_a");
+    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_EQ((*found)->describe().unavailable, "");
+  }
+  void set_fault(const std::string& fault) { set(R"("faults": [{)" + fault + "}]"); }
+
+  std::filesystem::path log() const { return folder_.path() / "log"; }
+  /// Times that a model was compiled by any process so far.
+  int compiled() const {
+    std::ifstream file(log());
+    int count = 0;
+    for (std::string line; std::getline(file, line);) {
+      count += line.starts_with("synthetic_a compile") ? 1 : 0;
+    }
+    return count;
+  }
+
+  Part part(std::vector<NodeId> nodes) const {
+    Part part;
+    PartModel model;
+    model.name = "part";
+    auto subgraph = Subgraph::create(graph_, nodes);
+    EXPECT_TRUE(subgraph);
+    model.subgraph = *std::move(subgraph);
+    model.backend = "synthetic_a";
+    part.models.push_back(std::move(model));
+    part.device.cpus = {device::inherited_cpus().front()};
+    return part;
+  }
+  Part first() const { return part({NodeId{0}}); }
+
+  std::unique_ptr<Profiler> start() {
+    auto profiler = Profiler::start(backends_, &database_, options_);
+    if (!profiler) throw std::runtime_error(profiler.error().message);
+    return *std::move(profiler);
+  }
+
+  std::vector<std::optional<Cost>> measure(Profiler& profiler, const std::vector<Part>& parts) {
+    auto costs = profiler.measure(parts);
+    if (!costs) throw std::runtime_error(costs.error().message);
+    return *std::move(costs);
+  }
+
+  /// With a connection of its own: one may not be carried across a fork.
+  [[noreturn]] void measure_in_child(const std::vector<Part>& parts) {
+    auto database = Database::open(folder_.path() / "costs.db");
+    auto profiler = Profiler::start(backends_, &*database, options_);
+    std::_Exit((*profiler)->measure(parts) ? 0 : 1);
+  }
+
+  /// What the Relu ends with in a process of its own.
+  Failure failure_of(const std::string& fault) {
+    set_fault(fault);
+    EXPECT_TRUE(database_.forget({}));
+    const auto costs = measure(*start(), {first()});
+    if (costs[0] && costs[0]->failure) return *costs[0]->failure;
+    ADD_FAILURE() << "expected a failure";
+    return {};
+  }
+
+  Graph graph_ = four_nodes();
+  TemporaryFolder folder_;
+  backend::Registry backends_;
+  Database database_ = *Database::open(folder_.path() / "costs.db");
+  Profiler::Options options_;
+};
+
+TEST_F(ProfilerTest, MeasuresAPartAndKnowsItFromThenOn) {
+  set(R"("seconds": {"Relu": 0.001})");
+  const std::vector<Part> parts = {first()};
+  const auto costs = measure(*start(), parts);
+  ASSERT_TRUE(costs[0]);
+  EXPECT_FALSE(costs[0]->failure) << costs[0]->failure->message;
+  EXPECT_GE(costs[0]->seconds, 0.0002);  // Of a millisecond.
+  EXPECT_LE(costs[0]->low, costs[0]->seconds);
+  EXPECT_GE(costs[0]->high, costs[0]->seconds);
+  EXPECT_GT(costs[0]->runs, 0);
+  const int before = compiled();
+  const auto again = start();
+  EXPECT_EQ(measure(*again, parts), costs);
+  EXPECT_EQ(again->measured(), 0);
+  EXPECT_EQ(compiled(), before);
+}
+
+TEST_F(ProfilerTest, PartsAlikeAtDifferentPlacesAreMeasuredOnce) {
+  graph_ = graph::import_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[8] x) => (float[8] y) {
+      a = Relu(x)
+      b = Abs(a)
+      y = Relu(b)
+    })");
+  const auto profiler = start();
+  const auto costs = measure(*profiler, {first(), part({NodeId{1}}), part({NodeId{2}})});
+  EXPECT_EQ(profiler->measured(), 2);
+  EXPECT_EQ(costs[0], costs[2]);
+}
+
+TEST_F(ProfilerTest, LayersThatDifferInTheirWeightsShareACost) {
+  graph_ = graph::import_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,8] x) => (float[1,8] y)
+    <float[8,8] a = {1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,
+                     1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8},
+     float[8,8] b = {2,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,
+                     1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8}> {
+      h = MatMul(x, a)
+      y = MatMul(h, b)
+    })");
+  const auto profiler = start();
+  const auto costs = measure(*profiler, {first(), part({NodeId{1}})});
+  EXPECT_EQ(profiler->measured(), 1);
+  EXPECT_EQ(costs[0], costs[1]);
+}
+
+TEST_F(ProfilerTest, AnotherEngineVersionOptionOrModeIsMeasuredAnew) {
+  measure(*start(), {first()});
+  auto flushed = first();
+  flushed.flush_denormals = true;
+  auto other = first();
+  other.models[0].options["level"] = "3";
+  const auto profiler = start();
+  measure(*profiler, {other, flushed, first()});
+  EXPECT_EQ(profiler->measured(), 2);
+  set(R"("version": "2.0")");
+  const auto newer = start();
+  measure(*newer, {first()});
+  EXPECT_EQ(newer->measured(), 1);
+}
+
+TEST_F(ProfilerTest, ACrashIsARecordedFailure) {
+  const auto compiling = failure_of(R"("do": "crash", "on": "Relu", "when": "compile")");
+  EXPECT_EQ(compiling.kind, FailureKind::kCrash);
+  EXPECT_THAT(compiling.message, HasSubstr("while it compiled"));
+  const auto running = failure_of(R"("do": "abort", "on": "Relu")");
+  EXPECT_EQ(running.kind, FailureKind::kCrash);
+  EXPECT_THAT(running.message, HasSubstr("killed by SIGABRT while it ran"));
+  const auto left = failure_of(R"("do": "exit", "on": "Relu")");
+  EXPECT_EQ(left.kind, FailureKind::kCrash);
+  EXPECT_THAT(left.message, HasSubstr("exit code 3"));
+}
+
+TEST_F(ProfilerTest, ARefusalAndAnErrorAreRecordedFailures) {
+  const auto refused = failure_of(R"("do": "refuse", "on": "Relu")");
+  EXPECT_EQ(refused, (Failure{FailureKind::kCompile, "operator Relu is not implemented"}));
+  const auto failed = failure_of(R"("do": "refuse", "on": "Relu", "when": "run")");
+  EXPECT_EQ(failed.kind, FailureKind::kRun);
+  EXPECT_THAT(failed.message, HasSubstr("operator Relu is not implemented"));
+}
+
+TEST_F(ProfilerTest, AHangIsARecordedFailure) {
+  options_.silence_seconds = 6;
+  const auto compiling = failure_of(R"("do": "hang", "on": "Relu", "when": "compile")");
+  EXPECT_EQ(compiling, (Failure{FailureKind::kHang, "compiling did not end within 6 s"}));
+  const auto running = failure_of(R"("do": "hang", "on": "Relu")");
+  EXPECT_EQ(running, (Failure{FailureKind::kHang, "a run did not end within 6 s"}));
+}
+
+TEST_F(ProfilerTest, WantOfMemoryIsARecordedFailure) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "under a sanitizer memory is not bounded";
+#else
+  options_.memory_bytes = 512U << 20U;
+  options_.silence_seconds = 60;
+  EXPECT_EQ(failure_of(R"("do": "eat_memory", "on": "Relu", "when": "compile")").kind,
+            FailureKind::kOutOfMemory);
+  EXPECT_EQ(failure_of(R"("do": "eat_memory", "on": "Relu")").kind, FailureKind::kOutOfMemory);
+#endif
+}
+
+TEST_F(ProfilerTest, TheOtherPartsGoOnAfterFailures) {
+  options_.silence_seconds = 6;
+  set(R"("faults": [{"do": "crash", "on": "Abs"},
+                    {"do": "hang", "on": "Neg", "when": "compile"}])");
+  const std::vector<Part> parts = {first(), part({NodeId{1}}), part({NodeId{2}}), part({NodeId{3}}),
+                                   part({NodeId{0}, NodeId{1}})};
+  const auto costs = measure(*start(), parts);
+  for (const std::size_t good : {0U, 3U}) EXPECT_FALSE(costs[good]->failure);
+  EXPECT_EQ(costs[1]->failure->kind, FailureKind::kCrash);
+  EXPECT_EQ(costs[2]->failure->kind, FailureKind::kHang);
+  EXPECT_EQ(costs[4]->failure->kind, FailureKind::kCrash);
+  const auto again = start();
+  EXPECT_EQ(measure(*again, parts), costs);
+  EXPECT_EQ(again->measured(), 0);
+}
+
+TEST_F(ProfilerTest, AnAbsentBackendIsAFailureThatIsNotKept) {
+  auto absent = first();
+  absent.models[0].backend = "absent";
+  const auto profiler = start();
+  const auto cost = measure(*profiler, {absent})[0];
+  ASSERT_TRUE(cost && cost->failure);
+  EXPECT_THAT(cost->failure->message, HasSubstr("no backend 'absent'"));
+  EXPECT_FALSE(*profiler->find(absent));
+}
+
+TEST_F(ProfilerTest, KeepsToItsCountAndSaysWhatIsUnknown) {
+  options_.most_measurements = 2;
+  std::vector<std::size_t> progress;
+  options_.on_progress = [&](std::size_t known, std::size_t, const Part&) {
+    progress.push_back(known);
+  };
+  const auto profiler = start();
+  const auto costs = measure(*profiler, {first(), part({NodeId{1}}), part({NodeId{2}})});
+  EXPECT_TRUE(costs[0] && costs[1]);
+  EXPECT_FALSE(costs[2]);
+  EXPECT_EQ(progress, (std::vector<std::size_t>{1, 2, 2}));
+}
+
+TEST_F(ProfilerTest, AfterTheDeadlineOnlyWhatIsKnownIsTold) {
+  measure(*start(), {part({NodeId{1}})});
+  options_.deadline = Profiler::Clock::now();
+  const auto costs = measure(*start(), {first(), part({NodeId{1}})});
+  EXPECT_FALSE(costs[0]);
+  EXPECT_TRUE(costs[1]);
+}
+
+TEST_F(ProfilerTest, TheDeadlineEndsAHangThatIsThenNoFailure) {
+  options_.deadline = Profiler::Clock::now() + std::chrono::milliseconds(300);
+  options_.silence_seconds = 3600;
+  set_fault(R"("do": "hang", "on": "Relu", "when": "compile")");
+  EXPECT_FALSE(measure(*start(), {first()})[0]);
+}
+
+TEST_F(ProfilerTest, StoppingKeepsWhatIsKnown) {
+  bool stop = false;
+  options_.stop = [&] { return stop; };
+  options_.on_progress = [&](std::size_t known, std::size_t, const Part&) { stop = known == 1; };
+  const auto costs = measure(*start(), {first(), part({NodeId{1}})});
+  EXPECT_TRUE(costs[0]);
+  EXPECT_FALSE(costs[1]);
+  stop = false;
+  const auto next = start();
+  EXPECT_TRUE(measure(*next, {first(), part({NodeId{1}})})[1]);
+  EXPECT_EQ(next->measured(), 1);
+}
+
+TEST_F(ProfilerTest, CrowdedIsMeasuredApartFromAlone) {
+  const auto cpus = device::inherited_cpus();
+  auto crowded = first();
+  device::Device neighbour;
+  neighbour.cpus = {cpus.back()};
+  crowded.neighbours = {neighbour};
+  const auto profiler = start();
+  const auto costs = measure(*profiler, {first(), crowded});
+  EXPECT_EQ(profiler->measured(), 2);
+  ASSERT_TRUE(costs[1]);
+  EXPECT_FALSE(costs[1]->failure) << costs[1]->failure->message;
+  EXPECT_THAT(profiler->key_of(crowded)->condition, HasSubstr("crowded+1"));
+}
+
+TEST_F(ProfilerTest, AChainIsTimedAsOne) {
+  set(R"("seconds": {"*": 0.001})");
+  Part chain = first();
+  for (const std::uint32_t node : {1U, 2U}) {
+    chain.models.push_back(part({NodeId{node}}).models[0]);
+  }
+  const auto cost = measure(*start(), {chain})[0];
+  ASSERT_TRUE(cost);
+  ASSERT_FALSE(cost->failure) << cost->failure->message;
+  EXPECT_GE(cost->seconds, 0.001);  // Of three milliseconds: the order of magnitude.
+}
+
+TEST_F(ProfilerTest, OutputsThatAgreePassTheCheckOnce) {
+  const auto profiler = start();
+  const auto check = profiler->check(first(), {0, 1});
+  ASSERT_TRUE(check) << check.error().message;
+  EXPECT_TRUE(check->ok());
+  EXPECT_EQ(check->worst_ratio, 0);
+  const auto again = start();
+  EXPECT_EQ(*again->check(first(), {0, 1}), *check);
+  EXPECT_EQ(again->measured(), 0);
+}
+
+TEST_F(ProfilerTest, OutputsThatDifferAreNamedAndMakeThePartAFailure) {
+  set_fault(R"("do": "wrong", "on": "Relu", "by": 0.5)");
+  const auto wrong = first();
+  const auto profiler = start();
+  const auto check = profiler->check(wrong, {0, 1});
+  ASSERT_TRUE(check) << check.error().message;
+  ASSERT_FALSE(check->ok());
+  EXPECT_EQ(check->failure->kind, FailureKind::kWrongOutput);
+  EXPECT_THAT(check->failure->message, HasSubstr("output 'a' differs"));
+  EXPECT_GT(check->worst_ratio, 1);
+  EXPECT_EQ((*profiler->find(wrong))->failure, check->failure);
+}
+
+TEST_F(ProfilerTest, ACrashWhileComparingIsTheChecksFailure) {
+  set_fault(R"("do": "crash", "on": "Relu")");
+  const auto check = start()->check(first(), {0});
+  ASSERT_TRUE(check) << check.error().message;
+  ASSERT_TRUE(check->failure);
+  EXPECT_EQ(check->failure->kind, FailureKind::kCrash);
+}
+
+TEST_F(ProfilerTest, BoundariesAreMeasuredOnceAndFitted) {
+  const std::vector<std::string> backends = {"synthetic_a"};
+  const auto device = first().device;
+  const auto boundaries = Boundaries::measure(*start(), backends, device);
+  ASSERT_TRUE(boundaries) << boundaries.error().message;
+  EXPECT_TRUE(boundaries->knows("synthetic_a", "synthetic_a"));
+  EXPECT_FALSE(boundaries->knows("synthetic_a", "absent"));
+  EXPECT_GT(boundaries->cut_seconds("synthetic_a", "absent", 1e6), 0);
+  const auto again = start();
+  const auto same = Boundaries::measure(*again, backends, device);
+  EXPECT_EQ(again->measured(), 0);
+  EXPECT_EQ(same->cut_seconds("synthetic_a", "synthetic_a", 1e6),
+            boundaries->cut_seconds("synthetic_a", "synthetic_a", 1e6));
+}
+
+TEST_F(ProfilerTest, LinksAreMeasuredOnce) {
+  const auto cpus = device::inherited_cpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "a link needs two CPUs";
+  device::Device from, to;
+  from.cpus = {cpus[0]};
+  to.cpus = {cpus[1]};
+  const auto profiler = start();
+  const auto link = profiler->link(from, to);
+  ASSERT_TRUE(link) << link.error().message;
+  ASSERT_TRUE(*link);
+  EXPECT_GT((*link)->latency_seconds, 0);
+  EXPECT_GT((*link)->bytes_per_second, 0);
+  EXPECT_EQ(*profiler->link(from, to), *link);
+  EXPECT_EQ(profiler->measured(), 1);
+  EXPECT_FALSE(profiler->link(from, from));
+}
+
+TEST_F(ProfilerTest, WithoutADatabaseWhatIsMeasuredLivesAsLongAsTheProfiler) {
+  auto profiler = Profiler::start(backends_, nullptr, options_);
+  ASSERT_TRUE(profiler);
+  measure(**profiler, {first()});
+  measure(**profiler, {first()});
+  EXPECT_EQ((*profiler)->measured(), 1);
+}
+
+TEST_F(ProfilerTest, TheMeasuringProcessEndsWithTheOneThatWasKilled) {
+  options_.silence_seconds = 3600;
+  set_fault(R"("do": "hang", "on": "Relu", "when": "compile")");
+  const int killed = ::fork();
+  if (killed == 0) measure_in_child({first()});
+  while (compiled() == 0) std::this_thread::yield();
+  int number = 0;
+  std::ifstream(concat("/proc/", killed, "/task/", killed, "/children")) >> number;
+  const int measuring = static_cast<int>(::syscall(SYS_pidfd_open, number, 0));
+  ASSERT_GE(measuring, 0);
+  ::kill(killed, SIGKILL);
+  ::waitpid(killed, nullptr, 0);
+  pollfd ended{measuring, POLLIN, 0};
+  EXPECT_EQ(::poll(&ended, 1, 20'000), 1);
+  ::close(measuring);
+}
+
+TEST_F(ProfilerTest, TwoAtOnceMeasureEachPartOnce) {
+  const std::vector<Part> parts = {first(), part({NodeId{1}}), part({NodeId{2}})};
+  const int other = ::fork();
+  if (other == 0) measure_in_child(parts);
+  const auto costs = measure(*start(), parts);
+  ::waitpid(other, nullptr, 0);
+  EXPECT_EQ(compiled(), 3);
+  EXPECT_EQ(measure(*start(), parts), costs);
+}
+
+TEST_F(ProfilerTest, AMissingMeasuringProgramIsNamed) {
+  ::setenv("PENSTOCK_MEASURE", "/absent/program", 1);
+  const auto costs = start()->measure(std::vector{first()});
+  ::unsetenv("PENSTOCK_MEASURE");
+  ASSERT_FALSE(costs);
+  EXPECT_EQ(costs.error().message,
+            "PENSTOCK_MEASURE: '/absent/program' is no program; expected penstock-measure");
+}
+
+}  // namespace
+}  // namespace penstock::cost

@@ -1,0 +1,179 @@
+#include "penstock/cost/records.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace penstock::cost {
+namespace {
+
+using Kind = Column::Kind;
+
+constexpr auto kText = Kind::kText;
+constexpr auto kInteger = Kind::kInteger;
+constexpr auto kReal = Kind::kReal;
+
+constexpr std::array kParts{
+    Column{"model", kText, true},          Column{"structure", kText, false},
+    Column{"inputs", kText, true},         Column{"precision", kText, true},
+    Column{"backend", kText, true},        Column{"engine", kText, true},
+    Column{"device", kText, true},         Column{"threads", kInteger, true},
+    Column{"condition", kText, true},      Column{"options", kText, true},
+    Column{"name", kText, false, true},    Column{"seconds", kReal, false, true},
+    Column{"low", kReal, false, true},     Column{"high", kReal, false, true},
+    Column{"runs", kInteger, false},       Column{"failure", kText, false, true},
+    Column{"message", kText, false, true}, Column{"measured_at", kInteger, false},
+};
+
+constexpr std::array kChecks{
+    Column{"model", kText, true},
+    Column{"inputs", kText, true},
+    Column{"precision", kText, true},
+    Column{"backend", kText, true},
+    Column{"engine", kText, true},
+    Column{"reference", kText, true},
+    Column{"device", kText, true},
+    Column{"threads", kInteger, true},
+    Column{"options", kText, true},
+    Column{"seeds", kText, true},
+    Column{"tolerance", kText, true},
+    Column{"name", kText, false, true},
+    Column{"worst_ratio", kReal, false, true},
+    Column{"output", kText, false, true},
+    Column{"place", kText, false, true},
+    Column{"failure", kText, false, true},
+    Column{"message", kText, false, true},
+    Column{"measured_at", kInteger, false},
+};
+
+constexpr std::array kBoundaries{
+    Column{"source", kText, true},
+    Column{"source_engine", kText, true},
+    Column{"target", kText, true},
+    Column{"target_engine", kText, true},
+    Column{"layout", kText, true},
+    Column{"bytes", kInteger, true},
+    Column{"device", kText, true},
+    Column{"seconds", kReal, false, true},
+    Column{"cut_seconds", kReal, false, true},
+    Column{"runs", kInteger, false},
+    Column{"failure", kText, false, true},
+    Column{"message", kText, false, true},
+    Column{"measured_at", kInteger, false},
+};
+
+constexpr std::array kLinks{
+    Column{"source", kText, true},
+    Column{"target", kText, true},
+    Column{"device", kText, true},
+    Column{"latency_seconds", kReal, false},
+    Column{"bytes_per_second", kReal, false},
+    Column{"measured_at", kInteger, false},
+};
+
+constexpr std::array kPlans{
+    Column{"plan", kText, true},    Column{"device", kText, true},
+    Column{"engines", kText, true}, Column{"frames_per_second", kText, false},
+    Column{"text", kText, false},   Column{"measured_at", kInteger, false},
+};
+
+constexpr std::array kTables{
+    Table{"parts", kParts}, Table{"checks", kChecks}, Table{"boundaries", kBoundaries},
+    Table{"links", kLinks}, Table{"plans", kPlans},
+};
+
+constexpr const char* type_of(Kind kind) {
+  return kind == kText ? "TEXT" : kind == kInteger ? "INTEGER" : "REAL";
+}
+
+constexpr const char* word_for(Kind kind) {
+  return kind == kText ? "a text" : kind == kInteger ? "an integer" : "a number";
+}
+
+/// A boundary may cost less than nothing: the next part finds its input in the cache.
+bool may_be_negative(const Table& table) {
+  return std::string_view(table.name) == "boundaries";
+}
+
+bool is_of(const Cell& cell, Kind kind) {
+  if (kind == kText) return std::holds_alternative<std::string>(cell);
+  if (kind == kInteger) return std::holds_alternative<std::int64_t>(cell);
+  return std::holds_alternative<double>(cell);
+}
+
+}  // namespace
+
+std::span<const Table> tables() {
+  return kTables;
+}
+
+const Table& table(std::string_view name) {
+  return *std::ranges::find(kTables, name, &Table::name);
+}
+
+std::vector<std::string> key_names(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& column : table.columns) {
+    if (column.key) names.emplace_back(column.name);
+  }
+  return names;
+}
+
+std::string schema_sql() {
+  std::string sql;
+  for (const auto& table : kTables) {
+    sql += concat("CREATE TABLE ", table.name, " (id INTEGER PRIMARY KEY, ");
+    for (const auto& column : table.columns) {
+      sql +=
+          concat(column.name, " ", type_of(column.kind), column.optional ? "" : " NOT NULL", ", ");
+    }
+    sql += concat("UNIQUE (", join(key_names(table), ", "), "));\n");
+  }
+  return sql + "CREATE INDEX parts_by_structure ON parts (structure);\n";
+}
+
+std::string insert_sql(const Table& table, bool replace) {
+  const auto name = [](const Column& column) { return std::string(column.name); };
+  std::string sql =
+      concat("INSERT INTO ", table.name, " (", join(table.columns, ", ", name), ") VALUES (",
+             join(table.columns, ", ", [](const Column&) { return std::string("?"); }),
+             ") ON CONFLICT (", join(key_names(table), ", "), ") DO ");
+  if (!replace) return sql + "NOTHING";
+  return sql + "UPDATE SET " + join(table.columns, ", ", [&](const Column& column) {
+           return concat(column.name, " = excluded.", column.name);
+         });
+}
+
+std::string select_sql(const Table& table, const std::vector<std::string>& names) {
+  std::string sql = concat(
+      "SELECT ", join(table.columns, ", ", [](const Column& c) { return std::string(c.name); }),
+      " FROM ", table.name);
+  if (!names.empty()) {
+    sql += " WHERE " + join(names, " AND ", [](const auto& name) { return name + " = ?"; });
+  }
+  return sql + " ORDER BY id";
+}
+
+Status check_row(const Table& table, const std::vector<Cell>& row) {
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const Column& column = table.columns[i];
+    const Cell& cell = row[i];
+    if (column.optional && std::holds_alternative<std::monostate>(cell)) continue;
+    if (!is_of(cell, column.kind)) {
+      return invalid_argument(table.name, ".", column.name, ": expected ", word_for(column.kind));
+    }
+    const auto* number = std::get_if<double>(&cell);
+    if (number == nullptr) continue;
+    if (!std::isfinite(*number)) {
+      return invalid_argument(table.name, ".", column.name, ": expected a finite number, found ",
+                              *number);
+    }
+    if (*number < 0 && !may_be_negative(table)) {
+      return invalid_argument(table.name, ".", column.name, ": expected a number from 0, found ",
+                              *number);
+    }
+  }
+  return {};
+}
+
+}  // namespace penstock::cost

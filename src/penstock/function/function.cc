@@ -1,0 +1,166 @@
+#include "penstock/function/function.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+namespace penstock::function {
+namespace {
+
+constexpr const char* kName = "function";  // Of the backend, and of the option that names one.
+
+std::string names_of(const std::vector<std::shared_ptr<const Function>>& functions) {
+  if (functions.empty()) return "none";
+  return join(functions, ", ", [](const auto& f) { return "'" + f->name + "'"; });
+}
+
+/// Slots are made for the bound, before the first frame.
+Status check_declared(const Function& function) {
+  for (const auto& port : function.outputs) {
+    if (port.type.max_bytes()) continue;
+    return invalid_argument("function '", function.name, "': output '", port.name,
+                            "': expected a type of known rank with a bound for every open "
+                            "dimension, found ",
+                            port.type);
+  }
+  if (!function.create) return invalid_argument("function '", function.name, "': has no call");
+  return {};
+}
+
+class Context final : public backend::Context {
+ public:
+  Context(std::shared_ptr<const Function> function, Call call)
+      : function_(std::move(function)), call_(std::move(call)) {}
+
+  Status run(Inputs inputs, Outputs outputs) override {
+    const auto& f = *function_;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (Status fits = check_matches(f.inputs[i].type, *inputs[i]); !fits) {
+        return misfit("input", f.inputs[i], std::move(fits).error());
+      }
+    }
+    PENSTOCK_CHECK_OK(called(inputs, outputs));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (Status fits = check_matches(f.outputs[i].type, *outputs[i]); !fits) {
+        return misfit("output", f.outputs[i], std::move(fits).error());
+      }
+    }
+    return {};
+  }
+
+ private:
+  Status called(Inputs inputs, Outputs outputs) {
+    try {
+      return call_(inputs, outputs);
+    } catch (const std::bad_alloc&) {
+      return make_error(Code::kResourceExhausted, "function '", function_->name,
+                        "': out of memory");
+    } catch (const std::exception& e) {
+      return make_error(Code::kUnknown, "function '", function_->name, "': exception: ", e.what());
+    }
+  }
+
+  [[nodiscard]] Error misfit(std::string_view what, const backend::Port& port, Error error) const {
+    return std::move(error).within(
+        concat("function '", function_->name, "': ", what, " '", port.name, "'"));
+  }
+
+  std::shared_ptr<const Function> function_;
+  Call call_;
+};
+
+class Executable final : public backend::Executable {
+ public:
+  Executable(std::shared_ptr<const Function> function, Settings settings)
+      : function_(std::move(function)), settings_(std::move(settings)) {}
+
+  [[nodiscard]] std::span<const backend::Port> inputs() const override { return function_->inputs; }
+  [[nodiscard]] std::span<const backend::Port> outputs() const override {
+    return function_->outputs;
+  }
+  Result<std::unique_ptr<backend::Context>> create_context() override {
+    auto call = function_->create(settings_);
+    if (!call) return std::move(call).error().within("function '" + function_->name + "'");
+    return std::unique_ptr<backend::Context>(
+        std::make_unique<Context>(function_, *std::move(call)));
+  }
+
+ private:
+  std::shared_ptr<const Function> function_;
+  Settings settings_;
+};
+
+}  // namespace
+
+Status drop(std::string_view reason) {
+  return make_error(Code::kAborted, "dropped: ", reason);
+}
+
+Function stateless(std::string name, std::vector<backend::Port> inputs,
+                   std::vector<backend::Port> outputs, Call call) {
+  Function function{std::move(name), std::move(inputs), std::move(outputs), false, {}};
+  function.create = [call = std::move(call)](const Settings&) -> Result<Call> { return call; };
+  return function;
+}
+
+FunctionBackend::FunctionBackend(std::vector<Function> functions, bool native_code)
+    : native_code_(native_code) {
+  for (auto& function : functions) {
+    functions_.push_back(std::make_shared<const Function>(std::move(function)));
+  }
+}
+
+backend::Description FunctionBackend::describe() const {
+  return {kName, "1", "", "", true};
+}
+
+std::string FunctionBackend::rules() const {
+  return R"({"version": 1, "rule": {"union": []}})";
+}
+
+Result<std::shared_ptr<const Function>> FunctionBackend::find(
+    const backend::CompileRequest& request) const {
+  const auto named = request.options.find(kName);
+  const std::string name = named == request.options.end() ? "" : named->second;
+  auto candidates = functions_;
+  if (!request.file.empty()) {
+    if (!native_code_) {
+      return make_error(Code::kPermissionDenied, "function library '",
+                        request.file.filename().string(),
+                        "': native code in a package is not allowed here (--no-native-code)");
+    }
+    PENSTOCK_TRY(auto loaded, load_library(request.file));
+    candidates.clear();
+    for (auto& function : loaded) {
+      candidates.push_back(std::make_shared<const Function>(std::move(function)));
+    }
+    if (name.empty() && candidates.size() == 1) return candidates.front();
+  }
+  const auto found =
+      std::ranges::find_if(candidates, [&](const auto& f) { return f->name == name; });
+  if (found != candidates.end()) return *found;
+  const std::string place =
+      request.file.empty() ? "" : "function library '" + request.file.filename().string() + "': ";
+  return not_found(
+      place, "no function '", name, "'; there are: ", names_of(candidates),
+      request.file.empty() ? "; the program that runs the pipeline registers them" : "");
+}
+
+Result<std::unique_ptr<backend::Executable>> FunctionBackend::compile(
+    const backend::CompileRequest& request) {
+  PENSTOCK_TRY(auto function, find(request));
+  PENSTOCK_CHECK_OK(check_declared(*function));
+  if (function->stateful && request.replicas > 1) {
+    return invalid_argument("function '", function->name,
+                            "' is stateful and sees the frames in order: expected one replica, "
+                            "found ",
+                            request.replicas);
+  }
+  Settings settings = request.options;
+  settings.erase(kName);
+  return std::unique_ptr<backend::Executable>(
+      std::make_unique<Executable>(std::move(function), std::move(settings)));
+}
+
+}  // namespace penstock::function

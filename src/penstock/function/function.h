@@ -1,0 +1,74 @@
+// Functions as stages: what is no part of a network, behind the interface of a backend.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/backend/backend.h"
+#include "penstock/base/result.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::function {
+
+/// In the order of the declared ports, and of their types.
+using Inputs = std::span<const Tensor* const>;
+/// Each has room for its port's bound: write there, after set_dims() where dimensions are open.
+using Outputs = std::span<Tensor* const>;
+
+/// One frame. An Error fails the frame, drop() drops it; an exception fails it with its text.
+/// One thread at a time.
+using Call = std::function<Status(Inputs, Outputs)>;
+
+/// From the plan: the partition's options but "function".
+using Settings = std::map<std::string, std::string>;
+
+/// What a call returns for a frame that is not worth going on with: it comes out as dropped.
+Status drop(std::string_view reason);
+
+/// A function by its name. Open dimensions of outputs need a bound.
+struct Function {
+  std::string name;
+  std::vector<backend::Port> inputs, outputs;
+  bool stateful = false;  ///< Sees the frames in order, one at a time; else it may be replicated.
+  /// Makes the call of one replica, on the thread that will run it.
+  std::function<Result<Call>(const Settings&)> create;
+};
+
+/// A function whose replicas share one call, which several threads may run at the same time.
+Function stateless(std::string name, std::vector<backend::Port> inputs,
+                   std::vector<backend::Port> outputs, Call call);
+
+/// The functions of a C library (penstock_function.h), which is never unloaded.
+/// \error kNotFound            no such file.
+/// \error kFailedPrecondition  not a function library, or one of another version: names both.
+/// \error kInvalidArgument     what it declares makes no sense.
+Result<std::vector<Function>> load_library(const std::filesystem::path& file);
+
+/// Runs functions given at its making, and those of libraries unless `native_code` is false.
+/// A request names its function by the option "function", a library by its file (none: given).
+class FunctionBackend final : public backend::Backend {
+ public:
+  explicit FunctionBackend(std::vector<Function> functions, bool native_code = true);
+
+  [[nodiscard]] backend::Description describe() const override;
+  [[nodiscard]] std::string rules() const override;  ///< Takes no part of a network.
+  /// \error kNotFound            no such function: names those there are.
+  /// \error kPermissionDenied    a library, where native code is not allowed.
+  /// \error kInvalidArgument     a stateful function with several replicas; its declaration.
+  Result<std::unique_ptr<backend::Executable>> compile(
+      const backend::CompileRequest& request) override;
+
+ private:
+  Result<std::shared_ptr<const Function>> find(const backend::CompileRequest& request) const;
+
+  std::vector<std::shared_ptr<const Function>> functions_;
+  bool native_code_;
+};
+
+}  // namespace penstock::function

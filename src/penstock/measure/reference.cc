@@ -1,0 +1,158 @@
+#include "penstock/measure/reference.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "penstock/backend/plain_model.h"
+#include "penstock/device/device.h"
+#include "penstock/measure/side.h"
+#include "penstock/tensor/npy.h"
+
+namespace penstock::measure {
+namespace {
+
+constexpr std::string_view kReference = "onnxruntime";  ///< Whatever runs the stages.
+
+backend::CompileRequest request_for(const std::filesystem::path& file, std::string name,
+                                    const plan::Package& package, bool optimize) {
+  backend::CompileRequest request;
+  request.name = std::move(name);
+  request.file = file;
+  request.device.cpus = device::inherited_cpus();
+  request.threads = static_cast<int>(std::max<std::size_t>(request.device.cpus.size(), 1));
+  request.optimize = optimize;
+  for (const auto& library : package.plan.custom_ops) {
+    request.custom_ops.push_back(package.folder / library);
+  }
+  return request;
+}
+
+class Whole final : public Reference {
+ public:
+  static Result<std::unique_ptr<Reference>> create(backend::PlainModel model,
+                                                   const plan::Plan& plan) {
+    auto whole = std::make_unique<Whole>();
+    PENSTOCK_TRY(whole->inputs_, match_inputs(model, plan.inputs));
+    const auto ports = model.outputs();
+    for (const auto& output : plan.outputs) {
+      const auto found = std::ranges::find(ports, output.name, &backend::Port::name);
+      if (found == ports.end()) {
+        return invalid_argument("--model: expected an output '", output.name,
+                                "' as the package has, found none; is it the model that the "
+                                "package was made from?");
+      }
+      whole->outputs_.push_back(static_cast<std::size_t>(found - ports.begin()));
+    }
+    whole->model_.emplace(std::move(model));
+    return std::unique_ptr<Reference>(std::move(whole));
+  }
+
+  Result<std::vector<Tensor>> run(const Frame& frame) override {
+    std::vector<const Tensor*> inputs;
+    inputs.reserve(inputs_.size());
+    for (const auto i : inputs_) inputs.push_back(&frame[i]);
+    PENSTOCK_CHECK_OK(model_->run(inputs));
+    const auto values = model_->take_values();
+    std::vector<Tensor> ordered;
+    ordered.reserve(outputs_.size());
+    for (const auto i : outputs_) ordered.push_back(values[i]);
+    return ordered;
+  }
+
+ private:
+  std::optional<backend::PlainModel> model_;
+  std::vector<std::size_t> inputs_, outputs_;
+};
+
+class Stages final : public Reference {
+ public:
+  static Result<std::unique_ptr<Reference>> create(const plan::Package& package,
+                                                   const backend::Registry& backends,
+                                                   bool optimize) {
+    auto stages = std::make_unique<Stages>();
+    stages->plan_ = package.plan;
+    PENSTOCK_TRY(const auto backend, backends.find(kReference));
+    for (const auto& stage : package.plan.stages) {
+      for (const auto& partition : stage.partitions) {
+        auto request = request_for(package.folder / partition.model, stage.name, package, optimize);
+        if (partition.backend == kReference) request.options = partition.options;
+        auto model = backend::PlainModel::create(*backend, request);
+        if (!model) {
+          return std::move(model).error().within(concat("reference: stage '", stage.name, "'"));
+        }
+        stages->models_.push_back(*std::move(model));
+      }
+    }
+    for (const auto& parameter : package.plan.parameters) {
+      PENSTOCK_TRY(auto value, read_npy(package.folder / parameter.file, parameter.type.dtype));
+      stages->parameters_[parameter.name] = std::move(value);
+    }
+    return std::unique_ptr<Reference>(std::move(stages));
+  }
+
+  Result<std::vector<Tensor>> run(const Frame& frame) override {
+    std::map<std::string, Tensor> values = parameters_;
+    for (std::size_t i = 0; i < frame.size(); ++i) values[plan_.inputs[i].name] = frame[i];
+    for (auto& model : models_) {
+      std::vector<const Tensor*> inputs;
+      for (const auto& port : model.inputs()) inputs.push_back(&values[port.name]);
+      PENSTOCK_CHECK_OK(model.run(inputs));
+      auto outputs = model.take_values();
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        values[model.outputs()[i].name] = std::move(outputs[i]);
+      }
+    }
+    std::vector<Tensor> ordered;
+    ordered.reserve(plan_.outputs.size());
+    for (const auto& output : plan_.outputs) ordered.push_back(values[output.name]);
+    return ordered;
+  }
+
+ private:
+  plan::Plan plan_;
+  std::vector<backend::PlainModel> models_;
+  std::map<std::string, Tensor> parameters_;
+};
+
+class OneAtATime final : public Reference {
+ public:
+  explicit OneAtATime(std::unique_ptr<pipeline::Pipeline> pipeline)
+      : pipeline_(std::move(pipeline)) {}
+
+  Result<std::vector<Tensor>> run(const Frame& frame) override { return pipeline_->run(frame); }
+
+ private:
+  std::unique_ptr<pipeline::Pipeline> pipeline_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Reference>> whole_reference(const std::filesystem::path& model,
+                                                   const plan::Package& package,
+                                                   const backend::Registry& backends,
+                                                   bool optimize) {
+  PENSTOCK_TRY(const auto backend, backends.find(kReference));
+  auto plain =
+      backend::PlainModel::create(*backend, request_for(model, "reference", package, optimize));
+  if (!plain) return std::move(plain).error().within("model '" + model.string() + "'");
+  return Whole::create(*std::move(plain), package.plan);
+}
+
+Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,
+                                                   const backend::Registry& backends,
+                                                   bool optimize) {
+  return Stages::create(package, backends, optimize);
+}
+
+Result<std::unique_ptr<Reference>> one_at_a_time(const plan::Package& package,
+                                                 const backend::Registry& backends,
+                                                 const pipeline::Options& options) {
+  plan::Plan plan = package.plan;
+  for (auto& stage : plan.stages) stage.devices.resize(1);
+  auto pipeline = pipeline::Pipeline::start(plan, package.folder, backends, options);
+  if (!pipeline) return std::move(pipeline).error().within("reference");
+  return std::unique_ptr<Reference>(std::make_unique<OneAtATime>(*std::move(pipeline)));
+}
+
+}  // namespace penstock::measure

@@ -1,0 +1,43 @@
+// The outputs that a pipeline's must equal.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/measure/frames.h"
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/plan/package.h"
+
+namespace penstock::measure {
+
+/// Computes a frame without a pipeline. One frame at a time.
+class Reference {
+ public:
+  virtual ~Reference() = default;
+  /// In the order of the plan's outputs.
+  virtual Result<std::vector<Tensor>> run(const Frame& inputs) = 0;
+};
+
+/// The whole model in ONNX Runtime, the file as it is, with or without the engine's optimisation.
+/// \error kInvalidArgument  its inputs or outputs are not those of the package.
+Result<std::unique_ptr<Reference>> whole_reference(const std::filesystem::path& model,
+                                                   const plan::Package& package,
+                                                   const backend::Registry& backends,
+                                                   bool optimize);
+
+/// The package's own stages, one after the other.
+Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,
+                                                   const backend::Registry& backends,
+                                                   bool optimize);
+
+/// A pipeline of the package's stages without replicas that gets a frame when the last is out: for
+/// functions, states and several networks, which no one model computes. `options` as for the
+/// pipeline that is compared. \error as Pipeline::start().
+Result<std::unique_ptr<Reference>> one_at_a_time(const plan::Package& package,
+                                                 const backend::Registry& backends,
+                                                 const pipeline::Options& options);
+
+}  // namespace penstock::measure

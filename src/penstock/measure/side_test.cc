@@ -1,0 +1,203 @@
+#include "penstock/measure/side.h"
+
+#include <atomic>
+#include <barrier>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/measure/rounds.h"
+#include "penstock/pipeline/affinity.h"
+#include "tests/support/fake_backend.h"
+
+namespace penstock::measure {
+namespace {
+
+using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
+
+constexpr std::size_t kFrames = 100;
+
+/// Of as many frames on each thread, however long they take.
+Round round_of_frames() {
+  return {std::chrono::nanoseconds(0), std::chrono::hours(1), [] {
+            thread_local std::size_t frames = 0;
+            return ++frames % kFrames == 0;
+          }};
+}
+
+/// y = x; like an engine, where there is no buffer it makes one.
+Status copy(Inputs in, Outputs out) {
+  if (out[0]->data() == nullptr) *out[0] = number(0);
+  out[0]->as<float>()[0] = value_of(*in[0]);
+  return {};
+}
+
+FakeModel model(Function run) {
+  FakeModel made;
+  made.inputs = {{"x", scalar()}};
+  made.outputs = {{"y", scalar()}};
+  made.run = std::move(run);
+  return made;
+}
+
+/// What an engine runs without a pipeline.
+class PlainSideTest : public ::testing::Test {
+ protected:
+  void set(Function run) { engine_.models["whole.onnx"] = model(std::move(run)); }
+
+  PlainRequest request() {
+    PlainRequest made;
+    made.file = "whole.onnx";
+    made.cpus = cpus_;
+    made.plan = &plan_;
+    made.ring = &ring_;
+    return made;
+  }
+
+  FakeBackend engine_;
+  std::vector<int> cpus_ = device::inherited_cpus();
+  plan::Plan plan_ = [] {
+    plan::Plan plan;
+    plan.inputs = {{"x", scalar()}};
+    return plan;
+  }();
+  Ring ring_ = *random_frames(plan_.inputs, {}, 16);
+};
+
+TEST_F(PlainSideTest, ASessionOnEachCpuRunsAtTheSameTimeAsTheOthers) {
+  std::barrier together(static_cast<std::ptrdiff_t>(cpus_.size()));
+  std::atomic<bool> measuring = false;
+  std::mutex mutex;
+  std::set<std::vector<int>> places;
+  set([&](Inputs in, Outputs out) -> Status {
+    thread_local std::size_t frames = 0;
+    if (measuring && ++frames <= kFrames) {  // Who is done first goes on for a while.
+      together.arrive_and_wait();
+      const std::scoped_lock lock(mutex);
+      places.insert(pipeline::cpus_of_thread(pipeline::this_thread_id()));
+    }
+    return copy(in, out);
+  });
+  const auto side = per_core_side(engine_, request());
+  ASSERT_TRUE(side) << side.error().message;
+  measuring = true;
+  const auto sample = (*side)->measure(round_of_frames());
+  ASSERT_TRUE(sample) << sample.error().message;
+  EXPECT_EQ((*side)->in_flight(), static_cast<int>(cpus_.size()));
+  EXPECT_EQ(sample->latencies_ns.size(), kFrames * cpus_.size());
+  std::set<std::vector<int>> expected;
+  for (const int cpu : cpus_) expected.insert({cpu});
+  EXPECT_EQ(places, expected);
+}
+
+TEST_F(PlainSideTest, NoSessionCountsFramesThatRanAlone) {
+  if (cpus_.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  const auto on_first_cpu = [&] {
+    return pipeline::cpus_of_thread(pipeline::this_thread_id()) == std::vector<int>{cpus_[0]};
+  };
+  std::atomic<bool> measuring = false, alone = false;
+  std::atomic<std::size_t> runs = 0;  // On the first CPU, whose session has counted at once.
+  set([&](Inputs in, Outputs out) -> Status {
+    if (measuring && on_first_cpu()) {
+      ++runs;
+    } else if (measuring) {
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      for (const std::size_t seen = runs; runs == seen && !alone; std::this_thread::yield()) {
+        alone = std::chrono::steady_clock::now() > limit;
+      }
+    }
+    return copy(in, out);
+  });
+  const auto side = per_core_side(engine_, request());
+  ASSERT_TRUE(side) << side.error().message;
+  measuring = true;
+  const Round round{std::chrono::nanoseconds(0), std::chrono::hours(1), [&] {
+                      thread_local std::size_t counted = 0;
+                      return ++counted == 20 || on_first_cpu();
+                    }};
+  const auto sample = (*side)->measure(round);
+  ASSERT_TRUE(sample) << sample.error().message;
+  EXPECT_FALSE(alone);
+  EXPECT_EQ(sample->latencies_ns.size(), 1 + 20 * (cpus_.size() - 1));
+}
+
+TEST_F(PlainSideTest, AFrameThatBeganInTheWarmUpDoesNotCount) {
+  std::atomic<int> runs = 0;
+  set([&](Inputs in, Outputs out) -> Status {
+    ++runs;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return copy(in, out);
+  });
+  const auto side = default_side(engine_, request());
+  ASSERT_TRUE(side) << side.error().message;
+  runs = 0;
+  const Round round{std::chrono::milliseconds(1), std::chrono::hours(1), [] { return true; }};
+  const auto sample = (*side)->measure(round);
+  ASSERT_TRUE(sample) << sample.error().message;
+  EXPECT_EQ(sample->latencies_ns.size(), 1U);
+  EXPECT_EQ(runs, 2);
+}
+
+TEST_F(PlainSideTest, AFrameThatFailsOnOneCpuIsTheSidesError) {
+  std::atomic<bool> measuring = false;
+  std::atomic<std::size_t> frames = 0;
+  set([&](Inputs in, Outputs out) -> Status {
+    if (measuring && ++frames == kFrames / 2) return internal_error("frame 50");
+    return copy(in, out);
+  });
+  const auto side = per_core_side(engine_, request());
+  ASSERT_TRUE(side) << side.error().message;
+  measuring = true;
+  const auto sample = (*side)->measure(round_of_frames());
+  ASSERT_FALSE(sample);
+  EXPECT_EQ(sample.error().message, "frame 50");
+}
+
+TEST_F(PlainSideTest, AnInputThatThePlanDoesNotHaveIsNamed) {
+  set(copy);
+  plan_.inputs[0].name = "image";
+  const auto side = default_side(engine_, request());
+  ASSERT_FALSE(side);
+  EXPECT_EQ(side.error().message,
+            "--model: its input 'x' is none of the package's; expected the model that the package "
+            "was made from");
+}
+
+TEST(RoundsTest, APipelineAndAnEngineTakeTurns) {
+  FakeNetwork network;
+  network.input("x")
+      .stage("a", {"x"}, {"mid"}, copy)
+      .stage("b", {"mid"}, {"y"}, copy, 2)
+      .output("y");
+  auto pipeline = network.start();
+  ASSERT_TRUE(pipeline) << pipeline.error().message;
+  const Ring ring = *random_frames(network.plan.inputs, {}, 16);
+  FakeBackend engine;
+  engine.models["whole.onnx"] = model(copy);
+  PlainRequest request;
+  request.file = "whole.onnx";
+  request.cpus = device::inherited_cpus();
+  request.plan = &network.plan;
+  request.ring = &ring;
+  Sides sides;
+  sides.push_back(pipeline_side(**pipeline, ring, 4));
+  sides.push_back(*per_core_side(engine, request));
+  Rounds rounds;
+  rounds.seconds = 0.06;
+  rounds.count = 3;
+  const auto measured = measure_in_turn(sides, rounds);
+  ASSERT_TRUE(measured) << measured.error().message;
+  ASSERT_EQ(measured->size(), 2U);
+  EXPECT_EQ((*measured)[0].name, "penstock");
+  EXPECT_EQ((*measured)[1].name, "onnxruntime-per-core");
+  for (const auto& side : *measured) {
+    EXPECT_EQ(side.rates.size(), 3U);
+    EXPECT_FALSE(side.latencies_ns.empty());
+  }
+}
+
+}  // namespace
+}  // namespace penstock::measure

@@ -1,0 +1,35 @@
+// Watchdog: a thread that looks for calls that hang.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "penstock/pipeline/parker.h"
+
+namespace penstock::pipeline {
+
+class Worker;
+
+/// Wakes a few times in the shortest `max_run`, and looks at the workers that have one. A call past
+/// it ends its worker's part: the frame and those behind it fail, a new thread passes them on, and
+/// the old one is detached. What that may touch is the whole State, which is then never freed.
+class Watchdog {
+ public:
+  explicit Watchdog(std::vector<Worker*> watched);
+  ~Watchdog();  ///< Joins.
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  void loop();
+  std::int64_t look();  ///< When to look again, as deadline of the steady clock.
+
+  const std::vector<Worker*> watched_;
+  Parker parker_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;  // Last: it uses the rest.
+};
+
+}  // namespace penstock::pipeline

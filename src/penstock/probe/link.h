@@ -1,0 +1,19 @@
+// How fast bytes get from one CPU of this machine to another.
+#pragma once
+
+#include <vector>
+
+#include "penstock/base/result.h"
+
+namespace penstock::probe {
+
+struct LinkTiming {
+  double latency_seconds = 0;   ///< Until a word that one CPU writes is seen by the other.
+  double bytes_per_second = 0;  ///< Reading on one what the other has just written.
+};
+
+/// Blocks for some tens of milliseconds; makes a thread on each side.
+/// \error kInvalidArgument  both sides are the same single CPU, or one may not be used
+Result<LinkTiming> time_link(const std::vector<int>& from, const std::vector<int>& to);
+
+}  // namespace penstock::probe

@@ -1,0 +1,23 @@
+#include "penstock/session/load.h"
+
+#include <utility>
+
+#include "penstock/graph/external_files.h"
+
+namespace penstock {
+
+Result<plan::Package> load_package(const std::filesystem::path& path) {
+  PENSTOCK_TRY(auto package, plan::load_package(path));
+  for (const auto& stage : package.plan.stages) {
+    for (const auto& partition : stage.partitions) {
+      if (partition.backend == plan::kFunctionBackend) continue;
+      auto checked = graph::check_external_files(package.folder / partition.model);
+      if (checked) continue;
+      return std::move(checked).error().within(
+          concat("package '", path.string(), "': model '", partition.model, "'"));
+    }
+  }
+  return package;
+}
+
+}  // namespace penstock

@@ -1,0 +1,481 @@
+"""Functions, states and applications at the command line."""
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import onnxruntime
+import pytest
+from conftest import ROOT, save, value
+from onnx import TensorProto, helper
+
+SCHEMA = json.loads((ROOT / "docs/app.schema.json").read_text())
+MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", ""))
+
+
+@pytest.fixture(scope="session")
+def library(program):
+    """Where the build puts examples/function."""
+    found = program.resolve().parents[1] / "lib/tests/libpenstock_test_functions.so"
+    if not found.exists():
+        pytest.skip(f"no {found.name} beside the program: build the tests")
+    return found
+
+
+def rows(count: int) -> np.ndarray:
+    """Frames of 4 numbers, none all zero; the first number says how many items it has."""
+    frames = np.arange(4 * count, dtype=np.float32).reshape(count, 4) % 13
+    frames[:, 0] = np.arange(count) % 9
+    frames[:, 1] += 1
+    return frames
+
+
+@pytest.fixture
+def stream(penstock, tmp_path):
+    """Runs frames of one or more inputs, one after the other, and returns the outputs by name."""
+
+    def run(source, frames: dict[str, np.ndarray], *options, code=0):
+        count = len(next(iter(frames.values())))
+        folder = tmp_path / "frames"
+        shutil.rmtree(folder, ignore_errors=True)
+        arguments = []
+        for name, values in frames.items():
+            for i, one in enumerate(values):
+                file = folder / f"{i}-{name}.npy"
+                file.parent.mkdir(exist_ok=True)
+                np.save(file, one)
+                arguments += ["--input", f"{name}={file}"]
+        out = tmp_path / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        done = penstock("run", source, *arguments, "--output", out, "--json", *options)
+        assert done.code == code, done
+        if str(source).endswith(".yaml"):  # What runs is valid.
+            jsonschema.validate(json.loads(Path(source).read_text()), SCHEMA)
+        found = [{p.stem: np.load(p) for p in (out / f"{i:06}").glob("*.npy")} for i in range(count)]
+        return found, done
+
+    return run
+
+
+def write(folder: Path, app: dict) -> Path:
+    file = folder / "app.yaml"
+    file.write_text(json.dumps({"penstock_app": 1} | app, indent=1))  # JSON is YAML.
+    return file
+
+
+@pytest.fixture
+def plus(tmp_path) -> Path:
+    """y = x + 1 over [4]; its ports have the names of the functions'."""
+    node = helper.make_node("Add", ["x", "one"], ["y"], "plus")
+    weights = {"one": np.ones(4, np.float32)}
+    return save(tmp_path, "plus", [node], [value("x", [4])], [value("y", [4])], weights)
+
+
+@pytest.fixture
+def app(tmp_path, library, plus) -> dict:
+    """scale by 3, then x + 1 twice by two copies of one network."""
+    return {
+        "inputs": {"image": "f32[4]"},
+        "nodes": {
+            "last": {"network": "plus.onnx", "inputs": {"x": "first.y"}, "replicas": 2},
+            "scale": {
+                "function": str(library),
+                "name": "scale",
+                "inputs": {"x": "image"},
+                "options": {"factor": 3},
+            },
+            "first": {"network": "plus.onnx", "inputs": {"x": "scale.y"}},
+        },
+        "outputs": {"result": "last.y", "scaled": "scale.y"},
+    }
+
+
+def test_functions_and_networks_run_as_one_pipeline(stream, app, tmp_path):
+    x = rows(20)
+    found, done = stream(write(tmp_path, app), {"image": x})
+    for i in range(20):
+        assert np.array_equal(found[i]["result"], 3 * x[i] + 2)
+        assert np.array_equal(found[i]["scaled"], 3 * x[i])
+    assert [s["name"] for s in done.json["stages"]] == ["scale", "first", "last"]
+    assert done.json["stages"][0]["backend"] == "function"
+    assert done.json["stages"][0]["copies"] == done.json["stages"][0]["allocations"] == 0
+
+
+def test_its_package_is_relocatable_and_lists_the_library(well, penstock, stream, app, tmp_path):
+    well("split", write(tmp_path, app), "-o", "app.pkg")
+    moved = tmp_path / "elsewhere" / "moved.pkg"
+    moved.parent.mkdir()
+    shutil.move(tmp_path / "app.pkg", moved)
+    (tmp_path / "plus.onnx").unlink()
+    plan = json.loads((moved / "plan.json").read_text())
+    library = "functions/libpenstock_test_functions.so"
+    assert plan["files"][library]
+    assert plan["penstock_plan"] == 1
+    x = rows(5)
+    found, _ = stream(moved, {"image": x})
+    assert np.array_equal(found[4]["result"], 3 * x[4] + 2)
+
+    for command in ["run", "bench", "verify"]:
+        refused = penstock(command, moved, "--no-native-code")
+        assert refused.code == 1
+        assert refused.error.endswith(
+            f"stage 'scale': function library '{library}': native code in a package is not allowed here; "
+            "leave out --no-native-code, in Python native_code=False, if you trust it"
+        )
+    with open(moved / library, "ab") as file:
+        file.write(b"x")
+    assert library in penstock("run", moved).error
+
+
+def frames_of(folder: Path, frames: np.ndarray) -> list:
+    """The options that name them."""
+    arguments = []
+    for i, one in enumerate(frames):
+        np.save(folder / f"{i}.npy", one)
+        arguments += ["--input", f"image={folder / f'{i}.npy'}"]
+    return arguments
+
+
+def test_an_applications_package_is_compared_with_itself_one_frame_at_a_time(well, penstock, app, tmp_path):
+    well("split", write(tmp_path, app), "-o", "app.pkg")
+    x = rows(9)
+    x[3] = 0
+    report = well("verify", "app.pkg", *frames_of(tmp_path, x), "--frames", "50", "--json").json
+    assert (report["ok"], report["frames"], report["dropped"]) == (True, 50, 6)
+    assert report["reference"] == "the package's own stages, one frame at a time, as it holds functions"
+    assert [output["values"] for output in report["outputs"]] == [44 * 4] * 2
+    x[5, 2] = -1
+    outcome = penstock("verify", "app.pkg", *frames_of(tmp_path, x))
+    assert outcome.code == 1
+    assert outcome.error == (
+        "stage 'scale': frame 5: function 'scale': negative; "
+        "the reference fails too: the input or the model is at fault"
+    )
+    assert penstock("verify", "app.pkg", "--model", "plus.onnx").error == (
+        "--model: package 'app.pkg' is compared with itself, one frame at a time, as it holds functions; "
+        "leave the option out"
+    )
+
+
+def test_states_are_compared_frame_by_frame(well, tmp_path, library):
+    count = {"function": str(library), "name": "count", "inputs": {"x": "x"}}
+    app = {"inputs": {"x": "f32[4]"}, "nodes": {"count": count}, "outputs": {"n": "count.number"}}
+    well("split", write(tmp_path, app), "-o", "app.pkg")
+    assert well("verify", "app.pkg", "--frames", "300", "--json").json["ok"] is True  # Both count from 1.
+
+
+def test_an_application_is_measured_beside_itself_one_frame_at_a_time(well, penstock, app, tmp_path):
+    file = write(tmp_path, app)
+    x = frames_of(tmp_path, rows(3))
+    report = well("bench", file, *x, "--seconds", "0.5", "--json").json
+    assert [(run["name"], run["in_flight"] == 1) for run in report["runs"]] == [
+        ("penstock", False),
+        ("one-at-a-time", True),
+    ]
+    assert all(run["frames_per_second"] > 0 for run in report["runs"])
+    assert report["missing"] == ["the engines alone: they cannot run what it does, as it holds functions"]
+    assert "--model: no engine alone runs what" in penstock("bench", file, "--model", "plus.onnx").error
+    assert penstock("bench", file, "--seed", "1").error.endswith(
+        "function 'scale': negative; the inputs were random: give frames that come out with --input"
+    )
+
+
+def test_native_code_is_refused_before_it_is_opened(penstock, app, tmp_path):
+    refused = penstock("run", write(tmp_path, app), "--no-native-code")
+    assert re.fullmatch(
+        r"app.yaml:\d+: node 'scale': function library '.*': native code is not allowed here; "
+        r"leave out --no-native-code, in Python native_code=False, if you trust it",
+        refused.error.replace(f"{tmp_path}/", ""),
+    )
+
+
+def test_libraries_of_operators_are_refused_too(penstock, app, tmp_path):
+    (tmp_path / "ops.so").touch()
+    nodes = {"only": {"network": "plus.onnx", "custom_ops": ["ops.so"], "inputs": {"x": "image"}}}
+    file = write(tmp_path, app | {"nodes": nodes, "outputs": {"y": "only.y"}})
+    assert "node 'only': custom-operator library '" in penstock("run", file, "--no-native-code").error
+
+
+def test_a_library_of_another_version_is_refused(penstock, app, library, tmp_path):
+    app["nodes"]["scale"]["function"] = str(library.with_name("libpenstock_test_functions_of_version_9.so"))
+    assert "built for version 9 of the function interface, this Penstock has version 1" in (
+        penstock("run", write(tmp_path, app)).error
+    )
+
+
+def test_drops_and_failures_come_out_in_place(stream, app, tmp_path):
+    x = rows(10)
+    x[3] = 0
+    x[6, 2] = -1
+    found, done = stream(write(tmp_path, app), {"image": x}, code=1)
+    assert [i for i in range(10) if not found[i]] == [3, 6]
+    report = done.json
+    assert (report["ok"], report["errors"], report["drops"]) == (8, 1, 1)
+    assert report["error_messages"] == ["stage 'scale': frame 6: function 'scale': negative"]
+    assert report["stages"][0]["drops"] == 1
+
+
+def test_items_are_scattered_to_a_network_and_gathered(stream, library, plus, tmp_path):
+    node = {"function": str(library)}
+    app = {
+        "inputs": {"x": None},
+        "nodes": {
+            "find": node | {"name": "scatter", "inputs": {"x": "x"}},
+            "net": {"network": "plus.onnx", "inputs": {"x": "find.items"}, "each": ["x"], "replicas": 2},
+            "join": node | {"name": "sum", "inputs": {"items": "net.y"}},
+        },
+        "outputs": {"total": "join.y", "parts": "net.y"},
+    }
+    app["inputs"]["x"] = "f32[4]"
+    x = rows(27)  # 0 to 8 items, 8 being the bound.
+    found, _ = stream(write(tmp_path, app), {"x": x})
+    for i in range(27):
+        items = x[i] + np.arange(int(x[i, 0]), dtype=np.float32).reshape(-1, 1) + 1
+        assert np.array_equal(found[i]["parts"], items.reshape(-1, 4))
+        assert np.array_equal(found[i]["total"], items.reshape(-1, 4).sum(axis=0))
+
+
+def test_a_node_may_be_a_package_that_was_measured(well, penstock, stream, plus, app, tmp_path):
+    well("build", plus, "-o", "best.pkg", "--budget", "1s", env={"PENSTOCK_COSTS": str(tmp_path / "costs.db")})
+    well("split", plus, "-o", "plus.zip")
+    app["nodes"]["first"]["network"] = "best.pkg"
+    app["nodes"]["last"] = {"network": "plus.zip", "inputs": {"x": "first.y"}, "max_run_ms": 60000}
+    x = rows(20)
+    found, done = stream(write(tmp_path, app), {"image": x})
+    for i in range(20):
+        np.testing.assert_allclose(found[i]["result"], 3 * x[i] + 2, rtol=1e-6)
+    built = json.loads((tmp_path / "best.pkg/plan.json").read_text())["stages"]
+    backends = [partition["backend"] for stage in built for partition in stage["partitions"]]
+    assert [s["backend"] for s in done.json["stages"]][1 : 1 + len(built)] == backends
+
+    app["nodes"]["last"]["replicas"] = 2
+    assert "plus.zip': how it is split, where and by what it runs was settled when it was made" in (
+        penstock("run", write(tmp_path, app)).error
+    )
+    del app["nodes"]["last"]["replicas"]
+    well("split", write(tmp_path, app), "-o", "app.pkg")
+    app["nodes"]["last"]["network"] = "app.pkg"
+    assert (
+        "expected one network, as 'penstock split', 'plan' and 'build' write it from a model, found that it holds"
+        in (penstock("run", write(tmp_path, app)).error)
+    )
+
+
+def test_a_state_feeds_the_next_frame(stream, tmp_path):
+    nodes = [
+        helper.make_node("Mul", ["s", "half"], ["h"], "halve"),
+        helper.make_node("Add", ["x", "h"], ["t"], "add"),
+        helper.make_node("Identity", ["t"], ["y"], "copy"),
+    ]
+    weights = {"half": np.full(4, 0.5, np.float32)}
+    ports = [value("x", [4]), value("s", [4])], [value("y", [4]), value("t", [4])]
+    save(tmp_path, "decay", nodes, *ports, weights)
+    np.save(tmp_path / "start.npy", np.full(4, 8, np.float32))
+    x = rows(30)
+    app = {
+        "inputs": {"x": "f32[4]"},
+        "nodes": {"decay": {"network": "decay.onnx", "inputs": {"x": "x"}, "cuts": ["halve"]}},
+        "states": [{"from": "decay.t", "to": "decay.s", "initial": "start.npy"}],
+        "outputs": {"y": "decay.y"},
+    }
+    for source, options, first in [
+        (write(tmp_path, app), [], 8),
+        ("decay.onnx", ["--state", "t=s"], 0),
+        ("decay.onnx", ["--state", "t=s:start.npy"], 8),
+    ]:
+        found, _ = stream(source, {"x": x}, *options)
+        state = np.full(4, first, np.float32)
+        for i in range(30):
+            state = x[i] + np.float32(0.5) * state
+            assert np.array_equal(found[i]["y"], state), (source, options, i)
+
+
+# Open dimensions of networks, and inputs that are neither a state nor random.
+SHAPES = {"silero_vad_16k_op15": {"input": [1, 576], "state": [2, 1, 128]}}
+SETTINGS = {"silero_vad_16k_op15": {"sr": np.array(16000)}}
+
+
+@pytest.mark.skipif(not (MODELS / "dtln_1").is_dir(), reason="PENSTOCK_TEST_MODELS names no networks")
+@pytest.mark.parametrize(
+    ("model", "cuts"),
+    [
+        ("dtln_1", 0),
+        ("dtln_1", 1),
+        ("gtcrn_simple", 0),
+        ("gtcrn_simple", 2),
+        ("silero_vad_16k_op15", 0),
+        ("silero_vad_16k_op15", 1),
+    ],
+)
+def test_a_thousand_frames_of_a_streaming_network_equal_the_loop(well, stream, tmp_path, model, cuts):
+    file = MODELS / model / "model.onnx"
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    reference = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    inputs, outputs = reference.get_inputs(), reference.get_outputs()
+    shapes, settings = SHAPES.get(model, {}), SETTINGS.get(model, {})
+    states = list(
+        zip((o.name for o in outputs[1:]), (i.name for i in inputs[1:] if i.name not in settings), strict=True)
+    )
+    arguments = [part for out, into in states for part in ("--state", f"{out}={into}")]
+    arguments += [part for name, dims in shapes.items() for part in ("--shape", f"{name}={'x'.join(map(str, dims))}")]
+    shapes = {i.name: shapes.get(i.name, i.shape) for i in inputs}
+    if cuts:
+        names = [node["name"] for node in well("show", file, *arguments[2 * len(states) :], "--json").json["nodes"]]
+        at = [len(names) * (k + 1) // (cuts + 1) for k in range(cuts)]
+        arguments += [part for k in at for part in ("--cut", names[k])]
+    well("split", file, *arguments, "-o", "net.pkg")
+    random = np.random.default_rng(0)
+    x = random.standard_normal((1000, *shapes[inputs[0].name])).astype(np.float32)
+    frames = {inputs[0].name: x} | {name: np.stack([given] * 1000) for name, given in settings.items()}
+    found, done = stream("net.pkg", frames)
+    assert done.json["ok"] == 1000
+    made = [frame[outputs[0].name] for frame in found]
+    state = {into: np.zeros(shapes[into], np.float32) for _, into in states}
+    for i in range(1000):
+        expected = reference.run(None, {inputs[0].name: x[i]} | settings | state)
+        state = {into: value for (_, into), value in zip(states, expected[1:], strict=True)}
+        if cuts == 0:
+            assert np.array_equal(made[i], expected[0]), i
+        else:  # Cut differently, an engine fuses differently.
+            np.testing.assert_allclose(made[i], expected[0], rtol=1e-3, atol=1e-4)
+    if cuts:  # What runs at the same time changes nothing.
+        alone, done = stream("net.pkg", frames, "--in-flight", "1")
+        assert done.json["ok"] == 1000
+        assert all(np.array_equal(made[i], alone[i][outputs[0].name]) for i in range(1000))
+
+
+def test_what_is_wrong_is_named_with_its_line(penstock, app, tmp_path):
+    def error(**changed):
+        return penstock("run", write(tmp_path, app | changed)).error
+
+    nodes = app["nodes"]
+    swapped = {**nodes, "scale": nodes["scale"] | {"inputs": {"x": "last.y"}}}
+    message = error(nodes=swapped)
+    assert re.match(r".*app\.yaml:\d+: node ", message), message
+    assert "the nodes feed each other in a cycle: last -> scale -> first -> last" in message
+    assert "input 'x': expected f32[4], found u8[4] from 'image'" in error(inputs={"image": "u8[4]"})
+    assert "expected f32[4], found f32[5] from 'image'" in error(inputs={"image": "f32[5]"})
+    lonely = {**nodes, "last": {"network": "plus.onnx"}}
+    assert "node 'last': input 'x' (f32[4]) has no source" in error(nodes=lonely)
+    assert error(outputs={"y": "last.z"}).endswith("node 'last' has no output 'z'; there are: 'y'")
+    assert "nodes.last.network: no such file: " in error(nodes={**nodes, "last": {"network": "none.onnx"}})
+    unnamed = {**nodes, "scale": {"function": nodes["scale"]["function"], "inputs": {"x": "image"}}}
+    assert "expected 'name', which of its functions; there are: 'scale', 'count'" in error(nodes=unnamed)
+    no_library = {**nodes, "scale": {"function": "./plus.onnx", "inputs": {"x": "image"}}}
+    assert "'plus.onnx': expected a shared library for this machine, found: " in error(nodes=no_library)
+    no_number = {**nodes, "scale": nodes["scale"] | {"options": {"factor": "much"}}}
+    assert "factor: expected a number, found 'much'" in error(nodes=no_number)
+    count = {"function": nodes["scale"]["function"], "name": "count", "inputs": {"x": "image"}}
+    states = {"states": [{"from": "count.number", "to": "last.x"}]}
+    assert "expected f32[4], which the next frame reads, found i64[1]; both ends of a state have one type" in error(
+        nodes={**nodes, "count": count, "last": {"network": "plus.onnx"}}, **states
+    )
+    where = r".*app\.yaml:\d+: "  # And before anything starts.
+    for name in ("last", "scale"):
+        far = {**nodes, name: nodes[name] | {"devices": "cpu:9999"}}
+        assert re.match(where + f"node '{name}': device 'cpu:9999': CPU 9999 is not among", error(nodes=far))
+    twice = {**nodes, "count": count | {"replicas": 2}}
+    one = "expected one replica, found 2; leave 'replicas' out"
+    assert re.match(where + f"node 'count': function 'count' is stateful and .*: {one}", error(nodes=twice))
+    sums = {**nodes, "last": {"network": "plus.onnx", "replicas": 2}}
+    assert re.match(
+        where + rf"state 'last\.y' -> 'last\.x': node 'last' writes it: {one}",
+        error(nodes=sums, states=[{"from": "last.y", "to": "last.x"}]),
+    )
+    state = {"from": "last.y", "to": "last.x", "initial": "initial.npy"}
+    for initial, told in (
+        (np.zeros(5, np.float32), r"expected f32\[4\], found f32\[5\]"),
+        (None, r".*initial\.npy': is not a "),
+    ):
+        (tmp_path / "initial.npy").write_bytes(b"none")
+        if initial is not None:
+            np.save(tmp_path / "initial.npy", initial)
+        assert re.match(
+            where + rf"state 'last\.y' -> 'last\.x': initial value: {told}",
+            error(nodes={**nodes, "last": {"network": "plus.onnx"}}, states=[state]),
+        )
+    (tmp_path / "app.yaml").write_text("penstock_app: 1\nnodes: [}\n")
+    assert penstock("run", "app.yaml").error.startswith("app.yaml:2: not YAML: ")  # As it was named.
+    assert "no such file" in penstock("run", "nowhere.yaml").error
+    assert "--state are for a model" in penstock("run", write(tmp_path, app), "--state", "a=b").error
+    assert "expected -o and --json only" in (penstock("split", write(tmp_path, app), "--cut", "plus", "-o", "p").error)
+
+
+def test_an_application_is_told_from_a_model(penstock, app, tmp_path):
+    file = write(tmp_path, app)
+    for command, *options in [["plan"], ["build", "-o", "p"]]:
+        assert penstock(command, file, *options).error == (
+            f"'{file}': expected a model, found an application; 'penstock show', 'run', 'bench' and 'split' take it"
+        )
+    assert penstock("verify", file).error == (
+        f"'{file}': expected a package (a folder or a .zip), found an application; "
+        "'penstock split' makes one of a model or an application"
+    )
+    assert penstock("explain", file).error == (
+        f"'{file}': expected a package made by 'penstock build', found an application; "
+        "explain the packages that its nodes name"
+    )
+
+
+def test_an_application_is_shown_as_it_would_be_packed(well, penstock, app, tmp_path):
+    file = write(tmp_path, app)
+    well("split", file, "-o", "app.pkg")
+    assert well("show", file).out == well("show", "app.pkg").out
+    assert "--shape" in penstock("show", file, "--shape", "x=4").error
+
+
+def test_state_options_are_checked(penstock, plus):
+    assert penstock("run", plus, "--state", "y").error == ("--state: expected OUT=IN or OUT=IN:FILE.npy, found 'y'")
+    assert penstock("run", plus, "--state", "y=s").error == "state 'y' -> 's': no input 's'; the inputs are 'x'"
+    assert penstock("run", plus, "--state", "z=x").error == "state 'z' -> 'x': no output 'z'; the outputs are 'y'"
+
+
+def test_the_schema_lists_the_fields_that_are_read(penstock, app, library, tmp_path):
+    schema = json.loads((ROOT / "docs/app.schema.json").read_text())
+    places = {
+        "": schema["properties"],
+        "states[0].": schema["properties"]["states"]["items"]["properties"],
+        "nodes.first.": schema["$defs"]["network"]["properties"],
+        "nodes.scale.": schema["$defs"]["function"]["properties"],
+    }
+    for path, fields in places.items():
+        spoilt = json.loads(json.dumps(app | {"states": [{"from": "a.b", "to": "c.d"}]}))
+        place = spoilt
+        for part in re.findall(r"\w+", path):
+            place = place[int(part) if part.isdigit() else part]
+        place["no such field"] = 1
+        known = penstock("run", write(tmp_path, spoilt)).error.split("expected one of ")[1].split(", ")
+        assert sorted(known) == sorted(fields), path
+
+
+def test_max_run_names_what_hangs_only(stream, app, tmp_path):
+    found, _ = stream(write(tmp_path, app), {"image": rows(5)}, "--max-run", "60000")
+    assert all(found)
+
+
+def test_types_are_integers_too(stream, library, tmp_path):
+    app = {
+        "inputs": {"x": "f32[4]"},
+        "nodes": {"count": {"function": str(library), "name": "count", "inputs": {"x": "x"}}},
+        "outputs": {"n": "count.number"},
+    }
+    found, _ = stream(write(tmp_path, app), {"x": rows(6)})
+    assert [int(frame["n"][0]) for frame in found] == [1, 2, 3, 4, 5, 6]
+    assert TensorProto.INT64 == 7
+    app["nodes"]["count"]["replicas"] = 2
+    with pytest.raises(AssertionError, match="is stateful and sees the frames in order: expected one replica"):
+        stream(write(tmp_path, app), {"x": rows(2)})
+
+
+def test_the_documented_application_is_read(penstock, tmp_path):
+    page = (ROOT / "docs/composition.md").read_text()
+    (tmp_path / "app.yaml").write_text(page.split("```yaml\n")[1].split("```")[0])
+    for name in ["dtln_1.onnx", "./libapply.so"]:
+        assert f"no such file: '{name}'" in penstock("run", "app.yaml").error
+        (tmp_path / name).write_bytes(b"")
+    assert "node 'mask': " in penstock("run", "app.yaml").error  # Its file is no model.

@@ -1,0 +1,292 @@
+"""penstock build and explain: the whole loop on small networks, with backends that misbehave on purpose."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import save, value
+from onnx import helper
+
+FIELDS = {"model", "goal", "devices", "chosen", "ways", "simple", "parts", "nodes", "notes", "period_seconds"}
+
+
+@pytest.fixture(autouse=True)
+def costs(tmp_path, monkeypatch):
+    """A database of costs of the test's own."""
+    file = tmp_path / "costs.db"
+    monkeypatch.setenv("PENSTOCK_COSTS", str(file))
+    return file
+
+
+@pytest.fixture
+def synthetic(program, tmp_path, monkeypatch):
+    """Gives the synthetic backends their costs and faults."""
+    folder = program.parent.parent / "lib" / "synthetic"
+    if not folder.is_dir():
+        pytest.skip(f"no synthetic backends in {folder}: build them (target penstock_synthetic_backends)")
+    monkeypatch.setenv("PENSTOCK_PLUGIN_PATH", str(folder))
+
+    def write(**backends):
+        file = tmp_path / "synthetic.json"
+        file.write_text(json.dumps({f"synthetic_{name}": settings for name, settings in backends.items()}))
+        monkeypatch.setenv("PENSTOCK_SYNTHETIC", str(file))
+
+    return write
+
+
+@pytest.fixture
+def build(well, tmp_path):
+    def run(model, *options, package="built.pkg", budget="12s"):
+        target = tmp_path / package
+        return well("build", model, "-o", target, "--budget", budget, "--json", *options).json
+
+    return run
+
+
+@pytest.fixture
+def resnet(make_model):
+    return make_model("resnet_tiny")
+
+
+def backend_of(report) -> dict[str, str]:
+    return {node["name"]: node["backend"] for node in report["nodes"]}
+
+
+def test_a_model_becomes_a_package_that_says_why(build, well, chain, tmp_path):
+    report = build(chain, "--backends", "onnxruntime")
+    assert set(report) >= FIELDS
+    assert {way["name"] for way in report["simple"]} >= {"onnxruntime", "onnxruntime-per-core", "penstock"}
+    assert report["chosen"] in {way["name"] for way in report["ways"]}
+    assert set(backend_of(report).values()) == {"onnxruntime"}
+    package = tmp_path / "built.pkg"
+    assert well("verify", package, "--model", chain, "--json").json["ok"] is True
+    explained = well("explain", package, "--json").json
+    assert {key: explained[key] for key in FIELDS} == {key: report[key] for key in FIELDS}
+    assert f"chosen: {report['chosen']}" in well("explain", package).out
+    well("explain", package, "--html", tmp_path / "why.html")
+    page = (tmp_path / "why.html").read_text()
+    assert page.startswith("<!doctype html>") and page.count("<circle") == 4
+    assert "http" not in page  # It stands alone.
+
+
+@pytest.mark.parametrize("budget", ["12s", "3s"])  # The short one cuts the search off.
+def test_a_second_build_measures_nothing_and_is_the_same(build, resnet, tmp_path, budget):
+    first = build(resnet, package="first", budget=budget)
+    assert first["measured_plans"] > 0
+    second = build(resnet, package="second", budget=budget)
+    assert (second["measured_parts"], second["measured_plans"]) == (0, 0)
+    for file in ("plan.json", "build.json"):
+        first_bytes, second_bytes = ((tmp_path / name / file).read_bytes() for name in ("first", "second"))
+        assert first_bytes == second_bytes, file
+
+
+def test_with_more_time_the_search_goes_on(build, resnet):
+    first = build(resnet, budget="3s")
+    second = build(resnet, budget="12s")
+    assert len(second["ways"]) >= len(first["ways"]) and second["measured_parts"] + second["measured_plans"] > 0
+
+
+def test_a_setting_of_a_backend_that_is_not_there_is_refused(penstock, chain, tmp_path):
+    outcome = penstock("build", chain, "-o", tmp_path / "p", "--backend-option", "abacus:beads=10")
+    assert outcome.code == 1 and "abacus" in outcome.error and "onnxruntime" in outcome.error
+
+
+def test_the_faster_backend_of_each_part_is_chosen(build, well, chain, cpu, synthetic, tmp_path):
+    synthetic(
+        a={"seconds": {"Conv": 0.004, "Relu": 0.0004}},
+        b={"seconds": {"Conv": 0.0004, "Relu": 0.004}},
+    )
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", budget="60s")
+    assert backend_of(report) == {
+        "conv1": "synthetic_b",
+        "relu1": "synthetic_a",
+        "conv2": "synthetic_b",
+        "relu2": "synthetic_a",
+    }
+    assert all("less time than" in part["reason"] for part in report["parts"])
+    assert well("verify", tmp_path / "built.pkg", "--model", chain, "--json").json["ok"] is True
+
+
+def test_one_slow_node_goes_elsewhere_alone(build, cpu, synthetic, tmp_path):
+    operators = ["Relu"] * 20 + ["Abs"] + ["Relu"] * 19
+    values = ["x", *(f"v{i}" for i in range(39)), "y"]
+    nodes = [
+        helper.make_node(operator, values[i : i + 1], values[i + 1 : i + 2], f"{operator}{i}")
+        for i, operator in enumerate(operators)
+    ]
+    model = save(tmp_path, "forty", nodes, [value("x", [1, 64])], [value("y", [1, 64])])
+    synthetic(a={"seconds": {"Relu": 2e-4, "Abs": 8e-3}}, b={"seconds": {"*": 8e-4}})
+    report = build(model, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", budget="300s")
+    assert [name for name, backend in backend_of(report).items() if backend == "synthetic_b"] == ["Abs20"]
+
+
+def precisions_in(package) -> set[str]:
+    plan = json.loads((package / "plan.json").read_text())
+    return {part["options"].get("precision", "f32") for stage in plan["stages"] for part in stage["partitions"]}
+
+
+LOWER = {"seconds": {"*": 2e-3}, "precisions": {"bf16": {"speedup": 4, "error": 1e-3}}}
+
+
+def test_precision_is_lowered_where_a_tolerance_allows_it(build, well, chain, cpu, synthetic, tmp_path):
+    synthetic(a=LOWER)
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a")
+    report = build(chain, *options, package="exact", budget="20s")
+    assert set(backend_of(report).values()) == {"synthetic_a"}
+    assert precisions_in(tmp_path / "exact") == {"f32"}
+    report = build(chain, *options, "--tolerance", "0.1", package="rough", budget="20s")
+    assert set(backend_of(report).values()) == {"synthetic_a:bf16"}
+    assert precisions_in(tmp_path / "rough") == {"bf16"}
+    assert "synthetic_a:bf16" in well("explain", tmp_path / "rough").out
+    known = {row["precision"] for row in well("costs", "list", "--backend", "synthetic_a", "--json").json["parts"]}
+    assert {"f32", "bf16"} <= known
+    assert well("verify", tmp_path / "exact", "--model", chain, "--json").json["ok"] is True
+
+
+def test_precision_that_leaves_the_tolerance_is_refused(build, chain, cpu, synthetic, tmp_path):
+    synthetic(a=LOWER | {"precisions": {"bf16": {"speedup": 4, "error": 30}}})
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--tolerance", "0.1", budget="20s")
+    assert set(backend_of(report).values()) == {"synthetic_a"}
+    assert precisions_in(tmp_path / "built.pkg") == {"f32"}
+    refused = [way for way in report["ways"] if way["name"].startswith("synthetic_a:bf16")]
+    assert refused and all("wrong output" in way["failure"] for way in refused), report["ways"]
+
+
+def test_rules_of_the_user_say_what_a_backend_is_tried_on(build, chain, cpu, synthetic, tmp_path):
+    synthetic(a={"seconds": {"*": 1e-4}}, b={"seconds": {"*": 3e-3}})
+    rules = tmp_path / "rules.json"
+    rules.write_text('{"synthetic_a": {"version": 1, "rule": {"combine": {"ops": ["Conv"]}}}}')
+    report = build(
+        chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", "--rules", rules, budget="60s"
+    )
+    assert backend_of(report) == {
+        "conv1": "synthetic_a",
+        "relu1": "synthetic_b",
+        "conv2": "synthetic_a",
+        "relu2": "synthetic_b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (None, "no such file"),
+        ('{"abacus": {"version": 1, "rule": {"all": true}}}', "no backend 'abacus'"),
+        (
+            '{"onnxruntime": {"version": 1, "rule": {"ops": "Conv"}}}',
+            "onnxruntime.rule.ops: expected a list, found 'Conv'",
+        ),
+    ],
+)
+def test_rules_that_are_none_are_refused(penstock, chain, tmp_path, text, complaint):
+    rules = tmp_path / "rules.json"
+    if text:
+        rules.write_text(text)
+    outcome = penstock("build", chain, "-o", tmp_path / "p", "--rules", rules, "--backends", "onnxruntime")
+    assert outcome.code == 1
+    assert f"rules '{rules}': {complaint}" in outcome.error
+
+
+def test_no_mixing_where_it_does_not_win(build, chain, cpu, synthetic):
+    synthetic(a={"seconds": {"*": 0.001}}, b={"seconds": {"*": 0.0014}})
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
+    assert set(backend_of(report).values()) == {"synthetic_a"}
+
+
+@pytest.mark.parametrize("fault", ["crash", "abort", "exit", "eat_memory", "refuse"])
+def test_a_backend_that_breaks_is_named_and_left_out(build, chain, cpu, synthetic, fault):
+    synthetic(a={"seconds": {"*": 1e-6}, "faults": [{"do": fault, "on": "Relu"}]}, b={"seconds": {"*": 0.001}})
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
+    backends = backend_of(report)
+    assert backends["relu1"] == backends["relu2"] == "synthetic_b"
+    assert any("synthetic_a" in note for note in report["notes"]), report["notes"]
+
+
+def test_a_backend_that_hangs_is_named_and_left_out(build, chain, cpu, synthetic):
+    synthetic(a={"seconds": {"*": 1e-6}, "faults": [{"do": "hang", "on": "*"}]}, b={"seconds": {"*": 0.001}})
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
+    assert set(backend_of(report).values()) == {"synthetic_b"}
+    assert any("synthetic_a" in note for note in report["notes"]), report["notes"]
+
+
+def test_wrong_numbers_are_refused_and_named(build, well, chain, cpu, synthetic, tmp_path):
+    synthetic(
+        a={"seconds": {"*": 1e-6}, "faults": [{"do": "wrong", "on": "conv2", "by": 0.5}]},
+        b={"seconds": {"*": 0.001}},
+    )
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
+    assert backend_of(report)["conv2"] == "synthetic_b"
+    texts = report["notes"] + [way["failure"] for way in report["ways"] if way["name"].startswith("synthetic_a")]
+    assert any("wrong" in text for text in texts), texts
+    assert well("verify", tmp_path / "built.pkg", "--model", chain, "--json").json["ok"] is True
+
+
+def test_where_no_backend_runs_the_network_all_reasons_are_given(penstock, chain, synthetic, tmp_path):
+    synthetic(a={"faults": [{"do": "refuse", "on": "conv1"}]})
+    outcome = penstock("build", chain, "-o", tmp_path / "p", "--budget", "30s", "--backends", "synthetic_a")
+    assert outcome.code == 1
+    assert "synthetic_a" in outcome.error and "Conv" in outcome.error
+    assert not (tmp_path / "p").exists()
+
+
+def test_killed_builds_leave_a_database_that_goes_on(program, penstock, build, resnet, costs, tmp_path):
+    moments = random.Random(7)
+    for _ in range(50):
+        command = [program, "build", resnet, "-o", tmp_path / "killed", "--budget", "20s"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            time.sleep(moments.uniform(0.05, 1.5))
+            process.kill()
+    assert costs.exists()
+    left = [part for part in penstock("costs", "list", "--json").json["parts"] if part["seconds"]]
+    assert left
+    assert build(resnet)["chosen"]
+    # What the killed ones had measured is not measured again.
+    after = penstock("costs", "list", "--json").json["parts"]
+    assert [part for part in left if part not in after] == []
+
+
+def test_ctrl_c_keeps_the_best_plan_until_then(program, well, chain, synthetic, cpu, tmp_path):
+    synthetic(a={"seconds": {"*": 0.001}}, b={"seconds": {"*": 0.002}})
+    package = tmp_path / "stopped"
+    command = [program, "build", chain, "-o", package, "--budget", "600s", "-v", "--devices", f"cpu:{cpu}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while "measuring parts" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped before all was measured" in output
+    assert well("verify", package, "--model", chain, "--json").json["ok"] is True
+
+
+def test_two_builds_share_the_database(program, well, chain, tmp_path):
+    command = [program, "build", chain, "--budget", "12s", "-o"]
+    processes = [
+        subprocess.Popen([*command, tmp_path / name], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for name in ("one", "two")
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    for name in ("one", "two"):
+        assert well("verify", tmp_path / name, "--model", chain, "--json").json["ok"] is True
+
+
+@pytest.mark.parametrize("budget", ["0s", "fast", "-3s", "60 parsecs"])
+def test_a_budget_is_a_time(penstock, chain, tmp_path, budget):
+    outcome = penstock("build", chain, "-o", tmp_path / "p", f"--budget={budget}")
+    assert outcome.error == f"--budget: expected a time such as 60s, 5m or 1h, found '{budget}'"
+
+
+def test_an_unknown_backend_is_refused(penstock, chain, tmp_path):
+    outcome = penstock("build", chain, "-o", tmp_path / "p", "--backends", "abacus")
+    assert outcome.code == 1 and "abacus" in outcome.error and "onnxruntime" in outcome.error
+
+
+def test_a_package_that_was_not_built_has_no_explanation(penstock, package):
+    outcome = penstock("explain", package)
+    assert outcome.code == 1
+    assert "expected build.json, which 'penstock build' writes" in outcome.error

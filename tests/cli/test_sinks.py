@@ -1,0 +1,118 @@
+"""penstock run --output: lines of JSON. (Folders and archives: test_run.py.)"""
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import save, value
+from onnx import TensorProto, helper
+
+
+def strict(line: str) -> dict:
+    """JSON as its standard has it: Python would also take NaN."""
+    return json.loads(line, parse_constant=pytest.fail)
+
+
+def lines_of(text: str) -> list[dict]:
+    return [strict(line) for line in text.splitlines()]
+
+
+def test_each_frame_is_a_line_of_json(well, double, tmp_path):
+    values = np.array([[1, 2.5, 0.1], [np.nan, np.inf, -np.inf]], np.float32)
+    np.savez(tmp_path / "x.npz", **{"0/x": values[:1], "1/x": values})
+    well("run", double, "--inputs", "x.npz", "--output", "out.jsonl")
+    assert lines_of((tmp_path / "out.jsonl").read_text()) == [
+        {"frame": 0, "outputs": {"y": (2 * values[:1]).tolist()}},
+        {"frame": 1, "outputs": {"y": [(2 * values[0]).tolist(), [None] * 3]}},
+    ]
+
+
+def test_standard_output_has_the_lines_and_nothing_else(well, double, tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((1, 3), np.float32))
+    expected = [{"frame": i, "outputs": {"y": [[2, 2, 2]]}} for i in range(3)]
+    outcome = well("run", double, "--input", "x=x.npy", "--frames", "3", "--output", "-")
+    assert lines_of(outcome.out) == expected
+    assert "3 frames in" in outcome.err
+    outcome = well("run", double, "--input", "x=x.npy", "--frames", "3", "--output", "-", "--json")
+    assert lines_of(outcome.out) == expected
+    assert json.loads(outcome.err)["frames"] == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (TensorProto.BOOL, np.array([[True, False]])),
+        (TensorProto.INT64, np.array([[2**62 + 1, -(2**63)]])),
+        (TensorProto.UINT64, np.array([[2**64 - 1, 0]], np.uint64)),
+        (TensorProto.INT8, np.array([[-128, 127]], np.int8)),
+        (TensorProto.FLOAT16, np.array([[0.1, np.nan]], np.float16)),
+        (TensorProto.DOUBLE, np.array([[0.1, 1e300]])),
+        (TensorProto.STRING, np.array([["a", 'ä"\n']])),
+        (TensorProto.FLOAT, np.zeros((0, 2), np.float32)),
+    ],
+)
+def test_every_kind_of_value_keeps_its_numbers(well, tmp_path, kind, values):
+    node = helper.make_node("Identity", ["x"], ["y"], "copy")
+    model = save(tmp_path, "copy", [node], [value("x", ["n", 2], kind)], [value("y", ["n", 2], kind)])
+    np.save(tmp_path / "x.npy", values)
+    (line,) = lines_of(well("run", model, "--input", "x=x.npy", "--output", "-").out)
+    expected = values.astype(object)
+    if values.dtype.kind == "f":
+        expected[~np.isfinite(values)] = None
+    assert line["outputs"]["y"] == expected.tolist()
+
+
+def test_frames_that_do_not_come_out_have_a_line_that_says_why(penstock, well, lookup, tmp_path):
+    np.savez(tmp_path / "i.npz", **{"0/i": np.array([0, 1]), "1/i": np.array([0, 9])})
+    outcome = penstock("run", lookup, "--inputs", "i.npz", "--output", "-")
+    assert outcome.code == 1
+    good, bad = lines_of(outcome.out)
+    assert good == {"frame": 0, "outputs": {"y": [0, 1]}}
+    assert bad["frame"] == 1
+    assert set(bad["error"]) == {"code", "message"}
+    assert "frame 1" in bad["error"]["message"]
+
+    late = well("run", lookup, "--frames", "500", "--policy", "latest", "--output", "-", "--json")
+    report, found = json.loads(late.err), lines_of(late.out)
+    assert [line["frame"] for line in found] == list(range(500))
+    assert sum("error" in line for line in found) == report["drops"]
+    assert {line["error"]["code"] for line in found if "error" in line} <= {"aborted"}
+
+
+def test_frames_that_an_edge_refuses_have_a_line_too(penstock, package):
+    outcome = penstock("run", package, "--frames", "500", "--policy", "error", "--capacity", "1", "--output", "-")
+    found = lines_of(outcome.out)
+    assert sorted(line["frame"] for line in found) == list(range(500))
+    assert {line["error"]["code"] for line in found if "error" in line} <= {"resource_exhausted"}
+    assert outcome.code == (1 if any("error" in line for line in found) else 0)
+
+
+def test_lines_are_as_python_writes_them(well, double, tmp_path):
+    penstock = pytest.importorskip("penstock")
+    x = np.array([[0.1, np.inf, 3]], np.float32)
+    np.save(tmp_path / "x.npy", x)
+    ours = well("run", double, "--input", "x=x.npy", "--output", "-").out
+    with penstock.split(double) as pipeline, penstock.io.JsonLines(tmp_path / "theirs.jsonl") as sink:
+        sink.consume(pipeline.stream([x]))
+    assert strict(ours) == strict((tmp_path / "theirs.jsonl").read_text())
+
+
+def test_what_cannot_be_written_is_an_error(program, penstock, package, tmp_path):
+    for target in ["no/where.jsonl", "full.jsonl"]:
+        (tmp_path / "full.jsonl").unlink(missing_ok=True)
+        (tmp_path / "full.jsonl").symlink_to("/dev/full")
+        outcome = penstock("run", package, "--frames", "2", "--output", target)
+        assert outcome.code == 1
+        assert f"file '{target}': cannot be written" in outcome.error
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [program, "run", package, "--frames", "2", "--output", "-"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "penstock: error: standard output: cannot be written: No space left on device\n"

@@ -1,0 +1,346 @@
+"""penstock run: where frames come from."""
+
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import save, value
+from onnx import TensorProto, helper
+
+
+def copy_of(folder: Path, *shape) -> Path:
+    """A model whose output y is its input x."""
+    node = helper.make_node("Identity", ["x"], ["y"], "copy")
+    return save(folder, "copy", [node], [value("x", list(shape))], [value("y", list(shape))])
+
+
+def outputs(file: Path, name: str = "y") -> np.ndarray:
+    """What an archive has for each frame, in their order."""
+    with np.load(file) as archive:
+        return np.array([archive[entry] for entry in sorted(archive.files) if entry.split("/")[-1] == name])
+
+
+def write_sound(file: Path, samples: list[list[int]]) -> None:
+    """PCM of 16 bits; a sample is a list of one number for each channel."""
+    with wave.open(str(file), "wb") as sound:
+        sound.setnchannels(len(samples[0]) if samples else 1)
+        sound.setsampwidth(2)
+        sound.setframerate(16000)
+        sound.writeframes(np.array(samples, "<i2").tobytes())
+
+
+@pytest.fixture
+def rows(tmp_path) -> Path:
+    """A folder of three arrays, whose names sort as written, and of what is no value."""
+    folder = tmp_path / "rows"
+    (folder / "sub.npy").mkdir(parents=True)
+    (folder / "notes.txt").write_text("no value")
+    for i, name in enumerate(["10", "2", "a"]):
+        np.save(folder / f"{name}.npy", np.full((1, 3), i, np.float32))
+    return folder
+
+
+def test_the_files_of_a_folder_are_frames_by_name(well, double, rows, tmp_path):
+    report = well("run", double, "--input", f"x={rows}", "--output", "out.npz", "--json").json
+    assert report["frames"] == 3
+    assert outputs(tmp_path / "out.npz")[:, 0, 0].tolist() == [0, 2, 4]
+
+
+def test_more_frames_repeat_a_folder_and_fewer_cut_it(well, double, rows, tmp_path):
+    for frames, expected in [("5", [0, 2, 4, 0, 2]), ("2", [0, 2])]:
+        well("run", double, "--input", f"x={rows}", "--frames", frames, "--output", "out.npz")
+        assert outputs(tmp_path / "out.npz")[:, 0, 0].tolist() == expected
+
+
+def test_a_folder_of_pictures_may_have_several_kinds(well, absolute, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "photos").mkdir()
+    for i, name in enumerate(["a.png", "b.JPG", "c.jpeg", "d.bmp"]):
+        image.new("RGB", (16, 8), (60 * i, 0, 0)).save(tmp_path / "photos" / name)
+    well("run", absolute, "--input", "x=photos", "--output", "out.npz")
+    reds = outputs(tmp_path / "out.npz")[:, 0, 0, 4, 4]
+    assert np.allclose(reds, np.arange(4) * 60 / 255, atol=0.02)
+
+
+def test_a_folder_and_a_file_serve_two_inputs(penstock, well, rows, tmp_path):
+    node = helper.make_node("Add", ["a", "b"], ["y"], "add")
+    model = save(tmp_path, "add", [node], [value("a", [1, 3]), value("b", [1, 3])], [value("y", [1, 3])])
+    np.save(tmp_path / "ten.npy", np.full((1, 3), 10, np.float32))
+    well("run", model, "--input", f"a={rows}", "--input", "b=ten.npy", "--output", "out.npz")
+    assert outputs(tmp_path / "out.npz")[:, 0, 0].tolist() == [10, 11, 12]
+
+    (tmp_path / "two").mkdir()
+    for name in ["a.npy", "b.npy"]:
+        np.save(tmp_path / "two" / name, np.zeros((1, 3), np.float32))
+    outcome = penstock("run", model, "--input", f"a={rows}", "--input", "b=two")
+    assert outcome.code == 1
+    assert outcome.error == "input 'b': expected 1 or 3 values, as many as the other inputs have, found 2"
+
+
+def test_bench_and_verify_take_folders(well, double, rows, cpu):
+    well("split", double, "--devices", f"cpu:{cpu}", "-o", "double.pkg")
+    assert well("verify", "double.pkg", "--input", f"x={rows}", "--json").json["frames"] == 3
+    well("bench", "double.pkg", "--input", f"x={rows}", "--seconds", "0.1")
+
+
+def test_a_folder_without_values_is_named(penstock, double, tmp_path):
+    (tmp_path / "empty").mkdir()
+    outcome = penstock("run", double, "--input", "x=empty")
+    assert outcome.code == 1
+    assert outcome.error.startswith("input 'x': folder 'empty': expected files ending in .npy")
+
+
+@pytest.mark.parametrize("bad", ["2", "10"])
+def test_a_bad_file_of_a_folder_is_named_and_ends_the_stream(penstock, double, rows, tmp_path, bad):
+    (rows / f"{bad}.npy").write_text("this is no array at all")
+    outcome = penstock("run", double, "--input", f"x={rows}", "--output", "out.npz", "--json")
+    assert outcome.code == 1
+    assert outcome.error.startswith(f"input 'x': file '{rows / bad}.npy': is not a .npy file")
+    if bad == "2":  # Those before it came out.
+        assert (outcome.json["frames"], outcome.json["error_messages"]) == (1, [outcome.error])
+        assert len(outputs(tmp_path / "out.npz")) == 1
+
+
+def test_a_sound_is_cut_into_frames_and_filled_with_zeros(well, tmp_path):
+    write_sound(tmp_path / "s.WAV", [[16384]] * 10)
+    model = copy_of(tmp_path, 1, 4)
+    report = well("run", model, "--input", "x=s.WAV", "--output", "out.npz", "--json").json
+    assert report["frames"] == 3
+    np.testing.assert_array_equal(outputs(tmp_path / "out.npz").ravel(), [0.5] * 10 + [0] * 2)
+
+
+def test_channels_are_kept_where_the_input_has_them_and_averaged_where_not(well, tmp_path):
+    write_sound(tmp_path / "s.wav", [[0, 16384], [-16384, 0], [8192, 8192]])
+    left, right = [0, -0.5, 0.25], [0.5, 0, 0.25]
+    mean = [0.25, -0.25, 0.25]
+    for shape, expected in [
+        ((3,), mean),
+        ((1, 1, 3), mean),
+        ((1, 2, 3), [left, right]),
+        ((3, 2), np.transpose([left, right])),
+    ]:
+        model = copy_of(tmp_path, *shape)
+        well("run", model, "--input", "x=s.wav", "--output", "out.npz")
+        np.testing.assert_array_equal(outputs(tmp_path / "out.npz")[0], np.reshape(expected, shape))
+
+
+def test_an_open_number_of_samples_is_taken_at_its_bound(penstock, well, tmp_path):
+    write_sound(tmp_path / "s.wav", [[16384]] * 6)
+    model = copy_of(tmp_path, "batch", "n")
+    outcome = penstock("run", model, "--input", "x=s.wav")
+    assert outcome.code == 1
+    assert "does not say how many samples; fix them with --shape" in outcome.error
+    well("run", model, "--shape", "x=?x1..3", "--input", "x=s.wav", "--output", "out.npz")
+    assert outputs(tmp_path / "out.npz").shape == (2, 1, 3)
+
+
+def test_sounds_that_do_not_fit_are_named(penstock, chain, tmp_path):
+    write_sound(tmp_path / "stereo.wav", [[1, 2]] * 8)
+    write_sound(tmp_path / "empty.wav", [])
+    (tmp_path / "text.wav").write_text("this is no sound at all")
+    sound = copy_of(tmp_path, 1, 4)
+    for model, file, words in [
+        (chain, "stereo.wav", ["f32[1,3,4,4]", "2 channels", "[1,N]", "[2,N] or [N,2]"]),
+        (sound, "empty.wav", ["holds no samples"]),
+        (sound, "text.wav", ["does not begin as a WAV file"]),
+        (sound, "absent.wav", ["no such file"]),
+    ]:
+        outcome = penstock("run", model, "--input", f"x={file}")
+        assert outcome.code == 1
+        for word in ["input 'x'", f"sound '{file}'", *words]:
+            assert word in outcome.error
+
+
+def test_a_rate_and_a_policy_hold_for_folders(well, double, rows):
+    report = well("run", double, "--input", f"x={rows}", "--frames", "20", "--rate", "100", "--json").json
+    assert report["ok"] == 20
+    assert report["seconds"] >= 0.19
+    report = well("run", double, "--input", f"x={rows}", "--frames", "500", "--policy", "latest", "--json").json
+    assert report["ok"] + report["drops"] == 500
+    assert report["errors"] == 0
+
+
+def npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@pytest.fixture
+def piped(program, tmp_path):
+    """Runs `penstock run` with bytes as its standard input; what it wrote, and its lines of JSON."""
+
+    def run(model, data: bytes, *options):
+        command = [program, "run", model, "--input", "x=-", "--output", "-", *map(str, options)]
+        done = subprocess.run(command, input=data, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+        return done, [json.loads(line) for line in done.stdout.splitlines()]
+
+    return run
+
+
+def values_of(lines: list[dict]) -> list:
+    return [line["outputs"]["y"] for line in lines]
+
+
+def told(done: subprocess.CompletedProcess) -> str:
+    (line,) = [line for line in done.stderr.decode().splitlines() if line.startswith("penstock: error: ")]
+    return line.removeprefix("penstock: error: ")
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<i8", "u1"])
+def test_plain_frames_come_from_standard_input(piped, tmp_path, dtype):
+    kinds = {"<f4": TensorProto.FLOAT, "<i8": TensorProto.INT64, "u1": TensorProto.UINT8}
+    node = helper.make_node("Identity", ["x"], ["y"], "copy")
+    kind = kinds[dtype]
+    model = save(tmp_path, "copy", [node], [value("x", [1, 3], kind)], [value("y", [1, 3], kind)])
+    frames = np.arange(600).reshape(200, 1, 3).astype(dtype)
+    done, lines = piped(model, frames.tobytes())
+    assert done.returncode == 0, done.stderr
+    assert values_of(lines) == frames.tolist()
+
+
+def test_arrays_of_different_shapes_come_from_standard_input(piped, double):
+    frames = [np.full((rows, 3), rows, np.float32) for rows in (1, 4, 2)]
+    done, lines = piped(double, b"".join(map(npy, frames)))
+    assert done.returncode == 0, done.stderr
+    assert values_of(lines) == [(2 * frame).tolist() for frame in frames]
+
+
+def test_frames_end_standard_input_early_and_do_not_repeat_it(piped, absolute):
+    frame = bytes(4 * 3 * 8 * 8)
+    for options, expected in [(["--frames", "2"], 2), (["--frames", "9"], 3), ([], 3)]:
+        done, lines = piped(absolute, 3 * frame, *options)
+        assert (done.returncode, len(lines)) == (0, expected)
+    done, lines = piped(absolute, b"")
+    assert (done.returncode, lines) == (0, [])
+
+
+def test_a_frame_comes_out_before_the_next_one_comes_in(program, tmp_path):
+    command = [program, "run", copy_of(tmp_path, 1, 2), "--input", "x=-", "--output", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        for i in range(3):
+            whole = np.full((1, 2), i, np.float32).tobytes()
+            for part in (whole[:3], whole[3:]):
+                process.stdin.write(part)
+                process.stdin.flush()
+            assert json.loads(process.stdout.readline()) == {"frame": i, "outputs": {"y": [[i, i]]}}
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+
+
+def test_an_interrupt_ends_a_wait_for_standard_input(program, tmp_path):
+    command = [program, "run", copy_of(tmp_path, 1, 2), "--input", "x=-", "--output", "-", "-v"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while b"stages started" not in process.stderr.readline():
+            pass
+        process.stdin.write(np.zeros((1, 2), np.float32).tobytes())
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["frame"] == 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+
+
+def test_a_frame_that_is_cut_off_is_an_error_behind_those_before(piped, absolute, double):
+    size = 4 * 3 * 8 * 8
+    done, lines = piped(absolute, bytes(2 * size + 5))
+    assert (done.returncode, len(lines)) == (1, 2)
+    assert told(done) == (
+        f"input 'x': standard input: frame 2: is cut off: expected {size} bytes of f32[1,3,8,8], found 5"
+    )
+    array = npy(np.zeros((1, 3), np.float32))
+    done, lines = piped(double, array + array[:-1])
+    assert (done.returncode, len(lines)) == (1, 1)
+    assert f"frame 1: is cut off: expected {len(array)} bytes, found {len(array) - 1}" in told(done)
+    done, lines = piped(double, array + array[:3])
+    assert (done.returncode, len(lines)) == (1, 1)
+    assert "frame 1: is cut off" in told(done)
+
+
+def test_what_does_not_fit_in_standard_input_is_named(piped, double, absolute):
+    done, _ = piped(double, bytes(12))
+    assert done.returncode == 1
+    assert "frame 0: expected .npy files" in told(done)
+    assert "--shape" in told(done)
+    for data, words in [
+        (npy(np.zeros((1, 3))), ["expected f32[", "found f64[1,3]"]),
+        (npy(np.zeros((1, 3), np.float32)) + b"and then no array at all", ["frame 1", "not a .npy file"]),
+        (npy(np.zeros((1, 3), np.float32))[:10] + b"x" * 200, ["frame 0"]),
+    ]:
+        done, _ = piped(double, data)
+        assert done.returncode == 1
+        assert told(done).startswith("input 'x': standard input: frame ")
+        for word in words:
+            assert word in told(done)
+    done, lines = piped(double, bytes(3 * 2 * 4), "--shape", "x=1x3")
+    assert (done.returncode, len(lines)) == (0, 2)
+
+
+def test_standard_input_feeds_one_input_once(penstock, rows, tmp_path):
+    node = helper.make_node("Add", ["a", "b"], ["y"], "add")
+    model = save(tmp_path, "add", [node], [value("a", [1, 3]), value("b", [1, 3])], [value("y", [1, 3])])
+    np.save(tmp_path / "one.npy", np.zeros((1, 3), np.float32))
+    for arguments, words in [
+        (["a=-", "b=-"], "found it for 'a' and 'b'"),
+        (["a=-", "a=-"], "feeds one input once"),
+        (["a=-", "a=one.npy"], "found both"),
+        (["a=-", f"b={rows}"], "one value of each other input beside standard input, found 3"),
+    ]:
+        outcome = penstock("run", model, *(part for argument in arguments for part in ("--input", argument)))
+        assert outcome.code == 1
+        assert words in outcome.error
+
+
+def test_a_file_serves_all_frames_of_standard_input(program, tmp_path):
+    node = helper.make_node("Sub", ["x", "b"], ["y"], "difference")
+    model = save(tmp_path, "difference", [node], [value("b", [1, 3]), value("x", [1, 3])], [value("y", [1, 3])])
+    np.save(tmp_path / "b.npy", np.full((1, 3), 10, np.float32))
+    frames = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    command = [program, "run", model, "--input", "x=-", "--input", f"b={tmp_path / 'b.npy'}", "--output", "-"]
+    done = subprocess.run(command, input=frames.tobytes(), capture_output=True, check=True)
+    assert values_of([json.loads(line) for line in done.stdout.splitlines()]) == (frames - 10).tolist()
+
+
+def test_a_terminal_is_no_source(program, tmp_path):
+    ours, terminal = pty.openpty()
+    command = [program, "run", copy_of(tmp_path, 1, 2), "--input", "x=-"]
+    done = subprocess.run(command, stdin=terminal, capture_output=True, check=False)
+    os.close(terminal)
+    os.close(ours)
+    assert done.returncode == 1
+    assert "standard input is a terminal" in told(done)
+
+
+@pytest.mark.parametrize("command", ["bench", "verify"])
+def test_other_commands_name_who_reads_standard_input(penstock, well, tmp_path, cpu, command):
+    well("split", copy_of(tmp_path, 1, 3), "--devices", f"cpu:{cpu}", "-o", "copy.pkg")
+    outcome = penstock(command, "copy.pkg", "--input", "x=-")
+    assert outcome.code == 1
+    assert "standard input ('-') is for 'penstock run'" in outcome.error
+
+
+def test_a_rate_and_a_policy_hold_for_standard_input(piped, tmp_path):
+    model = copy_of(tmp_path, 1, 2)
+    frames = np.arange(600, dtype=np.float32).reshape(300, 1, 2)
+    done, lines = piped(model, frames[:20].tobytes(), "--rate", "100", "--json")
+    assert (done.returncode, len(lines)) == (0, 20)
+    assert json.loads(done.stderr)["seconds"] >= 0.19
+    done, lines = piped(model, frames.tobytes(), "--policy", "latest", "--json")
+    report = json.loads(done.stderr)
+    assert (report["ok"] + report["drops"], report["errors"]) == (300, 0)
+    assert all(line["outputs"]["y"] == frames[line["frame"]].tolist() for line in lines if "outputs" in line)
+
+
+def test_outputs_of_a_stream_are_folders_and_refuse_those_of_before(program, tmp_path):
+    command = [program, "run", copy_of(tmp_path, 1, 2), "--input", "x=-", "--output", tmp_path / "out"]
+    subprocess.run(command, input=bytes(16), capture_output=True, check=True)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["000000", "000001"]
+    done = subprocess.run(command, input=bytes(8), capture_output=True, check=False)
+    assert done.returncode == 1
+    assert "of an earlier run would remain beside the frames of this one" in told(done)

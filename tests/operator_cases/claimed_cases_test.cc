@@ -1,0 +1,189 @@
+// Every operator case of ONNX's Python package that the rules of a backend allow, by that backend:
+// the file as it is, and imported and written again; and with all inputs but the first as
+// constants ("CASE with constants"), as weights are in a network.
+//
+// PENSTOCK_OPERATOR_CASES, PENSTOCK_OPERATOR_CASE: as in operator_cases_test.cc.
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "penstock/backend/registry.h"
+#include "penstock/collage/candidates.h"
+#include "penstock/graph/import.h"
+#include "penstock/graph/test_support.h"
+#include "penstock/graph/writer.h"
+#include "penstock/session/session.h"
+#include "tests/operator_cases/cases.h"
+#include "tests/support/tries.h"
+
+namespace penstock::operator_cases {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Counts {
+  std::size_t cases = 0, claimed = 0, passed = 0, excused = 0;
+};
+
+/// A backend and a group of cases.
+class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  static void SetUpTestSuite() {
+    if (registry_ == nullptr)
+      registry_ = std::make_unique<backend::Registry>(backend::Registry::load());
+  }
+
+  void SetUp() override {
+    const char* root = std::getenv("PENSTOCK_OPERATOR_CASES");
+    if (root == nullptr || !fs::is_directory(fs::path(root) / "node")) {
+      GTEST_SKIP() << "needs PENSTOCK_OPERATOR_CASES, as the test of ONNX Runtime does";
+    }
+    const auto found = registry_->find(backend_name());
+    if (!found) GTEST_SKIP() << found.error().message;
+    const auto unavailable = (*found)->describe().unavailable;
+    if (!unavailable.empty()) GTEST_SKIP() << unavailable;
+    backend_ = *found;
+    root_ = root;
+    engine_ = *make_engine(*registry_);
+    auto rule = collage::parse_rule(backend_->rules(), "rules of backend '" + backend_name() + "'");
+    ASSERT_TRUE(rule) << rule.error().message;
+    rule_ = *std::move(rule);
+    exceptions_ = read_exceptions(fs::path(PENSTOCK_CLAIM_EXCEPTIONS) /
+                                  ("exceptions_" + backend_name() + ".txt"));
+  }
+
+  static std::string backend_name() { return std::get<0>(GetParam()); }
+  static std::string group() { return std::get<1>(GetParam()); }
+
+  [[nodiscard]] bool claims(const Case& test) const {
+    graph::ImportOptions as_is;
+    as_is.as_is = true;
+    const auto graph = graph::import_onnx(test.model, as_is);
+    return graph && claims(*graph);
+  }
+
+  [[nodiscard]] bool claims(const graph::Graph& graph) const {
+    return !graph.nodes.empty() &&
+           collage::supported_nodes(graph, rule_).count() == graph.nodes.size();
+  }
+
+  /// Imported again: shapes that were given as values are known now.
+  Result<graph::Graph> with_constants(graph::Graph graph, const std::vector<Tensor>& values) {
+    for (std::size_t i = 1; i < values.size(); ++i) {
+      auto& value = graph.values[index(graph.inputs[i])];
+      value.constant = values[i];
+      value.is_input = false;
+    }
+    graph.inputs.resize(1);
+    PENSTOCK_TRY(const auto bytes, graph::to_onnx_bytes(graph::Subgraph::whole(graph)));
+    return graph::import_onnx_bytes(bytes, {}, {.engine = engine_});
+  }
+
+  void check_with_constants(const Case& test) {
+    const auto graph = graph::import_onnx(test.model, {.engine = engine_});
+    if (!graph || graph->inputs.size() < 2) return;
+    const auto inputs = read_inputs(test.sets.front(), ports_of(*graph, graph->inputs));
+    const auto outputs = read_outputs(test.sets.front(), ports_of(*graph, graph->outputs));
+    if (!inputs || !outputs) return;
+    const auto folded = with_constants(*graph, *inputs);
+    if (!folded || !claims(*folded)) return;
+    Sample sample;
+    sample.inputs[graph->value(graph->inputs.front()).name] = inputs->front();
+    for (std::size_t i = 0; i < outputs->size(); ++i) {
+      sample.outputs[graph->value(graph->outputs[i]).name] = (*outputs)[i];
+    }
+    report(test.name + " with constants",
+           run_written(*backend_, *folded, folder_.path(), {sample}));
+  }
+
+  static std::vector<backend::Port> ports_of(const graph::Graph& graph,
+                                             const std::vector<graph::ValueId>& ids) {
+    std::vector<backend::Port> ports;
+    for (const auto id : ids) ports.push_back({graph.value(id).name, graph.value(id).type});
+    return ports;
+  }
+
+  /// Empty if both ways give what the case expects.
+  std::string problem_of(const Case& test) {
+    const auto samples = run_file(*backend_, test);
+    if (!samples) return samples.error().message;
+    graph::ImportOptions options;
+    options.engine = engine_;
+    const auto graph = graph::import_onnx(test.model, options);
+    if (!graph) return "import: " + graph.error().message;
+    return run_written(*backend_, *graph, folder_.path(), *samples);
+  }
+
+  void check(const Case& test) {
+    ++counts_.cases;
+    const auto listed = exceptions_.find(test.name);
+    const bool claimed = claims(test);
+    EXPECT_TRUE(claimed || listed == exceptions_.end())
+        << test.name << ": is listed as an exception, and the rules do not claim it";
+    if (!claimed) return;
+    report(test.name, problem_of(test));
+  }
+
+  /// Fails unless `problem` is empty exactly where no exception is listed.
+  void report(const std::string& name, const std::string& problem) {
+    ++counts_.claimed;
+    const auto listed = exceptions_.find(name);
+    if (listed == exceptions_.end()) {
+      EXPECT_EQ(problem, "") << name;
+      if (problem.empty()) ++counts_.passed;
+      return;
+    }
+    EXPECT_NE(problem, "") << name << ": passes; take it off the list of exceptions ("
+                           << listed->second << ")";
+    ++counts_.excused;
+  }
+
+  static inline std::unique_ptr<backend::Registry> registry_;
+  std::shared_ptr<backend::Backend> backend_;
+  fs::path root_;
+  graph::TemporaryFolder folder_;
+  graph::Engine engine_;
+  collage::Rule rule_;
+  std::map<std::string, std::string> exceptions_;
+  Counts counts_;
+};
+
+/// Of the largest group every so many cases are tried. Under the address sanitizer fewer by
+/// OpenVINO: it is not instrumented, and compiles each several times as slowly there.
+std::size_t cases_apart(const std::string& backend, const std::string& group) {
+  return kSanitized && backend == "openvino" && group == "node" ? 20 : 1;
+}
+
+TEST_P(ClaimedCases, PassByThatBackend) {
+  const char* only = std::getenv("PENSTOCK_OPERATOR_CASE");
+  const auto cases = find_cases(root_, group());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (only == nullptr ? i % cases_apart(backend_name(), group()) == 0
+                        : cases[i].name.find(only) != cases[i].name.npos) {
+      check(cases[i]);
+      check_with_constants(cases[i]);
+    }
+  }
+  std::cout << backend_name() << ", " << group() << ": " << counts_.cases << " cases, claims "
+            << counts_.claimed << ", passes " << counts_.passed << "; " << counts_.excused
+            << " exceptions\n";
+  EXPECT_TRUE(only != nullptr || counts_.passed > 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfOnnx, ClaimedCases,
+                         testing::Combine(testing::Values("onednn", "openvino"),
+                                          testing::Values("node", "simple", "pytorch-operator",
+                                                          "pytorch-converted")),
+                         [](const auto& pair) {
+                           std::string name =
+                               std::get<0>(pair.param) + "_" + std::get<1>(pair.param);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace penstock::operator_cases

@@ -1,0 +1,510 @@
+"""Applications: Python functions and networks as one pipeline."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from line import expected
+
+import penstock
+
+ROOT = Path(__file__).resolve().parents[2]
+VALUE = "f32[1]"
+START = """
+import faulthandler, gc, os, sys, threading, time, weakref
+import numpy as np, penstock
+faulthandler.dump_traceback_later(45, exit=True)
+x = np.zeros(1, np.float32)
+def of_one(call, **options):
+    app = penstock.App()
+    app.input("x")
+    app.function("f", call, {"x": "f32[1]"}, {"y": "f32[1]"}, **options)
+    app.connect("x", "f.x")
+    app.output("y", "f.y")
+    return app.start()
+"""
+
+
+def value(number: float) -> np.ndarray:
+    return np.array([number], np.float32)
+
+
+def of_one(call: Callable[..., Any], inputs: str = VALUE, outputs: str = VALUE, **options: Any) -> penstock.App:
+    """y = call(x)"""
+    app = penstock.App("one")
+    app.input("x")
+    app.function("f", call, {"x": inputs}, {"y": outputs}, **options)
+    app.connect("x", "f.x")
+    app.output("y", "f.y")
+    return app
+
+
+def test_a_function_behind_a_network_and_before_one(model: Path) -> None:
+    app = penstock.App("line")
+    app.input("number", "i64[1]")
+    app.function("before", lambda number: np.full((1, 4), number[0], np.float32), {"n": "i64[1]"}, {"x": "f32[1,4]"})
+    app.network("line", model, cuts=["increment"])
+    app.function("after", lambda z: z.sum(keepdims=True), {"z": ("float32", (1, 4))}, {"sum": (np.float32, (1, 1))})
+    app.connect("number", "before.n")
+    app.connect("before.x", "line.x")
+    app.connect("line.z", "after.z")
+    app.output("sum", "after.sum")
+    with app.start() as pipeline:
+        sums = [float(result["sum"][0, 0]) for result in pipeline.stream(np.array([i]) for i in range(50))]
+        assert [stage["backend"] for stage in pipeline.stats()["stages"]][0] == "function"
+    assert sums == [float(expected(i).sum()) for i in range(50)]
+
+
+def test_ten_thousand_frames_of_which_each_tenth_fails() -> None:
+    def call(x: np.ndarray) -> np.ndarray:
+        if x[0] % 10 == 3:
+            raise ValueError(f"no {x[0]:.0f} today")
+        return x + 1
+
+    with of_one(call).start() as pipeline:
+        results = list(pipeline.stream((value(i) for i in range(10_000)), errors="yield"))
+        stats = pipeline.stats()
+    assert (stats["pushed"], stats["popped"], stats["ok"], stats["errors"]) == (10_000, 10_000, 9_000, 1_000)
+    assert [result.number for result in results] == list(range(10_000))
+    for i, result in enumerate(results):
+        if i % 10 != 3:
+            assert result["y"][0] == i + 1
+            continue
+        assert isinstance(result.error, penstock.Unknown)
+        text = str(result.error)
+        assert f"function 'f': ValueError: no {i} today\nTraceback (most recent call last):" in text
+        assert "in call\n" in text
+        assert result.error.frame == i
+
+
+def test_none_and_drop_drop_the_frame() -> None:
+    def call(x: np.ndarray) -> Any:
+        return {0: x, 1: None, 2: penstock.DROP, 3: penstock.Drop("nobody there")}[int(x[0]) % 4]
+
+    with of_one(call).start() as pipeline:
+        results = list(pipeline.stream((value(i) for i in range(8)), errors="yield", dropped="yield"))
+        assert pipeline.stats()["drops"] == 6
+    assert [result.outcome for result in results] == ["ok", "dropped", "dropped", "dropped"] * 2
+    assert "nobody there" in str(results[3].error)
+    assert "returned None" in str(results[1].error)
+
+
+def test_a_stateful_function_sees_the_frames_in_order() -> None:
+    seen: list[int] = []
+
+    def call(x: np.ndarray) -> np.ndarray:
+        seen.append(int(x[0]))
+        return value(len(seen))
+
+    with of_one(call, stateful=True).start() as pipeline:
+        counts = [int(result["y"][0]) for result in pipeline.stream(value(i) for i in range(300))]
+    assert seen == list(range(300))
+    assert counts == list(range(1, 301))
+    with pytest.raises(penstock.InvalidArgument, match="stateful and sees the frames in order"):
+        of_one(call, stateful=True, replicas=2).start()
+
+
+def test_replicas_keep_the_order() -> None:
+    with of_one(lambda x: x * 2, replicas=3).start() as pipeline:
+        assert [result["y"][0] for result in pipeline.stream(value(i) for i in range(300))] == [
+            2 * i for i in range(300)
+        ]
+
+
+def test_items_are_scattered_and_gathered_in_order() -> None:
+    bound = 16
+    counts = [0, 1, 7, bound, 3, 0, bound, 2] * 10
+
+    def scatter(x: np.ndarray) -> list[np.ndarray]:
+        return [np.array([x[0], i], np.float32) for i in range(counts[int(x[0])])]
+
+    app = penstock.App("items")
+    app.input("x")
+    app.function("scatter", scatter, {"x": VALUE}, {"items": f"f32[n<={bound},2]"})
+    app.function("double", lambda item: item * 2, {"item": "f32[2]"}, {"twice": "f32[2]"}, each=["item"])
+    app.function("gather", np.copy, {"items": f"f32[n<={bound},2]"}, {"all": f"f32[m<={bound},2]"})
+    app.connect("x", "scatter.x")
+    app.connect("scatter.items", "double.item")
+    app.connect("double.twice", "gather.items")
+    app.output("all", "gather.all")
+    with app.start() as pipeline:
+        for number, result in enumerate(pipeline.stream(value(i) for i in range(len(counts)))):
+            wanted = [[2 * number, 2 * i] for i in range(counts[number])]
+            assert result["all"].tolist() == wanted
+            assert result["all"].shape == (counts[number], 2)
+
+
+def hanging_network(folder: Path) -> Path:
+    """2 ** n over a loop of n rounds: zero is quick, 2 ** 62 never ends."""
+    from onnx import TensorProto, helper, save
+
+    value, constant = helper.make_tensor_value_info, helper.make_tensor
+    inner = [value("i", TensorProto.INT64, []), value("c", TensorProto.BOOL, []), value("a", TensorProto.FLOAT, [1])]
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["go"]), helper.make_node("Add", ["a", "a"], ["b"])],
+        "body",
+        inner,
+        [value("go", TensorProto.BOOL, []), value("b", TensorProto.FLOAT, [1])],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["n", "yes", "one"], ["y"], name="loop", body=body)],
+        "loop",
+        [value("n", TensorProto.INT64, [])],
+        [value("y", TensorProto.FLOAT, [1])],
+        [constant("one", TensorProto.FLOAT, [1], [1]), constant("yes", TensorProto.BOOL, [], [True])],
+    )
+    file = folder / "loop.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    return file
+
+
+@pytest.mark.parametrize("stage", ["network", "function", "split"])
+def test_a_call_that_hangs_is_named_with_its_frame(run_script: Callable[..., str], tmp_path: Path, stage: str) -> None:
+    text = """
+if sys.argv[2] == "split":
+    p = penstock.split(sys.argv[1], max_run_ms=2000)
+else:
+    app = penstock.App()
+    app.input("n")
+    if sys.argv[2] == "network":
+        app.network("net", sys.argv[1], max_run_ms=2000)
+    else:
+        def call(n):
+            if n > 9: time.sleep(1e6)
+            return np.array([2.0 ** n], np.float32)
+        app.function("net", call, {"n": "i64[]"}, {"y": "f32[1]"}, max_run_ms=2000)
+    app.connect("n", "net.n")
+    app.output("y", "net.y")
+    p = app.start()
+for n in (1, 2, 2**62, 3, 3): p.push(np.array(n))
+frames = [p.pop() for _ in range(5)]
+assert [frame["y"][0] for frame in frames[:2]] == [2, 4]
+hung, behind = frames[2].error, frames[4].error
+assert isinstance(hung, penstock.DeadlineExceeded) and isinstance(behind, penstock.DeadlineExceeded)
+name = "stage0" if sys.argv[2] == "split" else "net"
+assert str(hung).startswith(f"stage '{name}': frame 2: the call hangs: it has run for "), hung
+assert str(behind).startswith("frame 4: behind a call that hangs: ") and str(hung) in str(behind), behind
+try:
+    p.push(np.array(1))
+except penstock.Cancelled as error:
+    print(error)
+"""
+    assert "the call hangs" in run_script(START + text, hanging_network(tmp_path), stage)
+
+
+def test_more_items_than_the_bound_fail_the_frame() -> None:
+    with of_one(lambda x: [x] * int(x[0]), VALUE, "f32[n<=4,1]").start() as pipeline:
+        with pytest.raises(penstock.OutOfRange, match="output 'y': expected at most 4 items, found 5"):
+            pipeline(value(5))
+        assert pipeline(value(4))[0].shape == (4, 1)
+
+
+def test_shapes_may_be_open_up_to_a_bound() -> None:
+    with of_one(lambda x: x[::2], "f32[n<=8]", "f32[m<=8]").start() as pipeline:
+        assert pipeline(np.arange(7, dtype=np.float32))[0].tolist() == [0, 2, 4, 6]
+        with pytest.raises(penstock.InvalidArgument, match="input 'x': expected f32"):
+            pipeline(np.zeros(9, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        (np.zeros(1), r"function 'f': output 'y': expected f32\[1\], found f64\[1\]; convert it with .astype"),
+        (np.zeros(2, np.float32), r"function 'f': output 'y': expected f32\[1\], found f32\[2\]"),
+        ("text", "function 'f': output 'y': expected an array .* found str"),
+        ((1, 2), r"function 'f': expected 1 outputs \('y'\), found 2"),
+        ({"z": value(0)}, "function 'f': output 'y' is missing; the outputs are 'y'"),
+        ({"y": value(0), "z": value(0)}, r"function 'f': expected the outputs 'y', found .*\['y', 'z'\]"),
+        ([value(0)], "function 'f': output 'y': expected an array .* found a list"),
+    ],
+)
+def test_what_is_returned_is_checked(returned: Any, sentence: str) -> None:
+    with of_one(lambda x: returned if x[0] else x).start() as pipeline:
+        with pytest.raises(penstock.PenstockError, match=sentence):
+            pipeline(value(1))
+        assert pipeline(value(0))[0].tolist() == [0]
+
+
+def test_inputs_are_read_only_and_not_kept() -> None:
+    kept: list[np.ndarray] = []
+
+    def call(x: np.ndarray) -> np.ndarray:
+        if x[0] == 1:
+            x[0] = 5
+        if x[0] == 2:
+            kept.append(x[:1])
+        return np.copy(x)
+
+    with of_one(call).start() as pipeline:
+        with pytest.raises(penstock.Unknown, match="read-only"):
+            pipeline(value(1))
+        with pytest.raises(penstock.FailedPrecondition, match=r"function 'f': kept its input 'x' .* keep x.copy\(\)"):
+            pipeline(value(2))
+        kept.clear()
+        assert pipeline(value(3))[0].tolist() == [3]
+
+
+def test_a_state_feeds_the_next_frame() -> None:
+    app = penstock.App("sum")
+    app.input("x")
+    app.function("add", lambda x, last: x + last, {"x": VALUE, "last": VALUE}, {"sum": VALUE})
+    app.connect("x", "add.x")
+    app.state("add.sum", "add.last")
+    app.output("sum", "add.sum")
+    with app.start() as pipeline:
+        assert [result["sum"][0] for result in pipeline.stream(value(i) for i in range(6))] == [0, 1, 3, 6, 10, 15]
+
+
+def test_a_refused_connection_leaves_nothing_behind() -> None:
+    app = of_one(lambda x: x + 1)
+    with pytest.raises(penstock.InvalidArgument, match=r"connect: no port 'g\.x'"):
+        app.connect("x", "f.y", "g.x")  # Had 'f.y' stayed, the start would be refused.
+    with app.start() as pipeline:
+        assert pipeline.run(None, value(1))[0][0] == 2
+
+
+def test_mistakes_are_named_before_anything_runs() -> None:
+    app = of_one(lambda x: x)
+    with pytest.raises(penstock.InvalidArgument, match=r"connect: no port 'g.x'; .* the nodes being 'f'"):
+        app.connect("x", "g.x")
+    with pytest.raises(penstock.InvalidArgument, match="node 'f': is there twice"):
+        app.function("f", print)
+    app.connect("x", "f.z")
+    with pytest.raises(penstock.NotFound, match="node 'f': input 'z': the node has no such input; there are: 'x'"):
+        app.start()
+    with pytest.raises(penstock.InvalidArgument, match="function 'f': inputs: 'x': expected a type such as"):
+        of_one(print, "float").start()
+    with pytest.raises(penstock.InvalidArgument, match=r"expected a type such as 'f32\[1,3,224,224\]' or .* found 4"):
+        of_one(print, 4).start()  # type: ignore[arg-type]
+    with pytest.raises(penstock.InvalidArgument, match="max_run_ms: expected another type than str, found 'long'"):
+        of_one(print, max_run_ms="long").start()
+    with pytest.raises(penstock.InvalidArgument, match="function 'f': expected a callable, found int"):
+        of_one(3).start()  # type: ignore[arg-type]
+    with pytest.raises(penstock.InvalidArgument, match="'y': expected a type of known rank with a bound"):
+        of_one(print, VALUE, "f32[n]").start()
+
+
+def test_an_application_shows_itself() -> None:
+    assert repr(of_one(abs)) == "<penstock.App 'one': x -> f -> y>"
+    assert repr(penstock.App()) == "<penstock.App 'app': (none) -> (none) -> (none)>"
+    assert repr(penstock.App.read("some.yaml")) == "<penstock.App of 'some.yaml'>"
+
+
+def test_an_application_is_no_model(tmp_path: Path) -> None:
+    file = tmp_path / "app.yaml"
+    sentence = r"app.yaml': expected a (model|package), found an application; penstock.App.read\(.*\).start\(\) runs it"
+    for make in (penstock.split, penstock.plan, penstock.build, penstock.load):
+        with pytest.raises(penstock.InvalidArgument, match=sentence):
+            make(file)
+    for make in (penstock.split, penstock.plan, penstock.build):
+        with pytest.raises(penstock.InvalidArgument, match=r"': expected a model, found a folder; penstock.load\(\)"):
+            make(tmp_path)
+    app = penstock.App()
+    app.input("x")
+    app.network("inner", file)
+    app.connect("x", "inner.x")
+    app.output("y", "inner.y")
+    with pytest.raises(
+        penstock.InvalidArgument, match="node 'inner': '.*': expected a model or a package of one network"
+    ):
+        app.start()
+
+
+def test_functions_are_a_list_of_declarations(tmp_path: Path) -> None:
+    for functions in ({"half": abs}, [abs], abs):
+        found = type(abs if isinstance(functions, list) else functions).__name__
+        for read in (penstock.App.read, lambda file, functions: penstock.load(file, functions=functions)):
+            with pytest.raises(
+                penstock.InvalidArgument, match=f"expected a list of penstock.Function.*, found {found}"
+            ):
+                read(tmp_path / "app", functions)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+def test_the_line_of_the_documents_compiles_a_library_of_functions(tmp_path: Path) -> None:
+    page = (ROOT / "docs/functions.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^```sh\n(cc .*)\n```$", page, re.MULTILINE)
+    shutil.copy(ROOT / "examples/function/example.c", tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tmp_path / "bin/python").chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    subprocess.run(["sh", "-ec", line], cwd=tmp_path, env=environment, check=True)
+
+    app = penstock.App("scaled")
+    app.input("x")
+    app.function("scale", library=tmp_path / "libexample.so", library_name="scale", options={"factor": 3})
+    app.connect("x", "scale.x")
+    app.output("y", "scale.y")
+    with app.start() as pipeline:
+        np.testing.assert_array_equal(pipeline(np.array([1, 2, 3, 4], np.float32))[0], [3, 6, 9, 12])
+
+
+def test_native_code_may_be_refused(tmp_path: Path) -> None:
+    app = penstock.App("native")
+    app.input("x")
+    app.function("f", library=tmp_path / "never_opened.so")
+    app.connect("x", "f.x")
+    app.output("y", "f.y")
+    with pytest.raises(penstock.PermissionDenied, match="node 'f': function library '.*': native code is not allowed"):
+        app.start(native_code=False)
+    with of_one(lambda x: x).start(native_code=False, output=tmp_path / "app.pkg") as pipeline:  # Python is not.
+        assert pipeline(value(1))[0][0] == 1
+    plan = json.loads((tmp_path / "app.pkg/plan.json").read_text())
+    plan["custom_ops"] = ["never_opened.so"]
+    plan.setdefault("files", {})["never_opened.so"] = hashlib.sha256(b"").hexdigest()
+    (tmp_path / "app.pkg/never_opened.so").touch()
+    (tmp_path / "app.pkg/plan.json").write_text(json.dumps(plan))
+    with pytest.raises(penstock.PermissionDenied, match="'never_opened.so': native code .* native_code=False"):
+        penstock.load(tmp_path / "app.pkg", native_code=False)
+
+
+def test_a_node_may_say_what_it_reads(model: Path) -> None:
+    app = penstock.App("line")
+    app.input("x")
+    app.network("line", model, reads={"x": "x"})
+    two = {"z": "f32[1,4]", "x": "f32[1,4]"}
+    app.function("less", lambda z, x: z - x, two, {"y": "f32[1,4]"}, reads=["line.z", "x"])
+    app.function("half", lambda y: y / 2, {"y": "f32[1,4]"}, {"h": "f32[1,4]"}, reads="less.y")
+    app.output("h", "half.h")
+    with app.start() as pipeline:
+        assert np.array_equal(pipeline(np.full((1, 4), 3, np.float32))[0], (expected(3) - 3) / 2)
+    with pytest.raises(
+        penstock.InvalidArgument, match=r"node 'f': reads: expected 2 sources, of 'z', 'x', found \['a'\]"
+    ):
+        app.function("f", np.add, two, {"y": "f32[1,4]"}, reads="a")
+    with pytest.raises(penstock.InvalidArgument, match=r"node 'n': reads: expected \{port: source\}, found \['x'\]"):
+        app.network("n", model, reads=["x"])  # type: ignore[arg-type]
+
+
+def test_an_input_that_nothing_reads_is_refused() -> None:
+    app = of_one(lambda x: x)
+    app.input("mask", VALUE)
+    with pytest.raises(penstock.InvalidArgument, match="input 'mask': nothing reads it; connect it to a node's input"):
+        app.start()
+
+
+def test_a_shape_that_does_not_fit_speaks_of_no_model() -> None:
+    with of_one(lambda x: np.zeros(2, np.float32)).start() as pipeline:
+        for x in (np.zeros(3, np.float32), value(1)):  # What goes in, and what a function gives.
+            with pytest.raises(
+                penstock.InvalidArgument, match=r"expected f32\[1\], found f32\[.\]; resize it"
+            ) as raised:
+                pipeline(x)
+            assert "model" not in str(raised.value).partition("Traceback")[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda x: 1.5, r"output 'y': expected an array .* of f32\[1\], found float; numpy.asarray\(x, 'float32'\)"),
+        (lambda x: np.ma.masked_array(x, [True]), "output 'y': expected an array without a mask, found a MaskedArray"),
+        (lambda x: np.ma.masked_array([1, 2], [0, 1], np.float32)[::2], "expected an array without a mask"),
+    ],
+)
+def test_what_a_function_gives_that_is_no_plain_array(call: Callable[..., Any], told: str) -> None:
+    with of_one(call).start() as pipeline, pytest.raises(penstock.InvalidArgument, match=told):
+        pipeline(value(1))
+
+
+def test_an_application_from_yaml_and_its_package(tmp_path: Path) -> None:
+    (tmp_path / "app.yaml").write_text(
+        "penstock_app: 1\ninputs: {x: any}\nnodes: {f: {function: twice, inputs: {x: x}}}\noutputs: {y: f.y}\n"
+    )
+    twice = penstock.Function("twice", lambda x: x * 2, {"x": VALUE}, {"y": VALUE})
+    with penstock.App.read(tmp_path / "app.yaml", [twice]).start(output=tmp_path / "app.pkg") as pipeline:
+        assert pipeline(value(4))[0][0] == 8
+    with penstock.load(tmp_path / "app.pkg", functions=[twice]) as pipeline:
+        assert pipeline(value(5))[0][0] == 10
+    with pytest.raises(penstock.NotFound, match="no function 'twice'"):
+        penstock.load(tmp_path / "app.pkg")
+    app = penstock.App.read(tmp_path / "app.yaml", [twice])
+    for add in (
+        lambda: app.input("z"),
+        lambda: app.output("z", "f.y"),
+        lambda: app.network("net", "none.onnx"),
+        lambda: app.function("g", abs),
+        lambda: app.connect("x", "f.x"),
+        lambda: app.state("f.y", "f.x"),
+    ):
+        with pytest.raises(penstock.InvalidArgument, match=r"app\.yaml': is read as it is"):
+            add()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "p = of_one(lambda x: x + 1); [p.try_push(x) for _ in range(9)]",
+        "p = of_one(lambda x: time.sleep(0.2) or x); [p.try_push(x) for _ in range(9)]",
+        "p = of_one(lambda x: time.sleep(1e6), max_run_ms=50); p.push(x); time.sleep(0.3)",
+        "p = of_one(lambda x: [0 for _ in iter(int, 1)], max_run_ms=50); p.push(x); time.sleep(0.3)",
+        "s = of_one(abs).stream(x for _ in iter(int, 1)); threading.Thread(target=list, args=[s], daemon=True).start()",
+        "import builtins; builtins.kept = of_one(lambda x: kept and x); kept.push(x)",
+    ],
+    ids=["idle", "slow", "hangs", "hangs in Python", "streams", "global"],
+)
+def test_the_process_ends_with_functions_running(run_script: Callable[..., str], body: str) -> None:
+    run_script(START + body)
+
+
+def test_a_pipeline_that_its_function_refers_to_is_collected(run_script: Callable[..., str]) -> None:
+    text = """
+def make():
+    box = []
+    def call(x):
+        return x + len(box)
+    box.append(of_one(call))
+    for _ in range(3): box[0].push(x)
+    return weakref.ref(box[0])
+for _ in range(10):
+    ref = make()
+    gc.collect()
+    assert ref() is None
+deadline = time.monotonic() + 20
+while len(os.listdir("/proc/self/task")) > 9 and time.monotonic() < deadline: time.sleep(0.01)
+print("threads", len(os.listdir("/proc/self/task")))
+"""
+    assert int(run_script(START + text).split("threads ")[1]) < 10
+
+
+def test_a_function_may_let_its_own_pipeline_go(run_script: Callable[..., str]) -> None:
+    text = """
+box = []
+gone = threading.Event()
+def call(x):
+    box.clear()
+    gone.set()
+    return x
+box.append(of_one(call))
+box[0].push(x)
+assert gone.wait(20)
+print("let go")
+"""
+    assert "let go" in run_script(START + text)
+
+
+def test_a_forked_child_ends(run_script: Callable[..., str]) -> None:
+    text = """
+p = of_one(lambda x: x + 1)
+assert p(x)[0][0] == 1
+faulthandler.cancel_dump_traceback_later()
+child = os.fork()
+if child == 0:
+    try:
+        p(x)
+    except penstock.FailedPrecondition:
+        assert of_one(lambda x: x + 2)(x)[0][0] == 2
+        sys.exit(7)
+    os._exit(1)
+print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), p(x)[0][0])
+"""
+    assert "child 7 1.0" in run_script(START + text)

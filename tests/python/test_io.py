@@ -1,0 +1,355 @@
+"""Sources and sinks."""
+
+import importlib.util
+import io as streams
+import json
+import subprocess
+import sys
+import time
+import types
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from line import expected, frame
+
+import penstock
+from penstock import io
+
+RED = np.zeros((6, 8, 3), np.uint8)
+RED[..., 0] = 200
+
+
+NEEDS_OPENCV = pytest.mark.skipif(
+    not importlib.util.find_spec("cv2"), reason="OpenCV is not here; pip install opencv-python-headless"
+)
+LIBRARIES = [pytest.param("PIL.Image", id="Pillow"), pytest.param("cv2", id="OpenCV", marks=NEEDS_OPENCV)]
+
+
+@pytest.fixture(params=LIBRARIES)
+def pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each library that reads pictures in turn."""
+    for library in ("cv2", "PIL.Image"):
+        if library != request.param:
+            monkeypatch.setitem(sys.modules, library, None)
+
+
+def test_pictures_are_read_from_files_and_folders(tmp_path: Path, pictures: None) -> None:
+    for name in ("b.png", "a.png"):
+        io.write_image(tmp_path / name, RED if name == "a.png" else 255 - RED)
+    (tmp_path / "notes.txt").write_text("no picture")
+    first, second = io.images(tmp_path)
+    np.testing.assert_array_equal(first, RED)
+    np.testing.assert_array_equal(second, 255 - RED)
+    assert len(list(io.images([tmp_path / "a.png"] * 3))) == 3
+    with pytest.raises(FileNotFoundError, match="expected pictures"):
+        list(io.images(tmp_path_without_pictures(tmp_path)))
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        list(io.images(tmp_path / "nothing"))
+    (tmp_path / "broken.png").write_bytes(b"not a picture")
+    with pytest.raises(penstock.DataLoss, match="broken.png"):
+        io.read_image(tmp_path / "broken.png")
+    with pytest.raises(penstock.InvalidArgument, match=r"no kind of picture ends in '.text'; try .png or .jpg"):
+        io.write_image(tmp_path / "a.text", RED)
+    with pytest.raises(penstock.PermissionDenied, match=r"a.png': cannot be written"):
+        io.write_image(tmp_path / "nowhere/a.png", RED)
+
+
+def tmp_path_without_pictures(folder: Path) -> Path:
+    (folder / "empty").mkdir()
+    return folder / "empty"
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "value"),
+    [
+        ([1, 3, 4, 5], "float32", 200 / 255),
+        ([1, 4, 5, 3], "float32", 200 / 255),
+        ([3, 4, 5], "uint8", 200),
+        ([1, 1, 4, 5], "uint8", 60),
+        ([1, 3, None, None], "float32", 200 / 255),
+    ],
+)
+def test_a_picture_becomes_what_the_input_takes(
+    shape: list[int | None], dtype: str, value: float, pictures: None
+) -> None:
+    like = penstock.TensorInfo("x", "", shape, dtype)
+    prepared = io.prepare(RED, like)
+    assert prepared.shape == tuple(dim or size for dim, size in zip(shape, (1, 3, 6, 8), strict=False))
+    assert prepared.dtype == dtype and prepared.flags.c_contiguous
+    assert prepared.max() == pytest.approx(value, abs=1e-6)
+    with pytest.raises(penstock.InvalidArgument, match="expected the shape of one picture"):
+        io.prepare(RED, penstock.TensorInfo("x", "", [1, 10], "float32"))
+
+
+def test_mean_and_deviation_are_applied() -> None:
+    like = penstock.TensorInfo("x", "", [1, 3, 6, 8], "float32")
+    prepared = io.prepare(RED, like, scale=1, mean=[100, 0, 0], std=[50, 1, 1])
+    assert prepared[0, 0, 0, 0] == 2
+
+
+def test_boxes_are_drawn_on_a_copy() -> None:
+    drawn = io.draw_boxes(RED, [(1, 1, 5, 5), (-9, -9, 99, 99), (3, 3, 3, 3)], width=1)
+    assert tuple(drawn[1, 1]) == (0, 255, 0) and tuple(drawn[2, 2]) == (200, 0, 0)
+    assert RED[1, 1, 1] == 0
+
+
+def test_points_are_drawn_on_a_copy() -> None:
+    drawn = io.draw_points(RED, [(4, 3), (0, 0), (-9, 3), (99, 99)], colour=(0, 0, 255))
+    blue = {(int(y), int(x)) for y, x in zip(*np.nonzero(drawn[..., 2]), strict=True)}
+    assert blue == {(2, 3), (2, 4), (3, 3), (3, 4), (0, 0)}
+    assert RED[..., 2].max() == 0
+
+
+def test_a_crop_is_black_beyond_the_picture() -> None:
+    picture = np.arange(1, 49, dtype=np.uint8).reshape(6, 8)
+    whole = np.pad(picture, 30)
+    for left in range(-10, 11):
+        for top in (-7, -2, 0, 3, 6):
+            for size in (1, 3, 20):
+                cropped = io.crop(picture, (left, top, left + size, top + size))
+                np.testing.assert_array_equal(cropped, whole[30 + top :, 30 + left :][:size, :size])
+    assert io.crop(RED, (5, 5, 2, 2)).shape == (1, 1, 3)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+def test_sound_is_read_in_blocks(tmp_path: Path, width: int) -> None:
+    half = {1: b"\xc0", 2: b"\x00\x40", 3: b"\x00\x00\x40", 4: b"\x00\x00\x00\x40"}[width]
+    with wave.open(str(tmp_path / "s.wav"), "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(width)
+        file.setframerate(16000)
+        file.writeframes((half + (b"\x80" if width == 1 else b"\x00" * width)) * 10)
+    blocks = list(io.wav(tmp_path / "s.wav", 4))
+    assert [block.dtype for block in blocks] == [np.float32] * 3
+    np.testing.assert_array_equal(np.concatenate(blocks), [0.25] * 10 + [0] * 2)
+    assert len(list(io.wav(tmp_path / "s.wav", 4, hop=2))) == 4
+    (tmp_path / "bad.wav").write_bytes(b"RIFFxxxx")
+    with pytest.raises(penstock.DataLoss, match="bad.wav"):
+        list(io.wav(tmp_path / "bad.wav", 4))
+
+
+def test_arrays_are_read_as_the_program_writes_them(tmp_path: Path, model: Path, pipeline: penstock.Pipeline) -> None:
+    with io.Npz(tmp_path / "all.npz") as sink, io.Npz(tmp_path / "folder") as folder:
+        for result in pipeline.stream(frame(i) for i in range(12)):
+            sink.write(result)
+            folder.write(result)
+    for place in (tmp_path / "all.npz", tmp_path / "folder"):
+        frames = list(io.arrays(place))
+        assert len(frames) == 12
+        for i, one in enumerate(frames):
+            np.testing.assert_array_equal(one["z"], expected(i))
+    np.save(tmp_path / "rows.npy", np.arange(8, dtype=np.float32).reshape(2, 4))
+    assert [row.shape for row in io.rows(tmp_path / "rows.npy")] == [(1, 4), (1, 4)]
+    assert [result.ok for result in pipeline.stream(io.rows(tmp_path / "rows.npy"))] == [True, True]
+    (tmp_path / "bad.npz").write_bytes(b"PK")
+    with pytest.raises(penstock.DataLoss, match="bad.npz"):
+        list(io.arrays(tmp_path / "bad.npz"))
+
+
+def test_raw_frames_come_from_a_pipe() -> None:
+    data = np.arange(12, dtype=np.uint8)
+    frames = list(io.raw((2, 3), file=streams.BytesIO(data.tobytes())))
+    np.testing.assert_array_equal(np.stack(frames), data.reshape(2, 2, 3))
+    with pytest.raises(penstock.DataLoss, match="expected 6 bytes for each, found 5 in the last"):
+        list(io.raw((2, 3), file=streams.BytesIO(data.tobytes()[:-1])))
+
+
+def test_raw_frames_come_from_standard_input(model: Path) -> None:
+    text = """
+import sys, penstock
+with penstock.split(sys.argv[1]) as pipeline:
+    for frame in pipeline.stream(penstock.io.raw((1, 4), "float32")):
+        print(frame["z"][0, 0])
+"""
+    frames = np.concatenate([frame(i) for i in range(3)])
+    done = subprocess.run([sys.executable, "-c", text, model], input=frames.tobytes(), capture_output=True, check=True)
+    assert done.stdout.split() == [str(expected(i)[0, 0]).encode() for i in range(3)]
+
+
+def test_a_paced_source_keeps_its_rate(pipeline: penstock.Pipeline) -> None:
+    start = time.monotonic()
+    count = sum(result.ok for result in pipeline.stream(io.pace([frame(0)] * 21, rate=100)))
+    assert count == 21
+    assert time.monotonic() - start >= 0.2
+    with pytest.raises(penstock.InvalidArgument, match="rate: expected more than 0"):
+        io.pace([], 0)
+
+
+def test_the_latest_item_replaces_those_that_nobody_took(pipeline: penstock.Pipeline) -> None:
+    source = io.latest(frame(i) for i in range(1000))
+    values = []
+    for result in pipeline.stream(source):
+        values.append(float(result["z"][0, 0]))
+    assert values == sorted(values)
+    assert values[-1] == (2 * 999 + 1) ** 2
+    assert len(values) + source.left_out == 1000
+
+
+def test_the_latest_source_tells_its_failure() -> None:
+    def failing():
+        yield 1
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        list(io.latest(failing()))
+
+
+def test_results_are_lines_of_json(
+    pipeline: penstock.Pipeline, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with io.JsonLines(tmp_path / "out.jsonl") as sink:
+        assert sink.consume(pipeline.stream(["1", "2"], feed=lambda text: frame(float(text)))) == 2
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert lines[1] == {"frame": 1, "tag": "2", "outputs": {"z": [[25.0] * 4]}}
+    pipeline.push(frame(float("nan")))
+    io.JsonLines().write(pipeline.pop())
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["outputs"] == {"z": [[None] * 4]}
+    pipeline.push(frame(0))
+    pipeline.cancel()
+    io.JsonLines().write(pipeline.pop())
+    assert json.loads(capsys.readouterr().out)["frame"] == 3
+    with pytest.raises(penstock.PermissionDenied, match="cannot be written"):
+        io.JsonLines(tmp_path / "no" / "where.jsonl")
+
+
+def test_pictures_are_written_with_drawings(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
+    with io.ImageFolder(tmp_path / "drawn", lambda result: io.draw_boxes(RED, [(1, 1, 5, 5)])) as sink:
+        sink.consume(pipeline.stream([frame(0)] * 2))
+    assert sorted(path.name for path in (tmp_path / "drawn").iterdir()) == ["000000.png", "000001.png"]
+    assert tuple(io.read_image(tmp_path / "drawn/000001.png")[1, 1]) == (0, 255, 0)
+
+
+class FakeCapture:
+    def __init__(self, what: object) -> None:
+        self.left = 5 if what != "closed" else 0
+
+    def isOpened(self) -> bool:
+        return self.left > 0
+
+    def set(self, what: int, value: float) -> None:
+        pass
+
+    def read(self) -> tuple[bool, np.ndarray | None]:
+        self.left -= 1
+        return (True, RED[..., ::-1]) if self.left >= 0 else (False, None)
+
+    def release(self) -> None:
+        pass
+
+
+def test_video_and_cameras_are_read_by_opencv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = types.SimpleNamespace(VideoCapture=FakeCapture, CAP_PROP_FRAME_WIDTH=3, CAP_PROP_FRAME_HEIGHT=4)
+    monkeypatch.setitem(sys.modules, "cv2", library)
+    (tmp_path / "clip.mp4").write_bytes(b"")
+    frames = list(io.video(tmp_path / "clip.mp4"))
+    assert len(frames) == 5
+    np.testing.assert_array_equal(frames[0], RED)
+    seen = list(io.camera(0, width=8))
+    assert 1 <= len(seen) <= 5
+    with pytest.raises(penstock.NotFound, match="camera 'closed': OpenCV cannot open it; is it connected"):
+        io.camera("closed")
+
+
+def test_without_opencv_a_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    (tmp_path / "clip.mp4").write_bytes(b"")
+    with pytest.raises(penstock.Unavailable, match=r"needs OpenCV, which is not here; pip install 'penstock\[video\]'"):
+        io.video(tmp_path / "clip.mp4")
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    (tmp_path / "a.png").write_bytes(b"")
+    with pytest.raises(penstock.Unavailable, match=r"pip install 'penstock\[images\]'"):
+        io.read_image(tmp_path / "a.png")
+
+
+SHADES = [0, 60, 120, 180, 240]
+
+
+@pytest.fixture
+def clip(tmp_path: Path, pipeline: penstock.Pipeline) -> Path:
+    """Five pictures, redder and redder, written by OpenCV from a stream's results."""
+
+    def draw(result: penstock.Frame) -> np.ndarray:
+        picture = np.zeros((96, 128, 3), np.uint8)
+        picture[..., 0] = result.tag
+        return picture
+
+    with io.VideoFile(tmp_path / "clip.mp4", draw, rate=10) as sink:
+        assert sink.consume(pipeline.stream(SHADES, feed=lambda shade: frame(shade))) == 5
+    return tmp_path / "clip.mp4"
+
+
+@NEEDS_OPENCV
+def test_a_video_streams_through_a_pipeline(clip: Path, pipeline: penstock.Pipeline) -> None:
+    results = list(pipeline.stream(io.video(clip), feed=lambda picture: frame(picture[48, 64, 0])))
+    assert len(results) == 5
+    for result, shade in zip(results, SHADES, strict=True):
+        assert result.tag.shape == (96, 128, 3) and result.tag.dtype == np.uint8
+        assert np.abs(result.tag[48, 64].astype(int) - (shade, 0, 0)).max() < 12  # The codec's loss.
+        np.testing.assert_array_equal(result["z"], expected(float(result.tag[48, 64, 0])))
+
+
+@NEEDS_OPENCV
+def test_a_camera_gives_the_newest_picture(clip: Path) -> None:
+    camera = io.camera(str(clip))  # To OpenCV, a file is a camera that ends.
+    seen = [int(picture[48, 64, 0]) for picture in camera]
+    assert seen == sorted(seen) and abs(seen[-1] - SHADES[-1]) < 12
+    assert len(seen) + camera.left_out == 5
+
+
+@NEEDS_OPENCV
+def test_what_is_no_video_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken.mp4").write_bytes(b"not a video")
+    with pytest.raises(penstock.DataLoss, match="broken.mp4': not a video that OpenCV can read"):
+        io.video(tmp_path / "broken.mp4")
+    with pytest.raises(penstock.NotFound, match="no such file"):
+        io.video(tmp_path / "none.mp4")
+    with (
+        pytest.raises(penstock.PermissionDenied, match="OpenCV cannot write it; is its folder there"),
+        io.VideoFile(tmp_path / "nowhere/a.mp4", lambda result: RED) as sink,
+    ):
+        sink.write(types.SimpleNamespace(ok=True))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [(0, 4), (4, 0), (-1, 4), (2.5, 4), ("4", 4)])
+def test_a_size_that_no_picture_has_is_refused(size: tuple[int, int]) -> None:
+    told = "resize: expected height and width in pixels, 1 or more, found"
+    with pytest.raises(penstock.InvalidArgument, match=told):
+        io.resize(RED, *size)
+
+
+@pytest.mark.parametrize("picture", [None, [[1]], RED[0, 0], RED[:0], RED.astype(object)])
+def test_what_is_no_picture_is_refused(picture: np.ndarray) -> None:
+    with pytest.raises(penstock.InvalidArgument, match="resize: expected a picture, .*, found"):
+        io.resize(picture, 4, 4)
+
+
+@pytest.mark.parametrize("box", [3, (1, 2, 3), (1, 2, 3, 4, 5), (1, 2, 3, float("nan"))])
+def test_what_is_no_box_is_refused(box: tuple[float, ...]) -> None:
+    with pytest.raises(penstock.InvalidArgument, match=r"crop: expected a box \(left, top, right, bottom\) in pixels"):
+        io.crop(RED, box)
+
+
+@pytest.mark.parametrize("source", [io.read_image, io.images, io.arrays, io.rows, lambda path: io.wav(path, 4)])
+def test_what_is_no_path_is_refused(source: Callable[[object], object]) -> None:
+    with pytest.raises(penstock.InvalidArgument, match="expected a path, such as 'folder/file', found float 0.5"):
+        source([0.5] if source in (io.images, io.arrays) else 0.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: io.draw_boxes(RED, [(1, 2, 3)]), r"draw_boxes: expected a box \(left, top, right, bottom\) in pixels"),
+        (lambda: io.draw_boxes(RED, ["abcd"]), "draw_boxes: expected a box .* found 'abcd'"),
+        (lambda: io.draw_points(RED, [(1, float("nan"))]), r"draw_points: expected a point \(x, y\) in pixels"),
+        (lambda: io.draw_points(None, []), "draw_points: expected a picture"),
+        (lambda: io.raw(3), r"shape: expected a list of whole numbers, such as \(720, 1280, 3\), found int 3"),
+        (lambda: io.raw((3, 2.5)), "shape: expected a list of whole numbers"),
+        (lambda: io.pace([], "fast"), "rate: expected more than 0 items a second, such as 30, found str 'fast'"),
+    ],
+)
+def test_a_wrong_argument_is_refused(call: Callable[[], object], told: str) -> None:
+    with pytest.raises(penstock.InvalidArgument, match=told):
+        call()

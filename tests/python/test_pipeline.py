@@ -1,0 +1,638 @@
+"""The pipeline from Python: one frame, many frames, memory, errors."""
+
+import asyncio
+import copy
+import gc
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from line import expected, frame
+
+import penstock
+
+
+@pytest.fixture
+def without_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_run_gives_what_onnxruntime_gives(model: Path, pipeline: penstock.Pipeline) -> None:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model)
+    feed = {"x": np.arange(4, dtype=np.float32).reshape(1, 4)}
+    for names in (None, ["z"]):
+        ours, theirs = pipeline.run(names, feed), session.run(names, feed)
+        assert len(ours) == len(theirs) == 1
+        np.testing.assert_array_equal(ours[0], theirs[0])
+
+
+def test_ports_are_described_as_onnxruntime_does(model: Path, pipeline: penstock.Pipeline) -> None:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model)
+    for ours, theirs in (
+        (pipeline.get_inputs(), session.get_inputs()),
+        (pipeline.get_outputs(), session.get_outputs()),
+    ):
+        assert [(p.name, p.type, p.shape) for p in ours] == [(p.name, p.type, p.shape) for p in theirs]
+
+
+@pytest.mark.parametrize(
+    "feed", [{"x": frame(3)}, [frame(3)], (frame(3),), frame(3)], ids=["dict", "list", "tuple", "array"]
+)
+def test_inputs_go_by_name_by_position_or_alone(pipeline: penstock.Pipeline, feed: object) -> None:
+    np.testing.assert_array_equal(pipeline.run(None, feed)[0], expected(3))
+
+
+def test_outputs_are_a_list_of_names(pipeline: penstock.Pipeline) -> None:
+    with pytest.raises(penstock.InvalidArgument, match=r"expected a list of names or None, found 'z'; write \['z'\]"):
+        pipeline.run("z", frame(1))
+
+
+def test_a_pipeline_has_no_copies(pipeline: penstock.Pipeline) -> None:
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=r"can be neither copied nor pickled; save\(\) it"):
+            make(pipeline)
+    np.testing.assert_array_equal(pipeline(frame(1))[0], expected(1))
+
+
+def test_calling_it_is_running_it(pipeline: penstock.Pipeline) -> None:
+    np.testing.assert_array_equal(pipeline(frame(1))[0], expected(1))
+    np.testing.assert_array_equal(pipeline(x=frame(2))[0], expected(2))
+
+
+def test_a_model_may_be_bytes_or_a_proto(model: Path) -> None:
+    import onnx
+
+    for given in (model.read_bytes(), onnx.load(model), str(model)):
+        with penstock.split(given) as running:
+            np.testing.assert_array_equal(running(frame(5))[0], expected(5))
+
+
+def test_a_package_is_saved_and_loaded(model: Path, tmp_path: Path) -> None:
+    with penstock.split(model, cuts=["increment"], output=tmp_path / "a.zip") as running:
+        running.save(tmp_path / "b")
+        running.save(tmp_path / "c.zip")
+    for name in ("a.zip", "b", "c.zip"):
+        with penstock.load(tmp_path / name) as loaded:
+            assert len(loaded.plan["stages"]) == 2
+            np.testing.assert_array_equal(loaded(frame(5))[0], expected(5))
+
+
+def test_the_planner_finds_a_split(model: Path) -> None:
+    with penstock.plan(model, devices=["cpu:0"]) as running:
+        assert running.plan["prediction"]["period_seconds"] > 0
+        np.testing.assert_array_equal(running(frame(5))[0], expected(5))
+
+
+def test_stream_gives_results_in_order(pipeline: penstock.Pipeline) -> None:
+    results = list(pipeline.stream(frame(i) for i in range(2000)))
+    assert [result.number for result in results] == list(range(2000))
+    for i, result in enumerate(results):
+        np.testing.assert_array_equal(result["z"], expected(i))
+
+
+def test_stream_keeps_several_frames_in_flight(pipeline: penstock.Pipeline) -> None:
+    most = 0
+
+    def source():
+        nonlocal most
+        for i in range(200):
+            most = max(most, pipeline.in_flight)
+            yield frame(i)
+
+    for _ in pipeline.stream(source()):
+        time.sleep(0.0001)
+    assert most > 1
+
+
+def test_the_item_is_the_tag_of_what_feed_makes_of_it(pipeline: penstock.Pipeline) -> None:
+    for result in pipeline.stream(["1", "2", "3"], feed=lambda text: frame(float(text))):
+        np.testing.assert_array_equal(result[0], expected(float(result.tag)))
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_an_error_is_raised_at_its_frame_and_the_stream_goes_on(pipeline: penstock.Pipeline, threaded: bool) -> None:
+    items = [frame(0), frame(1), np.zeros((1, 5), np.float32), frame(3), frame(4)]
+    stream = pipeline.stream(items, threaded=threaded)
+    assert [next(stream)["z"][0, 0] for _ in range(2)] == [1, 9]
+    with pytest.raises(ValueError, match=r"input 'x': expected f32\[1,4\], found f32\[1,5\]"):
+        next(stream)
+    assert [result["z"][0, 0] for result in stream] == [49, 81]
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_what_the_source_raises_comes_behind_the_frames_before_it(pipeline: penstock.Pipeline, threaded: bool) -> None:
+    def source():
+        yield frame(1)
+        yield frame(2)
+        raise OSError("the camera is gone")
+
+    stream = pipeline.stream(source(), threaded=threaded)
+    assert [next(stream)["z"][0, 0] for _ in range(2)] == [9, 25]
+    with pytest.raises(OSError, match="the camera is gone"):
+        next(stream)
+    assert list(stream) == []
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_stream_that_raised_leaves_nothing_behind(
+    pipeline: penstock.Pipeline, threaded: bool, without_collection: None
+) -> None:
+    def gone():
+        yield frame(1)
+        raise OSError("the camera is gone")
+
+    def first_error(source) -> str:
+        try:
+            for _ in pipeline.stream(source, threaded=threaded):
+                pass
+        except (OSError, ValueError) as error:
+            return str(error)
+        return ""
+
+    assert "expected f32[1,4]" in first_error([frame(0), np.zeros((1, 5), np.float32)])
+    np.testing.assert_array_equal(pipeline(frame(7))[0], expected(7))
+    assert first_error(gone()) == "the camera is gone"
+    np.testing.assert_array_equal(pipeline(frame(8))[0], expected(8))
+
+
+def test_a_stream_that_is_left_leaves_nothing_behind(pipeline: penstock.Pipeline) -> None:
+    for result in pipeline.stream(frame(i) for i in range(10_000)):
+        if result.number == 20:
+            break
+    np.testing.assert_array_equal(pipeline(frame(7))[0], expected(7))
+    assert [result["z"][0, 0] for result in pipeline.stream([frame(1)])] == [9]
+
+
+def test_a_threaded_stream_gives_a_result_before_the_next_item_is_there(pipeline: penstock.Pipeline) -> None:
+    more = threading.Event()
+
+    def source():
+        yield frame(1)
+        assert more.wait(30)
+        yield frame(2)
+
+    stream = pipeline.stream(source(), threaded=True)
+    assert next(stream)["z"][0, 0] == 9
+    more.set()
+    assert next(stream)["z"][0, 0] == 25
+
+
+def test_frames_of_one_way_are_not_taken_by_another(pipeline: penstock.Pipeline) -> None:
+    stream = pipeline.stream(frame(i) for i in range(5))
+    with pytest.raises(penstock.FailedPrecondition, match="a stream takes the frames"):
+        pipeline.pop()
+    stream.close()
+    pipeline.push(frame(1))
+    with pytest.raises(penstock.FailedPrecondition, match="1 frames that were pushed are in flight"):
+        pipeline.run(None, frame(1))
+    with pytest.raises(penstock.FailedPrecondition, match="in flight"):
+        pipeline.submit(frame(1))
+    assert pipeline.pop().ok
+
+
+def test_results_of_one_are_frames_of_another(model: Path, pipeline: penstock.Pipeline, tmp_path: Path) -> None:
+    from onnx import compose, load, save
+
+    renamed = compose.add_prefix(load(model), "second_")
+    renamed.graph.input[0].name = renamed.graph.node[0].input[0] = "z"
+    save(renamed, tmp_path / "second.onnx")
+    with penstock.split(tmp_path / "second.onnx") as second:
+        results = list(second.stream(pipeline.stream(frame(i) for i in range(100))))
+    for i, result in enumerate(results):
+        np.testing.assert_array_equal(result["second_z"], (2 * expected(i) + 1) ** 2)
+
+
+def test_nothing_is_pushed_after_a_threaded_stream_is_closed(pipeline: penstock.Pipeline) -> None:
+    for i in range(50):
+        stream = pipeline.stream((frame(0) for _ in range(10**9)), threaded=True)
+        next(stream)
+        stream.close()
+        np.testing.assert_array_equal(pipeline(frame(i))[0], expected(i))
+
+
+def test_push_and_pop_carry_numbers_and_tags(pipeline: penstock.Pipeline) -> None:
+    tags = [object(), None, "three"]
+    assert [pipeline.push(frame(i), tag=tag) for i, tag in enumerate(tags)] == [0, 1, 2]
+    results = [pipeline.pop() for _ in tags]
+    assert [result.number for result in results] == [0, 1, 2]
+    assert [result.tag for result in results] == tags
+    assert results[0].latency_us > 0
+    assert pipeline.try_pop() is None
+
+
+def test_try_push_says_none_when_it_is_full(model: Path) -> None:
+    with penstock.split(model, capacity=2) as running:
+        pushed = 0
+        while running.try_push(frame(0)) is not None:
+            pushed += 1
+        assert pushed == running.in_flight == running.in_flight_limit
+        with pytest.raises(TimeoutError, match="no room within 120 ms"):
+            running.push(frame(0), timeout=0.12)
+
+
+def test_a_timeout_is_told_as_it_was_given(pipeline: penstock.Pipeline) -> None:
+    with pytest.raises(penstock.DeadlineExceeded, match="no frame came out within 130 ms; 0 are in flight"):
+        pipeline.pop(timeout=0.13)
+    with pytest.raises(ValueError, match="timeout: expected 0 or more seconds or None, found -1"):
+        pipeline.pop(timeout=-1)
+
+
+def test_a_closed_pipeline_gives_what_is_left_then_none(pipeline: penstock.Pipeline) -> None:
+    pipeline.push(frame(1))
+    pipeline.close()
+    with pytest.raises(penstock.Cancelled, match="the pipeline is closed"):
+        pipeline.push(frame(2))
+    assert pipeline.pop().ok
+    assert pipeline.pop() is None
+
+
+def test_what_is_shut_down_says_so_first(pipeline: penstock.Pipeline) -> None:
+    stream = pipeline.stream(frame(i) for i in range(9))
+    next(stream)
+    pipeline.shut_down()
+    calls = [
+        lambda: pipeline.push(frame(1)),
+        pipeline.pop,
+        lambda: pipeline.submit(frame(1)),
+        lambda: pipeline(frame(1)),
+    ]
+    for call in calls:
+        with pytest.raises(penstock.Cancelled, match="the pipeline is closed"):
+            call()
+
+
+def test_cancelled_frames_come_out_as_cancelled(pipeline: penstock.Pipeline) -> None:
+    for i in range(10):
+        pipeline.push(frame(i))
+    pipeline.cancel()
+    results = [pipeline.pop() for _ in range(10)]
+    assert {result.outcome for result in results} <= {"ok", "cancelled"}
+    failed = [result for result in results if not result.ok]
+    for result in failed:
+        assert isinstance(result.error, penstock.Cancelled)
+        assert result.error.frame == result.number
+        with pytest.raises(penstock.Cancelled):
+            result["z"]
+
+
+def test_futures_have_the_frames_of_their_inputs(pipeline: penstock.Pipeline) -> None:
+    futures = [pipeline.submit(frame(i), tag=i) for i in range(500)]
+    for i, future in enumerate(futures):
+        np.testing.assert_array_equal(future.result(timeout=30)["z"], expected(i))
+        assert future.result().tag == i
+    np.testing.assert_array_equal(pipeline(frame(9))[0], expected(9))
+
+
+def test_several_threads_may_submit_and_run(pipeline: penstock.Pipeline) -> None:
+    wrong: list[float] = []
+
+    def work(first: int) -> None:
+        for i in range(first, first + 100):
+            if not np.array_equal(pipeline.run(None, frame(i))[0], expected(i)):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(1000 * i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_async_for(pipeline: penstock.Pipeline) -> None:
+    async def of_async_source() -> list[float]:
+        async def source():
+            for i in range(300):
+                if i % 100 == 0:
+                    await asyncio.sleep(0.001)
+                yield frame(i)
+
+        return [result["z"][0, 0] async for result in pipeline.astream(source())]
+
+    async def of_list() -> list[float]:
+        return [result["z"][0, 0] async for result in pipeline.astream(frame(i) for i in range(300))]
+
+    wanted = [(2 * i + 1) ** 2 for i in range(300)]
+    assert asyncio.run(of_async_source()) == wanted
+    assert asyncio.run(of_list()) == wanted
+
+
+def test_async_errors_come_at_their_frame(pipeline: penstock.Pipeline) -> None:
+    async def work() -> None:
+        stream = pipeline.astream([frame(1), np.zeros(3, np.float32), frame(2)])
+        assert (await anext(stream))["z"][0, 0] == 9
+        with pytest.raises(penstock.InvalidArgument):
+            await anext(stream)
+        assert (await anext(stream))["z"][0, 0] == 25
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+
+    asyncio.run(work())
+
+
+# Memory
+
+
+def test_streaming_copies_nothing(pipeline: penstock.Pipeline) -> None:
+    for _ in pipeline.stream(frame(i) for i in range(1000)):
+        pass
+    stats = pipeline.stats()
+    assert stats["copies"] == 0
+    assert [stage["copies"] for stage in stats["stages"]] == [0, 0]
+    assert [stage["allocations"] for stage in stats["stages"]] == [0, 0]
+
+
+def test_a_result_lies_in_the_pipelines_memory_until_its_slot_is_wanted(pipeline: penstock.Pipeline) -> None:
+    pipeline.push(frame(1))
+    first = pipeline.pop()
+    assert not first.owned
+    array = first["z"]
+    for i in range(2 * pipeline.in_flight_limit):
+        pipeline(frame(i))
+    assert first.owned
+    np.testing.assert_array_equal(array, expected(1))
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, None])
+def test_results_may_be_held_for_ever(model: Path, capacity: int | None) -> None:
+    with penstock.split(model, cuts=["increment"], capacity=capacity) as running:
+        held = [running(frame(i))[0] for i in range(700)]
+        held += [result["z"] for result in running.stream(frame(i) for i in range(700))]
+    gc.collect()
+    for i, array in enumerate(held):
+        np.testing.assert_array_equal(array, expected(i % 700))
+
+
+def test_take_moves_the_memory_out(pipeline: penstock.Pipeline) -> None:
+    pipeline.push(frame(1))
+    result = pipeline.pop()
+    array = result["z"]
+    assert result.take() is result
+    assert result.owned
+    assert result["z"] is array
+    np.testing.assert_array_equal(array, expected(1))
+
+
+def test_an_output_that_stages_read_too_is_copied_and_counted(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper, save
+
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"], name="a"), helper.make_node("Neg", ["y"], ["z"], name="b")],
+        "both",
+        [value("x", TensorProto.FLOAT, [2])],
+        [value("y", TensorProto.FLOAT, [2]), value("z", TensorProto.FLOAT, [2])],
+    )
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
+    with penstock.split(tmp_path / "m.onnx", cuts=["a"]) as running:
+        held = [running(np.full(2, i, np.float32)) for i in range(100)]
+        for i, (y, z) in enumerate(held):
+            assert (y[0], z[0]) == (-i, i)
+        assert running.stats()["copies"] == 100
+
+
+def test_inputs_are_let_go(pipeline: penstock.Pipeline) -> None:
+    import weakref
+
+    class Watched(np.ndarray):
+        pass
+
+    array = frame(1).view(Watched)
+    gone = weakref.ref(array)
+    pipeline.run(None, array)
+    del array
+    deadline = time.monotonic() + 30
+    while gone() is not None and time.monotonic() < deadline:
+        pipeline(frame(2))
+    assert gone() is None
+
+
+def test_dlpack_in_and_out(pipeline: penstock.Pipeline) -> None:
+    class Lender:
+        def __init__(self, array: np.ndarray) -> None:
+            self.array = array
+
+        def __dlpack__(self, **options: object) -> object:
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.array.__dlpack_device__()
+
+    class Elsewhere(Lender):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0)
+
+    result = pipeline.run(None, Lender(frame(3)))[0]
+    np.testing.assert_array_equal(np.from_dlpack(result), expected(3))
+    assert np.shares_memory(np.from_dlpack(result), result)
+    with pytest.raises(ValueError, match=r"found one on cuda:0; move it with .cpu\(\)"):
+        pipeline.run(None, Elsewhere(frame(3)))
+    with pytest.raises(ValueError, match=r"expected a C-contiguous array.*pass .contiguous\(\)"):
+        pipeline.run(None, Lender(np.zeros((1, 8), np.float32)[:, ::2]))
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        (np.zeros((1, 4)), r"input 'x': expected f32\[1,4\], found f64\[1,4\]; convert it with .astype\('float32'\)"),
+        (np.zeros((1, 8), np.float32)[:, ::2], r"C-contiguous array, found shape \(1, 4\) with strides \(32, 8\)"),
+        (np.zeros((2, 2), np.float32), r"found f32\[2,2\]; .reshape\(1, 4\) gives it that shape"),
+        (np.zeros((1, 5), np.float32), r"found f32\[1,5\]; resize it"),
+        (np.zeros((1, 4), ">f4"), r"found elements of format '>f'.*big-endian"),
+        (np.zeros((1, 4), "M8[s]"), r"found ndarray of dtype 'datetime64\[s\]'"),
+        (None, r"expected an array \(numpy, DLPack or a buffer\) of f32\[1,4\], found NoneType"),
+        ([frame(0), frame(0)], r"expected 1 inputs \('x'\), found 2"),
+        ({}, r"input 'x' is missing; the inputs are 'x'"),
+        ({"X": frame(0)}, r"input 'x' is missing and 'X' is none; the inputs are 'x'"),
+        ({"x": frame(0), "w": frame(0)}, r"no input 'w'; the inputs are 'x'"),
+    ],
+)
+def test_a_wrong_input_is_refused_in_one_sentence(pipeline: penstock.Pipeline, bad: object, told: str) -> None:
+    with pytest.raises(penstock.InvalidArgument, match=told) as caught:
+        pipeline.run(None, bad)
+    assert "\n" not in str(caught.value)
+    np.testing.assert_array_equal(pipeline(frame(1))[0], expected(1))
+
+
+# The rest
+
+
+def test_parameters_are_replaced_between_frames(model: Path) -> None:
+    with penstock.split(model, parameters=["one"]) as running:
+        assert running(frame(1))[0][0, 0] == 9
+        running.set_parameters({"one": np.array([3], np.float32)})
+        assert running(frame(1))[0][0, 0] == 25
+        with pytest.raises(LookupError, match="no stage has a parameter 'three'; the parameters are 'one'"):
+            running.set_parameters({"three": np.array([3], np.float32)})
+
+
+def test_statistics_have_the_names_of_the_program(
+    model: Path, pipeline: penstock.Pipeline, request: pytest.FixtureRequest
+) -> None:
+    program = request.getfixturevalue("penstock")
+    told = program.json("bench", model, "--seconds", "0.2")
+    text = str(told)
+    for result in pipeline.stream([frame(0)]):
+        assert result.ok
+    for key in pipeline.stats()["stages"][0]:
+        assert f"'{key}'" in text, key
+    assert pipeline.stats()["ok"] == 1
+
+
+def test_the_trace_is_written(model: Path, tmp_path: Path) -> None:
+    import json
+
+    with penstock.split(model, trace=True) as running:
+        running(frame(1))
+        running.trace(tmp_path / "trace.json")
+    assert json.loads((tmp_path / "trace.json").read_text())
+    with penstock.split(model) as running, pytest.raises(penstock.FailedPrecondition, match="in Python trace=True"):
+        running.trace(tmp_path / "trace.json")
+
+
+def test_a_trace_too_long_to_be_kept_says_what_it_lost(model: Path, tmp_path: Path) -> None:
+    with penstock.split(model, trace=True) as running:
+        for _ in running.stream(frame(1) for _ in range(100_003)):
+            pass
+        with pytest.warns(penstock.PenstockWarning, match="3 spans of the earliest frames are lost"):
+            running.trace(tmp_path / "trace.json")
+
+
+def test_it_shows_itself(pipeline: penstock.Pipeline) -> None:
+    text = repr(pipeline)
+    assert "of 'line': x: float32[1, 4] -> z: float32[1, 4]" in text
+    assert "stage1 on cpu:" in text
+    page = pipeline._repr_html_()
+    assert page.startswith("<table>") and "stage0" in page
+    pipeline.shut_down()
+    assert "(shut down)" in repr(pipeline)
+    assert "(shut down)" in pipeline._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "told"),
+    [
+        ({"cuts": ["nothing"]}, penstock.NotFound, "cut 'nothing'"),
+        ({"policy": "sometimes"}, penstock.InvalidArgument, "policy: expected 'block'"),
+        ({"on_error": "shout"}, penstock.InvalidArgument, "on_error: expected 'deliver' or 'stop'"),
+        ({"capacity": 0}, penstock.InvalidArgument, "capacity: expected 1 to"),
+        ({"max_age_ms": float("nan")}, penstock.InvalidArgument, "max_age_ms: expected"),
+        ({"replicas": 0}, penstock.InvalidArgument, "replicas: expected 1 or more"),
+        ({"devices": "gpu"}, penstock.InvalidArgument, "devices: "),
+        ({"devices": 3}, penstock.InvalidArgument, r"names of devices, such as devices=\['cpu:0', .*, found int 3"),
+        ({"devices": ["cpu:0", 1]}, penstock.InvalidArgument, r"devices: expected .*, found list \['cpu:0', 1\]"),
+        ({"cuts": 0.5}, penstock.InvalidArgument, "cuts: expected a list, such as .*, found float 0.5"),
+        (
+            {"pins": ["x"]},
+            penstock.InvalidArgument,
+            "pins: expected a dict, such as pins={'node': 'cpu:0'}, found",
+        ),
+        ({"shapes": 3}, penstock.InvalidArgument, "shapes: expected a dict"),
+        ({"shapes": {"x": 3}}, penstock.InvalidArgument, r"shapes\['x'\]: expected a shape, such as .*, found int 3"),
+        ({"backend_options": 3}, penstock.InvalidArgument, "backend_options: expected a dict"),
+        ({"custom_ops": 3}, penstock.InvalidArgument, "custom_ops: expected a path, such as .*, found int 3"),
+        ({"output": 3}, penstock.InvalidArgument, "output: expected a path, such as .*, found int 3"),
+        ({"backend": "abacus"}, penstock.NotFound, "no backend 'abacus'; there are: "),
+        ({"shapes": {"x": "wide"}}, penstock.InvalidArgument, "expected NAME=SIZExSIZE"),
+    ],
+)
+def test_a_wrong_option_is_refused(model: Path, options: dict[str, object], kind: type[Exception], told: str) -> None:
+    with pytest.raises(kind, match=told):
+        penstock.split(model, **options)
+
+
+def test_a_file_that_is_not_there_is_a_file_not_found(tmp_path: Path, model: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no-such"):
+        penstock.split(tmp_path / "no-such.onnx")
+    with pytest.raises(FileNotFoundError, match="no-such"):
+        penstock.load(tmp_path / "no-such")
+    with pytest.raises(ValueError, match=r"penstock.split\(\) takes models"):
+        penstock.load(model)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (
+            lambda pipeline: penstock.split(None),
+            "model: expected a path, the file's bytes or an onnx.ModelProto",
+        ),
+        (lambda pipeline: penstock.load(3), "path: expected a path, such as 'folder/file', found int 3"),
+        (lambda pipeline: penstock.explain(3), "package: expected a path"),
+        (lambda pipeline: pipeline.save(3), "path: expected a path"),
+        (lambda pipeline: pipeline.set_parameters(3), "values: expected a dict"),
+        (lambda pipeline: pipeline.run(0.5, {"x": frame(0)}), "output_names: expected a list"),
+        (lambda pipeline: pipeline.push(frame(0), timeout="1"), "timeout: expected a number of seconds or None.*'1'"),
+        (lambda pipeline: pipeline.submit(frame(0), timeout=True), "timeout: expected a number of seconds or None"),
+        (lambda pipeline: pipeline.pop(timeout=[1]), "timeout: expected a number of seconds or None"),
+        (lambda pipeline: pipeline.drain(timeout=float("nan")), "timeout: expected a number of seconds or None"),
+    ],
+)
+def test_a_wrong_argument_is_refused(
+    pipeline: penstock.Pipeline, call: Callable[[penstock.Pipeline], object], told: str
+) -> None:
+    with pytest.raises(penstock.InvalidArgument, match=told):
+        call(pipeline)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"shapes": {"x": "wide"}}, "^shapes 'x=wide': expected NAME=SIZExSIZE"),
+        ({"shapes": {"w": "1x4"}}, ": shapes: the model has no input 'w'"),
+        ({"parameters": ["w"]}, ": parameters: the model has no initialiser 'w'"),
+    ],
+)
+def test_a_message_names_options_as_python_does(model: Path, options: dict[str, Any], told: str) -> None:
+    with pytest.raises(penstock.PenstockError, match=told) as raised:
+        penstock.split(model, **options)
+    assert "--" not in str(raised.value)
+
+
+def test_a_mask_is_not_lost_in_silence(pipeline: penstock.Pipeline) -> None:
+    masked = np.ma.masked_array(frame(1), frame(1) > 0)
+    told = r"input 'x': expected an array without a mask, found a MaskedArray, .*; pass \.filled\(value\) of it"
+    with pytest.raises(penstock.InvalidArgument, match=told):
+        pipeline.run(None, {"x": masked})
+    assert pipeline.run(None, {"x": masked.filled(1)})[0][0, 0] == 9
+
+
+def test_every_code_has_a_class_of_its_own() -> None:
+    codes = [cls.code for cls in penstock.PenstockError.__subclasses__()]
+    assert len(codes) == len(set(codes)) == 15
+    for cls in penstock.PenstockError.__subclasses__():
+        error = penstock.errors.make_error(cls.code, "what; where", 3)
+        assert type(error) is cls and str(error) == "what; where" and error.frame == 3
+
+
+def test_machine_and_backends_are_those_of_the_program(request: pytest.FixtureRequest) -> None:
+    program = request.getfixturevalue("penstock")
+    assert penstock.devices() == program.json("devices")
+    names = [backend["name"] for backend in penstock.backends()["backends"]]
+    assert names == [backend["name"] for backend in program.json("backends")["backends"]]
+
+
+def test_a_stream_that_is_interrupted_is_closed(pipeline: penstock.Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = pipeline.stream([frame(1)] * 9)
+    next(stream)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stream._feeder, "next_frame", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        next(stream)
+    assert list(stream) == []
+    assert len(list(pipeline.stream([frame(1)] * 3))) == 3

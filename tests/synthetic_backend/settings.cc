@@ -1,0 +1,138 @@
+#include "tests/synthetic_backend/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "penstock/plan/json_reader.h"
+
+namespace penstock::synthetic {
+namespace {
+
+using plan::Field;
+using plan::Json;
+
+constexpr std::array<std::pair<std::string_view, Kind>, 7> kKinds = {{
+    {"crash", Kind::kCrash},
+    {"abort", Kind::kAbort},
+    {"exit", Kind::kExit},
+    {"hang", Kind::kHang},
+    {"eat_memory", Kind::kEatMemory},
+    {"refuse", Kind::kRefuse},
+    {"wrong", Kind::kWrong},
+}};
+constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+
+void read_amount(const Field& object, std::string_view name, double& amount) {
+  const auto field = object.find(name);
+  if (!field) return;
+  amount = field->number();
+  if (!(amount >= 0)) field->fail("0 or more");
+}
+
+void read_text(const Field& object, std::string_view name, std::string& text) {
+  if (const auto field = object.find(name)) text = field->string();
+}
+
+Fault read_fault(const Field& field) {
+  field.only({"do", "on", "when", "after", "by", "bytes"});
+  Fault fault;
+  const auto kind = field.at("do").string();
+  const auto* const known = std::ranges::find(kKinds, kind, &decltype(kKinds)::value_type::first);
+  if (known == kKinds.end()) {
+    field.at("do").fail(join(kKinds, ", ", [](const auto& entry) { return entry.first; }));
+    return fault;
+  }
+  fault.kind = known->second;
+  fault.at_compile = fault.kind == Kind::kRefuse;
+  read_text(field, "on", fault.on);
+  if (const auto when = field.find("when")) {
+    fault.at_compile = when->string() == "compile";
+    if (!fault.at_compile && when->string() != "run") when->fail("'compile' or 'run'");
+  }
+  if (const auto after = field.find("after")) fault.after = after->integer(0, kMost);
+  if (const auto by = field.find("by")) fault.by = by->number();
+  if (const auto bytes = field.find("bytes")) {
+    fault.bytes = static_cast<std::uint64_t>(bytes->integer(0, kMost));
+  }
+  return fault;
+}
+
+Settings read_settings(const Field& field) {
+  field.only({"version", "unavailable", "whole_graph", "rules", "seconds", "fusion",
+              "seconds_per_call", "seconds_per_byte", "noise", "speedup", "compile_seconds",
+              "faults", "precisions", "log"});
+  Settings settings;
+  read_text(field, "version", settings.version);
+  read_text(field, "unavailable", settings.unavailable);
+  if (const auto whole = field.find("whole_graph")) settings.whole_graph = whole->boolean();
+  if (const auto rules = field.find("rules")) settings.rules = rules->json().dump();
+  if (const auto seconds = field.find("seconds")) {
+    seconds->each_named([&](const std::string& name, const Field&) {
+      read_amount(*seconds, name, settings.seconds[name]);
+    });
+  }
+  read_amount(field, "fusion", settings.fusion);
+  read_amount(field, "seconds_per_call", settings.seconds_per_call);
+  read_amount(field, "seconds_per_byte", settings.seconds_per_byte);
+  read_amount(field, "noise", settings.noise);
+  read_amount(field, "speedup", settings.speedup);
+  read_amount(field, "compile_seconds", settings.compile_seconds);
+  if (const auto faults = field.find("faults")) {
+    faults->each([&](const Field& fault) { settings.faults.push_back(read_fault(fault)); });
+  }
+  if (const auto precisions = field.find("precisions")) {
+    precisions->each_named([&](const std::string& name, const Field& lower) {
+      lower.only({"speedup", "error"});
+      read_amount(lower, "speedup", settings.precisions[name].speedup);
+      read_amount(lower, "error", settings.precisions[name].error);
+    });
+  }
+  if (const auto log = field.find("log")) settings.log = log->string();
+  return settings;
+}
+
+double boundary_bytes(const graph::Graph& model) {
+  double bytes = 0;
+  for (const auto* list : {&model.inputs, &model.outputs}) {
+    for (const auto id : *list) {
+      bytes += static_cast<double>(model.value(id).type.max_bytes().value_or(0));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+double Settings::seconds_of(const graph::Node& node) const {
+  for (const auto& name : {node.name, node.op, std::string("*")}) {
+    if (const auto found = seconds.find(name); found != seconds.end()) return found->second;
+  }
+  return 0;
+}
+
+double Settings::seconds_of(const graph::Graph& model, int threads) const {
+  double nodes = 0, discount = 1;
+  for (const auto& node : model.nodes) {
+    nodes += seconds_of(node) * discount;
+    discount *= fusion;
+  }
+  return nodes / (1 + speedup * (threads - 1)) + seconds_per_call +
+         seconds_per_byte * boundary_bytes(model);
+}
+
+Result<Settings> parse_settings(const std::string& json, const std::string& backend) {
+  const Json document = Json::parse(json, nullptr, false);
+  if (document.is_discarded()) return invalid_argument("not JSON");
+  std::optional<Error> error;
+  const Field root(document, "", error);
+  const auto own = root.find(backend);
+  if (!own && document.is_object()) return not_found("no entry '", backend, "'");
+  auto settings = read_settings(own.value_or(root));
+  if (error) return *std::move(error);
+  return settings;
+}
+
+}  // namespace penstock::synthetic

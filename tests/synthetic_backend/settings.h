@@ -1,0 +1,69 @@
+// What a synthetic backend is told to do: the file that the environment variable
+// PENSTOCK_SYNTHETIC names, read when the plugin is loaded. README.md shows one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/graph/graph.h"
+
+namespace penstock::synthetic {
+
+enum class Kind {
+  kCrash,      ///< SIGSEGV.
+  kAbort,      ///< abort().
+  kExit,       ///< _exit(3), as a library that ends the process.
+  kHang,       ///< Never returns, and uses no CPU.
+  kEatMemory,  ///< Touches new memory until there is no more, then aborts.
+  kRefuse,     ///< kUnimplemented that names the operator. At compile, of an operator that the
+               ///< rules claim, this is a backend that lies.
+  kWrong,      ///< Adds `by` to every floating-point element of the outputs. Only at run.
+};
+
+struct Fault {
+  Kind kind = Kind::kRefuse;
+  std::string on = "*";     ///< An operator, a node's name, or "*".
+  bool at_compile = false;  ///< Otherwise in a run.
+  std::int64_t after = 0;   ///< Runs of a context (or compilations) that go well before.
+  double by = 1;
+  std::uint64_t bytes = UINT64_MAX;  ///< Where kEatMemory stops and goes on as if nothing was.
+};
+
+/// What a lower precision gives and takes.
+struct Lower {
+  double speedup = 1;  ///< Of every run.
+  double error = 0;    ///< Added to every floating-point element of the outputs.
+};
+
+struct Settings {
+  std::string version = "1.0";
+  std::string unavailable;
+  bool whole_graph = true;
+  std::string rules = R"({"version": 1, "rule": {"combine": {"all": true}}})";
+  std::map<std::string, double> seconds;  ///< Of one run, by operator, node's name, or "*".
+  double fusion = 1;            ///< The i-th node of a model, from 0, costs its seconds * fusion^i.
+  double seconds_per_call = 0;  ///< Of each run.
+  double seconds_per_byte = 0;  ///< Of what enters and leaves a model, constants left out.
+  double noise = 0;             ///< A run takes up to this fraction longer, evenly, at random.
+  double speedup = 1;           ///< What each thread beyond the first adds: time / (1 + (n-1)s).
+  double compile_seconds = 0;
+  std::vector<Fault> faults;
+  std::map<std::string, Lower> precisions;  ///< Below f32: "bf16".
+  std::filesystem::path log;  ///< "compile NODES" and "run NODES" are appended; empty: nowhere.
+
+  /// Seconds of one run of `model` with `threads`, noise left out.
+  [[nodiscard]] double seconds_of(const graph::Graph& model, int threads) const;
+  /// Of a node, not discounted: its name goes before its operator, that before "*".
+  [[nodiscard]] double seconds_of(const graph::Node& node) const;
+};
+
+/// \error kInvalidArgument  no JSON, a field that is not known or out of range: says where;
+///        kNotFound  the document says nothing of a backend of that name.
+Result<Settings> parse_settings(const std::string& json, const std::string& backend);
+
+}  // namespace penstock::synthetic
