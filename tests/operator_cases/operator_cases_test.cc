@@ -2,6 +2,7 @@
 // splitter, package and pipeline: whole, and cut after each node that leaves two stages.
 //
 // PENSTOCK_OPERATOR_CASES: the folder onnx/backend/test/data; without it the tests are skipped.
+// PENSTOCK_EVERY_CUT: all cuts of the whole networks too, not every eighth.
 // PENSTOCK_OPERATOR_CASE: only cases whose name contains this; says why plain ONNX Runtime fails.
 #include <algorithm>
 #include <cstdlib>
@@ -43,11 +44,15 @@ const std::string kGroups[] = {
     "light/light_zfnet512",
 };
 
-// Of the cases, and of a whole network's cuts, every so many are tried. Under the address sanitizer
-// fewer: they run the same lines of ours over and over, and the engine's, where they differ, are
-// not instrumented.
+// Of the cases every so many are tried. Under the address sanitizer fewer: they run the same lines
+// of ours over and over, and the engine's, where they differ, are not instrumented.
 constexpr std::size_t kCasesApart = kSanitized ? 10 : 1;
-constexpr std::size_t kNetworkCutsApart = kSanitized ? 64 : 1;
+
+/// The same of a whole network's cuts: all are minutes of the engine's time.
+std::size_t network_cuts_apart() {
+  if (kSanitized) return 64;
+  return std::getenv("PENSTOCK_EVERY_CUT") != nullptr ? 1 : 8;
+}
 
 struct Counts {
   std::size_t cases = 0, plain = 0, whole = 0, several_nodes = 0, cuts = 0, excused = 0;
@@ -115,7 +120,7 @@ class OperatorCases : public testing::TestWithParam<std::string> {
 
   void check_cuts(const Case& test, const graph::Graph& graph, const std::vector<Sample>& samples) {
     const auto places = cuts_of(graph);
-    const std::size_t apart = is_network() ? kNetworkCutsApart : 1;
+    const std::size_t apart = is_network() ? network_cuts_apart() : 1;
     std::string problems;
     for (std::size_t i = 0; i < places.size(); i += apart) {
       const auto place = places[i];
