@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from conftest import save, value
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -114,6 +115,17 @@ def test_a_failing_frame_is_reported_and_the_others_run(penstock, lookup, tmp_pa
     assert "frame 1" in outcome.error
     assert "stage0" in outcome.error
     assert np.array_equal(np.load(tmp_path / "out/000002/y.npy"), [2, 3])
+
+
+@pytest.mark.parametrize("command", [("run", "--frames", "1"), ("bench", "--seconds", "0.1")])
+def test_a_random_frame_that_fails_tells_what_to_bind(penstock, well, tmp_path, command):
+    pads = np.array([0, 1, 0, 1])
+    node = helper.make_node("Pad", ["x", "pads"], ["y"], mode="reflect")
+    model = save(tmp_path, "pad", [node], [value("x", [1, "n"])], [value("y", [1, "m"])], {"pads": pads})
+    outcome = penstock(command[0], model, *command[1:])
+    assert outcome.code == 1
+    assert "their open dimensions 1: bind these with --shape or give frames" in outcome.error
+    assert well(command[0], model, *command[1:], "--shape", "x=1x4")
 
 
 def test_an_error_may_stop_the_pipeline(penstock, lookup, tmp_path):
@@ -293,10 +305,10 @@ def test_wrong_inputs_are_named(penstock, chain, double, tmp_path):
     (tmp_path / "nothing").mkdir()
     cases = {
         ("--input", "x=wrong_dtype.npy"): ["'x'", "expected f32[1,3,4,4], found f64[1,3,4,4]"],
-        ("--input", "x=wrong_shape.npy"): ["'x'", "expected f32[1,3,4,4], found f32[1,3,4,5]"],
+        ("--input", "x=wrong_shape.npy"): ["'x'", "expected f32[1,3,4,4], found f32[1,3,4,5]; give"],
         ("--input", "x=text.npy"): ["'x'", "text.npy", "not a .npy file"],
         ("--input", "x=empty.npy"): ["'x'", "is empty"],
-        ("--input", "x=absent.npy"): ["'x'", "absent.npy"],
+        ("--input", "x=absent.npy"): ["'x'", "absent.npy", "check the path"],
         ("--input", "x=text.png"): ["'x'", "text.png", "PNG, JPEG, BMP or PPM"],
         ("--input", "x=x.doc"): ["'x'", "x.doc", ".npy"],
         ("--input", "x=all.npz"): ["'x'", "all.npz", "--inputs FILE.npz"],

@@ -117,7 +117,8 @@ def test_a_package_is_replaced_and_anything_else_is_not(penstock, well, chain, t
     ("arguments", "words"),
     [
         (["--cut", "relu9"], ["'relu9'", "relu"]),
-        (["--cut", "99"], ["99"]),
+        (["--cut", "99"], ["99", "expected a node index from 0 to 3"]),
+        (["--cut", "-1"], ["-1", "expected a node index from 0 to 3"]),
         (["--cut", "relu2"], ["relu2"]),
         (["--cut", "1", "--cut", "relu1"], ["relu1"]),
         (["--devices", "cpu:9999"], ["cpu:9999"]),

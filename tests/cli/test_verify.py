@@ -58,6 +58,13 @@ def test_another_models_outputs_are_not_equal(penstock, package, chain, tmp_path
     assert "outside the tolerance" in outcome.err
 
 
+def test_a_model_changed_since_is_said(well, package, chain):
+    before = well("verify", package, "--frames", "1", "--json").json["reference"]
+    chain.write_bytes(chain.read_bytes() + b"\0")
+    after = well("verify", package, "--frames", "1", "--json").json["reference"]
+    assert before.startswith("the whole model") and "is gone or changed since the package was made" in after
+
+
 def test_a_model_with_other_inputs_is_refused(penstock, package, lookup):
     outcome = penstock("verify", package, "--model", lookup)
     assert outcome.code == 1

@@ -122,12 +122,7 @@ Status measure_sides(const Options& options, const measure::Sides& sides, Report
   measure::Rounds rounds{.seconds = options.seconds, .stopped = interrupted};
   Progress progress("bench", "rounds", static_cast<std::size_t>(rounds.count) * sides.size());
   rounds.progress = [&](std::size_t done, std::size_t) { progress.show(done); };
-  auto measured = measure::measure_in_turn(sides, rounds);
-  if (!measured && !has_files(options.inputs)) {
-    return make_error(measured.error().code, measured.error().message,
-                      "; the inputs were random: give frames that come out with --input");
-  }
-  PENSTOCK_TRY(report.sides, std::move(measured));
+  PENSTOCK_TRY(report.sides, measure::measure_in_turn(sides, rounds));
   report.interrupted = interrupted();
   return {};
 }
@@ -150,6 +145,20 @@ int choose_in_flight(const Options& options, const plan::Plan& plan, int limit) 
   return std::min(std::max(static_cast<int>(4 * workers), kLeast), limit);
 }
 
+/// The sides beside the pipeline, then all in turn.
+Status measure_all(const Options& options, const plan::Package& package,
+                   const backend::Registry& backends, bool all_cpus, const measure::Ring& ring,
+                   pipeline::Pipeline& pipeline, Report& report) {
+  measure::Sides sides;
+  sides.push_back(measure::pipeline_side(
+      pipeline, ring, choose_in_flight(options, package.plan, pipeline.in_flight_limit())));
+  const auto why = why_no_single_model(package.plan);
+  PENSTOCK_CHECK_OK(why.empty()
+                        ? add_plain_sides(options, package, backends, all_cpus, ring, sides, report)
+                        : add_one_at_a_time(options, why, pipeline, ring, sides, report));
+  return measure_sides(options, sides, report);
+}
+
 /// On a thread that may run on the plan's CPUs only, so that no side has more than the others.
 Result<Report> compare(const Options& options, const plan::Package& package,
                        const backend::Registry& backends) {
@@ -162,15 +171,12 @@ Result<Report> compare(const Options& options, const plan::Package& package,
   pipeline::Options settings;
   PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
   if (report.cpus != inherited) PENSTOCK_CHECK_OK(pipeline::pin_this_thread(report.cpus));
-  measure::Sides sides;
-  sides.push_back(measure::pipeline_side(
-      *pipeline, ring, choose_in_flight(options, package.plan, pipeline->in_flight_limit())));
   const bool all_cpus = report.cpus == inherited;
-  const auto why = why_no_single_model(package.plan);
-  PENSTOCK_CHECK_OK(why.empty()
-                        ? add_plain_sides(options, package, backends, all_cpus, ring, sides, report)
-                        : add_one_at_a_time(options, why, *pipeline, ring, sides, report));
-  PENSTOCK_CHECK_OK(measure_sides(options, sides, report));
+  auto measured = measure_all(options, package, backends, all_cpus, ring, *pipeline, report);
+  if (!measured) {
+    return make_error(measured.error().code, measured.error().message,
+                      advice_on_random(options.inputs, package.plan.inputs));
+  }
   report.stats = pipeline->stats();
   return report;
 }

@@ -31,6 +31,11 @@ void add_random_options(CLI::App* command, InputArguments& arguments);
 /// Whether any files are named.
 bool has_files(const InputArguments& arguments);
 
+/// What to do where a frame failed whose values were random: "; the inputs were random: ...". Empty
+/// where files were named.
+std::string advice_on_random(const InputArguments& arguments,
+                             const std::vector<plan::TensorInfo>& inputs);
+
 /// Values of each input, by position, in the order of the frames.
 using Columns = std::map<std::size_t, Values>;
 

@@ -269,7 +269,10 @@ Result<int> report(const Options& options, const plan::Plan& plan, Summary& summ
   } else {
     print(to_text(plan, summary), out);
   }
-  for (const auto& message : summary.messages) spdlog::error("{}", message);
+  for (const auto& message : summary.messages) {
+    const bool last = &message == &summary.messages.back();
+    spdlog::error("{}{}", message, last ? advice_on_random(options.inputs, plan.inputs) : "");
+  }
   if (summary.errors > summary.messages.size()) {
     spdlog::error("and {} more frames failed", summary.errors - summary.messages.size());
   }

@@ -124,9 +124,9 @@ void declare_show(CLI::App& app, Action& chosen) {
       app, "show", "Lists the nodes of a model, or the plan of a package or an application.",
       R"(A model is shown as it is imported: constants folded, identities and dead nodes gone. The index is
 the one that 'split --cut' takes; sizes are of the constants that a node reads; '?' stands for MACs
-that open shapes hide. A package is shown as
-its stages, devices and edges, with the memory that the edges need; so is an application, as 'penstock split'
-would pack it.
+that open shapes, control flow or operators of other domains hide. A negative dimension in the file is
+an open one. A package is shown as its stages, devices and edges, with the memory that the edges need;
+so is an application, as 'penstock split' would pack it.
 
 Examples:
   penstock show model.onnx

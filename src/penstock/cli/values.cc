@@ -68,7 +68,8 @@ Value constant(Tensor value) {
 Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where) {
   auto fits = check_matches(info.type, value);
   if (fits) return fits;
-  return std::move(fits).error().within(concat("input '", info.name, "': ", where));
+  return invalid_argument("input '", info.name, "': ", where, ": ", fits.error().message,
+                          "; give values of that type and shape, one frame's");
 }
 
 Result<Tensor> load_value(const fs::path& file, const plan::TensorInfo& info) {

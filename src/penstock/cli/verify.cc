@@ -230,10 +230,12 @@ Result<std::unique_ptr<measure::Reference>> make_reference(const Options& option
   return measure::whole_reference(options.model, package, backends, optimized);
 }
 
-std::string describe_reference(const Options& options) {
+std::string describe_reference(const Options& options, const plan::Origin& origin) {
   const std::string how = options.optimized ? "optimised" : "not optimised";
   if (!options.model.empty()) return "the whole model '" + options.model.string() + "', " + how;
-  return "the package's own stages one after the other, " + how + " (give --model for the whole)";
+  const auto file = origin.model_file.empty() ? "the model" : "'" + origin.model_file + "'";
+  return concat("the package's own stages one after the other, ", how, ", as ", file,
+                " is gone or changed since the package was made (give --model for the whole)");
 }
 
 /// For a package that no one model computes: `why`.
@@ -310,7 +312,7 @@ Result<int> verify(Options options) {
   const auto why = why_no_single_model(opened.package.plan);
   if (why.empty()) {
     options = with_model(std::move(options), opened.package.plan, backends, settings.warn);
-    report.reference = describe_reference(options);
+    report.reference = describe_reference(options, opened.package.plan.origin);
     PENSTOCK_TRY(reference, make_reference(options, options.optimized, opened.package, backends));
   } else {
     PENSTOCK_CHECK_OK(refuse_model_options(options, why));

@@ -162,7 +162,8 @@ Result<Tensor> DataReader::read_own(const onnx::TensorProto& proto, std::string_
     return make_error(Code::kDataLoss, "its data do not lie in the file");
   }
   if (*size < needed) {
-    return make_error(Code::kDataLoss, "its shape needs ", needed, " bytes, found ", *size);
+    return make_error(Code::kDataLoss, "its shape needs ", needed, " bytes, found ", *size,
+                      "; export the model again");
   }
   PENSTOCK_TRY(Tensor tensor, uninitialised(static_cast<DType>(proto.data_type()),
                                             {proto.dims().begin(), proto.dims().end()}));

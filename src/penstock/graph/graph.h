@@ -107,7 +107,8 @@ struct Graph {
 };
 
 /// Multiply-accumulates of a node (counted for Conv, ConvTranspose, MatMul, Gemm, LSTM, GRU, RNN
-/// and their quantised kin; 0 for others), or empty where its shapes are open.
+/// and their quantised kin; 0 for others of ONNX's own), or empty where its shapes are open, or
+/// what it computes is not known here: control flow, operators of other domains.
 std::optional<std::uint64_t> known_macs_of(const Graph& graph, NodeId node);
 
 /// The same, 0 where they cannot be known.

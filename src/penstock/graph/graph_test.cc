@@ -55,7 +55,7 @@ TEST(ToTextTest, ListsOneLineANodeInColumns) {
             "output  y  f32[n,7]\n"
             "index  name     op          outputs   bytes  MACs\n"
             "    0  first    MatMul      f32[n,2]     40     ?\n"
-            "    1  Swish_1  acme.Swish  f32[n,7]      0     0\n");
+            "    1  Swish_1  acme.Swish  f32[n,7]      0     ?\n");
 }
 
 TEST(NodeTest, GivesAttributesByNameOrTheDefault) {

@@ -15,7 +15,7 @@ std::vector<std::int64_t> dims_of(const Proto& proto) {
 
 Error too_short(const onnx::TensorProto& proto, std::size_t expected, std::size_t found) {
   return make_error(Code::kDataLoss, "tensor '", proto.name(), "': its shape needs ", expected,
-                    " bytes, found ", found);
+                    " bytes, found ", found, "; the file is damaged: export or copy it again");
 }
 
 /// Sub-byte and 16-bit kinds stand in the low bits of int32_data; packed bytes one per entry.

@@ -152,7 +152,9 @@ std::optional<std::uint64_t> known_macs_of(const Graph& graph, NodeId id) {
   if (op == "LSTM" || op == "GRU" || op == "RNN" || op == "DynamicQuantizeLSTM") {
     return recurrence(input(0), input(1), input(2));
   }
-  return 0;
+  const bool opaque = op == "If" || op == "Loop" || op == "Scan" ||
+                      !(node.domain.empty() || node.domain == "ai.onnx.ml");
+  return opaque ? std::nullopt : std::optional<std::uint64_t>(0);
 }
 
 std::uint64_t macs_of(const Graph& graph, NodeId id) {

@@ -56,7 +56,9 @@ Status check_entry(zip_t* archive, const zip_stat_t& info) {
   std::string_view name = info.name;
   if (name.ends_with('/')) name.remove_suffix(1);
   const auto problem = path_problem(name);
-  if (!problem.empty()) return invalid_argument("entry '", info.name, "' ", problem);
+  if (!problem.empty())
+    return invalid_argument("entry '", info.name, "' ", problem,
+                            "; zip the package's folder again");
   zip_uint8_t system = 0;
   zip_uint32_t attributes = 0;
   zip_file_get_external_attributes(archive, info.index, 0, &system, &attributes);

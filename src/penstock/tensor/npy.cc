@@ -267,7 +267,8 @@ Error file_error(int number, std::string_view doing) {
                     : number == ENOSPC                    ? Code::kResourceExhausted
                                                           : Code::kUnknown;
   return make_error(code, "cannot be ", doing, ": ",
-                    number == 0 ? "the disk may be full" : std::generic_category().message(number));
+                    number == 0 ? "the disk may be full" : std::generic_category().message(number),
+                    code == Code::kNotFound && doing == "read" ? "; check the path" : "");
 }
 
 std::string quoted(const fs::path& file) {

@@ -124,7 +124,8 @@ TEST_F(NpyTest, AnAbsentFileIsNotFound) {
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().code, Code::kNotFound);
   EXPECT_EQ(tensor.error().message,
-            concat("file '", file().string(), "': cannot be read: No such file or directory"));
+            concat("file '", file().string(),
+                   "': cannot be read: No such file or directory; check the path"));
 }
 
 TEST_F(NpyTest, AFolderIsRefused) {

@@ -91,7 +91,8 @@ Result<Tensor> random_tensor(const Type& type, Random& random, const RandomOptio
     return tensor;
   } catch (const std::exception&) {
     return make_error(Code::kResourceExhausted, "a value of type ", type,
-                      " needs more memory than there is");
+                      " needs more memory than there is; export the model with smaller "
+                      "dimensions, or bind open ones to less");
   }
 }
 
