@@ -78,8 +78,8 @@ static int32_t run_scatter(void* state, penstock_frame* frame) {
   (void)state;
   const float* x = frame->inputs[0].data;
   float* items = frame->outputs[0].data;
-  const int64_t wanted = (int64_t)x[0];
-  const int64_t count = wanted > kMostItems ? kMostItems : wanted;
+  const float most = kMostItems; /* Compared before the cast, for x may be any float. */
+  const int64_t count = x[0] >= most ? kMostItems : x[0] > 0 ? (int64_t)x[0] : 0;
   for (int64_t k = 0; k < count; ++k) {
     for (int i = 0; i < kWidth; ++i) items[k * kWidth + i] = x[i] + (float)k;
   }

@@ -29,7 +29,7 @@ def best(scores):
 def classify_app(models):
     app = penstock.App("classify")
     app.input("image")
-    picture, digit = {"image": "u8[h<=1080,w<=1920,3]"}, {"digit": "i64[]", "share": "f32[]"}
+    picture, digit = {"image": "u8[h<=1920,w<=1920,3]"}, {"digit": "i64[]", "share": "f32[]"}
     app.function("prepare", prepare, picture, {"input": "f32[1,1,28,28]"}, reads="image")
     app.network("network", models / "mnist_8/model.onnx", reads={"Input3": "prepare.input"})
     app.function("best", best, {"scores": "f32[1,10]"}, digit, reads="network.Plus214_Output_0")

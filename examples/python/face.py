@@ -16,7 +16,7 @@ from face_math import anchors, drawn_face, inside
 import penstock
 from penstock import io
 
-IMAGE, BOX, POINTS = "u8[h<=1080,w<=1920,3]", "f32[4]", "f32[468,2]"  # A box: left, top, right, bottom.
+IMAGE, BOX, POINTS = "u8[h<=1920,w<=1920,3]", "f32[4]", "f32[468,2]"  # A box: left, top, right, bottom.
 
 
 def prepare(image):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +30,9 @@ class Collector:
 
     def __init__(self, core: _core.Pipeline) -> None:
         self._core = core
-        self._pushes = threading.Lock()  # Futures stand in the order of their frames.
         self._changed = threading.Condition()
-        self._pending: deque[tuple[Future[_core.Frame], bool, Pipeline]] = deque()
+        self._users = 0  # Entered: about to push, or waiting for their frame.
+        self._pending: dict[int, tuple[Future[_core.Frame], bool, Pipeline]] = {}  # By the frame's number.
         self._stopped = False
         self._thread = threading.Thread(target=self._collect, name="penstock-collector", daemon=True)
         self._thread.start()
@@ -41,18 +40,34 @@ class Collector:
 
     @property
     def busy(self) -> bool:
-        return bool(self._pending)
+        return self._users > 0
+
+    def enter(self) -> None:
+        """Before each submit() or try_submit(), which leaves in its turn, or when its frame has come out."""
+        with self._changed:
+            self._users += 1
 
     def submit(self, keep: Pipeline, feed: Any, timeout: float | None, tag: Any) -> Future[_core.Frame]:
-        with self._pushes:
-            self._core.push(feed, timeout, tag)
-            return self._expect(keep, whole=False)
+        future: Future[_core.Frame] = Future()
+        try:
+            self._expect(self._core.push(feed, timeout, tag), future, False, keep)
+        except BaseException:
+            self._leave()
+            raise
+        return future
 
     def try_submit(self, keep: Pipeline, feed: Any, tag: Any) -> Future[_core.Frame] | None:
         """None where there is no room. The result is the frame however it ended."""
-        with self._pushes:
-            pushed = self._core.try_push(feed, tag)
-            return None if pushed is None else self._expect(keep, whole=True)
+        future: Future[_core.Frame] = Future()
+        number = None
+        try:
+            number = self._core.try_push(feed, tag)
+            if number is not None:
+                self._expect(number, future, True, keep)
+        finally:
+            if number is None:
+                self._leave()
+        return None if number is None else future
 
     def stop(self) -> None:
         """Ends the thread. The pipeline is cancelled before."""
@@ -64,13 +79,22 @@ class Collector:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _expect(self, keep: Pipeline, *, whole: bool) -> Future[_core.Frame]:
-        future: Future[_core.Frame] = Future()
+    def _leave(self) -> None:
+        with self._changed:
+            self._users -= 1
+            self._changed.notify()
+
+    def _expect(self, number: int, future: Future[_core.Frame], whole: bool, keep: Pipeline) -> None:
         future.set_running_or_notify_cancel()
         with self._changed:
-            self._pending.append((future, whole, keep))
-            self._changed.notify()
-        return future
+            stopped = self._stopped
+            if stopped:
+                self._users -= 1
+            else:
+                self._pending[number] = (future, whole, keep)
+                self._changed.notify()
+        if stopped:
+            future.set_exception(Cancelled("the pipeline is closed"))
 
     def _collect(self) -> None:
         while True:
@@ -82,16 +106,32 @@ class Collector:
             self._settle_next()
 
     def _settle_next(self) -> None:
-        error: PenstockError | None = None
-        frame: _core.Frame | None = None
         try:
             frame = self._core.pop(None)
-            error = Cancelled("the pipeline is closed") if frame is None else frame.error
         except PenstockError as failure:
-            error = failure.with_traceback(None)  # That would hold this frame, its own holder.
-        future, whole, _keep = self._pending[0]
-        self._pending.popleft()  # First: who waits for the future may call run() next.
-        if frame is not None and (whole or error is None):
+            self._settle_all(failure.with_traceback(None))  # That would hold this frame, its own holder.
+            return
+        if frame is None:
+            self._settle_all(Cancelled("the pipeline is closed"))
+            return
+        with self._changed:
+            # Its submit() may be between the push and the note of it.
+            while frame.number not in self._pending and self._users > len(self._pending) and not self._stopped:
+                self._changed.wait()
+            taken = self._pending.pop(frame.number, None)
+            self._users -= taken is not None  # First: who waits for the future may call run() next.
+        if taken is None:
+            return  # Ctrl-C came between the two.
+        future, whole, _keep = taken
+        if whole or frame.error is None:
             future.set_result(frame)
         else:
+            future.set_exception(frame.error)
+
+    def _settle_all(self, error: PenstockError) -> None:
+        with self._changed:
+            settled = list(self._pending.values())
+            self._pending.clear()
+            self._users -= len(settled)
+        for future, _whole, _keep in settled:
             future.set_exception(error)

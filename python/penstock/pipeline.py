@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import threading
 import warnings
-import weakref
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,9 +14,9 @@ from typing import Any, Literal, NoReturn, SupportsIndex, TypeVar
 
 from penstock import _core
 from penstock.checks import listed, mapping, path_text, seconds
-from penstock.collector import Collector
-from penstock.errors import Cancelled, FailedPrecondition, InvalidArgument, PenstockWarning
+from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.stream import AsyncStream, Stream
+from penstock.turns import Turns
 from penstock.types import Array, Feed, Path, Stats, plain
 
 Item = TypeVar("Item")
@@ -64,9 +62,7 @@ class Pipeline:
         self._output_names = [info.name for info in self._outputs]
         self._plan: dict[str, Any] | None = None
         self._runs = threading.Lock()
-        self._stream: weakref.ref[Stream[Any]] | None = None
-        self._collector: Collector | None = None
-        self._process = os.getpid()
+        self._turns = Turns(core)
 
     # What it is
 
@@ -114,8 +110,7 @@ class Pipeline:
         Several threads may call it at once: they take turns. Raises the frame's error.
         """
         indices = None if output_names is None else self._indices_of(output_names)
-        with self._runs:
-            self._claim("run")
+        with self._runs, self._turns.call("run", alone=True):
             values = self._core.run(plain(input_feed))
         return values if indices is None else [values[i] for i in indices]
 
@@ -165,7 +160,8 @@ class Pipeline:
 
         Waits for room as :meth:`push` does. The frame is on its way at once: it cannot be cancelled.
         """
-        return self._collecting("submit").submit(self, plain(feed), seconds("timeout", timeout), tag)
+        given, patience = plain(feed), seconds("timeout", timeout)
+        return self._turns.enter_collector("submit").submit(self, given, patience, tag)
 
     def push(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None) -> int:
         """Gives the pipeline one frame and returns its number.
@@ -174,26 +170,26 @@ class Pipeline:
         name, dtype or shape), DeadlineExceeded (says what is full; nothing was pushed),
         ResourceExhausted (the policy is ``"error"``), Cancelled (the pipeline is closed).
         """
-        self._refuse_taken("push")
-        return self._core.push(plain(feed), seconds("timeout", timeout), tag)
+        with self._turns.call("push"):
+            return self._core.push(plain(feed), seconds("timeout", timeout), tag)
 
     def try_push(self, feed: Feed, tag: Any = None) -> int | None:
         """:meth:`push` without waiting: None where there is no room."""
-        self._refuse_taken("try_push")
-        return self._core.try_push(plain(feed), tag)
+        with self._turns.call("try_push"):
+            return self._core.try_push(plain(feed), tag)
 
     def pop(self, timeout: float | None = 60.0) -> _core.Frame | None:
         """The next frame in order, however it ended; None when all have come out of a closed pipeline.
 
         Raises DeadlineExceeded where none comes within ``timeout`` seconds.
         """
-        self._refuse_taken("pop")
-        return self._core.pop(seconds("timeout", timeout))
+        with self._turns.call("pop"):
+            return self._core.pop(seconds("timeout", timeout))
 
     def try_pop(self) -> _core.Frame | None:
         """The next frame if it is ready."""
-        self._refuse_taken("try_pop")
-        return self._core.try_pop()
+        with self._turns.call("try_pop"):
+            return self._core.try_pop()
 
     # While it runs
 
@@ -247,9 +243,7 @@ class Pipeline:
         try:
             self._core.shut_down()
         finally:
-            collector, self._collector = self._collector, None
-            if collector is not None and os.getpid() == self._process:
-                collector.stop()
+            self._turns.end()
 
     def __enter__(self) -> Pipeline:
         return self
@@ -260,7 +254,7 @@ class Pipeline:
         self.shut_down()
 
     def __del__(self) -> None:
-        if hasattr(self, "_process"):
+        if hasattr(self, "_turns"):
             self.shut_down()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
@@ -297,31 +291,6 @@ class Pipeline:
         heads = "".join(f"<th>{name}</th>" for name in head)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-
-    # Who takes the frames
-
-    def _refuse_taken(self, what: str) -> None:
-        if not self._core.alive:
-            raise Cancelled(f"{what}: the pipeline is closed")
-        if self._stream is not None and self._stream() is not None:
-            raise FailedPrecondition(f"{what}: a stream takes the frames of this pipeline; finish or close() it first")
-        if self._collector is not None and self._collector.busy:
-            raise FailedPrecondition(
-                f"{what}: frames of submit() are in flight, and go to their futures; wait for them"
-            )
-
-    def _claim(self, what: str) -> None:
-        """Refuses where frames of another are on their way."""
-        self._refuse_taken(what)
-        if waiting := self._core.in_flight:
-            raise FailedPrecondition(f"{what}: {waiting} frames that were pushed are in flight; pop them first")
-
-    def _collecting(self, what: str) -> Collector:
-        if self._collector is None or not self._collector.busy:
-            self._claim(what)
-        if self._collector is None:
-            self._collector = Collector(self._core)
-        return self._collector
 
     def _indices_of(self, names: Sequence[str]) -> list[int]:
         if isinstance(names, str):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import threading
-import weakref
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from types import TracebackType
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 _PATIENCE = 0.1  # Seconds between two looks at whether a thread is still wanted.
+
+
+def is_live(source: object) -> bool:
+    """Whether its next item takes its time, by what it says of itself."""
+    return bool(getattr(source, "live", False))
 
 
 class _Delivery:
@@ -60,11 +65,11 @@ class Stream(Generic[Item]):
         self._delivery = _Delivery(errors, dropped)
         self._core = pipeline._core
         self._pipeline: Pipeline | None = None
-        live = bool(getattr(source, "live", False)) if threaded is None else threaded
-        pipeline._claim("stream")
+        live = is_live(source) if threaded is None else threaded
+        items = iter(source)
+        pipeline._turns.begin_stream(self)
         feeder = _ThreadFeeder if live else _Feeder
-        self._feeder: _Feeder = feeder(self._core, iter(source), feed)
-        pipeline._stream = weakref.ref(self)
+        self._feeder: _Feeder = feeder(self._core, items, feed)
         self._pipeline = pipeline
 
     def __iter__(self) -> Stream[Item]:
@@ -103,7 +108,7 @@ class Stream(Generic[Item]):
             return
         self._feeder.stop()
         self._core.give_up_in_flight()
-        pipeline._stream = None
+        pipeline._turns.end_stream()
 
     def __enter__(self) -> Stream[Item]:
         return self
@@ -120,6 +125,8 @@ class Stream(Generic[Item]):
 
 class _Feeder:
     """Pushes items between two results, in the thread that asks for these."""
+
+    _kept: type[BaseException] = Exception  # What a source raises in a frame's place.
 
     def __init__(self, core: _core.Pipeline, source: Iterator[Any], feed: Callable[[Any], Any] | None) -> None:
         self._core = core
@@ -157,6 +164,7 @@ class _Feeder:
     def stop(self) -> None:
         self._exhausted = True
         self._waiting = None
+        self._source = iter(())  # Ends what iter() made of the source; an iterator of the user's goes on.
 
     def _push_one(self) -> bool:
         """False: nothing more to push, or no room."""
@@ -189,19 +197,21 @@ class _Feeder:
         except StopIteration:
             self._exhausted = True
             return False
-        except Exception as error:  # Comes out behind the frames before it.
+        except self._kept as error:  # Comes out behind the frames before it.
             self._exhausted = True
             self._order.append(error)
             return True
         try:
             self._waiting = (plain(item), None) if self._feed is None else (plain(self._feed(item)), item)
-        except Exception as error:
+        except self._kept as error:
             self._order.append(error)
         return True
 
 
 class _ThreadFeeder(_Feeder):
     """Pushes items in a thread of its own, as they come."""
+
+    _kept = BaseException  # Also what would end a program, but in a thread of its own ends nothing.
 
     def __init__(self, core: _core.Pipeline, source: Iterator[Any], feed: Callable[[Any], Any] | None) -> None:
         super().__init__(core, source, feed)
@@ -244,9 +254,7 @@ class _ThreadFeeder(_Feeder):
                 if self._waiting is not None:
                     self._push_waiting()
         finally:
-            close = getattr(self._source, "close", None)
-            if self._stopped and close is not None:
-                close()
+            self._source = iter(())
             self._ended = True
 
     def _push_waiting(self) -> None:
@@ -282,9 +290,10 @@ class AsyncStream(Generic[Item]):
     ) -> None:
         self._delivery = _Delivery(errors, dropped)
         self._pipeline = pipeline
-        self._source: AsyncIterator[Item] = (
-            aiter(source) if isinstance(source, AsyncIterable) else _asynchronous(source)
-        )
+        if isinstance(source, AsyncIterable):
+            self._source: AsyncIterator[Item] = aiter(source)
+        else:
+            self._source = (_from_thread if is_live(source) else _asynchronous)(source)
         self._feed = feed
         self._exhausted = False
         self._next: asyncio.Future[Item] | None = None  # The source's next item, being awaited.
@@ -325,7 +334,7 @@ class AsyncStream(Generic[Item]):
     def _push_waiting(self) -> bool:
         assert self._waiting is not None
         try:
-            future = self._pipeline._collecting("astream").try_submit(self._pipeline, *self._waiting)
+            future = self._pipeline._turns.enter_collector("astream").try_submit(self._pipeline, *self._waiting)
         except ResourceExhausted:
             future = None
         except Exception as error:
@@ -375,6 +384,44 @@ class AsyncStream(Generic[Item]):
 async def _asynchronous(source: Iterable[Item]) -> AsyncIterator[Item]:
     for item in source:
         yield item
+
+
+async def _from_thread(source: Iterable[Item]) -> AsyncIterator[Item]:
+    """Items of a source whose next one takes its time, so that the event loop goes on meanwhile."""
+    loop = asyncio.get_running_loop()
+    taken: asyncio.Queue[tuple[list[Item], BaseException | None]] = asyncio.Queue()
+    wanted = threading.Semaphore(0)
+    stopped = False
+
+    def give(items: list[Item], error: BaseException | None) -> None:
+        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+            loop.call_soon_threadsafe(taken.put_nowait, (items, error))
+
+    def take() -> None:
+        try:
+            wanted.acquire()
+            for item in source:
+                if stopped:
+                    return
+                give([item], None)
+                wanted.acquire()
+            give([], None)
+        except BaseException as error:
+            give([], error)
+
+    threading.Thread(target=take, name="penstock-source", daemon=True).start()
+    try:
+        while True:
+            wanted.release()
+            items, error = await taken.get()
+            if error is not None:
+                raise error
+            if not items:
+                return
+            yield items[0]
+    finally:
+        stopped = True
+        wanted.release()
 
 
 async def _next_of(source: AsyncIterator[Item]) -> Item:

@@ -14,6 +14,7 @@
 #include "held.h"
 #include "penstock/app/app.h"
 #include "tensors.h"
+#include "text.h"
 
 namespace penstock::python {
 namespace {
@@ -25,7 +26,7 @@ using Ports = std::vector<backend::Port>;
 constexpr std::size_t kLargeCopy = std::size_t{1} << 18;  // Bytes; beyond, others run meanwhile.
 
 std::string kind_of(nb::handle value) {
-  return nb::cast<std::string>(nb::handle(value.type()).attr("__name__"));
+  return text_of(nb::handle(value.type()).attr("__name__"));
 }
 
 std::string names_of(const Ports& ports) {
@@ -38,9 +39,7 @@ Error to_error(nb::python_error& error) {
   const nb::object where =
       error.traceback().is_valid() ? nb::borrow(error.traceback()) : nb::none();
   const nb::object empty = nb::str("");
-  const auto text = [&](const nb::object& lines) {
-    return nb::cast<std::string>(empty.attr("join")(lines));
-  };
+  const auto text = [&](const nb::object& lines) { return text_of(empty.attr("join")(lines)); };
   const auto trimmed = [](std::string lines) {
     while (!lines.empty() && lines.back() == '\n') lines.pop_back();
     return lines;
@@ -178,7 +177,7 @@ class PythonCall {
 
   Status store_all(nb::handle result, Outputs outputs) const {
     if (PyObject_IsInstance(result.ptr(), drop_) == 1) {
-      return function::drop(nb::cast<std::string>(nb::str(result.attr("reason"))));
+      return function::drop(text_of(nb::str(result.attr("reason"))));
     }
     if (outputs_.empty()) return {};
     if (result.is_none()) return function::drop("function '" + name_ + "' returned None");
@@ -208,7 +207,7 @@ class PythonCall {
     }
     if (nb::len(result) == outputs_.size()) return {};
     return invalid_argument("expected the outputs ", names_of(outputs_), ", found ",
-                            nb::cast<std::string>(nb::str(nb::object(result.attr("keys")()))));
+                            text_of(nb::str(nb::object(result.attr("keys")()))));
   }
 
   /// The next frame takes the inputs' memory: an array that was kept would change under its holder.
@@ -249,7 +248,7 @@ Result<Ports> to_ports(const nb::dict& declaration, const char* side) {
 Result<Callable> to_callable(const nb::dict& declaration) {
   Callable callable;
   auto& function = callable.function;
-  function.name = nb::cast<std::string>(declaration["name"]);
+  function.name = text_of(declaration["name"]);
   const auto within = [&](Error error) {
     return std::move(error).within("function '" + function.name + "'");
   };

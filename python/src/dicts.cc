@@ -27,7 +27,7 @@ nb::dict quantiles_dict(const pipeline::Quantiles& quantiles) {
   return dict;
 }
 
-nb::dict stage_dict(const pipeline::StageStats& stage, std::uint64_t drops) {
+nb::dict stage_dict(const pipeline::StageStats& stage) {
   nb::dict dict;
   dict["name"] = stage.name;
   dict["device"] = stage.device;
@@ -35,7 +35,7 @@ nb::dict stage_dict(const pipeline::StageStats& stage, std::uint64_t drops) {
   dict["replicas"] = stage.replicas;
   dict["frames"] = stage.frames;
   dict["errors"] = stage.errors;
-  dict["drops"] = drops;
+  dict["drops"] = stage.drops;
   dict["copies"] = stage.copies;
   dict["allocations"] = stage.allocations;
   dict["queue_us"] = quantiles_dict(stage.queue);
@@ -60,17 +60,6 @@ nb::dict edge_dict(const pipeline::EdgeStats& edge) {
   return dict;
 }
 
-/// Frames that edges into the stage dropped.
-std::uint64_t drops_of(std::size_t stage, const plan::Plan& plan, const pipeline::Stats& stats) {
-  std::uint64_t drops = 0;
-  for (std::size_t i = 0; i < stats.edges.size() && i < plan.edges.size(); ++i) {
-    for (const int to : plan.edges[i].to) {
-      if (std::cmp_equal(to, stage)) drops += stats.edges[i].drops;
-    }
-  }
-  return drops;
-}
-
 nb::object shape_of(const Type& type) {
   if (type.kind != Type::Kind::kTensor || !type.ranked) return nb::none();
   nb::list shape;
@@ -88,7 +77,7 @@ nb::object shape_of(const Type& type) {
 
 }  // namespace
 
-nb::dict stats_dict(const plan::Plan& plan, const pipeline::Stats& stats) {
+nb::dict stats_dict(const pipeline::Stats& stats) {
   nb::dict dict;
   dict["pushed"] = stats.pushed;
   dict["popped"] = stats.popped;
@@ -98,9 +87,7 @@ nb::dict stats_dict(const plan::Plan& plan, const pipeline::Stats& stats) {
   dict["cancelled"] = stats.cancelled;
   dict["memory_bytes"] = stats.memory_bytes;
   nb::list stages;
-  for (std::size_t i = 0; i < stats.stages.size(); ++i) {
-    stages.append(stage_dict(stats.stages[i], drops_of(i, plan, stats)));
-  }
+  for (const auto& stage : stats.stages) stages.append(stage_dict(stage));
   dict["stages"] = stages;
   nb::list edges;
   for (const auto& edge : stats.edges) edges.append(edge_dict(edge));

@@ -14,7 +14,7 @@ namespace penstock::python {
 
 namespace nb = nanobind;
 
-nb::dict stats_dict(const plan::Plan& plan, const pipeline::Stats& stats);
+nb::dict stats_dict(const pipeline::Stats& stats);
 
 /// (name, type as text, numpy's dtype, shape) of each; a shape is None where the rank is not known,
 /// an open dimension its name or None, and a bound one (name, bound).

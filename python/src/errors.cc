@@ -1,5 +1,6 @@
 #include "errors.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -19,12 +20,15 @@ constexpr std::array<std::array<std::string_view, 2>, 7> kNames{{
 }};
 
 std::string in_python(const Error& error) {
-  std::string text = error.message;
-  if (error.code == Code::kUnknown) return text;  // The user's own words.
-  for (const auto& [named, name] : kNames) {
-    for (auto at = text.find(named); at != text.npos; at = text.find(named, at + name.size())) {
-      text.replace(at, named.size(), name);
-    }
+  if (error.code == Code::kUnknown) return error.message;  // The user's own words.
+  std::string text;
+  bool quoted = false;  // A name or a path: the user's own words too.
+  for (std::string_view rest = error.message; !rest.empty();) {
+    const auto found = std::ranges::find_if(
+        kNames, [&](const auto& pair) { return !quoted && rest.starts_with(pair[0]); });
+    quoted ^= rest.front() == '\'';
+    text += found == kNames.end() ? rest.substr(0, 1) : (*found)[1];
+    rest.remove_prefix(found == kNames.end() ? 1 : (*found)[0].size());
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include "gil.h"
 #include "held.h"
 #include "tensors.h"
+#include "text.h"
 
 namespace penstock::python {
 
@@ -102,7 +103,7 @@ nb::object Frame::item(nb::handle key) {
     throw nb::index_error(text.c_str());
   }
   if (const auto index = find(key)) return array(*index);
-  const auto shown = nb::cast<std::string>(nb::repr(key));
+  const auto shown = text_of(nb::repr(key));
   const auto text = concat("no output ", shown, "; the outputs are ",
                            join(outputs_->infos, ", ", [](const plan::TensorInfo& info) {
                              return "'" + info.name + "'";
@@ -124,14 +125,13 @@ namespace {
 
 std::string show(Frame& frame) {
   std::string text = concat("<penstock.Frame ", frame.number(), " ", frame.outcome());
-  if (!frame.ok())
-    return text + ": " + nb::cast<std::string>(nb::str(nb::object(frame.error()))) + ">";
+  if (!frame.ok()) return text + ": " + text_of(nb::str(nb::object(frame.error()))) + ">";
   for (const auto name : frame.names()) {
     const nb::object value = frame.item(name);
-    text += " " + nb::cast<std::string>(nb::repr(name));
+    text += " " + text_of(nb::repr(name));
     if (!nb::hasattr(value, "dtype")) continue;
-    text += concat(" ", nb::cast<std::string>(nb::str(nb::object(value.attr("dtype")))),
-                   nb::cast<std::string>(nb::str(nb::object(value.attr("shape")))));
+    text += concat(" ", text_of(value.attr("dtype")),
+                   text_of(nb::str(nb::object(value.attr("shape")))));
   }
   return text + ">";
 }

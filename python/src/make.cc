@@ -53,7 +53,8 @@ Result<graph::Graph> import(SplitRequest& request, std::vector<std::string>& war
 }
 
 /// The stages that the request names, or those that the planner finds.
-Result<partition::SplitOptions> to_split(const SplitRequest& request, const graph::Graph& graph) {
+Result<partition::SplitOptions> to_split(const SplitRequest& request, const graph::Graph& graph,
+                                         const Abandoned& abandoned) {
   partition::SplitOptions split = request.split;
   if (!request.planning) {
     for (const auto& [node, text] : request.pins) {
@@ -63,6 +64,7 @@ Result<partition::SplitOptions> to_split(const SplitRequest& request, const grap
     return split;
   }
   auto planning = *request.planning;
+  planning.search.interrupted = abandoned;
   for (const auto& [name, text] : request.pins) {
     PENSTOCK_TRY(const auto node, partition::resolve_node(graph, name, "pin"));
     PENSTOCK_TRY(auto device, device::parse_device(text));
@@ -77,10 +79,10 @@ Result<partition::SplitOptions> to_split(const SplitRequest& request, const grap
   return chosen;
 }
 
-Status make(SplitRequest request, Made& made) {
+Status make(SplitRequest request, Made& made, const Abandoned& abandoned) {
   if (const auto found = backends().find(request.split.backend); !found) return found.error();
   PENSTOCK_TRY(const auto graph, import(request, made.warnings));
-  PENSTOCK_TRY(auto split, to_split(request, graph));
+  PENSTOCK_TRY(auto split, to_split(request, graph, abandoned));
   if (split.stages.empty() && split.devices.empty()) {
     // Named, so that pack_model() does not take it for a wish for one replica on each.
     PENSTOCK_TRY(split.devices, device::parse_devices("all"));
@@ -109,8 +111,9 @@ Status load(const fs::path& path, RunOptions run, Made& made) {
 
 nb::object split(nb::handle model, nb::dict options) {
   auto request = value_or_raise(to_request(model, Options(std::move(options))));
-  return make_aside(
-      [request = std::move(request)](Made& made, const Abandoned&) { return make(request, made); });
+  return make_aside([request = std::move(request)](Made& made, const Abandoned& abandoned) {
+    return make(request, made, abandoned);
+  });
 }
 
 nb::object plan_and_start(nb::handle model, nb::dict dict) {
@@ -118,16 +121,17 @@ nb::object plan_and_start(nb::handle model, nb::dict dict) {
   auto request = value_or_raise(to_request(model, options));
   auto planning = value_or_raise(to_planning(options, request));
   request.planning = std::move(planning);
-  return make_aside(
-      [request = std::move(request)](Made& made, const Abandoned&) { return make(request, made); });
+  return make_aside([request = std::move(request)](Made& made, const Abandoned& abandoned) {
+    return make(request, made, abandoned);
+  });
 }
 
-nb::object load_and_start(const std::string& path, nb::dict dict) {
+nb::object load_and_start(nb::handle file, nb::dict dict) {
   const Options options(std::move(dict));
   auto run = value_or_raise(to_run_options(options, options.get<std::string>("backend")));
   run.callables = value_or_raise(to_callables(options.get<nb::list>("functions")));
-  return make_aside(
-      [path, run = std::move(run)](Made& made, const Abandoned&) { return load(path, run, made); });
+  return make_aside([path = fs::path(text_of(file)), run = std::move(run)](
+                        Made& made, const Abandoned&) { return load(path, run, made); });
 }
 
 nb::dict devices() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include <nanobind/stl/optional.h>
@@ -15,11 +16,13 @@
 #include "penstock/plan/plan_json.h"
 #include "penstock/session/session.h"
 #include "tensors.h"
+#include "text.h"
 
 namespace penstock::python {
 namespace {
 
 constexpr auto kForever = std::chrono::nanoseconds::max();
+constexpr std::chrono::milliseconds kBlink(1);
 
 /// How many frames later a slot is wanted back at the latest.
 constexpr std::uint64_t kLongestLoan = 4;
@@ -67,13 +70,6 @@ void end(pipeline::Pipeline* running, std::uint64_t generation) {
   }
 }
 
-nb::object text_object(const std::string& text) {
-  auto object = nb::steal(
-      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
-  if (!object.is_valid()) throw nb::python_error();
-  return object;
-}
-
 /// Whether others than the caller may still use an output's memory, so that it cannot be moved out.
 bool is_shared(const plan::Plan& plan, const std::string& output) {
   return std::ranges::any_of(plan.edges, [&](const plan::Edge& edge) {
@@ -94,6 +90,18 @@ std::uint64_t slots_of_output(const plan::Plan& plan, const pipeline::Pipeline& 
   }
   return static_cast<std::uint64_t>(std::max(least, 1));
 }
+
+/// Counts a call while it lasts.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>& calls) : calls_(calls) { ++calls_; }
+  ~Counted() { --calls_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int>& calls_;
+};
 
 std::string names_of(const std::vector<plan::TensorInfo>& infos) {
   return join(infos, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
@@ -146,7 +154,7 @@ Pipeline::Running Pipeline::running() const {
 std::string Pipeline::unknown_in(nb::handle feed) const {
   for (const auto key : nb::borrow<nb::dict>(feed).keys()) {
     const auto is_key = [&](const nb::object& name) { return name.equal(key); };
-    if (std::ranges::none_of(input_names_, is_key)) return nb::cast<std::string>(nb::repr(key));
+    if (std::ranges::none_of(input_names_, is_key)) return text_of(nb::repr(key));
   }
   return "";
 }
@@ -186,7 +194,7 @@ std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
   }
   if (inputs.size() != 1) {
     raise(invalid_argument("expected a dict of the inputs ", names_of(inputs), ", found ",
-                           nb::cast<std::string>(feed.type().attr("__name__"))));
+                           text_of(feed.type().attr("__name__"))));
   }
   add(0, feed);
   return tensors;
@@ -211,8 +219,12 @@ bool Pipeline::give_up(const pipeline::Output& output) {
   return true;
 }
 
+bool Pipeline::may_throw_away() const {
+  return popped_ < given_up_ && popping_ == 0 && throwing_away_ == 0;
+}
+
 void Pipeline::throw_away_given_up(const Running& running) {
-  while (popped_ < given_up_) {
+  while (may_throw_away()) {
     const auto output = running->try_pop();
     if (!output || !*output) return;
     give_up(**output);
@@ -230,8 +242,8 @@ std::uint64_t Pipeline::push(const std::vector<Tensor>& inputs, std::chrono::nan
            timeout > std::chrono::nanoseconds::zero();
   };
   try {
-    // Nobody else takes out what was given up.
-    while (may_wait() && popped_ < given_up_) {
+    while (may_wait() && may_throw_away()) {  // Room comes as nobody else takes these out.
+      const Counted counted(throwing_away_);
       const auto output = wait_in_slices(
           timeout, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
       if (!output || !*output) break;
@@ -299,6 +311,16 @@ nb::object Pipeline::pop(std::optional<double> timeout) {
   release_dropped();
   const auto duration = to_duration(timeout);
   const Running running = this->running();
+  if (throwing_away_ > 0) {
+    check(wait_in_slices(duration, [&](std::chrono::nanoseconds slice) -> Status {
+      if (throwing_away_ == 0) return {};
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kBlink));
+      return make_error(Code::kDeadlineExceeded,
+                        "pop: another thread's push waits for frames of a "
+                        "stream that was closed");
+    }));
+  }
+  const Counted counted(popping_);
   for (;;) {
     auto output = running->try_pop();
     if (!output && output.error().code == Code::kDeadlineExceeded &&
@@ -315,13 +337,14 @@ nb::object Pipeline::pop(std::optional<double> timeout) {
 nb::object Pipeline::try_pop() {
   release_dropped();
   const Running running = this->running();
-  for (;;) {
+  while (throwing_away_ == 0) {
     auto output = running->try_pop();
     if (!output && output.error().code == Code::kDeadlineExceeded) return nb::none();
     if (!output) raise(output.error());
     if (!*output) return nb::none();
     if (!give_up(**output)) return to_frame(**std::move(output));
   }
+  return nb::none();
 }
 
 nb::list Pipeline::run(nb::handle feed) {
@@ -363,7 +386,7 @@ void Pipeline::set_parameters(nb::handle values, const std::string& stage) {
   const Running running = this->running();
   pipeline::Named named;
   for (const auto item : nb::borrow<nb::dict>(values).items()) {
-    const auto name = nb::cast<std::string>(item[0]);
+    const auto name = text_of(item[0]);
     const auto known = std::ranges::find(plan().parameters, name, &plan::Parameter::name);
     if (known == plan().parameters.end()) {
       raise(not_found("set_parameters: no stage has a parameter '", name, "'; the parameters are ",
@@ -420,7 +443,7 @@ void Pipeline::give_up_in_flight() {
 nb::dict Pipeline::stats() const {
   const Running running = this->running();
   const auto stats = without_gil([&] { return running->stats(); });
-  nb::dict dict = stats_dict(plan(), stats);
+  nb::dict dict = stats_dict(stats);
   dict["copies"] = outputs_->copies;
   return dict;
 }
@@ -502,8 +525,13 @@ void bind_pipeline(nb::module_& module) {
       .def("shut_down", nb::overload_cast<>(&Pipeline::shut_down))
       .def("give_up_in_flight", &Pipeline::give_up_in_flight)
       .def("stats", &Pipeline::stats)
-      .def("write_trace", &Pipeline::write_trace, nb::arg("file"))
-      .def("save", &Pipeline::save, nb::arg("target"))
+      .def(
+          "write_trace",
+          [](const Pipeline& p, nb::handle file) { return p.write_trace(text_of(file)); },
+          nb::arg("file"))
+      .def(
+          "save", [](const Pipeline& p, nb::handle target) { p.save(text_of(target)); },
+          nb::arg("target"))
       .def("inputs", [](const Pipeline& p) { return infos_list(p.plan().inputs); })
       .def("outputs", [](const Pipeline& p) { return infos_list(p.plan().outputs); })
       .def("plan_json", [](const Pipeline& p) { return text_object(plan::to_json(p.plan())); })

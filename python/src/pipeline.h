@@ -1,6 +1,7 @@
 // Pipeline: the library's pipeline as Python calls it.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -92,6 +93,8 @@ class Pipeline {
   nb::object to_frame(pipeline::Output output);
   /// Takes the slots back from frames below `number` that are still held.
   void detach_before(std::uint64_t number);
+  /// Whether what comes out next was given up for certain: nobody else is taking frames out.
+  bool may_throw_away() const;
   void throw_away_given_up(const Running& running);
 
   plan::Package package_;  // Holds the files that the stages were made of.
@@ -104,6 +107,7 @@ class Pipeline {
   std::unordered_map<std::uint64_t, nb::object> tags_;
   std::uint64_t next_tag_ = 1;
   std::uint64_t pushed_ = 0, popped_ = 0, given_up_ = 0;  // Frames below given_up_ nobody wants.
+  std::atomic<int> popping_ = 0, throwing_away_ = 0;      // Calls that take frames out.
   std::uint64_t generation_;
   std::uint64_t process_;
 };

@@ -30,8 +30,8 @@ const backend::Registry& backends() {
 
 void Options::refuse(const char* name, const nb::object& value) {
   raise(invalid_argument(name, ": expected another type than ",
-                         nb::cast<std::string>(value.type().attr("__name__")), ", found ",
-                         nb::cast<std::string>(nb::repr(value))));
+                         text_of(value.type().attr("__name__")), ", found ",
+                         text_of(nb::repr(value))));
 }
 
 Result<std::optional<std::chrono::microseconds>> to_microseconds(const Options& options,
@@ -100,7 +100,7 @@ Model to_model(nb::handle model) {
     const auto bytes = nb::borrow<nb::bytes>(model);
     return {.file = {}, .bytes = std::string(bytes.c_str(), bytes.size())};
   }
-  return {.file = nb::cast<std::string>(model), .bytes = {}};
+  return {.file = text_of(model), .bytes = {}};
 }
 
 Result<SplitRequest> to_request(nb::handle model, const Options& options) {

@@ -23,6 +23,7 @@
 #include "penstock/backend/registry.h"
 #include "penstock/session/plan_model.h"
 #include "penstock/session/session.h"
+#include "text.h"
 
 namespace penstock::python {
 
@@ -70,6 +71,9 @@ class Options {
   template <typename T>
   T get(const char* name) const {
     const nb::object value = dict_[name];
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (PyUnicode_Check(value.ptr())) return text_of(value);  // A path may be any bytes.
+    }
     T cast;
     if (!nb::try_cast(value, cast)) refuse(name, value);
     return cast;

@@ -12,6 +12,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "held.h"
+#include "text.h"
 
 namespace penstock::python {
 namespace {
@@ -60,7 +61,7 @@ Error bad_input(const plan::TensorInfo& input, const auto&... text) {
 }
 
 std::string name_of_type(nb::handle value) {
-  return nb::cast<std::string>(nb::handle(value.type()).attr("__name__"));
+  return text_of(nb::handle(value.type()).attr("__name__"));
 }
 
 /// The dtype of a native buffer's format, as the struct module spells it.
@@ -184,9 +185,7 @@ Result<Tensor> from_dlpack(nb::handle value, const plan::TensorInfo& input) {
   }
   if (!lent) {
     PyErr_Clear();
-    const std::string dtype = nb::hasattr(value, "dtype")
-                                  ? nb::cast<std::string>(nb::str(nb::object(value.attr("dtype"))))
-                                  : "";
+    const std::string dtype = nb::hasattr(value, "dtype") ? text_of(value.attr("dtype")) : "";
     return bad_input(input, "expected an array of ", to_string(input.type), ", found ",
                      name_of_type(value), " of dtype '", dtype,
                      "', which lends no memory by DLPack; convert it, or .detach() a tensor with "
@@ -225,7 +224,7 @@ Result<Tensor> strings_from(nb::handle value, const plan::TensorInfo& input) {
       const auto bytes = nb::borrow<nb::bytes>(item);
       values.emplace_back(bytes.c_str(), bytes.size());
     } else if (nb::isinstance<nb::str>(item)) {
-      values.push_back(nb::cast<std::string>(item));
+      values.push_back(text_of(item));
     } else {
       return bad_input(input, "expected strings, found ", name_of_type(item), " among them");
     }
@@ -236,7 +235,7 @@ Result<Tensor> strings_from(nb::handle value, const plan::TensorInfo& input) {
 /// A numpy array whose dtype is ml_dtypes', seen as its bits; nothing if it is none.
 std::optional<std::pair<nb::object, DType>> bits_of_array(nb::handle value) {
   if (!nb::hasattr(value, "dtype") || !nb::hasattr(value, "view")) return {};
-  const auto name = nb::cast<std::string>(nb::str(nb::object(value.attr("dtype"))));
+  const auto name = text_of(value.attr("dtype"));
   for (const auto& form : kForms) {
     if (form.native || name != form.numpy) continue;
     return std::pair(nb::object(value.attr("view")(form.bits == 16 ? "uint16" : "uint8")),

@@ -4,12 +4,14 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import onnxruntime
 import pytest
+import yaml
 from conftest import ROOT, save, value
 from onnx import TensorProto, helper
 
@@ -472,10 +474,66 @@ def test_types_are_integers_too(stream, library, tmp_path):
         stream(write(tmp_path, app), {"x": rows(2)})
 
 
-def test_the_documented_application_is_read(penstock, tmp_path):
+APPLY = """
+#include <stdlib.h>
+#include <string.h>
+#include "penstock/function/penstock_function.h"
+
+static const penstock_dim kBins[] = {{1, NULL, -1}, {1, NULL, -1}, {257, NULL, -1}};
+static const penstock_port kInputs[] = {{"mask", PENSTOCK_F32, 3, kBins}, {"frame", PENSTOCK_F32, 3, kBins}};
+static const penstock_port kOutput = {"frame", PENSTOCK_F32, 3, kBins};
+
+static int32_t create(const penstock_option* options, size_t count, void** state, char* message, size_t bytes) {
+  if (count != 1 || strcmp(options[0].key, "gain") != 0) return PENSTOCK_ERROR;
+  *state = malloc(sizeof(float));
+  *(float*)*state = strtof(options[0].value, NULL);
+  return PENSTOCK_OK;
+}
+
+static int32_t run(void* state, penstock_frame* frame) {
+  const float *mask = frame->inputs[0].data, *in = frame->inputs[1].data;
+  for (int i = 0; i < 257; ++i) ((float*)frame->outputs[0].data)[i] = *(float*)state * mask[i] * in[i];
+  return PENSTOCK_OK;
+}
+
+static const penstock_function kApply = {"apply", 0, 2, kInputs, 1, &kOutput, create, free, run};
+
+const penstock_library* penstock_functions(void) {
+  static const penstock_library library = {PENSTOCK_FUNCTION_VERSION, 1, &kApply};
+  return &library;
+}
+"""
+
+
+@pytest.mark.skipif(not (MODELS / "dtln_1").is_dir(), reason="PENSTOCK_TEST_MODELS names no networks")
+def test_the_documented_application_runs(stream, tmp_path):
     page = (ROOT / "docs/composition.md").read_text()
-    (tmp_path / "app.yaml").write_text(page.split("```yaml\n")[1].split("```")[0])
-    for name in ["dtln_1.onnx", "./libapply.so"]:
-        assert f"no such file: '{name}'" in penstock("run", "app.yaml").error
-        (tmp_path / name).write_bytes(b"")
-    assert "node 'mask': " in penstock("run", "app.yaml").error  # Its file is no model.
+    text = page.split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "app.yaml").write_text(text)
+    shutil.copy(MODELS / "dtln_1/model.onnx", tmp_path / "dtln_1.onnx")
+    (tmp_path / "apply.c").write_text(APPLY)
+    command = ["cc", "-shared", "-fPIC", f"-I{ROOT / 'src'}", "apply.c", "-o", "libapply.so"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    frames = np.random.default_rng(0).random((5, 1, 1, 257), np.float32)
+    # Written as JSON, which is YAML too, for stream() to hold against the schema.
+    (tmp_path / "app.yaml").write_text(json.dumps(yaml.safe_load(text)))
+    found, _ = stream(tmp_path / "app.yaml", {"frame": frames})
+    session = onnxruntime.InferenceSession(MODELS / "dtln_1/model.onnx")
+    state = np.zeros((1, 2, 128, 2), np.float32)
+    for one, got in zip(frames, found, strict=True):
+        mask, state = session.run(["activation_2", "tf_op_layer_stack_2"], {"input_2": one, "input_3": state})
+        np.testing.assert_allclose(got["enhanced"], 0.5 * mask * one, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["f32[1x4]", "f32[1;4]", "f32[1 4]", "f32[*,4]", "f32[1.0,4]", "f32[,4]"])
+def test_types_that_are_none_are_refused_where_they_stand(penstock, tmp_path, text):
+    app = {"penstock_app": 1, "inputs": {"x": text}, "nodes": {"f": {"function": "g", "inputs": {"y": "x"}}}}
+    (tmp_path / "app.yaml").write_text(json.dumps(app | {"outputs": {"z": "f.y"}}, indent=1))
+    assert "app.yaml:4: inputs.x: expected a type such as f32[1,3,224,224]" in penstock("run", "app.yaml").error
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(app, SCHEMA)
+
+
+def test_one_file_is_one_application(penstock, tmp_path):
+    (tmp_path / "app.yaml").write_text("penstock_app: 1\nnodes: {}\n---\npenstock_app: 1\n")
+    assert "app.yaml:4: expected one application in a file, found another document" in penstock("run", "app.yaml").error

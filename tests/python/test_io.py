@@ -126,6 +126,10 @@ def test_sound_is_read_in_blocks(tmp_path: Path, width: int) -> None:
     assert [block.dtype for block in blocks] == [np.float32] * 3
     np.testing.assert_array_equal(np.concatenate(blocks), [0.25] * 10 + [0] * 2)
     assert len(list(io.wav(tmp_path / "s.wav", 4, hop=2))) == 4
+    for cut in (-1, 50):
+        (tmp_path / "cut.wav").write_bytes((tmp_path / "s.wav").read_bytes()[:cut])
+        with pytest.raises(penstock.DataLoss, match="cut.wav': is truncated"):
+            list(io.wav(tmp_path / "cut.wav", 4))
     (tmp_path / "bad.wav").write_bytes(b"RIFFxxxx")
     with pytest.raises(penstock.DataLoss, match="bad.wav"):
         list(io.wav(tmp_path / "bad.wav", 4))
@@ -282,6 +286,24 @@ def clip(tmp_path: Path, pipeline: penstock.Pipeline) -> Path:
 
 
 @NEEDS_OPENCV
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        (np.zeros((96, 64, 3), np.uint8), "expected 128 x 96 pixels as the first has, found 64 x 96"),
+        (np.zeros((96, 128, 3), np.float32), "expected uint8"),
+        (None, "expected uint8"),
+    ],
+)
+def test_a_video_refuses_other_pictures(
+    tmp_path: Path, pipeline: penstock.Pipeline, second: object, found: str
+) -> None:
+    pictures = iter([np.zeros((96, 128, 3), np.uint8), second])
+    with io.VideoFile(tmp_path / "clip.mp4", lambda _: next(pictures)) as sink:
+        with pytest.raises(penstock.InvalidArgument, match=f"frame 1: {found}"):
+            sink.consume(pipeline.stream([frame(0), frame(1)]))
+
+
+@NEEDS_OPENCV
 def test_a_video_streams_through_a_pipeline(clip: Path, pipeline: penstock.Pipeline) -> None:
     results = list(pipeline.stream(io.video(clip), feed=lambda picture: frame(picture[48, 64, 0])))
     assert len(results) == 5
@@ -310,7 +332,7 @@ def test_what_is_no_video_is_named(tmp_path: Path) -> None:
         pytest.raises(penstock.PermissionDenied, match="OpenCV cannot write it; is its folder there"),
         io.VideoFile(tmp_path / "nowhere/a.mp4", lambda result: RED) as sink,
     ):
-        sink.write(types.SimpleNamespace(ok=True))  # type: ignore[arg-type]
+        sink.write(types.SimpleNamespace(ok=True, number=0))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [(0, 4), (4, 0), (-1, 4), (2.5, 4), ("4", 4)])

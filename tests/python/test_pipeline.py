@@ -4,9 +4,11 @@ import asyncio
 import copy
 import gc
 import pickle
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -295,20 +297,101 @@ def test_futures_have_the_frames_of_their_inputs(pipeline: penstock.Pipeline) ->
     np.testing.assert_array_equal(pipeline(frame(9))[0], expected(9))
 
 
-def test_several_threads_may_submit_and_run(pipeline: penstock.Pipeline) -> None:
-    wrong: list[float] = []
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    """Starts them at the same moment; raises what one of them raised."""
+    together = threading.Barrier(count)
 
-    def work(first: int) -> None:
-        for i in range(first, first + 100):
-            if not np.array_equal(pipeline.run(None, frame(i))[0], expected(i)):
-                wrong.append(i)
+    def begin(i: int) -> None:
+        together.wait()
+        work(i)
 
-    threads = [threading.Thread(target=work, args=(1000 * i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(begin, i) for i in range(count)]:
+            done.result()
+
+
+@pytest.fixture
+def often_switched() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_several_threads_may_run(pipeline: penstock.Pipeline, often_switched: None) -> None:
+    def work(thread: int) -> None:
+        for i in range(1000 * thread, 1000 * thread + 100):
+            np.testing.assert_array_equal(pipeline.run(None, frame(i))[0], expected(i))
+
+    in_threads(4, work)
+
+
+def test_several_threads_may_submit(model: Path, often_switched: None) -> None:
+    for _ in range(10):  # The first frames of all are the ones that meet.
+        with penstock.split(model) as pipeline:
+
+            def work(thread: int, pipeline: penstock.Pipeline = pipeline) -> None:
+                numbers = range(1000 * thread, 1000 * thread + 20)
+                futures = [pipeline.submit(frame(i)) for i in numbers]
+                for i, future in zip(numbers, futures, strict=True):
+                    np.testing.assert_array_equal(future.result(timeout=10)["z"], expected(i))
+
+            in_threads(4, work)
+
+
+def test_submit_and_others_do_not_take_each_others_frames(pipeline: penstock.Pipeline, often_switched: None) -> None:
+    refused: list[str] = []
+
+    def work(thread: int) -> None:
+        for i in range(1000 * thread, 1000 * thread + 200):
+            try:
+                if thread % 2:
+                    np.testing.assert_array_equal(pipeline.submit(frame(i)).result(timeout=10)["z"], expected(i))
+                else:
+                    np.testing.assert_array_equal(pipeline.run(None, frame(i))[0], expected(i))
+            except penstock.FailedPrecondition as error:
+                refused.append(str(error))
+
+    in_threads(4, work)
+    assert len(refused) < 800 and pipeline.in_flight == 0
+
+
+def test_a_submit_waits_no_longer_than_it_may() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(x: np.ndarray) -> np.ndarray:
+        entered.set()
+        leave.wait(30)
+        return x
+
+    app = penstock.App("one")
+    app.input("x")
+    app.function("hold", hold, {"x": "f32[1]"}, {"y": "f32[1]"}, reads="x")
+    app.output("y", "hold.y")
+    one = np.ones(1, np.float32)
+    with app.start(capacity=1, in_flight=1) as pipeline, ThreadPoolExecutor(2) as pool:
+        first = pipeline.submit(one)
+        assert entered.wait(10)
+        patient = pool.submit(pipeline.submit, one, 30)  # Waits for room while the other gives up.
+        with pytest.raises(penstock.DeadlineExceeded):
+            pipeline.submit(one, timeout=0.05)
+        assert not leave.is_set() and not first.done()
+        leave.set()
+        assert first.result(30).ok and patient.result(30).result(30).ok
+
+
+def test_submits_behind_a_stream_that_was_closed(pipeline: penstock.Pipeline, often_switched: None) -> None:
+    for _ in range(20):
+        stream = pipeline.stream(frame(i) for i in range(1000))
+        next(stream)
+        stream.close()  # With the pipeline full of its frames.
+
+        def work(thread: int) -> None:
+            futures = [pipeline.submit(frame(1000 * thread + i)) for i in range(20)]
+            for i, future in enumerate(futures):
+                np.testing.assert_array_equal(future.result(timeout=10)["z"], expected(1000 * thread + i))
+
+        in_threads(3, work)
 
 
 def test_async_for(pipeline: penstock.Pipeline) -> None:
@@ -327,6 +410,41 @@ def test_async_for(pipeline: penstock.Pipeline) -> None:
     wanted = [(2 * i + 1) ** 2 for i in range(300)]
     assert asyncio.run(of_async_source()) == wanted
     assert asyncio.run(of_list()) == wanted
+
+
+def test_a_live_source_leaves_the_event_loop_alone(pipeline: penstock.Pipeline) -> None:
+    async def consume() -> None:
+        ticked = threading.Event()
+
+        def items() -> Iterator[dict[str, np.ndarray]]:
+            for i in range(3):
+                ticked.clear()
+                asked.call_soon_threadsafe(ticked.set)
+                assert ticked.wait(10)  # By the loop, which goes on while this waits.
+                yield frame(i)
+
+        asked = asyncio.get_running_loop()
+        found = [result["z"][0, 0] async for result in pipeline.astream(penstock.io.pace(items(), 1000))]
+        assert found == [1, 9, 25]
+
+    asyncio.run(consume())
+
+
+@pytest.mark.parametrize("how", ["threaded", "latest", "async"])
+def test_what_ends_a_source_in_a_thread_is_raised(pipeline: penstock.Pipeline, how: str) -> None:
+    def source() -> Iterator[dict[str, np.ndarray]]:
+        yield frame(0)
+        raise SystemExit(5)
+
+    async def consume() -> None:
+        async for _ in pipeline.astream(penstock.io.pace(source(), 1000)):
+            pass
+
+    with pytest.raises(SystemExit):
+        if how == "async":
+            asyncio.run(consume())
+        else:
+            list(pipeline.stream(source() if how == "threaded" else penstock.io.latest(source()), threaded=True))
 
 
 def test_async_errors_come_at_their_frame(pipeline: penstock.Pipeline) -> None:

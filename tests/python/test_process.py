@@ -1,11 +1,15 @@
 """What the process may do to a pipeline: signals, its end, the garbage collector, forks."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 Run = Callable[..., str]
+MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", ""))
 
 START = """
 import faulthandler, os, signal, sys, threading, time
@@ -156,6 +160,35 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     assert "interrupted" in run_script(START + text, model)
+
+
+@pytest.mark.skipif(not (MODELS / "mobilenet_v2_int8").is_dir(), reason="PENSTOCK_TEST_MODELS names no networks")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU is soon planned for")
+def test_ctrl_c_ends_the_search_of_a_plan(run_script: Run, model: Path) -> None:
+    text = """
+interrupt_soon()
+try:
+    penstock.plan(sys.argv[2], segments_per_device=4, deadline=1000)  # Ended by START after 45 seconds.
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    assert "interrupted" in run_script(START + text, model, MODELS / "mobilenet_v2_int8/model.onnx")
+
+
+def test_a_program_may_leave_standard_input_early(model: Path) -> None:
+    text = """
+import sys, penstock
+with penstock.split(sys.argv[1]) as pipeline:
+    for frame in pipeline.stream(penstock.io.raw((1, 4), "float32")):
+        print(frame["z"][0, 0], flush=True)
+        break
+"""
+    command = [sys.executable, "-c", text, str(model)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin and process.stderr
+        process.stdin.write(bytes(16))
+        process.stdin.flush()  # And stays open.
+        assert process.wait(timeout=60) == 0, process.stderr.read()
 
 
 def test_many_pipelines_leave_nothing(run_script: Run, model: Path) -> None:

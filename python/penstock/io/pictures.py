@@ -52,15 +52,20 @@ def read_image(path: Path) -> Array:
         raise DataLoss(f"picture '{file}': not a picture that Pillow can read: {error}") from error
 
 
+def check_picture(what: str, image: object) -> Array:
+    """Raises InvalidArgument where it is none: uint8 [height, width, 3] or [height, width]."""
+    if not isinstance(image, np.ndarray):
+        raise unexpected(what, "uint8[height, width, 3]", image)
+    colours = image.shape[2] if image.ndim == 3 else 3
+    if image.dtype != np.uint8 or image.ndim not in (2, 3) or colours != 3 or image.size == 0:
+        raise InvalidArgument(f"{what}: expected uint8[height, width, 3], found {image.dtype}{list(image.shape)}")
+    return image
+
+
 def write_image(path: Path, image: Array) -> None:
     """Writes uint8 [height, width, 3] (red first) or [height, width]; the name's ending says the kind."""
     file = path_text("path", path)
-    if not isinstance(image, np.ndarray):
-        raise unexpected(f"picture '{file}'", "uint8[height, width, 3]", image)
-    if image.dtype != np.uint8 or image.ndim not in (2, 3):
-        raise InvalidArgument(
-            f"picture '{file}': expected uint8[height, width, 3], found {image.dtype}{list(image.shape)}"
-        )
+    check_picture(f"picture '{file}'", image)
     name, library = _library(f"picture '{file}'")
     kinds = library.haveImageWriter(file) if name == "cv2" else _ending(file) in library.registered_extensions()
     if not kinds:

@@ -13,8 +13,8 @@ from typing import Any, Self, TextIO
 import numpy as np
 
 from penstock._core import Frame
-from penstock.errors import PermissionDenied
-from penstock.io.pictures import opencv, write_image
+from penstock.errors import InvalidArgument, PermissionDenied
+from penstock.io.pictures import check_picture, opencv, write_image
 from penstock.types import Array, Path
 
 
@@ -49,7 +49,8 @@ class JsonLines(Sink):
     """A line of JSON for each frame: its number, outputs as lists (what is no finite number as null), or its error."""
 
     def __init__(self, target: Path | TextIO | None = None) -> None:
-        """target: a file's name, something with ``write``; None is standard output."""
+        """target: a file's name, something with ``write``; None or ``"-"`` is standard output."""
+        target = None if target == "-" else target
         self._owned = isinstance(target, str | os.PathLike)
         self._file: TextIO
         if isinstance(target, str | os.PathLike):
@@ -123,20 +124,28 @@ class VideoFile(Sink):
         self._rate = rate
         self._codec = self._library.VideoWriter_fourcc(*codec)
         self._writer: Any = None
+        self._size = (0, 0)
 
     def write(self, frame: Frame) -> None:
         if not frame.ok:
             return
-        image = self._draw(frame)
+        image = check_picture(f"video '{self._file}': frame {frame.number}", self._draw(frame))
+        size = (image.shape[1], image.shape[0])
+        if self._writer is not None and size != self._size:
+            raise InvalidArgument(
+                f"video '{self._file}': frame {frame.number}: expected {self._size[0]} x {self._size[1]} pixels as the "
+                f"first has, found {size[0]} x {size[1]}; resize what 'draw' makes"
+            )
         if self._writer is None:
-            size = (image.shape[1], image.shape[0])
+            self._size = size
             self._writer = self._library.VideoWriter(self._file, self._codec, self._rate, size)
             if not self._writer.isOpened():
                 raise PermissionDenied(
                     f"video '{self._file}': OpenCV cannot write it; is its folder there, and does '{self._file}' end "
                     "in .mp4 or another kind that the codec goes with?"
                 )
-        self._writer.write(np.ascontiguousarray(image[:, :, ::-1]))
+        colours = image[:, :, ::-1] if image.ndim == 3 else np.repeat(image[:, :, None], 3, axis=2)
+        self._writer.write(np.ascontiguousarray(colours))
 
     def close(self) -> None:
         writer, self._writer = self._writer, None

@@ -6,14 +6,14 @@ import os
 import sys
 import threading
 import time
-import wave
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock import _core
 from penstock.checks import listed, path_text, sizes, unexpected
 from penstock.errors import DataLoss, InvalidArgument, NotFound
 from penstock.io.pictures import opencv, read_image
@@ -95,8 +95,9 @@ def raw(
     """Frames as plain bytes one after the other, from standard input unless ``file`` is given.
 
     ``ffmpeg -i clip.mp4 -f rawvideo -pix_fmt rgb24 - | python app.py`` with ``raw((720, 1280, 3))``.
+    Give ``file=sys.stdin.buffer`` where ``sys.stdin`` was read from before: what that holds back is not seen else.
     """
-    source = Live(_raw(sizes("shape", shape), np.dtype(dtype), file or sys.stdin.buffer))
+    source = Live(_raw(sizes("shape", shape), _dtype(dtype), _standard_input() if file is None else file.read))
     return source if rate is None else pace(source, rate)
 
 
@@ -156,7 +157,7 @@ class latest(Live[Item]):
                         self.left_out += len(newest)
                         newest[:] = [item]
                         changed.notify()
-            except Exception as error:
+            except BaseException as error:  # A thread's SystemExit ends nothing else.
                 failure = error
             with changed:
                 ended.append(failure)
@@ -208,29 +209,13 @@ def _captured(capture: Any) -> Iterator[Array]:
 
 
 def _read_wav(file: str, sample_rate: int | None) -> Array:
-    try:
-        with wave.open(file, "rb") as sound:
-            width, channels, found = sound.getsampwidth(), sound.getnchannels(), sound.getframerate()
-            data = sound.readframes(sound.getnframes())
-    except FileNotFoundError:
-        raise NotFound(f"sound '{file}': no such file") from None
-    except (wave.Error, EOFError) as error:
-        raise DataLoss(f"sound '{file}': expected a WAV file of plain samples, found: {error}") from error
+    data, channels, found = _core.read_wav(file)
     if sample_rate not in (None, found):
         raise InvalidArgument(
             f"sound '{file}': expected {sample_rate} samples a second, found {found}; "
             f"convert it, such as by 'ffmpeg -i {file} -ar {sample_rate} converted.wav'"
         )
-    values: Array
-    if width == 1:
-        values = (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / 128
-    elif width == 3:  # No dtype of three bytes: as the upper ones of four.
-        wide = np.zeros((len(data) // 3, 4), np.uint8)
-        wide[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
-        values = wide.view("<i4")[:, 0].astype(np.float32) / 2**31
-    else:
-        values = np.frombuffer(data, f"<i{width}").astype(np.float32) / np.float32(2 ** (8 * width - 1))
-    mixed: Array = values.reshape(-1, channels).mean(axis=1, dtype=np.float32)
+    mixed: Array = np.frombuffer(data, np.float32).reshape(-1, channels).mean(axis=1, dtype=np.float32)
     return mixed
 
 
@@ -273,14 +258,30 @@ def _load(file: str) -> Iterator[Array | dict[str, Array]]:
     yield from (frames[frame] for frame in sorted(frames))
 
 
-def _raw(shape: tuple[int, ...], dtype: np.dtype[Any], file: BinaryIO) -> Iterator[Array]:
+def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        raise unexpected("dtype", "a type of numpy's, such as 'uint8'", dtype) from error
+
+
+def _standard_input() -> Callable[[int], bytes]:
+    """Not by its buffer, whose lock a thread that waits for input would hold at the end of the process."""
+    try:
+        descriptor = sys.stdin.fileno()
+    except (AttributeError, OSError, ValueError):  # None, or no file: a notebook's.
+        return sys.stdin.buffer.read
+    return lambda size: os.read(descriptor, size)
+
+
+def _raw(shape: tuple[int, ...], dtype: np.dtype[Any], read: Callable[[int], bytes]) -> Iterator[Array]:
     size = int(np.prod(shape)) * dtype.itemsize
     if size < 1:
         raise InvalidArgument(f"raw: expected a shape of at least one element, found {shape}")
     while True:
         frame = bytearray()
         while len(frame) < size:
-            part = file.read(size - len(frame))
+            part = read(size - len(frame))
             if not part:
                 break
             frame += part

@@ -237,7 +237,7 @@ TEST_F(YamlTest, ErrorsNameTheLine) {
             ":4: nodes: 'a' is there twice");
   EXPECT_EQ(message("penstock_app: 1\ninputs:\n  x: float\nnodes: {}\n"),
             ":3: inputs.x: expected a type such as f32[1,3,224,224] or u8[h<=1080,w<=1920,3], "
-            "found 'float'");
+            "its dimensions between commas, found 'float'");
   EXPECT_THAT(message("penstock_app: 1\nnodes:\n  a: {network: nowhere.onnx}\n"),
               HasSubstr(":3: nodes.a.network: no such file: '"));
   EXPECT_EQ(message("penstock_app: 1\nnodes: {a: {function: f}}\noutputs: {y: a.y}\n"

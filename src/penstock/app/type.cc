@@ -1,5 +1,6 @@
 // Types as text.
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
 
@@ -21,6 +22,14 @@ std::optional<std::int64_t> number_in(std::string_view text) {
   return number;
 }
 
+bool is_symbol(std::string_view text) {
+  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '_'; };
+  return !text.empty() && is_letter(static_cast<unsigned char>(text.front())) &&
+         std::ranges::all_of(text, [&](unsigned char c) {
+           return is_letter(c) || std::isdigit(c) != 0 || c == '.';
+         });
+}
+
 /// "3", "h", "h<=224", "?", "?<=224"
 std::optional<Dim> dim_in(std::string_view text) {
   if (const auto size = number_in(text)) return Dim{*size, {}, Dim::kOpen};
@@ -31,7 +40,7 @@ std::optional<Dim> dim_in(std::string_view text) {
     dim.bound = *bound;
     text = trimmed(text.substr(0, at));
   }
-  if (text.empty() || text.find_first_of("<>=[]-") != text.npos) return std::nullopt;
+  if (text != "?" && !is_symbol(text)) return std::nullopt;
   if (text != "?") dim.symbol = text;
   return dim;
 }
@@ -41,8 +50,8 @@ std::optional<Dim> dim_in(std::string_view text) {
 Result<Type> parse_type(std::string_view text) {
   const auto refuse = [&] {
     return invalid_argument(
-        "expected a type such as f32[1,3,224,224] or u8[h<=1080,w<=1920,3], "
-        "found '",
+        "expected a type such as f32[1,3,224,224] or u8[h<=1080,w<=1920,3], its dimensions between "
+        "commas, found '",
         text, "'");
   };
   const auto open = text.find('[');

@@ -371,7 +371,12 @@ Result<App> read_yaml(const fs::path& file) {
   try {
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) return not_found("'", name, "': no such file");
-    const auto document = YAML::LoadFile(name);
+    const auto documents = YAML::LoadAllFromFile(name);
+    if (documents.size() > 1) {
+      return invalid_argument(name, ":", documents[1].Mark().line + 1,
+                              ": expected one application in a file, found another document");
+    }
+    const auto document = documents.empty() ? YAML::Node() : documents.front();
     std::optional<Error> error;
     const Field top(document, "", name, error);
     auto app = Reader(file.parent_path(), error).read(top);

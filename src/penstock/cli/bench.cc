@@ -201,7 +201,7 @@ Json to_json(Report& report) {
           {"cores", report.cpus.size()},
           {"cpus", report.cpus},
           {"runs", std::move(runs)},
-          {"stages", stages_json(report.plan, report.stats)},
+          {"stages", stages_json(report.stats)},
           {"interrupted", report.interrupted},
           {"missing", report.missing},
           {"remark", report.remark}};
@@ -225,7 +225,7 @@ std::string to_text(Report& report) {
       concat("model '", report.model, "' on cpu ", ranges(report.cpus), ": median of ",
              report.sides.front().rates.size(), " rounds, taken in turn; latency is push to pop",
              report.interrupted ? " (interrupted)" : "", "\n\n");
-  text += table.print() + "\n" + stage_table(report.plan, report.stats);
+  text += table.print() + "\n" + stage_table(report.stats);
   for (const auto& missing : report.missing) text += "\nnot measured: " + missing + "\n";
   if (!report.remark.empty()) text += "\n" + report.remark + "\n";
   return text;

@@ -53,14 +53,14 @@ Json quantiles_json(const pipeline::Quantiles& quantiles) {
           {"max", us(quantiles.max_ns)}};
 }
 
-Json stage_json(const pipeline::StageStats& stage, std::uint64_t drops) {
+Json stage_json(const pipeline::StageStats& stage) {
   return {{"name", stage.name},
           {"device", stage.device},
           {"backend", stage.backend},
           {"replicas", stage.replicas},
           {"frames", stage.frames},
           {"errors", stage.errors},
-          {"drops", drops},
+          {"drops", stage.drops},
           {"copies", stage.copies},
           {"allocations", stage.allocations},
           {"queue_us", quantiles_json(stage.queue)},
@@ -70,25 +70,9 @@ Json stage_json(const pipeline::StageStats& stage, std::uint64_t drops) {
           {"transfer_us", quantiles_json(stage.transfer)}};
 }
 
-std::vector<std::uint64_t> drops_by_stage(const plan::Plan& plan, const pipeline::Stats& stats) {
-  std::vector<std::uint64_t> drops(plan.stages.size(), 0);
-  for (std::size_t i = 0; i < stats.stages.size() && i < drops.size(); ++i) {
-    drops[i] = stats.stages[i].drops;
-  }
-  for (std::size_t i = 0; i < stats.edges.size() && i < plan.edges.size(); ++i) {
-    for (const int to : plan.edges[i].to) {
-      if (to >= 0) drops[static_cast<std::size_t>(to)] += stats.edges[i].drops;
-    }
-  }
-  return drops;
-}
-
-Json stages_json(const plan::Plan& plan, const pipeline::Stats& stats) {
-  const auto drops = drops_by_stage(plan, stats);
+Json stages_json(const pipeline::Stats& stats) {
   Json stages = Json::array();
-  for (std::size_t i = 0; i < stats.stages.size(); ++i) {
-    stages.push_back(stage_json(stats.stages[i], drops[i]));
-  }
+  for (const auto& stage : stats.stages) stages.push_back(stage_json(stage));
   return stages;
 }
 
@@ -115,17 +99,16 @@ Json edges_json(const pipeline::Stats& stats) {
   return edges;
 }
 
-std::string stage_table(const plan::Plan& plan, const pipeline::Stats& stats) {
+std::string stage_table(const pipeline::Stats& stats) {
   Table table({"stage", "device", "backend", ">frames", ">errors", ">drops", ">copies", ">allocs",
                ">queue p50 / p99", ">compute_input", ">compute_infer", ">compute_output",
                ">transfer"});
-  const auto drops = drops_by_stage(plan, stats);
-  for (std::size_t i = 0; i < stats.stages.size(); ++i) {
-    const auto& stage = stats.stages[i];
+  for (const auto& stage : stats.stages) {
     table.add({stage.name, stage.device, stage.backend, std::to_string(stage.frames),
-               std::to_string(stage.errors), std::to_string(drops[i]), std::to_string(stage.copies),
-               std::to_string(stage.allocations), phase(stage.queue), phase(stage.compute_input),
-               phase(stage.compute_infer), phase(stage.compute_output), phase(stage.transfer)});
+               std::to_string(stage.errors), std::to_string(stage.drops),
+               std::to_string(stage.copies), std::to_string(stage.allocations), phase(stage.queue),
+               phase(stage.compute_input), phase(stage.compute_infer), phase(stage.compute_output),
+               phase(stage.transfer)});
   }
   return table.print();
 }

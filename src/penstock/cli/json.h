@@ -28,13 +28,7 @@ Json tensor_json(const std::string& name, const Type& type);
 /// {"p50", "p90", "p99", "max"} in microseconds; nulls where nothing was measured.
 Json quantiles_json(const pipeline::Quantiles& quantiles);
 
-/// The per-stage object. `drops`: frames that edges into the stage dropped.
-Json stage_json(const pipeline::StageStats& stage, std::uint64_t drops);
-
-/// Drops of each stage's input edges; stages and edges in the plan's order.
-std::vector<std::uint64_t> drops_by_stage(const plan::Plan& plan, const pipeline::Stats& stats);
-
-Json stages_json(const plan::Plan& plan, const pipeline::Stats& stats);
+Json stages_json(const pipeline::Stats& stats);
 Json edges_json(const pipeline::Stats& stats);
 
 /// The ceiling of the edges' memory: null, or "without bound: ...", where there is none.
@@ -42,7 +36,7 @@ Json memory_json(std::optional<std::uint64_t> bytes);
 std::string memory_text(std::optional<std::uint64_t> size);
 
 /// The same as tables for people.
-std::string stage_table(const plan::Plan& plan, const pipeline::Stats& stats);
+std::string stage_table(const pipeline::Stats& stats);
 std::string edge_table(const pipeline::Stats& stats);
 
 }  // namespace penstock::cli

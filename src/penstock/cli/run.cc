@@ -228,7 +228,7 @@ Json to_json(const plan::Plan& plan, Summary& summary) {
             {"max", quantile(latencies, 1) / 1e6}}},
           {"error_messages", messages},
           {"memory_bytes", memory_json(summary.stats.memory_bytes)},
-          {"stages", stages_json(plan, summary.stats)},
+          {"stages", stages_json(summary.stats)},
           {"edges", edges_json(summary.stats)}};
 }
 
@@ -246,7 +246,7 @@ std::string to_text(const plan::Plan& plan, Summary& summary) {
                ", max ", duration(quantile(latencies, 1)), "\n");
   }
   text += concat("memory of the edges: ", memory_text(summary.stats.memory_bytes), "\n\n");
-  text += stage_table(plan, summary.stats) + "\n" + edge_table(summary.stats);
+  text += stage_table(summary.stats) + "\n" + edge_table(summary.stats);
   return text;
 }
 

@@ -156,7 +156,7 @@ class Replica {
     return make_error(Code::kOutOfRange, "function '", function_.name, "': output '",
                       function_.outputs[i].name, "': its shape [",
                       join(dims, ",", [](std::int64_t d) { return std::to_string(d); }),
-                      "] is over its bound");
+                      sane ? "] is over its bound" : "] has a negative dimension");
   }
 
   const penstock_function& function_;

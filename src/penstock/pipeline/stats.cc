@@ -28,7 +28,7 @@ StageStats stats_of(const State& state, const Stage& stage) {
   for (const Worker* worker : workers) {
     stats.frames += worker->frames.load(std::memory_order_relaxed);
     stats.errors += worker->errors.load(std::memory_order_relaxed);
-    stats.drops += worker->drops.load(std::memory_order_relaxed);
+    stats.drops += worker->drops.load(std::memory_order_relaxed);  // By its function.
     const auto counters = worker->counters();
     stats.copies += counters.copies;
     stats.allocations += counters.allocations;
@@ -78,7 +78,12 @@ Stats Pipeline::stats() const {
   stats.cancelled = state.cancels.load(std::memory_order_relaxed);
   stats.memory_bytes = memory_bytes();
   for (const auto& stage : state.stages) stats.stages.push_back(stats_of(state, *stage));
-  for (const auto& edge : state.edges) stats.edges.push_back(stats_of(state, *edge));
+  for (const auto& edge : state.edges) {
+    const auto& of_edge = stats.edges.emplace_back(stats_of(state, *edge));
+    for (const int to : edge->to) {
+      if (to >= 0) stats.stages[static_cast<std::size_t>(to)].drops += of_edge.drops;
+    }
+  }
   return stats;
 }
 

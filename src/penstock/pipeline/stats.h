@@ -22,7 +22,7 @@ struct StageStats {
   int replicas = 1;
   std::uint64_t frames = 0;       ///< Computed without error.
   std::uint64_t errors = 0;       ///< Failed here.
-  std::uint64_t drops = 0;        ///< Dropped here, by a function.
+  std::uint64_t drops = 0;        ///< Dropped here by a function, or before it by an edge's policy.
   std::uint64_t copies = 0;       ///< Tensors copied by the runtime or the backend.
   std::uint64_t allocations = 0;  ///< Tensor buffers allocated after start, by runtime or backend.
   Quantiles queue;                ///< From being ready (inputs there) to its start.

@@ -1,0 +1,100 @@
+"""Who takes the frames of a pipeline: one way at a time, so that none takes another's."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Any
+
+from penstock import _core
+from penstock.collector import Collector
+from penstock.errors import Cancelled, FailedPrecondition
+
+
+class Turns:
+    """Any thread may ask; what is refused is refused before anything is pushed or popped."""
+
+    def __init__(self, core: _core.Pipeline) -> None:
+        self._core = core
+        self._lock = threading.RLock()  # The garbage collector may come, and close a stream, in between.
+        self._calls: set[int] = set()  # Threads in push(), pop() or run().
+        self._stream: weakref.ref[Any] | None = None
+        self._collector: Collector | None = None
+        self._process = os.getpid()
+
+    def call(self, what: str, *, alone: bool = False) -> _Call:
+        """`with` it around a push() or pop(); `alone`, as for run(), where no other frame is on its way."""
+        return _Call(self, what, alone)
+
+    def begin_call(self, what: str, alone: bool) -> None:
+        self._refuse_closed(what)
+        with self._lock:
+            self._refuse_taken(what)
+            if alone:
+                self._refuse_waiting(what)
+            self._calls.add(threading.get_ident())
+
+    def end_call(self) -> None:
+        self._calls.discard(threading.get_ident())
+
+    def begin_stream(self, stream: object) -> None:
+        """Until end_stream(), or the garbage collector's end of `stream`."""
+        self._refuse_closed("stream")
+        with self._lock:
+            self._refuse_taken("stream")
+            self._refuse_waiting("stream")
+            self._stream = weakref.ref(stream)
+
+    def end_stream(self) -> None:
+        self._stream = None
+
+    def enter_collector(self, what: str) -> Collector:
+        """The collector, entered for one submit() or try_submit()."""
+        self._refuse_closed(what)
+        with self._lock:
+            if self._collector is None or not self._collector.busy:
+                self._refuse_taken(what)
+                self._refuse_waiting(what)
+            if self._collector is None:
+                self._collector = Collector(self._core)
+            self._collector.enter()
+            return self._collector
+
+    def end(self) -> None:
+        """Stops the collector. The pipeline is cancelled before."""
+        collector, self._collector = self._collector, None
+        if collector is not None and os.getpid() == self._process:
+            collector.stop()
+
+    def _refuse_closed(self, what: str) -> None:
+        if not self._core.alive:
+            raise Cancelled(f"{what}: the pipeline is closed")
+
+    def _refuse_taken(self, what: str) -> None:
+        if self._stream is not None and self._stream() is not None:
+            raise FailedPrecondition(f"{what}: a stream takes the frames of this pipeline; finish or close() it first")
+        if self._collector is not None and self._collector.busy:
+            raise FailedPrecondition(
+                f"{what}: frames of submit() are in flight, and go to their futures; wait for them"
+            )
+
+    def _refuse_waiting(self, what: str) -> None:
+        if self._calls - {threading.get_ident()}:  # Ctrl-C may have left its own.
+            raise FailedPrecondition(f"{what}: another thread is in push(), pop() or run(); wait for it")
+        if waiting := self._core.in_flight:
+            raise FailedPrecondition(f"{what}: {waiting} frames that were pushed are in flight; pop them first")
+
+
+class _Call:
+    """No generator: Ctrl-C may come at any step of one, and would leave the call open."""
+
+    def __init__(self, turns: Turns, what: str, alone: bool) -> None:
+        self._turns = turns
+        self._asked = (what, alone)
+
+    def __enter__(self) -> None:
+        self._turns.begin_call(*self._asked)
+
+    def __exit__(self, *_error: object) -> None:
+        self._turns.end_call()
