@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock import _core
-from penstock.checks import listed
+from penstock.checks import listed, mapping, path_text
 from penstock.errors import InvalidArgument
 from penstock.make import _device_text, _functions_of, _run_options, _split_options, _start
 from penstock.pipeline import Pipeline
@@ -65,11 +65,14 @@ class Function:
         return {
             "name": self.name,
             "call": self.call,
-            "inputs": [(name, _type_text(port)) for name, port in self.inputs.items()],
-            "outputs": [(name, _type_text(port)) for name, port in self.outputs.items()],
+            "inputs": self._typed(self.inputs),
+            "outputs": self._typed(self.outputs),
             "stateful": bool(self.stateful),
             "drop": Drop,
         }
+
+    def _typed(self, ports: Mapping[str, PortType]) -> list[tuple[str, str]]:
+        return [(port, _type_text(f"function '{self.name}': '{port}'", type)) for port, type in ports.items()]
 
 
 @dataclass
@@ -106,14 +109,14 @@ class App:
         """An application from YAML, to which nothing can be added; ``functions`` are those that it names
         and that no library holds."""
         app = App()
-        app._yaml = os.fspath(path)
+        app._yaml = path_text("path", path)
         app._functions = _functions_of(functions)
         return app
 
     def input(self, name: str, type: PortType | None = None) -> None:
         """An input of the application; its type is else that of the first port which reads it."""
         self._check_own()
-        self._inputs.append((name, "" if type is None else _type_text(type)))
+        self._inputs.append((name, "" if type is None else _type_text(f"input '{name}'", type)))
 
     def output(self, name: str, source: str) -> None:
         """An output of the application: what ``"node.port"`` is."""
@@ -184,8 +187,12 @@ class App:
         self._check_own()
         if (call is None) == (library is None):
             raise InvalidArgument(f"function '{name}': expected either a callable or a library")
+        inputs, outputs = (
+            mapping(f"function '{name}': {side}", given, "{'x': 'f32[1,4]'}")
+            for side, given in (("inputs", inputs), ("outputs", outputs))
+        )
         if call is not None:
-            self._functions.append(Function(name, call, inputs or {}, outputs or {}, stateful))
+            self._functions.append(Function(name, call, inputs, outputs, stateful))
         what = {
             "is_network": False,
             "function": library_name if call is None else name,
@@ -194,7 +201,7 @@ class App:
             "replicas": replicas,
             "devices": _device_text(devices),
         }
-        self._add(name, what, each, max_run_ms, _sources(name, reads, list(inputs or {})))
+        self._add(name, what, each, max_run_ms, _sources(name, reads, list(inputs)))
 
     def connect(self, source: str, *ports: str) -> None:
         """Lets ``"node.port"`` ports read an input of the application, or another node's ``"node.port"``."""
@@ -283,15 +290,15 @@ def _sources(name: str, reads: Mapping[str, str] | Sequence[str] | None, ports: 
     raise InvalidArgument(f"node '{name}': reads: expected {expected}, found {sources}")
 
 
-def _type_text(port: PortType) -> str:
-    """ "f32[1,n<=8]" of ("float32", (1, "n<=8"))."""
+def _type_text(what: str, port: PortType) -> str:
+    """ "f32[1,n<=8]" of ("float32", (1, "n<=8")); `what` has this type."""
     if isinstance(port, str):
         return port
     try:
         dtype, shape = port
+        name = str(np.dtype(dtype)) if not isinstance(dtype, str) else dtype
+        return f"{_DTYPES.get(name, name)}[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
     except (TypeError, ValueError):
         raise InvalidArgument(
-            f"expected a type such as 'f32[1,3,224,224]' or ('float32', (1, 3, 224, 224)), found {port!r}"
+            f"{what}: expected a type such as 'f32[1,3,224,224]' or ('float32', (1, 3, 224, 224)), found {port!r}"
         ) from None
-    name = str(np.dtype(dtype)) if not isinstance(dtype, str) else dtype
-    return f"{_DTYPES.get(name, name)}[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
