@@ -24,6 +24,7 @@ FIELDS = [
     "baselines_why_not",
     "stages",
     "devices",
+    "notes",
     "interrupted",
 ]
 
@@ -119,10 +120,38 @@ def test_nodes_without_time_stay_where_memory_is_scarce_and_it_is_said(well, wor
     assert kept.json["period"] == 101
     assert "1 node(s) without time stay with the only node" in kept.err
     assert "--free-idle" in kept.err
+    assert "1 node(s) without time stay" in "".join(kept.json["notes"])
+    proof = (
+        "no other plan is cheaper that keeps nodes without time with their only neighbour (--free-idle lets them go)"
+    )
+    assert proof in well("plan", "--workload", scarce).out
     free = well("plan", "--workload", scarce, "--free-idle", "--split", split, "--json")
     assert (free.json["period"], free.json["proved"], free.err) == (2, True, "")
     enough = well("plan", "--workload", workload(idle_problem(30)), "--split", split, "--json")
     assert (enough.json["period"], enough.json["proved"], enough.err) == (2, True, "")
+    assert free.json["notes"] == enough.json["notes"] == []
+
+
+def test_nodes_without_time_part_where_there_is_no_plan_with_them_together(well, penstock, workload):
+    problem = chain_of([2, 3, 2, 3, 0, 0], cost=0.1, maxSizePerFPGA=10, maxFPGAs=3)
+    problem["edges"] = [{"sourceId": a, "destId": b, "cost": 0.1} for a, b in ((0, 1), (1, 2), (2, 3), (4, 1), (5, 3))]
+    for fields, size in zip(problem["nodes"], [3, 2, 4, 4, 8, 3], strict=True):
+        fields["size"] = size
+    plan = well("plan", "--workload", workload(problem), "--json")  # 3, 2 + 8, 4, 4 + 3 bytes need four devices.
+    assert plan.json["period"] == pytest.approx(5.2)
+    assert plan.json["proved"]
+    (note,) = plan.json["notes"]
+    assert "with them together there is no plan" in note
+    assert note in plan.err
+    assert "is cheaper\n" in well("plan", "--workload", workload(problem)).out
+    problem["maxFPGAs"] = 2  # 24 bytes: no plan at all.
+    outcome = penstock("plan", "--workload", workload(problem))
+    assert "need 24 bytes together, more than 2 'accelerator' of 10 bytes" in outcome.error
+    problem["maxFPGAs"] = 3
+    for fields, size in zip(problem["nodes"], [6, 6, 6, 6, 1, 1], strict=True):
+        fields["size"] = size
+    outcome = penstock("plan", "--workload", workload(problem))
+    assert "no plan exists: " in outcome.error
 
 
 def test_options_change_the_problem(well, workload):
@@ -142,6 +171,30 @@ def test_the_latency_goal_and_the_latency_cap(well, workload):
     capped = well("plan", "--workload", file, "--latency-cap", 15, "--json").json
     assert capped["latency"] == 14
     assert capped["period"] == 14
+
+
+def test_a_cap_that_only_cores_without_limit_reach_is_explained(well, penstock, workload):
+    """Three branches on cores, of which the throughput has one."""
+    problem = chain_of([9, 9, 9], maxFPGAs=0, maxCPUs=1)
+    problem["edges"] = []
+    file = workload(problem)
+    fast = well("plan", "--workload", file, "--goal", "latency")
+    assert "period     0 of the devices; 'cpu' is without limit here" in fast.out
+    assert "cpu        -      270" in fast.out
+    plan = well("plan", "--workload", file, "--goal", "latency", "--json").json
+    assert (plan["latency"], plan["devices"][0]["load"]) == (90, None)
+    refused = penstock("plan", "--workload", file, "--latency-cap", 90)
+    assert refused.code == 1
+    assert "has a latency of at most 90; a latency that --goal latency finds may be out of reach" in refused.error
+    assert "'cpu' is without limit, and here there are 1" in refused.error
+
+
+@pytest.mark.parametrize("option", ["--svg", "--devices"])
+def test_an_empty_option_is_refused(penstock, workload, option):
+    outcome = penstock("plan", "--workload", workload(chain_of([1, 1])), option, "")
+    assert outcome.code == 2
+    assert f"{option}: expected" in outcome.err
+    assert "found ''" in outcome.err
 
 
 def test_a_workload_may_name_types_of_its_own(well, penstock, workload):
@@ -171,7 +224,7 @@ def test_a_given_split_is_a_baseline_that_is_never_beaten(well, workload, tmp_pa
 def test_text_tells_plan_bound_and_what_binds(well, workload):
     out = well("plan", "--workload", workload(chain_of([4, 3, 2, 5])), "--what-if", "--pareto").out
     words_of_it = ["period     8", "latency    16", "proved", "bound by   compute of device", "accelerator:1"]
-    for words in [*words_of_it, "one more accelerator", "none is better"]:
+    for words in [*words_of_it, "one more accelerator: 7 (-12.5 %), proved", "none is better"]:
         assert words in out
 
 
@@ -180,6 +233,9 @@ def test_what_if_and_the_pareto_front_are_in_the_json(well, workload):
     changes = {item["change"]: item["cost"] for item in plan["what_if"]}
     assert changes["one more accelerator"] < 8
     assert changes["half the memory"] == 8
+    more = plan["what_if"][0]
+    assert (more["proved"], more["certain_gain"]) == (True, True)
+    assert more["gap"] <= 1e-6
     front = [(point["period"], point["latency"], point["devices"]) for point in plan["pareto"]]
     assert front == [(8, 16, 2), (14, 14, 1)]
     assert all(point["proved"] and point["lower_bound"] == pytest.approx(point["period"]) for point in plan["pareto"])
@@ -203,7 +259,7 @@ def test_the_picture_is_svg_with_a_dot_for_each_group(well, workload, tmp_path):
         (chain_of([1, 1], nodes=[node(0, 1), node(1, 1, colorClass=2**63)]), "'colorClass': expected a whole number"),
         (chain_of([]), "'nodes' is empty"),
         (chain_of([1, -2]), "node 1: 'cpuLatency': expected 0 or more, found -20"),
-        (chain_of([1, 1], maxSizePerFPGA=5), "the nodes need 20 bytes together, 2 accelerators of 5 bytes hold less"),
+        (chain_of([1, 1], maxSizePerFPGA=5), "needs 10 bytes, more than any device that supports it has (5)"),
         (chain_of([1, 1], nodes=[node(0, 1), node(0, 1)]), "node 0: its id is used twice"),
         (chain_of([1, 1], edges=[{"sourceId": 0, "destId": 7, "cost": 1}]), "there is no node 7"),
         (
@@ -217,7 +273,10 @@ def test_the_picture_is_svg_with_a_dot_for_each_group(well, workload, tmp_path):
             "node 0: its out-edges differ in 'cost', 1 and 2",
         ),
         (chain_of([1, 1], nodes=[node(0, 1), node(1, 1, supportedOnFpga=0)]), "node 1: no accelerator supports it"),
-        (chain_of([1, 1, 1], maxSizePerFPGA=14, maxFPGAs=2), "the nodes need 30 bytes"),
+        (
+            chain_of([1, 1, 1], maxSizePerFPGA=14, maxFPGAs=2),
+            "need 30 bytes together, more than 2 'accelerator' of 14 bytes (28 together); give",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence_that_names_the_culprit(penstock, workload, problem, words):
@@ -247,7 +306,9 @@ def test_a_bad_split_is_one_sentence(penstock, workload, tmp_path, split, words)
 def test_memory_that_cannot_be_divided_is_said(penstock, workload):
     outcome = penstock("plan", "--workload", workload(chain_of([1, 1, 1], maxSizePerFPGA=19, maxFPGAs=2)))
     assert outcome.code == 1, outcome
-    assert "no plan exists" in outcome.error
+    words = "no plan exists: 3 groups of 30 bytes together (the largest, 'node 0', of 10) cannot be divided among 2"
+    assert words in outcome.error
+    assert "'accelerator' of 19 bytes (38 together); give each more memory, or add devices" in outcome.error
 
 
 def test_a_missing_file_is_named(penstock, tmp_path):
@@ -271,7 +332,8 @@ def test_ctrl_c_keeps_the_best_so_far(program, workload):
         "9",
         "--deadline",
         "60",
-        "--json",
+        "--what-if",
+        "--pareto",
     ]
     begun = time.monotonic()
     with subprocess.Popen([*map(str, command), "--json"], stdout=subprocess.PIPE, text=True) as running:
@@ -283,6 +345,9 @@ def test_ctrl_c_keeps_the_best_so_far(program, workload):
     plan = json.loads(out)
     assert plan["period"] >= plan["lower_bound"] > 0
     assert plan["interrupted"]
+    assert plan["what_if"] == []
+    for point in plan["pareto"]:  # What is known of the plan is known of the list.
+        assert point["lower_bound"] == pytest.approx(min(plan["lower_bound"], point["period"]))
 
 
 def test_a_terminal_shows_the_bounds_while_the_search_goes_on(program, well, workload):

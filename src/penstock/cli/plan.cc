@@ -1,4 +1,5 @@
 // penstock plan: the best pipeline, with its proof.
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -59,17 +60,17 @@ planner::Goal goal_of(const Options& options) {
   return options.goal == "latency" ? planner::Goal::kLatency : planner::Goal::kThroughput;
 }
 
-Result<planner::Problem> read_problem(const Options& planning) {
+Result<planner::Problem> read_problem(const Options& planning, bool free_idle) {
   const auto& options = planning.problem;
   planner::WorkloadOptions workload;
   if (!options.devices.empty()) {
     int count = 0;
     const auto* end = options.devices.data() + options.devices.size();
     const auto [stop, problem] = std::from_chars(options.devices.data(), end, count);
-    if (problem != std::errc() || stop != end || count < 0 || count > 4096) {
-      return invalid_argument(
-          "--devices: expected a number of accelerators from 0 to 4096, found '", options.devices,
-          "'; names of devices go with a model");
+    if (problem != std::errc() || stop != end || count < 0 || count > planner::kMostDevices) {
+      return invalid_argument("--devices: expected a number of accelerators from 0 to ",
+                              planner::kMostDevices, ", found '", options.devices,
+                              "'; names of devices go with a model");
     }
     workload.devices = count;
   }
@@ -77,9 +78,14 @@ Result<planner::Problem> read_problem(const Options& planning) {
   workload.memory = options.memory;
   workload.communication_factor = options.communication_factor.value_or(1);
   workload.goal = goal_of(planning);
-  workload.join_idle = !options.free_idle;
+  workload.join_idle = !free_idle;
   workload.one_stage = planning.segments_per_device == 1;
-  return planner::read_workload(options.workload, workload);
+  PENSTOCK_TRY(auto problem, planner::read_workload(options.workload, workload));
+  constexpr auto kWayOut = " (--free-idle lets them go)";
+  if (problem.scope.empty()) return problem;
+  problem.scope += kWayOut;
+  for (auto& note : problem.notes) note += kWayOut;
+  return problem;
 }
 
 Status refuse_with_model(const ProblemOptions& options) {
@@ -163,23 +169,40 @@ Status write_svg(const std::filesystem::path& file, const std::string& svg) {
   return make_error(Code::kPermissionDenied, "'", file.string(), "': cannot be written");
 }
 
-/// Prints the answer and all else that the options ask for; `note` ends the text.
+using WhatIfs = std::optional<std::vector<planner::WhatIf>>;
+
+/// Asked before the answer is used, which may become better by it.
+WhatIfs ask_what_if(const planner::Problem& problem, const planner::Options& planning,
+                    const Options& options, planner::Answer& answer) {
+  if (!options.what_if) return std::nullopt;
+  return planner::what_if(problem, planning, options.deadline, answer);
+}
+
+/// What is printed.
+struct Report {
+  planner::Answer answer;
+  WhatIfs what_if;
+  std::string note;  ///< Ends the text.
+};
+
 Status report(const planner::Problem& problem, const planner::Options& planning,
-              const planner::Answer& answer, const Options& options, const std::string& note) {
+              const Options& options, const Report& found) {
+  const auto& answer = found.answer;
   if (!options.svg.empty()) {
     PENSTOCK_CHECK_OK(write_svg(options.svg, planner::to_svg(problem, planning, answer)));
   }
-  auto seeded = planning;  // What follows is compared with the answer.
-  seeded.user_split = answer.split;
   Json json = answer_json(problem, planning, answer);
   std::string text = answer_text(problem, planning, answer);
-  if (options.what_if) {
-    const auto items = planner::what_if(problem, seeded, options.deadline);
-    json["what_if"] = what_if_json(items);
-    text += what_if_text(items, answer);
+  if (found.what_if) {
+    json["what_if"] = what_if_json(*found.what_if);
+    text += what_if_text(*found.what_if, answer);
   }
   if (options.pareto) {
-    const auto front = planner::pareto_front(problem, seeded, options.deadline);
+    auto seeded = planning;  // The list is compared with the answer.
+    seeded.user_split = answer.split;
+    const bool bounds_period = planning.goal == planner::Goal::kThroughput;
+    const auto front = planner::pareto_front(problem, seeded, options.deadline,
+                                             bounds_period ? answer.lower_bound : 0);
     json["pareto"] = pareto_json(problem, front);
     text += pareto_text(front);
   }
@@ -187,7 +210,7 @@ Status report(const planner::Problem& problem, const planner::Options& planning,
   if (options.json) {
     print_json(json);
   } else {
-    print(text + note +
+    print(text + found.note +
           (interrupted() ? "\ninterrupted: the best so far; lists may be short\n" : ""));
   }
   return {};
@@ -208,16 +231,44 @@ Status refuse_with_workload(const ProblemOptions& options) {
   return invalid_argument(given, ": goes with a model only; found --workload");
 }
 
-Result<int> plan_workload(const Options& options) {
-  PENSTOCK_CHECK_OK(refuse_with_workload(options.problem));
-  PENSTOCK_TRY(const auto problem, read_problem(options));
-  for (const auto& note : problem.notes) spdlog::warn("{} (--free-idle lets them go)", note);
+/// The error with its place, and with what people stumble over.
+Error because(const Options& options, const planner::Problem& problem, Error error) {
+  const auto free = std::ranges::find(problem.types, false, &planner::DeviceType::pays_transfers);
+  if (error.code == Code::kFailedPrecondition && options.latency_cap &&
+      goal_of(options) == planner::Goal::kThroughput && free != problem.types.end()) {
+    error.message +=
+        concat("; a latency that --goal latency finds may be out of reach, for there '", free->name,
+               "' is without limit, and here there are ", free->devices.size());
+  }
+  return std::move(error).within("'" + options.problem.workload.string() + "'");
+}
+
+/// Plans the workload as it is given.
+Result<int> plan_problem(const Options& options, const planner::Problem& problem) {
   PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
   auto answer = solve_visibly(problem, planning);
-  if (!answer)
-    return std::move(answer).error().within("'" + options.problem.workload.string() + "'");
-  PENSTOCK_CHECK_OK(report(problem, planning, *answer, options, ""));
+  if (!answer) return because(options, problem, std::move(answer).error());
+  for (const auto& note : problem.notes) spdlog::warn("{}", note);
+  auto what_if = ask_what_if(problem, planning, options, *answer);
+  PENSTOCK_CHECK_OK(report(problem, planning, options, {*std::move(answer), std::move(what_if)}));
   return kOk;
+}
+
+Result<int> plan_workload(const Options& options) {
+  PENSTOCK_CHECK_OK(refuse_with_workload(options.problem));
+  const planner::Budget budget(options.deadline, {});
+  PENSTOCK_TRY(const auto problem, read_problem(options, options.problem.free_idle));
+  auto done = plan_problem(options, problem);
+  const bool joined = !problem.scope.empty();
+  if (done || !joined || done.error().code != Code::kFailedPrecondition) return done;
+  // What the reader joined is in the way, perhaps; the file does not ask for it.
+  PENSTOCK_TRY(auto free, read_problem(options, true));
+  free.notes.emplace_back(
+      "nodes without time may leave their only neighbour, as with --free-idle: with them together "
+      "there is no plan");
+  auto rest = options;
+  rest.deadline = budget.left();
+  return plan_problem(rest, free);
 }
 
 Status write_package(const PlannedModel& planned, const graph::Graph& graph,
@@ -254,6 +305,7 @@ Result<int> plan_model(const Options& options) {
   PENSTOCK_TRY(auto problem, problem_of_model(graph, to));
   PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
   PENSTOCK_TRY(auto answer, solve_visibly(problem, planning));
+  auto what_if = ask_what_if(problem, planning, options, answer);
   const PlannedModel planned{std::move(problem), std::move(answer)};
   std::string note = "\ntimes are seconds by an analytic model, not measured\n";
   if (const auto unknown = count_open(graph); unknown > 0) {
@@ -264,7 +316,8 @@ Result<int> plan_model(const Options& options) {
     PENSTOCK_CHECK_OK(write_package(planned, graph, options.problem, backends));
     note += "written to '" + options.problem.package.string() + "'\n";
   }
-  PENSTOCK_CHECK_OK(report(planned.problem, planning, planned.answer, options, note));
+  PENSTOCK_CHECK_OK(report(planned.problem, planning, options,
+                           {planned.answer, std::move(what_if), std::move(note)}));
   return kOk;
 }
 
@@ -299,15 +352,18 @@ void add_problem_options(CLI::App* command, ProblemOptions& options) {
   auto* workload =
       command->add_option("--workload", options.workload, "A planning problem instead, JSON");
   model->excludes(workload);
-  command->add_option(
-      "--devices", options.devices,
-      "Of a model: cpu:0,cpu:1 or cpu:0-1,cpu:2+3 (default: each CPU); of a workload: "
-      "how many accelerators (default: the file's)");
-  command->add_option("--cpus", options.cpus, "CPU cores of a workload; default: the file's")
-      ->check(whole_number(0, 4096));
   command
-      ->add_option("--memory", options.memory,
-                   "Bytes of each device; default: the file's, or no limit")
+      ->add_option("--devices", options.devices,
+                   "Of a model: cpu:0,cpu:1 or cpu:0-1,cpu:2+3 (default: each CPU); of a workload: "
+                   "how many accelerators (default: the file's)")
+      ->check(not_empty("devices"));
+  command->add_option("--cpus", options.cpus, "CPU cores of a workload; default: the file's")
+      ->check(whole_number(0, planner::kMostDevices));
+  command
+      ->add_option(
+          "--memory", options.memory,
+          "Bytes of each device; default: the file's, or no limit. Of a model: its weights and "
+          "the frames that the plan has in flight; a run may hold more")
       ->check(not_negative_number());
   command
       ->add_option("--communication-factor", options.communication_factor,
@@ -336,15 +392,24 @@ void add_model_options(CLI::App* command, ProblemOptions& options) {
 
 void add_planning_options(CLI::App* command, Options& options) {
   command
-      ->add_option("--segments-per-device", options.segments_per_device,
-                   "Stages that a device may run in turn; 1: a device is one stage")
+      ->add_option(
+          "--segments-per-device", options.segments_per_device,
+          "Stages that a device may run in turn; 1: a device is one stage. More than 1 with "
+          "--replicas: good plans are found, hardly ever proved")
       ->capture_default_str()
       ->check(whole_number(1, 4096));
-  command->add_flag("--replicas", options.replicas, "Let stages run on several devices in turn");
+  command->add_flag(
+      "--replicas", options.replicas,
+      "Let stages run on several devices in turn; with several segments per device good "
+      "plans are found, hardly ever proved");
   command->add_option("--goal", options.goal, "throughput or latency")
       ->capture_default_str()
       ->check(CLI::IsMember({"throughput", "latency"}));
-  command->add_option("--latency-cap", options.latency_cap, "The most that one frame may take")
+  command
+      ->add_option(
+          "--latency-cap", options.latency_cap,
+          "The most that one frame may take; --goal latency counts a workload's CPU cores as "
+          "without limit, this does not")
       ->check(not_negative_number());
   command->add_option("--deadline", options.deadline, "Seconds to search, at most")
       ->capture_default_str()
@@ -363,7 +428,8 @@ void declare_plan(CLI::App& app, Action& chosen) {
   add_idle_option(command, options->problem);
   add_model_options(command, options->problem);
   add_planning_options(command, *options);
-  command->add_option("--svg", options->svg, "Draw the graph and the loads into this file");
+  command->add_option("--svg", options->svg, "Draw the graph and the loads into this file")
+      ->check(not_empty("a file"));
   command->add_flag("--what-if", options->what_if,
                     "Also tell the cost with one more device, more bandwidth, half the memory");
   command->add_flag("--pareto", options->pareto,

@@ -41,7 +41,7 @@ std::vector<Row> rows_of(const planner::Problem& problem, const planner::Split& 
           row.load.memory += item.memory;
         }
       }
-      row.load.load = row.load.compute;
+      row.load.load = planner::kInfinite;  // Counts nowhere.
       rows.push_back(std::move(row));
     }
     for (const auto& name : type.devices) {
@@ -94,7 +94,7 @@ Json devices_json(const planner::Problem& problem, const planner::Split& split,
     for (const auto* stage : row.stages) segments.push_back(nodes_of(problem, *stage));
     devices.push_back({{"name", row.name},
                        {"type", row.type},
-                       {"load", row.load.load},
+                       {"load", number_json(row.load.load)},
                        {"memory", row.load.memory},
                        {"segments", std::move(segments)}});
   }
@@ -104,6 +104,31 @@ Json devices_json(const planner::Problem& problem, const planner::Split& split,
 std::string bytes_text(double count) {
   if (count >= 1e18) return concat(count, " B");  // More than the integers hold.
   return bytes(static_cast<std::uint64_t>(count));
+}
+
+std::string at_least_text(const planner::ParetoPoint& point) {
+  if (point.proved) return "proved";
+  return point.lower_bound > 0 ? cost_text(point.lower_bound) : "not known";
+}
+
+/// "7.1 (-11.25 %), proved".
+std::string change_text(const planner::WhatIf& item, const planner::Answer& answer) {
+  double change = answer.cost > 0 ? 100 * (item.cost / answer.cost - 1) : 0;
+  if (std::abs(change) < 0.005) change = 0;  // No "-0".
+  auto text = concat(cost_text(item.cost), " (", change > 0 ? "+" : "", number(change, 2), " %), ");
+  if (item.proved) {
+    text += "proved";
+  } else if (std::isfinite(item.gap)) {
+    text +=
+        concat("at least ", cost_text(item.lower_bound), ", gap ", number(100 * item.gap, 2), " %");
+  } else {
+    text += "no bound yet";
+  }
+  if (change < 0 && !item.certain_gain) {
+    text +=
+        concat("; without the change it may be as good, at least ", cost_text(answer.lower_bound));
+  }
+  return text;
 }
 
 }  // namespace
@@ -134,7 +159,8 @@ Json answer_json(const planner::Problem& problem, const planner::Options& option
           {"baselines", std::move(baselines)},
           {"baselines_why_not", std::move(why_not)},
           {"stages", stages_json(problem, answer.split)},
-          {"devices", devices_json(problem, answer.split, answer.evaluation)}};
+          {"devices", devices_json(problem, answer.split, answer.evaluation)},
+          {"notes", problem.notes}};
 }
 
 Json what_if_json(const std::vector<planner::WhatIf>& items) {
@@ -143,6 +169,9 @@ Json what_if_json(const std::vector<planner::WhatIf>& items) {
     json.push_back({{"change", item.change},
                     {"cost", number_json(item.cost)},
                     {"lower_bound", item.lower_bound},
+                    {"gap", number_json(item.gap)},
+                    {"proved", item.proved},
+                    {"certain_gain", item.certain_gain},
                     {"why_not", item.why_not.empty() ? Json(nullptr) : Json(item.why_not)}});
   }
   return json;
@@ -177,24 +206,20 @@ std::string answer_text(const planner::Problem& problem, const planner::Options&
   for (const auto& row : rows_of(problem, answer.split, answer.evaluation)) {
     std::size_t nodes = 0;
     for (const auto* stage : row.stages) nodes += nodes_of(problem, *stage).size();
-    table.add({row.name, cost_text(row.load.load), cost_text(row.load.compute),
-               cost_text(row.load.in), cost_text(row.load.out), bytes_text(row.load.memory),
-               std::to_string(row.stages.size()), std::to_string(nodes)});
+    table.add({row.name, std::isfinite(row.load.load) ? cost_text(row.load.load) : "-",
+               cost_text(row.load.compute), cost_text(row.load.in), cost_text(row.load.out),
+               bytes_text(row.load.memory), std::to_string(row.stages.size()),
+               std::to_string(nodes)});
   }
-  return planner::explain(options, answer) + "\n" + table.print();
+  return planner::explain(problem, options, answer) + "\n" + table.print();
 }
 
 std::string what_if_text(const std::vector<planner::WhatIf>& items, const planner::Answer& answer) {
   std::string text = "\nwhat if\n";
+  if (items.empty()) return text + "  interrupted before the first was asked\n";
   for (const auto& item : items) {
-    text += concat("  ", item.change, ": ");
-    if (!item.why_not.empty()) {
-      text += item.why_not + "\n";
-      continue;
-    }
-    double change = answer.cost > 0 ? 100 * (item.cost / answer.cost - 1) : 0;
-    if (std::abs(change) < 0.005) change = 0;  // No "-0".
-    text += concat(cost_text(item.cost), " (", change > 0 ? "+" : "", number(change, 2), " %)\n");
+    text += concat("  ", item.change, ": ",
+                   item.why_not.empty() ? change_text(item, answer) : item.why_not, "\n");
   }
   return text;
 }
@@ -202,8 +227,8 @@ std::string what_if_text(const std::vector<planner::WhatIf>& items, const planne
 std::string pareto_text(const std::vector<planner::ParetoPoint>& front) {
   Table table({">period", ">at least", ">latency", ">devices", ">memory of the fullest"});
   for (const auto& point : front) {
-    table.add({cost_text(point.period), point.proved ? "proved" : cost_text(point.lower_bound),
-               cost_text(point.latency), std::to_string(point.devices), bytes_text(point.memory)});
+    table.add({cost_text(point.period), at_least_text(point), cost_text(point.latency),
+               std::to_string(point.devices), bytes_text(point.memory)});
   }
   return "\nplans found of which none is better in everything; there may be others\n" +
          table.print();

@@ -11,7 +11,8 @@
 namespace penstock::cli {
 
 /// {"period", "latency", "lower_bound", "gap", "proved", "seconds", "binding", "runner_up",
-///  "baselines": {name: cost}, "devices": [{"name", "type", "load", "memory", "segments"}]}
+///  "baselines": {name: cost}, "devices": [{"name", "type", "load", "memory", "segments"}],
+///  "notes": [sentences]}
 /// A segment is the node ids of one stage; what does not exist or is infinite is null. The
 /// runner-up and the plans of a front have "stages": [{"devices": [names], "nodes": [ids]}].
 Json answer_json(const planner::Problem& problem, const planner::Options& options,

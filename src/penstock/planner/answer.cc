@@ -59,8 +59,24 @@ Split moved(Split split, int group, int from, int to) {
 
 }  // namespace
 
-double cost_of(const Evaluation& evaluation, Goal goal) {
-  return goal == Goal::kLatency ? evaluation.latency : evaluation.period;
+double gap_of(double cost, double lower_bound) {
+  if (cost == 0) return 0;
+  return lower_bound > 0 ? cost / lower_bound - 1 : kInfinite;
+}
+
+void settle(Answer& answer) {
+  answer.lower_bound = std::min(answer.lower_bound, answer.cost);
+  answer.gap = gap_of(answer.cost, answer.lower_bound);
+  answer.proved = answer.gap <= kProofGap;
+}
+
+void replace_split(const Problem& problem, const Options& options, Split split, Answer& answer) {
+  answer.runner_up = RunnerUp{std::move(answer.split), answer.cost};
+  answer.split = std::move(split);
+  answer.evaluation = evaluate(problem, answer.split);
+  answer.cost = cost_of(answer.evaluation, options.goal);
+  answer.binding = find_binding(problem, options, answer.split, answer.evaluation);
+  settle(answer);
 }
 
 bool same_stages(const Split& a, const Split& b) {
@@ -134,7 +150,7 @@ std::optional<RunnerUp> best_neighbour(const Problem& problem, const Options& op
       if (!tried.emplace(group, stages[1 - side]).second) continue;
       auto other = moved(split, group, stages[side], stages[1 - side]);
       const auto found = evaluate(problem, other);
-      if (!found.violations.empty() || found.latency > options.latency_cap) continue;
+      if (!found.violations.empty() || !keeps_cap(options, found)) continue;
       const double cost = cost_of(found, options.goal);
       if (!best || cost < best->cost) best = RunnerUp{std::move(other), cost};
     }

@@ -40,7 +40,7 @@ struct Answer {
   Evaluation evaluation;
   double cost = kInfinite;  ///< The period, or the latency where that is the goal.
   double lower_bound = 0;   ///< No split that the options allow costs less.
-  double gap = kInfinite;   ///< cost / lower_bound - 1; infinite for a bound of 0.
+  double gap = kInfinite;   ///< See gap_of().
   bool proved = false;      ///< gap <= kProofGap.
   double seconds = 0;       ///< That solving took.
   Binding binding;
@@ -48,8 +48,12 @@ struct Answer {
   std::vector<Baseline> baselines;
 };
 
-/// The cost of an evaluation under the goal.
-double cost_of(const Evaluation& evaluation, Goal goal);
+/// cost / lower_bound - 1; infinite for a bound of 0.
+double gap_of(double cost, double lower_bound);
+/// Sets `gap` and `proved`, and brings the bound down to the cost.
+void settle(Answer& answer);
+/// Makes a better split the answer's; the old one becomes the runner-up.
+void replace_split(const Problem& problem, const Options& options, Split split, Answer& answer);
 
 /// Whether two splits put the same groups into the same stages, whatever the devices.
 bool same_stages(const Split& a, const Split& b);

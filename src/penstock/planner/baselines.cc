@@ -1,7 +1,6 @@
 #include "penstock/planner/baselines.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "penstock/planner/block_partition.h"
@@ -54,18 +53,13 @@ class Maker {
 
   // --- Judging ---------------------------------------------------------------------------------
 
-  [[nodiscard]] double cost(const Baseline& baseline) const {
-    const auto& found = baseline.evaluation;
-    return options_.goal == Goal::kLatency ? found.latency : found.period;
-  }
-
   [[nodiscard]] Baseline judge(const std::string& name, Split split) const {
     Baseline made{name, std::move(split), {}, true, ""};
     made.allowed = allows(options_, *made.split);
     made.evaluation = evaluate(problem_, *made.split);
     if (!made.evaluation.violations.empty()) {
       made.why_not = made.evaluation.violations.front();
-    } else if (made.evaluation.latency > options_.latency_cap) {
+    } else if (!keeps_cap(options_, made.evaluation)) {
       made.why_not = concat("latency ", made.evaluation.latency, " is above the cap of ",
                             options_.latency_cap);
     }
@@ -77,8 +71,9 @@ class Maker {
     Baseline chosen{name, std::nullopt, {}, true, "no such split"};
     for (const auto& split : splits) {
       auto made = judge(name, unfold(expand(instance_, split)));
-      const bool better =
-          made.why_not.empty() && (!chosen.why_not.empty() || cost(made) < cost(chosen));
+      const bool better = made.why_not.empty() && (!chosen.why_not.empty() ||
+                                                   cost_of(made.evaluation, options_.goal) <
+                                                       cost_of(chosen.evaluation, options_.goal));
       if (better || !chosen.split) chosen = std::move(made);
     }
     return chosen;
@@ -236,17 +231,6 @@ class Maker {
 };
 
 }  // namespace
-
-bool allows(const Options& options, const Split& split) {
-  std::map<int, int> segments;  // Of each device.
-  for (const auto& stage : split.stages) {
-    if (stage.devices.size() > 1 && !options.replicas) return false;
-    for (const int device : stage.devices) {
-      if (++segments[device] > options.segments_per_device) return false;
-    }
-  }
-  return true;
-}
 
 std::vector<Baseline> make_baselines(const Problem& problem, const Instance& instance,
                                      const Options& options) {

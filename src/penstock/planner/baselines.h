@@ -20,9 +20,6 @@ struct Baseline {
   [[nodiscard]] bool competes() const { return allowed && why_not.empty(); }
 };
 
-/// Whether the options let a split have its replicas and its segments of a device.
-bool allows(const Options& options, const Split& split);
-
 /// In this order:
 /// - single_device: everything on the device where it takes the least time.
 /// - replicate_all: everything on each device of a type, frames in turn; competes with replicas

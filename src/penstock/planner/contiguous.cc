@@ -330,11 +330,10 @@ bool try_without_cap(const Problem& problem, const Options& options, const Budge
 
 /// Where the cap is hardly above the least latency, only a search for that finds a plan, or shows
 /// that there is none.
-void try_least_latency(const Problem& problem, Options options, const Budget& budget,
+void try_least_latency(const Problem& problem, const Options& options, const Budget& budget,
                        Incumbent& incumbent) {
   constexpr double kShare = 0.5;
   if (options.latency_cap == kInfinite || incumbent.split()) return;
-  options.segments_per_device = 1;
   const auto found = search_latency(problem, options, budget.part(kShare * budget.left()));
   if (found.infeasible) return incumbent.prove_infeasible();
   if (found.split) incumbent.offer(*found.split);
@@ -342,8 +341,10 @@ void try_least_latency(const Problem& problem, Options options, const Budget& bu
 
 }  // namespace
 
-Outcome search_contiguous(const Problem& problem, const Options& options, const Budget& budget,
+Outcome search_contiguous(const Problem& problem, const Options& given, const Budget& budget,
                           const BoundsReport& report) {
+  auto options = given;
+  options.segments_per_device = 1;
   Incumbent incumbent(problem, options, report);
   auto low = make_side(problem, Partner::kLowest);
   auto high = make_side(problem, Partner::kHighest);

@@ -82,6 +82,16 @@ class Judge {
     return sum;
   }
 
+  /// Time of moving `value` between devices of these types.
+  [[nodiscard]] double transfer(const Value& value, int from, int to) const {
+    double time = value.transfer_time;
+    if (!problem_.links.empty()) {
+      const auto& link = problem_.links[at(from)][at(to)];
+      time += link.latency + value.bytes / link.bandwidth;
+    }
+    return time;
+  }
+
   /// Time at the sender: that of the most expensive reader elsewhere; 0 where there is none.
   [[nodiscard]] double sending(const Value& value) const {
     const int from = writer(value);
@@ -89,7 +99,7 @@ class Judge {
     double most = 0;
     for (const int s : readers(value)) {
       if (together(from, s)) continue;
-      most = std::max(most, transfer_time(problem_, value, type_index(from), type_index(s)));
+      most = std::max(most, transfer(value, type_index(from), type_index(s)));
     }
     return most;
   }
@@ -97,7 +107,7 @@ class Judge {
   [[nodiscard]] double receiving(const Value& value, int s) const {
     const int from = writer(value);
     if (together(from, s) || !type(s).pays_transfers) return 0;
-    return transfer_time(problem_, value, type_index(from), type_index(s));
+    return transfer(value, type_index(from), type_index(s));
   }
 
   /// The stages that read `value` and whose device did not have it before.

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "penstock/planner/index.h"
+
 namespace penstock::planner {
 namespace {
 
@@ -17,11 +19,21 @@ std::string percent(double share) {
   return digits(100 * share, 3) + " %";
 }
 
-std::string bound_text(const Answer& answer) {
-  if (answer.proved) return "proved: no other plan is cheaper";
-  if (answer.gap == kInfinite) return "no lower bound is known yet";
+std::string bound_text(const Problem& problem, const Answer& answer) {
+  const auto scope = problem.scope.empty() ? "" : " " + problem.scope;
+  if (answer.proved) return concat("proved: no other plan is cheaper", scope);
+  if (answer.gap == kInfinite) return "not bounded from below yet";
   return concat("at least ", cost_text(answer.lower_bound), ": at most ", percent(answer.gap),
-                " above the best");
+                " above the best plan", scope);
+}
+
+/// What the period leaves out.
+std::string uncounted_text(const Problem& problem, const Answer& answer) {
+  for (const auto& stage : answer.split.stages) {
+    const auto& type = problem.types[at(problem.modes[at(stage.mode)].type)];
+    if (type.unlimited) return concat(" of the devices; '", type.name, "' is without limit here");
+  }
+  return "";
 }
 
 std::string baseline_text(const Answer& answer, const Baseline& baseline, Goal goal) {
@@ -39,16 +51,18 @@ std::string cost_text(double cost) {
   return std::isfinite(cost) ? digits(cost, 7) : "none";
 }
 
-std::string explain(const Options& options, const Answer& answer) {
+std::string explain(const Problem& problem, const Options& options, const Answer& answer) {
   const bool latency = options.goal == Goal::kLatency;
-  std::string text = concat("period     ", cost_text(answer.evaluation.period), "\nlatency    ",
-                            cost_text(answer.evaluation.latency), "\n",
-                            latency ? "latency is " : "period is ", bound_text(answer), "\n");
+  std::string text =
+      concat("period     ", cost_text(answer.evaluation.period), uncounted_text(problem, answer),
+             "\nlatency    ", cost_text(answer.evaluation.latency), "\n",
+             latency ? "latency is " : "period is ", bound_text(problem, answer), "\n");
   text += concat("bound by   ", to_string(answer.binding), "\n");
   if (answer.runner_up) {
+    constexpr double kVisible = 5e-6;
     const double more = answer.cost > 0 ? answer.runner_up->cost / answer.cost - 1 : 0;
-    text +=
-        concat("runner-up  ", cost_text(answer.runner_up->cost), ", ", percent(more), " more\n");
+    text += concat("runner-up  ", cost_text(answer.runner_up->cost), ", ",
+                   more > kVisible ? percent(more) + " more" : "as good", "\n");
   }
   for (const auto& baseline : answer.baselines) {
     auto name = baseline.name;

@@ -12,6 +12,6 @@ std::string cost_text(double cost);
 
 /// What was found, how good it is at best, what binds, the runner-up and every baseline; a line
 /// each.
-std::string explain(const Options& options, const Answer& answer);
+std::string explain(const Problem& problem, const Options& options, const Answer& answer);
 
 }  // namespace penstock::planner

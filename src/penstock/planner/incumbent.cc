@@ -11,24 +11,15 @@ namespace penstock::planner {
 Incumbent::Incumbent(const Problem& problem, const Options& options, const BoundsReport& report)
     : problem_(&problem), options_(&options), report_(&report) {}
 
-/// Whether the split is one that the contiguous search could give.
-bool Incumbent::allowed(const Split& split) const {
-  std::vector<int> devices;
-  for (const auto& stage : split.stages) {
-    if (stage.devices.empty()) return false;  // On a type without limit.
-    if (stage.devices.size() > 1 && !options_->replicas) return false;
-    devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
-  }
-  std::ranges::sort(devices);
-  return std::ranges::adjacent_find(devices) == devices.end();
-}
-
 bool Incumbent::offer(const Split& split) {
   const auto evaluation = evaluate(*problem_, split);
-  if (!evaluation.violations.empty() || !allowed(split)) return false;
-  if (!(evaluation.latency <= options_->latency_cap * (1 + kSlack))) return false;
+  if (!evaluation.violations.empty() || !allows(*options_, split)) return false;
+  if (!keeps_cap(*options_, evaluation)) return false;
   std::size_t devices = 0;
-  for (const auto& stage : split.stages) devices += stage.devices.size();
+  for (const auto& stage : split.stages) {
+    if (stage.devices.empty()) return false;  // On a type without limit.
+    devices += stage.devices.size();
+  }
   const double period = evaluation.period;
   const bool equal = outcome_.split && std::abs(period - outcome_.cost) <= period * kSlack;
   const bool better = equal

@@ -24,8 +24,6 @@ class Incumbent {
   [[nodiscard]] Outcome take() { return std::move(outcome_); }
 
  private:
-  [[nodiscard]] bool allowed(const Split& split) const;
-
   const Problem* problem_;
   const Options* options_;
   const BoundsReport* report_;

@@ -120,11 +120,9 @@ class Search {
     std::vector<double> end(at(model_.groups), 0);
     double longest = 0;
     for (const int g : model_.topological) {
-      double least = model_.core_time[at(g)];
       double start = 0;
       for (const int other : model_.earlier[g]) start = std::max(start, end[at(other)]);
-      for (const auto& call : model_.calls) least = std::min(least, call.time[at(g)]);
-      end[at(g)] = start + least;
+      end[at(g)] = start + model_.least_time(g);
       longest = std::max(longest, end[at(g)]);
     }
     return longest;

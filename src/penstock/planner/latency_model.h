@@ -1,6 +1,7 @@
 // LatencyModel: a problem made ready for the latency search, in flat arrays.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -59,6 +60,13 @@ struct LatencyModel {
   int codes = 1;               ///< Numbers of devices used, of all pools: 0 .. codes - 1.
   std::vector<double> memory;  ///< [group]
 
+  /// The least that the group takes, on a core or in a call.
+  [[nodiscard]] double least_time(int group) const {
+    const auto g = static_cast<std::size_t>(group);
+    double least = core_time[g];
+    for (const auto& call : calls) least = std::min(least, call.time[g]);
+    return least;
+  }
   [[nodiscard]] bool has_left(int code, int pool) const {
     const auto& own = pools[static_cast<std::size_t>(pool)];
     return code / own.stride % (own.count + 1) < own.count;

@@ -63,23 +63,16 @@ class Line {
       const auto members = model_.members[order_[at(i)]];
       rest_[at(i)] = rest_[at(i) + 1];
       for (auto g = members.rbegin(); g != members.rend(); ++g) {
-        double least = model_.core_time[at(*g)];
-        for (const auto& call : model_.calls) least = std::min(least, call.time[at(*g)]);
         for (const int later : model_.follows[*g]) {
           last_reader_[at(*g)] = std::max(last_reader_[at(*g)], place_[at(later)]);
         }
         for (const int later : model_.later[*g]) {
-          const double from_there = tail_[at(later)] + least_time(later);
+          const double from_there = tail_[at(later)] + model_.least_time(later);
           tail_[at(*g)] = std::max(tail_[at(*g)], from_there);
         }
-        rest_[at(i)] = std::max(rest_[at(i)], tail_[at(*g)] + least);
+        rest_[at(i)] = std::max(rest_[at(i)], tail_[at(*g)] + model_.least_time(*g));
       }
     }
-  }
-  [[nodiscard]] double least_time(int group) const {
-    double least = model_.core_time[at(group)];
-    for (const auto& call : model_.calls) least = std::min(least, call.time[at(group)]);
-    return least;
   }
 
   [[nodiscard]] std::vector<LatencyStep> steps_to(int place, int code) const {

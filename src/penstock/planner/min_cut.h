@@ -32,7 +32,6 @@ class MinCut {
 
   bool find_levels();
   void push_from(int root);
-  double push_path();
 
   double base_ = 0, rounding_ = 0;
   std::vector<double> ends_;  // [node] More than 0: what the source has left; else the sink.

@@ -120,8 +120,8 @@ void add(ParetoPoint point, std::vector<ParetoPoint>& front) {
 /// Plans on some of the devices within caps on latency and memory, and what solving gave.
 struct Box {
   double latency = kInfinite, memory = kInfinite;
-  double lower_bound = 0;  ///< Of the period; infinite where there is no plan.
-  std::optional<ParetoPoint> best;
+  double lower_bound = 0;  ///< Of the period; infinite where it is proved that there is no plan.
+  std::optional<ParetoPoint> best;  ///< Absent: none, or none found in time.
 };
 
 /// The front on `counts` of the devices.
@@ -158,11 +158,14 @@ class Explorer {
            std::ssize(boxes_) >= kMostBoxes;
   }
 
-  /// What is known of the box without solving: a larger one has no plan, or its best is in this.
+  /// What is known of the box without solving: a larger one has no plan, or its best is in this; or
+  /// it was solved.
   [[nodiscard]] const Box* known(double latency, double memory) const {
     for (const auto& box : boxes_) {
       if (box.latency < latency || box.memory < memory) continue;
-      if (!box.best || (box.best->latency <= latency && box.best->memory <= memory)) return &box;
+      const bool same = box.latency == latency && box.memory == memory;
+      if (same || box.lower_bound == kInfinite) return &box;
+      if (box.best && box.best->latency <= latency && box.best->memory <= memory) return &box;
     }
     return nullptr;
   }
@@ -178,6 +181,7 @@ class Explorer {
     options_.latency_cap = latency;
     options_.seconds = kSolveShare * budget_.left();
     Box box{latency, memory, 0, {}};
+    options_.report = [&](double lower, double /*cost*/) { box.lower_bound = lower; };
     auto answer = solve_unexplained(problem, options_);
     if (answer) {
       box.lower_bound = answer->lower_bound;
@@ -187,6 +191,7 @@ class Explorer {
       box.best = of_all(std::move(answer->split));
       add(*box.best, front_);
     }
+    options_.report = {};
     boxes_.push_back(std::move(box));
     return boxes_.back().best;
   }
@@ -240,6 +245,11 @@ class Explorer {
   std::vector<Box> boxes_;
 };
 
+void raise(double lower_bound, ParetoPoint& point) {
+  point.lower_bound = std::max(point.lower_bound, std::min(lower_bound, point.period));
+  point.proved = point.period <= point.lower_bound * (1 + kProofGap);
+}
+
 /// Each solved box that a plan and all of its devices lie in bounds its period.
 void bound_by(const Problem& problem, const Explorer& explorer, std::vector<ParetoPoint>& front) {
   for (auto& point : front) {
@@ -247,16 +257,15 @@ void bound_by(const Problem& problem, const Explorer& explorer, std::vector<Pare
     if (!std::ranges::equal(used, explorer.counts(), std::less_equal())) continue;
     for (const auto& box : explorer.boxes()) {
       if (point.latency > box.latency || point.memory > box.memory) continue;
-      point.lower_bound = std::max(point.lower_bound, std::min(box.lower_bound, point.period));
+      raise(box.lower_bound, point);
     }
-    point.proved = point.period <= point.lower_bound * (1 + kProofGap);
   }
 }
 
 }  // namespace
 
 std::vector<ParetoPoint> pareto_front(const Problem& problem, const Options& options,
-                                      double seconds) {
+                                      double seconds, double lower_bound) {
   const Budget budget(seconds, options.interrupted);
   const auto counts = counts_of(problem);
   std::vector<ParetoPoint> front;
@@ -267,6 +276,7 @@ std::vector<ParetoPoint> pareto_front(const Problem& problem, const Options& opt
     const auto part = budget.part(budget.left() / static_cast<double>(counts.size() - i));
     explored.emplace_back(problem, options, counts[i], part, front).run();
   }
+  for (auto& point : front) raise(lower_bound, point);
   for (const auto& explorer : explored) bound_by(problem, explorer, front);
   std::ranges::stable_sort(front, {}, &ParetoPoint::period);
   return front;

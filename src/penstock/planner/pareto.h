@@ -26,8 +26,9 @@ struct ParetoPoint {
 /// For fewer devices of each type in turn: the least period, the least latency, the least memory,
 /// then the least period below caps on latency and memory that descend, at first in large steps.
 /// Small problems are searched to the end, then the list misses nothing. `options.user_split`
-/// takes part. Without a limit on time the steps are the same, each solved to its end.
+/// takes part. Without a limit on time the steps are the same, each solved to its end. No plan has
+/// a period below `lower_bound`.
 std::vector<ParetoPoint> pareto_front(const Problem& problem, const Options& options,
-                                      double seconds);
+                                      double seconds, double lower_bound = 0);
 
 }  // namespace penstock::planner

@@ -152,6 +152,22 @@ Status check_order(const Problem& problem) {
   return {};
 }
 
+/// What all groups take together must still be a number.
+Status check_sums(const Problem& problem) {
+  double time = 0, bytes = 0;
+  for (const auto& group : problem.groups) {
+    for (const double own : group.time) time += own < kInfinite ? own : 0;
+    bytes += group.memory;
+  }
+  for (const auto& value : problem.values) {
+    time += value.transfer_time * 2 * static_cast<double>(value.consumers.size() + 1);
+    bytes += value.bytes * static_cast<double>(value.consumers.size() + 1);
+  }
+  if (std::isfinite(time) && std::isfinite(bytes)) return {};
+  return invalid_argument("the groups' ", std::isfinite(time) ? "bytes" : "times",
+                          " are too large to be added up; use a larger unit");
+}
+
 /// Index of the type that has `device`, or -1.
 int type_of(const Problem& problem, const std::string& device) {
   for (std::size_t t = 0; t < problem.types.size(); ++t) {
@@ -187,22 +203,6 @@ double transfer_time(const Problem& problem, const Value& value, int from, int t
   if (problem.links.empty()) return value.transfer_time;
   const auto& link = problem.links[at(from)][at(to)];
   return value.transfer_time + link.latency + value.bytes / link.bandwidth;
-}
-
-/// What all groups take together must still be a number.
-Status check_sums(const Problem& problem) {
-  double time = 0, bytes = 0;
-  for (const auto& group : problem.groups) {
-    for (const double own : group.time) time += own < kInfinite ? own : 0;
-    bytes += group.memory;
-  }
-  for (const auto& value : problem.values) {
-    time += value.transfer_time * 2 * static_cast<double>(value.consumers.size() + 1);
-    bytes += value.bytes * static_cast<double>(value.consumers.size() + 1);
-  }
-  if (std::isfinite(time) && std::isfinite(bytes)) return {};
-  return invalid_argument("the groups' ", std::isfinite(time) ? "bytes" : "times",
-                          " are too large to be added up; use a larger unit");
 }
 
 Status validate(const Problem& problem) {

@@ -88,6 +88,9 @@ struct Problem {
   /// stage's place - writing stage's place + 1), at its writer's and at each reader's device.
   bool frames_in_flight = false;
   std::vector<std::string> notes;  ///< For people: what its maker decided that may cost something.
+  /// For people: which plans it has, where its maker left some out, as in "that keeps a and b
+  /// together". Bounds and proofs speak of those. Empty: all.
+  std::string scope;
 };
 
 /// Time of moving `value` from a device of type `from` to another device, of type `to`.

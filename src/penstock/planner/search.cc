@@ -1,6 +1,7 @@
 #include "penstock/planner/search.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace penstock::planner {
@@ -41,6 +42,26 @@ Budget Budget::part(double seconds) const {
   Budget part(seconds, interrupted_);
   part.end_ = std::min(part.end_, end_);
   return part;
+}
+
+bool allows(const Options& options, const Split& split) {
+  std::map<int, int> segments;  // Of each device.
+  for (const auto& stage : split.stages) {
+    if (stage.devices.size() > 1 && !options.replicas) return false;
+    for (const int device : stage.devices) {
+      if (++segments[device] > options.segments_per_device) return false;
+    }
+  }
+  return true;
+}
+
+bool keeps_cap(const Options& options, const Evaluation& evaluation) {
+  constexpr double kRounding = 1e-11;
+  return evaluation.latency <= options.latency_cap * (1 + kRounding);
+}
+
+double cost_of(const Evaluation& evaluation, Goal goal) {
+  return goal == Goal::kLatency ? evaluation.latency : evaluation.period;
 }
 
 }  // namespace penstock::planner

@@ -33,8 +33,9 @@ enum class Goal {
   kLatency,     ///< The least time of one frame.
 };
 
-/// Told whenever a bound moves: what no split can cost less than, and the cost of the best split so
-/// far, infinite while there is none. Called by the thread that searches.
+/// Told whenever a bound moves: what no split can cost less than, infinite once it is proved that
+/// there is none, and the cost of the best split so far, infinite while there is none. Called by
+/// the thread that searches.
 using BoundsReport = std::function<void(double lower_bound, double cost)>;
 
 struct Options {
@@ -49,6 +50,14 @@ struct Options {
   /// those of the answer.
   BoundsReport report;
 };
+
+/// Whether the options let a split have its replicas and its segments of a device.
+bool allows(const Options& options, const Split& split);
+/// Whether the latency is within the cap, but for the rounding of sums in another order.
+bool keeps_cap(const Options& options, const Evaluation& evaluation);
+
+/// The cost of an evaluation under the goal.
+double cost_of(const Evaluation& evaluation, Goal goal);
 
 /// What a search knows when it ends. Bounds hold at any moment, whatever ended it.
 struct Outcome {

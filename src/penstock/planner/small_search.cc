@@ -248,8 +248,7 @@ class SmallSearch {
     result_.cost = cost;
   }
 
-  // --- Bounds: what is placed costs at least so much, whatever follows
-  // -----------------------------
+  // --- Bounds: what is placed costs at least so much -------------------------------------------
 
   bool promising() {
     add_transfers();

@@ -6,6 +6,7 @@
 #include "penstock/planner/contiguous.h"
 #include "penstock/planner/index.h"
 #include "penstock/planner/latency.h"
+#include "penstock/planner/memory.h"
 #include "penstock/planner/virtual_stages.h"
 
 namespace penstock::planner {
@@ -16,6 +17,10 @@ constexpr double kStartShare = 0.2;
 /// Shares, in seconds and of the time used so far, for what explains the answer.
 constexpr double kExplainSeconds = 0.02;
 constexpr double kExplainShare = 0.05;
+/// The same for plans of the same period and less latency; and where looking for them ends.
+constexpr double kShortenSeconds = 0.03;
+constexpr double kShortenShare = 0.1;
+constexpr double kShortEnough = 0.995;
 
 struct Candidate {
   Split split;
@@ -58,12 +63,12 @@ class Solver {
         bounds_(options.report) {}
 
   Result<Answer> run(bool explained) {
-    PENSTOCK_CHECK_OK(check_groups());
+    PENSTOCK_CHECK_OK(check_room());
     PENSTOCK_CHECK_OK(check_options());
-    PENSTOCK_CHECK_OK(check_memory());
     add_baselines();
     PENSTOCK_CHECK_OK(search());
     if (candidates_.empty()) return nothing_found();
+    if (explained) shorten();
     settle();
     if (explained) explain();
     answer_.seconds = budget_.elapsed();
@@ -71,6 +76,13 @@ class Solver {
   }
 
  private:
+  Status check_room() {
+    auto checked = check_groups();
+    if (checked) checked = check_memory(problem_);
+    if (!checked) bounds_.move(kInfinite, kInfinite);
+    return checked;
+  }
+
   /// Whether each group, with what it must stay with, has a device. Several stages of a device may
   /// leave out what lies between those groups.
   [[nodiscard]] Status check_groups() const {
@@ -91,7 +103,7 @@ class Solver {
     }
     if (!instance && options_.user_split && allows(options_, *options_.user_split)) {
       auto found = evaluate(problem_, *options_.user_split);
-      if (found.latency <= options_.latency_cap) add(*options_.user_split, std::move(found));
+      if (keeps_cap(options_, found)) add(*options_.user_split, std::move(found));
     }
   }
 
@@ -109,19 +121,6 @@ class Solver {
     return invalid_argument("the given split: ", found.violations.front());
   }
 
-  /// The devices of limited memory may be too small for all the groups together.
-  Status check_memory() const {
-    double needed = 0, there = 0;
-    for (const auto& group : problem_.groups) needed += group.memory;
-    for (const auto& type : problem_.types) {
-      if (type.unlimited) return {};
-      for (std::size_t d = 0; d < type.devices.size(); ++d) there += type.memory;
-    }
-    if (needed <= there) return {};
-    return make_error(Code::kFailedPrecondition, "the groups need ", needed,
-                      " bytes together, all devices have ", there);
-  }
-
   void add(Split split, Evaluation evaluation) {
     const double cost = cost_of(evaluation, options_.goal);
     candidates_.push_back({std::move(split), std::move(evaluation), cost});
@@ -136,7 +135,7 @@ class Solver {
   Status take(Outcome outcome, bool bounds_all, const char* search) {
     if (outcome.split) {
       auto found = evaluate(problem_, *outcome.split);
-      if (!found.violations.empty() || found.latency > options_.latency_cap * (1 + kProofGap) ||
+      if (!found.violations.empty() || !keeps_cap(options_, found) ||
           !allows(options_, *outcome.split)) {
         return internal_error("the ", search, " search gave a split that is none: ",
                               found.violations.empty() ? "not allowed" : found.violations.front());
@@ -145,7 +144,7 @@ class Solver {
     }
     if (!bounds_all) return {};
     answer_.lower_bound = std::max(answer_.lower_bound, outcome.lower_bound);
-    bounds_.move(outcome.lower_bound, kInfinite);
+    bounds_.move(outcome.infeasible ? kInfinite : outcome.lower_bound, kInfinite);
     infeasible_ = outcome.infeasible;
     if (candidates_.empty()) return {};
     if (infeasible_ || answer_.lower_bound > best().cost * (1 + kProofGap)) {
@@ -188,13 +187,14 @@ class Solver {
   }
 
   [[nodiscard]] Error nothing_found() const {
+    const auto scope = problem_.scope.empty() ? "" : " " + problem_.scope;
     if (infeasible_) {
       const bool capped = options_.latency_cap < kInfinite;
-      return make_error(Code::kFailedPrecondition, "no plan exists: ",
+      return make_error(Code::kFailedPrecondition, "no plan exists", scope, ": ",
                         capped
                             ? concat("none that fits the devices' memory has a latency of at most ",
                                      options_.latency_cap)
-                            : "the groups cannot be divided among the devices' memory");
+                            : undivided_text(problem_, options_));
     }
     if (options_.interrupted && options_.interrupted()) {
       return make_error(Code::kCancelled, "interrupted before any plan was found");
@@ -209,15 +209,44 @@ class Solver {
                       " seconds; give more time");
   }
 
+  /// Looks for less latency at the best period, of one stage a device: below caps that close in on
+  /// the least for which a plan is found.
+  void shorten() {
+    if (options_.goal != Goal::kThroughput || options_.segments_per_device > 1) return;
+    const auto budget = budget_.part(kShortenSeconds + kShortenShare * budget_.elapsed());
+    double none = 0;  // The highest cap without a plan.
+    for (double cap = 0; !budget.over(); cap = (none + best().evaluation.latency) / 2) {
+      const double latency = best().evaluation.latency;
+      if (cap == 0) cap = latency * kShortEnough;
+      if (cap > latency * kShortEnough) return;
+      if (!shorten_below(cap, budget)) none = cap;
+    }
+  }
+
+  /// Whether a plan of the best period below the cap was found.
+  bool shorten_below(double cap, const Budget& budget) {
+    constexpr double kRounding = 1 + 1e-12;
+    const double period = best().cost * kRounding;
+    double lower = 0, cost = kInfinite;
+    auto options = options_;
+    options.latency_cap = cap;
+    options.user_split.reset();
+    const BoundsReport watch = [&](double below, double above) { lower = below, cost = above; };
+    const Budget part(budget.left(),
+                      [&] { return budget.over() || lower > period || cost <= period; });
+    auto found = search_contiguous(problem_, options, part, watch);
+    if (!found.split || !(found.cost <= period)) return false;
+    auto evaluation = evaluate(problem_, *found.split);
+    if (!evaluation.violations.empty() || !keeps_cap(options, evaluation)) return false;
+    add(*std::move(found.split), std::move(evaluation));
+    return true;
+  }
+
   void settle() {
     answer_.split = best().split;
     answer_.evaluation = best().evaluation;
     answer_.cost = best().cost;
-    answer_.lower_bound = std::min(answer_.lower_bound, answer_.cost);
-    answer_.gap = answer_.cost == 0         ? 0
-                  : answer_.lower_bound > 0 ? answer_.cost / answer_.lower_bound - 1
-                                            : kInfinite;
-    answer_.proved = answer_.gap <= kProofGap;
+    planner::settle(answer_);
   }
 
   void explain() {

@@ -12,7 +12,9 @@ namespace penstock::planner {
 /// bound; never worse than a baseline that competes. Splits and bounds are checked by evaluate().
 ///
 /// \error kInvalidArgument     as validate() says, or the options' user split breaks a rule.
-/// \error kFailedPrecondition  no split exists: memory or the latency cap forbids each.
+/// \error kFailedPrecondition  no split exists: memory or the latency cap forbids each; or they
+/// leave so
+///                             little room that none was found, though one may exist.
 /// \error kDeadlineExceeded    none was found in time.
 /// \error kCancelled           interrupted before any was found.
 Result<Answer> solve(const Problem& problem, const Options& options);

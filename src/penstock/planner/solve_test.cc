@@ -142,15 +142,47 @@ TEST(SolveTest, ReportsBoundsThroughAllSearches) {
 TEST(SolveTest, SaysWhyThereIsNoSplit) {
   auto problem = chain({1, 1, 1});
   for (auto& group : problem.groups) group.memory = 60;
-  EXPECT_EQ(solve(problem, {}).error().message,
-            "no plan exists: the groups cannot be divided among the devices' memory");
+  EXPECT_EQ(
+      solve(problem, {}).error().message,
+      "no plan exists: 3 groups of 180 bytes together (the largest, 'g0', of 60) cannot be "
+      "divided among 2 'a' of 100 bytes (200 together); give each more memory, or add devices");
   problem.groups[0].memory = 90;
   EXPECT_EQ(solve(problem, {}).error().message,
-            "the groups need 210 bytes together, all devices have 200");
+            "no plan exists: 3 groups (the largest is 'g0') need 210 bytes together, more than 2 "
+            "'a' of 100 bytes (200 together); give each more memory, or add such devices");
   EXPECT_EQ(solve(problem, {}).error().code, Code::kFailedPrecondition);
   Options options;
   options.latency_cap = 1;
   EXPECT_THAT(solve(chain({1, 1}), options).error().message, HasSubstr("has a latency of at most"));
+}
+
+TEST(SolveTest, SaysWhereSeveralSegmentsWouldFit) {
+  auto problem = chain({1, 1, 1});
+  for (const int g : {0, 2}) problem.groups[static_cast<std::size_t>(g)].memory = 45;
+  problem.groups[1].memory = 90;
+  Options options;
+  EXPECT_THAT(solve(problem, options).error().message,
+              HasSubstr("several segments per device (--segments-per-device) would fit"));
+  options.segments_per_device = 2;
+  EXPECT_TRUE(solve(problem, options));
+}
+
+TEST(SolveTest, NamesTheOnlyTypeThatSupportsWhatDoesNotFit) {
+  auto problem = chain({1, 1, 1});
+  problem.types.push_back({"b", {"b0"}, false, 1000, Overlap::kSerial, true});
+  problem.modes.push_back({"b", 1, 0});
+  for (auto& group : problem.groups) {
+    group.memory = 70;
+    group.time.push_back(kInfinite);
+  }
+  EXPECT_EQ(
+      solve(problem, {}).error().message,
+      "no plan exists: 3 groups that nothing else supports (the largest is 'g0') need 210 "
+      "bytes together, more than 2 'a' of 100 bytes (200 together); give each more memory, or "
+      "add such devices");
+  problem.groups[1].time[1] = 1;
+  const auto answer = solve(problem, {});
+  EXPECT_TRUE(answer) << answer.error().message;
 }
 
 TEST(SolveTest, RefusesAUserSplitThatIsNone) {
@@ -160,12 +192,42 @@ TEST(SolveTest, RefusesAUserSplitThatIsNone) {
 }
 
 TEST(SolveTest, TellsWhatWouldBe) {
-  const auto found = what_if(chain({4, 4, 4}), {}, kInfinite);
+  auto answer = solve(chain({4, 4, 4}), {});
+  ASSERT_TRUE(answer) << answer.error().message;
+  const auto found = what_if(chain({4, 4, 4}), {}, kInfinite, *answer);
   ASSERT_EQ(found.size(), 3);
   EXPECT_EQ(found[0].change, "one more a");
   EXPECT_DOUBLE_EQ(found[0].cost, 6);
   EXPECT_NEAR(found[1].cost, 8 + 1 / 1.1, 1e-9);
   EXPECT_DOUBLE_EQ(found[2].cost, 9);
+  EXPECT_TRUE(found[0].proved && found[0].certain_gain);
+  EXPECT_TRUE(found[1].certain_gain);
+  EXPECT_FALSE(found[2].certain_gain);
+}
+
+TEST(SolveTest, WhatHelpsWithoutTheChangeIsTheAnswers) {
+  const auto problem = chain({4, 3, 2, 5});
+  const auto best = solve(problem, {});
+  ASSERT_TRUE(best) << best.error().message;
+  auto poor = *best;  // As a search that came too early to its end would give it.
+  poor.proved = false;
+  poor.lower_bound = 1;
+  replace_split(problem, {}, Split{{{{0}, 0, {0}}, {{1, 2, 3}, 0, {1}}}}, poor);
+  EXPECT_DOUBLE_EQ(poor.cost, 11);
+  Options options;
+  options.seconds = 0;
+  auto answer = poor;
+  const auto found = what_if(problem, options, kInfinite, answer);
+  EXPECT_DOUBLE_EQ(answer.cost, 8);
+  EXPECT_TRUE(answer.proved);
+  EXPECT_DOUBLE_EQ(evaluate(problem, answer.split).period, 8);
+  for (const auto& item : found) {
+    EXPECT_TRUE(item.cost <= 8 || item.change == "half the memory") << item.cost;
+  }
+  poor.proved = true;  // No more time for the problem as it is: only the changes' plans are left.
+  answer = poor;
+  what_if(problem, options, kInfinite, answer);
+  EXPECT_DOUBLE_EQ(answer.cost, 8);
 }
 
 TEST(SolveTest, DrawsAPicture) {
@@ -175,10 +237,28 @@ TEST(SolveTest, DrawsAPicture) {
   const auto svg = to_svg(problem, {}, *answer);
   EXPECT_THAT(svg, HasSubstr("<svg xmlns"));
   EXPECT_THAT(svg, HasSubstr("class=\"bound\""));
+  EXPECT_THAT(svg, HasSubstr("viewBox=\"0 0 "));
+  EXPECT_THAT(svg, HasSubstr(">bound 8</text>"));
 }
 
-/// Compares with brute force: bounds must hold, and proofs be right.
-void agree_on(const Problem& problem, const Options& options) {
+TEST(SolveTest, DrawsTheBoundOfTheLatencyAndAllReplicas) {
+  const auto problem = chain({4, 3, 2, 5});
+  Options options;
+  options.goal = Goal::kLatency;
+  const auto fast = solve(problem, options);
+  ASSERT_TRUE(fast);
+  EXPECT_THAT(to_svg(problem, options, *fast), HasSubstr("class=\"bound\""));
+  EXPECT_THAT(to_svg(problem, options, *fast), HasSubstr(">latency 14</text>"));
+  options.goal = Goal::kThroughput;
+  options.replicas = true;
+  const auto replicated = solve(problem, options);
+  ASSERT_TRUE(replicated);
+  EXPECT_THAT(to_svg(problem, options, *replicated), HasSubstr("fill=\"url(#mix-0-1)\""));
+}
+
+/// Compares with brute force: bounds must hold, and proofs be right, and be there where the search
+/// is exact.
+void agree_on(const Problem& problem, const Options& options, bool exact = false) {
   const auto best = brute_force(problem, options);
   const auto answer = solve(problem, options);
   if (!best) {
@@ -189,6 +269,9 @@ void agree_on(const Problem& problem, const Options& options) {
   ASSERT_TRUE(answer) << answer.error().message;
   ASSERT_GE(answer->cost, best->cost * (1 - 1e-9));
   ASSERT_LE(answer->lower_bound, best->cost * (1 + 1e-9));
+  if (exact) {
+    ASSERT_TRUE(answer->proved) << answer->cost << " and " << answer->lower_bound;
+  }
   if (answer->proved) {
     ASSERT_LE(answer->cost, best->cost * (1 + 2 * kProofGap));
   }
@@ -204,6 +287,23 @@ void agree(const RandomOptions& random, const Options& options, std::uint64_t co
     const auto problem = random_problem(seed, random);
     ASSERT_NO_FATAL_FAILURE(agree_on(problem, options));
   }
+}
+
+TEST(SolveTest, OfEqualPeriodsTakesTheShorterLatencyThatItFinds) {
+  RandomOptions random;
+  random.groups = 12;
+  random.whole_numbers = true;  // Many plans of one period.
+  int shorter = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto problem = random_problem(seed, random);
+    const auto first = solve_unexplained(problem, {}), answer = solve(problem, {});
+    ASSERT_TRUE(first && answer);
+    EXPECT_NEAR(answer->cost, first->cost, 1e-9 * first->cost);
+    EXPECT_LE(answer->evaluation.latency, first->evaluation.latency * (1 + 1e-9));
+    shorter += answer->evaluation.latency < 0.99 * first->evaluation.latency ? 1 : 0;
+  }
+  EXPECT_GT(shorter, 0);
 }
 
 TEST(SolveTest, AgreesWithBruteForceOnMixedDevices) {
@@ -259,9 +359,14 @@ TEST(SolveTest, AgreesWithBruteForceOnEveryOption) {
     options.replicas = on(15);
     options.latency_cap = on(16) && on(17) ? 8 : kInfinite;
     const auto problem = random_problem(round, random);
-    if (!make_instance(problem, Partner::kLowest)) continue;  // Colocated groups that fit nowhere.
     SCOPED_TRACE(round);
-    ASSERT_NO_FATAL_FAILURE(agree_on(problem, options));
+    if (!make_instance(problem, Partner::kLowest)) {  // Colocated groups that fit nowhere.
+      ASSERT_FALSE(brute_force(problem, options));
+      ASSERT_FALSE(solve(problem, options));
+      continue;
+    }
+    const bool exact = !random.links && !random.frames;
+    ASSERT_NO_FATAL_FAILURE(agree_on(problem, options, exact));
   }
 }
 

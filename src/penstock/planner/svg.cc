@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <set>
 #include <sstream>
 
 #include "penstock/base/markup.h"
@@ -12,7 +12,8 @@
 namespace penstock::planner {
 namespace {
 
-constexpr double kMargin = 20, kLabel = 130, kBarHeight = 16, kBarStep = 24, kBarWidth = 900;
+constexpr double kMargin = 20, kLabel = 130, kBarHeight = 16, kBarStep = 24, kBarWidth = 900,
+                 kLegend = 200;
 constexpr double kGraphWidth = 1500, kLeastStep = 6, kMostStep = 40, kRow = 14, kDot = 4.5;
 
 /// Hues far apart for neighbours in number: steps of the golden angle. Grey for no device.
@@ -82,11 +83,9 @@ std::vector<Point> lay_out(const Problem& problem) {
 class Picture {
  public:
   Picture(const Problem& problem, const Options& options, const Answer& answer)
-      : problem_(problem), options_(options), answer_(answer), device_of_(problem.groups.size()) {
+      : problem_(problem), options_(options), answer_(answer), devices_of_(problem.groups.size()) {
     for (const auto& stage : answer.split.stages) {
-      for (const int group : stage.groups) {
-        device_of_[at(group)] = stage.devices.empty() ? -1 : stage.devices.front();
-      }
+      for (const int group : stage.groups) devices_of_[at(group)] = stage.devices;
     }
     for (const auto& type : problem.types) {
       names_.insert(names_.end(), type.devices.begin(), type.devices.end());
@@ -102,11 +101,12 @@ class Picture {
     }
     draw_graph(points);
     const double end = draw_loads(bottom + 2 * kMargin);
+    const double width = right + kMargin, height = end + kMargin;
     std::ostringstream svg;
-    svg << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << right + kMargin << "\" height=\""
-        << end + kMargin
-        << "\" font-family=\"sans-serif\" font-size=\"12\">\n"
-           "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+    svg << R"(<svg xmlns="http://www.w3.org/2000/svg" width=")" << width << R"(" height=")"
+        << height << R"(" viewBox="0 0 )" << width << " " << height
+        << "\" font-family=\"sans-serif\" font-size=\"12\">\n<defs>\n"
+        << mixes_.str() << "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
         << body_.str() << "</svg>\n";
     return std::move(svg).str();
   }
@@ -114,6 +114,28 @@ class Picture {
  private:
   void text(double x, double y, const std::string& words) {
     body_ << "<text x=\"" << x << "\" y=\"" << y << "\">" << escape_markup(words) << "</text>\n";
+  }
+
+  [[nodiscard]] std::string names_of(const std::vector<int>& devices) const {
+    if (devices.empty()) return "an unlimited type";
+    return join(devices, ", ", [&](int device) { return names_[at(device)]; });
+  }
+
+  /// One device's colour, or all colours of replicas side by side.
+  std::string fill(const std::vector<int>& devices) {
+    if (devices.size() <= 1) return colour(devices.empty() ? -1 : devices.front());
+    const auto id = "mix-" + join(devices, "-", [](int device) { return std::to_string(device); });
+    if (!mixed_.insert(id).second) return "url(#" + id + ")";
+    mixes_ << "<linearGradient id=\"" << id << "\">";
+    const auto share = 1 / static_cast<double>(devices.size());
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      for (const auto end : {i, i + 1}) {
+        mixes_ << "<stop offset=\"" << static_cast<double>(end) * share << "\" stop-color=\""
+               << colour(devices[i]) << "\"/>";
+      }
+    }
+    mixes_ << "</linearGradient>\n";
+    return "url(#" + id + ")";
   }
 
   void draw_graph(const std::vector<Point>& points) {
@@ -128,12 +150,10 @@ class Picture {
     }
     body_ << "</g>\n";
     for (std::size_t g = 0; g < points.size(); ++g) {
-      const int device = device_of_[g];
       body_ << "<circle cx=\"" << points[g].x << "\" cy=\"" << points[g].y << "\" r=\"" << kDot
-            << "\" fill=\"" << colour(device) << "\"><title>"
+            << "\" fill=\"" << fill(devices_of_[g]) << "\"><title>"
             << escape_markup(problem_.groups[g].name) << " on "
-            << escape_markup(device < 0 ? "an unlimited type" : names_[at(device)])
-            << "</title></circle>\n";
+            << escape_markup(names_of(devices_of_[g])) << "</title></circle>\n";
     }
   }
 
@@ -144,16 +164,37 @@ class Picture {
          concat("period ", cost_text(answer_.evaluation.period), ", latency ",
                 cost_text(answer_.evaluation.latency), ", lower bound of the ",
                 throughput ? "period " : "latency ", cost_text(answer_.lower_bound)));
-    double longest = throughput ? answer_.lower_bound : 0;
+    double longest = std::max(answer_.lower_bound, answer_.cost);
     for (const auto& load : answer_.evaluation.devices) {
       longest = std::max({longest, load.load, load.compute + load.in + load.out});
     }
     const double scale = longest > 0 ? kBarWidth / longest : 0;
     double y = top + kMargin;
     for (std::size_t d = 0; d < names_.size(); ++d, y += kBarStep) draw_bar(d, y, scale);
-    draw_mark(answer_.evaluation.period, "period", "#c00", top + kMargin, y, scale);
-    if (throughput) draw_mark(answer_.lower_bound, "bound", "#000", top + kMargin, y, scale);
-    return y + kMargin;
+    const Mark goal{throughput ? "period" : "latency", "#c00", answer_.cost};
+    const Mark bound{"bound", "#000", answer_.lower_bound};
+    double x = kMargin + kLabel;
+    for (const auto& mark : {goal, bound}) {
+      draw_line(mark, kMargin + kLabel + mark.cost * scale, top + kMargin, y);
+      draw_line(mark, x, y + kMargin, y + kMargin + kBarHeight);
+      text(x + kMargin / 2, y + kMargin + kBarHeight - 4,
+           concat(mark.name, " ", cost_text(mark.cost)));
+      x += kLegend;
+    }
+    return y + kMargin + kBarHeight;
+  }
+
+  struct Mark {
+    const char* name;
+    const char* stroke;
+    double cost;
+  };
+
+  void draw_line(const Mark& mark, double x, double top, double bottom) {
+    body_ << "<line class=\"" << mark.name << R"(" x1=")" << x << R"(" y1=")" << top << R"(" x2=")"
+          << x << R"(" y2=")" << bottom << R"(" stroke=")" << mark.stroke
+          << R"(" stroke-dasharray="4 3"><title>)" << mark.name << " " << cost_text(mark.cost)
+          << "</title></line>\n";
   }
 
   void draw_bar(std::size_t device, double y, double scale) {
@@ -172,22 +213,13 @@ class Picture {
     }
   }
 
-  void draw_mark(double cost, const char* name, const char* stroke, double top, double bottom,
-                 double scale) {
-    if (!std::isfinite(cost)) return;
-    const double x = kMargin + kLabel + cost * scale;
-    body_ << "<line class=\"" << name << "\" x1=\"" << x << "\" y1=\"" << top << "\" x2=\"" << x
-          << "\" y2=\"" << bottom << "\" stroke=\"" << stroke
-          << "\" stroke-dasharray=\"4 3\"><title>" << name << " " << cost_text(cost)
-          << "</title></line>\n";
-  }
-
   const Problem& problem_;
   const Options& options_;
   const Answer& answer_;
-  std::vector<int> device_of_;      // Of each group: the first replica's; -1: unlimited.
-  std::vector<std::string> names_;  // Of the devices.
-  std::ostringstream body_;
+  std::vector<std::vector<int>> devices_of_;  // [group] Of its stage; empty: unlimited.
+  std::vector<std::string> names_;            // Of the devices.
+  std::set<std::string> mixed_;
+  std::ostringstream mixes_, body_;
 };
 
 }  // namespace

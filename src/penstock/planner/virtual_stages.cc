@@ -62,7 +62,8 @@ class Best {
   /// Keeps the split if it is allowed and better. Tells whether it is allowed.
   bool offer(const Split& split) {
     const auto found = evaluate(problem_, split);
-    if (!allows(split, found)) return false;
+    if (!found.violations.empty() || !keeps_cap(options_, found)) return false;
+    if (!allows(options_, split)) return false;
     const bool faster = found.period < period_ * kLess;
     const bool shorter = found.period <= period_ && found.latency < latency_ * kLess;
     if (faster || shorter) {
@@ -75,17 +76,6 @@ class Best {
   }
 
  private:
-  [[nodiscard]] bool allows(const Split& split, const Evaluation& found) const {
-    if (!found.violations.empty() || found.latency > options_.latency_cap) return false;
-    std::map<int, int> stages_on;
-    for (const auto& stage : split.stages) {
-      for (const int device : stage.devices) {
-        if (++stages_on[device] > options_.segments_per_device) return false;
-      }
-    }
-    return true;
-  }
-
   const Problem& problem_;
   const Options& options_;
   const BoundsReport& report_;

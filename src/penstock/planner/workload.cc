@@ -279,24 +279,18 @@ Status change(const WorkloadOptions& options, WorkloadFile& file) {
   return {};
 }
 
-/// Every node needs a device, and all of them memory.
+/// Every node needs a device.
 Status check_support(const WorkloadFile& file) {
   const auto has_devices = [](const WorkloadType& type) { return type.count > 0; };
   if (std::ranges::none_of(file.types, has_devices)) {
     return invalid_argument("there is no device to plan for");
   }
   if (file.own_types || file.types[1].count > 0) return {};  // validate() knows the rest.
-  const auto& accelerators = file.types[0];
-  double bytes = 0;
   for (const auto& node : file.nodes) {
-    bytes += node.bytes;
     if (node.times[0] < kInfinite) continue;
     return invalid_argument(shown(node), ": no accelerator supports it and there is no CPU");
   }
-  if (bytes <= accelerators.memory * accelerators.count) return {};
-  return invalid_argument("the nodes need ", bytes, " bytes together, ", accelerators.count,
-                          " accelerators of ", accelerators.memory,
-                          " bytes hold less, and there is no CPU");
+  return {};
 }
 
 Result<Problem> to_problem(const WorkloadFile& file, const WorkloadOptions& options) {
@@ -306,6 +300,7 @@ Result<Problem> to_problem(const WorkloadFile& file, const WorkloadOptions& opti
     problem.notes.push_back(concat(
         joined, " node(s) without time stay with the only node that each has edges with, as ",
         "the published optima take it; with memory this scarce a better plan may part them"));
+    problem.scope = "that keeps nodes without time with their only neighbour";
   }
   put_groups(file, group, problem);
   put_types(file, group, options.goal, problem);
@@ -322,7 +317,11 @@ Result<Problem> parse_workload(std::string_view text, const WorkloadOptions& opt
   PENSTOCK_CHECK_OK(change(options, file));
   PENSTOCK_CHECK_OK(check_graph(file));
   PENSTOCK_CHECK_OK(check_support(file));
-  return to_problem(file, options);
+  auto problem = to_problem(file, options);
+  if (problem || !options.join_idle) return problem;
+  auto free = options;  // Joined, some may have lost the only device that is large enough.
+  free.join_idle = false;
+  return to_problem(file, free);
 }
 
 Result<Problem> read_workload(const std::filesystem::path& path, const WorkloadOptions& options) {

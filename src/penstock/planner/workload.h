@@ -12,6 +12,9 @@
 
 namespace penstock::planner {
 
+/// Of one type.
+inline constexpr int kMostDevices = 4096;
+
 /// What to change in the file's problem.
 struct WorkloadOptions {
   std::optional<int> devices;       ///< Accelerators; the file's `maxFPGAs` if absent.
@@ -36,14 +39,15 @@ struct WorkloadOptions {
 ///
 /// Where a device runs one stage and memory may bind, a node without time joins the only node that
 /// it has edges with: the authors' own reader does so, and the published optima rest on it, though
-/// a plan that parts the two may be better. A note of the problem says so; `join_idle` stops it.
+/// a plan that parts the two may be better. A note and `scope` of the problem say so; `join_idle`
+/// stops it, and it does not happen where a joined group would fit no device.
 ///
 /// Beyond that format, `deviceTypes` ([{"name", "count", "size"}]) stands for the fields on
 /// accelerators and CPUs, and each node's `latencies` (a time for each type, or null) for its two.
 ///
 /// \error kInvalidArgument: not JSON, a missing, non-finite or negative field, an id used twice or
 /// unknown, unequal costs on the out-edges of a node, a cyclic or empty graph, a node that no
-/// device supports, memory that cannot suffice. The message names the culprit.
+/// device supports or that fits none. The message names the culprit.
 Result<Problem> parse_workload(std::string_view text, const WorkloadOptions& options);
 
 /// The same from a file. \error kNotFound where it cannot be read; others begin with its name.

@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/planner/problem.h"
+#include "penstock/planner/workload.h"
 
 namespace penstock::planner {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMostDevices = 4096;
 constexpr int kMostId = std::numeric_limits<int>::max();
 
 /// The text around the place where it stops being JSON.
