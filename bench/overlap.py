@@ -4,7 +4,7 @@
     bench/overlap.py [--seconds 2] [--rounds 5] [--json FILE] [MODEL.onnx]
 
 Decoding and post-processing are Python functions that let the GIL go (numpy), on one CPU; the network
-is on another, with one thread. Decoding is repeated until both CPUs have the same to do. Three ways take
+is on another, with one thread. Decoding repeats a step until both CPUs have the same to do. Three ways take
 turns, `rounds` times, and the medians are printed:
 
     loop      the three calls one after the other, in one thread, the network by ONNX Runtime
@@ -121,6 +121,13 @@ def streaming(pipeline: penstock.Pipeline, item: object) -> Callable[[int], None
     return work
 
 
+def balance(work: Work, functions: Callable[[int], None], network: Callable[[int], None], seconds: float) -> None:
+    """Lets the functions take as long as the network, each as a stage on its own CPU."""
+    work.repeats = 8
+    for _ in range(4):
+        work.repeats = max(1, round(work.repeats * rate_of(functions, seconds) / rate_of(network, seconds)))
+
+
 def build_app(
     work: Work, model: Path | None, names: tuple[str, str], types: tuple[str, str, str], cpus: list[int]
 ) -> Any:
@@ -159,11 +166,6 @@ def measure(model: Path, seconds: float, rounds: int) -> dict[str, float]:
         return session.run(None, {image.name: value})[0]
 
     value = work.decode(picture)
-    wanted = 1 / rate_of(lambda count: [network(value) for _ in range(count)], seconds / 2)
-    spent = [1 / rate_of(lambda count: [work.decode(picture) for _ in range(count)], seconds / 4)]
-    work.repeats = 9
-    spent.append(1 / rate_of(lambda count: [work.decode(picture) for _ in range(count)], seconds / 4))
-    work.repeats = max(1, round(1 + 8 * (wanted - spent[0]) / max(spent[1] - spent[0], 1e-9)))
 
     def loop(count: int) -> None:
         for _ in range(count):
@@ -183,6 +185,7 @@ def measure(model: Path, seconds: float, rounds: int) -> dict[str, float]:
             "functions": streaming(functions, picture),
             "pipeline": streaming(pipeline, picture),
         }
+        balance(work, ways["functions"], ways["network"], seconds / 2)
         rates: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(rounds):
             for name, way in ways.items():

@@ -74,7 +74,7 @@ class Options {
     if constexpr (std::is_same_v<T, std::string>) {
       if (PyUnicode_Check(value.ptr())) return text_of(value);  // A path may be any bytes.
     }
-    T cast;
+    T cast{};
     if (!nb::try_cast(value, cast)) refuse(name, value);
     return cast;
   }
