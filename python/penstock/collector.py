@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ class Collector:
     def __init__(self, core: _core.Pipeline) -> None:
         self._core = core
         self._changed = threading.Condition()
-        self._users = 0  # Entered: about to push, or waiting for their frame.
+        self._entered = 0  # Calls that push, or are about to.
         self._pending: dict[int, tuple[Future[_core.Frame], bool, Pipeline]] = {}  # By the frame's number.
         self._stopped = False
         self._thread = threading.Thread(target=self._collect, name="penstock-collector", daemon=True)
@@ -40,34 +41,21 @@ class Collector:
 
     @property
     def busy(self) -> bool:
-        return self._users > 0
+        return self._entered > 0 or bool(self._pending)
 
     def enter(self) -> None:
-        """Before each submit() or try_submit(), which leaves in its turn, or when its frame has come out."""
+        """Before each submit() or try_submit()."""
         with self._changed:
-            self._users += 1
+            self._entered += 1
 
     def submit(self, keep: Pipeline, feed: Any, timeout: float | None, tag: Any) -> Future[_core.Frame]:
-        future: Future[_core.Frame] = Future()
-        try:
-            self._expect(self._core.push(feed, timeout, tag), future, False, keep)
-        except BaseException:
-            self._leave()
-            raise
+        future = self._submit(lambda: self._core.push(feed, timeout, tag), False, keep)
+        assert future is not None
         return future
 
     def try_submit(self, keep: Pipeline, feed: Any, tag: Any) -> Future[_core.Frame] | None:
         """None where there is no room. The result is the frame however it ended."""
-        future: Future[_core.Frame] = Future()
-        number = None
-        try:
-            number = self._core.try_push(feed, tag)
-            if number is not None:
-                self._expect(number, future, True, keep)
-        finally:
-            if number is None:
-                self._leave()
-        return None if number is None else future
+        return self._submit(lambda: self._core.try_push(feed, tag), True, keep)
 
     def stop(self) -> None:
         """Ends the thread. The pipeline is cancelled before."""
@@ -79,22 +67,25 @@ class Collector:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _leave(self) -> None:
-        with self._changed:
-            self._users -= 1
-            self._changed.notify()
+    def _submit(self, push: Callable[[], int | None], whole: bool, keep: Pipeline) -> Future[_core.Frame] | None:
+        try:
+            number = push()
+            return None if number is None else self._expect(number, whole, keep)
+        finally:
+            with self._changed:
+                self._entered -= 1
+                self._changed.notify()
 
-    def _expect(self, number: int, future: Future[_core.Frame], whole: bool, keep: Pipeline) -> None:
+    def _expect(self, number: int, whole: bool, keep: Pipeline) -> Future[_core.Frame]:
+        future: Future[_core.Frame] = Future()
         future.set_running_or_notify_cancel()
         with self._changed:
-            stopped = self._stopped
-            if stopped:
-                self._users -= 1
-            else:
+            if not self._stopped:
                 self._pending[number] = (future, whole, keep)
                 self._changed.notify()
-        if stopped:
-            future.set_exception(Cancelled("the pipeline is closed"))
+                return future
+        future.set_exception(Cancelled("the pipeline is closed"))
+        return future
 
     def _collect(self) -> None:
         while True:
@@ -116,10 +107,9 @@ class Collector:
             return
         with self._changed:
             # Its submit() may be between the push and the note of it.
-            while frame.number not in self._pending and self._users > len(self._pending) and not self._stopped:
+            while frame.number not in self._pending and self._entered and not self._stopped:
                 self._changed.wait()
-            taken = self._pending.pop(frame.number, None)
-            self._users -= taken is not None  # First: who waits for the future may call run() next.
+            taken = self._pending.pop(frame.number, None)  # First: who waits for the future may call run() next.
         if taken is None:
             return  # Ctrl-C came between the two.
         future, whole, _keep = taken
@@ -132,6 +122,5 @@ class Collector:
         with self._changed:
             settled = list(self._pending.values())
             self._pending.clear()
-            self._users -= len(settled)
         for future, _whole, _keep in settled:
             future.set_exception(error)

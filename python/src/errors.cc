@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <string>
 #include <string_view>
 
@@ -22,11 +23,14 @@ constexpr std::array<std::array<std::string_view, 2>, 7> kNames{{
 std::string in_python(const Error& error) {
   if (error.code == Code::kUnknown) return error.message;  // The user's own words.
   std::string text;
+  const auto joins = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   bool quoted = false;  // A name or a path: the user's own words too.
   for (std::string_view rest = error.message; !rest.empty();) {
     const auto found = std::ranges::find_if(
         kNames, [&](const auto& pair) { return !quoted && rest.starts_with(pair[0]); });
-    quoted ^= rest.front() == '\'';
+    if (rest.front() == '\'') {  // Or, between letters, an apostrophe.
+      quoted = quoted ? rest.size() > 1 && joins(rest[1]) : text.empty() || !joins(text.back());
+    }
     text += found == kNames.end() ? rest.substr(0, 1) : (*found)[1];
     rest.remove_prefix(found == kNames.end() ? 1 : (*found)[0].size());
   }

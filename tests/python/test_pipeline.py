@@ -297,6 +297,11 @@ def test_futures_have_the_frames_of_their_inputs(pipeline: penstock.Pipeline) ->
     np.testing.assert_array_equal(pipeline(frame(9))[0], expected(9))
 
 
+def test_a_users_own_words_stay_as_they_are(model: Path) -> None:
+    with pytest.raises(penstock.NotFound, match="runs--shape224/m.onnx"):
+        penstock.split("runs--shape224/m.onnx")
+
+
 def in_threads(count: int, work: Callable[[int], None]) -> None:
     """Starts them at the same moment; raises what one of them raised."""
     together = threading.Barrier(count)
