@@ -4,25 +4,34 @@ set(PENSTOCK_COMMON_HEADERS
     <algorithm> <chrono> <filesystem> <fstream> <functional> <map> <memory> <numeric> <optional> <random> <set> <span>
     <sstream> <string> <unordered_map> <unordered_set> <utility> <variant> <vector> <nlohmann/json.hpp>)
 
-# penstock_precompile(target [LINKS libraries that the headers need] HEADERS <a> <b> ...)
-# All targets of a kind (executable, object library) share what the first one names. Only with
-# PENSTOCK_PRECOMPILE, which the presets of Clang set: its builds take half of the time then, GCC's
-# 95 %. Without it each file must include what it uses.
+# penstock_precompile(target [AS kind] [LINKS libraries that the headers need] HEADERS <a> <b> ...)
+# All targets of a kind (executable, object, plugin), compiled alike, share what the first one names;
+# one without a kind has its own. Only with PENSTOCK_PRECOMPILE, which the presets of Clang set: its
+# builds take half of the time then, GCC's 95 %. Without it each file must include what it uses.
 function(penstock_precompile target)
   if(NOT PENSTOCK_PRECOMPILE)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINKS;HEADERS")
-  get_target_property(kind ${target} TYPE)
-  set(owner precompiled_${kind})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "AS" "LINKS;HEADERS")
+  if(NOT arg_AS)
+    target_precompile_headers(${target} PRIVATE ${arg_HEADERS})
+    return()
+  endif()
+  set(owner precompiled_${arg_AS})
   if(NOT TARGET ${owner})
     file(CONFIGURE OUTPUT precompiled.cc CONTENT "")
     set(source EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc)
-    if(kind STREQUAL "EXECUTABLE")
+    if(arg_AS STREQUAL "executable")
       add_executable(${owner} ${source})  # Position-independent as the tests are.
     else()
       add_library(${owner} OBJECT ${source})
     endif()
+    foreach(property CXX_VISIBILITY_PRESET VISIBILITY_INLINES_HIDDEN)
+      get_target_property(value ${target} ${property})
+      if(value)
+        set_target_properties(${owner} PROPERTIES ${property} ${value})
+      endif()
+    endforeach()
     target_link_libraries(${owner} PRIVATE ${arg_LINKS})
     target_precompile_headers(${owner} PRIVATE ${arg_HEADERS})
   endif()
@@ -37,7 +46,7 @@ function(penstock_add_module name)
   target_include_directories(penstock_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(penstock_${name} PRIVATE ${arg_LINKS})
   target_link_libraries(penstock PRIVATE penstock_${name} ${arg_LINKS})
-  penstock_precompile(penstock_${name} HEADERS ${PENSTOCK_COMMON_HEADERS})
+  penstock_precompile(penstock_${name} AS object HEADERS ${PENSTOCK_COMMON_HEADERS})
 endfunction()
 
 # penstock_add_tests(name SOURCES a_test.cc ... [LINKS targets] [LABELS concurrency|engine|...; fast if none]
@@ -56,7 +65,7 @@ function(penstock_add_tests name)
   target_include_directories(${name}_tests PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name}_tests PRIVATE penstock GTest::gmock_main ${arg_LINKS})
   target_compile_definitions(${name}_tests PRIVATE ${arg_DEFINITIONS})
-  penstock_precompile(${name}_tests LINKS GTest::gmock_main
+  penstock_precompile(${name}_tests AS executable LINKS GTest::gmock_main
                       HEADERS ${PENSTOCK_COMMON_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
   gtest_discover_tests(${name}_tests DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900)
