@@ -88,6 +88,7 @@ Status make_built(BuildRequest request, Made& made, const Abandoned& abandoned) 
     build.output = *temporary / "package";
   }
   PENSTOCK_TRY(auto costs, open_costs(request.costs, made.warnings));
+  build.import = request.model.import;
   PENSTOCK_TRY(const auto graph, import_model(request.model.model.file, request.model.import,
                                               backends(), build.custom_ops));
   if (const auto report = build::build_model(graph, build, backends(), costs); !report) {

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from conftest import save, value
-from onnx import helper
+from onnx import TensorProto, helper
 
 FIELDS = {"model", "goal", "devices", "chosen", "ways", "simple", "parts", "nodes", "notes", "period_seconds"}
 
@@ -121,6 +121,29 @@ def test_one_slow_node_goes_elsewhere_alone(build, cpu, synthetic, tmp_path):
     synthetic(a={"seconds": {"Relu": 2e-4, "Abs": 8e-3}}, b={"seconds": {"*": 8e-4}})
     report = build(model, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", budget="300s")
     assert [name for name, backend in backend_of(report).items() if backend == "synthetic_b"] == ["Abs20"]
+
+
+def test_the_file_as_it_is_is_chosen_where_it_is_faster(build, well, cpu, synthetic, tmp_path):
+    def branch(name, operators):
+        values = ["x", *(f"{name}{i}" for i in range(len(operators)))]
+        nodes = [helper.make_node(op, values[i : i + 1], values[i + 1 : i + 2]) for i, op in enumerate(operators)]
+        return helper.make_graph(nodes, name, [], [value(values[-1], [1, 64])])
+
+    always = helper.make_node("Constant", [], ["always"], value=helper.make_tensor("", TensorProto.BOOL, [], [True]))
+    branches = {"then_branch": branch("some", ["Relu"] * 4), "else_branch": branch("other", ["Abs"])}
+    choice = helper.make_node("If", ["always"], ["y"], "choice", **branches)
+    model = save(tmp_path, "choice", [always, choice], [value("x", [1, 64])], [value("y", [1, 64])])
+    synthetic(a={"seconds": {"Relu": 1e-3, "If": 1e-4}})  # The clean import is the branch's four nodes.
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a")
+    report = build(model, *options)
+    assert report["chosen"] == "synthetic_a on each device, the file as it is"
+    assert {node["op"] for node in report["nodes"]} == {"Constant", "If"}
+    assert "clean import" in report["parts"][0]["reason"]
+    assert well("verify", tmp_path / "built.pkg", "--json").json["ok"] is True
+    again = build(model, *options, package="again.pkg")
+    assert again["measured_plans"] == 0
+    for file in ("plan.json", "build.json"):
+        assert (tmp_path / "built.pkg" / file).read_bytes() == (tmp_path / "again.pkg" / file).read_bytes()
 
 
 def precisions_in(package) -> set[str]:

@@ -106,7 +106,11 @@ class Build {
   Status try_whole();
   Status screen(std::vector<Whole>& ways);
   Status try_covers();
+  Result<const graph::Graph*> graph(bool as_is);
+  [[nodiscard]] Contestant whole(const graph::Graph& graph, const Cover& cover,
+                                 bool on_each_device) const;
   Result<std::size_t> enter_whole(const Cover& cover, bool on_each_device);
+  Status enter_as_is(const Way& way, bool on_each_device);
   [[nodiscard]] const Entry& best_single() const {
     const auto score = [this](std::size_t i) { return contest_->entries()[i].score; };
     return contest_->entries()[*std::ranges::max_element(singles_, {}, score)];
@@ -115,7 +119,9 @@ class Build {
   Status search();
   Status run_simple();
   Status compare_with_simple();
-  Status answer(const WayReport& simple);
+  struct Simple;
+  [[nodiscard]] std::optional<Simple> best_simple(double& worth) const;
+  Status answer(const Simple& simple);
   [[nodiscard]] cost::PlanKey question() const;
   Result<bool> recall();
   void remember() const;
@@ -146,6 +152,7 @@ class Build {
   }
 
   const graph::Graph& graph_;
+  std::optional<graph::Graph> as_is_;  ///< The file in its own form, once it was asked for.
   const Options& options_;
   const backend::Registry& backends_;
   cost::Database& database_;
@@ -178,7 +185,8 @@ Status Build::prepare() {
   PENSTOCK_TRY(const auto package, pack_model(graph_, whole, backends_));
   auto tolerance = Tolerance::of(options_.tolerance.value_or(Tolerance().relative));
   PENSTOCK_TRY(gate_, Gate::create(graph_.import.file, package, ring_, backends_, tolerance));
-  contest_.emplace(Contest::Setting{graph_, options_, backends_, database_, ring_, *gate_,
+  contest_.emplace(Contest::Setting{[this](bool as_is) { return graph(as_is); }, options_,
+                                    backends_, database_, ring_, *gate_,
                                     [this](const std::string& what) { say(what); }});
   cost::Profiler::Options settings;
   settings.deadline = std::max(at(options_.budget_seconds), Clock::now() + kLeastForWhole);
@@ -194,6 +202,16 @@ Status Build::prepare() {
   PENSTOCK_TRY(
       parts_, Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_, tolerance}));
   return {};
+}
+
+Result<const graph::Graph*> Build::graph(bool as_is) {
+  if (!as_is || options_.import.as_is) return &graph_;
+  if (!as_is_) {
+    auto import = options_.import;
+    import.as_is = true;
+    PENSTOCK_TRY(as_is_, import_model(graph_.import.file, import, backends_, options_.custom_ops));
+  }
+  return &*as_is_;
 }
 
 /// One backend for the whole network.
@@ -225,21 +243,42 @@ Status Build::screen(std::vector<Whole>& ways) {
 Status Build::try_whole() {
   std::vector<Whole> ways;
   PENSTOCK_CHECK_OK(screen(ways));
-  for (const auto& way : ways) PENSTOCK_CHECK_OK(enter_whole(way.cover, way.on_each));
+  std::optional<Whole> best;
+  for (const auto& way : ways) {
+    PENSTOCK_TRY(const auto place, enter_whole(way.cover, way.on_each));
+    if (contest_->best() == place) best = way;
+  }
+  if (best) PENSTOCK_CHECK_OK(enter_as_is(way_of(best->cover.front()), best->on_each));
   mandatory_seconds_ = spent();
   return {};
 }
 
 /// On each device, or one call on the CPUs of all.
-Result<std::size_t> Build::enter_whole(const Cover& cover, bool on_each_device) {
+Contestant Build::whole(const graph::Graph& graph, const Cover& cover, bool on_each_device) const {
   if (!on_each_device) {
-    return contest_->enter(
-        {name_of(cover) + " on all CPUs at once", on_all(graph_, cover, devices_)});
+    return {name_of(cover) + " on all CPUs at once", on_all(graph, cover, devices_)};
   }
-  PENSTOCK_TRY(const auto place, contest_->enter({name_of(cover) + " on each device",
-                                                  on_each(graph_, cover, devices_)}));
-  if (contest_->entries()[place].way.failure.empty()) singles_.insert(place);
+  return {name_of(cover) + " on each device", on_each(graph, cover, devices_)};
+}
+
+Result<std::size_t> Build::enter_whole(const Cover& cover, bool on_each_device) {
+  PENSTOCK_TRY(const auto place, contest_->enter(whole(graph_, cover, on_each_device)));
+  if (on_each_device && contest_->entries()[place].way.failure.empty()) singles_.insert(place);
   return place;
+}
+
+/// An engine may know the file's own form better than the clean one.
+Status Build::enter_as_is(const Way& way, bool on_each_device) {
+  const auto file = graph(true);
+  if (!file) {
+    report_.notes.push_back("left out: the file as it is: " + file.error().message);
+    return {};
+  }
+  auto contestant = whole(**file, whole_cover(**file, way), on_each_device);
+  contestant.name += ", the file as it is";
+  contestant.as_is = true;
+  const auto entered = contest_->enter(std::move(contestant));
+  return entered ? Status() : entered.error();
 }
 
 /// Several backends in one stage, where that is cheaper by the measured parts.
@@ -325,16 +364,41 @@ Status Build::run_simple() {
   return {};
 }
 
+/// What a simple way runs, and how.
+struct Build::Simple {
+  std::string_view name, backend;
+  bool on_each_device;
+};
+
+/// The best of those whose backend may be chosen.
+std::optional<Build::Simple> Build::best_simple(double& worth) const {
+  static constexpr Simple kSimple[] = {{"onnxruntime", "onnxruntime", false},
+                                       {"onnxruntime-per-core", "onnxruntime", true},
+                                       {"openvino-latency", "openvino", false},
+                                       {"openvino-throughput", "openvino", true}};
+  std::optional<Simple> best;
+  worth = 0;
+  for (const auto& way : report_.now) {
+    const auto simple = std::ranges::find(kSimple, way.name, &Simple::name);
+    if (simple == std::end(kSimple)) continue;  // The plan.
+    const double own = way.worth(options_.goal == Goal::kLatency);
+    if (std::ranges::find(ways_, simple->backend, &Way::backend) == ways_.end() || own <= worth) {
+      continue;
+    }
+    best = *simple;
+    worth = own;
+  }
+  return best;
+}
+
 Status Build::compare_with_simple() {
   const double before = spent();
   PENSTOCK_CHECK_OK(run_simple());
-  const auto worth = [this](const WayReport& way) {
-    return way.worth(options_.goal == Goal::kLatency);
-  };
-  const auto ahead = *std::ranges::max_element(report_.now, {}, worth);
-  if (worth(ahead) > worth(report_.now.back()) * kAhead) {
+  double worth = 0;
+  const auto simple = best_simple(worth);
+  if (simple && worth > report_.now.back().worth(options_.goal == Goal::kLatency) * kAhead) {
     const auto best = contest_->best();
-    PENSTOCK_CHECK_OK(answer(ahead));
+    PENSTOCK_CHECK_OK(answer(*simple));
     if (contest_->best() != best) PENSTOCK_CHECK_OK(run_simple());
   }
   report_.simple = report_.now;
@@ -343,20 +407,9 @@ Status Build::compare_with_simple() {
 }
 
 /// The plan that does what the simple way does runs against the best: was it judged wrongly?
-Status Build::answer(const WayReport& simple) {
-  struct Plan {
-    std::string backend;
-    bool on_each_device;
-  };
-  static const std::map<std::string, Plan> kPlans = {
-      {"onnxruntime", {"onnxruntime", false}},
-      {"onnxruntime-per-core", {"onnxruntime", true}},
-      {"openvino-latency", {"openvino", false}},
-      {"openvino-throughput", {"openvino", true}}};
-  const auto& plan = kPlans.at(simple.name);
-  const auto way = std::ranges::find(ways_, plan.backend, &Way::backend);
-  if (way == ways_.end()) return {};
-  PENSTOCK_TRY(const auto place, enter_whole(whole_cover(graph_, *way), plan.on_each_device));
+Status Build::answer(const Simple& simple) {
+  const auto way = std::ranges::find(ways_, simple.backend, &Way::backend);
+  PENSTOCK_TRY(const auto place, enter_whole(whole_cover(graph_, *way), simple.on_each_device));
   if (place == *contest_->best() || !contest_->entries()[place].way.failure.empty()) return {};
   return contest_->decide({*contest_->best(), place}, kAnswerRounds);
 }
@@ -381,11 +434,13 @@ Status Build::check_parts() {
 }
 
 Status Build::write() {
-  auto split = contest_->entries()[*contest_->best()].contestant.split;
+  const auto& chosen = contest_->entries()[*contest_->best()].contestant;
+  PENSTOCK_TRY(const auto* graph, this->graph(chosen.as_is));
+  auto split = chosen.split;
   split.custom_ops = options_.custom_ops;
   split.prediction = {report_.period_seconds, report_.latency_seconds, report_.lower_bound_seconds};
   split.files["build.json"] = to_json(report_);
-  const auto written = split_model(graph_, split, {}, options_.output, backends_);
+  const auto written = split_model(*graph, split, {}, options_.output, backends_);
   if (!written) return written.error();
   return {};
 }
@@ -452,7 +507,9 @@ Result<Report> Build::run() {
       report_.notes.push_back("stopped before all was measured: the best plan until then");
       report_.simple = {contest_->entries()[*contest_->best()].way};
     }
-    describe({graph_, options_, devices_, *contest_, *parts_, *gate_}, report_);
+    const auto& chosen = contest_->entries()[*contest_->best()].contestant;
+    PENSTOCK_TRY(const auto* graph, this->graph(chosen.as_is));
+    describe({*graph, options_, devices_, *contest_, *parts_, *gate_}, report_);
     if (!report_.interrupted) remember();
   }
   PENSTOCK_CHECK_OK(write());

@@ -15,6 +15,7 @@
 #include "penstock/cost/database.h"
 #include "penstock/device/device.h"
 #include "penstock/graph/graph.h"
+#include "penstock/graph/import.h"
 #include "penstock/measure/frames.h"
 
 namespace penstock::build {
@@ -23,6 +24,7 @@ enum class Goal { kThroughput, kLatency };
 
 struct Options {
   std::filesystem::path output;         ///< The package: a folder, or a file ending in ".zip".
+  graph::ImportOptions import;          ///< That the graph was imported with.
   std::vector<device::Device> devices;  ///< Empty: each CPU of the inherited cpuset.
   Goal goal = Goal::kThroughput;
   double budget_seconds = 60;  ///< From `begin` on; the simple ways are measured in any case.
@@ -41,7 +43,8 @@ struct Options {
 
 /// Builds, writes the package and says why it is so.
 ///
-/// The graph is the clean import of `graph.import.file`; the simple ways run that file as it is.
+/// The graph is the clean import of `graph.import.file`; the simple ways run that file as it is,
+/// and the package holds a plan of that where it is the fastest.
 /// \error kFailedPrecondition  no backend can run the network: names each with its reason.
 /// \error kNotFound, kInvalidArgument  the file of rules: the place of what is wrong.
 /// \error kCancelled           stopped before anything was measured; nothing is written.

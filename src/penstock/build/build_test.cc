@@ -93,6 +93,7 @@ TEST(OutcomeTest, ComesBackFromItsText) {
   outcome.budget_seconds = 25;
   outcome.report = example();
   outcome.contestant.name = "one+two in 2 parts on each device";
+  outcome.contestant.as_is = true;
   partition::ChosenStage stage;
   stage.nodes = {graph::NodeId{0}, graph::NodeId{1}};
   stage.devices = {{.host = {}, .cpus = {0}}, {.host = {}, .cpus = {2, 3}}};

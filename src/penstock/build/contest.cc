@@ -99,7 +99,8 @@ Contest::Contest(const Setting& setting) : setting_(setting) {
 }
 
 Result<plan::Package> Contest::pack(const Contestant& contestant) const {
-  return pack_model(setting_.graph, contestant.split, setting_.backends);
+  PENSTOCK_TRY(const auto* graph, setting_.graph(contestant.as_is));
+  return pack_model(*graph, contestant.split, setting_.backends);
 }
 
 Result<Running> Contest::start(plan::Package package) const {

@@ -23,6 +23,7 @@ namespace penstock::build {
 struct Contestant {
   std::string name;  ///< "openvino on each core"
   partition::SplitOptions split;
+  bool as_is = false;  ///< A split of the file in its own form, not of its clean import.
 };
 
 /// What is known of it.
@@ -45,7 +46,8 @@ struct Running {
 class Contest {
  public:
   struct Setting {
-    const graph::Graph& graph;
+    /// The graph that a contestant is a split of: the file as it is, or its clean import.
+    std::function<Result<const graph::Graph*>(bool as_is)> graph;
     const Options& options;
     const backend::Registry& backends;
     cost::Database& database;

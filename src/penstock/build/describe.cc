@@ -38,7 +38,7 @@ std::vector<NodeReport> nodes_of(const graph::Graph& graph, const std::vector<do
 }
 
 /// And tells the nodes where they are.
-PartReport part_report(const partition::ChosenPart& chosen, int stage, const Parts& parts,
+PartReport part_report(const partition::ChosenPart& chosen, int stage,
                        std::vector<NodeReport>& nodes) {
   PartReport part;
   part.stage = stage;
@@ -50,7 +50,6 @@ PartReport part_report(const partition::ChosenPart& chosen, int stage, const Par
   }
   part.label = concat(nodes[static_cast<std::size_t>(part.nodes.front())].name, " .. ",
                       nodes[static_cast<std::size_t>(part.nodes.back())].name);
-  part.trials = parts.trials_of(chosen.nodes);
   return part;
 }
 
@@ -61,13 +60,19 @@ void describe_parts(const Findings& findings, Report& report) {
   for (const auto& stage : stages) {
     cover.insert(cover.end(), stage.parts.begin(), stage.parts.end());
   }
-  auto seconds = findings.parts.node_seconds(cover);
-  if (stages.size() > 1) correct(seconds, best.contestant.split, best.stage_seconds);
+  const bool as_is = best.contestant.as_is;  // Of whose nodes no part was measured.
+  auto seconds = as_is ? analytic_seconds(findings.graph) : findings.parts.node_seconds(cover);
+  if (as_is || stages.size() > 1) correct(seconds, best.contestant.split, best.stage_seconds);
   report.nodes = nodes_of(findings.graph, seconds);
   for (std::size_t i = 0; i < stages.size(); ++i) {
     for (const auto& chosen : stages[i].parts) {
-      auto part = part_report(chosen, static_cast<int>(i), findings.parts, report.nodes);
-      part.reason = reason_of(part, stages.size() > 1 || stages[i].parts.size() > 1);
+      auto part = part_report(chosen, static_cast<int>(i), report.nodes);
+      if (as_is) {
+        part.reason = "the file as it is was measured faster than its clean import";
+      } else {
+        part.trials = findings.parts.trials_of(chosen.nodes);
+        part.reason = reason_of(part, stages.size() > 1 || stages[i].parts.size() > 1);
+      }
       report.parts.push_back(std::move(part));
     }
   }

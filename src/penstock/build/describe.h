@@ -12,7 +12,7 @@ namespace penstock::build {
 
 /// What a search knows at its end.
 struct Findings {
-  const graph::Graph& graph;
+  const graph::Graph& graph;  ///< That the chosen plan is a split of.
   const Options& options;
   const std::vector<device::Device>& devices;
   const Contest& contest;

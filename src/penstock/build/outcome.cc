@@ -59,6 +59,7 @@ std::string to_json(const Outcome& outcome) {
   for (const auto& stage : outcome.contestant.split.stages) stages.push_back(stage_json(stage));
   return Json{{"budget_seconds", outcome.budget_seconds},
               {"name", outcome.contestant.name},
+              {"as_is", outcome.contestant.as_is},
               {"stages", stages},
               {"report", to_json(outcome.report)}}
       .dump();
@@ -70,6 +71,7 @@ Result<Outcome> outcome_from_json(std::string_view text) {
     const auto json = Json::parse(text);
     json.at("budget_seconds").get_to(outcome.budget_seconds);
     json.at("name").get_to(outcome.contestant.name);
+    json.at("as_is").get_to(outcome.contestant.as_is);
     for (const auto& stage : json.at("stages")) {
       PENSTOCK_TRY(outcome.contestant.split.stages.emplace_back(), stage_of(stage));
     }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "penstock/backend/request.h"
-#include "penstock/cost/analytic.h"
 #include "penstock/partition/denormals.h"
 
 namespace penstock::build {
@@ -54,10 +53,7 @@ Result<Parts> Parts::create(const Setting& setting) {
   parts.ways_ = setting.ways;
   parts.profiler_ = &setting.profiler;
   parts.tolerance_ = setting.tolerance;
-  for (std::size_t i = 0; i < setting.graph.nodes.size(); ++i) {
-    const auto node = static_cast<graph::NodeId>(i);
-    parts.analytic_.push_back(cost::node_seconds(setting.graph, node, {}, 1));
-  }
+  parts.analytic_ = build::analytic_seconds(setting.graph);
   PENSTOCK_CHECK_OK(parts.read_rules(setting.backends));
   PENSTOCK_CHECK_OK(parts.cut(parts.analytic_));
   return parts;

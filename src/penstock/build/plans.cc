@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "penstock/cost/analytic.h"
 #include "penstock/session/plan_model.h"
 
 namespace penstock::build {
@@ -37,6 +38,12 @@ std::vector<NodeId> all_nodes(const graph::Graph& graph) {
   std::vector<NodeId> nodes(graph.nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i] = static_cast<NodeId>(i);
   return nodes;
+}
+
+std::vector<double> analytic_seconds(const graph::Graph& graph) {
+  std::vector<double> seconds;
+  for (const auto id : all_nodes(graph)) seconds.push_back(cost::node_seconds(graph, id, {}, 1));
+  return seconds;
 }
 
 Cover whole_cover(const graph::Graph& graph, const Way& way) {

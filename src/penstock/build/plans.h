@@ -17,6 +17,9 @@ using Cover = std::vector<partition::ChosenPart>;
 
 std::vector<graph::NodeId> all_nodes(const graph::Graph& graph);
 
+/// By the analytic model, of each node on one CPU.
+std::vector<double> analytic_seconds(const graph::Graph& graph);
+
 /// One part.
 Cover whole_cover(const graph::Graph& graph, const Way& way);
 

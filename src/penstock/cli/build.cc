@@ -98,6 +98,7 @@ Result<int> run(const Options& options) {
   const InterruptGuard guard;
   PENSTOCK_TRY(const auto graph,
                import_file(options.model, options.import, backends, options.engine.custom_ops));
+  PENSTOCK_TRY(to.import, to_import_options(options.import));
   Progress progress("build", "% of the budget", 100);
   to.progress = [&](const std::string& what, double share) {
     spdlog::info("{}", what);
