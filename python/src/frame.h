@@ -58,7 +58,7 @@ class Frame {
   [[nodiscard]] nb::object error() const;
   [[nodiscard]] bool owned() const { return lease_ == nullptr || lease_->detached(); }
 
-  [[nodiscard]] std::size_t size() const { return ok() ? outputs_->infos.size() : 0; }
+  [[nodiscard]] std::size_t size() const { return outputs_->infos.size(); }
   /// \raises the frame's error where it has one.
   nb::object array(std::size_t index);
   nb::list arrays();
