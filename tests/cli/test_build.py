@@ -146,6 +146,58 @@ def test_the_file_as_it_is_is_chosen_where_it_is_faster(build, well, cpu, synthe
         assert (tmp_path / "built.pkg" / file).read_bytes() == (tmp_path / "again.pkg" / file).read_bytes()
 
 
+def test_what_crashes_on_the_file_as_it_is_leaves_the_clean_import(build, cpu, synthetic, tmp_path):
+    nodes = [helper.make_node("Identity", ["x"], ["same"]), helper.make_node("Relu", ["same"], ["y"], "relu")]
+    model = save(tmp_path, "same", nodes, [value("x", [1, 64])], [value("y", [1, 64])])
+    synthetic(a={"seconds": {"*": 1e-3}, "faults": [{"do": "crash", "on": "Identity", "when": "compile"}]})
+    report = build(model, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", budget="3s")
+    assert report["chosen"] == "synthetic_a on each device"
+    assert any("the file as it is" in note and "crash" in note for note in report["notes"]), report["notes"]
+
+
+def test_a_plan_that_fails_late_is_left_out(build, chain, cpu, synthetic):
+    fault = {"do": "refuse", "on": "Relu", "when": "run", "after": 150}
+    synthetic(a={"seconds": {"*": 1e-3}, "faults": [fault]}, b={"seconds": {"*": 3e-3}})
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", budget="3s")
+    assert report["chosen"].startswith("synthetic_b")
+    assert any("Relu" in way["failure"] for way in report["ways"]), report["ways"]
+
+
+def test_a_verdict_holds_for_its_tolerance_only(build, chain, cpu, synthetic):
+    synthetic(
+        a={"seconds": {"*": 1e-3}, "faults": [{"do": "wrong", "on": "*", "by": 0.02}]}, b={"seconds": {"*": 4e-3}}
+    )
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
+    loose = build(chain, *options, "--tolerance", "0.5", package="loose", budget="3s")
+    assert set(backend_of(loose).values()) == {"synthetic_a"}
+    strict = build(chain, *options, package="strict", budget="3s")
+    assert set(backend_of(strict).values()) == {"synthetic_b"}
+    again = build(chain, *options, "--tolerance", "0.6", package="again", budget="3s")
+    assert set(backend_of(again).values()) == {"synthetic_a"}
+
+
+def test_what_is_forgotten_is_tried_again(build, well, chain, cpu, synthetic):
+    broken = {"seconds": {"*": 1e-3}, "faults": [{"do": "refuse", "on": "Relu"}]}
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
+    synthetic(a=broken, b={"seconds": {"*": 4e-3}})
+    assert "synthetic_b" in backend_of(build(chain, *options, package="broken", budget="3s")).values()
+    well("costs", "forget", "--failed")
+    synthetic(a={"seconds": {"*": 1e-3}}, b={"seconds": {"*": 4e-3}})
+    mended = build(chain, *options, package="mended", budget="3s")
+    assert set(backend_of(mended).values()) == {"synthetic_a"}
+
+
+def test_one_backend_in_parts_where_it_may_not_take_the_whole(build, chain, cpu, synthetic, tmp_path):
+    synthetic(a={"seconds": {"*": 1e-4}}, b={"seconds": {"*": 4e-3}})
+    rules = tmp_path / "rules.json"
+    one = {"only_valid": {"combine": {"all": True}}, "max_nodes": 1}
+    rules.write_text(json.dumps({"synthetic_a": {"version": 1, "rule": one}}))
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", "--rules", rules)
+    report = build(chain, *options, budget="20s")
+    assert set(backend_of(report).values()) == {"synthetic_a"}
+    assert all(len(part["nodes"]) == 1 for part in report["parts"]), report["parts"]
+
+
 def precisions_in(package) -> set[str]:
     plan = json.loads((package / "plan.json").read_text())
     return {part["options"].get("precision", "f32") for stage in plan["stages"] for part in stage["partitions"]}

@@ -44,11 +44,17 @@ constexpr double kMostSilence = 60;  ///< by the budget.
 constexpr int kCovers = 3;           ///< Mixed covers that are run.
 constexpr double kAgrees = 0.02;     ///< Prediction and measurement: then no more plans.
 constexpr int kMostCorrections = 4;  ///< Plans made of corrected costs.
+constexpr double kHopelessForm =
+    0.9;  ///< Of the clean import's rate: the file as it is is not run.
 
 std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph) {
   std::vector<plan::TensorInfo> infos;
   for (const auto id : graph.inputs) infos.push_back({graph.value(id).name, graph.value(id).type});
   return infos;
+}
+
+Error no_plan() {
+  return make_error(Code::kFailedPrecondition, "no plan whose parts compute what they should");
 }
 
 /// More than any sound engine takes for the network, once on each device: what wants more is
@@ -110,9 +116,12 @@ class Build {
   [[nodiscard]] Contestant whole(const graph::Graph& graph, const Cover& cover,
                                  bool on_each_device) const;
   Result<std::size_t> enter_whole(const Cover& cover, bool on_each_device);
-  Status enter_as_is(const Way& way, bool on_each_device);
+  Status enter_as_is(const Whole& clean);
   [[nodiscard]] const Entry& best_single() const {
-    const auto score = [this](std::size_t i) { return contest_->entries()[i].score; };
+    const auto score = [this](std::size_t i) {
+      const auto& entry = contest_->entries()[i];
+      return entry.way.failure.empty() ? entry.score : 0;
+    };
     return contest_->entries()[*std::ranges::max_element(singles_, {}, score)];
   }
   Status try_pipelines();
@@ -248,7 +257,7 @@ Status Build::try_whole() {
     PENSTOCK_TRY(const auto place, enter_whole(way.cover, way.on_each));
     if (contest_->best() == place) best = way;
   }
-  if (best) PENSTOCK_CHECK_OK(enter_as_is(way_of(best->cover.front()), best->on_each));
+  if (best && best->on_each) PENSTOCK_CHECK_OK(enter_as_is(*best));
   mandatory_seconds_ = spent();
   return {};
 }
@@ -263,18 +272,30 @@ Contestant Build::whole(const graph::Graph& graph, const Cover& cover, bool on_e
 
 Result<std::size_t> Build::enter_whole(const Cover& cover, bool on_each_device) {
   PENSTOCK_TRY(const auto place, contest_->enter(whole(graph_, cover, on_each_device)));
-  if (on_each_device && contest_->entries()[place].way.failure.empty()) singles_.insert(place);
+  const auto& failure = contest_->entries()[place].way.failure;
+  if (!failure.empty()) parts_->refuse_whole(way_of(cover.front()), failure);
+  if (on_each_device && failure.empty() && cover.size() == 1) singles_.insert(place);
   return place;
 }
 
-/// An engine may know the file's own form better than the clean one.
-Status Build::enter_as_is(const Way& way, bool on_each_device) {
-  const auto file = graph(true);
-  if (!file) {
-    report_.notes.push_back("left out: the file as it is: " + file.error().message);
+/// An engine may know the file's own form better than the clean one. It is first timed in a process
+/// of its own, as all that an engine has not compiled before.
+Status Build::enter_as_is(const Whole& clean) {
+  const auto form = graph(true);
+  if (!form) {
+    report_.notes.push_back("left out: the file as it is: " + form.error().message);
     return {};
   }
-  auto contestant = whole(**file, whole_cover(**file, way), on_each_device);
+  const auto hash = [](const graph::Graph& of) {
+    return graph::canonical_hash(graph::Subgraph::whole(of));
+  };
+  if (hash(**form) == hash(graph_)) return {};
+  const auto way = way_of(clean.cover.front());
+  say("trying the file as it is");
+  PENSTOCK_TRY(const auto seconds, parts_->form_seconds(**form, way));
+  const auto devices = static_cast<double>(options_.goal == Goal::kLatency ? 1 : devices_.size());
+  if (!seconds || devices / *seconds < clean.rate * kHopelessForm) return {};
+  auto contestant = whole(**form, whole_cover(**form, way), true);
   contestant.name += ", the file as it is";
   contestant.as_is = true;
   const auto entered = contest_->enter(std::move(contestant));
@@ -326,6 +347,22 @@ Status Build::try_pipelines() {
   return {};
 }
 
+/// In turn; a simple way that fails is left out, with its reason.
+Result<std::vector<measure::Measured>> measure_what_runs(measure::PlainSides& simple,
+                                                         const measure::Rounds& rounds) {
+  for (;;) {
+    auto measured = measure::measure_in_turn(simple.sides, rounds);
+    if (measured || measured.error().code == Code::kCancelled) return measured;
+    const auto plan = simple.sides.end() - 1;
+    const auto failed = std::find_if(simple.sides.begin(), plan, [&](const auto& side) {
+      return measured.error().message.starts_with(side->name() + ": ");
+    });
+    if (failed == plan) return measured;
+    simple.missing.push_back({(*failed)->name(), measured.error()});
+    simple.sides.erase(failed);
+  }
+}
+
 /// The simple ways and the best plan in turn.
 Status Build::run_simple() {
   say("comparing with the simple ways");
@@ -345,7 +382,7 @@ Status Build::run_simple() {
   const measure::Rounds rounds{
       .seconds = final_seconds(), .count = contest_->rounds(), .stopped = options_.stopped};
   const auto turn = cost::Turn::wait(database_.file(), options_.stopped);
-  auto measured = measure::measure_in_turn(simple.sides, rounds);
+  auto measured = measure_what_runs(simple, rounds);
   running->side = std::move(simple.sides.back());
   if (!measured) return std::move(measured).error();
   if (options_.stopped()) return make_error(Code::kCancelled, "stopped");
@@ -399,6 +436,7 @@ Status Build::compare_with_simple() {
   if (simple && worth > report_.now.back().worth(options_.goal == Goal::kLatency) * kAhead) {
     const auto best = contest_->best();
     PENSTOCK_CHECK_OK(answer(*simple));
+    if (!contest_->best()) return no_plan();
     if (contest_->best() != best) PENSTOCK_CHECK_OK(run_simple());
   }
   report_.simple = report_.now;
@@ -430,7 +468,7 @@ Status Build::check_parts() {
     if (failure.empty()) return {};
     contest_->refuse(best, failure);
   }
-  return make_error(Code::kFailedPrecondition, "no plan whose parts compute what they should");
+  return no_plan();
 }
 
 Status Build::write() {

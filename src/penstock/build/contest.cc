@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 
 #include <nlohmann/json.hpp>
 
@@ -58,16 +59,21 @@ std::string to_json(const Entry& entry) {
 
 /// Leaves the entry as it was where the text is another version's.
 bool read_json(const std::string& text, Entry& entry) {
-  const auto json = Json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("stage_seconds")) return false;
-  entry.score = json.value("score", 0.0);
-  entry.way.frames_per_second = json.value("frames_per_second", 0.0);
-  entry.way.latency_seconds = json.value("latency_seconds", 0.0);
-  entry.way.spread = json.value("spread", 0.0);
-  entry.way.worst_ratio = json.value("worst_ratio", 0.0);
-  entry.way.failure = json.value("failure", "");
-  entry.stage_seconds = json["stage_seconds"].get<std::vector<double>>();
-  return true;
+  try {
+    const auto json = Json::parse(text);
+    Entry read = entry;
+    json.at("score").get_to(read.score);
+    json.at("frames_per_second").get_to(read.way.frames_per_second);
+    json.at("latency_seconds").get_to(read.way.latency_seconds);
+    json.at("spread").get_to(read.way.spread);
+    json.at("worst_ratio").get_to(read.way.worst_ratio);
+    json.at("failure").get_to(read.way.failure);
+    json.at("stage_seconds").get_to(read.stage_seconds);
+    entry = std::move(read);
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
 }
 
 std::string what_of(const plan::Plan& plan) {
@@ -96,6 +102,9 @@ std::string hash_of(plan::Plan plan) {
 
 Contest::Contest(const Setting& setting) : setting_(setting) {
   if (const auto topology = device::read_topology()) fingerprint_ = topology->fingerprint;
+  if (const auto found = setting_.backends.find("onnxruntime")) {
+    reference_ = "onnxruntime " + (*found)->describe().engine_version;
+  }
 }
 
 Result<plan::Package> Contest::pack(const Contestant& contestant) const {
@@ -112,7 +121,12 @@ Result<Running> Contest::start(plan::Package package) const {
 
 cost::PlanKey Contest::key_of(const Entry& entry) const {
   const auto* goal = setting_.options.goal == Goal::kLatency ? "latency:" : "";
-  return {goal + entry.way.hash, fingerprint_, entry.engines};
+  // The verdict depends on what was allowed, and on the frames.
+  const auto& options = setting_.options;
+  const auto tolerance = options.tolerance.value_or(Tolerance().relative);
+  return {concat(goal, entry.way.hash, " within ", tolerance, " of ", reference_, ", frames ",
+                 options.random.seed, " ", options.random.integer_limit, ", penstock ", version()),
+          fingerprint_, entry.engines};
 }
 
 Result<std::size_t> Contest::enter(Contestant contestant) {
@@ -136,8 +150,11 @@ Result<std::size_t> Contest::enter(Contestant contestant) {
       const auto begin = Clock::now();
       PENSTOCK_CHECK_OK(measure(entry, *std::move(package)));
       entry_seconds_ = std::max(entry_seconds_, seconds_since(begin));
-      // A database that cannot be written must not lose the run.
-      (void)setting_.database.put(key, {{entry.way.frames_per_second}, to_json(entry)});
+      // What failed without a verdict may have failed because of what ran beside it. A database
+      // that cannot be written must not lose the run.
+      if (entry.way.failure.empty() || entry.way.worst_ratio > 0) {
+        (void)setting_.database.put(key, {{entry.way.frames_per_second}, to_json(entry)});
+      }
     }
   }
   entries_.push_back(std::move(entry));
@@ -223,11 +240,25 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
   for (int i = 0; i < rounds_for(frame_seconds); ++i) {
     double king_score = 0;
     if (king != nullptr) {
-      PENSTOCK_TRY(auto sample, king->side->measure(round));
-      king_score = score_of(sample);
+      auto sample = king->side->measure(round);
+      if (!sample) {
+        if (sample.error().code == Code::kCancelled) return std::move(sample).error();
+        refuse(*best_, sample.error().message);  // And go on alone.
+        king = nullptr;
+        scores.clear();
+        ratios.clear();
+        i = -1;
+        continue;
+      }
+      king_score = score_of(*sample);
     }
-    PENSTOCK_TRY(auto sample, running.side->measure(round));
-    scores.push_back(score_of(sample));
+    auto sample = running.side->measure(round);
+    if (!sample) {
+      if (sample.error().code == Code::kCancelled) return std::move(sample).error();
+      entry.way.failure = sample.error().message;
+      return {};
+    }
+    scores.push_back(score_of(*sample));
     if (king_score > 0) ratios.push_back(scores.back() / king_score);
     if (setting_.options.stopped()) return make_error(Code::kCancelled, "stopped");
     if (ratios.size() == kFewestRounds && median(ratios) < kHopeless) break;
@@ -281,24 +312,37 @@ Status Contest::run_off(double seconds) {
 
 Status Contest::decide(const std::vector<std::size_t>& contenders, int rounds) {
   if (rounds < kSlowRounds) return {};
-  PENSTOCK_TRY(const auto ratios, compare(contenders, rounds));
+  const auto ratios = compare(contenders, rounds);
+  if (!ratios) {
+    if (ratios.error().code == Code::kCancelled) return ratios.error();
+    refuse(contenders[failing_], ratios.error().message);
+    std::vector<std::size_t> rest;
+    std::ranges::copy_if(contenders, std::back_inserter(rest), [this](std::size_t i) {
+      return entries_[i].way.failure.empty() && i != *best_;
+    });
+    if (rest.empty()) return {};
+    rest.insert(rest.begin(), *best_);
+    return decide(rest, rounds);
+  }
   const double score = entries_[*best_].score;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     auto& entry = entries_[contenders[i]];
-    entry.score = entry.way.frames_per_second = ratios[i] * score;
+    entry.score = entry.way.frames_per_second = (*ratios)[i] * score;
     if (setting_.options.goal == Goal::kLatency) entry.way.latency_seconds = 1 / entry.score;
   }
-  const auto most = std::ranges::max_element(ratios) - ratios.begin();
-  if (ratios[static_cast<std::size_t>(most)] < 1 + kLeastMargin) return {};
+  const auto most = std::ranges::max_element(*ratios) - ratios->begin();
+  if ((*ratios)[static_cast<std::size_t>(most)] < 1 + kLeastMargin) return {};
   best_ = contenders[static_cast<std::size_t>(most)];
   king_.reset();
   return {};
 }
 
 Result<std::vector<double>> Contest::compare(const std::vector<std::size_t>& entries, int rounds) {
+  failing_ = 0;
   PENSTOCK_CHECK_OK(run_best());
   std::vector<Running> others;
   for (std::size_t i = 1; i < entries.size(); ++i) {
+    failing_ = i;
     PENSTOCK_TRY(auto package, pack(entries_[entries[i]].contestant));
     PENSTOCK_TRY(auto running, start(std::move(package)));
     add_side(running, 1 / entries_[entries[i]].score);
@@ -310,6 +354,7 @@ Result<std::vector<double>> Contest::compare(const std::vector<std::size_t>& ent
   for (int number = 0; number < rounds; ++number) {
     std::vector<double> scores;
     for (std::size_t i = 0; i < entries.size(); ++i) {
+      failing_ = i;
       auto& side = i == 0 ? *king_->side : *others[i - 1].side;
       PENSTOCK_TRY(auto sample, side.measure(round));
       if (setting_.options.stopped()) return make_error(Code::kCancelled, "stopped");

@@ -69,7 +69,8 @@ class Contest {
   /// where the rounds are too few to say.
   Status decide(const std::vector<std::size_t>& contenders, int rounds);
 
-  /// The entry failed after all: another is the best now, if any is left. \pre not running
+  /// The entry failed after all: another is the best now, if any is left; what ran as the best
+  /// ends.
   void refuse(std::size_t entry, const std::string& failure);
 
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
@@ -105,6 +106,8 @@ class Contest {
 
   Setting setting_;
   std::string fingerprint_;
+  std::string reference_;    ///< The engine that tells what is right, with its version.
+  std::size_t failing_ = 0;  ///< The contender that compare() was at, for its error.
   std::vector<Entry> entries_;
   std::optional<std::size_t> best_;
   std::optional<Running> king_;  ///< The best one, once it had to run.

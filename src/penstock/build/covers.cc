@@ -24,8 +24,8 @@ struct Found {
   Cover cover;
 };
 
-/// Whether some piece is fastest another way than the rest, or runs that way alone.
-bool may_mix(const Parts& parts) {
+/// The ways that are the fastest on some piece.
+std::set<std::size_t> fastest_on_pieces(const Parts& parts) {
   std::set<std::size_t> fastest;
   for (std::size_t piece = 0; piece < parts.pieces().size(); ++piece) {
     std::optional<std::pair<double, std::size_t>> least;
@@ -35,7 +35,16 @@ bool may_mix(const Parts& parts) {
     }
     if (least) fastest.insert(least->second);
   }
-  return fastest.size() > 1;
+  return fastest;
+}
+
+/// Whether a cover of several parts may be the best: ways differ in where they are the fastest, or
+/// the one that is the fastest everywhere does not run the network as a whole.
+Result<bool> may_divide(Parts& parts) {
+  const auto fastest = fastest_on_pieces(parts);
+  if (fastest.size() != 1) return fastest.size() > 1;
+  PENSTOCK_TRY(const auto whole, parts.whole_seconds(*fastest.begin()));
+  return !whole;
 }
 
 /// The fastest on the whole network; none where no way takes it all.
@@ -76,17 +85,12 @@ std::vector<double> finer_weights(const Parts& parts, std::optional<std::size_t>
   return weights;
 }
 
-bool mixes(const Cover& cover) {
-  return std::ranges::any_of(
-      cover, [&](const auto& part) { return way_of(part) != way_of(cover.front()); });
-}
-
-/// Those that mix, their parts checked.
+/// Those of several parts, which are checked: whole networks are run without being asked for.
 Result<std::vector<Found>> checked(Parts& parts, const std::vector<collage::Cover>& best) {
   std::vector<Found> covers;
   for (const auto& found : best) {
     auto cover = parts.cover_of(found);
-    if (!mixes(cover)) continue;
+    if (cover.size() == 1) continue;
     for (const int number : found.candidates) {
       auto done = parts.check(static_cast<std::size_t>(number));
       if (!done && done.error().code != Code::kCancelled) return std::move(done).error();
@@ -130,10 +134,10 @@ Result<std::vector<Found>> search(Parts& parts, const Options& options, int coun
 }
 
 /// The cover with two parts made one, or one part elsewhere.
-std::vector<Cover> neighbours_of(const Parts& parts, const Cover& cover) {
+std::vector<Cover> neighbours_of(const Parts& parts, const Cover& cover, bool may_merge) {
   std::vector<Cover> covers;
   // One part for two that follow one another in an order of execution never closes a cycle.
-  if (auto merged = merge_neighbours(cover); merged.size() < cover.size()) {
+  if (auto merged = merge_neighbours(cover); may_merge && merged.size() < cover.size()) {
     covers.push_back(std::move(merged));
   }
   for (std::size_t i = 0; i < cover.size(); ++i) {
@@ -161,7 +165,8 @@ Result<std::vector<Cover>> run_as_chains(Parts& parts, const Options& options,
   std::ranges::stable_sort(found, {}, &Found::seconds);
   for (bool better = !found.empty(); better;) {
     better = false;
-    for (auto& cover : neighbours_of(parts, found.front().cover)) {
+    // What the user's rules allow is not more than what they name.
+    for (auto& cover : neighbours_of(parts, found.front().cover, options.rules.empty())) {
       if (Parts::Clock::now() > deadline || options.stopped()) break;
       PENSTOCK_TRY(const double chain, parts.chain_seconds(cover));
       if (chain >= found.front().seconds * kBetterChain) continue;
@@ -192,14 +197,16 @@ void add(std::vector<Found>& best, std::vector<Found> found) {
 Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int count,
                                        Parts::Clock::time_point deadline) {
   const auto out_of_time = [&] { return options.stopped() || Parts::Clock::now() >= deadline; };
-  if (parts.ways().size() < 2 || parts.pieces().size() < 2) return std::vector<Cover>();
+  if (parts.pieces().size() < 2) return std::vector<Cover>();
   parts.measure_until(deadline);
   PENSTOCK_TRY(const auto base, fastest_whole(parts));
+  if (parts.ways().size() < 2 && base) return std::vector<Cover>();
   std::vector<Found> best;
   double least = collage::kInfinite;
   for (int round = 0; round < kRounds && !out_of_time(); ++round) {
     PENSTOCK_CHECK_OK(parts.measure_pieces());
-    if (may_mix(parts)) {
+    PENSTOCK_TRY(const bool divide, may_divide(parts));
+    if (divide) {
       PENSTOCK_TRY(auto found, search(parts, options, count, deadline));
       add(best, std::move(found));
     }

@@ -109,12 +109,17 @@ Status Parts::cut(const std::vector<double>& node_weights) {
 }
 
 Result<cost::Part> Parts::part_of(const std::vector<graph::NodeId>& nodes, const Way& way) const {
-  cost::Part part;
   const bool whole = nodes.size() == graph_->nodes.size();
   auto subgraph = graph::Subgraph::create(*graph_, nodes);
   cost::PartModel model;
   model.name = whole ? "the whole network" : collage::label_of(*graph_, nodes);
   model.subgraph = whole || !subgraph ? graph::Subgraph::whole(*graph_) : *std::move(subgraph);
+  return part_of(std::move(model), way);
+}
+
+/// A model with its name and nodes.
+Result<cost::Part> Parts::part_of(cost::PartModel model, const Way& way) const {
+  cost::Part part;
   backend::CompileRequest asked;
   asked.options = way.options;
   PENSTOCK_TRY(asked, backend::with_precision(std::move(asked)));
@@ -187,6 +192,30 @@ Result<std::optional<double>> Parts::whole_seconds(std::size_t way) {
   PENSTOCK_CHECK_OK(measure(found->second));
   const double seconds = trials_[found->second].seconds();
   return std::isfinite(seconds) ? std::optional(seconds) : std::nullopt;
+}
+
+Result<std::optional<double>> Parts::form_seconds(const graph::Graph& form, const Way& way) {
+  cost::PartModel model;
+  model.name = "the file as it is";
+  model.subgraph = graph::Subgraph::whole(form);
+  PENSTOCK_TRY(const auto part, part_of(std::move(model), way));
+  PENSTOCK_TRY(const auto costs, profiler_->measure(std::span(&part, 1)));
+  const auto& cost = costs.front();
+  if (!cost) return std::optional<double>();
+  if (cost->failure) {
+    failures_.push_back(concat(way.name(), " on the file as it is: ",
+                               cost::to_string(cost->failure->kind), ": ", cost->failure->message));
+    return std::optional<double>();
+  }
+  return std::optional(cost->seconds);
+}
+
+void Parts::refuse_whole(const Way& way, const std::string& reason) {
+  const auto number = static_cast<std::size_t>(std::ranges::find(ways_, way) - ways_.begin());
+  const auto found = whole_.find(number);
+  if (found == whole_.end()) return;
+  auto& cost = trials_[found->second].cost.emplace();
+  cost.failure = cost::Failure{cost::FailureKind::kWrongOutput, reason};
 }
 
 Result<std::optional<double>> Parts::wide_seconds(std::size_t way) {
@@ -376,15 +405,20 @@ double Parts::least_cover() const {
 Result<std::string> Parts::failure_of(const partition::ChosenPart& part) {
   const auto way = way_of(part);
   const auto* known = find(way, part.nodes);
-  if (known != nullptr && known->checked) return std::string();
+  const auto sentence = [&](const cost::Failure& failure) {
+    return concat(way.name(), " on ", collage::label_of(*graph_, part.nodes), ": ",
+                  cost::to_string(failure.kind), ": ", failure.message);
+  };
+  if (known != nullptr && known->checked) {
+    return known->cost->failure ? sentence(*known->cost->failure) : std::string();
+  }
   PENSTOCK_TRY(const auto alone, part_of(part.nodes, way));
   measure_until(Clock::time_point::max());
   const auto result = profiler_->check(alone, check_seeds(), tolerance_);
   if (!result && result.error().code == Code::kFailedPrecondition) return std::string();
   if (!result) return result.error();
   if (!result->failure) return std::string();
-  return concat(way.name(), " on ", collage::label_of(*graph_, part.nodes), ": ",
-                cost::to_string(result->failure->kind), ": ", result->failure->message);
+  return sentence(*result->failure);
 }
 
 }  // namespace penstock::build

@@ -59,6 +59,10 @@ class Parts {
   /// or on all CPUs at once; none where it cannot.
   Result<std::optional<double>> whole_seconds(std::size_t way);
   Result<std::optional<double>> wide_seconds(std::size_t way);
+  /// The same of another form of the network, on one device; none where it cannot, which is noted.
+  Result<std::optional<double>> form_seconds(const graph::Graph& form, const Way& way);
+  /// A plan of the whole network failed: it is no rival and no bound.
+  void refuse_whole(const Way& way, const std::string& reason);
   /// The same of a cover's parts, one after the other as a stage runs them; infinite: it cannot, or
   /// the time was up.
   Result<double> chain_seconds(const Cover& cover);
@@ -109,6 +113,7 @@ class Parts {
   Status read_rules(const backend::Registry& registry);
   [[nodiscard]] Result<cost::Part> part_of(const std::vector<graph::NodeId>& nodes,
                                            const Way& way) const;
+  [[nodiscard]] Result<cost::Part> part_of(cost::PartModel model, const Way& way) const;
   Status measure(const std::vector<std::size_t>& trials);
   void fail(std::size_t trial, const cost::Failure& failure);
   /// What was measured of these nodes; null: nothing.

@@ -219,6 +219,9 @@ std::optional<std::pair<std::string, std::vector<Cell>>> where(const Table& tabl
       match("backend", filter.backend);
     } else if (has("source_engine")) {
       match("(source || '+' || target)", filter.backend);
+    } else if (has("engines")) {  // "onednn 3.2.0, onnxruntime 1.31.1"
+      terms.push_back("instr(', ' || engines, ?) > 0");
+      cells.emplace_back(", " + filter.backend + " ");
     } else {
       return std::nullopt;
     }
@@ -229,7 +232,9 @@ std::optional<std::pair<std::string, std::vector<Cell>>> where(const Table& tabl
     terms.push_back(concat("substr(", column, ", 1, ", filter.model.size(), ") = ?"));
     cells.emplace_back(filter.model);
   }
-  if (filter.failed) {
+  if (filter.failed && has("engines")) {
+    terms.emplace_back("frames_per_second = '0'");
+  } else if (filter.failed) {
     if (!has("failure")) return std::nullopt;
     terms.emplace_back("failure IS NOT NULL");
   }
@@ -513,7 +518,8 @@ Result<std::int64_t> Database::forget(const Filter& filter) {
       if (!done) return state_->explained(std::move(done).error());
       count += state_->connection.changes();
     }
-    return {};
+    // What a search concluded may rest on what is forgotten.
+    return state_->connection.execute("DELETE FROM plans WHERE substr(plan, 1, 7) = 'search:'");
   };
   PENSTOCK_CHECK_OK(state_->inside_transaction(work));
   return count;

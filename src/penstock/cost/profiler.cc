@@ -363,11 +363,6 @@ Result<Check> Profiler::check(const Part& part, const std::vector<std::uint64_t>
   if (state_->database().writable()) {
     [[maybe_unused]] const auto kept = state_->database().put(check_key, check, name_of(part));
   }
-  if (check.failure && check.failure->kind == FailureKind::kWrongOutput) {
-    Cost cost;
-    cost.failure = check.failure;
-    PENSTOCK_CHECK_OK(state_->keep(key, cost, part));
-  }
   return check;
 }
 

@@ -59,7 +59,7 @@ class Profiler {
   Result<std::vector<std::optional<Cost>>> measure(std::span<const Part> parts);
 
   /// Compares all outputs of all models of the part with those of onnxruntime without optimisation,
-  /// over the same random inputs. Outside the tolerance, the part's cost becomes that failure.
+  /// over the same random inputs. What the part costs stays known: a larger tolerance may allow it.
   /// \error kCancelled           the deadline or `stop` came first
   ///        kFailedPrecondition  there is no reference: it failed, the message tells why
   Result<Check> check(const Part& part, const std::vector<std::uint64_t>& seeds,

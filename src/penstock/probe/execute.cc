@@ -169,11 +169,12 @@ Result<Timing> time_chain(Chain& chain, const Job& job, std::uint64_t cache_byte
 
 /// Starts the neighbours one after the other: memory peaks once.
 Status start_neighbours(const Job& job, const backend::Registry& backends,
-                        std::uint64_t cache_bytes,
+                        std::uint64_t cache_bytes, const Alive& alive,
                         std::vector<std::unique_ptr<Neighbour>>& neighbours) {
   for (const auto& cpus : job.neighbours) {
     neighbours.push_back(std::make_unique<Neighbour>(backends, job, cpus, cache_bytes));
     PENSTOCK_CHECK_OK(neighbours.back()->wait_until_running());
+    alive("compiled");
   }
   return {};
 }
@@ -215,7 +216,7 @@ JobReport execute(const Job& job, const backend::Registry& backends, const Alive
   if (job.max_seconds <= 0) return report;
   static const std::uint64_t kCacheBytes = cache_share();  // Reading the machine takes a while.
   std::vector<std::unique_ptr<Neighbour>> neighbours;
-  if (auto started = start_neighbours(job, backends, kCacheBytes, neighbours); !started) {
+  if (auto started = start_neighbours(job, backends, kCacheBytes, alive, neighbours); !started) {
     return failed(job, "run", std::move(started).error().within("a neighbour"));
   }
   const auto timing = time_chain(**chain, job, kCacheBytes, alive);
