@@ -191,8 +191,7 @@ class App:
             mapping(f"function '{name}': {side}", given, "{'x': 'f32[1,4]'}")
             for side, given in (("inputs", inputs), ("outputs", outputs))
         )
-        if call is not None:
-            self._functions.append(Function(name, call, inputs, outputs, stateful))
+        declared = None if call is None else Function(name, call, inputs, outputs, stateful)
         what = {
             "is_network": False,
             "function": library_name if call is None else name,
@@ -202,6 +201,8 @@ class App:
             "devices": _device_text(devices),
         }
         self._add(name, what, each, max_run_ms, _sources(name, reads, list(inputs)))
+        if declared is not None:
+            self._functions.append(declared)
 
     def connect(self, source: str, *ports: str) -> None:
         """Lets ``"node.port"`` ports read an input of the application, or another node's ``"node.port"``."""

@@ -110,6 +110,7 @@ class Pipeline:
         Several threads may call it at once: they take turns. Raises the frame's error.
         """
         indices = None if output_names is None else self._indices_of(output_names)
+        self._turns.check("run")
         with self._runs, self._turns.call("run", alone=True):
             values = self._core.run(plain(input_feed))
         return values if indices is None else [values[i] for i in indices]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import threading
 from collections import deque
@@ -203,9 +204,18 @@ class _Feeder:
             return True
         try:
             self._waiting = (plain(item), None) if self._feed is None else (plain(self._feed(item)), item)
+        except StopIteration as error:  # It would end the loop over the results in silence.
+            self._order.append(_raised_by_feed(error))
         except self._kept as error:
             self._order.append(error)
         return True
+
+
+def _raised_by_feed(error: BaseException) -> RuntimeError:
+    """As of a generator (PEP 479)."""
+    raised = RuntimeError(f"feed raised {type(error).__name__}")
+    raised.__cause__ = error
+    return raised
 
 
 class _ThreadFeeder(_Feeder):
@@ -217,6 +227,7 @@ class _ThreadFeeder(_Feeder):
         super().__init__(core, source, feed)
         self._stopped = False
         self._ended = False
+        self._process = os.getpid()
         self._pushes = threading.RLock()  # Held while pushing, so that nothing is pushed after stop().
         self._thread = threading.Thread(target=self._run, name="penstock-feeder", daemon=True)
         self._thread.start()
@@ -243,8 +254,8 @@ class _ThreadFeeder(_Feeder):
 
     def stop(self) -> None:
         self._stopped = True
-        if sys.is_finalizing():
-            return  # Python has ended the thread, perhaps while it had the lock.
+        if sys.is_finalizing() or os.getpid() != self._process:
+            return  # The thread is no more, and perhaps had the lock.
         with self._pushes:
             pass  # Not joined: the source may wait for its next item, for as long as that takes.
 
@@ -311,7 +322,11 @@ class AsyncStream(Generic[Item]):
                     raise StopAsyncIteration
                 await asyncio.sleep(0.001)  # Results that others hold take all the room.
                 continue
-            frame = await self._order.popleft()
+            first = self._order[0]
+            await asyncio.wait([first])  # Whoever is cancelled here finds the frame next time.
+            if self._order and self._order[0] is first:
+                self._order.popleft()
+            frame = first.result()
             if self._delivery.wanted(frame):
                 return frame
 

@@ -19,6 +19,7 @@ class Turns:
         self._core = core
         self._lock = threading.RLock()  # The garbage collector may come, and close a stream, in between.
         self._calls: set[int] = set()  # Threads in push(), pop() or run().
+        self._alone: int | None = None  # The one in run().
         self._stream: weakref.ref[Any] | None = None
         self._collector: Collector | None = None
         self._process = os.getpid()
@@ -28,19 +29,22 @@ class Turns:
         return _Call(self, what, alone)
 
     def begin_call(self, what: str, alone: bool) -> None:
-        self._refuse_closed(what)
+        self.check(what)
         with self._lock:
             self._refuse_taken(what)
             if alone:
                 self._refuse_waiting(what)
+                self._alone = threading.get_ident()
             self._calls.add(threading.get_ident())
 
     def end_call(self) -> None:
+        if self._alone == threading.get_ident():
+            self._alone = None
         self._calls.discard(threading.get_ident())
 
     def begin_stream(self, stream: object) -> None:
         """Until end_stream(), or the garbage collector's end of `stream`."""
-        self._refuse_closed("stream")
+        self.check("stream")
         with self._lock:
             self._refuse_taken("stream")
             self._refuse_waiting("stream")
@@ -51,7 +55,7 @@ class Turns:
 
     def enter_collector(self, what: str) -> Collector:
         """The collector, entered for one submit() or try_submit()."""
-        self._refuse_closed(what)
+        self.check(what)
         with self._lock:
             if self._collector is None or not self._collector.busy:
                 self._refuse_taken(what)
@@ -67,11 +71,15 @@ class Turns:
         if collector is not None and os.getpid() == self._process:
             collector.stop()
 
-    def _refuse_closed(self, what: str) -> None:
+    def check(self, what: str) -> None:
+        """Refuses where the pipeline is closed, or another process's. Takes no lock: a forked child may not."""
+        self._core.check_process()
         if not self._core.alive:
             raise Cancelled(f"{what}: the pipeline is closed")
 
     def _refuse_taken(self, what: str) -> None:
+        if self._alone not in (None, threading.get_ident()):
+            raise FailedPrecondition(f"{what}: another thread is in run(); wait for it")
         if self._stream is not None and self._stream() is not None:
             raise FailedPrecondition(f"{what}: a stream takes the frames of this pipeline; finish or close() it first")
         if self._collector is not None and self._collector.busy:

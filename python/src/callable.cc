@@ -157,10 +157,12 @@ class PythonCall {
     PyObject* returned = or_sleep([&] { return PyObject_Call(call_, arguments.ptr(), nullptr); });
     nb::object result = nb::steal(returned);
     if (!result.is_valid()) throw nb::python_error();
-    PENSTOCK_CHECK_OK(store_all(result, outputs));
+    auto stored = store_all(result, outputs);
+    if (!stored && !is_drop(stored.error())) return stored;
     result.reset();
     release_dropped();  // The arrays that were copied, which may be the inputs.
-    return check_let_go(arguments);
+    PENSTOCK_CHECK_OK(check_let_go(arguments));
+    return stored;
   }
 
   Result<nb::object> arguments_of(Inputs inputs) const {

@@ -141,14 +141,18 @@ Pipeline::~Pipeline() {
 }
 
 Pipeline::Running Pipeline::running() const {
+  check_process();
+  if (!running_) raise(make_error(Code::kCancelled, "the pipeline is closed"));
+  return running_;
+}
+
+void Pipeline::check_process() const {
   if (generation_ != fork_generation()) {
     raise(make_error(Code::kFailedPrecondition, "this pipeline was started by process ", process_,
                      " and this is process ", ::getpid(),
                      ", forked from it: threads do not survive a fork; start the pipeline in the "
                      "child, or use multiprocessing's start method 'spawn'"));
   }
-  if (!running_) raise(make_error(Code::kCancelled, "the pipeline is closed"));
-  return running_;
 }
 
 std::string Pipeline::unknown_in(nb::handle feed) const {
@@ -437,6 +441,7 @@ std::uint64_t Pipeline::in_flight() const {
 }
 
 void Pipeline::give_up_in_flight() {
+  detach_before(pushed_);  // What is still held has no frame behind it that would free its slot.
   given_up_ = std::max(given_up_, pushed_);
 }
 
@@ -536,6 +541,7 @@ void bind_pipeline(nb::module_& module) {
       .def("outputs", [](const Pipeline& p) { return infos_list(p.plan().outputs); })
       .def("plan_json", [](const Pipeline& p) { return text_object(plan::to_json(p.plan())); })
       .def_prop_ro("alive", &Pipeline::alive)
+      .def("check_process", &Pipeline::check_process)
       .def_prop_ro("in_flight", &Pipeline::in_flight)
       .def_prop_ro("in_flight_limit", &Pipeline::in_flight_limit)
       .def_prop_ro("memory_bytes", &Pipeline::memory_bytes);

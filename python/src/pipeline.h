@@ -59,6 +59,8 @@ class Pipeline {
   [[nodiscard]] std::uint64_t in_flight() const;
   /// What is in flight is thrown away as it comes out.
   void give_up_in_flight();
+  /// \raises FailedPrecondition in a forked child.
+  void check_process() const;
 
   [[nodiscard]] nb::dict stats() const;
   std::uint64_t write_trace(const std::string& file) const;

@@ -253,6 +253,28 @@ def test_inputs_are_read_only_and_not_kept() -> None:
         assert pipeline(value(3))[0].tolist() == [3]
 
 
+def test_an_input_that_is_kept_by_a_call_that_drops_its_frame_is_refused() -> None:
+    kept: list[np.ndarray] = []
+
+    def keep(x: np.ndarray) -> Any:
+        kept.append(x)
+        return penstock.DROP
+
+    with of_one(keep).start() as pipeline, pytest.raises(penstock.FailedPrecondition, match="kept its input 'x'"):
+        pipeline(value(0))
+
+
+def test_a_function_that_was_refused_is_not_taken_for_the_next_of_its_name() -> None:
+    app = penstock.App("one")
+    app.input("x")
+    with pytest.raises(penstock.InvalidArgument):
+        app.function("f", lambda x: x + 1, {"x": VALUE}, {"y": VALUE}, reads=["x", "x"])
+    app.function("f", lambda x: x + 100, {"x": VALUE}, {"y": VALUE}, reads="x")
+    app.output("y", "f.y")
+    with app.start() as pipeline:
+        assert pipeline.run(None, np.zeros(1, np.float32))[0] == [100]
+
+
 def test_a_state_feeds_the_next_frame() -> None:
     app = penstock.App("sum")
     app.input("x")
@@ -490,6 +512,33 @@ assert gone.wait(20)
 print("let go")
 """
     assert "let go" in run_script(START + text)
+
+
+def test_a_forked_child_does_not_wait_for_the_parents_run(run_script: Callable[..., str]) -> None:
+    run_script(
+        START
+        + """
+entered, leave = threading.Event(), threading.Event()
+def wait(x):
+    entered.set()
+    leave.wait()
+    return x + 1
+pipeline = of_one(wait)
+thread = threading.Thread(target=pipeline.run, args=(None, x))
+thread.start()
+entered.wait()
+child = os.fork()
+if child == 0:
+    try:
+        pipeline.run(None, x)
+    except penstock.FailedPrecondition as error:
+        os._exit(0 if "forked" in str(error) else 1)
+    os._exit(2)
+assert os.waitpid(child, 0)[1] == 0
+leave.set()
+thread.join()
+"""
+    )
 
 
 def test_a_forked_child_ends(run_script: Callable[..., str]) -> None:

@@ -1,6 +1,7 @@
 """The pipeline from Python: one frame, many frames, memory, errors."""
 
 import asyncio
+import contextlib
 import copy
 import gc
 import pickle
@@ -175,6 +176,48 @@ def test_a_stream_that_is_left_leaves_nothing_behind(pipeline: penstock.Pipeline
             break
     np.testing.assert_array_equal(pipeline(frame(7))[0], expected(7))
     assert [result["z"][0, 0] for result in pipeline.stream([frame(1)])] == [9]
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_result_that_is_held_does_not_stop_who_comes_after_a_stream(model: Path, threaded: bool) -> None:
+    with penstock.split(model, capacity=2) as pipeline:
+        stream = pipeline.stream((frame(i) for i in range(10**9)), threaded=threaded)
+        held = [next(stream) for _ in range(10)][-1]
+        stream.close()
+        assert np.array_equal(pipeline.run(None, frame(3))[0], expected(3))
+        assert np.array_equal(held["z"], expected(9))
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_stop_of_feed_does_not_end_the_stream_in_silence(pipeline: penstock.Pipeline, threaded: bool) -> None:
+    values = iter([1, 2])
+    stream = pipeline.stream(range(4), lambda _: frame(next(values)), threaded=threaded)
+    assert [next(stream).tag for _ in range(2)] == [0, 1]
+    with pytest.raises(RuntimeError, match="feed raised StopIteration"):
+        next(stream)
+    stream.close()
+
+
+def test_nobody_else_takes_the_frame_of_a_run() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait(x: Any) -> Any:
+        entered.set()
+        leave.wait()
+        return x + 1
+
+    app = penstock.App("one")
+    app.input("x", "f32[1]")
+    app.function("wait", wait, {"x": "f32[1]"}, {"y": "f32[1]"}, reads="x")
+    app.output("y", "wait.y")
+    with app.start() as pipeline, ThreadPoolExecutor(1) as pool:
+        ran = pool.submit(pipeline.run, None, np.ones(1, np.float32))
+        entered.wait()
+        for call in (lambda: pipeline.push(np.ones(1, np.float32)), lambda: pipeline.pop(0)):
+            with pytest.raises(penstock.FailedPrecondition, match=r"another thread is in run\(\)"):
+                call()
+        leave.set()
+        assert ran.result()[0] == [2]
 
 
 def test_a_threaded_stream_gives_a_result_before_the_next_item_is_there(pipeline: penstock.Pipeline) -> None:
@@ -415,6 +458,22 @@ def test_async_for(pipeline: penstock.Pipeline) -> None:
     wanted = [(2 * i + 1) ** 2 for i in range(300)]
     assert asyncio.run(of_async_source()) == wanted
     assert asyncio.run(of_list()) == wanted
+
+
+def test_a_result_waited_for_in_vain_comes_the_next_time(pipeline: penstock.Pipeline) -> None:
+    async def results() -> list[int]:
+        stream, numbers = pipeline.astream(frame(i) for i in range(50)), []
+        while len(numbers) < 50:
+            waiting = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                numbers.append((await waiting).number)
+                continue
+            numbers.append((await anext(stream)).number)
+        return numbers
+
+    assert asyncio.run(results()) == list(range(50))
 
 
 def test_a_live_source_leaves_the_event_loop_alone(pipeline: penstock.Pipeline) -> None:
