@@ -91,10 +91,14 @@ def running(program):
     @contextmanager
     def start(package, *options):
         command = [program, "run", package, "--rate", "50", "--frames", "100000", "-v", *options]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            while "stages started" not in process.stderr.readline():
-                pass
-            yield process
+        hears_hangup = ["env", "--default-signal=HUP", *command]  # Whatever started the tests, such as nohup.
+        with subprocess.Popen(hears_hangup, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                while "stages started" not in process.stderr.readline():
+                    pass
+                yield process
+            finally:
+                process.kill()  # Where the test has failed.
 
     return start
 
