@@ -160,7 +160,8 @@ def test_a_plan_that_fails_late_is_left_out(build, chain, cpu, synthetic):
     synthetic(a={"seconds": {"*": 1e-3}, "faults": [fault]}, b={"seconds": {"*": 3e-3}})
     report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", budget="3s")
     assert report["chosen"].startswith("synthetic_b")
-    assert any("Relu" in way["failure"] for way in report["ways"]), report["ways"]
+    told = [way["failure"] for way in report["ways"]] + report["notes"]  # Wherever it came to so many runs.
+    assert any("Relu" in failure for failure in told), told
 
 
 def test_a_verdict_holds_for_its_tolerance_only(build, chain, cpu, synthetic):
