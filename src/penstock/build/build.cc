@@ -38,14 +38,13 @@ constexpr double kAhead = 1.02;      ///< So far before the plan, a simple way i
 constexpr int kAnswerRounds = 5;     ///< in so many rounds.
 constexpr auto kLeastForWhole = std::chrono::seconds(10);  ///< To time whole networks in any case.
 constexpr double kSearchSeconds = 2;                       ///< Of one search of the planner.
-constexpr int kPlansAfterParts = 3;  ///< For which measuring parts leaves time.
-constexpr double kLeastSilence = 5;  ///< Seconds of compiling, or of one run, that are no hang,
-constexpr double kMostSilence = 60;  ///< by the budget.
-constexpr int kCovers = 3;           ///< Mixed covers that are run.
-constexpr double kAgrees = 0.02;     ///< Prediction and measurement: then no more plans.
-constexpr int kMostCorrections = 4;  ///< Plans made of corrected costs.
-constexpr double kHopelessForm =
-    0.9;  ///< Of the clean import's rate: the file as it is is not run.
+constexpr int kPlansAfterParts = 3;    ///< For which measuring parts leaves time.
+constexpr double kLeastSilence = 5;    ///< Seconds of compiling, or of one run, that are no hang,
+constexpr double kMostSilence = 60;    ///< by the budget.
+constexpr int kCovers = 3;             ///< Mixed covers that are run.
+constexpr double kAgrees = 0.02;       ///< Prediction and measurement: then no more plans.
+constexpr int kMostCorrections = 4;    ///< Plans made of corrected costs.
+constexpr double kHopelessForm = 0.9;  ///< Of the clean import's rate, for the file as it is.
 
 std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph) {
   std::vector<plan::TensorInfo> infos;
@@ -273,8 +272,12 @@ Contestant Build::whole(const graph::Graph& graph, const Cover& cover, bool on_e
 Result<std::size_t> Build::enter_whole(const Cover& cover, bool on_each_device) {
   PENSTOCK_TRY(const auto place, contest_->enter(whole(graph_, cover, on_each_device)));
   const auto& failure = contest_->entries()[place].way.failure;
-  if (!failure.empty()) parts_->refuse_whole(way_of(cover.front()), failure);
-  if (on_each_device && failure.empty() && cover.size() == 1) singles_.insert(place);
+  if (!on_each_device) return place;
+  if (failure.empty()) {
+    singles_.insert(place);
+  } else if (cover.size() == 1) {
+    parts_->refuse_whole(way_of(cover.front()), failure);
+  }
   return place;
 }
 
