@@ -217,10 +217,7 @@ Status fill(Model& model, const CompileRequest& request, std::shared_ptr<WorkerP
   const auto properties = properties_for(request);
   model.properties.assign(properties.begin(), properties.end());
   model.own_threads = request.options.contains(kPerformanceHint);
-  if (request.threads > 1 && !model.own_threads) {
-    PENSTOCK_TRY(model.claim, WorkerPool::claim(pool));
-    model.pool = std::move(pool);
-  }
+  if (request.threads > 1 && !model.own_threads) model.pool = std::move(pool);
   PENSTOCK_TRY(model.source, read_model(*model.engine, request));
   PENSTOCK_TRY(model.first, compile_source(model));
   if (model.own_threads) {
@@ -270,7 +267,11 @@ Result<std::shared_ptr<const Compiled>> compile_source(const Model& model) {
     properties.push_back({key.c_str(), value.c_str()});
   }
   auto compiled = std::make_shared<Compiled>();
-  if (!model.own_threads) compiled->threads = std::make_unique<Watch>(model.pool);
+  std::shared_ptr<WorkerPool::Claim> claim;
+  if (model.pool != nullptr) {
+    PENSTOCK_TRY(claim, WorkerPool::claim(model.pool));
+  }
+  if (!model.own_threads) compiled->threads = std::make_unique<Watch>(std::move(claim));
   ov_compiled_model_t* raw = nullptr;
   PENSTOCK_CHECK_OK(engine.check(engine.api.ov_core_compile_model_props(
       engine.core, model.source.get(), kDevice, properties.size(), properties.data(), &raw)));

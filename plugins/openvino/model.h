@@ -35,9 +35,8 @@ struct Model {
   bool any_open_output = false;
   bool own_threads = false;  ///< A performance hint: OpenVINO's queue and threads run it.
   int recommended_contexts = 1;
-  std::shared_ptr<WorkerPool> pool;          ///< Of a stage of several CPUs, else null.
-  std::shared_ptr<WorkerPool::Claim> claim;  ///< The same.
-  std::shared_ptr<const Compiled> first;     ///< What compile_model() made.
+  std::shared_ptr<WorkerPool> pool;       ///< Of a stage of several CPUs, else null.
+  std::shared_ptr<const Compiled> first;  ///< What compile_model() made.
 };
 
 /// Those that this machine's processor computes in, as OpenVINO says.

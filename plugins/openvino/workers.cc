@@ -58,6 +58,14 @@ class OwnMask {
   /// A thread that has ended stays as it is.
   void set(int thread) const { sched_setaffinity(thread, bytes_, set_); }
 
+  [[nodiscard]] std::vector<int> cpus() const {
+    std::vector<int> numbers;
+    for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
+      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes_, set_)) numbers.push_back(cpu);
+    }
+    return numbers;
+  }
+
  private:
   cpu_set_t* set_ = CPU_ALLOC(kMaxCpus);
   std::size_t bytes_ = CPU_ALLOC_SIZE(kMaxCpus);
@@ -67,22 +75,25 @@ class OwnMask {
 
 Result<std::shared_ptr<WorkerPool::Claim>> WorkerPool::claim(
     const std::shared_ptr<WorkerPool>& pool) {
+  auto cpus = OwnMask().cpus();
   const std::scoped_lock lock(pool->mutex_);
-  if (pool->claimed_) {
+  if (pool->claims_ > 0 && pool->cpus_ != cpus) {
     return make_error(Code::kFailedPrecondition,
-                      "OpenVINO's threads are one pool for the process, and another stage of "
-                      "several CPUs has it; give one of the two a single CPU or another backend");
+                      "OpenVINO's threads are one pool for the process, and another stage has it "
+                      "on several other CPUs; give one of the two a single CPU or another backend");
   }
-  pool->claimed_ = true;
+  ++pool->claims_;
+  pool->cpus_ = std::move(cpus);
   return std::make_shared<Claim>(pool);
 }
 
 WorkerPool::Claim::~Claim() {
   const std::scoped_lock lock(pool_->mutex_);
-  pool_->claimed_ = false;
+  --pool_->claims_;
 }
 
-Watch::Watch(std::shared_ptr<WorkerPool> pool) : pool_(std::move(pool)), before_(threads()) {}
+Watch::Watch(std::shared_ptr<WorkerPool::Claim> claim)
+    : claim_(std::move(claim)), before_(threads()) {}
 
 void Watch::confine() {
   const OwnMask mask;
@@ -106,10 +117,11 @@ std::vector<int> Watch::find_workers() {
   for (const auto& [id, name] : now) {
     if (id != own && name == own_name->second && !before_.contains(id)) found.push_back(id);
   }
-  if (pool_ == nullptr) return found;
-  const std::scoped_lock lock(pool_->mutex_);
-  for (const int id : found) pool_->workers_[id] = now.at(id);
-  for (const auto& [id, name] : pool_->workers_) {
+  if (claim_ == nullptr) return found;
+  auto& pool = claim_->pool();
+  const std::scoped_lock lock(pool.mutex_);
+  for (const int id : found) pool.workers_[id] = now.at(id);
+  for (const auto& [id, name] : pool.workers_) {
     const auto there = now.find(id);  // Another thread may have the id of one that has ended.
     if (there != now.end() && there->second == name) found.push_back(id);
   }

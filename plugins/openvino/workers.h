@@ -13,37 +13,39 @@
 namespace penstock::openvino {
 
 /// The threads that compute beside a caller are one pool for the process, and run on any CPU
-/// whatever the mask of the thread that needs them. So one stage at a time may have several
-/// threads, and they are moved to its CPUs as they appear.
+/// whatever the mask of the thread that needs them. So what has several threads must be on the same
+/// CPUs at a time, and the pool's threads are moved there as they appear.
 class WorkerPool {
  public:
-  /// Held by that stage.
+  /// Held by each compiled model of several threads.
   class Claim {
    public:
     explicit Claim(std::shared_ptr<WorkerPool> pool) : pool_(std::move(pool)) {}
     ~Claim();
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
+    [[nodiscard]] WorkerPool& pool() const { return *pool_; }
 
    private:
     std::shared_ptr<WorkerPool> pool_;
   };
 
-  /// \error kFailedPrecondition  another stage has it.
+  /// For the calling thread's CPUs. \error kFailedPrecondition  it is claimed for others.
   static Result<std::shared_ptr<Claim>> claim(const std::shared_ptr<WorkerPool>& pool);
 
  private:
   friend class Watch;
   std::mutex mutex_;
-  bool claimed_ = false;
+  int claims_ = 0;
+  std::vector<int> cpus_;               // Of all claims.
   std::map<int, std::string> workers_;  // By id: of all claims so far, with their names.
 };
 
 /// The threads that come with one compiled model. Made before it, on the thread that compiles.
 class Watch {
  public:
-  /// `pool`: of a stage that has claimed it, else null.
-  explicit Watch(std::shared_ptr<WorkerPool> pool);
+  /// `claim`: of a model of several threads, else null.
+  explicit Watch(std::shared_ptr<WorkerPool::Claim> claim);
 
   /// Moves every thread that appeared since and bears the calling thread's name, and what the pool
   /// has, to the calling thread's CPUs. On the stage's thread, between runs.
@@ -52,7 +54,7 @@ class Watch {
  private:
   std::vector<int> find_workers();
 
-  std::shared_ptr<WorkerPool> pool_;
+  std::shared_ptr<WorkerPool::Claim> claim_;
   std::map<int, std::string> before_;
 };
 
