@@ -4,6 +4,7 @@ import json
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -153,6 +154,46 @@ def test_what_crashes_on_the_file_as_it_is_leaves_the_clean_import(build, cpu, s
     report = build(model, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", budget="3s")
     assert report["chosen"] == "synthetic_a on each device"
     assert any("the file as it is" in note and "crash" in note for note in report["notes"]), report["notes"]
+
+
+def test_a_crash_of_a_stage_leaves_the_other_plans(build, chain, cpus, synthetic):
+    """No part that the search times has two nodes but the stages of a pipeline."""
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    synthetic(a={"seconds": {"*": 1e-3}, "faults": [{"do": "crash", "nodes": 2}]})
+    report = build(chain, "--devices", f"cpu:{cpus[0]},cpu:{cpus[1]}", "--backends", "synthetic_a", budget="20s")
+    assert report["chosen"].startswith("synthetic_a on")
+    assert any("Conv+Relu" in note and "crash" in note for note in report["notes"]), report["notes"]
+
+
+CRASHES_ON = """#!{python}
+import os, signal, socket, subprocess, sys
+parent, ours = socket.socket(fileno=0), socket.socketpair()
+real = subprocess.Popen([{real!r}, *sys.argv[1:]], stdin=ours[1])
+ours[1].close()
+jobs, reports = parent.makefile("rwb", buffering=0), ours[0].makefile("rwb", buffering=0)
+jobs.write(reports.readline())
+for job in jobs:
+    if {word!r} in job.decode():
+        real.kill()
+        os.kill(os.getpid(), signal.SIGSEGV)
+    reports.write(job)
+    while b"alive" in (report := reports.readline()):
+        jobs.write(report)
+    jobs.write(report)
+"""
+
+
+def test_a_simple_way_that_crashes_is_left_out(build, chain, program, tmp_path, monkeypatch):
+    real = next(place for place in (program.parent / "penstock-measure",) if place.exists())
+    crashing = tmp_path / "penstock-measure"
+    crashing.write_text(CRASHES_ON.format(python=sys.executable, real=str(real), word="onnxruntime-per-core"))
+    crashing.chmod(0o755)
+    monkeypatch.setenv("PENSTOCK_MEASURE", str(crashing))
+    report = build(chain, "--backends", "onnxruntime", budget="6s")
+    failures = {way["name"]: way["failure"] for way in report["simple"]}
+    assert "killed by SIGSEGV" in failures["onnxruntime-per-core"]
+    assert not failures["onnxruntime"]
 
 
 def test_a_plan_that_fails_late_is_left_out(build, chain, cpu, synthetic):
@@ -310,11 +351,17 @@ def test_where_no_backend_runs_the_network_all_reasons_are_given(penstock, chain
 
 def test_killed_builds_leave_a_database_that_goes_on(program, penstock, build, resnet, costs, tmp_path):
     moments = random.Random(7)
-    for _ in range(50):
-        command = [program, "build", resnet, "-o", tmp_path / "killed", "--budget", "20s"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    command = [program, "build", resnet, "-o", tmp_path / "killed", "--budget", "20s", "-v"]
+    reached = ""
+    for number in range(50):
+        if number == 25:  # From here on they come to what builds do last.
+            build(resnet)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
             time.sleep(moments.uniform(0.05, 1))
             process.kill()
+            reached += process.stderr.read()
+    for phase in ("running the reference", "trying", "measured the whole", "measuring parts", "on each device'"):
+        assert phase in reached
     assert costs.exists()
     left = [part for part in penstock("costs", "list", "--json").json["parts"] if part["seconds"]]
     assert left

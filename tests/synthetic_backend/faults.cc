@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -41,6 +42,7 @@ void add(Tensor& tensor, double by) {
 Faults::Faults(const Settings& settings, const graph::Graph& model, bool at_compile) {
   for (const auto& fault : settings.faults) {
     if (fault.at_compile != at_compile) continue;
+    if (fault.nodes > 0 && std::cmp_not_equal(fault.nodes, model.nodes.size())) continue;
     const auto hit = std::ranges::find_if(model.nodes, [&](const graph::Node& node) {
       return fault.on == "*" || fault.on == node.name || fault.on == node.op;
     });

@@ -37,7 +37,7 @@ void read_text(const Field& object, std::string_view name, std::string& text) {
 }
 
 Fault read_fault(const Field& field) {
-  field.only({"do", "on", "when", "after", "by", "bytes"});
+  field.only({"do", "on", "nodes", "when", "after", "by", "bytes"});
   Fault fault;
   const auto kind = field.at("do").string();
   const auto* const known = std::ranges::find(kKinds, kind, &decltype(kKinds)::value_type::first);
@@ -48,6 +48,7 @@ Fault read_fault(const Field& field) {
   fault.kind = known->second;
   fault.at_compile = fault.kind == Kind::kRefuse;
   read_text(field, "on", fault.on);
+  if (const auto nodes = field.find("nodes")) fault.nodes = nodes->integer(1, kMost);
   if (const auto when = field.find("when")) {
     fault.at_compile = when->string() == "compile";
     if (!fault.at_compile && when->string() != "run") when->fail("'compile' or 'run'");

@@ -28,6 +28,7 @@ enum class Kind {
 struct Fault {
   Kind kind = Kind::kRefuse;
   std::string on = "*";     ///< An operator, a node's name, or "*".
+  std::int64_t nodes = 0;   ///< Only of models of so many; 0: of any number.
   bool at_compile = false;  ///< Otherwise in a run.
   std::int64_t after = 0;   ///< Runs of a context (or compilations) that go well before.
   double by = 1;

@@ -88,6 +88,7 @@ TEST_F(SyntheticBackendTest, RefusesAnOperatorThatItsRulesClaim) {
 
 TEST_F(SyntheticBackendTest, LeavesModelsWithoutTheOperatorAlone) {
   EXPECT_TRUE(run(R"({"synthetic_a": {"faults": [{"do": "crash", "on": "Conv"}]}})"));
+  EXPECT_TRUE(run(R"({"synthetic_a": {"faults": [{"do": "crash", "nodes": 77}]}})"));
 }
 
 TEST_F(SyntheticBackendTest, EndsTheProcessWhereItIsToldTo) {

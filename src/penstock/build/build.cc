@@ -19,9 +19,7 @@
 #include "penstock/build/outcome.h"
 #include "penstock/build/parts.h"
 #include "penstock/build/plans.h"
-#include "penstock/cost/turn.h"
-#include "penstock/measure/rounds.h"
-#include "penstock/pipeline/affinity.h"
+#include "penstock/build/simple.h"
 #include "penstock/session/session.h"
 
 namespace penstock::build {
@@ -34,8 +32,7 @@ constexpr int kWays = 5;             ///< In the last comparison: the plan and t
 constexpr double kFinalShare = 0.1;  ///< Of the budget, for which they run;
 constexpr double kLeastFinal = 2.5;  ///< but so many seconds in all at least,
 constexpr double kMostFinal = 6;     ///< and no more than these.
-constexpr double kAhead = 1.02;      ///< So far before the plan, a simple way is answered,
-constexpr int kAnswerRounds = 5;     ///< in so many rounds.
+constexpr int kAnswerRounds = 5;     ///< In which a simple way before the plan is answered.
 constexpr auto kLeastForWhole = std::chrono::seconds(10);  ///< To time whole networks in any case.
 constexpr double kSearchSeconds = 2;                       ///< Of one search of the planner.
 constexpr int kPlansAfterParts = 3;    ///< For which measuring parts leaves time.
@@ -127,9 +124,7 @@ class Build {
   Status search();
   Status run_simple();
   Status compare_with_simple();
-  struct Simple;
-  [[nodiscard]] std::optional<Simple> best_simple(double& worth) const;
-  Status answer(const Simple& simple);
+  Status answer(const SimpleWay& simple);
   [[nodiscard]] cost::PlanKey question() const;
   Result<bool> recall();
   void remember() const;
@@ -171,6 +166,7 @@ class Build {
   std::optional<Contest> contest_;
   std::unique_ptr<cost::Profiler> profiler_;
   std::optional<Parts> parts_;
+  std::optional<Simple> simple_;
   std::set<std::size_t> singles_;  ///< Entries that run the whole network on each device.
   double mandatory_seconds_ = 0;   ///< Importing, and the whole networks.
   cost::PlanKey question_;         ///< Reads all weights: made once.
@@ -193,12 +189,13 @@ Status Build::prepare() {
   PENSTOCK_TRY(const auto package, pack_model(graph_, whole, backends_));
   auto tolerance = Tolerance::of(options_.tolerance.value_or(Tolerance().relative));
   PENSTOCK_TRY(gate_, Gate::create(graph_.import.file, package, ring_, backends_, tolerance));
-  contest_.emplace(Contest::Setting{[this](bool as_is) { return graph(as_is); }, options_,
-                                    backends_, database_, ring_, *gate_,
-                                    [this](const std::string& what) { say(what); }});
+  const double silence = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
+  contest_.emplace(Contest::Setting{
+      [this](bool as_is) { return graph(as_is); }, options_, backends_, database_, ring_, *gate_,
+      [this](const std::string& what) { say(what); }, std::chrono::duration<double>(silence)});
   cost::Profiler::Options settings;
   settings.deadline = std::max(at(options_.budget_seconds), Clock::now() + kLeastForWhole);
-  settings.silence_seconds = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
+  settings.silence_seconds = silence;
   settings.memory_bytes = memory_for(graph_, devices_.size());
   settings.stop = options_.stopped;
   settings.on_progress = [this](std::size_t, std::size_t, const cost::Part& part) {
@@ -209,6 +206,8 @@ Status Build::prepare() {
   tolerance.absolute *= gate_->factor();
   PENSTOCK_TRY(
       parts_, Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_, tolerance}));
+  simple_.emplace(
+      Simple::Setting{graph_, options_, devices_, backends_, *profiler_, database_, ring_});
   return {};
 }
 
@@ -251,6 +250,8 @@ Status Build::screen(std::vector<Whole>& ways) {
 Status Build::try_whole() {
   std::vector<Whole> ways;
   PENSTOCK_CHECK_OK(screen(ways));
+  say("trying the simple ways");
+  PENSTOCK_CHECK_OK(simple_->rehearse());
   std::optional<Whole> best;
   for (const auto& way : ways) {
     PENSTOCK_TRY(const auto place, enter_whole(way.cover, way.on_each));
@@ -338,6 +339,11 @@ Status Build::try_pipelines() {
       say("planning stages");
       PENSTOCK_TRY(const auto planned,
                    pipelined(graph_, cover, devices_, seconds, replicas, kSearchSeconds));
+      say("trying the stages");
+      parts_->measure_until(at(latest_start(1)));
+      PENSTOCK_TRY(const auto run, parts_->stages_run(planned.split.stages));
+      if (!run) return {};
+      if (!*run) break;
       PENSTOCK_TRY(const auto place,
                    contest_->enter({concat(backends_in(cover), " in ", planned.split.stages.size(),
                                            " stages, plan ", entries.size()),
@@ -350,95 +356,21 @@ Status Build::try_pipelines() {
   return {};
 }
 
-/// In turn; a simple way that fails is left out, with its reason.
-Result<std::vector<measure::Measured>> measure_what_runs(measure::PlainSides& simple,
-                                                         const measure::Rounds& rounds) {
-  for (;;) {
-    auto measured = measure::measure_in_turn(simple.sides, rounds);
-    if (measured || measured.error().code == Code::kCancelled) return measured;
-    const auto plan = simple.sides.end() - 1;
-    const auto failed = std::find_if(simple.sides.begin(), plan, [&](const auto& side) {
-      return measured.error().message.starts_with(side->name() + ": ");
-    });
-    if (failed == plan) return measured;
-    simple.missing.push_back({(*failed)->name(), measured.error()});
-    simple.sides.erase(failed);
-  }
-}
-
 /// The simple ways and the best plan in turn.
 Status Build::run_simple() {
   say("comparing with the simple ways");
   report_.now.clear();
   PENSTOCK_TRY(auto* const running, contest_->run_best());
-  std::vector<int> cpus;
-  for (const auto& device : devices_) {
-    cpus.insert(cpus.end(), device.cpus.begin(), device.cpus.end());
-  }
-  std::ranges::sort(cpus);
-  const bool all = cpus == device::inherited_cpus();
-  if (!all) PENSTOCK_CHECK_OK(pipeline::pin_this_thread(cpus));
-  auto simple = measure::make_plain_sides(
-      {graph_.import.file, options_.custom_ops, cpus, all, &running->package.plan, &ring_},
-      backends_);
-  simple.sides.push_back(std::move(running->side));
-  const measure::Rounds rounds{
-      .seconds = final_seconds(), .count = contest_->rounds(), .stopped = options_.stopped};
-  const auto turn = cost::Turn::wait(database_.file(), options_.stopped);
-  auto measured = measure_what_runs(simple, rounds);
-  running->side = std::move(simple.sides.back());
-  if (!measured) return std::move(measured).error();
-  if (options_.stopped()) return make_error(Code::kCancelled, "stopped");
-  for (auto& side : *measured) {
-    WayReport way;
-    way.name = side.name;
-    way.what = side.explain;
-    way.frames_per_second = median(side.rates);
-    way.latency_seconds = quantile(side.latencies_ns, 0.5) / 1e9;
-    way.spread = spread(side.rates);
-    report_.now.push_back(std::move(way));
-  }
-  for (const auto& [name, reason] : simple.missing) {
-    report_.now.insert(report_.now.end() - 1, WayReport{.name = name, .failure = reason.message});
-  }
+  PENSTOCK_TRY(report_.now, simple_->run_beside(*running, final_seconds(), contest_->rounds()));
   return {};
-}
-
-/// What a simple way runs, and how.
-struct Build::Simple {
-  std::string_view name, backend;
-  bool on_each_device;
-};
-
-/// The best of those whose backend may be chosen.
-std::optional<Build::Simple> Build::best_simple(double& worth) const {
-  static constexpr Simple kSimple[] = {{"onnxruntime", "onnxruntime", false},
-                                       {"onnxruntime-per-core", "onnxruntime", true},
-                                       {"openvino-latency", "openvino", false},
-                                       {"openvino-throughput", "openvino", true}};
-  std::optional<Simple> best;
-  worth = 0;
-  for (const auto& way : report_.now) {
-    const auto simple = std::ranges::find(kSimple, way.name, &Simple::name);
-    if (simple == std::end(kSimple)) continue;  // The plan.
-    const double own = way.worth(options_.goal == Goal::kLatency);
-    if (std::ranges::find(ways_, simple->backend, &Way::backend) == ways_.end() || own <= worth) {
-      continue;
-    }
-    best = *simple;
-    worth = own;
-  }
-  return best;
 }
 
 Status Build::compare_with_simple() {
   const double before = spent();
   PENSTOCK_CHECK_OK(run_simple());
-  double worth = 0;
-  const auto simple = best_simple(worth);
-  if (simple && worth > report_.now.back().worth(options_.goal == Goal::kLatency) * kAhead) {
+  if (const auto better = better_than_plan(report_.now, ways_, options_.goal == Goal::kLatency)) {
     const auto best = contest_->best();
-    PENSTOCK_CHECK_OK(answer(*simple));
+    PENSTOCK_CHECK_OK(answer(*better));
     if (!contest_->best()) return no_plan();
     if (contest_->best() != best) PENSTOCK_CHECK_OK(run_simple());
   }
@@ -448,7 +380,7 @@ Status Build::compare_with_simple() {
 }
 
 /// The plan that does what the simple way does runs against the best: was it judged wrongly?
-Status Build::answer(const Simple& simple) {
+Status Build::answer(const SimpleWay& simple) {
   const auto way = std::ranges::find(ways_, simple.backend, &Way::backend);
   PENSTOCK_TRY(const auto place, enter_whole(whole_cover(graph_, *way), simple.on_each_device));
   if (place == *contest_->best() || !contest_->entries()[place].way.failure.empty()) return {};
@@ -519,6 +451,7 @@ Result<bool> Build::recall() {
   if (!outcome || outcome->budget_seconds < options_.budget_seconds) return false;
   PENSTOCK_TRY(const auto place, contest_->enter(std::move(outcome->contestant)));
   if (!contest_->entries()[place].way.failure.empty()) return false;
+  PENSTOCK_CHECK_OK(simple_->rehearse());
   const auto compared = run_simple();
   if (!compared && compared.error().code != Code::kCancelled) return compared.error();
   outcome->report.now = std::move(report_.now);

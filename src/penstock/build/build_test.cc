@@ -23,7 +23,8 @@ Report example() {
   report.ways = {{"one on each device", "one on cpu:0,cpu:1", "ab12", 100.5, 0, 0.01, 0.2, ""},
                  {"two on each device", "", "cd34", 0, 0, 0, 0, "wrong output: 'y' of frame 0"}};
   report.simple = {{.name = "onnxruntime", .frames_per_second = 50}};
-  report.parts = {{0, "one", "a .. b", {0, 1}, {{"one", 0.01, 0.009, 0.011, ""}}, "the only one"}};
+  report.parts = {
+      {0, "one", "a .. b", {0, 1}, {{"one", 0.01, 0.009, 0.011, 1, ""}}, "the only one"}};
   report.nodes = {{"a", "Conv", {}, 0, "one", 0.006}, {"b", "Relu", {0}, 0, "one", 0.004}};
   report.period_seconds = 1 / 100.5;
   report.notes = {"left out: two on \"b\""};
@@ -51,7 +52,7 @@ TEST(ReportTest, RefusesWhatIsNoReport) {
   const auto error = [](const char* text) { return report_from_json(text).error().message; };
   EXPECT_THAT(error("{"), HasSubstr("build.json: "));
   EXPECT_THAT(error("{}"), HasSubstr("version"));
-  EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 1, found 99"));
+  EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 2, found 99"));
 }
 
 TEST(PageTest, StandsAloneAndEscapes) {

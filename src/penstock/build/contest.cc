@@ -114,6 +114,7 @@ Result<plan::Package> Contest::pack(const Contestant& contestant) const {
 
 Result<Running> Contest::start(plan::Package package) const {
   pipeline::Options settings;
+  settings.max_run = std::chrono::duration_cast<std::chrono::microseconds>(setting_.max_run);
   PENSTOCK_TRY(auto pipeline, pipeline::Pipeline::start(package.plan, package.folder,
                                                         setting_.backends, settings));
   return Running{std::move(package), std::move(pipeline), nullptr};

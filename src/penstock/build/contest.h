@@ -54,6 +54,7 @@ class Contest {
     const measure::Ring& ring;
     const Gate& gate;
     std::function<void(const std::string&)> say;  ///< What is being measured.
+    std::chrono::duration<double> max_run;        ///< A call that takes longer hangs.
   };
   explicit Contest(const Setting& setting);
 

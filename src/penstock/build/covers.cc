@@ -16,6 +16,7 @@ constexpr double kHope = 0.97;          ///< Larger parts may take so much less 
 constexpr int kRounds = 4;              ///< Of making the pieces finer where mixing may gain,
 constexpr double kWorthwhile = 0.99;    ///< as long as the best cover is so much cheaper.
 constexpr double kBetterChain = 0.995;  ///< So much less is worth another plan.
+constexpr double kForParts = 0.8;       ///< Of the time: the rest is for covers as a whole.
 constexpr double kNear = 0.9;  ///< A backend that takes 1 / kNear the time may win inside a piece.
 
 /// A cover, and the seconds of its parts.
@@ -159,18 +160,20 @@ Result<std::vector<Cover>> run_as_chains(Parts& parts, const Options& options,
                                          std::vector<Found> found,
                                          Parts::Clock::time_point deadline) {
   for (auto& [seconds, cover] : found) {
-    PENSTOCK_TRY(const double chain, parts.chain_seconds(cover));
-    if (std::isfinite(chain)) seconds = chain;
+    PENSTOCK_TRY(const auto chain, parts.chain_seconds(cover));
+    seconds = chain.value_or(collage::kInfinite);
   }
+  // What no process of its own has compiled is not run in this one.
+  std::erase_if(found, [](const Found& each) { return std::isinf(each.seconds); });
   std::ranges::stable_sort(found, {}, &Found::seconds);
   for (bool better = !found.empty(); better;) {
     better = false;
     // What the user's rules allow is not more than what they name.
     for (auto& cover : neighbours_of(parts, found.front().cover, options.rules.empty())) {
       if (Parts::Clock::now() > deadline || options.stopped()) break;
-      PENSTOCK_TRY(const double chain, parts.chain_seconds(cover));
-      if (chain >= found.front().seconds * kBetterChain) continue;
-      found.insert(found.begin(), {chain, std::move(cover)});
+      PENSTOCK_TRY(const auto chain, parts.chain_seconds(cover));
+      if (!chain || *chain >= found.front().seconds * kBetterChain) continue;
+      found.insert(found.begin(), {*chain, std::move(cover)});
       found.pop_back();
       better = true;
       break;
@@ -196,9 +199,13 @@ void add(std::vector<Found>& best, std::vector<Found> found) {
 
 Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int count,
                                        Parts::Clock::time_point deadline) {
-  const auto out_of_time = [&] { return options.stopped() || Parts::Clock::now() >= deadline; };
   if (parts.pieces().size() < 2) return std::vector<Cover>();
-  parts.measure_until(deadline);
+  using Clock = Parts::Clock;
+  const auto begin = Clock::now();
+  const auto parts_deadline =
+      begin + std::chrono::duration_cast<Clock::duration>((deadline - begin) * kForParts);
+  const auto out_of_time = [&] { return options.stopped() || Clock::now() >= parts_deadline; };
+  parts.measure_until(parts_deadline);
   PENSTOCK_TRY(const auto base, fastest_whole(parts));
   if (parts.ways().size() < 2 && base) return std::vector<Cover>();
   std::vector<Found> best;
@@ -207,7 +214,7 @@ Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int
     PENSTOCK_CHECK_OK(parts.measure_pieces());
     PENSTOCK_TRY(const bool divide, may_divide(parts));
     if (divide) {
-      PENSTOCK_TRY(auto found, search(parts, options, count, deadline));
+      PENSTOCK_TRY(auto found, search(parts, options, count, parts_deadline));
       add(best, std::move(found));
     }
     const double now = best.empty() ? collage::kInfinite : best.front().seconds;
@@ -219,6 +226,7 @@ Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int
     PENSTOCK_CHECK_OK(parts.cut(weights));
   }
   if (best.size() > static_cast<std::size_t>(count)) best.resize(static_cast<std::size_t>(count));
+  parts.measure_until(deadline);
   return run_as_chains(parts, options, std::move(best), deadline);
 }
 

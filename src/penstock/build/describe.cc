@@ -16,12 +16,15 @@ std::string reason_of(const PartReport& part, bool divided) {
   }
   if (rival != nullptr && own != part.trials.end() && own->failure.empty()) {
     const auto less = std::lround((1 - own->seconds / rival->seconds) * 100);
-    if (less >= 0) return concat(less, " % less time than ", rival->backend, " by itself");
-    return concat(-less, " % more time than ", rival->backend,
-                  " by itself, but the plan was faster as a whole");
+    const auto than =
+        concat(" time than ", rival->backend, rival->pieces > 1 ? " piece by piece" : " by itself");
+    if (less >= 0) return concat(less, " % less", than);
+    return concat(-less, " % more", than, ", but the plan was faster as a whole");
   }
   if (divided) return "of the plan that was measured the fastest as a whole";
-  return "the only backend that runs it";
+  const bool others =
+      std::ranges::any_of(part.trials, [](const TrialReport& trial) { return trial.pieces != 1; });
+  return others ? "the only backend that was timed on it" : "the only backend that runs it";
 }
 
 std::vector<NodeReport> nodes_of(const graph::Graph& graph, const std::vector<double>& seconds) {
@@ -48,8 +51,10 @@ PartReport part_report(const partition::ChosenPart& chosen, int stage,
     nodes[graph::index(id)].stage = stage;
     nodes[graph::index(id)].backend = part.backend;
   }
-  part.label = concat(nodes[static_cast<std::size_t>(part.nodes.front())].name, " .. ",
-                      nodes[static_cast<std::size_t>(part.nodes.back())].name);
+  part.label = nodes[static_cast<std::size_t>(part.nodes.front())].name;
+  if (part.nodes.size() > 1) {
+    part.label += " .. " + nodes[static_cast<std::size_t>(part.nodes.back())].name;
+  }
   return part;
 }
 
@@ -61,7 +66,9 @@ void describe_parts(const Findings& findings, Report& report) {
     cover.insert(cover.end(), stage.parts.begin(), stage.parts.end());
   }
   const bool as_is = best.contestant.as_is;  // Of whose nodes no part was measured.
-  auto seconds = as_is ? analytic_seconds(findings.graph) : findings.parts.node_seconds(cover);
+  const auto cpus = findings.devices.front().cpus.size();
+  auto seconds =
+      as_is ? analytic_seconds(findings.graph, cpus) : findings.parts.node_seconds(cover);
   if (as_is || stages.size() > 1) correct(seconds, best.contestant.split, best.stage_seconds);
   report.nodes = nodes_of(findings.graph, seconds);
   for (std::size_t i = 0; i < stages.size(); ++i) {

@@ -127,8 +127,9 @@ void write_parts(std::ostream& out, const std::vector<PartReport>& parts) {
         << escape_markup(part.backend) << "<td>";
     for (const auto& trial : part.trials) {
       out << escape_markup(trial.backend) << ": "
-          << (trial.failure.empty() ? microseconds(trial.seconds) : escape_markup(trial.failure))
-          << "<br>";
+          << (trial.failure.empty() ? microseconds(trial.seconds) : escape_markup(trial.failure));
+      if (trial.failure.empty() && trial.pieces > 1) out << " in " << trial.pieces << " pieces";
+      out << "<br>";
     }
     out << "<td>" << escape_markup(part.reason) << "</tr>\n";
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -53,7 +54,7 @@ Result<Parts> Parts::create(const Setting& setting) {
   parts.ways_ = setting.ways;
   parts.profiler_ = &setting.profiler;
   parts.tolerance_ = setting.tolerance;
-  parts.analytic_ = build::analytic_seconds(setting.graph);
+  parts.analytic_ = build::analytic_seconds(setting.graph, parts.devices_.front().cpus.size());
   PENSTOCK_CHECK_OK(parts.read_rules(setting.backends));
   PENSTOCK_CHECK_OK(parts.cut(parts.analytic_));
   return parts;
@@ -334,7 +335,8 @@ Status Parts::measure_pieces() {
   return {};
 }
 
-Result<double> Parts::chain_seconds(const Cover& cover) {
+Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
+                                                       const device::Device& device) {
   std::optional<cost::Part> chain;
   for (const auto& chosen : cover) {
     PENSTOCK_TRY(auto part, part_of(chosen.nodes, way_of(chosen)));
@@ -345,11 +347,42 @@ Result<double> Parts::chain_seconds(const Cover& cover) {
     chain->models.push_back(std::move(part.models.front()));
     chain->flush_denormals = chain->flush_denormals || part.flush_denormals;
   }
+  chain->device = device;
+  chain->threads = static_cast<int>(device.cpus.size());
+  chain->neighbours.clear();
+  std::ranges::copy_if(devices_, std::back_inserter(chain->neighbours),
+                       [&](const auto& other) { return other != device; });
   PENSTOCK_TRY(const auto costs, profiler_->measure(std::span(&*chain, 1)));
-  if (!costs.front() || costs.front()->failure) return collage::kInfinite;
-  const double seconds = costs.front()->seconds;
-  least_chain_ = least_chain_ > 0 ? std::min(least_chain_, seconds) : seconds;
-  return seconds;
+  const auto& cost = costs.front();
+  if (cost && cost->failure) {
+    failures_.push_back(concat(backends_in(cover), " on ", cost::name_of(*chain), ": ",
+                               cost::to_string(cost->failure->kind), ": ", cost->failure->message));
+  }
+  const auto& first = cover.front();
+  if (cost && cover.size() == 1 && find(way_of(first), first.nodes) == nullptr) {
+    auto& trial = earlier_.emplace_back();
+    trial.candidate.nodes = first.nodes;
+    trial.way = static_cast<std::size_t>(std::ranges::find(ways_, way_of(first)) - ways_.begin());
+    trial.cost = cost;
+  }
+  return cost;
+}
+
+Result<std::optional<double>> Parts::chain_seconds(const Cover& cover) {
+  PENSTOCK_TRY(const auto cost, measure_chain(cover, devices_.front()));
+  if (!cost) return std::optional<double>();
+  if (cost->failure) return std::optional(collage::kInfinite);
+  least_chain_ = least_chain_ > 0 ? std::min(least_chain_, cost->seconds) : cost->seconds;
+  return std::optional(cost->seconds);
+}
+
+Result<std::optional<bool>> Parts::stages_run(const std::vector<partition::ChosenStage>& stages) {
+  for (const auto& stage : stages) {
+    PENSTOCK_TRY(const auto cost, measure_chain(stage.parts, stage.devices.front()));
+    if (!cost) return std::optional<bool>();
+    if (cost->failure) return std::optional(false);
+  }
+  return std::optional(true);
 }
 
 std::vector<double> Parts::node_seconds(const Cover& cover) const {
@@ -374,20 +407,40 @@ std::vector<double> Parts::node_seconds(const Cover& cover) const {
   return seconds;
 }
 
+TrialReport Parts::trial_of(std::size_t way, const std::vector<graph::NodeId>& nodes) const {
+  TrialReport report;
+  report.backend = ways_[way].name();
+  if (const auto* trial = find(ways_[way], nodes)) {
+    report.seconds = trial->cost->seconds;
+    report.low = trial->cost->low;
+    report.high = trial->cost->high;
+    if (trial->cost->failure) report.failure = trial->cost->failure->message;
+    return report;
+  }
+  report.pieces = 0;
+  std::size_t covered = 0;
+  for (std::size_t piece = 0; piece < units_.size(); ++piece) {
+    if (!std::ranges::includes(nodes, units_.nodes[piece])) continue;
+    const auto found = single_.find({way, piece});
+    const auto* trial = found == single_.end() ? nullptr : &trials_[found->second];
+    if (trial == nullptr || !trial->cost) continue;
+    if (trial->cost->failure) {
+      report.failure = concat(trial->candidate.label, ": ", trial->cost->failure->message);
+      return report;
+    }
+    covered += units_.nodes[piece].size();
+    report.seconds += trial->cost->seconds;
+    report.low += trial->cost->low;
+    report.high += trial->cost->high;
+    ++report.pieces;
+  }
+  if (covered < nodes.size()) report.failure = "not tried on all of it";
+  return report;
+}
+
 std::vector<TrialReport> Parts::trials_of(const std::vector<graph::NodeId>& nodes) const {
   std::vector<TrialReport> reports;
-  for (const auto& way : ways_) {
-    TrialReport report;
-    report.backend = way.name();
-    if (const auto* trial = find(way, nodes)) {
-      report.seconds = trial->cost->seconds;
-      report.low = trial->cost->low;
-      report.high = trial->cost->high;
-      if (trial->cost->failure) report.failure = trial->cost->failure->message;
-    }
-    if (report.seconds == 0 && report.failure.empty()) report.failure = "not tried as one part";
-    reports.push_back(std::move(report));
-  }
+  for (std::size_t way = 0; way < ways_.size(); ++way) reports.push_back(trial_of(way, nodes));
   return reports;
 }
 

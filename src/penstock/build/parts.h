@@ -63,9 +63,12 @@ class Parts {
   Result<std::optional<double>> form_seconds(const graph::Graph& form, const Way& way);
   /// A plan of the whole network failed: it is no rival and no bound.
   void refuse_whole(const Way& way, const std::string& reason);
-  /// The same of a cover's parts, one after the other as a stage runs them; infinite: it cannot, or
+  /// The same of a cover's parts, one after the other as a stage runs them; infinite: it cannot;
+  /// none: the time was up.
+  Result<std::optional<double>> chain_seconds(const Cover& cover);
+  /// The same of a pipeline's stages, each where it will stand. \returns whether all can run; none:
   /// the time was up.
-  Result<double> chain_seconds(const Cover& cover);
+  Result<std::optional<bool>> stages_run(const std::vector<partition::ChosenStage>& stages);
 
   /// Measures so long; then what is asked for stays unknown.
   void measure_until(Clock::time_point deadline) { profiler_->options().deadline = deadline; }
@@ -100,7 +103,8 @@ class Parts {
   /// Seconds that no cover of the parts measured takes less than, on one device; 0: not known.
   [[nodiscard]] double least_cover() const;
 
-  /// What was measured of these nodes, each way.
+  /// What was measured of these nodes, each way; of them as one, or else of the pieces that they
+  /// are.
   [[nodiscard]] std::vector<TrialReport> trials_of(const std::vector<graph::NodeId>& nodes) const;
   /// One sentence for each part that failed, in order.
   [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
@@ -114,8 +118,11 @@ class Parts {
   [[nodiscard]] Result<cost::Part> part_of(const std::vector<graph::NodeId>& nodes,
                                            const Way& way) const;
   [[nodiscard]] Result<cost::Part> part_of(cost::PartModel model, const Way& way) const;
+  Result<std::optional<cost::Cost>> measure_chain(const Cover& cover, const device::Device& device);
   Status measure(const std::vector<std::size_t>& trials);
   void fail(std::size_t trial, const cost::Failure& failure);
+  [[nodiscard]] TrialReport trial_of(std::size_t way,
+                                     const std::vector<graph::NodeId>& nodes) const;
   /// What was measured of these nodes; null: nothing.
   [[nodiscard]] const Trial* find(const Way& way, const std::vector<graph::NodeId>& nodes) const;
 

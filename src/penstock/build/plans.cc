@@ -40,9 +40,11 @@ std::vector<NodeId> all_nodes(const graph::Graph& graph) {
   return nodes;
 }
 
-std::vector<double> analytic_seconds(const graph::Graph& graph) {
+std::vector<double> analytic_seconds(const graph::Graph& graph, std::size_t cpus) {
   std::vector<double> seconds;
-  for (const auto id : all_nodes(graph)) seconds.push_back(cost::node_seconds(graph, id, {}, 1));
+  for (const auto id : all_nodes(graph)) {
+    seconds.push_back(cost::node_seconds(graph, id, {}, static_cast<int>(cpus)));
+  }
   return seconds;
 }
 
@@ -104,6 +106,7 @@ Result<Planned> pipelined(const graph::Graph& graph, const Cover& cover,
   PlanModelOptions options;
   options.devices = devices;
   options.costs.node_seconds = node_seconds;
+  options.costs.measured_cpus = static_cast<int>(devices.front().cpus.size());
   options.search.replicas = replicas;
   options.search.seconds = search_seconds;
   PENSTOCK_TRY(const auto planned, plan_model(graph, options));

@@ -17,8 +17,8 @@ using Cover = std::vector<partition::ChosenPart>;
 
 std::vector<graph::NodeId> all_nodes(const graph::Graph& graph);
 
-/// By the analytic model, of each node on one CPU.
-std::vector<double> analytic_seconds(const graph::Graph& graph);
+/// By the analytic model, of each node on so many CPUs.
+std::vector<double> analytic_seconds(const graph::Graph& graph, std::size_t cpus);
 
 /// One part.
 Cover whole_cover(const graph::Graph& graph, const Way& way);
@@ -50,7 +50,7 @@ struct Planned {
 };
 
 /// The pipeline of the least period; with `replicas`, stages may stand on several devices.
-/// `node_seconds`: of each node on one CPU. \error as planner::solve()
+/// `node_seconds`: of each node on the first device. \error as planner::solve()
 Result<Planned> pipelined(const graph::Graph& graph, const Cover& cover,
                           const std::vector<device::Device>& devices,
                           const std::vector<double>& node_seconds, bool replicas,

@@ -34,6 +34,7 @@ struct WayReport {
 struct TrialReport {
   std::string backend;
   double seconds = 0, low = 0, high = 0;  ///< 95 % confidence interval of one run's time.
+  int pieces = 1;                         ///< Timed by themselves, that this is the sum of.
   std::string failure;
 };
 

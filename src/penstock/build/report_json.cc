@@ -12,7 +12,7 @@
 // library looks.
 namespace penstock::build {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 using Json = nlohmann::ordered_json;
 
@@ -36,6 +36,7 @@ static void fields(T& trial, const auto& field) {
   field("seconds", trial.seconds);
   field("low", trial.low);
   field("high", trial.high);
+  field("pieces", trial.pieces);
   field("failure", trial.failure);
 }
 

@@ -38,7 +38,8 @@ std::string shortened(const std::string& label) {
 std::string trial_text(const build::TrialReport& trial) {
   if (!trial.failure.empty()) return concat(trial.backend, ": ", trial.failure);
   return concat(trial.backend, " ", duration(trial.seconds * 1e9), " (", duration(trial.low * 1e9),
-                " to ", duration(trial.high * 1e9), ")");
+                " to ", duration(trial.high * 1e9),
+                trial.pieces > 1 ? concat(", the sum of ", trial.pieces, " pieces") : "", ")");
 }
 
 }  // namespace
@@ -65,7 +66,8 @@ std::string report_text(const build::Report& report) {
   text += "\npartitions of the chosen plan:\n";
   for (const auto& part : report.parts) {
     text += concat("stage", part.stage, ": ", part.backend, " runs ", shortened(part.label), " (",
-                   part.nodes.size(), " nodes): ", part.reason, "\n");
+                   part.nodes.size(),
+                   part.nodes.size() == 1 ? " node): " : " nodes): ", part.reason, "\n");
     for (const auto& trial : part.trials) text += "    " + trial_text(trial) + "\n";
   }
   for (const auto& note : report.notes) text += "note: " + note + "\n";

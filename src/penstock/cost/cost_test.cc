@@ -74,6 +74,17 @@ TEST(ProblemOfGraphTest, HasAGroupForEachNodeAndATypeForEachSizeOfDevice) {
   EXPECT_THAT(problem->order, ElementsAre(std::pair(0, 1)));
 }
 
+TEST(ProblemOfGraphTest, TakesMeasuredSecondsForTheCpusThatTheyWereMeasuredOn) {
+  GraphProblemOptions options;
+  options.figures.macs_per_second = 1;  // More CPUs help.
+  options.node_seconds = {8, 4};
+  options.measured_cpus = 2;
+  const auto problem = problem_of(two_products(), devices("cpu:0,cpu:1-2"), options);
+  ASSERT_TRUE(problem) << problem.error().message;
+  EXPECT_DOUBLE_EQ(problem->groups[0].time[1], 8);
+  EXPECT_GT(problem->groups[0].time[0], 8);
+}
+
 TEST(ProblemOfGraphTest, GivesAPinnedNodeADeviceOfItsOwn) {
   GraphProblemOptions options;
   options.pins = {{NodeId{1}, devices("cpu:1").front()}};

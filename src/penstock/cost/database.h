@@ -35,10 +35,10 @@ struct Failure {
 /// What a part takes, or why it cannot be had.
 struct Cost {
   double seconds = 0;  ///< Of one run: the median of the rounds.
-  double low = 0;      ///< 95 % confidence interval of the median.
+  double low = 0;  ///< 95 % confidence interval of the median; of a hang, how long it was given.
   double high = 0;
   std::int64_t runs = 0;
-  std::optional<Failure> failure;  ///< Then the figures above mean nothing.
+  std::optional<Failure> failure;  ///< Then the other figures mean nothing.
   bool operator==(const Cost&) const = default;
 };
 

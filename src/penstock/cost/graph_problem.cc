@@ -58,7 +58,8 @@ void add_groups(Problem& problem, const Graph& graph, const GraphProblemOptions&
     for (const int cpus : cpus_of_mode) {
       double seconds = node_seconds(graph, id, figures, cpus);
       if (!options.node_seconds.empty()) {
-        seconds *= options.node_seconds[i] / node_seconds(graph, id, figures, 1);
+        seconds *=
+            options.node_seconds[i] / node_seconds(graph, id, figures, options.measured_cpus);
       }
       group.time.push_back(seconds);
     }

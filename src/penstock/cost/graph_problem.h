@@ -14,8 +14,9 @@ namespace penstock::cost {
 
 struct GraphProblemOptions {
   Figures figures;
-  /// Of each node on one CPU, measured; empty: by `figures`. More CPUs share it as `figures` say.
+  /// Of each node on `measured_cpus` CPUs; empty: by `figures`. On more or fewer as `figures` say.
   std::vector<double> node_seconds;
+  int measured_cpus = 1;
   std::string backend = "onnxruntime";  ///< Names the modes.
   double memory = planner::kInfinite;   ///< Bytes of each device, for weights and tensors.
   std::vector<std::pair<graph::NodeId, device::Device>> pins;

@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 using Clock = Profiler::Clock;
 
 constexpr auto kGrace = std::chrono::milliseconds(300);  // What runs may take beyond the deadline.
-constexpr double kLeastSeconds = 0.005;                  // Less time left measures nothing.
 constexpr const char* kReference = "onnxruntime";
 
 std::string tolerance_text(const Tolerance& tolerance) {
@@ -75,7 +74,7 @@ struct Profiler::State {
     return Turn::wait(database().file(), [this] { return over(); });
   }
   [[nodiscard]] bool over() const {
-    return stopped() || count >= options.most_measurements || seconds_left() < kLeastSeconds;
+    return stopped() || count >= options.most_measurements || seconds_left() < options.min_seconds;
   }
 
   Status keep(const PartKey& key, const Cost& cost, const Part& part);
@@ -90,11 +89,16 @@ struct Profiler::State {
 };
 
 Result<std::optional<Cost>> Profiler::State::find(const PartKey& key) {
+  std::optional<Cost> known;
   if (own) {
-    PENSTOCK_TRY(auto known, own->find(key));
-    if (known || given == nullptr) return known;
+    PENSTOCK_TRY(known, own->find(key));
   }
-  return given->find(key);
+  if (!known && given != nullptr) {
+    PENSTOCK_TRY(known, given->find(key));
+  }
+  const bool hung = known && known->failure && known->failure->kind == FailureKind::kHang;
+  if (hung && known->low < options.silence_seconds) known.reset();  // With more time it may end.
+  return known;
 }
 
 /// A database that cannot be written loses nothing of this run.
@@ -206,13 +210,15 @@ Result<std::optional<Cost>> Profiler::State::measure(const Part& part, const Par
     PENSTOCK_CHECK_OK(keep(key, cost, part));
     return std::optional(cost);
   }
-  job->max_seconds = std::min(options.seconds_per_part, seconds_left());
-  job->min_seconds = std::min(options.min_seconds, job->max_seconds);
+  job->min_seconds = options.min_seconds;
+  job->max_seconds = std::clamp(seconds_left(), options.min_seconds,
+                                std::max(options.min_seconds, options.seconds_per_part));
   PENSTOCK_TRY(const auto outcome, run(*job));
   if (outcome.kind == WorkerOutcome::Kind::kInterrupted) return std::optional<Cost>();
   const JobReport& report = outcome.report;
   if (outcome.kind == WorkerOutcome::Kind::kDied) {
     cost.failure = outcome.failure;
+    if (outcome.failure.kind == FailureKind::kHang) cost.low = options.silence_seconds;
   } else if (report.event == JobReport::Event::kDone) {
     cost = {report.seconds, report.low, report.high, report.runs, {}};
   } else {

@@ -238,6 +238,14 @@ TEST_F(ProfilerTest, TheOtherPartsGoOnAfterFailures) {
   const auto again = start();
   EXPECT_EQ(measure(*again, parts), costs);
   EXPECT_EQ(again->measured(), 0);
+  // What only took too long may end where it is given longer.
+  set("");
+  options_.silence_seconds = 7;
+  const auto longer = start();
+  const auto now = measure(*longer, parts);
+  EXPECT_FALSE(now[2]->failure);
+  EXPECT_EQ(now[4]->failure->kind, FailureKind::kCrash);
+  EXPECT_EQ(longer->measured(), 1);
 }
 
 TEST_F(ProfilerTest, AnAbsentBackendIsAFailureThatIsNotKept) {

@@ -314,7 +314,9 @@ PlainSides make_plain_sides(const PlainRequest& request, const backend::Registry
   PlainSides made;
   const auto add = [&](const char* engine, const char* name, const auto& make) {
     const auto backend = backends.find(engine);
-    if (!backend) {
+    if (const auto known = request.left_out.find(name); known != request.left_out.end()) {
+      made.missing.push_back({name, known->second});
+    } else if (!backend) {
       made.missing.push_back({name, backend.error()});
     } else if (auto side = make(**backend)) {
       made.sides.push_back(*std::move(side));

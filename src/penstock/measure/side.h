@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,7 +54,8 @@ struct PlainRequest {
   std::vector<int> cpus;     ///< Those that all sides may use.
   bool own_default = false;  ///< The engine chooses its threads itself, if it has the machine.
   const plan::Plan* plan = nullptr;
-  const Ring* ring = nullptr;  ///< In the order of the plan's inputs.
+  const Ring* ring = nullptr;                  ///< In the order of the plan's inputs.
+  std::map<std::string, Error> left_out = {};  ///< Sides by name, that are not made, and why.
 };
 
 /// ONNX Runtime: one session with its default threads.

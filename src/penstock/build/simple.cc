@@ -1,0 +1,128 @@
+#include "penstock/build/simple.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "penstock/base/quantile.h"
+#include "penstock/build/plans.h"
+#include "penstock/cost/turn.h"
+#include "penstock/measure/rounds.h"
+#include "penstock/pipeline/affinity.h"
+
+namespace penstock::build {
+namespace {
+
+constexpr double kAhead = 1.02;  ///< So far before the plan is no noise.
+
+constexpr std::array<SimpleWay, 4> kWays{{{"onnxruntime", "onnxruntime", false, ""},
+                                          {"onnxruntime-per-core", "onnxruntime", true, ""},
+                                          {"openvino-latency", "openvino", false, "LATENCY"},
+                                          {"openvino-throughput", "openvino", true, "THROUGHPUT"}}};
+
+/// As Simple::run_beside() runs it.
+cost::Part part_of(const SimpleWay& way, const Simple::Setting& setting) {
+  cost::Part part;
+  auto& model = part.models.emplace_back();
+  model.name = concat("the file as it is, ", way.name);
+  model.file = setting.graph.import.file;
+  model.backend = way.backend;
+  if (!way.hint.empty()) model.options["PERFORMANCE_HINT"] = way.hint;
+  part.device = union_of(setting.devices);
+  const auto cpus = part.device.cpus;
+  if (way.on_each_device && way.hint.empty()) {
+    part.device.cpus = {cpus.front()};
+    for (const int cpu : cpus) {
+      if (cpu != cpus.front()) part.neighbours.push_back({.host = {}, .cpus = {cpu}});
+    }
+  }
+  part.threads = static_cast<int>(part.device.cpus.size());
+  part.custom_ops = setting.options.custom_ops;
+  for (const auto id : setting.graph.inputs) {
+    const auto& value = setting.graph.value(id);
+    auto& dims = part.shapes[value.name];
+    for (const auto& dim : cost::bound(value.type).dims) dims.push_back(dim.size);
+  }
+  return part;
+}
+
+/// One that fails is left out, with its reason.
+Result<std::vector<measure::Measured>> measure_what_runs(measure::PlainSides& simple,
+                                                         const measure::Rounds& rounds) {
+  for (;;) {
+    auto measured = measure::measure_in_turn(simple.sides, rounds);
+    if (measured || measured.error().code == Code::kCancelled) return measured;
+    const auto plan = simple.sides.end() - 1;
+    const auto failed = std::find_if(simple.sides.begin(), plan, [&](const auto& side) {
+      return measured.error().message.starts_with(side->name() + ": ");
+    });
+    if (failed == plan) return measured;
+    simple.missing.push_back({(*failed)->name(), measured.error()});
+    simple.sides.erase(failed);
+  }
+}
+
+WayReport report_of(measure::Measured& side) {
+  WayReport way;
+  way.name = side.name;
+  way.what = side.explain;
+  way.frames_per_second = median(side.rates);
+  way.latency_seconds = quantile(side.latencies_ns, 0.5) / 1e9;
+  way.spread = spread(side.rates);
+  return way;
+}
+
+}  // namespace
+
+Status Simple::rehearse() {
+  for (const auto& way : kWays) {
+    const auto backend = setting_.backends.find(std::string(way.backend));
+    if (!backend || !(*backend)->describe().unavailable.empty()) continue;
+    const auto part = part_of(way, setting_);
+    PENSTOCK_TRY(const auto costs, setting_.profiler.measure(std::span(&part, 1)));
+    const auto& cost = costs.front();
+    if (!cost || !cost->failure) continue;
+    failed_[std::string(way.name)] =
+        internal_error(cost::to_string(cost->failure->kind), ": ", cost->failure->message);
+  }
+  return {};
+}
+
+Result<std::vector<WayReport>> Simple::run_beside(Running& plan, double seconds, int count) const {
+  const auto& options = setting_.options;
+  const auto cpus = union_of(setting_.devices).cpus;
+  const bool all = cpus == device::inherited_cpus();
+  if (!all) PENSTOCK_CHECK_OK(pipeline::pin_this_thread(cpus));
+  auto simple = measure::make_plain_sides({setting_.graph.import.file, options.custom_ops, cpus,
+                                           all, &plan.package.plan, &setting_.ring, failed_},
+                                          setting_.backends);
+  simple.sides.push_back(std::move(plan.side));
+  const measure::Rounds rounds{.seconds = seconds, .count = count, .stopped = options.stopped};
+  const auto turn = cost::Turn::wait(setting_.database.file(), options.stopped);
+  auto measured = measure_what_runs(simple, rounds);
+  plan.side = std::move(simple.sides.back());
+  if (!measured) return measured.error();
+  if (options.stopped()) return make_error(Code::kCancelled, "stopped");
+  std::vector<WayReport> reports;
+  for (auto& side : *measured) reports.push_back(report_of(side));
+  for (const auto& [name, reason] : simple.missing) {
+    reports.insert(reports.end() - 1, WayReport{.name = name, .failure = reason.message});
+  }
+  return reports;
+}
+
+std::optional<SimpleWay> better_than_plan(const std::vector<WayReport>& reports,
+                                          const std::vector<Way>& ways, bool latency) {
+  std::optional<SimpleWay> best;
+  double most = reports.back().worth(latency) * kAhead;
+  for (const auto& way : kWays) {
+    const auto report = std::ranges::find(reports, way.name, &WayReport::name);
+    if (report == reports.end() || report->worth(latency) <= most) continue;
+    if (std::ranges::find(ways, way.backend, &Way::backend) == ways.end()) continue;
+    best = way;
+    most = report->worth(latency);
+  }
+  return best;
+}
+
+}  // namespace penstock::build

@@ -1,0 +1,61 @@
+// Simple: what a user would have tried without a plan, run beside the best one.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/build/build.h"
+#include "penstock/build/contest.h"
+#include "penstock/build/report.h"
+#include "penstock/build/way.h"
+#include "penstock/cost/profiler.h"
+#include "penstock/measure/side.h"
+
+namespace penstock::build {
+
+/// A way of running the file as it is, in f32.
+struct SimpleWay {
+  std::string_view name;  ///< "onnxruntime-per-core"
+  std::string_view backend;
+  bool on_each_device;    ///< As a plan does that on each device; else as one on all CPUs.
+  std::string_view hint;  ///< OpenVINO's; empty: none.
+};
+
+/// Borrows what it is made with. One thread.
+class Simple {
+ public:
+  struct Setting {
+    const graph::Graph& graph;
+    const Options& options;
+    const std::vector<device::Device>& devices;
+    const backend::Registry& backends;
+    cost::Profiler& profiler;
+    cost::Database& database;
+    const measure::Ring& ring;
+  };
+  explicit Simple(const Setting& setting) : setting_(setting) {}
+
+  /// Each once in a process of its own, if the database does not know that it went well: what
+  /// crashes there is left out of run_beside(). \error of the profiler.
+  Status rehearse();
+
+  /// In turn with a plan that runs, which is the last; one that fails is there with its reason.
+  /// \error kCancelled, and the plan's own.
+  Result<std::vector<WayReport>> run_beside(Running& plan, double seconds, int rounds) const;
+
+ private:
+  Setting setting_;
+  std::map<std::string, Error> failed_;  ///< By name.
+};
+
+/// The best of those whose backend may be chosen, where it passes the plan, the last, by more than
+/// noise.
+std::optional<SimpleWay> better_than_plan(const std::vector<WayReport>& reports,
+                                          const std::vector<Way>& ways, bool latency);
+
+}  // namespace penstock::build
