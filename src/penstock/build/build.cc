@@ -272,12 +272,15 @@ Contestant Build::whole(const graph::Graph& graph, const Cover& cover, bool on_e
 
 Result<std::size_t> Build::enter_whole(const Cover& cover, bool on_each_device) {
   PENSTOCK_TRY(const auto place, contest_->enter(whole(graph_, cover, on_each_device)));
-  const auto& failure = contest_->entries()[place].way.failure;
   if (!on_each_device) return place;
-  if (failure.empty()) {
+  const auto& entered = contest_->entries()[place].way;
+  if (entered.failure.empty()) {
     singles_.insert(place);
   } else if (cover.size() == 1) {
-    parts_->refuse_whole(way_of(cover.front()), failure);
+    const bool differs = entered.worst_ratio > 0;
+    parts_->refuse_whole(
+        way_of(cover.front()),
+        {differs ? cost::FailureKind::kWrongOutput : cost::FailureKind::kRun, entered.failure});
   }
   return place;
 }

@@ -211,12 +211,12 @@ Result<std::optional<double>> Parts::form_seconds(const graph::Graph& form, cons
   return std::optional(cost->seconds);
 }
 
-void Parts::refuse_whole(const Way& way, const std::string& reason) {
+void Parts::refuse_whole(const Way& way, cost::Failure reason) {
   const auto number = static_cast<std::size_t>(std::ranges::find(ways_, way) - ways_.begin());
   const auto found = whole_.find(number);
   if (found == whole_.end()) return;
   auto& cost = trials_[found->second].cost.emplace();
-  cost.failure = cost::Failure{cost::FailureKind::kWrongOutput, reason};
+  cost.failure = std::move(reason);
 }
 
 Result<std::optional<double>> Parts::wide_seconds(std::size_t way) {

@@ -62,7 +62,7 @@ class Parts {
   /// The same of another form of the network, on one device; none where it cannot, which is noted.
   Result<std::optional<double>> form_seconds(const graph::Graph& form, const Way& way);
   /// A plan of the whole network failed: it is no rival and no bound.
-  void refuse_whole(const Way& way, const std::string& reason);
+  void refuse_whole(const Way& way, cost::Failure reason);
   /// The same of a cover's parts, one after the other as a stage runs them; infinite: it cannot;
   /// none: the time was up.
   Result<std::optional<double>> chain_seconds(const Cover& cover);

@@ -49,7 +49,7 @@ struct PartKey {
   std::string inputs;     ///< Types of the inputs as bound: "f32[1,3,224,224],i64[1]".
   std::string precision;  ///< "f32"
   std::string backend;    ///< Of a chain: joined by '+'.
-  std::string engine;     ///< Its version, joined alike.
+  std::string engine;     ///< Its version and Penstock's, joined alike.
   std::string device;     ///< device_key()
   int threads = 1;
   std::string condition = "alone";  ///< Or "crowded+N": N neighbours run the same meanwhile.

@@ -5,6 +5,7 @@
 
 #include "penstock/backend/request.h"
 #include "penstock/base/hash.h"
+#include "penstock/base/version.h"
 
 namespace penstock::cost {
 namespace {
@@ -106,7 +107,10 @@ std::string PartKeys::engine_version(const std::string& backend) {
   const auto known = versions_.find(backend);
   if (known != versions_.end()) return known->second;
   const auto found = backends_.find(backend);
-  return versions_[backend] = found ? (*found)->describe().engine_version : "";
+  auto version = found ? (*found)->describe().engine_version : std::string();
+  // What a plugin makes of its engine changes with Penstock.
+  if (!version.empty()) version += concat(", penstock ", penstock::version());
+  return versions_[backend] = version;
 }
 
 Result<std::string> PartKeys::options_text(const Part& part) {

@@ -72,7 +72,7 @@ class Profiler {
   /// Without measuring.
   Result<std::optional<Cost>> find(const Part& part);
   Result<PartKey> key_of(const Part& part);
-  /// "onnxruntime" -> "1.31.0"; empty where it is not there.
+  /// As keys have it: "onnxruntime" -> "1.31.0, penstock 0.1.0"; empty where it is not there.
   std::string engine_version(const std::string& backend);
   /// The graph is about to go.
   void forget(const graph::Graph& graph);

@@ -110,10 +110,6 @@ Result<plan::Plan> repack(const fs::path& folder, const plan::Plan& plan, const 
 
 }  // namespace
 
-std::string_view version() {
-  return PENSTOCK_VERSION;
-}
-
 Result<graph::Engine> make_engine(const backend::Registry& backends,
                                   const std::vector<fs::path>& custom_ops) {
   graph::Engine engine;

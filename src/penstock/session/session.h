@@ -13,6 +13,7 @@
 
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
+#include "penstock/base/version.h"
 #include "penstock/graph/graph.h"
 #include "penstock/graph/import.h"
 #include "penstock/partition/split.h"
@@ -21,9 +22,6 @@
 #include "penstock/plan/plan.h"
 
 namespace penstock {
-
-/// "0.1.0"
-std::string_view version();
 
 /// What evaluates constants and infers the types of operators that ONNX does not know: the
 /// onnxruntime backend, or nothing where it is not available (then less is folded and known).

@@ -1,0 +1,9 @@
+#include "penstock/base/version.h"
+
+namespace penstock {
+
+std::string_view version() {
+  return PENSTOCK_VERSION;
+}
+
+}  // namespace penstock
