@@ -156,7 +156,7 @@ def test_what_crashes_on_the_file_as_it_is_leaves_the_clean_import(build, cpu, s
     assert any("the file as it is" in note and "crash" in note for note in report["notes"]), report["notes"]
 
 
-def test_a_crash_of_a_stage_leaves_the_other_plans(build, chain, cpus, synthetic):
+def test_a_crash_of_a_stage_leaves_the_other_plans(build, well, chain, cpus, synthetic):
     """No part that the search times has two nodes but the stages of a pipeline."""
     if len(cpus) < 2:
         pytest.skip("needs two CPUs")
@@ -164,6 +164,8 @@ def test_a_crash_of_a_stage_leaves_the_other_plans(build, chain, cpus, synthetic
     report = build(chain, "--devices", f"cpu:{cpus[0]},cpu:{cpus[1]}", "--backends", "synthetic_a", budget="20s")
     assert report["chosen"].startswith("synthetic_a on")
     assert any("Conv+Relu" in note and "crash" in note for note in report["notes"]), report["notes"]
+    links = well("costs", "list", "--json").json["links"]  # What the stages were planned with.
+    assert [link["latency_seconds"] > 0 for link in links] == [True]
 
 
 CRASHES_ON = """#!{python}
@@ -305,6 +307,17 @@ def test_rules_that_are_none_are_refused(penstock, chain, tmp_path, text, compla
     outcome = penstock("build", chain, "-o", tmp_path / "p", "--rules", rules, "--backends", "onnxruntime")
     assert outcome.code == 1
     assert f"rules '{rules}': {complaint}" in outcome.error
+
+
+def test_parts_are_measured_up_to_a_count(build, well, chain, cpu, synthetic):
+    synthetic(a={"seconds": {"Conv": 1e-4, "*": 4e-3}}, b={"seconds": {"Relu": 1e-4, "*": 4e-3}})
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
+    none = build(chain, *options, "--most-parts", "0", budget="20s")
+    assert len(set(backend_of(none).values())) == 1
+    names = {part["name"] for part in well("costs", "list", "--json").json["parts"]}
+    assert {name.split(",")[0] for name in names} == {"the whole network", "the file as it is"}
+    some = build(chain, *options, budget="20s")  # Not what a search of fewer parts chose.
+    assert set(backend_of(some).values()) == {"synthetic_a", "synthetic_b"}
 
 
 def test_no_mixing_where_it_does_not_win(build, chain, cpu, synthetic):

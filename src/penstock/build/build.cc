@@ -312,6 +312,7 @@ Status Build::enter_as_is(const Whole& clean) {
 /// Several backends in one stage, where that is cheaper by the measured parts.
 Status Build::try_covers() {
   say("measuring parts");
+  parts_->measure_at_most(options_.most_parts);
   PENSTOCK_TRY(const auto covers,
                find_covers(*parts_, options_, kCovers, at(latest_start(kPlansAfterParts))));
   for (const auto& cover : covers) {
@@ -335,15 +336,18 @@ Status Build::try_pipelines() {
   }
   const auto& entries = contest_->entries();
   const Cover cover = best_single().contestant.split.stages.front().parts;
+  parts_->measure_until(at(latest_start(1)));
+  PENSTOCK_TRY(const auto link, profiler_->link(devices_[0], devices_[1]));
+  cost::Figures figures;
+  if (link) figures.seconds_per_transfer = link->latency_seconds;
   for (const bool replicas : {false, true}) {
     auto seconds = parts_->node_seconds(cover);
     std::set<std::size_t> seen;
     for (int round = 0; round <= kMostCorrections && !out_of_time(); ++round) {
       say("planning stages");
-      PENSTOCK_TRY(const auto planned,
-                   pipelined(graph_, cover, devices_, seconds, replicas, kSearchSeconds));
+      PENSTOCK_TRY(const auto planned, pipelined(graph_, cover, devices_, {seconds, figures},
+                                                 replicas, kSearchSeconds));
       say("trying the stages");
-      parts_->measure_until(at(latest_start(1)));
       PENSTOCK_TRY(const auto run, parts_->stages_run(planned.split.stages));
       if (!run) return {};
       if (!*run) break;
@@ -451,7 +455,10 @@ Result<bool> Build::recall() {
   PENSTOCK_TRY(const auto known, database_.find(question_));
   if (!known) return false;
   auto outcome = outcome_from_json(known->text);
-  if (!outcome || outcome->budget_seconds < options_.budget_seconds) return false;
+  if (!outcome || outcome->budget_seconds < options_.budget_seconds ||
+      outcome->most_parts < options_.most_parts) {
+    return false;
+  }
   PENSTOCK_TRY(const auto place, contest_->enter(std::move(outcome->contestant)));
   if (!contest_->entries()[place].way.failure.empty()) return false;
   PENSTOCK_CHECK_OK(simple_->rehearse());
@@ -465,7 +472,7 @@ Result<bool> Build::recall() {
 
 void Build::remember() const {
   const Outcome outcome{contest_->entries()[*contest_->best()].contestant, report_,
-                        options_.budget_seconds};
+                        options_.budget_seconds, options_.most_parts};
   // A database that cannot be written must not lose the run.
   (void)database_.put(question_, {{1 / report_.period_seconds}, to_json(outcome)});
 }

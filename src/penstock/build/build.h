@@ -29,8 +29,9 @@ struct Options {
   Goal goal = Goal::kThroughput;
   double budget_seconds = 60;  ///< From `begin` on; the simple ways are measured in any case.
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-  std::vector<std::string> backends;  ///< Those that may be chosen; empty: all there are.
-  std::filesystem::path rules;        ///< A file of rules by backend name, instead of their own.
+  std::int64_t most_parts = INT64_MAX;  ///< Measured; whole networks and the simple ways besides.
+  std::vector<std::string> backends;    ///< Those that may be chosen; empty: all there are.
+  std::filesystem::path rules;          ///< A file of rules by backend name, instead of their own.
   std::map<std::string, std::map<std::string, std::string>> backend_options;  ///< By backend name.
   std::vector<std::filesystem::path> custom_ops;
   std::optional<double> tolerance;  ///< Relative error allowed, and a hundredth of it of the

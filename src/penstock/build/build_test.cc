@@ -92,6 +92,7 @@ TEST(PlansTest, MergesPartsOfOneBackendThatFollowOneAnother) {
 TEST(OutcomeTest, ComesBackFromItsText) {
   Outcome outcome;
   outcome.budget_seconds = 25;
+  outcome.most_parts = 7;
   outcome.report = example();
   outcome.contestant.name = "one+two in 2 parts on each device";
   outcome.contestant.as_is = true;
@@ -103,6 +104,7 @@ TEST(OutcomeTest, ComesBackFromItsText) {
   const auto again = outcome_from_json(to_json(outcome));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(to_json(*again), to_json(outcome));
+  EXPECT_EQ(again->most_parts, 7);
   EXPECT_EQ(again->contestant.split.stages[0].devices[1].cpus, (std::vector<int>{2, 3}));
   EXPECT_EQ(again->contestant.split.stages[0].parts[0].options.at("key"), "value");
   EXPECT_FALSE(outcome_from_json("{}"));

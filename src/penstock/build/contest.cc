@@ -313,10 +313,8 @@ Status Contest::run_off(double seconds) {
 
 Status Contest::decide(const std::vector<std::size_t>& contenders, int rounds) {
   if (rounds < kSlowRounds) return {};
-  const auto ratios = compare(contenders, rounds);
+  PENSTOCK_TRY(const auto ratios, compare(contenders, rounds));
   if (!ratios) {
-    if (ratios.error().code == Code::kCancelled) return ratios.error();
-    refuse(contenders[failing_], ratios.error().message);
     std::vector<std::size_t> rest;
     std::ranges::copy_if(contenders, std::back_inserter(rest), [this](std::size_t i) {
       return entries_[i].way.failure.empty() && i != *best_;
@@ -338,16 +336,22 @@ Status Contest::decide(const std::vector<std::size_t>& contenders, int rounds) {
   return {};
 }
 
-Result<std::vector<double>> Contest::compare(const std::vector<std::size_t>& entries, int rounds) {
-  failing_ = 0;
-  PENSTOCK_CHECK_OK(run_best());
+Result<std::optional<std::vector<double>>> Contest::compare(const std::vector<std::size_t>& entries,
+                                                            int rounds) {
+  using Ratios = std::optional<std::vector<double>>;
+  const auto fail = [&](std::size_t i, Error error) -> Result<Ratios> {
+    if (error.code == Code::kCancelled) return error;
+    refuse(entries[i], error.message);
+    return Ratios();
+  };
+  if (auto best = run_best(); !best) return fail(0, std::move(best).error());
   std::vector<Running> others;
   for (std::size_t i = 1; i < entries.size(); ++i) {
-    failing_ = i;
     PENSTOCK_TRY(auto package, pack(entries_[entries[i]].contestant));
-    PENSTOCK_TRY(auto running, start(std::move(package)));
-    add_side(running, 1 / entries_[entries[i]].score);
-    others.push_back(std::move(running));
+    auto running = start(std::move(package));
+    if (!running) return fail(i, std::move(running).error());
+    add_side(*running, 1 / entries_[entries[i]].score);
+    others.push_back(*std::move(running));
   }
   const auto turn = cost::Turn::wait(setting_.database.file(), setting_.options.stopped);
   const auto round = round_for(1 / entries_[*best_].score);
@@ -355,17 +359,17 @@ Result<std::vector<double>> Contest::compare(const std::vector<std::size_t>& ent
   for (int number = 0; number < rounds; ++number) {
     std::vector<double> scores;
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      failing_ = i;
       auto& side = i == 0 ? *king_->side : *others[i - 1].side;
-      PENSTOCK_TRY(auto sample, side.measure(round));
+      auto sample = side.measure(round);
+      if (!sample) return fail(i, std::move(sample).error());
       if (setting_.options.stopped()) return make_error(Code::kCancelled, "stopped");
-      scores.push_back(score_of(sample));
+      scores.push_back(score_of(*sample));
     }
     for (std::size_t i = 0; i < scores.size(); ++i) ratios[i].push_back(scores[i] / scores[0]);
   }
   std::vector<double> medians;
   for (auto& of_entry : ratios) medians.push_back(median(of_entry));
-  return medians;
+  return Ratios(std::move(medians));
 }
 
 Result<Running*> Contest::run_best() {

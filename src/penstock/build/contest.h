@@ -98,8 +98,10 @@ class Contest {
   Status race(Entry& entry, Running& running, double frame_seconds);
   [[nodiscard]] bool beats_best(const Entry& entry) const;
   [[nodiscard]] std::vector<std::size_t> near_best() const;
-  /// The score of each relative to the first's, by rounds in turn.
-  Result<std::vector<double>> compare(const std::vector<std::size_t>& entries, int rounds);
+  /// The score of each relative to the first's, by rounds in turn; none: one failed, and is
+  /// refused.
+  Result<std::optional<std::vector<double>>> compare(const std::vector<std::size_t>& entries,
+                                                     int rounds);
   [[nodiscard]] double score_of(measure::Sample& sample) const;
   void add_side(Running& running, double frame_seconds) const;
   [[nodiscard]] measure::Round round_for(double frame_seconds) const;
@@ -107,8 +109,7 @@ class Contest {
 
   Setting setting_;
   std::string fingerprint_;
-  std::string reference_;    ///< The engine that tells what is right, with its version.
-  std::size_t failing_ = 0;  ///< The contender that compare() was at, for its error.
+  std::string reference_;  ///< The engine that tells what is right, with its version.
   std::vector<Entry> entries_;
   std::optional<std::size_t> best_;
   std::optional<Running> king_;  ///< The best one, once it had to run.

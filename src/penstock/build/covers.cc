@@ -16,7 +16,7 @@ constexpr double kHope = 0.97;          ///< Larger parts may take so much less 
 constexpr int kRounds = 4;              ///< Of making the pieces finer where mixing may gain,
 constexpr double kWorthwhile = 0.99;    ///< as long as the best cover is so much cheaper.
 constexpr double kBetterChain = 0.995;  ///< So much less is worth another plan.
-constexpr double kForParts = 0.8;       ///< Of the time: the rest is for covers as a whole.
+constexpr double kForParts = 0.8;  ///< Of the time and count: the rest is for covers as a whole.
 constexpr double kNear = 0.9;  ///< A backend that takes 1 / kNear the time may win inside a piece.
 
 /// A cover, and the seconds of its parts.
@@ -102,8 +102,7 @@ Result<std::vector<Found>> checked(Parts& parts, const std::vector<collage::Cove
 }
 
 /// With the pieces as they are.
-Result<std::vector<Found>> search(Parts& parts, const Options& options, int count,
-                                  Parts::Clock::time_point deadline) {
+Result<std::vector<Found>> search(Parts& parts, const Options& options, int count) {
   PENSTOCK_CHECK_OK(parts.measure_boundaries());
   Status status;
   const auto trial = [&](int number) -> const Trial& {
@@ -118,7 +117,7 @@ Result<std::vector<Found>> search(Parts& parts, const Options& options, int coun
             }
             return trial(number).seconds();
           },
-      .stop = [&] { return !status || options.stopped() || Parts::Clock::now() > deadline; }};
+      .stop = [&] { return !status || parts.over(); }};
   collage::CoverOptions limits;
   limits.covers = count;
   limits.interrupted = options.stopped;
@@ -157,8 +156,7 @@ std::vector<Cover> neighbours_of(const Parts& parts, const Cover& cover, bool ma
 /// The covers timed as a whole; then the best of them replaced by its neighbours, as long as that
 /// is faster.
 Result<std::vector<Cover>> run_as_chains(Parts& parts, const Options& options,
-                                         std::vector<Found> found,
-                                         Parts::Clock::time_point deadline) {
+                                         std::vector<Found> found) {
   for (auto& [seconds, cover] : found) {
     PENSTOCK_TRY(const auto chain, parts.chain_seconds(cover));
     seconds = chain.value_or(collage::kInfinite);
@@ -170,7 +168,7 @@ Result<std::vector<Cover>> run_as_chains(Parts& parts, const Options& options,
     better = false;
     // What the user's rules allow is not more than what they name.
     for (auto& cover : neighbours_of(parts, found.front().cover, options.rules.empty())) {
-      if (Parts::Clock::now() > deadline || options.stopped()) break;
+      if (parts.over()) break;
       PENSTOCK_TRY(const auto chain, parts.chain_seconds(cover));
       if (!chain || *chain >= found.front().seconds * kBetterChain) continue;
       found.insert(found.begin(), {*chain, std::move(cover)});
@@ -202,19 +200,18 @@ Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int
   if (parts.pieces().size() < 2) return std::vector<Cover>();
   using Clock = Parts::Clock;
   const auto begin = Clock::now();
-  const auto parts_deadline =
-      begin + std::chrono::duration_cast<Clock::duration>((deadline - begin) * kForParts);
-  const auto out_of_time = [&] { return options.stopped() || Clock::now() >= parts_deadline; };
-  parts.measure_until(parts_deadline);
+  parts.measure_until(
+      begin + std::chrono::duration_cast<Clock::duration>((deadline - begin) * kForParts),
+      kForParts);
   PENSTOCK_TRY(const auto base, fastest_whole(parts));
   if (parts.ways().size() < 2 && base) return std::vector<Cover>();
   std::vector<Found> best;
   double least = collage::kInfinite;
-  for (int round = 0; round < kRounds && !out_of_time(); ++round) {
+  for (int round = 0; round < kRounds && !parts.over(); ++round) {
     PENSTOCK_CHECK_OK(parts.measure_pieces());
     PENSTOCK_TRY(const bool divide, may_divide(parts));
     if (divide) {
-      PENSTOCK_TRY(auto found, search(parts, options, count, parts_deadline));
+      PENSTOCK_TRY(auto found, search(parts, options, count));
       add(best, std::move(found));
     }
     const double now = best.empty() ? collage::kInfinite : best.front().seconds;
@@ -222,12 +219,12 @@ Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int
     least = now;
     const auto weights = finer_weights(parts, base);
     // Pieces that nobody measures any more say nothing.
-    if (weights.empty() || round + 1 == kRounds || out_of_time()) break;
+    if (weights.empty() || round + 1 == kRounds || parts.over()) break;
     PENSTOCK_CHECK_OK(parts.cut(weights));
   }
   if (best.size() > static_cast<std::size_t>(count)) best.resize(static_cast<std::size_t>(count));
   parts.measure_until(deadline);
-  return run_as_chains(parts, options, std::move(best), deadline);
+  return run_as_chains(parts, options, std::move(best));
 }
 
 }  // namespace penstock::build

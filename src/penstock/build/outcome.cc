@@ -58,6 +58,7 @@ std::string to_json(const Outcome& outcome) {
   Json stages = Json::array();
   for (const auto& stage : outcome.contestant.split.stages) stages.push_back(stage_json(stage));
   return Json{{"budget_seconds", outcome.budget_seconds},
+              {"most_parts", outcome.most_parts},
               {"name", outcome.contestant.name},
               {"as_is", outcome.contestant.as_is},
               {"stages", stages},
@@ -70,6 +71,7 @@ Result<Outcome> outcome_from_json(std::string_view text) {
   try {
     const auto json = Json::parse(text);
     json.at("budget_seconds").get_to(outcome.budget_seconds);
+    json.at("most_parts").get_to(outcome.most_parts);
     json.at("name").get_to(outcome.contestant.name);
     json.at("as_is").get_to(outcome.contestant.as_is);
     for (const auto& stage : json.at("stages")) {

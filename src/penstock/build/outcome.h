@@ -14,7 +14,8 @@ namespace penstock::build {
 struct Outcome {
   Contestant contestant;
   Report report;
-  double budget_seconds = 0;  ///< That the search had: with more it may find a better plan.
+  double budget_seconds = 0;    ///< That the search had: with more it may find a better plan.
+  std::int64_t most_parts = 0;  ///< The same of parts that might be measured.
 };
 
 std::string to_json(const Outcome& outcome);

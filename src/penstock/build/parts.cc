@@ -136,6 +136,18 @@ Result<cost::Part> Parts::part_of(cost::PartModel model, const Way& way) const {
   return part;
 }
 
+void Parts::measure_at_most(std::int64_t count) {
+  begun_ = profiler_->measured();
+  most_ = count;
+}
+
+void Parts::measure_until(Clock::time_point deadline, double share) {
+  auto& options = profiler_->options();
+  options.deadline = deadline;
+  const auto count = static_cast<double>(most_) * share;
+  options.most_measurements = most_ == INT64_MAX ? INT64_MAX : begun_ + std::llround(count);
+}
+
 void Parts::fail(std::size_t trial, const cost::Failure& failure) {
   auto& failed = trials_[trial];
   cost::Cost cost;
@@ -466,7 +478,8 @@ Result<std::string> Parts::failure_of(const partition::ChosenPart& part) {
     return known->cost->failure ? sentence(*known->cost->failure) : std::string();
   }
   PENSTOCK_TRY(const auto alone, part_of(part.nodes, way));
-  measure_until(Clock::time_point::max());
+  profiler_->options().deadline = Clock::time_point::max();  // Whatever has been spent.
+  profiler_->options().most_measurements = INT64_MAX;
   const auto result = profiler_->check(alone, check_seeds(), tolerance_);
   if (!result && result.error().code == Code::kFailedPrecondition) return std::string();
   if (!result) return result.error();

@@ -70,8 +70,11 @@ class Parts {
   /// the time was up.
   Result<std::optional<bool>> stages_run(const std::vector<partition::ChosenStage>& stages);
 
-  /// Measures so long; then what is asked for stays unknown.
-  void measure_until(Clock::time_point deadline) { profiler_->options().deadline = deadline; }
+  /// From now on no more than so many.
+  void measure_at_most(std::int64_t count);
+  /// Measures so long, and that share of the count; then what is asked for stays unknown.
+  void measure_until(Clock::time_point deadline, double share = 1);
+  [[nodiscard]] bool over() const { return profiler_->over(); }
 
   /// Makes pieces of about equal weight of the nodes', and candidates of runs of them. What was
   /// measured stays known.
@@ -131,6 +134,8 @@ class Parts {
   std::vector<device::Device> devices_;
   std::vector<Way> ways_;
   cost::Profiler* profiler_ = nullptr;
+  std::int64_t begun_ = 0;         ///< Measurements before those that count;
+  std::int64_t most_ = INT64_MAX;  ///< and of those that do, so many.
   Tolerance tolerance_;
   std::vector<collage::Rule> rules_;         ///< Of each way.
   std::vector<collage::NodeSet> supported_;  ///< Of the backends that take only some nodes.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "penstock/cost/analytic.h"
 #include "penstock/session/plan_model.h"
 
 namespace penstock::build {
@@ -101,11 +100,11 @@ std::string name_of(const Cover& cover) {
 
 Result<Planned> pipelined(const graph::Graph& graph, const Cover& cover,
                           const std::vector<device::Device>& devices,
-                          const std::vector<double>& node_seconds, bool replicas,
-                          double search_seconds) {
+                          const Measurements& measurements, bool replicas, double search_seconds) {
   PlanModelOptions options;
   options.devices = devices;
-  options.costs.node_seconds = node_seconds;
+  options.costs.node_seconds = measurements.node_seconds;
+  options.costs.figures = measurements.figures;
   options.costs.measured_cpus = static_cast<int>(devices.front().cpus.size());
   options.search.replicas = replicas;
   options.search.seconds = search_seconds;

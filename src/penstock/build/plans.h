@@ -6,6 +6,7 @@
 
 #include "penstock/base/result.h"
 #include "penstock/build/way.h"
+#include "penstock/cost/analytic.h"
 #include "penstock/device/device.h"
 #include "penstock/graph/graph.h"
 #include "penstock/partition/split.h"
@@ -49,12 +50,17 @@ struct Planned {
   double period_seconds = 0;
 };
 
+/// What planning knows of the machine.
+struct Measurements {
+  const std::vector<double>& node_seconds;  ///< Of each node on the first device.
+  cost::Figures figures;                    ///< Of handing over.
+};
+
 /// The pipeline of the least period; with `replicas`, stages may stand on several devices.
-/// `node_seconds`: of each node on the first device. \error as planner::solve()
+/// \error as planner::solve()
 Result<Planned> pipelined(const graph::Graph& graph, const Cover& cover,
                           const std::vector<device::Device>& devices,
-                          const std::vector<double>& node_seconds, bool replicas,
-                          double search_seconds);
+                          const Measurements& measurements, bool replicas, double search_seconds);
 
 /// Scales the seconds of the nodes of each stage so that they add up to what was measured.
 void correct(std::vector<double>& node_seconds, const partition::SplitOptions& split,

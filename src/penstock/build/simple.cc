@@ -88,24 +88,27 @@ Status Simple::rehearse() {
   return {};
 }
 
-Result<std::vector<WayReport>> Simple::run_beside(Running& plan, double seconds, int count) const {
+Result<std::vector<WayReport>> Simple::run_beside(Running& plan, double seconds, int count) {
   const auto& options = setting_.options;
   const auto cpus = union_of(setting_.devices).cpus;
   const bool all = cpus == device::inherited_cpus();
   if (!all) PENSTOCK_CHECK_OK(pipeline::pin_this_thread(cpus));
-  auto simple = measure::make_plain_sides({setting_.graph.import.file, options.custom_ops, cpus,
-                                           all, &plan.package.plan, &setting_.ring, failed_},
-                                          setting_.backends);
-  simple.sides.push_back(std::move(plan.side));
+  if (!sides_) {
+    sides_ = measure::make_plain_sides({setting_.graph.import.file, options.custom_ops, cpus, all,
+                                        &plan.package.plan, &setting_.ring, failed_},
+                                       setting_.backends);
+  }
+  sides_->sides.push_back(std::move(plan.side));
   const measure::Rounds rounds{.seconds = seconds, .count = count, .stopped = options.stopped};
   const auto turn = cost::Turn::wait(setting_.database.file(), options.stopped);
-  auto measured = measure_what_runs(simple, rounds);
-  plan.side = std::move(simple.sides.back());
-  if (!measured) return measured.error();
+  auto measured = measure_what_runs(*sides_, rounds);
+  plan.side = std::move(sides_->sides.back());
+  sides_->sides.pop_back();
+  if (!measured) return std::move(measured).error();
   if (options.stopped()) return make_error(Code::kCancelled, "stopped");
   std::vector<WayReport> reports;
   for (auto& side : *measured) reports.push_back(report_of(side));
-  for (const auto& [name, reason] : simple.missing) {
+  for (const auto& [name, reason] : sides_->missing) {
     reports.insert(reports.end() - 1, WayReport{.name = name, .failure = reason.message});
   }
   return reports;

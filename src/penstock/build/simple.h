@@ -46,11 +46,12 @@ class Simple {
 
   /// In turn with a plan that runs, which is the last; one that fails is there with its reason.
   /// \error kCancelled, and the plan's own.
-  Result<std::vector<WayReport>> run_beside(Running& plan, double seconds, int rounds) const;
+  Result<std::vector<WayReport>> run_beside(Running& plan, double seconds, int rounds);
 
  private:
   Setting setting_;
-  std::map<std::string, Error> failed_;  ///< By name.
+  std::map<std::string, Error> failed_;       ///< By name.
+  std::optional<measure::PlainSides> sides_;  ///< Compiled for the first comparison.
 };
 
 /// The best of those whose backend may be chosen, where it passes the plan, the last, by more than

@@ -25,6 +25,7 @@ struct Options {
   std::string devices = "all";
   std::string goal = "throughput";
   std::string budget = "60s";
+  std::int64_t most_parts = INT64_MAX;
   std::vector<std::string> backends;
   std::optional<double> tolerance;
   ImportArguments import;
@@ -63,6 +64,7 @@ Result<build::Options> to_build_options(const Options& options) {
   to.devices = *std::move(devices);
   to.goal = options.goal == "latency" ? build::Goal::kLatency : build::Goal::kThroughput;
   PENSTOCK_TRY(to.budget_seconds, parse_duration(options.budget));
+  to.most_parts = options.most_parts;
   to.backends = options.backends;
   to.rules = options.rules;
   PENSTOCK_TRY(to.backend_options, to_backend_options(options.engine));
@@ -162,6 +164,11 @@ void declare_build(CLI::App& app, Action& chosen) {
       ->check(CLI::IsMember({"throughput", "latency"}));
   command->add_option("--budget", options->budget, "Time to spend: 60s, 5m, 1h")
       ->capture_default_str();
+  command
+      ->add_option("--most-parts", options->most_parts,
+                   "Parts to measure, whole networks and the simple ways besides (default: what "
+                   "the budget allows)")
+      ->check(whole_number(0, 1'000'000'000));
   command->add_option("--backends", options->backends, "Those that may be chosen (default: all)")
       ->type_name(kBackendType)
       ->delimiter(',');

@@ -416,6 +416,10 @@ void Profiler::forget(const graph::Graph& graph) {
   std::erase_if(state_->files, [&](const auto& entry) { return entry.first.first == &graph; });
 }
 
+bool Profiler::over() const {
+  return state_->over();
+}
+
 std::int64_t Profiler::measured() const {
   return state_->count;
 }

@@ -77,6 +77,8 @@ class Profiler {
   /// The graph is about to go.
   void forget(const graph::Graph& graph);
 
+  /// Whether no more is measured: the time or the count is spent, or `stop` said so.
+  [[nodiscard]] bool over() const;
   [[nodiscard]] std::int64_t measured() const;  ///< Jobs that were run, checks among them.
   [[nodiscard]] const device::Topology& topology() const;
   [[nodiscard]] Options& options();  ///< May be changed between calls.
