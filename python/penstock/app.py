@@ -135,7 +135,7 @@ class App:
         pins: Mapping[str, str] | None = None,
         annotations: bool = False,
         backend: str = "onnxruntime",
-        backend_options: Mapping[str, object] | None = None,
+        backend_options: Mapping[str, Mapping[str, object]] | None = None,
         custom_ops: Sequence[Path] = (),
         parameters: Sequence[str] = (),
         as_is: bool = False,
@@ -228,7 +228,7 @@ class App:
     def start(
         self,
         *,
-        backend_options: Mapping[str, object] | None = None,
+        backend_options: Mapping[str, Mapping[str, object]] | None = None,
         pinned: bool | None = None,
         policy: Policy | None = None,
         capacity: int | None = None,
@@ -256,7 +256,7 @@ class App:
             "states": self._states,
             "functions": [function._declaration() for function in self._functions],
         }
-        options = _run_options(locals() | {"backend": "onnxruntime"})
+        options = _run_options(locals())
         options["output"] = "" if output is None else os.fspath(output)
         return _start(_core.app, description, options)
 

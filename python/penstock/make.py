@@ -49,7 +49,7 @@ def split(
     pins: Mapping[str, str] | None = None,
     annotations: bool = False,
     backend: str = "onnxruntime",
-    backend_options: Mapping[str, object] | None = None,
+    backend_options: Mapping[str, Mapping[str, object]] | None = None,
     custom_ops: Sequence[Path] = (),
     parameters: Sequence[str] = (),
     as_is: bool = False,
@@ -74,8 +74,8 @@ def split(
     shapes: fixes or bounds open dimensions of inputs: ``{"x": (1, 3, 224, 224), "ids": "1x1..512"}``.
     pins: node to device; nodes of one device are a stage. Not with cuts.
     annotations: stages from the model's own ``pipeline_stage`` annotations. Not with cuts or pins.
-    backend, backend_options, custom_ops: who runs the stages, its own settings, and libraries of
-        operators for it.
+    backend, custom_ops: who runs the stages, and libraries of operators for it.
+    backend_options: by backend, settings of its own: ``{"onnxruntime": {"graph_optimization_level": 1}}``.
     parameters: constants that stay replaceable, see ``Pipeline.set_parameters``.
     as_is: nothing of the model is folded, merged or removed.
     pinned: whether stages stay on their CPUs (the default), or may move among their device's.
@@ -108,7 +108,7 @@ def plan(
     deadline: float = 10,
     pins: Mapping[str, str] | None = None,
     backend: str = "onnxruntime",
-    backend_options: Mapping[str, object] | None = None,
+    backend_options: Mapping[str, Mapping[str, object]] | None = None,
     custom_ops: Sequence[Path] = (),
     parameters: Sequence[str] = (),
     as_is: bool = False,
@@ -173,7 +173,6 @@ def build(
     budget: seconds to spend; the simple ways that you would have tried are measured in any case.
     backends: those that may be chosen; without, all there are.
     tolerance: relative error allowed (1e-3); where it is given, lower precisions are tried too.
-    backend_options: by backend, ``{"openvino": {"...": 1}}``.
     rules: a JSON file, by backend: what it may be tried on, instead of what it says itself.
     costs: the database of what was measured; without, that of the program.
     progress: told what is being done, and the share of the budget that is spent.
@@ -187,10 +186,7 @@ def build(
         budget=budget,
         backends=listed("backends", backends or ()),
         tolerance=tolerance,
-        settings={
-            name: _settings(f"backend_options[{name!r}]", settings)
-            for name, settings in mapping("backend_options", backend_options, "{'openvino': {'key': 1}}").items()
-        },
+        settings=_backend_options(backend_options),
         rules="" if rules is None else path_text("rules", rules),
         costs="" if costs is None else path_text("costs", costs),
         progress=progress,
@@ -217,7 +213,7 @@ def explain(package: Path) -> dict[str, Any]:
 def load(
     path: Path,
     *,
-    backend_options: Mapping[str, object] | None = None,
+    backend_options: Mapping[str, Mapping[str, object]] | None = None,
     pinned: bool | None = None,
     policy: Policy | None = None,
     capacity: int | None = None,
@@ -237,7 +233,7 @@ def load(
     Raises NotFound, DataLoss (a file is missing or has changed), FailedPrecondition (of another
     version).
     """
-    options = _run_options(locals() | {"backend": "onnxruntime"})
+    options = _run_options(locals())
     options["functions"] = [function._declaration() for function in _functions_of(functions)]
     return _start(_core.load, _no_application(path_text("path", path), "a package"), options)
 
@@ -302,16 +298,17 @@ def _functions_of(functions: Sequence[Function]) -> list[Function]:
 
 
 def _run_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("policy", "capacity", "in_flight", "max_age_ms", "max_run_ms", "on_error", "pinned", "trace", "backend")
+    names = ("policy", "capacity", "in_flight", "max_age_ms", "max_run_ms", "on_error", "pinned", "trace")
     options = {name: given[name] for name in names}
     options["trace"] = bool(options["trace"])
     options["native_code"] = bool(given.get("native_code", True))
-    options["backend_options"] = _settings("backend_options", given["backend_options"])
+    options["backend_options"] = _backend_options(given["backend_options"])
     return options
 
 
 def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return _run_options(given) | {
+        "backend": given["backend"],
         "cuts": [str(cut) for cut in listed("cuts", given["cuts"])],
         "pins": [(str(node), device) for node, device in mapping("pins", given["pins"], "{'node': 'cpu:0'}").items()],
         "annotations": bool(given["annotations"]),
@@ -335,6 +332,17 @@ def _device_text(devices: str | Sequence[str] | None) -> str:
     if not isinstance(devices, Sequence) or not all(isinstance(device, str) for device in devices):
         raise unexpected("devices", "names of devices, such as devices=['cpu:0', 'cpu:1']", devices)
     return ",".join(devices)
+
+
+def _backend_options(values: Mapping[str, Mapping[str, object]] | None) -> dict[str, dict[str, str]]:
+    example = "{'onnxruntime': {'graph_optimization_level': 1}}"
+    options = {}
+    for name, settings in mapping("backend_options", values, example).items():
+        if not isinstance(settings, Mapping):
+            expected = f"a dict of the settings of that backend, as in backend_options={example}"
+            raise unexpected(f"backend_options[{name!r}]", expected, settings)
+        options[str(name)] = _settings(f"backend_options[{name!r}]", settings)
+    return options
 
 
 def _settings(name: str, values: Mapping[str, object] | None) -> dict[str, str]:

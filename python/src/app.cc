@@ -100,7 +100,7 @@ Result<AppRequest> to_app_request(const Options& description, const Options& opt
   if (request.yaml.empty()) {
     PENSTOCK_TRY(request.app, to_app(description));
   }
-  PENSTOCK_TRY(request.run, to_run_options(options, options.get<std::string>("backend")));
+  PENSTOCK_TRY(request.run, to_run_options(options));
   PENSTOCK_TRY(request.run.callables, to_callables(description.get<nb::list>("functions")));
   request.output = options.get<std::string>("output");
   return request;

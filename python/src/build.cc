@@ -60,8 +60,7 @@ Result<BuildRequest> to_build_request(nb::handle model, const Options& options) 
   for (const auto& name : build.backends) {
     if (const auto found = backends().find(name); !found) return found.error();
   }
-  using Settings = std::map<std::string, std::map<std::string, std::string>>;
-  build.backend_options = options.get<Settings>("settings");
+  PENSTOCK_TRY(build.backend_options, to_backend_options(options, "settings"));
   build.tolerance = options.maybe<double>("tolerance");
   if (build.tolerance && !(*build.tolerance > 0)) {
     return invalid_argument("tolerance: expected a number above 0, found ", *build.tolerance);

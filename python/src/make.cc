@@ -128,7 +128,7 @@ nb::object plan_and_start(nb::handle model, nb::dict dict) {
 
 nb::object load_and_start(nb::handle file, nb::dict dict) {
   const Options options(std::move(dict));
-  auto run = value_or_raise(to_run_options(options, options.get<std::string>("backend")));
+  auto run = value_or_raise(to_run_options(options));
   run.callables = value_or_raise(to_callables(options.get<nb::list>("functions")));
   return make_aside([path = fs::path(text_of(file)), run = std::move(run)](
                         Made& made, const Abandoned&) { return load(path, run, made); });

@@ -47,7 +47,17 @@ Result<std::optional<std::chrono::microseconds>> to_microseconds(const Options& 
       std::chrono::duration<double, std::milli>(*time)));
 }
 
-Result<RunOptions> to_run_options(const Options& options, const std::string& backend) {
+Result<BackendOptions> to_backend_options(const Options& options, const char* name) {
+  auto by_backend = options.get<BackendOptions>(name);
+  for (const auto& [backend, settings] : by_backend) {
+    if (auto found = backends().find(backend); !found) {
+      return std::move(found).error().within("backend_options");
+    }
+  }
+  return by_backend;
+}
+
+Result<RunOptions> to_run_options(const Options& options) {
   RunOptions run;
   if (const auto policy = options.maybe<std::string>("policy")) {
     run.stream.input_policy = plan::parse_full_policy(*policy);
@@ -80,8 +90,7 @@ Result<RunOptions> to_run_options(const Options& options, const std::string& bac
   run.pipeline.pinned = options.maybe<bool>("pinned");
   run.pipeline.native_code = options.get<bool>("native_code");
   run.pipeline.trace = options.get<bool>("trace");
-  const auto settings = options.get<std::map<std::string, std::string>>("backend_options");
-  if (!settings.empty()) run.pipeline.backend_options[backend] = settings;
+  PENSTOCK_TRY(run.pipeline.backend_options, to_backend_options(options, "backend_options"));
   return run;
 }
 
@@ -121,14 +130,20 @@ Result<SplitRequest> to_request(nb::handle model, const Options& options) {
     return invalid_argument("replicas: expected 1 or more, found ", split.replicas);
   }
   split.backend = options.get<std::string>("backend");
-  split.backend_options = options.get<std::map<std::string, std::string>>("backend_options");
   split.pinned = options.maybe<bool>("pinned").value_or(true);
   for (const auto& file : options.get<std::vector<std::string>>("custom_ops")) {
     split.custom_ops.emplace_back(file);
   }
   request.pins = options.get<std::vector<std::pair<std::string, std::string>>>("pins");
   PENSTOCK_TRY(split.devices, to_devices(options.get<std::string>("devices")));
-  PENSTOCK_TRY(request.run, to_run_options(options, split.backend));
+  PENSTOCK_TRY(request.run, to_run_options(options));
+  for (const auto& [backend, settings] : request.run.pipeline.backend_options) {
+    if (backend != split.backend) {
+      return invalid_argument("backend_options: expected those of backend '", split.backend,
+                              "', which runs the stages, found some of '", backend, "'");
+    }
+    split.backend_options = settings;
+  }
   return request;
 }
 

@@ -96,8 +96,12 @@ const backend::Registry& backends();
 Result<std::optional<std::chrono::microseconds>> to_microseconds(const Options& options,
                                                                  const char* name);
 
-/// Policy, capacity and so on. `backend`: whose the backend options are.
-Result<RunOptions> to_run_options(const Options& options, const std::string& backend);
+/// Settings by backend, of the option `name`. \error kNotFound  no such backend.
+using BackendOptions = std::map<std::string, std::map<std::string, std::string>>;
+Result<BackendOptions> to_backend_options(const Options& options, const char* name);
+
+/// Policy, capacity and so on.
+Result<RunOptions> to_run_options(const Options& options);
 
 /// "" is none. \error those of parse_devices() and check_available()
 Result<std::vector<device::Device>> to_devices(const std::string& text);

@@ -724,6 +724,16 @@ def test_it_shows_itself(pipeline: penstock.Pipeline) -> None:
         ({"shapes": 3}, penstock.InvalidArgument, "shapes: expected a dict"),
         ({"shapes": {"x": 3}}, penstock.InvalidArgument, r"shapes\['x'\]: expected a shape, such as .*, found int 3"),
         ({"backend_options": 3}, penstock.InvalidArgument, "backend_options: expected a dict"),
+        (
+            {"backend_options": {"execution_mode": "parallel"}},
+            penstock.InvalidArgument,
+            r"backend_options\['execution_mode'\]: expected a dict of the settings of that backend, as in .*'parallel'",
+        ),
+        (
+            {"backend_options": {"openvino": {"NUM_STREAMS": 1}}},
+            penstock.InvalidArgument,
+            "backend_options: expected those of backend 'onnxruntime', which runs the stages, found some of 'openvino'",
+        ),
         ({"custom_ops": 3}, penstock.InvalidArgument, "custom_ops: expected a path, such as .*, found int 3"),
         ({"output": 3}, penstock.InvalidArgument, "output: expected a path, such as .*, found int 3"),
         ({"backend": "abacus"}, penstock.NotFound, "no backend 'abacus'; there are: "),
@@ -733,6 +743,43 @@ def test_it_shows_itself(pipeline: penstock.Pipeline) -> None:
 def test_a_wrong_option_is_refused(model: Path, options: dict[str, object], kind: type[Exception], told: str) -> None:
     with pytest.raises(kind, match=told):
         penstock.split(model, **options)
+
+
+def application_of(model: Path, **options: Any) -> penstock.App:
+    app = penstock.App()
+    app.input("x")
+    app.network("line", model, reads={"x": "x"}, **options)
+    app.output("z", "line.z")
+    return app
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda model, package, options: penstock.split(model, backend_options=options),
+        lambda model, package, options: penstock.plan(model, backend_options=options),
+        lambda model, package, options: penstock.build(
+            model, budget=0.1, backends=["onnxruntime"], backend_options=options
+        ),
+        lambda model, package, options: penstock.load(package, backend_options=options),
+        lambda model, package, options: application_of(model).start(backend_options=options),
+        lambda model, package, options: application_of(model, backend_options=options).start(),
+    ],
+    ids=["split", "plan", "build", "load", "start", "network"],
+)
+def test_backend_options_mean_the_same_in_every_call(
+    model: Path, tmp_path: Path, make: Callable[..., penstock.Pipeline]
+) -> None:
+    package = tmp_path / "package"
+    penstock.split(model, output=package).shut_down()
+    with make(model, package, {"onnxruntime": {"graph_optimization_level": 1}}) as pipeline:
+        assert pipeline(frame(1))[0][0, 0] == 9
+    with pytest.raises(penstock.PenstockError, match="'onnxruntime:execution_mode': expected 'sequential' or"):
+        make(model, package, {"onnxruntime": {"execution_mode": "many"}})
+    with pytest.raises(penstock.NotFound, match="backend_options: no backend 'abacus'; there are: .*'?onnxruntime"):
+        make(model, package, {"abacus": {"beads": 10}})
+    with pytest.raises(penstock.InvalidArgument, match=r"backend_options\['beads'\]: expected a dict of the settings"):
+        make(model, package, {"beads": 10})
 
 
 def test_a_file_that_is_not_there_is_a_file_not_found(tmp_path: Path, model: Path) -> None:
