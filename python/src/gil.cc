@@ -9,6 +9,8 @@
 
 #include <pthread.h>
 
+#include "penstock/pipeline/paused_clock.h"
+
 namespace penstock::python {
 namespace {
 
@@ -62,6 +64,13 @@ thread_local ThreadState t_state;
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 thread_local int t_inside = 0;
 
+/// How long others hold it is not the time of a stage's call.
+PyGILState_STATE take_gil() {
+  const pipeline::PausedClock waiting;
+  t_state.keep();
+  return or_sleep([] { return PyGILState_Ensure(); });
+}
+
 /// Left behind by interrupted callers. Guarded by the GIL; never destroyed, as threads may remain.
 std::list<std::shared_ptr<Aside>>& left_behind() {
   static auto* list = new std::list<std::shared_ptr<Aside>>;
@@ -71,10 +80,11 @@ std::list<std::shared_ptr<Aside>>& left_behind() {
 }  // namespace
 
 void restore_thread(PyThreadState* state) {
+  const pipeline::PausedClock waiting;
   or_sleep([&] { PyEval_RestoreThread(state); });
 }
 
-WithGil::WithGil() : state_((t_state.keep(), or_sleep([] { return PyGILState_Ensure(); }))) {
+WithGil::WithGil() : state_(take_gil()) {
   ++t_inside;
 }
 

@@ -20,10 +20,10 @@ def sleeps(x):
 def spins(x):
     inside.set()
     while True: pass
-def start(call):
+def start(call, **options):
     app = penstock.App()
     app.input("x")
-    app.function("busy", call, {"x": "f32[1]"}, {"y": "f32[1]"}, reads="x")
+    app.function("busy", call, {"x": "f32[1]"}, {"y": "f32[1]"}, reads="x", **options)
     app.output("y", "busy.y")
     return app.start()
 def hanging(call):
@@ -126,17 +126,29 @@ with start(sleeps) as other:
 
 def test_a_call_that_hangs_is_named_with_the_option_of_python(run_script: Run) -> None:
     text = """
-app = penstock.App()
-app.input("x")
-app.function("busy", sleeps, {"x": "f32[1]"}, {"y": "f32[1]"}, reads="x", max_run_ms=20)
-app.output("y", "busy.y")
-pipeline = app.start()
+pipeline = start(sleeps, max_run_ms=20)
 pipeline.push(x)
 print(pipeline.pop(None).error)
 """
     out = run_script(START + text, seconds=120)
     assert "at most 20 ms allowed (max_run_ms)" in out
     assert "left behind" not in out
+
+
+def test_a_wait_for_the_interpreter_is_not_the_calls_own(run_script: Run) -> None:
+    text = """
+import ctypes, subprocess
+hangs = "p = start(sleeps, max_run_ms=500); p.push(x); print(p.pop().error, flush=True); os._exit(0)"
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1] + hangs], stdout=subprocess.PIPE)
+pipeline = start(lambda x: x + 1, max_run_ms=500)
+sys.setswitchinterval(1e6)  # Nobody else gets the lock before this thread lets it go.
+pipeline.push(x)
+told = ctypes.create_string_buffer(1)
+assert ctypes.PyDLL(None).read(child.stdout.fileno(), told, 1) == 1  # Keeps it, until another's call has hung.
+frame = pipeline.pop()
+print(frame.outcome, frame.error)
+"""
+    assert run_script(START + text, START) == "ok None\n"
 
 
 def test_a_call_that_is_only_slow_is_waited_for(run_script: Run) -> None:

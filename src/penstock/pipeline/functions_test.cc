@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/pipeline/paused_clock.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_backend.h"
 
@@ -525,6 +526,48 @@ TEST(MaxRun, CallsThatKeepToItAreLeftAlone) {
       .output("out");
   auto pipeline = start(network, {.max_run = std::chrono::seconds(60)});
   for (const auto& result : stream(*pipeline, 2000)) ASSERT_EQ(result.outcome, Outcome::kOk);
+}
+
+TEST(MaxRun, WhatACallWaitsForWithItsClockPausedIsNotItsOwn) {
+  static Stuck innocent, guilty;  // They outlive the thread that the second pipeline leaves behind.
+  FakeNetwork waiting, hanging;
+  waiting.input("in")
+      .function("waits",
+                simple("waits",
+                       [](Inputs in, Outputs out) -> Status {
+                         const PausedClock paused;
+                         innocent.entered.release();
+                         innocent.open.acquire();
+                         out[0]->as<float>()[0] = value_of(*in[0]);
+                         return {};
+                       }),
+                {"in"}, {"out"})
+      .output("out");
+  hanging.input("in")
+      .function("hangs",
+                simple("hangs",
+                       [](Inputs, Outputs) -> Status {
+                         guilty.open.acquire();
+                         return {};
+                       }),
+                {"in"}, {"out"})
+      .output("out");
+  const Options options{.max_run = std::chrono::milliseconds(200)};
+  auto first = start(waiting, options);
+  ASSERT_TRUE(first->push(std::vector{number(3)}, kLong));
+  innocent.entered.acquire();
+  for (int i = 0; i < 2; ++i) {  // By then it has waited for longer than any call may take.
+    auto second = start(hanging, options);
+    ASSERT_TRUE(second->push(std::vector{number(1)}, kLong));
+    auto popped = second->pop(kLong);
+    ASSERT_TRUE(popped && *popped);
+    EXPECT_THAT((*popped)->error().message, HasSubstr("the call hangs"));
+  }
+  innocent.open.release();
+  auto popped = first->pop(kLong);
+  ASSERT_TRUE(popped && *popped);
+  EXPECT_TRUE((*popped)->ok()) << (*popped)->error().message;
+  guilty.open.release(2);
 }
 
 TEST(Ending, LeavesACallThatHangsBehind) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "penstock/pipeline/affinity.h"
+#include "penstock/pipeline/paused_clock.h"
 #include "penstock/pipeline/state.h"
 
 namespace penstock::pipeline {
@@ -97,7 +98,16 @@ Status guarded(Call call) {
   }
 }
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): each thread's own
+thread_local Worker* t_worker = nullptr;
+
 }  // namespace
+
+PausedClock::PausedClock() : ran_ns_(t_worker == nullptr ? -1 : t_worker->pause_clock()) {}
+
+PausedClock::~PausedClock() {
+  if (ran_ns_ >= 0) t_worker->resume_clock(ran_ns_);
+}
 
 Worker::Worker(State& state, Stage& stage, std::size_t replica)
     : state_(state), stage_(stage), replica_(replica) {
@@ -128,6 +138,7 @@ Status Worker::start(const std::vector<backend::CompileRequest>& requests,
 
 void Worker::main(std::vector<backend::CompileRequest> requests, std::vector<int> mask,
                   Executables& executables, std::promise<Status>& started) {
+  t_worker = this;
   Status ready = guarded([&] { return prepare(requests, mask, executables); });
   const bool go = static_cast<bool>(ready);
   started.set_value(std::move(ready));
@@ -451,8 +462,10 @@ bool Worker::process(FrameNumber frame) {
   running_frame_.store(frame, std::memory_order_relaxed);
   running_since_.store(start, std::memory_order_release);
   Status status = compute(frame, sample);
-  std::int64_t since = start;
-  if (!running_since_.compare_exchange_strong(since, 0, std::memory_order_acq_rel)) return false;
+  std::int64_t since = running_since();  // Later than `start` where the clock was paused.
+  if (abandoned() || !running_since_.compare_exchange_strong(since, 0, std::memory_order_acq_rel)) {
+    return false;
+  }
   clock_ = now_ns();
   if (status) {
     if (!stage_.states_out.empty()) advance_states();
@@ -739,6 +752,18 @@ void Worker::replace(std::int64_t ran_ns) {
   hand_over(frame);
 }
 
+std::int64_t Worker::pause_clock() {
+  auto since = running_since();
+  if (since <= 0 || !running_since_.compare_exchange_strong(since, 0, std::memory_order_acq_rel)) {
+    return -1;
+  }
+  return now_ns() - since;
+}
+
+void Worker::resume_clock(std::int64_t ran_ns) {
+  running_since_.store(now_ns() - ran_ns, std::memory_order_release);
+}
+
 std::optional<std::string> Worker::leave_behind() {
   const auto since = running_since();
   if (since <= 0 || !abandon(since)) return std::nullopt;
@@ -758,6 +783,7 @@ void Worker::hand_over(FrameNumber frame) {
 
 // What the call may still read stays as it is: nothing of this frame is released.
 void Worker::take_over(FrameNumber frame) {
+  t_worker = this;
   name_this_thread(concat("ps", this_thread_id(), ".", stage_.index));
   clock_ = now_ns();
   for (StateEdge* state : stage_.states_out) state->complete(frame);

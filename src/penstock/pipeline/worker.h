@@ -100,6 +100,9 @@ class Worker {
   bool abandon(std::int64_t since) {
     return running_since_.compare_exchange_strong(since, kAbandoned, std::memory_order_acq_rel);
   }
+  /// PausedClock's. \returns how long the call has run; below 0: there is none, or not any more.
+  std::int64_t pause_clock();
+  void resume_clock(std::int64_t ran_ns);
   /// Fails the frame of the call that hangs, and lets another thread pass on those behind it.
   void replace(std::int64_t ran_ns);
   /// The same for a call in progress of a pipeline that ends. \pre it is cancelled.
