@@ -12,7 +12,7 @@ import numpy as np
 from penstock import _core
 from penstock.checks import listed, mapping, path_text
 from penstock.errors import InvalidArgument
-from penstock.make import _device_text, _functions_of, _run_options, _split_options, _start
+from penstock.make import _device_text, _functions_of, _run_options, _settings, _split_options, _start
 from penstock.pipeline import Pipeline
 from penstock.types import OnError, Path, Policy, PortType, Shape
 
@@ -180,7 +180,8 @@ class App:
         call, inputs, outputs, stateful: see :class:`Function`. An output with an open first dimension
             takes a list of items too.
         library, library_name, options: a library (``penstock_function.h``), which declares the ports
-            itself; which of its functions, where it holds several; and the function's settings.
+            itself; which of its functions, where it holds several; and the function's settings, which a
+            callable has not: ``functools.partial`` gives it values.
         reads: as for :meth:`network`, or the sources alone, in the order of ``inputs``.
         replicas, devices, each, max_run_ms: as for :meth:`network`.
         """
@@ -196,7 +197,7 @@ class App:
             "is_network": False,
             "function": library_name if call is None else name,
             "library": "" if library is None else os.fspath(library),
-            "options": {key: str(value) for key, value in (options or {}).items()},
+            "options": _settings(f"function '{name}': options", options),
             "replicas": replicas,
             "devices": _device_text(devices),
         }

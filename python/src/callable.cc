@@ -154,15 +154,25 @@ class PythonCall {
 
   Status call(Inputs inputs, Outputs outputs) const {
     PENSTOCK_TRY(const nb::object arguments, arguments_of(inputs));
-    PyObject* returned = or_sleep([&] { return PyObject_Call(call_, arguments.ptr(), nullptr); });
-    nb::object result = nb::steal(returned);
-    if (!result.is_valid()) throw nb::python_error();
-    auto stored = store_all(result, outputs);
-    if (!stored && !is_drop(stored.error())) return stored;
-    result.reset();
+    Status called = answer(arguments, outputs);
     release_dropped();  // The arrays that were copied, which may be the inputs.
-    PENSTOCK_CHECK_OK(check_let_go(arguments));
-    return stored;
+    Status let_go = check_let_go(arguments);
+    if (let_go) return called;
+    if (called || is_drop(called.error())) return let_go;
+    return make_error(let_go.error().code, let_go.error().message,
+                      "; the call failed: ", called.error().message);
+  }
+
+  /// When it returns, neither the result nor an exception holds the arguments any more.
+  Status answer(const nb::object& arguments, Outputs outputs) const {
+    try {
+      PyObject* returned = or_sleep([&] { return PyObject_Call(call_, arguments.ptr(), nullptr); });
+      const nb::object result = nb::steal(returned);
+      if (!result.is_valid()) throw nb::python_error();
+      return store_all(result, outputs);
+    } catch (nb::python_error& error) {
+      return to_error(error);
+    }
   }
 
   Result<nb::object> arguments_of(Inputs inputs) const {
@@ -220,8 +230,11 @@ class PythonCall {
       }
       return inputs_.size();
     };
-    if (kept() == inputs_.size()) return {};
-    nb::module_::import_("gc").attr("collect")(0);  // A cycle of local names holds them too.
+    // A cycle of local names holds them too; it is an old one where much was made since.
+    for (const int generation : {0, 2}) {
+      if (kept() == inputs_.size()) return {};
+      nb::module_::import_("gc").attr("collect")(generation);
+    }
     const auto i = kept();
     if (i == inputs_.size()) return {};
     return make_error(Code::kFailedPrecondition, "kept its input '", inputs_[i].name,
@@ -269,8 +282,10 @@ Result<Callable> to_callable(const nb::dict& declaration) {
   // The class lives as long as the module does, which nothing unloads.
   PyObject* const drop = nb::object(declaration["drop"]).ptr();
   const auto call = std::make_shared<PythonCall>(callable.object, drop, function);
-  function.create =
-      [call, holder = callable.holder](const function::Settings&) -> Result<function::Call> {
+  function.copies_outputs = true;
+  function.create = [call, holder = callable.holder](
+                        const function::Settings& settings) -> Result<function::Call> {
+    PENSTOCK_CHECK_OK(function::refuse_settings(settings));
     return function::Call([call, holder](Inputs in, Outputs out) { return call->run(in, out); });
   };
   return callable;

@@ -1,5 +1,6 @@
 """Applications: Python functions and networks as one pipeline."""
 
+import gc
 import hashlib
 import json
 import os
@@ -264,6 +265,60 @@ def test_an_input_that_is_kept_by_a_call_that_drops_its_frame_is_refused() -> No
         pipeline(value(0))
 
 
+@pytest.mark.parametrize("what", ["input", "exception"])
+def test_an_input_that_is_kept_by_a_call_that_fails_is_refused(what: str) -> None:
+    kept: list[Any] = []
+
+    def keep(x: np.ndarray) -> Any:
+        if x[0] == 0:
+            return np.copy(x)
+        error = ValueError("no")
+        kept.append(x if what == "input" else error)
+        raise error
+
+    with of_one(keep).start() as pipeline:
+        with pytest.raises(penstock.FailedPrecondition) as raised:
+            pipeline(value(1))
+        assert re.search(r"function 'f': kept its input 'x' .*; the call failed: ValueError: no\n", str(raised.value))
+        kept.clear()
+        assert pipeline(value(0))[0].tolist() == [0]
+
+
+def test_a_call_that_fails_may_leave_a_cycle_of_its_names() -> None:
+    def call(x: np.ndarray) -> np.ndarray:
+        error = ValueError("no")
+        error.cycle = error, x  # type: ignore[attr-defined]
+        gc.collect()  # What is there by now counts as old.
+        raise error
+
+    with of_one(call).start() as pipeline, pytest.raises(penstock.Unknown, match="function 'f': ValueError: no\n"):
+        pipeline(value(1))
+
+
+def test_the_copy_of_what_a_function_returns_is_counted() -> None:
+    app = of_one(lambda x: penstock.DROP if x[0] == 1 else x + 1)
+    app.function("two", lambda y: (y, y), {"y": VALUE}, {"a": VALUE, "b": VALUE}, reads="f.y")
+    app.output("a", "two.a")
+    app.output("b", "two.b")
+    with app.start() as pipeline:
+        for frame in pipeline.stream(value(i) for i in range(10)):
+            assert frame["a"] == frame["b"]
+        stages = pipeline.stats()["stages"]
+    assert [(stage["name"], stage["copies"]) for stage in stages] == [("f", 9), ("two", 18)]
+
+
+def test_options_of_a_callable_are_refused(tmp_path: Path) -> None:
+    told = "function 'f': takes no options, found 'gain'; leave it out, or give the function its value where"
+    with pytest.raises(penstock.InvalidArgument, match=told):
+        of_one(abs, options={"gain": 2}).start()
+    (tmp_path / "app.yaml").write_text(
+        "penstock_app: 1\ninputs: {x: any}\n"
+        "nodes: {n: {function: f, inputs: {x: x}, options: {gain: 2}}}\noutputs: {y: n.y}\n"
+    )
+    with pytest.raises(penstock.InvalidArgument, match=told):
+        penstock.App.read(tmp_path / "app.yaml", [penstock.Function("f", abs, {"x": VALUE}, {"y": VALUE})]).start()
+
+
 def test_a_function_that_was_refused_is_not_taken_for_the_next_of_its_name() -> None:
     app = penstock.App("one")
     app.input("x")
@@ -449,6 +504,8 @@ def test_an_application_from_yaml_and_its_package(tmp_path: Path) -> None:
         assert pipeline(value(5))[0][0] == 10
     with pytest.raises(penstock.NotFound, match="no function 'twice'"):
         penstock.load(tmp_path / "app.pkg")
+    with pytest.raises(penstock.InvalidArgument, match="function 'twice': is there twice; expected functions of diff"):
+        penstock.load(tmp_path / "app.pkg", functions=[twice, twice])
     app = penstock.App.read(tmp_path / "app.yaml", [twice])
     for add in (
         lambda: app.input("z"),

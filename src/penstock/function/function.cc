@@ -1,6 +1,7 @@
 #include "penstock/function/function.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <new>
 #include <utility>
@@ -46,7 +47,12 @@ class Context final : public backend::Context {
         return misfit("output", f.outputs[i], std::move(fits).error());
       }
     }
+    if (f.copies_outputs) copies_.fetch_add(outputs.size(), std::memory_order_relaxed);
     return {};
+  }
+
+  [[nodiscard]] Counters counters() const override {
+    return {.copies = copies_.load(std::memory_order_relaxed), .allocations = 0};
   }
 
  private:
@@ -68,6 +74,7 @@ class Context final : public backend::Context {
 
   std::shared_ptr<const Function> function_;
   Call call_;
+  std::atomic<std::uint64_t> copies_{0};
 };
 
 class Executable final : public backend::Executable {
@@ -97,10 +104,19 @@ Status drop(std::string_view reason) {
   return make_error(Code::kAborted, "dropped: ", reason);
 }
 
+Status refuse_settings(const Settings& settings) {
+  if (settings.empty()) return {};
+  return invalid_argument("takes no options, found '", settings.begin()->first,
+                          "'; leave it out, or give the function its value where it is made");
+}
+
 Function stateless(std::string name, std::vector<backend::Port> inputs,
                    std::vector<backend::Port> outputs, Call call) {
   Function function{std::move(name), std::move(inputs), std::move(outputs), false, {}};
-  function.create = [call = std::move(call)](const Settings&) -> Result<Call> { return call; };
+  function.create = [call = std::move(call)](const Settings& settings) -> Result<Call> {
+    PENSTOCK_CHECK_OK(refuse_settings(settings));
+    return call;
+  };
   return function;
 }
 
@@ -137,11 +153,15 @@ Result<std::shared_ptr<const Function>> FunctionBackend::find(
     }
     if (name.empty() && candidates.size() == 1) return candidates.front();
   }
-  const auto found =
-      std::ranges::find_if(candidates, [&](const auto& f) { return f->name == name; });
-  if (found != candidates.end()) return *found;
   const std::string place =
       request.file.empty() ? "" : "function library '" + request.file.filename().string() + "': ";
+  const auto named_so = [&](const auto& f) { return f->name == name; };
+  if (std::ranges::count_if(candidates, named_so) > 1) {
+    return invalid_argument(place, "function '", name,
+                            "': is there twice; expected functions of different names");
+  }
+  const auto found = std::ranges::find_if(candidates, named_so);
+  if (found != candidates.end()) return *found;
   return not_found(
       place, "no function '", name, "'; there are: ", names_of(candidates),
       request.file.empty() ? "; the program that runs the pipeline registers them" : "");

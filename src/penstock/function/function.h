@@ -38,9 +38,14 @@ struct Function {
   bool stateful = false;  ///< Sees the frames in order, one at a time; else it may be replicated.
   /// Makes the call of one replica, on the thread that will run it.
   std::function<Result<Call>(const Settings&)> create;
+  bool copies_outputs = false;  ///< Its call makes them elsewhere: counted in the statistics.
 };
 
-/// A function whose replicas share one call, which several threads may run at the same time.
+/// For functions that have no settings. \error kInvalidArgument  names the first.
+Status refuse_settings(const Settings& settings);
+
+/// A function without settings, whose replicas share one call, which several threads may run at
+/// the same time.
 Function stateless(std::string name, std::vector<backend::Port> inputs,
                    std::vector<backend::Port> outputs, Call call);
 
@@ -60,7 +65,8 @@ class FunctionBackend final : public backend::Backend {
   [[nodiscard]] std::string rules() const override;  ///< Takes no part of a network.
   /// \error kNotFound            no such function: names those there are.
   /// \error kPermissionDenied    a library, where native code is not allowed.
-  /// \error kInvalidArgument     a stateful function with several replicas; its declaration.
+  /// \error kInvalidArgument     a stateful function with several replicas; its declaration; two
+  ///                            of its name.
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& request) override;
 

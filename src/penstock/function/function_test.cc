@@ -77,6 +77,49 @@ TEST(FunctionLibrary, DropsAndFailuresCarryItsWords) {
   EXPECT_EQ(refused.error().message, "function 'scale': unknown setting 'gain'; there is 'factor'");
 }
 
+TEST(FunctionLibrary, OptionsOfAFunctionThatTakesNoneAreRefused) {
+  constexpr const char* kSentence =
+      "takes no options, found 'gain'; leave it out, or give the function its value where it is "
+      "made";
+  EXPECT_EQ(compile("scatter", {{"gain", "1"}}).error().message,
+            std::string("function 'scatter': ") + kSentence);
+  const auto callable =
+      stateless("f", {}, {}, [](Inputs, Outputs) -> Status { return drop("unused"); });
+  EXPECT_TRUE(callable.create({}));
+  EXPECT_EQ(callable.create({{"gain", "1"}}).error().message, kSentence);
+}
+
+TEST(FunctionBackend, RefusesTwoFunctionsOfOneName) {
+  const auto call = [](Inputs, Outputs) -> Status { return {}; };
+  FunctionBackend backend(
+      {stateless("f", {}, {}, call), stateless("g", {}, {}, call), stateless("f", {}, {}, call)});
+  backend::CompileRequest request;
+  request.options["function"] = "g";
+  EXPECT_TRUE(backend.compile(request));
+  request.options["function"] = "f";
+  EXPECT_EQ(backend.compile(request).error().message,
+            "function 'f': is there twice; expected functions of different names");
+}
+
+TEST(FunctionBackend, CountsTheCopiesOfAFunctionThatMakesItsOutputsElsewhere) {
+  for (const bool copies : {false, true}) {
+    auto function = stateless("f", {}, {{"y", Type::tensor(DType::kF32, {{4, ""}})}},
+                              [](Inputs, Outputs) -> Status { return {}; });
+    function.copies_outputs = copies;
+    FunctionBackend backend({function});
+    backend::CompileRequest request;
+    request.options["function"] = "f";
+    const auto executable = backend.compile(request);
+    ASSERT_TRUE(executable) << executable.error().message;
+    const auto context = (*executable)->create_context();
+    ASSERT_TRUE(context) << context.error().message;
+    Tensor output = row({});
+    const std::array<Tensor*, 1> outputs{&output};
+    ASSERT_TRUE((*context)->run({}, outputs));
+    EXPECT_EQ((*context)->counters().copies, copies ? 1U : 0U);
+  }
+}
+
 TEST(FunctionLibrary, GivesEachFrameItsOwnShape) {
   auto scatter = compile("scatter");
   ASSERT_TRUE(scatter);

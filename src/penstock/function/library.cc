@@ -169,7 +169,9 @@ class Replica {
 
 Result<Call> create_replica(const penstock_function& function, const Settings& settings) {
   void* state = nullptr;
-  if (function.create != nullptr) {
+  if (function.create == nullptr) {
+    PENSTOCK_CHECK_OK(refuse_settings(settings));
+  } else {
     std::vector<penstock_option> options;
     for (const auto& [key, value] : settings) options.push_back({key.c_str(), value.c_str()});
     Message message{};

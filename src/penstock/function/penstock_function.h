@@ -90,7 +90,7 @@ typedef struct penstock_function {
   int32_t output_count;
   const penstock_port* outputs;
   /* Makes a state, one for each replica, on the thread that will run it. May be NULL, then every
-   * call gets NULL. Answers OK or ERROR. */
+   * call gets NULL, and options are refused. Answers OK or ERROR. */
   int32_t (*create)(const penstock_option* options, size_t option_count, void** state,
                     char* message, size_t message_bytes);
   void (*destroy)(void* state); /* May be NULL. */
