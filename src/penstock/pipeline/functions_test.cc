@@ -615,5 +615,44 @@ TEST(Ending, LeavesNothingBehindWhereNoCallIsInProgress) {
   EXPECT_THAT(pipeline->leave_behind(), IsEmpty());
 }
 
+TEST(Ending, FramesThatAreGivenUpAreNotComputedAndThoseBehindAre) {
+  static Stuck stuck;
+  std::atomic<int> behind = 0;
+  FakeNetwork network;
+  network.input("in")
+      .function("first",
+                simple("first",
+                       [](Inputs in, Outputs out) -> Status {
+                         stuck.entered.release();
+                         stuck.open.acquire();
+                         out[0]->as<float>()[0] = value_of(*in[0]);
+                         return {};
+                       }),
+                {"in"}, {"y"})
+      .function("second",
+                simple("second",
+                       [&](Inputs in, Outputs out) -> Status {
+                         ++behind;
+                         out[0]->as<float>()[0] = value_of(*in[0]);
+                         return {};
+                       }),
+                {"y"}, {"out"})
+      .output("out");
+  network.finish();
+  auto pipeline = start(network, {.capacity = 16});
+  for (int i = 0; i < 6; ++i) {
+    if (i == 5) pipeline->give_up();
+    ASSERT_TRUE(pipeline->push(std::vector{number(static_cast<float>(i))}, kLong));
+    if (i == 0) stuck.entered.acquire();
+  }
+  stuck.open.release(2);  // Frame 0, which is in work, and frame 5.
+  for (int i = 0; i < 6; ++i) {
+    auto popped = pipeline->pop(kLong);
+    ASSERT_TRUE(popped && *popped);
+    EXPECT_EQ((*popped)->outcome(), i < 5 ? Outcome::kCancelled : Outcome::kOk) << "frame " << i;
+  }
+  EXPECT_EQ(behind, 1);
+}
+
 }  // namespace
 }  // namespace penstock::pipeline

@@ -471,6 +471,11 @@ void Pipeline::cancel() {
   state_->cancel({});
 }
 
+void Pipeline::give_up() {
+  const std::scoped_lock lock(state_->commit_mutex);
+  state_->given_up.store(state_->source.done(), std::memory_order_release);
+}
+
 bool Pipeline::end(std::chrono::nanoseconds timeout) {
   state_->cancel({});
   return state_->wait_until_workers_left(deadline_after(timeout));

@@ -128,6 +128,9 @@ class Pipeline {
   Status drain(std::chrono::nanoseconds timeout =
                    kForever);  ///< Waits until all pushed frames can be popped.
   void cancel();               ///< Stops now: frames in flight come out as cancelled. Idempotent.
+  /// Nobody wants the frames in flight: they come out as cancelled, and no stage begins with one
+  /// any more. Those pushed from now on are computed.
+  void give_up();
   /// cancel(), then waits for the stages' threads. False: calls still run after `timeout`.
   bool end(std::chrono::nanoseconds timeout);
   /// cancel(), then leaves the calls in progress to themselves, with what they may still touch, for

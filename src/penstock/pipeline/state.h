@@ -69,6 +69,7 @@ struct State : std::enable_shared_from_this<State> {
   std::atomic<bool> cancelled{false};              // Frames in flight come out as cancelled.
   std::atomic<bool> stopping{false};               // Workers leave now.
   std::atomic<FrameNumber> hung_from{UINT64_MAX};  // This frame and those behind it fail.
+  std::atomic<FrameNumber> given_up{0};            // Frames before this one are cancelled.
   std::mutex stop_mutex;
   Error stop_cause;  // Why, where on_error is stop or a call hangs. Guarded by stop_mutex.
   std::unique_ptr<Watchdog> watchdog;  // Null unless some stage has max_run.

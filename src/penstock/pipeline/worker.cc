@@ -517,6 +517,11 @@ bool Worker::ended(FrameNumber frame) {
                                     ": behind a call that hangs: ", state_.closed_error().message));
     return true;
   }
+  if (frame < state_.given_up.load(std::memory_order_acquire)) {
+    state_.record(frame).fail(Outcome::kCancelled,
+                              make_error(Code::kCancelled, "frame ", frame, ": given up"));
+    return true;
+  }
   if (!state_.cancelled.load(std::memory_order_seq_cst)) return false;
   state_.record(frame).fail(Outcome::kCancelled, state_.closed_error());
   return true;

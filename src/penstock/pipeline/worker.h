@@ -134,7 +134,7 @@ class Worker {
   void wait_for_room(FrameNumber frame);
   bool process(FrameNumber frame);  ///< False: abandoned meanwhile; nothing may be touched.
   bool begin(FrameNumber frame);
-  bool ended(FrameNumber frame);  ///< By a cancel or a call that hangs: then it has failed.
+  bool ended(FrameNumber frame);  ///< Given up, cancelled or behind a call that hangs: has failed.
   void wait_for_states(FrameNumber frame);
   bool expired(FrameNumber frame);  ///< Past its deadline: then it has failed.
   [[nodiscard]] std::int64_t ready_since(FrameNumber frame) const;
