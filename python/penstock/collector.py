@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import sys
 import threading
+import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from penstock import _core
-from penstock.errors import Cancelled, PenstockError
+from penstock.errors import Cancelled, DeadlineExceeded, PenstockError
 
 if TYPE_CHECKING:
     from penstock.pipeline import Pipeline
 
 
+_PATIENCE = 0.1  # Seconds between two looks at whether there is room.
 _ALL: weakref.WeakSet[Collector] = weakref.WeakSet()
 
 
@@ -33,7 +38,9 @@ class Collector:
         self._core = core
         self._changed = threading.Condition()
         self._entered = 0  # Calls that push, or are about to.
-        self._pending: dict[int, tuple[Future[_core.Frame], bool, Pipeline]] = {}  # By the frame's number.
+        self.way = ""  # The last of them.
+        self._pending: dict[int, tuple[Future[_core.Frame], object, Pipeline]] = {}  # By the frame's number.
+        self._taken_out: deque[_core.Frame] = deque()  # While a callback waited for room.
         self._stopped = False
         self._thread = threading.Thread(target=self._collect, name="penstock-collector", daemon=True)
         self._thread.start()
@@ -43,19 +50,28 @@ class Collector:
     def busy(self) -> bool:
         return self._entered > 0 or bool(self._pending)
 
-    def enter(self) -> None:
-        """Before each submit() or try_submit()."""
+    def enter(self, way: str) -> None:
+        """Before each submit() or try_submit(); `way` is what the user called."""
         with self._changed:
             self._entered += 1
+            self.way = way
 
     def submit(self, keep: Pipeline, feed: Any, timeout: float | None, tag: Any) -> Future[_core.Frame]:
-        future = self._submit(lambda: self._core.push(feed, timeout, tag), False, keep)
+        push = self._push_within_callback if threading.current_thread() is self._thread else self._core.push
+        future = self._submit(lambda: push(feed, timeout, tag), None, keep)
         assert future is not None
         return future
 
-    def try_submit(self, keep: Pipeline, feed: Any, tag: Any) -> Future[_core.Frame] | None:
+    def try_submit(self, keep: Pipeline, stream: object, feed: Any, tag: Any) -> Future[_core.Frame] | None:
         """None where there is no room. The result is the frame however it ended."""
-        return self._submit(lambda: self._core.try_push(feed, tag), True, keep)
+        return self._submit(lambda: self._core.try_push(feed, tag), stream, keep)
+
+    def leave(self, stream: object) -> None:
+        """Nobody wants the frames of `stream` any more."""
+        with self._changed:
+            owners = {owner for _, owner, _ in self._pending.values()}
+            if owners == {stream} and not self._entered:  # Else it would be others' frames too.
+                self._core.give_up()
 
     def stop(self) -> None:
         """Ends the thread. The pipeline is cancelled before."""
@@ -67,21 +83,34 @@ class Collector:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _submit(self, push: Callable[[], int | None], whole: bool, keep: Pipeline) -> Future[_core.Frame] | None:
+    def _push_within_callback(self, feed: Any, timeout: float | None, tag: Any) -> int:
+        """push() by a future's callback, on the thread that makes room by taking frames out."""
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while (number := self._core.try_push(feed, tag)) is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                return self._core.push(feed, 0, tag)
+            with contextlib.suppress(DeadlineExceeded):
+                frame = self._core.pop(min(left, _PATIENCE))
+                if frame is not None:
+                    self._taken_out.append(frame.take())
+        return number
+
+    def _submit(self, push: Callable[[], int | None], stream: object, keep: Pipeline) -> Future[_core.Frame] | None:
         try:
             number = push()
-            return None if number is None else self._expect(number, whole, keep)
+            return None if number is None else self._expect(number, stream, keep)
         finally:
             with self._changed:
                 self._entered -= 1
                 self._changed.notify()
 
-    def _expect(self, number: int, whole: bool, keep: Pipeline) -> Future[_core.Frame]:
+    def _expect(self, number: int, stream: object, keep: Pipeline) -> Future[_core.Frame]:
         future: Future[_core.Frame] = Future()
         future.set_running_or_notify_cancel()
         with self._changed:
             if not self._stopped:
-                self._pending[number] = (future, whole, keep)
+                self._pending[number] = (future, stream, keep)
                 self._changed.notify()
                 return future
         future.set_exception(Cancelled("the pipeline is closed"))
@@ -98,7 +127,7 @@ class Collector:
 
     def _settle_next(self) -> None:
         try:
-            frame = self._core.pop(None)
+            frame = self._taken_out.popleft() if self._taken_out else self._core.pop(None)
         except PenstockError as failure:
             self._settle_all(failure.with_traceback(None))  # That would hold this frame, its own holder.
             return
@@ -112,8 +141,8 @@ class Collector:
             taken = self._pending.pop(frame.number, None)  # First: who waits for the future may call run() next.
         if taken is None:
             return  # Ctrl-C came between the two.
-        future, whole, _keep = taken
-        if whole or frame.error is None:
+        future, stream, _keep = taken
+        if stream is not None or frame.error is None:
             future.set_result(frame)
         else:
             future.set_exception(frame.error)
@@ -122,5 +151,5 @@ class Collector:
         with self._changed:
             settled = list(self._pending.values())
             self._pending.clear()
-        for future, _whole, _keep in settled:
+        for future, _stream, _keep in settled:
             future.set_exception(error)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 _PATIENCE = 0.1  # Seconds between two looks at whether a thread is still wanted.
+_STOPS = (StopIteration, StopAsyncIteration)  # Out of `feed` they would end the loop over the results in silence.
 
 
 def is_live(source: object) -> bool:
@@ -52,7 +53,10 @@ class _Delivery:
 
 
 class Stream(Generic[Item]):
-    """The results of ``Pipeline.stream``, in order. An iterator and a context manager. Ctrl-C closes it."""
+    """The results of ``Pipeline.stream``, in order. An iterator and a context manager. Ctrl-C closes it.
+
+    Several threads may iterate over it: they take turns, and each result goes to one of them.
+    """
 
     def __init__(
         self,
@@ -66,6 +70,8 @@ class Stream(Generic[Item]):
         self._delivery = _Delivery(errors, dropped)
         self._core = pipeline._core
         self._pipeline: Pipeline | None = None
+        self._process = os.getpid()
+        self._steps = threading.RLock()  # Held in next() and close(); Ctrl-C closes within next().
         live = is_live(source) if threaded is None else threaded
         items = iter(source)
         pipeline._turns.begin_stream(self)
@@ -77,16 +83,18 @@ class Stream(Generic[Item]):
         return self
 
     def __next__(self) -> _core.Frame:
-        try:
-            return self._next()
-        except KeyboardInterrupt:
-            self.close()  # Between two steps: what was asked for and what came may not agree any more.
-            raise
+        self._core.check_process()  # Before the lock, which a thread of the parent may have.
+        with self._steps:
+            try:
+                return self._next()
+            except KeyboardInterrupt:
+                self.close()  # Between two steps: what was asked for and what came may not agree any more.
+                raise
 
     def _next(self) -> _core.Frame:
-        if self._pipeline is None:
-            raise StopIteration
         while True:
+            if self._pipeline is None:
+                raise StopIteration
             error = self._feeder.next_error()
             if error is not None:
                 try:
@@ -103,13 +111,15 @@ class Stream(Generic[Item]):
                 return frame
 
     def close(self) -> None:
-        """Ends the stream. Frames of it that are in flight are thrown away as they come out."""
+        """Ends the stream. Frames of it that are in flight are not computed any further, and thrown away. Another
+        thread that is in its source or in ``feed`` is waited for."""
         pipeline, self._pipeline = self._pipeline, None
-        if pipeline is None:
-            return
-        self._feeder.stop()
-        self._core.give_up_in_flight()
-        pipeline._turns.end_stream()
+        if pipeline is None or sys.is_finalizing() or os.getpid() != self._process:
+            return  # Other threads are no more, and perhaps had a lock.
+        with self._steps:
+            self._feeder.stop()
+            self._core.give_up_in_flight()
+            pipeline._turns.end_stream()
 
     def __enter__(self) -> Stream[Item]:
         return self
@@ -152,14 +162,20 @@ class _Feeder:
         """The next frame; None where something else is to be looked at first."""
         if self._push_one():
             frame = self._core.try_pop() if self._order and self._order[0] is None else None
-        elif self._order:
-            frame = self._core.pop(None)
-            if frame is None:
-                raise Cancelled("the pipeline is closed")
         else:
-            return None
+            frame = self._pop() if self._order else None
         if frame is not None:
             self._order.popleft()
+        return frame
+
+    def _pop(self) -> _core.Frame | None:
+        """None: there is none yet, and another thread may have closed the stream."""
+        try:
+            frame = self._core.pop(_PATIENCE)
+        except DeadlineExceeded:
+            return None
+        if frame is None:
+            raise Cancelled("the pipeline is closed")
         return frame
 
     def stop(self) -> None:
@@ -204,7 +220,7 @@ class _Feeder:
             return True
         try:
             self._waiting = (plain(item), None) if self._feed is None else (plain(self._feed(item)), item)
-        except StopIteration as error:  # It would end the loop over the results in silence.
+        except _STOPS as error:
             self._order.append(_raised_by_feed(error))
         except self._kept as error:
             self._order.append(error)
@@ -227,7 +243,6 @@ class _ThreadFeeder(_Feeder):
         super().__init__(core, source, feed)
         self._stopped = False
         self._ended = False
-        self._process = os.getpid()
         self._pushes = threading.RLock()  # Held while pushing, so that nothing is pushed after stop().
         self._thread = threading.Thread(target=self._run, name="penstock-feeder", daemon=True)
         self._thread.start()
@@ -241,12 +256,9 @@ class _ThreadFeeder(_Feeder):
             return None
         if not self._order and self._ended:
             return None
-        try:
-            frame = self._core.pop(_PATIENCE)
-        except DeadlineExceeded:
-            return None
+        frame = self._pop()
         if frame is None:
-            raise Cancelled("the pipeline is closed")
+            return None
         while not self._order:  # The thread is between its push and its note of it.
             threading.Event().wait(0.0001)
         self._order.popleft()
@@ -254,8 +266,6 @@ class _ThreadFeeder(_Feeder):
 
     def stop(self) -> None:
         self._stopped = True
-        if sys.is_finalizing() or os.getpid() != self._process:
-            return  # The thread is no more, and perhaps had the lock.
         with self._pushes:
             pass  # Not joined: the source may wait for its next item, for as long as that takes.
 
@@ -289,7 +299,7 @@ class _ThreadFeeder(_Feeder):
 
 
 class AsyncStream(Generic[Item]):
-    """The results of ``Pipeline.astream``, in order."""
+    """The results of ``Pipeline.astream``, in order. Several tasks may iterate over it, and take turns."""
 
     def __init__(
         self,
@@ -310,11 +320,17 @@ class AsyncStream(Generic[Item]):
         self._next: asyncio.Future[Item] | None = None  # The source's next item, being awaited.
         self._waiting: tuple[Any, Any] | None = None  # For which there was no room.
         self._order: deque[asyncio.Future[_core.Frame]] = deque()
+        self._steps = asyncio.Lock()
+        self._key = object()  # Of its frames; they must not hold the stream itself.
 
     def __aiter__(self) -> AsyncStream[Item]:
         return self
 
     async def __anext__(self) -> _core.Frame:
+        async with self._steps:
+            return await self._following()
+
+    async def _following(self) -> _core.Frame:
         while True:
             await self._fill()
             if not self._order:
@@ -331,12 +347,17 @@ class AsyncStream(Generic[Item]):
                 return frame
 
     async def aclose(self) -> None:
-        """Ends the stream; frames of it that are in flight run to their end."""
+        """Ends the stream. Frames of it that are in flight are not computed any further."""
         self._exhausted = True
         self._waiting = None
         if self._next is not None:
             self._next.cancel()
         self._order.clear()
+        self._pipeline._turns.leave(self._key)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_key"):
+            self._pipeline._turns.leave(self._key)
 
     async def _fill(self) -> None:
         """Pushes until there is no more room or a result is ready."""
@@ -349,7 +370,8 @@ class AsyncStream(Generic[Item]):
     def _push_waiting(self) -> bool:
         assert self._waiting is not None
         try:
-            future = self._pipeline._turns.enter_collector("astream").try_submit(self._pipeline, *self._waiting)
+            collector = self._pipeline._turns.enter_collector("astream")
+            future = collector.try_submit(self._pipeline, self._key, *self._waiting)
         except ResourceExhausted:
             future = None
         except Exception as error:
@@ -371,8 +393,8 @@ class AsyncStream(Generic[Item]):
             self._next = asyncio.ensure_future(_next_of(self._source))
         waited: list[asyncio.Future[Any]] = [self._next, *([self._order[0]] if self._order else [])]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        if not self._next.done():
-            return False
+        if self._exhausted or not self._next.done():
+            return False  # Closed meanwhile, or the result came first.
         taken, self._next = self._next, None
         try:
             item = taken.result()
@@ -385,6 +407,8 @@ class AsyncStream(Generic[Item]):
             return True
         try:
             self._waiting = (plain(item), None) if self._feed is None else (plain(self._feed(item)), item)
+        except _STOPS as error:
+            self._fail(_raised_by_feed(error))
         except Exception as error:
             self._fail(error)
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from typing import Any
@@ -62,8 +63,13 @@ class Turns:
                 self._refuse_waiting(what)
             if self._collector is None:
                 self._collector = Collector(self._core)
-            self._collector.enter()
+            self._collector.enter(what)
             return self._collector
+
+    def leave(self, stream: object) -> None:
+        """Nobody wants the frames that the collector was given with `stream`."""
+        if self._collector is not None and os.getpid() == self._process and not sys.is_finalizing():
+            self._collector.leave(stream)
 
     def end(self) -> None:
         """Stops the collector. The pipeline is cancelled before."""
@@ -83,9 +89,9 @@ class Turns:
         if self._stream is not None and self._stream() is not None:
             raise FailedPrecondition(f"{what}: a stream takes the frames of this pipeline; finish or close() it first")
         if self._collector is not None and self._collector.busy:
-            raise FailedPrecondition(
-                f"{what}: frames of submit() are in flight, and go to their futures; wait for them"
-            )
+            way = self._collector.way
+            wait = "their futures" if way == "submit" else "its results, or, where it was left, until in_flight is 0"
+            raise FailedPrecondition(f"{what}: frames of {way}() are in flight; wait for {wait}")
 
     def _refuse_waiting(self, what: str) -> None:
         if self._calls - {threading.get_ident()}:  # Ctrl-C may have left its own.

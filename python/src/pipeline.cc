@@ -440,7 +440,12 @@ std::uint64_t Pipeline::in_flight() const {
   return pushed_ > out ? pushed_ - out : 0;
 }
 
+void Pipeline::give_up() {
+  if (running_) running_->give_up();
+}
+
 void Pipeline::give_up_in_flight() {
+  give_up();
   detach_before(pushed_);  // What is still held has no frame behind it that would free its slot.
   given_up_ = std::max(given_up_, pushed_);
 }
@@ -528,6 +533,7 @@ void bind_pipeline(nb::module_& module) {
       .def("drain", &Pipeline::drain, nb::arg("timeout").none() = nb::none())
       .def("cancel", &Pipeline::cancel)
       .def("shut_down", nb::overload_cast<>(&Pipeline::shut_down))
+      .def("give_up", nb::overload_cast<>(&Pipeline::give_up))
       .def("give_up_in_flight", &Pipeline::give_up_in_flight)
       .def("stats", &Pipeline::stats)
       .def(

@@ -57,7 +57,9 @@ class Pipeline {
 
   /// Frames pushed that have not come out, those given up left aside.
   [[nodiscard]] std::uint64_t in_flight() const;
-  /// What is in flight is thrown away as it comes out.
+  /// What is in flight comes out as cancelled, without being computed any further.
+  void give_up();
+  /// The same, and it is thrown away as it comes out.
   void give_up_in_flight();
   /// \raises FailedPrecondition in a forked child.
   void check_process() const;

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -188,14 +188,148 @@ def test_a_result_that_is_held_does_not_stop_who_comes_after_a_stream(model: Pat
         assert np.array_equal(held["z"], expected(9))
 
 
-@pytest.mark.parametrize("threaded", [False, True])
-def test_a_stop_of_feed_does_not_end_the_stream_in_silence(pipeline: penstock.Pipeline, threaded: bool) -> None:
-    values = iter([1, 2])
-    stream = pipeline.stream(range(4), lambda _: frame(next(values)), threaded=threaded)
+@pytest.mark.parametrize("stop", [StopIteration, StopAsyncIteration])
+@pytest.mark.parametrize("way", ["stream", "threaded", "astream"])
+def test_a_stop_of_feed_does_not_end_the_stream_in_silence(
+    pipeline: penstock.Pipeline, way: str, stop: type[Exception]
+) -> None:
+    def feed(item: int) -> np.ndarray:
+        if item == 2:
+            raise stop
+        return frame(item)
+
+    async def asynchronous() -> None:
+        stream = pipeline.astream(range(4), feed)
+        assert [(await anext(stream)).tag for _ in range(2)] == [0, 1]
+        with pytest.raises(RuntimeError, match=f"feed raised {stop.__name__}") as raised:
+            await anext(stream)
+        assert isinstance(raised.value.__cause__, stop)
+        assert [result.tag async for result in stream] == [3]
+
+    if way == "astream":
+        return asyncio.run(asynchronous())
+    stream = pipeline.stream(range(4), feed, threaded=way == "threaded")
     assert [next(stream).tag for _ in range(2)] == [0, 1]
-    with pytest.raises(RuntimeError, match="feed raised StopIteration"):
+    with pytest.raises(RuntimeError, match=f"feed raised {stop.__name__}") as raised:
         next(stream)
-    stream.close()
+    assert isinstance(raised.value.__cause__, stop)
+    assert [result.tag for result in stream] == [3]
+
+
+def of_one(call: Callable[..., Any], **options: Any) -> penstock.Pipeline:
+    """y = call(x)"""
+    app = penstock.App("one")
+    app.input("x", "f32[1]")
+    app.function("f", call, {"x": "f32[1]"}, {"y": "f32[1]"}, reads="x")
+    app.output("y", "f.y")
+    return app.start(**options)
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_threads_share_the_results_of_a_stream(
+    pipeline: penstock.Pipeline, threaded: bool, often_switched: None
+) -> None:
+    stream = pipeline.stream(range(400), frame, threaded=threaded)
+    found: list[penstock.Frame] = []
+    in_threads(4, lambda _: found.extend(stream))
+    assert sorted(result.tag for result in found) == list(range(400))
+    for result in found:
+        np.testing.assert_array_equal(result["z"], expected(result.tag))
+
+
+def test_tasks_share_the_results_of_a_stream(pipeline: penstock.Pipeline) -> None:
+    async def work() -> list[int]:
+        stream = pipeline.astream(range(400), frame)
+
+        async def consume() -> list[int]:
+            return [result.tag async for result in stream]
+
+        return sum(await asyncio.gather(*[consume() for _ in range(4)]), [])
+
+    assert sorted(asyncio.run(work())) == list(range(400))
+
+
+class Gate:
+    """A call that counts its frames, and holds one until it is opened."""
+
+    def __init__(self, held: int) -> None:
+        self.seen: list[int] = []
+        self.reached, self.opened = threading.Event(), threading.Event()
+        self._held = held
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        self.seen.append(int(x[0]))
+        if x[0] == self._held:
+            self.reached.set()
+            assert self.opened.wait(60)
+        return np.copy(x)
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_stream_that_is_closed_ends_for_a_thread_that_waits_for_a_result(threaded: bool) -> None:
+    gate = Gate(2)
+    with of_one(gate) as pipeline, ThreadPoolExecutor(1) as pool:
+        stream = pipeline.stream((np.full(1, i, np.float32) for i in range(9)), threaded=threaded)
+        taken = pool.submit(list, stream)
+        assert gate.reached.wait(60)
+        stream.close()
+        assert len(taken.result(60)) <= 2
+        gate.opened.set()
+
+
+@pytest.mark.parametrize("way", ["stream", "astream", "astream, not closed"])
+def test_what_is_in_flight_when_a_stream_is_left_is_not_computed(way: str) -> None:
+    gate = Gate(1)
+
+    def source() -> Iterator[np.ndarray]:
+        for i in range(10**9):
+            if pipeline.in_flight > 5:  # So many wait behind the one that is held.
+                assert gate.reached.wait(60)
+            yield np.full(1, i, np.float32)
+
+    async def asynchronous() -> None:
+        stream = pipeline.astream(source())
+        async for _ in stream:
+            break
+        while pipeline.in_flight < 5:
+            await asyncio.wait([asyncio.ensure_future(anext(stream))], timeout=0.001)
+        if way == "astream":
+            await stream.aclose()
+
+    with of_one(gate) as pipeline:
+        if way == "stream":
+            stream = pipeline.stream(source(), threaded=True)
+            next(stream)
+            while pipeline.in_flight < 5:
+                time.sleep(0.001)
+            stream.close()
+        else:
+            asyncio.run(asynchronous())
+            gc.collect()
+            with pytest.raises(penstock.FailedPrecondition, match=r"run: frames of astream\(\) are in flight; wait"):
+                pipeline(np.ones(1, np.float32))
+        gate.opened.set()
+        while pipeline.in_flight:
+            time.sleep(0.001)
+        assert pipeline(np.full(1, 7, np.float32))[0] == 7
+    assert gate.seen == [0, 1, 7]
+
+
+def test_a_stream_that_has_ended_gives_up_nobody_elses_frames() -> None:
+    gate = Gate(1)
+
+    async def consume(stream: penstock.AsyncStream[Any]) -> int:
+        return len([result async for result in stream])
+
+    with of_one(gate) as pipeline:
+        stream = pipeline.astream([np.zeros(1, np.float32)] * 3)
+        assert asyncio.run(consume(stream)) == 3
+        for i in (1, 2):
+            pipeline.push(np.full(1, i, np.float32))
+        del stream
+        gc.collect()
+        gate.opened.set()
+        assert [pipeline.pop(60).outcome for _ in range(2)] == ["ok", "ok"]
 
 
 def test_nobody_else_takes_the_frame_of_a_run() -> None:
@@ -206,11 +340,7 @@ def test_nobody_else_takes_the_frame_of_a_run() -> None:
         leave.wait()
         return x + 1
 
-    app = penstock.App("one")
-    app.input("x", "f32[1]")
-    app.function("wait", wait, {"x": "f32[1]"}, {"y": "f32[1]"}, reads="x")
-    app.output("y", "wait.y")
-    with app.start() as pipeline, ThreadPoolExecutor(1) as pool:
+    with of_one(wait) as pipeline, ThreadPoolExecutor(1) as pool:
         ran = pool.submit(pipeline.run, None, np.ones(1, np.float32))
         entered.wait()
         for call in (lambda: pipeline.push(np.ones(1, np.float32)), lambda: pipeline.pop(0)):
@@ -412,12 +542,8 @@ def test_a_submit_waits_no_longer_than_it_may() -> None:
         leave.wait(30)
         return x
 
-    app = penstock.App("one")
-    app.input("x")
-    app.function("hold", hold, {"x": "f32[1]"}, {"y": "f32[1]"}, reads="x")
-    app.output("y", "hold.y")
     one = np.ones(1, np.float32)
-    with app.start(capacity=1, in_flight=1) as pipeline, ThreadPoolExecutor(2) as pool:
+    with of_one(hold, capacity=1, in_flight=1) as pipeline, ThreadPoolExecutor(2) as pool:
         first = pipeline.submit(one)
         assert entered.wait(10)
         patient = pool.submit(pipeline.submit, one, 30)  # Waits for room while the other gives up.
@@ -426,6 +552,54 @@ def test_a_submit_waits_no_longer_than_it_may() -> None:
         assert not leave.is_set() and not first.done()
         leave.set()
         assert first.result(30).ok and patient.result(30).result(30).ok
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 8])
+def test_a_callback_may_submit(model: Path, in_flight: int) -> None:
+    finished: list[int] = []
+    all_finished = threading.Event()
+
+    def done(future: Future[penstock.Frame]) -> None:
+        result = future.result()
+        np.testing.assert_array_equal(result["z"], expected(result.tag))
+        finished.append(result.tag)
+        if result.tag < 30:
+            for child in (1, 2, 3):  # More than there is room for.
+                tag = 3 * result.tag + child
+                pipeline.submit(frame(tag), timeout=None, tag=tag).add_done_callback(done)
+        if len(finished) == 91:
+            all_finished.set()
+
+    with penstock.split(model, cuts=["increment"], capacity=1, in_flight=in_flight) as pipeline:
+        pipeline.submit(frame(0), tag=0).add_done_callback(done)
+        assert all_finished.wait(60)
+    assert finished == list(range(91))
+
+
+def test_a_callback_waits_no_longer_for_room_than_it_may() -> None:
+    attached, filled, opened = threading.Event(), threading.Event(), threading.Event()
+    told: list[str] = []
+
+    def call(x: np.ndarray) -> np.ndarray:
+        assert (opened if x[0] else attached).wait(60)
+        return np.copy(x)
+
+    def done(future: Future[penstock.Frame]) -> None:
+        assert filled.wait(60)
+        try:
+            pipeline.submit(np.ones(1, np.float32), timeout=0.01)
+        except penstock.DeadlineExceeded as error:
+            told.append(str(error))
+        opened.set()
+
+    with of_one(call, in_flight=2) as pipeline:
+        first = pipeline.submit(np.zeros(1, np.float32))
+        first.add_done_callback(done)
+        attached.set()
+        second = pipeline.submit(np.ones(1, np.float32))
+        filled.set()
+        assert second.result(60).ok
+    assert len(told) == 1
 
 
 def test_submits_behind_a_stream_that_was_closed(pipeline: penstock.Pipeline, often_switched: None) -> None:
