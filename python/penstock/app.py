@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock import _core
-from penstock.checks import listed, mapping, path_text
+from penstock.checks import listed, mapping, name_text, path_text
 from penstock.errors import InvalidArgument
 from penstock.make import _device_text, _functions_of, _run_options, _settings, _split_options, _start
 from penstock.pipeline import Pipeline
@@ -63,7 +62,7 @@ class Function:
         if not callable(self.call):
             raise InvalidArgument(f"function '{self.name}': expected a callable, found {type(self.call).__name__}")
         return {
-            "name": self.name,
+            "name": name_text("function", self.name, "classify"),
             "call": self.call,
             "inputs": self._typed(self.inputs),
             "outputs": self._typed(self.outputs),
@@ -72,7 +71,8 @@ class Function:
         }
 
     def _typed(self, ports: Mapping[str, PortType]) -> list[tuple[str, str]]:
-        return [(port, _type_text(f"function '{self.name}': '{port}'", type)) for port, type in ports.items()]
+        what = f"function '{self.name}'"
+        return [(name_text(what, port, "image"), _type_text(f"{what}: '{port}'", type)) for port, type in ports.items()]
 
 
 @dataclass
@@ -116,12 +116,13 @@ class App:
     def input(self, name: str, type: PortType | None = None) -> None:
         """An input of the application; its type is else that of the first port which reads it."""
         self._check_own()
+        name = name_text("input", name, "image")
         self._inputs.append((name, "" if type is None else _type_text(f"input '{name}'", type)))
 
     def output(self, name: str, source: str) -> None:
         """An output of the application: what ``"node.port"`` is."""
         self._check_own()
-        self._outputs.append((name, source))
+        self._outputs.append((name_text("output", name, "label"), name_text(f"output '{name}'", source)))
 
     def network(
         self,
@@ -155,7 +156,7 @@ class App:
         """
         stream = dict.fromkeys(("policy", "capacity", "in_flight", "max_age_ms", "on_error", "trace", "output"))
         split = _split_options(stream | locals())
-        split["model"] = os.fspath(model)
+        split["model"] = path_text(f"node '{name}': model", model)
         self._add(name, {"is_network": True, "split": split}, each, max_run_ms, _sources(name, reads, []))
 
     def function(
@@ -196,7 +197,7 @@ class App:
         what = {
             "is_network": False,
             "function": library_name if call is None else name,
-            "library": "" if library is None else os.fspath(library),
+            "library": "" if library is None else path_text(f"function '{name}': library", library),
             "options": _settings(f"function '{name}': options", options),
             "replicas": replicas,
             "devices": _device_text(devices),
@@ -208,7 +209,8 @@ class App:
     def connect(self, source: str, *ports: str) -> None:
         """Lets ``"node.port"`` ports read an input of the application, or another node's ``"node.port"``."""
         self._check_own()
-        ends = [(text, *text.partition(".")) for text in ports]
+        name_text("connect", source)
+        ends = [(text, *name_text("connect", text).partition(".")) for text in ports]
         for text, name, dot, _ in ends:  # All before the first: what is refused leaves nothing behind.
             if not dot or name not in self._nodes:
                 known = ", ".join(f"'{known}'" for known in self._nodes) or "none yet"
@@ -224,7 +226,8 @@ class App:
         initial: an .npy of what the first frame reads; without, zeros.
         """
         self._check_own()
-        self._states.append({"from": source, "to": port, "initial": "" if initial is None else os.fspath(initial)})
+        file = "" if initial is None else path_text("initial", initial)
+        self._states.append({"from": name_text("state", source), "to": name_text("state", port), "initial": file})
 
     def start(
         self,
@@ -258,7 +261,7 @@ class App:
             "functions": [function._declaration() for function in self._functions],
         }
         options = _run_options(locals())
-        options["output"] = "" if output is None else os.fspath(output)
+        options["output"] = "" if output is None else path_text("output", output)
         return _start(_core.app, description, options)
 
     def __repr__(self) -> str:
@@ -275,7 +278,7 @@ class App:
         self, name: str, what: dict[str, Any], each: Sequence[str], max_run_ms: float | None, reads: dict[str, str]
     ) -> None:
         self._check_own()
-        if name in self._nodes:
+        if name_text("node", name, "classify") in self._nodes:
             raise InvalidArgument(f"node '{name}': is there twice")
         what |= {"name": name, "each": listed("each", each), "max_run_ms": max_run_ms}
         self._nodes[name] = _Node(what, list(reads.items()))
@@ -283,13 +286,14 @@ class App:
 
 def _sources(name: str, reads: Mapping[str, str] | Sequence[str] | None, ports: list[str]) -> dict[str, str]:
     """Port to source; `ports` are those that a list of sources goes by."""
+    what = f"node '{name}': reads"
     if reads is None or isinstance(reads, Mapping):
-        return dict(reads or {})
-    sources = listed("reads", reads)
+        return {name_text(what, port): name_text(what, source) for port, source in (reads or {}).items()}
+    sources = [name_text(what, source) for source in listed("reads", reads)]
     if len(sources) == len(ports):
         return dict(zip(ports, sources, strict=True))
     expected = f"{len(ports)} sources, of " + ", ".join(f"'{port}'" for port in ports) if ports else "{port: source}"
-    raise InvalidArgument(f"node '{name}': reads: expected {expected}, found {sources}")
+    raise InvalidArgument(f"{what}: expected {expected}, found {sources}")
 
 
 def _type_text(what: str, port: PortType) -> str:

@@ -10,10 +10,14 @@ from typing import Any
 
 from penstock.errors import InvalidArgument
 
+_SHOWN = 100  # Characters of a value in a sentence: a model's bytes would fill pages.
+
 
 def unexpected(name: str, expected: str, found: object) -> InvalidArgument:
     """The error of an option that is none of what it may be; ``expected`` ends with an example."""
-    return InvalidArgument(f"{name}: expected {expected}, found {type(found).__name__} {found!r}")
+    shown = " ".join(repr(found).split())
+    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+    return InvalidArgument(f"{name}: expected {expected}, found {type(found).__name__} {shown}")
 
 
 def seconds(name: str, value: Any) -> float | None:
@@ -21,6 +25,13 @@ def seconds(name: str, value: Any) -> float | None:
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value == value):
         return value
     raise unexpected(name, "a number of seconds or None, such as 0.5", value)
+
+
+def whole(name: str, value: Any, example: int) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise unexpected(name, f"a whole number, such as {example}", value) from None
 
 
 def sizes(name: str, values: Any) -> tuple[int, ...]:
@@ -39,6 +50,12 @@ def row(what: str, values: Any, count: int, names: str, *, more: bool = False) -
     if len(found) != count:
         raise InvalidArgument(f"{what}: expected {names} in pixels, found {values!r}")
     return found
+
+
+def name_text(what: str, name: object, example: str = "node.port") -> str:
+    if isinstance(name, str):
+        return name
+    raise unexpected(what, f"a name, such as {example!r}", name)
 
 
 def path_text(name: str, path: object) -> str:
@@ -60,5 +77,5 @@ def mapping(name: str, values: Any, example: str) -> Mapping[Any, Any]:
     if values is None:
         return {}
     if not isinstance(values, Mapping):
-        raise unexpected(name, f"a dict, such as {name}={example}", values)
+        raise unexpected(name, f"a dict, such as {name.rpartition(' ')[2]}={example}", values)
     return values

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from line import expected
+from onnx import ModelProto
 
 import penstock
 
@@ -368,6 +369,38 @@ def test_mistakes_are_named_before_anything_runs() -> None:
         of_one(3).start()  # type: ignore[arg-type]
     with pytest.raises(penstock.InvalidArgument, match="'y': expected a type of known rank with a bound"):
         of_one(print, VALUE, "f32[n]").start()
+
+
+@pytest.mark.parametrize(
+    ("add", "told"),
+    [
+        (lambda app: app.network("n", b"\x08" * 10**6), r"^node 'n': model: expected a path, .*, found bytes .{,110}$"),
+        (lambda app: app.network("n", ModelProto()), "node 'n': model: expected a path, .*, found ModelProto"),
+        (lambda app: app.network(3, "model.onnx"), "node: expected a name, such as 'classify', found int 3"),
+        (lambda app: app.network("n", "m.onnx", reads={"x": 3}), "node 'n': reads: expected a name, .*, found int 3"),
+        (lambda app: app.function("g", library=3), "function 'g': library: expected a path, .*, found int 3"),
+        (
+            lambda app: app.function("g", abs, options=[1]),
+            r"function 'g': options: expected a dict, .*, found list \[1\]",
+        ),
+        (lambda app: app.function("g", abs, reads=[3]), "node 'g': reads: expected a name, .*, found int 3"),
+        (
+            lambda app: app.function("g", abs, {3: VALUE}) or app.start(),
+            "function 'g': expected a name, such as 'image', found int 3",
+        ),
+        (lambda app: app.input(3), "input: expected a name, such as 'image', found int 3"),
+        (lambda app: app.output("y", 3), "output 'y': expected a name, such as 'node.port', found int 3"),
+        (lambda app: app.output(3, "f.y"), "output: expected a name, such as 'label', found int 3"),
+        (lambda app: app.connect(3, "f.x"), "connect: expected a name, such as 'node.port', found int 3"),
+        (lambda app: app.connect("x", 3), "connect: expected a name, such as 'node.port', found int 3"),
+        (lambda app: app.state("f.y", 3), "state: expected a name, such as 'node.port', found int 3"),
+        (lambda app: app.state("f.y", "f.x", initial=3), "initial: expected a path, .*, found int 3"),
+        (lambda app: app.start(output=3), "output: expected a path, .*, found int 3"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused(add: Callable[[penstock.App], object], told: str) -> None:
+    with pytest.raises(penstock.InvalidArgument, match=told):
+        add(of_one(abs))
 
 
 def test_an_application_shows_itself() -> None:

@@ -219,6 +219,49 @@ def test_results_are_lines_of_json(
         io.JsonLines(tmp_path / "no" / "where.jsonl")
 
 
+def passing(name: str, type: str) -> penstock.Pipeline:
+    """Gives what it gets, as the output of that name."""
+    app = penstock.App()
+    app.input("x")
+    app.function("f", np.copy, {"x": type}, {name: type}, reads="x")
+    app.output(name, f"f.{name}")
+    return app.start()
+
+
+def test_bfloat16_is_written_as_numbers_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    with passing("y", "bf16[2]") as pipeline:
+        io.JsonLines().consume(pipeline.stream([np.array([1.5, np.nan], ml_dtypes.bfloat16)]))
+    assert capsys.readouterr().out == '{"frame": 0, "outputs": {"y": [1.5, null]}}\n'
+
+
+def test_complex_numbers_are_no_json() -> None:
+    told = "output 'y': complex numbers have no form in JSON lines; io.Npz writes them"
+    with passing("y", "c64[2]") as pipeline, pytest.raises(penstock.InvalidArgument, match=told):
+        io.JsonLines().consume(pipeline.stream([np.array([1, 2j], np.complex64)]))
+
+
+@pytest.mark.parametrize(
+    ("tag", "written"),
+    [(float("nan"), None), (float("-inf"), None), (0.5, 0.5), (np.float32("nan"), None), (np.int64(7), 7), ("a", "a")],
+)
+def test_a_tag_is_json(
+    pipeline: penstock.Pipeline, capsys: pytest.CaptureFixture[str], tag: object, written: object
+) -> None:
+    pipeline.push(frame(1), tag=tag)
+    io.JsonLines().write(pipeline.pop())
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["tag"] == written
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "self"])
+@pytest.mark.parametrize("target", ["folder", "archive.npz"])
+def test_an_output_may_have_any_name_in_an_archive(tmp_path: Path, name: str, target: str) -> None:
+    with passing(name, "f32[2]") as pipeline, io.Npz(tmp_path / target) as sink:
+        sink.consume(pipeline.stream([np.array([1, 2], np.float32)]))
+    (found,) = io.arrays(tmp_path / target)
+    assert {key: value.tolist() for key, value in found.items()} == {name: [1, 2]}
+
+
 def test_pictures_are_written_with_drawings(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
     with io.ImageFolder(tmp_path / "drawn", lambda result: io.draw_boxes(RED, [(1, 1, 5, 5)])) as sink:
         sink.consume(pipeline.stream([frame(0)] * 2))
@@ -369,6 +412,13 @@ def test_what_is_no_path_is_refused(source: Callable[[object], object]) -> None:
         (lambda: io.draw_points(None, []), "draw_points: expected a picture"),
         (lambda: io.raw(3), r"shape: expected a list of whole numbers, such as \(720, 1280, 3\), found int 3"),
         (lambda: io.raw((3, 2.5)), "shape: expected a list of whole numbers"),
+        (lambda: io.wav("a.wav", "512"), "samples: expected a whole number, such as 512, found str '512'"),
+        (lambda: io.wav("a.wav", 512, 0.5), "hop: expected a whole number, such as 256, found float 0.5"),
+        (lambda: io.wav("a.wav", 512, 0), "wav: expected samples and hop of 1 or more, found 512 and 0"),
+        (lambda: io.wav("a.wav", 512, sample_rate="16000"), "sample_rate: expected a whole number, .*, found str"),
+        (lambda: io.JsonLines(3), "target: expected a file's name or something with 'write', .*, found int 3"),
+        (lambda: io.Npz(3), "target: expected a path, such as 'folder/file', found int 3"),
+        (lambda: io.ImageFolder(None, abs), "folder: expected a path, such as 'folder/file', found NoneType None"),
         (lambda: io.pace([], "fast"), "rate: expected more than 0 items a second, such as 30, found str 'fast'"),
     ],
 )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
+import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TextIO
 
 import numpy as np
 
 from penstock._core import Frame
+from penstock.checks import path_text, unexpected
 from penstock.errors import InvalidArgument, PermissionDenied
 from penstock.io.pictures import check_picture, opencv, write_image
 from penstock.types import Array, Path
@@ -57,13 +60,16 @@ class JsonLines(Sink):
             self._file = _writing(lambda: open(target, "w", encoding="utf-8"), os.fspath(target))
         else:
             self._file = sys.stdout if target is None else target
+            if not hasattr(self._file, "write"):
+                raise unexpected("target", "a file's name or something with 'write', such as sys.stdout", target)
 
     def write(self, frame: Frame) -> None:
         line: dict[str, Any] = {"frame": frame.number}
-        if frame.tag is not None and isinstance(frame.tag, str | int | float):
-            line["tag"] = frame.tag
+        tag = frame.tag.item() if isinstance(frame.tag, np.generic) else frame.tag
+        if isinstance(tag, str | int | float):
+            line["tag"] = None if isinstance(tag, float) and not math.isfinite(tag) else tag
         if frame.error is None:
-            line["outputs"] = {name: _listed(value) for name, value in frame.items()}
+            line["outputs"] = {name: _listed(name, value) for name, value in frame.items()}
         else:
             line["error"] = {"code": frame.error.code, "message": str(frame.error)}
         self._file.write(json.dumps(line) + "\n")
@@ -80,7 +86,7 @@ class Npz(Sink):
     ``000012/scores``, written at the end, as ``penstock run -o`` does. Failed frames are left out."""
 
     def __init__(self, target: Path) -> None:
-        self._target = os.fspath(target)
+        self._target = path_text("target", target)
         self._archive: dict[str, Array] | None = {} if self._target.endswith(".npz") else None
         if self._archive is None:
             _writing(lambda: os.makedirs(self._target, exist_ok=True), self._target)
@@ -92,19 +98,19 @@ class Npz(Sink):
             self._archive.update({f"{frame.number:06}/{name}": value.copy() for name, value in frame.items()})
         else:
             file = os.path.join(self._target, f"{frame.number:06}.npz")
-            _writing(lambda: np.savez(file, allow_pickle=False, **dict(frame.items())), file)
+            _save_all(file, dict(frame.items()))
 
     def close(self) -> None:
         archive, self._archive = self._archive, None
         if archive is not None:
-            _writing(lambda: np.savez(self._target, allow_pickle=False, **archive), self._target)
+            _save_all(self._target, archive)
 
 
 class ImageFolder(Sink):
     """A picture for each frame, ``000012.png``: what ``draw`` makes of it."""
 
     def __init__(self, folder: Path, draw: Callable[[Frame], Array], suffix: str = ".png") -> None:
-        self._folder = os.fspath(folder)
+        self._folder = path_text("folder", folder)
         self._draw = draw
         self._suffix = suffix
         _writing(lambda: os.makedirs(self._folder, exist_ok=True), self._folder)
@@ -118,7 +124,7 @@ class VideoFile(Sink):
     """A video of what ``draw`` makes of each frame."""
 
     def __init__(self, file: Path, draw: Callable[[Frame], Array], rate: float = 30, codec: str = "mp4v") -> None:
-        self._file = os.fspath(file)
+        self._file = path_text("file", file)
         self._library = opencv(f"video '{self._file}'")
         self._draw = draw
         self._rate = rate
@@ -153,16 +159,32 @@ class VideoFile(Sink):
             writer.release()
 
 
-def _listed(value: Any) -> Any:
+def _listed(name: str, value: Any) -> Any:
     if isinstance(value, list):
-        return [_listed(one) for one in value]
+        return [_listed(name, one) for one in value]
     if not isinstance(value, np.ndarray):
         return value
-    if value.dtype.kind == "f" and not np.isfinite(value).all():
+    if value.dtype.kind == "c":
+        raise InvalidArgument(f"output '{name}': complex numbers have no form in JSON lines; io.Npz writes them")
+    if value.dtype.kind in "fV":  # V: of ml_dtypes.
+        value = value.astype(np.float64)
         strange = ~np.isfinite(value)
-        value = value.astype(object)
-        value[strange] = None
+        if strange.any():
+            value = value.astype(object)
+            value[strange] = None
     return value.tolist()
+
+
+def _save_all(file: str, arrays: Mapping[str, Array]) -> None:
+    """As numpy.savez(), for which some names are its own arguments."""
+
+    def save() -> None:
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, value in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, np.asanyarray(value), allow_pickle=False)
+
+    _writing(save, file)
 
 
 def _writing(work: Callable[[], Any], place: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _core
-from penstock.checks import listed, path_text, sizes, unexpected
+from penstock.checks import listed, path_text, sizes, unexpected, whole
 from penstock.errors import DataLoss, InvalidArgument, NotFound
 from penstock.io.pictures import opencv, read_image
 from penstock.types import Array, Path
@@ -66,10 +66,14 @@ def wav(
     rate: blocks a second; sample rate / hop is real time.
     sample_rate: the file's must be this one, such as 16000.
     """
-    if samples < 1 or (hop is not None and hop < 1):
+    samples = whole("samples", samples, 512)
+    hop = samples if hop is None else whole("hop", hop, 256)
+    if samples < 1 or hop < 1:
         raise InvalidArgument(f"wav: expected samples and hop of 1 or more, found {samples} and {hop}")
+    if sample_rate is not None:
+        sample_rate = whole("sample_rate", sample_rate, 16000)
     sound = _read_wav(path_text("path", path), sample_rate)
-    return _paced(_blocks(sound, samples, hop or samples), rate)
+    return _paced(_blocks(sound, samples, hop), rate)
 
 
 def arrays(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterable[Array | dict[str, Array]]:
