@@ -1,4 +1,4 @@
-"""The commands of the documents run, in the order of the page; their C++ compiles."""
+"""The commands of the documents run, in the order of the page; so does their C++."""
 
 import json
 import os
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import onnx
 import pytest
-from conftest import ROOT
+from conftest import ROOT, save, value
+from onnx import helper
+from test_app import APPLY
 from test_plan import chain_of
 
 SHORTER = {"build": ["--budget", "2s"], "bench": ["--seconds", "1"]}  # What a page says, in less time.
@@ -72,44 +74,103 @@ def test_the_benchmarks_of_the_functions_run(program, cpus, tmp_path: Path):
         assert ("bm_functions" if options else "of the bottleneck") in done.stdout
 
 
-# What stands around the snippets of a page.
+# What stands before and behind the snippets of a page, which together are the body of a function.
 AROUND = {
-    "docs/cpp.md": """
+    "docs/cpp.md": ("const std::vector inputs{filled({1, 3, 8, 8}, -2)};", "show(*value(std::move(output)));"),
+    "docs/composition.md": ("", "show(value((*pipeline)->run(std::vector{filled({1, 1, 257}, 4)})));"),
+    "docs/functions.md": (
+        """
+namespace pipeline = penstock::pipeline;
+const auto image_type = *penstock::app::parse_type("f32[4]");
+const auto box_type = *penstock::app::parse_type("f32[1]");
+const auto face_type = *penstock::app::parse_type("f32[2]");
+""",
+        """
+penstock::app::App faces{.name = "faces", .inputs = {{"image", {}}, {"box", {}}}, .outputs = {{"face", "crop.face"}}};
+const penstock::app::FunctionNode node{.name = "crop"};
+faces.nodes.push_back({.name = "crop", .runs = node, .inputs = {{"image", "image"}, {"box", "box"}}});
+auto package = value(penstock::app::pack(faces, {}, options.functions));
+auto running = value(pipeline::Pipeline::start(package.plan, package.folder, {}, options));
+for (const float box : {1, 0}) {
+  value(running->push(std::vector{filled({4}, 7), filled({1}, box)}));
+  const auto output = *value(running->pop());
+  if (output.ok()) show(output); else std::cout << output.error().message << "\\n";
+}
+""",
+    ),
+}
+PROGRAM = """
+#include <algorithm>
+#include <iostream>
+#include "penstock/app/app.h"
 #include "penstock/backend/registry.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
-void snippet(const std::vector<penstock::Tensor>& inputs) {{
-{snippet}
-}}
-""",
-    "docs/composition.md": """
-#include "penstock/app/app.h"
-#include "penstock/pipeline/pipeline.h"
-void snippet() {{
-{snippet}
-}}
-""",
-    "docs/functions.md": """
-#include "penstock/function/function.h"
-#include "penstock/pipeline/pipeline.h"
-namespace pipeline = penstock::pipeline;
-bool is_empty(const penstock::Tensor&);
-void crop(const penstock::Tensor&, const penstock::Tensor&, penstock::Tensor&);
-void snippet(penstock::Type image_type, penstock::Type box_type, penstock::Type face_type) {{
-{snippet}
-}}
-""",
+
+using penstock::Tensor;
+
+template <typename T>
+T value(penstock::Result<T> result) {
+  if (result) return *std::move(result);
+  std::cerr << result.error().message << "\\n";
+  std::exit(1);
 }
 
+Tensor filled(std::vector<std::int64_t> dims, float with) {
+  auto tensor = Tensor::allocate(penstock::DType::kF32, std::move(dims));
+  std::ranges::fill(tensor.as<float>(), with);
+  return tensor;
+}
+void show(const auto& outputs) { std::cout << outputs[0].type() << " " << outputs[0].template as<float>()[0] << "\\n"; }
 
-@pytest.mark.skipif(not shutil.which("c++"), reason="no C++ compiler here")
-@pytest.mark.parametrize("page", AROUND)
-def test_the_cpp_compiles(page: str, tmp_path: Path):
-    found = blocks(page, "cpp")
-    assert found, f"{page} has no C++"
-    for snippet in found:
-        file = tmp_path / "snippet.cc"
-        file.write_text(AROUND[page].format(snippet=snippet))
-        command = ["c++", "-std=c++20", "-fsyntax-only", "-I", ROOT / "src", file]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+bool is_empty(const Tensor& box) { return box.as<float>()[0] == 0; }
+void crop(const Tensor& image, const Tensor& box, Tensor& face) {
+  std::ranges::copy_n(image.as<float>().begin() + static_cast<int>(box.as<float>()[0]), 2, face.as<float>().begin());
+}
+"""
+
+
+def program_of_the_snippets() -> str:
+    pages = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert {page for page in pages if blocks(page, "cpp")} == AROUND.keys()
+    functions, calls = "", ""
+    for page, (before, behind) in AROUND.items():
+        for number, snippet in enumerate(blocks(page, "cpp")):
+            name = f"{Path(page).stem}_{number}"
+            functions += f'void {name}() {{\n{before}\n#line 1 "{page}"\n{snippet}\n{behind}\n}}\n'
+            calls += f"{name}();"
+    return f"{PROGRAM}{functions}int main() {{ {calls} }}\n"
+
+
+def write_stand_in(folder: Path) -> None:
+    """A network with the names of dtln_1: mask = |frame|, and a state."""
+    mask, state = ("activation_2", "tf_op_layer_stack_2")
+    frames, states = [1, 1, 257], [1, 2, 128, 2]
+    nodes = [helper.make_node("Abs", ["input_2"], [mask]), helper.make_node("Neg", ["input_3"], [state])]
+    inputs = [value("input_2", frames), value("input_3", states)]
+    save(folder, "dtln_1", nodes, inputs, [value(mask, frames), value(state, states)])
+
+
+@pytest.mark.skipif(not (shutil.which("c++") and shutil.which("cc")), reason="no C++ compiler here")
+def test_the_cpp_runs(program, well, absolute, tmp_path: Path):
+    libraries = program.resolve().parents[1] / "lib"
+    if not (libraries / "libpenstock.so").exists():
+        pytest.skip("no library beside the program")
+    (tmp_path / "program.cc").write_text(program_of_the_snippets())
+    (tmp_path / "apply.c").write_text(APPLY)
+    write_stand_in(tmp_path)
+    well("split", absolute, "-o", "model.penstock")
+
+    def run(command: str) -> str:
+        done = subprocess.run(command, cwd=tmp_path, shell=True, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run(f"cc -shared -fPIC -I'{ROOT}/src' apply.c -o libapply.so")
+    run(f"c++ -std=c++20 -I'{ROOT}/src' program.cc -o program -L'{libraries}' -lpenstock -Wl,-rpath,'{libraries}'")
+    assert run("./program").splitlines() == [
+        "f32[1,3,8,8] 2",
+        "f32[1,1,257] 8",
+        "f32[2] 7",
+        "stage 'crop': frame 1: dropped: no face",
+    ]
