@@ -152,6 +152,7 @@ def build(
     *,
     shapes: Mapping[str, Shape] | None = None,
     tolerance: float | None = None,
+    most_parts: int | None = None,
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
     custom_ops: Sequence[Path] = (),
     rules: Path | None = None,
@@ -172,6 +173,7 @@ def build(
     goal: what counts, frames per second or the latency of one frame at a time.
     budget: seconds to spend; the simple ways that you would have tried are measured in any case.
     backends: those that may be chosen; without, all there are.
+    most_parts: parts to measure, whole networks and the simple ways besides; without, what the budget allows.
     tolerance: relative error allowed (1e-3); where it is given, lower precisions are tried too.
     rules: a JSON file, by backend: what it may be tried on, instead of what it says itself.
     costs: the database of what was measured; without, that of the program.
@@ -186,6 +188,7 @@ def build(
         budget=budget,
         backends=listed("backends", backends or ()),
         tolerance=tolerance,
+        most_parts=most_parts,
         settings=_backend_options(backend_options),
         rules="" if rules is None else path_text("rules", rules),
         costs="" if costs is None else path_text("costs", costs),

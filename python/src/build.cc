@@ -56,6 +56,10 @@ Result<BuildRequest> to_build_request(nb::handle model, const Options& options) 
   if (!(build.budget_seconds > 0 && build.budget_seconds < kMostSeconds)) {
     return invalid_argument("budget: expected seconds, above 0, found ", build.budget_seconds);
   }
+  if (const auto most = options.maybe<std::int64_t>("most_parts")) {
+    if (*most < 0) return invalid_argument("most_parts: expected 0 or more, found ", *most);
+    build.most_parts = *most;
+  }
   build.backends = options.get<std::vector<std::string>>("backends");
   for (const auto& name : build.backends) {
     if (const auto found = backends().find(name); !found) return found.error();

@@ -40,6 +40,8 @@ def test_mistakes_are_named(model: Path, tmp_path: Path) -> None:
         penstock.build(model, goal="speed")  # type: ignore[arg-type]
     with pytest.raises(penstock.InvalidArgument, match="budget: expected seconds, above 0, found 0"):
         penstock.build(model, budget=0)
+    with pytest.raises(penstock.InvalidArgument, match="most_parts: expected 0 or more, found -1"):
+        penstock.build(model, most_parts=-1)
     with pytest.raises(penstock.NotFound, match="no backend 'tensorrt'"):
         penstock.build(model, backends=["tensorrt"])
     with pytest.raises(penstock.NotFound, match=r"rules '.*none.json': no such file"):
