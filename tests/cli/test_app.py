@@ -1,5 +1,6 @@
 """Functions, states and applications at the command line."""
 
+import hashlib
 import json
 import os
 import re
@@ -121,11 +122,11 @@ def test_its_package_is_relocatable_and_lists_the_library(well, penstock, stream
     found, _ = stream(moved, {"image": x})
     assert np.array_equal(found[4]["result"], 3 * x[4] + 2)
 
-    for command in ["run", "bench", "verify"]:
+    for command in ["run", "bench", "verify", "show"]:
         refused = penstock(command, moved, "--no-native-code")
         assert refused.code == 1
         assert refused.error.endswith(
-            f"stage 'scale': function library '{library}': native code in a package is not allowed here; "
+            f"stage 'scale': function library '{library}': native code is not allowed here; "
             "leave out --no-native-code, in Python native_code=False, if you trust it"
         )
     with open(moved / library, "ab") as file:
@@ -186,20 +187,48 @@ def test_an_application_is_measured_beside_itself_one_frame_at_a_time(well, pens
     )
 
 
-def test_native_code_is_refused_before_it_is_opened(penstock, app, tmp_path):
-    refused = penstock("run", write(tmp_path, app), "--no-native-code")
+# Each command that takes an application, without native code.
+WITHOUT = [["run"], ["bench"], ["show"], ["split", "-o", "app.pkg"]]
+
+
+@pytest.mark.parametrize("command", WITHOUT, ids=lambda command: command[0])
+def test_native_code_is_refused_before_it_is_opened(penstock, app, tmp_path, command):
+    app["nodes"]["scale"]["function"] = "no_library.so"
+    (tmp_path / "no_library.so").touch()
+    refused = penstock(*command, write(tmp_path, app), "--no-native-code")
+    assert refused.code == 1
     assert re.fullmatch(
-        r"app.yaml:\d+: node 'scale': function library '.*': native code is not allowed here; "
+        r"app.yaml:\d+: node 'scale': function library 'no_library.so': native code is not allowed here; "
         r"leave out --no-native-code, in Python native_code=False, if you trust it",
         refused.error.replace(f"{tmp_path}/", ""),
     )
+    assert not (tmp_path / "app.pkg").exists()
 
 
-def test_libraries_of_operators_are_refused_too(penstock, app, tmp_path):
+@pytest.mark.parametrize("command", WITHOUT, ids=lambda command: command[0])
+def test_libraries_of_operators_are_refused_too(well, penstock, app, tmp_path, plus, command):
     (tmp_path / "ops.so").touch()
-    nodes = {"only": {"network": "plus.onnx", "custom_ops": ["ops.so"], "inputs": {"x": "image"}}}
+    node = {"network": "plus.onnx", "custom_ops": ["ops.so"], "inputs": {"x": "image"}}
+    app |= {"nodes": {"only": node}, "outputs": {"y": "only.y"}}
+    refused = "node 'only': custom-operator library '"
+    assert refused in penstock(*command, write(tmp_path, app), "--no-native-code").error
+
+    well("split", plus, "-o", "plus.pkg")
+    plan = json.loads((tmp_path / "plus.pkg/plan.json").read_text())
+    plan["custom_ops"] = ["ops.so"]
+    plan["files"]["ops.so"] = hashlib.sha256(b"").hexdigest()
+    (tmp_path / "plus.pkg/plan.json").write_text(json.dumps(plan))
+    shutil.move(tmp_path / "ops.so", tmp_path / "plus.pkg")
+    app["nodes"]["only"] = {"network": "plus.pkg", "inputs": {"x": "image"}}
+    assert refused in penstock(*command, write(tmp_path, app), "--no-native-code").error
+
+
+def test_what_holds_no_native_code_passes_without(well, app, tmp_path):
+    nodes = {"only": {"network": "plus.onnx", "inputs": {"x": "image"}}}
     file = write(tmp_path, app | {"nodes": nodes, "outputs": {"y": "only.y"}})
-    assert "node 'only': custom-operator library '" in penstock("run", file, "--no-native-code").error
+    for command in WITHOUT[0], WITHOUT[2], WITHOUT[3]:
+        well(*command, file, "--no-native-code")
+    well("verify", "app.pkg", "--no-native-code")
 
 
 def test_a_library_of_another_version_is_refused(penstock, app, library, tmp_path):
@@ -405,7 +434,9 @@ def test_what_is_wrong_is_named_with_its_line(penstock, app, tmp_path):
     assert penstock("run", "app.yaml").error.startswith("app.yaml:2: not YAML: ")  # As it was named.
     assert "no such file" in penstock("run", "nowhere.yaml").error
     assert "--state are for a model" in penstock("run", write(tmp_path, app), "--state", "a=b").error
-    assert "expected -o and --json only" in (penstock("split", write(tmp_path, app), "--cut", "plus", "-o", "p").error)
+    assert "expected -o, --no-native-code and --json only" in (
+        penstock("split", write(tmp_path, app), "--cut", "plus", "-o", "p").error
+    )
 
 
 def test_an_application_is_told_from_a_model(penstock, app, tmp_path):

@@ -43,9 +43,13 @@ def test_a_package_carries_its_operators(well, twice, library, tmp_path):
 
 def test_no_native_code_refuses_its_library(penstock, well, twice, library):
     well("split", twice, "--cut", "twice", "--custom-ops", library, "-o", "p")
-    for command in ["run", "verify"]:
+    for command in ["run", "verify", "show"]:
         refused = penstock(command, "p", "--no-native-code")
         assert f"custom-operator library 'custom_ops/{library.name}': native code" in refused.error
+    for command in [["run"], ["bench"], ["show"], ["split", "-o", "q"]]:
+        refused = penstock(*command, twice, "--custom-ops", library, "--no-native-code")
+        assert refused.code == 2
+        assert "--custom-ops excludes --no-native-code" in refused.error
 
 
 @pytest.mark.parametrize("wrong", ["absent.so", "text.so", "other.so"])

@@ -98,9 +98,8 @@ Result<plan::Plan> write_package(const App& app, const std::filesystem::path& ta
 Result<plan::Package> pack(const App& app, const backend::Registry& backends,
                            const std::vector<function::Function>& functions = {});
 
-/// Refuses libraries of functions or custom operators, before any is opened. Packages that are
-/// nodes are checked at the start of the pipeline.
-/// \error kPermissionDenied  names the node.
+/// Refuses libraries of functions or custom operators, those of packages too, before any is opened.
+/// \error kPermissionDenied  names the node. And what load_package() says.
 Status refuse_native_code(const App& app);
 
 /// Reads an application from YAML; paths in it are relative to its folder.

@@ -143,6 +143,21 @@ Result<Part> function_part(const Node& node, const FunctionNode& source,
   return part;
 }
 
+Status refuse_native_code(const Node& node) {
+  if (const auto* function = std::get_if<FunctionNode>(&node.runs)) {
+    if (function->library.empty()) return {};
+    return plan::native_code_refused("function library '" + function->library.string() + "'");
+  }
+  const auto& network = std::get<Network>(node.runs);
+  if (!network.split.custom_ops.empty()) {
+    return plan::native_code_refused("custom-operator library '" +
+                                     network.split.custom_ops.front().string() + "'");
+  }
+  if (!names_package(network.model)) return {};
+  PENSTOCK_TRY(const auto package, load_package(network.model));
+  return plan::refuse_native_code(package.plan);
+}
+
 const plan::TensorInfo* find(const std::vector<plan::TensorInfo>& list, std::string_view name) {
   const auto found = std::ranges::find(list, name, &plan::TensorInfo::name);
   return found == list.end() ? nullptr : &*found;
@@ -167,17 +182,9 @@ std::string place_of(const Node& node) {
 
 Status refuse_native_code(const App& app) {
   for (const auto& node : app.nodes) {
-    const auto* network = std::get_if<Network>(&node.runs);
-    std::string library;
-    if (const auto* function = std::get_if<FunctionNode>(&node.runs)) {
-      if (!function->library.empty()) library = "function library '" + function->library.string();
-    } else if (!network->split.custom_ops.empty()) {
-      library = "custom-operator library '" + network->split.custom_ops.front().string();
+    if (Status allowed = refuse_native_code(node); !allowed) {
+      return std::move(allowed).error().within(place_of(node));
     }
-    if (library.empty()) continue;
-    return make_error(Code::kPermissionDenied, place_of(node), ": ", library,
-                      "': native code is not allowed here; leave out --no-native-code, in Python "
-                      "native_code=False, if you trust it");
   }
   return {};
 }

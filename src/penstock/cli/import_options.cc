@@ -82,6 +82,12 @@ void add_backend_options(CLI::App* command, BackendArguments& arguments) {
            "A library of custom operators for ONNX Runtime");
 }
 
+void add_native_code_option(CLI::App* command, bool& refused) {
+  auto* flag = command->add_flag("--no-native-code", refused,
+                                 "Refuse libraries of functions or custom operators");
+  if (auto* libraries = command->get_option_no_throw("--custom-ops")) flag->excludes(libraries);
+}
+
 Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_options(
     const BackendArguments& arguments) {
   std::map<std::string, std::map<std::string, std::string>> options;

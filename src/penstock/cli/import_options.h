@@ -39,6 +39,10 @@ struct BackendArguments {
 /// --backend-option, --custom-ops
 void add_backend_options(CLI::App* command, BackendArguments& arguments);
 
+/// --no-native-code; it excludes --custom-ops where the command has that: after
+/// add_backend_options().
+void add_native_code_option(CLI::App* command, bool& refused);
+
 /// By backend name. \error kInvalidArgument  shows the text and the form expected.
 Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_options(
     const BackendArguments& arguments);

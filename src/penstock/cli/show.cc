@@ -24,6 +24,7 @@ struct Options {
   std::filesystem::path file;
   ImportArguments import;
   std::vector<std::filesystem::path> custom_ops;
+  bool no_native_code = false;
   bool json = false;
 };
 
@@ -98,6 +99,7 @@ Status show_plan(const Options& options) {
   source.file = options.file;
   source.import = options.import;
   source.engine.custom_ops = options.custom_ops;
+  source.no_native_code = options.no_native_code;
   PENSTOCK_TRY(const auto package, load_source(source, backend::Registry::load()));
   if (options.json) {
     print_json(plan_json(package.plan));
@@ -139,6 +141,7 @@ Examples:
   add_import_options(command, options->import);
   add_list(command, "--custom-ops", options->custom_ops,
            "A library of custom operators for ONNX Runtime, which tells their outputs' types");
+  add_native_code_option(command, options->no_native_code);
   command->add_flag("--json", options->json, "Print JSON");
   set_action(command, chosen, options, run);
 }

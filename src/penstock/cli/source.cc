@@ -37,8 +37,7 @@ void add_source_options(CLI::App* command, SourceArguments& arguments) {
   add_import_options(command, arguments.import);
   add_backend_options(command, arguments.engine);
   add_state_option(command, arguments.states);
-  command->add_flag("--no-native-code", arguments.no_native_code,
-                    "Refuse packages with libraries of functions or custom operators");
+  add_native_code_option(command, arguments.no_native_code);
 }
 
 Result<plan::Package> load_app(const std::filesystem::path& file, bool native_code,
@@ -67,7 +66,9 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
           "--shape, --parameter, --as-is, --custom-ops and --state are settled when a "
           "package is made; give them to 'penstock split', or give the model");
     }
-    return load_package(arguments.file);
+    PENSTOCK_TRY(auto package, load_package(arguments.file));
+    if (arguments.no_native_code) PENSTOCK_CHECK_OK(plan::refuse_native_code(package.plan));
+    return package;
   }
   PENSTOCK_TRY(const auto graph, import_file(arguments.file, arguments.import, backends,
                                              arguments.engine.custom_ops));

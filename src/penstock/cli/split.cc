@@ -37,6 +37,7 @@ struct Options {
   BackendArguments engine;
   StreamArguments stream;
   std::vector<std::string> states;
+  bool no_native_code = false;
   bool json = false;
 };
 
@@ -177,10 +178,11 @@ Result<int> run_app(const Options& options) {
   if (!plain) {
     return invalid_argument("'", options.model.string(),
                             "': an application says at its nodes how they are split; of the "
-                            "options, expected -o and --json only");
+                            "options, expected -o, --no-native-code and --json only");
   }
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto application, app::read_yaml(options.model));
+  if (options.no_native_code) PENSTOCK_CHECK_OK(app::refuse_native_code(application));
   PENSTOCK_TRY(const auto plan, app::write_package(application, options.package, backends));
   report(options, plan, backends);
   return kOk;
@@ -272,6 +274,7 @@ void declare_split(CLI::App& app, Action& chosen) {
   add_backend_options(command, options->engine);
   add_stream_options(command, options->stream);
   add_state_option(command, options->states);
+  add_native_code_option(command, options->no_native_code);
   command->add_flag("--json", options->json, "Print the plan as JSON");
   set_action(command, chosen, options, run);
   command->callback([&chosen, options, package] {

@@ -13,6 +13,7 @@
 #include "penstock/build/report.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/frame_source.h"
+#include "penstock/cli/import_options.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
@@ -378,8 +379,7 @@ void declare_verify(CLI::App& app, Action& chosen) {
                    "Relative error allowed (default: what 'penstock build' was given, else 1e-3)")
       ->check(positive_number());
   add_input_options(command, options->inputs);
-  command->add_flag("--no-native-code", options->no_native_code,
-                    "Refuse packages with libraries of functions or custom operators");
+  add_native_code_option(command, options->no_native_code);
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);
 }

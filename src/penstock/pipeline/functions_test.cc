@@ -196,7 +196,7 @@ TEST(FunctionStage, WhatCannotRunIsRefusedBySentence) {
   EXPECT_EQ(
       message([](auto& n) { n.plan.stages[0].partitions[0].model = "functions/libf.so"; },
               {.native_code = false}),
-      "stage 'f': function library 'functions/libf.so': native code in a package is not "
+      "stage 'f': function library 'functions/libf.so': native code is not "
       "allowed here; leave out --no-native-code, in Python native_code=False, if you trust it");
   EXPECT_THAT(message([](auto& n) { n.plan.stages[0].partitions[0].model = "functions/libf.so"; }),
               HasSubstr("function library 'libf.so': no such file"));

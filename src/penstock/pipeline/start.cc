@@ -376,27 +376,6 @@ void warn_of_differences(const State& state, const backend::Registry& backends) 
   }
 }
 
-// Before any file of the package is opened.
-Status check_native_code(const plan::Plan& plan, const Options& options) {
-  if (options.native_code) return {};
-  const auto refused = [](const std::string& what) {
-    return make_error(Code::kPermissionDenied, what,
-                      ": native code in a package is not allowed here; leave out "
-                      "--no-native-code, in Python native_code=False, if you trust it");
-  };
-  if (!plan.custom_ops.empty()) {
-    return refused("custom-operator library '" + plan.custom_ops.front() + "'");
-  }
-  for (const auto& stage : plan.stages) {
-    for (const auto& partition : stage.partitions) {
-      if (partition.backend == plan::kFunctionBackend && !partition.model.empty()) {
-        return refused("stage '" + stage.name + "': function library '" + partition.model + "'");
-      }
-    }
-  }
-  return {};
-}
-
 Status check_backend_options(const plan::Plan& plan, const Options& options) {
   std::set<std::string> used;
   for (const auto& stage : plan.stages) {
@@ -454,7 +433,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
                                                   const backend::Registry& backends,
                                                   const Options& options) {
   PENSTOCK_CHECK_OK(plan::validate(plan));
-  PENSTOCK_CHECK_OK(check_native_code(plan, options));
+  // Before any file of the package is opened.
+  if (!options.native_code) PENSTOCK_CHECK_OK(plan::refuse_native_code(plan));
   PENSTOCK_CHECK_OK(check_backend_options(plan, options));
   const auto available =
       device::read_available_memory("/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup");

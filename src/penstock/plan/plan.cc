@@ -104,6 +104,26 @@ Status validate(const Plan& plan) {
   return Error{Code::kInvalidArgument, std::move(message)};
 }
 
+Error native_code_refused(const std::string& library) {
+  return make_error(Code::kPermissionDenied, library,
+                    ": native code is not allowed here; leave out --no-native-code, in Python "
+                    "native_code=False, if you trust it");
+}
+
+Status refuse_native_code(const Plan& plan) {
+  if (!plan.custom_ops.empty()) {
+    return native_code_refused("custom-operator library '" + plan.custom_ops.front() + "'");
+  }
+  for (const auto& stage : plan.stages) {
+    for (const auto& partition : stage.partitions) {
+      if (partition.backend != kFunctionBackend || partition.model.empty()) continue;
+      return native_code_refused("stage '" + stage.name + "': function library '" +
+                                 partition.model + "'");
+    }
+  }
+  return {};
+}
+
 Status add_state(Plan& plan, const StateEdge& state, bool keep_output) {
   const auto quoted = [](const TensorInfo& info) { return "'" + info.name + "'"; };
   const auto input = std::ranges::find(plan.inputs, state.to, &TensorInfo::name);

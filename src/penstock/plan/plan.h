@@ -165,6 +165,12 @@ Status validate(const Plan& plan);
 /// \error kInvalidArgument  their types differ, or a stage that writes it has several replicas.
 Status add_state(Plan& plan, const StateEdge& state, bool keep_output = false);
 
+/// What is said of a library where native code is not allowed.
+Error native_code_refused(const std::string& library);
+
+/// \error kPermissionDenied  the plan has libraries of functions or custom operators: names one.
+Status refuse_native_code(const Plan& plan);
+
 /// Groups what stages read and write into edges; fills `plan.edges` from stages, inputs, outputs.
 void connect(Plan& plan);
 
