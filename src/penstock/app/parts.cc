@@ -84,31 +84,10 @@ Result<Part> network_part(const Node& node, const Network& network,
   return part;
 }
 
-Result<function::Function> declaration_of(const FunctionNode& node,
-                                          const std::vector<function::Function>& functions) {
-  auto candidates = functions;
-  std::string place;
-  if (!node.library.empty()) {
-    PENSTOCK_TRY(candidates, function::load_library(node.library));
-    place = "function library '" + node.library.string() + "': ";
-    if (node.name.empty() && candidates.size() == 1) return candidates.front();
-  }
-  const auto found = std::ranges::find(candidates, node.name, &function::Function::name);
-  if (found != candidates.end()) return *found;
-  const std::string there =
-      candidates.empty() ? "none"
-                         : join(candidates, ", ", [](const auto& f) { return "'" + f.name + "'"; });
-  const std::string wanted = node.name.empty() ? "expected 'name', which of its functions"
-                                               : "no function '" + node.name + "'";
-  return not_found(place, wanted, "; there are: ", there,
-                   place.empty() ? "; a program registers them; a library is named by its path, "
-                                   "'./lib.so'"
-                                 : "");
-}
-
 Result<Part> function_part(const Node& node, const FunctionNode& source,
                            const std::vector<function::Function>& functions) {
-  PENSTOCK_TRY(const auto declared, declaration_of(source, functions));
+  PENSTOCK_TRY(const auto declared,
+               function::find_function(functions, source.library, source.name));
   if (source.replicas < 1 || source.replicas > plan::kMostInstances) {
     return invalid_argument("expected 1 to ", plan::kMostInstances, " replicas, found ",
                             source.replicas);

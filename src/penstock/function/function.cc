@@ -11,13 +11,13 @@ namespace {
 
 constexpr const char* kName = "function";  // Of the backend, and of the option that names one.
 
-std::string names_of(const std::vector<std::shared_ptr<const Function>>& functions) {
+std::string names_of(const std::vector<Function>& functions) {
   if (functions.empty()) return "none";
-  return join(functions, ", ", [](const auto& f) { return "'" + f->name + "'"; });
+  return join(functions, ", ", [](const auto& f) { return "'" + f.name + "'"; });
 }
 
 /// Slots are made for the bound, before the first frame.
-Status check_declared(const Function& function) {
+Status check_outputs(const Function& function) {
   for (const auto& port : function.outputs) {
     if (port.type.max_bytes()) continue;
     return invalid_argument("function '", function.name, "': output '", port.name,
@@ -25,7 +25,6 @@ Status check_declared(const Function& function) {
                             "dimension, found ",
                             port.type);
   }
-  if (!function.create) return invalid_argument("function '", function.name, "': has no call");
   return {};
 }
 
@@ -120,12 +119,32 @@ Function stateless(std::string name, std::vector<backend::Port> inputs,
   return function;
 }
 
-FunctionBackend::FunctionBackend(std::vector<Function> functions, bool native_code)
-    : native_code_(native_code) {
-  for (auto& function : functions) {
-    functions_.push_back(std::make_shared<const Function>(std::move(function)));
+Result<Function> find_function(const std::vector<Function>& given,
+                               const std::filesystem::path& library, const std::string& name) {
+  auto candidates = given;
+  std::string place;
+  if (!library.empty()) {
+    PENSTOCK_TRY(candidates, load_library(library));
+    place = "function library '" + library.filename().string() + "': ";
   }
+  if (std::ranges::count(candidates, name, &Function::name) > 1) {
+    return invalid_argument(place, "function '", name,
+                            "': is there twice; expected functions of different names");
+  }
+  auto found = std::ranges::find(candidates, name, &Function::name);
+  if (!library.empty() && name.empty() && candidates.size() == 1) found = candidates.begin();
+  if (found == candidates.end()) {
+    const std::string wanted =
+        name.empty() ? "expected 'name', which of its functions" : "no function '" + name + "'";
+    return not_found(place, wanted, "; there are: ", names_of(candidates),
+                     library.empty() ? "; the program that runs the pipeline registers them" : "");
+  }
+  PENSTOCK_CHECK_OK(check_outputs(*found));
+  return std::move(*found);
 }
+
+FunctionBackend::FunctionBackend(std::vector<Function> functions, bool native_code)
+    : functions_(std::move(functions)), native_code_(native_code) {}
 
 backend::Description FunctionBackend::describe() const {
   return {kName, "1", "", "", true};
@@ -135,52 +154,26 @@ std::string FunctionBackend::rules() const {
   return R"({"version": 1, "rule": {"union": []}})";
 }
 
-Result<std::shared_ptr<const Function>> FunctionBackend::find(
-    const backend::CompileRequest& request) const {
-  const auto named = request.options.find(kName);
-  const std::string name = named == request.options.end() ? "" : named->second;
-  auto candidates = functions_;
-  if (!request.file.empty()) {
-    if (!native_code_) {
-      return make_error(Code::kPermissionDenied, "function library '",
-                        request.file.filename().string(),
-                        "': native code in a package is not allowed here (--no-native-code)");
-    }
-    PENSTOCK_TRY(auto loaded, load_library(request.file));
-    candidates.clear();
-    for (auto& function : loaded) {
-      candidates.push_back(std::make_shared<const Function>(std::move(function)));
-    }
-    if (name.empty() && candidates.size() == 1) return candidates.front();
-  }
-  const std::string place =
-      request.file.empty() ? "" : "function library '" + request.file.filename().string() + "': ";
-  const auto named_so = [&](const auto& f) { return f->name == name; };
-  if (std::ranges::count_if(candidates, named_so) > 1) {
-    return invalid_argument(place, "function '", name,
-                            "': is there twice; expected functions of different names");
-  }
-  const auto found = std::ranges::find_if(candidates, named_so);
-  if (found != candidates.end()) return *found;
-  return not_found(
-      place, "no function '", name, "'; there are: ", names_of(candidates),
-      request.file.empty() ? "; the program that runs the pipeline registers them" : "");
-}
-
 Result<std::unique_ptr<backend::Executable>> FunctionBackend::compile(
     const backend::CompileRequest& request) {
-  PENSTOCK_TRY(auto function, find(request));
-  PENSTOCK_CHECK_OK(check_declared(*function));
-  if (function->stateful && request.replicas > 1) {
-    return invalid_argument("function '", function->name,
+  if (!request.file.empty() && !native_code_) {
+    return make_error(Code::kPermissionDenied, "function library '",
+                      request.file.filename().string(),
+                      "': native code is not allowed here (--no-native-code)");
+  }
+  Settings settings = request.options;
+  const auto named = settings.extract(kName);
+  PENSTOCK_TRY(auto function,
+               find_function(functions_, request.file, named ? named.mapped() : std::string()));
+  if (!function.create) return invalid_argument("function '", function.name, "': has no call");
+  if (function.stateful && request.replicas > 1) {
+    return invalid_argument("function '", function.name,
                             "' is stateful and sees the frames in order: expected one replica, "
                             "found ",
                             request.replicas);
   }
-  Settings settings = request.options;
-  settings.erase(kName);
-  return std::unique_ptr<backend::Executable>(
-      std::make_unique<Executable>(std::move(function), std::move(settings)));
+  return std::unique_ptr<backend::Executable>(std::make_unique<Executable>(
+      std::make_shared<const Function>(std::move(function)), std::move(settings)));
 }
 
 }  // namespace penstock::function

@@ -55,6 +55,14 @@ Function stateless(std::string name, std::vector<backend::Port> inputs,
 /// \error kInvalidArgument     what it declares makes no sense.
 Result<std::vector<Function>> load_library(const std::filesystem::path& file);
 
+/// The function of that name, of the library or, where `library` is empty, among `given`. A
+/// library's only one needs no name.
+/// \error kNotFound         no such function: names those there are.
+/// \error kInvalidArgument  two of that name, or an output without a bound: slots are made for it.
+/// And as load_library().
+Result<Function> find_function(const std::vector<Function>& given,
+                               const std::filesystem::path& library, const std::string& name);
+
 /// Runs functions given at its making, and those of libraries unless `native_code` is false.
 /// A request names its function by the option "function", a library by its file (none: given).
 class FunctionBackend final : public backend::Backend {
@@ -63,17 +71,14 @@ class FunctionBackend final : public backend::Backend {
 
   [[nodiscard]] backend::Description describe() const override;
   [[nodiscard]] std::string rules() const override;  ///< Takes no part of a network.
-  /// \error kNotFound            no such function: names those there are.
   /// \error kPermissionDenied    a library, where native code is not allowed.
-  /// \error kInvalidArgument     a stateful function with several replicas; its declaration; two
-  ///                            of its name.
+  /// \error kInvalidArgument     a stateful function with several replicas, or no call.
+  /// And as find_function().
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& request) override;
 
  private:
-  Result<std::shared_ptr<const Function>> find(const backend::CompileRequest& request) const;
-
-  std::vector<std::shared_ptr<const Function>> functions_;
+  std::vector<Function> functions_;
   bool native_code_;
 };
 
