@@ -121,7 +121,8 @@ Status make_app(AppRequest request, Made& made) {
     if (!written) return written.error();
     PENSTOCK_TRY(package, load_package(request.output));
   }
-  return start(std::move(package), std::move(request.run), made);
+  Status started = start(std::move(package), std::move(request.run), made);
+  return started ? Status() : app::place_error(request.app, std::move(started).error());
 }
 
 nb::object start_app(nb::dict description, nb::dict options) {

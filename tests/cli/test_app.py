@@ -439,6 +439,116 @@ def test_what_is_wrong_is_named_with_its_line(penstock, app, tmp_path):
     )
 
 
+FUNCTION = ["function: ./lib.so", "name: scale", "inputs: {x: x}"]
+NETWORK = ["network: plus.onnx", "inputs: {x: x}"]
+
+
+# The type of the input, the node's lines, and which of them is told with what.
+@pytest.mark.parametrize(
+    ("type", "node", "line", "told"),
+    [
+        (
+            "f32[?,4]",
+            [*NETWORK, "each:", "  - x"],
+            2,
+            "each: 'x': expected a bounded first dimension, all others fixed, ",
+        ),
+        ("f32", [*NETWORK, "each: [x]"], 2, "found f32 from 'x'; bound it where it is declared, such as f32[n<=8,4]"),
+        ("f32[4]", [*NETWORK, "each: [z]"], 2, "each: 'z' is no connected input of it"),
+        (
+            "f32[n<=8,2,3]",
+            ["network: double.onnx", "inputs: {x: x}", "each: [x]"],
+            2,
+            "output 'y', made for each item: expected a fixed shape, found f32[n,3]; fix the input's with 'shapes'",
+        ),
+        ("f32[4]", [*NETWORK, "devices: cpu:9999"], 2, "device 'cpu:9999': CPU 9999 is not among"),
+        ("f32[4]", [*FUNCTION, "devices: cpu:9999"], 3, "device 'cpu:9999': CPU 9999 is not among"),
+        ("f32[4]", [*NETWORK, "backend: none"], 2, "no backend 'none'; there are: "),
+        ("f32[4]", [*NETWORK, "options: {none: 1}"], 2, "backend option 'onnxruntime:none': unknown; "),
+        ("f32[4]", [*NETWORK, "custom_ops: [app.yaml]"], 2, "custom-operator library 'app.yaml': "),
+        ("f32[4]", [*NETWORK, "cuts: [zero]"], 2, "cut 'zero': no node or tensor of that name; "),
+        (
+            "f32[4]",
+            ["inputs: {x: x}", "network: app.yaml"],
+            1,
+            "'app.yaml': expected a model or a package of one network",
+        ),
+        ("f32[4]", ["inputs: {x: x}", "network: lib.so"], 1, "file 'lib.so': not an ONNX model"),
+        ("f32[4]", ["inputs: {x: x}", "function: ./plus.onnx"], 1, "function library 'plus.onnx': expected a shared "),
+        (
+            "f32[4]",
+            ["inputs: {x: x}", "function: none"],
+            1,
+            "there are: none; the program that runs the pipeline regis",
+        ),
+        ("f32[4]", [*FUNCTION, "options: {function: sum}"], 3, "setting 'function' is how a plan names the function"),
+        (
+            "f32[4]",
+            [FUNCTION[0], "name: count", "inputs: {x: x}", "replicas: 2"],
+            3,
+            "function 'count' is stateful and",
+        ),
+        (
+            "f32[n<=16,3]",
+            ["network: double.onnx", "inputs:", "  x: x", "shapes: {x: 1..8x3}"],
+            2,
+            "input 'x': expected f32[n<=8,3], found f32[n<=16,3] from 'x'; give the input the type that is expected",
+        ),
+    ],
+    ids=lambda value: "-".join(value[-1:]) if isinstance(value, list) else None,
+)
+def test_what_is_wrong_with_a_node_is_told_with_its_own_line(
+    penstock, library, plus, double, tmp_path, type, node, line, told
+):
+    shutil.copy(library, tmp_path / "lib.so")
+    above = ["penstock_app: 1", "inputs:", f"  x: '{type}'", "nodes:", "  node:"]
+    (tmp_path / "app.yaml").write_text("\n".join([*above, *(f"    {text}" for text in node), "outputs: {y: node.y}"]))
+    for command in [["run"], ["show"], ["split", "-o", "app.pkg"]]:
+        error = penstock(*command, "app.yaml").error
+        assert error.startswith(f"app.yaml:{len(above) + 1 + line}: node 'node': "), error
+        assert told in error
+    assert not (tmp_path / "app.pkg").exists()
+
+
+def test_what_fails_at_the_start_is_told_with_its_nodes_line(penstock, app, tmp_path):
+    app["nodes"]["scale"]["options"] = {"factor": "much"}
+    file = write(tmp_path, app)
+    line = file.read_text().splitlines().index('  "scale": {') + 1
+    for command in "run", "bench":
+        assert penstock(command, file).error == (
+            f"{file}:{line}: stage 'scale': function 'scale': factor: expected a number, found 'much'"
+        )
+    del app["nodes"]["scale"]["options"]
+    app["nodes"]["first"] |= {"cuts": [], "devices": "cuda:0"}
+    file = write(tmp_path, app)
+    line = file.read_text().splitlines().index('  "first": {') + 1
+    assert penstock("run", file).error.startswith(
+        f"{file}:{line}: stage 'first': device 'cuda:0': no backend here runs it; "
+    )
+
+
+def test_what_is_wrong_with_the_whole_is_told_with_the_file(penstock, app, tmp_path):
+    for node in app["nodes"].values():
+        node["replicas"] = 500
+    assert penstock("split", write(tmp_path, app), "-o", "app.pkg").error == (
+        f"{tmp_path}/app.yaml:1: plan: the stages have 1500 replicas in all: expected at most 1024, as each is a thread"
+    )
+
+
+def test_a_state_comes_from_a_node(penstock, app, tmp_path):
+    app["nodes"]["last"] = {"network": "plus.onnx"}
+    app["states"] = [{"from": "image", "to": "last.x"}]
+    file = write(tmp_path, app)
+    assert re.match(
+        r".*app\.yaml:\d+: states: 'image' is an input of the application: expected a node's output, 'node\.port'; ",
+        penstock("run", file).error,
+    )
+    document = json.loads(file.read_text())
+    assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(document)
+    document["states"][0]["from"] = "last.y"
+    assert jsonschema.Draft202012Validator(SCHEMA).is_valid(document)
+
+
 def test_an_application_is_told_from_a_model(penstock, app, tmp_path):
     file = write(tmp_path, app)
     for command, *options in [["plan"], ["build", "-o", "p"]]:

@@ -539,6 +539,10 @@ def test_an_application_from_yaml_and_its_package(tmp_path: Path) -> None:
         penstock.load(tmp_path / "app.pkg")
     with pytest.raises(penstock.InvalidArgument, match="function 'twice': is there twice; expected functions of diff"):
         penstock.load(tmp_path / "app.pkg", functions=[twice, twice])
+    far = (tmp_path / "app.yaml").read_text().replace("function: twice", "function: twice, devices: cuda:0")
+    (tmp_path / "far.yaml").write_text(far)
+    with pytest.raises(penstock.PenstockError, match="far.yaml:3: stage 'f': device 'cuda:0': no backend here"):
+        penstock.App.read(tmp_path / "far.yaml", [twice]).start()
     app = penstock.App.read(tmp_path / "app.yaml", [twice])
     for add in (
         lambda: app.input("z"),

@@ -238,6 +238,9 @@ Result<plan::Plan> write_package(const App& app, const fs::path& target,
   PENSTOCK_TRY(const auto wiring, wire(app, parts));
   PENSTOCK_TRY(auto writer, plan::PackageWriter::create(target));
   PENSTOCK_TRY(auto plan, Builder(app, parts, wiring, writer.folder()).run());
+  if (Status valid = plan::validate(plan); !valid) {
+    return at(app.place, std::move(valid).error());
+  }
   return writer.commit(std::move(plan));
 }
 

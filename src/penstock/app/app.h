@@ -53,6 +53,7 @@ struct Node {
   std::vector<std::string> each;  ///< Ports whose sources hold items: it runs once for each.
   std::optional<std::chrono::microseconds> max_run;
   std::string place;
+  std::map<std::string, std::string> places;  ///< Of its fields: "devices".
 };
 
 struct Input {
@@ -82,6 +83,7 @@ struct App {
   std::vector<State> states;
   std::optional<std::chrono::microseconds> max_age;
   plan::OnError on_error = plan::OnError::kDeliver;
+  std::string place;
 };
 
 /// Checks the whole application, and writes it as a package to `target` (a folder or .zip).
@@ -101,6 +103,9 @@ Result<plan::Package> pack(const App& app, const backend::Registry& backends,
 /// Refuses libraries of functions or custom operators, those of packages too, before any is opened.
 /// \error kPermissionDenied  names the node. And what load_package() says.
 Status refuse_native_code(const App& app);
+
+/// The error of a pipeline's start, with the place of the node whose stage it names.
+Error place_error(const App& app, Error error);
 
 /// Reads an application from YAML; paths in it are relative to its folder.
 /// \error kNotFound         no such file.

@@ -53,6 +53,8 @@ std::vector<Function> functions() {
                             out[0]->as<float>()[0] = sum;
                             return {};
                           }),
+      function::stateless("open", {{"x", scalar()}}, {{"y", items("n", Dim::kOpen)}},
+                          [](Inputs, Outputs) -> Status { return {}; }),
   };
 }
 
@@ -163,10 +165,21 @@ TEST(AppTest, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(message([](App& app) { app.nodes[2].name = "left"; }), "node 'left': is there twice");
   EXPECT_EQ(message([](App& app) { app.outputs[0].name = "x"; }),
             "output 'x': an input has that name; choose another");
-  EXPECT_EQ(
-      message([](App& app) { app.nodes[1].runs = FunctionNode{"sub", {}, {}, 1, {}}; }),
-      "node 'left': no function 'sub'; there are: 'add', 'scatter', 'gather'; the program that "
-      "runs the pipeline registers them");
+  EXPECT_EQ(message([](App& app) { app.nodes[1].runs = FunctionNode{"sub", {}, {}, 1, {}}; }),
+            "node 'left': no function 'sub'; there are: 'add', 'scatter', 'gather', 'open'; the "
+            "program that "
+            "runs the pipeline registers them; a library is named by its path, './lib.so'");
+  EXPECT_EQ(message([](App& app) { app.nodes[1].runs = FunctionNode{"open", {}, {}, 1, {}}; }),
+            "node 'left': function 'open': output 'y': expected a type of known rank with a bound "
+            "for every open dimension, found f32[n,1]");
+  EXPECT_EQ(message([](App& app) {
+              app.inputs[0].name = "right.sum";
+              app.inputs[0].place = "a.yaml:3";
+            }),
+            "a.yaml:3: input 'right.sum': a node's output is called so; choose another");
+  EXPECT_EQ(message([](App& app) { app.states.push_back({"x", "left.a", {}, "s:3"}); }),
+            "s:3: states: 'x' is an input of the application: expected a node's output, "
+            "'node.port'; let a function hand the input on");
   EXPECT_THAT(message([](App& app) { app.nodes[1].each = {"a"}; }),
               HasSubstr("node 'left': input 'a': expected f32[1], found f32[] as one item of 'x'"));
   EXPECT_EQ(message([](App& app) { app.states.push_back({"join.sum", "left.a", {}, "s:3"}); }),
@@ -217,7 +230,7 @@ TEST_F(YamlTest, ErrorsNameTheLine) {
   EXPECT_THAT(message("penstock_app: 1\nnodes: {a: [}\n"), HasSubstr(":2: not YAML: "));
   EXPECT_THAT(message("penstock_app: 1\ninputs: {x: f32[4]}\n"),
               HasSubstr(":2: not YAML: end of map flow not found; within { } and [ ], a text with "
-                        "brackets or commas needs quotes: {x: \"f32[4]\"}"));
+                        "brackets or commas needs quotes: {x: 'f32[4]'}"));
   for (const auto* text : {"penstock_app: 1\nnodes:\n\ta: {function: f}\n",
                            "penstock_app: 1\nnodes:\n  a:\n \tfunction: f\n"}) {
     EXPECT_THAT(message(text), HasSubstr("; indent with spaces, not tabs"));

@@ -3,11 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/backend/settings.h"
 #include "penstock/session/load.h"
 #include "penstock/session/session.h"
 
 namespace penstock::app {
 namespace {
+
+constexpr const char* kFunctionOption = "function";  ///< Of a partition: which one it runs.
+
+/// The result; its error with the place of the node's field before it.
+template <typename T>
+Result<T> placed(const Node& node, const std::string& field, Result<T> result) {
+  if (result) return result;
+  return std::move(result).error().within(place_of(node, field));
+}
 
 /// Whether nothing is said that splitting a model would need.
 bool settles_nothing(const Network& network) {
@@ -51,22 +61,34 @@ Status check_available(const std::vector<device::Device>& devices) {
   return {};
 }
 
+/// The model, imported once all that is said of it is found to be there.
+Result<graph::Graph> import_network(const Node& node, const Network& network,
+                                    const backend::Registry& backends) {
+  const auto& split = network.split;
+  PENSTOCK_CHECK_OK(placed(node, "devices", check_available(split.devices)));
+  for (const auto& [pinned, device] : split.pins) {
+    PENSTOCK_CHECK_OK(placed(node, "pins", device::check_available(device)));
+  }
+  PENSTOCK_TRY(const auto backend, placed(node, "backend", backends.find(split.backend)));
+  auto engine = make_engine(backends, split.custom_ops);
+  if (!engine) return std::move(engine).error().within(place_of(node, "custom_ops"));
+  auto import = network.import;
+  import.engine = *std::move(engine);
+  PENSTOCK_CHECK_OK(placed(
+      node, "options", backend::check_settings(*backend, split.backend_options, split.custom_ops)));
+  return placed(node, "network", import_model(network.model, std::move(import), backends));
+}
+
 Result<Part> network_part(const Node& node, const Network& network,
                           const backend::Registry& backends) {
-  if (names_package(network.model)) return package_part(node, network);
+  if (names_package(network.model)) return placed(node, "network", package_part(node, network));
   if (names_app(network.model)) {
     return invalid_argument(
-        "'", network.model.string(),
+        place_of(node, "network"), ": '", network.model.string(),
         "': expected a model or a package of one network, found an application; "
         "name its nodes here");
   }
-  PENSTOCK_CHECK_OK(check_available(network.split.devices));
-  for (const auto& [pinned, device] : network.split.pins) {
-    PENSTOCK_CHECK_OK(device::check_available(device));
-  }
-  if (const auto backend = backends.find(network.split.backend); !backend) return backend.error();
-  PENSTOCK_TRY(const auto graph,
-               import_model(network.model, network.import, backends, network.split.custom_ops));
+  PENSTOCK_TRY(const auto graph, import_network(node, network, backends));
   auto split = network.split;
   Part part;
   part.devices_given = !split.devices.empty() || !split.pins.empty() || !split.stages.empty();
@@ -75,7 +97,8 @@ Result<Part> network_part(const Node& node, const Network& network,
     const auto cpus = device::inherited_cpus();
     split.devices = {{.host = {}, .cpus = {cpus.front()}}};
   }
-  PENSTOCK_TRY(auto package, pack_model(graph, std::move(split), backends));
+  PENSTOCK_TRY(auto package, placed(node, network.split.cuts.empty() ? "network" : "cuts",
+                                    pack_model(graph, std::move(split), backends)));
   part.node = &node;
   part.plan = std::move(package.plan);
   part.folder = std::move(package.folder);
@@ -84,21 +107,31 @@ Result<Part> network_part(const Node& node, const Network& network,
   return part;
 }
 
+Result<function::Function> declaration_of(const FunctionNode& source,
+                                          const std::vector<function::Function>& functions) {
+  auto found = function::find_function(functions, source.library, source.name);
+  if (found || !source.library.empty() || found.error().code != Code::kNotFound) return found;
+  return not_found(found.error().message, "; a library is named by its path, './lib.so'");
+}
+
 Result<Part> function_part(const Node& node, const FunctionNode& source,
                            const std::vector<function::Function>& functions) {
-  PENSTOCK_TRY(const auto declared,
-               function::find_function(functions, source.library, source.name));
+  PENSTOCK_TRY(const auto declared, placed(node, "function", declaration_of(source, functions)));
   if (source.replicas < 1 || source.replicas > plan::kMostInstances) {
-    return invalid_argument("expected 1 to ", plan::kMostInstances, " replicas, found ",
-                            source.replicas);
+    return invalid_argument(place_of(node, "replicas"), ": expected 1 to ", plan::kMostInstances,
+                            " replicas, found ", source.replicas);
   }
   if (declared.stateful && source.replicas > 1) {
     return invalid_argument(
-        "function '", declared.name,
+        place_of(node, "replicas"), ": function '", declared.name,
         "' is stateful and sees the frames in order: expected one replica, found ", source.replicas,
         "; leave 'replicas' out");
   }
-  PENSTOCK_CHECK_OK(check_available(source.devices));
+  if (source.options.contains(kFunctionOption)) {
+    return invalid_argument(place_of(node, "options"), ": setting '", kFunctionOption,
+                            "' is how a plan names the function itself; call yours otherwise");
+  }
+  PENSTOCK_CHECK_OK(placed(node, "devices", check_available(source.devices)));
   Part part;
   part.node = &node;
   part.library = source.library;
@@ -116,7 +149,7 @@ Result<Part> function_part(const Node& node, const FunctionNode& source,
   plan::Partition partition;
   partition.backend = plan::kFunctionBackend;
   partition.options = source.options;
-  partition.options["function"] = declared.name;
+  partition.options[kFunctionOption] = declared.name;
   stage.partitions.push_back(std::move(partition));
   part.plan.stages.push_back(std::move(stage));
   return part;
@@ -155,8 +188,18 @@ Error at(const std::string& place, Error error) {
   return place.empty() ? error : std::move(error).within(place);
 }
 
-std::string place_of(const Node& node) {
-  return (node.place.empty() ? "" : node.place + ": ") + "node '" + node.name + "'";
+std::string place_of(const Node& node, const std::string& field) {
+  const auto known = node.places.find(field);
+  const auto& place = known == node.places.end() ? node.place : known->second;
+  return (place.empty() ? "" : place + ": ") + "node '" + node.name + "'";
+}
+
+Error place_error(const App& app, Error error) {
+  const auto named = std::ranges::find_if(app.nodes, [&](const Node& node) {
+    const auto stage = "stage '" + node.name;
+    return error.message.starts_with(stage + "'") || error.message.starts_with(stage + "/");
+  });
+  return named == app.nodes.end() ? error : at(named->place, std::move(error));
 }
 
 Status refuse_native_code(const App& app) {
@@ -171,11 +214,8 @@ Status refuse_native_code(const App& app) {
 Result<Part> make_part(const Node& node, const backend::Registry& backends,
                        const std::vector<function::Function>& functions) {
   const auto* network = std::get_if<Network>(&node.runs);
-  auto part = network != nullptr
-                  ? network_part(node, *network, backends)
-                  : function_part(node, std::get<FunctionNode>(node.runs), functions);
-  if (part) return part;
-  return std::move(part).error().within(place_of(node));
+  return network != nullptr ? network_part(node, *network, backends)
+                            : function_part(node, std::get<FunctionNode>(node.runs), functions);
 }
 
 }  // namespace penstock::app

@@ -23,8 +23,8 @@ struct Part {
   [[nodiscard]] const plan::TensorInfo* find_output(std::string_view port) const;
 };
 
-/// "app.yaml:12: node 'crop': ..." for messages.
-std::string place_of(const Node& node);
+/// "app.yaml:12: node 'crop'" for messages, about one of its fields where that has a place.
+std::string place_of(const Node& node, const std::string& field = "");
 Error at(const std::string& place, Error error);
 
 /// Imports and splits a network, or looks a function's declaration up.

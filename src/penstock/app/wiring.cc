@@ -68,6 +68,10 @@ class Wirer {
         return at(input.place, invalid_argument("input ", quoted(input.name),
                                                 ": expected a name that is not taken"));
       }
+      if (node_end(input.name, true)) {
+        return at(input.place, invalid_argument("input ", quoted(input.name),
+                                                ": a node's output is called so; choose another"));
+      }
     }
     return {};
   }
@@ -79,21 +83,16 @@ class Wirer {
     return static_cast<std::size_t>(found - parts_.begin());
   }
 
-  /// "node.port", of which ports may hold dots. \pre check_names()
-  Result<End> node_end(const std::string& text, bool output) const {
+  /// "node.port", of which ports may hold dots. `otherwise`: what else it might have been.
+  Result<End> node_end(const std::string& text, bool output,
+                       const std::string& otherwise = "") const {
     const auto dot = text.find('.');
     const auto node = text.substr(0, dot);
     const auto part = find_part(node);
     if (!part || dot == text.npos) {
-      return not_found(
-          "no ", output ? "source " : "port ", quoted(text), "; expected ",
-          output && !app_.inputs.empty()
-              ? "an input (" +
-                    join(app_.inputs, ", ", [](const auto& input) { return quoted(input.name); }) +
-                    ") or "
-              : "",
-          "'node.port', the nodes being ",
-          join(app_.nodes, ", ", [](const auto& n) { return quoted(n.name); }));
+      return not_found("no ", output ? "source " : "port ", quoted(text), "; expected ", otherwise,
+                       "'node.port', the nodes being ",
+                       join(app_.nodes, ", ", [](const auto& n) { return quoted(n.name); }));
     }
     const auto port = text.substr(dot + 1);
     const auto& ports = output ? parts_[*part].plan.outputs : parts_[*part].plan.inputs;
@@ -108,7 +107,10 @@ class Wirer {
     if (std::ranges::find(app_.inputs, text, &Input::name) != app_.inputs.end()) {
       return End{std::nullopt, text};
     }
-    return node_end(text, true);
+    if (app_.inputs.empty()) return node_end(text, true);
+    const auto names =
+        join(app_.inputs, ", ", [](const auto& input) { return quoted(input.name); });
+    return node_end(text, true, "an input (" + names + ") or ");
   }
 
   /// Whether anything in the part reads the port: a model may list inputs for nothing.
@@ -123,6 +125,12 @@ class Wirer {
 
   Status check_ports() {
     for (const auto& state : app_.states) {
+      if (std::ranges::find(app_.inputs, state.from, &Input::name) != app_.inputs.end()) {
+        return at(state.place,
+                  invalid_argument("states: ", quoted(state.from),
+                                   " is an input of the application: expected a node's output, "
+                                   "'node.port'; let a function hand the input on"));
+      }
       auto to = node_end(state.to, false);
       if (!to) return at(state.place, std::move(to).error().within("states"));
       if (!state_ports_.insert({*to->part, to->name}).second) {
@@ -155,7 +163,7 @@ class Wirer {
     }
     for (const auto& port : node.each) {
       if (connected.contains(port)) continue;
-      return invalid_argument(place_of(node), ": each: ", quoted(port),
+      return invalid_argument(place_of(node, "each"), ": each: ", quoted(port),
                               " is no connected input of it");
     }
     for (const auto& input : part.plan.inputs) {
@@ -276,8 +284,15 @@ class Wirer {
 
   Status connect(std::size_t p) {
     PENSTOCK_CHECK_OK(connect_inputs(p));
-    connect_outputs(p);
-    return {};
+    return connect_outputs(p);
+  }
+
+  /// What a function is given is checked for each frame; an engine knows no bounds.
+  static bool exceeds(const Type& given, const Part& part, const Type& port) {
+    if (part.folder.empty() || !given.ranked || !port.ranked) return false;
+    return !std::ranges::equal(given.dims, port.dims, [](const Dim& one, const Dim& other) {
+      return one.bound == Dim::kOpen || other.bound == Dim::kOpen || one.bound <= other.bound;
+    });
   }
 
   Status connect_inputs(std::size_t p) {
@@ -288,11 +303,17 @@ class Wirer {
       const bool each = std::ranges::find(node.each, connection.port) != node.each.end();
       const auto& port = *part.find_input(connection.port);
       auto item = source.type;
-      if (each && !item.dims.empty()) {
+      if (each) {
+        if (!plan::holds_items(item)) {
+          return invalid_argument(place_of(node, "each"), ": each: ", quoted(connection.port), ": ",
+                                  plan::kItemsExpected, ", found ", item, " from ",
+                                  quoted(connection.source),
+                                  "; bound it where it is declared, such as f32[n<=8,4]");
+        }
         if (!wiring_.items[p]) wiring_.items[p] = item.dims.front();
         item.dims.erase(item.dims.begin());
       }
-      if (!plan::agree(item, port.type)) {
+      if (!plan::agree(item, port.type) || exceeds(item, part, port.type)) {
         return at(connection.place,
                   invalid_argument("node ", quoted(node.name), ": input ", quoted(connection.port),
                                    ": expected ", port.type, ", found ", item,
@@ -308,7 +329,7 @@ class Wirer {
     return {};
   }
 
-  void connect_outputs(std::size_t p) {
+  Status connect_outputs(std::size_t p) {
     const auto& part = parts_[p];
     for (const auto& output : part.plan.outputs) {
       // A network may hand an input on as it is.
@@ -320,12 +341,19 @@ class Wirer {
       }
       auto type = output.type;
       if (wiring_.items[p]) type.dims.insert(type.dims.begin(), *wiring_.items[p]);
+      if (wiring_.items[p] && !plan::holds_items(type)) {
+        return invalid_argument(place_of(*part.node, "each"), ": output ", quoted(output.name),
+                                ", made for each item: expected a fixed shape, found ", output.type,
+                                part.folder.empty() ? "; fix it where it is declared"
+                                                    : "; fix the input's with 'shapes'");
+      }
       const auto named = output_names_.find({p, output.name});
       wiring_.writes[p][output.name] = {named != output_names_.end()
                                             ? named->second
                                             : unique(part.node->name + "." + output.name),
                                         std::move(type)};
     }
+    return {};
   }
 
   /// Of the stage that writes the port. \pre a node's

@@ -174,6 +174,7 @@ class Reader {
 
   App read(const Field& field) {
     App app;
+    app.place = field.place();
     if (field.is_nothing()) field.fail("expected an application, found an empty file");
     field.only(
         {"penstock_app", "name", "inputs", "nodes", "outputs", "states", "max_age_ms", "on_error"});
@@ -225,6 +226,8 @@ class Reader {
     Node node;
     node.name = name;
     node.place = field.place();
+    field.each_named(
+        [&](const std::string& key, const Field& value) { node.places[key] = value.place(); });
     const bool network = field.find("network").has_value();
     if (network == field.find("function").has_value()) {
       field.fail(
@@ -266,7 +269,7 @@ class Reader {
         if (shape) {
           network.import.shapes.insert(*std::move(shape));
         } else {
-          dims.fail(shape.error().message);
+          dims.fail_expected("sizes such as 1x3x224x224, 1x1..512 (1 to 512) or ?x80 (open)");
         }
       });
     }
@@ -361,7 +364,7 @@ std::string_view advice(const fs::path& file, const YAML::Exception& error) {
   if (tab_indents(file, error.mark.line)) return "; indent with spaces, not tabs";
   if (error.msg.find("flow") == std::string::npos) return "";
   // `{x: f32[4]}`, whose bracket ends nothing.
-  return "; within { } and [ ], a text with brackets or commas needs quotes: {x: \"f32[4]\"}";
+  return "; within { } and [ ], a text with brackets or commas needs quotes: {x: 'f32[4]'}";
 }
 
 }  // namespace

@@ -16,9 +16,13 @@ namespace penstock::cli {
 
 namespace {
 
-/// A bare model's only stage lies in a package that the user does not see.
+/// What the package of a bare model or an application, which the user does not see, was made from.
 Error in_users_words(Error error, const SourceArguments& arguments, const plan::Plan& plan) {
-  if (names_package(arguments.file) || app::names_app(arguments.file)) return error;
+  if (app::names_app(arguments.file)) {
+    const auto application = app::read_yaml(arguments.file);
+    return application ? app::place_error(*application, std::move(error)) : error;
+  }
+  if (names_package(arguments.file)) return error;
   const auto theirs = concat("model '", plan.stages.front().partitions.front().model, "'");
   if (const auto at = error.message.find(theirs); at != std::string::npos) {
     error.message.replace(at, theirs.size(), concat("model '", arguments.file.string(), "'"));

@@ -88,6 +88,13 @@ bool agree(const Type& a, const Type& b) {
   });
 }
 
+bool holds_items(const Type& type) {
+  return type.kind == Type::Kind::kTensor && type.ranked && !type.dims.empty() &&
+         type.max_bytes() && std::all_of(type.dims.begin() + 1, type.dims.end(), [](const Dim& d) {
+           return d.fixed();
+         });
+}
+
 const StateEdge* Plan::find_state(std::string_view to) const {
   const auto found = std::ranges::find(states, to, &StateEdge::to);
   return found == states.end() ? nullptr : &*found;

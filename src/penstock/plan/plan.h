@@ -149,6 +149,12 @@ struct Plan {
 /// with anything within its bound.
 bool agree(const Type& a, const Type& b);
 
+/// Whether a value of the type may be read item by item: slots for the most of them can be made,
+/// and all items have one shape.
+bool holds_items(const Type& type);
+inline constexpr std::string_view kItemsExpected =
+    "expected a bounded first dimension, all others fixed";
+
 /// Every violation, one sentence each; empty means valid. Checks: unique names, every stage input
 /// written exactly once by an earlier stage or a pipeline input, every edge's tensors known,
 /// pipeline outputs produced, no cycle, devices named for each replica, kMostInstances at most,

@@ -168,16 +168,8 @@ class Checker {
     for (const auto& name : carriers) {
       const auto* info = plan_.find_tensor(name);
       if (info == nullptr) continue;  // Said already.
-      const auto& type = info->type;
-      const bool items = type.kind == Type::Kind::kTensor && type.ranked && !type.dims.empty() &&
-                         type.max_bytes() &&
-                         std::ranges::all_of(type.dims.begin() + 1, type.dims.end(), &Dim::fixed);
-      if (!items) {
-        add(place, ": '", name,
-            "' holds items: expected a bounded first dimension, all others "
-            "fixed, found ",
-            type);
-      }
+      if (holds_items(info->type)) continue;
+      add(place, ": '", name, "' holds items: ", kItemsExpected, ", found ", info->type);
     }
   }
 
