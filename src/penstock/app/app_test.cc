@@ -165,6 +165,10 @@ TEST(AppTest, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(message([](App& app) { app.nodes[2].name = "left"; }), "node 'left': is there twice");
   EXPECT_EQ(message([](App& app) { app.outputs[0].name = "x"; }),
             "output 'x': an input has that name; choose another");
+  EXPECT_EQ(message([](App& app) { app.outputs.push_back({"z", "join.sum", "a.yaml:8"}); }),
+            "a.yaml:8: output 'z': 'join.sum' is output 'y' already");
+  EXPECT_EQ(message([](App& app) { app.outputs.push_back({"", "left.sum", "a.yaml:8"}); }),
+            "a.yaml:8: output '': expected a name");
   EXPECT_EQ(message([](App& app) { app.nodes[1].runs = FunctionNode{"sub", {}, {}, 1, {}}; }),
             "node 'left': no function 'sub'; there are: 'add', 'scatter', 'gather', 'open'; the "
             "program that "
@@ -235,6 +239,8 @@ TEST_F(YamlTest, ErrorsNameTheLine) {
                            "penstock_app: 1\nnodes:\n  a:\n \tfunction: f\n"}) {
     EXPECT_THAT(message(text), HasSubstr("; indent with spaces, not tabs"));
   }
+  EXPECT_EQ(message("penstock_app: 1\nname: \xff\n"),
+            ":2: expected text in UTF-8, found other bytes; save the file so");
   EXPECT_EQ(message("penstock_app: 2\nnodes: {}\n"),
             ":1: penstock_app: expected 1, the version of the format, found '2'");
   EXPECT_EQ(message("nodes: {}\n"),

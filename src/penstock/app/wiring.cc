@@ -9,13 +9,14 @@
 namespace penstock::app {
 namespace {
 
-std::string quoted(const std::string& name) {
+/// Not `quoted`: of a text that may be changed, the standard library's would be taken.
+std::string in_quotes(const std::string& name) {
   return "'" + name + "'";
 }
 
 std::string port_names(const std::vector<plan::TensorInfo>& ports) {
   if (ports.empty()) return "none";
-  return join(ports, ", ", [](const auto& info) { return quoted(info.name); });
+  return join(ports, ", ", [](const auto& info) { return in_quotes(info.name); });
 }
 
 bool is_node_name(const std::string& name) {
@@ -65,11 +66,11 @@ class Wirer {
     if (app_.nodes.empty()) return invalid_argument("application '", app_.name, "': has no nodes");
     for (const auto& input : app_.inputs) {
       if (input.name.empty() || !names.insert(input.name).second) {
-        return at(input.place, invalid_argument("input ", quoted(input.name),
+        return at(input.place, invalid_argument("input ", in_quotes(input.name),
                                                 ": expected a name that is not taken"));
       }
       if (node_end(input.name, true)) {
-        return at(input.place, invalid_argument("input ", quoted(input.name),
+        return at(input.place, invalid_argument("input ", in_quotes(input.name),
                                                 ": a node's output is called so; choose another"));
       }
     }
@@ -90,15 +91,15 @@ class Wirer {
     const auto node = text.substr(0, dot);
     const auto part = find_part(node);
     if (!part || dot == text.npos) {
-      return not_found("no ", output ? "source " : "port ", quoted(text), "; expected ", otherwise,
-                       "'node.port', the nodes being ",
-                       join(app_.nodes, ", ", [](const auto& n) { return quoted(n.name); }));
+      return not_found("no ", output ? "source " : "port ", in_quotes(text), "; expected ",
+                       otherwise, "'node.port', the nodes being ",
+                       join(app_.nodes, ", ", [](const auto& n) { return in_quotes(n.name); }));
     }
     const auto port = text.substr(dot + 1);
     const auto& ports = output ? parts_[*part].plan.outputs : parts_[*part].plan.inputs;
     if (std::ranges::find(ports, port, &plan::TensorInfo::name) == ports.end()) {
-      return not_found("node ", quoted(node), " has no ", output ? "output " : "input ",
-                       quoted(port), "; there are: ", port_names(ports));
+      return not_found("node ", in_quotes(node), " has no ", output ? "output " : "input ",
+                       in_quotes(port), "; there are: ", port_names(ports));
     }
     return End{part, port};
   }
@@ -109,7 +110,7 @@ class Wirer {
     }
     if (app_.inputs.empty()) return node_end(text, true);
     const auto names =
-        join(app_.inputs, ", ", [](const auto& input) { return quoted(input.name); });
+        join(app_.inputs, ", ", [](const auto& input) { return in_quotes(input.name); });
     return node_end(text, true, "an input (" + names + ") or ");
   }
 
@@ -127,14 +128,15 @@ class Wirer {
     for (const auto& state : app_.states) {
       if (std::ranges::find(app_.inputs, state.from, &Input::name) != app_.inputs.end()) {
         return at(state.place,
-                  invalid_argument("states: ", quoted(state.from),
+                  invalid_argument("states: ", in_quotes(state.from),
                                    " is an input of the application: expected a node's output, "
                                    "'node.port'; let a function hand the input on"));
       }
       auto to = node_end(state.to, false);
       if (!to) return at(state.place, std::move(to).error().within("states"));
       if (!state_ports_.insert({*to->part, to->name}).second) {
-        return at(state.place, invalid_argument("states: ", quoted(state.to), " ends two of them"));
+        return at(state.place,
+                  invalid_argument("states: ", in_quotes(state.to), " ends two of them"));
       }
     }
     for (std::size_t p = 0; p < parts_.size(); ++p) PENSTOCK_CHECK_OK(check_ports_of(p));
@@ -146,7 +148,7 @@ class Wirer {
     const auto& node = *part.node;
     std::set<std::string> connected;
     for (const auto& connection : node.inputs) {
-      const auto place = "node " + quoted(node.name) + ": input " + quoted(connection.port);
+      const auto place = "node " + in_quotes(node.name) + ": input " + in_quotes(connection.port);
       if (part.find_input(connection.port) == nullptr) {
         return at(connection.place, not_found(place, ": the node has no such input; there are: ",
                                               port_names(part.plan.inputs)));
@@ -163,13 +165,13 @@ class Wirer {
     }
     for (const auto& port : node.each) {
       if (connected.contains(port)) continue;
-      return invalid_argument(place_of(node, "each"), ": each: ", quoted(port),
+      return invalid_argument(place_of(node, "each"), ": each: ", in_quotes(port),
                               " is no connected input of it");
     }
     for (const auto& input : part.plan.inputs) {
       if (connected.contains(input.name) || state_ports_.contains({p, input.name})) continue;
       if (!is_read(part, input.name)) continue;
-      return invalid_argument(place_of(node), ": input ", quoted(input.name), " (", input.type,
+      return invalid_argument(place_of(node), ": input ", in_quotes(input.name), " (", input.type,
                               ") has no source; connect it to an input of the application or to "
                               "'node.port'");
     }
@@ -217,7 +219,7 @@ class Wirer {
   Status infer_inputs() {
     for (const auto& input : app_.inputs) {
       if (!anything_reads(input.name)) {
-        return at(input.place, invalid_argument("input ", quoted(input.name),
+        return at(input.place, invalid_argument("input ", in_quotes(input.name),
                                                 ": nothing reads it; connect it to a node's input, "
                                                 "or leave it out"));
       }
@@ -232,7 +234,7 @@ class Wirer {
       }
       if (!type) {
         return at(input.place,
-                  invalid_argument("input ", quoted(input.name),
+                  invalid_argument("input ", in_quotes(input.name),
                                    ": nothing tells its type; write it, such as f32[1,3,224,224]"));
       }
       inputs_[input.name] = {input.name, *type};
@@ -244,7 +246,7 @@ class Wirer {
   /// An output of the application gives its name to the tensor.
   Status name_outputs() {
     for (const auto& output : app_.outputs) {
-      const auto place = "output " + quoted(output.name);
+      const auto place = "output " + in_quotes(output.name);
       auto source = source_end(output.source);
       if (!source) return at(output.place, std::move(source).error().within(place));
       const bool is_input = inputs_.contains(output.name);
@@ -256,13 +258,16 @@ class Wirer {
       if (!source->part) continue;
       const auto [known, fresh] =
           output_names_.emplace(std::pair(*source->part, source->name), output.name);
+      if (output.name.empty())
+        return at(output.place, invalid_argument(place, ": expected a name"));
       if (!fresh || !taken_.insert(output.name).second) {
-        return at(output.place, invalid_argument(place, ": ", quoted(output.source), " is output ",
-                                                 quoted(known->second), " already"));
+        return at(output.place,
+                  invalid_argument(place, ": ", in_quotes(output.source), " is output ",
+                                   in_quotes(known->second), " already"));
       }
     }
     if (!app_.outputs.empty()) return {};
-    return invalid_argument("application ", quoted(app_.name), ": has no outputs");
+    return invalid_argument("application ", in_quotes(app_.name), ": has no outputs");
   }
 
   std::string unique(std::string name) {
@@ -305,24 +310,25 @@ class Wirer {
       auto item = source.type;
       if (each) {
         if (!plan::holds_items(item)) {
-          return invalid_argument(place_of(node, "each"), ": each: ", quoted(connection.port), ": ",
-                                  plan::kItemsExpected, ", found ", item, " from ",
-                                  quoted(connection.source),
+          return invalid_argument(place_of(node, "each"), ": each: ", in_quotes(connection.port),
+                                  ": ", plan::kItemsExpected, ", found ", item, " from ",
+                                  in_quotes(connection.source),
                                   "; bound it where it is declared, such as f32[n<=8,4]");
         }
         if (!wiring_.items[p]) wiring_.items[p] = item.dims.front();
         item.dims.erase(item.dims.begin());
       }
       if (!plan::agree(item, port.type) || exceeds(item, part, port.type)) {
-        return at(connection.place,
-                  invalid_argument("node ", quoted(node.name), ": input ", quoted(connection.port),
-                                   ": expected ", port.type, ", found ", item,
-                                   each ? " as one item of " : " from ", quoted(connection.source),
-                                   each ? concat(", ", source.type) : "",
-                                   inputs_.contains(connection.source)
-                                       ? "; give the input the type that is expected, or convert "
-                                         "it in a function between"
-                                       : "; convert it in a function between"));
+        return at(
+            connection.place,
+            invalid_argument("node ", in_quotes(node.name), ": input ", in_quotes(connection.port),
+                             ": expected ", port.type, ", found ", item,
+                             each ? " as one item of " : " from ", in_quotes(connection.source),
+                             each ? concat(", ", source.type) : "",
+                             inputs_.contains(connection.source)
+                                 ? "; give the input the type that is expected, or convert "
+                                   "it in a function between"
+                                 : "; convert it in a function between"));
       }
       wiring_.reads[p][connection.port] = source;
     }
@@ -342,7 +348,7 @@ class Wirer {
       auto type = output.type;
       if (wiring_.items[p]) type.dims.insert(type.dims.begin(), *wiring_.items[p]);
       if (wiring_.items[p] && !plan::holds_items(type)) {
-        return invalid_argument(place_of(*part.node, "each"), ": output ", quoted(output.name),
+        return invalid_argument(place_of(*part.node, "each"), ": output ", in_quotes(output.name),
                                 ", made for each item: expected a fixed shape, found ", output.type,
                                 part.folder.empty() ? "; fix it where it is declared"
                                                     : "; fix the input's with 'shapes'");
@@ -369,12 +375,12 @@ class Wirer {
 
   Status write_states() {
     for (const auto& state : app_.states) {
-      const auto place = concat("state ", quoted(state.from), " -> ", quoted(state.to));
+      const auto place = concat("state ", in_quotes(state.from), " -> ", in_quotes(state.to));
       auto from = node_end(state.from, true);
       if (!from) return at(state.place, std::move(from).error().within(place));
       if (const auto replicas = replicas_of(*from); replicas > 1) {
         return at(state.place,
-                  invalid_argument(place, ": node ", quoted(parts_[*from->part].node->name),
+                  invalid_argument(place, ": node ", in_quotes(parts_[*from->part].node->name),
                                    " writes it: expected one replica, found ", replicas,
                                    "; leave 'replicas' out there"));
       }
@@ -409,9 +415,9 @@ class Wirer {
     for (const auto& output : app_.outputs) {
       const auto& source = source_of(*source_end(output.source));
       if (source.tensor != output.name) {
-        return at(output.place,
-                  invalid_argument("output ", quoted(output.name), ": ", quoted(output.source),
-                                   " is '", source.tensor, "' handed on; name that"));
+        return at(output.place, invalid_argument("output ", in_quotes(output.name), ": ",
+                                                 in_quotes(output.source), " is '", source.tensor,
+                                                 "' handed on; name that"));
       }
       wiring_.outputs.push_back({output.name, source.type});
     }

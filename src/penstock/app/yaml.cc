@@ -11,6 +11,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "penstock/app/app.h"
+#include "penstock/tensor/utf.h"
 
 namespace penstock::app {
 namespace {
@@ -349,6 +350,16 @@ std::string one_line(std::string text) {
   return text;
 }
 
+/// The first line that is not UTF-8, counted from 1.
+std::optional<int> find_other_text(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  for (int i = 1; std::getline(in, line); ++i) {
+    if (!is_utf8(line)) return i;
+  }
+  return std::nullopt;
+}
+
 /// Whether a line up to the given one, counted from 0, is indented with a tab.
 bool tab_indents(const fs::path& file, int last) {
   std::ifstream in(file);
@@ -374,6 +385,10 @@ Result<App> read_yaml(const fs::path& file) {
   try {
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) return not_found("'", name, "': no such file");
+    if (const auto line = find_other_text(file)) {
+      return invalid_argument(name, ":", *line,
+                              ": expected text in UTF-8, found other bytes; save the file so");
+    }
     const auto documents = YAML::LoadAllFromFile(name);
     if (documents.size() > 1) {
       return invalid_argument(name, ":", documents[1].Mark().line + 1,

@@ -6,48 +6,10 @@
 
 #include "penstock/plan/paths.h"
 #include "penstock/plan/plan.h"
+#include "penstock/tensor/utf.h"
 
 namespace penstock::plan {
 namespace {
-
-/// Bytes of the UTF-8 sequence that begins so; 0 where none may.
-std::size_t sequence_length(unsigned char first) {
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first < 0xE0) return 2;
-  if (first >= 0xE0 && first < 0xF0) return 3;
-  if (first >= 0xF0 && first < 0xF5) return 4;
-  return 0;
-}
-
-/// Whether the bytes after the first are what `sequence` needs: not too long a form, no half of a
-/// UTF-16 pair, nothing past the last code point.
-bool is_continued(std::string_view sequence) {
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(sequence[at]); };
-  for (std::size_t k = 1; k < sequence.size(); ++k) {
-    if ((byte(k) & 0xC0U) != 0x80U) return false;
-  }
-  switch (byte(0)) {
-    case 0xE0:
-      return byte(1) >= 0xA0;
-    case 0xED:
-      return byte(1) < 0xA0;
-    case 0xF0:
-      return byte(1) >= 0x90;
-    case 0xF4:
-      return byte(1) < 0x90;
-    default:
-      return true;
-  }
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const auto length = sequence_length(static_cast<unsigned char>(text.front()));
-    if (length == 0 || length > text.size() || !is_continued(text.substr(0, length))) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
 
 class Checker {
  public:

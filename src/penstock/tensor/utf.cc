@@ -68,4 +68,8 @@ std::optional<std::u32string> to_utf32(std::string_view text) {
   return result;
 }
 
+bool is_utf8(std::string_view text) {
+  return to_utf32(text).has_value();
+}
+
 }  // namespace penstock
