@@ -124,7 +124,7 @@ def test_a_random_frame_that_fails_tells_what_to_bind(penstock, well, tmp_path, 
     model = save(tmp_path, "pad", [node], [value("x", [1, "n"])], [value("y", [1, "m"])], {"pads": pads})
     outcome = penstock(command[0], model, *command[1:])
     assert outcome.code == 1
-    assert "their open dimensions 1: bind these with --shape or give frames" in outcome.error
+    assert "their open dimensions 1: bind these (--shape, an application's 'inputs') or give frames" in outcome.error
     assert well(command[0], model, *command[1:], "--shape", "x=1x4")
 
 
@@ -180,13 +180,28 @@ def test_a_hangup_leaves_no_unpacked_zip(running, well, chain, tmp_path, monkeyp
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     well("split", chain, "-o", tmp_path / "chain.zip")
     with running(tmp_path / "chain.zip", "--json") as process:
-        assert any((tmp_path / "tmp").iterdir())
         for _ in range(2):  # As a terminal may do that closes.
             process.send_signal(signal.SIGHUP)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 129, err
     assert json.loads(out)["interrupted"] is True
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_frames_that_flow_need_no_temporary_folder(running, well, chain, tmp_path, monkeypatch):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    well("split", chain, "-o", tmp_path / "chain.zip")
+    for source in chain, tmp_path / "chain.zip":
+        with running(source, "--output", "-") as process:
+            assert "outputs" in process.stdout.readline()
+            assert list((tmp_path / "tmp").iterdir()) == []  # So whatever kills it leaves none.
+
+
+def test_what_is_late_is_not_laid_to_random_inputs(penstock, package):
+    late = penstock("run", package, "--max-age", "0.001", "--frames", "1")
+    assert late.code == 1
+    assert late.error.endswith(" us allowed")
 
 
 def test_a_hangup_that_is_ignored_stays_so(program, package):

@@ -1,6 +1,7 @@
 """Functions that hang, in pipelines without max_run_ms: whatever ends the pipeline, ends."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -74,11 +75,15 @@ print("ended")  # As ever, Python shows what is raised in a __del__, and goes on
 
 @pytest.mark.parametrize("call", ["sleeps", "spins"])
 @pytest.mark.parametrize("how", ENDINGS)
-def test_the_end_leaves_a_call_that_hangs_behind(run_script: Run, how: str, call: str) -> None:
+def test_the_end_leaves_a_call_that_hangs_behind(
+    run_script: Run, how: str, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     out = run_script(START + f"pipeline = hanging({call})\n" + ENDINGS[how], seconds=120)
     assert out.count("PenstockWarning: stage 'busy': frame 0: the call has run for ") == 1
     assert "the pipeline ends without it, and leaves its thread behind; with max_run_ms=" in out
     assert ("ended" in out) == ("ended" in ENDINGS[how])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_several_pipelines_that_hang(run_script: Run) -> None:

@@ -1,10 +1,52 @@
 #include "penstock/base/files.h"
 
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <string>
 #include <system_error>
 
+#include <unistd.h>
+
 namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The temporary folders that are there, and the process that made each. A call that hangs may keep
+/// one for ever: it is removed at the process's exit.
+struct Kept {
+  std::mutex mutex;
+  std::map<fs::path, ::pid_t> folders;
+};
+
+Kept& kept() {
+  static auto* folders = new Kept;  // Never destroyed: references may end after the exit's calls.
+  return *folders;
+}
+
+void remove_kept() {
+  const std::scoped_lock lock(kept().mutex);
+  for (const auto& [folder, owner] : kept().folders) {
+    std::error_code ignored;
+    if (owner == ::getpid()) fs::remove_all(folder, ignored);  // Not by a forked child.
+  }
+}
+
+void keep(const fs::path& folder) {
+  [[maybe_unused]] static const int kRegistered = std::atexit(remove_kept);
+  const std::scoped_lock lock(kept().mutex);
+  kept().folders[folder] = ::getpid();
+}
+
+void remove_folder(const fs::path& folder) {
+  const std::scoped_lock lock(kept().mutex);
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  kept().folders.erase(folder);
+}
+
+}  // namespace
 
 Status make_folder(const std::filesystem::path& folder) {
   std::error_code error;
@@ -21,12 +63,11 @@ Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder() {
     return make_error(Code::kPermissionDenied, "folder '", pattern,
                       "': cannot be made; set TMPDIR to a folder that can be written");
   }
-  return std::shared_ptr<const std::filesystem::path>(
-      new std::filesystem::path(pattern), [](const std::filesystem::path* folder) {
-        std::error_code ignored;
-        std::filesystem::remove_all(*folder, ignored);
-        delete folder;
-      });
+  keep(pattern);
+  return std::shared_ptr<const fs::path>(new fs::path(pattern), [](const fs::path* folder) {
+    remove_folder(*folder);
+    delete folder;
+  });
 }
 
 }  // namespace penstock

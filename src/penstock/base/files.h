@@ -12,7 +12,7 @@ namespace penstock {
 /// \error kPermissionDenied  with the system's reason
 Status make_folder(const std::filesystem::path& folder);
 
-/// A folder of our own among the temporary ones, removed with the last reference.
+/// A folder of our own among the temporary ones, removed with the last reference, or at the exit.
 /// \error kPermissionDenied  none can be made: set TMPDIR.
 Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder();
 

@@ -175,7 +175,7 @@ Result<Report> compare(const Options& options, const plan::Package& package,
   auto measured = measure_all(options, package, backends, all_cpus, ring, *pipeline, report);
   if (!measured) {
     return make_error(measured.error().code, measured.error().message,
-                      advice_on_random(options.inputs, package.plan.inputs));
+                      advice_on_random(measured.error(), options.inputs, package.plan.inputs));
   }
   report.stats = pipeline->stats();
   return report;

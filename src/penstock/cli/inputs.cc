@@ -164,15 +164,20 @@ bool has_files(const InputArguments& arguments) {
   return !arguments.files.empty() || !arguments.all.empty();
 }
 
-std::string advice_on_random(const InputArguments& arguments, const Infos& inputs) {
-  if (has_files(arguments)) return {};
+std::string advice_on_random(const Error& error, const InputArguments& arguments,
+                             const Infos& inputs) {
+  const bool blameless =
+      error.code == Code::kDeadlineExceeded || error.code == Code::kResourceExhausted;
+  if (has_files(arguments) || blameless) return {};
   const bool open = std::ranges::any_of(inputs, [](const auto& info) {
     return std::ranges::any_of(
         info.type.dims, [](const Dim& dim) { return !dim.fixed() && dim.bound == Dim::kOpen; });
   });
-  return concat("; the inputs were random",
-                open ? ", their open dimensions 1: bind these with --shape or give" : ": give",
-                " frames that come out with --input");
+  return concat(
+      "; the inputs were random",
+      open ? ", their open dimensions 1: bind these (--shape, an application's 'inputs') or give"
+           : ": give",
+      " frames that come out with --input");
 }
 
 Result<GivenInputs> read_given(const Infos& inputs, const InputArguments& arguments) {

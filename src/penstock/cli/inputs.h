@@ -32,8 +32,8 @@ void add_random_options(CLI::App* command, InputArguments& arguments);
 bool has_files(const InputArguments& arguments);
 
 /// What to do where a frame failed whose values were random: "; the inputs were random: ...". Empty
-/// where files were named.
-std::string advice_on_random(const InputArguments& arguments,
+/// where files were named, or the values are not to blame: it was late, or an edge full.
+std::string advice_on_random(const Error& error, const InputArguments& arguments,
                              const std::vector<plan::TensorInfo>& inputs);
 
 /// Values of each input, by position, in the order of the frames.

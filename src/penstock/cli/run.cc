@@ -48,8 +48,8 @@ constexpr std::chrono::nanoseconds kBlink = std::chrono::milliseconds(1);
 
 struct Summary {
   std::uint64_t frames = 0, ok = 0, errors = 0, drops = 0, cancelled = 0;
-  std::vector<std::string> messages;  ///< Of the first frames that failed.
-  std::vector<double> latencies_ns;   ///< Of those that did not.
+  std::vector<Error> failures;       ///< Of the first frames that failed.
+  std::vector<double> latencies_ns;  ///< Of those that did not.
   double seconds = 0;
   bool interrupted = false;
   std::optional<Error> input_error;  ///< Why the input ended early.
@@ -143,7 +143,7 @@ class Stream {
   }
 
   void note(const Error& error) {
-    if (summary_.messages.size() < kErrorsShown) summary_.messages.push_back(error.message);
+    if (summary_.failures.size() < kErrorsShown) summary_.failures.push_back(error);
   }
 
   /// How long a pop may wait: until there is something to push, as far as that is known.
@@ -210,7 +210,9 @@ double rate_of(const Summary& summary) {
 
 Json to_json(const plan::Plan& plan, Summary& summary) {
   auto& latencies = summary.latencies_ns;
-  auto messages = summary.messages;
+  std::vector<std::string> messages;
+  messages.reserve(summary.failures.size() + 1);
+  for (const auto& failure : summary.failures) messages.push_back(failure.message);
   if (summary.input_error) messages.push_back(summary.input_error->message);
   return {{"model", plan.model},
           {"frames", summary.frames},
@@ -269,12 +271,13 @@ Result<int> report(const Options& options, const plan::Plan& plan, Summary& summ
   } else {
     print(to_text(plan, summary), out);
   }
-  for (const auto& message : summary.messages) {
-    const bool last = &message == &summary.messages.back();
-    spdlog::error("{}{}", message, last ? advice_on_random(options.inputs, plan.inputs) : "");
+  for (const auto& failure : summary.failures) {
+    const bool last = &failure == &summary.failures.back();
+    spdlog::error("{}{}", failure.message,
+                  last ? advice_on_random(failure, options.inputs, plan.inputs) : "");
   }
-  if (summary.errors > summary.messages.size()) {
-    spdlog::error("and {} more frames failed", summary.errors - summary.messages.size());
+  if (summary.errors > summary.failures.size()) {
+    spdlog::error("and {} more frames failed", summary.errors - summary.failures.size());
   }
   if (summary.input_error) spdlog::error("{}", summary.input_error->message);
   if (summary.interrupted) return interrupt_code();
@@ -321,6 +324,7 @@ Result<int> run(const Options& options) {
                                                  certain ? frames : std::nullopt));
   const InterruptGuard guard;
   PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
+  package.files.reset();  // All is loaded: a call that hangs until it is killed leaves none.
   PENSTOCK_TRY(auto summary, Stream(options, *pipeline, source, frames, writer).run());
   PENSTOCK_CHECK_OK(writer.finish());
   if (settings.trace) PENSTOCK_CHECK_OK(write_trace(*pipeline, options.trace));

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "penstock/base/files.h"
 #include "penstock/plan/package_files.h"
 #include "penstock/plan/plan_json.h"
 #include "penstock/plan/zip.h"
@@ -187,15 +188,11 @@ fs::path top_of(const fs::path& folder) {
 }
 
 Result<Package> load_zip(const fs::path& file) {
-  std::error_code error;
-  const auto parent = fs::temp_directory_path(error);
-  if (error) return file_error(parent, "no folder for temporary files; set TMPDIR", error);
-  PENSTOCK_TRY(auto folder, make_private_folder(parent, "penstock"));
-  auto scratch = std::make_shared<const Scratch>(std::move(folder));
-  PENSTOCK_CHECK_OK(unpack_zip(file, scratch->path()));
-  const auto top = top_of(scratch->path());
+  PENSTOCK_TRY(auto folder, make_temporary_folder());
+  PENSTOCK_CHECK_OK(unpack_zip(file, *folder));
+  const auto top = top_of(*folder);
   PENSTOCK_TRY(auto plan, load_folder(top));
-  return Package{std::move(plan), top, std::move(scratch)};
+  return Package{std::move(plan), top, std::move(folder)};
 }
 
 Result<Package> load(const fs::path& path) {
