@@ -3,13 +3,16 @@
 
     examples/python/classify.py MODELS PICTURES
 
-MODELS holds mnist_8 with its model.onnx; PICTURES is a file or folder, dark on light.
+MODELS holds mnist_8 with its model.onnx; PICTURES is a file or folder, dark on light. What is wrong
+with a picture is told, and the next one follows.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
+from pictures import pictures_in
 
 import penstock
 from penstock import io
@@ -43,10 +46,21 @@ def main():
     parser.add_argument("models", type=Path)
     parser.add_argument("pictures")
     arguments = parser.parse_args()
+    paths, failed = pictures_in(arguments.pictures), False
     with classify_app(arguments.models).start() as pipeline:
-        for frame in pipeline.stream(io.images(arguments.pictures)):
-            print(f"{frame.number}: {frame['digit']} ({frame['share']:.0%})")
+        stream = pipeline.stream(paths, feed=io.read_image)
+        for path in paths:
+            try:
+                frame = next(stream)
+                print(f"{path.name}: {frame['digit']} ({frame['share']:.0%})")
+            except penstock.PenstockError as error:
+                print(f"{path.name}: {error}", file=sys.stderr)
+                failed = True
+    return int(failed)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except penstock.PenstockError as error:
+        sys.exit(f"classify: {error}")

@@ -63,14 +63,14 @@ def main():
         blocks = io.wav(arguments.noisy, BLOCK, HOP, sample_rate=RATE)
         with enhance_app(arguments.models).start() as pipeline:
             parts = [frame["samples"].copy() for frame in pipeline.stream(blocks)]
-    except penstock.PenstockError as error:
+        if not parts:
+            raise SystemExit(f"enhance: sound '{arguments.noisy}': expected samples, found none")
+        samples = np.concatenate(parts)
+        with open(arguments.clean, "wb") as out, wave.open(out, "wb") as file:
+            file.setparams((1, 2, RATE, 0, "NONE", ""))
+            file.writeframes((np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes())
+    except (penstock.PenstockError, OSError) as error:
         raise SystemExit(f"enhance: {error}") from None
-    if not parts:
-        raise SystemExit(f"enhance: sound '{arguments.noisy}': expected samples, found none")
-    samples = np.concatenate(parts)
-    with wave.open(arguments.clean, "wb") as file:
-        file.setparams((1, 2, RATE, 0, "NONE", ""))
-        file.writeframes((np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes())
     print(f"{len(samples) / RATE:.1f} s written to {arguments.clean}")
 
 

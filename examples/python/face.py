@@ -11,20 +11,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from face_math import anchors, drawn_face, inside
+from face_math import anchors, cropped, inside, prepare, read
+from pictures import pictures_in
 
 import penstock
 from penstock import io
 
 IMAGE, BOX, POINTS = "u8[h<=1920,w<=1920,3]", "f32[4]", "f32[468,2]"  # A box: left, top, right, bottom.
-
-
-def prepare(image):
-    return io.resize(image, 128, 128)[None].astype(np.float32) / 127.5 - 1
-
-
-def cropped(image, box, size):
-    return io.resize(io.crop(image, box), size, size)[None].astype(np.float32) / 255
 
 
 def find_face(image, regressors, scores):
@@ -71,13 +64,22 @@ def face_app(models):
     return app
 
 
-def main(models, results, pictures=None):
-    images = io.images(pictures) if pictures else [drawn_face(x) for x in range(-40, 41, 20)]
+def main(models, results, place=None):
+    pictures = range(-40, 41, 20) if place is None else pictures_in(place)  # Without: how far a drawn one is shifted.
     with face_app(Path(models)).start() as pipeline, io.ImageFolder(results, lambda frame: frame["drawn"]) as sink:
-        sink.consume(pipeline.stream(images))
-        stats = pipeline.stats()
-    print(f"{stats['ok']} faces drawn into {results}, {stats['drops']} pictures without")
+        stream = pipeline.stream(pictures, feed=read, dropped="yield")
+        for picture in pictures:
+            try:
+                sink.write(next(stream))
+            except penstock.PenstockError as error:
+                print(f"{picture}: {error}", file=sys.stderr)
+        drawn, without = (pipeline.stats()[outcome] for outcome in ("ok", "drops"))
+    print(f"{drawn} faces drawn into {results}, {without} pictures without")
+    return int(drawn + without < len(pictures))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:]) if len(sys.argv) in (3, 4) else sys.exit(__doc__)
+    try:
+        sys.exit(main(*sys.argv[1:]) if len(sys.argv) in (3, 4) else __doc__)
+    except penstock.PenstockError as error:
+        sys.exit(f"face: {error}")

@@ -4,6 +4,8 @@ from functools import cache
 
 import numpy as np
 
+from penstock import io
+
 
 @cache
 def anchors():
@@ -20,7 +22,19 @@ def inside(points, box):
     return (points * (box[2:] - box[:2]) + box[:2]).astype(np.float32)
 
 
-def drawn_face(shift=0):
+def prepare(image):
+    return io.resize(image, 128, 128)[None].astype(np.float32) / 127.5 - 1
+
+
+def cropped(image, box, size):
+    return io.resize(io.crop(image, box), size, size)[None].astype(np.float32) / 255
+
+
+def read(picture):
+    return drawn_face(picture) if isinstance(picture, int) else io.read_image(picture)
+
+
+def drawn_face(shift):
     """A face as a detector may take for one, 480 x 480."""
     y, x = np.mgrid[:480, :480].astype(np.float32)
     x = x - shift

@@ -1,6 +1,7 @@
 """The demonstrations of examples/python run, on the networks of PENSTOCK_TEST_MODELS."""
 
 import os
+import re
 import subprocess
 import sys
 import wave
@@ -21,11 +22,25 @@ def needs(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=f"PENSTOCK_TEST_MODELS has no {', '.join(missing)}")
 
 
-def run(name: str, *arguments: str | Path) -> str:
+def outcome(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def run(name: str, *arguments: str | Path) -> str:
+    result = outcome(name, *arguments)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
+
+
+def spoil(folder: Path) -> list[str]:
+    """Beside 0.png and 2.png, what is no picture and what is too large. Gives how each is told."""
+    (folder / "1.png").write_bytes(b"no picture")
+    io.write_image(folder / "3.png", np.zeros((1, 1921, 3), np.uint8))
+    return [
+        r"1\.png: picture '.*1\.png': not a picture",
+        r"3\.png: .*expected u8\[h<=1920,w<=1920,3\], found u8\[1,1921,3\]",
+    ]
 
 
 @needs("mp_face_detection_short", "mp_face_landmark", "mp_iris_landmark")
@@ -49,6 +64,20 @@ def test_pictures_without_a_face_are_dropped(tmp_path: Path) -> None:
     io.write_image(tmp_path / "grey.png", np.full((200, 300, 3), 90, np.uint8))
     assert "0 faces drawn" in (out := run("face.py", MODELS, tmp_path / "drawn", tmp_path / "grey.png"))
     assert "1 pictures without" in out
+
+
+@needs("mp_face_detection_short", "mp_face_landmark", "mp_iris_landmark")
+def test_what_is_wrong_with_a_picture_is_told_and_the_next_one_follows(tmp_path: Path) -> None:
+    for number in (0, 2, 4):
+        io.write_image(tmp_path / f"{number}.png", np.full((200, 300, 3), 90, np.uint8))
+    told = spoil(tmp_path)
+    result = outcome("face.py", MODELS, tmp_path / "drawn", tmp_path)
+    assert (result.returncode, "0 faces drawn" in result.stdout, "3 pictures without" in result.stdout) == (
+        1,
+        True,
+        True,
+    )
+    assert [bool(re.search(*pair)) for pair in zip(told, result.stderr.splitlines(), strict=True)] == [True, True]
 
 
 @needs("dtln_1", "dtln_2")
@@ -103,6 +132,22 @@ def test_sound_that_cannot_be_enhanced_is_named(
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("classify.py", "{}", "picture.png"), "classify: node 'network': file '"),
+        (("classify.py", "{}", "{}"), "folder '{}': expected pictures (.png, .jpg, .jpeg, .bmp), found none"),
+        (("face.py", "{}", "{}/drawn", "picture.png"), "face: node 'detect': file '"),
+        (("enhance.py", "{}", "{}/none.wav", "clean.wav"), "enhance: sound '{}/none.wav': no such file"),
+    ],
+)
+def test_what_is_wrong_with_an_argument_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    result = outcome(*(argument.format(tmp_path) for argument in arguments))
+    assert result.returncode == 1
+    assert result.stderr.startswith(told.format(tmp_path)), result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 @needs("mnist_8")
 def test_digits_are_told(tmp_path: Path) -> None:
     one = np.full((140, 140, 3), 255, np.uint8)
@@ -113,7 +158,11 @@ def test_digits_are_told(tmp_path: Path) -> None:
     for number, picture in enumerate([one, zero, one]):
         io.write_image(tmp_path / f"{number}.png", picture)
     lines = run("classify.py", MODELS, tmp_path).splitlines()
-    assert [line.split()[:2] for line in lines] == [["0:", "1"], ["1:", "0"], ["2:", "1"]]
+    assert [line.split()[:2] for line in lines] == [["0.png:", "1"], ["1.png:", "0"], ["2.png:", "1"]]
+    told = spoil(tmp_path)
+    result = outcome("classify.py", MODELS, tmp_path)
+    assert (result.returncode, result.stdout.splitlines()) == (1, [lines[0], lines[2]])
+    assert [bool(re.search(*pair)) for pair in zip(told, result.stderr.splitlines(), strict=True)] == [True, True]
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.py")), ids=lambda file: file.stem)
