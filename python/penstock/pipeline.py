@@ -201,6 +201,15 @@ class Pipeline:
         """
         self._core.set_parameters(dict(mapping("values", values, "{'scale': array}")), stage)
 
+    def reset_states(self) -> None:
+        """Lets the next frame read the states' initial values, so that another sequence begins.
+
+        What functions keep of the frames before, they keep.
+
+        Raises FailedPrecondition while frames are in flight.
+        """
+        self._core.reset_states()
+
     def stats(self) -> Stats:
         """Counts and times so far, per stage and edge; the names are those of ``penstock bench --json``."""
         return self._core.stats()

@@ -402,6 +402,19 @@ void Pipeline::set_parameters(nb::handle values, const std::string& stage) {
   check(without_gil([&] { return running->set_parameters(stage, named); }));
 }
 
+void Pipeline::reset_states() {
+  release_dropped();
+  const Running running = this->running();
+  while (may_throw_away()) {  // Of a stream that was left: nobody else takes these out.
+    const Counted counted(throwing_away_);
+    const auto output = wait_in_slices(
+        kForever, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
+    if (!output || !*output) break;
+    give_up(**output);
+  }
+  check(running->reset_states());
+}
+
 void Pipeline::close() {
   const Running running = this->running();
   without_gil([&] { running->close(); });
@@ -529,6 +542,7 @@ void bind_pipeline(nb::module_& module) {
       .def("run", &Pipeline::run, nb::arg("feed").none())
       .def("run_repeatedly", &Pipeline::run_repeatedly, nb::arg("feed"), nb::arg("count"))
       .def("set_parameters", &Pipeline::set_parameters, nb::arg("values"), nb::arg("stage") = "")
+      .def("reset_states", &Pipeline::reset_states)
       .def("close", &Pipeline::close)
       .def("drain", &Pipeline::drain, nb::arg("timeout").none() = nb::none())
       .def("cancel", &Pipeline::cancel)

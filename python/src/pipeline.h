@@ -48,6 +48,7 @@ class Pipeline {
   void run_repeatedly(nb::handle feed, std::uint64_t count);
 
   void set_parameters(nb::handle values, const std::string& stage);
+  void reset_states();
   void close();
   void drain(std::optional<double> timeout);
   void cancel();

@@ -340,6 +340,17 @@ def test_a_state_feeds_the_next_frame() -> None:
     app.output("sum", "add.sum")
     with app.start() as pipeline:
         assert [result["sum"][0] for result in pipeline.stream(value(i) for i in range(6))] == [0, 1, 3, 6, 10, 15]
+        assert pipeline(value(1))[0][0] == 16
+        pipeline.reset_states()
+        assert [result["sum"][0] for result in pipeline.stream([value(5), value(6)])] == [5, 11]
+        pipeline.push(value(1))
+        with pytest.raises(penstock.FailedPrecondition, match="reset_states: 1 frames are in flight; pop them first"):
+            pipeline.reset_states()
+        pipeline.pop()
+        with pipeline.stream(value(i) for i in range(100)) as left:
+            next(left)
+        pipeline.reset_states()
+        assert pipeline(value(7))[0][0] == 7
 
 
 def test_a_refused_connection_leaves_nothing_behind() -> None:

@@ -102,7 +102,7 @@ std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Option
     const auto* info = plan.find_tensor(state.to);
     const auto bytes = info == nullptr ? std::nullopt : info->type.max_bytes();
     if (!bytes) return std::nullopt;
-    sum = sum_of(sum, product(*bytes, StateEdge::kSlots));
+    sum = sum_of(sum, product(*bytes, StateEdge::kTensors));
   }
   return sum;
 }

@@ -387,6 +387,41 @@ TEST_P(StateLoops, AFrameThatFailsLeavesTheStateOfTheLastGoodOne) {
   }
 }
 
+TEST_P(StateLoops, AResetBeginsAnotherSequence) {
+  for (const int capacity : {0, 1, 3}) {
+    auto network = loop(GetParam());
+    auto pipeline = start(network, {.capacity = capacity});
+    for (const int frames : {0, 1, 3, 30}) {
+      ASSERT_TRUE(pipeline->reset_states());
+      float state = 0;
+      for (int i = 1; i <= frames; ++i) {
+        const auto outputs = pipeline->run(std::array{number(static_cast<float>(i))});
+        ASSERT_TRUE(outputs) << outputs.error().message;
+        state = static_cast<float>(i) + 0.5F * state;
+        ASSERT_EQ(value_of(outputs->front()), 3 * state) << "frame " << i << " of " << frames;
+      }
+    }
+  }
+}
+
+TEST(States, AreResetBetweenFramesOnly) {
+  auto network = loop(true);
+  auto pipeline = start(network);
+  ASSERT_TRUE(pipeline->push(std::array{number(1)}));
+  const auto refused = pipeline->reset_states();
+  EXPECT_EQ(refused.error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(refused.error().message, "reset_states: 1 frames are in flight; pop them first");
+  ASSERT_TRUE(pipeline->pop());
+  ASSERT_TRUE(pipeline->acquire_input());
+  EXPECT_EQ(pipeline->reset_states().error().message,
+            "reset_states: an input is being pushed; call it between two frames");
+  ASSERT_TRUE(pipeline->push_acquired());
+  ASSERT_TRUE(pipeline->pop());
+  EXPECT_TRUE(pipeline->reset_states());
+  pipeline->close();
+  EXPECT_EQ(pipeline->reset_states().error().code, Code::kCancelled);
+}
+
 TEST(States, AStateThatIsNoOutputIsHandedOnWithoutACopy) {
   FakeNetwork network;
   const Function sum = [](Inputs in, Outputs out) -> Status {

@@ -438,6 +438,26 @@ Status Pipeline::set_parameters(std::string_view stage_name, const Named& values
   return {};
 }
 
+Status Pipeline::reset_states() {
+  State& state = *state_;
+  if (!state.pusher.turn.begin(0)) {
+    return make_error(Code::kFailedPrecondition,
+                      "reset_states: an input is being pushed; call it between two frames");
+  }
+  const TurnGuard guard(&state.pusher.turn);  // No frame comes in meanwhile.
+  if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
+  const FrameNumber next = state.source.done();
+  const FrameNumber popped = state.popped.load();
+  const bool done = std::ranges::all_of(
+      state.stages, [&](const auto& stage) { return stage->progress.done() == next; });
+  if (popped != next || !done) {
+    return make_error(Code::kFailedPrecondition, "reset_states: ", next - popped,
+                      " frames are in flight; pop them first");
+  }
+  for (auto& edge : state.states) edge->reset(next);
+  return {};
+}
+
 void Pipeline::close() {
   {
     const std::scoped_lock lock(state_->commit_mutex);

@@ -124,6 +124,12 @@ class Pipeline {
   /// \error kNotFound  no such stage or parameter; kInvalidArgument  dtype or shape differ.
   Status set_parameters(std::string_view stage, const Named& values);
 
+  /// The next frame reads the states' initial values: another sequence begins. What functions keep
+  /// of the frames before, they keep.
+  /// \error kFailedPrecondition  frames are in flight, or an input is being pushed; kCancelled  as
+  /// push().
+  Status reset_states();
+
   void close();  ///< No more input. Frames in flight finish. Idempotent.
   Status drain(std::chrono::nanoseconds timeout =
                    kForever);  ///< Waits until all pushed frames can be popped.

@@ -9,10 +9,21 @@ namespace penstock::pipeline {
 
 StateEdge::StateEdge(std::string writes, std::string reads, const Type& type, const Tensor& initial,
                      std::size_t window)
-    : from(std::move(writes)), to(std::move(reads)), after_(2 * window), mask_(2 * window - 1) {
+    : from(std::move(writes)),
+      to(std::move(reads)),
+      initial_(initial),
+      after_(2 * window),
+      mask_(2 * window - 1) {
   for (auto& slot : slots_) slot = storage_for(type);
   take(initial);  // Into the storage, which may have room for more: version 8 is written there.
   std::swap(slots_[0], slots_[1]);
+}
+
+void StateEdge::reset(FrameNumber next) {
+  if (next == 0) return;
+  take(initial_);
+  advance();
+  complete(next - 1);
 }
 
 bool StateEdge::take(const Tensor& value) {
