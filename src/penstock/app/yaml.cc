@@ -287,6 +287,7 @@ class Reader {
     FunctionNode function;
     const auto source = *field.find("function");
     const auto text = source.string();
+    if (text.empty()) source.fail_expected("a library's path or a function's name");
     const bool library = text.find('/') != text.npos || text.ends_with(".so");
     if (library) {
       function.library = path_at(source);
