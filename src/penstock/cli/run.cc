@@ -345,7 +345,8 @@ folder in which files of an earlier run would remain is refused.
 Examples:
   penstock run model.pkg --frames 1000
   penstock run model.pkg --input x=cat.png --input x=dog.png --output out
-  penstock run model.pkg --input image=photos --output out
+  penstock run model.pkg --input x=photos --output out
+  penstock run app.yaml --input image=photos --output out        networks and functions (docs/composition.md)
   ffmpeg -i a.mp4 -s 224x224 -f rawvideo -pix_fmt rgb24 - | penstock run m.onnx --input x=- --output -
   penstock run voice.onnx --input audio=speech.wav --output results.npz
   penstock run model.pkg --inputs frames.npz --output - | jq .outputs.scores

@@ -228,6 +228,7 @@ Examples:
   penstock split model.onnx --replicas 2 -o model.pkg              one session per core
   penstock split model.onnx --pin conv1=cpu:0 --pin fc=cpu:1 -o model.pkg
   penstock split model.onnx --cut 12 --policy latest --max-age 50 -o model.pkg
+  penstock split app.yaml -o app.pkg                               networks and functions (docs/composition.md)
   penstock split denoise.onnx --state cache_out=cache_in -o denoise.pkg      one frame's state for the next)";
 
 }  // namespace
