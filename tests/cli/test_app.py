@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -646,15 +647,37 @@ const penstock_library* penstock_functions(void) {
 """
 
 
+def build_apply(folder: Path, source: str) -> None:
+    (folder / "apply.c").write_text(source)
+    command = ["cc", "-shared", "-fPIC", f"-I{ROOT / 'src'}", "apply.c", "-o", "libapply.so"]
+    subprocess.run(command, cwd=folder, check=True)
+
+
+def test_an_interrupt_tells_of_a_call_that_hangs_and_the_next_one_ends_it(running, tmp_path, monkeypatch):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    hangs = 'fputs("inside\\n", stderr);\n  for (volatile int i = 1; i;) {}\n  for (int i'
+    build_apply(tmp_path, "#include <stdio.h>\n" + APPLY.replace("for (int i", hangs))
+    sources = {"mask": "frame", "frame": "frame"}
+    node = {"function": "./libapply.so", "options": {"gain": 1}, "inputs": sources}
+    app = {"inputs": {"frame": None}, "nodes": {"apply": node}, "outputs": {"y": "apply.frame"}}
+    with running(write(tmp_path, app)) as process:
+        for awaited in "inside", "frames in flight do not come out: a call may hang; interrupt again to end at once":
+            while awaited not in (line := process.stderr.readline()):
+                assert line, "it ended"
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 @pytest.mark.skipif(not (MODELS / "dtln_1").is_dir(), reason="PENSTOCK_TEST_MODELS names no networks")
 def test_the_documented_application_runs(stream, tmp_path):
     page = (ROOT / "docs/composition.md").read_text()
     text = page.split("```yaml\n")[1].split("```")[0]
     (tmp_path / "app.yaml").write_text(text)
     shutil.copy(MODELS / "dtln_1/model.onnx", tmp_path / "dtln_1.onnx")
-    (tmp_path / "apply.c").write_text(APPLY)
-    command = ["cc", "-shared", "-fPIC", f"-I{ROOT / 'src'}", "apply.c", "-o", "libapply.so"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    build_apply(tmp_path, APPLY)
     frames = np.random.default_rng(0).random((5, 1, 1, 257), np.float32)
     # Written as JSON, which is YAML too, for stream() to hold against the schema.
     (tmp_path / "app.yaml").write_text(json.dumps(yaml.safe_load(text)))

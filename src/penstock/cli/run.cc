@@ -43,6 +43,7 @@ constexpr std::uint64_t kRandomFrames = 100;
 constexpr std::uint64_t kRing = 16;  ///< Random frames made before the start; then they repeat.
 constexpr std::size_t kErrorsShown = 5;
 constexpr auto kPatience = std::chrono::milliseconds(100);  ///< Between looks at interrupted().
+constexpr int kFutile = 10;  ///< Such waits after an interrupt that no frame ends: it is told.
 /// Between looks at what may come in and what may come out, where both are waited for.
 constexpr std::chrono::nanoseconds kBlink = std::chrono::milliseconds(1);
 
@@ -158,9 +159,16 @@ class Stream {
   Status pop_one() {
     auto popped = pipeline_.pop(patience());
     if (!popped) {
-      if (popped.error().code == Code::kDeadlineExceeded) return {};
-      return popped.error();
+      if (popped.error().code != Code::kDeadlineExceeded) return popped.error();
+      if (summary_.interrupted && ++futile_ == kFutile) {
+        spdlog::warn(
+            "interrupted, but {} frames in flight do not come out: a call may hang; "
+            "interrupt again to end at once, and --max-run names it",
+            pushed_ - summary_.frames);
+      }
+      return {};
     }
+    futile_ = 0;
     ended_ = !popped->has_value();
     if (ended_) return {};
     return take(**popped);
@@ -198,6 +206,7 @@ class Stream {
   std::uint64_t total_;
   std::uint64_t pushed_ = 0;
   bool ended_ = false;
+  int futile_ = 0;
   OutputWriter& writer_;
   Progress progress_;
   Clock::time_point start_;
