@@ -404,6 +404,49 @@ TEST_P(StateLoops, AResetBeginsAnotherSequence) {
   }
 }
 
+// A branch beside the state's writer fails every other frame, always before the writer begins it.
+TEST(States, AFrameThatFailsBesideTheWriterAdvancesTheState) {
+  static constexpr int kFrames = 20;
+  std::atomic<int> begun = kFrames;  // Warming up waits for nothing.
+  FakeNetwork network;
+  network.input("in")
+      .state_input("s")
+      .stage("beside", {"in"}, {"b"},
+             [&begun](Inputs in, Outputs out) -> Status {
+               begun.fetch_add(1);
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               return static_cast<int>(value_of(*in[0])) % 2 == 1 ? Status(internal_error("odd"))
+                                                                  : Status();
+             })
+      .stage("before", {"in"}, {"x"},
+             [&begun](Inputs in, Outputs out) -> Status {
+               const float x = out[0]->as<float>()[0] = value_of(*in[0]);
+               while (begun < std::min(static_cast<int>(x) + 2, kFrames)) std::this_thread::yield();
+               return {};
+             })
+      .stage("sum", {"x", "s"}, {"y"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+               return {};
+             })
+      .stage("join", {"b", "y"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[1]);
+               return {};
+             })
+      .output("out")
+      .state("y", "s");
+  auto pipeline = start(network);
+  begun = 0;
+  const auto results = stream(*pipeline, kFrames);
+  float sum = 0;
+  for (std::size_t i = 0; i < kFrames; ++i) {
+    sum += static_cast<float>(i);
+    ASSERT_EQ(results[i].outcome, i % 2 == 1 ? Outcome::kError : Outcome::kOk);
+    if (i % 2 == 0) ASSERT_EQ(results[i].values.at(0), sum) << "frame " << i;
+  }
+}
+
 TEST(States, AreResetBetweenFramesOnly) {
   auto network = loop(true);
   auto pipeline = start(network);

@@ -54,14 +54,19 @@ struct Stage {
   std::vector<StateEdge*> states_in, states_out;   // That it reads, that it writes.
   std::vector<std::optional<Wire>> state_sources;  // Beside states_out: where else it is written.
   bool may_drop = false;                           // A function: it may drop a frame.
+  // A state is written here or behind. Such a stage runs where those before it did, however the
+  // frame fares beside it: else states would tell who was faster.
+  bool feeds_state = false;
 
   Progress progress;                       // Frames this stage has completed.
   std::atomic<FrameNumber> next{0};        // The next frame to claim.
   std::vector<std::int64_t> ready_ns;      // By frame & window_mask: when this stage completed it.
+  std::vector<std::uint8_t> computed;      // The same; whether it computed it.
   std::atomic<std::int64_t> period_ns{0};  // Moving average of time per frame, replicas counted in.
 
   std::vector<Progress*> producers;  // Of its inputs, each once. The source if it has none.
   std::vector<const std::vector<std::int64_t>*> producer_ready_ns;  // Beside `producers`.
+  std::vector<const Stage*> stages_before;                          // Of them, the stages.
 
   std::mutex parameter_mutex;                              // Guards `versions`.
   std::deque<std::unique_ptr<ParameterVersion>> versions;  // Oldest first; never empty.

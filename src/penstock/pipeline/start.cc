@@ -143,7 +143,23 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   }
   stage->progress.configure(state.window_mask + 1, stage->plan->devices.size() == 1);
   stage->ready_ns.assign(state.window_mask + 1, 0);
+  stage->computed.assign(state.window_mask + 1, 0);
   return stage;
+}
+
+// Last to first, as readers stand behind. What a lossy edge dropped is not there to be computed.
+void mark_stages_that_feed_states(State& state) {
+  const auto reads_of_state = [&](const Edge* edge) {
+    return std::ranges::any_of(edge->to, [&](int to) {
+      return to >= 0 && state.stages[static_cast<std::size_t>(to)]->feeds_state;
+    });
+  };
+  for (auto stage = state.stages.rbegin(); stage != state.stages.rend(); ++stage) {
+    auto& made = **stage;
+    made.feeds_state =
+        (!made.states_out.empty() || std::ranges::any_of(made.out_edges, reads_of_state)) &&
+        std::ranges::none_of(made.in_edges, &Edge::lossy);
+  }
 }
 
 // Who waits for whom. After this no Progress, cell or wait changes its place.
@@ -174,6 +190,7 @@ void connect_waits(State& state) {
       Progress& progress = from == nullptr ? state.source : from->progress;
       stage->producer_ready_ns.push_back(from == nullptr ? &state.source_ready_ns
                                                          : &from->ready_ns);
+      if (from != nullptr) stage->stages_before.push_back(from);
       const auto cells = progress.add_waiters(parkers);
       for (std::size_t w = 0; w < workers.size(); ++w) {
         workers[w]->inputs.push_back(
@@ -421,6 +438,7 @@ Status assemble(State& state, const std::filesystem::path& folder,
       state.workers.push_back(std::make_unique<Worker>(state, *stage, r));
     }
   }
+  mark_stages_that_feed_states(state);
   connect_waits(state);
   place_inputs_and_outputs(state);
   return {};

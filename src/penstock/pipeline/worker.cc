@@ -451,6 +451,7 @@ void Worker::wait_for_states(FrameNumber frame) {
 bool Worker::process(FrameNumber frame) {
   const std::int64_t ready = ready_since(frame);
   if (!begin(frame)) {
+    stage_.computed[frame & state_.window_mask] = 0;
     finish(frame);
     return true;
   }
@@ -467,6 +468,7 @@ bool Worker::process(FrameNumber frame) {
     return false;
   }
   clock_ = now_ns();
+  stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
   if (status) {
     if (!stage_.states_out.empty()) advance_states();
     note(frame, ready, start, clock_);
@@ -486,9 +488,7 @@ bool Worker::begin(FrameNumber frame) {
   for (Edge* edge : stage_.in_edges) {
     if (edge->lossy()) edge->begin_read(frame);
   }
-  auto& record = state_.record(frame);
-  if (!record.alive()) return false;
-  if (expired(frame)) return false;
+  if (!is_due(frame) || expired(frame)) return false;
   if (!states.empty()) wait_for_states(frame);
   wait_for_room(frame);
   if (ended(frame)) return false;
@@ -508,6 +508,13 @@ bool Worker::begin(FrameNumber frame) {
   for (std::size_t e = 0; e < in_slots_.size(); ++e)
     in_slots_[e] = &stage_.in_edges[e]->slot(frame);
   return true;
+}
+
+bool Worker::is_due(FrameNumber frame) const {
+  if (!stage_.feeds_state) return state_.record(frame).alive();
+  return std::ranges::all_of(stage_.stages_before, [&](const Stage* before) {
+    return before->computed[frame & state_.window_mask] != 0;
+  });
 }
 
 bool Worker::ended(FrameNumber frame) {
@@ -793,6 +800,7 @@ void Worker::take_over(FrameNumber frame) {
   clock_ = now_ns();
   for (StateEdge* state : stage_.states_out) state->complete(frame);
   stage_.ready_ns[frame & state_.window_mask] = clock_;
+  stage_.computed[frame & state_.window_mask] = 0;
   stage_.progress.complete(frame);
   loop();
 }

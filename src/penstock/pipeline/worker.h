@@ -134,6 +134,7 @@ class Worker {
   void wait_for_room(FrameNumber frame);
   bool process(FrameNumber frame);  ///< False: abandoned meanwhile; nothing may be touched.
   bool begin(FrameNumber frame);
+  [[nodiscard]] bool is_due(FrameNumber frame) const;  ///< Not failed before or, mostly, beside.
   bool ended(FrameNumber frame);  ///< Given up, cancelled or behind a call that hangs: has failed.
   void wait_for_states(FrameNumber frame);
   bool expired(FrameNumber frame);  ///< Past its deadline: then it has failed.
