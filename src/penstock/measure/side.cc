@@ -296,6 +296,10 @@ Result<std::unique_ptr<Side>> hint_side(backend::Backend& backend, const PlainRe
   compile.name = "openvino";
   compile.threads = static_cast<int>(request.cpus.size());
   compile.options["PERFORMANCE_HINT"] = hint;
+  // Its own choice is all CPUs that the process may use, whatever the calling thread may.
+  if (!request.own_default) {
+    compile.options["INFERENCE_NUM_THREADS"] = std::to_string(request.cpus.size());
+  }
   PENSTOCK_TRY(auto compiled, backend.compile(compile));
   const std::shared_ptr<backend::Executable> executable = std::move(compiled);
   std::vector<Session> requests;
