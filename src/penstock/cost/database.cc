@@ -95,9 +95,10 @@ Status use_log(Connection& connection) {
 
 /// Whose file it is, and of which version. \returns whether the tables are there.
 Result<bool> check_schema(Connection& connection, const fs::path& file) {
-  PENSTOCK_TRY(const Cell version, connection.value("PRAGMA user_version"));
-  PENSTOCK_TRY(const Cell id, connection.value("PRAGMA application_id"));
+  // In this order: another process may make the tables between any two of the three.
   PENSTOCK_TRY(const Cell count, connection.value("SELECT count(*) FROM sqlite_master"));
+  PENSTOCK_TRY(const Cell id, connection.value("PRAGMA application_id"));
+  PENSTOCK_TRY(const Cell version, connection.value("PRAGMA user_version"));
   if (integer_of(count) == 0 && integer_of(id) == 0) return false;
   if (integer_of(id) != kApplicationId) {
     return make_error(Code::kFailedPrecondition, place_of(file),
