@@ -1,5 +1,6 @@
 #include "penstock/base/files.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 /// The temporary folders that are there, and the process that made each. A call that hangs may keep
 /// one for ever: it is removed at the process's exit.
 struct Kept {
-  std::mutex mutex;
+  std::timed_mutex mutex;
   std::map<fs::path, ::pid_t> folders;
 };
 
@@ -26,7 +27,8 @@ Kept& kept() {
 }
 
 void remove_kept() {
-  const std::scoped_lock lock(kept().mutex);
+  const std::unique_lock lock(kept().mutex, std::chrono::seconds(1));
+  if (!lock.owns_lock()) return;  // It is of a thread that a fork has left behind.
   for (const auto& [folder, owner] : kept().folders) {
     std::error_code ignored;
     if (owner == ::getpid()) fs::remove_all(folder, ignored);  // Not by a forked child.
@@ -40,10 +42,15 @@ void keep(const fs::path& folder) {
 }
 
 void remove_folder(const fs::path& folder) {
-  const std::scoped_lock lock(kept().mutex);
+  bool ours = false;
+  {
+    const std::scoped_lock lock(kept().mutex);
+    const auto found = kept().folders.find(folder);
+    ours = found != kept().folders.end() && found->second == ::getpid();  // Not a parent's.
+    if (ours) kept().folders.erase(found);
+  }
   std::error_code ignored;
-  fs::remove_all(folder, ignored);
-  kept().folders.erase(folder);
+  if (ours) fs::remove_all(folder, ignored);
 }
 
 }  // namespace

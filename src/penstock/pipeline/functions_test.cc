@@ -447,6 +447,46 @@ TEST(States, AFrameThatFailsBesideTheWriterAdvancesTheState) {
   }
 }
 
+// Its writer runs for a frame that a branch beside it has dropped, and fails.
+TEST(States, AnErrorThatNoFrameTellsStopsNothing) {
+  std::atomic<int> begun = 4;  // Warming up waits for nothing.
+  FakeNetwork network;
+  network.input("in")
+      .state_input("s")
+      .function("drops",
+                simple("drops",
+                       [&begun](Inputs in, Outputs out) -> Status {
+                         begun.fetch_add(1);
+                         out[0]->as<float>()[0] = value_of(*in[0]);
+                         return value_of(*in[0]) == 1 ? function::drop("odd") : Status();
+                       }),
+                {"in"}, {"b"})
+      .stage("before", {"in"}, {"x"},
+             [&begun](Inputs in, Outputs out) -> Status {
+               const float x = out[0]->as<float>()[0] = value_of(*in[0]);
+               while (begun < std::min(static_cast<int>(x) + 2, 4)) std::this_thread::yield();
+               return {};
+             })
+      .stage("fails", {"x", "s"}, {"y"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               return value_of(*in[0]) == 1 ? Status(internal_error("one")) : Status();
+             })
+      .stage("join", {"b", "y"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[1]);
+               return {};
+             })
+      .output("out")
+      .state("y", "s");
+  auto pipeline = start(network, {.on_error = plan::OnError::kStop});
+  begun = 0;
+  const auto results = stream(*pipeline, 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(results[i].outcome, i == 1 ? Outcome::kDropped : Outcome::kOk) << "frame " << i;
+  }
+}
+
 TEST(States, AreResetBetweenFramesOnly) {
   auto network = loop(true);
   auto pipeline = start(network);
@@ -646,6 +686,55 @@ TEST(MaxRun, WhatACallWaitsForWithItsClockPausedIsNotItsOwn) {
   ASSERT_TRUE(popped && *popped);
   EXPECT_TRUE((*popped)->ok()) << (*popped)->error().message;
   guilty.open.release(2);
+}
+
+/// Waits with its clock paused until it is let go.
+function::Function waits_for(const char* name, Stuck& stuck) {
+  return simple(name, [&stuck](Inputs in, Outputs out) -> Status {
+    const PausedClock paused;
+    stuck.entered.release();
+    stuck.open.acquire();
+    out[0]->as<float>()[0] = value_of(*in[0]);
+    return {};
+  });
+}
+
+TEST(MaxRun, ACallThatWaitsForOneThatHangsIsGivenUpWithIt) {
+  static Stuck hangs, waits;  // They outlive the threads that the pipeline leaves behind.
+  FakeNetwork network;
+  network.input("in")
+      .function("hangs",
+                simple("hangs",
+                       [](Inputs, Outputs) -> Status {
+                         hangs.open.acquire();
+                         return {};
+                       }),
+                {"in"}, {"y"})
+      .function("waits", waits_for("waits", waits), {"in"}, {"z"})
+      .output("y")
+      .output("z");
+  auto pipeline = start(network, {.max_run = std::chrono::milliseconds(20)});
+  ASSERT_TRUE(pipeline->push(std::vector{number(1)}, kLong));
+  auto popped = pipeline->pop(kLong);
+  ASSERT_TRUE(popped && *popped);
+  EXPECT_THAT((*popped)->error().message, HasSubstr("the call hangs"));
+  popped->reset();
+  pipeline.reset();
+  hangs.open.release();
+  waits.open.release();
+}
+
+TEST(Ending, LeavesACallBehindWhoseClockIsPaused) {
+  static Stuck stuck;
+  FakeNetwork network;
+  network.input("in").function("waits", waits_for("waits", stuck), {"in"}, {"out"}).output("out");
+  auto pipeline = start(network);
+  ASSERT_TRUE(pipeline->push(std::vector{number(1)}, kLong));
+  stuck.entered.acquire();
+  EXPECT_FALSE(pipeline->end(std::chrono::milliseconds(1)));
+  EXPECT_THAT(pipeline->leave_behind(), ElementsAre(HasSubstr("stage 'waits': frame 0")));
+  pipeline.reset();
+  stuck.open.release();
 }
 
 TEST(Ending, LeavesACallThatHangsBehind) {

@@ -219,9 +219,10 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
   const FrameNumber frame = state.source.done();
   const bool has_slots = take_slots(state, frame);
-  for (std::size_t i = 0; has_slots && i < inputs.size(); ++i) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Place& place = state.input_places[i];
-    if (place.edge == nullptr) continue;
+    // A stage that feeds a state reads the other edges all the same.
+    if (place.edge == nullptr || (!has_slots && place.edge->lossy())) continue;
     Slot& slot = place.edge->slot(frame);
     slot.lent[place.tensor] = inputs[i];
     slot.now[place.tensor] = &slot.lent[place.tensor];

@@ -32,9 +32,10 @@ std::int64_t Watchdog::look() {
   for (Worker* worker : watched_) {
     next = std::min(next, worker->max_run_ns() / 4);
     const auto since = worker->running_since();
-    if (since <= 0 || now - since <= worker->max_run_ns()) continue;
+    const auto ran = worker->ran_ns(since);
+    if (ran <= worker->max_run_ns()) continue;
     if (!worker->abandon(since)) continue;  // It came back this moment.
-    worker->replace(now - since);
+    worker->replace(ran);
   }
   return now + std::max(next, kOften);
 }

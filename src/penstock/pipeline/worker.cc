@@ -732,8 +732,10 @@ void Worker::fail(FrameNumber frame, Error error) {
     return;
   }
   const Error cause = placed;
-  state_.record(frame).fail(cancelled ? Outcome::kCancelled : Outcome::kError, std::move(placed));
-  if (!cancelled && state_.options.on_error == plan::OnError::kStop) state_.cancel(cause);
+  const bool first = state_.record(frame).fail(cancelled ? Outcome::kCancelled : Outcome::kError,
+                                               std::move(placed));
+  // What a frame does not tell, since it was dropped before, stops nothing.
+  if (first && !cancelled && state_.options.on_error == plan::OnError::kStop) state_.cancel(cause);
 }
 
 void Worker::finish(FrameNumber frame) {
@@ -766,24 +768,31 @@ void Worker::replace(std::int64_t ran_ns) {
 
 std::int64_t Worker::pause_clock() {
   auto since = running_since();
-  if (since <= 0 || !running_since_.compare_exchange_strong(since, 0, std::memory_order_acq_rel)) {
-    return -1;
-  }
-  return now_ns() - since;
+  const std::int64_t now = now_ns();
+  if (since <= 0 || !running_since_.compare_exchange_strong(since, -now)) return -1;
+  return now - since;
 }
 
 void Worker::resume_clock(std::int64_t ran_ns) {
-  running_since_.store(now_ns() - ran_ns, std::memory_order_release);
+  auto paused = running_since();
+  if (paused < kAbandoned) running_since_.compare_exchange_strong(paused, now_ns() - ran_ns);
+}
+
+std::int64_t Worker::ran_ns(std::int64_t since) const {
+  if (since > 0) return now_ns() - since;
+  // Where a call hangs, what others wait for may never come.
+  const bool hangs = state_.hung_from.load(std::memory_order_acquire) != UINT64_MAX;
+  return since < kAbandoned && hangs ? now_ns() + since : 0;
 }
 
 std::optional<std::string> Worker::leave_behind() {
   const auto since = running_since();
-  if (since <= 0 || !abandon(since)) return std::nullopt;
+  if (since == 0 || since == kAbandoned || !abandon(since)) return std::nullopt;
   const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
   state_.record(frame).fail(Outcome::kCancelled, state_.closed_error());
   hand_over(frame);
   return concat("stage '", stage_.plan->name, "': frame ", frame, ": the call has run for ",
-                ms(now_ns() - since),
+                ms(now_ns() - std::abs(since)),
                 " ms and goes on; the pipeline ends without it, and leaves its thread behind");
 }
 

@@ -92,7 +92,8 @@ class Worker {
 
   // For calls that hang; on other threads than its own.
   [[nodiscard]] std::int64_t max_run_ns() const { return max_run_ns_; }  ///< 0: not watched.
-  /// When the call in progress began; not above 0: there is none.
+  /// When the call in progress began or, below kAbandoned, less when its clock was paused; 0: there
+  /// is none.
   [[nodiscard]] std::int64_t running_since() const {
     return running_since_.load(std::memory_order_acquire);
   }
@@ -100,6 +101,8 @@ class Worker {
   bool abandon(std::int64_t since) {
     return running_since_.compare_exchange_strong(since, kAbandoned, std::memory_order_acq_rel);
   }
+  /// How long the call that began then has run, as far as that counts against it.
+  [[nodiscard]] std::int64_t ran_ns(std::int64_t since) const;
   /// PausedClock's. \returns how long the call has run; below 0: there is none, or not any more.
   std::int64_t pause_clock();
   void resume_clock(std::int64_t ran_ns);
