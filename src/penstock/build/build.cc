@@ -111,7 +111,8 @@ class Build {
   Result<const graph::Graph*> graph(bool as_is);
   [[nodiscard]] Contestant whole(const graph::Graph& graph, const Cover& cover,
                                  bool on_each_device) const;
-  Result<std::size_t> enter_whole(const Cover& cover, bool on_each_device);
+  Result<std::optional<std::size_t>> enter(Contestant contestant);
+  Result<std::optional<std::size_t>> enter_whole(const Cover& cover, bool on_each_device);
   Status enter_as_is(const Whole& clean);
   [[nodiscard]] const Entry& best_single() const {
     const auto score = [this](std::size_t i) {
@@ -251,11 +252,13 @@ Status Build::try_whole() {
   std::vector<Whole> ways;
   PENSTOCK_CHECK_OK(screen(ways));
   say("trying the simple ways");
+  parts_->measure_until(Clock::time_point::max());  // They are run in any case.
   PENSTOCK_CHECK_OK(simple_->rehearse());
+  parts_->measure_until(std::max(at(options_.budget_seconds), Clock::now() + kLeastForWhole));
   std::optional<Whole> best;
   for (const auto& way : ways) {
     PENSTOCK_TRY(const auto place, enter_whole(way.cover, way.on_each));
-    if (contest_->best() == place) best = way;
+    if (place && contest_->best() == place) best = way;
   }
   if (best && best->on_each) PENSTOCK_CHECK_OK(enter_as_is(*best));
   mandatory_seconds_ = spent();
@@ -270,12 +273,20 @@ Contestant Build::whole(const graph::Graph& graph, const Cover& cover, bool on_e
   return {name_of(cover) + " on each device", on_each(graph, cover, devices_)};
 }
 
-Result<std::size_t> Build::enter_whole(const Cover& cover, bool on_each_device) {
-  PENSTOCK_TRY(const auto place, contest_->enter(whole(graph_, cover, on_each_device)));
-  if (!on_each_device) return place;
-  const auto& entered = contest_->entries()[place].way;
+/// None: its stages do not run in a process of their own, or the time to try them was up.
+Result<std::optional<std::size_t>> Build::enter(Contestant contestant) {
+  PENSTOCK_TRY(const auto run, parts_->stages_run(contestant.split.stages));
+  if (!run.value_or(false)) return std::optional<std::size_t>();
+  PENSTOCK_TRY(const auto place, contest_->enter(std::move(contestant)));
+  return std::optional(place);
+}
+
+Result<std::optional<std::size_t>> Build::enter_whole(const Cover& cover, bool on_each_device) {
+  PENSTOCK_TRY(const auto place, enter(whole(graph_, cover, on_each_device)));
+  if (!place || !on_each_device) return place;
+  const auto& entered = contest_->entries()[*place].way;
   if (entered.failure.empty()) {
-    singles_.insert(place);
+    singles_.insert(*place);
   } else if (cover.size() == 1) {
     const bool differs = entered.worst_ratio > 0;
     parts_->refuse_whole(
@@ -337,9 +348,11 @@ Status Build::try_pipelines() {
   const auto& entries = contest_->entries();
   const Cover cover = best_single().contestant.split.stages.front().parts;
   parts_->measure_until(at(latest_start(1)));
-  PENSTOCK_TRY(const auto link, profiler_->link(devices_[0], devices_[1]));
   cost::Figures figures;
-  if (link) figures.seconds_per_transfer = link->latency_seconds;
+  const auto link = profiler_->link(devices_[0], devices_[1]);
+  if (link && *link) {  // The pipeline's own work is in the figure, the way of the word is not.
+    figures.seconds_per_transfer = std::max(figures.seconds_per_transfer, (*link)->latency_seconds);
+  }
   for (const bool replicas : {false, true}) {
     auto seconds = parts_->node_seconds(cover);
     std::set<std::size_t> seen;
@@ -348,16 +361,13 @@ Status Build::try_pipelines() {
       PENSTOCK_TRY(const auto planned, pipelined(graph_, cover, devices_, {seconds, figures},
                                                  replicas, kSearchSeconds));
       say("trying the stages");
-      PENSTOCK_TRY(const auto run, parts_->stages_run(planned.split.stages));
-      if (!run) return {};
-      if (!*run) break;
       PENSTOCK_TRY(const auto place,
-                   contest_->enter({concat(backends_in(cover), " in ", planned.split.stages.size(),
-                                           " stages, plan ", entries.size()),
-                                    planned.split}));
-      if (!entries[place].way.failure.empty() || !seen.insert(place).second) break;
-      if (std::abs(planned.period_seconds * entries[place].score - 1) < kAgrees) break;
-      correct(seconds, planned.split, entries[place].stage_seconds);
+                   enter({concat(backends_in(cover), " in ", planned.split.stages.size(),
+                                 " stages, plan ", entries.size()),
+                          planned.split}));
+      if (!place || !entries[*place].way.failure.empty() || !seen.insert(*place).second) break;
+      if (std::abs(planned.period_seconds * entries[*place].score - 1) < kAgrees) break;
+      correct(seconds, {graph_, devices_}, planned.split, entries[*place].stage_seconds);
     }
   }
   return {};
@@ -390,8 +400,9 @@ Status Build::compare_with_simple() {
 Status Build::answer(const SimpleWay& simple) {
   const auto way = std::ranges::find(ways_, simple.backend, &Way::backend);
   PENSTOCK_TRY(const auto place, enter_whole(whole_cover(graph_, *way), simple.on_each_device));
-  if (place == *contest_->best() || !contest_->entries()[place].way.failure.empty()) return {};
-  return contest_->decide({*contest_->best(), place}, kAnswerRounds);
+  if (!place || place == contest_->best()) return {};
+  if (!contest_->entries()[*place].way.failure.empty()) return {};
+  return contest_->decide({*contest_->best(), *place}, kAnswerRounds);
 }
 
 /// The parts of the best plan by themselves: the gate knows the whole only.
@@ -439,6 +450,7 @@ Status Build::search() {
 cost::PlanKey Build::question() const {
   cost::PlanKey key;
   key.plan = "search:" + question_of(graph_, options_, devices_, ways_);
+  key.engines = concat("penstock ", version(), ", ");
   if (const auto topology = device::read_topology()) key.device = topology->fingerprint;
   for (const auto& backend : backends_.all()) {
     const auto description = backend->describe();
@@ -461,7 +473,7 @@ Result<bool> Build::recall() {
   }
   PENSTOCK_TRY(const auto place, contest_->enter(std::move(outcome->contestant)));
   if (!contest_->entries()[place].way.failure.empty()) return false;
-  PENSTOCK_CHECK_OK(simple_->rehearse());
+  PENSTOCK_CHECK_OK(simple_->recall());
   const auto compared = run_simple();
   if (!compared && compared.error().code != Code::kCancelled) return compared.error();
   outcome->report.now = std::move(report_.now);

@@ -69,7 +69,8 @@ void describe_parts(const Findings& findings, Report& report) {
   const auto cpus = findings.devices.front().cpus.size();
   auto seconds =
       as_is ? analytic_seconds(findings.graph, cpus) : findings.parts.node_seconds(cover);
-  if (as_is || stages.size() > 1) correct(seconds, best.contestant.split, best.stage_seconds);
+  if (as_is || stages.size() > 1)
+    correct(seconds, {findings.graph, findings.devices}, best.contestant.split, best.stage_seconds);
   report.nodes = nodes_of(findings.graph, seconds);
   for (std::size_t i = 0; i < stages.size(); ++i) {
     for (const auto& chosen : stages[i].parts) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -362,16 +363,23 @@ Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
   chain->device = device;
   chain->threads = static_cast<int>(device.cpus.size());
   chain->neighbours.clear();
-  std::ranges::copy_if(devices_, std::back_inserter(chain->neighbours),
-                       [&](const auto& other) { return other != device; });
+  std::ranges::copy_if(
+      devices_, std::back_inserter(chain->neighbours), [&](const device::Device& other) {
+        return std::ranges::find_first_of(other.cpus, device.cpus) == other.cpus.end();
+      });
   PENSTOCK_TRY(const auto costs, profiler_->measure(std::span(&*chain, 1)));
   const auto& cost = costs.front();
   if (cost && cost->failure) {
-    failures_.push_back(concat(backends_in(cover), " on ", cost::name_of(*chain), ": ",
-                               cost::to_string(cost->failure->kind), ": ", cost->failure->message));
+    auto failure = concat(backends_in(cover), " on ", cost::name_of(*chain), ": ",
+                          cost::to_string(cost->failure->kind), ": ", cost->failure->message);
+    // Plans may have a stage in common.
+    if (std::ranges::find(failures_, failure) == failures_.end()) {
+      failures_.push_back(std::move(failure));
+    }
   }
   const auto& first = cover.front();
-  if (cost && cover.size() == 1 && find(way_of(first), first.nodes) == nullptr) {
+  const bool as_others = device.cpus.size() == devices_.front().cpus.size();
+  if (cost && cover.size() == 1 && as_others && find(way_of(first), first.nodes) == nullptr) {
     auto& trial = earlier_.emplace_back();
     trial.candidate.nodes = first.nodes;
     trial.way = static_cast<std::size_t>(std::ranges::find(ways_, way_of(first)) - ways_.begin());
@@ -390,9 +398,13 @@ Result<std::optional<double>> Parts::chain_seconds(const Cover& cover) {
 
 Result<std::optional<bool>> Parts::stages_run(const std::vector<partition::ChosenStage>& stages) {
   for (const auto& stage : stages) {
-    PENSTOCK_TRY(const auto cost, measure_chain(stage.parts, stage.devices.front()));
-    if (!cost) return std::optional<bool>();
-    if (cost->failure) return std::optional(false);
+    std::set<std::size_t> sizes;
+    for (const auto& device : stage.devices) {
+      if (!sizes.insert(device.cpus.size()).second) continue;
+      PENSTOCK_TRY(const auto cost, measure_chain(stage.parts, device));
+      if (!cost) return std::optional<bool>();
+      if (cost->failure) return std::optional(false);
+    }
   }
   return std::optional(true);
 }

@@ -66,8 +66,8 @@ class Parts {
   /// The same of a cover's parts, one after the other as a stage runs them; infinite: it cannot;
   /// none: the time was up.
   Result<std::optional<double>> chain_seconds(const Cover& cover);
-  /// The same of a pipeline's stages, each where it will stand. \returns whether all can run; none:
-  /// the time was up.
+  /// The same of a plan's stages, each on every kind of device where it will stand. \returns
+  /// whether all can run; none: the time was up.
   Result<std::optional<bool>> stages_run(const std::vector<partition::ChosenStage>& stages);
 
   /// From now on no more than so many.

@@ -119,11 +119,23 @@ Result<Planned> pipelined(const graph::Graph& graph, const Cover& cover,
   return made;
 }
 
-void correct(std::vector<double>& node_seconds, const partition::SplitOptions& split,
-             const std::vector<double>& stage_seconds) {
+void correct(std::vector<double>& node_seconds, const Place& place,
+             const partition::SplitOptions& split, const std::vector<double>& stage_seconds) {
+  const auto cpus_of = [](const device::Device& device) {
+    return static_cast<int>(device.cpus.size());
+  };
+  const int measured = cpus_of(place.devices.front());
   for (std::size_t i = 0; i < split.stages.size() && i < stage_seconds.size(); ++i) {
+    const int cpus = cpus_of(split.stages[i].devices.front());
     double sum = 0;
-    for (const auto node : split.stages[i].nodes) sum += node_seconds[graph::index(node)];
+    for (const auto node : split.stages[i].nodes) {
+      double seconds = node_seconds[graph::index(node)];
+      if (cpus != measured) {
+        seconds *= cost::node_seconds(place.graph, node, {}, cpus) /
+                   cost::node_seconds(place.graph, node, {}, measured);
+      }
+      sum += seconds;
+    }
     if (sum <= 0 || stage_seconds[i] <= 0) continue;
     for (const auto node : split.stages[i].nodes) {
       node_seconds[graph::index(node)] *= stage_seconds[i] / sum;

@@ -62,8 +62,15 @@ Result<Planned> pipelined(const graph::Graph& graph, const Cover& cover,
                           const std::vector<device::Device>& devices,
                           const Measurements& measurements, bool replicas, double search_seconds);
 
-/// Scales the seconds of the nodes of each stage so that they add up to what was measured.
-void correct(std::vector<double>& node_seconds, const partition::SplitOptions& split,
-             const std::vector<double>& stage_seconds);
+/// What seconds of nodes are of.
+struct Place {
+  const graph::Graph& graph;
+  const std::vector<device::Device>& devices;  ///< Seconds are those on the first.
+};
+
+/// Scales the seconds of the nodes of each stage so that, where it stands, they add up to what was
+/// measured. Seconds of 0 were not measured.
+void correct(std::vector<double>& node_seconds, const Place& place,
+             const partition::SplitOptions& split, const std::vector<double>& stage_seconds);
 
 }  // namespace penstock::build

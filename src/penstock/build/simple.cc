@@ -74,18 +74,29 @@ WayReport report_of(measure::Measured& side) {
 
 }  // namespace
 
-Status Simple::rehearse() {
+/// `ask`: a part -> its cost, if that is known.
+template <typename Ask>
+Status Simple::ask_each(const Ask& ask) {
   for (const auto& way : kWays) {
     const auto backend = setting_.backends.find(std::string(way.backend));
     if (!backend || !(*backend)->describe().unavailable.empty()) continue;
-    const auto part = part_of(way, setting_);
-    PENSTOCK_TRY(const auto costs, setting_.profiler.measure(std::span(&part, 1)));
-    const auto& cost = costs.front();
+    PENSTOCK_TRY(const std::optional<cost::Cost> cost, ask(part_of(way, setting_)));
     if (!cost || !cost->failure) continue;
     failed_[std::string(way.name)] =
         internal_error(cost::to_string(cost->failure->kind), ": ", cost->failure->message);
   }
   return {};
+}
+
+Status Simple::rehearse() {
+  return ask_each([this](const cost::Part& part) -> Result<std::optional<cost::Cost>> {
+    PENSTOCK_TRY(const auto costs, setting_.profiler.measure(std::span(&part, 1)));
+    return costs.front();
+  });
+}
+
+Status Simple::recall() {
+  return ask_each([this](const cost::Part& part) { return setting_.profiler.find(part); });
 }
 
 Result<std::vector<WayReport>> Simple::run_beside(Running& plan, double seconds, int count) {

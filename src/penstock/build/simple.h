@@ -40,15 +40,20 @@ class Simple {
   };
   explicit Simple(const Setting& setting) : setting_(setting) {}
 
-  /// Each once in a process of its own, if the database does not know that it went well: what
+  /// Each once in a process of its own, where the database does not know how that ends: what
   /// crashes there is left out of run_beside(). \error of the profiler.
   Status rehearse();
+  /// The same of what the database knows; the rest counts as sound.
+  Status recall();
 
   /// In turn with a plan that runs, which is the last; one that fails is there with its reason.
   /// \error kCancelled, and the plan's own.
   Result<std::vector<WayReport>> run_beside(Running& plan, double seconds, int rounds);
 
  private:
+  template <typename Ask>
+  Status ask_each(const Ask& ask);
+
   Setting setting_;
   std::map<std::string, Error> failed_;       ///< By name.
   std::optional<measure::PlainSides> sides_;  ///< Compiled for the first comparison.

@@ -365,8 +365,9 @@ Result<Check> Profiler::check(const Part& part, const std::vector<std::uint64_t>
   job.reference = file;
   job.tolerance = tolerance;
   PENSTOCK_TRY(const auto check, state_->compare(part, job));
-  // Unwritable: the next run compares again.
-  if (state_->database().writable()) {
+  const bool hung = check.failure && check.failure->kind == FailureKind::kHang;
+  // Unwritable: the next run compares again. What hung may end with more time.
+  if (state_->database().writable() && !hung) {
     [[maybe_unused]] const auto kept = state_->database().put(check_key, check, name_of(part));
   }
   return check;
