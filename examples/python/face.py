@@ -24,8 +24,7 @@ def find_face(image, regressors, scores):
     best = scores[0, :, 0].argmax()
     if scores[0, best, 0] < 0:  # The network gives a logit: even odds.
         return penstock.Drop("no face")
-    height, width = image.shape[:2]
-    x, y, w, h = (regressors[0, best, :4] / 128 + anchors()[best]) * (width, height, width, height)
+    x, y, w, h = (regressors[0, best, :4] / 128 + anchors()[best]) * (image.shape[1::-1] * 2)  # Width, height, twice.
     half = 0.75 * max(w, h)
     box = np.array([x - half, y - half, x + half, y + half], np.float32)
     return cropped(image, box, 192), box
@@ -33,8 +32,7 @@ def find_face(image, regressors, scores):
 
 def find_eye(image, points, face):
     points = inside(points.reshape(468, 3)[:, :2] / 192, face)
-    outer, inner = points[33], points[133]
-    centre, half = (outer + inner) / 2, 1.15 * np.abs(inner - outer).max()
+    centre, half = points[[33, 133]].mean(axis=0), 1.15 * np.abs(points[133] - points[33]).max()  # Of its corners.
     box = np.concatenate([centre - half, centre + half]).astype(np.float32)
     return cropped(image, box, 64), box, points
 
@@ -70,9 +68,11 @@ def main(models, results, place=None):
         stream = pipeline.stream(pictures, feed=read, dropped="yield")
         for picture in pictures:
             try:
-                sink.write(next(stream))
+                frame = next(stream)
             except penstock.PenstockError as error:
                 print(f"{picture}: {error}", file=sys.stderr)
+            else:
+                sink.write(frame)
         drawn, without = (pipeline.stats()[outcome] for outcome in ("ok", "drops"))
     print(f"{drawn} faces drawn into {results}, {without} pictures without")
     return int(drawn + without < len(pictures))

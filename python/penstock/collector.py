@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import sys
 import threading
 import time
@@ -40,7 +41,9 @@ class Collector:
         self._entered = 0  # Calls that push, or are about to.
         self.way = ""  # The last of them.
         self._pending: dict[int, tuple[Future[_core.Frame], object, Pipeline]] = {}  # By the frame's number.
+        self._callback_waits = False  # For room.
         self._taken_out: deque[_core.Frame] = deque()  # While a callback waited for room.
+        self._left: set[object] = set()  # Streams whose frames nobody wants.
         self._stopped = False
         self._thread = threading.Thread(target=self._collect, name="penstock-collector", daemon=True)
         self._thread.start()
@@ -57,20 +60,24 @@ class Collector:
             self.way = way
 
     def submit(self, keep: Pipeline, feed: Any, timeout: float | None, tag: Any) -> Future[_core.Frame]:
-        push = self._push_within_callback if threading.current_thread() is self._thread else self._core.push
-        future = self._submit(lambda: push(feed, timeout, tag), None, keep)
+        patience = math.inf if timeout is None else timeout
+        within = threading.current_thread() is self._thread
+        push = self._push_within_callback if within else self._push_behind_callbacks
+        future = self._submit(lambda: push(feed, patience, tag), None, keep)
         assert future is not None
         return future
 
     def try_submit(self, keep: Pipeline, stream: object, feed: Any, tag: Any) -> Future[_core.Frame] | None:
         """None where there is no room. The result is the frame however it ended."""
-        return self._submit(lambda: self._core.try_push(feed, tag), stream, keep)
+        return self._submit(lambda: None if self._callbacks_first else self._core.try_push(feed, tag), stream, keep)
 
     def leave(self, stream: object) -> None:
         """Nobody wants the frames of `stream` any more."""
         with self._changed:
             owners = {owner for _, owner, _ in self._pending.values()}
-            if owners == {stream} and not self._entered:  # Else it would be others' frames too.
+            self._left.add(stream)
+            self._left &= owners
+            if owners and owners <= self._left and not self._entered:  # Else it would be others' frames too.
                 self._core.give_up()
 
     def stop(self) -> None:
@@ -79,22 +86,54 @@ class Collector:
             return  # Python has ended the thread, and nobody may wait for it.
         with self._changed:
             self._stopped = True
-            self._changed.notify()
+            self._changed.notify_all()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _push_within_callback(self, feed: Any, timeout: float | None, tag: Any) -> int:
+    @property
+    def _callbacks_first(self) -> bool:
+        """Whether others may not push: they would take the room that a callback makes for itself, and it would
+        take out more and more."""
+        return self._callback_waits or bool(self._taken_out)
+
+    def _push_within_callback(self, feed: Any, timeout: float, tag: Any) -> int:
         """push() by a future's callback, on the thread that makes room by taking frames out."""
-        until = math.inf if timeout is None else time.monotonic() + timeout
-        while (number := self._core.try_push(feed, tag)) is None:
-            left = until - time.monotonic()
-            if left <= 0:
-                return self._core.push(feed, 0, tag)
-            with contextlib.suppress(DeadlineExceeded):
-                frame = self._core.pop(min(left, _PATIENCE))
-                if frame is not None:
-                    self._taken_out.append(frame.take())
-        return number
+        until = time.monotonic() + timeout
+        try:
+            while (number := self._core.try_push(feed, tag)) is None:
+                self._callback_waits = True
+                left = until - time.monotonic()
+                if left <= 0:
+                    return self._push(feed, 0, timeout, tag)
+                self._take_out(min(left, _PATIENCE))
+            return number
+        finally:
+            self._callback_waits = False  # _submit() wakes those who wait for it.
+
+    def _take_out(self, timeout: float) -> None:
+        with contextlib.suppress(DeadlineExceeded):
+            frame = self._core.pop(timeout)
+            if frame is not None:
+                self._taken_out.append(frame.take())
+
+    def _push_behind_callbacks(self, feed: Any, timeout: float, tag: Any) -> int:
+        """push() by any other thread."""
+        if not self._callbacks_first:
+            return self._core.push(feed, timeout, tag)
+        until = time.monotonic() + timeout
+        with self._changed:
+            if not self._changed.wait_for(
+                lambda: self._stopped or not self._callbacks_first, min(timeout, threading.TIMEOUT_MAX)
+            ):
+                raise DeadlineExceeded(f"push: no room within {1000 * timeout:g} ms: callbacks that submit come first")
+        return self._push(feed, max(until - time.monotonic(), 0), timeout, tag)
+
+    def _push(self, feed: Any, left: float, timeout: float, tag: Any) -> int:
+        """push() at the end of a wait. The error tells of the whole."""
+        try:
+            return self._core.push(feed, left, tag)
+        except DeadlineExceeded as error:
+            raise DeadlineExceeded(re.sub(r"\S+ ms", f"{1000 * timeout:g} ms", str(error), count=1)) from None
 
     def _submit(self, push: Callable[[], int | None], stream: object, keep: Pipeline) -> Future[_core.Frame] | None:
         try:
@@ -103,7 +142,7 @@ class Collector:
         finally:
             with self._changed:
                 self._entered -= 1
-                self._changed.notify()
+                self._changed.notify_all()
 
     def _expect(self, number: int, stream: object, keep: Pipeline) -> Future[_core.Frame]:
         future: Future[_core.Frame] = Future()
@@ -111,7 +150,7 @@ class Collector:
         with self._changed:
             if not self._stopped:
                 self._pending[number] = (future, stream, keep)
-                self._changed.notify()
+                self._changed.notify_all()
                 return future
         future.set_exception(Cancelled("the pipeline is closed"))
         return future
@@ -119,9 +158,9 @@ class Collector:
     def _collect(self) -> None:
         while True:
             with self._changed:
-                while not self._pending and not self._stopped:
+                while not self._pending and not self._taken_out and not self._stopped:
                     self._changed.wait()
-                if not self._pending:
+                if not self._pending and not self._taken_out:
                     return
             self._settle_next()
 
@@ -135,6 +174,7 @@ class Collector:
             self._settle_all(Cancelled("the pipeline is closed"))
             return
         with self._changed:
+            self._changed.notify_all()  # This may have been the last that was taken out.
             # Its submit() may be between the push and the note of it.
             while frame.number not in self._pending and self._entered and not self._stopped:
                 self._changed.wait()

@@ -317,6 +317,7 @@ class AsyncStream(Generic[Item]):
             self._source = (_from_thread if is_live(source) else _asynchronous)(source)
         self._feed = feed
         self._exhausted = False
+        self._closed = False
         self._next: asyncio.Future[Item] | None = None  # The source's next item, being awaited.
         self._waiting: tuple[Any, Any] | None = None  # For which there was no room.
         self._order: deque[asyncio.Future[_core.Frame]] = deque()
@@ -340,18 +341,23 @@ class AsyncStream(Generic[Item]):
                 continue
             first = self._order[0]
             await asyncio.wait([first])  # Whoever is cancelled here finds the frame next time.
-            if self._order and self._order[0] is first:
-                self._order.popleft()
+            if self._closed:
+                raise StopAsyncIteration
+            self._order.popleft()
             frame = first.result()
             if self._delivery.wanted(frame):
                 return frame
 
     async def aclose(self) -> None:
-        """Ends the stream. Frames of it that are in flight are not computed any further."""
-        self._exhausted = True
+        """Ends the stream. Frames of it that are in flight are not computed any further, unless others' are in
+        flight too. A task that waits for a result of it waits no longer."""
+        self._exhausted = self._closed = True
         self._waiting = None
         if self._next is not None:
             self._next.cancel()
+        for due in self._order:
+            if not due.get_loop().is_closed():
+                due.cancel()  # Wakes who waits for it.
         self._order.clear()
         self._pipeline._turns.leave(self._key)
 

@@ -80,6 +80,14 @@ def test_what_is_wrong_with_a_picture_is_told_and_the_next_one_follows(tmp_path:
     assert [bool(re.search(*pair)) for pair in zip(told, result.stderr.splitlines(), strict=True)] == [True, True]
 
 
+@needs("mp_face_detection_short", "mp_face_landmark", "mp_iris_landmark")
+def test_a_face_that_cannot_be_written_is_not_the_pictures_fault(tmp_path: Path) -> None:
+    (tmp_path / "000001.png").mkdir()  # Where the second is to go.
+    result = outcome("face.py", MODELS, tmp_path)
+    assert (result.returncode, result.stdout) == (1, ""), result.stderr
+    assert f"face: picture '{tmp_path / '000001.png'}': cannot be written: " in result.stderr
+
+
 @needs("dtln_1", "dtln_2")
 def test_sound_is_enhanced_as_by_a_loop(tmp_path: Path) -> None:
     import onnxruntime

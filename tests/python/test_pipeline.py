@@ -8,7 +8,7 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -293,6 +293,7 @@ def test_what_is_in_flight_when_a_stream_is_left_is_not_computed(way: str) -> No
             break
         while pipeline.in_flight < 5:
             await asyncio.wait([asyncio.ensure_future(anext(stream))], timeout=0.001)
+        assert gate.reached.wait(60)
         if way == "astream":
             await stream.aclose()
 
@@ -302,6 +303,7 @@ def test_what_is_in_flight_when_a_stream_is_left_is_not_computed(way: str) -> No
             next(stream)
             while pipeline.in_flight < 5:
                 time.sleep(0.001)
+            assert gate.reached.wait(60)
             stream.close()
         else:
             asyncio.run(asynchronous())
@@ -313,6 +315,68 @@ def test_what_is_in_flight_when_a_stream_is_left_is_not_computed(way: str) -> No
             time.sleep(0.001)
         assert pipeline(np.full(1, 7, np.float32))[0] == 7
     assert gate.seen == [0, 1, 7]
+
+
+async def begun(
+    pipeline: penstock.Pipeline, values: list[int], errors: Any = "raise"
+) -> tuple[penstock.AsyncStream[Any], asyncio.Task[list[int]]]:
+    """A stream whose items are in flight, and a task that waits for the first result."""
+    ended = asyncio.Event()
+
+    async def source() -> AsyncIterator[np.ndarray]:
+        for value in values:
+            yield np.full(1, value, np.float32)
+        ended.set()
+
+    async def consume() -> list[int]:
+        return [int(result["y"][0]) async for result in stream]
+
+    stream = pipeline.astream(source(), errors=errors)
+    waiting = asyncio.ensure_future(consume())
+    await ended.wait()
+    for _ in range(10):  # What follows from the end of the source.
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    return stream, waiting
+
+
+@pytest.mark.parametrize("errors", ["raise", "yield"])
+def test_streams_that_are_closed_end_for_tasks_that_wait_for_a_result(errors: str) -> None:
+    gate = Gate(0)
+
+    async def work() -> None:
+        streams, waiting = zip(*[await begun(pipeline, values, errors) for values in ([0, 1], [2, 3])], strict=True)
+        assert gate.reached.wait(60)
+        for stream in streams:
+            await stream.aclose()
+        assert await asyncio.wait_for(asyncio.gather(*waiting), 60) == [[], []]
+
+    with of_one(gate) as pipeline:
+        try:
+            asyncio.run(work())
+        finally:
+            gate.opened.set()
+        while pipeline.in_flight:
+            time.sleep(0.001)
+        assert pipeline(np.full(1, 7, np.float32))[0] == 7
+    assert gate.seen == [0, 7]  # All others were given up, though the two were left one after the other.
+
+
+def test_a_stream_that_is_left_gives_up_nobody_elses_frames() -> None:
+    gate = Gate(0)
+
+    async def work() -> None:
+        left, _ = await begun(pipeline, [0, 1])
+        _, waiting = await begun(pipeline, [2, 3])
+        await left.aclose()
+        gate.opened.set()
+        assert await asyncio.wait_for(waiting, 60) == [2, 3]
+
+    with of_one(gate) as pipeline:
+        try:
+            asyncio.run(work())
+        finally:
+            gate.opened.set()
 
 
 def test_a_stream_that_has_ended_gives_up_nobody_elses_frames() -> None:
@@ -599,7 +663,61 @@ def test_a_callback_waits_no_longer_for_room_than_it_may() -> None:
         second = pipeline.submit(np.ones(1, np.float32))
         filled.set()
         assert second.result(60).ok
-    assert len(told) == 1
+    assert [sentence[: sentence.rindex(":")] for sentence in told] == ["push: no room within 10 ms"]
+
+
+@pytest.mark.parametrize("producers", [1, 3])
+def test_a_callback_goes_before_other_threads(producers: int) -> None:
+    count = 60
+    attached = [threading.Event() for _ in range(producers * count)]
+    followed: list[tuple[int, Future[penstock.Frame]]] = []
+
+    def call(x: np.ndarray) -> np.ndarray:
+        assert x[0] < 0 or attached[int(x[0])].wait(60)  # So that the callback is not the producer's own.
+        return np.copy(x)
+
+    def done(future: Future[penstock.Frame]) -> None:
+        followed.append((future.result().number, pipeline.submit(np.full(1, -1, np.float32), timeout=None)))
+
+    def produce(thread: int) -> None:
+        for i in range(thread * count, (thread + 1) * count):
+            pipeline.submit(np.full(1, i, np.float32), timeout=None).add_done_callback(done)
+            attached[i].set()
+
+    with of_one(call, in_flight=2) as pipeline:
+        in_threads(producers, produce)
+        while len(followed) < producers * count:
+            time.sleep(0.001)
+        ahead = [future.result(60).number - number for number, future in followed]
+    assert max(ahead) <= 2 + producers + 1  # What is in flight, and who was pushing already.
+
+
+def test_who_lets_a_callback_go_first_waits_no_longer_than_it_may() -> None:
+    attached, filled, opened = threading.Event(), threading.Event(), threading.Event()
+    followed: list[Future[penstock.Frame]] = []
+    told = ""
+
+    def call(x: np.ndarray) -> np.ndarray:
+        assert (opened if x[0] else attached).wait(60)
+        return np.copy(x)
+
+    def done(_: Future[penstock.Frame]) -> None:
+        assert filled.wait(60)
+        followed.append(pipeline.submit(np.ones(1, np.float32), timeout=None))
+
+    with of_one(call, in_flight=1) as pipeline:
+        pipeline.submit(np.zeros(1, np.float32)).add_done_callback(done)
+        attached.set()
+        second = pipeline.submit(np.ones(1, np.float32))
+        filled.set()
+        while "callbacks that submit come first" not in told:  # Till then the callback may not have come so far.
+            with pytest.raises(penstock.DeadlineExceeded, match=r"^push: .* 10 ms\b") as raised:
+                pipeline.submit(np.ones(1, np.float32), timeout=0.01)
+            told = str(raised.value)
+        opened.set()
+        assert second.result(60).ok
+        assert pipeline.submit(np.ones(1, np.float32)).result(60).number == 3
+        assert followed[0].result(60).number == 2
 
 
 def test_submits_behind_a_stream_that_was_closed(pipeline: penstock.Pipeline, often_switched: None) -> None:
