@@ -53,16 +53,16 @@ Error no_plan() {
   return make_error(Code::kFailedPrecondition, "no plan whose parts compute what they should");
 }
 
-/// More than any sound engine takes for the network, once on each device: what wants more is
+/// More than any sound engine takes for the network, once on each CPU: what wants more is
 /// stopped before the machine suffers.
-std::uint64_t memory_for(const graph::Graph& graph, std::size_t devices) {
+std::uint64_t memory_for(const graph::Graph& graph, std::size_t cpus) {
   constexpr std::uint64_t kEngine = 1ULL << 30U;
   constexpr std::uint64_t kCopies = 6;  ///< Of the weights: as read, packed, and while compiling.
   std::uint64_t weights = 0;
   for (const auto& value : graph.values) {
     if (value.constant) weights += value.type.max_bytes().value_or(0);
   }
-  return (kEngine + kCopies * weights) * (devices + 1);
+  return (kEngine + kCopies * weights) * (cpus + 1);
 }
 
 /// Of the backends that may be chosen and that are there.
@@ -197,7 +197,7 @@ Status Build::prepare() {
   cost::Profiler::Options settings;
   settings.deadline = std::max(at(options_.budget_seconds), Clock::now() + kLeastForWhole);
   settings.silence_seconds = silence;
-  settings.memory_bytes = memory_for(graph_, devices_.size());
+  settings.memory_bytes = memory_for(graph_, union_of(devices_).cpus.size());
   settings.stop = options_.stopped;
   settings.on_progress = [this](std::size_t, std::size_t, const cost::Part& part) {
     say(concat("measured ", part.models.front().name, " on ", part.models.front().backend));
