@@ -1,6 +1,5 @@
 #include "penstock/base/files.h"
 
-#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -17,7 +16,8 @@ namespace fs = std::filesystem;
 /// The temporary folders that are there, and the process that made each. A call that hangs may keep
 /// one for ever: it is removed at the process's exit.
 struct Kept {
-  std::timed_mutex mutex;
+  std::mutex mutex;
+  const ::pid_t first = ::getpid();
   std::map<fs::path, ::pid_t> folders;
 };
 
@@ -27,8 +27,12 @@ Kept& kept() {
 }
 
 void remove_kept() {
-  const std::unique_lock lock(kept().mutex, std::chrono::seconds(1));
-  if (!lock.owns_lock()) return;  // It is of a thread that a fork has left behind.
+  std::unique_lock lock(kept().mutex, std::defer_lock);
+  if (::getpid() == kept().first) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return;  // Held for ever by a thread that the fork has left behind.
+  }
   for (const auto& [folder, owner] : kept().folders) {
     std::error_code ignored;
     if (owner == ::getpid()) fs::remove_all(folder, ignored);  // Not by a forked child.
