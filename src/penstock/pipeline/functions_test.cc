@@ -646,30 +646,32 @@ TEST(MaxRun, CallsThatKeepToItAreLeftAlone) {
   for (const auto& result : stream(*pipeline, 2000)) ASSERT_EQ(result.outcome, Outcome::kOk);
 }
 
+/// Waits with its clock paused until it is let go.
+function::Function waits_for(const char* name, Stuck& stuck) {
+  return simple(name, [&stuck](Inputs in, Outputs out) -> Status {
+    const PausedClock paused;
+    stuck.entered.release();
+    stuck.open.acquire();
+    out[0]->as<float>()[0] = value_of(*in[0]);
+    return {};
+  });
+}
+
+/// Never answers by itself.
+function::Function hangs_on(const char* name, Stuck& stuck) {
+  return simple(name, [&stuck](Inputs, Outputs) -> Status {
+    stuck.open.acquire();
+    return {};
+  });
+}
+
 TEST(MaxRun, WhatACallWaitsForWithItsClockPausedIsNotItsOwn) {
   static Stuck innocent, guilty;  // They outlive the thread that the second pipeline leaves behind.
   FakeNetwork waiting, hanging;
   waiting.input("in")
-      .function("waits",
-                simple("waits",
-                       [](Inputs in, Outputs out) -> Status {
-                         const PausedClock paused;
-                         innocent.entered.release();
-                         innocent.open.acquire();
-                         out[0]->as<float>()[0] = value_of(*in[0]);
-                         return {};
-                       }),
-                {"in"}, {"out"})
+      .function("waits", waits_for("waits", innocent), {"in"}, {"out"})
       .output("out");
-  hanging.input("in")
-      .function("hangs",
-                simple("hangs",
-                       [](Inputs, Outputs) -> Status {
-                         guilty.open.acquire();
-                         return {};
-                       }),
-                {"in"}, {"out"})
-      .output("out");
+  hanging.input("in").function("hangs", hangs_on("hangs", guilty), {"in"}, {"out"}).output("out");
   const Options options{.max_run = std::chrono::milliseconds(200)};
   auto first = start(waiting, options);
   ASSERT_TRUE(first->push(std::vector{number(3)}, kLong));
@@ -688,28 +690,11 @@ TEST(MaxRun, WhatACallWaitsForWithItsClockPausedIsNotItsOwn) {
   guilty.open.release(2);
 }
 
-/// Waits with its clock paused until it is let go.
-function::Function waits_for(const char* name, Stuck& stuck) {
-  return simple(name, [&stuck](Inputs in, Outputs out) -> Status {
-    const PausedClock paused;
-    stuck.entered.release();
-    stuck.open.acquire();
-    out[0]->as<float>()[0] = value_of(*in[0]);
-    return {};
-  });
-}
-
 TEST(MaxRun, ACallThatWaitsForOneThatHangsIsGivenUpWithIt) {
   static Stuck hangs, waits;  // They outlive the threads that the pipeline leaves behind.
   FakeNetwork network;
   network.input("in")
-      .function("hangs",
-                simple("hangs",
-                       [](Inputs, Outputs) -> Status {
-                         hangs.open.acquire();
-                         return {};
-                       }),
-                {"in"}, {"y"})
+      .function("hangs", hangs_on("hangs", hangs), {"in"}, {"y"})
       .function("waits", waits_for("waits", waits), {"in"}, {"z"})
       .output("y")
       .output("z");
