@@ -186,20 +186,44 @@ for job in jobs:
 """
 
 
-def test_a_simple_way_that_crashes_is_left_out(build, chain, cpus, program, tmp_path, monkeypatch):
-    if len(cpus) < 2:
-        pytest.skip("needs two CPUs: on one, a session a core is the default")
+@pytest.fixture
+def crash_on(program, tmp_path, monkeypatch):
+    """Lets the measuring process die of each job that has the word in it."""
     real = program.parent / "penstock-measure"
     if not real.exists():
         real = program.parent.parent / "libexec/penstock/penstock-measure"
-    crashing = tmp_path / "penstock-measure"
-    crashing.write_text(CRASHES_ON.format(python=sys.executable, real=str(real), word="onnxruntime-per-core"))
-    crashing.chmod(0o755)
-    monkeypatch.setenv("PENSTOCK_MEASURE", str(crashing))
+
+    def write(word):
+        crashing = tmp_path / "penstock-measure"
+        crashing.write_text(CRASHES_ON.format(python=sys.executable, real=str(real), word=word))
+        crashing.chmod(0o755)
+        monkeypatch.setenv("PENSTOCK_MEASURE", str(crashing))
+
+    return write
+
+
+def test_a_simple_way_that_crashes_is_left_out(build, chain, cpus, crash_on):
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs: on one, a session a core is the default")
+    crash_on("onnxruntime-per-core")
     report = build(chain, "--backends", "onnxruntime", budget="6s")
     failures = {way["name"]: way["failure"] for way in report["simple"]}
     assert "killed by SIGSEGV" in failures["onnxruntime-per-core"]
     assert not failures["onnxruntime"]
+
+
+def test_a_reference_that_crashes_ends_the_build_with_a_sentence(penstock, chain, crash_on, tmp_path):
+    crash_on("as it is, reference")
+    refused = penstock("build", chain, "-o", tmp_path / "built.pkg", "--budget", "3s")
+    assert refused.code == 1
+    assert "reference (onnxruntime without optimisation): crash: killed by SIGSEGV" in refused.error
+
+
+def test_an_optimised_reference_that_crashes_is_not_asked(build, chain, crash_on):
+    crash_on('as it is, onnxruntime"')
+    report = build(chain, budget="3s")
+    failures = {way["name"]: way["failure"] for way in report["simple"]}
+    assert "killed by SIGSEGV" in failures["onnxruntime"]
 
 
 def test_a_plan_that_fails_late_is_left_out(build, chain, cpu, synthetic):

@@ -104,6 +104,7 @@ class Build {
 
  private:
   Status prepare();
+  Status start_profiler(double silence);
   struct Whole;
   Status try_whole();
   Status screen(std::vector<Whole>& ways);
@@ -183,19 +184,32 @@ Status Build::prepare() {
   for (const auto& device : devices_) PENSTOCK_CHECK_OK(device::check_available(device));
   PENSTOCK_TRY(ways_, usable_ways(options_, backends_));
   PENSTOCK_TRY(ring_, measure::random_frames(inputs_of(graph_), options_.random, kRing));
+  const double silence = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
+  PENSTOCK_CHECK_OK(start_profiler(silence));
+  PENSTOCK_TRY(parts_, Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_}));
+  say("trying the simple ways");
+  simple_.emplace(
+      Simple::Setting{graph_, options_, devices_, backends_, *profiler_, database_, ring_});
+  PENSTOCK_CHECK_OK(simple_->rehearse());
   say("running the reference");
   partition::SplitOptions whole;
   whole.devices = {devices_.front()};
   whole.custom_ops = options_.custom_ops;
   PENSTOCK_TRY(const auto package, pack_model(graph_, whole, backends_));
   auto tolerance = Tolerance::of(options_.tolerance.value_or(Tolerance().relative));
-  PENSTOCK_TRY(gate_, Gate::create(graph_.import.file, package, ring_, backends_, tolerance));
-  const double silence = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
+  PENSTOCK_TRY(gate_, Gate::create({graph_.import.file, package, ring_, backends_,
+                                    simple_->runs("onnxruntime"), tolerance}));
   contest_.emplace(Contest::Setting{
       [this](bool as_is) { return graph(as_is); }, options_, backends_, database_, ring_, *gate_,
       [this](const std::string& what) { say(what); }, std::chrono::duration<double>(silence)});
+  tolerance.relative *= gate_->factor();
+  tolerance.absolute *= gate_->factor();
+  parts_->check_within(tolerance);
+  return {};
+}
+
+Status Build::start_profiler(double silence) {
   cost::Profiler::Options settings;
-  settings.deadline = std::max(at(options_.budget_seconds), Clock::now() + kLeastForWhole);
   settings.silence_seconds = silence;
   settings.memory_bytes = memory_for(graph_, union_of(devices_).cpus.size());
   settings.stop = options_.stopped;
@@ -203,12 +217,6 @@ Status Build::prepare() {
     say(concat("measured ", part.models.front().name, " on ", part.models.front().backend));
   };
   PENSTOCK_TRY(profiler_, cost::Profiler::start(backends_, &database_, settings));
-  tolerance.relative *= gate_->factor();
-  tolerance.absolute *= gate_->factor();
-  PENSTOCK_TRY(
-      parts_, Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_, tolerance}));
-  simple_.emplace(
-      Simple::Setting{graph_, options_, devices_, backends_, *profiler_, database_, ring_});
   return {};
 }
 
@@ -250,10 +258,8 @@ Status Build::screen(std::vector<Whole>& ways) {
 
 Status Build::try_whole() {
   std::vector<Whole> ways;
+  parts_->measure_until(std::max(at(options_.budget_seconds), Clock::now() + kLeastForWhole));
   PENSTOCK_CHECK_OK(screen(ways));
-  say("trying the simple ways");
-  parts_->measure_until(Clock::time_point::max());  // They are run in any case.
-  PENSTOCK_CHECK_OK(simple_->rehearse());
   parts_->measure_until(std::max(at(options_.budget_seconds), Clock::now() + kLeastForWhole));
   std::optional<Whole> best;
   for (const auto& way : ways) {
@@ -473,7 +479,6 @@ Result<bool> Build::recall() {
   }
   PENSTOCK_TRY(const auto place, contest_->enter(std::move(outcome->contestant)));
   if (!contest_->entries()[place].way.failure.empty()) return false;
-  PENSTOCK_CHECK_OK(simple_->recall());
   const auto compared = run_simple();
   if (!compared && compared.error().code != Code::kCancelled) return compared.error();
   outcome->report.now = std::move(report_.now);

@@ -144,7 +144,8 @@ std::vector<Cover> neighbours_of(const Parts& parts, const Cover& cover, bool ma
     const double own = parts.seconds_of(way_of(cover[i]), cover[i].nodes);
     for (const auto& way : parts.ways()) {
       if (way == way_of(cover[i])) continue;
-      if (parts.seconds_of(way, cover[i].nodes) * kNear > own) continue;
+      const double other_seconds = parts.seconds_of(way, cover[i].nodes);
+      if (std::isinf(other_seconds) || other_seconds * kNear > own) continue;
       auto& other = covers.emplace_back(cover);
       other[i].backend = way.backend;
       other[i].options = way.options;

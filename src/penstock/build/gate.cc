@@ -33,21 +33,21 @@ Result<Outputs> run_all(measure::Reference& reference, const std::vector<measure
 
 }  // namespace
 
-Result<Gate> Gate::create(const std::filesystem::path& model, const plan::Package& package,
-                          const measure::Ring& ring, const backend::Registry& backends,
-                          const Tolerance& tolerance) {
+Result<Gate> Gate::create(const Setting& setting) {
+  const auto& [model, package, ring, backends, optimised, tolerance] = setting;
   Gate gate;
   gate.tolerance_ = tolerance;
   gate.inputs_.assign(
       ring.begin(), ring.begin() + static_cast<std::ptrdiff_t>(std::min(kGateFrames, ring.size())));
   for (const auto& output : package.plan.outputs) gate.names_.push_back(output.name);
-  PENSTOCK_TRY(auto plain, measure::whole_reference(model, package, backends, false));
-  PENSTOCK_TRY(gate.expected_, run_all(*plain, gate.inputs_));
-  plain.reset();
-  PENSTOCK_TRY(const auto optimised, measure::whole_reference(model, package, backends, true));
-  PENSTOCK_TRY(const auto own, run_all(*optimised, gate.inputs_));
   gate.factors_.assign(gate.names_.size(), 1);
   gate.not_judged_.assign(gate.names_.size(), false);
+  PENSTOCK_TRY(auto plain, measure::whole_reference(model, package, backends, false));
+  PENSTOCK_TRY(gate.expected_, run_all(*plain, gate.inputs_));
+  if (!optimised) return gate;
+  plain.reset();
+  PENSTOCK_TRY(const auto own_run, measure::whole_reference(model, package, backends, true));
+  PENSTOCK_TRY(const auto own, run_all(*own_run, gate.inputs_));
   compare_all(own, gate.expected_, tolerance,
               [&](std::size_t, std::size_t i, const Comparison& comparison) {
                 if (std::isfinite(comparison.worst_ratio)) {

@@ -29,10 +29,15 @@ struct Verdict {
 /// or other NaNs, only type and shape of that output are compared.
 class Gate {
  public:
-  /// `package` gives the order of inputs and outputs.
-  static Result<Gate> create(const std::filesystem::path& model, const plan::Package& package,
-                             const measure::Ring& ring, const backend::Registry& backends,
-                             const Tolerance& tolerance);
+  struct Setting {
+    const std::filesystem::path& model;
+    const plan::Package& package;  ///< Gives the order of inputs and outputs.
+    const measure::Ring& ring;
+    const backend::Registry& backends;
+    bool optimised;  ///< Whether the optimised run may be asked, too: it takes no process along.
+    Tolerance tolerance;
+  };
+  static Result<Gate> create(const Setting& setting);
 
   /// Runs the gate's frames through the pipeline. \error a frame that failed.
   [[nodiscard]] Result<Verdict> judge(pipeline::Pipeline& pipeline) const;

@@ -54,7 +54,6 @@ Result<Parts> Parts::create(const Setting& setting) {
   parts.devices_ = setting.devices;
   parts.ways_ = setting.ways;
   parts.profiler_ = &setting.profiler;
-  parts.tolerance_ = setting.tolerance;
   parts.analytic_ = build::analytic_seconds(setting.graph, parts.devices_.front().cpus.size());
   PENSTOCK_CHECK_OK(parts.read_rules(setting.backends));
   PENSTOCK_CHECK_OK(parts.cut(parts.analytic_));

@@ -47,13 +47,13 @@ class Parts {
     const std::vector<Way>& ways;
     const backend::Registry& backends;
     cost::Profiler& profiler;
-    Tolerance tolerance;  ///< Of the checks.
   };
   /// Nothing is measured yet.
   /// \error kInvalidArgument  a backend's rules, or the user's, are no rules
   static Result<Parts> create(const Setting& setting);
 
   [[nodiscard]] const std::vector<Way>& ways() const { return ways_; }
+  void check_within(const Tolerance& tolerance) { tolerance_ = tolerance; }
 
   /// Seconds of a frame where the way runs the whole network on one device while the others do too,
   /// or on all CPUs at once; none where it cannot.

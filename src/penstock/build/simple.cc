@@ -20,6 +20,8 @@ constexpr std::array<SimpleWay, 4> kWays{{{"onnxruntime", "onnxruntime", false, 
                                           {"openvino-latency", "openvino", false, "LATENCY"},
                                           {"openvino-throughput", "openvino", true, "THROUGHPUT"}}};
 
+constexpr SimpleWay kReference{"reference", "onnxruntime", false, ""};
+
 /// As Simple::run_beside() runs it.
 cost::Part part_of(const SimpleWay& way, const Simple::Setting& setting) {
   cost::Part part;
@@ -74,29 +76,30 @@ WayReport report_of(measure::Measured& side) {
 
 }  // namespace
 
-/// `ask`: a part -> its cost, if that is known.
-template <typename Ask>
-Status Simple::ask_each(const Ask& ask) {
-  for (const auto& way : kWays) {
-    const auto backend = setting_.backends.find(std::string(way.backend));
-    if (!backend || !(*backend)->describe().unavailable.empty()) continue;
-    PENSTOCK_TRY(const std::optional<cost::Cost> cost, ask(part_of(way, setting_)));
-    if (!cost || !cost->failure) continue;
-    failed_[std::string(way.name)] =
-        internal_error(cost::to_string(cost->failure->kind), ": ", cost->failure->message);
-  }
-  return {};
+Result<std::optional<cost::Failure>> Simple::failure_of(const cost::Part& part) {
+  PENSTOCK_TRY(const auto costs, setting_.profiler.measure(std::span(&part, 1)));
+  return costs.front() ? costs.front()->failure : std::nullopt;
 }
 
 Status Simple::rehearse() {
-  return ask_each([this](const cost::Part& part) -> Result<std::optional<cost::Cost>> {
-    PENSTOCK_TRY(const auto costs, setting_.profiler.measure(std::span(&part, 1)));
-    return costs.front();
-  });
-}
-
-Status Simple::recall() {
-  return ask_each([this](const cost::Part& part) { return setting_.profiler.find(part); });
+  auto reference = part_of(kReference, setting_);
+  reference.models.front().options["graph_optimization_level"] = "0";
+  PENSTOCK_TRY(const auto broken, failure_of(reference));
+  // Any other failure it tells by itself.
+  if (broken && (broken->kind == cost::FailureKind::kCrash || wants_more(broken->kind))) {
+    return make_error(Code::kFailedPrecondition, "reference (onnxruntime without optimisation): ",
+                      cost::to_string(broken->kind), ": ", broken->message,
+                      "; no plan can be compared with it");
+  }
+  for (const auto& way : kWays) {
+    const auto backend = setting_.backends.find(std::string(way.backend));
+    if (!backend || !(*backend)->describe().unavailable.empty()) continue;
+    PENSTOCK_TRY(const auto failure, failure_of(part_of(way, setting_)));
+    if (!failure) continue;
+    failed_[std::string(way.name)] =
+        internal_error(cost::to_string(failure->kind), ": ", failure->message);
+  }
+  return {};
 }
 
 Result<std::vector<WayReport>> Simple::run_beside(Running& plan, double seconds, int count) {

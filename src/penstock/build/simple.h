@@ -40,19 +40,21 @@ class Simple {
   };
   explicit Simple(const Setting& setting) : setting_(setting) {}
 
-  /// Each once in a process of its own, where the database does not know how that ends: what
-  /// crashes there is left out of run_beside(). \error of the profiler.
+  /// The reference and each way once in a process of its own, where the database does not know how
+  /// that ends: what fails there is left out of run_beside().
+  /// \error kFailedPrecondition  the reference crashes or hangs; and those of the profiler
   Status rehearse();
-  /// The same of what the database knows; the rest counts as sound.
-  Status recall();
+  /// As far as rehearse() has seen.
+  [[nodiscard]] bool runs(std::string_view way) const {
+    return !failed_.contains(std::string(way));
+  }
 
   /// In turn with a plan that runs, which is the last; one that fails is there with its reason.
   /// \error kCancelled, and the plan's own.
   Result<std::vector<WayReport>> run_beside(Running& plan, double seconds, int rounds);
 
  private:
-  template <typename Ask>
-  Status ask_each(const Ask& ask);
+  Result<std::optional<cost::Failure>> failure_of(const cost::Part& part);
 
   Setting setting_;
   std::map<std::string, Error> failed_;       ///< By name.

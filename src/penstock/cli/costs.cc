@@ -59,10 +59,13 @@ std::string parts_table(const Json& rows) {
                ">runs", "failure"});
   for (const auto& row : rows) {
     const std::string failure = text_at(row, "failure");
+    const auto bound = [&](const char* name) {
+      return failure.empty() ? seconds_at(row, name) : std::string();
+    };
     table.add({text_at(row, "model").substr(0, kShortHash), text_at(row, "name"),
                engine_of(row, "backend", "engine"), row["threads"].dump(),
-               text_at(row, "condition"), seconds_at(row, "seconds"), seconds_at(row, "low"),
-               seconds_at(row, "high"), row["runs"].dump(),
+               text_at(row, "condition"), seconds_at(row, "seconds"), bound("low"), bound("high"),
+               row["runs"].dump(),
                failure.empty() ? "" : concat(failure, ": ", text_at(row, "message"))});
   }
   return table.empty() ? "" : "parts\n" + table.print();

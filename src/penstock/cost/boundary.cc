@@ -122,12 +122,12 @@ class Visit {
   double seconds_;
 };
 
-/// Not known: a failure of this machine's state, such as an engine that is not installed. What hung
-/// may end with more time.
+/// Not known: a failure of this machine's state, such as an engine that is not installed; and what
+/// was not given enough.
 Result<bool> is_known(Profiler& profiler, const std::vector<Part>& parts) {
   for (const auto& part : parts) {
     PENSTOCK_TRY(const auto cost, profiler.find(part));
-    if (!cost || (cost->failure && cost->failure->kind == FailureKind::kHang)) return false;
+    if (!cost || (cost->failure && wants_more(cost->failure->kind))) return false;
   }
   return true;
 }

@@ -378,7 +378,7 @@ Result<std::optional<Cost>> Database::find(const PartKey& key) {
 
 Status Database::put(const PartKey& key, const Cost& cost, const std::string& name) {
   const bool failed = cost.failure.has_value();
-  const bool hung = failed && cost.failure->kind == FailureKind::kHang;
+  const bool limited = failed && wants_more(cost.failure->kind);
   const auto figure = [failed](double x) { return failed ? Cell() : Cell(x); };
   if (!failed && !(cost.seconds > 0)) {
     return invalid_argument("parts.seconds: expected a number over 0, found ", cost.seconds);
@@ -387,7 +387,7 @@ Status Database::put(const PartKey& key, const Cost& cost, const std::string& na
       table("parts"),
       {key.model, key.structure, key.inputs, key.precision, key.backend, key.engine, key.device,
        std::int64_t{key.threads}, key.condition, key.options, name, figure(cost.seconds),
-       hung ? Cell(cost.low) : figure(cost.low), figure(cost.high), cost.runs,
+       limited ? Cell(cost.low) : figure(cost.low), figure(cost.high), cost.runs,
        kind_cell(cost.failure), message_cell(cost.failure), now()});
 }
 

@@ -22,6 +22,11 @@ enum class FailureKind {
   kWrongOutput,  ///< Outside the tolerance around the reference.
 };
 
+/// Whether what a part was given, seconds or bytes, was not enough: with more it may do.
+constexpr bool wants_more(FailureKind kind) {
+  return kind == FailureKind::kHang || kind == FailureKind::kOutOfMemory;
+}
+
 /// "compile", "run", "crash", "hang", "out_of_memory", "wrong_output"
 std::string_view to_string(FailureKind kind);
 std::optional<FailureKind> parse_failure_kind(std::string_view text);
@@ -35,7 +40,8 @@ struct Failure {
 /// What a part takes, or why it cannot be had.
 struct Cost {
   double seconds = 0;  ///< Of one run: the median of the rounds.
-  double low = 0;  ///< 95 % confidence interval of the median; of a hang, how long it was given.
+  double low = 0;  ///< 95 % confidence interval of the median; of a failure that wants_more(), what
+                   ///< it was given: seconds, or bytes (0: what the machine had left).
   double high = 0;
   std::int64_t runs = 0;
   std::optional<Failure> failure;  ///< Then the other figures mean nothing.

@@ -61,6 +61,12 @@ struct Profiler::State {
   bool warned = false;
 
   Database& database() { return given != nullptr ? *given : *own; }
+  /// What a part may have before it fails so; 0: nothing that there could be more of.
+  [[nodiscard]] double given_to(FailureKind kind) const {
+    if (!wants_more(kind)) return 0;
+    const bool hung = kind == FailureKind::kHang;
+    return hung ? options.silence_seconds : static_cast<double>(options.memory_bytes);
+  }
   [[nodiscard]] bool stopped() const { return options.stop && options.stop(); }
   [[nodiscard]] double seconds_left() const {
     if (options.deadline == Clock::time_point::max()) return 1e9;
@@ -96,8 +102,7 @@ Result<std::optional<Cost>> Profiler::State::find(const PartKey& key) {
   if (!known && given != nullptr) {
     PENSTOCK_TRY(known, given->find(key));
   }
-  const bool hung = known && known->failure && known->failure->kind == FailureKind::kHang;
-  if (hung && known->low < options.silence_seconds) known.reset();  // With more time it may end.
+  if (known && known->failure && known->low < given_to(known->failure->kind)) known.reset();
   return known;
 }
 
@@ -218,7 +223,6 @@ Result<std::optional<Cost>> Profiler::State::measure(const Part& part, const Par
   const JobReport& report = outcome.report;
   if (outcome.kind == WorkerOutcome::Kind::kDied) {
     cost.failure = outcome.failure;
-    if (outcome.failure.kind == FailureKind::kHang) cost.low = options.silence_seconds;
   } else if (report.event == JobReport::Event::kDone) {
     cost = {report.seconds, report.low, report.high, report.runs, {}};
   } else {
@@ -227,6 +231,7 @@ Result<std::optional<Cost>> Profiler::State::measure(const Part& part, const Par
       return std::optional(cost);
     }
   }
+  if (cost.failure) cost.low = given_to(cost.failure->kind);
   PENSTOCK_CHECK_OK(keep(key, cost, part));
   return std::optional(cost);
 }
@@ -365,9 +370,9 @@ Result<Check> Profiler::check(const Part& part, const std::vector<std::uint64_t>
   job.reference = file;
   job.tolerance = tolerance;
   PENSTOCK_TRY(const auto check, state_->compare(part, job));
-  const bool hung = check.failure && check.failure->kind == FailureKind::kHang;
-  // Unwritable: the next run compares again. What hung may end with more time.
-  if (state_->database().writable() && !hung) {
+  const bool limited = check.failure && wants_more(check.failure->kind);
+  // Unwritable, or not given enough: the next run compares again.
+  if (state_->database().writable() && !limited) {
     [[maybe_unused]] const auto kept = state_->database().put(check_key, check, name_of(part));
   }
   return check;

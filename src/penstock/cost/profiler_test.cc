@@ -221,6 +221,11 @@ TEST_F(ProfilerTest, WantOfMemoryIsARecordedFailure) {
   EXPECT_EQ(failure_of(R"("do": "eat_memory", "on": "Relu", "when": "compile")").kind,
             FailureKind::kOutOfMemory);
   EXPECT_EQ(failure_of(R"("do": "eat_memory", "on": "Relu")").kind, FailureKind::kOutOfMemory);
+  // With more memory it may do.
+  set("");
+  EXPECT_EQ(measure(*start(), {first()})[0]->failure->kind, FailureKind::kOutOfMemory);
+  options_.memory_bytes *= 2;
+  EXPECT_FALSE(measure(*start(), {first()})[0]->failure);
 #endif
 }
 
