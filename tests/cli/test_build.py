@@ -317,6 +317,21 @@ def test_rules_of_the_user_say_what_a_backend_is_tried_on(build, chain, cpu, syn
     }, report["ways"]
 
 
+def test_stages_keep_to_the_rules_of_the_user(build, chain, cpus, synthetic, tmp_path):
+    """The rule yields the whole network and nothing else: whatever is cut, no stage may run."""
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    synthetic(a={"seconds": {"*": 2e-3}})
+    options = ("--devices", f"cpu:{cpus[0]},cpu:{cpus[1]}", "--backends", "synthetic_a")
+    rules = tmp_path / "rules.json"
+    whole = {"chain": [{"ops": [name]} for name in ("Conv", "Relu", "Conv", "Relu")]}
+    rules.write_text(json.dumps({"synthetic_a": {"version": 1, "rule": whole}}))
+    free, ruled = (build(chain, *options, *more, budget="20s") for more in ([], ["--rules", rules]))
+    staged = [any("2 stages" in way["name"] for way in report["ways"]) for report in (free, ruled)]
+    assert staged == [True, False]
+    assert any("the rules given do not yield it" in note for note in ruled["notes"]), ruled["notes"]
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

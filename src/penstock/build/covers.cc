@@ -134,12 +134,13 @@ Result<std::vector<Found>> search(Parts& parts, const Options& options, int coun
 }
 
 /// The cover with two parts made one, or one part elsewhere.
-std::vector<Cover> neighbours_of(const Parts& parts, const Cover& cover, bool may_merge) {
+std::vector<Cover> neighbours_of(const Parts& parts, const Cover& cover) {
   std::vector<Cover> covers;
   // One part for two that follow one another in an order of execution never closes a cycle.
-  if (auto merged = merge_neighbours(cover); may_merge && merged.size() < cover.size()) {
-    covers.push_back(std::move(merged));
-  }
+  auto merged = merge_neighbours(cover);
+  const bool may =
+      std::ranges::all_of(merged, [&](const auto& part) { return parts.allowed(part); });
+  if (may && merged.size() < cover.size()) covers.push_back(std::move(merged));
   for (std::size_t i = 0; i < cover.size(); ++i) {
     const double own = parts.seconds_of(way_of(cover[i]), cover[i].nodes);
     for (const auto& way : parts.ways()) {
@@ -156,8 +157,7 @@ std::vector<Cover> neighbours_of(const Parts& parts, const Cover& cover, bool ma
 
 /// The covers timed as a whole; then the best of them replaced by its neighbours, as long as that
 /// is faster.
-Result<std::vector<Cover>> run_as_chains(Parts& parts, const Options& options,
-                                         std::vector<Found> found) {
+Result<std::vector<Cover>> run_as_chains(Parts& parts, std::vector<Found> found) {
   for (auto& [seconds, cover] : found) {
     PENSTOCK_TRY(const auto chain, parts.chain_seconds(cover));
     seconds = chain.value_or(collage::kInfinite);
@@ -167,8 +167,7 @@ Result<std::vector<Cover>> run_as_chains(Parts& parts, const Options& options,
   std::ranges::stable_sort(found, {}, &Found::seconds);
   for (bool better = !found.empty(); better;) {
     better = false;
-    // What the user's rules allow is not more than what they name.
-    for (auto& cover : neighbours_of(parts, found.front().cover, options.rules.empty())) {
+    for (auto& cover : neighbours_of(parts, found.front().cover)) {
       if (parts.over()) break;
       PENSTOCK_TRY(const auto chain, parts.chain_seconds(cover));
       if (!chain || *chain >= found.front().seconds * kBetterChain) continue;
@@ -225,7 +224,7 @@ Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int
   }
   if (best.size() > static_cast<std::size_t>(count)) best.resize(static_cast<std::size_t>(count));
   parts.measure_until(deadline);
-  return run_as_chains(parts, options, std::move(best));
+  return run_as_chains(parts, std::move(best));
 }
 
 }  // namespace penstock::build

@@ -67,6 +67,7 @@ Status Parts::read_rules(const backend::Registry& registry) {
     PENSTOCK_TRY(const auto backend, registry.find(name));
     if (const auto own = given.find(name); own != given.end()) {
       rules_.push_back(own->second);
+      ruled_.insert(name);
     } else {
       PENSTOCK_TRY(rules_.emplace_back(),
                    collage::parse_rule(backend->rules(), "rules of backend '" + name + "'"));
@@ -134,6 +135,12 @@ Result<cost::Part> Parts::part_of(cost::PartModel model, const Way& way) const {
   part.neighbours.assign(devices_.begin() + 1, devices_.end());
   part.custom_ops = options_->custom_ops;
   return part;
+}
+
+bool Parts::allowed(const partition::ChosenPart& part) const {
+  if (!ruled_.contains(part.backend)) return true;
+  const auto way = std::ranges::find(ways_, part.backend, &Way::backend) - ways_.begin();
+  return collage::yields(*graph_, rules_[static_cast<std::size_t>(way)], part.nodes);
 }
 
 void Parts::measure_at_most(std::int64_t count) {
@@ -347,6 +354,13 @@ Status Parts::measure_pieces() {
   return {};
 }
 
+/// Plans may have a stage in common.
+void Parts::tell_once(std::string failure) {
+  if (std::ranges::find(failures_, failure) == failures_.end()) {
+    failures_.push_back(std::move(failure));
+  }
+}
+
 Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
                                                        const device::Device& device) {
   std::optional<cost::Part> chain;
@@ -371,10 +385,7 @@ Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
   if (cost && cost->failure) {
     auto failure = concat(backends_in(cover), " on ", cost::name_of(*chain), ": ",
                           cost::to_string(cost->failure->kind), ": ", cost->failure->message);
-    // Plans may have a stage in common.
-    if (std::ranges::find(failures_, failure) == failures_.end()) {
-      failures_.push_back(std::move(failure));
-    }
+    tell_once(std::move(failure));
   }
   const auto& first = cover.front();
   const bool as_others = device.cpus.size() == devices_.front().cpus.size();
@@ -397,6 +408,12 @@ Result<std::optional<double>> Parts::chain_seconds(const Cover& cover) {
 
 Result<std::optional<bool>> Parts::stages_run(const std::vector<partition::ChosenStage>& stages) {
   for (const auto& stage : stages) {
+    for (const auto& part : stage.parts) {
+      if (allowed(part)) continue;
+      tell_once(concat(way_of(part).name(), " on ", collage::label_of(*graph_, part.nodes),
+                       ": the rules given do not yield it"));
+      return std::optional(false);
+    }
     std::set<std::size_t> sizes;
     for (const auto& device : stage.devices) {
       if (!sizes.insert(device.cpus.size()).second) continue;

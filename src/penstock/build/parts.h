@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,8 +68,11 @@ class Parts {
   /// none: the time was up.
   Result<std::optional<double>> chain_seconds(const Cover& cover);
   /// The same of a plan's stages, each on every kind of device where it will stand. \returns
-  /// whether all can run; none: the time was up.
+  /// whether all can run and are allowed(); none: the time was up.
   Result<std::optional<bool>> stages_run(const std::vector<partition::ChosenStage>& stages);
+
+  /// Whether the user's rules, where there are any for its backend, yield the part.
+  [[nodiscard]] bool allowed(const partition::ChosenPart& part) const;
 
   /// From now on no more than so many.
   void measure_at_most(std::int64_t count);
@@ -124,6 +128,7 @@ class Parts {
   Result<std::optional<cost::Cost>> measure_chain(const Cover& cover, const device::Device& device);
   Status measure(const std::vector<std::size_t>& trials);
   void fail(std::size_t trial, const cost::Failure& failure);
+  void tell_once(std::string failure);
   [[nodiscard]] TrialReport trial_of(std::size_t way,
                                      const std::vector<graph::NodeId>& nodes) const;
   /// What was measured of these nodes; null: nothing.
@@ -138,6 +143,7 @@ class Parts {
   std::int64_t most_ = INT64_MAX;  ///< and of those that do, so many.
   Tolerance tolerance_;
   std::vector<collage::Rule> rules_;         ///< Of each way.
+  std::set<std::string> ruled_;              ///< Backends whose rules are the user's.
   std::vector<collage::NodeSet> supported_;  ///< Of the backends that take only some nodes.
   std::vector<double> analytic_;
   collage::Units units_;

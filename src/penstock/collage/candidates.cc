@@ -28,6 +28,36 @@ Wiring wiring_of(const Graph& graph, const Units& units) {
   return {units.size(), edges};
 }
 
+/// Whether those of the sets that lie within the nodes hold all of them.
+bool filled(const NodeSet& nodes, const std::vector<NodeSet>& sets) {
+  NodeSet rest = nodes;
+  for (const auto& set : sets) {
+    if (set.is_subset_of(nodes)) rest -= set;
+  }
+  return rest.empty();
+}
+
+bool given(const Yields& yields, const Rule& rule, const NodeSet& nodes) {
+  switch (rule.kind) {
+    case Rule::Kind::kUnion:
+      return std::ranges::any_of(rule.parts,
+                                 [&](const Rule& part) { return given(yields, part, nodes); });
+    case Rule::Kind::kOnlyValid:
+      return yields.valid(rule, nodes) && given(yields, rule.parts.front(), nodes);
+    case Rule::Kind::kHost:
+      return given(yields, rule.parts.front(), nodes);
+    case Rule::Kind::kCombine:
+      if (rule.joins.empty()) return filled(nodes, yields.beginnings(rule));
+      [[fallthrough]];
+    default: {
+      const Limits limits;
+      const auto sets =
+          yields.of(rule, {limits.max_nodes, SIZE_MAX, limits.beam, limits.max_candidates});
+      return std::ranges::find(sets, nodes, &Found::nodes) != sets.end();
+    }
+  }
+}
+
 /// Candidates made of whole units.
 class InUnits {
  public:
@@ -99,13 +129,6 @@ void InUnits::find(const Rule& rule, const Checks& checks, bool host) {
 /// Runs of consecutive units that the rule can fill, and connected convex unions of them.
 void InUnits::find_regions(const Rule& rule, const Checks& checks, bool host) {
   const auto beginnings = yields_.beginnings(rule);
-  const auto filled = [&](const NodeSet& nodes) {
-    NodeSet rest = nodes;
-    for (const auto& begun : beginnings) {
-      if (begun.is_subset_of(nodes)) rest -= begun;
-    }
-    return rest.empty();
-  };
   NodeSet touched = node_wiring_.none();
   for (const auto& begun : beginnings) touched |= begun;
   std::vector<NodeSet> possible, sets;
@@ -124,7 +147,7 @@ void InUnits::find_regions(const Rule& rule, const Checks& checks, bool host) {
   }
   for (auto& set : sets) {
     const auto nodes = nodes_of(set);
-    if (filled(nodes) && valid(checks, nodes)) add(std::move(set), host);
+    if (filled(nodes, beginnings) && valid(checks, nodes)) add(std::move(set), host);
   }
 }
 
@@ -171,6 +194,13 @@ std::string label_of(const Graph& graph, const std::vector<NodeId>& nodes) {
   }
   const auto label = join(shown, "+");
   return nodes.size() <= kMostShown ? label : concat(label, "+... (", nodes.size(), " nodes)");
+}
+
+bool yields(const Graph& graph, const Rule& rule, const std::vector<NodeId>& nodes) {
+  const auto wiring = Wiring::of(graph);
+  auto set = wiring.none();
+  for (const auto node : nodes) set.add(index(node));
+  return given(Yields(graph, wiring), rule, set);
 }
 
 NodeSet supported_nodes(const Graph& graph, const Rule& rule) {

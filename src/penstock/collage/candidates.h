@@ -42,6 +42,10 @@ Result<std::vector<Candidate>> candidates(const graph::Graph& graph, const Units
                                           const std::string& backend, const Rule& rule,
                                           const Limits& limits = {});
 
+/// Whether the rule yields these nodes, as it would were they a unit: `combine` (without joins) any
+/// set that those it begins with fill. \param nodes  convex
+bool yields(const graph::Graph& graph, const Rule& rule, const std::vector<graph::NodeId>& nodes);
+
 /// The nodes that are in any of the sets that the rule begins with, before it combines them.
 NodeSet supported_nodes(const graph::Graph& graph, const Rule& rule);
 

@@ -70,6 +70,29 @@ TEST(CandidatesTest, CombiningLeavesNoHoles) {
   EXPECT_EQ(found(diamond, R"({"combine": {"ops": ["Relu", "Sin", "Add"]}})"), "a; a l; l; l j; j");
 }
 
+TEST(CandidatesTest, ARuleYieldsASetOrItDoesNot) {
+  using graph::NodeId;
+  const auto graph = chain().get();
+  const auto yielded = [&](const std::string& rule) {
+    std::string text;
+    for (const auto& nodes : std::vector<std::vector<NodeId>>{{NodeId{0}},
+                                                              {NodeId{1}},
+                                                              {NodeId{0}, NodeId{1}},
+                                                              {NodeId{1}, NodeId{2}},
+                                                              {NodeId{0}, NodeId{1}, NodeId{2}}}) {
+      text += yields(graph, rule_of(rule), nodes) ? "1" : "0";
+    }
+    return text;
+  };
+  const std::string pair = R"({"chain": [{"ops": ["Abs"]}, {"ops": ["Relu"]}]})";
+  EXPECT_EQ(yielded(R"({"all": true})"), "11000");
+  EXPECT_EQ(yielded(pair), "00100");
+  EXPECT_EQ(yielded(R"({"union": [{"ops": ["Abs"]}, )" + pair + "]}"), "10100");
+  EXPECT_EQ(yielded(R"({"combine": {"union": [{"ops": ["Relu"]}, )" + pair + "]}}"), "01111");
+  EXPECT_EQ(yielded(R"({"only_valid": {"combine": {"host": {"all": true}}}, "max_nodes": 2})"),
+            "11110");
+}
+
 TEST(CandidatesTest, WhatIsNotTouchingIsNotCombined) {
   const auto two = TestNetwork().node("a", "Abs", {"x"}).node("b", "Abs", {"y"});
   EXPECT_EQ(found(two, R"({"combine": {"all": true}})"), "a; b");
