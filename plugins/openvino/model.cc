@@ -23,11 +23,6 @@ Status check_request(const CompileRequest& request) {
                       "backend 'openvino' computes in f32, bf16 or f16; for int8 give it a "
                       "quantised model");
   }
-  if (!request.custom_ops.empty()) {
-    return make_error(
-        Code::kUnimplemented, "backend 'openvino' takes no custom-operator library, found '",
-        request.custom_ops.front().string(), "'; its stages run with backend 'onnxruntime'");
-  }
   return {};
 }
 
@@ -59,11 +54,16 @@ std::map<std::string, std::string> properties_for(const CompileRequest& request)
 
 Result<Handle<ov_model_t>> read_model(const Engine& engine, const CompileRequest& request) {
   ov_model_t* raw = nullptr;
-  PENSTOCK_CHECK_OK(engine.check(
+  auto read = engine.check(
       request.file.empty()
           ? engine.api.ov_core_read_model_from_memory_buffer(engine.core, request.bytes.data(),
                                                              request.bytes.size(), nullptr, &raw)
-          : engine.api.ov_core_read_model(engine.core, request.file.c_str(), nullptr, &raw)));
+          : engine.api.ov_core_read_model(engine.core, request.file.c_str(), nullptr, &raw));
+  if (!read && !request.custom_ops.empty()) {
+    return make_error(read.error().code, read.error().message,
+                      "; what custom-operator libraries bring is run by 'onnxruntime' only");
+  }
+  PENSTOCK_CHECK_OK(read);
   return Handle<ov_model_t>(raw, {engine.api.ov_model_free});
 }
 

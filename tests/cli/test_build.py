@@ -378,11 +378,13 @@ def test_a_backend_that_breaks_is_named_and_left_out(build, chain, cpu, syntheti
     assert any("synthetic_a" in note for note in report["notes"]), report["notes"]
 
 
-def test_a_backend_that_hangs_is_named_and_left_out(build, chain, cpu, synthetic):
-    synthetic(a={"seconds": {"*": 1e-6}, "faults": [{"do": "hang", "on": "*"}]}, b={"seconds": {"*": 0.001}})
+def test_a_backend_that_hangs_on_an_operator_is_named_and_left_out(build, chain, cpu, synthetic):
+    synthetic(a={"seconds": {"*": 1e-6}, "faults": [{"do": "hang", "on": "Relu"}]}, b={"seconds": {"*": 0.001}})
     report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
-    assert set(backend_of(report).values()) == {"synthetic_b"}
-    assert any("synthetic_a" in note for note in report["notes"]), report["notes"]
+    backends = backend_of(report)
+    assert backends["relu1"] == backends["relu2"] == "synthetic_b"
+    hung = [note for note in report["notes"] if "synthetic_a" in note and "hang" in note]
+    assert any("Relu" in note or "the whole network" in note for note in hung), report["notes"]
 
 
 def test_wrong_numbers_are_refused_and_named(build, well, chain, cpu, synthetic, tmp_path):
@@ -441,15 +443,36 @@ def test_ctrl_c_keeps_the_best_plan_until_then(program, well, chain, synthetic, 
     assert well("verify", package, "--model", chain, "--json").json["ok"] is True
 
 
-def test_two_builds_share_the_database(program, well, chain, tmp_path):
-    command = [program, "build", chain, "--budget", "12s", "-o"]
-    processes = [
-        subprocess.Popen([*command, tmp_path / name], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def test_ctrl_c_before_any_plan_is_no_error_of_the_network(program, chain, synthetic, cpu, tmp_path):
+    synthetic(a={"seconds": {"*": 0.3}})
+    command = [program, "build", chain, "-o", tmp_path / "stopped", "--budget", "600s", "-v", "--devices", f"cpu:{cpu}"]
+    with subprocess.Popen([*command, "--backends", "synthetic_a"], stderr=subprocess.PIPE, text=True) as process:
+        while "trying synthetic_a" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "stopped before any plan was measured" in errors
+    assert not (tmp_path / "stopped").exists()
+
+
+def test_two_builds_share_the_database(program, build, well, chain, synthetic, cpu, tmp_path, costs):
+    """Together they measure what one would, and not twice as much."""
+    synthetic(a={"seconds": {"Conv": 1e-3, "*": 2e-3}}, b={"seconds": {"Relu": 1e-3, "*": 2e-3}})
+    options = ["--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b"]
+    alone = build(chain, *options, budget="60s")["measured_parts"]
+    costs.unlink()
+    command = [program, "build", chain, *options, "--budget", "60s", "--json", "-o"]
+    both = [
+        subprocess.Popen([*command, tmp_path / name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for name in ("one", "two")
     ]
-    for process in processes:
-        _, errors = process.communicate(timeout=120)
+    measured = []
+    for process in both:
+        output, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
+        measured.append(json.loads(output)["measured_parts"])
+    assert sum(measured) < 1.6 * alone, (measured, alone)
     for name in ("one", "two"):
         assert well("verify", tmp_path / name, "--model", chain, "--json").json["ok"] is True
 
@@ -458,6 +481,11 @@ def test_two_builds_share_the_database(program, well, chain, tmp_path):
 def test_a_budget_is_a_time(penstock, chain, tmp_path, budget):
     outcome = penstock("build", chain, "-o", tmp_path / "p", f"--budget={budget}")
     assert outcome.error == f"--budget: expected a time such as 60s, 5m or 1h, found '{budget}'"
+
+
+def test_a_cpu_in_two_devices_is_refused(penstock, chain, cpu, tmp_path):
+    refused = penstock("build", chain, "-o", tmp_path / "p", "--devices", f"cpu:{cpu},cpu:{cpu}")
+    assert (refused.code, f"CPU {cpu} is in another device too" in refused.error) == (1, True)
 
 
 def test_an_unknown_backend_is_refused(penstock, chain, tmp_path):

@@ -41,6 +41,16 @@ def test_a_package_carries_its_operators(well, twice, library, tmp_path):
     assert well("verify", package, "--model", twice, "--json").json["ok"] is True
 
 
+def test_a_network_with_its_operators_is_built(well, twice, library, tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_COSTS", str(tmp_path / "costs.db"))
+    options = ("--custom-ops", library, "--budget", "6s", "--json")
+    report = well("build", twice, "-o", tmp_path / "p", *options).json
+    assert "onnxruntime" in report["chosen"]
+    assert well("verify", tmp_path / "p", "--model", twice, "--json").json["ok"] is True
+    again = well("build", twice, "-o", tmp_path / "q", *options).json
+    assert (again["measured_parts"], again["measured_plans"]) == (0, 0)
+
+
 def test_no_native_code_refuses_its_library(penstock, well, twice, library):
     well("split", twice, "--cut", "twice", "--custom-ops", library, "-o", "p")
     for command in ["run", "verify", "show"]:

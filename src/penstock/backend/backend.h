@@ -43,9 +43,10 @@ struct CompileRequest {
   bool optimize = true;          ///< False: the reference run, no graph optimisation.
   bool flush_denormals = false;  ///< For the backend's own workers; the caller sets its own thread.
   Precision precision = Precision::kF32;
-  std::chrono::microseconds spin{100};            ///< How long idle workers may spin.
-  std::map<std::string, std::string> options;     ///< The engine's own keys, passed through.
-  std::vector<std::filesystem::path> custom_ops;  ///< Custom-operator libraries to load.
+  std::chrono::microseconds spin{100};         ///< How long idle workers may spin.
+  std::map<std::string, std::string> options;  ///< The engine's own keys, passed through.
+  /// Custom-operator libraries of the whole network. Who cannot load such leaves them to others.
+  std::vector<std::filesystem::path> custom_ops;
 };
 
 /// One caller's state of an Executable: scratch memory, bindings. One thread at a time.

@@ -28,13 +28,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kRing = 16;
-constexpr int kWays = 5;             ///< In the last comparison: the plan and the simple ways.
-constexpr double kFinalShare = 0.1;  ///< Of the budget, for which they run;
-constexpr double kLeastFinal = 2.5;  ///< but so many seconds in all at least,
-constexpr double kMostFinal = 6;     ///< and no more than these.
-constexpr int kAnswerRounds = 5;     ///< In which a simple way before the plan is answered.
-constexpr auto kLeastForWhole = std::chrono::seconds(10);  ///< To time whole networks in any case.
-constexpr double kSearchSeconds = 2;                       ///< Of one search of the planner.
+constexpr int kWays = 5;               ///< In the last comparison: the plan and the simple ways.
+constexpr double kFinalShare = 0.1;    ///< Of the budget, for which they run;
+constexpr double kLeastFinal = 2.5;    ///< but so many seconds in all at least,
+constexpr double kMostFinal = 6;       ///< and no more than these.
+constexpr int kAnswerRounds = 5;       ///< In which a simple way before the plan is answered.
+constexpr double kSearchSeconds = 2;   ///< Of one search of the planner.
 constexpr int kPlansAfterParts = 3;    ///< For which measuring parts leaves time.
 constexpr double kLeastSilence = 5;    ///< Seconds of compiling, or of one run, that are no hang,
 constexpr double kMostSilence = 60;    ///< by the budget.
@@ -47,10 +46,6 @@ std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph) {
   std::vector<plan::TensorInfo> infos;
   for (const auto id : graph.inputs) infos.push_back({graph.value(id).name, graph.value(id).type});
   return infos;
-}
-
-Error no_plan() {
-  return make_error(Code::kFailedPrecondition, "no plan whose parts compute what they should");
 }
 
 /// More than any sound engine takes for the network, once on each CPU: what wants more is
@@ -114,7 +109,7 @@ class Build {
                                  bool on_each_device) const;
   Result<std::optional<std::size_t>> enter(Contestant contestant);
   Result<std::optional<std::size_t>> enter_whole(const Cover& cover, bool on_each_device);
-  Status enter_as_is(const Whole& clean);
+  Result<std::optional<std::size_t>> enter_as_is(const Whole& like);
   [[nodiscard]] const Entry& best_single() const {
     const auto score = [this](std::size_t i) {
       const auto& entry = contest_->entries()[i];
@@ -123,6 +118,8 @@ class Build {
     return contest_->entries()[*std::ranges::max_element(singles_, {}, score)];
   }
   Status try_pipelines();
+  Result<std::optional<std::size_t>> run_stages(const Cover& cover, const cost::Figures& figures,
+                                                bool replicas);
   Status search();
   Status run_simple();
   Status compare_with_simple();
@@ -131,6 +128,7 @@ class Build {
   Result<bool> recall();
   void remember() const;
   Status check_parts();
+  [[nodiscard]] Error no_plan() const;
   Status write();
 
   [[nodiscard]] double spent() const {
@@ -146,6 +144,11 @@ class Build {
   /// When so many more plans can still be run before the last comparison.
   [[nodiscard]] double latest_start(int plans) const {
     return options_.budget_seconds - comparison_seconds() - plans * contest_->entry_seconds();
+  }
+  /// Frames per second by what one takes, on each device or in one call on the CPUs of all.
+  [[nodiscard]] double rate(double seconds, bool on_each) const {
+    const bool side_by_side = on_each && options_.goal == Goal::kThroughput;
+    return static_cast<double>(side_by_side ? devices_.size() : 1) / seconds;
   }
   [[nodiscard]] bool out_of_time() const { return options_.stopped() || spent() > latest_start(1); }
   void say(const std::string& what) const {
@@ -182,6 +185,7 @@ Status Build::prepare() {
     for (const int cpu : device::inherited_cpus()) devices_.push_back({.host = {}, .cpus = {cpu}});
   }
   for (const auto& device : devices_) PENSTOCK_CHECK_OK(device::check_available(device));
+  PENSTOCK_CHECK_OK(device::check_disjoint(devices_));
   PENSTOCK_TRY(ways_, usable_ways(options_, backends_));
   PENSTOCK_TRY(ring_, measure::random_frames(inputs_of(graph_), options_.random, kRing));
   const double silence = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
@@ -242,15 +246,12 @@ struct Build::Whole {
 Status Build::screen(std::vector<Whole>& ways) {
   for (std::size_t way = 0; way < ways_.size(); ++way) {
     say("trying " + ways_[way].name());
-    PENSTOCK_TRY(const auto seconds, parts_->whole_seconds(way));
-    if (!seconds) continue;
     const auto cover = whole_cover(graph_, ways_[way]);
-    const auto devices = static_cast<double>(devices_.size());
-    const double frames = options_.goal == Goal::kLatency ? 1 : devices;
-    ways.push_back({cover, true, frames / *seconds});
+    PENSTOCK_TRY(const auto seconds, parts_->whole_seconds(way));
+    if (seconds) ways.push_back({cover, true, rate(*seconds, true)});
     if (devices_.size() == 1) continue;
     PENSTOCK_TRY(const auto wide, parts_->wide_seconds(way));
-    if (wide) ways.push_back({cover, false, 1 / *wide});
+    if (wide) ways.push_back({cover, false, rate(*wide, false)});
   }
   std::ranges::stable_sort(ways, std::greater{}, &Whole::rate);
   return {};
@@ -258,15 +259,14 @@ Status Build::screen(std::vector<Whole>& ways) {
 
 Status Build::try_whole() {
   std::vector<Whole> ways;
-  parts_->measure_until(std::max(at(options_.budget_seconds), Clock::now() + kLeastForWhole));
+  parts_->measure_in_any_case();
   PENSTOCK_CHECK_OK(screen(ways));
-  parts_->measure_until(std::max(at(options_.budget_seconds), Clock::now() + kLeastForWhole));
   std::optional<Whole> best;
   for (const auto& way : ways) {
     PENSTOCK_TRY(const auto place, enter_whole(way.cover, way.on_each));
     if (place && contest_->best() == place) best = way;
   }
-  if (best && best->on_each) PENSTOCK_CHECK_OK(enter_as_is(*best));
+  if (best) PENSTOCK_CHECK_OK(enter_as_is(*best));
   mandatory_seconds_ = spent();
   return {};
 }
@@ -302,28 +302,30 @@ Result<std::optional<std::size_t>> Build::enter_whole(const Cover& cover, bool o
   return place;
 }
 
-/// An engine may know the file's own form better than the clean one. It is first timed in a process
-/// of its own, as all that an engine has not compiled before.
-Status Build::enter_as_is(const Whole& clean) {
+/// The same on the file as it is: an engine may know its form better than the clean one. It is
+/// first timed in a process of its own, as all that an engine has not compiled before. None: there
+/// is no other form, it does not run, or it is hopeless.
+Result<std::optional<std::size_t>> Build::enter_as_is(const Whole& like) {
+  const std::optional<std::size_t> none;
   const auto form = graph(true);
   if (!form) {
     report_.notes.push_back("left out: the file as it is: " + form.error().message);
-    return {};
+    return none;
   }
   const auto hash = [](const graph::Graph& of) {
     return graph::canonical_hash(graph::Subgraph::whole(of));
   };
-  if (hash(**form) == hash(graph_)) return {};
-  const auto way = way_of(clean.cover.front());
+  if (hash(**form) == hash(graph_)) return none;
+  const auto way = way_of(like.cover.front());
   say("trying the file as it is");
-  PENSTOCK_TRY(const auto seconds, parts_->form_seconds(**form, way));
-  const auto devices = static_cast<double>(options_.goal == Goal::kLatency ? 1 : devices_.size());
-  if (!seconds || devices / *seconds < clean.rate * kHopelessForm) return {};
-  auto contestant = whole(**form, whole_cover(**form, way), true);
+  const auto device = like.on_each ? devices_.front() : union_of(devices_);
+  PENSTOCK_TRY(const auto seconds, parts_->form_seconds(**form, way, device));
+  if (!seconds || rate(*seconds, like.on_each) < like.rate * kHopelessForm) return none;
+  auto contestant = whole(**form, whole_cover(**form, way), like.on_each);
   contestant.name += ", the file as it is";
   contestant.as_is = true;
-  const auto entered = contest_->enter(std::move(contestant));
-  return entered ? Status() : entered.error();
+  PENSTOCK_TRY(const auto place, contest_->enter(std::move(contestant)));
+  return std::optional(place);
 }
 
 /// Several backends in one stage, where that is cheaper by the measured parts.
@@ -336,7 +338,10 @@ Status Build::try_covers() {
     if (out_of_time()) break;
     PENSTOCK_CHECK_OK(enter_whole(cover, true));
   }
-  if (contest_->best()) return {};
+  return contest_->best() ? Status() : no_plan();
+}
+
+Error Build::no_plan() const {
   std::string reasons;
   for (const auto& failure : parts_->failures()) reasons += "; " + failure;
   for (const auto& entry : contest_->entries()) {
@@ -345,13 +350,13 @@ Status Build::try_covers() {
   return make_error(Code::kFailedPrecondition, "no backend runs the network", reasons);
 }
 
-/// Pipelines of the best cover, with costs corrected by what each plan's stages really took.
+/// Pipelines of the best cover; and of the best of them once more with another backend for the
+/// stages that are faster by it.
 Status Build::try_pipelines() {
   if (devices_.size() == 1 || graph_.nodes.size() < 2 || singles_.empty() ||
       options_.goal == Goal::kLatency) {
     return {};
   }
-  const auto& entries = contest_->entries();
   const Cover cover = best_single().contestant.split.stages.front().parts;
   parts_->measure_until(at(latest_start(1)));
   cost::Figures figures;
@@ -359,33 +364,64 @@ Status Build::try_pipelines() {
   if (link && *link) {  // The pipeline's own work is in the figure, the way of the word is not.
     figures.seconds_per_transfer = std::max(figures.seconds_per_transfer, (*link)->latency_seconds);
   }
+  const auto& entries = contest_->entries();
+  std::optional<std::size_t> best;
+  bool with_replicas = false;
   for (const bool replicas : {false, true}) {
-    auto seconds = parts_->node_seconds(cover);
-    std::set<std::size_t> seen;
-    for (int round = 0; round <= kMostCorrections && !out_of_time(); ++round) {
-      say("planning stages");
-      PENSTOCK_TRY(const auto planned, pipelined(graph_, cover, devices_, {seconds, figures},
-                                                 replicas, kSearchSeconds));
-      say("trying the stages");
-      PENSTOCK_TRY(const auto place,
-                   enter({concat(backends_in(cover), " in ", planned.split.stages.size(),
-                                 " stages, plan ", entries.size()),
-                          planned.split}));
-      if (!place || !entries[*place].way.failure.empty() || !seen.insert(*place).second) break;
-      if (std::abs(planned.period_seconds * entries[*place].score - 1) < kAgrees) break;
-      correct(seconds, {graph_, devices_}, planned.split, entries[*place].stage_seconds);
-    }
+    PENSTOCK_TRY(const auto place, run_stages(cover, figures, replicas));
+    if (!place || (best && entries[*place].score <= entries[*best].score)) continue;
+    best = place;
+    with_replicas = replicas;
   }
+  if (!best || out_of_time()) return {};
+  say("trying other backends for the stages");
+  PENSTOCK_TRY(const auto faster, parts_->faster_stages(entries[*best].contestant.split.stages));
+  if (faster) PENSTOCK_CHECK_OK(run_stages(*faster, figures, with_replicas));
   return {};
 }
 
-/// The simple ways and the best plan in turn.
+/// Plans of the cover, each with costs corrected by what the last one's stages really took, until
+/// they repeat themselves. \returns the best of them; none: none runs.
+Result<std::optional<std::size_t>> Build::run_stages(const Cover& cover,
+                                                     const cost::Figures& figures, bool replicas) {
+  const auto& entries = contest_->entries();
+  auto seconds = parts_->node_seconds(cover);
+  std::set<std::size_t> seen;
+  std::optional<std::size_t> best;
+  for (int round = 0; round <= kMostCorrections && !out_of_time(); ++round) {
+    say("planning stages");
+    PENSTOCK_TRY(const auto planned,
+                 pipelined(graph_, cover, devices_, {seconds, figures}, replicas, kSearchSeconds));
+    say("trying the stages");
+    PENSTOCK_TRY(const auto place,
+                 enter({concat(backends_in(cover), " in ", planned.split.stages.size(),
+                               " stages, plan ", entries.size()),
+                        planned.split}));
+    if (!place || !entries[*place].way.failure.empty() || !seen.insert(*place).second) break;
+    if (!best || entries[*place].score > entries[*best].score) best = place;
+    if (std::abs(planned.period_seconds * entries[*place].score - 1) < kAgrees) break;
+    correct(seconds, {graph_, devices_}, planned.split, entries[*place].stage_seconds);
+  }
+  return best;
+}
+
+/// The simple ways and the best plan in turn. A plan that fails leaves its place to the next.
 Status Build::run_simple() {
   say("comparing with the simple ways");
   report_.now.clear();
-  PENSTOCK_TRY(auto* const running, contest_->run_best());
-  PENSTOCK_TRY(report_.now, simple_->run_beside(*running, final_seconds(), contest_->rounds()));
-  return {};
+  while (contest_->best()) {
+    const auto running = contest_->run_best();
+    auto now = running ? simple_->run_beside(**running, final_seconds(), contest_->rounds())
+                       : Result<std::vector<WayReport>>(running.error());
+    if (now) {
+      report_.now = *std::move(now);
+      return {};
+    }
+    if (now.error().code == Code::kCancelled) return std::move(now).error();
+    contest_->refuse(*contest_->best(), now.error().message);
+    PENSTOCK_CHECK_OK(check_parts());
+  }
+  return no_plan();
 }
 
 Status Build::compare_with_simple() {
@@ -394,7 +430,6 @@ Status Build::compare_with_simple() {
   if (const auto better = better_than_plan(report_.now, ways_, options_.goal == Goal::kLatency)) {
     const auto best = contest_->best();
     PENSTOCK_CHECK_OK(answer(*better));
-    if (!contest_->best()) return no_plan();
     if (contest_->best() != best) PENSTOCK_CHECK_OK(run_simple());
   }
   report_.simple = report_.now;
@@ -402,13 +437,21 @@ Status Build::compare_with_simple() {
   return {};
 }
 
-/// The plan that does what the simple way does runs against the best: was it judged wrongly?
+/// The plans that do what the simple way does run against the best: was one judged wrongly, or is
+/// the file as it is faster there?
 Status Build::answer(const SimpleWay& simple) {
+  parts_->measure_in_any_case();
   const auto way = std::ranges::find(ways_, simple.backend, &Way::backend);
-  PENSTOCK_TRY(const auto place, enter_whole(whole_cover(graph_, *way), simple.on_each_device));
-  if (!place || place == contest_->best()) return {};
-  if (!contest_->entries()[*place].way.failure.empty()) return {};
-  return contest_->decide({*contest_->best(), *place}, kAnswerRounds);
+  const auto cover = whole_cover(graph_, *way);
+  PENSTOCK_TRY(const auto clean, enter_whole(cover, simple.on_each_device));
+  PENSTOCK_TRY(const auto as_is, enter_as_is({cover, simple.on_each_device, 0}));
+  if (!contest_->best()) return no_plan();
+  std::vector<std::size_t> contenders{*contest_->best()};
+  for (const auto& place : {clean, as_is}) {
+    if (!place || !contest_->entries()[*place].way.failure.empty()) continue;
+    if (std::ranges::find(contenders, *place) == contenders.end()) contenders.push_back(*place);
+  }
+  return contenders.size() < 2 ? Status() : contest_->decide(contenders, kAnswerRounds);
 }
 
 /// The parts of the best plan by themselves: the gate knows the whole only.
@@ -480,10 +523,11 @@ Result<bool> Build::recall() {
   PENSTOCK_TRY(const auto place, contest_->enter(std::move(outcome->contestant)));
   if (!contest_->entries()[place].way.failure.empty()) return false;
   const auto compared = run_simple();
-  if (!compared && compared.error().code != Code::kCancelled) return compared.error();
+  if (!compared && compared.error().code != Code::kCancelled) return false;
   outcome->report.now = std::move(report_.now);
   report_ = std::move(outcome->report);
   report_.interrupted = !compared;
+  report_.minimum_seconds = spent();
   return true;
 }
 
@@ -499,10 +543,10 @@ Result<Report> Build::run() {
   PENSTOCK_TRY(const bool recalled, recall());
   if (!recalled) {
     if (auto done = search(); !done || options_.stopped()) {
-      const bool stopped = done || done.error().code == Code::kCancelled;
-      if (!stopped || !contest_->best()) {
-        return done ? make_error(Code::kCancelled, "stopped before any plan was measured")
-                    : std::move(done).error();
+      const bool stopped = options_.stopped() || done.error().code == Code::kCancelled;
+      if (!stopped) return std::move(done).error();
+      if (!contest_->best()) {
+        return make_error(Code::kCancelled, "stopped before any plan was measured");
       }
       report_.interrupted = true;
       report_.notes.push_back("stopped before all was measured: the best plan until then");

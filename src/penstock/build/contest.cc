@@ -109,7 +109,9 @@ Contest::Contest(const Setting& setting) : setting_(setting) {
 
 Result<plan::Package> Contest::pack(const Contestant& contestant) const {
   PENSTOCK_TRY(const auto* graph, setting_.graph(contestant.as_is));
-  return pack_model(*graph, contestant.split, setting_.backends);
+  auto split = contestant.split;
+  split.custom_ops = setting_.options.custom_ops;
+  return pack_model(*graph, split, setting_.backends);
 }
 
 Result<Running> Contest::start(plan::Package package) const {
@@ -234,8 +236,11 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
   const auto turn = cost::Turn::wait(setting_.database.file(), setting_.options.stopped);
   const auto round = round_for(frame_seconds);
   Running* king = nullptr;
-  if (best_) {
-    PENSTOCK_TRY(king, run_best());
+  while (best_ && king == nullptr) {
+    auto started = run_best();
+    if (started) king = *started;
+    if (!started && started.error().code == Code::kCancelled) return std::move(started).error();
+    if (!started) refuse(*best_, started.error().message);
   }
   std::vector<double> scores, ratios;
   for (int i = 0; i < rounds_for(frame_seconds); ++i) {

@@ -94,7 +94,10 @@ std::string question_of(const graph::Graph& graph, const Options& options,
                    {"integer_limit", options.random.integer_limit}};
   for (const auto& way : ways) question["ways"].push_back(way.name());
   for (const auto& device : devices) question["devices"].push_back(device::to_string(device));
-  for (const auto& file : options.custom_ops) question["custom_ops"].push_back(file.string());
+  for (const auto& file : options.custom_ops) {
+    const auto hash = sha256_of_file(file);
+    question["custom_ops"].push_back(hash ? *hash : file.string());
+  }
   // The digest of the network knows no names nor order, the plan does.
   for (const auto& node : graph.nodes) question["nodes"].push_back(node.name);
   for (const auto& value : graph.values) question["values"].push_back(value.name);

@@ -16,7 +16,9 @@ namespace penstock::build {
 namespace {
 
 constexpr std::size_t kUnits = 10;  ///< Pieces of a network: as many units * ways are measured.
-constexpr int kMostHangs = 2;       ///< Of a backend; then no more of its parts are tried.
+constexpr double kFasterStage =
+    0.98;                      ///< A backend takes so much less of a stage's time, or it is noise.
+constexpr int kMostHangs = 2;  ///< Of a backend; then no more of its parts are tried.
 
 /// Of the inputs that a part is checked with.
 std::vector<std::uint64_t> check_seeds() {
@@ -130,11 +132,20 @@ Result<cost::Part> Parts::part_of(cost::PartModel model, const Way& way) const {
   model.options = std::move(asked.options);
   part.flush_denormals = partition::has_denormal_constants(*model.subgraph);
   part.models.push_back(std::move(model));
-  part.device = devices_.front();
-  part.threads = static_cast<int>(part.device.cpus.size());
-  part.neighbours.assign(devices_.begin() + 1, devices_.end());
   part.custom_ops = options_->custom_ops;
+  place(part, devices_.front());
   return part;
+}
+
+/// There, while the same runs on the devices beside it.
+void Parts::place(cost::Part& part, const device::Device& device) const {
+  part.device = device;
+  part.threads = static_cast<int>(device.cpus.size());
+  part.neighbours.clear();
+  std::ranges::copy_if(
+      devices_, std::back_inserter(part.neighbours), [&](const device::Device& other) {
+        return std::ranges::find_first_of(other.cpus, device.cpus) == other.cpus.end();
+      });
 }
 
 bool Parts::allowed(const partition::ChosenPart& part) const {
@@ -146,6 +157,11 @@ bool Parts::allowed(const partition::ChosenPart& part) const {
 void Parts::measure_at_most(std::int64_t count) {
   begun_ = profiler_->measured();
   most_ = count;
+}
+
+void Parts::measure_in_any_case() {
+  profiler_->options().deadline = Clock::time_point::max();
+  profiler_->options().most_measurements = INT64_MAX;
 }
 
 void Parts::measure_until(Clock::time_point deadline, double share) {
@@ -214,11 +230,13 @@ Result<std::optional<double>> Parts::whole_seconds(std::size_t way) {
   return std::isfinite(seconds) ? std::optional(seconds) : std::nullopt;
 }
 
-Result<std::optional<double>> Parts::form_seconds(const graph::Graph& form, const Way& way) {
+Result<std::optional<double>> Parts::form_seconds(const graph::Graph& form, const Way& way,
+                                                  const device::Device& device) {
   cost::PartModel model;
   model.name = "the file as it is";
   model.subgraph = graph::Subgraph::whole(form);
-  PENSTOCK_TRY(const auto part, part_of(std::move(model), way));
+  PENSTOCK_TRY(auto part, part_of(std::move(model), way));
+  place(part, device);
   PENSTOCK_TRY(const auto costs, profiler_->measure(std::span(&part, 1)));
   const auto& cost = costs.front();
   if (!cost) return std::optional<double>();
@@ -239,19 +257,10 @@ void Parts::refuse_whole(const Way& way, cost::Failure reason) {
 }
 
 Result<std::optional<double>> Parts::wide_seconds(std::size_t way) {
-  PENSTOCK_TRY(auto part, part_of(all_nodes(*graph_), ways_[way]));
-  part.device = union_of(devices_);
-  part.threads = static_cast<int>(part.device.cpus.size());
-  part.neighbours.clear();
-  PENSTOCK_TRY(const auto costs, profiler_->measure(std::span(&part, 1)));
-  const auto& cost = costs.front();
-  if (!cost) return std::optional<double>();
-  if (cost->failure) {
-    failures_.push_back(
-        concat(ways_[way].name(), " with ", part.threads, " threads: ", cost->failure->message));
-    return std::optional<double>();
-  }
-  return std::optional(cost->seconds);
+  if (!whole_.contains(way)) return std::optional<double>();
+  PENSTOCK_TRY(const auto cost,
+               measure_chain(whole_cover(*graph_, ways_[way]), union_of(devices_)));
+  return cost && !cost->failure ? std::optional(cost->seconds) : std::nullopt;
 }
 
 const Trial* Parts::find(const Way& way, const std::vector<graph::NodeId>& nodes) const {
@@ -373,22 +382,16 @@ Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
     chain->models.push_back(std::move(part.models.front()));
     chain->flush_denormals = chain->flush_denormals || part.flush_denormals;
   }
-  chain->device = device;
-  chain->threads = static_cast<int>(device.cpus.size());
-  chain->neighbours.clear();
-  std::ranges::copy_if(
-      devices_, std::back_inserter(chain->neighbours), [&](const device::Device& other) {
-        return std::ranges::find_first_of(other.cpus, device.cpus) == other.cpus.end();
-      });
+  place(*chain, device);
   PENSTOCK_TRY(const auto costs, profiler_->measure(std::span(&*chain, 1)));
   const auto& cost = costs.front();
+  const bool as_others = device.cpus.size() == devices_.front().cpus.size();
   if (cost && cost->failure) {
-    auto failure = concat(backends_in(cover), " on ", cost::name_of(*chain), ": ",
-                          cost::to_string(cost->failure->kind), ": ", cost->failure->message);
-    tell_once(std::move(failure));
+    tell_once(concat(backends_in(cover), " on ", cost::name_of(*chain),
+                     as_others ? "" : concat(" with ", chain->threads, " threads"), ": ",
+                     cost::to_string(cost->failure->kind), ": ", cost->failure->message));
   }
   const auto& first = cover.front();
-  const bool as_others = device.cpus.size() == devices_.front().cpus.size();
   if (cost && cover.size() == 1 && as_others && find(way_of(first), first.nodes) == nullptr) {
     auto& trial = earlier_.emplace_back();
     trial.candidate.nodes = first.nodes;
@@ -423,6 +426,36 @@ Result<std::optional<bool>> Parts::stages_run(const std::vector<partition::Chose
     }
   }
   return std::optional(true);
+}
+
+/// Nothing: none is faster, or the time was up.
+Result<std::optional<Cover>> Parts::faster_stage(const partition::ChosenStage& stage) {
+  const auto& device = stage.devices.front();
+  PENSTOCK_TRY(const auto own, measure_chain(stage.parts, device));
+  if (!own || own->failure) return std::optional<Cover>();
+  std::optional<Cover> fastest;
+  double least = own->seconds * kFasterStage;
+  for (std::size_t way = 0; way < ways_.size(); ++way) {
+    const Cover cover{{ways_[way].backend, ways_[way].options, stage.nodes}};
+    if (cover == stage.parts || !collage::yields(*graph_, rules_[way], stage.nodes)) continue;
+    PENSTOCK_TRY(const auto cost, measure_chain(cover, device));
+    if (!cost || cost->failure || cost->seconds >= least) continue;
+    fastest = cover;
+    least = cost->seconds;
+  }
+  return fastest;
+}
+
+Result<std::optional<Cover>> Parts::faster_stages(
+    const std::vector<partition::ChosenStage>& stages) {
+  Cover cover;
+  bool faster = false;
+  for (const auto& stage : stages) {
+    PENSTOCK_TRY(auto parts, faster_stage(stage));
+    faster = faster || parts;
+    std::ranges::copy(parts.value_or(stage.parts), std::back_inserter(cover));
+  }
+  return faster ? std::optional(std::move(cover)) : std::nullopt;
 }
 
 std::vector<double> Parts::node_seconds(const Cover& cover) const {
@@ -506,8 +539,7 @@ Result<std::string> Parts::failure_of(const partition::ChosenPart& part) {
     return known->cost->failure ? sentence(*known->cost->failure) : std::string();
   }
   PENSTOCK_TRY(const auto alone, part_of(part.nodes, way));
-  profiler_->options().deadline = Clock::time_point::max();  // Whatever has been spent.
-  profiler_->options().most_measurements = INT64_MAX;
+  measure_in_any_case();
   const auto result = profiler_->check(alone, check_seeds(), tolerance_);
   if (!result && result.error().code == Code::kFailedPrecondition) return std::string();
   if (!result) return result.error();

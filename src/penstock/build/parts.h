@@ -57,11 +57,12 @@ class Parts {
   void check_within(const Tolerance& tolerance) { tolerance_ = tolerance; }
 
   /// Seconds of a frame where the way runs the whole network on one device while the others do too,
-  /// or on all CPUs at once; none where it cannot.
+  /// or on all CPUs at once; none where it cannot, which is noted.
   Result<std::optional<double>> whole_seconds(std::size_t way);
   Result<std::optional<double>> wide_seconds(std::size_t way);
-  /// The same of another form of the network, on one device; none where it cannot, which is noted.
-  Result<std::optional<double>> form_seconds(const graph::Graph& form, const Way& way);
+  /// The same of another form of the network.
+  Result<std::optional<double>> form_seconds(const graph::Graph& form, const Way& way,
+                                             const device::Device& device);
   /// A plan of the whole network failed: it is no rival and no bound.
   void refuse_whole(const Way& way, cost::Failure reason);
   /// The same of a cover's parts, one after the other as a stage runs them; infinite: it cannot;
@@ -71,9 +72,14 @@ class Parts {
   /// whether all can run and are allowed(); none: the time was up.
   Result<std::optional<bool>> stages_run(const std::vector<partition::ChosenStage>& stages);
 
+  /// The stages' parts, where at least one stage is faster by one backend for all of it: between
+  /// stages another backend costs no more than the same. None: no stage is.
+  Result<std::optional<Cover>> faster_stages(const std::vector<partition::ChosenStage>& stages);
   /// Whether the user's rules, where there are any for its backend, yield the part.
   [[nodiscard]] bool allowed(const partition::ChosenPart& part) const;
 
+  /// From now on whatever has been spent.
+  void measure_in_any_case();
   /// From now on no more than so many.
   void measure_at_most(std::int64_t count);
   /// Measures so long, and that share of the count; then what is asked for stays unknown.
@@ -125,6 +131,8 @@ class Parts {
   [[nodiscard]] Result<cost::Part> part_of(const std::vector<graph::NodeId>& nodes,
                                            const Way& way) const;
   [[nodiscard]] Result<cost::Part> part_of(cost::PartModel model, const Way& way) const;
+  void place(cost::Part& part, const device::Device& device) const;
+  Result<std::optional<Cover>> faster_stage(const partition::ChosenStage& stage);
   Result<std::optional<cost::Cost>> measure_chain(const Cover& cover, const device::Device& device);
   Status measure(const std::vector<std::size_t>& trials);
   void fail(std::size_t trial, const cost::Failure& failure);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 
 namespace penstock::cost {
@@ -19,18 +18,13 @@ int cpus_of(const device::Device& device) {
 Status add_devices(Problem& problem, const std::vector<device::Device>& devices,
                    const GraphProblemOptions& options, std::vector<int>& cpus_of_mode) {
   if (devices.empty()) return invalid_argument("devices: expected at least one, found none");
-  std::set<int> taken;
+  PENSTOCK_CHECK_OK(device::check_disjoint(devices));
   for (const auto& device : devices) {
     const auto name = device::to_string(device);
     if (!device.host.empty() || device.kind != device::Device::Kind::kCpu) {
       return invalid_argument("device '", name,
                               "': what it costs to compute there and to send it tensors is not "
                               "known without measuring; expected CPUs of this machine");
-    }
-    for (const int cpu : device.cpus) {
-      if (taken.insert(cpu).second) continue;
-      return invalid_argument("device '", name, "': CPU ", cpu,
-                              " is in another device too; each may be in one");
     }
     const auto same = std::ranges::find(cpus_of_mode, cpus_of(device));
     const auto type = static_cast<std::size_t>(same - cpus_of_mode.begin());

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include <sched.h>
 
@@ -169,6 +170,19 @@ Status check_available(const Device& device) {
                    missing.size() == 1 ? " is" : " are",
                    " not among those this process may use: ", ranges_of(present),
                    "; 'penstock devices' lists them");
+}
+
+Status check_disjoint(const std::vector<Device>& devices) {
+  std::set<int> taken;
+  for (const auto& device : devices) {
+    if (!device.host.empty()) continue;
+    for (const int cpu : device.cpus) {
+      if (taken.insert(cpu).second) continue;
+      return invalid_argument("device '", to_string(device), "': CPU ", cpu,
+                              " is in another device too; each may be in one");
+    }
+  }
+  return {};
 }
 
 }  // namespace penstock::device

@@ -38,4 +38,7 @@ std::vector<int> inherited_cpus();
 /// \error kNotFound  names the device, the missing CPUs and those there are.
 Status check_available(const Device& device);
 
+/// Whether no CPU of this machine is in two of the devices. \error kInvalidArgument names both
+Status check_disjoint(const std::vector<Device>& devices);
+
 }  // namespace penstock::device
