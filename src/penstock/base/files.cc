@@ -4,8 +4,13 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace penstock {
@@ -13,12 +18,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The temporary folders that are there, and the process that made each. A call that hangs may keep
-/// one for ever: it is removed at the process's exit.
+constexpr std::string_view kPattern = "penstock-XXXXXX";
+/// Ends the name of a folder that is locked (flock) as long as its process lives. It is locked
+/// before it has the name: who can lock it then knows that the process is gone.
+constexpr std::string_view kLocked = ".locked";
+
+/// Who made a temporary folder, and the descriptor that holds its lock, or -1.
+struct Hold {
+  ::pid_t owner;
+  int lock;
+};
+
+/// The temporary folders that are there. A call that hangs may keep one for ever: it is removed at
+/// the process's exit.
 struct Kept {
   std::mutex mutex;
   const ::pid_t first = ::getpid();
-  std::map<fs::path, ::pid_t> folders;
+  std::map<fs::path, Hold> folders;
+  ::pid_t swept = 0;  ///< The last process that has looked for what killed ones left.
 };
 
 Kept& kept() {
@@ -33,28 +50,92 @@ void remove_kept() {
   } else if (!lock.try_lock()) {
     return;  // Held for ever by a thread that the fork has left behind.
   }
-  for (const auto& [folder, owner] : kept().folders) {
+  for (const auto& [folder, hold] : kept().folders) {
     std::error_code ignored;
-    if (owner == ::getpid()) fs::remove_all(folder, ignored);  // Not by a forked child.
+    if (hold.owner == ::getpid()) fs::remove_all(folder, ignored);  // Not by a forked child.
   }
 }
 
-void keep(const fs::path& folder) {
+void keep(const fs::path& folder, int lock) {
   [[maybe_unused]] static const int kRegistered = std::atexit(remove_kept);
-  const std::scoped_lock lock(kept().mutex);
-  kept().folders[folder] = ::getpid();
+  const std::scoped_lock guard(kept().mutex);
+  kept().folders[folder] = {::getpid(), lock};
+}
+
+void unlock(int lock) {
+  if (lock >= 0) ::close(lock);
 }
 
 void remove_folder(const fs::path& folder) {
-  bool ours = false;
+  Hold hold{0, -1};
   {
-    const std::scoped_lock lock(kept().mutex);
+    const std::scoped_lock guard(kept().mutex);
     const auto found = kept().folders.find(folder);
-    ours = found != kept().folders.end() && found->second == ::getpid();  // Not a parent's.
-    if (ours) kept().folders.erase(found);
+    if (found != kept().folders.end()) {
+      hold = found->second;
+      kept().folders.erase(found);
+    }
   }
   std::error_code ignored;
-  if (ours) fs::remove_all(folder, ignored);
+  if (hold.owner == ::getpid()) fs::remove_all(folder, ignored);  // Not a parent's.
+  unlock(hold.lock);
+}
+
+/// The descriptor that holds the lock; -1: another process has it, or there is none to be had.
+int lock_folder(const fs::path& folder) {
+  // Programs that are started do not inherit it.
+  const int lock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  unlock(lock);
+  return -1;
+}
+
+/// Whether what is locked is our user's, and still what has the name.
+bool is_ours(const fs::path& folder, int lock) {
+  struct stat locked{}, named{};
+  return ::fstat(lock, &locked) == 0 && ::lstat(folder.c_str(), &named) == 0 &&
+         locked.st_dev == named.st_dev && locked.st_ino == named.st_ino &&
+         locked.st_uid == ::geteuid();
+}
+
+bool is_locked_name(std::string_view name) {
+  return name.size() == kPattern.size() + kLocked.size() && name.ends_with(kLocked) &&
+         name.starts_with(kPattern.substr(0, kPattern.find('X')));
+}
+
+/// Removes what processes have left that were killed.
+void sweep(const fs::path& temporary) {
+  std::error_code error, ignored;
+  for (fs::directory_iterator at(temporary, error), end; !error && at != end; at.increment(error)) {
+    if (!is_locked_name(at->path().filename().native())) continue;
+    const int lock = lock_folder(at->path());
+    if (lock >= 0 && is_ours(at->path(), lock)) fs::remove_all(at->path(), ignored);
+    unlock(lock);
+  }
+}
+
+/// Other threads do not wait for it.
+void sweep_once(const fs::path& temporary) {
+  ::pid_t last = 0;
+  {
+    const std::scoped_lock guard(kept().mutex);
+    last = std::exchange(kept().swept, ::getpid());
+  }
+  if (last != ::getpid()) sweep(temporary);
+}
+
+/// Locks and renames it; what cannot be locked keeps its name, and is never swept.
+fs::path hold(fs::path folder) {
+  const int lock = lock_folder(folder);
+  if (lock >= 0) {
+    fs::path locked = folder;
+    locked += kLocked;
+    std::error_code error;
+    fs::rename(folder, locked, error);
+    if (!error) folder = locked;
+  }
+  keep(folder, lock);
+  return folder;
 }
 
 }  // namespace
@@ -69,13 +150,14 @@ Status make_folder(const std::filesystem::path& folder) {
 
 Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder() {
   std::error_code error;
-  std::string pattern = (std::filesystem::temp_directory_path(error) / "penstock-XXXXXX").string();
-  if (error || ::mkdtemp(pattern.data()) == nullptr) {
-    return make_error(Code::kPermissionDenied, "folder '", pattern,
+  const auto temporary = fs::temp_directory_path(error);
+  if (!error) sweep_once(temporary);
+  auto made = (temporary / kPattern).string();
+  if (error || ::mkdtemp(made.data()) == nullptr) {
+    return make_error(Code::kPermissionDenied, "folder '", made,
                       "': cannot be made; set TMPDIR to a folder that can be written");
   }
-  keep(pattern);
-  return std::shared_ptr<const fs::path>(new fs::path(pattern), [](const fs::path* folder) {
+  return std::shared_ptr<const fs::path>(new fs::path(hold(made)), [](const fs::path* folder) {
     remove_folder(*folder);
     delete folder;
   });

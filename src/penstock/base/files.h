@@ -13,6 +13,10 @@ namespace penstock {
 Status make_folder(const std::filesystem::path& folder);
 
 /// A folder of our own among the temporary ones, removed with the last reference, or at the exit.
+///
+/// The first in a process also removes those that processes of the same user left which were
+/// killed; not where the file system knows no locks. A forked child that lives on keeps its
+/// parent's.
 /// \error kPermissionDenied  none can be made: set TMPDIR.
 Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder();
 
