@@ -1,5 +1,6 @@
 """penstock build and explain: the whole loop on small networks, with backends that misbehave on purpose."""
 
+import hashlib
 import json
 import random
 import signal
@@ -109,6 +110,38 @@ def test_the_faster_backend_of_each_part_is_chosen(build, well, chain, cpu, synt
     }
     assert all("less time than" in part["reason"] for part in report["parts"])
     assert well("verify", tmp_path / "built.pkg", "--model", chain, "--json").json["ok"] is True
+
+
+def test_a_latency_has_no_bound_of_the_period(build, well, chain, cpus, synthetic, tmp_path):
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs: on one, the bound is one of both")
+    synthetic(a={"seconds": {"*": 1e-3}})
+    devices = ("--devices", f"cpu:{cpus[0]},cpu:{cpus[1]}", "--backends", "synthetic_a")
+    report = build(chain, *devices, "--goal", "latency")
+    assert report["goal"] == "latency" and report["latency_seconds"] > 0
+    assert report["lower_bound_seconds"] == report["gap"] == 0
+    package = tmp_path / "built.pkg"
+    assert json.loads((package / "plan.json").read_text())["prediction"]["lower_bound_seconds"] == 0
+    well("explain", package, "--html", tmp_path / "why.html")
+    page = (tmp_path / "why.html").read_text()
+    assert "from push to pop, measured" in page and "no plan is under" not in page
+    text = well("explain", package).out
+    assert "from push to pop, measured" in text and "no plan is under" not in text
+    throughput = build(chain, *devices, package="throughput.pkg")
+    assert 0 < throughput["lower_bound_seconds"] <= throughput["period_seconds"]
+
+
+def test_a_report_that_counts_what_is_not_there_is_refused(build, penstock, chain, tmp_path):
+    build(chain, "--backends", "onnxruntime", budget="3s")
+    package = tmp_path / "built.pkg"
+    report, plan = (json.loads((package / file).read_text()) for file in ("build.json", "plan.json"))
+    report["nodes"][1]["inputs"] = [2147483647]
+    (package / "build.json").write_text(json.dumps(report))
+    plan["files"]["build.json"] = hashlib.sha256((package / "build.json").read_bytes()).hexdigest()
+    (package / "plan.json").write_text(json.dumps(plan))
+    refused = penstock("explain", package, "--html", tmp_path / "why.html")
+    assert refused.code == 1
+    assert "build.json: nodes[1].inputs: expected an integer from 0 to below 1, found 2147483647" in refused.error
 
 
 def test_one_slow_node_goes_elsewhere_alone(build, cpu, synthetic, tmp_path):

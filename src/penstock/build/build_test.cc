@@ -55,12 +55,70 @@ TEST(ReportTest, RefusesWhatIsNoReport) {
   EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 2, found 99"));
 }
 
+TEST(ReportTest, RefusesIndicesOfNothing) {
+  const auto error = [](const auto& change) {
+    auto report = example();
+    change(report);
+    const auto read = report_from_json(to_json(report));
+    return read ? "" : read.error().message;
+  };
+  EXPECT_EQ(error([](Report&) {}), "");
+  EXPECT_EQ(error([](Report& report) { report.nodes[1].inputs = {0, 1}; }),
+            "build.json: nodes[1].inputs: expected an integer from 0 to below 1, found 1");
+  EXPECT_EQ(error([](Report& report) { report.nodes[1].inputs = {-1}; }),
+            "build.json: nodes[1].inputs: expected an integer from 0 to below 1, found -1");
+  EXPECT_EQ(error([](Report& report) { report.nodes[0].inputs = {0}; }),
+            "build.json: nodes[0].inputs: expected none, found 0");
+  EXPECT_EQ(error([](Report& report) { report.nodes[0].stage = 2; }),
+            "build.json: nodes[0].stage: expected an integer from 0 to below 2, found 2");
+  EXPECT_EQ(error([](Report& report) { report.parts[0].stage = -1; }),
+            "build.json: parts[0].stage: expected an integer from 0 to below 2, found -1");
+  EXPECT_EQ(error([](Report& report) { report.parts[0].nodes = {0, 7}; }),
+            "build.json: parts[0].nodes: expected an integer from 0 to below 2, found 7");
+}
+
+TEST(ReportTest, RefusesAnUnknownGoal) {
+  auto report = example();
+  report.goal = "<script>";
+  EXPECT_EQ(report_from_json(to_json(report)).error().message,
+            "build.json: goal: expected 'throughput' or 'latency', found '<script>'");
+}
+
 TEST(PageTest, StandsAloneAndEscapes) {
-  const auto page = to_html(example());
+  auto report = example();
+  report.goal = "<goal>";  // Of a report that no text gave.
+  const auto page = to_html(report);
+  EXPECT_THAT(page, HasSubstr("Goal &lt;goal&gt;, devices"));
   EXPECT_THAT(page, HasSubstr("a &lt;model&gt; &amp; more"));
   EXPECT_THAT(page, HasSubstr("1 b (Relu), stage0, one, 4000 us"));
   EXPECT_THAT(page, HasSubstr("left out: wrong output"));
   EXPECT_THAT(page, Not(HasSubstr("http")));
+}
+
+TEST(PageTest, ComparesFramesPerSecond) {
+  auto report = example();
+  report.lower_bound_seconds = 0.005;
+  const auto page = to_html(report);
+  EXPECT_THAT(page, HasSubstr("9950 us a frame, measured; by the measured costs no plan is under"));
+  EXPECT_THAT(page, HasSubstr("one on each device<td class=\"n\">100.5<td class=\"n\">"
+                              "<td class=\"n\">1 x<td>"));
+}
+
+TEST(PageTest, ComparesLatenciesWhereTheyAreTheGoal) {
+  auto report = example();
+  report.goal = "latency";
+  report.latency_seconds = 0.008;
+  report.lower_bound_seconds = 0.005;  // Of the period.
+  report.ways[0].latency_seconds = 0.008;
+  report.simple = {{.name = "per core", .frames_per_second = 400, .latency_seconds = 0.02},
+                   {.name = "penstock", .frames_per_second = 100, .latency_seconds = 0.01}};
+  const auto page = to_html(report);
+  EXPECT_THAT(page, HasSubstr("8000 us from push to pop, measured."));
+  EXPECT_THAT(page, Not(HasSubstr("no plan is under")));
+  EXPECT_THAT(page, HasSubstr("per core<td class=\"n\">400<td class=\"n\">20 ms"
+                              "<td class=\"n\">2 x<td>"));
+  EXPECT_THAT(page, HasSubstr("one on each device<td class=\"n\">100.5<td class=\"n\">8000 us"
+                              "<td class=\"n\">1 x<td>"));
 }
 
 TEST(PlansTest, CorrectsTheNodesOfAStageToWhatItTook) {

@@ -117,9 +117,10 @@ void describe(const Findings& findings, Report& report) {
   describe_parts(findings, report);
   report.tolerance = findings.options.tolerance.value_or(Tolerance().relative);
   report.tolerance_factor = findings.gate.factor();
-  // A bound that was undercut is none: the parts' times were too high.
+  // Devices share the frames, not one frame. A bound that was undercut is none: the parts' times
+  // were too high.
   const double bound = findings.parts.least_cover() / static_cast<double>(findings.devices.size());
-  if (bound <= report.period_seconds) report.lower_bound_seconds = bound;
+  if (!latency && bound <= report.period_seconds) report.lower_bound_seconds = bound;
   add_notes(findings.parts, findings.gate, report.notes);
 }
 

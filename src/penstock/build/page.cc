@@ -26,10 +26,11 @@ td.n { text-align: right; font-variant-numeric: tabular-nums; }
 </style></head><body>
 )";
 
-std::string microseconds(double seconds) {
+std::string duration(double seconds) {
   std::ostringstream text;
   text.precision(4);
-  text << seconds * 1e6 << " us";
+  const bool small = seconds < 0.01;
+  text << seconds * (small ? 1e6 : 1e3) << (small ? " us" : " ms");
   return text.str();
 }
 
@@ -91,7 +92,7 @@ void draw_graph(std::ostream& out, const Report& report, const std::vector<std::
         << "\" fill=\"" << color(backend, 60) << "\" stroke=\""
         << color(static_cast<std::size_t>(node.stage) + 5, 30) << "\" stroke-width=\"1.5\"><title>"
         << i << " " << escape_markup(node.name) << " (" << escape_markup(node.op) << "), stage"
-        << node.stage << ", " << escape_markup(node.backend) << ", " << microseconds(node.seconds)
+        << node.stage << ", " << escape_markup(node.backend) << ", " << duration(node.seconds)
         << "</title></circle>\n";
   }
   out << "</svg></div>\n<p>Fill: backend.";
@@ -102,19 +103,22 @@ void draw_graph(std::ostream& out, const Report& report, const std::vector<std::
   out << ". Edge: stage. Size: time; rest the mouse on a node for it.</p>\n";
 }
 
-void write_ways(std::ostream& out, const std::vector<WayReport>& ways, double period) {
-  out << "<table><tr><th>way<th>frames/s<th>chosen is<th>what</tr>\n";
+/// `chosen`: the worth of the plan that was chosen, measured with these.
+void write_ways(std::ostream& out, const std::vector<WayReport>& ways, double chosen,
+                bool latency) {
+  out << "<table><tr><th>way<th>frames/s<th>latency<th>chosen is<th>what</tr>\n";
   for (const auto& way : ways) {
     out << "<tr><td>" << escape_markup(way.name);
     if (!way.failure.empty()) {
-      out << "<td colspan=\"3\" class=\"failed\">left out: " << escape_markup(way.failure)
+      out << "<td colspan=\"4\" class=\"failed\">left out: " << escape_markup(way.failure)
           << "</tr>\n";
       continue;
     }
     std::ostringstream ratio;
     ratio.precision(3);
-    if (way.frames_per_second > 0) ratio << 1 / (period * way.frames_per_second) << " x";
+    if (way.worth(latency) > 0) ratio << chosen / way.worth(latency) << " x";
     out << "<td class=\"n\">" << std::round(way.frames_per_second * 100) / 100 << "<td class=\"n\">"
+        << (way.latency_seconds > 0 ? duration(way.latency_seconds) : "") << "<td class=\"n\">"
         << ratio.str() << "<td>" << escape_markup(way.what) << "</tr>\n";
   }
   out << "</table>\n";
@@ -127,7 +131,7 @@ void write_parts(std::ostream& out, const std::vector<PartReport>& parts) {
         << escape_markup(part.backend) << "<td>";
     for (const auto& trial : part.trials) {
       out << escape_markup(trial.backend) << ": "
-          << (trial.failure.empty() ? microseconds(trial.seconds) : escape_markup(trial.failure));
+          << (trial.failure.empty() ? duration(trial.seconds) : escape_markup(trial.failure));
       if (trial.failure.empty() && trial.pieces > 1) out << " in " << trial.pieces << " pieces";
       out << "<br>";
     }
@@ -136,27 +140,41 @@ void write_parts(std::ostream& out, const std::vector<PartReport>& parts) {
   out << "</table>\n";
 }
 
+void write_chosen(std::ostream& out, const Report& report) {
+  const bool latency = report.goal == "latency";
+  out << "<p>Goal " << escape_markup(report.goal) << ", devices";
+  for (const auto& device : report.devices) out << " " << escape_markup(device);
+  out << ". Chosen: <b>" << escape_markup(report.chosen) << "</b>, "
+      << duration(latency ? report.latency_seconds : report.period_seconds)
+      << (latency ? " from push to pop, measured" : " a frame, measured");
+  if (report.lower_bound_seconds > 0 && !latency) {
+    out << "; by the measured costs no plan is under " << duration(report.lower_bound_seconds)
+        << ", gap " << std::round(report.gap() * 1000) / 10 << " %";
+  }
+  out << ".</p>\n";
+}
+
+/// Each table by what was measured with it.
+void write_tables(std::ostream& out, const Report& report) {
+  const bool latency = report.goal == "latency";
+  const auto own = std::ranges::find(report.ways, report.chosen, &WayReport::name);
+  out << "<h2>Simple ways, on the file as it is</h2>\n";
+  write_ways(out, report.simple, report.simple.empty() ? 0 : report.simple.back().worth(latency),
+             latency);
+  out << "<h2>Plans</h2>\n";
+  write_ways(out, report.ways, own == report.ways.end() ? 0 : own->worth(latency), latency);
+}
+
 }  // namespace
 
 std::string to_html(const Report& report) {
   std::ostringstream out;
-  out << kHead << "<h1>" << escape_markup(report.model) << "</h1>\n<p>Goal " << report.goal
-      << ", devices";
-  for (const auto& device : report.devices) out << " " << escape_markup(device);
-  out << ". Chosen: <b>" << escape_markup(report.chosen) << "</b>, "
-      << microseconds(report.period_seconds) << " a frame, measured";
-  if (report.lower_bound_seconds > 0) {
-    out << "; by the measured costs no plan is under " << microseconds(report.lower_bound_seconds)
-        << ", gap " << std::round(report.gap() * 1000) / 10 << " %";
-  }
-  out << ".</p>\n";
+  out << kHead << "<h1>" << escape_markup(report.model) << "</h1>\n";
+  write_chosen(out, report);
   draw_graph(out, report, backends_of(report));
   out << "<h2>Partitions</h2>\n";
   write_parts(out, report.parts);
-  out << "<h2>Simple ways, on the file as it is</h2>\n";
-  write_ways(out, report.simple, report.period_seconds);
-  out << "<h2>Plans</h2>\n";
-  write_ways(out, report.ways, report.period_seconds);
+  write_tables(out, report);
   if (!report.notes.empty()) out << "<h2>Notes</h2>\n<ul>\n";
   for (const auto& note : report.notes) out << "<li>" << escape_markup(note) << "\n";
   if (!report.notes.empty()) out << "</ul>\n";

@@ -51,7 +51,7 @@ struct PartReport {
 /// A node as the page draws it.
 struct NodeReport {
   std::string name, op;
-  std::vector<int> inputs;  ///< Nodes whose values it reads.
+  std::vector<int> inputs;  ///< Nodes whose values it reads, all before it.
   int stage = 0;
   std::string backend;
   double seconds = 0;  ///< Its share of its part's measured time.
@@ -68,7 +68,7 @@ struct Report {
   std::vector<NodeReport> nodes;
   double period_seconds = 0;       ///< Measured: what the plan predicts.
   double latency_seconds = 0;      ///< Measured, goal latency only.
-  double lower_bound_seconds = 0;  ///< Of the period, by the costs that were measured; 0: none.
+  double lower_bound_seconds = 0;  ///< Of the period, by the costs measured; 0: none, or latency.
   double tolerance = 0;            ///< Relative error that was allowed.
   double tolerance_factor = 1;     ///< By how much the engine's own optimised run exceeds it.
   std::vector<std::string> notes;  ///< Failures, refusals, budgets: one sentence each.
@@ -90,7 +90,8 @@ struct Report {
 /// As build.json has it: what the database gives again, so that the same database gives the same
 /// bytes.
 std::string to_json(const Report& report);
-/// \error kDataLoss, kInvalidArgument  not such a text: names what is wrong.
+/// \error kDataLoss, kFailedPrecondition  not such a text, or of another version: names what is
+/// wrong.
 Result<Report> report_from_json(std::string_view text);
 
 /// What a package of build_model() says of itself.

@@ -96,6 +96,40 @@ std::string to_json(const Report& report) {
   return json.dump(1) + "\n";
 }
 
+/// The text may be anybody's: what is counted must be there.
+static Status check_index(int index, std::size_t count, const std::string& place) {
+  if (index >= 0 && static_cast<std::size_t>(index) < count) return {};
+  if (count == 0) {
+    return make_error(Code::kDataLoss, "build.json: ", place, ": expected none, found ", index);
+  }
+  return make_error(Code::kDataLoss, "build.json: ", place,
+                    ": expected an integer from 0 to below ", count, ", found ", index);
+}
+
+static Status check(const Report& report) {
+  if (report.goal != "throughput" && report.goal != "latency") {
+    return make_error(Code::kDataLoss,
+                      "build.json: goal: expected 'throughput' or 'latency', found '", report.goal,
+                      "'");
+  }
+  const auto count = report.nodes.size();  // Nor are there more stages: each has a node.
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto place = concat("nodes[", i, "]");
+    PENSTOCK_CHECK_OK(check_index(report.nodes[i].stage, count, place + ".stage"));
+    for (const int input : report.nodes[i].inputs) {
+      PENSTOCK_CHECK_OK(check_index(input, i, place + ".inputs"));
+    }
+  }
+  for (std::size_t i = 0; i < report.parts.size(); ++i) {
+    const auto place = concat("parts[", i, "]");
+    PENSTOCK_CHECK_OK(check_index(report.parts[i].stage, count, place + ".stage"));
+    for (const int node : report.parts[i].nodes) {
+      PENSTOCK_CHECK_OK(check_index(node, count, place + ".nodes"));
+    }
+  }
+  return {};
+}
+
 Result<Report> report_from_json(std::string_view text) {
   Report report;
   try {
@@ -121,6 +155,7 @@ Result<Report> report_from_json(std::string_view text) {
   } catch (const Json::exception& error) {
     return make_error(Code::kDataLoss, "build.json: ", error.what());
   }
+  PENSTOCK_CHECK_OK(check(report));
   return report;
 }
 
