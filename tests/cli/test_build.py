@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,9 @@ def test_the_faster_backend_of_each_part_is_chosen(build, well, chain, cpu, synt
         "relu2": "synthetic_a",
     }
     assert all("less time than" in part["reason"] for part in report["parts"])
+    names = [way["name"] for way in report["ways"]]
+    assert len(set(names)) == len(names)
+    assert re.fullmatch(r"synthetic_b\+synthetic_a in 4 parts on each device, cover \d+", report["chosen"]), names
     assert well("verify", tmp_path / "built.pkg", "--model", chain, "--json").json["ok"] is True
 
 

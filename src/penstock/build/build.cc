@@ -336,7 +336,15 @@ Status Build::try_covers() {
                find_covers(*parts_, options_, kCovers, at(latest_start(kPlansAfterParts))));
   for (const auto& cover : covers) {
     if (out_of_time()) break;
-    PENSTOCK_CHECK_OK(enter_whole(cover, true));
+    if (cover.size() == 1) {
+      PENSTOCK_CHECK_OK(enter_whole(cover, true));
+      continue;
+    }
+    auto contestant = whole(graph_, cover, true);
+    // Several may have as many parts on the same backends.
+    contestant.name += concat(", cover ", contest_->entries().size());
+    PENSTOCK_TRY(const auto place, enter(std::move(contestant)));
+    if (place && contest_->entries()[*place].way.failure.empty()) singles_.insert(*place);
   }
   return contest_->best() ? Status() : no_plan();
 }

@@ -169,7 +169,7 @@ TEST(OutcomeTest, ComesBackFromItsText) {
   outcome.budget_seconds = 25;
   outcome.most_parts = 7;
   outcome.report = example();
-  outcome.contestant.name = "one+two in 2 parts on each device";
+  outcome.contestant.name = "one+two in 2 parts on each device, cover 3";
   outcome.contestant.as_is = true;
   partition::ChosenStage stage;
   stage.nodes = {graph::NodeId{0}, graph::NodeId{1}};
