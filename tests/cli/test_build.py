@@ -436,6 +436,17 @@ def test_wrong_numbers_are_refused_and_named(build, well, chain, cpu, synthetic,
     assert well("verify", tmp_path / "built.pkg", "--model", chain, "--json").json["ok"] is True
 
 
+def test_an_engine_that_stands_once_in_a_process_runs_on_all_cpus(build, chain, cpus, synthetic):
+    """As OpenVINO on devices of several CPUs: parts are timed without their like beside them, plans of both refused."""
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    synthetic(a={"seconds": {"*": 2e-3}, "speedup": 0.8, "one_place": True})
+    report = build(chain, "--devices", f"cpu:{cpus[0]},cpu:{cpus[1]}", "--backends", "synthetic_a", budget="12s")
+    assert report["chosen"] == "synthetic_a on all CPUs at once"
+    failures = {way["name"]: way["failure"] for way in report["ways"]}
+    assert "stands on other CPUs of this process" in failures["synthetic_a on each device"]
+
+
 def test_where_no_backend_runs_the_network_all_reasons_are_given(penstock, chain, synthetic, tmp_path):
     synthetic(a={"faults": [{"do": "refuse", "on": "conv1"}]})
     outcome = penstock("build", chain, "-o", tmp_path / "p", "--budget", "30s", "--backends", "synthetic_a")

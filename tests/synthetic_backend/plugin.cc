@@ -14,6 +14,7 @@
 #include "penstock/backend/backend.h"
 #include "penstock/backend/registry.h"
 #include "penstock/backend/request.h"
+#include "penstock/device/topology.h"
 #include "penstock/graph/import.h"
 #include "tests/synthetic_backend/faults.h"
 #include "tests/synthetic_backend/settings.h"
@@ -60,7 +61,26 @@ Result<std::shared_ptr<backend::Backend>> engine() {
   return kRegistry.find("onnxruntime");
 }
 
+using Cpus = std::vector<int>;
+
+/// Those of the calling thread, held as long as the answer lives. As OpenVINO's threads are one
+/// pool for the process. \error kFailedPrecondition  others are held.
+Result<std::shared_ptr<const Cpus>> hold_place() {
+  static std::mutex mutex;
+  static std::weak_ptr<const Cpus> held;
+  auto cpus = device::inherited_cpus();
+  const std::scoped_lock lock(mutex);
+  auto place = held.lock();
+  if (place && *place != cpus) {
+    return make_error(Code::kFailedPrecondition, SYNTHETIC_NAME,
+                      " stands on other CPUs of this process");
+  }
+  if (!place) held = place = std::make_shared<const Cpus>(std::move(cpus));
+  return place;
+}
+
 struct Model {
+  std::shared_ptr<const Cpus> place;  ///< Null: it may stand anywhere.
   Settings settings;
   graph::Graph graph;
   double seconds = 0;
@@ -162,6 +182,9 @@ class Backend final : public backend::Backend {
     append(settings_->log, "compile", read);
     PENSTOCK_CHECK_OK(Faults(*settings_, read, true).commit(compilations_++));
     auto model = std::make_shared<Model>();
+    if (settings_->one_place) {
+      PENSTOCK_TRY(model->place, hold_place());
+    }
     model->settings = *settings_;
     model->graph = std::move(read);
     model->seconds = settings_->seconds_of(model->graph, request.threads);

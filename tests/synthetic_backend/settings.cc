@@ -64,7 +64,7 @@ Fault read_fault(const Field& field) {
 Settings read_settings(const Field& field) {
   field.only({"version", "unavailable", "whole_graph", "rules", "seconds", "fusion",
               "seconds_per_call", "seconds_per_byte", "noise", "speedup", "compile_seconds",
-              "faults", "precisions", "log"});
+              "one_place", "faults", "precisions", "log"});
   Settings settings;
   read_text(field, "version", settings.version);
   read_text(field, "unavailable", settings.unavailable);
@@ -81,6 +81,7 @@ Settings read_settings(const Field& field) {
   read_amount(field, "noise", settings.noise);
   read_amount(field, "speedup", settings.speedup);
   read_amount(field, "compile_seconds", settings.compile_seconds);
+  if (const auto place = field.find("one_place")) settings.one_place = place->boolean();
   if (const auto faults = field.find("faults")) {
     faults->each([&](const Field& fault) { settings.faults.push_back(read_fault(fault)); });
   }

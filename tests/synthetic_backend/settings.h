@@ -53,6 +53,7 @@ struct Settings {
   double noise = 0;             ///< A run takes up to this fraction longer, evenly, at random.
   double speedup = 1;           ///< What each thread beyond the first adds: time / (1 + (n-1)s).
   double compile_seconds = 0;
+  bool one_place = false;  ///< All its models in one process have the same CPUs, or are refused.
   std::vector<Fault> faults;
   std::map<std::string, Lower> precisions;  ///< Below f32: "bf16".
   std::filesystem::path log;  ///< "compile NODES" and "run NODES" are appended; empty: nowhere.

@@ -129,6 +129,7 @@ class Backend {
   /// \error kUnavailable      the engine is not there; the message says where it was sought.
   /// \error kUnimplemented    the engine cannot run the model; names the operator if it can tell.
   /// \error kInvalidArgument  the model, an option or a custom-operator library is wrong.
+  /// \error kFailedPrecondition  not beside what the engine has in this process already.
   virtual Result<std::unique_ptr<Executable>> compile(const CompileRequest& request) = 0;
 };
 

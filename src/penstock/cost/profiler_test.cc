@@ -84,6 +84,12 @@ class ProfilerTest : public ::testing::Test {
     return part;
   }
   Part first() const { return part({NodeId{0}}); }
+  /// Another instance runs beside it, on another CPU where there is one.
+  Part crowded() const {
+    auto part = first();
+    part.neighbours.emplace_back().cpus = {device::inherited_cpus().back()};
+    return part;
+  }
 
   std::unique_ptr<Profiler> start() {
     auto profiler = Profiler::start(backends_, &database_, options_);
@@ -305,17 +311,43 @@ TEST_F(ProfilerTest, StoppingKeepsWhatIsKnown) {
 }
 
 TEST_F(ProfilerTest, CrowdedIsMeasuredApartFromAlone) {
-  const auto cpus = device::inherited_cpus();
-  auto crowded = first();
-  device::Device neighbour;
-  neighbour.cpus = {cpus.back()};
-  crowded.neighbours = {neighbour};
   const auto profiler = start();
-  const auto costs = measure(*profiler, {first(), crowded});
+  const auto costs = measure(*profiler, {first(), crowded()});
   EXPECT_EQ(profiler->measured(), 2);
   ASSERT_TRUE(costs[1]);
   EXPECT_FALSE(costs[1]->failure) << costs[1]->failure->message;
-  EXPECT_THAT(profiler->key_of(crowded)->condition, HasSubstr("crowded+1"));
+  EXPECT_THAT(profiler->key_of(crowded())->condition, HasSubstr("crowded+1"));
+}
+
+TEST_F(ProfilerTest, ANeighbourThatTheProcessCannotHaveIsDoneWithout) {
+  if (device::inherited_cpus().size() < 2) GTEST_SKIP() << "needs two CPUs";
+  set(R"("one_place": true)");
+  const auto cost = measure(*start(), {crowded()})[0];
+  ASSERT_TRUE(cost);
+  EXPECT_FALSE(cost->failure) << cost->failure->message;
+  EXPECT_GT(cost->runs, 0);
+  EXPECT_EQ(compiled(), 2);
+}
+
+TEST_F(ProfilerTest, ANeighbourThatFailsOtherwiseFailsThePart) {
+  set_fault(R"("do": "refuse", "on": "Relu", "after": 1)");
+  const auto cost = measure(*start(), {crowded()})[0];
+  ASSERT_TRUE(cost && cost->failure);
+  EXPECT_EQ(cost->failure->message, "a neighbour: operator Relu is not implemented");
+}
+
+/// Two threads on one CPU: what matters is that the other has two as well, elsewhere.
+TEST_F(ProfilerTest, OpenVinoOfSeveralThreadsIsTimedWithoutANeighbour) {
+  const auto found = backends_.find("openvino");
+  if (!found) GTEST_SKIP() << found.error().message;
+  if (const auto why = (*found)->describe().unavailable; !why.empty()) GTEST_SKIP() << why;
+  if (device::inherited_cpus().size() < 2) GTEST_SKIP() << "needs two CPUs";
+  auto both = crowded();
+  both.models[0].backend = "openvino";
+  both.threads = 2;
+  const auto cost = measure(*start(), {both})[0];
+  ASSERT_TRUE(cost);
+  EXPECT_FALSE(cost->failure) << cost->failure->message;
 }
 
 TEST_F(ProfilerTest, AChainIsTimedAsOne) {

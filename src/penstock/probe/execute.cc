@@ -167,13 +167,17 @@ Result<Timing> time_chain(Chain& chain, const Job& job, std::uint64_t cache_byte
                    [&] { alive("ran"); });
 }
 
-/// Starts the neighbours one after the other: memory peaks once.
+/// Starts the neighbours one after the other: memory peaks once. An engine that stands once in a
+/// process refuses the next, which is no fault of the part: it goes without. A plan that wants both
+/// is refused when it is started.
 Status start_neighbours(const Job& job, const backend::Registry& backends,
                         std::uint64_t cache_bytes, const Alive& alive,
                         std::vector<std::unique_ptr<Neighbour>>& neighbours) {
   for (const auto& cpus : job.neighbours) {
-    neighbours.push_back(std::make_unique<Neighbour>(backends, job, cpus, cache_bytes));
-    PENSTOCK_CHECK_OK(neighbours.back()->wait_until_running());
+    auto neighbour = std::make_unique<Neighbour>(backends, job, cpus, cache_bytes);
+    auto started = neighbour->wait_until_running();
+    if (!started && started.error().code != Code::kFailedPrecondition) return started;
+    if (started) neighbours.push_back(std::move(neighbour));
     alive("compiled");
   }
   return {};
