@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 using Clock = Profiler::Clock;
 
 constexpr auto kGrace = std::chrono::milliseconds(300);  // What runs may take beyond the deadline.
+constexpr double kMoreMemory = 1.25;  // What is left goes up and down: less is no reason to retry.
 constexpr const char* kReference = "onnxruntime";
 
 std::string tolerance_text(const Tolerance& tolerance) {
@@ -56,16 +57,23 @@ struct Profiler::State {
   std::map<Nodes, fs::path> files;  // Written, and of use to the part at hand.
   std::map<std::string, fs::path> references;
   std::unique_ptr<Worker> worker;
+  std::uint64_t memory_given = 0;  // To the last worker.
   std::int64_t count = 0;
   std::int64_t next_file = 0;
   bool warned = false;
 
   Database& database() { return given != nullptr ? *given : *own; }
-  /// What a part may have before it fails so; 0: nothing that there could be more of.
+  /// What a part had before it failed so; 0: nothing that there could be more of.
   [[nodiscard]] double given_to(FailureKind kind) const {
     if (!wants_more(kind)) return 0;
     const bool hung = kind == FailureKind::kHang;
-    return hung ? options.silence_seconds : static_cast<double>(options.memory_bytes);
+    return hung ? options.silence_seconds : static_cast<double>(memory_given);
+  }
+  /// Whether it could have clearly more now than it had when it failed.
+  [[nodiscard]] bool may_do_now(const Cost& failed) const {
+    if (!wants_more(failed.failure->kind)) return false;
+    if (failed.failure->kind == FailureKind::kHang) return failed.low < options.silence_seconds;
+    return failed.low * kMoreMemory < static_cast<double>(memory_limit(options.memory_bytes));
   }
   [[nodiscard]] bool stopped() const { return options.stop && options.stop(); }
   [[nodiscard]] double seconds_left() const {
@@ -102,7 +110,7 @@ Result<std::optional<Cost>> Profiler::State::find(const PartKey& key) {
   if (!known && given != nullptr) {
     PENSTOCK_TRY(known, given->find(key));
   }
-  if (known && known->failure && known->low < given_to(known->failure->kind)) known.reset();
+  if (known && known->failure && may_do_now(*known)) known.reset();
   return known;
 }
 
@@ -190,6 +198,7 @@ Result<WorkerOutcome> Profiler::State::run(const Job& job) {
     if (!worker) {
       PENSTOCK_TRY(worker, Worker::start({options.memory_bytes,
                                           std::chrono::duration<double>(options.silence_seconds)}));
+      memory_given = worker->memory_bytes();
     }
     PENSTOCK_TRY(auto outcome, worker->run(job, interrupted));
     const bool was_first = worker->jobs() == 1;

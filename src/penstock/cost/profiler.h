@@ -35,8 +35,10 @@ class Profiler {
     std::int64_t most_measurements = INT64_MAX;
     double min_seconds = 0.03;  ///< Of timing one part; its compiling comes on top.
     double seconds_per_part = 0.5;
-    double silence_seconds = 60;     ///< Compiling or one run for longer is a hang.
-    std::uint64_t memory_bytes = 0;  ///< Of the measuring process; 0: what the machine has left.
+    double silence_seconds = 60;  ///< Compiling or one run for longer is a hang.
+    /// Of the measuring process, and no more than nine tenths of what the machine has left when it
+    /// starts; 0: those.
+    std::uint64_t memory_bytes = 0;
     /// After each part: how many are known, of how many, and the part.
     std::function<void(std::size_t, std::size_t, const Part&)> on_progress;
     std::function<bool()> stop;  ///< Asked ten times a second; true ends what runs.

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "penstock/cost/boundary.h"
+#include "penstock/cost/worker.h"
 #include "penstock/graph/test_support.h"
 
 namespace penstock::cost {
@@ -233,6 +234,26 @@ TEST_F(ProfilerTest, WantOfMemoryIsARecordedFailure) {
   options_.memory_bytes *= 2;
   EXPECT_FALSE(measure(*start(), {first()})[0]->failure);
 #endif
+}
+
+TEST_F(ProfilerTest, TheMeasuringProcessMayTakeNoMoreThanIsLeft) {
+  const auto real = find_measure_program();
+  ASSERT_TRUE(real) << real.error().message;
+  const auto program = folder_.path() / "penstock-measure";
+  const auto told = folder_.path() / "bytes";
+  std::ofstream(program) << "#!/bin/sh\necho $1 > " << told << "\nexec " << *real << " $1\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  ::setenv("PENSTOCK_MEASURE", program.c_str(), 1);
+  for (const std::uint64_t asked : {std::uint64_t{64} << 20U, std::uint64_t{1} << 60U}) {
+    options_.memory_bytes = asked;
+    EXPECT_TRUE(database_.forget({}));
+    EXPECT_TRUE(measure(*start(), {first()})[0]);
+    std::uint64_t bytes = 0;
+    std::ifstream(told) >> bytes;
+    EXPECT_GT(bytes, 0U);
+    EXPECT_LE(bytes, std::min(asked, std::uint64_t{1} << 50U));
+  }
+  ::unsetenv("PENSTOCK_MEASURE");
 }
 
 TEST_F(ProfilerTest, TheOtherPartsGoOnAfterFailures) {

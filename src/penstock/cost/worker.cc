@@ -107,6 +107,12 @@ Result<fs::path> find_measure_program() {
       "; install it, or name it with PENSTOCK_MEASURE");
 }
 
+std::uint64_t memory_limit(std::uint64_t asked) {
+  const std::uint64_t left = memory_left();
+  if (asked == 0 || left == 0) return std::max(asked, left);
+  return std::min(asked, left);
+}
+
 Worker::Worker(int socket, int errors, int pid, const WorkerLimits& limits)
     : socket_(socket), errors_(errors), pid_(pid), limits_(limits) {}
 
@@ -127,7 +133,7 @@ void Worker::end() {
 Result<std::unique_ptr<Worker>> Worker::start(const WorkerLimits& limits) {
   PENSTOCK_TRY(const auto program, find_measure_program());
   WorkerLimits set = limits;
-  if (set.memory_bytes == 0) set.memory_bytes = memory_left();
+  set.memory_bytes = memory_limit(limits.memory_bytes);
   PENSTOCK_TRY(const auto sockets, socket_pair());
   const int errors = memfd_create("penstock-measure-errors", MFD_CLOEXEC);
   // Appending, so that each job can begin with an empty file.

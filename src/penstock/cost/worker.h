@@ -20,8 +20,12 @@ namespace penstock::cost {
 /// \error kNotFound  names the places
 Result<std::filesystem::path> find_measure_program();
 
+/// What a process may take that asks for so many bytes (0: for all): no more than nine tenths of
+/// what the machine has left now. 0: nothing tells.
+std::uint64_t memory_limit(std::uint64_t asked);
+
 struct WorkerLimits {
-  std::uint64_t memory_bytes = 0;         ///< Of the process's data; 0: what the machine has left.
+  std::uint64_t memory_bytes = 0;         ///< Of the process's data; see memory_limit().
   std::chrono::duration<double> silence;  ///< Compiling, or one run, for longer is a hang.
 };
 
@@ -47,6 +51,7 @@ class Worker {
   /// second): then the process is killed. After kDied and kInterrupted it is of no more use.
   Result<WorkerOutcome> run(const Job& job, const std::function<bool()>& interrupted);
 
+  [[nodiscard]] std::uint64_t memory_bytes() const { return limits_.memory_bytes; }  ///< 0: all.
   [[nodiscard]] std::int64_t jobs() const { return jobs_; }  ///< Given so far.
 
  private:
