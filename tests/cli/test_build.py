@@ -436,6 +436,17 @@ def test_wrong_numbers_are_refused_and_named(build, well, chain, cpu, synthetic,
     assert well("verify", tmp_path / "built.pkg", "--model", chain, "--json").json["ok"] is True
 
 
+def test_a_backend_asked_for_that_is_not_there_is_named(build, chain, cpu, synthetic):
+    synthetic(a={}, b={"unavailable": "for a test"})
+    options = ("--devices", f"cpu:{cpu}", "--backends")
+    for backends, left_out in [
+        ("synthetic_a,synthetic_b", ["left out: synthetic_b: for a test"]),
+        ("synthetic_a", []),  # The same search: its answer is known, and says nothing of the other's notes.
+    ]:
+        report = build(chain, *options, backends, budget="3s")
+        assert [note for note in report["notes"] if "synthetic_b" in note] == left_out
+
+
 def test_an_engine_that_stands_once_in_a_process_runs_on_all_cpus(build, chain, cpus, synthetic):
     """As OpenVINO on devices of several CPUs: parts are timed without their like beside them, plans of both refused."""
     if len(cpus) < 2:

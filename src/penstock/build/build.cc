@@ -60,8 +60,10 @@ std::uint64_t memory_for(const graph::Graph& graph, std::size_t cpus) {
   return (kEngine + kCopies * weights) * (cpus + 1);
 }
 
-/// Of the backends that may be chosen and that are there.
-Result<std::vector<Way>> usable_ways(const Options& options, const backend::Registry& backends) {
+/// Of the backends that may be chosen and that are there; `notes` get those asked for by name that
+/// are not.
+Result<std::vector<Way>> usable_ways(const Options& options, const backend::Registry& backends,
+                                     std::vector<std::string>& notes) {
   for (const auto& name : options.backends) {
     if (const auto found = backends.find(name); !found) return found.error();
   }
@@ -79,7 +81,9 @@ Result<std::vector<Way>> usable_ways(const Options& options, const backend::Regi
     if (description.unavailable.empty()) {
       std::ranges::move(ways_of(*backend, options), std::back_inserter(ways));
     } else {
-      reasons += concat("; ", description.name, ": ", description.unavailable);
+      const auto reason = concat(description.name, ": ", description.unavailable);
+      reasons += "; " + reason;
+      if (!options.backends.empty()) notes.push_back("left out: " + reason);
     }
   }
   if (ways.empty()) {
@@ -175,6 +179,8 @@ class Build {
   std::set<std::size_t> singles_;  ///< Entries that run the whole network on each device.
   double mandatory_seconds_ = 0;   ///< Importing, and the whole networks.
   cost::PlanKey question_;         ///< Reads all weights: made once.
+  /// Notes of this build alone: what is remembered answers a build that did not ask for them too.
+  std::vector<std::string> absent_;
   Report report_;
 };
 
@@ -186,7 +192,7 @@ Status Build::prepare() {
   }
   for (const auto& device : devices_) PENSTOCK_CHECK_OK(device::check_available(device));
   PENSTOCK_CHECK_OK(device::check_disjoint(devices_));
-  PENSTOCK_TRY(ways_, usable_ways(options_, backends_));
+  PENSTOCK_TRY(ways_, usable_ways(options_, backends_, absent_));
   PENSTOCK_TRY(ring_, measure::random_frames(inputs_of(graph_), options_.random, kRing));
   const double silence = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
   PENSTOCK_CHECK_OK(start_profiler(silence));
@@ -565,6 +571,7 @@ Result<Report> Build::run() {
     describe({*graph, options_, devices_, *contest_, *parts_, *gate_}, report_);
     if (!report_.interrupted) remember();
   }
+  std::ranges::copy(absent_, std::back_inserter(report_.notes));
   PENSTOCK_CHECK_OK(write());
   report_.seconds = spent();
   report_.measured_plans = contest_->measured();
