@@ -456,6 +456,8 @@ def test_an_engine_that_stands_once_in_a_process_runs_on_all_cpus(build, chain, 
     assert report["chosen"] == "synthetic_a on all CPUs at once"
     failures = {way["name"]: way["failure"] for way in report["ways"]}
     assert "stands on other CPUs of this process" in failures["synthetic_a on each device"]
+    # That is nothing against what was timed of the whole network.
+    assert [trial["failure"] for part in report["parts"] for trial in part["trials"]] == [""]
 
 
 def test_where_no_backend_runs_the_network_all_reasons_are_given(penstock, chain, synthetic, tmp_path):

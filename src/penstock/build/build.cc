@@ -296,14 +296,14 @@ Result<std::optional<std::size_t>> Build::enter(Contestant contestant) {
 Result<std::optional<std::size_t>> Build::enter_whole(const Cover& cover, bool on_each_device) {
   PENSTOCK_TRY(const auto place, enter(whole(graph_, cover, on_each_device)));
   if (!place || !on_each_device) return place;
-  const auto& entered = contest_->entries()[*place].way;
-  if (entered.failure.empty()) {
+  const auto& entry = contest_->entries()[*place];
+  if (entry.way.failure.empty()) {
     singles_.insert(*place);
-  } else if (cover.size() == 1) {
-    const bool differs = entered.worst_ratio > 0;
+  } else if (cover.size() == 1 && !entry.crowded_out) {
+    const bool differs = entry.way.worst_ratio > 0;
     parts_->refuse_whole(
         way_of(cover.front()),
-        {differs ? cost::FailureKind::kWrongOutput : cost::FailureKind::kRun, entered.failure});
+        {differs ? cost::FailureKind::kWrongOutput : cost::FailureKind::kRun, entry.way.failure});
   }
   return place;
 }

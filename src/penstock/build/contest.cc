@@ -38,6 +38,12 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+/// Whether what was to start cannot stand beside what runs in this process already.
+template <typename T>
+bool is_crowded_out(const Result<T>& started) {
+  return !started && started.error().code == Code::kFailedPrecondition;
+}
+
 std::string engines_of(const plan::Plan& plan) {
   std::string text;
   for (const auto& [name, version] : plan.origin.engines) {
@@ -207,8 +213,13 @@ int Contest::rounds_for(double frame_seconds) {
 
 Status Contest::measure(Entry& entry, plan::Package package) {
   ++measured_;
-  auto running = start(std::move(package));
+  auto running = start(package);
+  if (is_crowded_out(running) && king_) {
+    king_.reset();
+    running = start(std::move(package));
+  }
   if (!running) {
+    entry.crowded_out = is_crowded_out(running);
     entry.way.failure = running.error().message;
     return {};
   }
@@ -239,6 +250,7 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
   while (best_ && king == nullptr) {
     auto started = run_best();
     if (started) king = *started;
+    if (is_crowded_out(started)) break;  // Each alone, then.
     if (!started && started.error().code == Code::kCancelled) return std::move(started).error();
     if (!started) refuse(*best_, started.error().message);
   }
@@ -316,7 +328,7 @@ Status Contest::run_off(double seconds) {
   return decide(near, std::min(kMostRunOffs, static_cast<int>(left / (turn * count))));
 }
 
-Status Contest::decide(const std::vector<std::size_t>& contenders, int rounds) {
+Status Contest::decide(std::vector<std::size_t> contenders, int rounds) {
   if (rounds < kSlowRounds) return {};
   PENSTOCK_TRY(const auto ratios, compare(contenders, rounds));
   if (!ratios) {
@@ -341,7 +353,7 @@ Status Contest::decide(const std::vector<std::size_t>& contenders, int rounds) {
   return {};
 }
 
-Result<std::optional<std::vector<double>>> Contest::compare(const std::vector<std::size_t>& entries,
+Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::size_t>& entries,
                                                             int rounds) {
   using Ratios = std::optional<std::vector<double>>;
   const auto fail = [&](std::size_t i, Error error) -> Result<Ratios> {
@@ -351,12 +363,17 @@ Result<std::optional<std::vector<double>>> Contest::compare(const std::vector<st
   };
   if (auto best = run_best(); !best) return fail(0, std::move(best).error());
   std::vector<Running> others;
-  for (std::size_t i = 1; i < entries.size(); ++i) {
+  for (std::size_t i = 1; i < entries.size();) {
     PENSTOCK_TRY(auto package, pack(entries_[entries[i]].contestant));
     auto running = start(std::move(package));
+    if (is_crowded_out(running)) {
+      entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
     if (!running) return fail(i, std::move(running).error());
     add_side(*running, 1 / entries_[entries[i]].score);
     others.push_back(*std::move(running));
+    ++i;
   }
   const auto turn = cost::Turn::wait(setting_.database.file(), setting_.options.stopped);
   const auto round = round_for(1 / entries_[*best_].score);

@@ -33,6 +33,7 @@ struct Entry {
   std::vector<double> stage_seconds;  ///< Of computing one frame, the median, for each stage.
   std::string engines;                ///< "onnxruntime 1.31.1, openvino 2026.4.1"
   double score = 0;                   ///< Frames per second, or frames after one another.
+  bool crowded_out = false;           ///< It failed as its engine may stand once in a process only.
 };
 
 /// A plan that runs.
@@ -68,7 +69,7 @@ class Contest {
 
   /// Runs two or more in turn, the best so far being the first, and takes the best of them. Nothing
   /// where the rounds are too few to say.
-  Status decide(const std::vector<std::size_t>& contenders, int rounds);
+  Status decide(std::vector<std::size_t> contenders, int rounds);
 
   /// The entry failed after all: another is the best now, if any is left; what ran as the best
   /// ends.
@@ -99,9 +100,8 @@ class Contest {
   [[nodiscard]] bool beats_best(const Entry& entry) const;
   [[nodiscard]] std::vector<std::size_t> near_best() const;
   /// The score of each relative to the first's, by rounds in turn; none: one failed, and is
-  /// refused.
-  Result<std::optional<std::vector<double>>> compare(const std::vector<std::size_t>& entries,
-                                                     int rounds);
+  /// refused. Takes out those that cannot stand beside the others.
+  Result<std::optional<std::vector<double>>> compare(std::vector<std::size_t>& entries, int rounds);
   [[nodiscard]] double score_of(measure::Sample& sample) const;
   void add_side(Running& running, double frame_seconds) const;
   [[nodiscard]] measure::Round round_for(double frame_seconds) const;
