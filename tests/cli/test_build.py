@@ -521,9 +521,9 @@ def test_two_builds_share_the_database(program, build, well, chain, synthetic, c
     """Together they measure what one would, and not twice as much."""
     synthetic(a={"seconds": {"Conv": 1e-3, "*": 2e-3}}, b={"seconds": {"Relu": 1e-3, "*": 2e-3}})
     options = ["--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b"]
-    alone = build(chain, *options, budget="60s")["measured_parts"]
+    alone = build(chain, *options, budget="20s")["measured_parts"]
     costs.unlink()
-    command = [program, "build", chain, *options, "--budget", "60s", "--json", "-o"]
+    command = [program, "build", chain, *options, "--budget", "20s", "--json", "-o"]
     both = [
         subprocess.Popen([*command, tmp_path / name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for name in ("one", "two")

@@ -81,7 +81,7 @@ struct Report {
   // What differs from run to run, and is not kept:
   std::vector<WayReport> now;  ///< As `simple`, measured in this build.
   double seconds = 0;          ///< Of the build.
-  double minimum_seconds = 0;  ///< What importing and the simple ways alone needed.
+  double minimum_seconds = 0;  ///< What importing, whole networks and the simple ways needed.
   int measured_parts = 0;      ///< In this build.
   int measured_plans = 0;      ///< In this build.
   bool interrupted = false;    ///< Stopped before all was measured.

@@ -90,7 +90,8 @@ Json now_json(const build::Report& report) {
 std::string budget_text(const build::Report& report, double budget) {
   if (report.minimum_seconds <= budget) return "";
   return concat("the budget of ", number(budget, 1), " s is less than the ",
-                number(report.minimum_seconds, 1), " s that the simple ways alone needed\n");
+                number(report.minimum_seconds, 1),
+                " s that whole networks and the simple ways alone needed\n");
 }
 
 Result<int> run(const Options& options) {
