@@ -132,7 +132,7 @@ def test_a_latency_has_no_bound_of_the_period(build, well, chain, cpus, syntheti
     text = well("explain", package).out
     assert "from push to pop, measured" in text and "no plan is under" not in text
     throughput = build(chain, *devices, package="throughput.pkg")
-    assert 0 < throughput["lower_bound_seconds"] <= throughput["period_seconds"]
+    assert throughput["lower_bound_seconds"] <= throughput["period_seconds"] < report["latency_seconds"]
 
 
 def test_a_report_that_counts_what_is_not_there_is_refused(build, penstock, chain, tmp_path):
@@ -495,8 +495,7 @@ def test_ctrl_c_keeps_the_best_plan_until_then(program, well, chain, synthetic, 
     package = tmp_path / "stopped"
     command = [program, "build", chain, "-o", package, "--budget", "600s", "-v", "--devices", f"cpu:{cpu}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while "measuring parts" not in process.stderr.readline():
-            pass
+        assert any("measuring parts" in line for line in process.stderr)
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -508,8 +507,7 @@ def test_ctrl_c_before_any_plan_is_no_error_of_the_network(program, chain, synth
     synthetic(a={"seconds": {"*": 0.3}})
     command = [program, "build", chain, "-o", tmp_path / "stopped", "--budget", "600s", "-v", "--devices", f"cpu:{cpu}"]
     with subprocess.Popen([*command, "--backends", "synthetic_a"], stderr=subprocess.PIPE, text=True) as process:
-        while "trying synthetic_a" not in process.stderr.readline():
-            pass
+        assert any("trying synthetic_a" in line for line in process.stderr)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors

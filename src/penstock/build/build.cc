@@ -109,6 +109,7 @@ class Build {
   Status screen(std::vector<Whole>& ways);
   Status try_covers();
   Result<const graph::Graph*> graph(bool as_is);
+  const graph::Graph* find_other_form();
   [[nodiscard]] Contestant whole(const graph::Graph& graph, const Cover& cover,
                                  bool on_each_device) const;
   Result<std::optional<std::size_t>> enter(Contestant contestant);
@@ -122,10 +123,10 @@ class Build {
     return contest_->entries()[*std::ranges::max_element(singles_, {}, score)];
   }
   Status try_pipelines();
-  Result<std::optional<std::size_t>> run_stages(const Cover& cover, const cost::Figures& figures,
-                                                bool replicas);
+  Result<std::optional<std::size_t>> run_stages(const Cover& cover, std::vector<double> seconds,
+                                                const cost::Figures& figures, bool replicas);
   Status search();
-  Status run_simple();
+  Status run_simple(double seconds);
   Status compare_with_simple();
   Status answer(const SimpleWay& simple);
   [[nodiscard]] cost::PlanKey question() const;
@@ -138,12 +139,13 @@ class Build {
   [[nodiscard]] double spent() const {
     return std::chrono::duration<double>(Clock::now() - options_.begin).count();
   }
-  /// For which the last comparison runs, and about what it takes.
+  /// For which the last comparison runs, and about what it takes with one more plan that answers
+  /// it.
   [[nodiscard]] double final_seconds() const {
     return std::clamp(options_.budget_seconds * kFinalShare, kLeastFinal, kMostFinal);
   }
   [[nodiscard]] double comparison_seconds() const {
-    return final_seconds() + kWays * contest_->start_seconds();
+    return final_seconds() + kWays * contest_->start_seconds() + contest_->entry_seconds();
   }
   /// When so many more plans can still be run before the last comparison.
   [[nodiscard]] double latest_start(int plans) const {
@@ -165,6 +167,7 @@ class Build {
 
   const graph::Graph& graph_;
   std::optional<graph::Graph> as_is_;  ///< The file in its own form, once it was asked for.
+  std::optional<const graph::Graph*> other_form_;  ///< find_other_form()'s, once it was asked for.
   const Options& options_;
   const backend::Registry& backends_;
   cost::Database& database_;
@@ -282,7 +285,10 @@ Contestant Build::whole(const graph::Graph& graph, const Cover& cover, bool on_e
   if (!on_each_device) {
     return {name_of(cover) + " on all CPUs at once", on_all(graph, cover, devices_)};
   }
-  return {name_of(cover) + " on each device", on_each(graph, cover, devices_)};
+  // Several covers may have as many parts on the same backends.
+  const auto number =
+      cover.size() > 1 ? concat(", cover ", contest_->entries().size()) : std::string();
+  return {concat(name_of(cover), " on each device", number), on_each(graph, cover, devices_)};
 }
 
 /// None: its stages do not run in a process of their own, or the time to try them was up.
@@ -308,26 +314,33 @@ Result<std::optional<std::size_t>> Build::enter_whole(const Cover& cover, bool o
   return place;
 }
 
+/// The file as it is; null: it cannot be imported so, which is noted, or is no other.
+const graph::Graph* Build::find_other_form() {
+  const auto form = graph(true);
+  if (!form) {
+    report_.notes.push_back("left out: the file as it is: " + form.error().message);
+    return nullptr;
+  }
+  const auto hash = [](const graph::Graph& of) {
+    return graph::canonical_hash(graph::Subgraph::whole(of));
+  };
+  return hash(**form) == hash(graph_) ? nullptr : *form;
+}
+
 /// The same on the file as it is: an engine may know its form better than the clean one. It is
 /// first timed in a process of its own, as all that an engine has not compiled before. None: there
 /// is no other form, it does not run, or it is hopeless.
 Result<std::optional<std::size_t>> Build::enter_as_is(const Whole& like) {
   const std::optional<std::size_t> none;
-  const auto form = graph(true);
-  if (!form) {
-    report_.notes.push_back("left out: the file as it is: " + form.error().message);
-    return none;
-  }
-  const auto hash = [](const graph::Graph& of) {
-    return graph::canonical_hash(graph::Subgraph::whole(of));
-  };
-  if (hash(**form) == hash(graph_)) return none;
+  if (!other_form_) other_form_ = find_other_form();
+  const auto* const form = *other_form_;
+  if (form == nullptr) return none;
   const auto way = way_of(like.cover.front());
   say("trying the file as it is");
   const auto device = like.on_each ? devices_.front() : union_of(devices_);
-  PENSTOCK_TRY(const auto seconds, parts_->form_seconds(**form, way, device));
+  PENSTOCK_TRY(const auto seconds, parts_->form_seconds(*form, way, device));
   if (!seconds || rate(*seconds, like.on_each) < like.rate * kHopelessForm) return none;
-  auto contestant = whole(**form, whole_cover(**form, way), like.on_each);
+  auto contestant = whole(*form, whole_cover(*form, way), like.on_each);
   contestant.name += ", the file as it is";
   contestant.as_is = true;
   PENSTOCK_TRY(const auto place, contest_->enter(std::move(contestant)));
@@ -342,15 +355,7 @@ Status Build::try_covers() {
                find_covers(*parts_, options_, kCovers, at(latest_start(kPlansAfterParts))));
   for (const auto& cover : covers) {
     if (out_of_time()) break;
-    if (cover.size() == 1) {
-      PENSTOCK_CHECK_OK(enter_whole(cover, true));
-      continue;
-    }
-    auto contestant = whole(graph_, cover, true);
-    // Several may have as many parts on the same backends.
-    contestant.name += concat(", cover ", contest_->entries().size());
-    PENSTOCK_TRY(const auto place, enter(std::move(contestant)));
-    if (place && contest_->entries()[*place].way.failure.empty()) singles_.insert(*place);
+    PENSTOCK_CHECK_OK(enter_whole(cover, true));
   }
   return contest_->best() ? Status() : no_plan();
 }
@@ -382,24 +387,28 @@ Status Build::try_pipelines() {
   std::optional<std::size_t> best;
   bool with_replicas = false;
   for (const bool replicas : {false, true}) {
-    PENSTOCK_TRY(const auto place, run_stages(cover, figures, replicas));
+    PENSTOCK_TRY(const auto place,
+                 run_stages(cover, parts_->node_seconds(cover), figures, replicas));
     if (!place || (best && entries[*place].score <= entries[*best].score)) continue;
     best = place;
     with_replicas = replicas;
   }
-  if (!best || out_of_time()) return {};
+  if (!best || !contest_->is_near_best(*best) || out_of_time()) return {};
   say("trying other backends for the stages");
   PENSTOCK_TRY(const auto faster, parts_->faster_stages(entries[*best].contestant.split.stages));
-  if (faster) PENSTOCK_CHECK_OK(run_stages(*faster, figures, with_replicas));
-  return {};
+  if (!faster) return {};
+  // The next plan may cut elsewhere.
+  const auto joined = merge_neighbours(*faster);
+  const auto done = run_stages(joined, parts_->node_seconds(*faster), figures, with_replicas);
+  return done ? Status() : done.error();
 }
 
 /// Plans of the cover, each with costs corrected by what the last one's stages really took, until
-/// they repeat themselves. \returns the best of them; none: none runs.
+/// they repeat themselves. \returns the best of them that has several stages; none: none runs.
 Result<std::optional<std::size_t>> Build::run_stages(const Cover& cover,
+                                                     std::vector<double> seconds,
                                                      const cost::Figures& figures, bool replicas) {
   const auto& entries = contest_->entries();
-  auto seconds = parts_->node_seconds(cover);
   std::set<std::size_t> seen;
   std::optional<std::size_t> best;
   for (int round = 0; round <= kMostCorrections && !out_of_time(); ++round) {
@@ -412,7 +421,8 @@ Result<std::optional<std::size_t>> Build::run_stages(const Cover& cover,
                                " stages, plan ", entries.size()),
                         planned.split}));
     if (!place || !entries[*place].way.failure.empty() || !seen.insert(*place).second) break;
-    if (!best || entries[*place].score > entries[*best].score) best = place;
+    const bool better = !best || entries[*place].score > entries[*best].score;
+    if (better && planned.split.stages.size() > 1) best = place;
     if (std::abs(planned.period_seconds * entries[*place].score - 1) < kAgrees) break;
     correct(seconds, {graph_, devices_}, planned.split, entries[*place].stage_seconds);
   }
@@ -420,31 +430,28 @@ Result<std::optional<std::size_t>> Build::run_stages(const Cover& cover,
 }
 
 /// The simple ways and the best plan in turn. A plan that fails leaves its place to the next.
-Status Build::run_simple() {
+Status Build::run_simple(double seconds) {
   say("comparing with the simple ways");
-  report_.now.clear();
-  while (contest_->best()) {
-    const auto running = contest_->run_best();
-    auto now = running ? simple_->run_beside(**running, final_seconds(), contest_->rounds())
-                       : Result<std::vector<WayReport>>(running.error());
-    if (now) {
-      report_.now = *std::move(now);
-      return {};
-    }
-    if (now.error().code == Code::kCancelled) return std::move(now).error();
-    contest_->refuse(*contest_->best(), now.error().message);
+  for (;;) {
+    PENSTOCK_TRY(auto* const running, contest_->run_best());
+    if (running == nullptr) return no_plan();
+    PENSTOCK_TRY(report_.now, simple_->run_beside(*running, seconds, contest_->rounds()));
+    if (report_.now.back().failure.empty()) return {};
+    contest_->refuse(*contest_->best(), report_.now.back().failure);
     PENSTOCK_CHECK_OK(check_parts());
   }
-  return no_plan();
 }
 
 Status Build::compare_with_simple() {
   const double before = spent();
-  PENSTOCK_CHECK_OK(run_simple());
+  PENSTOCK_CHECK_OK(run_simple(final_seconds()));
   if (const auto better = better_than_plan(report_.now, ways_, options_.goal == Goal::kLatency)) {
     const auto best = contest_->best();
     PENSTOCK_CHECK_OK(answer(*better));
-    if (contest_->best() != best) PENSTOCK_CHECK_OK(run_simple());
+    if (contest_->best() != best) {
+      PENSTOCK_CHECK_OK(check_parts());
+      PENSTOCK_CHECK_OK(run_simple(kLeastFinal));
+    }
   }
   report_.simple = report_.now;
   report_.minimum_seconds = mandatory_seconds_ + spent() - before;
@@ -462,7 +469,7 @@ Status Build::answer(const SimpleWay& simple) {
   if (!contest_->best()) return no_plan();
   std::vector<std::size_t> contenders{*contest_->best()};
   for (const auto& place : {clean, as_is}) {
-    if (!place || !contest_->entries()[*place].way.failure.empty()) continue;
+    if (!place || !contest_->is_near_best(*place)) continue;
     if (std::ranges::find(contenders, *place) == contenders.end()) contenders.push_back(*place);
   }
   return contenders.size() < 2 ? Status() : contest_->decide(contenders, kAnswerRounds);
@@ -536,8 +543,11 @@ Result<bool> Build::recall() {
   }
   PENSTOCK_TRY(const auto place, contest_->enter(std::move(outcome->contestant)));
   if (!contest_->entries()[place].way.failure.empty()) return false;
-  const auto compared = run_simple();
-  if (!compared && compared.error().code != Code::kCancelled) return false;
+  const auto compared = run_simple(final_seconds());
+  if (!compared && compared.error().code != Code::kCancelled) {
+    simple_->rest();
+    return false;
+  }
   outcome->report.now = std::move(report_.now);
   report_ = std::move(outcome->report);
   report_.interrupted = !compared;

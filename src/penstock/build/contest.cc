@@ -247,12 +247,10 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
   const auto turn = cost::Turn::wait(setting_.database.file(), setting_.options.stopped);
   const auto round = round_for(frame_seconds);
   Running* king = nullptr;
-  while (best_ && king == nullptr) {
-    auto started = run_best();
-    if (started) king = *started;
-    if (is_crowded_out(started)) break;  // Each alone, then.
-    if (!started && started.error().code == Code::kCancelled) return std::move(started).error();
-    if (!started) refuse(*best_, started.error().message);
+  if (auto started = run_best()) {
+    king = *started;
+  } else if (!is_crowded_out(started)) {  // Else each runs alone.
+    return std::move(started).error();
   }
   std::vector<double> scores, ratios;
   for (int i = 0; i < rounds_for(frame_seconds); ++i) {
@@ -293,13 +291,16 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
   return {};
 }
 
+bool Contest::is_near_best(std::size_t entry) const {
+  return entries_[entry].way.failure.empty() &&
+         entries_[entry].score > kNear * entries_[*best_].score;
+}
+
 /// The best one first.
 std::vector<std::size_t> Contest::near_best() const {
   std::vector<std::size_t> near;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const auto& entry = entries_[i];
-    if (i == *best_ || !entry.way.failure.empty()) continue;
-    if (entry.score > kNear * entries_[*best_].score) near.push_back(i);
+    if (i != *best_ && is_near_best(i)) near.push_back(i);
   }
   std::ranges::sort(near, std::greater{}, [&](std::size_t i) { return entries_[i].score; });
   near.insert(near.begin(), *best_);
@@ -361,7 +362,8 @@ Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::siz
     refuse(entries[i], error.message);
     return Ratios();
   };
-  if (auto best = run_best(); !best) return fail(0, std::move(best).error());
+  PENSTOCK_TRY(const auto* const best, run_best());
+  if (best == nullptr || *best_ != entries.front()) return Ratios();
   std::vector<Running> others;
   for (std::size_t i = 1; i < entries.size();) {
     PENSTOCK_TRY(auto package, pack(entries_[entries[i]].contestant));
@@ -375,6 +377,7 @@ Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::siz
     others.push_back(*std::move(running));
     ++i;
   }
+  if (others.empty()) return Ratios({1.0});
   const auto turn = cost::Turn::wait(setting_.database.file(), setting_.options.stopped);
   const auto round = round_for(1 / entries_[*best_].score);
   std::vector<std::vector<double>> ratios(entries.size());
@@ -395,12 +398,19 @@ Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::siz
 }
 
 Result<Running*> Contest::run_best() {
-  if (!king_) {
+  while (best_ && !king_) {
     PENSTOCK_TRY(auto package, pack(entries_[*best_].contestant));
-    PENSTOCK_TRY(king_, start(std::move(package)));
-    add_side(*king_, 1 / entries_[*best_].score);
+    auto running = start(std::move(package));
+    if (running) {
+      king_ = *std::move(running);
+      add_side(*king_, 1 / entries_[*best_].score);
+    } else if (is_crowded_out(running) || running.error().code == Code::kCancelled) {
+      return std::move(running).error();
+    } else {
+      refuse(*best_, running.error().message);
+    }
   }
-  return &*king_;
+  return king_ ? &*king_ : nullptr;
 }
 
 }  // namespace penstock::build

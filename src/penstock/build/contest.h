@@ -75,10 +75,14 @@ class Contest {
   /// ends.
   void refuse(std::size_t entry, const std::string& failure);
 
+  /// Whether it did not fail, and more rounds might tell it from the best. \pre best()
+  [[nodiscard]] bool is_near_best(std::size_t entry) const;
+
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
   /// The best entry, if any did not fail.
   [[nodiscard]] std::optional<std::size_t> best() const { return best_; }
-  /// The best one, running. \pre best()
+  /// The best one that starts, running; those that do not are refused. Null: none is left.
+  /// \error kFailedPrecondition  it cannot stand beside what runs; and of the package's folder
   Result<Running*> run_best();
   [[nodiscard]] int measured() const { return measured_; }
   /// What the entry that took longest took; 0 where the database knew all.

@@ -150,8 +150,11 @@ void Parts::place(cost::Part& part, const device::Device& device) const {
 
 bool Parts::allowed(const partition::ChosenPart& part) const {
   if (!ruled_.contains(part.backend)) return true;
-  const auto way = std::ranges::find(ways_, part.backend, &Way::backend) - ways_.begin();
-  return collage::yields(*graph_, rules_[static_cast<std::size_t>(way)], part.nodes);
+  return collage::yields(*graph_, rule_of(way_of(part)), part.nodes);
+}
+
+const collage::Rule& Parts::rule_of(const Way& way) const {
+  return rules_[static_cast<std::size_t>(std::ranges::find(ways_, way) - ways_.begin())];
 }
 
 void Parts::measure_at_most(std::int64_t count) {
@@ -232,6 +235,9 @@ Result<std::optional<double>> Parts::whole_seconds(std::size_t way) {
 
 Result<std::optional<double>> Parts::form_seconds(const graph::Graph& form, const Way& way,
                                                   const device::Device& device) {
+  if (ruled_.contains(way.backend) && !collage::yields(form, rule_of(way), all_nodes(form))) {
+    return std::optional<double>();
+  }
   cost::PartModel model;
   model.name = "the file as it is";
   model.subgraph = graph::Subgraph::whole(form);
@@ -241,8 +247,8 @@ Result<std::optional<double>> Parts::form_seconds(const graph::Graph& form, cons
   const auto& cost = costs.front();
   if (!cost) return std::optional<double>();
   if (cost->failure) {
-    failures_.push_back(concat(way.name(), " on the file as it is: ",
-                               cost::to_string(cost->failure->kind), ": ", cost->failure->message));
+    tell_once(concat(way.name(), " on the file as it is: ", cost::to_string(cost->failure->kind),
+                     ": ", cost->failure->message));
     return std::optional<double>();
   }
   return std::optional(cost->seconds);

@@ -131,6 +131,7 @@ class Parts {
   [[nodiscard]] Result<cost::Part> part_of(const std::vector<graph::NodeId>& nodes,
                                            const Way& way) const;
   [[nodiscard]] Result<cost::Part> part_of(cost::PartModel model, const Way& way) const;
+  [[nodiscard]] const collage::Rule& rule_of(const Way& way) const;
   void place(cost::Part& part, const device::Device& device) const;
   Result<std::optional<Cover>> faster_stage(const partition::ChosenStage& stage);
   Result<std::optional<cost::Cost>> measure_chain(const Cover& cover, const device::Device& device);

@@ -50,8 +50,10 @@ class Simple {
   }
 
   /// In turn with a plan that runs, which is the last; one that fails is there with its reason.
-  /// \error kCancelled, and the plan's own.
+  /// Where that is the plan, nothing else was measured. \error kCancelled, or of this process.
   Result<std::vector<WayReport>> run_beside(Running& plan, double seconds, int rounds);
+  /// The engines of the simple ways go, until the next run_beside().
+  void rest() { sides_.reset(); }
 
  private:
   Result<std::optional<cost::Failure>> failure_of(const cost::Part& part);

@@ -96,7 +96,7 @@ struct Profiler::State {
   Result<fs::path> write(const graph::Subgraph& subgraph);
   Result<Job> job_of(const Part& part);
   Result<WorkerOutcome> run(const Job& job);
-  Result<std::optional<Cost>> measure(const Part& part, const PartKey& key);
+  Result<std::optional<Cost>> measure(const Part& part, const PartKey& key, bool again = false);
   Result<fs::path> reference(const Part& part, const PartKey& key,
                              const std::vector<std::uint64_t>& seeds);
   Result<Check> compare(const Part& part, const Job& job);
@@ -208,12 +208,13 @@ Result<WorkerOutcome> Profiler::State::run(const Job& job) {
   }
 }
 
-Result<std::optional<Cost>> Profiler::State::measure(const Part& part, const PartKey& key) {
+Result<std::optional<Cost>> Profiler::State::measure(const Part& part, const PartKey& key,
+                                                     bool again) {
   const Turn turn = take_turn();
   if (!turn.taken()) return std::optional<Cost>();
   // One like it may have been measured just now, here or by another process.
   PENSTOCK_TRY(auto known, find(key));
-  if (known) return known;
+  if (known && !again) return known;
   ++count;
   auto job = job_of(part);
   Cost cost;
@@ -350,6 +351,11 @@ Result<std::vector<std::optional<Cost>>> Profiler::measure(std::span<const Part>
   return costs;
 }
 
+Result<std::optional<Cost>> Profiler::measure_again(const Part& part) {
+  PENSTOCK_TRY(const auto key, key_of(part));
+  return state_->measure(part, key, true);
+}
+
 Result<Check> Profiler::check(const Part& part, const std::vector<std::uint64_t>& seeds,
                               const Tolerance& tolerance) {
   PENSTOCK_TRY(const auto key, key_of(part));
@@ -366,12 +372,14 @@ Result<Check> Profiler::check(const Part& part, const std::vector<std::uint64_t>
                      tolerance_text(tolerance)};
   check_key.reference = concat(kReference, " ", state_->keys->engine_version(kReference));
   check_key.seeds = join(seeds, ",", [](std::uint64_t seed) { return std::to_string(seed); });
-  PENSTOCK_TRY(const auto known, state_->database().find(check_key));
+  PENSTOCK_TRY(auto known, state_->database().find(check_key));
   if (known) return *known;
-  if (state_->over()) {
+  const Turn turn = state_->take_turn();
+  if (state_->over() || !turn.taken()) {
     return make_error(Code::kCancelled, name_of(part), ": no time left to compare its outputs");
   }
-  const Turn turn = state_->take_turn();
+  PENSTOCK_TRY(known, state_->database().find(check_key));
+  if (known) return *known;  // Another process has compared it meanwhile.
   PENSTOCK_TRY(const auto file, state_->reference(part, key, seeds));
   PENSTOCK_TRY(auto job, state_->job_of(part));
   job.neighbours.clear();

@@ -60,6 +60,9 @@ class Profiler {
   ///        kNotFound, kUnavailable  penstock-measure cannot be found or started
   Result<std::vector<std::optional<Cost>>> measure(std::span<const Part> parts);
 
+  /// Once more, whatever is known: the machine may have had a bad moment.
+  Result<std::optional<Cost>> measure_again(const Part& part);
+
   /// Compares all outputs of all models of the part with those of onnxruntime without optimisation,
   /// over the same random inputs. What the part costs stays known: a larger tolerance may allow it.
   /// \error kCancelled           the deadline or `stop` came first
