@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <functional>
 #include <future>
 #include <iterator>
@@ -32,13 +31,13 @@ constexpr int kWays = 5;               ///< In the last comparison: the plan and
 constexpr double kFinalShare = 0.1;    ///< Of the budget, for which they run;
 constexpr double kLeastFinal = 2.5;    ///< but so many seconds in all at least,
 constexpr double kMostFinal = 6;       ///< and no more than these.
+constexpr double kAnswerShare = 0.5;   ///< Of an entry's time: seldom is there another.
 constexpr int kAnswerRounds = 5;       ///< In which a simple way before the plan is answered.
 constexpr double kSearchSeconds = 2;   ///< Of one search of the planner.
-constexpr int kPlansAfterParts = 3;    ///< For which measuring parts leaves time.
+constexpr int kPlansAfterParts = 4;    ///< For which measuring parts leaves time.
 constexpr double kLeastSilence = 5;    ///< Seconds of compiling, or of one run, that are no hang,
 constexpr double kMostSilence = 60;    ///< by the budget.
 constexpr int kCovers = 3;             ///< Mixed covers that are run.
-constexpr double kAgrees = 0.02;       ///< Prediction and measurement: then no more plans.
 constexpr int kMostCorrections = 4;    ///< Plans made of corrected costs.
 constexpr double kHopelessForm = 0.9;  ///< Of the clean import's rate, for the file as it is.
 
@@ -58,39 +57,6 @@ std::uint64_t memory_for(const graph::Graph& graph, std::size_t cpus) {
     if (value.constant) weights += value.type.max_bytes().value_or(0);
   }
   return (kEngine + kCopies * weights) * (cpus + 1);
-}
-
-/// Of the backends that may be chosen and that are there; `notes` get those asked for by name that
-/// are not.
-Result<std::vector<Way>> usable_ways(const Options& options, const backend::Registry& backends,
-                                     std::vector<std::string>& notes) {
-  for (const auto& name : options.backends) {
-    if (const auto found = backends.find(name); !found) return found.error();
-  }
-  for (const auto& [name, settings] : options.backend_options) {
-    if (const auto found = backends.find(name); !found) return found.error();
-  }
-  std::vector<Way> ways;
-  std::string reasons;
-  for (const auto& backend : backends.all()) {
-    const auto description = backend->describe();
-    const bool wanted =
-        options.backends.empty() ||
-        std::ranges::find(options.backends, description.name) != options.backends.end();
-    if (!wanted) continue;
-    if (description.unavailable.empty()) {
-      std::ranges::move(ways_of(*backend, options), std::back_inserter(ways));
-    } else {
-      const auto reason = concat(description.name, ": ", description.unavailable);
-      reasons += "; " + reason;
-      if (!options.backends.empty()) notes.push_back("left out: " + reason);
-    }
-  }
-  if (ways.empty()) {
-    return make_error(Code::kFailedPrecondition, "backends: none can run anything", reasons);
-  }
-  std::ranges::sort(ways, {}, &Way::name);
-  return ways;
 }
 
 class Build {
@@ -129,7 +95,6 @@ class Build {
   Status run_simple(double seconds);
   Status compare_with_simple();
   Status answer(const SimpleWay& simple);
-  [[nodiscard]] cost::PlanKey question() const;
   Result<bool> recall();
   void remember() const;
   Status check_parts();
@@ -145,7 +110,8 @@ class Build {
     return std::clamp(options_.budget_seconds * kFinalShare, kLeastFinal, kMostFinal);
   }
   [[nodiscard]] double comparison_seconds() const {
-    return final_seconds() + kWays * contest_->start_seconds() + contest_->entry_seconds();
+    return final_seconds() + kWays * contest_->start_seconds() +
+           kAnswerShare * contest_->entry_seconds();
   }
   /// When so many more plans can still be run before the last comparison.
   [[nodiscard]] double latest_start(int plans) const {
@@ -423,7 +389,6 @@ Result<std::optional<std::size_t>> Build::run_stages(const Cover& cover,
     if (!place || !entries[*place].way.failure.empty() || !seen.insert(*place).second) break;
     const bool better = !best || entries[*place].score > entries[*best].score;
     if (better && planned.split.stages.size() > 1) best = place;
-    if (std::abs(planned.period_seconds * entries[*place].score - 1) < kAgrees) break;
     correct(seconds, {graph_, devices_}, planned.split, entries[*place].stage_seconds);
   }
   return best;
@@ -517,23 +482,9 @@ Status Build::search() {
   return compare_with_simple();
 }
 
-cost::PlanKey Build::question() const {
-  cost::PlanKey key;
-  key.plan = "search:" + question_of(graph_, options_, devices_, ways_);
-  key.engines = concat("penstock ", version(), ", ");
-  if (const auto topology = device::read_topology()) key.device = topology->fingerprint;
-  for (const auto& backend : backends_.all()) {
-    const auto description = backend->describe();
-    if (description.unavailable.empty()) {
-      key.engines += concat(description.name, " ", description.engine_version, ", ");
-    }
-  }
-  return key;
-}
-
 /// What an earlier search with no less time chose and reported. \returns whether there was one.
 Result<bool> Build::recall() {
-  question_ = question();
+  question_ = question_of(graph_, options_, devices_, ways_, backends_);
   PENSTOCK_TRY(const auto known, database_.find(question_));
   if (!known) return false;
   auto outcome = outcome_from_json(known->text);

@@ -23,16 +23,15 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRounds = 5;      ///< Pairs of turns, each beside the best so far;
 constexpr int kSlowRounds = 3;  ///< where a turn has no more frames than it must.
 constexpr std::size_t kFewestRounds = 2;
-constexpr double kHopeless = 0.85;      ///< Of the best so far: then no more rounds are needed.
 constexpr double kRoundSeconds = 0.2;   ///< Of one turn, at least.
 constexpr double kEntryShare = 0.08;    ///< Of the budget, that all turns of a plan may take.
 constexpr double kRoundFrames = 12;     ///< And so many frames.
 constexpr double kLeastMargin = 0.005;  ///< By which a plan must beat the best so far, or
 constexpr double kMostMargin = 0.02;    ///< by the spread of its rounds, but no more than this.
 constexpr double kQueueSeconds = 0.02;  ///< What the frames in flight take together, about.
-constexpr double kNear = 0.93;          ///< Of the best: those run once more, in turn,
-constexpr std::size_t kMostNear = 3;    ///< but no more than these,
-constexpr int kMostRunOffs = 12;        ///< nor so often.
+constexpr double kNear = 0.93;  ///< Of the best: less needs no more rounds, these run once more,
+constexpr std::size_t kMostNear = 3;  ///< but no more than these,
+constexpr int kMostRunOffs = 12;      ///< nor so often.
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -277,7 +276,7 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
     scores.push_back(score_of(*sample));
     if (king_score > 0) ratios.push_back(scores.back() / king_score);
     if (setting_.options.stopped()) return make_error(Code::kCancelled, "stopped");
-    if (ratios.size() == kFewestRounds && median(ratios) < kHopeless) break;
+    if (ratios.size() == kFewestRounds && median(ratios) < kNear) break;
   }
   // Beside the best so far, the machine's mood falls on both alike.
   entry.score = ratios.empty() ? median(scores) : median(ratios) * entries_[*best_].score;
@@ -377,7 +376,7 @@ Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::siz
     others.push_back(*std::move(running));
     ++i;
   }
-  if (others.empty()) return Ratios({1.0});
+  if (others.empty()) return Ratios(std::vector<double>{1});
   const auto turn = cost::Turn::wait(setting_.database.file(), setting_.options.stopped);
   const auto round = round_for(1 / entries_[*best_].score);
   std::vector<std::vector<double>> ratios(entries.size());

@@ -12,10 +12,11 @@
 namespace penstock::build {
 namespace {
 
-constexpr double kHope = 0.97;          ///< Larger parts may take so much less than is estimated.
-constexpr int kRounds = 4;              ///< Of making the pieces finer where mixing may gain,
-constexpr double kWorthwhile = 0.99;    ///< as long as the best cover is so much cheaper.
-constexpr double kBetterChain = 0.995;  ///< So much less is worth another plan.
+constexpr double kHope = 0.97;           ///< Larger parts may take so much less than is estimated.
+constexpr int kRounds = 4;               ///< Of making the pieces finer where mixing may gain,
+constexpr double kWorthwhile = 0.99;     ///< as long as the best cover is so much cheaper.
+constexpr double kBetterChain = 0.995;   ///< So much less is worth another plan.
+constexpr double kHopelessChain = 1.05;  ///< Of the fastest whole network's time: not worth a plan.
 constexpr double kForParts = 0.8;  ///< Of the time and count: the rest is for covers as a whole.
 constexpr double kNear = 0.9;  ///< A backend that takes 1 / kNear the time may win inside a piece.
 
@@ -155,9 +156,9 @@ std::vector<Cover> neighbours_of(const Parts& parts, const Cover& cover) {
   return covers;
 }
 
-/// The covers timed as a whole; then the best of them replaced by its neighbours, as long as that
-/// is faster.
-Result<std::vector<Cover>> run_as_chains(Parts& parts, std::vector<Found> found) {
+/// Those that take `most` seconds at most. The covers are timed as a whole; then the best of them
+/// replaced by its neighbours, as long as that is faster.
+Result<std::vector<Cover>> run_as_chains(Parts& parts, std::vector<Found> found, double most) {
   for (auto& [seconds, cover] : found) {
     PENSTOCK_TRY(const auto chain, parts.chain_seconds(cover));
     seconds = chain.value_or(collage::kInfinite);
@@ -178,8 +179,9 @@ Result<std::vector<Cover>> run_as_chains(Parts& parts, std::vector<Found> found)
     }
   }
   std::vector<Cover> covers;
-  covers.reserve(found.size());
-  for (auto& each : found) covers.push_back(std::move(each.cover));
+  for (auto& each : found) {
+    if (each.seconds <= most) covers.push_back(std::move(each.cover));
+  }
   return covers;
 }
 
@@ -224,7 +226,12 @@ Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int
   }
   if (best.size() > static_cast<std::size_t>(count)) best.resize(static_cast<std::size_t>(count));
   parts.measure_until(deadline);
-  return run_as_chains(parts, std::move(best));
+  double most = collage::kInfinite;
+  if (base) {
+    PENSTOCK_TRY(const auto whole, parts.whole_seconds(*base));
+    if (whole) most = *whole * kHopelessChain;
+  }
+  return run_as_chains(parts, std::move(best), most);
 }
 
 }  // namespace penstock::build

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/hash.h"
+#include "penstock/base/version.h"
+#include "penstock/device/topology.h"
 #include "penstock/graph/subgraph.h"
 
 namespace penstock::build {
@@ -84,8 +86,9 @@ Result<Outcome> outcome_from_json(std::string_view text) {
   return outcome;
 }
 
-std::string question_of(const graph::Graph& graph, const Options& options,
-                        const std::vector<device::Device>& devices, const std::vector<Way>& ways) {
+cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
+                          const std::vector<device::Device>& devices, const std::vector<Way>& ways,
+                          const backend::Registry& backends) {
   Json question = {{"network", graph::canonical_hash(graph::Subgraph::whole(graph))},
                    {"goal", static_cast<int>(options.goal)},
                    {"settings", options.backend_options},
@@ -103,7 +106,17 @@ std::string question_of(const graph::Graph& graph, const Options& options,
   for (const auto& value : graph.values) question["values"].push_back(value.name);
   std::ifstream rules(options.rules, std::ios::binary);
   question["rules"] = std::string(std::istreambuf_iterator<char>(rules), {});
-  return sha256_of(question.dump(-1, ' ', false, Json::error_handler_t::replace));
+  cost::PlanKey key;
+  key.plan = "search:" + sha256_of(question.dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (const auto topology = device::read_topology()) key.device = topology->fingerprint;
+  key.engines = concat("penstock ", version(), ", ");
+  for (const auto& backend : backends.all()) {
+    const auto description = backend->describe();
+    if (description.unavailable.empty()) {
+      key.engines += concat(description.name, " ", description.engine_version, ", ");
+    }
+  }
+  return key;
 }
 
 }  // namespace penstock::build

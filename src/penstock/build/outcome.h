@@ -22,9 +22,10 @@ std::string to_json(const Outcome& outcome);
 /// \error kDataLoss, kInvalidArgument, kFailedPrecondition  not such a text, or another version's
 Result<Outcome> outcome_from_json(std::string_view text);
 
-/// A digest of all that decides what a search does but for its time and the engines: the network
-/// with its names, devices, goal, ways of computing, rules, settings, tolerance, frames.
-std::string question_of(const graph::Graph& graph, const Options& options,
-                        const std::vector<device::Device>& devices, const std::vector<Way>& ways);
+/// Of all that decides what a search does but for its time: the network with its names, devices,
+/// goal, ways of computing, rules, settings, tolerance, frames; this machine and the engines.
+cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
+                          const std::vector<device::Device>& devices, const std::vector<Way>& ways,
+                          const backend::Registry& backends);
 
 }  // namespace penstock::build

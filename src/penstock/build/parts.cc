@@ -15,10 +15,9 @@
 namespace penstock::build {
 namespace {
 
-constexpr std::size_t kUnits = 10;  ///< Pieces of a network: as many units * ways are measured.
-constexpr double kFasterStage =
-    0.98;                      ///< A backend takes so much less of a stage's time, or it is noise.
-constexpr int kMostHangs = 2;  ///< Of a backend; then no more of its parts are tried.
+constexpr std::size_t kUnits = 10;     ///< Pieces of a network: as many units * ways are measured.
+constexpr double kFasterStage = 0.98;  ///< Of a stage's time: less is no noise.
+constexpr int kMostHangs = 2;          ///< Of a backend; then no more of its parts are tried.
 
 /// Of the inputs that a part is checked with.
 std::vector<std::uint64_t> check_seeds() {

@@ -1,13 +1,12 @@
 #include "penstock/build/way.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "penstock/backend/request.h"
 
 namespace penstock::build {
-
-std::string Way::name() const {
-  const auto precision = options.find(backend::kPrecisionOption);
-  return precision == options.end() ? backend : concat(backend, ":", precision->second);
-}
+namespace {
 
 std::vector<Way> ways_of(const backend::Backend& backend, const Options& options) {
   Way own{backend.describe().name, {}};
@@ -21,6 +20,44 @@ std::vector<Way> ways_of(const backend::Backend& backend, const Options& options
     own.options[backend::kPrecisionOption] = backend::to_string(precision);
     ways.push_back(own);
   }
+  return ways;
+}
+
+}  // namespace
+
+std::string Way::name() const {
+  const auto precision = options.find(backend::kPrecisionOption);
+  return precision == options.end() ? backend : concat(backend, ":", precision->second);
+}
+
+Result<std::vector<Way>> usable_ways(const Options& options, const backend::Registry& backends,
+                                     std::vector<std::string>& notes) {
+  for (const auto& name : options.backends) {
+    if (const auto found = backends.find(name); !found) return found.error();
+  }
+  for (const auto& [name, settings] : options.backend_options) {
+    if (const auto found = backends.find(name); !found) return found.error();
+  }
+  std::vector<Way> ways;
+  std::string reasons;
+  for (const auto& backend : backends.all()) {
+    const auto description = backend->describe();
+    const bool wanted =
+        options.backends.empty() ||
+        std::ranges::find(options.backends, description.name) != options.backends.end();
+    if (!wanted) continue;
+    if (description.unavailable.empty()) {
+      std::ranges::move(ways_of(*backend, options), std::back_inserter(ways));
+    } else {
+      const auto reason = concat(description.name, ": ", description.unavailable);
+      reasons += "; " + reason;
+      if (!options.backends.empty()) notes.push_back("left out: " + reason);
+    }
+  }
+  if (ways.empty()) {
+    return make_error(Code::kFailedPrecondition, "backends: none can run anything", reasons);
+  }
+  std::ranges::sort(ways, {}, &Way::name);
   return ways;
 }
 
