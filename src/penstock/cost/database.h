@@ -41,7 +41,7 @@ struct Failure {
 struct Cost {
   double seconds = 0;  ///< Of one run: the median of the rounds.
   double low = 0;  ///< 95 % confidence interval of the median; of a failure that wants_more(), what
-                   ///< it was given: seconds, or bytes (0: what the machine had left).
+                   ///< it was given: seconds, or bytes (0: not known).
   double high = 0;
   std::int64_t runs = 0;
   std::optional<Failure> failure;  ///< Then the other figures mean nothing.
