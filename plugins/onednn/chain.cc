@@ -13,8 +13,6 @@
 namespace penstock::onednn {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 /// The other input of a node with two.
 ValueId other_input(const Node& node, ValueId value) {
   return node.inputs[0] == value ? node.inputs[1] : node.inputs[0];

@@ -11,10 +11,6 @@
 namespace penstock::onednn {
 namespace {
 
-Dims spatial(const Dims& dims) {
-  return {dims.begin() + 2, dims.end()};
-}
-
 /// Weights and bias of a node with what is folded into them, and the value that they then make.
 struct Weights {
   std::vector<float> values;  ///< As the file has them: [M, C/g, k...] or [C, M/g, k...].
@@ -26,7 +22,7 @@ struct Weights {
 /// Multiplies output channel m of the weights by scale[m].
 void scale_weights(std::vector<float>& values, const Dims& shape, std::int64_t groups,
                    bool transposed, const std::vector<float>& scale) {
-  const auto kernel = static_cast<std::size_t>(count_of(spatial(shape)));
+  const auto kernel = static_cast<std::size_t>(count_of(spatial_of(shape)));
   const auto inner = static_cast<std::size_t>(shape[1]);
   const auto outer = static_cast<std::size_t>(shape[0]);
   const std::size_t outer_of_group = outer / static_cast<std::size_t>(groups);
@@ -169,9 +165,10 @@ Status lower(Builder& builder, NodeId id, bool transposed, const Window& window)
 Status lower_convolution(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   PENSTOCK_CHECK_OK(check_operands(builder, node));
-  const Window window = window_of(
-      node, spatial(builder.dims(node.inputs[0])), spatial(builder.dims(node.outputs.front())),
-      spatial(builder.dims(node.inputs[1])), string_or(node, "auto_pad", "NOTSET"));
+  const Window window =
+      window_of(node, spatial_of(builder.dims(node.inputs[0])),
+                spatial_of(builder.dims(node.outputs.front())),
+                spatial_of(builder.dims(node.inputs[1])), string_or(node, "auto_pad", "NOTSET"));
   return lower(builder, id, false, window);
 }
 
@@ -179,10 +176,10 @@ Status lower_convolution(Builder& builder, NodeId id) {
 Status lower_deconvolution(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   PENSTOCK_CHECK_OK(check_operands(builder, node));
-  const Dims in = spatial(builder.dims(node.inputs[0]));
-  const Dims out = spatial(builder.dims(node.outputs.front()));
+  const Dims in = spatial_of(builder.dims(node.inputs[0]));
+  const Dims out = spatial_of(builder.dims(node.outputs.front()));
   const std::string auto_pad = string_or(node, "auto_pad", "NOTSET");
-  Window window = window_of(node, in, out, spatial(builder.dims(node.inputs[1])), "VALID");
+  Window window = window_of(node, in, out, spatial_of(builder.dims(node.inputs[1])), "VALID");
   const Dims pads = node.ints_or("pads", Dims(2 * in.size(), 0));
   const Dims more = node.ints_or("output_padding", Dims(in.size(), 0));
   const bool sized = node.find("output_shape") != nullptr;

@@ -101,6 +101,10 @@ Dims dims_of(const Type& type) {
   return dims;
 }
 
+Dims spatial_of(const Dims& dims) {
+  return {dims.begin() + 2, dims.end()};
+}
+
 Dims at_least_1d(Dims dims) {
   if (dims.empty()) dims.push_back(1);
   return dims;

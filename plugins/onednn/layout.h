@@ -19,6 +19,8 @@ std::int64_t count_of(std::span<const std::int64_t> dims);
 
 Dims dims_of(const Type& type);  ///< \pre every dimension is fixed.
 
+Dims spatial_of(const Dims& dims);  ///< Without batch and channels. \pre  rank >= 2
+
 /// A scalar is [1]: oneDNN knows no rank 0.
 Dims at_least_1d(Dims dims);
 

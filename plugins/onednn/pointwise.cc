@@ -10,8 +10,6 @@
 namespace penstock::onednn {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 /// Operators without parameters.
 constexpr std::pair<std::string_view, PostOp (*)()> kFunctions[] = {
     {"Abs", [] { return eltwise(dnnl_eltwise_abs); }},

@@ -1,6 +1,7 @@
 // Operators that treat each element alone.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,8 @@
 #include "chain.h"
 
 namespace penstock::onednn {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// A node as functions of one of its inputs, its others being constant scalars.
 struct Unary {

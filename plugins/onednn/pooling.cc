@@ -10,10 +10,6 @@
 namespace penstock::onednn {
 namespace {
 
-Dims spatial(const Dims& dims) {
-  return {dims.begin() + 2, dims.end()};
-}
-
 Status check_rank(const Dims& dims) {
   if (dims.size() >= 3 && dims.size() <= 5) return {};
   return unsupported("takes 1 to 3 spatial dimensions, found ", dims.size(), " dimensions in all");
@@ -46,8 +42,8 @@ Status lower_pooling(Builder& builder, NodeId id) {
   const Dims in_dims = builder.dims(node.inputs[0]);
   const Dims out_dims = builder.dims(node.outputs.front());
   PENSTOCK_CHECK_OK(check_rank(in_dims));
-  const Dims in = spatial(in_dims);
-  const Dims out = spatial(out_dims);
+  const Dims in = spatial_of(in_dims);
+  const Dims out = spatial_of(out_dims);
   Window window = window_of(node, in, out, {}, string_or(node, "auto_pad", "NOTSET"));
   const bool average = node.op == "AveragePool";
   const bool padding_counts = average && node.int_or("count_include_pad", 0) != 0;
@@ -70,7 +66,7 @@ Status lower_global_pooling(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   const Dims in_dims = builder.dims(node.inputs[0]);
   PENSTOCK_CHECK_OK(check_rank(in_dims));
-  const Dims kernel = spatial(in_dims);
+  const Dims kernel = spatial_of(in_dims);
   const Dims zeros(kernel.size(), 0);
   const Window window{.kernel = kernel,
                       .strides = Dims(kernel.size(), 1),

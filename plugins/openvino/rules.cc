@@ -8,7 +8,8 @@ namespace {
 // Types that it computes in as they are. Left out: f64 and bf16, which it computes in f32, and
 // integers that it computes in i32 and that wrap (u32, u64, u16, i16). i64 becomes i32 as well: it
 // is kept for indices and shapes, whose values fit.
-constexpr const char* kTypes = R"("dtype": ["f32", "f16", "i32", "i64", "i8", "u8", "bool"])";
+constexpr const char* kTypeCondition =
+    R"("dtype": ["f32", "f16", "i32", "i64", "i8", "u8", "bool"])";
 
 // Without a rank that is known, its CPU plugin compiles nothing.
 constexpr const char* kRanks = R"("rank": [0, 1, 2, 3, 4, 5, 6])";
@@ -36,8 +37,9 @@ constexpr const char* kOps =
 
 /// Operators that hold only where more than the types is given.
 std::string limited(const char* ops, const char* more) {
-  return concat(R"({"ops": [)", ops, R"(], "opset": [1, 27], "where": [{"input": "all", )", kTypes,
-                ", ", kRanks, R"(}, {"output": "all", )", kTypes, ", ", kRanks, "}", more, "]}");
+  return concat(R"({"ops": [)", ops, R"(], "opset": [1, 27], "where": [{"input": "all", )",
+                kTypeCondition, ", ", kRanks, R"(}, {"output": "all", )", kTypeCondition, ", ",
+                kRanks, "}", more, "]}");
 }
 
 }  // namespace

@@ -251,8 +251,8 @@ class PythonCall {
 
 Result<Ports> to_ports(const nb::dict& declaration, const char* side) {
   Ports ports;
-  using Named = std::vector<std::pair<std::string, std::string>>;
-  for (const auto& [name, text] : nb::cast<Named>(declaration[side])) {
+  using Types = std::vector<std::pair<std::string, std::string>>;
+  for (const auto& [name, text] : nb::cast<Types>(declaration[side])) {
     auto type = app::parse_type(text);
     if (!type) return std::move(type).error().within(concat(side, ": '", name, "'"));
     ports.push_back({name, *std::move(type)});

@@ -28,7 +28,7 @@ void Lease::detach() {
   output_.reset();
 }
 
-Frame::Frame(pipeline::Output output, std::shared_ptr<Outputs> outputs, nb::object tag,
+Frame::Frame(pipeline::Output output, std::shared_ptr<OutputTypes> outputs, nb::object tag,
              std::uint64_t generation)
     : outputs_(std::move(outputs)),
       tag_(std::move(tag)),
@@ -144,7 +144,7 @@ int visit_tag(PyObject* self, visitproc visit, void* arg) {
 }
 
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-c-arrays): what Python takes.
-const PyType_Slot slots[] = {
+const PyType_Slot frame_slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(visit_tag)},
     {0, nullptr},
 };
@@ -152,7 +152,7 @@ const PyType_Slot slots[] = {
 }  // namespace
 
 void bind_frame(nb::module_& module) {
-  nb::class_<Frame>(module, "Frame", nb::is_weak_referenceable(), nb::type_slots(slots))
+  nb::class_<Frame>(module, "Frame", nb::is_weak_referenceable(), nb::type_slots(frame_slots))
       .def_prop_ro("number", &Frame::number)
       .def_prop_ro("tag", [](const Frame& frame) { return frame.tag(); })
       .def_prop_ro("ok", &Frame::ok)

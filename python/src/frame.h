@@ -16,7 +16,7 @@ namespace penstock::python {
 namespace nb = nanobind;
 
 /// What a pipeline's frames need to know of it after its end.
-struct Outputs {
+struct OutputTypes {
   std::vector<plan::TensorInfo> infos;
   std::vector<nb::object> names;  ///< As Python's strings.
   std::vector<bool> shared;       ///< Stages or the caller may still use the memory: copy it.
@@ -46,7 +46,7 @@ class Lease {
 
 class Frame {
  public:
-  Frame(pipeline::Output output, std::shared_ptr<Outputs> outputs, nb::object tag,
+  Frame(pipeline::Output output, std::shared_ptr<OutputTypes> outputs, nb::object tag,
         std::uint64_t generation);
 
   [[nodiscard]] std::uint64_t number() const { return number_; }
@@ -71,7 +71,7 @@ class Frame {
   [[nodiscard]] const std::shared_ptr<Lease>& lease() const { return lease_; }
 
  private:
-  std::shared_ptr<Outputs> outputs_;
+  std::shared_ptr<OutputTypes> outputs_;
   std::shared_ptr<Lease> lease_;  // Null unless ok.
   std::vector<nb::object> arrays_;
   nb::object tag_;

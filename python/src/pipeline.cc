@@ -113,7 +113,7 @@ Pipeline::Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> ru
                    std::vector<Callable> callables)
     : package_(std::move(package)),
       callables_(std::move(callables)),
-      outputs_(std::make_shared<Outputs>()),
+      outputs_(std::make_shared<OutputTypes>()),
       generation_(fork_generation()),
       process_(static_cast<std::uint64_t>(::getpid())) {
   running_ = Running(running.release(), [generation = generation_](pipeline::Pipeline* ended) {
@@ -522,7 +522,7 @@ int visit_pipeline(PyObject* self, visitproc visit, void* arg) {
 }
 
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-c-arrays): what Python takes.
-const PyType_Slot slots[] = {
+const PyType_Slot pipeline_slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(visit_pipeline)},
     {0, nullptr},
 };
@@ -531,7 +531,8 @@ const PyType_Slot slots[] = {
 
 void bind_pipeline(nb::module_& module) {
   using OptionalSeconds = std::optional<double>;
-  nb::class_<Pipeline>(module, "Pipeline", nb::is_weak_referenceable(), nb::type_slots(slots))
+  nb::class_<Pipeline>(module, "Pipeline", nb::is_weak_referenceable(),
+                       nb::type_slots(pipeline_slots))
       .def("push", nb::overload_cast<nb::handle, OptionalSeconds, nb::handle>(&Pipeline::push),
            nb::arg("feed").none(), nb::arg("timeout").none() = 60.0,
            nb::arg("tag").none() = nb::none())

@@ -105,7 +105,7 @@ class Pipeline {
   plan::Package package_;  // Holds the files that the stages were made of.
   Running running_;
   std::vector<Callable> callables_;  // For the garbage collector: they may refer to this pipeline.
-  std::shared_ptr<Outputs> outputs_;
+  std::shared_ptr<OutputTypes> outputs_;
   std::vector<nb::object> input_names_;
   std::vector<std::pair<std::uint64_t, std::weak_ptr<Lease>>> leases_;  // By frame.
   std::uint64_t lend_for_ = 0;  // Frames; 0: slots are not lent, their memory is moved out.

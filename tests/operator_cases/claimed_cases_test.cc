@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Counts {
+struct ClaimCounts {
   std::size_t cases = 0, claimed = 0, passed = 0, excused = 0;
 };
 
@@ -149,7 +149,7 @@ class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::
   graph::Engine engine_;
   collage::Rule rule_;
   std::map<std::string, std::string> exceptions_;
-  Counts counts_;
+  ClaimCounts counts_;
 };
 
 /// Of the largest group every so many cases are tried. Under the address sanitizer fewer by

@@ -61,11 +61,6 @@ fs::path plugin_folder(const EngineLibrary& engine) {
   return fs::canonical(info.dli_fname, ignored).parent_path();
 }
 
-fs::path executable_folder() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
-}
-
 /// Nobody else could have put something there for us to load.
 bool owned_by_us(const fs::path& folder) {
   struct stat info{};
@@ -134,6 +129,11 @@ void add_python(const EngineLibrary& engine, std::vector<EnginePlace>& places) {
 }
 
 }  // namespace
+
+fs::path executable_folder() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
 
 std::vector<EnginePlace> engine_places(const EngineLibrary& engine) {
   if (const std::string file = variable(engine.variable.c_str()); !file.empty()) {

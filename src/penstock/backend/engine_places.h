@@ -28,6 +28,9 @@ struct EnginePlace {
   std::vector<std::filesystem::path> libraries;
 };
 
+/// The folder of this process's program; empty where the system does not tell.
+std::filesystem::path executable_folder();
+
 /// All places, in the order they are tried. The engine's own variable, where set, is the only one:
 /// what the user names is used or refused, never silently replaced.
 std::vector<EnginePlace> engine_places(const EngineLibrary& engine);

@@ -8,6 +8,8 @@
 
 #include <dlfcn.h>
 
+#include "penstock/backend/engine_places.h"
+
 namespace penstock::backend {
 namespace {
 
@@ -44,11 +46,6 @@ fs::path library_folder() {
   if (dladdr(reinterpret_cast<const void*>(&library_folder), &info) == 0) return {};
   std::error_code ignored;
   return fs::canonical(info.dli_fname, ignored).parent_path();
-}
-
-fs::path executable_folder() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
 std::vector<fs::path> default_places() {

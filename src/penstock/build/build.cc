@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kRing = 16;
-constexpr int kWays = 5;               ///< In the last comparison: the plan and the simple ways.
+constexpr int kLastWays = 5;           ///< In the last comparison: the plan and the simple ways.
 constexpr double kFinalShare = 0.1;    ///< Of the budget, for which they run;
 constexpr double kLeastFinal = 2.5;    ///< but so many seconds in all at least,
 constexpr double kMostFinal = 6;       ///< and no more than these.
@@ -110,7 +110,7 @@ class Build {
     return std::clamp(options_.budget_seconds * kFinalShare, kLeastFinal, kMostFinal);
   }
   [[nodiscard]] double comparison_seconds() const {
-    return final_seconds() + kWays * contest_->start_seconds() +
+    return final_seconds() + kLastWays * contest_->start_seconds() +
            kAnswerShare * contest_->entry_seconds();
   }
   /// When so many more plans can still be run before the last comparison.

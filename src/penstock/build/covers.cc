@@ -13,12 +13,13 @@ namespace penstock::build {
 namespace {
 
 constexpr double kHope = 0.97;           ///< Larger parts may take so much less than is estimated.
-constexpr int kRounds = 4;               ///< Of making the pieces finer where mixing may gain,
+constexpr int kFinerRounds = 4;          ///< Of making the pieces finer where mixing may gain,
 constexpr double kWorthwhile = 0.99;     ///< as long as the best cover is so much cheaper.
 constexpr double kBetterChain = 0.995;   ///< So much less is worth another plan.
 constexpr double kHopelessChain = 1.05;  ///< Of the fastest whole network's time: not worth a plan.
 constexpr double kForParts = 0.8;  ///< Of the time and count: the rest is for covers as a whole.
-constexpr double kNear = 0.9;  ///< A backend that takes 1 / kNear the time may win inside a piece.
+constexpr double kNearPiece =
+    0.9;  ///< A backend that takes 1 / kNearPiece the time may win inside a piece.
 
 /// A cover, and the seconds of its parts.
 struct Found {
@@ -83,7 +84,7 @@ std::vector<double> finer_weights(const Parts& parts, std::optional<std::size_t>
     const double share = *own * ratio * ratio / sum;
     for (const auto node : nodes) weights[graph::index(node)] *= share;
   }
-  if (nearest < kNear) return {};
+  if (nearest < kNearPiece) return {};
   return weights;
 }
 
@@ -147,7 +148,7 @@ std::vector<Cover> neighbours_of(const Parts& parts, const Cover& cover) {
     for (const auto& way : parts.ways()) {
       if (way == way_of(cover[i])) continue;
       const double other_seconds = parts.seconds_of(way, cover[i].nodes);
-      if (std::isinf(other_seconds) || other_seconds * kNear > own) continue;
+      if (std::isinf(other_seconds) || other_seconds * kNearPiece > own) continue;
       auto& other = covers.emplace_back(cover);
       other[i].backend = way.backend;
       other[i].options = way.options;
@@ -200,16 +201,15 @@ void add(std::vector<Found>& best, std::vector<Found> found) {
 Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int count,
                                        Parts::Clock::time_point deadline) {
   if (parts.pieces().size() < 2) return std::vector<Cover>();
-  using Clock = Parts::Clock;
-  const auto begin = Clock::now();
+  const auto begin = Parts::Clock::now();
   parts.measure_until(
-      begin + std::chrono::duration_cast<Clock::duration>((deadline - begin) * kForParts),
+      begin + std::chrono::duration_cast<Parts::Clock::duration>((deadline - begin) * kForParts),
       kForParts);
   PENSTOCK_TRY(const auto base, fastest_whole(parts));
   if (parts.ways().size() < 2 && base) return std::vector<Cover>();
   std::vector<Found> best;
   double least = collage::kInfinite;
-  for (int round = 0; round < kRounds && !parts.over(); ++round) {
+  for (int round = 0; round < kFinerRounds && !parts.over(); ++round) {
     PENSTOCK_CHECK_OK(parts.measure_pieces());
     PENSTOCK_TRY(const bool divide, may_divide(parts));
     if (divide) {
@@ -221,7 +221,7 @@ Result<std::vector<Cover>> find_covers(Parts& parts, const Options& options, int
     least = now;
     const auto weights = finer_weights(parts, base);
     // Pieces that nobody measures any more say nothing.
-    if (weights.empty() || round + 1 == kRounds || parts.over()) break;
+    if (weights.empty() || round + 1 == kFinerRounds || parts.over()) break;
     PENSTOCK_CHECK_OK(parts.cut(weights));
   }
   if (best.size() > static_cast<std::size_t>(count)) best.resize(static_cast<std::size_t>(count));

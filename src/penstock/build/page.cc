@@ -48,15 +48,15 @@ std::vector<std::string> backends_of(const Report& report) {
   return {names.begin(), names.end()};
 }
 
-struct Place {
+struct Spot {
   double x = 0, y = 0;
 };
 
 /// By the longest path from an input, and in the order of the listing within a column.
-std::vector<Place> lay_out(const std::vector<NodeReport>& nodes) {
+std::vector<Spot> lay_out(const std::vector<NodeReport>& nodes) {
   std::vector<int> depth(nodes.size(), 0);
   std::map<int, int> filled;
-  std::vector<Place> places;
+  std::vector<Spot> places;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (const int input : nodes[i].inputs) {
       depth[i] = std::max(depth[i], depth[static_cast<std::size_t>(input)] + 1);

@@ -12,9 +12,13 @@
 // library looks.
 namespace penstock::build {
 
+namespace {
+
 constexpr int kVersion = 2;
 
 using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 template <typename T>
   requires std::same_as<std::remove_const_t<T>, WayReport>

@@ -15,10 +15,11 @@ namespace {
 
 constexpr double kAhead = 1.02;  ///< So far before the plan is no noise.
 
-constexpr std::array<SimpleWay, 4> kWays{{{"onnxruntime", "onnxruntime", false, ""},
-                                          {"onnxruntime-per-core", "onnxruntime", true, ""},
-                                          {"openvino-latency", "openvino", false, "LATENCY"},
-                                          {"openvino-throughput", "openvino", true, "THROUGHPUT"}}};
+constexpr std::array<SimpleWay, 4> kSimpleWays{
+    {{"onnxruntime", "onnxruntime", false, ""},
+     {"onnxruntime-per-core", "onnxruntime", true, ""},
+     {"openvino-latency", "openvino", false, "LATENCY"},
+     {"openvino-throughput", "openvino", true, "THROUGHPUT"}}};
 
 constexpr SimpleWay kReference{"reference", "onnxruntime", false, ""};
 
@@ -95,7 +96,7 @@ Status Simple::rehearse() {
                       "reference (onnxruntime without optimisation): crash: ", broken->message,
                       "; no plan can be compared with it");
   }
-  for (const auto& way : kWays) {
+  for (const auto& way : kSimpleWays) {
     const auto backend = setting_.backends.find(std::string(way.backend));
     if (!backend || !(*backend)->describe().unavailable.empty()) continue;
     PENSTOCK_TRY(const auto failure, failure_of(part_of(way, setting_)));
@@ -139,7 +140,7 @@ std::optional<SimpleWay> better_than_plan(const std::vector<WayReport>& reports,
                                           const std::vector<Way>& ways, bool latency) {
   std::optional<SimpleWay> best;
   double most = reports.back().worth(latency) * kAhead;
-  for (const auto& way : kWays) {
+  for (const auto& way : kSimpleWays) {
     const auto report = std::ranges::find(reports, way.name, &WayReport::name);
     if (report == reports.end() || report->worth(latency) <= most) continue;
     if (std::ranges::find(ways, way.backend, &Way::backend) == ways.end()) continue;

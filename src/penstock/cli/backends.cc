@@ -9,7 +9,7 @@
 namespace penstock::cli {
 namespace {
 
-struct Options {
+struct BackendsOptions {
   bool json = false;
 };
 
@@ -44,7 +44,7 @@ std::string to_text(const backend::Registry& registry) {
   return text;
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const BackendsOptions& options) {
   const auto registry = backend::Registry::load();
   if (options.json) {
     print_json(to_json(registry));
@@ -57,7 +57,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 void declare_backends(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BackendsOptions>();
   auto* command = add_command(
       app, "backends",
       "Shows the toolchains that can run stages: the library taken and its version, or why there "

@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct BenchOptions {
   SourceArguments source;
   InputArguments inputs;
   fs::path model;
@@ -41,7 +41,7 @@ struct Options {
 
 constexpr std::uint64_t kRing = 16;
 
-struct Report {
+struct BenchReport {
   std::string model;
   std::vector<int> cpus;
   std::vector<measure::Measured> sides;
@@ -63,8 +63,8 @@ std::vector<int> cpus_of(const plan::Plan& plan) {
 }
 
 /// The model that the other sides run, with a remark where it is not the one given.
-Result<fs::path> plain_file(const Options& options, const plan::Package& package,
-                            const backend::Registry& backends, Report& report) {
+Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& package,
+                            const backend::Registry& backends, BenchReport& report) {
   const auto& [source, given] = std::tie(options.source.file, options.model);
   if (!names_package(source)) return source;
   if (!given.empty()) {
@@ -88,9 +88,9 @@ Result<fs::path> plain_file(const Options& options, const plan::Package& package
 }
 
 /// The engines alone, each with the whole model.
-Status add_plain_sides(const Options& options, const plan::Package& package,
+Status add_plain_sides(const BenchOptions& options, const plan::Package& package,
                        const backend::Registry& backends, bool all_cpus, const measure::Ring& ring,
-                       measure::Sides& sides, Report& report) {
+                       measure::Sides& sides, BenchReport& report) {
   PENSTOCK_TRY(const auto file, plain_file(options, package, backends, report));
   measure::PlainRequest request{file, {}, report.cpus, all_cpus, &package.plan, &ring};
   for (const auto& library : package.plan.custom_ops) {
@@ -106,9 +106,9 @@ Status add_plain_sides(const Options& options, const plan::Package& package,
 }
 
 /// What stands beside a pipeline that no engine runs alone, `why`: the same calls in turn.
-Status add_one_at_a_time(const Options& options, const std::string& why,
+Status add_one_at_a_time(const BenchOptions& options, const std::string& why,
                          pipeline::Pipeline& pipeline, const measure::Ring& ring,
-                         measure::Sides& sides, Report& report) {
+                         measure::Sides& sides, BenchReport& report) {
   if (!options.model.empty()) {
     return invalid_argument("--model: no engine alone runs what '", options.source.file.string(),
                             "' does, as ", why, "; leave the option out");
@@ -118,7 +118,8 @@ Status add_one_at_a_time(const Options& options, const std::string& why,
   return {};
 }
 
-Status measure_sides(const Options& options, const measure::Sides& sides, Report& report) {
+Status measure_sides(const BenchOptions& options, const measure::Sides& sides,
+                     BenchReport& report) {
   measure::Rounds rounds{.seconds = options.seconds, .stopped = interrupted};
   Progress progress("bench", "rounds", static_cast<std::size_t>(rounds.count) * sides.size());
   rounds.progress = [&](std::size_t done, std::size_t) { progress.show(done); };
@@ -127,7 +128,7 @@ Status measure_sides(const Options& options, const measure::Sides& sides, Report
   return {};
 }
 
-Result<measure::Ring> make_ring(const Options& options, const plan::Plan& plan) {
+Result<measure::Ring> make_ring(const BenchOptions& options, const plan::Plan& plan) {
   if (!has_files(options.inputs))
     return measure::random_frames(plan.inputs, options.inputs.random, kRing);
   PENSTOCK_TRY(auto ring, read_frames(plan.inputs, options.inputs));
@@ -137,7 +138,7 @@ Result<measure::Ring> make_ring(const Options& options, const plan::Plan& plan) 
 }
 
 /// Enough that every worker always has its next frame, and that a sleeper is woken for several.
-int choose_in_flight(const Options& options, const plan::Plan& plan, int limit) {
+int choose_in_flight(const BenchOptions& options, const plan::Plan& plan, int limit) {
   if (options.in_flight > 0) return std::min(options.in_flight, limit);
   std::size_t workers = 0;
   for (const auto& stage : plan.stages) workers += stage.devices.size();
@@ -146,9 +147,9 @@ int choose_in_flight(const Options& options, const plan::Plan& plan, int limit) 
 }
 
 /// The sides beside the pipeline, then all in turn.
-Status measure_all(const Options& options, const plan::Package& package,
+Status measure_all(const BenchOptions& options, const plan::Package& package,
                    const backend::Registry& backends, bool all_cpus, const measure::Ring& ring,
-                   pipeline::Pipeline& pipeline, Report& report) {
+                   pipeline::Pipeline& pipeline, BenchReport& report) {
   measure::Sides sides;
   sides.push_back(measure::pipeline_side(
       pipeline, ring, choose_in_flight(options, package.plan, pipeline.in_flight_limit())));
@@ -160,9 +161,9 @@ Status measure_all(const Options& options, const plan::Package& package,
 }
 
 /// On a thread that may run on the plan's CPUs only, so that no side has more than the others.
-Result<Report> compare(const Options& options, const plan::Package& package,
-                       const backend::Registry& backends) {
-  Report report;
+Result<BenchReport> compare(const BenchOptions& options, const plan::Package& package,
+                            const backend::Registry& backends) {
+  BenchReport report;
   report.model = options.source.file.string();
   report.plan = package.plan;
   report.cpus = cpus_of(package.plan);
@@ -194,7 +195,7 @@ Json run_json(measure::Measured& side) {
           {"rounds_frames_per_second", side.rates}};
 }
 
-Json to_json(Report& report) {
+Json to_json(BenchReport& report) {
   Json runs = Json::array();
   for (auto& side : report.sides) runs.push_back(run_json(side));
   return {{"model", report.model},
@@ -207,7 +208,7 @@ Json to_json(Report& report) {
           {"remark", report.remark}};
 }
 
-std::string to_text(Report& report) {
+std::string to_text(BenchReport& report) {
   Table table(
       {"run", ">frames/s", ">penstock is", ">p50", ">p90", ">p99", ">max", ">in flight", "what"});
   const double ours = median(report.sides.front().rates);
@@ -231,7 +232,7 @@ std::string to_text(Report& report) {
   return text;
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const BenchOptions& options) {
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto package, load_source(options.source, backends));
   const InterruptGuard guard;
@@ -246,7 +247,7 @@ Result<int> run(const Options& options) {
   return report->interrupted ? interrupt_code() : kOk;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kBenchFooter =
     R"(Several ways take turns in one run, five rounds each, and the median counts: the pipeline; ONNX
 Runtime with its default threads, and with one session on each core; OpenVINO, where it is there and
 takes the model, with its latency and with its throughput hint, in f32. All take their frames from one
@@ -265,10 +266,10 @@ Examples:
 }  // namespace
 
 void declare_bench(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
-  auto* command =
-      add_command(app, "bench",
-                  "Measures a pipeline beside the engines alone: throughput and latency.", kFooter);
+  auto options = std::make_shared<BenchOptions>();
+  auto* command = add_command(
+      app, "bench", "Measures a pipeline beside the engines alone: throughput and latency.",
+      kBenchFooter);
   add_source_options(command, options->source);
   command->add_option(
       "--model", options->model,

@@ -20,7 +20,7 @@
 namespace penstock::cli {
 namespace {
 
-struct Options {
+struct BuildOptions {
   std::filesystem::path model, package, costs, rules;
   std::string devices = "all";
   std::string goal = "throughput";
@@ -48,7 +48,7 @@ Result<double> parse_duration(const std::string& text) {
 }
 
 /// The database of costs; one in memory, with a warning, where there is none to be had.
-Result<cost::Database> open_costs(const Options& options) {
+Result<cost::Database> open_costs(const BuildOptions& options) {
   if (!options.costs.empty()) return cost::Database::open(options.costs);
   auto database = cost::Database::open(cost::Database::default_path());
   if (database) return database;
@@ -56,7 +56,7 @@ Result<cost::Database> open_costs(const Options& options) {
   return cost::Database::in_memory();
 }
 
-Result<build::Options> to_build_options(const Options& options) {
+Result<build::Options> to_build_options(const BuildOptions& options) {
   build::Options to;
   to.output = options.package;
   auto devices = device::parse_devices(options.devices);
@@ -94,7 +94,7 @@ std::string budget_text(const build::Report& report, double budget) {
                 " s that whole networks and the simple ways alone needed\n");
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const BuildOptions& options) {
   PENSTOCK_TRY(auto to, to_build_options(options));
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(auto database, open_costs(options));
@@ -128,7 +128,7 @@ Result<int> run(const Options& options) {
   return report.interrupted ? interrupt_code() : kOk;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kBuildFooter =
     R"(Imports the model, measures its parts on every backend there is, covers the network with the
 fastest of them, plans stages and replicas for the devices, runs the plans beside one another, corrects
 the costs by what was measured and plans again; the package holds the plan that was measured the
@@ -148,10 +148,10 @@ Examples:
 }  // namespace
 
 void declare_build(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BuildOptions>();
   auto* command = add_command(
       app, "build", "Measures which backend runs which part best, and writes the best pipeline.",
-      kFooter);
+      kBuildFooter);
   command->add_option("model", options->model, "A model (.onnx)")->required();
   command
       ->add_option("-o,--output", options->package,

@@ -8,7 +8,7 @@
 namespace penstock::cli {
 namespace {
 
-struct Options {
+struct CompletionOptions {
   std::string shell;
   const CLI::App* root = nullptr;
 };
@@ -249,7 +249,7 @@ std::string fish_script(const std::vector<Command>& commands) {
   return text;
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const CompletionOptions& options) {
   const auto commands = all_commands(*options.root);
   if (options.shell == "bash") {
     print(bash_script(commands));
@@ -264,7 +264,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 void declare_completion(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompletionOptions>();
   options->root = &app;
   auto* command = add_command(app, "completion", "Prints a completion script for a shell.",
                               R"(Examples:

@@ -13,7 +13,7 @@
 namespace penstock::cli {
 namespace {
 
-struct Options {
+struct CostsOptions {
   std::filesystem::path database;
   cost::Filter filter;
   bool all = false;
@@ -22,12 +22,12 @@ struct Options {
   std::string file;
 };
 
-Result<cost::Database> open(const Options& options) {
+Result<cost::Database> open(const CostsOptions& options) {
   return cost::Database::open(options.database.empty() ? cost::Database::default_path()
                                                        : options.database);
 }
 
-Result<Json> rows_of(const Options& options) {
+Result<Json> rows_of(const CostsOptions& options) {
   PENSTOCK_TRY(auto database, open(options));
   PENSTOCK_TRY(const auto text, database.export_text(options.filter));
   auto json = Json::parse(text, nullptr, false);
@@ -113,7 +113,7 @@ std::string plans_table(const Json& rows) {
   return table.empty() ? "" : "\nplans, end to end\n" + table.print();
 }
 
-Result<int> list(const Options& options) {
+Result<int> list(const CostsOptions& options) {
   PENSTOCK_TRY(const auto json, rows_of(options));
   if (options.json) {
     print_json(json);
@@ -126,7 +126,7 @@ Result<int> list(const Options& options) {
   return kOk;
 }
 
-Result<int> write(const Options& options) {
+Result<int> write(const CostsOptions& options) {
   PENSTOCK_TRY(auto database, open(options));
   PENSTOCK_TRY(const auto text, database.export_text(options.filter));
   if (options.file.empty() || options.file == "-") {
@@ -142,7 +142,7 @@ Result<int> write(const Options& options) {
   return kOk;
 }
 
-Result<int> read(const Options& options) {
+Result<int> read(const CostsOptions& options) {
   std::ifstream in(options.file == "-" ? "/dev/stdin" : options.file, std::ios::binary);
   if (!in) return not_found("file '", options.file, "': cannot be read");
   const std::string text(std::istreambuf_iterator<char>(in), {});
@@ -157,7 +157,7 @@ Result<int> read(const Options& options) {
   return kOk;
 }
 
-Result<int> forget(const Options& options) {
+Result<int> forget(const CostsOptions& options) {
   PENSTOCK_TRY(auto database, open(options));
   PENSTOCK_TRY(const auto count, database.forget(options.filter));
   if (options.json) {
@@ -168,7 +168,7 @@ Result<int> forget(const Options& options) {
   return kOk;
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const CostsOptions& options) {
   if (options.action == "list") return list(options);
   if (options.action == "export") return write(options);
   if (options.action == "import") return read(options);
@@ -176,7 +176,7 @@ Result<int> run(const Options& options) {
 }
 
 /// What is wrong with the options together; empty: nothing.
-std::string problem_of(const Options& options) {
+std::string problem_of(const CostsOptions& options) {
   const auto& filter = options.filter;
   const bool filtered = !filter.backend.empty() || !filter.model.empty() || filter.failed;
   if (options.action == "forget" && filtered == options.all) {
@@ -189,7 +189,7 @@ std::string problem_of(const Options& options) {
   return {};
 }
 
-constexpr const char* kFooter =
+constexpr const char* kCostsFooter =
     R"(Costs are kept in the file that PENSTOCK_COSTS names, else in penstock/costs.db of the user's cache
 folder. A plan measures only what is not in it; docs/costs.md tells what each figure means.
 
@@ -201,9 +201,9 @@ Examples:
 }  // namespace
 
 void declare_costs(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CostsOptions>();
   auto* command =
-      add_command(app, "costs", "Shows, copies and forgets what was measured.", kFooter);
+      add_command(app, "costs", "Shows, copies and forgets what was measured.", kCostsFooter);
   command->add_option("ACTION", options->action, "list, export, import or forget")
       ->required()
       ->check(CLI::IsMember({"list", "export", "import", "forget"}));

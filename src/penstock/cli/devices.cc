@@ -10,7 +10,7 @@
 namespace penstock::cli {
 namespace {
 
-struct Options {
+struct DevicesOptions {
   bool json = false;
 };
 
@@ -91,7 +91,7 @@ std::string to_text(const device::Topology& topology) {
   return text;
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const DevicesOptions& options) {
   PENSTOCK_TRY(const auto topology, device::read_topology());
   if (options.json) {
     print_json(to_json(topology));
@@ -104,7 +104,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 void declare_devices(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DevicesOptions>();
   auto* command = add_command(
       app, "devices",
       "Shows the machine: CPUs, cores, SMT siblings, core kinds, caches, memory nodes, and what "

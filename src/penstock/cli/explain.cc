@@ -14,7 +14,7 @@
 namespace penstock::cli {
 namespace {
 
-struct Options {
+struct ExplainOptions {
   std::filesystem::path package, html;
   bool json = false;
 };
@@ -36,7 +36,7 @@ Status check_built(const std::filesystem::path& path) {
   return {};
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const ExplainOptions& options) {
   PENSTOCK_CHECK_OK(check_built(options.package));
   PENSTOCK_TRY(const auto report, build::read_report(options.package));
   if (!options.html.empty()) {
@@ -55,7 +55,7 @@ Result<int> run(const Options& options) {
   return kOk;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kExplainFooter =
     R"(Shows, for each partition, the backends tried, their times and the reason; every plan that was
 measured; and the simple ways beside it.
 
@@ -67,9 +67,9 @@ Examples:
 }  // namespace
 
 void declare_explain(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
-  auto* command =
-      add_command(app, "explain", "Tells why a package of 'penstock build' is as it is.", kFooter);
+  auto options = std::make_shared<ExplainOptions>();
+  auto* command = add_command(
+      app, "explain", "Tells why a package of 'penstock build' is as it is.", kExplainFooter);
   command->add_option("package", options->package, "A package made by 'penstock build'")
       ->required();
   command->add_option("--html", options->html,

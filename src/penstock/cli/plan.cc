@@ -44,7 +44,7 @@ struct ProblemOptions {
   BackendArguments engine;
 };
 
-struct Options {
+struct PlanOptions {
   ProblemOptions problem;
   int segments_per_device = 1;
   bool replicas = false;
@@ -56,11 +56,11 @@ struct Options {
   bool pareto = false, what_if = false, json = false;
 };
 
-planner::Goal goal_of(const Options& options) {
+planner::Goal goal_of(const PlanOptions& options) {
   return options.goal == "latency" ? planner::Goal::kLatency : planner::Goal::kThroughput;
 }
 
-Result<planner::Problem> read_problem(const Options& planning, bool free_idle) {
+Result<planner::Problem> read_problem(const PlanOptions& planning, bool free_idle) {
   const auto& options = planning.problem;
   planner::WorkloadOptions workload;
   if (!options.devices.empty()) {
@@ -119,7 +119,7 @@ Result<PlanModelOptions> to_model_options(const ProblemOptions& options,
 }
 
 /// The split that --split names.
-Result<planner::Split> read_split(const Options& options, const planner::Problem& problem) {
+Result<planner::Split> read_split(const PlanOptions& options, const planner::Problem& problem) {
   const auto place = "'" + options.split.string() + "'";
   std::error_code ignored;
   if (std::filesystem::is_directory(options.split, ignored)) {
@@ -133,7 +133,7 @@ Result<planner::Split> read_split(const Options& options, const planner::Problem
   return split;
 }
 
-Result<planner::Options> to_planner_options(const Options& options,
+Result<planner::Options> to_planner_options(const PlanOptions& options,
                                             const planner::Problem& problem) {
   if (!(options.deadline >= 0)) {
     return invalid_argument("--deadline: expected 0 or more seconds, found ", options.deadline);
@@ -173,20 +173,20 @@ using WhatIfs = std::optional<std::vector<planner::WhatIf>>;
 
 /// Asked before the answer is used, which may become better by it.
 WhatIfs ask_what_if(const planner::Problem& problem, const planner::Options& planning,
-                    const Options& options, planner::Answer& answer) {
+                    const PlanOptions& options, planner::Answer& answer) {
   if (!options.what_if) return std::nullopt;
   return planner::what_if(problem, planning, options.deadline, answer);
 }
 
 /// What is printed.
-struct Report {
+struct PlanReport {
   planner::Answer answer;
   WhatIfs what_if;
   std::string note;  ///< Ends the text.
 };
 
 Status report(const planner::Problem& problem, const planner::Options& planning,
-              const Options& options, const Report& found) {
+              const PlanOptions& options, const PlanReport& found) {
   const auto& answer = found.answer;
   if (!options.svg.empty()) {
     PENSTOCK_CHECK_OK(write_svg(options.svg, planner::to_svg(problem, planning, answer)));
@@ -232,7 +232,7 @@ Status refuse_with_workload(const ProblemOptions& options) {
 }
 
 /// The error with its place, and with what people stumble over.
-Error because(const Options& options, const planner::Problem& problem, Error error) {
+Error because(const PlanOptions& options, const planner::Problem& problem, Error error) {
   const auto free = std::ranges::find(problem.types, false, &planner::DeviceType::pays_transfers);
   if (error.code == Code::kFailedPrecondition && options.latency_cap &&
       goal_of(options) == planner::Goal::kThroughput && free != problem.types.end()) {
@@ -244,7 +244,7 @@ Error because(const Options& options, const planner::Problem& problem, Error err
 }
 
 /// Plans the workload as it is given.
-Result<int> plan_problem(const Options& options, const planner::Problem& problem) {
+Result<int> plan_problem(const PlanOptions& options, const planner::Problem& problem) {
   PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
   auto answer = solve_visibly(problem, planning);
   if (!answer) return because(options, problem, std::move(answer).error());
@@ -254,7 +254,7 @@ Result<int> plan_problem(const Options& options, const planner::Problem& problem
   return kOk;
 }
 
-Result<int> plan_workload(const Options& options) {
+Result<int> plan_workload(const PlanOptions& options) {
   PENSTOCK_CHECK_OK(refuse_with_workload(options.problem));
   const planner::Budget budget(options.deadline, {});
   PENSTOCK_TRY(const auto problem, read_problem(options, options.problem.free_idle));
@@ -296,7 +296,7 @@ std::size_t count_open(const graph::Graph& graph) {
   return open;
 }
 
-Result<int> plan_model(const Options& options) {
+Result<int> plan_model(const PlanOptions& options) {
   PENSTOCK_CHECK_OK(refuse_with_model(options.problem));
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto graph, import_file(options.problem.model, options.problem.import,
@@ -321,12 +321,12 @@ Result<int> plan_model(const Options& options) {
   return kOk;
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const PlanOptions& options) {
   const InterruptGuard guard;
   return options.problem.model.empty() ? plan_workload(options) : plan_model(options);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kPlanFooter =
     R"(Finds the split with the least period (the largest load of a device), or with --goal latency the
 one with the least time of one frame, and a lower bound that no split can beat. Where both meet the
 plan is proved best; else the gap between them is told. Ctrl-C ends the search with the best so far.
@@ -390,7 +390,7 @@ void add_model_options(CLI::App* command, ProblemOptions& options) {
   add_backend_options(command, options.engine);
 }
 
-void add_planning_options(CLI::App* command, Options& options) {
+void add_planning_options(CLI::App* command, PlanOptions& options) {
   command
       ->add_option(
           "--segments-per-device", options.segments_per_device,
@@ -421,9 +421,9 @@ void add_planning_options(CLI::App* command, Options& options) {
 }  // namespace
 
 void declare_plan(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   auto* command = add_command(
-      app, "plan", "Finds the best pipeline for a network and devices, with a proof.", kFooter);
+      app, "plan", "Finds the best pipeline for a network and devices, with a proof.", kPlanFooter);
   add_problem_options(command, options->problem);
   add_idle_option(command, options->problem);
   add_model_options(command, options->problem);

@@ -66,7 +66,7 @@ std::vector<int> nodes_of(const planner::Problem& problem, const planner::Stage&
 }
 
 /// Each stage with its devices: one for each replica, or the name of a type without limit.
-Json stages_json(const planner::Problem& problem, const planner::Split& split) {
+Json assigned_stages_json(const planner::Problem& problem, const planner::Split& split) {
   std::vector<std::string> names;
   for (const auto& type : problem.types) {
     names.insert(names.end(), type.devices.begin(), type.devices.end());
@@ -140,7 +140,7 @@ Json answer_json(const planner::Problem& problem, const planner::Options& option
     const auto found = planner::evaluate(problem, answer.runner_up->split);
     runner_up = {{"period", found.period},
                  {"latency", found.latency},
-                 {"stages", stages_json(problem, answer.runner_up->split)}};
+                 {"stages", assigned_stages_json(problem, answer.runner_up->split)}};
   }
   Json baselines = Json::object(), why_not = Json::object();
   for (const auto& baseline : answer.baselines) {
@@ -158,7 +158,7 @@ Json answer_json(const planner::Problem& problem, const planner::Options& option
           {"runner_up", std::move(runner_up)},
           {"baselines", std::move(baselines)},
           {"baselines_why_not", std::move(why_not)},
-          {"stages", stages_json(problem, answer.split)},
+          {"stages", assigned_stages_json(problem, answer.split)},
           {"devices", devices_json(problem, answer.split, answer.evaluation)},
           {"notes", problem.notes}};
 }
@@ -186,7 +186,7 @@ Json pareto_json(const planner::Problem& problem, const std::vector<planner::Par
                     {"memory", point.memory},
                     {"lower_bound", point.lower_bound},
                     {"proved", point.proved},
-                    {"stages", stages_json(problem, point.split)}});
+                    {"stages", assigned_stages_json(problem, point.split)}});
   }
   return json;
 }

@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 using pipeline::Outcome;
 using pipeline::Pipeline;
 
-struct Options {
+struct RunOptions {
   SourceArguments source;
   InputArguments inputs;
   StreamArguments stream;
@@ -40,7 +40,8 @@ struct Options {
 };
 
 constexpr std::uint64_t kRandomFrames = 100;
-constexpr std::uint64_t kRing = 16;  ///< Random frames made before the start; then they repeat.
+constexpr std::uint64_t kRandomRing =
+    16;  ///< Random frames made before the start; then they repeat.
 constexpr std::size_t kErrorsShown = 5;
 constexpr auto kPatience = std::chrono::milliseconds(100);  ///< Between looks at interrupted().
 constexpr int kFutile = 10;  ///< Such waits after an interrupt that no frame ends: it is told.
@@ -60,7 +61,7 @@ struct Summary {
 /// Pushes and pops from one thread until all is out.
 class Stream {
  public:
-  Stream(const Options& options, Pipeline& pipeline, FrameSource& source,
+  Stream(const RunOptions& options, Pipeline& pipeline, FrameSource& source,
          std::optional<std::uint64_t> frames, OutputWriter& writer)
       : options_(options),
         pipeline_(pipeline),
@@ -199,7 +200,7 @@ class Stream {
     return writer_.write(output);
   }
 
-  const Options& options_;
+  const RunOptions& options_;
   Pipeline& pipeline_;
   FrameSource& source_;
   std::optional<measure::Frame> next_;  ///< Read, and not pushed yet.
@@ -273,7 +274,7 @@ void apply_stream(const StreamOptions& stream, plan::Plan& plan, pipeline::Optio
   options.max_run = stream.max_run;
 }
 
-Result<int> report(const Options& options, const plan::Plan& plan, Summary& summary) {
+Result<int> report(const RunOptions& options, const plan::Plan& plan, Summary& summary) {
   std::FILE* out = options.output == "-" ? stderr : stdout;
   if (options.json) {
     print_json(to_json(plan, summary), out);
@@ -308,13 +309,13 @@ struct Length {
   bool certain = true;                  ///< Whether it may not be fewer.
 };
 
-Length count_frames(const Options& options, const FrameSource& source) {
+Length count_frames(const RunOptions& options, const FrameSource& source) {
   if (options.frames > 0) return {options.frames, !source.is_live()};
   if (source.is_live()) return {std::nullopt, false};
   return {has_files(options.inputs) ? source.count() : kRandomFrames, true};
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const RunOptions& options) {
   PENSTOCK_TRY(const auto stream, to_stream_options(options.stream));
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(auto package, load_source(options.source, backends));
@@ -325,9 +326,9 @@ Result<int> run(const Options& options) {
   const auto& inputs = package.plan.inputs;
   const bool given = has_files(options.inputs);
   const std::uint64_t wanted = options.frames > 0 ? options.frames : kRandomFrames;
-  PENSTOCK_TRY(auto source,
-               given ? FrameSource::open(inputs, options.inputs)
-                     : FrameSource::random(inputs, options.inputs.random, std::min(wanted, kRing)));
+  PENSTOCK_TRY(auto source, given ? FrameSource::open(inputs, options.inputs)
+                                  : FrameSource::random(inputs, options.inputs.random,
+                                                        std::min(wanted, kRandomRing)));
   const auto [frames, certain] = count_frames(options, source);
   PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs,
                                                  certain ? frames : std::nullopt));
@@ -340,7 +341,7 @@ Result<int> run(const Options& options) {
   return report(options, package.plan, summary);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kRunFooter =
     R"(Inputs come from files or are random, the same for the same seed. A file's type is its name's ending;
 a picture is resized to the input's height and width, u8 as it is or f32 scaled to 0..1. --input may
 name an input several times, or a folder: one value a frame, files by name. A .wav is cut into frames
@@ -368,11 +369,11 @@ Exit code 1 if any frame failed; frames that a policy dropped are no failures. 1
 }  // namespace
 
 void declare_run(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   auto* command = add_command(
       app, "run",
       "Runs frames through a pipeline: files or random inputs in, outputs and a report out.",
-      kFooter);
+      kRunFooter);
   add_source_options(command, options->source);
   add_input_options(command, options->inputs);
   command

@@ -20,7 +20,7 @@ using graph::Graph;
 using graph::NodeId;
 using graph::ValueId;
 
-struct Options {
+struct ShowOptions {
   std::filesystem::path file;
   ImportArguments import;
   std::vector<std::filesystem::path> custom_ops;
@@ -81,7 +81,7 @@ Json to_json(const Graph& graph) {
           {"removed", graph.removed}};
 }
 
-Status show_model(const Options& options) {
+Status show_model(const ShowOptions& options) {
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto graph,
                import_file(options.file, options.import, backends, options.custom_ops));
@@ -94,7 +94,7 @@ Status show_model(const Options& options) {
 }
 
 /// The plan of a package, or what an application becomes.
-Status show_plan(const Options& options) {
+Status show_plan(const ShowOptions& options) {
   SourceArguments source;
   source.file = options.file;
   source.import = options.import;
@@ -109,7 +109,7 @@ Status show_plan(const Options& options) {
   return {};
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const ShowOptions& options) {
   if (names_package(options.file) || app::names_app(options.file)) {
     PENSTOCK_CHECK_OK(show_plan(options));
   } else {
@@ -121,7 +121,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 void declare_show(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ShowOptions>();
   auto* command = add_command(
       app, "show", "Lists the nodes of a model, or the plan of a package or an application.",
       R"(A model is shown as it is imported: constants folded, identities and dead nodes gone. The index is

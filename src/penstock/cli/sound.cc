@@ -23,7 +23,7 @@ struct Sound {
   Form form;
 };
 
-Result<std::vector<std::int64_t>> sizes_of(const Type& type) {
+Result<std::vector<std::int64_t>> sound_sizes_of(const Type& type) {
   if (type.kind != Type::Kind::kTensor || !type.ranked || type.dtype != DType::kF32) {
     return invalid_argument("the input takes ", type, ", no sound: expected f32");
   }
@@ -41,7 +41,7 @@ Result<std::vector<std::int64_t>> sizes_of(const Type& type) {
 
 Result<Form> form_of(const Type& type, int channels) {
   Form form;
-  PENSTOCK_TRY(form.dims, sizes_of(type));
+  PENSTOCK_TRY(form.dims, sound_sizes_of(type));
   std::vector<std::int64_t> wide;
   for (const auto size : form.dims) {
     if (size != 1) wide.push_back(size);

@@ -21,7 +21,7 @@
 namespace penstock::cli {
 namespace {
 
-struct Options {
+struct SplitOptions {
   std::filesystem::path model;
   std::filesystem::path package;
   std::vector<std::string> cuts;
@@ -50,7 +50,7 @@ Status check_devices(const std::vector<device::Device>& devices) {
   return {};
 }
 
-Result<partition::SplitOptions> to_split_options(const Options& options) {
+Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
   partition::SplitOptions split;
   split.cuts = options.cuts;
   split.use_annotations = options.annotations;
@@ -152,7 +152,8 @@ void warn_of_devices(const plan::Plan& plan, const backend::Registry& backends) 
   warn_of_shared_cpus(plan);
 }
 
-void report(const Options& options, const plan::Plan& plan, const backend::Registry& backends) {
+void report(const SplitOptions& options, const plan::Plan& plan,
+            const backend::Registry& backends) {
   log_plan(plan, backends);
   warn_of_devices(plan, backends);
   if (options.json) {
@@ -166,7 +167,7 @@ void report(const Options& options, const plan::Plan& plan, const backend::Regis
 }
 
 /// An application says all but where it goes.
-Result<int> run_app(const Options& options) {
+Result<int> run_app(const SplitOptions& options) {
   const bool plain =
       options.cuts.empty() && options.pins.empty() && !options.annotations &&
       options.annotate.empty() && options.replicas == 1 && options.devices.empty() &&
@@ -189,14 +190,14 @@ Result<int> run_app(const Options& options) {
 }
 
 /// One stage, though the file says where to cut.
-void warn_of_unused_annotations(const graph::Graph& graph, const Options& options) {
+void warn_of_unused_annotations(const graph::Graph& graph, const SplitOptions& options) {
   const bool annotated = std::ranges::any_of(graph.pipeline_stages, [](int s) { return s >= 0; });
   if (!annotated || options.annotations || !options.cuts.empty() || !options.pins.empty()) return;
   spdlog::warn(
       "the model has pipeline_stage annotations, and is not split by them; --annotations does");
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const SplitOptions& options) {
   if (app::names_app(options.model)) return run_app(options);
   PENSTOCK_TRY(const auto split, to_split_options(options));
   PENSTOCK_TRY(auto stream, to_stream_options(options.stream));
@@ -213,7 +214,7 @@ Result<int> run(const Options& options) {
   return kOk;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kSplitFooter =
     R"(A cut ends a stage after a node, named by its name, by a tensor that it makes, or by its index in
 'penstock show': the stage holds that node and all that it needs; N cuts give N+1 stages. Pins give
 the nodes named to devices, one stage for each device, instead. Without cuts or pins the whole network
@@ -234,9 +235,9 @@ Examples:
 }  // namespace
 
 void declare_split(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
-  auto* command = add_command(app, "split",
-                              "Splits a model into stages and writes them as a package.", kFooter);
+  auto options = std::make_shared<SplitOptions>();
+  auto* command = add_command(
+      app, "split", "Splits a model into stages and writes them as a package.", kSplitFooter);
   command
       ->add_option("model", options->model,
                    "A model (.onnx), or an application (.yaml), which is packed as it says")

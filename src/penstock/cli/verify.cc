@@ -29,7 +29,7 @@
 namespace penstock::cli {
 namespace {
 
-struct Options {
+struct VerifyOptions {
   std::filesystem::path package;
   std::filesystem::path model;
   bool optimized = false;  ///< The reference is.
@@ -50,7 +50,7 @@ struct OutputReport {
   double largest_error = 0, worst_ratio = 0;
 };
 
-struct Report {
+struct VerifyReport {
   std::uint64_t frames = 0, dropped = 0;
   std::vector<OutputReport> outputs;
   std::vector<std::string> problems;  ///< The first ones.
@@ -75,8 +75,8 @@ struct Differing {
 /// Feeds the pipeline and compares what comes out, in order, with the reference.
 class Verification {
  public:
-  Verification(const Options& options, const Tolerance& tolerance, Opened& opened,
-               measure::Reference& reference, Report& report)
+  Verification(const VerifyOptions& options, const Tolerance& tolerance, Opened& opened,
+               measure::Reference& reference, VerifyReport& report)
       : options_(options),
         tolerance_(tolerance),
         opened_(opened),
@@ -173,11 +173,11 @@ class Verification {
     }
   }
 
-  const Options& options_;
+  const VerifyOptions& options_;
   Tolerance tolerance_;
   Opened& opened_;
   measure::Reference& reference_;
-  Report& report_;
+  VerifyReport& report_;
   std::vector<measure::Frame> given_;
   std::deque<measure::Frame> waiting_;  ///< In flight.
   std::optional<Differing> differing_;
@@ -187,7 +187,7 @@ Json finite(double value) {
   return value < 1e300 ? Json(value) : Json("infinite");
 }
 
-Json to_json(const Options& options, const Report& report) {
+Json to_json(const VerifyOptions& options, const VerifyReport& report) {
   Json outputs = Json::array();
   for (const auto& output : report.outputs) {
     outputs.push_back({{"name", output.name},
@@ -209,7 +209,7 @@ Json to_json(const Options& options, const Report& report) {
           {"warnings", report.warnings}};
 }
 
-std::string to_text(const Report& report) {
+std::string to_text(const VerifyReport& report) {
   std::string text = "hashes: as in plan.json\nreference: " + report.reference + "\n";
   Table table(
       {"output", ">values", ">outside the tolerance", ">largest error", ">of the tolerance"});
@@ -224,14 +224,15 @@ std::string to_text(const Report& report) {
                        report.interrupted ? " (interrupted)\n" : "\n");
 }
 
-Result<std::unique_ptr<measure::Reference>> make_reference(const Options& options, bool optimized,
+Result<std::unique_ptr<measure::Reference>> make_reference(const VerifyOptions& options,
+                                                           bool optimized,
                                                            const plan::Package& package,
                                                            const backend::Registry& backends) {
   if (options.model.empty()) return measure::stage_reference(package, backends, optimized);
   return measure::whole_reference(options.model, package, backends, optimized);
 }
 
-std::string describe_reference(const Options& options, const plan::Origin& origin) {
+std::string describe_reference(const VerifyOptions& options, const plan::Origin& origin) {
   const std::string how = options.optimized ? "optimised" : "not optimised";
   if (!options.model.empty()) return "the whole model '" + options.model.string() + "', " + how;
   const auto file = origin.model_file.empty() ? "the model" : "'" + origin.model_file + "'";
@@ -240,7 +241,7 @@ std::string describe_reference(const Options& options, const plan::Origin& origi
 }
 
 /// For a package that no one model computes: `why`.
-Status refuse_model_options(const Options& options, const std::string& why) {
+Status refuse_model_options(const VerifyOptions& options, const std::string& why) {
   if (options.model.empty() && !options.optimized) return {};
   return invalid_argument(
       options.model.empty() ? "--optimised" : "--model", ": package '", options.package.string(),
@@ -248,8 +249,8 @@ Status refuse_model_options(const Options& options, const std::string& why) {
 }
 
 /// Does the engine differ from itself, optimised and not, on the frame that differed?
-std::string find_hint(const Options& options, const Differing& frame, const plan::Package& package,
-                      const backend::Registry& backends) {
+std::string find_hint(const VerifyOptions& options, const Differing& frame,
+                      const plan::Package& package, const backend::Registry& backends) {
   const auto other = make_reference(options, !options.optimized, package, backends);
   if (!other) return {};
   const auto outputs = (*other)->run(frame.inputs);
@@ -266,8 +267,9 @@ std::string find_hint(const Options& options, const Differing& frame, const plan
 
 /// The options with the model that the package was made from, where it is at hand; a warning
 /// where the one given is another.
-Options with_model(Options options, const plan::Plan& plan, const backend::Registry& backends,
-                   const std::function<void(const std::string&)>& warn) {
+VerifyOptions with_model(VerifyOptions options, const plan::Plan& plan,
+                         const backend::Registry& backends,
+                         const std::function<void(const std::string&)>& warn) {
   if (options.model.empty()) {
     options.model = find_model(plan.origin, options.package);
   } else if (match_model(options.model, plan, backends) == Match::kOther) {
@@ -277,7 +279,7 @@ Options with_model(Options options, const plan::Plan& plan, const backend::Regis
 }
 
 /// What the user says, or said when the package was built by measurement.
-Tolerance tolerance_for(const Options& options, const plan::Package& package) {
+Tolerance tolerance_for(const VerifyOptions& options, const plan::Package& package) {
   if (options.tolerance) return Tolerance::of(*options.tolerance);
   const auto built = build::read_report(package);
   return built ? Tolerance::of(built->tolerance) : Tolerance();
@@ -295,10 +297,10 @@ Status check_package(const std::filesystem::path& path) {
                           "; 'penstock split' makes one of a model or an application");
 }
 
-Result<int> verify(Options options) {
+Result<int> verify(VerifyOptions options) {
   PENSTOCK_CHECK_OK(check_package(options.package));
   const auto backends = backend::Registry::load();
-  Report report;
+  VerifyReport report;
   pipeline::Options settings;
   settings.warn = [&](const std::string& message) {
     spdlog::warn("{}", message);
@@ -338,11 +340,11 @@ Result<int> verify(Options options) {
   return report.ok() ? kOk : kFailed;
 }
 
-Result<int> run(const Options& options) {
+Result<int> run(const VerifyOptions& options) {
   return verify(options);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kVerifyFooter =
     R"(Checks the hash of every file, loads the package, and compares what the pipeline makes of each frame
 with the whole model: --model, or the file that the package was made from where it is still there and
 unchanged; else with its own stages one after the other. A package with functions, states or several
@@ -360,10 +362,10 @@ Exit code 1 if a frame failed or differed, 130 after Ctrl-C.)";
 }  // namespace
 
 void declare_verify(CLI::App& app, Action& chosen) {
-  auto options = std::make_shared<Options>();
-  auto* command =
-      add_command(app, "verify",
-                  "Checks a package, and that it computes what the whole model computes.", kFooter);
+  auto options = std::make_shared<VerifyOptions>();
+  auto* command = add_command(
+      app, "verify", "Checks a package, and that it computes what the whole model computes.",
+      kVerifyFooter);
   command->add_option("package", options->package, "A package (a folder or .zip)")->required();
   command->add_option(
       "--model", options->model,

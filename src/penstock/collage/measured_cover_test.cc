@@ -9,7 +9,7 @@
 namespace penstock::collage {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 
 /// All runs of a chain of n nodes, for each of three backends, of costs that are not known yet.
 struct Chain {
@@ -26,7 +26,7 @@ struct Chain {
         for (int j = i; j < n; ++j) {
           run.add(static_cast<std::size_t>(j));
           sum += alone[static_cast<std::size_t>(j)];
-          problem.candidates.push_back({run, {b, 0}, kNan});
+          problem.candidates.push_back({run, {b, 0}, kUnmeasured});
           least.push_back(0.9 * sum);
           truth.push_back(j == i ? sum : sum * std::uniform_real_distribution<>(0.9, 1.1)(random));
         }
@@ -74,7 +74,7 @@ TEST(MeasuredCoverTest, ABackendThatFailsCostsOnlyItsCandidates) {
   Chain chain(6, 1);
   for (std::size_t c = 0; c < chain.truth.size(); ++c) {
     if (chain.problem.candidates[c].place.backend != 0)
-      chain.truth[c] = c % 2 == 0 ? kNan : kInfinite;
+      chain.truth[c] = c % 2 == 0 ? kUnmeasured : kInfinite;
   }
   const auto found = find_covers_by_measuring(chain.problem, chain.measuring());
   ASSERT_TRUE(found) << found.error().message;
@@ -104,7 +104,7 @@ TEST(MeasuredCoverTest, StoppedItAnswersWithWhatIsMeasured) {
   EXPECT_EQ(std::ranges::count_if(found->costs, [](double c) { return !std::isnan(c); }), 3);
   EXPECT_LE(found->covers.lower_bound, chain.all_known().best.front().cost + 1e-9);
   chain.measured = 2;
-  chain.problem.candidates[5].cost = kNan;
+  chain.problem.candidates[5].cost = kUnmeasured;
   EXPECT_EQ(find_covers_by_measuring(chain.problem, measuring).error().code, Code::kNotFound);
 }
 

@@ -13,7 +13,7 @@ using graph::Graph;
 using graph::NodeId;
 using graph::Value;
 
-constexpr std::size_t kMostPlaces = 700;  // Where the dynamic program may cut.
+constexpr std::size_t kMostCutPlaces = 700;  // Where the dynamic program may cut.
 // Beside the sum of squares of the units' shares of the time, which even units make least: what a
 // second and each further value at a boundary counts, and what time is worth that a backend loses
 // because it takes its unit only in part, and each piece of a unit that does not touch the others.
@@ -144,9 +144,9 @@ std::vector<std::size_t> Cutter::places() const {
   for (std::size_t p = 1; p < count; ++p) {
     if (cuts_[p] == kInfinite) continue;
     const double done = (share_[p] + static_cast<double>(p) / static_cast<double>(count)) / 2;
-    const auto now = count <= kMostPlaces
+    const auto now = count <= kMostCutPlaces
                          ? p
-                         : 1 + static_cast<std::size_t>(done * static_cast<double>(kMostPlaces));
+                         : 1 + static_cast<std::size_t>(done * static_cast<double>(kMostCutPlaces));
     if (now != stretch) {
       kept.push_back(p);
     } else if (cuts_[p] < cuts_[kept.back()]) {

@@ -17,10 +17,10 @@ constexpr std::size_t kGrowthFactor = 2;
 // Constants of one evaluation: they stand in memory twice while it runs.
 constexpr std::size_t kBatchBytes = std::size_t{64} << 20;
 
-using Names = std::unordered_set<std::string_view>;
+using OpNames = std::unordered_set<std::string_view>;
 
 bool is_random(std::string_view op) {
-  static const Names kOps = {
+  static const OpNames kOps = {
       "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
       "Multinomial",  "Bernoulli",        "Dropout"};
   return kOps.contains(op);
@@ -32,27 +32,27 @@ bool is_quantisation(std::string_view op) {
 
 /// Operators whose output may be larger than all they read, by the value of an input.
 bool is_grower(std::string_view op) {
-  static const Names kOps = {"ConstantOfShape",
-                             "Expand",
-                             "Range",
-                             "Tile",
-                             "OneHot",
-                             "Pad",
-                             "Resize",
-                             "Upsample",
-                             "EyeLike",
-                             "If",
-                             "Loop",
-                             "Scan",
-                             "HannWindow",
-                             "HammingWindow",
-                             "BlackmanWindow",
-                             "MelWeightMatrix",
-                             "DFT",
-                             "STFT",
-                             "AffineGrid",
-                             "CenterCropPad",
-                             "MaxUnpool"};
+  static const OpNames kOps = {"ConstantOfShape",
+                               "Expand",
+                               "Range",
+                               "Tile",
+                               "OneHot",
+                               "Pad",
+                               "Resize",
+                               "Upsample",
+                               "EyeLike",
+                               "If",
+                               "Loop",
+                               "Scan",
+                               "HannWindow",
+                               "HammingWindow",
+                               "BlackmanWindow",
+                               "MelWeightMatrix",
+                               "DFT",
+                               "STFT",
+                               "AffineGrid",
+                               "CenterCropPad",
+                               "MaxUnpool"};
   return kOps.contains(op);
 }
 

@@ -8,10 +8,6 @@
 namespace penstock::graph {
 namespace {
 
-// Initialisers may stand apart from inputs from IR 4 on, nodes have overloads and metadata from
-// IR 10 on.
-constexpr std::int64_t kFreeInitialisersIr = 4;
-constexpr std::int64_t kNodeMetadataIr = 10;
 constexpr std::uint64_t kProtobufLimit = INT32_MAX;
 
 constexpr char field_tag(int number) {

@@ -12,7 +12,6 @@ namespace penstock::graph {
 namespace {
 
 constexpr const char* kOldDomain = "ai.onnx";
-constexpr std::int64_t kFreeInitialisersIr = 4;
 constexpr std::int64_t kOpsetsIr = 3;
 
 template <typename Nodes>

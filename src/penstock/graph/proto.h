@@ -12,6 +12,10 @@
 
 namespace penstock::graph {
 
+/// The first IR versions whose initialisers need not be inputs, and whose nodes have metadata.
+inline constexpr std::int64_t kFreeInitialisersIr = 4;
+inline constexpr std::int64_t kNodeMetadataIr = 10;
+
 /// Weights above this size never stand in a protobuf message: they are moved out before parsing.
 inline constexpr std::size_t kInlineBytes = 64 * 1024;
 

@@ -7,25 +7,23 @@
 namespace penstock::graph {
 namespace {
 
-enum class Message { kModel, kGraph, kNode, kAttribute, kTensor, kOther };
+enum class Nested { kModel, kGraph, kNode, kAttribute, kTensor, kOther };
 enum WireType : std::uint32_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
 
 /// The message that field `number` of `outer` holds, if it is on the way to a weight.
-Message child_of(Message outer, std::uint32_t number) {
+Nested child_of(Nested outer, std::uint32_t number) {
   switch (outer) {
-    case Message::kModel:
-      return number == onnx::ModelProto::kGraphFieldNumber ? Message::kGraph : Message::kOther;
-    case Message::kGraph:
-      if (number == onnx::GraphProto::kNodeFieldNumber) return Message::kNode;
-      return number == onnx::GraphProto::kInitializerFieldNumber ? Message::kTensor
-                                                                 : Message::kOther;
-    case Message::kNode:
-      return number == onnx::NodeProto::kAttributeFieldNumber ? Message::kAttribute
-                                                              : Message::kOther;
-    case Message::kAttribute:
-      return number == onnx::AttributeProto::kTFieldNumber ? Message::kTensor : Message::kOther;
+    case Nested::kModel:
+      return number == onnx::ModelProto::kGraphFieldNumber ? Nested::kGraph : Nested::kOther;
+    case Nested::kGraph:
+      if (number == onnx::GraphProto::kNodeFieldNumber) return Nested::kNode;
+      return number == onnx::GraphProto::kInitializerFieldNumber ? Nested::kTensor : Nested::kOther;
+    case Nested::kNode:
+      return number == onnx::NodeProto::kAttributeFieldNumber ? Nested::kAttribute : Nested::kOther;
+    case Nested::kAttribute:
+      return number == onnx::AttributeProto::kTFieldNumber ? Nested::kTensor : Nested::kOther;
     default:
-      return Message::kOther;
+      return Nested::kOther;
   }
 }
 
@@ -54,7 +52,7 @@ class Rewriter {
   explicit Rewriter(std::string_view file) : file_(file) {}
 
   /// False if the bytes are not well formed.
-  bool rewrite(Message message, std::string_view bytes, std::string& out) const {
+  bool rewrite(Nested message, std::string_view bytes, std::string& out) const {
     while (!bytes.empty()) {
       const std::string_view rest = bytes;
       std::uint64_t tag = 0;
@@ -76,15 +74,15 @@ class Rewriter {
   }
 
  private:
-  bool rewrite_field(Message message, std::uint32_t number, std::string_view content,
+  bool rewrite_field(Nested message, std::uint32_t number, std::string_view content,
                      std::string_view whole, std::string& out) const {
-    if (message == Message::kTensor && number == onnx::TensorProto::kRawDataFieldNumber &&
+    if (message == Nested::kTensor && number == onnx::TensorProto::kRawDataFieldNumber &&
         content.size() > kInlineBytes) {
       out += stand_in(content);
       return true;
     }
     const auto child = child_of(message, number);
-    if (child == Message::kOther || content.size() <= kInlineBytes) {
+    if (child == Nested::kOther || content.size() <= kInlineBytes) {
       out += whole;
       return true;
     }
@@ -117,7 +115,7 @@ class Rewriter {
 
 std::optional<std::string> without_large_weights(std::string_view bytes) {
   std::string out;
-  if (!Rewriter(bytes).rewrite(Message::kModel, bytes, out)) return std::nullopt;
+  if (!Rewriter(bytes).rewrite(Nested::kModel, bytes, out)) return std::nullopt;
   return out;
 }
 

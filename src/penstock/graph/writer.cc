@@ -17,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kDeviceConfigurationIr = 11;
-constexpr std::int64_t kNodeMetadataIr = 10;
 constexpr const char* kConfiguration = "penstock";
 
 /// A file that appears under its name only when complete: what it replaces may still be mapped.

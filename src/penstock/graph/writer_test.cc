@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* kModel = R"(
+constexpr const char* kWrittenModel = R"(
   <ir_version: 8, opset_import: ["" : 17], metadata_props: ["author" : "me"]>
   net (float[n,4] x) => (float[n,2] y) <float[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[2] b = {1, 2}> {
     [product] t = MatMul(x, w)
@@ -27,7 +27,7 @@ Graph import_file(const std::filesystem::path& file) {
 }
 
 TEST(WriterTest, WritesAWholeGraphThatComesBackTheSame) {
-  const Graph graph = import_text(kModel);
+  const Graph graph = import_text(kWrittenModel);
   const TemporaryFolder folder;
   const auto files = write_onnx(Subgraph::whole(graph), folder.path() / "m.onnx", {});
   ASSERT_TRUE(files) << files.error().message;
@@ -40,7 +40,7 @@ TEST(WriterTest, WritesAWholeGraphThatComesBackTheSame) {
 }
 
 TEST(WriterTest, WritesAPartWithTheOriginalNamesAtTheCuts) {
-  const Graph graph = import_text(kModel);
+  const Graph graph = import_text(kWrittenModel);
   const std::vector<NodeId> nodes{NodeId{1}};
   const auto part = Subgraph::create(graph, nodes);
   ASSERT_TRUE(part);
@@ -54,7 +54,7 @@ TEST(WriterTest, WritesAPartWithTheOriginalNamesAtTheCuts) {
 }
 
 TEST(WriterTest, PutsLargeConstantsInADataFileAtAlignedOffsets) {
-  const Graph graph = import_text(kModel);
+  const Graph graph = import_text(kWrittenModel);
   const TemporaryFolder folder;
   WriteOptions options;
   options.external_from_bytes = 8;
@@ -98,7 +98,7 @@ TEST(WriterTest, MayReplaceTheFileItWasImportedFrom) {
   WriteOptions options;
   options.external_from_bytes = 8;
   const auto file = folder.path() / "m.onnx";
-  ASSERT_TRUE(write_onnx(Subgraph::whole(import_text(kModel)), file, options));
+  ASSERT_TRUE(write_onnx(Subgraph::whole(import_text(kWrittenModel)), file, options));
   const Graph mapped = import_file(file);
   const auto hash = canonical_hash(Subgraph::whole(mapped));
   ASSERT_TRUE(write_onnx(Subgraph::whole(mapped), file, options));
@@ -108,7 +108,7 @@ TEST(WriterTest, MayReplaceTheFileItWasImportedFrom) {
 TEST(WriterTest, ListsParametersAsInputsAndNotTheirDefaults) {
   ImportOptions options;
   options.parameters = {"b"};
-  const Graph graph = import_text(kModel, options);
+  const Graph graph = import_text(kWrittenModel, options);
   const auto bytes = to_onnx_bytes(Subgraph::whole(graph));
   ASSERT_TRUE(bytes);
   const auto again = import_onnx_bytes(*bytes, {}, {});
@@ -117,7 +117,7 @@ TEST(WriterTest, ListsParametersAsInputsAndNotTheirDefaults) {
 }
 
 TEST(WriterTest, WritesAndReadsPipelineStagesAndLayerAnnotations) {
-  const Graph graph = import_text(kModel);
+  const Graph graph = import_text(kWrittenModel);
   const TemporaryFolder folder;
   WriteOptions options;
   options.pipeline_stages = {0, 0, 1};
@@ -158,7 +158,7 @@ TEST(WriterTest, RefusesToStartAModelAtAnUnknownType) {
 }
 
 TEST(WriterTest, SaysWhichFileItCannotWrite) {
-  const Graph graph = import_text(kModel);
+  const Graph graph = import_text(kWrittenModel);
   const auto files = write_onnx(Subgraph::whole(graph), "/no/such/folder/m.onnx", {});
   ASSERT_FALSE(files);
   EXPECT_EQ(files.error().code, Code::kNotFound);

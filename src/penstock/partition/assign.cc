@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "penstock/partition/groups.h"
+#include "penstock/partition/outputs.h"
 #include "penstock/partition/reads.h"
 #include "penstock/partition/resolve.h"
 #include "penstock/partition/split.h"
@@ -14,7 +15,6 @@ namespace {
 
 using graph::Graph;
 using graph::NodeId;
-using Stages = std::vector<std::vector<NodeId>>;
 
 struct Cut {
   NodeId node;

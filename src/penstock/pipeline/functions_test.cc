@@ -443,7 +443,9 @@ TEST(States, AFrameThatFailsBesideTheWriterAdvancesTheState) {
   for (std::size_t i = 0; i < kFrames; ++i) {
     sum += static_cast<float>(i);
     ASSERT_EQ(results[i].outcome, i % 2 == 1 ? Outcome::kError : Outcome::kOk);
-    if (i % 2 == 0) ASSERT_EQ(results[i].values.at(0), sum) << "frame " << i;
+    if (i % 2 == 0) {
+      ASSERT_EQ(results[i].values.at(0), sum) << "frame " << i;
+    }
   }
 }
 

@@ -14,7 +14,6 @@
 #include "penstock/plan/zip.h"
 
 namespace penstock::plan {
-namespace {
 
 namespace fs = std::filesystem;
 
@@ -33,6 +32,8 @@ class Scratch {
  private:
   fs::path path_;
 };
+
+namespace {
 
 bool is_zip_name(const fs::path& path) {
   return path.extension() == ".zip";

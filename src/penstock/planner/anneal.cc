@@ -6,9 +6,9 @@
 namespace penstock::planner {
 namespace {
 
-constexpr std::int64_t kSweep = 1024;  // Moves between two looks at the clock.
-constexpr int kPartnerTries = 8;       // Groups drawn in search of one on a given device.
-constexpr double kLess = 1 - 1e-12;    // Smaller differences are rounding.
+constexpr std::int64_t kSweep = 1024;    // Moves between two looks at the clock.
+constexpr int kPartnerTries = 8;         // Groups drawn in search of one on a given device.
+constexpr double kLessLoad = 1 - 1e-12;  // Smaller differences are rounding.
 
 class Walk {
  public:
@@ -149,10 +149,10 @@ class Walk {
   }
 
   void keep_if_better() {
-    if (!(loads_.period() < best_.period * kLess) || !loads_.within_memory()) return;
+    if (!(loads_.period() < best_.period * kLessLoad) || !loads_.within_memory()) return;
     loads_.recount();
     const double period = loads_.period();
-    if (period < best_.period * kLess && loads_.within_memory() &&
+    if (period < best_.period * kLessLoad && loads_.within_memory() &&
         (!accept_ || accept_(loads_.place_of()))) {
       best_ = {loads_.place_of(), period};
     }

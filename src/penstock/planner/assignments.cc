@@ -5,7 +5,7 @@
 namespace penstock::planner {
 namespace {
 
-constexpr double kLess = 1 - 1e-9;           // Smaller gains are rounding.
+constexpr double kLessTime = 1 - 1e-9;       // Smaller gains are rounding.
 constexpr std::int64_t kNodesPerLook = 256;  // At the clock.
 
 class AssignmentSearch {
@@ -48,7 +48,7 @@ class AssignmentSearch {
     double period = 0;
     for (int d = 0; d < places_.devices(); ++d) period = std::max(period, load(d));
     const double best = judge_.best();
-    if (period >= best * kLess || !rest_fits(best)) return;
+    if (period >= best * kLessTime || !rest_fits(best)) return;
     if (group == instance_.groups) {
       bound_ = std::min(bound_, judge_.settle(place_of_, period));
       return;

@@ -11,12 +11,6 @@
 namespace penstock::planner {
 namespace {
 
-double least_time(const Instance& instance, int group) {
-  double least = kInfinite;
-  for (int m = 0; m < instance.modes; ++m) least = std::min(least, instance.time_of(group, m));
-  return least;
-}
-
 /// Sets that grow together, and the time of each in every mode.
 class Blocks {
  public:

@@ -287,17 +287,17 @@ void close_gap(const Model& model, bool is_bound, Improver& improver, const Budg
   while (schedule.open() && !incumbent.proved() && !budget.over()) {
     const double period = schedule.period(), begin = budget.elapsed();
     const auto result = frontier.run(period, schedule.most_steps(), budget);
-    switch (result.answer) {
-      case Answer::kFound:
+    switch (result.reached) {
+      case Reached::kFound:
         incumbent.offer(expand(model.instance, result.split));
         schedule.found(std::min(period, result.period));
         break;
-      case Answer::kNone:
+      case Reached::kNone:
         if (is_bound && period == kInfinite) incumbent.prove_infeasible();
         if (is_bound) incumbent.raise(period);
         schedule.refuted(period);
         break;
-      case Answer::kStopped:
+      case Reached::kStopped:
         schedule.stopped();
         if (is_bound && !stuck) {
           frontier.use_transfers();

@@ -7,15 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "penstock/planner/frontier.h"
+#include "penstock/planner/index.h"
 #include "penstock/planner/test_brute_force.h"
 #include "penstock/planner/test_random_problem.h"
 
 namespace penstock::planner {
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 Outcome search(const Problem& problem, const Options& options = {}) {
   return search_contiguous(problem, options, Budget());

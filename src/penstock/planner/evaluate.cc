@@ -7,11 +7,11 @@
 namespace penstock::planner {
 namespace {
 
-std::size_t at(int index) {
+std::size_t index_of(int index) {
   return static_cast<std::size_t>(index);
 }
 
-constexpr int kNowhere = -1;
+constexpr int kNotPlaced = -1;
 
 class Judge {
  public:
@@ -51,9 +51,11 @@ class Judge {
   // --- Where things are ------------------------------------------------------------------------
 
   [[nodiscard]] int stages() const { return static_cast<int>(split_.stages.size()); }
-  [[nodiscard]] const Stage& stage(int s) const { return split_.stages[at(s)]; }
-  [[nodiscard]] int type_index(int s) const { return problem_.modes[at(stage(s).mode)].type; }
-  [[nodiscard]] const DeviceType& type(int s) const { return problem_.types[at(type_index(s))]; }
+  [[nodiscard]] const Stage& stage(int s) const { return split_.stages[index_of(s)]; }
+  [[nodiscard]] int type_index(int s) const { return problem_.modes[index_of(stage(s).mode)].type; }
+  [[nodiscard]] const DeviceType& type(int s) const {
+    return problem_.types[index_of(type_index(s))];
+  }
   [[nodiscard]] double replicas(int s) const {
     return static_cast<double>(std::max<std::size_t>(1, stage(s).devices.size()));
   }
@@ -68,17 +70,17 @@ class Judge {
   /// The stages that read `value`, ascending, each once.
   [[nodiscard]] std::vector<int> readers(const Value& value) const {
     std::vector<int> found;
-    for (const int group : value.consumers) found.push_back(stage_of_[at(group)]);
+    for (const int group : value.consumers) found.push_back(stage_of_[index_of(group)]);
     std::ranges::sort(found);
     found.erase(std::unique(found.begin(), found.end()), found.end());
     return found;
   }
-  [[nodiscard]] int writer(const Value& value) const { return stage_of_[at(value.producer)]; }
+  [[nodiscard]] int writer(const Value& value) const { return stage_of_[index_of(value.producer)]; }
 
   [[nodiscard]] double own_compute(int s) const {
-    const auto mode = at(stage(s).mode);
+    const auto mode = index_of(stage(s).mode);
     double sum = problem_.modes[mode].launch;
-    for (const int group : stage(s).groups) sum += problem_.groups[at(group)].time[mode];
+    for (const int group : stage(s).groups) sum += problem_.groups[index_of(group)].time[mode];
     return sum;
   }
 
@@ -86,7 +88,7 @@ class Judge {
   [[nodiscard]] double transfer(const Value& value, int from, int to) const {
     double time = value.transfer_time;
     if (!problem_.links.empty()) {
-      const auto& link = problem_.links[at(from)][at(to)];
+      const auto& link = problem_.links[index_of(from)][index_of(to)];
       time += link.latency + value.bytes / link.bandwidth;
     }
     return time;
@@ -126,20 +128,20 @@ class Judge {
   /// What must hold for anything else to be asked: indices in range, each group in one stage.
   bool check_indices() {
     const auto before = result_.violations.size();
-    stage_of_.assign(problem_.groups.size(), kNowhere);
+    stage_of_.assign(problem_.groups.size(), kNotPlaced);
     for (int s = 0; s < stages(); ++s) {
-      if (stage(s).mode < 0 || at(stage(s).mode) >= problem_.modes.size()) {
+      if (stage(s).mode < 0 || index_of(stage(s).mode) >= problem_.modes.size()) {
         broken("stage ", s, ": there is no mode ", stage(s).mode);
       }
       if (stage(s).groups.empty()) broken("stage ", s, ": has no group");
       for (const int device : stage(s).devices) {
-        if (device >= 0 && at(device) < type_of_device_.size()) continue;
+        if (device >= 0 && index_of(device) < type_of_device_.size()) continue;
         broken("stage ", s, ": there is no device ", device);
       }
       for (const int group : stage(s).groups) place(group, s);
     }
     for (std::size_t g = 0; g < stage_of_.size(); ++g) {
-      if (stage_of_[g] == kNowhere) {
+      if (stage_of_[g] == kNotPlaced) {
         broken("group '", problem_.groups[g].name, "': is in no stage");
       }
     }
@@ -147,18 +149,18 @@ class Judge {
   }
 
   void place(int group, int s) {
-    if (group < 0 || at(group) >= stage_of_.size()) {
+    if (group < 0 || index_of(group) >= stage_of_.size()) {
       return broken("stage ", s, ": there is no group ", group);
     }
-    if (stage_of_[at(group)] != kNowhere) {
-      broken("group '", problem_.groups[at(group)].name, "': is in stage ", stage_of_[at(group)],
-             " and in stage ", s);
+    if (stage_of_[index_of(group)] != kNotPlaced) {
+      broken("group '", problem_.groups[index_of(group)].name, "': is in stage ",
+             stage_of_[index_of(group)], " and in stage ", s);
     }
-    stage_of_[at(group)] = s;
+    stage_of_[index_of(group)] = s;
   }
 
   void check_devices() {
-    std::vector<int> used(type_of_device_.size(), kNowhere);  // By which stage.
+    std::vector<int> used(type_of_device_.size(), kNotPlaced);  // By which stage.
     for (int s = 0; s < stages(); ++s) {
       const auto& devices = stage(s).devices;
       if (type(s).unlimited) {
@@ -169,13 +171,13 @@ class Judge {
         broken("stage ", s, ": has no device");
       }
       for (const int device : devices) {
-        const auto& name = name_of_device_[at(device)];
-        if (type_of_device_[at(device)] != type_index(s)) {
+        const auto& name = name_of_device_[index_of(device)];
+        if (type_of_device_[index_of(device)] != type_index(s)) {
           broken("stage ", s, ": device '", name, "' is not of type '", type(s).name, "'");
         }
-        int& other = used[at(device)];
+        int& other = used[index_of(device)];
         if (other == s) broken("stage ", s, ": names device '", name, "' twice");
-        if (other != kNowhere && other != s &&
+        if (other != kNotPlaced && other != s &&
             (devices.size() > 1 || stage(other).devices.size() > 1)) {
           broken("stage ", s, ": shares device '", name, "' with stage ", other,
                  ", and one of them has replicas");
@@ -188,30 +190,32 @@ class Judge {
   void check_support() {
     for (int s = 0; s < stages(); ++s) {
       for (const int group : stage(s).groups) {
-        if (problem_.groups[at(group)].time[at(stage(s).mode)] < kInfinite) continue;
-        broken("group '", problem_.groups[at(group)].name, "': mode '",
-               problem_.modes[at(stage(s).mode)].name, "' does not support it");
+        if (problem_.groups[index_of(group)].time[index_of(stage(s).mode)] < kInfinite) continue;
+        broken("group '", problem_.groups[index_of(group)].name, "': mode '",
+               problem_.modes[index_of(stage(s).mode)].name, "' does not support it");
       }
     }
   }
 
   void check_order() {
     for (const auto& [before, after] : problem_.order) {
-      const int first = stage_of_[at(before)], second = stage_of_[at(after)];
+      const int first = stage_of_[index_of(before)], second = stage_of_[index_of(after)];
       if (first <= second) continue;
-      broken("stage ", second, ": group '", problem_.groups[at(after)].name, "' needs group '",
-             problem_.groups[at(before)].name, "' of the later stage ", first);
+      broken("stage ", second, ": group '", problem_.groups[index_of(after)].name,
+             "' needs group '", problem_.groups[index_of(before)].name, "' of the later stage ",
+             first);
     }
   }
 
   void check_colocated() {
     for (const auto& set : problem_.colocated) {
       for (const int group : set) {
-        const int s = stage_of_[at(group)], other = stage_of_[at(set.front())];
+        const int s = stage_of_[index_of(group)], other = stage_of_[index_of(set.front())];
         const bool both_unlimited = type(s).unlimited && type_index(s) == type_index(other);
         if (together(s, other) || both_unlimited) continue;
-        broken("group '", problem_.groups[at(group)].name, "': is on another device than group '",
-               problem_.groups[at(set.front())].name, "', with which it must stay");
+        broken("group '", problem_.groups[index_of(group)].name,
+               "': is on another device than group '", problem_.groups[index_of(set.front())].name,
+               "', with which it must stay");
       }
     }
   }
@@ -221,7 +225,7 @@ class Judge {
   void add_compute() {
     for (int s = 0; s < stages(); ++s) {
       for (const int device : stage(s).devices) {
-        result_.devices[at(device)].compute += own_compute(s) / replicas(s);
+        result_.devices[index_of(device)].compute += own_compute(s) / replicas(s);
       }
     }
   }
@@ -230,11 +234,11 @@ class Judge {
     for (const auto& value : problem_.values) {
       const int from = writer(value);
       for (const int device : stage(from).devices) {
-        result_.devices[at(device)].out += sending(value) / replicas(from);
+        result_.devices[index_of(device)].out += sending(value) / replicas(from);
       }
       for (const int s : receivers(value)) {
         for (const int device : stage(s).devices) {
-          result_.devices[at(device)].in += receiving(value, s) / replicas(s);
+          result_.devices[index_of(device)].in += receiving(value, s) / replicas(s);
         }
       }
     }
@@ -243,13 +247,13 @@ class Judge {
   void add_memory() {
     for (int s = 0; s < stages(); ++s) {
       double bytes = 0;
-      for (const int group : stage(s).groups) bytes += problem_.groups[at(group)].memory;
-      for (const int device : stage(s).devices) result_.devices[at(device)].memory += bytes;
+      for (const int group : stage(s).groups) bytes += problem_.groups[index_of(group)].memory;
+      for (const int device : stage(s).devices) result_.devices[index_of(device)].memory += bytes;
       if (type(s).unlimited) check_cap(bytes, type(s), concat("stage ", s));
     }
     if (problem_.frames_in_flight) add_frames();
     for (std::size_t d = 0; d < result_.devices.size(); ++d) {
-      const auto& own = problem_.types[at(type_of_device_[d])];
+      const auto& own = problem_.types[index_of(type_of_device_[d])];
       check_cap(result_.devices[d].memory, own, concat("device '", name_of_device_[d], "'"));
     }
   }
@@ -270,7 +274,7 @@ class Judge {
       std::set<int> holders(stage(from).devices.begin(), stage(from).devices.end());
       for (const int s : read) holders.insert(stage(s).devices.begin(), stage(s).devices.end());
       for (const int device : holders) {
-        result_.devices[at(device)].memory += value.bytes * (last - from + 1);
+        result_.devices[index_of(device)].memory += value.bytes * (last - from + 1);
       }
     }
   }
@@ -278,7 +282,7 @@ class Judge {
   void combine() {
     for (std::size_t d = 0; d < result_.devices.size(); ++d) {
       auto& own = result_.devices[d];
-      switch (problem_.types[at(type_of_device_[d])].overlap) {
+      switch (problem_.types[index_of(type_of_device_[d])].overlap) {
         case Overlap::kSerial:
           own.load = own.compute + own.in + own.out;
           break;
@@ -298,26 +302,26 @@ class Judge {
   [[nodiscard]] double latency() const {
     std::vector<double> duration;
     for (int s = 0; s < stages(); ++s) duration.push_back(own_compute(s));
-    std::vector<std::set<int>> sources(at(stages()));  // Earlier stages that each waits for.
+    std::vector<std::set<int>> sources(index_of(stages()));  // Earlier stages that each waits for.
     for (const auto& value : problem_.values) {
-      duration[at(writer(value))] += sending(value);
-      for (const int s : receivers(value)) duration[at(s)] += receiving(value, s);
-      for (const int s : readers(value)) sources[at(s)].insert(writer(value));
+      duration[index_of(writer(value))] += sending(value);
+      for (const int s : receivers(value)) duration[index_of(s)] += receiving(value, s);
+      for (const int s : readers(value)) sources[index_of(s)].insert(writer(value));
     }
     for (const auto& [before, after] : problem_.order) {
-      sources[at(stage_of_[at(after)])].insert(stage_of_[at(before)]);
+      sources[index_of(stage_of_[index_of(after)])].insert(stage_of_[index_of(before)]);
     }
-    std::vector<double> end(at(stages()), 0), free(type_of_device_.size(), 0);
+    std::vector<double> end(index_of(stages()), 0), free(type_of_device_.size(), 0);
     double last = 0;
     for (int s = 0; s < stages(); ++s) {
       double start = 0;
-      for (const int source : sources[at(s)]) {
-        if (source < s) start = std::max(start, end[at(source)]);
+      for (const int source : sources[index_of(s)]) {
+        if (source < s) start = std::max(start, end[index_of(source)]);
       }
-      for (const int device : stage(s).devices) start = std::max(start, free[at(device)]);
-      end[at(s)] = start + duration[at(s)];
-      for (const int device : stage(s).devices) free[at(device)] = end[at(s)];
-      last = std::max(last, end[at(s)]);
+      for (const int device : stage(s).devices) start = std::max(start, free[index_of(device)]);
+      end[index_of(s)] = start + duration[index_of(s)];
+      for (const int device : stage(s).devices) free[index_of(device)] = end[index_of(s)];
+      last = std::max(last, end[index_of(s)]);
     }
     return last;
   }

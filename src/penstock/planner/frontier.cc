@@ -13,11 +13,11 @@ namespace {
 
 using Capacities = std::array<double, kMostPrices>;
 
-class Search {
+class FrontierSearch {
  public:
   /// `rest`: for the period; null where it says nothing.
-  Search(const Model& model, const Closure& closure, const RestBound* rest, double period,
-         std::int64_t most_steps, const Budget& budget)
+  FrontierSearch(const Model& model, const Closure& closure, const RestBound* rest, double period,
+                 std::int64_t most_steps, const Budget& budget)
       : model_(model),
         instance_(model.instance),
         closure_(closure),
@@ -45,7 +45,7 @@ class Search {
       by_size_[at(size)] = {};
     }
     result.steps = steps_;
-    result.answer = goal_ >= 0 ? Answer::kFound : stopped_ ? Answer::kStopped : Answer::kNone;
+    result.reached = goal_ >= 0 ? Reached::kFound : stopped_ ? Reached::kStopped : Reached::kNone;
     if (goal_ >= 0) trace(result);
     return result;
   }
@@ -461,7 +461,8 @@ class Search {
 FrontierResult Frontier::run(double period, std::int64_t most_steps, const Budget& budget) {
   const bool bounded = rest_.possible() && period < kInfinite;
   if (bounded) rest_.set_period(period, budget);
-  return Search(*model_, closure_, bounded ? &rest_ : nullptr, period, most_steps, budget).run();
+  return FrontierSearch(*model_, closure_, bounded ? &rest_ : nullptr, period, most_steps, budget)
+      .run();
 }
 
 bool Frontier::refutes(double period, const Budget& budget) {

@@ -11,10 +11,10 @@
 
 namespace penstock::planner {
 
-enum class Answer { kFound, kNone, kStopped };
+enum class Reached { kFound, kNone, kStopped };
 
 struct FrontierResult {
-  Answer answer = Answer::kStopped;
+  Reached reached = Reached::kStopped;
   Split split;             ///< Of the instance, if found.
   double period = 0;       ///< Its largest load.
   std::int64_t steps = 0;  ///< Groups that were put into a stage: the work done.

@@ -225,6 +225,12 @@ void put_values(const Problem& problem, const std::vector<int>& cluster, Partner
 
 }  // namespace
 
+double least_time(const Instance& instance, int group) {
+  double least = kInfinite;
+  for (int m = 0; m < instance.modes; ++m) least = std::min(least, instance.time_of(group, m));
+  return least;
+}
+
 Lists lists_of(int count, const std::vector<std::pair<int, int>>& pairs) {
   Lists lists;
   lists.begin.assign(at(count) + 1, 0);

@@ -58,6 +58,9 @@ struct Instance {
   }
 };
 
+/// Of a group, in the mode that is fastest for it; infinite where it supports none.
+double least_time(const Instance& instance, int group);
+
 /// \error kInvalidArgument as validate() says; also colocated groups that no one mode supports.
 Result<Instance> make_instance(const Problem& problem, Partner partner);
 

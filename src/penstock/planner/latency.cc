@@ -14,17 +14,17 @@ namespace penstock::planner {
 namespace {
 
 constexpr double kProved = 1e-9;  // Relative: the gap of a proof.
-constexpr int kOrders = 24;
+constexpr int kLatencyOrders = 24;
 constexpr int kMoves = 20'000;                   // Of a round of annealing.
 constexpr int kRounds = 50;                      // At most, where the budget has no end.
 constexpr std::int64_t kMostPlaced = 5'000'000;  // Stages, of the search through all splits.
 /// Shares of the time that is left.
 constexpr double kOrdersShare = 0.2, kTailsShare = 0.2, kExactShare = 0.6, kFirstRoundShare = 0.05;
 
-class Search {
+class LatencySearch {
  public:
-  Search(const Problem& problem, const Options& options, const Budget& budget,
-         const BoundsReport& report)
+  LatencySearch(const Problem& problem, const Options& options, const Budget& budget,
+                const BoundsReport& report)
       : problem_(problem),
         options_(options),
         budget_(budget),
@@ -129,7 +129,7 @@ class Search {
   }
 
   void try_orders(const Budget& budget) {
-    for (std::uint64_t i = 0; i < kOrders && !budget.over() && !done(); ++i) {
+    for (std::uint64_t i = 0; i < kLatencyOrders && !budget.over() && !done(); ++i) {
       offer_steps(plan_along(model_, latency_order(model_, i), budget));
     }
   }
@@ -201,7 +201,7 @@ class Search {
 
 Outcome search_latency(const Problem& problem, const Options& options, const Budget& budget,
                        const BoundsReport& report) {
-  return Search(problem, options, budget, report).run();
+  return LatencySearch(problem, options, budget, report).run();
 }
 
 }  // namespace penstock::planner

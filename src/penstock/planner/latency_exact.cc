@@ -8,10 +8,10 @@
 namespace penstock::planner {
 namespace {
 
-class Search {
+class ExactSearch {
  public:
-  Search(const LatencyModel& model, const LatencyTails& tails, double limit,
-         const OfferSteps& offer, const Budget& budget)
+  ExactSearch(const LatencyModel& model, const LatencyTails& tails, double limit,
+              const OfferSteps& offer, const Budget& budget)
       : model_(model),
         tails_(tails),
         offer_(offer),
@@ -120,7 +120,7 @@ class Search {
 
 LatencyProof prove_latency(const LatencyModel& model, const LatencyTails& tails, double limit,
                            const OfferSteps& offer, const Budget& budget) {
-  return Search(model, tails, limit, offer, budget).run();
+  return ExactSearch(model, tails, limit, offer, budget).run();
 }
 
 }  // namespace penstock::planner

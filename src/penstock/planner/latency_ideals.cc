@@ -10,7 +10,7 @@
 namespace penstock::planner {
 namespace {
 
-constexpr double kRounding = 1e-9;  // Relative: what is less than that better is not better.
+constexpr double kTimeRounding = 1e-9;  // Relative: what is less than that better is not better.
 constexpr std::size_t kMostNumbers = 30'000'000;
 constexpr std::size_t kWidestBorder = 64;
 
@@ -40,7 +40,7 @@ bool LatencyIdeals::full() const {
 }
 
 bool LatencyIdeals::too_late(double end) const {
-  return end >= limit_ * (1 - kRounding);
+  return end >= limit_ * (1 - kTimeRounding);
 }
 
 int LatencyIdeals::find(const std::vector<std::uint64_t>& blocks, std::uint64_t key, int size) {

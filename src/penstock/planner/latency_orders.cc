@@ -8,9 +8,9 @@
 namespace penstock::planner {
 namespace {
 
-class Line {
+class OrderLine {
  public:
-  Line(const LatencyModel& model, const std::vector<int>& order)
+  OrderLine(const LatencyModel& model, const std::vector<int>& order)
       : model_(model),
         order_(order),
         place_(at(model.groups)),
@@ -272,7 +272,7 @@ std::vector<int> latency_order(const LatencyModel& model, std::uint64_t number) 
 
 std::vector<LatencyStep> plan_along(const LatencyModel& model, const std::vector<int>& order,
                                     const Budget& budget) {
-  return Line(model, order).run(budget);
+  return OrderLine(model, order).run(budget);
 }
 
 }  // namespace penstock::planner

@@ -7,7 +7,7 @@
 namespace penstock::planner {
 namespace {
 
-constexpr double kRounding = 1e-9;  // Of memory, as evaluate() allows.
+constexpr double kMemoryRounding = 1e-9;  // Of memory, as evaluate() allows.
 
 }  // namespace
 
@@ -102,7 +102,7 @@ bool LatencySimulator::seat_groups(const LatencyPlan& plan) {
   }
   for (int s = 0; s < seats(); ++s) {
     const double cap = problem_.types[at(type_of_[at(s)])].memory;
-    if (held_[at(device_of_[at(s)])] > cap * (1 + kRounding)) return false;
+    if (held_[at(device_of_[at(s)])] > cap * (1 + kMemoryRounding)) return false;
   }
   return true;
 }
@@ -210,7 +210,7 @@ bool LatencySimulator::fits_with_frames() {
   }
   for (int s = 0; s < seats(); ++s) {
     const double cap = problem_.types[at(type_of_[at(s)])].memory;
-    if (held_[at(device_of_[at(s)])] > cap * (1 + kRounding)) return false;
+    if (held_[at(device_of_[at(s)])] > cap * (1 + kMemoryRounding)) return false;
   }
   return true;
 }

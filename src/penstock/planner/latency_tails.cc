@@ -10,7 +10,7 @@ namespace penstock::planner {
 namespace {
 
 constexpr int kNone = -1;
-constexpr double kWork = 1e9;  // Steps, about: some seconds.
+constexpr double kTailWork = 1e9;  // Steps, about: some seconds.
 
 double least_call_time(const LatencyModel& model, int group) {
   double least = kInfinite;
@@ -225,7 +225,7 @@ void LatencyTails::put_join(int from, int to, int edge) {
 LatencyTails::LatencyTails(const LatencyModel& model, const Budget& budget) : model_(model) {
   choose_paths();
   const auto runs = static_cast<double>(model.earlier.items.size() + 1);
-  longest_ = 1 + static_cast<int>(std::sqrt(kWork / runs));
+  longest_ = 1 + static_cast<int>(std::sqrt(kTailWork / runs));
   tail_.resize(model.earlier.items.size() * planner::at(model.codes));
   join_.resize(tail_.size());
   Run run(model);

@@ -9,7 +9,7 @@ namespace penstock::planner {
 namespace {
 
 /// A block runs for at most this part of the period, or it fits nowhere well.
-constexpr double kLongestBlock = 0.5;
+constexpr double kLongestCluster = 0.5;
 
 /// Few or many blocks: each number of digits is as likely.
 int draw_blocks(const Loads& from, Random& random) {
@@ -54,7 +54,7 @@ Annealed anneal_levels(const Loads& from, const LevelOptions& options, Random& r
   // Unordered places can be drawn anew for each block; blocks of ordered ones stay where they are.
   const bool redraw = options.fresh && !from.places().ordered;
   const auto keep_apart = redraw ? std::vector<int>(at(instance.groups), 0) : from.place_of();
-  const double longest = kLongestBlock * (redraw ? fair_share(from) : from.period());
+  const double longest = kLongestCluster * (redraw ? fair_share(from) : from.period());
   const auto coarse = coarsen(instance, keep_apart, draw_blocks(from, random), longest, random);
 
   std::vector<int> block_place(at(coarse.instance.groups), 0);

@@ -10,10 +10,10 @@
 namespace penstock::planner {
 namespace {
 
-constexpr int kMostRounds = 120;  // Of price changes,
-constexpr int kLeastRounds = 12;  // fewer where each takes long.
-constexpr int kWork = 1'000'000;  // Times looked at in all rounds.
-constexpr int kTypesLeftOut = 3;  // With more types only the prices of all are kept.
+constexpr int kMostRounds = 120;       // Of price changes,
+constexpr int kLeastRounds = 12;       // fewer where each takes long.
+constexpr int kPriceWork = 1'000'000;  // Times looked at in all rounds.
+constexpr int kTypesLeftOut = 3;       // With more types only the prices of all are kept.
 
 /// The cheapest mode for a group at these prices; -1 where none supports it.
 int cheapest_mode(const Instance& instance, std::span<const double> type_prices, int group) {
@@ -155,7 +155,7 @@ std::vector<double> fractional_prices(const Instance& instance, const std::vecto
   const PricedTimes priced(instance, prices);
   double best_bound = bound_at(instance, priced, prices, load);
   const int rounds =
-      std::clamp(kWork / (instance.groups * instance.modes), kLeastRounds, kMostRounds);
+      std::clamp(kPriceWork / (instance.groups * instance.modes), kLeastRounds, kMostRounds);
   for (int round = 0; round < rounds && open > 1; ++round) {
     // Raise the price of what is asked for too much, in ever smaller steps.
     double mean = 0;

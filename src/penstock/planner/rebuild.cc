@@ -93,9 +93,9 @@ std::optional<Split> Rebuilder::run(const Split& split, double period, Random& r
   Frontier frontier(model);
   if (!frontier.possible()) return std::nullopt;
   const auto found = frontier.run(period, kSteps, budget);
-  if (found.answer == Answer::kStopped) blocks_ = std::max(kLeastBlocks, kFewer * blocks_);
-  if (found.answer == Answer::kNone) blocks_ = std::min<double>(instance.groups, kMore * blocks_);
-  if (found.answer != Answer::kFound) return std::nullopt;
+  if (found.reached == Reached::kStopped) blocks_ = std::max(kLeastBlocks, kFewer * blocks_);
+  if (found.reached == Reached::kNone) blocks_ = std::min<double>(instance.groups, kMore * blocks_);
+  if (found.reached != Reached::kFound) return std::nullopt;
   return expand(model.instance, found.split);
 }
 

@@ -42,12 +42,6 @@ int draw_mode(const Instance& instance, int type, Random& random) {
   return drawn;
 }
 
-double least_time(const Instance& instance, int group) {
-  double least = kInfinite;
-  for (int m = 0; m < instance.modes; ++m) least = std::min(least, instance.time_of(group, m));
-  return least;
-}
-
 }  // namespace
 
 std::optional<std::vector<int>> place_groups(const Instance& instance, const Places& places,

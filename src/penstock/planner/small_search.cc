@@ -13,9 +13,9 @@ namespace {
 
 using Set = std::uint32_t;  // Of groups, or of stages: there are no more of them.
 
-constexpr std::size_t kMostGroups = 16, kMostDevices = 64;
-constexpr double kLess = 1 - 1e-12;          // Smaller gains are rounding.
-constexpr double kRounding = 1e-9;           // Relative: evaluate() has the last word on the cap.
+constexpr std::size_t kMostSearchedGroups = 16, kMostSearchedDevices = 64;
+constexpr double kLessPeriod = 1 - 1e-12;    // Smaller gains are rounding.
+constexpr double kCapRounding = 1e-9;        // Relative: evaluate() has the last word on the cap.
 constexpr std::int64_t kNodesUnasked = 256;  // Of the budget.
 constexpr int kNowhere = -1;
 
@@ -252,7 +252,7 @@ class SmallSearch {
 
   bool promising() {
     add_transfers();
-    const double most = best_ * kLess, cap = options_.latency_cap * (1 + kRounding);
+    const double most = best_ * kLessPeriod, cap = options_.latency_cap * (1 + kCapRounding);
     const double latest = latency_counts() ? std::min(most, cap) : cap;
     if (least_latency() > latest) return false;
     if (!rest_has_room(latest, [&](int d) { return free_[at(d)]; })) return false;
@@ -276,7 +276,7 @@ class SmallSearch {
     for (int g = 0; g < groups_; ++g) rest += has(done_, g) ? 0 : on_devices_[at(g)];
     for (int d = 0; at(d) < uses_.size(); ++d) {
       if (uses_[at(d)] == options_.segments_per_device) continue;
-      room += most * (1 + kRounding) - used(d);
+      room += most * (1 + kCapRounding) - used(d);
     }
     return rest <= room;
   }
@@ -384,7 +384,9 @@ SmallResult search_small(const Problem& problem, const Options& options, double 
                          std::int64_t most_nodes, const Budget& budget) {
   std::size_t devices = 0;
   for (const auto& type : problem.types) devices += type.devices.size();
-  if (problem.groups.size() > kMostGroups || devices > kMostDevices || budget.over()) return {};
+  if (problem.groups.size() > kMostSearchedGroups || devices > kMostSearchedDevices ||
+      budget.over())
+    return {};
   return SmallSearch(problem, options, below, most_nodes, budget).run();
 }
 

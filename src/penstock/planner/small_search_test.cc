@@ -1,6 +1,5 @@
 #include "penstock/planner/small_search.h"
 
-#include <map>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -22,15 +21,6 @@ Options with_segments(int segments, Goal goal = Goal::kThroughput) {
   options.segments_per_device = segments;
   options.goal = goal;
   return options;
-}
-
-int most_on_a_device(const Split& split) {
-  std::map<int, int> stages_on;
-  int most = 0;
-  for (const auto& stage : split.stages) {
-    for (const int device : stage.devices) most = std::max(most, ++stages_on[device]);
-  }
-  return most;
 }
 
 /// The search ends, and finds what brute force finds.

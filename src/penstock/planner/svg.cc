@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kMargin = 20, kLabel = 130, kBarHeight = 16, kBarStep = 24, kBarWidth = 900,
                  kLegend = 200;
-constexpr double kGraphWidth = 1500, kLeastStep = 6, kMostStep = 40, kRow = 14, kDot = 4.5;
+constexpr double kGraphWidth = 1500, kNarrowestColumn = 6, kMostStep = 40, kRow = 14, kDot = 4.5;
 
 /// Hues far apart for neighbours in number: steps of the golden angle. Grey for no device.
 std::string colour(int device) {
@@ -58,7 +58,7 @@ std::vector<Point> lay_out(const Problem& problem) {
     column[at(depth[g])].push_back(static_cast<int>(g));
   }
   for (const auto& pair : problem.order) before[at(pair.second)].push_back(pair.first);
-  const double step = std::clamp(kGraphWidth / columns, kLeastStep, kMostStep);
+  const double step = std::clamp(kGraphWidth / columns, kNarrowestColumn, kMostStep);
   std::vector<Point> points(problem.groups.size());
   for (int c = 0; c < columns; ++c) {
     auto& groups = column[at(c)];

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+
+#include "penstock/planner/index.h"
 
 namespace penstock::planner {
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 using Set = std::uint32_t;  // Of groups.
 
@@ -155,6 +154,15 @@ std::optional<Optimum> brute_force(const Problem& problem, const Options& option
 void each_split(const Problem& problem, const Options& options,
                 const std::function<void(const Split&, const Evaluation&)>& visit) {
   BruteForce(problem, options, visit).run();
+}
+
+int most_on_a_device(const Split& split) {
+  std::map<int, int> stages_on;
+  int most = 0;
+  for (const auto& stage : split.stages) {
+    for (const int device : stage.devices) most = std::max(most, ++stages_on[device]);
+  }
+  return most;
 }
 
 }  // namespace penstock::planner

@@ -25,4 +25,7 @@ std::optional<Optimum> brute_force(const Problem& problem, const Options& option
 void each_split(const Problem& problem, const Options& options,
                 const std::function<void(const Split&, const Evaluation&)>& visit);
 
+/// The stages of the device that has the most.
+int most_on_a_device(const Split& split);
+
 }  // namespace penstock::planner

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "penstock/planner/index.h"
+
 namespace penstock::planner {
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 class Maker {
  public:

@@ -16,9 +16,9 @@
 namespace penstock::planner {
 namespace {
 
-constexpr double kLess = 1 - 1e-12;              // Smaller gains are rounding.
+constexpr double kLessScore = 1 - 1e-12;         // Smaller gains are rounding.
 constexpr std::int64_t kMostNodes = 200'000;     // Of the search through all assignments.
-constexpr std::int64_t kMostPlaced = 1'000'000;  // Stages, of the search through all splits.
+constexpr std::int64_t kMostCut = 1'000'000;     // Stages, of the search through all splits.
 constexpr double kSmallShare = 0.5;              // Of the time, for it.
 constexpr std::int64_t kPatience = 100'000'000;  // Moves without gain.
 constexpr std::int64_t kLeastEffort = 100, kMostEffort = 3000;  // Moves for each group in a round.
@@ -64,8 +64,8 @@ class Best {
     const auto found = evaluate(problem_, split);
     if (!found.violations.empty() || !keeps_cap(options_, found)) return false;
     if (!allows(options_, split)) return false;
-    const bool faster = found.period < period_ * kLess;
-    const bool shorter = found.period <= period_ && found.latency < latency_ * kLess;
+    const bool faster = found.period < period_ * kLessScore;
+    const bool shorter = found.period <= period_ && found.latency < latency_ * kLessScore;
     if (faster || shorter) {
       split_ = split;
       period_ = found.period;
@@ -148,7 +148,7 @@ class VirtualSearch {
 
   /// Small problems: every split, where no bound but evaluate() knows which may be kept.
   void try_small() {
-    const auto found = search_small(problem_, options_, best_.period(), kMostPlaced,
+    const auto found = search_small(problem_, options_, best_.period(), kMostCut,
                                     budget_.part(kSmallShare * budget_.left()));
     if (found.split) best_.offer(*found.split);
     if (found.ended) bound_ = std::max(bound_, best_.period());

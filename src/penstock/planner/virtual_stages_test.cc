@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,20 +20,11 @@ namespace {
 using ::testing::IsEmpty;
 
 constexpr int kFree = 1'000'000;  // Stages on a device: as many as wanted.
-constexpr double kRounding = 1e-9;
+constexpr double kPeriodRounding = 1e-9;
 
 /// Ends when it was asked so often: the same work on every machine.
 Budget asked(int times) {
   return {kInfinite, [left = times]() mutable { return left-- <= 0; }};
-}
-
-int most_on_a_device(const Split& split) {
-  std::map<int, int> stages_on;
-  int most = 0;
-  for (const auto& stage : split.stages) {
-    for (const int device : stage.devices) most = std::max(most, ++stages_on[device]);
-  }
-  return most;
 }
 
 Split contiguous(const Problem& problem) {
@@ -42,7 +32,7 @@ Split contiguous(const Problem& problem) {
   return found ? found->split : Split();
 }
 
-struct Case {
+struct VirtualCase {
   std::string name;
   RandomOptions random;
   int segments = kFree;
@@ -56,45 +46,45 @@ RandomOptions with(std::vector<int> devices, int groups = 6) {
   return options;
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> cases;
+std::vector<VirtualCase> cases() {
+  std::vector<VirtualCase> cases;
   const auto add = [&](std::string name, RandomOptions random, auto change) {
-    Case made{std::move(name), std::move(random)};
+    VirtualCase made{std::move(name), std::move(random)};
     change(made);
     cases.push_back(std::move(made));
   };
-  add("Free", with({2}, 7), [](Case&) {});
-  add("TwoEach", with({2}, 7), [](Case& c) { c.segments = 2; });
-  add("ThreeAlike", with({3}), [](Case& c) { c.segments = 2; });
-  add("Types", with({1, 2}), [](Case& c) { c.segments = 2; });
-  add("Memory", with({2}), [](Case& c) { c.random.memory = true; });
-  add("MemoryTwoEach", with({2}), [](Case& c) {
+  add("Free", with({2}, 7), [](VirtualCase&) {});
+  add("TwoEach", with({2}, 7), [](VirtualCase& c) { c.segments = 2; });
+  add("ThreeAlike", with({3}), [](VirtualCase& c) { c.segments = 2; });
+  add("Types", with({1, 2}), [](VirtualCase& c) { c.segments = 2; });
+  add("Memory", with({2}), [](VirtualCase& c) { c.random.memory = true; });
+  add("MemoryTwoEach", with({2}), [](VirtualCase& c) {
     c.random.memory = true;
     c.segments = 2;
   });
-  add("Overlap", with({1, 1}), [](Case& c) { c.random.overlap = true; });
-  add("FreeTransfers", with({2, 1}), [](Case& c) { c.random.free_transfers = true; });
-  add("Links", with({1, 1}), [](Case& c) { c.random.links = true; });
-  add("Launch", with({2}), [](Case& c) { c.random.launch = true; });
-  add("Modes", with({2}, 5), [](Case& c) { c.random.modes_per_type = 2; });
-  add("ModesLaunchTwoEach", with({2}, 5), [](Case& c) {
+  add("Overlap", with({1, 1}), [](VirtualCase& c) { c.random.overlap = true; });
+  add("FreeTransfers", with({2, 1}), [](VirtualCase& c) { c.random.free_transfers = true; });
+  add("Links", with({1, 1}), [](VirtualCase& c) { c.random.links = true; });
+  add("Launch", with({2}), [](VirtualCase& c) { c.random.launch = true; });
+  add("Modes", with({2}, 5), [](VirtualCase& c) { c.random.modes_per_type = 2; });
+  add("ModesLaunchTwoEach", with({2}, 5), [](VirtualCase& c) {
     c.random.modes_per_type = 2;
     c.random.launch = true;
     c.segments = 2;
   });
-  add("Unsupported", with({1, 1}), [](Case& c) { c.random.unsupported = true; });
-  add("Colocated", with({2}), [](Case& c) {
+  add("Unsupported", with({1, 1}), [](VirtualCase& c) { c.random.unsupported = true; });
+  add("Colocated", with({2}), [](VirtualCase& c) {
     c.random.colocated = true;
     c.segments = 2;
   });
-  add("Pinned", with({2}), [](Case& c) { c.random.pinned = true; });
-  add("Backward", with({2}), [](Case& c) { c.random.backward = true; });
-  add("Frames", with({2}), [](Case& c) { c.random.memory = c.random.frames = true; });
-  add("LatencyCap", with({2}), [](Case& c) { c.latency = 1.05; });
+  add("Pinned", with({2}), [](VirtualCase& c) { c.random.pinned = true; });
+  add("Backward", with({2}), [](VirtualCase& c) { c.random.backward = true; });
+  add("Frames", with({2}), [](VirtualCase& c) { c.random.memory = c.random.frames = true; });
+  add("LatencyCap", with({2}), [](VirtualCase& c) { c.latency = 1.05; });
   return cases;
 }
 
-class VirtualStagesCaseTest : public ::testing::TestWithParam<Case> {};
+class VirtualStagesCaseTest : public ::testing::TestWithParam<VirtualCase> {};
 
 TEST_P(VirtualStagesCaseTest, AgreesWithBruteForce) {
   for (std::uint64_t seed = 1; seed <= tries(20); ++seed) {
@@ -115,8 +105,8 @@ TEST_P(VirtualStagesCaseTest, AgreesWithBruteForce) {
     EXPECT_EQ(judged.period, found.cost);
     EXPECT_LE(judged.latency, options.latency_cap);
     EXPECT_LE(most_on_a_device(*found.split), GetParam().segments);
-    EXPECT_NEAR(found.cost, best->cost, kRounding * best->cost);
-    EXPECT_LE(found.lower_bound, best->cost * (1 + kRounding));
+    EXPECT_NEAR(found.cost, best->cost, kPeriodRounding * best->cost);
+    EXPECT_LE(found.lower_bound, best->cost * (1 + kPeriodRounding));
   }
 }
 
@@ -146,7 +136,7 @@ TEST(VirtualBoundTest, HoldsWhateverSplitIsKnown) {
     ASSERT_TRUE(instance);
     for (const double known : {1 + 1e-6, 1.02, 1.3, 3.0, kInfinite}) {
       if (!best) continue;
-      EXPECT_LE(virtual_bound(*instance, known * best->cost), best->cost * (1 + kRounding));
+      EXPECT_LE(virtual_bound(*instance, known * best->cost), best->cost * (1 + kPeriodRounding));
       EXPECT_TRUE(fuse(*instance, known * best->cost));
     }
   }
@@ -206,8 +196,8 @@ TEST(VirtualStagesTest, ProvesTheBestUnderALatencyCap) {
     ASSERT_TRUE(best);
     const auto found = search_virtual(problem, options, {}, Budget());
     ASSERT_TRUE(found.split);
-    EXPECT_NEAR(found.cost, best->cost, kRounding);
-    EXPECT_NEAR(found.lower_bound, best->cost, kRounding);
+    EXPECT_NEAR(found.cost, best->cost, kPeriodRounding);
+    EXPECT_NEAR(found.lower_bound, best->cost, kPeriodRounding);
     options.latency_cap = least->cost * 0.99;
     EXPECT_TRUE(search_virtual(problem, options, {}, Budget()).infeasible);
     options.latency_cap = least->cost * 1.03;

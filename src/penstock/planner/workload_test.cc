@@ -31,7 +31,7 @@ std::string workload(const std::vector<std::string>& nodes, const std::vector<st
                 join(nodes, ","), R"(], "edges": [)", join(edges, ","), "]}");
 }
 
-std::string chain() {
+std::string chain_file() {
   return workload({node(0), node(1), node(2)}, {edge(0, 1, 0.5), edge(1, 2, 2)});
 }
 
@@ -47,7 +47,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 TEST(WorkloadTest, MakesTypesGroupsValuesAndOrder) {
-  const auto problem = parse_workload(chain(), {});
+  const auto problem = parse_workload(chain_file(), {});
   ASSERT_TRUE(problem) << problem.error().message;
   ASSERT_EQ(problem->types.size(), 2);
   EXPECT_THAT(problem->types[0].devices, ElementsAre("accelerator:0", "accelerator:1"));
@@ -99,7 +99,7 @@ TEST(WorkloadTest, OptionsReplaceWhatTheFileSays) {
   options.cpus = 0;
   options.memory = 400;
   options.communication_factor = 10;
-  const auto problem = parse_workload(chain(), options);
+  const auto problem = parse_workload(chain_file(), options);
   ASSERT_TRUE(problem) << problem.error().message;
   ASSERT_EQ(problem->types.size(), 1);
   EXPECT_EQ(problem->types[0].devices.size(), 3);
@@ -169,7 +169,7 @@ TEST(WorkloadTest, KeepsIdleNodesApartThatFitNoAcceleratorWithTheirNeighbour) {
 }
 
 TEST(WorkloadTest, GroupsTheSameWhateverTheUnitOfTime) {
-  const auto text = chain();
+  const auto text = chain_file();
   const auto small = replaced(text, R"("fpgaLatency": 2)", R"("fpgaLatency": 2e-9)");
   const auto smaller = replaced(small, R"("cpuLatency": 20)", R"("cpuLatency": 2e-8)");
   const auto problem = parse_workload(smaller, {});
@@ -213,7 +213,7 @@ TEST(WorkloadTest, ForLatencyTheCpuIsUnlimitedAndNodesOfAColourAreColocated) {
 }
 
 TEST(WorkloadTest, NamesWhatIsWrongInAField) {
-  const auto text = chain();
+  const auto text = chain_file();
   EXPECT_THAT(error_of("{"), HasSubstr("not JSON: at byte 2"));
   EXPECT_THAT(error_of("[]"), HasSubstr("the workload: expected an object"));
   EXPECT_THAT(error_of(replaced(text, R"("fpgaLatency": 2)", R"("fpgaLatency": NaN)")),
@@ -250,31 +250,31 @@ TEST(WorkloadTest, NamesWhatNoDeviceCanTake) {
   WorkloadOptions options;
   options.cpus = 0;
   const auto unsupported =
-      replaced(chain(), R"("supportedOnFpga": 1, "cpuLatency": 20)",
+      replaced(chain_file(), R"("supportedOnFpga": 1, "cpuLatency": 20)",
                R"("name": "swish", "supportedOnFpga": false, "cpuLatency": 20)");
   EXPECT_EQ(error_of(unsupported, options),
             "node 1 ('swish'): no accelerator supports it and there is no CPU");
   EXPECT_EQ(error_of(unsupported), "");
   options.memory = 299;
-  EXPECT_THAT(error_of(chain(), options),
+  EXPECT_THAT(error_of(chain_file(), options),
               HasSubstr("group 'node 2': needs 300 bytes, more than any device"));
   options.devices = 0;
-  EXPECT_EQ(error_of(chain(), options), "there is no device to plan for");
+  EXPECT_EQ(error_of(chain_file(), options), "there is no device to plan for");
 }
 
 TEST(WorkloadTest, NamesAWrongOption) {
   WorkloadOptions options;
   options.communication_factor = -1;
-  EXPECT_THAT(error_of(chain(), options),
+  EXPECT_THAT(error_of(chain_file(), options),
               HasSubstr("expected a communication factor of 0 or more"));
   options = {};
   options.memory = -5;
-  EXPECT_THAT(error_of(chain(), options), HasSubstr("expected memory of 0 or more bytes"));
+  EXPECT_THAT(error_of(chain_file(), options), HasSubstr("expected memory of 0 or more bytes"));
   EXPECT_EQ(read_workload("/nowhere/at/all.json", {}).error().code, Code::kNotFound);
 }
 
 TEST(WorkloadTest, ReadsDeviceSetsAsASplit) {
-  const auto problem = parse_workload(chain(), {});
+  const auto problem = parse_workload(chain_file(), {});
   ASSERT_TRUE(problem);
   const auto split = parse_workload_split(
       R"({"fpgas": [{"nodes": [2]}, {"nodes": [0]}], "cpus": [{"load": 1, "nodes": [1]}]})",
@@ -285,7 +285,7 @@ TEST(WorkloadTest, ReadsDeviceSetsAsASplit) {
 }
 
 TEST(WorkloadTest, NamesWhatIsWrongInDeviceSets) {
-  const auto problem = parse_workload(chain(), {});
+  const auto problem = parse_workload(chain_file(), {});
   ASSERT_TRUE(problem);
   const auto error = [&](const std::string& text) {
     return parse_workload_split(text, *problem).error().message;

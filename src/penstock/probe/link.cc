@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -10,11 +9,10 @@
 #include <utility>
 
 #include "penstock/pipeline/affinity.h"
+#include "penstock/probe/clock.h"
 
 namespace penstock::probe {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kRounds = 50;
 constexpr int kWordsPerRound = 10;
@@ -22,10 +20,6 @@ constexpr double kMostSeconds = 0.2;  // Where others have the CPUs, words wait 
 constexpr int kSpins = 1000;
 constexpr std::size_t kBytes = std::size_t{1} << 20U;
 constexpr int kEnd = -1;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// A word that both sides see, alone in its cache line.
 struct alignas(128) Word {

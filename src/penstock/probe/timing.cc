@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
@@ -13,21 +12,16 @@
 #include <unistd.h>
 
 #include "penstock/cost/statistics.h"
+#include "penstock/probe/clock.h"
 
 namespace penstock::probe {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kWithin = 0.02;
 constexpr double kRoundSeconds = 0.002;
 constexpr double kWarmShare = 0.15;
 constexpr double kMostWarmSeconds = 0.1;
 constexpr std::size_t kFewestRounds = 9;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// What this thread computed so far. A round cannot have taken less, whatever it waited.
 double computed_seconds() {

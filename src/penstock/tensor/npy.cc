@@ -22,7 +22,7 @@ constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr char kOurOrder = std::endian::native == std::endian::little ? '<' : '>';
 constexpr std::uint64_t kLongestHeader = 1U << 16U;
 
-Error damaged(std::string_view what) {
+Error damaged_npy(std::string_view what) {
   return make_error(Code::kDataLoss, what, "; save the array again with numpy.save");
 }
 
@@ -140,7 +140,7 @@ Result<Tensor> to_strings(std::span<const std::byte> bytes, std::size_t count, c
     if (!item.empty()) std::memcpy(wide.data(), item.data(), item.size());
     wide.erase(wide.find_last_not_of(U'\0') + 1);
     auto text = to_utf8(wide);
-    if (!text) return damaged("holds text with a character that Unicode does not have");
+    if (!text) return damaged_npy("holds text with a character that Unicode does not have");
     texts.push_back(*std::move(text));
   }
   return Tensor::strings(header.dims, std::move(texts));
@@ -156,8 +156,8 @@ Result<Prefix> read_header(const ByteSource& source, std::uint64_t size_bytes) {
   const auto as_bytes = [&](std::size_t from, std::size_t count) {
     return std::as_writable_bytes(std::span(start).subspan(from, count));
   };
-  const auto not_npy = [] { return damaged("is not a .npy file: it does not begin as one"); };
-  if (size_bytes < 10) return size_bytes == 0 ? damaged("is empty") : not_npy();
+  const auto not_npy = [] { return damaged_npy("is not a .npy file: it does not begin as one"); };
+  if (size_bytes < 10) return size_bytes == 0 ? damaged_npy("is empty") : not_npy();
   PENSTOCK_CHECK_OK(source(as_bytes(0, 10)));
   if (std::memcmp(start, kMagic.data(), kMagic.size()) != 0) return not_npy();
   const int version = start[6];
@@ -165,7 +165,7 @@ Result<Prefix> read_header(const ByteSource& source, std::uint64_t size_bytes) {
     return invalid_argument("is of .npy version ", version, ": expected 1, 2 or 3");
   }
   const std::size_t length_bytes = version == 1 ? 2 : 4;
-  if (size_bytes < 8 + length_bytes) return damaged("is truncated in its header");
+  if (size_bytes < 8 + length_bytes) return damaged_npy("is truncated in its header");
   if (length_bytes == 4) PENSTOCK_CHECK_OK(source(as_bytes(10, 2)));
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < length_bytes; ++i) {
@@ -173,7 +173,7 @@ Result<Prefix> read_header(const ByteSource& source, std::uint64_t size_bytes) {
   }
   Prefix prefix;
   prefix.size_bytes = 8 + length_bytes + length;
-  if (prefix.size_bytes > size_bytes) return damaged("is truncated in its header");
+  if (prefix.size_bytes > size_bytes) return damaged_npy("is truncated in its header");
   if (length > kLongestHeader) {
     return invalid_argument("has a header of ", length, " bytes: expected at most ",
                             kLongestHeader);
@@ -285,7 +285,7 @@ Result<Tensor> read_file(const fs::path& file, std::optional<DType> expected) {
   if (error) return file_error(error.value(), "read");
   const auto source = [&](std::span<std::byte> bytes) -> Status {
     in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    return in ? Status() : damaged("ends while it is read");
+    return in ? Status() : damaged_npy("ends while it is read");
   };
   return read_npy(source, size, expected);
 }
@@ -336,7 +336,7 @@ Result<std::uint64_t> npy_bytes(std::span<const std::byte> start, std::optional<
   std::uint64_t wanted = 0;
   const auto source = [&](std::span<std::byte> bytes) -> Status {
     const auto at = std::exchange(wanted, wanted + bytes.size());
-    if (wanted > start.size()) return damaged("ends in its header");
+    if (wanted > start.size()) return damaged_npy("ends in its header");
     std::memcpy(bytes.data(), start.data() + at, bytes.size());
     return {};
   };

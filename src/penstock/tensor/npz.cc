@@ -133,21 +133,17 @@ Status write_archive(const NamedTensors& tensors, const fs::path& file) {
   return {};
 }
 
-std::string quoted(const fs::path& file) {
-  return "file '" + file.string() + "'";
-}
-
 }  // namespace
 
 Result<NamedTensors> read_npz(const fs::path& file, const std::map<std::string, DType>& expected) {
   auto tensors = read_archive(file, expected);
-  if (!tensors) return std::move(tensors).error().within(quoted(file));
+  if (!tensors) return std::move(tensors).error().within("file '" + file.string() + "'");
   return tensors;
 }
 
 Status write_npz(const NamedTensors& tensors, const fs::path& file) {
   auto status = write_archive(tensors, file);
-  if (!status) return std::move(status).error().within(quoted(file));
+  if (!status) return std::move(status).error().within("file '" + file.string() + "'");
   return status;
 }
 

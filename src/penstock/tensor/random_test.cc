@@ -9,13 +9,13 @@
 namespace penstock {
 namespace {
 
-Type type(DType dtype, const std::vector<std::int64_t>& dims) {
+Type type_of(DType dtype, const std::vector<std::int64_t>& dims) {
   return Type::tensor(dtype, std::span<const std::int64_t>(dims));
 }
 
 TEST(RandomTest, ASeedGivesTheSameNumbersOnEveryMachine) {
   Random random(1);
-  const auto tensor = random_tensor(type(DType::kF32, {3}), random);
+  const auto tensor = random_tensor(type_of(DType::kF32, {3}), random);
   ASSERT_TRUE(tensor);
   EXPECT_EQ(tensor->as<float>()[0], 0x1.21e6ea0000000p-4F);
   EXPECT_EQ(random.bits(), std::uint64_t{387828560950575246U});
@@ -36,7 +36,7 @@ TEST(RandomTest, NormalNumbersHaveMeanZeroAndDeviationOne) {
 
 TEST(RandomTest, IntegersStayUnderTheLimit) {
   Random random(0);
-  const auto tensor = random_tensor(type(DType::kI64, {1000}), random, {.integer_limit = 5});
+  const auto tensor = random_tensor(type_of(DType::kI64, {1000}), random, {.integer_limit = 5});
   ASSERT_TRUE(tensor);
   std::vector<int> seen(5);
   for (const auto x : tensor->as<std::int64_t>()) {
@@ -51,9 +51,9 @@ TEST(RandomTest, EveryTensorTypeHasValues) {
   Random random(0);
   for (int number = 1; number <= 26; ++number) {
     const auto dtype = static_cast<DType>(number);
-    const auto tensor = random_tensor(type(dtype, {2, 3}), random);
+    const auto tensor = random_tensor(type_of(dtype, {2, 3}), random);
     ASSERT_TRUE(tensor) << to_string(dtype);
-    EXPECT_EQ(tensor->type(), type(dtype, {2, 3}));
+    EXPECT_EQ(tensor->type(), type_of(dtype, {2, 3}));
   }
 }
 
@@ -65,12 +65,12 @@ TEST(RandomTest, OpenDimensionsTakeTheirBoundOrOne) {
 
 TEST(RandomTest, TypesWithoutARankAndHugeOnesAreRefused) {
   Random random(0);
-  Type unranked = type(DType::kF32, {});
+  Type unranked = type_of(DType::kF32, {});
   unranked.ranked = false;
   EXPECT_EQ(random_tensor(unranked, random).error().message,
             "cannot make random values of type f32: expected a tensor whose rank is known; give "
             "the values as a file");
-  EXPECT_FALSE(random_tensor(type(DType::kF32, {1LL << 40, 1LL << 40}), random));
+  EXPECT_FALSE(random_tensor(type_of(DType::kF32, {1LL << 40, 1LL << 40}), random));
 }
 
 }  // namespace

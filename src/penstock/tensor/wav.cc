@@ -30,13 +30,13 @@ struct Chunk {
   std::uint64_t start = 0, size = 0;  ///< Of its content, in bytes.
 };
 
-struct Format {
+struct SoundFormat {
   std::uint16_t coding = 0;
   int channels = 0, bits = 0;
   std::uint32_t rate = 0;
 };
 
-Error damaged(std::string_view what) {
+Error damaged_wav(std::string_view what) {
   return make_error(Code::kDataLoss, what, "; expected a WAV file");
 }
 
@@ -61,12 +61,12 @@ std::optional<Chunk> chunk_at(std::ifstream& in, std::uint64_t start) {
   return Chunk{letters(bytes.first(4)), start + kChunkHeader, little_endian(bytes.subspan(4))};
 }
 
-Result<Format> format_of(std::span<const unsigned char> bytes) {
-  if (bytes.size() < 16) return damaged("is truncated in its format");
-  Format format{static_cast<std::uint16_t>(little_endian(bytes.subspan(0, 2))),
-                static_cast<int>(little_endian(bytes.subspan(2, 2))),
-                static_cast<int>(little_endian(bytes.subspan(14, 2))),
-                static_cast<std::uint32_t>(little_endian(bytes.subspan(4, 4)))};
+Result<SoundFormat> format_of(std::span<const unsigned char> bytes) {
+  if (bytes.size() < 16) return damaged_wav("is truncated in its format");
+  SoundFormat format{static_cast<std::uint16_t>(little_endian(bytes.subspan(0, 2))),
+                     static_cast<int>(little_endian(bytes.subspan(2, 2))),
+                     static_cast<int>(little_endian(bytes.subspan(14, 2))),
+                     static_cast<std::uint32_t>(little_endian(bytes.subspan(4, 4)))};
   if (format.coding == kExtensible && bytes.size() >= 26) {  // A GUID that begins with the coding.
     format.coding = static_cast<std::uint16_t>(little_endian(bytes.subspan(24, 2)));
   }
@@ -78,7 +78,7 @@ Result<Format> format_of(std::span<const unsigned char> bytes) {
                             ": expected PCM (1) of 8, 16, 24 or 32 bits or floats (3) of 32 or 64; "
                             "convert it with 'ffmpeg -i FILE -c:a pcm_s16le NEW.wav'");
   }
-  if (format.channels < 1) return damaged("has no channels");
+  if (format.channels < 1) return damaged_wav("has no channels");
   return format;
 }
 
@@ -104,14 +104,14 @@ Result<WavFile> WavFile::read_header(const fs::path& file) {
   const auto head = read_bytes(in, 0, 12);
   if (head.size() < 12 || letters(std::span(head).first(4)) != "RIFF" ||
       letters(std::span(head).subspan(8)) != "WAVE") {
-    return damaged("does not begin as a WAV file");
+    return damaged_wav("does not begin as a WAV file");
   }
   WavFile wav;
   wav.file_ = file;
-  std::optional<Format> format;
+  std::optional<SoundFormat> format;
   for (std::uint64_t at = head.size();;) {
     const auto chunk = chunk_at(in, at);
-    if (!chunk) return damaged(format ? "has no samples" : "has no format");
+    if (!chunk) return damaged_wav(format ? "has no samples" : "has no format");
     if (chunk->name == "fmt ") {
       constexpr std::uint64_t kLongest = 40;
       PENSTOCK_TRY(format,
@@ -119,7 +119,7 @@ Result<WavFile> WavFile::read_header(const fs::path& file) {
     }
     at = chunk->start + chunk->size + chunk->size % 2;  // Chunks begin at even places.
     if (chunk->name != "data") continue;
-    if (!format) return damaged("has samples before their format");
+    if (!format) return damaged_wav("has samples before their format");
     const auto found = size - std::min(size, chunk->start);
     const bool streamed = chunk->size == kUnknownSize;  // By a program that could not go back.
     if (!streamed && chunk->size > found) {
