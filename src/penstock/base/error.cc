@@ -1,6 +1,14 @@
 #include "penstock/base/error.h"
 
+#include <sstream>
+
 namespace penstock {
+
+std::string concat_all(std::initializer_list<Printed> items) {
+  std::ostringstream out;
+  for (const auto& item : items) item.print(out);
+  return std::move(out).str();
+}
 
 std::string_view to_string(Code code) {
   switch (code) {

@@ -1,7 +1,9 @@
 // Errors are values: a code a program can act on, and a sentence a person can act on.
 #pragma once
 
-#include <sstream>
+#include <concepts>
+#include <initializer_list>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,12 +42,36 @@ struct [[nodiscard]] Error {
   }
 };
 
+/// Something to print, of any type: so that the printing itself is compiled once. Borrows it.
+class Printed {
+ public:
+  template <typename T>
+  Printed(const T& item) {  // NOLINT(*-explicit-*)
+    if constexpr (std::convertible_to<const T&, std::string_view>) {
+      text_ = item;
+    } else {
+      item_ = &item;
+      print_ = [](std::ostream& out, const void* printed) {
+        out << *static_cast<const T*>(printed);
+      };
+    }
+  }
+  void print(std::ostream& out) const {
+    print_ == nullptr ? void(out << text_) : print_(out, item_);
+  }
+
+ private:
+  std::string_view text_;
+  const void* item_ = nullptr;
+  void (*print_)(std::ostream&, const void*) = nullptr;
+};
+
+std::string concat_all(std::initializer_list<Printed> items);
+
 /// Everything that `<<` can print, in one string.
 template <typename... Args>
 std::string concat(const Args&... args) {
-  std::ostringstream out;
-  (out << ... << args);
-  return std::move(out).str();
+  return concat_all({Printed(args)...});
 }
 
 /// `items` separated by `separator`; `print(item)` gives each one's text.
@@ -67,7 +93,7 @@ std::string join(const Range& items, std::string_view separator) {
 
 template <typename... Args>
 Error make_error(Code code, const Args&... args) {
-  return {code, concat(args...)};
+  return {code, concat_all({Printed(args)...})};
 }
 template <typename... Args>
 Error invalid_argument(const Args&... args) {

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "penstock/base/error.h"
 
@@ -13,20 +12,21 @@ namespace penstock {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(*-explicit-*)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(*-explicit-*)
+  Result(T value) : value_(std::move(value)) {}      // NOLINT(*-explicit-*)
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(*-explicit-*)
 
-  [[nodiscard]] explicit operator bool() const { return state_.index() == 0; }
-  T& operator*() & { return std::get<0>(state_); }
-  const T& operator*() const& { return std::get<0>(state_); }
-  T&& operator*() && { return std::get<0>(std::move(state_)); }
-  T* operator->() { return &std::get<0>(state_); }
-  const T* operator->() const { return &std::get<0>(state_); }
-  [[nodiscard]] const Error& error() const& { return std::get<1>(state_); }
-  [[nodiscard]] Error&& error() && { return std::get<1>(std::move(state_)); }
+  [[nodiscard]] explicit operator bool() const { return value_.has_value(); }
+  T& operator*() & { return *value_; }
+  const T& operator*() const& { return *value_; }
+  T&& operator*() && { return *std::move(value_); }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+  [[nodiscard]] const Error& error() const& { return error_; }
+  [[nodiscard]] Error&& error() && { return std::move(error_); }
 
  private:
-  std::variant<T, Error> state_;
+  std::optional<T> value_;  // Not a variant: every file of the tree compiles one for each T.
+  Error error_;             // Empty where there is a value.
 };
 
 /// Success, or the Error that prevented it. `return {};` is success.
