@@ -6,8 +6,8 @@ set(PENSTOCK_COMMON_HEADERS
 
 # penstock_precompile(target [AS kind] [LINKS libraries that the headers need] HEADERS <a> <b> ...)
 # All targets of a kind (executable, object, plugin), compiled alike, share what the first one names;
-# one without a kind has its own. Only with PENSTOCK_PRECOMPILE, which the presets of Clang set: its
-# builds take half of the time then, GCC's 95 %. Without it each file must include what it uses.
+# one without a kind has its own. Only with PENSTOCK_PRECOMPILE, which the presets of Clang set: GCC
+# gains nothing by it. Without it each file must include what it uses.
 function(penstock_precompile target)
   if(NOT PENSTOCK_PRECOMPILE)
     return()
@@ -17,10 +17,14 @@ function(penstock_precompile target)
     target_precompile_headers(${target} PRIVATE ${arg_HEADERS})
     return()
   endif()
+  get_target_property(lightly ${target} PENSTOCK_LIGHTLY_OPTIMIZED)
   set(owner precompiled_${arg_AS})
+  if(lightly)
+    set(owner precompiled_light_${arg_AS})
+  endif()
   if(NOT TARGET ${owner})
-    file(CONFIGURE OUTPUT precompiled.cc CONTENT "")
-    set(source EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc)
+    file(CONFIGURE OUTPUT ${owner}.cc CONTENT "")
+    set(source EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/${owner}.cc)
     if(arg_AS STREQUAL "executable")
       add_executable(${owner} ${source})  # Position-independent as the tests are.
     else()
@@ -32,32 +36,46 @@ function(penstock_precompile target)
         set_target_properties(${owner} PROPERTIES ${property} ${value})
       endif()
     endforeach()
+    if(lightly)
+      penstock_optimize_lightly(${owner})
+    endif()
     target_link_libraries(${owner} PRIVATE ${arg_LINKS})
     target_precompile_headers(${owner} PRIVATE ${arg_HEADERS})
   endif()
   target_precompile_headers(${target} REUSE_FROM ${owner})
 endfunction()
 
-# penstock_add_module(name SOURCES a.cc ... [LINKS privately linked targets])
+# penstock_optimize_lightly(target): for code that mostly waits for what it calls. Optimising it takes
+# half of a build's time, and nothing that runs is faster by it.
+function(penstock_optimize_lightly target)
+  set_target_properties(${target} PROPERTIES PENSTOCK_LIGHTLY_OPTIMIZED ON)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0> $<$<CONFIG:Release,RelWithDebInfo>:-Og>)
+endfunction()
+
+# penstock_add_module(name SOURCES a.cc ... [LINKS privately linked targets] [LIGHTLY_OPTIMIZED])
 # The module's objects become part of the shared library `penstock`.
 function(penstock_add_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LIGHTLY_OPTIMIZED" "" "SOURCES;LINKS")
   add_library(penstock_${name} OBJECT ${arg_SOURCES})
   target_include_directories(penstock_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(penstock_${name} PRIVATE ${arg_LINKS})
   target_link_libraries(penstock PRIVATE penstock_${name} ${arg_LINKS})
+  if(arg_LIGHTLY_OPTIMIZED)
+    penstock_optimize_lightly(penstock_${name})
+  endif()
   penstock_precompile(penstock_${name} AS object HEADERS ${PENSTOCK_COMMON_HEADERS})
 endfunction()
 
 # penstock_add_tests(name SOURCES a_test.cc ... [LINKS targets] [LABELS concurrency|engine|...; fast if none]
-#                    [DEFINITIONS ...])
+#                    [DEFINITIONS ...] [APART] [COMPUTES])
 # One executable of GoogleTest cases, `<name>_tests`; every case is a ctest of its own. The thread
-# sanitizer runs those labelled concurrency, which the target `concurrency_tests` builds.
+# sanitizer runs those labelled concurrency, which the target `concurrency_tests` builds. APART: each
+# file by a compiler run of its own. COMPUTES: it is slow where it is not optimised.
 function(penstock_add_tests name)
   if(NOT PENSTOCK_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS;LABELS;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "APART;COMPUTES" "" "SOURCES;LINKS;LABELS;DEFINITIONS")
   if(NOT arg_LABELS)
     set(arg_LABELS fast)
   endif()
@@ -65,6 +83,12 @@ function(penstock_add_tests name)
   target_include_directories(${name}_tests PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name}_tests PRIVATE penstock GTest::gmock_main ${arg_LINKS})
   target_compile_definitions(${name}_tests PRIVATE ${arg_DEFINITIONS})
+  if(NOT arg_COMPUTES)
+    penstock_optimize_lightly(${name}_tests)
+  endif()
+  if(arg_APART)
+    set_target_properties(${name}_tests PROPERTIES UNITY_BUILD OFF)
+  endif()
   penstock_precompile(${name}_tests AS executable LINKS GTest::gmock_main
                       HEADERS ${PENSTOCK_COMMON_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
   gtest_discover_tests(${name}_tests DISCOVERY_TIMEOUT 60

@@ -17,6 +17,7 @@
 #include "penstock/device/topology.h"
 #include "penstock/graph/import.h"
 #include "tests/synthetic_backend/faults.h"
+#include "tests/synthetic_backend/name.h"
 #include "tests/synthetic_backend/settings.h"
 
 namespace penstock::synthetic {
@@ -33,7 +34,7 @@ Result<Settings> load_settings() {
   if (!in) return not_found("no such file '", file, "' (environment variable PENSTOCK_SYNTHETIC)");
   std::ostringstream text;
   text << in.rdbuf();
-  auto settings = parse_settings(text.str(), SYNTHETIC_NAME);
+  auto settings = parse_settings(text.str(), kName);
   if (settings) return settings;
   return std::move(settings).error().within(concat("settings '", file, "'"));
 }
@@ -42,7 +43,7 @@ Result<Settings> load_settings() {
 void append(const std::filesystem::path& log, std::string_view what, const graph::Graph& model) {
   if (log.empty()) return;
   const auto line =
-      concat(SYNTHETIC_NAME, " ", what, " ",
+      concat(kName, " ", what, " ",
              join(model.nodes, ",", [](const graph::Node& node) { return node.name; }), "\n");
   std::ofstream out(log, std::ios::app);
   out.write(line.data(), static_cast<std::streamsize>(line.size()));
@@ -72,8 +73,7 @@ Result<std::shared_ptr<const Cpus>> hold_place() {
   const std::scoped_lock lock(mutex);
   auto place = held.lock();
   if (place && *place != cpus) {
-    return make_error(Code::kFailedPrecondition, SYNTHETIC_NAME,
-                      " stands on other CPUs of this process");
+    return make_error(Code::kFailedPrecondition, kName, " stands on other CPUs of this process");
   }
   if (!place) held = place = std::make_shared<const Cpus>(std::move(cpus));
   return place;
@@ -103,7 +103,7 @@ class Context final : public backend::Context {
     model_->faults.spoil(time, outputs);
     while (!cancelled_.load(std::memory_order_relaxed) && computed_seconds() < end) continue;
     if (!cancelled_.exchange(false)) return {};
-    return make_error(Code::kCancelled, SYNTHETIC_NAME, " was told to stop");
+    return make_error(Code::kCancelled, kName, " was told to stop");
   }
 
   void cancel() noexcept override { cancelled_ = true; }
@@ -144,7 +144,7 @@ class Backend final : public backend::Backend {
  public:
   [[nodiscard]] backend::Description describe() const override {
     backend::Description description;
-    description.name = SYNTHETIC_NAME;
+    description.name = kName;
     if (!settings_) {
       description.unavailable = settings_.error().message;
       return description;
@@ -171,7 +171,7 @@ class Backend final : public backend::Backend {
       const backend::CompileRequest& given) override {
     PENSTOCK_TRY(const auto request, backend::with_precision(given));
     if (const auto why = describe().unavailable; !why.empty()) {
-      return make_error(Code::kUnavailable, SYNTHETIC_NAME, ": ", why);
+      return make_error(Code::kUnavailable, kName, ": ", why);
     }
     const auto end = Clock::now() + std::chrono::duration<double>(settings_->compile_seconds);
     const graph::ImportOptions as_it_is{
@@ -202,7 +202,7 @@ class Backend final : public backend::Backend {
     const std::string name(backend::to_string(precision));
     const auto found = model.settings.precisions.find(name);
     if (found == model.settings.precisions.end()) {
-      return make_error(Code::kUnimplemented, SYNTHETIC_NAME, " does not compute in ", name);
+      return make_error(Code::kUnimplemented, kName, " does not compute in ", name);
     }
     model.seconds /= found->second.speedup;
     model.settings.faults.push_back({.kind = Kind::kWrong, .by = found->second.error});
@@ -226,4 +226,4 @@ class Backend final : public backend::Backend {
 }  // namespace
 }  // namespace penstock::synthetic
 
-PENSTOCK_PLUGIN(SYNTHETIC_NAME, penstock::synthetic::Backend)
+PENSTOCK_PLUGIN(penstock::synthetic::kName, penstock::synthetic::Backend)

@@ -1,0 +1,7 @@
+#include "tests/synthetic_backend/name.h"
+
+namespace penstock::synthetic {
+
+const char* const kName = SYNTHETIC_NAME;
+
+}  // namespace penstock::synthetic
