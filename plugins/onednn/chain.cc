@@ -313,6 +313,7 @@ Result<bool> Attempt::add(const Link& link, const PostOp& op, const Layout& resu
 }
 
 Result<bool> Attempt::add_binary(const Link& link, const PostOp& op, const Layout& result) {
+  if (!fusion_.binaries) return false;
   const Dims value_dims = at_least_1d(builder_.dims(link.result));
   std::optional<Operand> operand;
   if (op.operand == ValueId::kNone) {

@@ -60,6 +60,7 @@ struct Fusion {
   std::function<Result<Descriptor>(const_dnnl_primitive_attr_t)> make;
   std::size_t required = 0;          ///< Links that must be taken in.
   bool sums = false;                 ///< It may add to what lies in its destination.
+  bool binaries = true;              ///< It is right with a binary operation behind it.
   std::vector<std::size_t> buffers;  ///< That it reads: not to be written while it does.
 };
 

@@ -323,6 +323,14 @@ constexpr Network kNetworks[] = {
         b = AveragePool<kernel_shape=[3,3], strides=[2,2]>(x)
         c = GlobalMaxPool(x)
         d = AveragePool<kernel_shape=[2,2], strides=[2,2], ceil_mode=1>(x) })"},
+    {"PoolingsBeforeSumsAndProductsWithInputs", R"((float[1,8,12,12] x, float[1,8,6,6] xs) =>
+        (float[1,8,6,6] y, float[1,8,6,6] z, float[1,8,6,6] u) {
+        p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)
+        y = Add(p, xs)
+        q = AveragePool<kernel_shape=[2,2], strides=[2,2]>(x)
+        z = Mul(q, xs)
+        g = GlobalMaxPool(x)
+        u = Add(xs, g) })"},
     {"BatchNormAlone", R"((float[1,8,6,6] x, float[8] s, float[8] h, float[8] m, float[8] v) =>
         (float[1,8,6,6] y) {
         n = BatchNormalization(x, s, h, m, v)

@@ -22,6 +22,7 @@ Status append_pooling(Builder& builder, NodeId id, dnnl_alg_kind_t algorithm, co
   const ValueId result = builder.graph().node(id).outputs.front();
   PENSTOCK_TRY(const auto target, builder.any(dims));
   Fusion fusion{.node = id, .result = result, .chain = chain_after(builder, result), .dims = dims};
+  fusion.binaries = false;  // oneDNN 3.2 reads the operand of one at wrong places in plain layout.
   fusion.make = [&](const_dnnl_primitive_attr_t attributes) {
     return builder.describe([&](dnnl_primitive_desc_t* raw) {
       return builder.api().pooling_forward_primitive_desc_create(
