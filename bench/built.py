@@ -29,7 +29,7 @@ WAYS = ("onnxruntime", "onnxruntime-per-core", "openvino-latency", "openvino-thr
 
 def measure(model: Path, budget: str, seconds: float) -> dict:
     with tempfile.TemporaryDirectory() as folder:
-        package = Path(folder) / "built.pkg"
+        package = Path(folder) / "built.penstock"
         begin = time.monotonic()
         built = penstock("build", str(model), *shapes_of(model), "--budget", budget, "-o", str(package))
         spent = time.monotonic() - begin

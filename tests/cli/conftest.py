@@ -80,8 +80,9 @@ def well(penstock):
 
 
 @pytest.fixture(scope="session")
-def cpu() -> int:
-    return min(os.sched_getaffinity(0))
+def cpu(cpus) -> int:
+    """One of its own for each worker of xdist, as far as they go: what is timed there is not disturbed."""
+    return cpus[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % len(cpus)]
 
 
 @pytest.fixture
@@ -122,8 +123,7 @@ def save(folder: Path, name: str, nodes, inputs, outputs, weights=()) -> Path:
     return file
 
 
-@pytest.fixture
-def chain(tmp_path) -> Path:
+def save_chain(folder: Path) -> Path:
     """x [1,3,4,4] -> conv1 -> relu1 -> conv2 -> relu2 -> y [1,2,4,4], seeded weights."""
     random = np.random.default_rng(0)
     weights = {
@@ -136,7 +136,12 @@ def chain(tmp_path) -> Path:
         helper.make_node("Conv", ["r1", "w2"], ["c2"], "conv2", pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["c2"], ["y"], "relu2"),
     ]
-    return save(tmp_path, "chain", nodes, [value("x", [1, 3, 4, 4])], [value("y", [1, 2, 4, 4])], weights)
+    return save(folder, "chain", nodes, [value("x", [1, 3, 4, 4])], [value("y", [1, 2, 4, 4])], weights)
+
+
+@pytest.fixture
+def chain(tmp_path) -> Path:
+    return save_chain(tmp_path)
 
 
 @pytest.fixture
@@ -200,6 +205,6 @@ def absolute(tmp_path) -> Path:
 @pytest.fixture
 def package(well, chain, tmp_path, cpu) -> Path:
     """The chain in two stages."""
-    target = tmp_path / "chain.pkg"
+    target = tmp_path / "chain.penstock"
     well("split", chain, "--cut", "relu1", "--devices", f"cpu:{cpu}", "-o", target)
     return target

@@ -110,10 +110,10 @@ def test_functions_and_networks_run_as_one_pipeline(stream, app, tmp_path):
 
 
 def test_its_package_is_relocatable_and_lists_the_library(well, penstock, stream, app, tmp_path):
-    well("split", write(tmp_path, app), "-o", "app.pkg")
-    moved = tmp_path / "elsewhere" / "moved.pkg"
+    well("split", write(tmp_path, app), "-o", "app.penstock")
+    moved = tmp_path / "elsewhere" / "moved.penstock"
     moved.parent.mkdir()
-    shutil.move(tmp_path / "app.pkg", moved)
+    shutil.move(tmp_path / "app.penstock", moved)
     (tmp_path / "plus.onnx").unlink()
     plan = json.loads((moved / "plan.json").read_text())
     library = "functions/libpenstock_test_functions.so"
@@ -145,22 +145,22 @@ def frames_of(folder: Path, frames: np.ndarray) -> list:
 
 
 def test_an_applications_package_is_compared_with_itself_one_frame_at_a_time(well, penstock, app, tmp_path):
-    well("split", write(tmp_path, app), "-o", "app.pkg")
+    well("split", write(tmp_path, app), "-o", "app.penstock")
     x = rows(9)
     x[3] = 0
-    report = well("verify", "app.pkg", *frames_of(tmp_path, x), "--frames", "50", "--json").json
+    report = well("verify", "app.penstock", *frames_of(tmp_path, x), "--frames", "50", "--json").json
     assert (report["ok"], report["frames"], report["dropped"]) == (True, 50, 6)
     assert report["reference"] == "the package's own stages, one frame at a time, as it holds functions"
     assert [output["values"] for output in report["outputs"]] == [44 * 4] * 2
     x[5, 2] = -1
-    outcome = penstock("verify", "app.pkg", *frames_of(tmp_path, x))
+    outcome = penstock("verify", "app.penstock", *frames_of(tmp_path, x))
     assert outcome.code == 1
     assert outcome.error == (
         "stage 'scale': frame 5: function 'scale': negative; "
         "the reference fails too: the input or the model is at fault"
     )
-    assert penstock("verify", "app.pkg", "--model", "plus.onnx").error == (
-        "--model: package 'app.pkg' is compared with itself, one frame at a time, as it holds functions; "
+    assert penstock("verify", "app.penstock", "--model", "plus.onnx").error == (
+        "--model: package 'app.penstock' is compared with itself, one frame at a time, as it holds functions; "
         "leave the option out"
     )
 
@@ -168,8 +168,8 @@ def test_an_applications_package_is_compared_with_itself_one_frame_at_a_time(wel
 def test_states_are_compared_frame_by_frame(well, tmp_path, library):
     count = {"function": str(library), "name": "count", "inputs": {"x": "x"}}
     app = {"inputs": {"x": "f32[4]"}, "nodes": {"count": count}, "outputs": {"n": "count.number"}}
-    well("split", write(tmp_path, app), "-o", "app.pkg")
-    assert well("verify", "app.pkg", "--frames", "300", "--json").json["ok"] is True  # Both count from 1.
+    well("split", write(tmp_path, app), "-o", "app.penstock")
+    assert well("verify", "app.penstock", "--frames", "300", "--json").json["ok"] is True  # Both count from 1.
 
 
 def test_an_application_is_measured_beside_itself_one_frame_at_a_time(well, penstock, app, tmp_path):
@@ -189,7 +189,7 @@ def test_an_application_is_measured_beside_itself_one_frame_at_a_time(well, pens
 
 
 # Each command that takes an application, without native code.
-WITHOUT = [["run"], ["bench"], ["show"], ["split", "-o", "app.pkg"]]
+WITHOUT = [["run"], ["bench"], ["show"], ["split", "-o", "app.penstock"]]
 
 
 @pytest.mark.parametrize("command", WITHOUT, ids=lambda command: command[0])
@@ -203,7 +203,7 @@ def test_native_code_is_refused_before_it_is_opened(penstock, app, tmp_path, com
         r"leave out --no-native-code, in Python native_code=False, if you trust it",
         refused.error.replace(f"{tmp_path}/", ""),
     )
-    assert not (tmp_path / "app.pkg").exists()
+    assert not (tmp_path / "app.penstock").exists()
 
 
 @pytest.mark.parametrize("command", WITHOUT, ids=lambda command: command[0])
@@ -214,13 +214,13 @@ def test_libraries_of_operators_are_refused_too(well, penstock, app, tmp_path, p
     refused = "node 'only': custom-operator library '"
     assert refused in penstock(*command, write(tmp_path, app), "--no-native-code").error
 
-    well("split", plus, "-o", "plus.pkg")
-    plan = json.loads((tmp_path / "plus.pkg/plan.json").read_text())
+    well("split", plus, "-o", "plus.penstock")
+    plan = json.loads((tmp_path / "plus.penstock/plan.json").read_text())
     plan["custom_ops"] = ["ops.so"]
     plan["files"]["ops.so"] = hashlib.sha256(b"").hexdigest()
-    (tmp_path / "plus.pkg/plan.json").write_text(json.dumps(plan))
-    shutil.move(tmp_path / "ops.so", tmp_path / "plus.pkg")
-    app["nodes"]["only"] = {"network": "plus.pkg", "inputs": {"x": "image"}}
+    (tmp_path / "plus.penstock/plan.json").write_text(json.dumps(plan))
+    shutil.move(tmp_path / "ops.so", tmp_path / "plus.penstock")
+    app["nodes"]["only"] = {"network": "plus.penstock", "inputs": {"x": "image"}}
     assert refused in penstock(*command, write(tmp_path, app), "--no-native-code").error
 
 
@@ -229,7 +229,7 @@ def test_what_holds_no_native_code_passes_without(well, app, tmp_path):
     file = write(tmp_path, app | {"nodes": nodes, "outputs": {"y": "only.y"}})
     for command in WITHOUT[0], WITHOUT[2], WITHOUT[3]:
         well(*command, file, "--no-native-code")
-    well("verify", "app.pkg", "--no-native-code")
+    well("verify", "app.penstock", "--no-native-code")
 
 
 def test_a_library_of_another_version_is_refused(penstock, app, library, tmp_path):
@@ -272,25 +272,25 @@ def test_items_are_scattered_to_a_network_and_gathered(stream, library, plus, tm
 
 
 def test_a_node_may_be_a_package_that_was_measured(well, penstock, stream, plus, app, tmp_path):
-    well("build", plus, "-o", "best.pkg", "--budget", "1s", env={"PENSTOCK_COSTS": str(tmp_path / "costs.db")})
-    well("split", plus, "-o", "plus.zip")
-    app["nodes"]["first"]["network"] = "best.pkg"
-    app["nodes"]["last"] = {"network": "plus.zip", "inputs": {"x": "first.y"}, "max_run_ms": 60000}
+    well("build", plus, "-o", "best.penstock", "--budget", "1s", env={"PENSTOCK_COSTS": str(tmp_path / "costs.db")})
+    well("split", plus, "-o", "plus.penstock.zip")
+    app["nodes"]["first"]["network"] = "best.penstock"
+    app["nodes"]["last"] = {"network": "plus.penstock.zip", "inputs": {"x": "first.y"}, "max_run_ms": 60000}
     x = rows(20)
     found, done = stream(write(tmp_path, app), {"image": x})
     for i in range(20):
         np.testing.assert_allclose(found[i]["result"], 3 * x[i] + 2, rtol=1e-6)
-    built = json.loads((tmp_path / "best.pkg/plan.json").read_text())["stages"]
+    built = json.loads((tmp_path / "best.penstock/plan.json").read_text())["stages"]
     backends = [partition["backend"] for stage in built for partition in stage["partitions"]]
     assert [s["backend"] for s in done.json["stages"]][1 : 1 + len(built)] == backends
 
     app["nodes"]["last"]["replicas"] = 2
-    assert "plus.zip': how it is split, where and by what it runs was settled when it was made" in (
+    assert "plus.penstock.zip': how it is split, where and by what it runs was settled when it was made" in (
         penstock("run", write(tmp_path, app)).error
     )
     del app["nodes"]["last"]["replicas"]
-    well("split", write(tmp_path, app), "-o", "app.pkg")
-    app["nodes"]["last"]["network"] = "app.pkg"
+    well("split", write(tmp_path, app), "-o", "app.penstock")
+    app["nodes"]["last"]["network"] = "app.penstock"
     assert (
         "expected one network, as 'penstock split', 'plan' and 'build' write it from a model, found that it holds"
         in (penstock("run", write(tmp_path, app)).error)
@@ -360,11 +360,11 @@ def test_a_thousand_frames_of_a_streaming_network_equal_the_loop(well, stream, t
         names = [node["name"] for node in well("show", file, *arguments[2 * len(states) :], "--json").json["nodes"]]
         at = [len(names) * (k + 1) // (cuts + 1) for k in range(cuts)]
         arguments += [part for k in at for part in ("--cut", names[k])]
-    well("split", file, *arguments, "-o", "net.pkg")
+    well("split", file, *arguments, "-o", "net.penstock")
     random = np.random.default_rng(0)
     x = random.standard_normal((1000, *shapes[inputs[0].name])).astype(np.float32)
     frames = {inputs[0].name: x} | {name: np.stack([given] * 1000) for name, given in settings.items()}
-    found, done = stream("net.pkg", frames)
+    found, done = stream("net.penstock", frames)
     assert done.json["ok"] == 1000
     made = [frame[outputs[0].name] for frame in found]
     state = {into: np.zeros(shapes[into], np.float32) for _, into in states}
@@ -376,7 +376,7 @@ def test_a_thousand_frames_of_a_streaming_network_equal_the_loop(well, stream, t
         else:  # Cut differently, an engine fuses differently.
             np.testing.assert_allclose(made[i], expected[0], rtol=1e-3, atol=1e-4)
     if cuts:  # What runs at the same time changes nothing.
-        alone, done = stream("net.pkg", frames, "--in-flight", "1")
+        alone, done = stream("net.penstock", frames, "--in-flight", "1")
         assert done.json["ok"] == 1000
         assert all(np.array_equal(made[i], alone[i][outputs[0].name]) for i in range(1000))
 
@@ -504,11 +504,11 @@ def test_what_is_wrong_with_a_node_is_told_with_its_own_line(
     shutil.copy(library, tmp_path / "lib.so")
     above = ["penstock_app: 1", "inputs:", f"  x: '{type}'", "nodes:", "  node:"]
     (tmp_path / "app.yaml").write_text("\n".join([*above, *(f"    {text}" for text in node), "outputs: {y: node.y}"]))
-    for command in [["run"], ["show"], ["split", "-o", "app.pkg"]]:
+    for command in [["run"], ["show"], ["split", "-o", "app.penstock"]]:
         error = penstock(*command, "app.yaml").error
         assert error.startswith(f"app.yaml:{len(above) + 1 + line}: node 'node': "), error
         assert told in error
-    assert not (tmp_path / "app.pkg").exists()
+    assert not (tmp_path / "app.penstock").exists()
 
 
 def test_what_fails_at_the_start_is_told_with_its_nodes_line(penstock, app, tmp_path):
@@ -531,7 +531,7 @@ def test_what_fails_at_the_start_is_told_with_its_nodes_line(penstock, app, tmp_
 def test_what_is_wrong_with_the_whole_is_told_with_the_file(penstock, app, tmp_path):
     for node in app["nodes"].values():
         node["replicas"] = 500
-    assert penstock("split", write(tmp_path, app), "-o", "app.pkg").error == (
+    assert penstock("split", write(tmp_path, app), "-o", "app.penstock").error == (
         f"{tmp_path}/app.yaml:1: plan: the stages have 1500 replicas in all: expected at most 1024, as each is a thread"
     )
 
@@ -568,8 +568,8 @@ def test_an_application_is_told_from_a_model(penstock, app, tmp_path):
 
 def test_an_application_is_shown_as_it_would_be_packed(well, penstock, app, tmp_path):
     file = write(tmp_path, app)
-    well("split", file, "-o", "app.pkg")
-    assert well("show", file).out == well("show", "app.pkg").out
+    well("split", file, "-o", "app.penstock")
+    assert well("show", file).out == well("show", "app.penstock").out
     assert "--shape" in penstock("show", file, "--shape", "x=4").error
 
 

@@ -149,8 +149,8 @@ def test_a_trace_has_every_frame(well, package, tmp_path):
 
 
 def test_a_trace_too_long_to_be_kept_says_what_it_lost(well, double, cpu):
-    well("split", double, "--devices", f"cpu:{cpu}", "-o", "double.pkg")
-    err = well("run", "double.pkg", "--frames", "100007", "--trace", "trace.json").err
+    well("split", double, "--devices", f"cpu:{cpu}", "-o", "double.penstock")
+    err = well("run", "double.penstock", "--frames", "100007", "--trace", "trace.json").err
     assert "last 100000 frames; 7 spans of earlier ones are lost" in err
 
 
@@ -178,8 +178,8 @@ def test_an_interrupt_ends_in_good_order(running, package):
 def test_a_hangup_leaves_no_unpacked_zip(running, well, chain, tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    well("split", chain, "-o", tmp_path / "chain.zip")
-    with running(tmp_path / "chain.zip", "--json") as process:
+    well("split", chain, "-o", tmp_path / "chain.penstock.zip")
+    with running(tmp_path / "chain.penstock.zip", "--json") as process:
         for _ in range(2):  # As a terminal may do that closes.
             process.send_signal(signal.SIGHUP)
         out, err = process.communicate(timeout=60)
@@ -191,8 +191,8 @@ def test_a_hangup_leaves_no_unpacked_zip(running, well, chain, tmp_path, monkeyp
 def test_frames_that_flow_need_no_temporary_folder(running, well, chain, tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    well("split", chain, "-o", tmp_path / "chain.zip")
-    for source in chain, tmp_path / "chain.zip":
+    well("split", chain, "-o", tmp_path / "chain.penstock.zip")
+    for source in chain, tmp_path / "chain.penstock.zip":
         with running(source, "--output", "-") as process:
             assert "outputs" in process.stdout.readline()
             assert list((tmp_path / "tmp").iterdir()) == []  # So whatever kills it leaves none.
@@ -225,8 +225,8 @@ def threads_of(process):
 
 @pytest.mark.parametrize("command", ["run", "verify", "bench"])
 def test_an_interrupt_ends_the_start_too(program, well, double, tmp_path, cpu, command):
-    well("split", double, "--replicas", "300", "--devices", f"cpu:{cpu}", "-o", tmp_path / "many.pkg")
-    with subprocess.Popen([program, command, tmp_path / "many.pkg"], stderr=subprocess.PIPE, text=True) as process:
+    well("split", double, "--replicas", "300", "--devices", f"cpu:{cpu}", "-o", tmp_path / "many.penstock")
+    with subprocess.Popen([program, command, tmp_path / "many.penstock"], stderr=subprocess.PIPE, text=True) as process:
         while threads_of(process) < 10:
             time.sleep(0.001)
         process.send_signal(signal.SIGTERM)
@@ -291,9 +291,9 @@ def test_a_model_is_known_by_its_content_not_its_name(well, chain, package, tmp_
     model.write_bytes(chain.read_bytes())
     assert well("run", model, "--frames", "2", "--json").json["ok"] == 2
     assert well("show", model, "--json").json["nodes"]
-    well("split", chain, "--cut", "1", "-o", "p.zip")
-    (tmp_path / "p.zip").rename(tmp_path / "p.pkg")
-    assert well("run", "p.pkg", "--frames", "2", "--json").json["ok"] == 2
+    well("split", chain, "--cut", "1", "-o", "p.penstock.zip")
+    (tmp_path / "p.penstock.zip").rename(tmp_path / "p.penstock")
+    assert well("run", "p.penstock", "--frames", "2", "--json").json["ok"] == 2
 
 
 def test_a_key_that_the_engine_does_not_know_is_refused(penstock, well, package):
@@ -413,7 +413,7 @@ def newer(chain) -> Path:
     return chain
 
 
-@pytest.mark.parametrize("source", ["newer.onnx", "p", "p.zip"])
+@pytest.mark.parametrize("source", ["newer.onnx", "p", "p.penstock.zip"])
 def test_an_engine_that_refuses_a_model_is_told_of_by_the_users_names(penstock, well, newer, tmp_path, source):
     newer.rename(tmp_path / "newer.onnx")
     if source != "newer.onnx":

@@ -85,9 +85,9 @@ def test_a_folder_and_a_file_serve_two_inputs(penstock, well, rows, tmp_path):
 
 
 def test_bench_and_verify_take_folders(well, double, rows, cpu):
-    well("split", double, "--devices", f"cpu:{cpu}", "-o", "double.pkg")
-    assert well("verify", "double.pkg", "--input", f"x={rows}", "--json").json["frames"] == 3
-    well("bench", "double.pkg", "--input", f"x={rows}", "--seconds", "0.1")
+    well("split", double, "--devices", f"cpu:{cpu}", "-o", "double.penstock")
+    assert well("verify", "double.penstock", "--input", f"x={rows}", "--json").json["frames"] == 3
+    well("bench", "double.penstock", "--input", f"x={rows}", "--seconds", "0.1")
 
 
 def test_a_folder_without_values_is_named(penstock, double, tmp_path):
@@ -319,8 +319,8 @@ def test_a_terminal_is_no_source(program, tmp_path):
 
 @pytest.mark.parametrize("command", ["bench", "verify"])
 def test_other_commands_name_who_reads_standard_input(penstock, well, tmp_path, cpu, command):
-    well("split", copy_of(tmp_path, 1, 3), "--devices", f"cpu:{cpu}", "-o", "copy.pkg")
-    outcome = penstock(command, "copy.pkg", "--input", "x=-")
+    well("split", copy_of(tmp_path, 1, 3), "--devices", f"cpu:{cpu}", "-o", "copy.penstock")
+    outcome = penstock(command, "copy.penstock", "--input", "x=-")
     assert outcome.code == 1
     assert "standard input ('-') is for 'penstock run'" in outcome.error
 

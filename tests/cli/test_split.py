@@ -20,7 +20,7 @@ def test_n_cuts_give_n_plus_1_stages(well, chain, tmp_path):
 
 
 def test_the_package_may_be_a_zip(well, chain, tmp_path, cpu):
-    target = tmp_path / "p.zip"
+    target = tmp_path / "p.penstock.zip"
     well("split", chain, "--cut", "1", "--devices", f"cpu:{cpu}", "-o", target)
     assert target.is_file()
     assert well("run", target, "--frames", "3", "--json").json["ok"] == 3
@@ -80,7 +80,7 @@ def test_denormals_are_flushed_on_request(well, chain, tmp_path):
 
 
 def test_a_stream_is_settled_in_the_package(well, chain, tmp_path):
-    for target in [tmp_path / "p", tmp_path / "p.zip"]:
+    for target in [tmp_path / "p", tmp_path / "p.penstock.zip"]:
         well("split", chain, "--cut", "1", "--policy", "latest", "--max-age", "50", "--on-error", "stop", "-o", target)
         plan = well("show", target, "--json").json
         assert [edge["policy"] for edge in plan["edges"]] == ["latest", "block", "block"]
@@ -177,7 +177,7 @@ def test_stages_that_share_a_cpu_are_one_warning(well, chain, tmp_path, cpu):
 
 
 def test_nothing_is_written_into_another_package(penstock, package, chain):
-    for place in ["stages/sub.pkg", "new.zip"]:
+    for place in ["stages/sub.penstock", "new.penstock.zip"]:
         outcome = penstock("split", chain, "-o", package / place)
         assert outcome.code == 1
         assert f"inside the package '{package}'" in outcome.error
@@ -195,9 +195,9 @@ def test_a_plan_json_of_somebody_else_makes_no_package(penstock, well, chain, tm
 
 def test_a_folder_that_cannot_be_made_is_named(penstock, chain):
     for arguments in [[], ["--max-age", "5"]]:
-        outcome = penstock("split", chain, *arguments, "-o", "/proc/x.pkg")
+        outcome = penstock("split", chain, *arguments, "-o", "/proc/x.penstock")
         assert outcome.code == 1
-        assert "'/proc/x.pkg' cannot be made" in outcome.error
+        assert "'/proc/x.penstock' cannot be made" in outcome.error
 
 
 def test_a_wrong_parameter_shows_the_right_ones(penstock, chain):

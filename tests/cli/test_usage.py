@@ -50,9 +50,9 @@ def test_each_commands_help_shows_examples(well, command):
         ["run", "a.onnx", "--integer-limit", "0"],
         ["bench", "a.onnx", "--seconds", "0"],
         ["bench", "a.onnx", "--in-flight", "99999999999999"],
-        ["verify", "a.pkg", "--frames", "0"],
-        ["verify", "a.pkg", "--tolerance", "0"],
-        ["verify", "a.pkg", "--tolerance", "nan"],
+        ["verify", "a.penstock", "--frames", "0"],
+        ["verify", "a.penstock", "--tolerance", "0"],
+        ["verify", "a.penstock", "--tolerance", "nan"],
         ["split", "a.onnx", "--replicas", "0", "-o", "b"],
         ["split", "a.onnx", "--replicas", "1025", "-o", "b"],
         ["split", "a.onnx", "--replicas", "99999999999999", "-o", "b"],
@@ -94,7 +94,7 @@ PACKAGE = ["show", "run", "bench", "verify", "explain"]
     ("given", "commands", "message"),
     [
         ("none.onnx", MODEL, "'none.onnx': no such file; expected a model (.onnx)"),
-        ("none.zip", PACKAGE, "'none.zip': no such folder or zip"),
+        ("none.penstock.zip", PACKAGE, "'none.penstock.zip': no such folder or zip"),
         ("none.yaml", [*MODEL, *PACKAGE], "'none.yaml': no such f"),
         ("empty.yaml", ["show", "run", "bench", "split -o p"], "expected an application, found an empty file"),
         (
@@ -155,7 +155,7 @@ COMPLETIONS = [
     ("penstock split --backend openv", "openvino"),
     ("penstock costs list --backend oned", "onednn"),
     ("penstock build --backends onnxruntime,openv", "onnxruntime,openvino"),
-    ("penstock run a.pkg --input x=mod", "x=model.onnx"),
+    ("penstock run a.penstock --input x=mod", "x=model.onnx"),
     ("penstock split mod", "model.onnx"),
     ("penstock split -o out mod", "model.onnx"),
     ("penstock costs ex", "export"),
@@ -175,8 +175,8 @@ COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _penstock; printf
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("penstock run a.pkg --input x = mod", "model.onnx"),
-        ("penstock run a.pkg --input x =", "model.onnx"),
+        ("penstock run a.penstock --input x = mod", "model.onnx"),
+        ("penstock run a.penstock --input x =", "model.onnx"),
         ("penstock split --policy = drop_o", "drop_oldest"),
     ],
 )

@@ -36,7 +36,7 @@ def test_the_reference_may_be_optimised(well, package, chain):
 
 
 def test_parameters_and_zips_are_verified_too(well, chain, tmp_path):
-    target = tmp_path / "p.zip"
+    target = tmp_path / "p.penstock.zip"
     well("split", chain, "--cut", "1", "--parameter", "w2", "-o", target)
     assert well("verify", target, "--model", chain, "--json").json["ok"] is True
 

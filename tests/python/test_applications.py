@@ -478,15 +478,15 @@ def test_native_code_may_be_refused(tmp_path: Path) -> None:
     app.output("y", "f.y")
     with pytest.raises(penstock.PermissionDenied, match="node 'f': function library '.*': native code is not allowed"):
         app.start(native_code=False)
-    with of_one(lambda x: x).start(native_code=False, output=tmp_path / "app.pkg") as pipeline:  # Python is not.
+    with of_one(lambda x: x).start(native_code=False, output=tmp_path / "app.penstock") as pipeline:  # Python is not.
         assert pipeline(value(1))[0][0] == 1
-    plan = json.loads((tmp_path / "app.pkg/plan.json").read_text())
+    plan = json.loads((tmp_path / "app.penstock/plan.json").read_text())
     plan["custom_ops"] = ["never_opened.so"]
     plan.setdefault("files", {})["never_opened.so"] = hashlib.sha256(b"").hexdigest()
-    (tmp_path / "app.pkg/never_opened.so").touch()
-    (tmp_path / "app.pkg/plan.json").write_text(json.dumps(plan))
+    (tmp_path / "app.penstock/never_opened.so").touch()
+    (tmp_path / "app.penstock/plan.json").write_text(json.dumps(plan))
     with pytest.raises(penstock.PermissionDenied, match="'never_opened.so': native code .* native_code=False"):
-        penstock.load(tmp_path / "app.pkg", native_code=False)
+        penstock.load(tmp_path / "app.penstock", native_code=False)
 
 
 def test_a_node_may_say_what_it_reads(model: Path) -> None:
@@ -542,14 +542,14 @@ def test_an_application_from_yaml_and_its_package(tmp_path: Path) -> None:
         "penstock_app: 1\ninputs: {x: any}\nnodes: {f: {function: twice, inputs: {x: x}}}\noutputs: {y: f.y}\n"
     )
     twice = penstock.Function("twice", lambda x: x * 2, {"x": VALUE}, {"y": VALUE})
-    with penstock.App.read(tmp_path / "app.yaml", [twice]).start(output=tmp_path / "app.pkg") as pipeline:
+    with penstock.App.read(tmp_path / "app.yaml", [twice]).start(output=tmp_path / "app.penstock") as pipeline:
         assert pipeline(value(4))[0][0] == 8
-    with penstock.load(tmp_path / "app.pkg", functions=[twice]) as pipeline:
+    with penstock.load(tmp_path / "app.penstock", functions=[twice]) as pipeline:
         assert pipeline(value(5))[0][0] == 10
     with pytest.raises(penstock.NotFound, match="no function 'twice'"):
-        penstock.load(tmp_path / "app.pkg")
+        penstock.load(tmp_path / "app.penstock")
     with pytest.raises(penstock.InvalidArgument, match="function 'twice': is there twice; expected functions of diff"):
-        penstock.load(tmp_path / "app.pkg", functions=[twice, twice])
+        penstock.load(tmp_path / "app.penstock", functions=[twice, twice])
     far = (tmp_path / "app.yaml").read_text().replace("function: twice", "function: twice, devices: cuda:0")
     (tmp_path / "far.yaml").write_text(far)
     with pytest.raises(penstock.PenstockError, match="far.yaml:3: stage 'f': device 'cuda:0': no backend here"):

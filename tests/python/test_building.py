@@ -19,7 +19,7 @@ def test_the_best_pipeline_is_built_started_and_explained(model: Path, tmp_path:
     told: list[tuple[str, float]] = []
     with penstock.build(
         model.read_bytes(),
-        tmp_path / "best.pkg",
+        tmp_path / "best.penstock",
         devices=f"cpu:{penstock.devices()['cpuset'][0]}",
         goal="latency",
         budget=1,
@@ -27,7 +27,7 @@ def test_the_best_pipeline_is_built_started_and_explained(model: Path, tmp_path:
         progress=lambda what, share: told.append((what, share)),
     ) as pipeline:
         np.testing.assert_allclose(pipeline(frame(3))[0], expected(3))
-    report = penstock.explain(tmp_path / "best.pkg")
+    report = penstock.explain(tmp_path / "best.penstock")
     assert report["goal"] == "latency"
     assert report["chosen"] in [way["name"] for way in report["ways"]]
     assert {part["backend"] for part in report["parts"]} == {"onnxruntime"}
@@ -46,10 +46,10 @@ def test_mistakes_are_named(model: Path, tmp_path: Path) -> None:
         penstock.build(model, backends=["tensorrt"])
     with pytest.raises(penstock.NotFound, match=r"rules '.*none.json': no such file"):
         penstock.build(model, rules=tmp_path / "none.json", budget=1)
-    with penstock.split(model, output=tmp_path / "split.pkg"):
+    with penstock.split(model, output=tmp_path / "split.penstock"):
         pass
     with pytest.raises(penstock.NotFound, match="expected build.json"):
-        penstock.explain(tmp_path / "split.pkg")
+        penstock.explain(tmp_path / "split.penstock")
 
 
 def test_ctrl_c_ends_a_build(run_script: Callable[..., str], model: Path, tmp_path: Path) -> None:
@@ -64,4 +64,4 @@ except KeyboardInterrupt:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     print("interrupted")
 """
-    assert "interrupted" in run_script(text, model, tmp_path / "best.pkg")
+    assert "interrupted" in run_script(text, model, tmp_path / "best.penstock")

@@ -259,8 +259,8 @@ flight as the table says.
 
 Examples:
   penstock bench model.onnx                              one replica on each CPU
-  penstock bench model.pkg --model model.onnx --seconds 30
-  penstock bench model.pkg --model model.onnx --in-flight 1 --json
+  penstock bench model.penstock --model model.onnx --seconds 30
+  penstock bench model.penstock --model model.onnx --in-flight 1 --json
   penstock bench app.yaml --input image=photo.png        one frame after the other, or all at work)";
 
 }  // namespace

@@ -141,9 +141,9 @@ that 'penstock verify' will take, too. What is measured is kept in a database (p
 the same model measures no part again.
 
 Examples:
-  penstock build model.onnx -o model.pkg
-  penstock build model.onnx -o model.pkg --devices cpu:0,cpu:1 --budget 5m --json
-  penstock build model.onnx -o model.pkg --goal latency --backends onnxruntime,openvino)";
+  penstock build model.onnx -o model.penstock
+  penstock build model.onnx -o model.penstock --devices cpu:0,cpu:1 --budget 5m --json
+  penstock build model.onnx -o model.penstock --goal latency --backends onnxruntime,openvino)";
 
 }  // namespace
 

@@ -60,9 +60,9 @@ constexpr const char* kExplainFooter =
 measured; and the simple ways beside it.
 
 Examples:
-  penstock explain model.pkg
-  penstock explain model.pkg --html page.html
-  penstock explain model.pkg --json)";
+  penstock explain model.penstock
+  penstock explain model.penstock --html page.html
+  penstock explain model.penstock --json)";
 
 }  // namespace
 

@@ -18,11 +18,11 @@ constexpr const char* kDescription =
     "Penstock splits a neural network (ONNX) into stages and runs them as a pipeline over a stream "
     "of inputs.";
 constexpr const char* kFooter = R"(The road from a model to a running pipeline:
-  penstock show model.onnx                              its nodes, with the index of each
-  penstock split model.onnx --cut NODE -o model.pkg     two stages, as a package
-  penstock verify model.pkg --model model.onnx          the same outputs as the whole model?
-  penstock bench model.pkg --model model.onnx           faster than ONNX Runtime alone?
-  penstock run model.pkg --inputs frames --output out   the pipeline over your own data
+  penstock show model.onnx                                   its nodes, with the index of each
+  penstock split model.onnx --cut NODE -o model.penstock     two stages, as a package
+  penstock verify model.penstock --model model.onnx          the same outputs as the whole model?
+  penstock bench model.penstock --model model.onnx           faster than ONNX Runtime alone?
+  penstock run model.penstock --inputs frames --output out   the pipeline over your own data
 
 'penstock COMMAND --help' tells more of each. Exit codes: 0 all well; 1 what was given is wrong, or a
 frame or a check failed; 2 wrong usage; 70 a bug of Penstock; 130 after Ctrl-C.)";

@@ -339,7 +339,7 @@ A workload is a planning problem in the JSON format of the dnn-partitioning proj
 NeurIPS 2020): nodes with a time on each kind of device, edges with a cost. Times have the file's unit.
 
 Examples:
-  penstock plan model.onnx --devices cpu:0,cpu:1 -o model.pkg
+  penstock plan model.onnx --devices cpu:0,cpu:1 -o model.penstock
   penstock plan model.onnx --devices cpu:0,cpu:1,cpu:2-3 --replicas --svg plan.svg
   penstock plan --workload bert24.json
   penstock plan --workload bert24.json --devices 8 --cpus 0 --memory 17e9 --json

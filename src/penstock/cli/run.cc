@@ -353,15 +353,15 @@ outputs as lists or its error; '-' writes these to standard output, and the repo
 folder in which files of an earlier run would remain is refused.
 
 Examples:
-  penstock run model.pkg --frames 1000
-  penstock run model.pkg --input x=cat.png --input x=dog.png --output out
-  penstock run model.pkg --input x=photos --output out
+  penstock run model.penstock --frames 1000
+  penstock run model.penstock --input x=cat.png --input x=dog.png --output out
+  penstock run model.penstock --input x=photos --output out
   penstock run app.yaml --input image=photos --output out        networks and functions (docs/composition.md)
   ffmpeg -i a.mp4 -s 224x224 -f rawvideo -pix_fmt rgb24 - | penstock run m.onnx --input x=- --output -
   penstock run voice.onnx --input audio=speech.wav --output results.npz
-  penstock run model.pkg --inputs frames.npz --output - | jq .outputs.scores
+  penstock run model.penstock --inputs frames.npz --output - | jq .outputs.scores
   penstock run model.onnx --inputs frames.npz --output results.npz
-  penstock run model.pkg --rate 30 --policy latest --max-age 100 --trace trace.json
+  penstock run model.penstock --rate 30 --policy latest --max-age 100 --trace trace.json
   penstock run denoise.onnx --state cache_out=cache_in --inputs frames.npz --output results.npz
 
 Exit code 1 if any frame failed; frames that a policy dropped are no failures. 130 after Ctrl-C.)";

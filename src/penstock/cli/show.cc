@@ -133,7 +133,7 @@ so is an application, as 'penstock split' would pack it.
 Examples:
   penstock show model.onnx
   penstock show model.onnx --shape x=1x3x224x224 --json
-  penstock show model.pkg
+  penstock show model.penstock
   penstock show app.yaml --no-native-code)");
   command
       ->add_option("file", options->file,

@@ -224,13 +224,13 @@ Stages take the devices in turn, replica by replica; without --devices, one CPU 
 exists is replaced; anything else at its place is not.
 
 Examples:
-  penstock split model.onnx --cut layer3.conv1 -o model.pkg
-  penstock split model.onnx --cut 12 --cut 40 --devices cpu:0,cpu:1,cpu:2-3 -o model.zip
-  penstock split model.onnx --replicas 2 -o model.pkg              one session per core
-  penstock split model.onnx --pin conv1=cpu:0 --pin fc=cpu:1 -o model.pkg
-  penstock split model.onnx --cut 12 --policy latest --max-age 50 -o model.pkg
-  penstock split app.yaml -o app.pkg                               networks and functions (docs/composition.md)
-  penstock split denoise.onnx --state cache_out=cache_in -o denoise.pkg      one frame's state for the next)";
+  penstock split model.onnx --cut layer3.conv1 -o model.penstock
+  penstock split model.onnx --cut 12 --cut 40 --devices cpu:0,cpu:1,cpu:2-3 -o model.penstock.zip
+  penstock split model.onnx --replicas 2 -o model.penstock         one session per core
+  penstock split model.onnx --pin conv1=cpu:0 --pin fc=cpu:1 -o model.penstock
+  penstock split model.onnx --cut 12 --policy latest --max-age 50 -o model.penstock
+  penstock split app.yaml -o app.penstock                          networks and functions (docs/composition.md)
+  penstock split denoise.onnx --state cache_out=cache_in -o denoise.penstock      one frame's state for the next)";
 
 }  // namespace
 

@@ -354,8 +354,8 @@ booleans where equal, 8-bit integers within one step. Warns where the engine's v
 not those that the package was made with.
 
 Examples:
-  penstock verify model.pkg --model model.onnx
-  penstock verify model.pkg --frames 200 --seed 7 --json
+  penstock verify model.penstock --model model.onnx
+  penstock verify model.penstock --frames 200 --seed 7 --json
 
 Exit code 1 if a frame failed or differed, 130 after Ctrl-C.)";
 
