@@ -1,5 +1,6 @@
 """What the Python tests share: the program under test and generated networks."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -20,6 +21,25 @@ def pytest_configure() -> None:
     # Who is started in the background has Ctrl-C ignored, and so would have all that the tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """PENSTOCK_SAMPLE, a seed, leaves about one of N tests marked sweep(of=N), as tests/support/sample.h does."""
+    seed = os.environ.get("PENSTOCK_SAMPLE")
+    if seed is None:
+        return
+    gone = []
+    for item in items:
+        mark = item.get_closest_marker("sweep")
+        number = int.from_bytes(hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest()[:8])
+        if mark is not None and number % mark.kwargs["of"] != 0:
+            gone.append(item)
+    items[:] = [item for item in items if item not in gone]
+    config.hook.pytest_deselected(items=gone)
+    told = os.environ.get("PENSTOCK_LEFT_OUT")
+    if gone and told and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        with open(told, "a") as file:
+            file.write(f"{gone[0].nodeid.partition('::')[0]}: {' '.join(item.name for item in gone)}\n")
 
 
 class Penstock:

@@ -88,12 +88,14 @@ def check(penstock, name: str, model: Path, stages: int, folder: Path) -> None:
 
 
 @pytest.mark.skipif(not given_networks(), reason="needs PENSTOCK_TEST_MODELS, a folder of NAME/model.onnx")
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("stages", STAGES)
 @pytest.mark.parametrize("name", given_networks() or ["none"])
 def test_a_given_network_computes_the_same_in_stages(penstock, tmp_path: Path, name: str, stages: int) -> None:
     check(penstock, name, Path(os.environ["PENSTOCK_TEST_MODELS"]) / name / "model.onnx", stages, tmp_path)
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("stages", STAGES)
 @pytest.mark.parametrize("name", GENERATED)
 def test_a_generated_network_computes_the_same_in_stages(

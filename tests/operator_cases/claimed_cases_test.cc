@@ -2,7 +2,7 @@
 // the file as it is, and imported and written again; and with all inputs but the first as
 // constants ("CASE with constants"), as weights are in a network.
 //
-// PENSTOCK_OPERATOR_CASES, PENSTOCK_OPERATOR_CASE: as in operator_cases_test.cc.
+// PENSTOCK_OPERATOR_CASES, PENSTOCK_OPERATOR_CASE, PENSTOCK_SAMPLE: as in operator_cases_test.cc.
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -18,7 +18,7 @@
 #include "penstock/graph/writer.h"
 #include "penstock/session/session.h"
 #include "tests/operator_cases/cases.h"
-#include "tests/support/tries.h"
+#include "tests/support/sample.h"
 
 namespace penstock::operator_cases {
 namespace {
@@ -152,21 +152,16 @@ class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::
   ClaimCounts counts_;
 };
 
-/// Of the largest group every so many cases are tried. Under the address sanitizer fewer by
-/// OpenVINO: it is not instrumented, and compiles each several times as slowly there.
-std::size_t cases_apart(const std::string& backend, const std::string& group) {
-  return kSanitized && backend == "openvino" && group == "node" ? 20 : 1;
-}
+constexpr std::uint64_t kClaimsApart = 6;  ///< One of so many in a sample.
 
 TEST_P(ClaimedCases, PassByThatBackend) {
   const char* only = std::getenv("PENSTOCK_OPERATOR_CASE");
   const auto cases = find_cases(root_, group());
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    if (only == nullptr ? i % cases_apart(backend_name(), group()) == 0
-                        : cases[i].name.find(only) != cases[i].name.npos) {
-      check(cases[i]);
-      check_with_constants(cases[i]);
-    }
+  Sweep sweep(only == nullptr && group() == "node" ? kClaimsApart : 1);
+  for (const auto i : sweep.places(cases)) {
+    if (only != nullptr && cases[i].name.find(only) == cases[i].name.npos) continue;
+    check(cases[i]);
+    check_with_constants(cases[i]);
   }
   std::cout << backend_name() << ", " << group() << ": " << counts_.cases << " cases, claims "
             << counts_.claimed << ", passes " << counts_.passed << "; " << counts_.excused

@@ -2,8 +2,9 @@
 // splitter, package and pipeline: whole, and cut after each node that leaves two stages.
 //
 // PENSTOCK_OPERATOR_CASES: the folder onnx/backend/test/data; without it the tests are skipped.
-// PENSTOCK_EVERY_CUT: all cuts of the whole networks too, not every eighth.
-// PENSTOCK_OPERATOR_CASE: only cases whose name contains this; says why plain ONNX Runtime fails.
+// PENSTOCK_SAMPLE: a sample of the cases, and of the cuts of whole networks
+// (tests/support/sample.h). PENSTOCK_OPERATOR_CASE: only cases whose name contains this; says why
+// plain ONNX Runtime fails.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -22,7 +23,7 @@
 #include "penstock/session/session.h"
 #include "penstock/tensor/compare.h"
 #include "tests/operator_cases/cases.h"
-#include "tests/support/tries.h"
+#include "tests/support/sample.h"
 
 namespace penstock::operator_cases {
 namespace {
@@ -44,15 +45,9 @@ const std::string kGroups[] = {
     "light/light_zfnet512",
 };
 
-// Of the cases every so many are tried. Under the address sanitizer fewer: they run the same lines
-// of ours over and over, and the engine's, where they differ, are not instrumented.
-constexpr std::size_t kCasesApart = kSanitized ? 10 : 1;
-
-/// The same of a whole network's cuts: all are minutes of the engine's time.
-std::size_t network_cuts_apart() {
-  if (kSanitized) return 64;
-  return std::getenv("PENSTOCK_EVERY_CUT") != nullptr ? 1 : 8;
-}
+constexpr std::uint64_t kCasesApart = 5;  ///< One of so many in a sample,
+constexpr std::size_t kFewCases = 100;    ///< where there are more than this.
+constexpr std::uint64_t kCutsApart = 40;  ///< Of a whole network: all take minutes.
 
 struct Counts {
   std::size_t cases = 0, plain = 0, whole = 0, several_nodes = 0, cuts = 0, excused = 0;
@@ -120,9 +115,10 @@ class OperatorCases : public testing::TestWithParam<std::string> {
 
   void check_cuts(const Case& test, const graph::Graph& graph, const std::vector<Sample>& samples) {
     const auto places = cuts_of(graph);
-    const std::size_t apart = is_network() ? network_cuts_apart() : 1;
+    if (places.empty()) return;
     std::string problems;
-    for (std::size_t i = 0; i < places.size(); i += apart) {
+    Sweep sweep(is_network() ? kCutsApart : 1, "/cuts of " + test.name);
+    for (const auto i : sweep.numbers(0, places.size())) {
       const auto place = places[i];
       const auto text = run_pipeline(graph, {graph.nodes[place].name}, samples);
       ++counts_.cuts;
@@ -200,8 +196,9 @@ TEST_P(OperatorCases, PassWholeAndCutWhereverPlainOnnxRuntimePasses) {
   engine_ = *make_engine(*registry_);
   const auto& group = GetParam();
   const auto cases = find_cases(root_, group.substr(0, group.find('/')));
-  const std::size_t apart = is_network() || only_ != nullptr ? 1 : kCasesApart;
-  for (std::size_t i = 0; i < cases.size(); i += apart) {
+  const bool all = is_network() || only_ != nullptr || cases.size() < kFewCases;
+  Sweep sweep(all ? 1 : kCasesApart);
+  for (const auto i : sweep.places(cases)) {
     const auto& test = cases[i];
     if (is_network() && test.name != group) continue;
     if (only_ == nullptr || test.name.find(only_) != test.name.npos) check(test);

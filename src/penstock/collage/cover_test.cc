@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/tries.h"
+#include "tests/support/sample.h"
 
 namespace penstock::collage {
 namespace {
@@ -130,7 +130,7 @@ class BruteForce {
 
 class RandomProblem {
  public:
-  explicit RandomProblem(unsigned seed) : random_(seed) {}
+  explicit RandomProblem(std::uint64_t seed) : random_(static_cast<unsigned>(seed)) {}
 
   Problem make() {
     const int n = number(1, 10);
@@ -178,7 +178,7 @@ class RandomProblem {
 
 TEST(CoverTest, EqualsBruteForceOnRandomNetworks) {
   std::uint64_t covered = 0;
-  for (unsigned seed = 0; seed < tries(1500); ++seed) {
+  for (const auto seed : sampled(1500)) {
     const Problem problem = RandomProblem(seed).make();
     const BruteForce all(problem);
     CoverOptions options;
@@ -200,11 +200,11 @@ TEST(CoverTest, EqualsBruteForceOnRandomNetworks) {
       ASSERT_NEAR(found->best[k].cost, all.costs[k], 1e-9) << seed << " cover " << k;
     }
   }
-  EXPECT_GE(covered, tries(1000));
+  EXPECT_GE(covered, in_sample(1000));
 }
 
 TEST(CoverTest, BoundsHoldWhereverTheSearchIsStopped) {
-  for (unsigned seed = 0; seed < tries(300); ++seed) {
+  for (const auto seed : sampled(300)) {
     const Problem problem = RandomProblem(seed).make();
     const BruteForce all(problem);
     if (all.costs.empty()) continue;

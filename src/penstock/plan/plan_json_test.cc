@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/plan/test_plans.h"
-#include "tests/support/tries.h"
+#include "tests/support/sample.h"
 
 namespace penstock::plan {
 namespace {
@@ -30,8 +30,8 @@ void expect_error(const std::string& text, Code code, const std::string& message
 }
 
 TEST(PlanJsonTest, ReadsWhatItWrites) {
-  for (unsigned seed = 0; seed < tries(500); ++seed) {
-    const auto plan = RandomPlan(seed).make();
+  for (const auto seed : sampled(500)) {
+    const auto plan = RandomPlan(static_cast<unsigned>(seed)).make();
     const auto text = to_json(plan);
     const auto again = from_json(text);
     ASSERT_TRUE(again) << "seed " << seed << ": " << again.error().message;

@@ -69,7 +69,7 @@ Case draw_case(std::uint64_t seed) {
 
 TEST(Contiguous, AgreesWithBruteForce) {
   std::uint64_t capped = 0, infeasible = 0;
-  for (std::uint64_t seed = 0; seed < tries(1500); ++seed) {
+  for (const auto seed : sampled(1500)) {
     SCOPED_TRACE(seed);
     auto [random, options] = draw_case(seed);
     const auto problem = random_problem(seed, random);
@@ -87,14 +87,14 @@ TEST(Contiguous, AgreesWithBruteForce) {
     EXPECT_TRUE(is_proved(outcome));
     infeasible += best ? 0 : 1;
   }
-  EXPECT_GT(capped, tries(100));
-  EXPECT_GT(infeasible, tries(50));
+  EXPECT_GT(capped, in_sample(100));
+  EXPECT_GT(infeasible, in_sample(50));
 }
 
 TEST(Frontier, RefutesAtOnceOnlyWhatNoSplitReaches) {
   std::uint64_t refuted = 0, with_transfers = 0;
   const Budget budget;
-  for (std::uint64_t seed = 0; seed < tries(1000); ++seed) {
+  for (const auto seed : sampled(1000)) {
     SCOPED_TRACE(seed);
     auto [random, options] = draw_case(seed);
     options.replicas = false;
@@ -115,12 +115,12 @@ TEST(Frontier, RefutesAtOnceOnlyWhatNoSplitReaches) {
     EXPECT_GE(frontier.refutes(asked, budget), at_once);
     with_transfers += easy < 0.9 * best->cost && frontier.refutes(asked, budget) ? 1 : 0;
   }
-  EXPECT_GT(refuted, tries(100));
-  EXPECT_GT(with_transfers, refuted + tries(50));
+  EXPECT_GT(refuted, in_sample(100));
+  EXPECT_GT(with_transfers, refuted + in_sample(50));
 }
 
 TEST(Contiguous, BoundsHoldWhereCostsDependOnThePartnerOrThePlace) {
-  for (std::uint64_t seed = 0; seed < tries(400); ++seed) {
+  for (const auto seed : sampled(400)) {
     SCOPED_TRACE(seed);
     auto [random, options] = draw_case(seed);
     random.links = seed % 2 == 0;
@@ -133,7 +133,7 @@ TEST(Contiguous, BoundsHoldWhereCostsDependOnThePartnerOrThePlace) {
 }
 
 TEST(Contiguous, BoundsHoldAtEveryMoment) {
-  for (std::uint64_t seed = 0; seed < tries(60); ++seed) {
+  for (const auto seed : sampled(60)) {
     SCOPED_TRACE(seed);
     const auto [random, options] = draw_case(seed);
     const auto problem = random_problem(seed, random);
@@ -164,7 +164,7 @@ TEST(Contiguous, EndsWithWhatItKnowsWhenInterrupted) {
 }
 
 TEST(Contiguous, IsNeverWorseThanTheUsersSplit) {
-  for (std::uint64_t seed = 0; seed < tries(20); ++seed) {
+  for (const auto seed : sampled(20)) {
     SCOPED_TRACE(seed);
     RandomOptions random;
     random.groups = 24;
@@ -228,7 +228,7 @@ Problem relabelled(Problem problem, std::uint64_t seed) {
 }
 
 TEST(ContiguousInvariance, RelabelledGroups) {
-  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
+  for (const auto seed : sampled(40)) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     expect_same_optimum(problem, relabelled(problem, seed));
@@ -236,7 +236,7 @@ TEST(ContiguousInvariance, RelabelledGroups) {
 }
 
 TEST(ContiguousInvariance, PermutedTypes) {
-  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
+  for (const auto seed : sampled(40)) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     auto permuted = problem;
@@ -251,7 +251,7 @@ TEST(ContiguousInvariance, PermutedTypes) {
 }
 
 TEST(ContiguousInvariance, ScaledUnits) {
-  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
+  for (const auto seed : sampled(40)) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     const double factor = seed % 2 == 0 ? 1e-9 : 3.7e6;
@@ -272,7 +272,7 @@ TEST(ContiguousInvariance, ScaledUnits) {
 }
 
 TEST(ContiguousInvariance, AddedGroupsWithoutCost) {
-  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
+  for (const auto seed : sampled(40)) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     auto added = problem;
@@ -288,7 +288,7 @@ TEST(ContiguousInvariance, AddedGroupsWithoutCost) {
 }
 
 TEST(ContiguousInvariance, GroupInTwoHalvesThatMustStayTogether) {
-  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
+  for (const auto seed : sampled(40)) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     auto halved = problem;
@@ -312,7 +312,7 @@ TEST(ContiguousInvariance, GroupInTwoHalvesThatMustStayTogether) {
 }
 
 TEST(ContiguousMonotone, MoreDevicesMemoryOrBandwidthNeverHurt) {
-  for (std::uint64_t seed = 0; seed < tries(40); ++seed) {
+  for (const auto seed : sampled(40)) {
     SCOPED_TRACE(seed);
     const auto problem = draw_problem(seed);
     const double cost = search(problem).cost;

@@ -110,7 +110,7 @@ TEST(InstanceTest, OfRandomProblemsRespectsTheirOrder) {
   RandomOptions options;
   options.groups = 12;
   options.colocated = options.backward = true;
-  for (std::uint64_t seed = 0; seed < tries(200); ++seed) {
+  for (const auto seed : sampled(200)) {
     const auto problem = random_problem(seed, options);
     const auto made = make_instance(problem, Partner::kLowest);
     ASSERT_TRUE(made);

@@ -25,7 +25,7 @@ Options for_latency(int segments = 1) {
 
 /// The search agrees with brute force: exactly where the model is exact, else within its bound.
 void compare(const RandomOptions& random, std::uint64_t seeds, const Options& options, bool exact) {
-  for (std::uint64_t seed = 0; seed < tries(seeds); ++seed) {
+  for (const auto seed : sampled(seeds)) {
     SCOPED_TRACE(seed);
     const auto problem = random_problem(seed, random);
     const auto best = brute_force(problem, options);

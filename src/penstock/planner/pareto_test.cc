@@ -64,7 +64,7 @@ void check_points(const Problem& problem, const std::vector<ParetoPoint>& front)
 }
 
 void agree(const RandomOptions& random, std::uint64_t count) {
-  for (std::uint64_t seed = 0; seed < tries(count); ++seed) {
+  for (const auto seed : sampled(count)) {
     SCOPED_TRACE(seed);
     const auto problem = random_problem(seed, random);
     const auto front = pareto_front(problem, {}, kInfinite);

@@ -44,7 +44,7 @@ double rebuild(const Problem& problem, Split split, int in_vain, std::uint64_t s
 }
 
 TEST(RebuildTest, ReachesTheOptimumWhereNoBlockIsNeeded) {
-  for (std::uint64_t seed = 0; seed < tries(60); ++seed) {
+  for (const auto seed : sampled(60)) {
     const auto problem = random_problem(seed, {.groups = 7, .devices = {2, 1}});
     const auto best = brute_force(problem, {});
     ASSERT_TRUE(best);

@@ -70,7 +70,7 @@ int segments_for(const Problem& problem, std::uint64_t seed) {
 }
 
 TEST(SmallSearchTest, AgreesWithBruteForceOnPeriods) {
-  for (std::uint64_t seed = 0; seed < tries(300); ++seed) {
+  for (const auto seed : sampled(300)) {
     SCOPED_TRACE(seed);
     const auto problem = random_problem(seed, mixture(seed));
     compare(problem, with_segments(segments_for(problem, seed)));
@@ -78,7 +78,7 @@ TEST(SmallSearchTest, AgreesWithBruteForceOnPeriods) {
 }
 
 TEST(SmallSearchTest, AgreesWithBruteForceOnLatencies) {
-  for (std::uint64_t seed = 1000; seed < 1000 + tries(300); ++seed) {
+  for (const auto seed : sampled(300, 1000)) {
     SCOPED_TRACE(seed);
     const auto problem = random_problem(seed, mixture(seed));
     compare(problem, with_segments(segments_for(problem, seed), Goal::kLatency));
@@ -86,7 +86,7 @@ TEST(SmallSearchTest, AgreesWithBruteForceOnLatencies) {
 }
 
 TEST(SmallSearchTest, AgreesWithBruteForceUnderALatencyCap) {
-  for (std::uint64_t seed = 2000; seed < 2000 + tries(100); ++seed) {
+  for (const auto seed : sampled(100, 2000)) {
     SCOPED_TRACE(seed);
     const auto problem = random_problem(seed, mixture(seed));
     auto options = with_segments(segments_for(problem, seed), Goal::kLatency);

@@ -282,7 +282,7 @@ void agree_on(const Problem& problem, const Options& options, bool exact = false
 }
 
 void agree(const RandomOptions& random, const Options& options, std::uint64_t count) {
-  for (std::uint64_t seed = 0; seed < tries(count); ++seed) {
+  for (const auto seed : sampled(count)) {
     SCOPED_TRACE(seed);
     const auto problem = random_problem(seed, random);
     ASSERT_NO_FATAL_FAILURE(agree_on(problem, options));
@@ -336,7 +336,7 @@ TEST(SolveTest, AgreesWithBruteForceOnLatency) {
 
 /// A thousand problems in which each switch is on in half of them, in ever other combinations.
 TEST(SolveTest, AgreesWithBruteForceOnEveryOption) {
-  for (std::uint64_t round = 0; round < tries(1000); ++round) {
+  for (const auto round : sampled(1000)) {
     const std::uint64_t bits = round * 0x9E3779B97F4A7C15ULL >> 40U;
     const auto on = [&](unsigned bit) { return (bits >> bit & 1U) != 0; };
     RandomOptions random;

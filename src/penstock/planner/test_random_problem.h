@@ -5,7 +5,7 @@
 #include <random>
 
 #include "penstock/planner/problem.h"
-#include "tests/support/tries.h"
+#include "tests/support/sample.h"
 
 namespace penstock::planner {
 

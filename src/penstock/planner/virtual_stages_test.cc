@@ -87,7 +87,7 @@ std::vector<VirtualCase> cases() {
 class VirtualStagesCaseTest : public ::testing::TestWithParam<VirtualCase> {};
 
 TEST_P(VirtualStagesCaseTest, AgreesWithBruteForce) {
-  for (std::uint64_t seed = 1; seed <= tries(20); ++seed) {
+  for (const auto seed : sampled(20, 1)) {
     SCOPED_TRACE(seed);
     const auto problem = random_problem(seed, GetParam().random);
     const auto start = contiguous(problem);
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Random, VirtualStagesCaseTest, ::testing::ValuesIn(case
 TEST(VirtualBoundTest, HoldsWhateverSplitIsKnown) {
   const std::vector<RandomOptions> kinds{with({2}, 6), with({3}, 5), with({1, 2}, 5),
                                          with({2, 1}, 5)};
-  for (std::uint64_t seed = 0; seed < tries(400); ++seed) {
+  for (const auto seed : sampled(400)) {
     SCOPED_TRACE(seed);
     auto random = kinds[seed % kinds.size()];
     random.communication = seed % 3 == 0 ? 0.3 : seed % 3 == 1 ? 1 : 4;
@@ -179,7 +179,7 @@ TEST(VirtualStagesTest, ProvesThatThereIsNoSplit) {
 
 TEST(VirtualStagesTest, ProvesTheBestUnderALatencyCap) {
   int only_segments = 0;  // Problems where one stage on each device is too slow.
-  for (std::uint64_t seed = 0; seed < tries(100); ++seed) {
+  for (const auto seed : sampled(100)) {
     SCOPED_TRACE(seed);
     auto random = with({2}, 5);
     random.communication = 0.3;
