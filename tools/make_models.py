@@ -294,6 +294,30 @@ def mobilenetv2(net: Net) -> None:
     net.output("logits", net.classifier(x, "classifier.1", 1000, 2.0))
 
 
+# A small network of the kind that finds the points of an eye (as in MediaPipe)
+
+
+def landmarks(net: Net) -> None:
+    def prelu(x: Value, name: str) -> Value:
+        return net.op("PRelu", name, x, net.uniform(f"{name}.slope", (x.shape[1], 1, 1), 0.0, 0.4))
+
+    def block(x: Value, name: str, channels: int, stride: int) -> Value:
+        skip = net.pool("MaxPool", x, f"{name}.shrink", 2, 2, 0) if stride > 1 else x
+        y = net.conv(x, f"{name}.depthwise", x.shape[1], 3, stride, groups=x.shape[1], gain=AFTER_LINEAR, bias=True)
+        y = net.conv(y, f"{name}.pointwise", channels, gain=0.5, bias=True)
+        if skip.shape != y.shape:
+            pads = net.constant(f"{name}.pads", [0, 0, 0, 0, 0, channels - x.shape[1], 0, 0])
+            skip = net.op("Pad", f"{name}.widen", skip, pads, shape=y.shape)
+        return prelu(net.add(skip, y, f"{name}.add"), f"{name}.prelu")
+
+    x = net.conv(net.input("input", 1, 3, 64, 64), "stem.conv", 16, 3, 2, gain=AFTER_LINEAR, bias=True)
+    x = prelu(x, "stem.prelu")
+    for level, channels in enumerate((16, 32, 64, 64)):
+        for index in range(3):
+            x = block(x, f"level{level}.{index}", channels, 2 if level > 0 and index == 0 else 1)
+    net.output("points", net.classifier(x, "points", 213, 1.0))
+
+
 # BERT
 
 
@@ -525,6 +549,7 @@ def big(net: Net) -> None:
 MODELS: dict[str, Callable[[Net], None]] = {
     "resnet50": resnet50,
     "mobilenetv2": mobilenetv2,
+    "landmarks": landmarks,
     "bert_base": lambda net: bert(net, layers=12, width=768, heads=12, length=128, vocabulary=30522),
     "bert_tiny": lambda net: bert(net, layers=2, width=128, heads=2, length=32, vocabulary=1000),
     "lstm": lstm,

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 TOOL = Path(__file__).resolve().parents[2] / "tools/make_models.py"
-SMALL = ["bert_tiny", "diamond", "lstm", "mobilenetv2", "nasnet", "resnet_tiny", "yolo_like"]
+SMALL = ["bert_tiny", "diamond", "landmarks", "lstm", "mobilenetv2", "nasnet", "resnet_tiny", "yolo_like"]
 TINY = ["bert_tiny", "diamond", "resnet_tiny"]
 
 
