@@ -1,7 +1,11 @@
 """Functions that hang, in pipelines without max_run_ms: whatever ends the pipeline, ends."""
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -40,6 +44,7 @@ def interrupt_while_ending(core):
     threading.Thread(target=interrupt, daemon=True).start()
 """
 
+CALLS = ("sleeps", "spins")
 ENDINGS = {
     "exit": "",
     "sys.exit": "sys.exit(0)",
@@ -73,32 +78,14 @@ print("ended")  # As ever, Python shows what is raised in a __del__, and goes on
 }
 
 
-@pytest.mark.parametrize("call", ["sleeps", "spins"])
-@pytest.mark.parametrize("how", ENDINGS)
-def test_the_end_leaves_a_call_that_hangs_behind(
-    run_script: Run, how: str, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    out = run_script(START + f"pipeline = hanging({call})\n" + ENDINGS[how], seconds=120)
-    assert out.count("PenstockWarning: stage 'busy': frame 0: the call has run for ") == 1
-    assert "the pipeline ends without it, and leaves its thread behind; with max_run_ms=" in out
-    assert ("ended" in out) == ("ended" in ENDINGS[how])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_several_pipelines_that_hang(run_script: Run) -> None:
-    text = "pipelines = [hanging(sleeps) for _ in range(40)]\ninterrupt_while_ending(pipelines[0]._core)\n"
-    out = run_script(START + text, seconds=120)
-    assert out.count("PenstockWarning: stage 'busy'") == 40
-
-
-def test_who_waits_for_frames_of_a_call_that_hangs_gets_them_cancelled(run_script: Run) -> None:
-    text = """
+CANCELLED_SUBMIT = """
 pipeline = start(sleeps)
 future = pipeline.submit(x)
 inside.wait()
 pipeline.shut_down()
 print("future", repr(future.exception()))
+"""
+CANCELLED_POP = """
 pipeline = hanging(sleeps)
 popped = []
 popper = threading.Thread(target=lambda: popped.append(pipeline.pop(None)))
@@ -107,9 +94,68 @@ pipeline.shut_down()
 popper.join()
 print("popped", popped[0].outcome)
 """
-    out = run_script(START + text, seconds=120)
-    assert "future Cancelled('the pipeline " in out
-    assert "popped cancelled" in out
+# What ends only after the five seconds for which a call that hangs is waited for.
+WAITING = {
+    **{f"{how} {call}": f"pipeline = hanging({call})\n" + end for how, end in ENDINGS.items() for call in CALLS},
+    "submit": CANCELLED_SUBMIT,
+    "pop": CANCELLED_POP,
+    "several": """
+pipelines = [hanging(sleeps) for _ in range(40)]
+interrupt_while_ending(pipelines[0]._core)
+""",
+}
+
+
+class Waiting(NamedTuple):
+    process: subprocess.Popen[str]
+    out: Path
+    temporary: Path
+
+    def end(self) -> str:
+        """What the program printed, which must end by itself."""
+        code = self.process.wait(120)
+        text = self.out.read_text()
+        assert code == 0, f"exit code {code}\n{text}"
+        return text
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Waiting]]:
+    """All programs of WAITING, at once: together they wait no longer than one. They take no CPU from other tests."""
+    programs = {}
+    folder = tmp_path_factory.mktemp("waiting")
+    for name, text in WAITING.items():
+        out, temporary = folder / f"{name}.out", folder / name
+        temporary.mkdir()
+        command = ["nice", "-n", "19", sys.executable, "-X", "faulthandler", "-c", START + text]
+        with out.open("w") as file:
+            environment = os.environ | {"TMPDIR": str(temporary)}
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, text=True, env=environment)
+        programs[name] = Waiting(process, out, temporary)
+    yield programs
+    for program in programs.values():
+        program.process.kill()
+        program.process.wait()
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("how", ENDINGS)
+def test_the_end_leaves_a_call_that_hangs_behind(waiting: dict[str, Waiting], how: str, call: str) -> None:
+    program = waiting[f"{how} {call}"]
+    out = program.end()
+    assert out.count("PenstockWarning: stage 'busy': frame 0: the call has run for ") == 1
+    assert "the pipeline ends without it, and leaves its thread behind; with max_run_ms=" in out
+    assert ("ended" in out) == ("ended" in ENDINGS[how])
+    assert list(program.temporary.iterdir()) == []
+
+
+def test_several_pipelines_that_hang(waiting: dict[str, Waiting]) -> None:
+    assert waiting["several"].end().count("PenstockWarning: stage 'busy'") == 40
+
+
+def test_who_waits_for_frames_of_a_call_that_hangs_gets_them_cancelled(waiting: dict[str, Waiting]) -> None:
+    assert "future Cancelled('the pipeline " in waiting["submit"].end()
+    assert "popped cancelled" in waiting["pop"].end()
 
 
 def test_a_call_that_comes_back_later_does_no_harm(run_script: Run) -> None:
