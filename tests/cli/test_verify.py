@@ -105,9 +105,9 @@ def edit(package, change):
     file.write_text(json.dumps(plan))
 
 
-def test_a_device_that_is_not_here_is_named(penstock, package):
+def test_a_device_that_is_not_here_is_named(penstock, package, cpu):
     file = package / "plan.json"
-    file.write_text(file.read_text().replace('"cpu:0"', '"cpu:99"'))
+    file.write_text(file.read_text().replace(f'"cpu:{cpu}"', '"cpu:99"'))
     outcome = penstock("run", package)
     assert outcome.code == 1
     assert "cpu:99" in outcome.error
