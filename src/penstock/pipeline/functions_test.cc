@@ -245,6 +245,27 @@ Made per_item(const std::function<Status(float)>& check = {}) {
                              });
 }
 
+TEST(Items, ThatDoNotBeginAtWholeBytesAreRefused) {
+  const auto start_with = [](std::int64_t of_an_item) {
+    const Dim count{Dim::kOpen, "n", 4}, size{of_an_item, "", Dim::kOpen};
+    FakeNetwork network;
+    network.input("items", Type::tensor(DType::kU4, std::vector<Dim>{count, size}))
+        .function("each",
+                  function::stateless("count",
+                                      {{"item", Type::tensor(DType::kU4, std::vector<Dim>{size})}},
+                                      {{"y", scalar()}}, [](Inputs, Outputs) { return Status(); }),
+                  {"items"}, {"counts"}, 1, {"items"})
+        .output("counts");
+    return network.start();
+  };
+  const auto refused = start_with(3);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("tensor 'items': items of u4[3] are not of whole"));
+  EXPECT_TRUE(start_with(4));
+}
+
 TEST(Items, ZeroToTheBoundOfItemsComeBackInOrderBehindReplicas) {
   for (const std::int64_t bound : {1, 7, 11}) {
     FakeNetwork network;

@@ -351,13 +351,14 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
 }
 
 Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs) {
+  const std::scoped_lock lock(state_->run_mutex);
   if (state_->source.done() != state_->sink.done()) {
     return make_error(Code::kFailedPrecondition,
                       "run: ", state_->source.done() - state_->sink.done(),
                       " frames are in flight; use push and pop, or drain first");
   }
   PENSTOCK_CHECK_OK(push(inputs));
-  PENSTOCK_TRY(auto output, pop());
+  PENSTOCK_TRY(auto output, pop(kForever));
   if (!output) return state_->closed_error();
   if (!output->ok()) return output->error();
   std::vector<Tensor> copies;
@@ -590,9 +591,8 @@ Tensor Output::take(std::size_t index) {
   // Others may still read the slot of an input, or of an edge that stages read too.
   if (place.edge->from == plan::kPipelineInput || place.edge->to.size() > 1)
     return (*this)[index].clone();
-  Tensor taken = std::move(slot.own[place.tensor]);
-  slot.own[place.tensor] = storage_for(place.edge->types[place.tensor]);
-  return taken;
+  Tensor fresh = storage_for(place.edge->types[place.tensor]);  // First: it may throw bad_alloc.
+  return std::exchange(slot.own[place.tensor], std::move(fresh));
 }
 
 }  // namespace penstock::pipeline

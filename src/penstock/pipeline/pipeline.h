@@ -115,8 +115,9 @@ class Pipeline {
   Result<std::optional<Output>> pop(std::chrono::nanoseconds timeout = kPatient);
   Result<std::optional<Output>> try_pop() { return pop(kNoWait); }
 
-  /// One frame through the empty pipeline: push, pop, copies of its outputs.
-  /// \error the frame's own, or kFailedPrecondition  other frames are in flight.
+  /// One frame through the empty pipeline: push, pop, copies of its outputs. However long it takes.
+  /// Several threads may call it: each waits for those before it, and gets its own frame's outputs.
+  /// \error the frame's own, or kFailedPrecondition  frames that were pushed are in flight.
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs);
 
   /// Replaces constants that were split off with --parameter, for all frames pushed from now on.

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <filesystem>
 #include <fstream>
 #include <new>
@@ -11,6 +12,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
@@ -945,6 +947,94 @@ TEST(FullPolicyTest, ADropOnOneBranchDropsTheFrameOnAll) {
     }
   }
   EXPECT_EQ(dropped, 18);
+}
+
+// The frames in flight may be more than the input edge has slots, as lossy edges let them.
+TEST(FullPolicyTest, AnInputThatIsAnOutputKeepsItsSlotUntilTheResultIsReleased) {
+  FakeNetwork network;
+  network.input("in")
+      .stage("first", {"in"}, {"mid"}, unary(plus_one))
+      .stage("second", {"mid"}, {"out"}, unary(twice))
+      .output("in")
+      .output("out");
+  network.finish();
+  for (auto& edge : network.plan.edges) {
+    if (edge.from == plan::kPipelineInput) edge.capacity = 4;
+    if (edge.from == 0) edge.policy = plan::FullPolicy::kLatest;
+  }
+  auto pipeline = start(network);
+  FrameNumber pushed = 0;
+  const auto push_what_fits = [&] {
+    for (int i = 0; i < 6; ++i) {
+      const std::vector<Tensor> inputs{number(static_cast<float>(pushed))};
+      pushed += pipeline->push(inputs, milliseconds(20)) ? 1 : 0;
+    }
+  };
+  for (FrameNumber popped = 0; popped < 12; ++popped) {
+    if (popped % 4 == 0) push_what_fits();
+    EXPECT_EQ(pushed, popped / 4 * 4 + 4);
+    const Output output = pop_one(*pipeline);
+    if (output.ok()) EXPECT_EQ(value_of(output[0]), static_cast<float>(popped));
+  }
+}
+
+TEST(PipelineTest, ThreadsThatRunFramesAtOnceGetEachItsOwn) {
+  FakeNetwork network = chain();
+  auto pipeline = start(network);
+  constexpr int kThreads = 4, kFrames = 500;
+  std::atomic<int> wrong{0};
+  std::barrier begin(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      begin.arrive_and_wait();
+      for (int i = 0; i < kFrames; ++i) {
+        const auto value = static_cast<float>(t * kFrames + i);
+        const std::vector<Tensor> inputs{number(value)};
+        const auto outputs = pipeline->run(inputs);
+        wrong += outputs && value_of(outputs->front()) == 2 * (value + 1) ? 0 : 1;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+/// While it lives no thread can be made: none has room for its stack.
+class NoMoreThreads {
+ public:
+  NoMoreThreads() {
+    constexpr std::size_t kMoreThanThereIs = std::size_t{1} << 46U;
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_getattr_default_np(&huge);
+    pthread_attr_setstacksize(&huge, kMoreThanThereIs);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  NoMoreThreads(const NoMoreThreads&) = delete;
+  NoMoreThreads& operator=(const NoMoreThreads&) = delete;
+  ~NoMoreThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(PipelineTest, AThreadThatTheSystemRefusesIsAnError) {
+  FakeNetwork network = chain();
+  network.finish();
+  {
+    const NoMoreThreads limited;
+    const auto refused = network.start();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+    EXPECT_THAT(refused.error().message, HasSubstr("no thread could be started"));
+    EXPECT_THAT(refused.error().message, HasSubstr("stage 'a'"));
+  }
+  EXPECT_TRUE(network.start());
 }
 
 TEST(PipelineTest, AFrameOverItsDeadlineComesOutAsSuch) {

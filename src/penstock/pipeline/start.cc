@@ -242,6 +242,18 @@ void connect_waits(State& state) {
   }
 }
 
+// The caller reads an input that is an output as well: its slot is free when the result is
+// released.
+void connect_inputs_that_leave(State& state) {
+  for (const Edge* edge : state.input_edges) {
+    if (edge->lossy() || std::ranges::find(edge->to, plan::kPipelineOutput) == edge->to.end())
+      continue;
+    state.pusher.waits.push_back(
+        {&state.sink, state.sink.add_waiters({&state.pusher.parker}).front(), nullptr, 0});
+    state.input_capacities.push_back(static_cast<FrameNumber>(edge->capacity()));
+  }
+}
+
 void place_inputs_and_outputs(State& state) {
   const auto place_of = [&](const std::string& name) {
     for (auto& edge : state.edges) {
@@ -410,12 +422,14 @@ Status check_backend_options(const plan::Plan& plan, const Options& options) {
   return {};
 }
 
-void watch(State& state) {
+Status watch(State& state) {
   std::vector<Worker*> watched;
   for (const auto& worker : state.workers) {
     if (worker->max_run_ns() > 0) watched.push_back(worker.get());
   }
-  if (!watched.empty()) state.watchdog = std::make_unique<Watchdog>(std::move(watched));
+  if (watched.empty()) return {};
+  PENSTOCK_TRY(state.watchdog, Watchdog::start(std::move(watched)));
+  return {};
 }
 
 // Everything but the threads.
@@ -440,6 +454,7 @@ Status assemble(State& state, const std::filesystem::path& folder,
   }
   mark_stages_that_feed_states(state);
   connect_waits(state);
+  connect_inputs_that_leave(state);
   place_inputs_and_outputs(state);
   return {};
 }
@@ -468,7 +483,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
     // From here on the destructor ends what has started, should a later worker fail.
     std::unique_ptr<Pipeline> pipeline(new Pipeline(state));
     PENSTOCK_CHECK_OK(start_workers(*state, folder));
-    watch(*state);
+    PENSTOCK_CHECK_OK(watch(*state));
     return pipeline;
   } catch (const std::bad_alloc&) {
     return make_error(Code::kResourceExhausted,

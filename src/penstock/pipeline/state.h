@@ -60,6 +60,7 @@ struct State : std::enable_shared_from_this<State> {
   std::vector<FrameNumber> input_capacities;  // Beside pusher.waits from the second on.
   std::vector<Stage*> last_stages;            // Stages that feed the output, or nothing.
   FrameNumber next_pop = 0;                   // In the popper's turn.
+  std::mutex run_mutex;                       // Pipeline::run(): one thread after the other.
   std::atomic<std::thread::id>
       acquirer;                  // Who is between acquire_input and push_acquired, if anyone.
   std::vector<Tensor> acquired;  // What acquire_input lends; in the pusher's turn.

@@ -1,19 +1,22 @@
 #include "penstock/pipeline/watchdog.h"
 
 #include <algorithm>
-#include <utility>
 
+#include "penstock/pipeline/thread.h"
 #include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
 
-Watchdog::Watchdog(std::vector<Worker*> watched)
-    : watched_(std::move(watched)), thread_([this] { loop(); }) {}
+Result<std::unique_ptr<Watchdog>> Watchdog::start(std::vector<Worker*> watched) {
+  std::unique_ptr<Watchdog> made(new Watchdog(std::move(watched)));
+  PENSTOCK_CHECK_OK(start_thread(made->thread_, [dog = made.get()] { dog->loop(); }));
+  return made;
+}
 
 Watchdog::~Watchdog() {
   stopping_.store(true, std::memory_order_seq_cst);
   parker_.wake();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Watchdog::loop() {

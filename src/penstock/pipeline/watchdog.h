@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "penstock/base/result.h"
 #include "penstock/pipeline/parker.h"
 
 namespace penstock::pipeline {
@@ -17,12 +20,14 @@ class Worker;
 /// the old one is detached. What that may touch is the whole State, which is then never freed.
 class Watchdog {
  public:
-  explicit Watchdog(std::vector<Worker*> watched);
+  /// \error kResourceExhausted  there is no thread for it.
+  static Result<std::unique_ptr<Watchdog>> start(std::vector<Worker*> watched);
   ~Watchdog();  ///< Joins.
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
+  explicit Watchdog(std::vector<Worker*> watched) : watched_(std::move(watched)) {}
   void loop();
   std::int64_t look();  ///< When to look again, as deadline of the steady clock.
 

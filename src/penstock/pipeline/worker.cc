@@ -9,6 +9,7 @@
 #include "penstock/pipeline/affinity.h"
 #include "penstock/pipeline/paused_clock.h"
 #include "penstock/pipeline/state.h"
+#include "penstock/pipeline/thread.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -47,10 +48,22 @@ Type item_type(Type type) {
   return type;
 }
 
+// Each call gets a view of its item, which begins at a whole byte.
+bool begins_at_bytes(const Type& item) {
+  std::size_t bits = bits_of(item.dtype);
+  for (const auto& dim : item.dims) bits *= dim.fixed() ? static_cast<std::size_t>(dim.size) : 1;
+  return bits % 8 == 0;
+}
+
 // plan.json may have been edited: then it must still fit the models.
 Status check_type(const plan::Plan& plan, const plan::Partition& partition, const std::string& name,
                   const backend::Port& port, bool items) {
   const Type* declared = declared_type(plan, name);
+  if (items && !begins_at_bytes(port.type)) {
+    return invalid_argument("tensor '", name, "': items of ", port.type,
+                            " are not of whole bytes: a stage with 'each' cannot take them apart; "
+                            "give them a type of 8 bits or more");
+  }
   if (declared == nullptr || plan::agree(items ? item_type(*declared) : *declared, port.type))
     return {};
   return invalid_argument("tensor '", name, "': the plan says ", *declared,
@@ -127,9 +140,9 @@ Status Worker::start(const std::vector<backend::CompileRequest>& requests,
                      const std::vector<int>& mask, Executables& executables) {
   std::promise<Status> started;
   auto outcome = started.get_future();
-  thread_ = std::thread([this, &requests, &mask, &executables, &started] {
+  PENSTOCK_CHECK_OK(start_thread(thread_, [this, &requests, &mask, &executables, &started] {
     main(requests, mask, executables, started);
-  });
+  }));
   Status ready = outcome.get();
   const std::scoped_lock lock(state_.left_mutex);
   state_.running_workers += ready ? 1 : 0;
@@ -357,6 +370,10 @@ void Worker::loop() {
   while (claim(&frame)) {
     if (!process(frame)) return;
   }
+  leave();
+}
+
+void Worker::leave() {
   const std::scoped_lock lock(state_.left_mutex);
   --state_.running_workers;
   state_.left.notify_all();
@@ -618,7 +635,11 @@ Result<std::int64_t> Worker::count_items(FrameNumber frame) {
       if (!wire.items || wire.kind == Wire::Kind::kOutEdge || wire.kind == Wire::Kind::kStateOut)
         continue;
       const auto& name = partition.plan->inputs[std::min(i, partition.plan->inputs.size() - 1)];
-      const auto items = parts_[p].inputs[i]->dims().front();
+      const auto& dims = parts_[p].inputs[i]->dims();
+      if (dims.empty()) {
+        return invalid_argument("'", name, "' is one value: expected a list of items");
+      }
+      const auto items = dims.front();
       if (!count) first = name;
       if (count.value_or(items) != items) {
         return invalid_argument("'", first, "' holds ", *count, " items, '", name, "' holds ",
@@ -763,7 +784,8 @@ void Worker::replace(std::int64_t ran_ns) {
   state_.record(frame).fail(Outcome::kError, cause);
   state_.hang(frame, std::move(cause));
   cancel_run();
-  hand_over(frame);
+  // Without a thread for it this one, the watchdog's, passes on the frames until the pipeline ends.
+  if (!hand_over(frame)) take_over(frame);
 }
 
 std::int64_t Worker::pause_clock() {
@@ -790,16 +812,16 @@ std::optional<std::string> Worker::leave_behind() {
   if (since == 0 || since == kAbandoned || !abandon(since)) return std::nullopt;
   const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
   state_.record(frame).fail(Outcome::kCancelled, state_.closed_error());
-  hand_over(frame);
+  if (!hand_over(frame)) leave();
   return concat("stage '", stage_.plan->name, "': frame ", frame, ": the call has run for ",
                 ms(now_ns() - std::abs(since)),
                 " ms and goes on; the pipeline ends without it, and leaves its thread behind");
 }
 
-void Worker::hand_over(FrameNumber frame) {
+bool Worker::hand_over(FrameNumber frame) {
   state_.keep_for_ever();
   thread_.detach();
-  thread_ = std::thread([this, frame] { take_over(frame); });
+  return static_cast<bool>(start_thread(thread_, [this, frame] { take_over(frame); }));
 }
 
 // What the call may still read stays as it is: nothing of this frame is released.

@@ -151,7 +151,8 @@ class Worker {
   void gather(FrameNumber frame, std::size_t part);
   void finish(FrameNumber frame);
   void fail(FrameNumber frame, Error error);
-  void hand_over(FrameNumber frame);
+  void leave();                                     ///< This worker passes no more frames.
+  [[nodiscard]] bool hand_over(FrameNumber frame);  ///< False: there is no thread for it.
   void take_over(FrameNumber frame);
   [[nodiscard]] bool abandoned() const { return running_since() == kAbandoned; }
   void advance_parameters(FrameNumber frame);

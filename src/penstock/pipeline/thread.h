@@ -1,0 +1,25 @@
+// Threads that may be refused.
+#pragma once
+
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "penstock/base/result.h"
+
+namespace penstock::pipeline {
+
+/// Runs `body` in a new thread, which becomes `thread`. \pre  `thread` is of none.
+/// \error kResourceExhausted  the system has no more; `thread` stays of none.
+template <typename Body>
+Status start_thread(std::thread& thread, Body&& body) {
+  try {
+    thread = std::thread(std::forward<Body>(body));
+    return {};
+  } catch (const std::system_error& error) {
+    return make_error(Code::kResourceExhausted, "no thread could be started: ", error.what(),
+                      "; raise the limit of threads (ulimit -u), or run less at once");
+  }
+}
+
+}  // namespace penstock::pipeline
