@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/nesting.h"
 #include "penstock/build/report.h"
 #include "penstock/plan/package.h"
 
@@ -135,6 +136,9 @@ static Status check(const Report& report) {
 }
 
 Result<Report> report_from_json(std::string_view text) {
+  if (Status fits = check_nesting(text); !fits) {
+    return std::move(fits).error().within("build.json");
+  }
   Report report;
   try {
     const auto json = Json::parse(text);

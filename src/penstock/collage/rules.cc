@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "penstock/base/nesting.h"
 #include "penstock/plan/json_reader.h"
 
 namespace penstock::collage {
@@ -242,6 +243,7 @@ Rule read_document(const Field& field) {
 }
 
 Result<Json> parse_json(std::string_view text, const std::string& whose) {
+  if (Status fits = check_nesting(text); !fits) return std::move(fits).error().within(whose);
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {

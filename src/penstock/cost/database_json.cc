@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/nesting.h"
+
 namespace penstock::cost {
 namespace {
 
@@ -53,6 +55,7 @@ std::string print_rows(const RowsByTable& rows) {
 }
 
 Result<RowsByTable> parse_rows(const std::string& text) {
+  PENSTOCK_CHECK_OK(check_nesting(text));
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) return invalid_argument("not JSON");
   const auto version = json.is_object() ? json.find("version") : json.end();

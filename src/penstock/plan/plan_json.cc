@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "penstock/base/nesting.h"
 #include "penstock/plan/json_reader.h"
 
 namespace penstock::plan {
@@ -471,6 +472,7 @@ std::string to_json(const Plan& plan) {
 }
 
 Result<Plan> from_json(std::string_view text) {
+  PENSTOCK_CHECK_OK(check_nesting(text));
   Json json;
   try {
     json = Json::parse(text);

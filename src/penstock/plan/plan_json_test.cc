@@ -79,6 +79,10 @@ TEST(PlanJsonTest, IsReadable) {
 TEST(PlanJsonTest, SaysWhereTextIsNotJson) {
   expect_error("", Code::kDataLoss, "not JSON: at line 1, column 1");
   expect_error("{\n  \"a\": ,", Code::kDataLoss, "not JSON: at line 2, column 8");
+  expect_error(std::string(1'000'000, '['), Code::kDataLoss,
+               "at line 1, column 201: expected at most 200 brackets");
+  expect_error("{\"model\": " + std::string(100'000, '['), Code::kDataLoss,
+               "at line 1, column 210: ");
 }
 
 TEST(PlanJsonTest, RefusesAnotherVersionAndSaysWhich) {

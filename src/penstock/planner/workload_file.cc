@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/nesting.h"
 #include "penstock/planner/problem.h"
 #include "penstock/planner/workload.h"
 
@@ -28,6 +29,7 @@ Error syntax_error(std::string_view text, std::size_t byte) {
 }
 
 Result<Json> parse_json(std::string_view text) {
+  PENSTOCK_CHECK_OK(check_nesting(text));
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
