@@ -8,10 +8,12 @@
 namespace penstock::plan {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 MATCHER_P3(EdgeIs, from, to, tensors, "") {
   return arg.from == from && arg.to == std::vector<int>(to) &&
@@ -89,6 +91,20 @@ TEST(ViolationsTest, HoldsItemsToBoundedFirstDimensions) {
               ElementsAre("stage 'stage0': runs for each item of 'z', which it does not read",
                           "stage 'stage0': 'x' holds items: expected a bounded first dimension, "
                           "all others fixed, found f32[n<=7,m<=3]"));
+}
+
+TEST(ViolationsTest, RefusesOptionsThatNameAPlaceOnTheDisk) {
+  auto plan = chain();
+  auto& partition = plan.stages[0].partitions[0];
+  partition.backend = "openvino";
+  partition.options = {{"NUM_STREAMS", "1"}};
+  EXPECT_THAT(violations(plan), IsEmpty());
+  partition.options = {{"CACHE_DIR", "/tmp/elsewhere"}};
+  EXPECT_THAT(violations(plan),
+              ElementsAre(AllOf(HasSubstr("stage 'stage0', partition 0: option 'CACHE_DIR' names"),
+                                HasSubstr("--backend-option openvino:CACHE_DIR=..."))));
+  partition.options = {{"session.model_external_initializers_file_folder_path", "/tmp"}};
+  EXPECT_THAT(violations(plan), SizeIs(1));
 }
 
 TEST(ViolationsTest, AcceptsSkipsOverSeveralStages) {

@@ -1,5 +1,6 @@
 // What makes a plan impossible to run, sentence by sentence.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
@@ -10,6 +11,14 @@
 
 namespace penstock::plan {
 namespace {
+
+/// Whether an engine's setting names a place on the disk, which it then reads or writes: OpenVINO's
+/// "CACHE_DIR", ONNX Runtime's "session.model_external_initializers_file_folder_path".
+bool names_a_place(std::string key) {
+  std::ranges::transform(key, key.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto has = [&](std::string_view word) { return key.find(word) != key.npos; };
+  return has("path") || has("file") || has("folder") || has("_dir") || has("directory");
+}
 
 class Checker {
  public:
@@ -168,6 +177,18 @@ class Checker {
   }
 
   /// Partitions run in order: each reads what the stage reads or what an earlier one wrote.
+  /// A package computes; it says nothing about files of the machine that it is brought to.
+  void check_options(const std::string& where, const Partition& partition) {
+    if (partition.backend == kFunctionBackend) return;
+    for (const auto& [key, value] : partition.options) {
+      if (!names_a_place(key)) continue;
+      add(where, ": option '", key,
+          "' names a place on the disk, which a package may not; leave it ",
+          "out there, and give it where the package is run (--backend-option ", partition.backend,
+          ":", key, "=...)");
+    }
+  }
+
   void check_partitions(const std::string& place, const Stage& stage) {
     if (stage.partitions.empty()) add(place, ": expected at least one partition, found none");
     NameSet given(stage.inputs.begin(), stage.inputs.end());
@@ -177,6 +198,7 @@ class Checker {
       const auto& partition = stage.partitions[i];
       const auto where = concat(place, ", partition ", i);
       if (partition.backend.empty()) add(where, ": no backend named");
+      check_options(where, partition);
       const bool registered = partition.backend == kFunctionBackend && partition.model.empty();
       if (!registered) {
         check_path(where + ": model", partition.model);
