@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -110,6 +112,18 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 int main(int argc, char** argv) {
   try {
     return penstock::cli::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    penstock::cli::print_error(
+        "out of memory; raise the limit of memory (ulimit -v), or give less to do at once");
+    return penstock::cli::kFailed;
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      penstock::cli::print_error(
+          "no thread could be started: raise the limit of threads (ulimit -u), or use fewer CPUs");
+      return penstock::cli::kFailed;
+    }
+    penstock::cli::print_error(penstock::concat("the system refused: ", error.what()));
+    return penstock::cli::kFailed;
   } catch (const std::exception& error) {
     penstock::cli::print_error(penstock::concat("uncaught exception: ", error.what(),
                                                 "; this is a bug of Penstock, please report it"));
