@@ -95,6 +95,17 @@ def test_without_the_model_the_stages_are_joined(well, chain, options):
     assert "not at hand" in outcome.err
 
 
+def test_an_application_whose_tensors_keep_their_names_is_joined_too(well, absolute, tmp_path):
+    app = tmp_path / "app.yaml"
+    app.write_text(
+        "penstock_app: 1\nname: one\ninputs: {x: 'f32[1,3,8,8]'}\n"
+        f"nodes:\n  abs: {{network: {absolute.name}, inputs: {{x: x}}}}\noutputs: {{y: abs.y}}\n"
+    )
+    report = well("bench", app, "--seconds", "0.3", "--json").json
+    assert names(report)[:2] == ["penstock", "onnxruntime"]
+    assert "not at hand" in report["remark"]
+
+
 def test_the_frames_in_flight_are_as_asked(well, package):
     report = well("bench", package, "--seconds", "0.3", "--in-flight", "1", "--json").json
     assert report["runs"][0]["in_flight"] == 1

@@ -10,6 +10,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/app/app.h"
 #include "penstock/base/quantile.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/frame_source.h"
@@ -66,7 +67,7 @@ std::vector<int> cpus_of(const plan::Plan& plan) {
 Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& package,
                             const backend::Registry& backends, BenchReport& report) {
   const auto& [source, given] = std::tie(options.source.file, options.model);
-  if (!names_package(source)) return source;
+  if (!names_package(source) && !app::names_app(source)) return source;
   if (!given.empty()) {
     if (match_model(given, package.plan, backends) != Match::kOther) return given;
     return invalid_argument("--model '", given.string(), "': not the model that package '",
