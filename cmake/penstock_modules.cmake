@@ -46,7 +46,7 @@ function(penstock_precompile target)
 endfunction()
 
 # penstock_optimize_lightly(target): for code that mostly waits for what it calls. Optimising it takes
-# half of a build's time, and nothing that runs is faster by it.
+# half of a build's time; what must be fast is in other targets.
 function(penstock_optimize_lightly target)
   set_target_properties(${target} PROPERTIES PENSTOCK_LIGHTLY_OPTIMIZED ON)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0> $<$<CONFIG:Release,RelWithDebInfo>:-Og>)
