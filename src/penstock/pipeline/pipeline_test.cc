@@ -353,6 +353,49 @@ TEST(PipelineTest, TheKthBackendCallFailsForEveryK) {
   }
 }
 
+// A backend that keeps to nothing it declared, at one frame of several.
+TEST(PipelineTest, OutputsThatAreNotAsDeclaredAreErrorsOfTheirFrame) {
+  using Dims = std::vector<std::int64_t>;
+  const Type declared = Type::tensor(DType::kF32, std::vector<Dim>{{Dim::kOpen, "n", 4}});
+  const std::vector<std::pair<Tensor, std::string>> wrongs{
+      {Tensor::allocate(DType::kF32, Dims{5}), "found f32[5]"},
+      {Tensor::allocate(DType::kF32, Dims{1, 1}), "found f32[1,1]"},
+      {Tensor::allocate(DType::kF32, Dims{}), "found f32[]"},
+      {Tensor::allocate(DType::kI64, Dims{2}), "found i64[2]"},
+      {Tensor(), "found ?"}};
+  for (const auto& [wrong, found] : wrongs) {
+    FakeNetwork network;
+    network.input("in")
+        .stage("a", {"in"}, {"mid"},
+               [&, value = wrong](Inputs in, Outputs out) -> Status {
+                 if (value_of(*in[0]) == 2) {
+                   *out[0] = value;
+                   return {};
+                 }
+                 if (!out[0]->set_dims(Dims{3})) return internal_error("no room");
+                 out[0]->as<float>()[0] = value_of(*in[0]);
+                 return {};
+               },
+               1, {declared})
+        .stage("b", {"mid"}, {"out"}, unary(plus_one))
+        .output("out");
+    auto pipeline = start(network, {.capacity = 2});
+    for (int i = 0; i < 6; ++i) {
+      push_number(*pipeline, static_cast<float>(i));
+      const Output output = pop_one(*pipeline);
+      ASSERT_EQ(output.ok(), i != 2) << found;
+      if (output.ok()) {
+        EXPECT_EQ(value_of(output[0]), static_cast<float>(i + 1));
+        continue;
+      }
+      EXPECT_THAT(output.error().message,
+                  HasSubstr("stage 'a': frame 2: backend 'fake': model 'stages/a.onnx': output "
+                            "'mid': expected f32[n<=4], " +
+                            found));
+    }
+  }
+}
+
 TEST(PipelineTest, OnErrorStopEndsWithThatError) {
   FakeNetwork network;
   network.input("in")

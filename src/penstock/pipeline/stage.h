@@ -28,6 +28,8 @@ struct Wire {
   std::size_t tensor = 0;  // Position in the edge's tensors.
   bool fresh = false;      // Nothing bounds its shape: the backend allocates it for each frame.
   bool items = false;      // Holds several items along its first dimension; a call gets one.
+  Type type;               // Of outputs: what one call writes there.
+  Type storage;            // Of outputs: what is kept there, of all items.
 };
 
 /// The values of a stage's parameters from one frame on.
@@ -41,7 +43,8 @@ struct ParameterVersion {
 struct CompiledPartition {
   const plan::Partition* plan = nullptr;
   std::shared_ptr<backend::Backend> backend;
-  std::vector<Wire> inputs, outputs;  // In the order of the executable's ports.
+  std::vector<Wire> inputs, outputs;      // In the order of the executable's ports.
+  std::vector<std::string> output_names;  // Beside `outputs`: the plan's names.
 };
 
 struct Stage {

@@ -1,6 +1,7 @@
 #include "penstock/pipeline/worker.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <exception>
 #include <new>
@@ -71,6 +72,16 @@ Status check_type(const plan::Plan& plan, const plan::Partition& partition, cons
                           " says ", port.type,
                           partition.backend == plan::kFunctionBackend ? "; change one of them"
                                                                       : "; split the model again");
+}
+
+// What a backend made of the tensor that it was given.
+Status check_output(const CompiledPartition& partition, std::size_t i, const Tensor& value) {
+  Status fits = check_matches(partition.outputs[i].type, value);
+  if (fits) return {};
+  const auto& name = partition.output_names[i];
+  return internal_error("backend '", partition.plan->backend, "': ", name_of(*partition.plan),
+                        ": output '", name, "': ", std::move(fits).error().message,
+                        "; its outputs must be as it declares them");
 }
 
 Status check_count(const plan::Partition& partition, std::string_view what, std::size_t declared,
@@ -194,6 +205,7 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
     part.outputs.resize(partition.outputs.size());
     part.input_items.resize(partition.inputs.size());
     part.output_items.resize(partition.outputs.size());
+    part.places.resize(partition.outputs.size());
     parts_.push_back(std::move(part));
   }
   for (const auto& type : stage_.locals) locals_.push_back(storage_for(type));
@@ -256,6 +268,11 @@ Status Worker::wire(CompiledPartition& partition, const backend::Executable& exe
     if (wire) wire->items = !each.empty();
     PENSTOCK_CHECK_OK(check_type(state_.plan, *partition.plan, name, port, holds_items(name)));
     partition.outputs.push_back(wire ? *wire : local(name, port.type));
+    const Type* declared = declared_type(state_.plan, name);
+    if (declared == nullptr) declared = &port.type;
+    partition.outputs.back().type = holds_items(name) ? item_type(*declared) : *declared;
+    partition.outputs.back().storage = *declared;
+    partition.output_names.push_back(name);
   }
   for (std::size_t i = 0; i < executable.inputs().size(); ++i) {
     const auto& port = executable.inputs()[i];
@@ -593,21 +610,49 @@ void Worker::gather(FrameNumber frame, std::size_t p) {
   }
   for (std::size_t i = 0; i < part.outputs.size(); ++i) {
     const Wire& wire = partition.outputs[i];
-    Tensor& output = wire.kind == Wire::Kind::kLocal ? locals_[wire.where]
-                     : wire.kind == Wire::Kind::kStateOut
-                         ? stage_.states_out[wire.where]->next()
-                         : out_slots_[wire.where]->own[wire.tensor];
+    Tensor& output = target_of(wire);
     if (wire.fresh) output = Tensor();
     part.outputs[i] = &output;
   }
 }
 
+Tensor& Worker::target_of(const Wire& wire) {
+  switch (wire.kind) {
+    case Wire::Kind::kLocal:
+      return locals_[wire.where];
+    case Wire::Kind::kStateOut:
+      return stage_.states_out[wire.where]->next();
+    default:
+      return out_slots_[wire.where]->own[wire.tensor];
+  }
+}
+
+// A call that failed may have left something else where the next frame is to be written.
+void Worker::restore_storage() {
+  for (const auto& partition : stage_.partitions) {
+    for (const auto& wire : partition.outputs) {
+      Tensor& tensor = target_of(wire);
+      const Type& type = wire.storage;
+      const bool whole = tensor.kind() == Tensor::Kind::kDense && tensor.dtype() == type.dtype &&
+                         tensor.dims().size() == type.dims.size() &&
+                         tensor.capacity_bytes() >= type.max_bytes().value_or(0);
+      if (!wire.fresh && !whole) tensor = storage_for(type);
+    }
+  }
+}
+
 Status Worker::compute(FrameNumber frame, bool sample) {
-  return guarded([&]() -> Status {
+  Status ran = guarded([&]() -> Status {
     if (stage_.plan->each.empty()) return run_parts(frame, sample);
     if (sample) infer_start_ = now_ns();
     return run_items(frame);
   });
+  if (ran || abandoned()) return ran;
+  Status restored = guarded([&]() -> Status {
+    restore_storage();
+    return {};
+  });
+  return restored ? std::move(ran) : std::move(restored);
 }
 
 Status Worker::run_parts(FrameNumber frame, bool sample) {
@@ -619,6 +664,9 @@ Status Worker::run_parts(FrameNumber frame, bool sample) {
     auto& part = parts_[p];
     PENSTOCK_CHECK_OK(part.context->run(part.inputs, part.outputs));
     PENSTOCK_CHECK_OK(part.context->wait());
+    for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+      PENSTOCK_CHECK_OK(check_output(stage_.partitions[p], i, *part.outputs[i]));
+    }
   }
   return {};
 }
@@ -677,18 +725,32 @@ Status Worker::run_item(FrameNumber frame, std::int64_t item) {
       if (!partition.outputs[i].items) continue;
       part.output_items[i] = item_of(*part.outputs[i], item);
       part.outputs[i] = &part.output_items[i];
+      part.places[i] = part.outputs[i]->data();
     }
-    // What the backend may replace where it does not fit; then the plan's type was wrong.
-    std::vector<const void*> places;
-    for (const Tensor* output : part.outputs) places.push_back(output->data());
     PENSTOCK_CHECK_OK(part.context->run(part.inputs, part.outputs));
     PENSTOCK_CHECK_OK(part.context->wait());
     for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-      if (!partition.outputs[i].items || part.outputs[i]->data() == places[i]) continue;
-      return make_error(Code::kOutOfRange, "an output is ", part.outputs[i]->type(),
-                        ", which does not fit the plan's type of one item");
+      PENSTOCK_CHECK_OK(check_output(partition, i, *part.outputs[i]));
+      if (!partition.outputs[i].items) continue;
+      PENSTOCK_CHECK_OK(put_in_place(partition, i, *part.outputs[i], part.places[i]));
     }
   }
+  return {};
+}
+
+// An item has its place in the list, as large as the others': it is copied there if it lies
+// elsewhere.
+Status Worker::put_in_place(const CompiledPartition& partition, std::size_t i, const Tensor& item,
+                            void* place) {
+  const auto& whole = target_of(partition.outputs[i]).dims();
+  if (!std::ranges::equal(std::span(whole).subspan(1), item.dims())) {
+    return make_error(Code::kOutOfRange, "output '", partition.output_names[i], "' is ",
+                      item.type(), ", where each item has its place in ",
+                      target_of(partition.outputs[i]).type(), "; items must be of one shape");
+  }
+  if (item.data() == place || item.bytes() == 0) return {};
+  std::memcpy(place, item.data(), item.bytes());
+  copies_.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
 

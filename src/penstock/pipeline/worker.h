@@ -118,6 +118,7 @@ class Worker {
     std::vector<const Tensor*> inputs;
     std::vector<Tensor*> outputs;
     std::vector<Tensor> input_items, output_items;  // Views; of stages that run for each item.
+    std::vector<void*> places;                      // Where the items of `output_items` belong.
     backend::Context::Counters at_start;
   };
 
@@ -147,8 +148,12 @@ class Worker {
   Status run_items(FrameNumber frame);
   Result<std::int64_t> count_items(FrameNumber frame);
   Status run_item(FrameNumber frame, std::int64_t item);
+  Status put_in_place(const CompiledPartition& partition, std::size_t output, const Tensor& item,
+                      void* place);
   void advance_states();
   void gather(FrameNumber frame, std::size_t part);
+  Tensor& target_of(const Wire& wire);  ///< Where the frame in work is written.
+  void restore_storage();
   void finish(FrameNumber frame);
   void fail(FrameNumber frame, Error error);
   void leave();                                     ///< This worker passes no more frames.
