@@ -5,15 +5,30 @@
 
 namespace penstock::pipeline {
 
+namespace {
+
+std::vector<std::int64_t> bound_of(const Type& type) {
+  std::vector<std::int64_t> dims;
+  dims.reserve(type.dims.size());
+  for (const auto& dim : type.dims) dims.push_back(dim.fixed() ? dim.size : dim.bound);
+  return dims;
+}
+
+}  // namespace
+
 Tensor storage_for(const Type& type) {
   const auto bytes = type.max_bytes();
   if (!bytes) return {};
   Tensor tensor = Tensor::reserve(type.dtype, *bytes);
-  std::vector<std::int64_t> dims;
-  dims.reserve(type.dims.size());
-  for (const auto& dim : type.dims) dims.push_back(dim.fixed() ? dim.size : dim.bound);
-  static_cast<void>(tensor.set_dims(dims));
+  static_cast<void>(tensor.set_dims(bound_of(type)));
   return tensor;
+}
+
+void Edge::set_to_bounds(Slot& slot) const {
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (bounds_[i].empty() || slot.own[i].set_dims(bounds_[i])) continue;
+    slot.own[i] = storage_for(types[i]);
+  }
 }
 
 std::string edge_name(const plan::Plan& plan, const plan::Edge& edge) {
@@ -33,7 +48,12 @@ Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capac
       tensors(plan.tensors),
       types(std::move(types_of_tensors)),
       policy(plan.policy),
-      capacity_(capacity) {}
+      capacity_(capacity) {
+  for (const auto& type : types) {
+    const bool varies = !type.fixed() && type.max_bytes();
+    bounds_.push_back(varies ? bound_of(type) : std::vector<std::int64_t>());
+  }
+}
 
 void Edge::allocate(bool own_storage, int spare, std::size_t window) {
   const std::size_t count =
@@ -64,7 +84,7 @@ std::size_t Edge::bytes_per_slot() const {
 }
 
 void Edge::ensure_own(Slot& slot) const {
-  if (!slot.own.empty()) return;
+  if (!slot.own.empty()) return set_to_bounds(slot);
   for (const auto& type : types) slot.own.push_back(storage_for(type));
 }
 

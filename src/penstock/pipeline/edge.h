@@ -56,7 +56,10 @@ class Edge {
     return *slots_[power_of_two_ ? frame & capacity_mask_ : frame % slots_.size()];
   }
 
-  /// Gives the slot storage of its own if it has none yet.
+  /// The slot for what is tried before the first frame.
+  Slot& first_slot() { return *slots_.front(); }
+
+  /// Gives the slot storage of its own if it has none yet, and open shapes their bound.
   void ensure_own(Slot& slot) const;
   /// Makes `tensors` (one for each tensor of the edge) what the readers of the slot see.
   static void point_at(Slot& slot, const std::vector<Tensor>& tensors);
@@ -89,10 +92,12 @@ class Edge {
  private:
   static constexpr std::uint32_t kNoSlot = UINT32_MAX;
 
+  void set_to_bounds(Slot& slot) const;
   void free_slot(FrameNumber frame);
   void drop(FrameNumber frame);
 
   const int capacity_;
+  std::vector<std::vector<std::int64_t>> bounds_;  // Beside `types`; empty where no shape varies.
   bool power_of_two_ = false;
   FrameNumber capacity_mask_ = 0;
   std::size_t window_mask_ = 0;

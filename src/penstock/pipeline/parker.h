@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstdint>
 
 #include <linux/futex.h>
@@ -63,12 +64,14 @@ class alignas(64) Parker {
 /// One of several threads has the turn. Unlike a mutex, any thread may end a turn.
 class Turn {
  public:
-  /// False: somebody else had it until `deadline`.
-  bool begin(std::int64_t deadline) {
+  /// False: somebody else had it until `deadline`, or until `ended()` was true at a call of
+  /// wake_all() or before.
+  template <typename Ended>
+  bool begin(std::int64_t deadline, Ended ended) {
     std::uint32_t free = kFree;
     if (state_.compare_exchange_strong(free, kTaken, std::memory_order_acquire)) return true;
-    while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree) {
-      if (deadline != kNever && now_ns() >= deadline) return false;
+    while (state_.exchange(kAwaited, std::memory_order_seq_cst) != kFree) {
+      if (ended() || (deadline != kNever && now_ns() >= deadline)) return false;
       timespec until{.tv_sec = deadline / 1'000'000'000, .tv_nsec = deadline % 1'000'000'000};
       syscall(SYS_futex, &state_, FUTEX_WAIT_BITSET_PRIVATE, kAwaited,
               deadline == kNever ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
@@ -80,6 +83,14 @@ class Turn {
     if (state_.exchange(kFree, std::memory_order_release) == kAwaited) {
       syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
     }
+  }
+
+  /// All who wait for the turn ask `ended()` again.
+  void wake_all() {
+    std::uint32_t awaited = kAwaited;
+    // Who is about to sleep finds another value than the one that it would sleep on.
+    if (!state_.compare_exchange_strong(awaited, kTaken, std::memory_order_seq_cst)) return;
+    syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
   }
 
  private:

@@ -43,6 +43,12 @@ std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
   return timeout <= std::chrono::nanoseconds::zero() ? 0 : deadline_after(timeout);
 }
 
+// False: other threads were pushing until `deadline`, or until the pipeline closed.
+bool begin_push(State& state, std::int64_t deadline) {
+  return state.pusher.turn.begin(deadline,
+                                 [&] { return state.closed.load(std::memory_order_seq_cst); });
+}
+
 // Waits for room for the next frame; the caller has the pusher's turn.
 Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t deadline) {
   auto& caller = state.pusher;
@@ -116,6 +122,7 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, std::uint64_t tag, b
 void State::wake_everybody() {
   source.wake_all();
   sink.wake_all();
+  pusher.turn.wake_all();
   for (auto& stage : stages) stage->progress.wake_all();
 }
 
@@ -207,7 +214,8 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
                       "push: an acquired input is not pushed yet; call push_acquired first");
   }
   const std::int64_t deadline = deadline_of(timeout);
-  if (!state.pusher.turn.begin(deadline)) {
+  if (!begin_push(state, deadline)) {
+    if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
     return make_error(Code::kDeadlineExceeded, "push: another thread was pushing for ",
                       text_of(timeout));
   }
@@ -262,7 +270,8 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
                       "acquire_input: the input acquired before is not pushed yet");
   }
   const std::int64_t deadline = deadline_of(timeout);
-  if (!state.pusher.turn.begin(deadline)) {
+  if (!begin_push(state, deadline)) {
+    if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
     return make_error(Code::kDeadlineExceeded, "acquire_input: another thread was pushing for ",
                       text_of(timeout));
   }
@@ -291,13 +300,22 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
   return std::span<Tensor>(state.acquired);
 }
 
+void Pipeline::release_input() {
+  State& state = *state_;
+  if (state.acquirer.exchange(std::thread::id()) == std::thread::id()) return;
+  const TurnGuard guard(&state.pusher.turn);
+  for (auto& tensor : state.acquired) tensor = Tensor();
+  for (Edge* edge : state.input_edges) {
+    if (edge->lossy()) edge->abandon_write(state.source.done());
+  }
+}
+
 Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
   State& state = *state_;
-  if (state.acquirer.load() == std::thread::id()) {
+  if (state.acquirer.exchange(std::thread::id()) == std::thread::id()) {
     return make_error(Code::kFailedPrecondition,
                       "push_acquired: no input is acquired; call acquire_input first");
   }
-  state.acquirer = std::thread::id();
   const TurnGuard guard(&state.pusher.turn);
   const FrameNumber frame = state.source.done();
   for (std::size_t i = 0; i < state.acquired.size(); ++i) {
@@ -321,7 +339,7 @@ Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
 Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
   State& state = *state_;
   const std::int64_t deadline = deadline_of(timeout);
-  if (!state.popper.turn.begin(deadline)) {
+  if (!state.popper.turn.begin(deadline, [] { return false; })) {
     return make_error(Code::kDeadlineExceeded, "pop: another thread was popping for ",
                       text_of(timeout));
   }
@@ -404,10 +422,10 @@ Result<std::vector<Replacement>> find_replacements(const State& state, std::stri
   return found;
 }
 
-// Appends a version with the stage's replacements, and forgets those that all workers have passed.
+// Appends a version with the stage's replacements, and forgets those that no frame reads any more.
 void add_version(State& state, Stage& stage, const std::vector<Replacement>& replacements) {
   const std::scoped_lock lock(stage.parameter_mutex);
-  auto version = std::make_unique<ParameterVersion>();
+  auto version = std::make_shared<ParameterVersion>();
   version->values = stage.versions.back()->values;
   for (const auto& replacement : replacements) {
     if (replacement.stage != &stage) continue;
@@ -415,14 +433,11 @@ void add_version(State& state, Stage& stage, const std::vector<Replacement>& rep
   }
   version->number = stage.versions.back()->number + 1;
   version->first_frame = state.source.done();
-  stage.versions.back()->next.store(version.get(), std::memory_order_release);
+  stage.newest_version.store(version->number, std::memory_order_release);
   stage.versions.push_back(std::move(version));
-  std::uint64_t oldest = UINT64_MAX;
-  for (const auto& worker : state.workers) {
-    if (&worker->stage() != &stage) continue;
-    oldest = std::min(oldest, worker->parameter_version.load(std::memory_order_acquire));
-  }
-  while (stage.versions.front()->number < oldest) stage.versions.pop_front();
+  const FrameNumber done = stage.progress.done();
+  while (stage.versions.size() > 1 && stage.versions[1]->first_frame <= done)
+    stage.versions.pop_front();
 }
 
 }  // namespace
@@ -442,7 +457,7 @@ Status Pipeline::set_parameters(std::string_view stage_name, const Named& values
 
 Status Pipeline::reset_states() {
   State& state = *state_;
-  if (!state.pusher.turn.begin(0)) {
+  if (!begin_push(state, 0)) {
     return make_error(Code::kFailedPrecondition,
                       "reset_states: an input is being pushed; call it between two frames");
   }
@@ -471,7 +486,7 @@ void Pipeline::close() {
 Status Pipeline::drain(std::chrono::nanoseconds timeout) {
   State& state = *state_;
   const std::int64_t deadline = deadline_of(timeout);
-  if (!state.drainer.turn.begin(deadline)) {
+  if (!state.drainer.turn.begin(deadline, [] { return false; })) {
     return make_error(Code::kDeadlineExceeded, "drain: another thread was draining for ",
                       text_of(timeout));
   }

@@ -108,6 +108,8 @@ class Pipeline {
   /// dimensions arrive at their bound: set_dims() them. \error as push().
   Result<std::span<Tensor>> acquire_input(std::chrono::nanoseconds timeout = kPatient);
   Result<FrameNumber> push_acquired(std::uint64_t tag = 0);
+  /// Gives the borrowed slot back without a frame, as for a camera that failed. Any thread.
+  void release_input();
 
   /// The next frame in order, however it ended.
   /// \returns nothing when the pipeline is closed or cancelled and every frame has come out.

@@ -12,6 +12,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
@@ -526,6 +527,65 @@ TEST(PipelineTest, AnAcquiredSlotIsFilledInPlace) {
   EXPECT_EQ(pipeline->push_acquired().error().code, Code::kFailedPrecondition);
 }
 
+TEST(PipelineTest, AnAcquiredSlotArrivesAtItsBoundHoweverItWasUsedBefore) {
+  using Dims = std::vector<std::int64_t>;
+  const Type open = Type::tensor(DType::kF32, std::vector<Dim>{{Dim::kOpen, "n", 4}});
+  FakeNetwork network;
+  network.input("in", open)
+      .stage("a", {"in"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = static_cast<float>(in[0]->dims()[0]);
+               return {};
+             })
+      .output("out");
+  auto pipeline = start(network, {.capacity = 1});
+  for (const std::int64_t size : {1, 3, 4, 2}) {
+    auto slots = pipeline->acquire_input(kLong);
+    ASSERT_TRUE(slots);
+    EXPECT_EQ((*slots)[0].dims(), Dims{4});
+    ASSERT_TRUE((*slots)[0].set_dims(Dims{size}));
+    ASSERT_TRUE(pipeline->push_acquired());
+    EXPECT_EQ(value_of(pop_one(*pipeline)[0]), static_cast<float>(size));
+  }
+}
+
+TEST(PipelineTest, AnAcquiredSlotThatIsGivenBackBlocksNobody) {
+  for (const auto policy : {plan::FullPolicy::kBlock, plan::FullPolicy::kDropOldest}) {
+    auto network = chain();
+    network.finish().edges[0].policy = policy;
+    auto pipeline = start(network, {.capacity = 1});
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(pipeline->acquire_input(kLong));
+      pipeline->release_input();
+    }
+    pipeline->release_input();  // There is none: nothing happens.
+    EXPECT_FALSE(pipeline->push_acquired());
+    push_number(*pipeline, 1);
+    EXPECT_EQ(pop_one(*pipeline).number(), 0U);
+  }
+}
+
+TEST(PipelineTest, APusherThatWaitsForItsTurnWakesAtCloseAndAtCancel) {
+  for (const bool cancels : {false, true}) {
+    auto network = chain();
+    auto pipeline = start(network);
+    ASSERT_TRUE(pipeline->acquire_input(kLong));
+    const auto push = [&] {
+      const std::vector<Tensor> inputs{number(1)};
+      const auto pushed = pipeline->push(inputs, kForever);
+      EXPECT_EQ(pushed.error().code, Code::kCancelled);
+    };
+    Watched first(push);
+    Watched second(push);
+    first.wait_until_asleep();
+    second.wait_until_asleep();
+    cancels ? pipeline->cancel() : pipeline->close();
+    first.thread.join();
+    second.thread.join();
+    pipeline->release_input();
+  }
+}
+
 TEST(PipelineTest, AcquiredInputsInFlightKeepDistinctValues) {
   Gate gate;
   FakeNetwork network;
@@ -642,11 +702,30 @@ TEST(PipelineTest, CancelBringsOutEveryFrame) {
 }
 
 TEST(PipelineTest, DestructionWhileBusyFullAndUnpoppedJoinsEverything) {
+  const auto threads = [] {
+    namespace fs = std::filesystem;
+    return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
+  };
+  const auto before = threads();
+  std::atomic<int> inside{0};
   for (int round = 0; round < 50; ++round) {
-    auto network = chain();
+    FakeNetwork network;
+    network.input("in")
+        .stage("a", {"in"}, {"mid"}, unary(plus_one))
+        .stage("b", {"mid"}, {"out"},
+               [&](Inputs, Outputs) -> Status {
+                 ++inside;
+                 std::this_thread::yield();
+                 --inside;
+                 return {};
+               })
+        .output("out");
     auto pipeline = start(network, {.capacity = 1 + round % 3});
     const std::vector<Tensor> inputs{number(1)};
     for (int i = 0; i < round % 5; ++i) static_cast<void>(pipeline->try_push(inputs));
+    pipeline.reset();
+    EXPECT_EQ(inside, 0);
+    while (threads() != before) std::this_thread::yield();  // A joined one stays a moment.
   }
 }
 
@@ -654,13 +733,14 @@ TEST(PipelineTest, APusherBlockedByAFullPipelineWakesAtCancel) {
   auto network = chain();
   auto pipeline = start(network, {.capacity = 1});
   push_number(*pipeline, 1);
-  std::thread blocked([&] {
+  Watched blocked([&] {
     const std::vector<Tensor> inputs{number(1)};
     const auto pushed = pipeline->push(inputs, kForever);
     EXPECT_EQ(pushed.error().code, Code::kCancelled);
   });
+  blocked.wait_until_asleep();
   pipeline->cancel();
-  blocked.join();
+  blocked.thread.join();
 }
 
 TEST(PipelineTest, ABlockedPopWakesAtCloseAndAtCancel) {
@@ -1230,6 +1310,42 @@ TEST_F(ParametersTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   EXPECT_EQ(error("", {}).code, Code::kInvalidArgument);
   push_number(*pipeline, 1);
   EXPECT_EQ(pop_values(*pipeline), (Values{2, 2}));
+}
+
+// What the heap holds; a sanitizer's own heap does not tell.
+std::size_t heap_bytes() {
+  const auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST_F(ParametersTest, ValuesThatNoFrameReadsAreFreedWhileAReplicaIdles) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's heap does not tell what it holds";
+#endif
+  constexpr std::int64_t kElements = 1 << 18;
+  FakeNetwork network;
+  network.folder = folder_;
+  network.input("in")
+      .parameter("w", Tensor::allocate(DType::kF32, {kElements}))
+      .stage(
+          "a", {"in", "w"}, {"out"},
+          [](Inputs in, Outputs out) -> Status {
+            out[0]->as<float>()[0] = value_of(*in[1]);
+            return {};
+          },
+          2)
+      .output("out");
+  auto pipeline = start(network);
+  Tensor value = Tensor::allocate(DType::kF32, {kElements});
+  const std::size_t before = heap_bytes();
+  // One frame at a time: a replica that idles reads none of most values.
+  for (int i = 0; i < 200; ++i) {
+    value.as<float>()[0] = static_cast<float>(i);
+    ASSERT_TRUE(pipeline->set_parameters("", {{"w", value}}));
+    push_number(*pipeline, 1);
+    EXPECT_EQ(value_of(pop_one(*pipeline)[0]), static_cast<float>(i));
+  }
+  EXPECT_LT(heap_bytes(), before + 8 * value.bytes());
 }
 
 TEST_F(ParametersTest, AFrameSeesOneValueInAllStagesWhileAnotherThreadSetsThem) {

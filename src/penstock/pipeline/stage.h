@@ -37,7 +37,6 @@ struct ParameterVersion {
   std::uint64_t number = 0;
   FrameNumber first_frame = 0;
   std::vector<Tensor> values;  // In the order of plan::Stage::parameters.
-  std::atomic<ParameterVersion*> next{nullptr};
 };
 
 struct CompiledPartition {
@@ -71,8 +70,9 @@ struct Stage {
   std::vector<const std::vector<std::int64_t>*> producer_ready_ns;  // Beside `producers`.
   std::vector<const Stage*> stages_before;                          // Of them, the stages.
 
-  std::mutex parameter_mutex;                              // Guards `versions`.
-  std::deque<std::unique_ptr<ParameterVersion>> versions;  // Oldest first; never empty.
+  std::mutex parameter_mutex;                                    // Guards `versions`.
+  std::deque<std::shared_ptr<const ParameterVersion>> versions;  // Oldest first.
+  std::atomic<std::uint64_t> newest_version{0};                  // Its number.
 };
 
 }  // namespace penstock::pipeline

@@ -137,7 +137,7 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
       stage->states_out.push_back(edge.get());
   }
   if (!stage->plan->parameters.empty()) {
-    auto version = std::make_unique<ParameterVersion>();
+    auto version = std::make_shared<ParameterVersion>();
     PENSTOCK_TRY(version->values, default_parameters(state, folder, *stage->plan));
     stage->versions.push_back(std::move(version));
   }

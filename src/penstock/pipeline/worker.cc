@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <exception>
 #include <new>
 #include <optional>
@@ -200,6 +199,7 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
     }
     if (replica_ == 0) PENSTOCK_CHECK_OK(wire(partition, *executables[p]));
     Part part;
+    part.executable = executables[p];
     PENSTOCK_TRY(part.context, executables[p]->create_context());
     part.inputs.resize(partition.inputs.size());
     part.outputs.resize(partition.outputs.size());
@@ -211,7 +211,7 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
   for (const auto& type : stage_.locals) locals_.push_back(storage_for(type));
   in_slots_.resize(stage_.in_edges.size());
   out_slots_.resize(stage_.out_edges.size());
-  parameters_ = stage_.versions.empty() ? nullptr : stage_.versions.front().get();
+  if (!stage_.versions.empty()) parameters_ = stage_.versions.front();
   return {};
 }
 
@@ -304,59 +304,45 @@ Status Worker::wire(CompiledPartition& partition, const backend::Executable& exe
 
 Status Worker::warm_up() {
   if (stage_.may_drop) return {};  // A function would count it as a frame.
-  std::vector<std::vector<Tensor>> in, out;
-  std::deque<Tensor> first_states;
-  const auto make = [](const std::vector<Edge*>& edges, std::vector<std::vector<Tensor>>& made) {
-    for (const Edge* edge : edges) {
-      auto& tensors = made.emplace_back();
-      for (const auto& type : edge->types) tensors.push_back(storage_for(type));
-    }
-  };
-  make(stage_.in_edges, in);
-  make(stage_.out_edges, out);
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    const auto& partition = stage_.partitions[p];
-    auto& part = parts_[p];
-    const auto tensor_at = [&](const Wire& wire) -> Tensor* {
-      switch (wire.kind) {
-        case Wire::Kind::kInEdge:
-          return &in[wire.where][wire.tensor];
-        case Wire::Kind::kOutEdge:
-          return &out[wire.where][wire.tensor];
-        case Wire::Kind::kLocal:
-          return &locals_[wire.where];
-        case Wire::Kind::kParameter:
-          return &parameters_->values[wire.where];
-        case Wire::Kind::kStateIn:
-          first_states.push_back(stage_.states_in[wire.where]->before(0));
-          return &first_states.back();
-        case Wire::Kind::kStateOut:
-          return &stage_.states_out[wire.where]->next();
-      }
-      return nullptr;
-    };
-    const auto item_at = [](const Wire& wire, Tensor* whole, Tensor& item) {
-      if (!wire.items) return whole;
-      item = whole->bytes() == 0 ? Tensor() : item_of(*whole, 0);
-      return &item;
-    };
-    for (std::size_t i = 0; i < part.inputs.size(); ++i) {
-      const Wire& wire = partition.inputs[i];
-      part.inputs[i] = item_at(wire, tensor_at(wire), part.input_items[i]);
-      // Without a bound there is nothing sensible to run on: the first frame warms up instead.
-      if (part.inputs[i]->kind() == Tensor::Kind::kNone) return {};
-    }
-    for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-      const Wire& wire = partition.outputs[i];
-      part.outputs[i] = item_at(wire, tensor_at(wire), part.output_items[i]);
-    }
-    // Zeros may be no fair input (an index out of range, a division): then it did not warm up.
-    Status ran = part.context->run(part.inputs, part.outputs);
-    if (ran) ran = part.context->wait();
-    if (!ran) return {};
+  // The edges' own first slots, as no frame is there yet.
+  for (std::size_t e = 0; e < in_slots_.size(); ++e) {
+    in_slots_[e] = &stage_.in_edges[e]->first_slot();
+    stage_.in_edges[e]->ensure_own(*in_slots_[e]);
+    Edge::point_at(*in_slots_[e], in_slots_[e]->own);
   }
+  for (std::size_t e = 0; e < out_slots_.size(); ++e)
+    out_slots_[e] = &stage_.out_edges[e]->first_slot();
+  warm_up_parts();
+  restore_storage();
   for (auto& part : parts_) part.at_start = part.context->counters();
   return {};
+}
+
+void Worker::warm_up_parts() {
+  const bool items = !stage_.plan->each.empty();
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    auto& part = parts_[p];
+    gather(0, p);
+    // Without a bound there is nothing sensible to run on: the first frame warms up instead.
+    const auto absent = [](const Tensor* tensor) { return tensor->kind() == Tensor::Kind::kNone; };
+    if (std::ranges::any_of(part.inputs, absent) || (items && !has_items(p))) return;
+    if (items) view_item(p, 0);
+    // Zeros may be no fair input (an index out of range, a division): then it did not warm up.
+    if (!part.context->run(part.inputs, part.outputs) || !part.context->wait()) return;
+  }
+}
+
+// Whether every list that a call takes apart holds something.
+bool Worker::has_items(std::size_t p) const {
+  const auto& partition = stage_.partitions[p];
+  const auto& part = parts_[p];
+  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
+    if (partition.inputs[i].items && part.inputs[i]->bytes() == 0) return false;
+  }
+  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+    if (partition.outputs[i].items && part.outputs[i]->bytes() == 0) return false;
+  }
+  return true;
 }
 
 Status Worker::check_threads(const std::vector<int>& mask, std::size_t expected) const {
@@ -710,23 +696,30 @@ Result<std::int64_t> Worker::count_items(FrameNumber frame) {
   return items;
 }
 
+// Of the lists that are gathered, one item each.
+void Worker::view_item(std::size_t p, std::int64_t item) {
+  auto& part = parts_[p];
+  const auto& partition = stage_.partitions[p];
+  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
+    if (!partition.inputs[i].items) continue;
+    part.input_items[i] = item_of(*part.inputs[i], item);
+    part.inputs[i] = &part.input_items[i];
+  }
+  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+    if (!partition.outputs[i].items) continue;
+    part.output_items[i] = item_of(*part.outputs[i], item);
+    part.outputs[i] = &part.output_items[i];
+    part.places[i] = part.outputs[i]->data();
+  }
+}
+
 Status Worker::run_item(FrameNumber frame, std::int64_t item) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (p > 0 && abandoned()) return make_error(Code::kCancelled, "abandoned");
     gather(frame, p);
+    view_item(p, item);
     auto& part = parts_[p];
     const auto& partition = stage_.partitions[p];
-    for (std::size_t i = 0; i < part.inputs.size(); ++i) {
-      if (!partition.inputs[i].items) continue;
-      part.input_items[i] = item_of(*part.inputs[i], item);
-      part.inputs[i] = &part.input_items[i];
-    }
-    for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-      if (!partition.outputs[i].items) continue;
-      part.output_items[i] = item_of(*part.outputs[i], item);
-      part.outputs[i] = &part.output_items[i];
-      part.places[i] = part.outputs[i]->data();
-    }
     PENSTOCK_CHECK_OK(part.context->run(part.inputs, part.outputs));
     PENSTOCK_CHECK_OK(part.context->wait());
     for (std::size_t i = 0; i < part.outputs.size(); ++i) {
@@ -899,12 +892,11 @@ void Worker::take_over(FrameNumber frame) {
 }
 
 void Worker::advance_parameters(FrameNumber frame) {
-  for (;;) {
-    ParameterVersion* next = parameters_->next.load(std::memory_order_acquire);
-    if (next == nullptr || next->first_frame > frame) return;
-    parameters_ = next;
-    parameter_version.store(next->number, std::memory_order_release);
-  }
+  if (stage_.newest_version.load(std::memory_order_acquire) == parameters_->number) return;
+  const std::scoped_lock lock(stage_.parameter_mutex);
+  const auto later = std::ranges::find_if(
+      stage_.versions, [&](const auto& version) { return version->first_frame > frame; });
+  parameters_ = *std::prev(later);
 }
 
 void Worker::cancel_run() {

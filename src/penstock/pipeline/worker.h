@@ -84,7 +84,6 @@ class Worker {
   // Statistics: written by this thread only.
   Histogram queue, compute_input, compute_infer, compute_output, transfer;
   std::atomic<std::uint64_t> frames{0}, errors{0}, drops{0};
-  std::atomic<std::uint64_t> parameter_version{0};
   [[nodiscard]] backend::Context::Counters counters() const;  ///< Since the warm-up.
   [[nodiscard]] Spans spans() const;                          ///< If tracing.
   [[nodiscard]] const Stage& stage() const { return stage_; }
@@ -114,6 +113,7 @@ class Worker {
 
  private:
   struct Part {  // A partition's context and its argument arrays, filled for each frame.
+    std::shared_ptr<backend::Executable> executable;
     std::unique_ptr<backend::Context> context;
     std::vector<const Tensor*> inputs;
     std::vector<Tensor*> outputs;
@@ -129,6 +129,8 @@ class Worker {
   Status compile(const std::vector<backend::CompileRequest>& requests, Executables& executables);
   Status wire(CompiledPartition& partition, const backend::Executable& executable);
   Status warm_up();
+  void warm_up_parts();
+  [[nodiscard]] bool has_items(std::size_t part) const;
   [[nodiscard]] Status check_threads(const std::vector<int>& mask, std::size_t expected) const;
 
   void loop();
@@ -147,6 +149,7 @@ class Worker {
   Status run_parts(FrameNumber frame, bool sample);
   Status run_items(FrameNumber frame);
   Result<std::int64_t> count_items(FrameNumber frame);
+  void view_item(std::size_t part, std::int64_t item);
   Status run_item(FrameNumber frame, std::int64_t item);
   Status put_in_place(const CompiledPartition& partition, std::size_t output, const Tensor& item,
                       void* place);
@@ -169,7 +172,7 @@ class Worker {
   std::vector<Part> parts_;
   std::vector<Tensor> locals_;
   std::vector<Slot*> in_slots_, out_slots_;
-  ParameterVersion* parameters_ = nullptr;
+  std::shared_ptr<const ParameterVersion> parameters_;
   std::int64_t clock_ = 0;  // End of the last frame; the start of the next unless idle between.
   std::int64_t infer_start_ = 0, infer_end_ = 0;  // Of the frame in work, where sampled.
   bool idled_ = true;
