@@ -52,6 +52,8 @@ class FakeBackend : public backend::Backend {
   std::function<Status(const backend::CompileRequest&)> on_compile = [](const auto&) {
     return Status();
   };
+  /// How many of its executables and contexts are alive.
+  [[nodiscard]] long alive() const { return living_.use_count() - 1; }
 
   [[nodiscard]] backend::Description describe() const override {
     return {"fake", "1", "", "", true};
@@ -65,26 +67,33 @@ class FakeBackend : public backend::Backend {
     const auto found = models.find(request.file.filename().string());
     if (found == models.end())
       return not_found("no fake model '", request.file.filename().string(), "'");
-    return std::unique_ptr<backend::Executable>(std::make_unique<FakeExecutable>(found->second));
+    return std::unique_ptr<backend::Executable>(
+        std::make_unique<FakeExecutable>(found->second, living_));
   }
 
  private:
   struct FakeContext : backend::Context {
-    explicit FakeContext(const FakeModel& of) : model(of) {}
+    FakeContext(const FakeModel& of, std::shared_ptr<int> lives)
+        : model(of), life(std::move(lives)) {}
     Status run(Inputs inputs, Outputs outputs) override { return model.run(inputs, outputs); }
     void cancel() noexcept override { model.cancel(); }
     [[nodiscard]] Counters counters() const override { return model.counters(); }
     const FakeModel& model;
+    std::shared_ptr<int> life;
   };
   struct FakeExecutable : backend::Executable {
-    explicit FakeExecutable(const FakeModel& of) : model(of) {}
+    FakeExecutable(const FakeModel& of, std::shared_ptr<int> lives)
+        : model(of), life(std::move(lives)) {}
     [[nodiscard]] std::span<const backend::Port> inputs() const override { return model.inputs; }
     [[nodiscard]] std::span<const backend::Port> outputs() const override { return model.outputs; }
     Result<std::unique_ptr<backend::Context>> create_context() override {
-      return std::unique_ptr<backend::Context>(std::make_unique<FakeContext>(model));
+      return std::unique_ptr<backend::Context>(std::make_unique<FakeContext>(model, life));
     }
     const FakeModel& model;
+    std::shared_ptr<int> life;
   };
+
+  const std::shared_ptr<int> living_ = std::make_shared<int>();
 };
 
 /// A plan over scalars, built stage by stage; its backend and registry beside it.

@@ -50,6 +50,8 @@ class Edge {
       const;  ///< Open shapes at their bound; unbounded as 0.
   [[nodiscard]] std::size_t slot_count() const { return slots_.size(); }
 
+  void free_slots() { slots_.clear(); }  ///< \pre  nobody reads or writes one any more.
+
   /// The slot of a frame that is being written or read.
   Slot& slot(FrameNumber frame) {
     if (lossy()) return *slots_[slot_of_[frame & window_mask_]];

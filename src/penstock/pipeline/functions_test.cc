@@ -634,7 +634,9 @@ TEST(MaxRun, ACallThatHangsIsNamedAndThoseBehindItFail) {
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("stage 'hangs': frame 3: the call hangs"));
   pipeline.reset();
-  stuck.open.release();  // The thread comes back to a pipeline that is gone, and ends.
+  EXPECT_GT(network.backend->alive(), 0);
+  stuck.open.release();  // The thread comes back to a pipeline that is gone, frees it and ends.
+  while (network.backend->alive() > 0) std::this_thread::yield();
 }
 
 TEST(MaxRun, TheDestructorWaitsNoLongerThanThat) {

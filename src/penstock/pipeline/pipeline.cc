@@ -161,11 +161,18 @@ bool State::wait_until_workers_left(std::int64_t deadline) {
   return true;
 }
 
-void State::keep_for_ever() {
-  static std::mutex mutex;
-  static auto* kept = new std::vector<std::shared_ptr<State>>;
-  const std::scoped_lock lock(mutex);
-  kept->push_back(shared_from_this());
+void State::free_stages() {
+  for (auto& worker : workers) worker->free();
+  for (auto& stage : stages) {
+    stage->partitions.clear();
+    stage->versions.clear();
+  }
+  states.clear();
+  options = {};
+  for (auto& edge : edges) {
+    const bool leaves = std::ranges::find(edge->to, plan::kPipelineOutput) != edge->to.end();
+    if (!leaves) edge->free_slots();
+  }
 }
 
 void State::hang(FrameNumber frame, Error cause) {
@@ -194,6 +201,7 @@ Pipeline::~Pipeline() {
     state_->watchdog.reset();
   }
   for (auto& worker : state_->workers) worker->join();
+  if (!state_->left_calls.load()) state_->free_stages();
 }
 
 Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::nanoseconds timeout,
@@ -483,6 +491,36 @@ void Pipeline::close() {
   state_->wake_everybody();
 }
 
+namespace {
+
+// Whether stages wait for results to be released while nobody pops. Only a lossy pipeline takes
+// more frames than the output edge holds.
+class ReleaseWatch {
+ public:
+  static constexpr std::int64_t kLook = 250'000'000;
+  static constexpr std::int64_t kPatience = 1'000'000'000;
+
+  explicit ReleaseWatch(const State& state) : state_(state) {}
+
+  bool stuck() {
+    const auto popped = state_.popped.load(std::memory_order_relaxed);
+    const auto released = state_.sink.done();
+    const bool moved = popped != popped_ || released != released_;
+    if (moved || state_.awaiting_release.load(std::memory_order_relaxed) == 0) since_ = now_ns();
+    popped_ = popped;
+    released_ = released;
+    return now_ns() - since_ > kPatience;
+  }
+
+ private:
+  const State& state_;
+  std::uint64_t popped_ = 0;
+  FrameNumber released_ = 0;
+  std::int64_t since_ = now_ns();
+};
+
+}  // namespace
+
 Status Pipeline::drain(std::chrono::nanoseconds timeout) {
   State& state = *state_;
   const std::int64_t deadline = deadline_of(timeout);
@@ -492,13 +530,20 @@ Status Pipeline::drain(std::chrono::nanoseconds timeout) {
   }
   const TurnGuard guard(&state.drainer.turn);
   const FrameNumber pushed = state.source.done();
+  ReleaseWatch releases(state);
   for (auto& wait : state.drainer.waits) {
     while ((wait.seen = wait.progress->done()) < pushed) {
       if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
         return make_error(Code::kDeadlineExceeded, "drain: ", pushed - wait.seen,
                           " frames are still in flight after ", text_of(timeout));
       }
-      sleep_until(wait, pushed, {}, deadline, [] { return false; });
+      if (releases.stuck()) {
+        return make_error(Code::kFailedPrecondition,
+                          "drain: the results fill the output edge, and ", pushed - wait.seen,
+                          " frames wait behind them; pop them, then drain");
+      }
+      sleep_until(wait, pushed, {}, std::min(deadline, now_ns() + ReleaseWatch::kLook),
+                  [] { return false; });
     }
   }
   return {};

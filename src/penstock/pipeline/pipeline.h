@@ -134,9 +134,12 @@ class Pipeline {
   Status reset_states();
 
   void close();  ///< No more input. Frames in flight finish. Idempotent.
-  Status drain(std::chrono::nanoseconds timeout =
-                   kForever);  ///< Waits until all pushed frames can be popped.
-  void cancel();               ///< Stops now: frames in flight come out as cancelled. Idempotent.
+  /// Waits until all pushed frames can be popped.
+  /// \error kDeadlineExceeded  some cannot within `timeout`.
+  /// \error kFailedPrecondition  the results fill the output edge, as they may where an edge drops
+  ///                             frames, and nobody popped any for a second.
+  Status drain(std::chrono::nanoseconds timeout = kForever);
+  void cancel();  ///< Stops now: frames in flight come out as cancelled. Idempotent.
   /// Nobody wants the frames in flight: they come out as cancelled, and no stage begins with one
   /// any more. Those pushed from now on are computed.
   void give_up();

@@ -259,6 +259,18 @@ TEST(PipelineTest, HeldResultsStayValidWhileOthersComeOut) {
   EXPECT_EQ(value_of(third.take(0)), 6.0F);
 }
 
+TEST(PipelineTest, AResultThatIsHeldKeepsItsValuesAndNothingOfTheStages) {
+  auto network = chain();
+  auto pipeline = start(network);
+  push_number(*pipeline, 20);
+  const Output held = pop_one(*pipeline);
+  EXPECT_GT(network.backend->alive(), 0);
+  pipeline.reset();
+  EXPECT_EQ(network.backend->alive(), 0);
+  EXPECT_EQ(value_of(held[0]), 42.0F);
+  EXPECT_EQ(value_of(*held.find("out")), 42.0F);
+}
+
 TEST(PipelineTest, FramesInFlightHaveDistinctBuffers) {
   auto network = chain();
   auto pipeline = start(network);
@@ -1033,6 +1045,22 @@ TEST(FullPolicyTest, ErrorRefusesThePushAndTakesNothing) {
   gate.open.release();
   EXPECT_TRUE(pop_one(*pipeline).ok());
   EXPECT_TRUE(pop_one(*pipeline).ok());
+}
+
+TEST(FullPolicyTest, DrainSaysThatResultsFillTheOutputEdge) {
+  auto network = chain();
+  network.finish().edges[1].policy = plan::FullPolicy::kDropOldest;
+  auto pipeline = start(network, {.capacity = 2});
+  for (int i = 0; i < 20; ++i) push_number(*pipeline, static_cast<float>(i));
+  const Status drained = pipeline->drain();
+  ASSERT_FALSE(drained);
+  EXPECT_EQ(drained.error().code, Code::kFailedPrecondition);
+  EXPECT_THAT(drained.error().message, HasSubstr("pop them, then drain"));
+  for (int i = 0; i < 20; ++i) {
+    const Output output = pop_one(*pipeline);
+    EXPECT_TRUE(output.ok() || output.outcome() == Outcome::kDropped);
+  }
+  EXPECT_TRUE(pipeline->drain());
 }
 
 TEST(FullPolicyTest, ADropOnOneBranchDropsTheFrameOnAll) {

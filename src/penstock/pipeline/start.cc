@@ -234,7 +234,6 @@ void connect_waits(State& state) {
     const bool feeds_output = std::ranges::any_of(
         stage->out_edges, [](const Edge* e) { return e->to.back() == plan::kPipelineOutput; });
     if (!feeds_output && !stage->out_edges.empty()) continue;
-    state.last_stages.push_back(stage.get());
     state.popper.waits.push_back(
         wait_alone(stage->progress, state.popper.parker, &stage->period_ns));
     state.drainer.waits.push_back(

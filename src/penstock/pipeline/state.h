@@ -55,10 +55,9 @@ struct State : std::enable_shared_from_this<State> {
   std::vector<Edge*> input_edges, output_edges;
   std::vector<Place> input_places, output_places;  // By position in plan.inputs, plan.outputs.
   Caller pusher;   // Waits: the sink (frames in flight), then each stage that reads an input edge.
-  Caller popper;   // Waits: each stage in last_stages.
-  Caller drainer;  // The same.
+  Caller popper;   // Waits: each stage that feeds the output, or nothing.
+  Caller drainer;  // Waits: as the popper.
   std::vector<FrameNumber> input_capacities;  // Beside pusher.waits from the second on.
-  std::vector<Stage*> last_stages;            // Stages that feed the output, or nothing.
   FrameNumber next_pop = 0;                   // In the popper's turn.
   std::mutex run_mutex;                       // Pipeline::run(): one thread after the other.
   std::atomic<std::thread::id>
@@ -78,6 +77,9 @@ struct State : std::enable_shared_from_this<State> {
   std::mutex left_mutex;  // Guards the two below.
   std::condition_variable left;
   int running_workers = 0;
+  std::atomic<bool> left_calls{false};  // Calls that hang still read what they were given.
+
+  std::atomic<int> awaiting_release{0};  // Stages that wait until the caller releases a result.
 
   std::atomic<std::uint64_t> popped{0}, ok{0}, errors{0}, drops{0}, cancels{0};
 
@@ -85,7 +87,9 @@ struct State : std::enable_shared_from_this<State> {
   void wake_everybody();
   void cancel(Error cause);
   bool wait_until_workers_left(std::int64_t deadline);  ///< False: some have not.
-  void keep_for_ever();  ///< A thread that hangs may come back, and then reads what it was given.
+  /// Frees what only stages need; results that are still held keep their slots.
+  /// \pre  every thread is joined, and no call was left behind.
+  void free_stages();
   void hang(FrameNumber frame, Error cause);  ///< Frames before it finish, the others fail.
   Error closed_error();
 };

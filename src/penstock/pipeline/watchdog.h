@@ -17,7 +17,7 @@ class Worker;
 
 /// Wakes a few times in the shortest `max_run`, and looks at the workers that have one. A call past
 /// it ends its worker's part: the frame and those behind it fail, a new thread passes them on, and
-/// the old one is detached. What that may touch is the whole State, which is then never freed.
+/// the old one is detached. It keeps the State, which it may touch, until its call comes back.
 class Watchdog {
  public:
   /// \error kResourceExhausted  there is no thread for it.

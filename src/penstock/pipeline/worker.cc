@@ -146,13 +146,20 @@ void Worker::join() {
   if (thread_.joinable()) thread_.join();
 }
 
+void Worker::free() {
+  parts_.clear();
+  locals_.clear();
+  parameters_.reset();
+}
+
 Status Worker::start(const std::vector<backend::CompileRequest>& requests,
                      const std::vector<int>& mask, Executables& executables) {
   std::promise<Status> started;
   auto outcome = started.get_future();
-  PENSTOCK_CHECK_OK(start_thread(thread_, [this, &requests, &mask, &executables, &started] {
-    main(requests, mask, executables, started);
-  }));
+  // The thread keeps what it reads: it may come back from a call that everybody else gave up.
+  PENSTOCK_CHECK_OK(
+      start_thread(thread_, [this, keep = state_.shared_from_this(), &requests, &mask, &executables,
+                             &started] { main(requests, mask, executables, started); }));
   Status ready = outcome.get();
   const std::scoped_lock lock(state_.left_mutex);
   state_.running_workers += ready ? 1 : 0;
@@ -439,7 +446,10 @@ void Worker::wait_for_room(FrameNumber frame) {
       room.wait.seen = room.wait.progress->done();
       if (room.wait.seen >= least || interrupted()) break;
       idled_ = true;
+      const bool of_caller = room.wait.progress == &state_.sink;
+      if (of_caller) ++state_.awaiting_release;
       sleep_until(room.wait, least, {state_.wake_batch}, kNever, interrupted);
+      if (of_caller) --state_.awaiting_release;
     }
   }
 }
@@ -874,9 +884,10 @@ std::optional<std::string> Worker::leave_behind() {
 }
 
 bool Worker::hand_over(FrameNumber frame) {
-  state_.keep_for_ever();
+  state_.left_calls.store(true);
   thread_.detach();
-  return static_cast<bool>(start_thread(thread_, [this, frame] { take_over(frame); }));
+  return static_cast<bool>(
+      start_thread(thread_, [this, keep = state_.shared_from_this(), frame] { take_over(frame); }));
 }
 
 // What the call may still read stays as it is: nothing of this frame is released.

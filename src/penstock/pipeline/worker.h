@@ -70,6 +70,7 @@ class Worker {
   Status start(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
                Executables& executables);
   void join();
+  void free();        ///< Ends its contexts. \pre  joined.
   void cancel_run();  ///< Asks the backends to end a run in progress. Any thread.
 
   Parker parker;
