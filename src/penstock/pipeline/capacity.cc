@@ -84,6 +84,20 @@ int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Option
       std::max(std::bit_floor(affordable), std::bit_ceil(least_by_workers(plan, edge))));
 }
 
+int choose_wake_batch(const plan::Plan& plan, const Options& options) {
+  const auto drops = [](const plan::Edge& edge) { return edge.policy != plan::FullPolicy::kBlock; };
+  const auto crosses = [&](const plan::StateEdge& state) {
+    return std::ranges::none_of(plan.stages, [&](const plan::Stage& stage) {
+      return std::ranges::find(stage.outputs, state.from) != stage.outputs.end() &&
+             std::ranges::find(stage.inputs, state.to) != stage.inputs.end();
+    });
+  };
+  if (std::ranges::any_of(plan.edges, drops) || std::ranges::any_of(plan.states, crosses)) return 1;
+  int least = kMostSlots;
+  for (const auto& edge : plan.edges) least = std::min(least, choose_capacity(plan, edge, options));
+  return std::max(least / 2, 1);
+}
+
 int spare_slots(const plan::Plan& plan, const plan::Edge& edge) {
   if (edge.policy == plan::FullPolicy::kBlock) return 0;
   std::size_t spare = replicas_of(plan, edge.from);

@@ -25,4 +25,9 @@ int spare_slots(const plan::Plan& plan, const plan::Edge& edge);
 /// \error kResourceExhausted  names the largest edge.
 Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_t available_bytes);
 
+/// Most frames that a sleeping stage may wait for at once (see sleep_until): half of what the
+/// smallest edge holds. 1 where an edge may drop frames, or where a stage waits for a state that
+/// another one writes: a wake that comes late would hold up the stage that it waits for.
+int choose_wake_batch(const plan::Plan& plan, const Options& options);
+
 }  // namespace penstock::pipeline

@@ -1540,6 +1540,28 @@ TEST(PipelineTest, ATraceThatCannotBeWrittenToItsEndIsAnError) {
   EXPECT_THAT(error.message, HasSubstr("'/dev/full'"));
 }
 
+TEST(CapacityTest, StagesWaitForOneFrameAtATimeWhereAStateCrossesOrAnEdgeDrops) {
+  auto plain = chain();
+  EXPECT_GT(choose_wake_batch(plain.finish(), {}), 1);
+  EXPECT_EQ(choose_wake_batch(plain.plan, {.capacity = 8}), 4);
+  EXPECT_EQ(choose_wake_batch(plain.plan, {.capacity = 1}), 1);
+  plain.plan.edges[1].policy = plan::FullPolicy::kDropOldest;
+  EXPECT_EQ(choose_wake_batch(plain.plan, {.capacity = 8}), 1);
+
+  const auto with_state = [](const char* written) {
+    FakeNetwork network;
+    network.input("in")
+        .state_input("last")
+        .stage("a", {"in", "last"}, {"mid"}, unary(plus_one))
+        .stage("b", {"mid"}, {"out"}, unary(twice))
+        .output("out")
+        .state(written, "last");
+    return choose_wake_batch(network.finish(), {.capacity = 8});
+  };
+  EXPECT_EQ(with_state("mid"), 4);
+  EXPECT_EQ(with_state("out"), 1);
+}
+
 TEST(CapacityTest, ATensorWithoutBoundCountsASixteenthOfTheEdgesBudget) {
   plan::Plan plan;
   plan.stages.resize(2);

@@ -64,7 +64,7 @@ struct Stage {
   std::atomic<FrameNumber> next{0};        // The next frame to claim.
   std::vector<std::int64_t> ready_ns;      // By frame & window_mask: when this stage completed it.
   std::vector<std::uint8_t> computed;      // The same; whether it computed it.
-  std::atomic<std::int64_t> period_ns{0};  // Moving average of time per frame, replicas counted in.
+  std::atomic<std::int64_t> period_ns{0};  // Moving average of the time between two frames.
 
   std::vector<Progress*> producers;  // Of its inputs, each once. The source if it has none.
   std::vector<const std::vector<std::int64_t>*> producer_ready_ns;  // Beside `producers`.

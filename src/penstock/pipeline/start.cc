@@ -50,11 +50,8 @@ void choose_window(State& state) {
   if (state.options.in_flight > 0)
     limit = std::min(limit, static_cast<FrameNumber>(state.options.in_flight));
   state.in_flight_limit = limit;
-  state.wake_batch = limit;
-  for (const auto& edge : state.edges) {
-    state.wake_batch = std::min(state.wake_batch, static_cast<FrameNumber>(edge->capacity()));
-  }
-  state.wake_batch = lossy ? 1 : std::max<FrameNumber>(state.wake_batch / 2, 1);
+  const auto batch = static_cast<FrameNumber>(choose_wake_batch(state.plan, state.options));
+  state.wake_batch = std::clamp<FrameNumber>(batch, 1, std::max<FrameNumber>(limit / 2, 1));
   const std::size_t window = std::bit_ceil(limit);
   state.window_mask = window - 1;
   state.records = std::vector<Record>(window);

@@ -792,7 +792,12 @@ void Worker::note(FrameNumber frame, std::int64_t ready, std::int64_t start, std
     transfer.record(0);
   }
   average_ns_ += (end - start - average_ns_) / 8;
-  stage_.period_ns.store(average_ns_ / static_cast<std::int64_t>(stage_.plan->devices.size()),
+  // Of arrivals, not of service: a fast stage behind a slow one brings frames at the slow one's
+  // pace. A pause counts as what nobody waits longer than, so that it is soon forgotten.
+  const std::int64_t interval = std::min(end - last_end_, 2 * Batch::kCallerPatience);
+  last_end_ = end;
+  interval_ns_ += (interval - interval_ns_) / 8;
+  stage_.period_ns.store(interval_ns_ / static_cast<std::int64_t>(stage_.plan->devices.size()),
                          std::memory_order_relaxed);
   if (state_.options.trace) {
     const std::scoped_lock lock(span_mutex_);

@@ -177,7 +177,9 @@ class Worker {
   std::int64_t clock_ = 0;  // End of the last frame; the start of the next unless idle between.
   std::int64_t infer_start_ = 0, infer_end_ = 0;  // Of the frame in work, where sampled.
   bool idled_ = true;
-  std::int64_t average_ns_ = 0;
+  std::int64_t average_ns_ = 0;   // Of service, by frame.
+  std::int64_t interval_ns_ = 0;  // Between the ends of two frames, on average.
+  std::int64_t last_end_ = 0;
   std::atomic<std::uint64_t> copies_{0};  // Of states and items; the backends count theirs.
   static constexpr std::int64_t kAbandoned = -1;
   std::int64_t max_run_ns_ = 0;
