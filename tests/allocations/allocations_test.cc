@@ -16,11 +16,21 @@ std::atomic<bool> g_counting{false};
 std::atomic<std::uint64_t> g_count{0};
 std::atomic<std::size_t> g_least{0};
 
-[[maybe_unused]] void note(std::size_t size) {
+// Of the threads that the test does not spare, the allocation that fails, counted down; below 0:
+// none does.
+std::atomic<std::int64_t> g_until_failure{-1};
+std::atomic<std::size_t> g_least_failing{0};  // Bytes.
+thread_local bool t_spared = false;
+
+// Whether there is memory.
+[[maybe_unused]] bool note(std::size_t size) {
   if (g_counting.load(std::memory_order_relaxed) &&
       size >= g_least.load(std::memory_order_relaxed)) {
     g_count.fetch_add(1, std::memory_order_relaxed);
   }
+  if (g_until_failure.load(std::memory_order_relaxed) < 0 || t_spared || size < g_least_failing)
+    return true;
+  return g_until_failure.fetch_sub(1) != 0;
 }
 
 }  // namespace
@@ -33,28 +43,22 @@ void* __libc_realloc(void* old, std::size_t size);
 void* __libc_memalign(std::size_t alignment, std::size_t size);
 
 void* malloc(std::size_t size) {
-  note(size);
-  return __libc_malloc(size);
+  return note(size) ? __libc_malloc(size) : nullptr;
 }
 void* calloc(std::size_t count, std::size_t size) {
-  note(count * size);
-  return __libc_calloc(count, size);
+  return note(count * size) ? __libc_calloc(count, size) : nullptr;
 }
 void* realloc(void* old, std::size_t size) {
-  note(size);
-  return __libc_realloc(old, size);
+  return note(size) ? __libc_realloc(old, size) : nullptr;
 }
 void* memalign(std::size_t alignment, std::size_t size) {
-  note(size);
-  return __libc_memalign(alignment, size);
+  return note(size) ? __libc_memalign(alignment, size) : nullptr;
 }
 void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  note(size);
-  return __libc_memalign(alignment, size);
+  return note(size) ? __libc_memalign(alignment, size) : nullptr;
 }
 int posix_memalign(void** out, std::size_t alignment, std::size_t size) {
-  note(size);
-  *out = __libc_memalign(alignment, size);
+  *out = note(size) ? __libc_memalign(alignment, size) : nullptr;
   return *out == nullptr ? ENOMEM : 0;
 }
 }
@@ -152,6 +156,81 @@ TEST_F(AllocationsTest, FunctionsAndStatesTakeNothingFromTheHeapEither) {
   const auto stats = (*pipeline)->stats();
   EXPECT_EQ(stats.stages[0].copies, 5600U);  // The state is another stage's input too.
   EXPECT_EQ(stats.stages[0].allocations + stats.stages[1].copies, 0U);
+}
+
+// A pipeline in which stages allocate: states that cannot share, errors with their sentences,
+// drops, shapes that nothing bounds.
+FakeNetwork that_allocates() {
+  const Type unbounded = Type::tensor(DType::kF32, std::vector<Dim>{{Dim::kOpen, "n", Dim::kOpen}});
+  FakeNetwork network;
+  network.input("in")
+      .state_input("last", unbounded)
+      .stage("fails", {"in"}, {"x"},
+             [](Inputs in, Outputs out) -> Status {
+               const float value = value_of(*in[0]);
+               if (static_cast<int>(value) % 3 == 1)
+                 return invalid_argument("this one fails, and says so at some length: ", value);
+               out[0]->as<float>()[0] = value;
+               return {};
+             })
+      .stage("grows", {"x", "last"}, {"next"},
+             [](Inputs in, Outputs out) -> Status {
+               const auto size = static_cast<std::int64_t>(value_of(*in[0])) % 5 + 1;
+               *out[0] = Tensor::allocate(DType::kF32, {size});
+               return {};
+             },
+             1, {unbounded})
+      .stage("b", {"next"}, {"out"}, unary([](float) { return 7.0F; }))
+      .output("out")
+      .state("next", "last");
+  network.folder = ::testing::TempDir();
+  network.plan.states.front().initial = "allocations_initial.npy";
+  EXPECT_TRUE(write_npy(number(0), network.folder / network.plan.states.front().initial));
+  network.finish();
+  return network;
+}
+
+TEST_F(AllocationsTest, TheKthAllocationOfTheStagesFailsForEveryK) {
+  t_spared = true;
+  const std::vector<Tensor> inputs{number(0), number(1), number(2), number(3), number(4)};
+  std::int64_t failed = 0;
+  for (std::int64_t k = 0; failed == k; ++k) {
+    auto network = that_allocates();
+    network.plan.edges[1].policy = plan::FullPolicy::kDropOldest;
+    auto pipeline = network.start({.capacity = 2, .max_age = std::chrono::seconds(60)});
+    ASSERT_TRUE(pipeline) << pipeline.error().message;
+    g_until_failure = k;
+    std::uint64_t out = 0;
+    for (const auto& input : inputs) {
+      ASSERT_TRUE((*pipeline)->push(std::span(&input, 1)));
+      while (out + 1 < (*pipeline)->stats().pushed) {
+        const auto output = (*pipeline)->pop();
+        ASSERT_TRUE(output && *output);
+        ASSERT_EQ((*output)->number(), out++);
+        EXPECT_TRUE((*output)->ok() || !(*output)->error().message.empty());
+      }
+    }
+    const auto last = (*pipeline)->pop();
+    ASSERT_TRUE(last && *last);
+    ASSERT_EQ((*last)->number(), out);
+    if (g_until_failure.exchange(-1) < 0) ++failed;
+  }
+  EXPECT_GT(failed, 5);
+}
+
+TEST_F(AllocationsTest, TheKthAllocationOfTheStartFailsForEveryK) {
+  // Below, libstdc++'s filesystem::path ends the program: it throws through noexcept functions.
+  g_least_failing = 128;
+  bool failed = true;
+  for (std::int64_t k = 0; failed; ++k) {
+    auto network = that_allocates();
+    const pipeline::Options options{.capacity = 2};
+    g_until_failure = k;
+    auto pipeline =
+        pipeline::Pipeline::start(network.plan, network.folder, network.registry, options);
+    failed = g_until_failure.exchange(-1) < 0;
+    ASSERT_TRUE(pipeline || !pipeline.error().message.empty());
+  }
 }
 
 TEST_F(AllocationsTest, TheEngineAllocatesNothingOfATensorsSize) {

@@ -74,6 +74,8 @@ void Edge::allocate(bool own_storage, int spare, std::size_t window) {
   window_mask_ = window - 1;
   slot_of_.assign(window, kNoSlot);
   readers_left_.assign(window, 0);
+  waiting_.reserve(static_cast<std::size_t>(capacity_));
+  free_.reserve(count);
   for (std::size_t i = count; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
 }
 
@@ -108,7 +110,7 @@ void Edge::end_write(FrameNumber frame) {
       return;
     }
     drop(waiting_.front());
-    waiting_.pop_front();
+    waiting_.erase(waiting_.begin());
   }
   // Replicas end out of order; the oldest frame is the first to go.
   waiting_.insert(std::ranges::upper_bound(waiting_, frame), frame);

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -109,7 +108,7 @@ class Edge {
   std::vector<std::uint32_t> slot_of_;  // frame & window_mask_ -> slot
   std::vector<int> readers_left_;       // frame & window_mask_ -> readers that have not ended
   std::vector<std::uint32_t> free_;
-  std::deque<FrameNumber> waiting_;  // Written, begun by no reader; ascending.
+  std::vector<FrameNumber> waiting_;  // Written, begun by no reader; ascending. Of `capacity_`.
 };
 
 }  // namespace penstock::pipeline

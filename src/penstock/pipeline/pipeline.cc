@@ -84,6 +84,24 @@ bool take_slots(State& state, FrameNumber frame) {
   return true;
 }
 
+void give_slots_back(State& state, FrameNumber frame) {
+  for (Edge* edge : state.input_edges) {
+    if (edge->lossy()) edge->abandon_write(frame);
+  }
+}
+
+// The frame's slots show the caller's tensors.
+void lend(State& state, FrameNumber frame, std::span<const Tensor> inputs, bool has_slots) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Place& place = state.input_places[i];
+    // A stage that feeds a state reads the other edges all the same.
+    if (place.edge == nullptr || (!has_slots && place.edge->lossy())) continue;
+    Slot& slot = place.edge->slot(frame);
+    slot.lent[place.tensor] = inputs[i];
+    slot.now[place.tensor] = &slot.lent[place.tensor];
+  }
+}
+
 // Before anything of the frame is written: an edge with policy `error` refuses it here.
 Status check_error_policy(State& state) {
   for (const Edge* edge : state.input_edges) {
@@ -235,13 +253,11 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
   const FrameNumber frame = state.source.done();
   const bool has_slots = take_slots(state, frame);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const Place& place = state.input_places[i];
-    // A stage that feeds a state reads the other edges all the same.
-    if (place.edge == nullptr || (!has_slots && place.edge->lossy())) continue;
-    Slot& slot = place.edge->slot(frame);
-    slot.lent[place.tensor] = inputs[i];
-    slot.now[place.tensor] = &slot.lent[place.tensor];
+  try {
+    lend(state, frame, inputs, has_slots);
+  } catch (const std::bad_alloc&) {
+    give_slots_back(state, frame);
+    return out_of_memory();
   }
   return commit(state, frame, tag, has_slots);
 }
@@ -313,9 +329,7 @@ void Pipeline::release_input() {
   if (state.acquirer.exchange(std::thread::id()) == std::thread::id()) return;
   const TurnGuard guard(&state.pusher.turn);
   for (auto& tensor : state.acquired) tensor = Tensor();
-  for (Edge* edge : state.input_edges) {
-    if (edge->lossy()) edge->abandon_write(state.source.done());
-  }
+  give_slots_back(state, state.source.done());
 }
 
 Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
@@ -332,9 +346,7 @@ Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
     if (place.edge == nullptr) continue;
     Slot& slot = place.edge->slot(frame);
     if (Status fits = check_matches(state.plan.inputs[i].type, tensor); !fits) {
-      for (Edge* edge : state.input_edges) {
-        if (edge->lossy()) edge->abandon_write(frame);
-      }
+      give_slots_back(state, frame);
       return std::move(fits).error().within(
           concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
     }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,11 @@
 #include "penstock/pipeline/frame.h"
 
 namespace penstock::pipeline {
+
+/// What is said where there is no memory to say more: needs none itself.
+inline Error out_of_memory() {
+  return {Code::kResourceExhausted, "out of memory"};
+}
 
 /// Alive until the first failure; parallel branches may race to be that first one.
 class alignas(64) Record {
@@ -22,13 +28,18 @@ class alignas(64) Record {
 
   [[nodiscard]] bool alive() const { return life_.load(std::memory_order_acquire) == Life::kAlive; }
 
-  /// True if this was the first failure: it is the one that the frame comes out with.
-  bool fail(Outcome outcome, Error error) {
+  /// True if this was the first failure: the frame comes out with its error, `make_error()`.
+  template <typename MakeError>
+  bool fail(Outcome outcome, MakeError make_error) noexcept {
     Life expected = Life::kAlive;
     if (!life_.compare_exchange_strong(expected, Life::kDying, std::memory_order_acq_rel))
       return false;
     outcome_ = outcome;
-    error_ = std::move(error);
+    try {
+      error_ = make_error();
+    } catch (const std::bad_alloc&) {
+      error_ = out_of_memory();
+    }
     life_.store(Life::kDead, std::memory_order_release);
     return true;
   }

@@ -24,12 +24,12 @@ void make_edges(State& state) {
                                                  edge_name(state.plan, plan_edge)));
     Edge* edge = state.edges.back().get();
     edge->on_drop = [&state](Edge& full, FrameNumber frame) {
-      state.record(frame).fail(
-          full.policy == plan::FullPolicy::kError ? Outcome::kError : Outcome::kDropped,
-          make_error(
-              full.policy == plan::FullPolicy::kError ? Code::kResourceExhausted : Code::kAborted,
-              "frame ", frame, ": edge '", full.name, "' was full (", full.capacity(),
-              " frames), policy '", plan::to_string(full.policy), "'"));
+      const bool refused = full.policy == plan::FullPolicy::kError;
+      state.record(frame).fail(refused ? Outcome::kError : Outcome::kDropped, [&] {
+        return make_error(refused ? Code::kResourceExhausted : Code::kAborted, "frame ", frame,
+                          ": edge '", full.name, "' was full (", full.capacity(),
+                          " frames), policy '", plan::to_string(full.policy), "'");
+      });
     };
     if (edge->from == plan::kPipelineInput) state.input_edges.push_back(edge);
     if (!edge->to.empty() && edge->to.back() == plan::kPipelineOutput)
@@ -455,12 +455,10 @@ Status assemble(State& state, const std::filesystem::path& folder,
   return {};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
-                                                  const std::filesystem::path& folder,
-                                                  const backend::Registry& backends,
-                                                  const Options& options) {
+Result<std::shared_ptr<State>> make_state(const plan::Plan& plan,
+                                          const std::filesystem::path& folder,
+                                          const backend::Registry& backends,
+                                          const Options& options) {
   PENSTOCK_CHECK_OK(plan::validate(plan));
   // Before any file of the package is opened.
   if (!options.native_code) PENSTOCK_CHECK_OK(plan::refuse_native_code(plan));
@@ -468,22 +466,31 @@ Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
   const auto available =
       device::read_available_memory("/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup");
   if (available) PENSTOCK_CHECK_OK(check_memory(plan, options, *available));
+  auto state = std::make_shared<State>();
+  state->plan = plan;
+  state->options = options;
+  if (!state->options.max_age) state->options.max_age = plan.max_age;
+  if (!state->options.on_error) state->options.on_error = plan.on_error;
+  warn_of_differences(*state, backends);
+  PENSTOCK_CHECK_OK(assemble(*state, folder, backends));
+  return state;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
+                                                  const std::filesystem::path& folder,
+                                                  const backend::Registry& backends,
+                                                  const Options& options) {
   try {
-    auto state = std::make_shared<State>();
-    state->plan = plan;
-    state->options = options;
-    if (!state->options.max_age) state->options.max_age = plan.max_age;
-    if (!state->options.on_error) state->options.on_error = plan.on_error;
-    warn_of_differences(*state, backends);
-    PENSTOCK_CHECK_OK(assemble(*state, folder, backends));
+    PENSTOCK_TRY(auto state, make_state(plan, folder, backends, options));
     // From here on the destructor ends what has started, should a later worker fail.
     std::unique_ptr<Pipeline> pipeline(new Pipeline(state));
     PENSTOCK_CHECK_OK(start_workers(*state, folder));
     PENSTOCK_CHECK_OK(watch(*state));
     return pipeline;
   } catch (const std::bad_alloc&) {
-    return make_error(Code::kResourceExhausted,
-                      "out of memory at the pipeline's start; give its edges smaller capacities");
+    return out_of_memory();
   }
 }
 

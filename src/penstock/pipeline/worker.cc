@@ -111,13 +111,17 @@ double ms(std::int64_t ns) {
 template <typename Call>
 Status guarded(Call call) {
   try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return make_error(Code::kResourceExhausted, "out of memory");
-  } catch (const std::exception& e) {
-    return internal_error("the backend threw an exception: ", e.what());
-  } catch (...) {
-    return internal_error("the backend threw an exception of unknown type");
+    try {
+      return call();
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& e) {
+      return internal_error("the backend threw an exception: ", e.what());
+    } catch (...) {
+      return internal_error("the backend threw an exception of unknown type");
+    }
+  } catch (const std::bad_alloc&) {  // Or there is none to tell of the exception.
+    return out_of_memory();
   }
 }
 
@@ -166,8 +170,9 @@ Status Worker::start(const std::vector<backend::CompileRequest>& requests,
   return ready;
 }
 
-void Worker::main(std::vector<backend::CompileRequest> requests, std::vector<int> mask,
-                  Executables& executables, std::promise<Status>& started) {
+void Worker::main(const std::vector<backend::CompileRequest>& requests,
+                  const std::vector<int>& mask, Executables& executables,
+                  std::promise<Status>& started) {
   t_worker = this;
   Status ready = guarded([&] { return prepare(requests, mask, executables); });
   const bool go = static_cast<bool>(ready);
@@ -498,9 +503,9 @@ bool Worker::process(FrameNumber frame) {
     return false;
   }
   clock_ = now_ns();
+  if (status && !stage_.states_out.empty()) status = guarded([&] { return advance_states(); });
   stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
   if (status) {
-    if (!stage_.states_out.empty()) advance_states();
     note(frame, ready, start, clock_);
   } else {
     fail(frame, std::move(status).error());
@@ -549,18 +554,20 @@ bool Worker::is_due(FrameNumber frame) const {
 
 bool Worker::ended(FrameNumber frame) {
   if (frame >= state_.hung_from.load(std::memory_order_acquire)) {
-    state_.record(frame).fail(
-        Outcome::kError, make_error(Code::kDeadlineExceeded, "frame ", frame,
-                                    ": behind a call that hangs: ", state_.closed_error().message));
+    state_.record(frame).fail(Outcome::kError, [&] {
+      return make_error(Code::kDeadlineExceeded, "frame ", frame,
+                        ": behind a call that hangs: ", state_.closed_error().message);
+    });
     return true;
   }
   if (frame < state_.given_up.load(std::memory_order_acquire)) {
-    state_.record(frame).fail(Outcome::kCancelled,
-                              make_error(Code::kCancelled, "frame ", frame, ": given up"));
+    state_.record(frame).fail(Outcome::kCancelled, [&] {
+      return make_error(Code::kCancelled, "frame ", frame, ": given up");
+    });
     return true;
   }
   if (!state_.cancelled.load(std::memory_order_seq_cst)) return false;
-  state_.record(frame).fail(Outcome::kCancelled, state_.closed_error());
+  state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.closed_error(); });
   return true;
 }
 
@@ -571,9 +578,11 @@ bool Worker::expired(FrameNumber frame) {
   const auto us = [](auto d) {
     return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
   };
-  fail(frame,
-       make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", us(age),
-                  " us since its push, at most ", us(*state_.options.max_age), " us allowed"));
+  Status late = guarded([&]() -> Status {
+    return make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", us(age),
+                      " us since its push, at most ", us(*state_.options.max_age), " us allowed");
+  });
+  fail(frame, std::move(late).error());
   return true;
 }
 
@@ -771,7 +780,7 @@ Status Worker::run_items(FrameNumber frame) {
 }
 
 // The frame is computed: what it wrote is the next one's state.
-void Worker::advance_states() {
+Status Worker::advance_states() {
   for (std::size_t s = 0; s < stage_.states_out.size(); ++s) {
     const auto& source = stage_.state_sources[s];
     if (!source) continue;
@@ -781,6 +790,7 @@ void Worker::advance_states() {
     if (stage_.states_out[s]->take(value)) copies_.fetch_add(1, std::memory_order_relaxed);
   }
   for (StateEdge* state : stage_.states_out) state->advance();
+  return {};
 }
 
 void Worker::note(FrameNumber frame, std::int64_t ready, std::int64_t start, std::int64_t end) {
@@ -817,16 +827,19 @@ void Worker::fail(FrameNumber frame, Error error) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const bool cancelled =
       state_.cancelled.load(std::memory_order_seq_cst) && error.code == Code::kCancelled;
-  Error placed = std::move(error).within(concat("stage '", stage_.plan->name, "': frame ", frame));
-  if (dropped) {
-    state_.record(frame).fail(Outcome::kDropped, std::move(placed));
-    return;
-  }
-  const Error cause = placed;
-  const bool first = state_.record(frame).fail(cancelled ? Outcome::kCancelled : Outcome::kError,
-                                               std::move(placed));
+  const bool stops = !dropped && !cancelled && state_.options.on_error == plan::OnError::kStop;
+  Error cause;
+  const auto placed = [&] {
+    Error made = std::move(error).within(concat("stage '", stage_.plan->name, "': frame ", frame));
+    if (stops) cause = made;
+    return made;
+  };
+  const auto outcome = dropped     ? Outcome::kDropped
+                       : cancelled ? Outcome::kCancelled
+                                   : Outcome::kError;
+  const bool first = state_.record(frame).fail(outcome, placed);
   // What a frame does not tell, since it was dropped before, stops nothing.
-  if (first && !cancelled && state_.options.on_error == plan::OnError::kStop) state_.cancel(cause);
+  if (first && stops) state_.cancel(cause.message.empty() ? out_of_memory() : std::move(cause));
 }
 
 void Worker::finish(FrameNumber frame) {
@@ -848,10 +861,14 @@ void Worker::finish(FrameNumber frame) {
 void Worker::replace(std::int64_t ran_ns) {
   const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
   errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  Error cause = make_error(Code::kDeadlineExceeded, "stage '", stage_.plan->name, "': frame ",
-                           frame, ": the call hangs: it has run for ", ms(ran_ns), " ms, at most ",
-                           ms(max_run_ns_), " ms allowed (max_run)");
-  state_.record(frame).fail(Outcome::kError, cause);
+  Error cause = out_of_memory();
+  state_.record(frame).fail(Outcome::kError, [&] {
+    Error made = make_error(Code::kDeadlineExceeded, "stage '", stage_.plan->name, "': frame ",
+                            frame, ": the call hangs: it has run for ", ms(ran_ns), " ms, at most ",
+                            ms(max_run_ns_), " ms allowed (max_run)");
+    cause = made;
+    return made;
+  });
   state_.hang(frame, std::move(cause));
   cancel_run();
   // Without a thread for it this one, the watchdog's, passes on the frames until the pipeline ends.
@@ -881,7 +898,7 @@ std::optional<std::string> Worker::leave_behind() {
   const auto since = running_since();
   if (since == 0 || since == kAbandoned || !abandon(since)) return std::nullopt;
   const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
-  state_.record(frame).fail(Outcome::kCancelled, state_.closed_error());
+  state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.closed_error(); });
   if (!hand_over(frame)) leave();
   return concat("stage '", stage_.plan->name, "': frame ", frame, ": the call has run for ",
                 ms(now_ns() - std::abs(since)),
@@ -898,7 +915,10 @@ bool Worker::hand_over(FrameNumber frame) {
 // What the call may still read stays as it is: nothing of this frame is released.
 void Worker::take_over(FrameNumber frame) {
   t_worker = this;
-  name_this_thread(concat("ps", this_thread_id(), ".", stage_.index));
+  static_cast<void>(guarded([&]() -> Status {
+    name_this_thread(concat("ps", this_thread_id(), ".", stage_.index));
+    return {};
+  }));
   clock_ = now_ns();
   for (StateEdge* state : stage_.states_out) state->complete(frame);
   stage_.ready_ns[frame & state_.window_mask] = clock_;

@@ -123,7 +123,7 @@ class Worker {
     backend::Context::Counters at_start;
   };
 
-  void main(std::vector<backend::CompileRequest> requests, std::vector<int> mask,
+  void main(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
             Executables& executables, std::promise<Status>& started);
   Status prepare(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
                  Executables& executables);
@@ -154,7 +154,7 @@ class Worker {
   Status run_item(FrameNumber frame, std::int64_t item);
   Status put_in_place(const CompiledPartition& partition, std::size_t output, const Tensor& item,
                       void* place);
-  void advance_states();
+  Status advance_states();
   void gather(FrameNumber frame, std::size_t part);
   Tensor& target_of(const Wire& wire);  ///< Where the frame in work is written.
   void restore_storage();
