@@ -22,7 +22,7 @@
 #include <tbb/parallel_pipeline.h>
 #include <unistd.h>
 
-#include "penstock/pipeline/affinity.h"
+#include "penstock/device/affinity.h"
 #include "penstock/pipeline/parker.h"
 #include "tests/support/fake_backend.h"
 
@@ -151,7 +151,7 @@ class MutexQueue {
 double mutex_queues(int frames, std::int64_t steps) {
   MutexQueue in(256), mid(256), out(256);
   const auto stage = [&](MutexQueue& from, MutexQueue& to, std::size_t core) {
-    static_cast<void>(pipeline::pin_this_thread({cpu(core)}));
+    static_cast<void>(device::pin_this_thread({cpu(core)}));
     for (int i = 0; i < frames; ++i) {
       const int item = from.pop();
       if (steps > 0) burn(steps);
@@ -195,7 +195,7 @@ double tbb_pipeline(int frames, std::int64_t steps) {
 double bare_threads(int frames_each, std::int64_t steps) {
   std::atomic<int> ready{0};
   const auto work = [&](std::size_t core) {
-    static_cast<void>(pipeline::pin_this_thread({cpu(core)}));
+    static_cast<void>(device::pin_this_thread({cpu(core)}));
     ++ready;
     while (ready < 2) {
     }
@@ -261,7 +261,7 @@ class Neighbour {
   explicit Neighbour(int cpu) : pid_(::fork()) {
     if (pid_ != 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // It must not outlive a benchmark that is killed.
-    static_cast<void>(pipeline::pin_this_thread({cpu}));
+    static_cast<void>(device::pin_this_thread({cpu}));
     for (;;) burn(1000);
   }
   ~Neighbour() {
@@ -358,9 +358,9 @@ void wait_ms(std::int64_t gap) {
 void bm_wake(benchmark::State& state) {
   const auto gap = state.range(0);
   const int rounds = gap >= 50 ? 20 : 100;
-  const auto before = pipeline::cpus_of_thread(0);
+  const auto before = device::cpus_of_thread(0);
   static_cast<void>(
-      pipeline::pin_this_thread({cpu(1)}));  // The caller's own choice, for this benchmark.
+      device::pin_this_thread({cpu(1)}));  // The caller's own choice, for this benchmark.
   std::atomic<std::int64_t> started{0};
   Running running;
   running.network.input("in")
@@ -377,7 +377,7 @@ void bm_wake(benchmark::State& state) {
   std::atomic<bool> stop{false};
   std::atomic<int> announced{0};
   std::thread sleeper([&] {
-    static_cast<void>(pipeline::pin_this_thread({cpu(0)}));
+    static_cast<void>(device::pin_this_thread({cpu(0)}));
     while (!stop) {
       parker.prepare();
       ++announced;
@@ -410,7 +410,7 @@ void bm_wake(benchmark::State& state) {
   stop = true;
   parker.wake();
   sleeper.join();
-  static_cast<void>(pipeline::pin_this_thread(before));
+  static_cast<void>(device::pin_this_thread(before));
   state.counters["penstock_us"] = median(ours);
   state.counters["bare_futex_us"] = median(bare);
   state.counters["ratio"] = median(ours) / median(bare);

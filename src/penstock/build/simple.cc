@@ -7,8 +7,8 @@
 #include "penstock/base/quantile.h"
 #include "penstock/build/plans.h"
 #include "penstock/cost/turn.h"
+#include "penstock/device/affinity.h"
 #include "penstock/measure/rounds.h"
-#include "penstock/pipeline/affinity.h"
 
 namespace penstock::build {
 namespace {
@@ -111,7 +111,7 @@ Result<std::vector<WayReport>> Simple::run_beside(Running& plan, double seconds,
   const auto& options = setting_.options;
   const auto cpus = union_of(setting_.devices).cpus;
   const bool all = cpus == device::inherited_cpus();
-  if (!all) PENSTOCK_CHECK_OK(pipeline::pin_this_thread(cpus));
+  if (!all) PENSTOCK_CHECK_OK(device::pin_this_thread(cpus));
   if (!sides_) {
     sides_ = measure::make_plain_sides({setting_.graph.import.file, options.custom_ops, cpus, all,
                                         &plan.package.plan, &setting_.ring, failed_},

@@ -21,10 +21,10 @@
 #include "penstock/cli/progress.h"
 #include "penstock/cli/source.h"
 #include "penstock/cli/text.h"
+#include "penstock/device/affinity.h"
 #include "penstock/device/device.h"
 #include "penstock/measure/rounds.h"
 #include "penstock/measure/side.h"
-#include "penstock/pipeline/affinity.h"
 
 namespace penstock::cli {
 namespace {
@@ -172,7 +172,7 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   PENSTOCK_TRY(const measure::Ring ring, make_ring(options, package.plan));
   pipeline::Options settings;
   PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
-  if (report.cpus != inherited) PENSTOCK_CHECK_OK(pipeline::pin_this_thread(report.cpus));
+  if (report.cpus != inherited) PENSTOCK_CHECK_OK(device::pin_this_thread(report.cpus));
   const bool all_cpus = report.cpus == inherited;
   auto measured = measure_all(options, package, backends, all_cpus, ring, *pipeline, report);
   if (!measured) {

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "penstock/pipeline/affinity.h"
+#include "penstock/device/affinity.h"
 
 namespace penstock::measure {
 namespace {
@@ -210,7 +210,7 @@ class PerCoreSide final : public Side {
 
  private:
   Result<Sample> measure_one(std::size_t i, const Round& round) {
-    PENSTOCK_CHECK_OK(pipeline::pin_this_thread({cpus_[i]}));
+    PENSTOCK_CHECK_OK(device::pin_this_thread({cpus_[i]}));
     return sessions_[i].measure(round);
   }
 

@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/device/affinity.h"
 #include "penstock/measure/rounds.h"
-#include "penstock/pipeline/affinity.h"
 #include "tests/support/fake_backend.h"
 
 namespace penstock::measure {
@@ -77,7 +77,7 @@ TEST_F(PlainSideTest, ASessionOnEachCpuRunsAtTheSameTimeAsTheOthers) {
     if (measuring && ++frames <= kFrames) {  // Who is done first goes on for a while.
       together.arrive_and_wait();
       const std::scoped_lock lock(mutex);
-      places.insert(pipeline::cpus_of_thread(pipeline::this_thread_id()));
+      places.insert(device::cpus_of_thread(device::this_thread_id()));
     }
     return copy(in, out);
   });
@@ -96,7 +96,7 @@ TEST_F(PlainSideTest, ASessionOnEachCpuRunsAtTheSameTimeAsTheOthers) {
 TEST_F(PlainSideTest, NoSessionCountsFramesThatRanAlone) {
   if (cpus_.size() < 2) GTEST_SKIP() << "needs two CPUs";
   const auto on_first_cpu = [&] {
-    return pipeline::cpus_of_thread(pipeline::this_thread_id()) == std::vector<int>{cpus_[0]};
+    return device::cpus_of_thread(device::this_thread_id()) == std::vector<int>{cpus_[0]};
   };
   std::atomic<bool> measuring = false, alone = false;
   std::atomic<std::size_t> runs = 0;  // On the first CPU, whose session has counted at once.

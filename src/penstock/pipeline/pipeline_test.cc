@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "penstock/pipeline/affinity.h"
+#include "penstock/device/affinity.h"
 #include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/parker.h"
 #include "tests/support/fake_backend.h"
@@ -107,7 +107,7 @@ std::vector<float> stream(Pipeline& pipeline, int frames) {
 struct Watched {
   explicit Watched(std::function<void()> body)
       : thread([this, run = std::move(body)] {
-          id = this_thread_id();
+          id = device::this_thread_id();
           run();
         }) {}
 
@@ -507,7 +507,7 @@ TEST(PipelineTest, TheFirstStageRunsBesideThePusher) {
   network.input("in")
       .stage("a", {"in"}, {"out"},
              [&](Inputs in, Outputs out) -> Status {
-               ran_on = this_thread_id();
+               ran_on = device::this_thread_id();
                return held(in, out);
              })
       .output("out");
@@ -516,7 +516,7 @@ TEST(PipelineTest, TheFirstStageRunsBesideThePusher) {
   push_number(*pipeline, 1);  // Returns though the stage cannot go on.
   push_number(*pipeline, 2);
   gate.entered.acquire();
-  EXPECT_NE(ran_on, this_thread_id());
+  EXPECT_NE(ran_on, device::this_thread_id());
   gate.open.release();
   EXPECT_EQ(value_of(pop_one(*pipeline)[0]), 1.0F);
   EXPECT_EQ(value_of(pop_one(*pipeline)[0]), 2.0F);
@@ -817,13 +817,13 @@ TEST(PipelineTest, StartAndStopAThousandTimesLeavesNoThreads) {
 }
 
 TEST(PipelineTest, TheCallersAffinityIsUntouchedAndStagesArePinned) {
-  const auto before = cpus_of_thread(this_thread_id());
+  const auto before = device::cpus_of_thread(device::this_thread_id());
   FakeNetwork network;
   std::vector<int> seen;
   network.input("in")
       .stage("a", {"in"}, {"out"},
              [&](Inputs, Outputs) -> Status {
-               seen = cpus_of_thread(this_thread_id());
+               seen = device::cpus_of_thread(device::this_thread_id());
                return {};
              })
       .output("out");
@@ -831,7 +831,7 @@ TEST(PipelineTest, TheCallersAffinityIsUntouchedAndStagesArePinned) {
   push_number(*pipeline, 1);
   EXPECT_TRUE(pop_one(*pipeline).ok());
   EXPECT_EQ(seen, network.plan.stages[0].devices[0].cpus);
-  EXPECT_EQ(cpus_of_thread(this_thread_id()), before);
+  EXPECT_EQ(device::cpus_of_thread(device::this_thread_id()), before);
 }
 
 TEST(PipelineTest, ABackendThreadOutsideTheStagesCoresIsAnError) {
@@ -844,7 +844,7 @@ TEST(PipelineTest, ABackendThreadOutsideTheStagesCoresIsAnError) {
   network.backend->on_compile = [&](const backend::CompileRequest&) -> Status {
     std::binary_semaphore pinned{0};
     stray = std::thread([&] {
-      EXPECT_TRUE(pin_this_thread(all));
+      EXPECT_TRUE(device::pin_this_thread(all));
       pinned.release();
       stop.wait(false);
     });

@@ -6,7 +6,7 @@
 #include <new>
 #include <optional>
 
-#include "penstock/pipeline/affinity.h"
+#include "penstock/device/affinity.h"
 #include "penstock/pipeline/paused_clock.h"
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/thread.h"
@@ -183,13 +183,13 @@ void Worker::main(const std::vector<backend::CompileRequest>& requests,
 Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
                        const std::vector<int>& mask, Executables& executables) {
   // Threads inherit the name of the thread that makes them: it tells ours from the rest.
-  name_this_thread(concat("ps", this_thread_id(), ".", stage_.index));
-  PENSTOCK_CHECK_OK(pin_this_thread(mask));
+  device::name_this_thread(concat("ps", device::this_thread_id(), ".", stage_.index));
+  PENSTOCK_CHECK_OK(device::pin_this_thread(mask));
   const bool flush = stage_.plan->flush_denormals;
-  set_flush_denormals(flush);
+  device::set_flush_denormals(flush);
   PENSTOCK_CHECK_OK(compile(requests, executables));
   PENSTOCK_CHECK_OK(warm_up());
-  set_flush_denormals(flush);
+  device::set_flush_denormals(flush);
   std::size_t threads = 0;
   for (std::size_t p = 0; p < requests.size(); ++p) {
     threads += static_cast<std::size_t>(requests[p].threads - 1 + executables[p]->idle_threads());
@@ -358,15 +358,16 @@ bool Worker::has_items(std::size_t p) const {
 }
 
 Status Worker::check_threads(const std::vector<int>& mask, std::size_t expected) const {
-  const auto own = cpus_of_thread(this_thread_id());
+  const auto own = device::cpus_of_thread(device::this_thread_id());
   if (own != mask) {
     return internal_error("backend '", stage_.plan->partitions.front().backend,
                           "' moved the stage's thread to ", text_of(own), ", expected ",
                           text_of(mask));
   }
-  const auto workers = threads_named(concat("ps", this_thread_id(), ".", stage_.index));
+  const auto workers =
+      device::threads_named(concat("ps", device::this_thread_id(), ".", stage_.index));
   for (const int tid : workers) {
-    const auto cpus = cpus_of_thread(tid);
+    const auto cpus = device::cpus_of_thread(tid);
     if (!std::ranges::includes(mask, cpus)) {
       return internal_error("backend '", stage_.plan->partitions.front().backend,
                             "' runs a thread on ", text_of(cpus), ", outside the stage's ",
@@ -916,7 +917,7 @@ bool Worker::hand_over(FrameNumber frame) {
 void Worker::take_over(FrameNumber frame) {
   t_worker = this;
   static_cast<void>(guarded([&]() -> Status {
-    name_this_thread(concat("ps", this_thread_id(), ".", stage_.index));
+    device::name_this_thread(concat("ps", device::this_thread_id(), ".", stage_.index));
     return {};
   }));
   clock_ = now_ns();

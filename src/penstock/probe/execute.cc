@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/device/affinity.h"
 #include "penstock/device/topology.h"
-#include "penstock/pipeline/affinity.h"
 #include "penstock/probe/chain.h"
 #include "penstock/probe/link.h"
 #include "penstock/probe/timing.h"
@@ -33,8 +33,8 @@ std::uint64_t cache_share() {
 }
 
 Status settle(const Job& job, const std::vector<int>& cpus) {
-  PENSTOCK_CHECK_OK(pipeline::pin_this_thread(cpus));
-  pipeline::set_flush_denormals(job.flush_denormals);
+  PENSTOCK_CHECK_OK(device::pin_this_thread(cpus));
+  device::set_flush_denormals(job.flush_denormals);
   return {};
 }
 
@@ -74,7 +74,7 @@ class Neighbour {
   Status work(const backend::Registry& backends, const Job& job, const std::vector<int>& cpus,
               std::uint64_t cache_bytes) {
     // Backends tell the threads of their engine by the name of the thread that they are made on.
-    pipeline::name_this_thread(concat("neighbour ", cpus.front()));
+    device::name_this_thread(concat("neighbour ", cpus.front()));
     PENSTOCK_CHECK_OK(settle(job, cpus));
     PENSTOCK_TRY(const auto chain, Chain::compile(backends, job, cpus));
     PENSTOCK_CHECK_OK(settle(job, cpus));

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "penstock/pipeline/affinity.h"
+#include "penstock/device/affinity.h"
 #include "penstock/probe/clock.h"
 
 namespace penstock::probe {
@@ -83,11 +83,11 @@ Result<LinkTiming> time_link(const std::vector<int>& from, const std::vector<int
   if (from == to && from.size() == 1) {
     return invalid_argument("a link of cpu ", from.front(), " with itself");
   }
-  PENSTOCK_CHECK_OK(pipeline::pin_this_thread(to));  // Whether it may be used at all.
-  PENSTOCK_CHECK_OK(pipeline::pin_this_thread(from));
+  PENSTOCK_CHECK_OK(device::pin_this_thread(to));  // Whether it may be used at all.
+  PENSTOCK_CHECK_OK(device::pin_this_thread(from));
   Shared shared;
   std::thread other([&shared, &to] {
-    [[maybe_unused]] const auto pinned = pipeline::pin_this_thread(to);
+    [[maybe_unused]] const auto pinned = device::pin_this_thread(to);
     follow(shared);
   });
   lead(shared);

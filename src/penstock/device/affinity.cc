@@ -1,4 +1,4 @@
-#include "penstock/pipeline/affinity.h"
+#include "penstock/device/affinity.h"
 
 #include <cerrno>
 #include <cstring>
@@ -13,7 +13,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace penstock::pipeline {
+namespace penstock::device {
 namespace {
 
 // Machines of more than CPU_SETSIZE processors need a set sized at run time.
@@ -100,4 +100,4 @@ bool flush_denormals() {
 }
 #endif
 
-}  // namespace penstock::pipeline
+}  // namespace penstock::device

@@ -6,7 +6,7 @@
 
 #include "penstock/base/result.h"
 
-namespace penstock::pipeline {
+namespace penstock::device {
 
 /// Restricts the calling thread. \error kPermissionDenied, kInvalidArgument
 Status pin_this_thread(const std::vector<int>& cpus);
@@ -26,4 +26,4 @@ std::vector<int> threads_named(const std::string& name);
 void set_flush_denormals(bool on);
 bool flush_denormals();
 
-}  // namespace penstock::pipeline
+}  // namespace penstock::device
