@@ -1,12 +1,16 @@
 #include "penstock/device/affinity.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
+#include <memory>
 
+#include <dirent.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #if defined(__SSE__)
@@ -27,6 +31,24 @@ struct CpuSet {
   CpuSet(const CpuSet&) = delete;
   CpuSet& operator=(const CpuSet&) = delete;
 };
+
+// The kernel lists a process's threads here in the order in which they were made. A position in the
+// folder is a number of entries.
+constexpr const char* kThreads = "/proc/self/task";
+constexpr long kOtherEntries = 2;  // "." and "..", which come first.
+
+/// The process's threads but the first `skipped`.
+std::vector<int> threads_from(long skipped) {
+  std::vector<int> threads;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(kThreads), closedir);
+  if (folder == nullptr) return threads;
+  if (skipped > 0) seekdir(folder.get(), kOtherEntries + skipped);
+  while (const dirent* entry = readdir(folder.get())) {
+    const long tid = std::strtol(entry->d_name, nullptr, 10);
+    if (tid > 0) threads.push_back(static_cast<int>(tid));
+  }
+  return threads;
+}
 
 }  // namespace
 
@@ -58,17 +80,25 @@ void name_this_thread(const std::string& name) {
   prctl(PR_SET_NAME, name.substr(0, 15).c_str());
 }
 
-std::vector<int> threads_named(const std::string& name) {
-  std::vector<int> found;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
-    std::ifstream file(entry.path() / "comm");
-    std::string line;
-    std::getline(file, line);
-    const int tid = static_cast<int>(std::strtol(entry.path().filename().c_str(), nullptr, 10));
-    if (line == name.substr(0, 15) && tid != this_thread_id()) found.push_back(tid);
+std::string name_of_thread(int tid) {
+  std::ifstream file(concat(kThreads, "/", tid, "/comm"));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+std::vector<int> threads_after(int tid) {
+  struct stat folder{};
+  if (stat(kThreads, &folder) != 0) return {};
+  const long count = static_cast<long>(folder.st_nlink) - kOtherEntries;
+  // Mostly a few threads are younger: blocks of the last ones are read until one holds `tid`.
+  for (long block = 64;; block *= 2) {
+    auto threads = threads_from(count - block);
+    const auto found = std::ranges::find(threads, tid);
+    if (found == threads.end() && block < count) continue;
+    if (found != threads.end()) threads.erase(threads.begin(), found + 1);
+    return threads;
   }
-  return found;
 }
 
 #if defined(__SSE__)

@@ -18,8 +18,12 @@ int this_thread_id();
 /// Names the calling thread (15 characters at most); threads that it creates inherit the name.
 void name_this_thread(const std::string& name);
 
-/// Threads of this process that bear `name`, the calling one left out.
-std::vector<int> threads_named(const std::string& name);
+/// The thread's name; empty if it has ended.
+std::string name_of_thread(int tid);
+
+/// Threads of this process that were made after its thread `tid`, oldest first; all of them if that
+/// one has ended. The older ones are not read, so that a process of many threads can ask for each.
+std::vector<int> threads_after(int tid);
 
 /// Whether subnormal floats are taken as zero on the calling thread. Where the processor has no
 /// such mode, set does nothing and get says false.

@@ -182,8 +182,7 @@ void Worker::main(const std::vector<backend::CompileRequest>& requests,
 
 Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
                        const std::vector<int>& mask, Executables& executables) {
-  // Threads inherit the name of the thread that makes them: it tells ours from the rest.
-  device::name_this_thread(concat("ps", device::this_thread_id(), ".", stage_.index));
+  device::name_this_thread(thread_name());
   PENSTOCK_CHECK_OK(device::pin_this_thread(mask));
   const bool flush = stage_.plan->flush_denormals;
   device::set_flush_denormals(flush);
@@ -357,6 +356,11 @@ bool Worker::has_items(std::size_t p) const {
   return true;
 }
 
+std::string Worker::thread_name() const {
+  constexpr std::size_t kKept = 15;  // The kernel cuts longer names.
+  return concat("ps", device::this_thread_id(), ".", stage_.index).substr(0, kKept);
+}
+
 Status Worker::check_threads(const std::vector<int>& mask, std::size_t expected) const {
   const auto own = device::cpus_of_thread(device::this_thread_id());
   if (own != mask) {
@@ -364,8 +368,9 @@ Status Worker::check_threads(const std::vector<int>& mask, std::size_t expected)
                           "' moved the stage's thread to ", text_of(own), ", expected ",
                           text_of(mask));
   }
-  const auto workers =
-      device::threads_named(concat("ps", device::this_thread_id(), ".", stage_.index));
+  auto workers = device::threads_after(device::this_thread_id());
+  std::erase_if(workers,
+                [&, name = thread_name()](int tid) { return device::name_of_thread(tid) != name; });
   for (const int tid : workers) {
     const auto cpus = device::cpus_of_thread(tid);
     if (!std::ranges::includes(mask, cpus)) {
@@ -917,7 +922,7 @@ bool Worker::hand_over(FrameNumber frame) {
 void Worker::take_over(FrameNumber frame) {
   t_worker = this;
   static_cast<void>(guarded([&]() -> Status {
-    device::name_this_thread(concat("ps", device::this_thread_id(), ".", stage_.index));
+    device::name_this_thread(thread_name());
     return {};
   }));
   clock_ = now_ns();

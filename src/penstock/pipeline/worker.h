@@ -132,6 +132,8 @@ class Worker {
   Status warm_up();
   void warm_up_parts();
   [[nodiscard]] bool has_items(std::size_t part) const;
+  /// The threads that this one makes inherit the name: it tells ours from the rest.
+  [[nodiscard]] std::string thread_name() const;
   [[nodiscard]] Status check_threads(const std::vector<int>& mask, std::size_t expected) const;
 
   void loop();
