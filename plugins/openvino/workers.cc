@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
+#include <ctime>
 #include <fstream>
 #include <utility>
 
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "penstock/device/affinity.h"
 
 namespace penstock::openvino {
 namespace {
@@ -17,25 +16,12 @@ namespace {
 // Machines of more than CPU_SETSIZE processors need a set sized at run time.
 constexpr int kMaxCpus = 8192;
 
-// How long a thread that has appeared may take until it sleeps for the first time.
-constexpr std::chrono::milliseconds kPatience{200};
+// What lies between two looks at threads that do not sleep yet.
+constexpr std::chrono::microseconds kNap{200};
 
-std::string name_of(const std::filesystem::path& task) {
-  std::ifstream file(task / "comm");
-  std::string name;
-  std::getline(file, name);
-  return name;
-}
-
-/// The process's threads by id, with their names.
-std::map<int, std::string> threads() {
-  std::map<int, std::string> found;
-  std::error_code ignored;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
-    const long id = std::strtol(task.path().filename().c_str(), nullptr, 10);
-    found[static_cast<int>(id)] = name_of(task.path());
-  }
-  return found;
+void nap() {
+  const timespec time{0, std::chrono::nanoseconds(kNap).count()};
+  nanosleep(&time, nullptr);
 }
 
 /// Whether the thread sleeps, or is no more.
@@ -93,37 +79,47 @@ WorkerPool::Claim::~Claim() {
 }
 
 Watch::Watch(std::shared_ptr<WorkerPool::Claim> claim)
-    : claim_(std::move(claim)), before_(threads()) {}
+    : claim_(std::move(claim)), maker_(device::this_thread_id()) {
+  for (const auto& [id, name] : find_new()) before_.insert(id);
+}
 
 void Watch::confine() {
   const OwnMask mask;
-  const auto end = std::chrono::steady_clock::now() + kPatience;
   // OpenVINO's threads set their CPUs themselves when they start work. Once they sleep they have.
   for (;;) {
     const auto workers = find_workers();
     const bool settled = std::ranges::all_of(workers, sleeps);
     for (const int worker : workers) mask.set(worker);
-    if (settled || std::chrono::steady_clock::now() > end) return;
-    sched_yield();
+    if (settled || patience_.count() <= 0) return;
+    nap();
+    patience_ -= kNap;
   }
 }
 
 std::vector<int> Watch::find_workers() {
-  const auto now = threads();
-  const int own = static_cast<int>(syscall(SYS_gettid));
-  const auto own_name = now.find(own);
-  if (own_name == now.end()) return {};
-  std::vector<int> found;
-  for (const auto& [id, name] : now) {
-    if (id != own && name == own_name->second && !before_.contains(id)) found.push_back(id);
+  auto found = find_new();
+  if (claim_ != nullptr) {
+    auto& pool = claim_->pool();
+    const std::scoped_lock lock(pool.mutex_);
+    for (const auto& [id, name] : found) pool.workers_[id] = name;
+    found = pool.workers_;
+    // Another thread may have the id of one that has ended.
+    std::erase_if(found, [](const auto& worker) {
+      return device::name_of_thread(worker.first) != worker.second;
+    });
   }
-  if (claim_ == nullptr) return found;
-  auto& pool = claim_->pool();
-  const std::scoped_lock lock(pool.mutex_);
-  for (const int id : found) pool.workers_[id] = now.at(id);
-  for (const auto& [id, name] : pool.workers_) {
-    const auto there = now.find(id);  // Another thread may have the id of one that has ended.
-    if (there != now.end() && there->second == name) found.push_back(id);
+  std::vector<int> ids;
+  for (const auto& [id, name] : found) ids.push_back(id);
+  return ids;
+}
+
+std::map<int, std::string> Watch::find_new() const {
+  const int own = device::this_thread_id();
+  const auto own_name = device::name_of_thread(own);
+  std::map<int, std::string> found;
+  for (const int id : device::threads_after(maker_)) {
+    if (id == own || before_.contains(id)) continue;
+    if (device::name_of_thread(id) == own_name) found[id] = own_name;
   }
   return found;
 }

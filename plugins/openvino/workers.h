@@ -1,9 +1,11 @@
 // Workers: OpenVINO's threads, kept on the CPUs of the stage that they belong to.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,14 +50,19 @@ class Watch {
   explicit Watch(std::shared_ptr<WorkerPool::Claim> claim);
 
   /// Moves every thread that appeared since and bears the calling thread's name, and what the pool
-  /// has, to the calling thread's CPUs. On the stage's thread, between runs.
+  /// has, to the calling thread's CPUs. On the stage's thread, between runs. Waits until they
+  /// sleep, asleep itself, for 200 ms at most in all its calls: beside a busy stage the pool never
+  /// sleeps.
   void confine();
 
  private:
   std::vector<int> find_workers();
+  [[nodiscard]] std::map<int, std::string> find_new() const;
 
   std::shared_ptr<WorkerPool::Claim> claim_;
-  std::map<int, std::string> before_;
+  int maker_;             // The thread that made it.
+  std::set<int> before_;  // Threads that `maker_` had made by then.
+  std::chrono::microseconds patience_ = std::chrono::milliseconds(200);  // What is left of it.
 };
 
 }  // namespace penstock::openvino
