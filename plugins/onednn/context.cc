@@ -133,11 +133,15 @@ Result<dnnl_memory_t> Context::memory_at(const Place& place) {
 }
 
 Status Context::run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
+  Status outcome;
   try {
-    return run_frame(inputs, outputs);
+    outcome = run_frame(inputs, outputs);
   } catch (const std::bad_alloc&) {
-    return make_error(Code::kResourceExhausted, "out of memory");
+    outcome = make_error(Code::kResourceExhausted, "out of memory");
   }
+  // A cancel that has come by now was for this run, be it that it came too late for it.
+  cancelled_ = false;
+  return outcome;
 }
 
 Status Context::run_frame(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
@@ -148,7 +152,6 @@ Status Context::run_frame(std::span<const Tensor* const> inputs, std::span<Tenso
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) PENSTOCK_CHECK_OK(bind_input(i, *inputs[i]));
   for (std::size_t i = 0; i < outputs.size(); ++i) PENSTOCK_CHECK_OK(bind_output(i, *outputs[i]));
-  cancelled_ = false;
   // oneDNN asks the runtime for its threads on whichever thread runs.
   const ThreadCount threads(engine().threads, program_->threads);
   return execute();
@@ -193,7 +196,7 @@ Status Context::execute() {
   const Api& api = engine().api;
   for (const auto& [step, arguments] : calls_) {
     if (cancelled_.load(std::memory_order_relaxed)) {
-      return make_error(Code::kCancelled, "cancelled while it ran");
+      return make_error(Code::kCancelled, "the run was cancelled");
     }
     if (step->primitive == nullptr) {
       const Place& place = step->arguments.front().place;

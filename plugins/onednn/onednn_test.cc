@@ -523,6 +523,20 @@ TEST_F(OneDnn, FollowsBuffersThatChangeFromRunToRun) {
   EXPECT_EQ(runner.context->counters().allocations, 3U);
 }
 
+TEST_F(OneDnn, ACancelBetweenRunsEndsTheNextOneOnly) {
+  Runner conv = runner_of(*backend_, request_for(model_of(kSmall)));
+  const std::vector<Tensor> inputs = {random_tensor(conv.executable->inputs()[0].type, 1)};
+  std::vector<Tensor> outputs(1);
+  ASSERT_TRUE(conv.run(inputs, outputs));
+  conv.context->cancel();
+  conv.context->cancel();
+  const auto status = conv.run(inputs, outputs);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kCancelled);
+  EXPECT_EQ(status.error().message, "the run was cancelled");
+  EXPECT_TRUE(conv.run(inputs, outputs));
+}
+
 TEST_F(OneDnn, RefusesInputsOfAnotherShape) {
   Runner runner = runner_of(*backend_, request_for(model_of(kSmall)));
   std::vector<Tensor> outputs(1);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -39,13 +40,14 @@ class Context final : public backend::Context {
   [[nodiscard]] Counters counters() const override;
 
  private:
+  Status compute(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs);
   Status run_frame(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs);
+  bool take_cancel();
   Status bind_input(std::size_t i, const Tensor& tensor);
   Result<const OrtValue*> new_input(std::size_t i, const Tensor& tensor, bool plain);
   Status bind_output(std::size_t i, std::span<const Tensor* const> inputs, Tensor& tensor);
   OrtStatus* start();
   Status run_without_buffers(OrtStatus* first);
-  Error failure(OrtStatus* outcome) const;
   Status take_output(std::size_t i, Tensor& tensor);
   void count_output(const Tensor& result);
   void release_unbound();
@@ -60,6 +62,7 @@ class Context final : public backend::Context {
   std::vector<OrtValue*> output_values_;  // Null: ONNX Runtime allocates; then ours to release.
   ShapeForecast forecast_;
   bool some_absent_ = false;  // Of this run's inputs: null in input_values_.
+  std::mutex cancel_mutex_;   // Held where `cancelled_` and ONNX Runtime's own flag change.
   std::atomic<bool> cancelled_{false};
   std::atomic<std::uint64_t> copies_{0}, allocations_{0};  // Written by the running thread only.
 };
@@ -74,6 +77,15 @@ Context::Context(std::shared_ptr<const Model> model, Handle<OrtRunOptions> run_o
       forecast_(model_->inputs, model_->outputs) {}
 
 Status Context::run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
+  const auto cancelled = [] { return make_error(Code::kCancelled, "the run was cancelled"); };
+  Status outcome = cancelled_ ? cancelled() : compute(inputs, outputs);
+  // A cancel that has come by now was for this run, be it that it came too late for it.
+  const bool was_cancelled = take_cancel();
+  if (outcome || !was_cancelled) return outcome;
+  return cancelled();
+}
+
+Status Context::compute(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
   try {
     auto outcome = run_frame(inputs, outputs);
     release_unbound();
@@ -161,9 +173,6 @@ Status Context::bind_output(std::size_t i, std::span<const Tensor* const> inputs
 
 OrtStatus* Context::start() {
   const OrtApi& api = *engine().api;
-  if (cancelled_.exchange(false)) {
-    if (OrtStatus* outcome = api.RunOptionsUnsetTerminate(run_options_.get())) return outcome;
-  }
   const auto start_with = [&](const auto& names, const auto& values) {
     return api.Run(model_->session.get(), run_options_.get(), names.data(), values.data(),
                    values.size(), model_->output_names.data(), output_values_.size(),
@@ -189,7 +198,7 @@ Status Context::run_without_buffers(OrtStatus* first) {
   const auto says = [&](std::string_view words) { return text.find(words) != text.npos; };
   const bool shape_refused = (says("hape") || says("invalid dimensions")) && !says("terminate");
   if (!shape_refused || std::ranges::none_of(output_slots_, &OutputSlot::bound)) {
-    return failure(first);
+    return engine().check(first);
   }
   api.ReleaseStatus(first);
   release_unbound();
@@ -197,18 +206,7 @@ Status Context::run_without_buffers(OrtStatus* first) {
     output_values_[i] = nullptr;
     output_slots_[i].refused = std::exchange(output_slots_[i].bound, false);
   }
-  if (OrtStatus* second = start()) return failure(second);
-  return {};
-}
-
-/// Takes the status over.
-Error Context::failure(OrtStatus* outcome) const {
-  const std::string text = engine().api->GetErrorMessage(outcome);
-  Error error = std::move(engine().check(outcome)).error();
-  if (cancelled_ || text.find("terminate flag") != std::string::npos) {
-    return {Code::kCancelled, "cancelled while it ran"};
-  }
-  return error;
+  return engine().check(start());
 }
 
 /// Hands over what ONNX Runtime allocated: into the caller's buffer where it fits.
@@ -253,11 +251,22 @@ void Context::release_unbound() {
 }
 
 void Context::cancel() noexcept {
-  // In this order: a flag that is up means that the next run has something to take back.
+  const std::scoped_lock lock(cancel_mutex_);
+  cancelled_ = true;
   if (OrtStatus* outcome = engine().api->RunOptionsSetTerminate(run_options_.get())) {
     engine().api->ReleaseStatus(outcome);
   }
-  cancelled_ = true;
+}
+
+/// Whether there was a cancel since this was asked last.
+bool Context::take_cancel() {
+  if (!cancelled_) return false;
+  const std::scoped_lock lock(cancel_mutex_);
+  cancelled_ = false;
+  if (OrtStatus* outcome = engine().api->RunOptionsUnsetTerminate(run_options_.get())) {
+    engine().api->ReleaseStatus(outcome);
+  }
+  return true;
 }
 
 backend::Context::Counters Context::counters() const {

@@ -58,7 +58,10 @@ class Context final : public backend::Context {
   Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) override;
   Status wait() override;
   /// OpenVINO stops a frame that its own threads compute; on the caller's thread it goes on.
-  void cancel() noexcept override { api().ov_infer_request_cancel(request_.get()); }
+  void cancel() noexcept override {
+    cancelled_ = true;
+    api().ov_infer_request_cancel(request_.get());
+  }
   [[nodiscard]] Counters counters() const override {
     return {copies_.load(std::memory_order_relaxed), allocations_.load(std::memory_order_relaxed)};
   }
@@ -81,8 +84,9 @@ class Context final : public backend::Context {
 
   const Engine& engine() const { return *model_->engine; }
   const Api& api() const { return model_->engine->api; }
+  static Error cancelled() { return make_error(Code::kCancelled, "the run was cancelled"); }
   Status check(ov_status_e status) const {
-    if (status == INFER_CANCELLED) return make_error(Code::kCancelled, "cancelled while it ran");
+    if (status == INFER_CANCELLED) return cancelled();
     return engine().check(status);
   }
 
@@ -94,6 +98,7 @@ class Context final : public backend::Context {
   int settling_;
   std::vector<Tensor*> outputs_;  // Of the run that was started and not yet waited for.
   bool started_ = false;
+  std::atomic<bool> cancelled_{false};
   std::atomic<std::uint64_t> copies_{0}, allocations_{0};  // Written by the running thread only.
 };
 
@@ -113,9 +118,12 @@ Status Context::prepare() {
 Status Context::run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
   try {
     PENSTOCK_CHECK_OK(start(inputs, outputs));
+    if (cancelled_.exchange(false)) return cancelled();
     if (model_->own_threads) {
       PENSTOCK_CHECK_OK(check(api().ov_infer_request_start_async(request_.get())));
       started_ = true;
+      // OpenVINO forgets what is cancelled before it starts.
+      if (cancelled_) cancel();
       return {};
     }
     return finish(check(api().ov_infer_request_infer(request_.get())));
@@ -150,6 +158,8 @@ Status Context::start(std::span<const Tensor* const> inputs, std::span<Tensor* c
 }
 
 Status Context::finish(Status outcome) {
+  // A cancel that has come by now was for this run, be it that it came too late for it.
+  cancelled_ = false;
   PENSTOCK_CHECK_OK(std::move(outcome));
   PENSTOCK_CHECK_OK(take_open_outputs());
   if (settling_ > 0) {

@@ -19,7 +19,7 @@
 namespace penstock::backend {
 
 /// Changes whenever anything in this header (or in what it includes) changes its layout or meaning.
-inline constexpr int kAbiVersion = 4;
+inline constexpr int kAbiVersion = 5;
 
 /// One input or output of a compiled model.
 struct Port {
@@ -71,7 +71,10 @@ class Context {
   /// the caller's thread.
   virtual Status wait() { return {}; }
 
-  /// Makes a run in progress return soon with kCancelled, if the engine can. Any thread.
+  /// Makes a run in progress return soon with kCancelled, if the engine can; where none is, the run
+  /// that comes next: a caller that decides to cancel cannot know that the run has begun. A run is
+  /// in progress until run(), and wait() where it is called, has returned. Several calls for one
+  /// run are as one, and the run after it is computed. Any thread.
   virtual void cancel() noexcept {}
 
   /// Tensors copied and tensor buffers allocated by all runs so far (not the engine's scratch).
