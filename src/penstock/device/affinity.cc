@@ -1,6 +1,7 @@
 #include "penstock/device/affinity.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -24,10 +25,10 @@ namespace {
 constexpr int kMaxCpus = 8192;
 
 struct CpuSet {
-  cpu_set_t* set = CPU_ALLOC(kMaxCpus);
-  std::size_t bytes = CPU_ALLOC_SIZE(kMaxCpus);
-  CpuSet() { CPU_ZERO_S(bytes, set); }
-  ~CpuSet() { CPU_FREE(set); }
+  static constexpr std::size_t bytes = CPU_ALLOC_SIZE(kMaxCpus);
+  std::array<cpu_set_t, bytes / sizeof(cpu_set_t)> sets{};
+  cpu_set_t* set = sets.data();
+  CpuSet() = default;
   CpuSet(const CpuSet&) = delete;
   CpuSet& operator=(const CpuSet&) = delete;
 };
