@@ -12,16 +12,23 @@ namespace {
 constexpr std::size_t kEdgeBudget = 1U << 20U;  // Bytes. Slots beyond a cache's size gain nothing.
 constexpr int kMostSlots = 512;                 // bench/hand_over: where the cost flattens out.
 constexpr int kLeastSlots = 4;
+constexpr std::size_t kLargeEdge = 256U << 20U;       // Bytes from which slots are spared.
 constexpr std::size_t kUnbounded = kEdgeBudget / 16;  // What a tensor without bound is taken for.
 
-// Enough that every stage between the edge's ends can hold a frame and have another ready.
-std::size_t least_by_workers(const plan::Plan& plan, const plan::Edge& edge) {
+// How many workers stand between the edge's ends: each can hold a frame.
+std::size_t workers_between(const plan::Plan& plan, const plan::Edge& edge) {
   const bool to_output = edge.to.empty() || edge.to.back() == plan::kPipelineOutput;
   const int first = to_output ? 0 : std::max(edge.from, 0);
   const int last = to_output ? static_cast<int>(plan.stages.size()) - 1 : edge.to.back();
   std::size_t workers = to_output ? 1 : 0;
   for (int stage = first; stage <= last; ++stage) workers += replicas_of(plan, stage);
-  return 2 * workers;
+  return workers;
+}
+
+// Enough that every worker has a frame, and another ready unless that takes too much memory.
+std::size_t least_slots(std::size_t workers, std::size_t bytes) {
+  const std::size_t doubled = std::bit_ceil(2 * workers);
+  return doubled * bytes <= kLargeEdge ? doubled : workers + 1;
 }
 
 std::uint64_t slot_count(const plan::Plan& plan, const plan::Edge& edge, const Options& options) {
@@ -81,7 +88,7 @@ int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Option
   const std::size_t bytes = std::max<std::size_t>(slot_bytes_or(plan, edge, kUnbounded), 1);
   const auto affordable = std::clamp<std::size_t>(kEdgeBudget / bytes, kLeastSlots, kMostSlots);
   return static_cast<int>(
-      std::max(std::bit_floor(affordable), std::bit_ceil(least_by_workers(plan, edge))));
+      std::max(std::bit_floor(affordable), least_slots(workers_between(plan, edge), bytes)));
 }
 
 int choose_wake_batch(const plan::Plan& plan, const Options& options) {
@@ -134,7 +141,19 @@ Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_
       largest = &edge;
     }
   }
+  std::uint64_t states = 0;
+  for (const auto& state : plan.states) {
+    const auto* info = plan.find_tensor(state.to);
+    const auto bytes = info == nullptr ? 0 : info->type.max_bytes().value_or(0);
+    states = sum_of(states, product(bytes, StateEdge::kTensors));
+  }
+  sum = sum_of(sum, states);
   if (sum <= available_bytes) return {};
+  if (states > most || largest == nullptr) {
+    return make_error(Code::kResourceExhausted, "the edges and states may take ", sum,
+                      " bytes of memory, ", available_bytes,
+                      " are available; the states alone take ", states, " bytes");
+  }
   return make_error(Code::kResourceExhausted, "the edges may take ", sum, " bytes of memory, ",
                     available_bytes, " are available; the largest is '", edge_name(plan, *largest),
                     "' with ", slot_count(plan, *largest, options), " slots and ", most,

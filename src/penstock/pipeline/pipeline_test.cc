@@ -901,6 +901,20 @@ TEST(PipelineTest, EdgesThatTakeMoreMemoryThanThereIsAreRefused) {
   EXPECT_THAT(refusal(1, 2'147'483'647, 0).message, HasSubstr("with 2147483647 slots"));
 }
 
+TEST(PipelineTest, StatesThatTakeMoreMemoryThanThereIsAreRefused) {
+  const auto large = Type::tensor(DType::kF32, std::vector<std::int64_t>{std::int64_t{1} << 50});
+  FakeNetwork network;
+  network.input("in")
+      .state_input("last", large)
+      .stage("a", {"in", "last"}, {"out", "next"}, unary(plus_one), 1, {scalar(), large})
+      .output("out")
+      .state("next", "last");
+  const auto pipeline = network.start();
+  ASSERT_FALSE(pipeline);
+  EXPECT_EQ(pipeline.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(pipeline.error().message, HasSubstr("the states alone take"));
+}
+
 TEST(PipelineTest, RunningOutOfMemoryIsAnError) {
   auto while_compiling = chain();
   while_compiling.backend->on_compile = [](const auto&) -> Status { throw std::bad_alloc(); };
@@ -1560,6 +1574,24 @@ TEST(CapacityTest, StagesWaitForOneFrameAtATimeWhereAStateCrossesOrAnEdgeDrops) 
   };
   EXPECT_EQ(with_state("mid"), 4);
   EXPECT_EQ(with_state("out"), 1);
+}
+
+TEST(CapacityTest, LargeFramesTakeASlotAWorkerAndOneMore) {
+  const auto capacity = [](std::int64_t elements) {
+    const auto type = Type::tensor(DType::kF32, std::vector<std::int64_t>{elements});
+    FakeNetwork network;
+    network.input("in", type);
+    std::string last = "in";
+    for (int i = 0; i < 64; ++i) {
+      const auto name = i == 63 ? std::string("out") : concat("x", i);
+      network.stage(concat("s", i), {last}, {name}, unary(plus_one), 1, {type});
+      last = name;
+    }
+    network.output("out").finish();
+    return choose_capacity(network.plan, network.plan.edges.back(), {});
+  };
+  EXPECT_EQ(capacity(1), 512);
+  EXPECT_EQ(capacity(25'000'000), 66);  // 64 stages and the caller.
 }
 
 TEST(CapacityTest, ATensorWithoutBoundCountsASixteenthOfTheEdgesBudget) {

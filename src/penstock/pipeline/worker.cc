@@ -805,7 +805,6 @@ void Worker::note(FrameNumber frame, std::int64_t ready, std::int64_t start, std
   compute_infer.record(end - (infer_start_ != 0 ? infer_start_ : start));
   if (infer_start_ != 0) {
     compute_input.record(infer_start_ - start);
-    transfer.record(0);
   }
   average_ns_ += (end - start - average_ns_) / 8;
   // Of arrivals, not of service: a fast stage behind a slow one brings frames at the slow one's
