@@ -47,7 +47,9 @@ class PackageWriter {
 /// instance a device or a capacity, is legitimate. A file that it does not list is refused.
 /// \error kNotFound         no such folder or zip, or no plan.json in it.
 /// \error kDataLoss         a file is missing or its hash differs: names it, expected and found.
-/// \error kInvalidArgument  a path leads outside the package; plan.json's own errors.
+/// \error kInvalidArgument  a path leads outside the package; plan.json's own errors; a zip that
+///                          unpacks to over 64 MiB and over 20 times its size, or to over 65,536
+///                          files and folders.
 Result<Package> load_package(const std::filesystem::path& path);
 
 }  // namespace penstock::plan

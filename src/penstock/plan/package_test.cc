@@ -257,6 +257,25 @@ TEST_F(PackageTest, RefusesAZipThatLeadsOutside) {
                "entry 'link' is a link");
 }
 
+TEST_F(PackageTest, RefusesAZipThatUnpacksToManyTimesItsSize) {
+  const std::string zeros(40U << 20U, '\0');
+  const auto zip = make_zip({{"a", zeros}, {"b", zeros}});
+  expect_error(zip, Code::kInvalidArgument,
+               concat("the zip has ", fs::file_size(zip),
+                      " bytes and would unpack to 83886080: expected at most 67108864 or 20 times "
+                      "its size; if you trust it, unpack it and name the folder"));
+}
+
+TEST_F(PackageTest, RefusesAZipOfMoreFilesAndFoldersThanAnyPackageHas) {
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) deep += "d/";
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (int i = 0; i < 70; ++i) entries.emplace_back(concat(i, "/", deep, "file"), "");
+  expect_error(make_zip(entries), Code::kInvalidArgument,
+               "the zip holds more than 65536 files and folders: expected a package's; "
+               "if you trust it, unpack it and name the folder");
+}
+
 TEST_F(PackageTest, NamesAChangedByteInAZip) {
   auto text = read(make("p.zip"));
   text[text.find("first")] = 'F';

@@ -18,6 +18,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A zip of unknown origin may unpack to 1000 times its size and more. Weights hardly shrink, and
+// what is small does no harm.
+constexpr zip_uint64_t kMostRatio = 20;
+constexpr zip_uint64_t kSmallBytes = 64U << 20U;
+
+// Files and folders together: one entry may ask for a folder with each two bytes of its path.
+constexpr std::size_t kMostPlaces = 65536;
+
+constexpr const char* kUnpackIt = "; if you trust it, unpack it and name the folder";
+
 struct Discard {
   void operator()(zip_t* archive) const { zip_discard(archive); }
   void operator()(zip_file_t* entry) const { zip_fclose(entry); }
@@ -73,6 +83,7 @@ Status check_entry(zip_t* archive, const zip_stat_t& info) {
 Result<std::vector<zip_stat_t>> list_entries(zip_t* archive) {
   std::vector<zip_stat_t> entries;
   std::set<std::string_view> names;
+  std::size_t places = 0;
   const auto count = zip_get_num_entries(archive, 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     zip_stat_t info;
@@ -85,17 +96,36 @@ Result<std::vector<zip_stat_t>> list_entries(zip_t* archive) {
     if (!names.insert(info.name).second) {
       return invalid_argument("entry '", info.name, "' stands twice: expected each path once");
     }
+    places += static_cast<std::size_t>(std::ranges::count(std::string_view(info.name), '/')) + 1;
+    if (places > kMostPlaces) {
+      return invalid_argument("the zip holds more than ", kMostPlaces,
+                              " files and folders: expected a package's", kUnpackIt);
+    }
     entries.push_back(info);
   }
   return entries;
 }
 
-Status check_space(const std::vector<zip_stat_t>& entries, const fs::path& folder) {
+zip_uint64_t total_size(const std::vector<zip_stat_t>& entries) {
   zip_uint64_t total = 0;
   for (const auto& entry : entries) {
-    if (__builtin_add_overflow(total, entry.size, &total)) total = UINT64_MAX;
-    if (total == UINT64_MAX) break;
+    if (__builtin_add_overflow(total, entry.size, &total)) return UINT64_MAX;
   }
+  return total;
+}
+
+/// Entries that hold more than they declare are refused as they are unpacked.
+Status check_ratio(zip_uint64_t total, const fs::path& file) {
+  std::error_code error;
+  const auto own = fs::file_size(file, error);
+  if (error) return file_error(file, "cannot be read", error);
+  if (total <= kSmallBytes || total / kMostRatio <= own) return {};
+  return invalid_argument("the zip has ", own, " bytes and would unpack to ", total,
+                          ": expected at most ", kSmallBytes, " or ", kMostRatio, " times its size",
+                          kUnpackIt);
+}
+
+Status check_space(zip_uint64_t total, const fs::path& folder) {
   std::error_code error;
   const auto space = fs::space(folder, error);
   if (error || total <= space.available) return {};
@@ -164,7 +194,9 @@ Status write_zip(const fs::path& folder, const fs::path& file) {
 Status unpack_zip(const fs::path& file, const fs::path& folder) {
   PENSTOCK_TRY(auto archive, open_archive(file, ZIP_RDONLY));
   PENSTOCK_TRY(auto entries, list_entries(archive.get()));
-  PENSTOCK_CHECK_OK(check_space(entries, folder));
+  const auto total = total_size(entries);
+  PENSTOCK_CHECK_OK(check_ratio(total, file));
+  PENSTOCK_CHECK_OK(check_space(total, folder));
   for (const auto& entry : entries) {
     PENSTOCK_CHECK_OK(unpack_entry(archive.get(), entry, folder));
   }

@@ -13,7 +13,9 @@ Status write_zip(const std::filesystem::path& folder, const std::filesystem::pat
 
 /// Unpacks into `folder`, which is there and empty.
 /// \error kDataLoss           not a zip, or damaged.
-/// \error kInvalidArgument    an entry is absolute, leads outside, is a link or stands twice.
+/// \error kInvalidArgument    an entry is absolute, leads outside, is a link or stands twice; the
+///                            entries are larger than 64 MiB and than 20 times the file; more than
+///                            65,536 files and folders.
 /// \error kResourceExhausted  the entries are larger than the free space.
 Status unpack_zip(const std::filesystem::path& file, const std::filesystem::path& folder);
 
