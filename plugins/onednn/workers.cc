@@ -6,6 +6,8 @@
 
 #include <sched.h>
 
+#include "penstock/backend/environment.h"
+
 namespace penstock::onednn {
 namespace {
 
@@ -42,7 +44,8 @@ Result<ThreadRuntime> ThreadRuntime::of(const backend::LoadedLibrary& library) {
 
 void prepare_environment() {
   // About 100 us. The runtime's default spins for as long as a network runs.
-  if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "20000", 0);
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  backend::add_to_environment("GOMP_SPINCOUNT", "20000");
 }
 
 ThreadCount::ThreadCount(const ThreadRuntime& runtime, int count)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "penstock/backend/engine_places.h"
+#include "penstock/backend/environment.h"
 
 namespace penstock::ort {
 namespace {
@@ -182,6 +183,9 @@ Status Engine::check(OrtStatus* status) const {
 }
 
 Result<std::shared_ptr<const Engine>> load_engine() {
+  // Official builds report usage over the network from the first environment on. The C API can end
+  // that later only.
+  backend::add_to_environment("ORT_DISABLE_TELEMETRY", "1");
   const backend::EngineLibrary library = {
       .title = "ONNX Runtime",
       .package = "onnxruntime",

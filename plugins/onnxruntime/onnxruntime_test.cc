@@ -161,6 +161,10 @@ class OnnxRuntimeTest : public testing::Test {
   std::shared_ptr<Backend> backend_;
 };
 
+TEST_F(OnnxRuntimeTest, IsLoadedWithItsReportsOfUsageOff) {
+  EXPECT_NE(std::getenv("ORT_DISABLE_TELEMETRY"), nullptr);
+}
+
 TEST_F(OnnxRuntimeTest, DescribesTheEngineThatWasTaken) {
   const auto description = backend_->describe();
   EXPECT_EQ(description.name, "onnxruntime");

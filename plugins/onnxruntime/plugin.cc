@@ -1,5 +1,4 @@
 // The ONNX Runtime backend: graph style, complete coverage, the engine found at run time.
-#include <cstdlib>
 #include <utility>
 
 #include "engine.h"
@@ -26,12 +25,6 @@ class Executable final : public backend::Executable {
 
 class Backend final : public backend::Backend {
  public:
-  Backend() {
-    // Official builds report usage over the network from the first environment on, unless told
-    // otherwise before it exists. Here, as no other thread reads the environment yet.
-    setenv("ORT_DISABLE_TELEMETRY", "1", 0);
-  }
-
   [[nodiscard]] backend::Description describe() const override {
     return engine_.describe("onnxruntime");
   }
