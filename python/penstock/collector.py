@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import _core
 from penstock.errors import Cancelled, DeadlineExceeded, PenstockError
+from penstock.threads import start_thread
 
 if TYPE_CHECKING:
     from penstock.pipeline import Pipeline
@@ -45,8 +46,7 @@ class Collector:
         self._taken_out: deque[_core.Frame] = deque()  # While a callback waited for room.
         self._left: set[object] = set()  # Streams whose frames nobody wants.
         self._stopped = False
-        self._thread = threading.Thread(target=self._collect, name="penstock-collector", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("collector", self._collect)
         _ALL.add(self)
 
     @property

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock import _core
 from penstock.errors import Cancelled, DeadlineExceeded, InvalidArgument, ResourceExhausted
+from penstock.threads import start_thread
 from penstock.types import plain
 
 if TYPE_CHECKING:
@@ -244,8 +245,7 @@ class _ThreadFeeder(_Feeder):
         self._stopped = False
         self._ended = False
         self._pushes = threading.RLock()  # Held while pushing, so that nothing is pushed after stop().
-        self._thread = threading.Thread(target=self._run, name="penstock-feeder", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("feeder", self._run)
 
     @property
     def at_end(self) -> bool:
@@ -454,7 +454,7 @@ async def _from_thread(source: Iterable[Item]) -> AsyncIterator[Item]:
         except BaseException as error:
             give([], error)
 
-    threading.Thread(target=take, name="penstock-source", daemon=True).start()
+    start_thread("source", take)
     try:
         while True:
             wanted.release()

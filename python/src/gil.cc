@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "penstock/pipeline/paused_clock.h"
+#include "penstock/pipeline/thread.h"
 
 namespace penstock::python {
 namespace {
@@ -77,6 +78,18 @@ std::list<std::shared_ptr<Aside>>& left_behind() {
   return *list;
 }
 
+/// Work of leave_aside(). join_aside() does what the system refused a thread for.
+struct Later {
+  std::function<void()> work;
+  std::thread thread;
+};
+
+/// Guarded by the GIL; never destroyed, as threads may remain.
+std::list<Later>& all_later() {
+  static auto* list = new std::list<Later>;
+  return *list;
+}
+
 }  // namespace
 
 void restore_thread(PyThreadState* state) {
@@ -110,12 +123,12 @@ Error with_timeout(Error error, std::chrono::nanoseconds slice, std::chrono::nan
 
 void run_aside(std::function<void(const Abandoned&)> work) {
   auto aside = std::make_shared<Aside>();
-  aside->thread = std::thread([aside, work = std::move(work)] {
+  check(pipeline::start_thread(aside->thread, [aside, work = std::move(work)] {
     work([&] { return aside->abandoned.load(std::memory_order_relaxed); });
     const std::scoped_lock lock(aside->mutex);
     aside->done = true;
     aside->finished.notify_all();
-  });
+  }));
   for (;;) {
     const bool done = without_gil([&] {
       std::unique_lock lock(aside->mutex);
@@ -132,17 +145,25 @@ void run_aside(std::function<void(const Abandoned&)> work) {
 }
 
 void leave_aside(std::function<void()> work) {
-  auto aside = std::make_shared<Aside>();
-  aside->thread = std::thread(std::move(work));
-  left_behind().push_back(std::move(aside));
+  auto& later = all_later().emplace_back(std::move(work));
+  static_cast<void>(pipeline::start_thread(later.thread, [&later] { later.work(); }));
 }
 
 void join_aside() {
   auto remaining = std::move(left_behind());
   left_behind().clear();
+  std::list<Later> later;
+  later.swap(all_later());
   without_gil([&] {
     for (const auto& aside : remaining) aside->thread.join();
     remaining.clear();
+    for (auto& each : later) {
+      if (each.thread.joinable()) {
+        each.thread.join();
+      } else {
+        each.work();
+      }
+    }
   });
 }
 

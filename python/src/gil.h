@@ -99,12 +99,14 @@ using Abandoned = std::function<bool()>;
 
 /// Runs long work that cannot be interrupted on a thread of its own, so that Ctrl-C ends the wait.
 /// The work then goes on by itself; its result is thrown away.
+/// \raises ResourceExhausted  the system has no thread for it.
 void run_aside(std::function<void(const Abandoned&)> work);
 
-/// The same for work that nobody waits for before the end of the process.
+/// The same for work that nobody waits for before the end of the process. Where the system has no
+/// thread for it, it is done then.
 void leave_aside(std::function<void()> work);
 
-/// Waits for what run_aside() left behind; for the end of the process.
+/// Waits for what run_aside() and leave_aside() left behind; for the end of the process.
 void join_aside();
 
 /// Counts the forks above this process: what was made under another number has lost its threads.

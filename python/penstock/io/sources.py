@@ -17,6 +17,7 @@ from penstock import _core
 from penstock.checks import listed, path_text, sizes, unexpected, whole
 from penstock.errors import DataLoss, InvalidArgument, NotFound
 from penstock.io.pictures import opencv, read_image
+from penstock.threads import start_thread
 from penstock.types import Array, Path
 
 Item = TypeVar("Item")
@@ -167,7 +168,7 @@ class latest(Live[Item]):
                 ended.append(failure)
                 changed.notify()
 
-        threading.Thread(target=take, name="penstock-source", daemon=True).start()
+        start_thread("source", take)
         try:
             while True:
                 with changed:

@@ -1,0 +1,20 @@
+"""Threads of the package's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from penstock.errors import ResourceExhausted
+
+
+def start_thread(name: str, run: Callable[[], object]) -> threading.Thread:
+    """A thread that does not keep the process from ending. Raises ResourceExhausted where the system has no more."""
+    thread = threading.Thread(target=run, name=f"penstock-{name}", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise ResourceExhausted(
+            f"no thread could be started: {error}; raise the limit of threads (ulimit -u), or run less at once"
+        ) from None
+    return thread
