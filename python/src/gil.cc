@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -21,12 +23,38 @@ std::atomic<std::uint64_t> g_forks{0};
 
 /// Work that goes on while its caller waits or has left.
 struct Aside {
-  std::mutex mutex;
+  std::mutex mutex;  // Guards the three below.
   std::condition_variable finished;
   bool done = false;
+  bool forsaken = false;  // The process ends without it.
   std::atomic<bool> abandoned{false};
   std::thread thread;
+  std::uint64_t generation = fork_generation();  // Only there is the thread.
 };
+
+[[noreturn]] void sleep_for_ever() {
+  for (;;) ::pause();
+}
+
+void run(const std::function<void(const Abandoned&)>& work, Aside& aside) {
+  work([&] { return aside.abandoned.load(std::memory_order_relaxed); });
+  const std::scoped_lock lock(aside.mutex);
+  // What `work` holds may not be let go of once the interpreter is gone.
+  if (aside.forsaken) sleep_for_ever();
+  aside.done = true;
+  aside.finished.notify_all();
+}
+
+/// What a thread that goes on still uses must not be destroyed by exit().
+void end_without_destructors() {
+  static const int kRegistered = ::on_exit(
+      [](int code, void*) {
+        std::fflush(nullptr);
+        ::_exit(code);
+      },
+      nullptr);
+  static_cast<void>(kRegistered);
+}
 
 /// Python's state of a thread that is not Python's own.
 class ThreadState {
@@ -82,12 +110,43 @@ std::list<std::shared_ptr<Aside>>& left_behind() {
 struct Later {
   std::function<void()> work;
   std::thread thread;
+  std::uint64_t generation = fork_generation();  // Only there is the thread.
 };
 
 /// Guarded by the GIL; never destroyed, as threads may remain.
 std::list<Later>& all_later() {
   static auto* list = new std::list<Later>;
   return *list;
+}
+
+/// Waits a little without the GIL. \returns whether the work is done
+bool ends_soon(Aside& aside) {
+  return without_gil([&] {
+    std::unique_lock lock(aside.mutex);
+    return aside.finished.wait_for(lock, kSlice, [&] { return aside.done; });
+  });
+}
+
+/// False: it is done after all.
+bool forsake(Aside& aside) {
+  const std::scoped_lock lock(aside.mutex);
+  if (aside.done) return false;
+  aside.forsaken = true;
+  end_without_destructors();
+  return true;
+}
+
+void finish_later() {
+  for (auto& later : all_later()) {
+    if (later.generation != fork_generation()) continue;
+    without_gil([&] {
+      if (later.thread.joinable()) {
+        later.thread.join();
+      } else {
+        later.work();
+      }
+    });
+  }
 }
 
 }  // namespace
@@ -123,18 +182,9 @@ Error with_timeout(Error error, std::chrono::nanoseconds slice, std::chrono::nan
 
 void run_aside(std::function<void(const Abandoned&)> work) {
   auto aside = std::make_shared<Aside>();
-  check(pipeline::start_thread(aside->thread, [aside, work = std::move(work)] {
-    work([&] { return aside->abandoned.load(std::memory_order_relaxed); });
-    const std::scoped_lock lock(aside->mutex);
-    aside->done = true;
-    aside->finished.notify_all();
-  }));
-  for (;;) {
-    const bool done = without_gil([&] {
-      std::unique_lock lock(aside->mutex);
-      return aside->finished.wait_for(lock, kSlice, [&] { return aside->done; });
-    });
-    if (done) break;
+  check(pipeline::start_thread(aside->thread,
+                               [aside, work = std::move(work)] { run(work, *aside); }));
+  while (!ends_soon(*aside)) {
     if (PyErr_CheckSignals() != 0) {
       aside->abandoned.store(true, std::memory_order_relaxed);
       left_behind().push_back(std::move(aside));
@@ -149,22 +199,25 @@ void leave_aside(std::function<void()> work) {
   static_cast<void>(pipeline::start_thread(later.thread, [&later] { later.work(); }));
 }
 
-void join_aside() {
-  auto remaining = std::move(left_behind());
-  left_behind().clear();
-  std::list<Later> later;
-  later.swap(all_later());
-  without_gil([&] {
-    for (const auto& aside : remaining) aside->thread.join();
-    remaining.clear();
-    for (auto& each : later) {
-      if (each.thread.joinable()) {
-        each.thread.join();
-      } else {
-        each.work();
-      }
+void join_aside(std::chrono::nanoseconds patience) {
+  using Clock = std::chrono::steady_clock;
+  finish_later();
+  auto deadline = Clock::now() + patience;  // Of all together.
+  for (const auto& aside : left_behind()) {
+    if (aside->generation != fork_generation()) continue;
+    while (!ends_soon(*aside) && Clock::now() < deadline) {
+      if (PyErr_CheckSignals() == 0) continue;
+      nb::python_error().discard_as_unraisable("the end of an interrupted call of penstock");
+      deadline = Clock::now();  // Ctrl-C: nothing is waited for any longer.
     }
-  });
+    if (forsake(*aside)) {
+      warn(
+          "a call that Ctrl-C interrupted still runs; the process ends without it, and what it "
+          "was writing may be incomplete");
+    } else {
+      without_gil([&] { aside->thread.join(); });
+    }
+  }
 }
 
 std::uint64_t fork_generation() {

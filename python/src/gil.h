@@ -106,8 +106,10 @@ void run_aside(std::function<void(const Abandoned&)> work);
 /// thread for it, it is done then.
 void leave_aside(std::function<void()> work);
 
-/// Waits for what run_aside() and leave_aside() left behind; for the end of the process.
-void join_aside();
+/// For the end of the process: waits for what leave_aside() was given, and up to `patience`, or
+/// until Ctrl-C, for what run_aside() left behind. What runs longer sleeps at its end: the process
+/// then ends without destructors, with a warning. A forked child has none of these threads.
+void join_aside(std::chrono::nanoseconds patience);
 
 /// Counts the forks above this process: what was made under another number has lost its threads.
 std::uint64_t fork_generation();

@@ -27,6 +27,6 @@ NB_MODULE(_core, module) {
   // Called at exit, while the interpreter still stands.
   module.def("shut_down_all", [] {
     python::Pipeline::shut_down_all();
-    python::join_aside();
+    python::join_aside(python::kPatience);
   });
 }

@@ -1,12 +1,15 @@
 """What the process may do to a pipeline: signals, its end, the garbage collector, forks."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+import penstock
 
 Run = Callable[..., str]
 MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", ""))
@@ -146,6 +149,54 @@ print("parent", pipeline.run(None, x)[0][0, 0])
     out = run_script(START + text, model)
     assert "child 7" in out
     assert "parent 1.0" in out
+
+
+HANGING_LIBRARY = """
+#include <signal.h>
+#include <unistd.h>
+#include "penstock/function/penstock_function.h"
+static const penstock_port kPort = {"x", PENSTOCK_F32, 0, NULL};
+static int32_t create(const penstock_option* o, size_t n, void** state, char* message, size_t bytes) {
+  kill(getpid(), SIGINT);
+  for (;;) pause();
+}
+static int32_t run(void* state, penstock_frame* frame) { return PENSTOCK_OK; }
+static const penstock_function kHangs = {"hangs", 0, 1, &kPort, 1, &kPort, create, NULL, run};
+const penstock_library* penstock_functions(void) {
+  static const penstock_library library = {PENSTOCK_FUNCTION_VERSION, 1, &kHangs};
+  return &library;
+}
+__attribute__((destructor)) static void end(void) { write(1, "destroyed\\n", 10); }
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+def test_the_process_ends_without_a_start_that_hangs_after_ctrl_c(run_script: Run, tmp_path: Path) -> None:
+    source, library = tmp_path / "hangs.c", tmp_path / "libhangs.so"
+    source.write_text(HANGING_LIBRARY)
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{penstock.include_dir()}", source, "-o", library], check=True)
+    (tmp_path / "app.yaml").write_text(
+        "penstock_app: 1\ninputs: {x: 'f32[]'}\nnodes: {f: {function: ./libhangs.so, inputs: {x: x}}}\n"
+        "outputs: {y: f.x}\n"
+    )
+    text = """
+import os, sys, penstock
+os.dup2(1, 2)
+try:
+    penstock.App.read(sys.argv[1]).start()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+child = os.fork()
+if child == 0: sys.exit(7)
+print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+sys.exit(8)
+"""
+    out = run_script(text, tmp_path / "app.yaml", code=8)
+    assert "interrupted\n" in out
+    child, parent = out.split("child 7\n")
+    assert parent.count("PenstockWarning: a call that Ctrl-C interrupted still runs; the process ends without it") == 1
+    assert "destroyed" in child
+    assert "destroyed" not in parent  # The thread goes on to use the library.
 
 
 def test_ctrl_c_ends_a_long_split(run_script: Run, model: Path) -> None:
