@@ -83,7 +83,8 @@ class Pipeline:
 
     @property
     def alive(self) -> bool:
-        """Whether its threads are there."""
+        """Whether it takes frames. Not after :meth:`close`, :meth:`cancel` or :meth:`shut_down`, after a call
+        that hung (``max_run_ms``), after the first error with ``on_error="stop"``, nor in a forked child."""
         return self._core.alive
 
     @property
@@ -275,7 +276,7 @@ class Pipeline:
 
     def __repr__(self) -> str:
         shown = f"penstock.Pipeline of '{self.plan.get('model', '')}'"
-        state = "" if self.alive else " (shut down)"
+        state = "" if self.alive else " (shut down)" if self._core.ended else " (closed)"
         ports = [
             ", ".join(f"{info.name}: {_type_text(info)}" for info in side) for side in (self._inputs, self._outputs)
         ]
@@ -287,7 +288,7 @@ class Pipeline:
 
     def _repr_html_(self) -> str:
         """A table of the stages, for notebooks."""
-        if not self.alive:
+        if self._core.ended:
             return f"<pre>{html.escape(repr(self))}</pre>"
         head = ["stage", "device", "backend", "frames", "errors", "drops", "queue p50", "infer p50", "infer p99"]
         rows = []

@@ -80,7 +80,7 @@ class Turns:
     def check(self, what: str) -> None:
         """Refuses where the pipeline is closed, or another process's. Takes no lock: a forked child may not."""
         self._core.check_process()
-        if not self._core.alive:
+        if self._core.ended:
             raise Cancelled(f"{what}: the pipeline is closed")
 
     def _refuse_taken(self, what: str) -> None:

@@ -415,6 +415,10 @@ void Pipeline::reset_states() {
   check(running->reset_states());
 }
 
+bool Pipeline::alive() const {
+  return running_ && generation_ == fork_generation() && !running_->closed_by();
+}
+
 void Pipeline::close() {
   const Running running = this->running();
   without_gil([&] { running->close(); });
@@ -562,6 +566,7 @@ void bind_pipeline(nb::module_& module) {
       .def("outputs", [](const Pipeline& p) { return infos_list(p.plan().outputs); })
       .def("plan_json", [](const Pipeline& p) { return text_object(plan::to_json(p.plan())); })
       .def_prop_ro("alive", &Pipeline::alive)
+      .def_prop_ro("ended", &Pipeline::ended)
       .def("check_process", &Pipeline::check_process)
       .def_prop_ro("in_flight", &Pipeline::in_flight)
       .def_prop_ro("in_flight_limit", &Pipeline::in_flight_limit)

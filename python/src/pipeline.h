@@ -68,7 +68,10 @@ class Pipeline {
   [[nodiscard]] nb::dict stats() const;
   std::uint64_t write_trace(const std::string& file) const;
   [[nodiscard]] const plan::Plan& plan() const { return package_.plan; }
-  [[nodiscard]] bool alive() const { return running_ != nullptr; }
+  /// Whether it takes frames. After the first hanging call, say, it does not.
+  [[nodiscard]] bool alive() const;
+  /// Whether shut_down() has begun.
+  [[nodiscard]] bool ended() const { return running_ == nullptr; }
   [[nodiscard]] int in_flight_limit() const;
   [[nodiscard]] std::optional<std::uint64_t> memory_bytes() const;
   /// The package as a folder or zip of the user's own.

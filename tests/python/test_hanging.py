@@ -178,10 +178,14 @@ with start(sleeps) as other:
 def test_a_call_that_hangs_is_named_with_the_option_of_python(run_script: Run) -> None:
     text = """
 pipeline = start(sleeps, max_run_ms=20)
+print("alive", pipeline.alive)
 pipeline.push(x)
 print(pipeline.pop(None).error)
+print("alive", pipeline.alive, repr(pipeline))
 """
     out = run_script(START + text, seconds=120)
+    assert "alive True" in out
+    assert "alive False <penstock.Pipeline of 'app' (closed): " in out
     assert "at most 20 ms allowed (max_run_ms)" in out
     assert "left behind" not in out
 

@@ -984,6 +984,22 @@ def test_a_trace_too_long_to_be_kept_says_what_it_lost(model: Path, tmp_path: Pa
             running.trace(tmp_path / "trace.json")
 
 
+@pytest.mark.parametrize("end", [penstock.Pipeline.close, penstock.Pipeline.cancel, penstock.Pipeline.shut_down])
+def test_it_is_alive_while_it_takes_frames(
+    pipeline: penstock.Pipeline, end: Callable[[penstock.Pipeline], None]
+) -> None:
+    assert pipeline.alive
+    end(pipeline)
+    assert not pipeline.alive
+
+
+def test_a_closed_pipeline_still_shows_its_statistics(pipeline: penstock.Pipeline) -> None:
+    pipeline.run(None, frame(1))
+    pipeline.close()
+    assert "(closed)" in repr(pipeline)
+    assert pipeline._repr_html_().startswith("<table>")
+
+
 def test_it_shows_itself(pipeline: penstock.Pipeline) -> None:
     text = repr(pipeline)
     assert "of 'line': x: float32[1, 4] -> z: float32[1, 4]" in text

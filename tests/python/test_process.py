@@ -137,6 +137,7 @@ if child == 0:
             assert f"and this is process {os.getpid()}, forked from it: threads do not survive a fork" in str(error)
         else:
             os._exit(1)
+    assert not pipeline.alive
     assert held["z"][0, 0] == 1
     held = None
     own = penstock.split(sys.argv[1])

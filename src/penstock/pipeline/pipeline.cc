@@ -584,6 +584,11 @@ std::vector<std::string> Pipeline::leave_behind() {
   return sentences;
 }
 
+std::optional<Error> Pipeline::closed_by() const {
+  if (!state_->closed.load(std::memory_order_seq_cst)) return std::nullopt;
+  return state_->closed_error();
+}
+
 std::optional<std::uint64_t> Pipeline::memory_bytes() const {
   return memory_ceiling(state_->plan, state_->options);
 }

@@ -150,6 +150,9 @@ class Pipeline {
   /// \returns a sentence about each, which names its stage.
   std::vector<std::string> leave_behind();
 
+  /// Why pushes are refused: closed, cancelled, stopped by an error or by a call that hangs.
+  /// Nothing while they are not.
+  [[nodiscard]] std::optional<Error> closed_by() const;
   [[nodiscard]] Stats stats() const;
   /// Ceiling of the memory of all edges' slots, known before the first frame; nothing where a
   /// tensor's shape has no bound.
