@@ -245,14 +245,17 @@ class Pipeline:
         """Frames in flight come out as cancelled; no more go in."""
         self._core.cancel()
 
-    def shut_down(self) -> None:
+    def shut_down(self, timeout: float | None = 5.0) -> None:
         """Cancels and ends all threads. Results that are held stay; futures get Cancelled.
 
-        A function's call that still runs after 5 seconds, or at Ctrl-C, is left behind: a PenstockWarning
-        names its stage, and its thread and what that may touch stay until the end of the process.
+        timeout: how many seconds calls in progress may take to end; None: as long as they take. A call
+        that still runs then, or at Ctrl-C, is left behind: a PenstockWarning names its stage, and its
+        thread and what that may touch stay. ``with``, the garbage collector and the end of the process
+        wait for the 5 seconds.
         """
+        patience = seconds("timeout", timeout)
         try:
-            self._core.shut_down()
+            self._core.shut_down(patience)
         finally:
             self._turns.end()
 

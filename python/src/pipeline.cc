@@ -133,7 +133,7 @@ Pipeline::~Pipeline() {
   const nb::error_scope kept;  // The garbage collector may come while an exception is raised.
   all_pipelines().erase(this);
   try {
-    shut_down();
+    shut_down(Clock::now() + kPatience);
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("the end of a penstock.Pipeline");
   }
@@ -435,6 +435,11 @@ void Pipeline::cancel() {
   without_gil([&] { running->cancel(); });
 }
 
+void Pipeline::shut_down(std::optional<double> timeout) {
+  const auto patience = to_duration(timeout);
+  shut_down(patience == kForever ? Clock::time_point::max() : Clock::now() + patience);
+}
+
 void Pipeline::shut_down(Clock::time_point deadline) {
   if (!running_) return;
   const Running running = std::exchange(running_, nullptr);
@@ -551,7 +556,8 @@ void bind_pipeline(nb::module_& module) {
       .def("close", &Pipeline::close)
       .def("drain", &Pipeline::drain, nb::arg("timeout").none() = nb::none())
       .def("cancel", &Pipeline::cancel)
-      .def("shut_down", nb::overload_cast<>(&Pipeline::shut_down))
+      .def("shut_down", nb::overload_cast<OptionalSeconds>(&Pipeline::shut_down),
+           nb::arg("timeout").none() = 5.0)
       .def("give_up", nb::overload_cast<>(&Pipeline::give_up))
       .def("give_up_in_flight", &Pipeline::give_up_in_flight)
       .def("stats", &Pipeline::stats)

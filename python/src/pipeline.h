@@ -18,7 +18,8 @@
 
 namespace penstock::python {
 
-/// How long a pipeline's end waits for calls in progress: a few seconds, as docs/python.md says.
+/// How long the end of a pipeline or of the process waits for calls in progress, where shut_down()
+/// is not told: as its docstring says.
 inline constexpr std::chrono::seconds kPatience{5};
 
 /// All functions are called under the GIL, from any thread; those that wait let it go meanwhile.
@@ -53,8 +54,8 @@ class Pipeline {
   void drain(std::optional<double> timeout);
   void cancel();
   /// cancel(), then the end of all threads. Frames that are held stay. Calls that still run after
-  /// kPatience, or at Ctrl-C, are left behind, with a warning.
-  void shut_down() { shut_down(Clock::now() + kPatience); }
+  /// `timeout` seconds (None: there is no limit), or at Ctrl-C, are left behind, with a warning.
+  void shut_down(std::optional<double> timeout);
 
   /// Frames pushed that have not come out, those given up left aside.
   [[nodiscard]] std::uint64_t in_flight() const;

@@ -206,6 +206,41 @@ print(frame.outcome, frame.error)
     assert run_script(START + text, START) == "ok None\n"
 
 
+def test_the_end_waits_for_a_call_as_long_as_it_is_told(run_script: Run) -> None:
+    text = """
+hanging(sleeps).shut_down(timeout=0)
+print("left behind at once")
+pipeline = hanging(sleeps)
+calls = threading.Thread(target=pipeline.shut_down, args=(None,))
+calls.start()
+while not pipeline._core.ended: time.sleep(0.001)
+go_on.set()
+calls.join()
+print("waited")
+"""
+    out = run_script(START + text, seconds=120)
+    before, after = out.split("left behind at once")
+    assert "and leaves its thread behind" in before
+    assert after == "\nwaited\n"
+
+
+def test_a_wrong_time_for_the_end_ends_nothing(run_script: Run) -> None:
+    text = """
+with start(lambda x: x) as pipeline:
+    for timeout in (-1, "soon"):
+        try:
+            pipeline.shut_down(timeout)
+        except penstock.InvalidArgument as error:
+            print(error)
+    print("ran", pipeline(x)[0][0])
+"""
+    out = run_script(START + text)
+    assert out.startswith(
+        "timeout: expected 0 or more seconds or None, found -1\ntimeout: expected a number of seconds"
+    )
+    assert out.endswith("ran 0.0\n")
+
+
 def test_a_call_that_is_only_slow_is_waited_for(run_script: Run) -> None:
     text = """
 ended = []
