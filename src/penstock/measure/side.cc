@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <future>
+#include <new>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include <unistd.h>
 
 #include "penstock/device/affinity.h"
+#include "penstock/pipeline/thread.h"
 
 namespace penstock::measure {
 namespace {
@@ -186,21 +188,22 @@ class PerCoreSide final : public Side {
   // on cores that share caches or a clock are faster.
   Result<Sample> measure(const Round& round) override {
     std::atomic<std::size_t> counting = sessions_.size();
-    std::vector<std::future<Result<Sample>>> runs;
-    runs.reserve(sessions_.size());
-    for (std::size_t i = 0; i < sessions_.size(); ++i) {
-      runs.push_back(std::async(std::launch::async, [this, i, &round, &counting] {
-        auto sample = measure_one(i, round);
-        for (counting.fetch_sub(1); sample && counting.load() > 0;) {
-          if (auto ran = sessions_[i].run_one(); !ran)
-            return Result<Sample>(std::move(ran).error());
-        }
-        return sample;
-      }));
+    std::vector<Result<Sample>> samples(sessions_.size(), Sample());
+    std::vector<std::thread> threads(sessions_.size());
+    Status started;
+    for (std::size_t i = 0; i < sessions_.size() && started; ++i) {
+      started = pipeline::start_thread(
+          threads[i], [&, i] { samples[i] = measure_beside_others(i, round, counting); });
+      // Those that run do not wait for those that never will.
+      if (!started) counting.fetch_sub(sessions_.size() - i);
     }
+    for (auto& thread : threads) {
+      if (thread.joinable()) thread.join();
+    }
+    PENSTOCK_CHECK_OK(std::move(started));
     Sample total;
-    for (auto& run : runs) {  // The rest are waited for where one fails.
-      PENSTOCK_TRY(const auto sample, run.get());
+    for (auto& one : samples) {
+      PENSTOCK_TRY(const auto sample, std::move(one));
       total.frames_per_second += sample.frames_per_second;
       auto& latencies = total.latencies_ns;
       latencies.insert(latencies.end(), sample.latencies_ns.begin(), sample.latencies_ns.end());
@@ -209,9 +212,23 @@ class PerCoreSide final : public Side {
   }
 
  private:
+  Result<Sample> measure_beside_others(std::size_t i, const Round& round,
+                                       std::atomic<std::size_t>& counting) {
+    auto sample = measure_one(i, round);
+    for (counting.fetch_sub(1); sample && counting.load() > 0;) {
+      if (auto ran = sessions_[i].run_one(); !ran) return std::move(ran).error();
+    }
+    return sample;
+  }
+
+  /// On a bare thread: what is thrown here would end the process.
   Result<Sample> measure_one(std::size_t i, const Round& round) {
-    PENSTOCK_CHECK_OK(device::pin_this_thread({cpus_[i]}));
-    return sessions_[i].measure(round);
+    try {
+      PENSTOCK_CHECK_OK(device::pin_this_thread({cpus_[i]}));
+      return sessions_[i].measure(round);
+    } catch (const std::bad_alloc&) {
+      return make_error(Code::kResourceExhausted, "out of memory");
+    }
   }
 
   std::vector<Session> sessions_;

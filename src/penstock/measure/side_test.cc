@@ -12,6 +12,7 @@
 #include "penstock/device/affinity.h"
 #include "penstock/measure/rounds.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/no_more_threads.h"
 
 namespace penstock::measure {
 namespace {
@@ -122,6 +123,20 @@ TEST_F(PlainSideTest, NoSessionCountsFramesThatRanAlone) {
   ASSERT_TRUE(sample) << sample.error().message;
   EXPECT_FALSE(alone);
   EXPECT_EQ(sample->latencies_ns.size(), 1 + 20 * (cpus_.size() - 1));
+}
+
+TEST_F(PlainSideTest, AThreadThatTheSystemRefusesIsAnError) {
+  set(copy);
+  const auto side = per_core_side(engine_, request());
+  ASSERT_TRUE(side) << side.error().message;
+  {
+    const NoMoreThreads limited;
+    const auto refused = (*side)->measure(round_of_frames());
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+    EXPECT_THAT(refused.error().message, ::testing::HasSubstr("no thread could be started"));
+  }
+  EXPECT_TRUE((*side)->measure(round_of_frames()));
 }
 
 TEST_F(PlainSideTest, AFrameThatBeganInTheWarmUpDoesNotCount) {

@@ -22,6 +22,7 @@
 #include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/parker.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/no_more_threads.h"
 #include "tests/support/sample.h"
 
 namespace penstock::pipeline {
@@ -1164,29 +1165,6 @@ TEST(PipelineTest, ThreadsThatRunFramesAtOnceGetEachItsOwn) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
 }
-
-/// While it lives no thread can be made: none has room for its stack.
-class NoMoreThreads {
- public:
-  NoMoreThreads() {
-    constexpr std::size_t kMoreThanThereIs = std::size_t{1} << 46U;
-    pthread_getattr_default_np(&before_);
-    pthread_attr_t huge;
-    pthread_getattr_default_np(&huge);
-    pthread_attr_setstacksize(&huge, kMoreThanThereIs);
-    pthread_setattr_default_np(&huge);
-    pthread_attr_destroy(&huge);
-  }
-  NoMoreThreads(const NoMoreThreads&) = delete;
-  NoMoreThreads& operator=(const NoMoreThreads&) = delete;
-  ~NoMoreThreads() {
-    pthread_setattr_default_np(&before_);
-    pthread_attr_destroy(&before_);
-  }
-
- private:
-  pthread_attr_t before_;
-};
 
 TEST(PipelineTest, AThreadThatTheSystemRefusesIsAnError) {
   FakeNetwork network = chain();
