@@ -1,9 +1,13 @@
 """penstock bench: its report, not its numbers."""
 
 import os
+import shutil
+import signal
+import subprocess
 
 import onnx
 import pytest
+from conftest import ROOT
 
 QUANTILES = {"p50", "p90", "p99", "max"}
 STAGE = {
@@ -122,3 +126,43 @@ def test_a_frame_that_fails_ends_it(penstock, lookup):
     assert outcome.code == 1
     assert outcome.error.startswith("onnxruntime: ")
     assert "gather" in outcome.error
+
+
+HANGS = """
+#include <stdio.h>
+#include "penstock/function/penstock_function.h"
+static const penstock_port kPort = {"x", PENSTOCK_F32, 0, NULL};
+static int32_t run(void* state, penstock_frame* frame) {
+  fputs("inside\\n", stderr);
+  for (volatile int i = 1; i;) {}
+  return PENSTOCK_OK;
+}
+static const penstock_function kHangs = {"hangs", 0, 1, &kPort, 1, &kPort, NULL, NULL, run};
+const penstock_library* penstock_functions(void) {
+  static const penstock_library library = {PENSTOCK_FUNCTION_VERSION, 1, &kHangs};
+  return &library;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGINT])
+def test_one_signal_ends_it_where_a_call_hangs(program, tmp_path, ends):
+    (tmp_path / "hangs.c").write_text(HANGS)
+    command = ["cc", "-shared", "-fPIC", f"-I{ROOT / 'src'}", "hangs.c", "-o", "libhangs.so"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    (tmp_path / "app.yaml").write_text(
+        "penstock_app: 1\ninputs: {x: 'f32[]'}\nnodes: {f: {function: ./libhangs.so, inputs: {x: x}}}\n"
+        "outputs: {y: f.x}\n"
+    )
+    command = [program, "bench", tmp_path / "app.yaml"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        try:
+            while "inside" not in process.stderr.readline():
+                pass
+            process.send_signal(ends)
+            _, told = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + ends
+    assert "interrupted while a call still ran, of an engine or a function; ended without it" in told

@@ -1,9 +1,11 @@
 // penstock bench: a pipeline beside the engines alone, measured in turn.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -233,12 +235,29 @@ std::string to_text(BenchReport& report) {
   return text;
 }
 
+/// After an interrupt the frames that run are waited for a little: an engine may never return.
+Result<BenchReport> wait_for(std::future<Result<BenchReport>> compared) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kOften(100);
+  constexpr std::chrono::seconds kPatience(5);
+  std::optional<Clock::time_point> end;
+  while (compared.wait_for(kOften) != std::future_status::ready) {
+    if (!interrupted()) continue;
+    if (!end) end = Clock::now() + kPatience;
+    if (Clock::now() < *end) continue;
+    spdlog::warn(
+        "interrupted while a call still ran, of an engine or a function; ended without it");
+    std::_Exit(interrupt_code());
+  }
+  return compared.get();
+}
+
 Result<int> run(const BenchOptions& options) {
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto package, load_source(options.source, backends));
   const InterruptGuard guard;
   auto report =
-      std::async(std::launch::async, [&] { return compare(options, package, backends); }).get();
+      wait_for(std::async(std::launch::async, [&] { return compare(options, package, backends); }));
   if (!report) return report.error();
   if (options.json) {
     print_json(to_json(*report));
