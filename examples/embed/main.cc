@@ -19,7 +19,7 @@ using penstock::Tensor;
 using penstock::pipeline::Pipeline;
 
 int fail(const penstock::Error& error) {
-  std::cerr << "embed: " << error.message << '\n';
+  std::cerr << "embed: " << error.message() << '\n';
   return 1;
 }
 

@@ -55,7 +55,7 @@ std::string model_of(const std::string& body, int opset = 20) {
   graph.inputs = inputs;
   auto bytes = graph::to_onnx_bytes(graph::Subgraph::whole(graph));
   if (bytes) return *std::move(bytes);
-  ADD_FAILURE() << bytes.error().message;
+  ADD_FAILURE() << bytes.error().message();
   return {};
 }
 
@@ -79,7 +79,7 @@ struct Runner {
       inputs.push_back(random_tensor(port.type, ++seed));
     std::vector<Tensor> outputs(executable->outputs().size());
     const auto outcome = run(inputs, outputs);
-    EXPECT_TRUE(outcome) << outcome.error().message;
+    EXPECT_TRUE(outcome) << outcome.error().message();
     return outputs;
   }
 };
@@ -87,12 +87,12 @@ struct Runner {
 Runner runner_of(Backend& backend, const CompileRequest& request) {
   auto executable = backend.compile(request);
   if (!executable) {
-    ADD_FAILURE() << executable.error().message;
+    ADD_FAILURE() << executable.error().message();
     return {};
   }
   auto context = (*executable)->create_context();
   if (!context) {
-    ADD_FAILURE() << context.error().message;
+    ADD_FAILURE() << context.error().message();
     return {};
   }
   return {*std::move(executable), *std::move(context)};
@@ -121,7 +121,7 @@ class OneDnn : public testing::Test {
  protected:
   void SetUp() override {
     const auto found = registry().find("onednn");
-    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_TRUE(found) << found.error().message();
     backend_ = *found;
     const auto description = backend_->describe();
     if (!description.unavailable.empty()) GTEST_SKIP() << description.unavailable;
@@ -533,7 +533,7 @@ TEST_F(OneDnn, ACancelBetweenRunsEndsTheNextOneOnly) {
   const auto status = conv.run(inputs, outputs);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kCancelled);
-  EXPECT_EQ(status.error().message, "the run was cancelled");
+  EXPECT_EQ(status.error().message(), "the run was cancelled");
   EXPECT_TRUE(conv.run(inputs, outputs));
 }
 
@@ -543,21 +543,21 @@ TEST_F(OneDnn, RefusesInputsOfAnotherShape) {
   const auto outcome = runner.run({Tensor::allocate(DType::kF32, {1, 3, 8, 9})}, outputs);
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(outcome.error().message, HasSubstr("input 'x'"));
+  EXPECT_THAT(outcome.error().message(), HasSubstr("input 'x'"));
   EXPECT_EQ(runner.run_seeded(1).size(), 1U);
 }
 
 TEST_F(OneDnn, NamesTheOperatorThatItDoesNotRun) {
   const auto error = compile_error("(float[2,3] x) => (float[2,3] y) { y = Erf(x) }");
   EXPECT_EQ(error.code, Code::kUnimplemented);
-  EXPECT_THAT(error.message, HasSubstr("Erf"));
+  EXPECT_THAT(error.message(), HasSubstr("Erf"));
 }
 
 TEST_F(OneDnn, NamesTheTensorOfAnOpenShape) {
   const auto error = compile_error("(float[n,3] x) => (float[n,3] y) { y = Relu(x) }");
   EXPECT_EQ(error.code, Code::kUnimplemented);
-  EXPECT_THAT(error.message, HasSubstr("tensor 'x'"));
-  EXPECT_THAT(error.message, HasSubstr("f32[n,3]"));
+  EXPECT_THAT(error.message(), HasSubstr("tensor 'x'"));
+  EXPECT_THAT(error.message(), HasSubstr("f32[n,3]"));
 }
 
 TEST_F(OneDnn, SaysWhatOfAnOperatorIsNotDone) {
@@ -568,7 +568,7 @@ TEST_F(OneDnn, SaysWhatOfAnOperatorIsNotDone) {
         axes = Constant<value_ints=[2]>()
         y = Slice(x, starts, ends, axes, starts) })");
   EXPECT_EQ(error.code, Code::kUnimplemented);
-  EXPECT_THAT(error.message, HasSubstr("(Slice): takes positive steps, found -1"));
+  EXPECT_THAT(error.message(), HasSubstr("(Slice): takes positive steps, found -1"));
 }
 
 TEST_F(OneDnn, RefusesOptionsAndPrecisionsThatItLacks) {
@@ -577,7 +577,7 @@ TEST_F(OneDnn, RefusesOptionsAndPrecisionsThatItLacks) {
   auto refused = backend_->compile(request);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message, HasSubstr("onednn:speed"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("onednn:speed"));
   request.options.clear();
   request.precision = Precision::kI8;
   refused = backend_->compile(request);
@@ -586,7 +586,7 @@ TEST_F(OneDnn, RefusesOptionsAndPrecisionsThatItLacks) {
   request.options["precision"] = "f8";
   refused = backend_->compile(request);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message, "precision: expected f32, bf16, f16 or i8, found 'f8'");
+  EXPECT_EQ(refused.error().message(), "precision: expected f32, bf16, f16 or i8, found 'f8'");
 }
 
 constexpr const char* kWide = R"((float[1,64,56,56] x, float[64,64,3,3] w) =>
@@ -644,7 +644,7 @@ std::size_t resident_bytes() {
 TEST_F(OneDnn, SharesWeightsAmongContexts) {
   const auto executable = backend_->compile(request_for(
       model_of("(float[1,2048] x, float[2048,2048] w) => (float[1,2048] y) { y = MatMul(x, w) }")));
-  ASSERT_TRUE(executable) << executable.error().message;
+  ASSERT_TRUE(executable) << executable.error().message();
   constexpr std::size_t kWeights = 2048 * 2048 * sizeof(float);
   const std::size_t before = resident_bytes();
   std::vector<std::unique_ptr<Context>> contexts;
@@ -663,7 +663,7 @@ TEST_F(OneDnn, SharesWeightsAmongContexts) {
 
 TEST_F(OneDnn, RunsContextsAtTheSameTime) {
   const auto executable = backend_->compile(request_for(model_of(kWide)));
-  ASSERT_TRUE(executable) << executable.error().message;
+  ASSERT_TRUE(executable) << executable.error().message();
   const Tensor input = random_tensor((*executable)->inputs()[0].type, 1);
   std::array<Tensor, 2> results;
   std::vector<std::thread> callers;

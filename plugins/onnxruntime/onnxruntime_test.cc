@@ -125,7 +125,7 @@ class OnnxRuntimeTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto found = registry().find("onnxruntime");
-    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_TRUE(found) << found.error().message();
     backend_ = *found;
     const auto description = backend_->describe();
     if (!description.unavailable.empty()) GTEST_SKIP() << description.unavailable;
@@ -151,9 +151,9 @@ class OnnxRuntimeTest : public testing::Test {
   }
   Runner runner(const CompileRequest& request) {
     auto executable = backend_->compile(request);
-    EXPECT_TRUE(executable) << executable.error().message;
+    EXPECT_TRUE(executable) << executable.error().message();
     auto context = (*executable)->create_context();
-    EXPECT_TRUE(context) << context.error().message;
+    EXPECT_TRUE(context) << context.error().message();
     return {*std::move(executable), *std::move(context)};
   }
   Runner runner(const std::string& name) { return runner(request_for(name)); }
@@ -356,7 +356,7 @@ TEST_F(OnnxRuntimeTest, TakesAndGivesOptionalsWithAndWithoutAValue) {
   EXPECT_TRUE(outputs[0].as<bool>()[0]);
   EXPECT_EQ(values_of(outputs[1]), (Values{1, 2}));
   const auto status = same.run({Tensor()}, outputs);
-  ASSERT_TRUE(status) << status.error().message;
+  ASSERT_TRUE(status) << status.error().message();
   EXPECT_FALSE(outputs[0].as<bool>()[0]);
   EXPECT_EQ(outputs[1].kind(), Tensor::Kind::kNone);
 }
@@ -368,13 +368,13 @@ TEST_F(OnnxRuntimeTest, SaysWhatAnInputExpectsAndStaysUsable) {
   auto status = add.run({good, floats({3, 2}, {1, 2, 3, 4, 5, 6})}, outputs);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kInvalidArgument);
-  EXPECT_EQ(status.error().message, "input 'b': expected f32[2,3], found f32[3,2]");
+  EXPECT_EQ(status.error().message(), "input 'b': expected f32[2,3], found f32[3,2]");
   status = add.run({Tensor::allocate(DType::kU8, {2, 3}), good}, outputs);
-  EXPECT_EQ(status.error().message, "input 'a': expected f32[2,3], found u8[2,3]");
+  EXPECT_EQ(status.error().message(), "input 'a': expected f32[2,3], found u8[2,3]");
   status = add.run({Tensor(), good}, outputs);
-  EXPECT_EQ(status.error().message, "input 'a': expected f32[2,3], found ?");
+  EXPECT_EQ(status.error().message(), "input 'a': expected f32[2,3], found ?");
   status = add.run({good}, outputs);
-  EXPECT_EQ(status.error().message, "expected 2 inputs and 2 outputs, found 1 and 2");
+  EXPECT_EQ(status.error().message(), "expected 2 inputs and 2 outputs, found 1 and 2");
   EXPECT_TRUE(add.run({good, good}, outputs));
 }
 
@@ -386,8 +386,8 @@ TEST_F(OnnxRuntimeTest, AFailingFrameNamesTheNodeAndLeavesTheContextUsable) {
   const auto status = gather.run({index}, outputs);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kInvalidArgument);
-  EXPECT_TRUE(status.error().message.starts_with("node 'gather1' (Gather): "))
-      << status.error().message;
+  EXPECT_TRUE(status.error().message().starts_with("node 'gather1' (Gather): "))
+      << status.error().message();
   index.as<std::int64_t>()[0] = 2;
   ASSERT_TRUE(gather.run({index}, outputs));
   EXPECT_EQ(values_of(outputs[0]), (Values{2}));
@@ -516,7 +516,7 @@ TEST_F(OnnxRuntimeTest, ACancelledRunSaysSoAndTheNextOneRuns) {
     canceller.join();
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, Code::kCancelled);
-    EXPECT_EQ(status.error().message, "the run was cancelled");
+    EXPECT_EQ(status.error().message(), "the run was cancelled");
     count.as<std::int64_t>()[0] = 3;
     ASSERT_TRUE(loop.run({count, floats({1}, {1})}, outputs));
     EXPECT_EQ(values_of(outputs[0]), (Values{4}));
@@ -548,16 +548,16 @@ TEST_F(OnnxRuntimeTest, CompilingLeavesTheCallersFloatingPointModeAlone) {
 TEST_F(OnnxRuntimeTest, RefusesOptionsThatItUnderstandsAndThatAreWrong) {
   CompileRequest request = request_for("add");
   request.options = {{"graph_optimization_level", "7"}};
-  EXPECT_EQ(compile_error(request).message,
+  EXPECT_EQ(compile_error(request).message(),
             "backend option 'onnxruntime:graph_optimization_level': expected 0 (none), 1 (basic), "
             "2 (extended), 3 (layout) or 99 (all), found '7'");
   request.options = {{"execution_mode", "fast"}};
-  EXPECT_EQ(compile_error(request).message,
+  EXPECT_EQ(compile_error(request).message(),
             "backend option 'onnxruntime:execution_mode': expected 'sequential' or 'parallel', "
             "found 'fast'");
   request.options = {{"", "1"}};
   EXPECT_EQ(compile_error(request).code, Code::kInvalidArgument);
-  EXPECT_TRUE(compile_error(request).message.starts_with("backend option 'onnxruntime:': "));
+  EXPECT_TRUE(compile_error(request).message().starts_with("backend option 'onnxruntime:': "));
 }
 
 TEST_F(OnnxRuntimeTest, RefusesKeysThatNoVersionOfTheEngineHas) {
@@ -566,9 +566,9 @@ TEST_F(OnnxRuntimeTest, RefusesKeysThatNoVersionOfTheEngineHas) {
     request.options = {{key, "1"}};
     const auto error = compile_error(request);
     EXPECT_EQ(error.code, Code::kInvalidArgument);
-    EXPECT_TRUE(error.message.starts_with(concat("backend option 'onnxruntime:", key,
-                                                 "': unknown; expected graph_optimization_level")))
-        << error.message;
+    EXPECT_TRUE(error.message().starts_with(concat(
+        "backend option 'onnxruntime:", key, "': unknown; expected graph_optimization_level")))
+        << error.message();
   }
 }
 
@@ -578,7 +578,7 @@ TEST_F(OnnxRuntimeTest, LeavesThreadsToTheDeviceThatAStageHas) {
   EXPECT_TRUE(backend_->compile(request));
   request.device.cpus = {0};
   EXPECT_EQ(compile_error(request).code, Code::kInvalidArgument);
-  EXPECT_THAT(compile_error(request).message,
+  EXPECT_THAT(compile_error(request).message(),
               testing::HasSubstr("one thread for each CPU of its device"));
 }
 
@@ -602,42 +602,42 @@ TEST_F(OnnxRuntimeTest, NamesACustomOperatorLibraryThatCannotBeUsed) {
   CompileRequest request = request_for("add");
   request.custom_ops = {"absent.so"};
   EXPECT_EQ(compile_error(request).code, Code::kNotFound);
-  EXPECT_EQ(compile_error(request).message, "custom-operator library 'absent.so': no such file");
+  EXPECT_EQ(compile_error(request).message(), "custom-operator library 'absent.so': no such file");
   request.custom_ops = {model("add")};
   const Error error = compile_error(request);
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_TRUE(
-      error.message.starts_with("custom-operator library '" + model("add").string() + "': "))
-      << error.message;
+      error.message().starts_with("custom-operator library '" + model("add").string() + "': "))
+      << error.message();
 }
 
 TEST_F(OnnxRuntimeTest, RefusesWhatIsNoModel) {
-  EXPECT_EQ(compile_error(request_for("absent")).message,
+  EXPECT_EQ(compile_error(request_for("absent")).message(),
             "model '" + model("absent").string() + "': no such file");
   const Error junk = compile_error(request_for("junk"));
   EXPECT_EQ(junk.code, Code::kDataLoss);
-  EXPECT_NE(junk.message.find(model("junk").string()), std::string::npos) << junk.message;
+  EXPECT_NE(junk.message().find(model("junk").string()), std::string::npos) << junk.message();
   CompileRequest request;
   request.name = "stage 'head'";
   request.bytes = "junk";
   EXPECT_EQ(compile_error(request).code, Code::kDataLoss);
-  EXPECT_TRUE(compile_error(request).message.starts_with("stage 'head': "));
+  EXPECT_TRUE(compile_error(request).message().starts_with("stage 'head': "));
   request.bytes.clear();
-  EXPECT_EQ(compile_error(request).message, "neither a model file nor bytes given");
+  EXPECT_EQ(compile_error(request).message(), "neither a model file nor bytes given");
 }
 
 TEST_F(OnnxRuntimeTest, NamesAnOperatorThatItDoesNotHave) {
   const Error error = compile_error(request_for("unknown_operator"));
   EXPECT_EQ(error.code, Code::kUnimplemented);
-  EXPECT_NE(error.message.find("acme"), std::string::npos) << error.message;
-  EXPECT_NE(error.message.find("Swish"), std::string::npos) << error.message;
+  EXPECT_NE(error.message().find("acme"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("Swish"), std::string::npos) << error.message();
 }
 
 TEST_F(OnnxRuntimeTest, RefusesDevicesThatItDoesNotHave) {
   CompileRequest request = request_for("add");
   request.device = *device::parse_device("cuda:0");
   EXPECT_EQ(compile_error(request).code, Code::kUnimplemented);
-  EXPECT_EQ(compile_error(request).message,
+  EXPECT_EQ(compile_error(request).message(),
             "backend 'onnxruntime' runs on CPUs of this machine, found device 'cuda:0'");
 }
 
@@ -655,7 +655,7 @@ TEST(OnnxRuntimeSearchTest, SaysWhereItSoughtAnEngineAndWhatToDo) {
   setenv("PENSTOCK_ONNXRUNTIME", "/absent/libonnxruntime.so", 1);
   const Registry registry = Registry::load();
   const auto backend = registry.find("onnxruntime");
-  ASSERT_TRUE(backend) << backend.error().message;
+  ASSERT_TRUE(backend) << backend.error().message();
   const auto description = (*backend)->describe();
   unsetenv("PENSTOCK_ONNXRUNTIME");
   EXPECT_EQ(description.engine_version, "");

@@ -153,7 +153,7 @@ Status Settings::add_custom_ops(const fs::path& library) {
   const auto path = fs::absolute(library, ignored);
   auto outcome = engine_->check(api().RegisterCustomOpsLibrary_V2(options_.get(), path.c_str()));
   if (outcome) return {};
-  return invalid_argument(name, ": ", outcome.error().message,
+  return invalid_argument(name, ": ", outcome.error().message(),
                           "; expected a shared library that exports RegisterCustomOps");
 }
 

@@ -106,7 +106,7 @@ class OpenVinoTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto found = registry().find("openvino");
-    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_TRUE(found) << found.error().message();
     backend_ = *found;
     const auto description = backend_->describe();
     if (!description.unavailable.empty()) GTEST_SKIP() << description.unavailable;
@@ -132,9 +132,9 @@ class OpenVinoTest : public testing::Test {
   }
   Runner runner(const CompileRequest& request) {
     auto executable = backend_->compile(request);
-    EXPECT_TRUE(executable) << executable.error().message;
+    EXPECT_TRUE(executable) << executable.error().message();
     auto context = (*executable)->create_context();
-    EXPECT_TRUE(context) << context.error().message;
+    EXPECT_TRUE(context) << context.error().message();
     return {*std::move(executable), *std::move(context)};
   }
   Runner runner(const std::string& name) { return runner(request_for(name)); }
@@ -172,7 +172,7 @@ TEST_F(OpenVinoTest, KeepsTheNamesOfTensorsThatItsConversionsMerge) {
   for (const float x : {2.0F, 3.0F, 4.0F}) {
     for (auto* of_frame : {&outputs, &others, &outputs}) {
       const auto ran = merged.run({floats({2}, {-1, x}), floats({1}, {9})}, *of_frame);
-      ASSERT_TRUE(ran) << ran.error().message;
+      ASSERT_TRUE(ran) << ran.error().message();
       EXPECT_EQ(values_of((*of_frame)[0]), (Values{-1, x}));
       EXPECT_EQ(values_of((*of_frame)[1]), (Values{-1, x}));
       EXPECT_EQ(values_of((*of_frame)[2]), (Values{0, x}));
@@ -187,7 +187,7 @@ TEST_F(OpenVinoTest, TakesAnInputThatTheModelDoesNotNeed) {
   ASSERT_EQ(like.executable->inputs().size(), 2U);
   std::vector<Tensor> outputs(1);
   const auto ran = like.run({floats({2}, {1.5, 2}), Tensor::allocate(DType::kI32, {1})}, outputs);
-  ASSERT_TRUE(ran) << ran.error().message;
+  ASSERT_TRUE(ran) << ran.error().message();
   EXPECT_THAT(outputs[0].as<std::int32_t>(), testing::ElementsAre(1, 2));
 }
 
@@ -269,7 +269,7 @@ TEST_F(OpenVinoTest, SizesOpenOutputsByTheInputsOfEachFrame) {
   for (const std::int64_t n : {1, 2, 1, 0, 2}) {
     const auto count = static_cast<std::size_t>(n) * 3;
     const auto ran = twice.run({floats({n, 3}, Values(count, 2))}, outputs);
-    ASSERT_TRUE(ran) << ran.error().message;
+    ASSERT_TRUE(ran) << ran.error().message();
     EXPECT_EQ(outputs[0].data(), buffer);
     EXPECT_EQ(outputs[0].dims(), (std::vector<std::int64_t>{n, 3}));
     EXPECT_EQ(values_of(outputs[0]), Values(count, 4));
@@ -283,7 +283,7 @@ TEST_F(OpenVinoTest, GivesAnOpenOutputLargerStorageWhereTheCallersIsTooSmall) {
   ASSERT_TRUE(twice.run({floats({2, 3}, Values(6, 1))}, outputs));
   const void* buffer = outputs[0].data();
   const auto ran = twice.run({floats({3, 3}, Values(9, 2))}, outputs);
-  ASSERT_TRUE(ran) << ran.error().message;
+  ASSERT_TRUE(ran) << ran.error().message();
   EXPECT_NE(outputs[0].data(), buffer);
   EXPECT_EQ(values_of(outputs[0]), Values(9, 4));
   outputs[0] = Tensor();
@@ -344,7 +344,7 @@ TEST_F(OpenVinoTest, PassesEveryPlainType) {
     outputs.emplace_back();
   }
   const auto ran = plain.run(inputs, outputs);
-  ASSERT_TRUE(ran) << ran.error().message;
+  ASSERT_TRUE(ran) << ran.error().message();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     EXPECT_EQ(outputs[i].dtype(), inputs[i].dtype());
     EXPECT_EQ(outputs[i].dims(), (std::vector<std::int64_t>{3, 2}));
@@ -371,13 +371,13 @@ TEST_F(OpenVinoTest, SaysWhatAnInputExpectsAndStaysUsable) {
   auto status = add.run({good, floats({3, 2}, {1, 2, 3, 4, 5, 6})}, outputs);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kInvalidArgument);
-  EXPECT_EQ(status.error().message, "input 'b': expected f32[2,3], found f32[3,2]");
+  EXPECT_EQ(status.error().message(), "input 'b': expected f32[2,3], found f32[3,2]");
   status = add.run({Tensor::allocate(DType::kU8, {2, 3}), good}, outputs);
-  EXPECT_EQ(status.error().message, "input 'a': expected f32[2,3], found u8[2,3]");
+  EXPECT_EQ(status.error().message(), "input 'a': expected f32[2,3], found u8[2,3]");
   status = add.run({Tensor(), good}, outputs);
-  EXPECT_EQ(status.error().message, "input 'a': expected f32[2,3], found ?");
+  EXPECT_EQ(status.error().message(), "input 'a': expected f32[2,3], found ?");
   status = add.run({good}, outputs);
-  EXPECT_EQ(status.error().message, "expected 2 inputs and 2 outputs, found 1 and 2");
+  EXPECT_EQ(status.error().message(), "expected 2 inputs and 2 outputs, found 1 and 2");
   EXPECT_TRUE(add.run({good, good}, outputs));
 }
 
@@ -442,7 +442,7 @@ TEST_F(OpenVinoTest, StagesOfSeveralThreadsAreOnTheSameCpus) {
       second = compile_error(request);
     }).join();
     EXPECT_EQ(second.code, Code::kFailedPrecondition);
-    EXPECT_EQ(second.message,
+    EXPECT_EQ(second.message(),
               "stage 'tail': model '" + model("conv_relu").string() +
                   "': OpenVINO's threads are one pool for the process, and another stage has it on "
                   "several other CPUs; give one of the two a single CPU or another backend");
@@ -484,7 +484,7 @@ TEST_F(OpenVinoTest, APerformanceHintStartsFramesThatAreWaitedFor) {
   std::vector<std::unique_ptr<Context>> contexts;
   for (int i = 0; i < 4; ++i) {
     auto context = first.executable->create_context();
-    ASSERT_TRUE(context) << context.error().message;
+    ASSERT_TRUE(context) << context.error().message();
     contexts.push_back(*std::move(context));
   }
   std::vector<Tensor> inputs, outputs(4);
@@ -515,7 +515,7 @@ TEST_F(OpenVinoTest, ACancelledRunOfItsOwnThreadsSaysSoAndTheNextOneRuns) {
   const auto status = chain.context->wait();
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kCancelled);
-  EXPECT_EQ(status.error().message, "the run was cancelled");
+  EXPECT_EQ(status.error().message(), "the run was cancelled");
   ASSERT_TRUE(chain.run({input}, outputs));
   EXPECT_NEAR(values_of(outputs[0])[0], 1, 1e-3);
 }
@@ -553,7 +553,7 @@ TEST_F(OpenVinoTest, ARunOnTheCallersThreadIsCancelledOrItsResultIsRight) {
     if (status) {
       EXPECT_NEAR(values_of(outputs[0])[0], 1, 1e-3);
     } else {
-      EXPECT_EQ(status.error().message, "the run was cancelled");
+      EXPECT_EQ(status.error().message(), "the run was cancelled");
     }
   }
   done = true;
@@ -591,7 +591,8 @@ TEST_F(OpenVinoTest, ComputesInThePrecisionsThatItNamesWhereAsked) {
   }
   CompileRequest request = request_for("thirds");
   request.options["precision"] = "f8";
-  EXPECT_EQ(compile_error(request).message, "precision: expected f32, bf16, f16 or i8, found 'f8'");
+  EXPECT_EQ(compile_error(request).message(),
+            "precision: expected f32, bf16, f16 or i8, found 'f8'");
 }
 
 TEST_F(OpenVinoTest, PassesOptionsToTheEngineAndNamesThoseThatItRefuses) {
@@ -601,14 +602,14 @@ TEST_F(OpenVinoTest, PassesOptionsToTheEngineAndNamesThoseThatItRefuses) {
   request.options = {{"FOO", "1"}};
   Error error = compile_error(request);
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_EQ(error.message, "model '" + model("add").string() +
-                               "': backend option 'openvino:FOO' = '1': Unsupported property FOO "
-                               "by CPU plugin");
+  EXPECT_EQ(error.message(), "model '" + model("add").string() +
+                                 "': backend option 'openvino:FOO' = '1': Unsupported property FOO "
+                                 "by CPU plugin");
   request.options = {{"PERFORMANCE_HINT", "FAST"}};
   error = compile_error(request);
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_NE(error.message.find("'openvino:PERFORMANCE_HINT' = 'FAST'"), std::string::npos)
-      << error.message;
+  EXPECT_NE(error.message().find("'openvino:PERFORMANCE_HINT' = 'FAST'"), std::string::npos)
+      << error.message();
 }
 
 TEST_F(OpenVinoTest, LeavesCustomOperatorsToOthers) {
@@ -617,35 +618,36 @@ TEST_F(OpenVinoTest, LeavesCustomOperatorsToOthers) {
   EXPECT_TRUE(backend_->compile(request));
   request = request_for("unknown_operator");
   request.custom_ops = {"mine.so"};
-  EXPECT_NE(compile_error(request).message.find("is run by 'onnxruntime' only"), std::string::npos)
-      << compile_error(request).message;
+  EXPECT_NE(compile_error(request).message().find("is run by 'onnxruntime' only"),
+            std::string::npos)
+      << compile_error(request).message();
 }
 
 TEST_F(OpenVinoTest, RefusesWhatIsNoModel) {
-  EXPECT_EQ(compile_error(request_for("absent")).message,
+  EXPECT_EQ(compile_error(request_for("absent")).message(),
             "model '" + model("absent").string() + "': no such file");
   EXPECT_EQ(compile_error(request_for("junk")).code, Code::kDataLoss);
-  EXPECT_EQ(compile_error(request_for("junk")).message,
+  EXPECT_EQ(compile_error(request_for("junk")).message(),
             "model '" + model("junk").string() + "': not an ONNX model");
   CompileRequest request;
   request.name = "stage 'head'";
   request.bytes = "junk";
-  EXPECT_EQ(compile_error(request).message, "stage 'head': not an ONNX model");
+  EXPECT_EQ(compile_error(request).message(), "stage 'head': not an ONNX model");
   request.bytes.clear();
-  EXPECT_EQ(compile_error(request).message, "neither a model file nor bytes given");
+  EXPECT_EQ(compile_error(request).message(), "neither a model file nor bytes given");
 }
 
 TEST_F(OpenVinoTest, NamesAnOperatorThatItDoesNotHave) {
   const Error error = compile_error(request_for("unknown_operator"));
   EXPECT_EQ(error.code, Code::kUnimplemented);
-  EXPECT_EQ(error.message, "model '" + model("unknown_operator").string() +
-                               "': OpenVINO has no conversion for acme.Swish");
+  EXPECT_EQ(error.message(), "model '" + model("unknown_operator").string() +
+                                 "': OpenVINO has no conversion for acme.Swish");
 }
 
 TEST_F(OpenVinoTest, RefusesDevicesThatItDoesNotHave) {
   CompileRequest request = request_for("add");
   request.device = *device::parse_device("cuda:0");
-  EXPECT_EQ(compile_error(request).message,
+  EXPECT_EQ(compile_error(request).message(),
             "backend 'openvino' runs on CPUs of this machine, found device 'cuda:0'");
 }
 
@@ -653,7 +655,7 @@ TEST(OpenVinoSearchTest, SaysWhereItSoughtAnEngineAndWhatToDo) {
   setenv("PENSTOCK_OPENVINO", "/absent/libopenvino_c.so", 1);
   const Registry registry = Registry::load();
   const auto backend = registry.find("openvino");
-  ASSERT_TRUE(backend) << backend.error().message;
+  ASSERT_TRUE(backend) << backend.error().message();
   const auto description = (*backend)->describe();
   unsetenv("PENSTOCK_OPENVINO");
   EXPECT_EQ(description.engine_version, "");

@@ -78,7 +78,7 @@ Result<cost::Database> open_costs(const fs::path& file, std::vector<std::string>
   if (!file.empty()) return cost::Database::open(file);
   auto database = cost::Database::open(cost::Database::default_path());
   if (database) return database;
-  warnings.push_back(database.error().message + "; what is measured now will be forgotten");
+  warnings.push_back(database.error().message() + "; what is measured now will be forgotten");
   return cost::Database::in_memory();
 }
 

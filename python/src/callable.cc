@@ -61,7 +61,7 @@ Result<Tensor> array_of(nb::handle value, const plan::TensorInfo& port) {
   if (tensor) return tensor;
   auto error = std::move(tensor).error();
   constexpr std::string_view kInput = "input ";
-  if (error.message.starts_with(kInput)) error.message.replace(0, kInput.size(), "output ");
+  if (error.message().starts_with(kInput)) error.reason.replace(0, kInput.size(), "output ");
   return error;
 }
 
@@ -159,8 +159,8 @@ class PythonCall {
     Status let_go = check_let_go(arguments);
     if (let_go) return called;
     if (called || is_drop(called.error())) return let_go;
-    return make_error(let_go.error().code, let_go.error().message,
-                      "; the call failed: ", called.error().message);
+    return make_error(let_go.error().code, let_go.error().message(),
+                      "; the call failed: ", called.error().message());
   }
 
   /// When it returns, neither the result nor an exception holds the arguments any more.

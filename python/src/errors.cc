@@ -21,11 +21,11 @@ constexpr std::array<std::array<std::string_view, 2>, 7> kNames{{
 }};
 
 std::string in_python(const Error& error) {
-  if (error.code == Code::kUnknown) return error.message;  // The user's own words.
+  if (error.code == Code::kUnknown) return error.message();  // The user's own words.
   std::string text;
   const auto joins = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   bool quoted = false;  // A name or a path: the user's own words too.
-  for (std::string_view rest = error.message; !rest.empty();) {
+  for (std::string_view rest = error.message(); !rest.empty();) {
     const auto found = std::ranges::find_if(
         kNames, [&](const auto& pair) { return !quoted && rest.starts_with(pair[0]); });
     if (rest.front() == '\'') {  // Or, between letters, an apostrophe.

@@ -175,8 +175,8 @@ std::string text_of(std::chrono::nanoseconds timeout) {
 
 Error with_timeout(Error error, std::chrono::nanoseconds slice, std::chrono::nanoseconds whole) {
   const std::string told = text_of(slice);
-  const auto at = error.message.find(told);
-  if (at != std::string::npos) error.message.replace(at, told.size(), text_of(whole));
+  const auto at = error.message().find(told);
+  if (at != std::string::npos) error.reason.replace(at, told.size(), text_of(whole));
   return error;
 }
 

@@ -127,7 +127,7 @@ std::string advice(const Type& type, const Tensor& found) {
 
 Result<Tensor> matching(Tensor tensor, const plan::TensorInfo& input) {
   if (Status fits = check_matches(input.type, tensor); !fits) {
-    return bad_input(input, fits.error().message, advice(input.type, tensor));
+    return bad_input(input, fits.error().message(), advice(input.type, tensor));
   }
   return tensor;
 }

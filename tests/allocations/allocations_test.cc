@@ -126,7 +126,7 @@ TEST_F(AllocationsTest, TheRuntimeAllocatesAndCopiesNothingPerFrame) {
       .output("out")
       .output("x");
   auto pipeline = network.start();
-  ASSERT_TRUE(pipeline) << pipeline.error().message;
+  ASSERT_TRUE(pipeline) << pipeline.error().message();
   std::vector<std::vector<Tensor>> ring;
   for (int i = 0; i < 16; ++i) ring.push_back({number(static_cast<float>(i))});
   EXPECT_EQ(allocations(**pipeline, ring, 5000, 0), 0U);
@@ -150,7 +150,7 @@ TEST_F(AllocationsTest, FunctionsAndStatesTakeNothingFromTheHeapEither) {
       .output("out")
       .state("sum", "last");
   auto pipeline = network.start({.max_run = std::chrono::seconds(60)});
-  ASSERT_TRUE(pipeline) << pipeline.error().message;
+  ASSERT_TRUE(pipeline) << pipeline.error().message();
   const std::vector<std::vector<Tensor>> ring{{number(1)}, {number(2)}};
   EXPECT_EQ(allocations(**pipeline, ring, 5000, 0), 0U);
   const auto stats = (*pipeline)->stats();
@@ -198,7 +198,7 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheStagesFailsForEveryK) {
     auto network = that_allocates();
     network.plan.edges[1].policy = plan::FullPolicy::kDropOldest;
     auto pipeline = network.start({.capacity = 2, .max_age = std::chrono::seconds(60)});
-    ASSERT_TRUE(pipeline) << pipeline.error().message;
+    ASSERT_TRUE(pipeline) << pipeline.error().message();
     g_until_failure = k;
     std::uint64_t out = 0;
     for (const auto& input : inputs) {
@@ -207,7 +207,7 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheStagesFailsForEveryK) {
         const auto output = (*pipeline)->pop();
         ASSERT_TRUE(output && *output);
         ASSERT_EQ((*output)->number(), out++);
-        EXPECT_TRUE((*output)->ok() || !(*output)->error().message.empty());
+        EXPECT_TRUE((*output)->ok() || !(*output)->error().message().empty());
       }
     }
     const auto last = (*pipeline)->pop();
@@ -229,7 +229,7 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheStartFailsForEveryK) {
     auto pipeline =
         pipeline::Pipeline::start(network.plan, network.folder, network.registry, options);
     failed = g_until_failure.exchange(-1) < 0;
-    ASSERT_TRUE(pipeline || !pipeline.error().message.empty());
+    ASSERT_TRUE(pipeline || !pipeline.error().message().empty());
   }
 }
 
@@ -240,14 +240,14 @@ TEST_F(AllocationsTest, TheEngineAllocatesNothingOfATensorsSize) {
     GTEST_SKIP() << "ONNX Runtime is not installed";
   auto graph = import_model(std::filesystem::path(PENSTOCK_TEST_NETWORKS) / "resnet_tiny.onnx", {},
                             backends);
-  ASSERT_TRUE(graph) << graph.error().message;
+  ASSERT_TRUE(graph) << graph.error().message();
   const auto folder = std::filesystem::path(::testing::TempDir()) / "allocations.penstock";
   partition::SplitOptions split;
   split.cuts = {std::to_string(graph->nodes.size() / 2)};
   const auto plan = split_model(*graph, split, {}, folder, backends);
-  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_TRUE(plan) << plan.error().message();
   auto opened = open_package(folder, {}, backends);
-  ASSERT_TRUE(opened) << opened.error().message;
+  ASSERT_TRUE(opened) << opened.error().message();
   std::vector<std::vector<Tensor>> ring;
   for (int i = 0; i < 16; ++i) ring.push_back({Tensor::allocate(DType::kF32, {1, 3, 32, 32})});
   // The network's smallest activation between layers is far larger than this.

@@ -12,6 +12,6 @@ int main(int argc, char** argv) {
   options.cuts = {"relu"};
   options.backend = argv[1];
   const auto plan = penstock::partition::split(graph, options, argv[2], {});
-  if (!plan) std::cerr << plan.error().message << '\n';
+  if (!plan) std::cerr << plan.error().message() << '\n';
   return plan ? 0 : 1;
 }

@@ -160,15 +160,15 @@ std::string run_written(backend::Backend& backend, const graph::Graph& graph,
                         const fs::path& folder, const std::vector<Sample>& samples) {
   const auto file = folder / "whole.onnx";
   const auto written = graph::write_onnx(graph::Subgraph::whole(graph), file, {});
-  if (!written) return "write: " + written.error().message;
+  if (!written) return "write: " + written.error().message();
   backend::CompileRequest request;
   request.name = "whole";
   request.file = file;
   const auto executable = backend.compile(request);
-  if (!executable) return "compile: " + executable.error().message;
+  if (!executable) return "compile: " + executable.error().message();
   for (const auto& sample : samples) {
     const auto found = run(**executable, sample.inputs);
-    if (!found) return "run: " + found.error().message;
+    if (!found) return "run: " + found.error().message();
     if (auto text = difference(*found, sample.outputs); !text.empty()) return text;
   }
   return {};

@@ -43,14 +43,14 @@ class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::
       GTEST_SKIP() << "needs PENSTOCK_OPERATOR_CASES, as the test of ONNX Runtime does";
     }
     const auto found = registry_->find(backend_name());
-    if (!found) GTEST_SKIP() << found.error().message;
+    if (!found) GTEST_SKIP() << found.error().message();
     const auto unavailable = (*found)->describe().unavailable;
     if (!unavailable.empty()) GTEST_SKIP() << unavailable;
     backend_ = *found;
     root_ = root;
     engine_ = *make_engine(*registry_);
     auto rule = collage::parse_rule(backend_->rules(), "rules of backend '" + backend_name() + "'");
-    ASSERT_TRUE(rule) << rule.error().message;
+    ASSERT_TRUE(rule) << rule.error().message();
     rule_ = *std::move(rule);
     exceptions_ = read_exceptions(fs::path(PENSTOCK_CLAIM_EXCEPTIONS) /
                                   ("exceptions_" + backend_name() + ".txt"));
@@ -110,11 +110,11 @@ class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::
   /// Empty if both ways give what the case expects.
   std::string problem_of(const Case& test) {
     const auto samples = run_file(*backend_, test);
-    if (!samples) return samples.error().message;
+    if (!samples) return samples.error().message();
     graph::ImportOptions options;
     options.engine = engine_;
     const auto graph = graph::import_onnx(test.model, options);
-    if (!graph) return "import: " + graph.error().message;
+    if (!graph) return "import: " + graph.error().message();
     return run_written(*backend_, *graph, folder_.path(), *samples);
   }
 

@@ -69,7 +69,7 @@ class OperatorCases : public testing::TestWithParam<std::string> {
              "environment with onnx 1.22 (script/setup makes one)";
     }
     const auto found = registry_->find("onnxruntime");
-    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_TRUE(found) << found.error().message();
     ASSERT_EQ((*found)->describe().unavailable, "");
     backend_ = *found;
     root_ = root;
@@ -86,10 +86,10 @@ class OperatorCases : public testing::TestWithParam<std::string> {
     if (is_network() && !cuts.empty()) options.backend_options["graph_optimization_level"] = "0";
     const auto target = folder_.path() / "package";
     if (const auto plan = partition::split(graph, options, target, {}); !plan) {
-      return "split: " + plan.error().message;
+      return "split: " + plan.error().message();
     }
     auto opened = open_package(target, {}, *registry_);
-    if (!opened) return "start: " + opened.error().message;
+    if (!opened) return "start: " + opened.error().message();
     for (const auto& sample : samples) {
       auto text = run_frame(*opened, sample);
       if (!text.empty()) return text;
@@ -105,7 +105,7 @@ class OperatorCases : public testing::TestWithParam<std::string> {
       inputs.push_back(found->second);
     }
     const auto outputs = opened.pipeline->run(inputs);
-    if (!outputs) return "run: " + outputs.error().message;
+    if (!outputs) return "run: " + outputs.error().message();
     Values actual;
     for (std::size_t i = 0; i < outputs->size(); ++i) {
       actual[opened.package.plan.outputs[i].name] = (*outputs)[i];
@@ -152,14 +152,14 @@ class OperatorCases : public testing::TestWithParam<std::string> {
     if (!samples) {
       EXPECT_FALSE(exceptions_.contains(test.name) || exceptions_.contains(test.name + " cut"))
           << test.name << ": is listed as an exception, and plain ONNX Runtime does not pass it";
-      if (only_ != nullptr) std::cout << test.name << ": " << samples.error().message << "\n";
+      if (only_ != nullptr) std::cout << test.name << ": " << samples.error().message() << "\n";
       return;
     }
     ++counts_.plain;
     graph::ImportOptions options;
     options.engine = engine_;
     const auto graph = graph::import_onnx(test.model, options);
-    if (!graph) return report(test.name, "import: " + graph.error().message);
+    if (!graph) return report(test.name, "import: " + graph.error().message());
     auto problem = run_written(*backend_, *graph, folder_.path(), *samples);
     if (problem.empty()) problem = run_pipeline(*graph, {}, *samples);
     report(test.name, problem);

@@ -146,7 +146,7 @@ class Backend final : public backend::Backend {
     backend::Description description;
     description.name = kName;
     if (!settings_) {
-      description.unavailable = settings_.error().message;
+      description.unavailable = settings_.error().message();
       return description;
     }
     description.engine_version = settings_->version;

@@ -34,7 +34,7 @@ class SyntheticBackendTest : public testing::Test {
     std::filesystem::create_directories(folder_);
     setenv("PENSTOCK_PLUGIN_PATH", PENSTOCK_SYNTHETIC_BACKENDS, 1);
     auto model = graph::onnx_bytes_of_text(kModel);
-    ASSERT_TRUE(model) << model.error().message;
+    ASSERT_TRUE(model) << model.error().message();
     model_ = *std::move(model);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -46,7 +46,7 @@ class SyntheticBackendTest : public testing::Test {
     setenv("PENSTOCK_SYNTHETIC", file.c_str(), 1);
     auto found = backend::Registry::load().find(name);
     if (found) return *std::move(found);
-    ADD_FAILURE() << found.error().message;
+    ADD_FAILURE() << found.error().message();
     return nullptr;
   }
   Result<std::vector<Tensor>> run(const std::string& settings) {
@@ -61,7 +61,7 @@ class SyntheticBackendTest : public testing::Test {
 
 TEST_F(SyntheticBackendTest, ComputesWhatTheModelSays) {
   const auto outputs = run(R"({"synthetic_a": {}})");
-  ASSERT_TRUE(outputs) << outputs.error().message;
+  ASSERT_TRUE(outputs) << outputs.error().message();
   const auto y = outputs->front().as<float>();
   EXPECT_EQ(std::vector<float>(y.begin(), y.end()), (std::vector<float>{0, 0, -2}));
 }
@@ -75,7 +75,7 @@ TEST_F(SyntheticBackendTest, TakesAtLeastTheTimeOfItsSettings) {
 TEST_F(SyntheticBackendTest, AddsAnErrorWhereItIsToldTo) {
   const auto outputs =
       run(R"({"synthetic_a": {"faults": [{"do": "wrong", "on": "Neg", "by": 5}]}})");
-  ASSERT_TRUE(outputs) << outputs.error().message;
+  ASSERT_TRUE(outputs) << outputs.error().message();
   EXPECT_EQ(outputs->front().as<float>()[2], 3);
 }
 
@@ -83,7 +83,7 @@ TEST_F(SyntheticBackendTest, RefusesAnOperatorThatItsRulesClaim) {
   const auto outputs = run(R"({"synthetic_a": {"faults": [{"do": "refuse", "on": "Relu"}]}})");
   ASSERT_FALSE(outputs);
   EXPECT_EQ(outputs.error().code, Code::kUnimplemented);
-  EXPECT_EQ(outputs.error().message, "operator Relu is not implemented");
+  EXPECT_EQ(outputs.error().message(), "operator Relu is not implemented");
 }
 
 TEST_F(SyntheticBackendTest, LeavesModelsWithoutTheOperatorAlone) {
@@ -118,7 +118,7 @@ TEST_F(SyntheticBackendTest, IsUnavailableWhereTheFileDoesNotNameIt) {
 TEST(SyntheticSettingsTest, DiscountsEachNodeByFusion) {
   const auto settings = parse_settings(
       R"({"a": {"seconds": {"*": 3}, "fusion": 0.9, "speedup": 0.5, "seconds_per_call": 1}})", "a");
-  ASSERT_TRUE(settings) << settings.error().message;
+  ASSERT_TRUE(settings) << settings.error().message();
   graph::Graph graph;
   graph.nodes.resize(2);
   EXPECT_DOUBLE_EQ(settings->seconds_of(graph, 1), 5.7 + 1);
@@ -126,10 +126,10 @@ TEST(SyntheticSettingsTest, DiscountsEachNodeByFusion) {
 }
 
 TEST(SyntheticSettingsTest, SaysWhatIsWrongWhere) {
-  EXPECT_EQ(parse_settings(R"({"a": {"faults": [{"do": "dance"}]}})", "a").error().message,
+  EXPECT_EQ(parse_settings(R"({"a": {"faults": [{"do": "dance"}]}})", "a").error().message(),
             "a.faults[0].do: expected crash, abort, exit, hang, eat_memory, refuse, wrong, found "
             "'dance'");
-  EXPECT_EQ(parse_settings(R"({"a": {"fusion": -1}})", "a").error().message,
+  EXPECT_EQ(parse_settings(R"({"a": {"fusion": -1}})", "a").error().message(),
             "a.fusion: expected 0 or more, found -1");
 }
 

@@ -69,18 +69,18 @@ Node node(const std::string& name, const std::string& function,
 
 std::vector<float> run(const App& app, int frames) {
   const auto package = pack(app, {}, functions());
-  EXPECT_TRUE(package) << package.error().message;
+  EXPECT_TRUE(package) << package.error().message();
   if (!package) return {};
   const auto pipeline =
       pipeline::Pipeline::start(package->plan, package->folder, {}, {.functions = functions()});
-  EXPECT_TRUE(pipeline) << pipeline.error().message;
+  EXPECT_TRUE(pipeline) << pipeline.error().message();
   if (!pipeline) return {};
   std::vector<float> results;
   for (int i = 0; i < frames; ++i) {
     Tensor input = Tensor::allocate(DType::kF32, {1});
     input.as<float>()[0] = static_cast<float>(i);
     const auto outputs = (*pipeline)->run(std::array{input});
-    EXPECT_TRUE(outputs) << outputs.error().message;
+    EXPECT_TRUE(outputs) << outputs.error().message();
     results.push_back(outputs ? value_of(outputs->front()) : -1);
   }
   return results;
@@ -102,7 +102,7 @@ TEST(AppTest, ADagOfFunctionsRuns) {
 
 TEST(AppTest, ThePlanNamesTensorsByNodeAndPort) {
   const auto package = pack(diamond(), {}, functions());
-  ASSERT_TRUE(package) << package.error().message;
+  ASSERT_TRUE(package) << package.error().message();
   const auto& plan = package->plan;
   EXPECT_EQ(plan.model, "diamond");
   EXPECT_EQ(plan.stages[0].name, "left");
@@ -141,7 +141,7 @@ TEST(AppTest, WhatDoesNotFitIsNamed) {
     spoil(app);
     const auto package = pack(app, {}, functions());
     EXPECT_FALSE(package);
-    return package ? "" : package.error().message;
+    return package ? "" : package.error().message();
   };
   EXPECT_EQ(message([](App& app) { app.nodes[1].inputs[0] = {"a", "join.sum", "a.yaml:9"}; }),
             "node 'join': the nodes feed each other in a cycle: join -> left -> join; a value of "
@@ -219,7 +219,7 @@ class YamlTest : public ::testing::Test {
     const auto app = read(text);
     EXPECT_FALSE(app) << text;
     if (app) return "";
-    const auto& found = app.error().message;
+    const auto& found = app.error().message();
     const auto name = file_.filename().string();
     const auto at = found.find(name + ":");
     return at == found.npos ? found : found.substr(at + name.size());
@@ -293,7 +293,7 @@ states:
 max_age_ms: 20
 on_error: stop
 )");
-  ASSERT_TRUE(app) << app.error().message;
+  ASSERT_TRUE(app) << app.error().message();
   EXPECT_EQ(app->name, concat("penstock_app_test_", ::getpid()));
   EXPECT_EQ(to_string(*app->inputs[0].type), "f32[1]");
   EXPECT_FALSE(app->inputs[1].type);

@@ -111,7 +111,7 @@ Result<function::Function> declaration_of(const FunctionNode& source,
                                           const std::vector<function::Function>& functions) {
   auto found = function::find_function(functions, source.library, source.name);
   if (found || !source.library.empty() || found.error().code != Code::kNotFound) return found;
-  return not_found(found.error().message, "; a library is named by its path, './lib.so'");
+  return not_found(found.error().message(), "; a library is named by its path, './lib.so'");
 }
 
 Result<Part> function_part(const Node& node, const FunctionNode& source,
@@ -197,7 +197,7 @@ std::string place_of(const Node& node, const std::string& field) {
 Error place_error(const App& app, Error error) {
   const auto named = std::ranges::find_if(app.nodes, [&](const Node& node) {
     const auto stage = "stage '" + node.name;
-    return error.message.starts_with(stage + "'") || error.message.starts_with(stage + "/");
+    return error.message().starts_with(stage + "'") || error.message().starts_with(stage + "/");
   });
   return named == app.nodes.end() ? error : at(named->place, std::move(error));
 }

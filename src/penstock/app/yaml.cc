@@ -130,7 +130,7 @@ class Field {
   template <typename T>
   T take(Result<T> parsed) const {
     if (parsed) return *std::move(parsed);
-    fail(parsed.error().message);
+    fail(parsed.error().message());
     return T();
   }
 
@@ -336,7 +336,7 @@ class Reader {
     if (!error_ && !fs::exists(path, ignored)) {
       field.fail("no such file");
       error_->code = Code::kNotFound;
-      error_->message += ": '" + path.string() + "'";
+      error_->reason += ": '" + path.string() + "'";
     }
     return path;
   }

@@ -48,7 +48,7 @@ auto find_engine(const EngineLibrary& engine, Open open) -> decltype(open(engine
     for (const auto& library : place.libraries) {
       auto opened = open(library);
       if (opened) return opened;
-      outcome = opened.error().message;
+      outcome = opened.error().message();
     }
     tried.push_back(place.name + ": " + outcome);
   }

@@ -86,7 +86,7 @@ TEST_F(EnginePlacesTest, SaysWhatCameOfEachPlaceAndWhatToDo) {
   const auto engine = find_engine(engine_, LoadedLibrary::open);
   ASSERT_FALSE(engine);
   EXPECT_EQ(engine.error().code, Code::kUnavailable);
-  EXPECT_EQ(engine.error().message,
+  EXPECT_EQ(engine.error().message(),
             "no usable Acme found; sought in PENSTOCK_ACME ('" + file.string() +
                 "'): " + file.string() +
                 ": file too short; install one with 'pip install acme-engine', or set "
@@ -95,12 +95,12 @@ TEST_F(EnginePlacesTest, SaysWhatCameOfEachPlaceAndWhatToDo) {
 
 TEST_F(EnginePlacesTest, ALibraryWithoutTheFunctionSoughtSaysSo) {
   const auto library = LoadedLibrary::open("libc.so.6");
-  ASSERT_TRUE(library) << library.error().message;
+  ASSERT_TRUE(library) << library.error().message();
   EXPECT_TRUE(library->function<int()>("getpid"));
   EXPECT_TRUE(library->file_of("getpid").is_absolute());
   const auto absent = library->function<int()>("acme_start");
   ASSERT_FALSE(absent);
-  EXPECT_EQ(absent.error().message, "libc.so.6: no acme_start in it");
+  EXPECT_EQ(absent.error().message(), "libc.so.6: no acme_start in it");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class LoadOnce {
       description.engine_version = (*loaded)->version;
       description.engine_file = (*loaded)->file.string();
     } else {
-      description.unavailable = loaded.error().message;
+      description.unavailable = loaded.error().message();
     }
     return description;
   }

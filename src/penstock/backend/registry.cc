@@ -103,7 +103,7 @@ Registry Registry::load() {
     for (const auto& file : plugins_at(place)) {
       auto added = registry.add_plugin(file);
       if (!added && added.error().code != Code::kAlreadyExists) {
-        registry.problems_.push_back(std::move(added).error().message);
+        registry.problems_.push_back(std::move(added).error().message());
       }
     }
   }

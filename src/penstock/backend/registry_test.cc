@@ -31,7 +31,7 @@ TEST(RegistryTest, FindsABackendByTheNameOfItsPlugin) {
   const auto backend = registry.find("nothing");
   ASSERT_TRUE(backend);
   EXPECT_EQ((*backend)->describe().name, "nothing");
-  EXPECT_EQ((*backend)->compile({}).error().message, "backend 'nothing' compiles nothing");
+  EXPECT_EQ((*backend)->compile({}).error().message(), "backend 'nothing' compiles nothing");
 }
 
 TEST(RegistryTest, TheFirstOfANameWins) {
@@ -46,7 +46,7 @@ TEST(RegistryTest, TheFirstOfANameWins) {
 TEST(RegistryTest, RefusesAnotherInterfaceVersion) {
   const Error error = error_of(plugin("abi"));
   EXPECT_EQ(error.code, Code::kFailedPrecondition);
-  EXPECT_EQ(error.message,
+  EXPECT_EQ(error.message(),
             concat(quoted(plugin("abi")),
                    ": built for version 999 of the plugin interface, this Penstock has version ",
                    kAbiVersion, "; rebuild the plugin with its headers"));
@@ -55,7 +55,7 @@ TEST(RegistryTest, RefusesAnotherInterfaceVersion) {
 TEST(RegistryTest, RefusesAnotherBuild) {
   const Error error = error_of(plugin("build"));
   EXPECT_EQ(error.code, Code::kFailedPrecondition);
-  EXPECT_EQ(error.message,
+  EXPECT_EQ(error.message(),
             concat(quoted(plugin("build")), ": built as 'another compiler', this Penstock as '",
                    kBuild, "'; rebuild the plugin with the same compiler and options"));
 }
@@ -63,9 +63,9 @@ TEST(RegistryTest, RefusesAnotherBuild) {
 TEST(RegistryTest, RefusesALibraryThatIsNoPlugin) {
   const Error error = error_of(plugin("empty"));
   EXPECT_EQ(error.code, Code::kFailedPrecondition);
-  EXPECT_EQ(error.message, quoted(plugin("empty")) +
-                               ": no function penstock_plugin in it; a plugin ends with "
-                               "PENSTOCK_PLUGIN(\"name\", Class)");
+  EXPECT_EQ(error.message(), quoted(plugin("empty")) +
+                                 ": no function penstock_plugin in it; a plugin ends with "
+                                 "PENSTOCK_PLUGIN(\"name\", Class)");
 }
 
 TEST(RegistryTest, RefusesAFileThatIsNoLibrary) {
@@ -73,13 +73,13 @@ TEST(RegistryTest, RefusesAFileThatIsNoLibrary) {
   std::ofstream(file) << "text";
   const Error error = error_of(file);
   EXPECT_EQ(error.code, Code::kFailedPrecondition);
-  EXPECT_TRUE(error.message.starts_with(quoted(file) + ": ")) << error.message;
+  EXPECT_TRUE(error.message().starts_with(quoted(file) + ": ")) << error.message();
 }
 
 TEST(RegistryTest, NamesAPluginThatIsNotThere) {
   const Error error = error_of("absent.so");
   EXPECT_EQ(error.code, Code::kNotFound);
-  EXPECT_EQ(error.message, "plugin 'absent.so': no such file");
+  EXPECT_EQ(error.message(), "plugin 'absent.so': no such file");
 }
 
 TEST(RegistryTest, ListsWhatThereIsWhenABackendIsNot) {
@@ -88,7 +88,7 @@ TEST(RegistryTest, ListsWhatThereIsWhenABackendIsNot) {
   const auto backend = registry.find("tvm");
   ASSERT_FALSE(backend);
   EXPECT_EQ(backend.error().code, Code::kNotFound);
-  EXPECT_EQ(backend.error().message,
+  EXPECT_EQ(backend.error().message(),
             "no backend 'tvm'; there are: nothing; PENSTOCK_PLUGIN_PATH names folders with further "
             "ones");
 }
@@ -101,7 +101,7 @@ TEST(RegistryTest, LoadsAFolderAndKeepsTheProblemsItMet) {
   ASSERT_EQ(registry.problems().size(), 4U);
   EXPECT_TRUE(registry.problems()[0].starts_with(quoted(plugin("abi")) + ": built for"));
   EXPECT_EQ(registry.problems()[3], "plugin '/absent': no such file");
-  EXPECT_NE(registry.find("tvm").error().message.find("not loaded: plugin '"), std::string::npos);
+  EXPECT_NE(registry.find("tvm").error().message().find("not loaded: plugin '"), std::string::npos);
 }
 
 }  // namespace

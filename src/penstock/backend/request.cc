@@ -54,7 +54,7 @@ Status check_on_cpu(const CompileRequest& request, std::string_view backend) {
 
 Error in_model(Error error, const CompileRequest& request) {
   const std::string file = request.file.string();
-  if (!file.empty() && error.message.find(file) == std::string::npos) {
+  if (!file.empty() && error.message().find(file) == std::string::npos) {
     error = std::move(error).within("model '" + file + "'");
   }
   return request.name.empty() ? error : std::move(error).within(request.name);

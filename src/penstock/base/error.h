@@ -34,11 +34,14 @@ std::string_view to_string(Code code);
 
 struct [[nodiscard]] Error {
   Code code = Code::kUnknown;
-  std::string message;  ///< One line: what is wrong, where, what was found, what to do.
+  std::string reason;  ///< One line: what is wrong, where, what was found, what to do.
+
+  /// For people.
+  [[nodiscard]] const std::string& message() const { return reason; }
 
   /// Prefixes the caller's place: "bad pads" becomes "node 'conv1': bad pads".
   Error within(std::string_view place) && {
-    return {code, std::string(place) + ": " + std::move(message)};
+    return {code, std::string(place) + ": " + std::move(reason)};
   }
 };
 

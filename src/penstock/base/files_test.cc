@@ -94,7 +94,7 @@ TEST_F(TemporaryFolderTest, OfAKilledProcessIsRemovedByTheNextOneAndOfALiveOneIs
 
 TEST_F(TemporaryFolderTest, GoesWithItsLastReference) {
   auto made = make_temporary_folder();
-  ASSERT_TRUE(made) << made.error().message;
+  ASSERT_TRUE(made) << made.error().message();
   auto copy = *made;
   *made = nullptr;
   EXPECT_TRUE(fs::exists(*copy));
@@ -120,7 +120,7 @@ TEST_F(TemporaryFolderTest, OfAKilledProcessIsTheOnlyThingThatIsRemoved) {
 
 TEST_F(TemporaryFolderTest, IsLockedByADescriptorThatNoProgramInherits) {
   const auto made = make_temporary_folder();
-  ASSERT_TRUE(made) << made.error().message;
+  ASSERT_TRUE(made) << made.error().message();
   int found = 0;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {

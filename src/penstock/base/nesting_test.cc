@@ -24,7 +24,7 @@ TEST(NestingTest, RefusesWhatIsTooDeepAndSaysWhere) {
   const auto refused = check_nesting("{\n  \"a\": " + nested(kMostNested));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kDataLoss);
-  EXPECT_THAT(refused.error().message,
+  EXPECT_THAT(refused.error().message(),
               HasSubstr("at line 2, column 207: expected at most 200 brackets"));
   EXPECT_FALSE(check_nesting(nested(1'000'000)));
 }

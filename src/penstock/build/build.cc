@@ -284,7 +284,7 @@ Result<std::optional<std::size_t>> Build::enter_whole(const Cover& cover, bool o
 const graph::Graph* Build::find_other_form() {
   const auto form = graph(true);
   if (!form) {
-    report_.notes.push_back("left out: the file as it is: " + form.error().message);
+    report_.notes.push_back("left out: the file as it is: " + form.error().message());
     return nullptr;
   }
   const auto hash = [](const graph::Graph& of) {

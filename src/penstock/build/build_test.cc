@@ -34,7 +34,7 @@ Report example() {
 TEST(ReportTest, ComesBackFromItsText) {
   const auto text = to_json(example());
   const auto again = report_from_json(text);
-  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(to_json(*again), text);
   EXPECT_EQ(again->ways[1].failure, "wrong output: 'y' of frame 0");
 }
@@ -49,7 +49,7 @@ TEST(ReportTest, LeavesOutWhatDiffersFromRunToRun) {
 }
 
 TEST(ReportTest, RefusesWhatIsNoReport) {
-  const auto error = [](const char* text) { return report_from_json(text).error().message; };
+  const auto error = [](const char* text) { return report_from_json(text).error().message(); };
   EXPECT_THAT(error("{"), HasSubstr("build.json: "));
   EXPECT_THAT(error("{}"), HasSubstr("version"));
   EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 2, found 99"));
@@ -60,7 +60,7 @@ TEST(ReportTest, RefusesIndicesOfNothing) {
     auto report = example();
     change(report);
     const auto read = report_from_json(to_json(report));
-    return read ? "" : read.error().message;
+    return read ? "" : read.error().message();
   };
   EXPECT_EQ(error([](Report&) {}), "");
   EXPECT_EQ(error([](Report& report) { report.nodes[1].inputs = {0, 1}; }),
@@ -80,7 +80,7 @@ TEST(ReportTest, RefusesIndicesOfNothing) {
 TEST(ReportTest, RefusesAnUnknownGoal) {
   auto report = example();
   report.goal = "<script>";
-  EXPECT_EQ(report_from_json(to_json(report)).error().message,
+  EXPECT_EQ(report_from_json(to_json(report)).error().message(),
             "build.json: goal: expected 'throughput' or 'latency', found '<script>'");
 }
 
@@ -177,7 +177,7 @@ TEST(OutcomeTest, ComesBackFromItsText) {
   stage.parts = {{"one", {{"key", "value"}}, {graph::NodeId{1}}}, {"two", {}, {graph::NodeId{0}}}};
   outcome.contestant.split.stages = {stage};
   const auto again = outcome_from_json(to_json(outcome));
-  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(to_json(*again), to_json(outcome));
   EXPECT_EQ(again->most_parts, 7);
   EXPECT_EQ(again->contestant.split.stages[0].devices[1].cpus, (std::vector<int>{2, 3}));

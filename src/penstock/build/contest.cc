@@ -144,7 +144,7 @@ Result<std::size_t> Contest::enter(Contestant contestant) {
   setting_.say("measuring '" + entry.way.name + "'");
   auto package = pack(entry.contestant);
   if (!package) {
-    entry.way.failure = package.error().message;
+    entry.way.failure = package.error().message();
   } else {
     entry.way.hash = hash_of(package->plan);
     entry.way.what = what_of(package->plan);
@@ -219,13 +219,13 @@ Status Contest::measure(Entry& entry, plan::Package package) {
   }
   if (!running) {
     entry.crowded_out = is_crowded_out(running);
-    entry.way.failure = running.error().message;
+    entry.way.failure = running.error().message();
     return {};
   }
   const auto begin = Clock::now();
   const auto verdict = setting_.gate.judge(*running->pipeline);
   if (!verdict) {
-    entry.way.failure = verdict.error().message;
+    entry.way.failure = verdict.error().message();
     return {};
   }
   entry.way.worst_ratio = verdict->worst_ratio;
@@ -258,7 +258,7 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
       auto sample = king->side->measure(round);
       if (!sample) {
         if (sample.error().code == Code::kCancelled) return std::move(sample).error();
-        refuse(*best_, sample.error().message);  // And go on alone.
+        refuse(*best_, sample.error().message());  // And go on alone.
         king = nullptr;
         scores.clear();
         ratios.clear();
@@ -270,7 +270,7 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
     auto sample = running.side->measure(round);
     if (!sample) {
       if (sample.error().code == Code::kCancelled) return std::move(sample).error();
-      entry.way.failure = sample.error().message;
+      entry.way.failure = sample.error().message();
       return {};
     }
     scores.push_back(score_of(*sample));
@@ -358,7 +358,7 @@ Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::siz
   using Ratios = std::optional<std::vector<double>>;
   const auto fail = [&](std::size_t i, Error error) -> Result<Ratios> {
     if (error.code == Code::kCancelled) return error;
-    refuse(entries[i], error.message);
+    refuse(entries[i], error.message());
     return Ratios();
   };
   PENSTOCK_TRY(const auto* const best, run_best());
@@ -406,7 +406,7 @@ Result<Running*> Contest::run_best() {
     } else if (is_crowded_out(running) || running.error().code == Code::kCancelled) {
       return std::move(running).error();
     } else {
-      refuse(*best_, running.error().message);
+      refuse(*best_, running.error().message());
     }
   }
   return king_ ? &*king_ : nullptr;

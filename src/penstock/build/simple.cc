@@ -57,7 +57,7 @@ Result<std::vector<measure::Measured>> measure_what_runs(measure::PlainSides& si
     if (measured || measured.error().code == Code::kCancelled) return measured;
     const auto plan = simple.sides.end() - 1;
     const auto failed = std::find_if(simple.sides.begin(), plan, [&](const auto& side) {
-      return measured.error().message.starts_with(side->name() + ": ");
+      return measured.error().message().starts_with(side->name() + ": ");
     });
     if (failed == plan) return measured;
     simple.missing.push_back({(*failed)->name(), measured.error()});
@@ -128,10 +128,10 @@ Result<std::vector<WayReport>> Simple::run_beside(Running& plan, double seconds,
   if (measured) {
     for (auto& side : *measured) reports.push_back(report_of(side));
   } else {
-    reports.push_back({.name = plan.side->name(), .failure = measured.error().message});
+    reports.push_back({.name = plan.side->name(), .failure = measured.error().message()});
   }
   for (const auto& [name, reason] : sides_->missing) {
-    reports.insert(reports.end() - 1, WayReport{.name = name, .failure = reason.message});
+    reports.insert(reports.end() - 1, WayReport{.name = name, .failure = reason.message()});
   }
   return reports;
 }

@@ -52,7 +52,7 @@ Result<cost::Database> open_costs(const BuildOptions& options) {
   if (!options.costs.empty()) return cost::Database::open(options.costs);
   auto database = cost::Database::open(cost::Database::default_path());
   if (database) return database;
-  spdlog::warn("{}; what is measured now will be forgotten", database.error().message);
+  spdlog::warn("{}; what is measured now will be forgotten", database.error().message());
   return cost::Database::in_memory();
 }
 

@@ -101,7 +101,7 @@ Status JsonLines::write(const pipeline::Output& output) {
 Status JsonLines::write(std::uint64_t frame, const Error& error) {
   return write_line(line_of(
       {{"frame", frame},
-       {"error", {{"code", std::string(to_string(error.code))}, {"message", error.message}}}}));
+       {"error", {{"code", std::string(to_string(error.code))}, {"message", error.message()}}}}));
 }
 
 Status JsonLines::write_line(const std::string& line) {

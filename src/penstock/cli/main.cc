@@ -68,7 +68,7 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
 int run_action(const Action& action) {
   const Result<int> outcome = action();
   if (outcome) return *outcome;
-  print_error(outcome.error().message);
+  print_error(outcome.error().message());
   if (outcome.error().code == Code::kCancelled && interrupted()) return interrupt_code();
   return outcome.error().code == Code::kInternal ? kOurBug : kFailed;
 }

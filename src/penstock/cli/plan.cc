@@ -236,7 +236,7 @@ Error because(const PlanOptions& options, const planner::Problem& problem, Error
   const auto free = std::ranges::find(problem.types, false, &planner::DeviceType::pays_transfers);
   if (error.code == Code::kFailedPrecondition && options.latency_cap &&
       goal_of(options) == planner::Goal::kThroughput && free != problem.types.end()) {
-    error.message +=
+    error.reason +=
         concat("; a latency that --goal latency finds may be out of reach, for there '", free->name,
                "' is without limit, and here there are ", free->devices.size());
   }

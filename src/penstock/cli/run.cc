@@ -195,7 +195,7 @@ class Stream {
       summary_.latencies_ns.push_back(static_cast<double>(output.latency().count()));
     } else {
       if (output.outcome() == Outcome::kError) note(output.error());
-      spdlog::debug("{}", output.error().message);
+      spdlog::debug("{}", output.error().message());
     }
     return writer_.write(output);
   }
@@ -222,8 +222,8 @@ Json to_json(const plan::Plan& plan, Summary& summary) {
   auto& latencies = summary.latencies_ns;
   std::vector<std::string> messages;
   messages.reserve(summary.failures.size() + 1);
-  for (const auto& failure : summary.failures) messages.push_back(failure.message);
-  if (summary.input_error) messages.push_back(summary.input_error->message);
+  for (const auto& failure : summary.failures) messages.push_back(failure.message());
+  if (summary.input_error) messages.push_back(summary.input_error->message());
   return {{"model", plan.model},
           {"frames", summary.frames},
           {"ok", summary.ok},
@@ -283,13 +283,13 @@ Result<int> report(const RunOptions& options, const plan::Plan& plan, Summary& s
   }
   for (const auto& failure : summary.failures) {
     const bool last = &failure == &summary.failures.back();
-    spdlog::error("{}{}", failure.message,
+    spdlog::error("{}{}", failure.message(),
                   last ? advice_on_random(failure, options.inputs, plan.inputs) : "");
   }
   if (summary.errors > summary.failures.size()) {
     spdlog::error("and {} more frames failed", summary.errors - summary.failures.size());
   }
-  if (summary.input_error) spdlog::error("{}", summary.input_error->message);
+  if (summary.input_error) spdlog::error("{}", summary.input_error->message());
   if (summary.interrupted) return interrupt_code();
   return summary.errors == 0 && !summary.input_error ? kOk : kFailed;
 }

@@ -24,8 +24,8 @@ Error in_users_words(Error error, const SourceArguments& arguments, const plan::
   }
   if (names_package(arguments.file)) return error;
   const auto theirs = concat("model '", plan.stages.front().partitions.front().model, "'");
-  if (const auto at = error.message.find(theirs); at != std::string::npos) {
-    error.message.replace(at, theirs.size(), concat("model '", arguments.file.string(), "'"));
+  if (const auto at = error.message().find(theirs); at != std::string::npos) {
+    error.reason.replace(at, theirs.size(), concat("model '", arguments.file.string(), "'"));
   }
   return error;
 }

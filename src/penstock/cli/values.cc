@@ -68,7 +68,7 @@ Value constant(Tensor value) {
 Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where) {
   auto fits = check_matches(info.type, value);
   if (fits) return fits;
-  return invalid_argument("input '", info.name, "': ", where, ": ", fits.error().message,
+  return invalid_argument("input '", info.name, "': ", where, ": ", fits.error().message(),
                           "; give values of that type and shape, one frame's");
 }
 

@@ -134,15 +134,15 @@ class Verification {
         expected.error().code == popped->error().code) {
       ++report_.dropped;  // By a function, which does so in the reference too.
     } else if (!popped->ok() && (expected || popped->outcome() != pipeline::Outcome::kError)) {
-      report_.add_problem(popped->error().message);
+      report_.add_problem(popped->error().message());
     } else if (!expected && popped->ok()) {
       report_.add_problem(concat("frame ", number,
                                  ": the reference fails where the pipeline does "
                                  "not: ",
-                                 expected.error().message));
+                                 expected.error().message()));
     } else if (!expected) {
       report_.add_problem(
-          concat(popped->error().message,
+          concat(popped->error().message(),
                  has_files(options_.inputs)
                      ? "; the reference fails too: the input or the model is at fault"
                      : "; the reference fails too, so the random input is at fault: give one with "

@@ -16,7 +16,7 @@ namespace {
 std::string found(const TestNetwork& network, const std::string& rule, const Limits& limits = {}) {
   const auto graph = network.get();
   const auto list = candidates(graph, "acme", rule_of(rule), limits);
-  return list ? shown(graph, *list) : list.error().message;
+  return list ? shown(graph, *list) : list.error().message();
 }
 
 // --- Rules node by node

@@ -53,7 +53,7 @@ std::string chosen(const TestNetwork& network, const std::vector<Toolchain>& cha
     }
   }
   const auto covers = find_covers(problem);
-  if (!covers) return covers.error().message;
+  if (!covers) return covers.error().message();
   std::string text;
   for (const int c : covers->best.front().candidates) {
     const auto& part = all[static_cast<std::size_t>(c)];

@@ -42,7 +42,7 @@ Problem chain(int n) {
 }
 
 std::string shown(const Result<Covers>& covers) {
-  if (!covers) return covers.error().message;
+  if (!covers) return covers.error().message();
   return join(covers->best, " | ", [](const Cover& cover) {
     return concat(join(cover.candidates, " ", [](int c) { return concat(c); }), ": ", cover.cost);
   });
@@ -190,7 +190,7 @@ TEST(CoverTest, EqualsBruteForceOnRandomNetworks) {
       continue;
     }
     ++covered;
-    ASSERT_TRUE(found) << seed << ": " << found.error().message;
+    ASSERT_TRUE(found) << seed << ": " << found.error().message();
     EXPECT_TRUE(found->complete);
     EXPECT_DOUBLE_EQ(found->lower_bound, found->best.front().cost);
     ASSERT_EQ(found->best.size(),
@@ -286,7 +286,7 @@ TEST(CoverTest, PartsNeverWaitForEachOtherInACycle) {
   problem.value(0, {3}).value(1, {2}).take({0, 2}, 0, 1).take({1, 3}, 0, 1);
   for (int i = 0; i < 4; ++i) problem.take({i}, 1, 2);
   EXPECT_EQ(best(problem), "2 1 4: 5");
-  EXPECT_EQ(evaluate_cover(problem, {0, 1}).error().message,
+  EXPECT_EQ(evaluate_cover(problem, {0, 1}).error().message(),
             "candidates 0, 1 wait for each other in a cycle");
 }
 
@@ -343,8 +343,9 @@ TEST(CoverTest, SaysSoWhereCandidatesFitTogetherInNoWay) {
   const auto found = find_covers(problem);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Code::kNotFound);
-  EXPECT_TRUE(found.error().message.starts_with("node 2: no set of candidates covers it and every"))
-      << found.error().message;
+  EXPECT_TRUE(
+      found.error().message().starts_with("node 2: no set of candidates covers it and every"))
+      << found.error().message();
 }
 
 TEST(CoverTest, RefusesAProblemThatContradictsItself) {
@@ -381,7 +382,7 @@ TEST(CoverTest, WideNetworksEndInFewStates) {
   CoverOptions options;
   options.max_states = 200'000;
   const auto found = find_covers(problem, options);
-  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_TRUE(found) << found.error().message();
   EXPECT_LE(found->lower_bound, found->best.front().cost);
   EXPECT_GE(found->lower_bound, 0.8 * found->best.front().cost);
 }

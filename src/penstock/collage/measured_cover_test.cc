@@ -61,7 +61,7 @@ TEST(MeasuredCoverTest, IsTheBestOfAllByMeasuringSome) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     Chain chain(8, seed);
     const auto found = find_covers_by_measuring(chain.problem, chain.measuring());
-    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_TRUE(found) << found.error().message();
     EXPECT_TRUE(found->proved);
     EXPECT_DOUBLE_EQ(found->covers.best.front().cost, chain.all_known().best.front().cost);
     measured += chain.measured;
@@ -77,7 +77,7 @@ TEST(MeasuredCoverTest, ABackendThatFailsCostsOnlyItsCandidates) {
       chain.truth[c] = c % 2 == 0 ? kUnmeasured : kInfinite;
   }
   const auto found = find_covers_by_measuring(chain.problem, chain.measuring());
-  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_TRUE(found) << found.error().message();
   for (const int c : found->covers.best.front().candidates) {
     EXPECT_EQ(chain.problem.candidates[static_cast<std::size_t>(c)].place.backend, 0);
   }
@@ -98,7 +98,7 @@ TEST(MeasuredCoverTest, StoppedItAnswersWithWhatIsMeasured) {
   auto measuring = chain.measuring();
   measuring.stop = [&] { return chain.measured == 2; };
   const auto found = find_covers_by_measuring(chain.problem, measuring);
-  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_TRUE(found) << found.error().message();
   EXPECT_EQ(chain.measured, 2);
   EXPECT_FALSE(found->proved);
   EXPECT_EQ(std::ranges::count_if(found->costs, [](double c) { return !std::isnan(c); }), 3);

@@ -33,7 +33,7 @@ std::string taken(const std::string& ops, const std::string& rest = "") {
   static const Graph kGraph = model();
   const auto rule = parse_rule(R"({"version": 1, "rule": {"ops": [)" + ops + "]" + rest + "}}",
                                "rules of 'acme'");
-  if (!rule) return rule.error().message;
+  if (!rule) return rule.error().message();
   std::string names;
   for (std::size_t i = 0; i < kGraph.nodes.size(); ++i) {
     if (!takes(kGraph, *rule, static_cast<graph::NodeId>(i))) continue;
@@ -51,7 +51,7 @@ std::string all_where(const std::string& predicate) {
 
 std::string error_of(const std::string& rule) {
   const auto parsed = parse_rule(R"({"version": 1, "rule": )" + rule + "}", "rules of 'acme'");
-  return parsed ? "" : parsed.error().message;
+  return parsed ? "" : parsed.error().message();
 }
 
 TEST(RuleTest, NamesOperatorsOfOnnxAndOfOtherDomains) {
@@ -86,7 +86,7 @@ TEST(RuleTest, TellsConstants) {
                                  {.shapes = {}, .parameters = {"p"}, .as_is = false, .engine = {}});
   const auto rule = parse_rule(
       R"({"version": 1, "rule": {"ops": ["Add"], "where": [{"input": 1, "constant": true}]}})", "");
-  ASSERT_TRUE(rule) << rule.error().message;
+  ASSERT_TRUE(rule) << rule.error().message();
   EXPECT_TRUE(takes(graph, *rule, graph::NodeId{0}));
   EXPECT_FALSE(takes(graph, *rule, graph::NodeId{1})) << "a parameter may be replaced";
 }
@@ -140,7 +140,7 @@ TEST(RuleTest, TheDocumentationsExampleIsARule) {
   const auto begin = page.find(fence) + fence.size();
   const auto rule =
       parse_rule(page.substr(begin, page.find("```", begin) - begin), "docs/rules.md");
-  ASSERT_TRUE(rule) << rule.error().message;
+  ASSERT_TRUE(rule) << rule.error().message();
   EXPECT_EQ(rule->kind, Rule::Kind::kOnlyValid);
   EXPECT_EQ(rule->max_nodes, 64U);
 }
@@ -188,11 +188,11 @@ TEST(RuleTest, RefusesRulesWithinRulesWithoutEnd) {
 }
 
 TEST(RuleTest, RefusesAnotherVersionAndWhatIsNoJson) {
-  EXPECT_EQ(parse_rule(R"({"version": 2, "rule": {"all": true}})", "w").error().message,
+  EXPECT_EQ(parse_rule(R"({"version": 2, "rule": {"all": true}})", "w").error().message(),
             "w: version: expected 1, found 2");
-  EXPECT_EQ(parse_rule(R"({"rule": {"all": true}})", "w").error().message, "w: version: missing");
-  EXPECT_TRUE(parse_rule("{", "w").error().message.starts_with("w: not JSON: "));
-  EXPECT_TRUE(parse_rule("", "w").error().message.starts_with("w: not JSON: "));
+  EXPECT_EQ(parse_rule(R"({"rule": {"all": true}})", "w").error().message(), "w: version: missing");
+  EXPECT_TRUE(parse_rule("{", "w").error().message().starts_with("w: not JSON: "));
+  EXPECT_TRUE(parse_rule("", "w").error().message().starts_with("w: not JSON: "));
 }
 
 TEST(RuleTest, AUsersFileGivesRulesByBackend) {
@@ -200,10 +200,10 @@ TEST(RuleTest, AUsersFileGivesRulesByBackend) {
       R"({"onnxruntime": {"version": 1, "rule": {"all": true}},
           "onednn": {"version": 1, "rule": {"ops": ["Conv"]}}})",
       "my.json");
-  ASSERT_TRUE(rules) << rules.error().message;
+  ASSERT_TRUE(rules) << rules.error().message();
   EXPECT_EQ(rules->size(), 2U);
   EXPECT_EQ(rules->at("onednn").ops, std::vector<std::string>{"Conv"});
-  EXPECT_EQ(parse_rules(R"({"onednn": {"version": 1}})", "my.json").error().message,
+  EXPECT_EQ(parse_rules(R"({"onednn": {"version": 1}})", "my.json").error().message(),
             "my.json: onednn.rule: missing");
 }
 

@@ -83,7 +83,7 @@ inline std::string shown(const graph::Graph& graph, const std::vector<Candidate>
 /// The rule without its frame.
 inline Rule rule_of(const std::string& json) {
   auto rule = parse_rule(R"({"version": 1, "rule": )" + json + "}", "a test");
-  return rule ? *std::move(rule) : throw std::runtime_error(rule.error().message);
+  return rule ? *std::move(rule) : throw std::runtime_error(rule.error().message());
 }
 
 }  // namespace penstock::collage

@@ -136,7 +136,7 @@ TEST(UnitsTest, LongNetworksAreCutToo) {
 
 std::string found(const graph::Graph& graph, const Units& units, const std::string& rule) {
   const auto list = candidates(graph, units, "acme", rule_of(rule));
-  return list ? shown(graph, *list) : list.error().message;
+  return list ? shown(graph, *list) : list.error().message();
 }
 
 Units three_of(const graph::Graph& graph) {

@@ -26,7 +26,7 @@ std::vector<device::Device> devices(const std::string& text) {
 }
 
 std::string message_of(const Result<planner::Problem>& problem) {
-  return problem ? "" : problem.error().message;
+  return problem ? "" : problem.error().message();
 }
 
 TEST(NodeSecondsTest, IsTheLargerOfComputingAndMovingAndTheEnginesWork) {
@@ -56,13 +56,13 @@ TEST(FiguresTest, RefuseWhatIsNone) {
            {"node=1x", "found '1x'"}}) {
     const auto figures = parse_figures(text);
     ASSERT_FALSE(figures) << text;
-    EXPECT_THAT(figures.error().message, HasSubstr(message));
+    EXPECT_THAT(figures.error().message(), HasSubstr(message));
   }
 }
 
 TEST(ProblemOfGraphTest, HasAGroupForEachNodeAndATypeForEachSizeOfDevice) {
   const auto problem = problem_of(two_products(), devices("cpu:0,cpu:1-2,cpu:3"), {});
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   ASSERT_EQ(problem->types.size(), 2U);
   EXPECT_THAT(problem->types[0].devices, ElementsAre("cpu:0", "cpu:3"));
   EXPECT_THAT(problem->types[1].devices, ElementsAre("cpu:1-2"));
@@ -80,7 +80,7 @@ TEST(ProblemOfGraphTest, TakesMeasuredSecondsForTheCpusThatTheyWereMeasuredOn) {
   options.node_seconds = {8, 4};
   options.measured_cpus = 2;
   const auto problem = problem_of(two_products(), devices("cpu:0,cpu:1-2"), options);
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   EXPECT_DOUBLE_EQ(problem->groups[0].time[1], 8);
   EXPECT_GT(problem->groups[0].time[0], 8);
 }
@@ -89,7 +89,7 @@ TEST(ProblemOfGraphTest, GivesAPinnedNodeADeviceOfItsOwn) {
   GraphProblemOptions options;
   options.pins = {{NodeId{1}, devices("cpu:1").front()}};
   const auto problem = problem_of(two_products(), devices("cpu:0,cpu:1"), options);
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   ASSERT_EQ(problem->types.size(), 2U);
   EXPECT_THAT(problem->types[1].devices, ElementsAre("cpu:1"));
   options.pins = {{NodeId{1}, devices("cpu:7").front()}};

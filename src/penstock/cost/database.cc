@@ -46,16 +46,16 @@ Error explain(Error error, const fs::path& file) {
   const std::string place = place_of(file);
   switch (error.code) {
     case Code::kDataLoss:
-      return make_error(error.code, place, ": not a cost database, or damaged (", error.message,
+      return make_error(error.code, place, ": not a cost database, or damaged (", error.message(),
                         "); remove it, or ", kNameAnother);
     case Code::kPermissionDenied:
-      return make_error(error.code, place, ": cannot be opened or written (", error.message,
+      return make_error(error.code, place, ": cannot be opened or written (", error.message(),
                         "); make it and its folder writable, or ", kNameAnother);
     case Code::kUnavailable:
-      return make_error(error.code, place, ": another process keeps it locked (", error.message,
+      return make_error(error.code, place, ": another process keeps it locked (", error.message(),
                         "); try again when that has ended, or ", kNameAnother);
     case Code::kResourceExhausted:
-      return make_error(error.code, place, ": cannot be written (", error.message,
+      return make_error(error.code, place, ": cannot be written (", error.message(),
                         "); free space there, or ", kNameAnother);
     default:
       return std::move(error).within(place);

@@ -38,7 +38,7 @@ Cost failed(FailureKind kind, const std::string& message) {
 
 Database open(const fs::path& file) {
   auto database = Database::open(file);
-  if (!database) throw std::runtime_error(database.error().message);
+  if (!database) throw std::runtime_error(database.error().message());
   return *std::move(database);
 }
 
@@ -137,7 +137,7 @@ TEST(DatabaseTest, ExportsAndImportsTheSame) {
   const auto text = *from.export_text({});
   auto to = *Database::in_memory();
   const auto count = to.import_text(text);
-  ASSERT_TRUE(count) << count.error().message;
+  ASSERT_TRUE(count) << count.error().message();
   EXPECT_EQ(count->added, 3);
   EXPECT_EQ(*to.export_text({}), text);
   EXPECT_EQ(to.import_text(text)->kept, 3);
@@ -160,11 +160,11 @@ TEST(DatabaseTest, ABadImportNamesThePlaceAndAddsNothing) {
   auto to = *Database::in_memory();
   const auto count = to.import_text(text);
   ASSERT_FALSE(count);
-  EXPECT_EQ(count.error().message, "parts[0]: parts.threads: expected an integer");
+  EXPECT_EQ(count.error().message(), "parts[0]: parts.threads: expected an integer");
   EXPECT_FALSE(*to.find(key("m")));
   EXPECT_FALSE(to.import_text("{"));
   EXPECT_FALSE(to.import_text("[]"));
-  EXPECT_THAT(to.import_text(R"({"version": 99})").error().message, HasSubstr("update Penstock"));
+  EXPECT_THAT(to.import_text(R"({"version": 99})").error().message(), HasSubstr("update Penstock"));
 }
 
 TEST(DatabaseTest, ForgetsWhatAFilterMeans) {
@@ -187,8 +187,9 @@ TEST(DatabaseTest, RefusesAFileThatIsNoDatabase) {
   std::ofstream(file) << std::string(5000, 'x');
   const auto error = error_of(file);
   EXPECT_EQ(error.code, Code::kDataLoss);
-  EXPECT_THAT(error.message, HasSubstr("'" + file.string() + "': not a cost database, or damaged"));
-  EXPECT_THAT(error.message, HasSubstr("remove it, or name another file with PENSTOCK_COSTS"));
+  EXPECT_THAT(error.message(),
+              HasSubstr("'" + file.string() + "': not a cost database, or damaged"));
+  EXPECT_THAT(error.message(), HasSubstr("remove it, or name another file with PENSTOCK_COSTS"));
 }
 
 TEST(DatabaseTest, RefusesAnotherProgramsDatabase) {
@@ -200,7 +201,7 @@ TEST(DatabaseTest, RefusesAnotherProgramsDatabase) {
   }
   const auto error = error_of(file);
   EXPECT_EQ(error.code, Code::kFailedPrecondition);
-  EXPECT_THAT(error.message, HasSubstr("the database of another program"));
+  EXPECT_THAT(error.message(), HasSubstr("the database of another program"));
 }
 
 TEST(DatabaseTest, RefusesANewerVersion) {
@@ -211,15 +212,15 @@ TEST(DatabaseTest, RefusesANewerVersion) {
       Connection::open(file, Connection::Mode::kWrite)->execute("PRAGMA user_version = 99"));
   const auto error = error_of(file);
   EXPECT_EQ(error.code, Code::kFailedPrecondition);
-  EXPECT_THAT(error.message, HasSubstr("of version 99"));
-  EXPECT_THAT(error.message, HasSubstr("update Penstock"));
+  EXPECT_THAT(error.message(), HasSubstr("of version 99"));
+  EXPECT_THAT(error.message(), HasSubstr("update Penstock"));
 }
 
 TEST(DatabaseTest, SaysWhatToDoWhereNothingCanBeWritten) {
   const auto error = error_of("/proc/penstock/costs.db");
   EXPECT_EQ(error.code, Code::kPermissionDenied);
-  EXPECT_THAT(error.message, HasSubstr("/proc/penstock"));
-  EXPECT_THAT(error.message, HasSubstr("PENSTOCK_COSTS"));
+  EXPECT_THAT(error.message(), HasSubstr("/proc/penstock"));
+  EXPECT_THAT(error.message(), HasSubstr("PENSTOCK_COSTS"));
 }
 
 TEST(DatabaseTest, ItsDefaultPlaceIsNamedOrInTheUsersCache) {
@@ -301,7 +302,7 @@ TEST(DatabaseTest, AKilledWriterLosesNothingThatItWasToldIsKept) {
     ::waitpid(child.pid, nullptr, 0);
     told += count_told(child.told);
     auto database = Database::open(file);
-    ASSERT_TRUE(database) << database.error().message;
+    ASSERT_TRUE(database) << database.error().message();
     for (int i = 0; i < told; ++i) ASSERT_TRUE(*database->find(key(concat(name, i))));
   }
   const auto sound =

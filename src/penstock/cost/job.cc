@@ -165,7 +165,7 @@ std::string to_line(const JobReport& report) {
                {"runs", report.runs},
                {"bytes_per_second", report.bytes_per_second},
                {"code", static_cast<int>(report.error.code)},
-               {"message", report.error.message}};
+               {"message", report.error.message()}};
   if (report.check) {
     json["check"] = {{"worst_ratio", number_json(report.check->worst_ratio)},
                      {"ok", report.check->ok},

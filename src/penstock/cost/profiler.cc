@@ -33,10 +33,10 @@ bool says_nothing_of_the_part(const Error& error) {
 
 Failure failure_of(const JobReport& report) {
   if (report.error.code == Code::kResourceExhausted) {
-    return {FailureKind::kOutOfMemory, report.error.message};
+    return {FailureKind::kOutOfMemory, report.error.message()};
   }
   const auto kind = report.phase == "run" ? FailureKind::kRun : FailureKind::kCompile;
-  return {kind, report.error.message};
+  return {kind, report.error.message()};
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ Status Profiler::State::keep(const PartKey& key, const Cost& cost, const Part& p
   if (kept) return {};
   if (kept.error().code == Code::kInvalidArgument) return kept;
   if (!std::exchange(warned, true) && options.warn) {
-    options.warn(kept.error().message + "; what is measured now will be measured again");
+    options.warn(kept.error().message() + "; what is measured now will be measured again");
   }
   if (!own) {
     PENSTOCK_TRY(own, Database::in_memory());
@@ -221,7 +221,7 @@ Result<std::optional<Cost>> Profiler::State::measure(const Part& part, const Par
   if (!job) {
     // A part that cannot be written as a model cannot be had from any engine.
     if (job.error().code != Code::kFailedPrecondition) return std::move(job).error();
-    cost.failure = Failure{FailureKind::kCompile, job.error().message};
+    cost.failure = Failure{FailureKind::kCompile, job.error().message()};
     PENSTOCK_CHECK_OK(keep(key, cost, part));
     return std::optional(cost);
   }
@@ -275,7 +275,8 @@ Result<fs::path> Profiler::State::reference(const Part& part, const PartKey& key
     return make_error(Code::kCancelled, name_of(part), ": the comparison was interrupted");
   }
   if (outcome.kind == WorkerOutcome::Kind::kDied) return failed(outcome.failure.message);
-  if (outcome.report.event != JobReport::Event::kDone) return failed(outcome.report.error.message);
+  if (outcome.report.event != JobReport::Event::kDone)
+    return failed(outcome.report.error.message());
   return file = job.write_outputs;
 }
 

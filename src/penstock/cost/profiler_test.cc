@@ -56,7 +56,7 @@ class ProfilerTest : public ::testing::Test {
         << (settings.empty() ? "" : ", ") << settings << "}}";
     backends_ = backend::Registry::load();
     const auto found = backends_.find("synthetic_a");
-    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_TRUE(found) << found.error().message();
     ASSERT_EQ((*found)->describe().unavailable, "");
   }
   void set_fault(const std::string& fault) { set(R"("faults": [{)" + fault + "}]"); }
@@ -94,13 +94,13 @@ class ProfilerTest : public ::testing::Test {
 
   std::unique_ptr<Profiler> start() {
     auto profiler = Profiler::start(backends_, &database_, options_);
-    if (!profiler) throw std::runtime_error(profiler.error().message);
+    if (!profiler) throw std::runtime_error(profiler.error().message());
     return *std::move(profiler);
   }
 
   std::vector<std::optional<Cost>> measure(Profiler& profiler, const std::vector<Part>& parts) {
     auto costs = profiler.measure(parts);
-    if (!costs) throw std::runtime_error(costs.error().message);
+    if (!costs) throw std::runtime_error(costs.error().message());
     return *std::move(costs);
   }
 
@@ -238,7 +238,7 @@ TEST_F(ProfilerTest, WantOfMemoryIsARecordedFailure) {
 
 TEST_F(ProfilerTest, TheMeasuringProcessMayTakeNoMoreThanIsLeft) {
   const auto real = find_measure_program();
-  ASSERT_TRUE(real) << real.error().message;
+  ASSERT_TRUE(real) << real.error().message();
   const auto program = folder_.path() / "penstock-measure";
   const auto told = folder_.path() / "bytes";
   std::ofstream(program) << "#!/bin/sh\necho $1 > " << told << "\nexec " << *real << " $1\n";
@@ -360,7 +360,7 @@ TEST_F(ProfilerTest, ANeighbourThatFailsOtherwiseFailsThePart) {
 /// Two threads on one CPU: what matters is that the other has two as well, elsewhere.
 TEST_F(ProfilerTest, OpenVinoOfSeveralThreadsIsTimedWithoutANeighbour) {
   const auto found = backends_.find("openvino");
-  if (!found) GTEST_SKIP() << found.error().message;
+  if (!found) GTEST_SKIP() << found.error().message();
   if (const auto why = (*found)->describe().unavailable; !why.empty()) GTEST_SKIP() << why;
   if (device::inherited_cpus().size() < 2) GTEST_SKIP() << "needs two CPUs";
   auto both = crowded();
@@ -386,7 +386,7 @@ TEST_F(ProfilerTest, AChainIsTimedAsOne) {
 TEST_F(ProfilerTest, OutputsThatAgreePassTheCheckOnce) {
   const auto profiler = start();
   const auto check = profiler->check(first(), {0, 1});
-  ASSERT_TRUE(check) << check.error().message;
+  ASSERT_TRUE(check) << check.error().message();
   EXPECT_TRUE(check->ok());
   EXPECT_EQ(check->worst_ratio, 0);
   const auto again = start();
@@ -399,20 +399,20 @@ TEST_F(ProfilerTest, OutputsThatDifferAreNamedAsFarAsTheToleranceGoes) {
   const auto wrong = first();
   const auto profiler = start();
   const auto check = profiler->check(wrong, {0, 1});
-  ASSERT_TRUE(check) << check.error().message;
+  ASSERT_TRUE(check) << check.error().message();
   ASSERT_FALSE(check->ok());
   EXPECT_EQ(check->failure->kind, FailureKind::kWrongOutput);
   EXPECT_THAT(check->failure->message, HasSubstr("output 'a' differs"));
   EXPECT_GT(check->worst_ratio, 1);
   const auto allowed = profiler->check(wrong, {0, 1}, Tolerance::of(1000));
-  ASSERT_TRUE(allowed) << allowed.error().message;
+  ASSERT_TRUE(allowed) << allowed.error().message();
   EXPECT_TRUE(allowed->ok());
 }
 
 TEST_F(ProfilerTest, ACrashWhileComparingIsTheChecksFailure) {
   set_fault(R"("do": "crash", "on": "Relu")");
   const auto check = start()->check(first(), {0});
-  ASSERT_TRUE(check) << check.error().message;
+  ASSERT_TRUE(check) << check.error().message();
   ASSERT_TRUE(check->failure);
   EXPECT_EQ(check->failure->kind, FailureKind::kCrash);
 }
@@ -421,7 +421,7 @@ TEST_F(ProfilerTest, BoundariesAreMeasuredOnceAndFitted) {
   const std::vector<std::string> backends = {"synthetic_a"};
   const auto device = first().device;
   const auto boundaries = Boundaries::measure(*start(), backends, device);
-  ASSERT_TRUE(boundaries) << boundaries.error().message;
+  ASSERT_TRUE(boundaries) << boundaries.error().message();
   EXPECT_TRUE(boundaries->knows("synthetic_a", "synthetic_a"));
   EXPECT_FALSE(boundaries->knows("synthetic_a", "absent"));
   EXPECT_GT(boundaries->cut_seconds("synthetic_a", "absent", 1e6), 0);
@@ -440,7 +440,7 @@ TEST_F(ProfilerTest, LinksAreMeasuredOnce) {
   to.cpus = {cpus[1]};
   const auto profiler = start();
   const auto link = profiler->link(from, to);
-  ASSERT_TRUE(link) << link.error().message;
+  ASSERT_TRUE(link) << link.error().message();
   ASSERT_TRUE(*link);
   EXPECT_GT((*link)->latency_seconds, 0);
   EXPECT_GT((*link)->bytes_per_second, 0);
@@ -489,7 +489,7 @@ TEST_F(ProfilerTest, AMissingMeasuringProgramIsNamed) {
   const auto costs = start()->measure(std::vector{first()});
   ::unsetenv("PENSTOCK_MEASURE");
   ASSERT_FALSE(costs);
-  EXPECT_EQ(costs.error().message,
+  EXPECT_EQ(costs.error().message(),
             "PENSTOCK_MEASURE: '/absent/program' is no program; expected penstock-measure");
 }
 

@@ -159,7 +159,7 @@ Status Worker::wait_until_ready() {
   if (read == Read::kLine) {
     PENSTOCK_TRY(const auto report, parse_report(line));
     if (report.event == JobReport::Event::kReady) return {};
-    return make_error(Code::kUnavailable, kProgram, ": ", report.error.message);
+    return make_error(Code::kUnavailable, kProgram, ": ", report.error.message());
   }
   const Failure failure = describe_end("started");
   return make_error(Code::kUnavailable, kProgram, ": ", failure.message);

@@ -17,7 +17,7 @@ std::string message_of(std::string_view text) {
   EXPECT_FALSE(device) << text;
   if (device) return to_string(*device);
   EXPECT_EQ(device.error().code, Code::kInvalidArgument);
-  return device.error().message;
+  return device.error().message();
 }
 
 TEST(ParseDeviceTest, ReadsOneCpuRangesAndSums) {
@@ -76,7 +76,7 @@ TEST(ParseDevicesTest, ReadsAList) {
 TEST(ParseDevicesTest, RefusesAnEmptyEntry) {
   const auto devices = parse_devices("cpu:0,,cpu:1");
   ASSERT_FALSE(devices);
-  EXPECT_EQ(devices.error().message,
+  EXPECT_EQ(devices.error().message(),
             "device list 'cpu:0,,cpu:1': an entry is empty; write cpu:0,cpu:1 or all");
 }
 
@@ -116,7 +116,7 @@ TEST(CheckAvailableTest, NamesTheMissingCpusAndThoseThereAre) {
     const auto status = check_available(*parse_device("cpu:60000-60001"));
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, Code::kNotFound);
-    EXPECT_EQ(status.error().message,
+    EXPECT_EQ(status.error().message(),
               concat("device 'cpu:60000-60001': CPU 60000-60001 are not among those this process "
                      "may use: ",
                      only, "; 'penstock devices' lists them"));

@@ -47,7 +47,7 @@ Status run(Compiled& compiled, const Tensor& input, Tensor& output) {
 
 TEST(FunctionLibrary, DeclaresItsPorts) {
   const auto functions = load_library(library("functions"));
-  ASSERT_TRUE(functions) << functions.error().message;
+  ASSERT_TRUE(functions) << functions.error().message();
   ASSERT_EQ(functions->size(), 4U);
   EXPECT_EQ((*functions)[0].name, "scale");
   EXPECT_EQ(to_string((*functions)[2].outputs[0].type), "f32[n<=8,4]");
@@ -57,7 +57,7 @@ TEST(FunctionLibrary, DeclaresItsPorts) {
 
 TEST(FunctionLibrary, RunsInPlaceWithItsSettings) {
   auto scale = compile("scale", {{"factor", "3"}});
-  ASSERT_TRUE(scale) << scale.error().message;
+  ASSERT_TRUE(scale) << scale.error().message();
   Tensor output = row({});
   const void* place = output.data();
   ASSERT_TRUE(run(*scale, row({1, 2, 3, 4}), output));
@@ -71,22 +71,24 @@ TEST(FunctionLibrary, DropsAndFailuresCarryItsWords) {
   Tensor output = row({});
   const auto dropped = run(*scale, row({}), output);
   EXPECT_EQ(dropped.error().code, Code::kAborted);
-  EXPECT_EQ(dropped.error().message, "dropped: all zero");
-  EXPECT_EQ(run(*scale, row({-1, 0, 0, 0}), output).error().message, "function 'scale': negative");
+  EXPECT_EQ(dropped.error().message(), "dropped: all zero");
+  EXPECT_EQ(run(*scale, row({-1, 0, 0, 0}), output).error().message(),
+            "function 'scale': negative");
   const auto refused = compile("scale", {{"gain", "1"}});
-  EXPECT_EQ(refused.error().message, "function 'scale': unknown setting 'gain'; there is 'factor'");
+  EXPECT_EQ(refused.error().message(),
+            "function 'scale': unknown setting 'gain'; there is 'factor'");
 }
 
 TEST(FunctionLibrary, OptionsOfAFunctionThatTakesNoneAreRefused) {
   constexpr const char* kSentence =
       "takes no options, found 'gain'; leave it out, or give the function its value where it is "
       "made";
-  EXPECT_EQ(compile("scatter", {{"gain", "1"}}).error().message,
+  EXPECT_EQ(compile("scatter", {{"gain", "1"}}).error().message(),
             std::string("function 'scatter': ") + kSentence);
   const auto callable =
       stateless("f", {}, {}, [](Inputs, Outputs) -> Status { return drop("unused"); });
   EXPECT_TRUE(callable.create({}));
-  EXPECT_EQ(callable.create({{"gain", "1"}}).error().message, kSentence);
+  EXPECT_EQ(callable.create({{"gain", "1"}}).error().message(), kSentence);
 }
 
 TEST(FunctionBackend, RefusesTwoFunctionsOfOneName) {
@@ -97,7 +99,7 @@ TEST(FunctionBackend, RefusesTwoFunctionsOfOneName) {
   request.options["function"] = "g";
   EXPECT_TRUE(backend.compile(request));
   request.options["function"] = "f";
-  EXPECT_EQ(backend.compile(request).error().message,
+  EXPECT_EQ(backend.compile(request).error().message(),
             "function 'f': is there twice; expected functions of different names");
 }
 
@@ -110,9 +112,9 @@ TEST(FunctionBackend, CountsTheCopiesOfAFunctionThatMakesItsOutputsElsewhere) {
     backend::CompileRequest request;
     request.options["function"] = "f";
     const auto executable = backend.compile(request);
-    ASSERT_TRUE(executable) << executable.error().message;
+    ASSERT_TRUE(executable) << executable.error().message();
     const auto context = (*executable)->create_context();
-    ASSERT_TRUE(context) << context.error().message;
+    ASSERT_TRUE(context) << context.error().message();
     Tensor output = row({});
     const std::array<Tensor*, 1> outputs{&output};
     ASSERT_TRUE((*context)->run({}, outputs));
@@ -134,10 +136,10 @@ TEST(FunctionLibrary, WritesNothingWhereThereIsNoRoom) {
   auto scatter = compile("scatter");
   ASSERT_TRUE(scatter);
   Tensor items = Tensor::allocate(DType::kF32, {7, 4});
-  EXPECT_THAT(run(*scatter, row({8}), items).error().message,
+  EXPECT_THAT(run(*scatter, row({8}), items).error().message(),
               HasSubstr("output 'items': expected room for 128 bytes, found 112"));
   Tensor narrow = Tensor::allocate(DType::kF32, {3});
-  EXPECT_THAT(run(*scatter, narrow, items).error().message,
+  EXPECT_THAT(run(*scatter, narrow, items).error().message(),
               EndsWith("input 'x': expected f32[4], found f32[3]"));
 }
 
@@ -150,17 +152,17 @@ TEST(FunctionLibrary, KeepsAStateForEachReplica) {
   EXPECT_EQ(number.as<std::int64_t>()[0], 3);
   ASSERT_TRUE(run(*other, row({}), number));
   EXPECT_EQ(number.as<std::int64_t>()[0], 1);
-  EXPECT_THAT(compile("count", {}, 2).error().message, HasSubstr("is stateful"));
+  EXPECT_THAT(compile("count", {}, 2).error().message(), HasSubstr("is stateful"));
 }
 
 TEST(FunctionLibrary, WhatIsNoneIsRefusedBySentence) {
-  EXPECT_EQ(load_library(library("nowhere")).error().message,
+  EXPECT_EQ(load_library(library("nowhere")).error().message(),
             "function library 'libpenstock_test_nowhere.so': no such file");
-  EXPECT_EQ(load_library(library("functions_of_version_9")).error().message,
+  EXPECT_EQ(load_library(library("functions_of_version_9")).error().message(),
             "function library 'libpenstock_test_functions_of_version_9.so': built for version 9 of "
             "the function interface, this Penstock has version 1; rebuild the library with its "
             "header");
-  EXPECT_THAT(compile("scaled").error().message,
+  EXPECT_THAT(compile("scaled").error().message(),
               HasSubstr("no function 'scaled'; there are: 'scale', 'count', 'scatter', 'sum'"));
   FunctionBackend guarded({}, false);
   backend::CompileRequest request;

@@ -27,7 +27,7 @@ TEST(ParseShapeTest, ShowsTheFormItExpects) {
     const auto shape = parse_shape(text);
     ASSERT_FALSE(shape) << text;
     EXPECT_EQ(shape.error().code, Code::kInvalidArgument);
-    EXPECT_EQ(shape.error().message,
+    EXPECT_EQ(shape.error().message(),
               concat("--shape '", text,
                      "': expected NAME=SIZExSIZE..., each a size, 1..MOST (no other least than 1) "
                      "or ?, such as x=1x3x224x224 or ids=1x1..512"));
@@ -229,11 +229,11 @@ TEST(ImportTest, RefusesShapesThatDoNotFitAndSaysWhy) {
     return error_of_text(text, options);
   };
   EXPECT_EQ(error("z=1x3").code, Code::kNotFound);
-  EXPECT_EQ(error("z=1x3").message,
+  EXPECT_EQ(error("z=1x3").message(),
             "model: --shape: the model has no input 'z'; its inputs are 'x'");
   EXPECT_EQ(error("x=1x4").code, Code::kInvalidArgument);
-  EXPECT_EQ(error("x=1x4").message, "model: input 'x', dimension 1: expected [3], found [4]");
-  EXPECT_EQ(error("x=1").message, "model: input 'x': expected 2 dimensions, f32[n,3], found 1");
+  EXPECT_EQ(error("x=1x4").message(), "model: input 'x', dimension 1: expected [3], found [4]");
+  EXPECT_EQ(error("x=1").message(), "model: input 'x': expected 2 dimensions, f32[n,3], found 1");
 }
 
 TEST(ImportTest, KeepsNamedParametersReplaceable) {
@@ -258,7 +258,7 @@ TEST(ImportTest, RefusesAParameterThatIsNoInitialiser) {
     g (float[2] x) => (float[2] y) { y = Relu(x) })",
                                    options);
   EXPECT_EQ(error.code, Code::kNotFound);
-  EXPECT_THAT(error.message,
+  EXPECT_THAT(error.message(),
               HasSubstr("--parameter: the model has no initialiser 'x'; it has none"));
 }
 
@@ -271,7 +271,7 @@ TEST(ImportTest, OffersTheInitialisersThatCanBeParameters) {
       <float[1] a = {1}, float[1] b = {1}, float[1] c = {1}, float[1] d = {1}, float[1] e = {1},
        float[1] f = {1}> { y = Sum(x, a, b, c, d, e, f) })",
                                    options);
-  EXPECT_THAT(error.message, HasSubstr("it has 'a', 'b', 'c', 'd', 'e' and 1 more, among"));
+  EXPECT_THAT(error.message(), HasSubstr("it has 'a', 'b', 'c', 'd', 'e' and 1 more, among"));
 }
 
 TEST(ImportTest, NotesHowItWent) {
@@ -292,9 +292,9 @@ TEST(ImportTest, RefusesWhatOnnxsCheckerRefusesInOneSentence) {
     <ir_version: 10, opset_import: ["" : 20]>
     g (float[2] x) => (float[2] y) { y = Relu(absent) })");
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_THAT(error.message, HasSubstr("model: ONNX's checker refuses it: "));
-  EXPECT_THAT(error.message, HasSubstr("'absent'"));
-  EXPECT_THAT(error.message, testing::Not(HasSubstr("\n")));
+  EXPECT_THAT(error.message(), HasSubstr("model: ONNX's checker refuses it: "));
+  EXPECT_THAT(error.message(), HasSubstr("'absent'"));
+  EXPECT_THAT(error.message(), testing::Not(HasSubstr("\n")));
 }
 
 TEST(ImportTest, SaysWhatIsNoModel) {
@@ -302,7 +302,7 @@ TEST(ImportTest, SaysWhatIsNoModel) {
     const auto graph = import_onnx_bytes(bytes, {}, {});
     EXPECT_FALSE(graph);
     EXPECT_EQ(graph.error().code, Code::kDataLoss);
-    return graph.error().message;
+    return graph.error().message();
   };
   EXPECT_EQ(message(""), "model: not an ONNX model (it is empty); export or copy it again");
   EXPECT_EQ(message("\xff\xff\xff"),
@@ -314,7 +314,7 @@ TEST(ImportTest, SaysWhatIsNoModel) {
   const auto absent = import_onnx(folder.path() / "absent.onnx", {});
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().code, Code::kNotFound);
-  EXPECT_THAT(absent.error().message, HasSubstr("absent.onnx': No such file"));
+  EXPECT_THAT(absent.error().message(), HasSubstr("absent.onnx': No such file"));
   EXPECT_EQ(import_onnx(folder.path(), {}).error().code, Code::kNotFound);
 }
 
@@ -357,14 +357,14 @@ TEST(ImportTest, MakesSparseInitialisersDense) {
     <ir_version: 10, opset_import: ["" : 20]>
     g (float[1] x) => (float[4] y) { y = Add(x, w) })");
   const auto graph = import_onnx_bytes(model + sparse_initialiser(values, indices, 4), {}, {});
-  ASSERT_TRUE(graph) << graph.error().message;
+  ASSERT_TRUE(graph) << graph.error().message();
   const auto& w = *(*graph).value(*(*graph).find_value("w")).constant;
   EXPECT_THAT(w.as<float>(), ElementsAre(0.0F, 5.0F, 0.0F, 6.0F));
   EXPECT_EQ(type_text(*graph, "y"), "f32[4]");
 
   const auto outside = import_onnx_bytes(model + sparse_initialiser(values, indices, 3), {}, {});
   ASSERT_FALSE(outside);
-  EXPECT_EQ(outside.error().message, "model: sparse tensor 'w': index 1 is outside its shape");
+  EXPECT_EQ(outside.error().message(), "model: sparse tensor 'w': index 1 is outside its shape");
 }
 
 class ExternalDataTest : public testing::Test {
@@ -396,7 +396,7 @@ TEST_F(ExternalDataTest, IsMappedFromItsFile) {
   put_model("");
   std::ofstream(folder.path() / "inner" / "w.bin", std::ios::binary) << floats(8);
   const auto graph = import_with(R"("location" : "w.bin", "offset" : "16", "length" : "16")");
-  ASSERT_TRUE(graph) << graph.error().message;
+  ASSERT_TRUE(graph) << graph.error().message();
   const auto& w = *(*graph).value(*(*graph).find_value("w")).constant;
   EXPECT_THAT(w.as<float>(), ElementsAre(4.0F, 5.0F, 6.0F, 7.0F));
 }
@@ -411,12 +411,12 @@ TEST_F(ExternalDataTest, NeverLeavesTheModelsFolder) {
     const auto graph = import_with("\"location\" : \"" + location + "\"");
     ASSERT_FALSE(graph) << location;
     EXPECT_EQ(graph.error().code, Code::kInvalidArgument);
-    EXPECT_THAT(graph.error().message,
+    EXPECT_THAT(graph.error().message(),
                 HasSubstr("tensor 'w': expected external data in the model's folder, found"));
     const auto checked = check_external_files(folder.path() / "inner/model.onnx");
     ASSERT_FALSE(checked) << location;
-    EXPECT_EQ("tensor 'w': " + checked.error().message,
-              graph.error().message.substr(graph.error().message.find("tensor 'w'")));
+    EXPECT_EQ("tensor 'w': " + checked.error().message(),
+              graph.error().message().substr(graph.error().message().find("tensor 'w'")));
   }
 }
 
@@ -435,7 +435,7 @@ TEST_F(ExternalDataTest, IsFoundInEveryTensorThatAModelHolds) {
                             body));
     const auto checked = check_external_files(folder.path() / "inner/model.onnx");
     ASSERT_FALSE(checked) << body;
-    EXPECT_EQ(checked.error().code, Code::kInvalidArgument) << checked.error().message;
+    EXPECT_EQ(checked.error().code, Code::kInvalidArgument) << checked.error().message();
   }
 }
 
@@ -459,12 +459,12 @@ TEST_F(ExternalDataTest, OutsideItsFileIsRefusedWithBothSizes) {
   const auto beyond = import_with(R"("location" : "w.bin", "offset" : "8")");
   ASSERT_FALSE(beyond);
   EXPECT_EQ(beyond.error().code, Code::kDataLoss);
-  EXPECT_THAT(beyond.error().message,
+  EXPECT_THAT(beyond.error().message(),
               HasSubstr("tensor 'w': expected 16 bytes at offset 8 of 'w.bin', found a file of 16 "
                         "bytes; fetch the file again"));
   const auto length = import_with(R"("location" : "w.bin", "length" : "12")");
   ASSERT_FALSE(length);
-  EXPECT_THAT(length.error().message,
+  EXPECT_THAT(length.error().message(),
               HasSubstr("expected 16 bytes for its shape, found length 12"));
   const auto absent = import_with(R"("location" : "absent.bin")");
   ASSERT_FALSE(absent);
@@ -477,7 +477,7 @@ TEST(ImportTest, RefusesExternalDataOfBytesWithoutAFolder) {
     <ir_version: 10, opset_import: ["" : 20]>
     g (float[4] x) => (float[4] y) <float[4] w = ["location" : "w.bin"]> { y = Add(x, w) })");
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_THAT(error.message, HasSubstr("the model has no folder; import it from its file"));
+  EXPECT_THAT(error.message(), HasSubstr("the model has no folder; import it from its file"));
 }
 
 TEST(ImportTest, RefusesAShapeThatTheDataDoNotFill) {
@@ -485,7 +485,7 @@ TEST(ImportTest, RefusesAShapeThatTheDataDoNotFill) {
     <ir_version: 10, opset_import: ["" : 20]>
     g (float[1] x) => (float[1] y) <float[4611686018427387904] w = {1}> { y = Add(x, w) })");
   EXPECT_EQ(error.code, Code::kDataLoss);
-  EXPECT_THAT(error.message, HasSubstr("tensor 'w'"));
+  EXPECT_THAT(error.message(), HasSubstr("tensor 'w'"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::string text_of(const std::vector<Interface::Entry>& entries) {
 
 TEST(InterfaceTest, ListsInputsWithoutInitialisersAndOutputsInTheFilesOrder) {
   const auto interface = read_interface_bytes(bytes_of_text(kModel));
-  ASSERT_TRUE(interface) << interface.error().message;
+  ASSERT_TRUE(interface) << interface.error().message();
   EXPECT_EQ(text_of(interface->inputs), "x f32[n,3]; k i64[]");
   EXPECT_EQ(text_of(interface->outputs), "y f32[m]; x f32[n,3]");
 }
@@ -32,13 +32,13 @@ TEST(InterfaceTest, ReadsAFile) {
   const auto file = folder.path() / "model.onnx";
   std::ofstream(file, std::ios::binary) << bytes_of_text(kModel);
   const auto interface = read_interface(file);
-  ASSERT_TRUE(interface) << interface.error().message;
+  ASSERT_TRUE(interface) << interface.error().message();
   EXPECT_EQ(interface->inputs.size(), 2U);
   EXPECT_EQ(read_interface(folder.path() / "absent.onnx").error().code, Code::kNotFound);
 }
 
 TEST(InterfaceTest, RefusesWhatIsNoModel) {
-  EXPECT_EQ(read_interface_bytes("").error().message, "not an ONNX model");
+  EXPECT_EQ(read_interface_bytes("").error().message(), "not an ONNX model");
   EXPECT_EQ(read_interface_bytes("junk").error().code, Code::kDataLoss);
   const std::string bytes = bytes_of_text(kModel);
   EXPECT_EQ(read_interface_bytes(std::string_view(bytes).substr(0, bytes.size() / 2)).error().code,

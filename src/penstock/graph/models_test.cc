@@ -36,11 +36,11 @@ TEST_F(ModelsTest, ComeBackTheSameWhenWrittenWhole) {
   for (const auto& file : models()) {
     SCOPED_TRACE(file.parent_path().filename());
     const auto graph = import_onnx(file, {});
-    ASSERT_TRUE(graph) << graph.error().message;
+    ASSERT_TRUE(graph) << graph.error().message();
     const auto target = folder.path() / "model.onnx";
     ASSERT_TRUE(write_onnx(Subgraph::whole(*graph), target, {}));
     const auto again = import_onnx(target, {});
-    ASSERT_TRUE(again) << again.error().message;
+    ASSERT_TRUE(again) << again.error().message();
     EXPECT_EQ(canonical_hash(Subgraph::whole(*again)), canonical_hash(Subgraph::whole(*graph)));
   }
 }
@@ -49,7 +49,7 @@ TEST_F(ModelsTest, HaveEveryValueTypedWhereAllOperatorsAreOnnxs) {
   for (const auto& file : models()) {
     SCOPED_TRACE(file.parent_path().filename());
     const auto graph = import_onnx(file, {});
-    ASSERT_TRUE(graph) << graph.error().message;
+    ASSERT_TRUE(graph) << graph.error().message();
     if ((*graph).info.opsets.contains("com.microsoft")) continue;
     for (const auto& value : (*graph).values) {
       EXPECT_NE(value.type.kind, Type::Kind::kUnknown) << value.name;
@@ -61,18 +61,18 @@ TEST_F(ModelsTest, GiveAWritableModelForEveryNodeOfKnownTypes) {
   for (const auto& file : models()) {
     SCOPED_TRACE(file.parent_path().filename());
     const auto graph = import_onnx(file, {});
-    ASSERT_TRUE(graph) << graph.error().message;
+    ASSERT_TRUE(graph) << graph.error().message();
     for (std::size_t i = 0; i < (*graph).nodes.size(); i += 7) {
       const std::vector<NodeId> nodes{static_cast<NodeId>(i)};
       const auto part = Subgraph::create(*graph, nodes);
       ASSERT_TRUE(part);
       const auto bytes = to_onnx_bytes(*part);
       if (!bytes && bytes.error().code == Code::kFailedPrecondition) continue;
-      ASSERT_TRUE(bytes) << bytes.error().message;
+      ASSERT_TRUE(bytes) << bytes.error().message();
       ImportOptions as_is;
       as_is.as_is = true;
       const auto again = import_onnx_bytes(*bytes, {}, as_is);
-      EXPECT_TRUE(again) << again.error().message;
+      EXPECT_TRUE(again) << again.error().message();
     }
   }
 }

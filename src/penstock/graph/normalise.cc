@@ -246,7 +246,7 @@ Status check(onnx::ModelProto& model) {
     return {};
   });
   if (status) return status;
-  return make_error(status.error().code, status.error().message,
+  return make_error(status.error().code, status.error().message(),
                     "; repair the model, or export it again");
 }
 

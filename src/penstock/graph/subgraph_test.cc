@@ -39,16 +39,16 @@ TEST(SubgraphTest, RefusesASetThatAPathLeavesAndEntersAgain) {
   const auto part = Subgraph::create(graph, ids({0, 1, 3}));
   ASSERT_FALSE(part);
   EXPECT_EQ(part.error().code, Code::kInvalidArgument);
-  EXPECT_EQ(part.error().message,
+  EXPECT_EQ(part.error().message(),
             "the set of nodes is not convex: a path leaves it and comes back: 'top' -> 'right' -> "
             "'bottom'; add the nodes between, or split the set");
 }
 
 TEST(SubgraphTest, RefusesNothingAndNodesThatAreNotThere) {
   const Graph graph = import_text(kDiamond);
-  EXPECT_EQ(Subgraph::create(graph, {}).error().message,
+  EXPECT_EQ(Subgraph::create(graph, {}).error().message(),
             "expected at least one node, found an empty set");
-  EXPECT_EQ(Subgraph::create(graph, ids({4})).error().message,
+  EXPECT_EQ(Subgraph::create(graph, ids({4})).error().message(),
             "node 4 does not exist: the graph has 4 nodes, numbered from 0");
 }
 

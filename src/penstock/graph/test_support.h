@@ -19,14 +19,14 @@ namespace penstock::graph {
 inline std::string bytes_of_text(const std::string& text) {
   auto bytes = onnx_bytes_of_text(text);
   if (bytes) return *std::move(bytes);
-  ADD_FAILURE() << bytes.error().message;
+  ADD_FAILURE() << bytes.error().message();
   return {};
 }
 
 inline Graph import_text(const std::string& text, const ImportOptions& options = {}) {
   auto graph = import_onnx_bytes(bytes_of_text(text), {}, options);
   if (graph) return *std::move(graph);
-  ADD_FAILURE() << graph.error().message;
+  ADD_FAILURE() << graph.error().message();
   return {};
 }
 

@@ -22,7 +22,7 @@ constexpr const char* kWrittenModel = R"(
 Graph import_file(const std::filesystem::path& file) {
   auto graph = import_onnx(file, {});
   if (graph) return *std::move(graph);
-  ADD_FAILURE() << graph.error().message;
+  ADD_FAILURE() << graph.error().message();
   return {};
 }
 
@@ -30,7 +30,7 @@ TEST(WriterTest, WritesAWholeGraphThatComesBackTheSame) {
   const Graph graph = import_text(kWrittenModel);
   const TemporaryFolder folder;
   const auto files = write_onnx(Subgraph::whole(graph), folder.path() / "m.onnx", {});
-  ASSERT_TRUE(files) << files.error().message;
+  ASSERT_TRUE(files) << files.error().message();
   EXPECT_THAT(*files, ElementsAre(folder.path() / "m.onnx"));
   const Graph again = import_file(folder.path() / "m.onnx");
   EXPECT_EQ(canonical_hash(Subgraph::whole(again)), canonical_hash(Subgraph::whole(graph)));
@@ -47,7 +47,7 @@ TEST(WriterTest, WritesAPartWithTheOriginalNamesAtTheCuts) {
   const auto bytes = to_onnx_bytes(*part);
   ASSERT_TRUE(bytes);
   const auto again = import_onnx_bytes(*bytes, {}, {});
-  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_TRUE(again) << again.error().message();
   EXPECT_THAT(names_of(*again, (*again).inputs), ElementsAre("t"));
   EXPECT_THAT(names_of(*again, (*again).outputs), ElementsAre("s"));
   EXPECT_EQ(type_text(*again, "t"), "f32[n,2]");
@@ -137,7 +137,7 @@ TEST(WriterTest, WritesOutputsThatAreConstantsOrInputs) {
   const auto bytes = to_onnx_bytes(Subgraph::whole(graph));
   ASSERT_TRUE(bytes);
   const auto again = import_onnx_bytes(*bytes, {}, {});
-  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_TRUE(again) << again.error().message();
   EXPECT_THAT(names_of(*again, (*again).outputs), ElementsAre("x", "c"));
 }
 
@@ -151,7 +151,7 @@ TEST(WriterTest, RefusesToStartAModelAtAnUnknownType) {
   const auto bytes = to_onnx_bytes(*part);
   ASSERT_FALSE(bytes);
   EXPECT_EQ(bytes.error().code, Code::kFailedPrecondition);
-  EXPECT_EQ(bytes.error().message,
+  EXPECT_EQ(bytes.error().message(),
             "tensor 't' (made by node 'swish', operator acme.Swish): its type is unknown, so no "
             "model can start there; cut elsewhere, or give the library of its operator "
             "(--custom-ops)");
@@ -162,7 +162,8 @@ TEST(WriterTest, SaysWhichFileItCannotWrite) {
   const auto files = write_onnx(Subgraph::whole(graph), "/no/such/folder/m.onnx", {});
   ASSERT_FALSE(files);
   EXPECT_EQ(files.error().code, Code::kNotFound);
-  EXPECT_THAT(files.error().message, HasSubstr("file '/no/such/folder/m.onnx': cannot be written"));
+  EXPECT_THAT(files.error().message(),
+              HasSubstr("file '/no/such/folder/m.onnx': cannot be written"));
 }
 
 TEST(TensorOnnxTest, RoundTripsNumbersStringsAndPackedKinds) {
@@ -186,7 +187,7 @@ TEST(TensorOnnxTest, RefusesWhatIsNoTensor) {
   const auto tensor = tensor_from_onnx("\xff\xff");
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().code, Code::kDataLoss);
-  EXPECT_EQ(tensor.error().message,
+  EXPECT_EQ(tensor.error().message(),
             "expected a serialised TensorProto, found 2 bytes that are none");
 }
 
@@ -202,7 +203,7 @@ TEST(ValueOnnxTest, ReadsSequencesAndAbsentOptionals) {
   const std::string entry = "\x1a" + std::string(1, static_cast<char>(element.size())) + element;
   const auto sequence =
       value_from_onnx("\x10\x01" + entry + entry, graph.value(graph.inputs[0]).type);
-  ASSERT_TRUE(sequence) << sequence.error().message;
+  ASSERT_TRUE(sequence) << sequence.error().message();
   EXPECT_EQ((*sequence).elements().size(), 2U);
   const auto absent =
       value_from_onnx(std::string("\x10\x00", 2), graph.value(graph.inputs[1]).type);

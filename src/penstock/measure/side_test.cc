@@ -83,10 +83,10 @@ TEST_F(PlainSideTest, ASessionOnEachCpuRunsAtTheSameTimeAsTheOthers) {
     return copy(in, out);
   });
   const auto side = per_core_side(engine_, request());
-  ASSERT_TRUE(side) << side.error().message;
+  ASSERT_TRUE(side) << side.error().message();
   measuring = true;
   const auto sample = (*side)->measure(round_of_frames());
-  ASSERT_TRUE(sample) << sample.error().message;
+  ASSERT_TRUE(sample) << sample.error().message();
   EXPECT_EQ((*side)->in_flight(), static_cast<int>(cpus_.size()));
   EXPECT_EQ(sample->latencies_ns.size(), kFrames * cpus_.size());
   std::set<std::vector<int>> expected;
@@ -113,14 +113,14 @@ TEST_F(PlainSideTest, NoSessionCountsFramesThatRanAlone) {
     return copy(in, out);
   });
   const auto side = per_core_side(engine_, request());
-  ASSERT_TRUE(side) << side.error().message;
+  ASSERT_TRUE(side) << side.error().message();
   measuring = true;
   const Round round{std::chrono::nanoseconds(0), std::chrono::hours(1), [&] {
                       thread_local std::size_t counted = 0;
                       return ++counted == 20 || on_first_cpu();
                     }};
   const auto sample = (*side)->measure(round);
-  ASSERT_TRUE(sample) << sample.error().message;
+  ASSERT_TRUE(sample) << sample.error().message();
   EXPECT_FALSE(alone);
   EXPECT_EQ(sample->latencies_ns.size(), 1 + 20 * (cpus_.size() - 1));
 }
@@ -128,13 +128,13 @@ TEST_F(PlainSideTest, NoSessionCountsFramesThatRanAlone) {
 TEST_F(PlainSideTest, AThreadThatTheSystemRefusesIsAnError) {
   set(copy);
   const auto side = per_core_side(engine_, request());
-  ASSERT_TRUE(side) << side.error().message;
+  ASSERT_TRUE(side) << side.error().message();
   {
     const NoMoreThreads limited;
     const auto refused = (*side)->measure(round_of_frames());
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
-    EXPECT_THAT(refused.error().message, ::testing::HasSubstr("no thread could be started"));
+    EXPECT_THAT(refused.error().message(), ::testing::HasSubstr("no thread could be started"));
   }
   EXPECT_TRUE((*side)->measure(round_of_frames()));
 }
@@ -147,11 +147,11 @@ TEST_F(PlainSideTest, AFrameThatBeganInTheWarmUpDoesNotCount) {
     return copy(in, out);
   });
   const auto side = default_side(engine_, request());
-  ASSERT_TRUE(side) << side.error().message;
+  ASSERT_TRUE(side) << side.error().message();
   runs = 0;
   const Round round{std::chrono::milliseconds(1), std::chrono::hours(1), [] { return true; }};
   const auto sample = (*side)->measure(round);
-  ASSERT_TRUE(sample) << sample.error().message;
+  ASSERT_TRUE(sample) << sample.error().message();
   EXPECT_EQ(sample->latencies_ns.size(), 1U);
   EXPECT_EQ(runs, 2);
 }
@@ -164,11 +164,11 @@ TEST_F(PlainSideTest, AFrameThatFailsOnOneCpuIsTheSidesError) {
     return copy(in, out);
   });
   const auto side = per_core_side(engine_, request());
-  ASSERT_TRUE(side) << side.error().message;
+  ASSERT_TRUE(side) << side.error().message();
   measuring = true;
   const auto sample = (*side)->measure(round_of_frames());
   ASSERT_FALSE(sample);
-  EXPECT_EQ(sample.error().message, "frame 50");
+  EXPECT_EQ(sample.error().message(), "frame 50");
 }
 
 TEST_F(PlainSideTest, AnInputThatThePlanDoesNotHaveIsNamed) {
@@ -176,7 +176,7 @@ TEST_F(PlainSideTest, AnInputThatThePlanDoesNotHaveIsNamed) {
   plan_.inputs[0].name = "image";
   const auto side = default_side(engine_, request());
   ASSERT_FALSE(side);
-  EXPECT_EQ(side.error().message,
+  EXPECT_EQ(side.error().message(),
             "--model: its input 'x' is none of the package's; expected the model that the package "
             "was made from");
 }
@@ -188,7 +188,7 @@ TEST(RoundsTest, APipelineAndAnEngineTakeTurns) {
       .stage("b", {"mid"}, {"y"}, copy, 2)
       .output("y");
   auto pipeline = network.start();
-  ASSERT_TRUE(pipeline) << pipeline.error().message;
+  ASSERT_TRUE(pipeline) << pipeline.error().message();
   const Ring ring = *random_frames(network.plan.inputs, {}, 16);
   FakeBackend engine;
   engine.models["whole.onnx"] = model(copy);
@@ -204,7 +204,7 @@ TEST(RoundsTest, APipelineAndAnEngineTakeTurns) {
   rounds.seconds = 0.06;
   rounds.count = 3;
   const auto measured = measure_in_turn(sides, rounds);
-  ASSERT_TRUE(measured) << measured.error().message;
+  ASSERT_TRUE(measured) << measured.error().message();
   ASSERT_EQ(measured->size(), 2U);
   EXPECT_EQ((*measured)[0].name, "penstock");
   EXPECT_EQ((*measured)[1].name, "onnxruntime-per-core");

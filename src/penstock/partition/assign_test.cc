@@ -13,7 +13,7 @@ using testing::StartsWith;
 /// "a b | c": the names of each stage's nodes.
 std::string shown(const graph::Graph& graph, const SplitOptions& options) {
   const auto stages = assign_stages(graph, options);
-  if (!stages) return "error: " + stages.error().message;
+  if (!stages) return "error: " + stages.error().message();
   return join(*stages, " | ", [&](const auto& nodes) {
     return join(nodes, " ", [&](graph::NodeId id) { return graph.node(id).name; });
   });
@@ -40,7 +40,7 @@ void expect_error(const graph::Graph& graph, std::vector<std::string> cuts, Code
   const auto stages = assign_stages(graph, options);
   ASSERT_FALSE(stages) << message;
   EXPECT_EQ(stages.error().code, code);
-  EXPECT_EQ(stages.error().message, message);
+  EXPECT_EQ(stages.error().message(), message);
 }
 
 TEST(CutTest, EndsAStageAfterTheNode) {

@@ -35,11 +35,11 @@ class SplitTest : public testing::Test {
   plan::Plan split(const graph::Graph& graph, std::vector<std::string> cuts = {}) {
     options_.cuts = std::move(cuts);
     const auto made = partition::split(graph, options_, folder_ / "p", {});
-    EXPECT_TRUE(made) << made.error().message;
+    EXPECT_TRUE(made) << made.error().message();
     if (!made) return {};
     check_models(*made);
     const auto loaded = plan::load_package(folder_ / "p");
-    EXPECT_TRUE(loaded) << loaded.error().message;
+    EXPECT_TRUE(loaded) << loaded.error().message();
     if (!loaded) return {};
     EXPECT_EQ(loaded->plan, *made);
     return *made;
@@ -52,7 +52,7 @@ class SplitTest : public testing::Test {
     for (const auto& stage : plan.stages) {
       const auto& part = stage.partitions.at(0);
       const auto model = graph::import_onnx(folder_ / "p" / part.model, as_is);
-      ASSERT_TRUE(model) << model.error().message;
+      ASSERT_TRUE(model) << model.error().message();
       const auto name = [&](graph::ValueId id) { return model->value(id).name; };
       std::vector<std::string> inputs, outputs;
       std::ranges::transform(model->inputs, std::back_inserter(inputs), name);
@@ -198,12 +198,12 @@ TEST_F(SplitTest, PutsPinnedStagesOnTheirDevices) {
 
 TEST_F(SplitTest, RefusesReplicasThatCannotBe) {
   options_.replicas = 0;
-  EXPECT_EQ(error(chain_graph()).message, "replicas: expected 1 to 1024, found 0");
+  EXPECT_EQ(error(chain_graph()).message(), "replicas: expected 1 to 1024, found 0");
   options_.replicas = 2'000'000'000;
-  EXPECT_EQ(error(chain_graph()).message, "replicas: expected 1 to 1024, found 2000000000");
+  EXPECT_EQ(error(chain_graph()).message(), "replicas: expected 1 to 1024, found 2000000000");
   options_.replicas = 2;
   options_.pins = {{"a", cpu(0)}};
-  EXPECT_EQ(error(chain_graph()).message,
+  EXPECT_EQ(error(chain_graph()).message(),
             "replicas: expected 1 with pins, which name one device for a stage, found 2");
 }
 
@@ -238,7 +238,7 @@ TEST_F(SplitTest, NamesACustomOperatorLibraryThatIsNotThere) {
   options_.custom_ops = {folder_ / "absent.so"};
   const auto found = error(chain_graph());
   EXPECT_EQ(found.code, Code::kNotFound);
-  EXPECT_THAT(found.message, HasSubstr("absent.so': cannot be copied: No such file"));
+  EXPECT_THAT(found.message(), HasSubstr("absent.so': cannot be copied: No such file"));
 }
 
 TEST_F(SplitTest, FlushesDenormalsWhereAConstantHoldsOne) {
@@ -258,22 +258,22 @@ TEST_F(SplitTest, FlushesDenormalsOnRequest) {
 TEST_F(SplitTest, RefusesAStageThatWritesNothing) {
   auto graph = chain_graph().node("dead", "Sin", {"x"}, {"nothing"});
   options_.cuts = {"d"};
-  EXPECT_THAT(error(graph).message,
+  EXPECT_THAT(error(graph).message(),
               StartsWith("stage1: nothing reads what its nodes make (the first is 'dead')"));
 }
 
 TEST_F(SplitTest, RefusesAGraphWithoutOutputs) {
   TestGraph graph;
   graph.input("x").node("a", "Relu", {"x"}, {"t"});
-  EXPECT_EQ(error(graph).message, "graph 'test': expected outputs, found none");
+  EXPECT_EQ(error(graph).message(), "graph 'test': expected outputs, found none");
 }
 
 TEST_F(SplitTest, WritesAZip) {
   options_.cuts = {"b"};
   const auto made = partition::split(chain_graph(), options_, folder_ / "p.zip", {});
-  ASSERT_TRUE(made) << made.error().message;
+  ASSERT_TRUE(made) << made.error().message();
   const auto loaded = plan::load_package(folder_ / "p.zip");
-  ASSERT_TRUE(loaded) << loaded.error().message;
+  ASSERT_TRUE(loaded) << loaded.error().message();
   EXPECT_EQ(loaded->plan, *made);
 }
 
@@ -316,9 +316,9 @@ TEST(MakePlanTest, PartsOfAStageBecomePartitionsInTheirOrder) {
   first.parts = {{"one", {{"key", "value"}}, nodes_of({0})}, {"two", {}, nodes_of({1, 2})}};
   options.stages = {first, {nodes_of({3}), {{.host = {}, .cpus = {1}}}, {}}};
   const auto stages = assign_stages(built, options);
-  ASSERT_TRUE(stages) << stages.error().message;
+  ASSERT_TRUE(stages) << stages.error().message();
   const auto plan = make_plan(built, *stages, options);
-  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_TRUE(plan) << plan.error().message();
   ASSERT_EQ(plan->stages.size(), 2U);
   const auto& parts = plan->stages[0].partitions;
   ASSERT_EQ(parts.size(), 2U);
@@ -336,10 +336,10 @@ TEST(MakePlanTest, PartsMustHoldTheStagesNodesInOrder) {
   ChosenStage all{nodes_of({0, 1, 2, 3}), {{.host = {}, .cpus = {0}}}, {}};
   all.parts = {{"one", {}, nodes_of({0, 2})}, {"two", {}, nodes_of({1, 3})}};
   options.stages = {all};
-  EXPECT_EQ(assign_stages(built, options).error().message,
+  EXPECT_EQ(assign_stages(built, options).error().message(),
             "chosen stages: part 0 of stage0 reads 'tb', which part 1 of stage0 makes later");
   options.stages[0].parts.pop_back();
-  EXPECT_EQ(assign_stages(built, options).error().message,
+  EXPECT_EQ(assign_stages(built, options).error().message(),
             "chosen stages: stage0 has 4 nodes, but its parts have 2");
 }
 
@@ -355,12 +355,12 @@ TEST(MakePlanTest, AnyCutOfAnyGraphGivesAValidPlan) {
     }
     const auto stages = assign_stages(graph, options);
     if (!stages) {  // The cuts may have taken everything.
-      EXPECT_THAT(stages.error().message, HasSubstr("nothing is left")) << "seed " << seed;
+      EXPECT_THAT(stages.error().message(), HasSubstr("nothing is left")) << "seed " << seed;
       continue;
     }
     EXPECT_EQ(stages->size(), options.cuts.size() + 1) << "seed " << seed;
     const auto plan = make_plan(graph, *stages, options);
-    ASSERT_TRUE(plan) << "seed " << seed << ": " << plan.error().message;
+    ASSERT_TRUE(plan) << "seed " << seed << ": " << plan.error().message();
     EXPECT_EQ(plan->outputs.size(), graph.outputs.size());
   }
 }

@@ -35,7 +35,7 @@ Made simple(const std::string& name, std::function<Status(Inputs, Outputs)> call
 
 std::unique_ptr<Pipeline> start(FakeNetwork& network, const Options& options = {}) {
   auto pipeline = network.start(options);
-  EXPECT_TRUE(pipeline) << pipeline.error().message;
+  EXPECT_TRUE(pipeline) << pipeline.error().message();
   return pipeline ? *std::move(pipeline) : nullptr;
 }
 
@@ -58,12 +58,12 @@ std::vector<Came> stream(Pipeline& pipeline, int frames) {
     }
     auto popped = pipeline.pop(kLong);
     if (!popped || !*popped) {
-      ADD_FAILURE() << (popped ? "ended" : popped.error().message);
+      ADD_FAILURE() << (popped ? "ended" : popped.error().message());
       return results;
     }
     const Output& output = **popped;
     EXPECT_EQ(output.number(), results.size());
-    Came result{output.outcome(), {}, output.ok() ? "" : output.error().message};
+    Came result{output.outcome(), {}, output.ok() ? "" : output.error().message()};
     for (std::size_t i = 0; i < output.size(); ++i) {
       const auto values = output[i].as<float>();
       result.values.insert(result.values.end(), values.begin(), values.end());
@@ -171,7 +171,7 @@ TEST(FunctionStage, WhatCannotRunIsRefusedBySentence) {
     spoil(network);
     const auto pipeline = network.start(options);
     EXPECT_FALSE(pipeline);
-    return pipeline ? "" : pipeline.error().message;
+    return pipeline ? "" : pipeline.error().message();
   };
   EXPECT_EQ(message([](auto& n) { n.plan.stages[0].partitions[0].options["function"] = "g"; }),
             "stage 'f': no function 'g'; there are: 'f'; the program that runs the pipeline "
@@ -261,7 +261,7 @@ TEST(Items, ThatDoNotBeginAtWholeBytesAreRefused) {
   const auto refused = start_with(3);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message,
+  EXPECT_THAT(refused.error().message(),
               HasSubstr("tensor 'items': items of u4[3] are not of whole"));
   EXPECT_TRUE(start_with(4));
 }
@@ -417,7 +417,7 @@ TEST_P(StateLoops, AResetBeginsAnotherSequence) {
       float state = 0;
       for (int i = 1; i <= frames; ++i) {
         const auto outputs = pipeline->run(std::array{number(static_cast<float>(i))});
-        ASSERT_TRUE(outputs) << outputs.error().message;
+        ASSERT_TRUE(outputs) << outputs.error().message();
         state = static_cast<float>(i) + 0.5F * state;
         ASSERT_EQ(value_of(outputs->front()), 3 * state) << "frame " << i << " of " << frames;
       }
@@ -516,10 +516,10 @@ TEST(States, AreResetBetweenFramesOnly) {
   ASSERT_TRUE(pipeline->push(std::array{number(1)}));
   const auto refused = pipeline->reset_states();
   EXPECT_EQ(refused.error().code, Code::kFailedPrecondition);
-  EXPECT_EQ(refused.error().message, "reset_states: 1 frames are in flight; pop them first");
+  EXPECT_EQ(refused.error().message(), "reset_states: 1 frames are in flight; pop them first");
   ASSERT_TRUE(pipeline->pop());
   ASSERT_TRUE(pipeline->acquire_input());
-  EXPECT_EQ(pipeline->reset_states().error().message,
+  EXPECT_EQ(pipeline->reset_states().error().message(),
             "reset_states: an input is being pushed; call it between two frames");
   ASSERT_TRUE(pipeline->push_acquired());
   ASSERT_TRUE(pipeline->pop());
@@ -569,7 +569,7 @@ TEST(States, WhatCannotBeAStateIsRefused) {
     auto network = loop(true);
     network.finish();
     spoil(network.plan);
-    return plan::validate(network.plan).error().message;
+    return plan::validate(network.plan).error().message();
   };
   const auto tensor = [](plan::Plan& plan, const std::string& name) {
     return std::ranges::find(plan.tensors, name, &plan::TensorInfo::name);
@@ -624,15 +624,15 @@ TEST(MaxRun, ACallThatHangsIsNamedAndThoseBehindItFail) {
     EXPECT_EQ(output.ok(), i < 3) << "frame " << i;
     if (i < 3) continue;
     EXPECT_EQ(output.outcome(), Outcome::kError);
-    EXPECT_THAT(output.error().message, HasSubstr("stage 'hangs': frame 3: the call hangs"));
+    EXPECT_THAT(output.error().message(), HasSubstr("stage 'hangs': frame 3: the call hangs"));
     if (i > 3) {
-      EXPECT_THAT(output.error().message, HasSubstr(concat("frame ", i, ": behind a call")));
+      EXPECT_THAT(output.error().message(), HasSubstr(concat("frame ", i, ": behind a call")));
     }
   }
   EXPECT_FALSE(*pipeline->pop(kLong));
   const auto refused = pipeline->push(std::vector{number(0)}, kLong);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("stage 'hangs': frame 3: the call hangs"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("stage 'hangs': frame 3: the call hangs"));
   pipeline.reset();
   EXPECT_GT(network.backend->alive(), 0);
   stuck.open.release();  // The thread comes back to a pipeline that is gone, frees it and ends.
@@ -706,12 +706,12 @@ TEST(MaxRun, WhatACallWaitsForWithItsClockPausedIsNotItsOwn) {
     ASSERT_TRUE(second->push(std::vector{number(1)}, kLong));
     auto popped = second->pop(kLong);
     ASSERT_TRUE(popped && *popped);
-    EXPECT_THAT((*popped)->error().message, HasSubstr("the call hangs"));
+    EXPECT_THAT((*popped)->error().message(), HasSubstr("the call hangs"));
   }
   innocent.open.release();
   auto popped = first->pop(kLong);
   ASSERT_TRUE(popped && *popped);
-  EXPECT_TRUE((*popped)->ok()) << (*popped)->error().message;
+  EXPECT_TRUE((*popped)->ok()) << (*popped)->error().message();
   guilty.open.release(2);
 }
 
@@ -727,7 +727,7 @@ TEST(MaxRun, ACallThatWaitsForOneThatHangsIsGivenUpWithIt) {
   ASSERT_TRUE(pipeline->push(std::vector{number(1)}, kLong));
   auto popped = pipeline->pop(kLong);
   ASSERT_TRUE(popped && *popped);
-  EXPECT_THAT((*popped)->error().message, HasSubstr("the call hangs"));
+  EXPECT_THAT((*popped)->error().message(), HasSubstr("the call hangs"));
   popped->reset();
   pipeline.reset();
   hangs.open.release();

@@ -146,9 +146,9 @@ void State::wake_everybody() {
 
 Error State::closed_error() {
   const std::scoped_lock lock(stop_mutex);
-  if (!stop_cause.message.empty()) {
+  if (!stop_cause.reason.empty()) {
     return make_error(Code::kCancelled,
-                      "the pipeline stopped at its first error: ", stop_cause.message);
+                      "the pipeline stopped at its first error: ", stop_cause.message());
   }
   return make_error(Code::kCancelled,
                     cancelled.load() ? "the pipeline was cancelled" : "the pipeline is closed");
@@ -157,7 +157,7 @@ Error State::closed_error() {
 void State::cancel(Error cause) {
   {
     const std::scoped_lock lock(stop_mutex);
-    if (stop_cause.message.empty() && !cancelled.load()) stop_cause = std::move(cause);
+    if (stop_cause.reason.empty() && !cancelled.load()) stop_cause = std::move(cause);
   }
   cancelled.store(true, std::memory_order_seq_cst);
   {
@@ -196,7 +196,7 @@ void State::free_stages() {
 void State::hang(FrameNumber frame, Error cause) {
   {
     const std::scoped_lock lock(stop_mutex);
-    if (stop_cause.message.empty()) stop_cause = std::move(cause);
+    if (stop_cause.reason.empty()) stop_cause = std::move(cause);
   }
   FrameNumber first = hung_from.load();
   while (frame < first && !hung_from.compare_exchange_weak(first, frame)) {

@@ -53,19 +53,19 @@ FakeNetwork chain() {
 
 std::unique_ptr<Pipeline> start(FakeNetwork& network, const Options& options = {}) {
   auto pipeline = network.start(options);
-  EXPECT_TRUE(pipeline) << pipeline.error().message;
+  EXPECT_TRUE(pipeline) << pipeline.error().message();
   return pipeline ? *std::move(pipeline) : nullptr;
 }
 
 void push_number(Pipeline& pipeline, float value) {
   const std::vector<Tensor> inputs{number(value)};
   const auto pushed = pipeline.push(inputs, kLong);
-  ASSERT_TRUE(pushed) << pushed.error().message;
+  ASSERT_TRUE(pushed) << pushed.error().message();
 }
 
 Output pop_one(Pipeline& pipeline) {
   auto popped = pipeline.pop(kLong);
-  EXPECT_TRUE(popped) << popped.error().message;
+  EXPECT_TRUE(popped) << popped.error().message();
   EXPECT_TRUE(*popped);
   return **std::move(popped);
 }
@@ -97,7 +97,7 @@ std::vector<float> stream(Pipeline& pipeline, int frames) {
       ++pushed;
     }
     Output output = pop_one(pipeline);
-    EXPECT_TRUE(output.ok()) << output.error().message;
+    EXPECT_TRUE(output.ok()) << output.error().message();
     EXPECT_EQ(output.number(), results.size());
     results.push_back(value_of(output[0]));
   }
@@ -312,8 +312,8 @@ TEST(PipelineTest, AFailingFrameIsBlamedRightAndOthersGoOn) {
         EXPECT_EQ(output.number(), static_cast<FrameNumber>(i));
         if (i == 3) {
           EXPECT_EQ(output.outcome(), Outcome::kError);
-          EXPECT_THAT(output.error().message, HasSubstr("stage '" + failing + "': frame 3: "));
-          EXPECT_THAT(output.error().message, HasSubstr("boom"));
+          EXPECT_THAT(output.error().message(), HasSubstr("stage '" + failing + "': frame 3: "));
+          EXPECT_THAT(output.error().message(), HasSubstr("boom"));
         } else {
           ASSERT_TRUE(output.ok());
           EXPECT_EQ(value_of(output[0]), static_cast<float>(i));
@@ -358,7 +358,7 @@ TEST(PipelineTest, TheKthBackendCallFailsForEveryK) {
           ASSERT_EQ(value_of(output[0]), static_cast<float>(popped));
         } else {
           ++failed;
-          ASSERT_THAT(output.error().message, HasSubstr(concat("frame ", popped, ": call ", k)));
+          ASSERT_THAT(output.error().message(), HasSubstr(concat("frame ", popped, ": call ", k)));
         }
       }
       ASSERT_EQ(failed, k < 3 * kFrames ? 1 : 0);
@@ -402,7 +402,7 @@ TEST(PipelineTest, OutputsThatAreNotAsDeclaredAreErrorsOfTheirFrame) {
         EXPECT_EQ(value_of(output[0]), static_cast<float>(i + 1));
         continue;
       }
-      EXPECT_THAT(output.error().message,
+      EXPECT_THAT(output.error().message(),
                   HasSubstr("stage 'a': frame 2: backend 'fake': model 'stages/a.onnx': output "
                             "'mid': expected f32[n<=4], " +
                             found));
@@ -432,7 +432,7 @@ TEST(PipelineTest, OnErrorStopEndsWithThatError) {
   const auto refused = pipeline->push(inputs);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kCancelled);
-  EXPECT_THAT(refused.error().message, HasSubstr("stage 'a': frame 2: broken"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("stage 'a': frame 2: broken"));
 }
 
 TEST(PipelineTest, OnErrorStopCancelsTheFramesBehindTheFailingOne) {
@@ -475,7 +475,8 @@ TEST(PipelineTest, PushSaysWhyItHasNoRoomAndNothingIsLost) {
     last = pipeline->push(inputs, milliseconds(1));
   }
   EXPECT_EQ(last.error().code, Code::kDeadlineExceeded);
-  EXPECT_THAT(last.error().message, HasSubstr("2 frames are in flight, the most allowed; pop one"));
+  EXPECT_THAT(last.error().message(),
+              HasSubstr("2 frames are in flight, the most allowed; pop one"));
   EXPECT_EQ(accepted, 2);
   for (int i = 0; i < accepted; ++i) EXPECT_TRUE(pop_one(*pipeline).ok());
 }
@@ -486,7 +487,7 @@ TEST(PipelineTest, WrongInputsAreRefusedBySentence) {
   const auto message = [&](std::vector<Tensor> inputs) {
     const auto pushed = pipeline->push(inputs);
     EXPECT_FALSE(pushed);
-    return pushed.error().message;
+    return pushed.error().message();
   };
   EXPECT_EQ(message({}), "push: expected 1 inputs, found 0");
   EXPECT_EQ(message({Tensor::allocate(DType::kI64, {1})}),
@@ -494,9 +495,9 @@ TEST(PipelineTest, WrongInputsAreRefusedBySentence) {
   EXPECT_EQ(message({Tensor::allocate(DType::kF32, {2})}),
             "push: input 'in': expected f32[1], found f32[2]");
   const auto unknown = pipeline->push(Named{{"im", number(1)}});
-  EXPECT_EQ(unknown.error().message, "push: no input 'im'; the inputs are 'in'");
+  EXPECT_EQ(unknown.error().message(), "push: no input 'im'; the inputs are 'in'");
   const auto missing = pipeline->push(Named{});
-  EXPECT_EQ(missing.error().message, "push: input 'in' is missing; the inputs are 'in'");
+  EXPECT_EQ(missing.error().message(), "push: input 'in' is missing; the inputs are 'in'");
   EXPECT_EQ(pipeline->stats().pushed, 0U);
 }
 
@@ -672,7 +673,7 @@ TEST(PipelineTest, CloseLetsFramesFinishThenEnds) {
   for (int i = 0; i < 4; ++i) push_number(*pipeline, static_cast<float>(i));
   pipeline->close();
   const std::vector<Tensor> inputs{number(1)};
-  EXPECT_EQ(pipeline->push(inputs).error().message, "the pipeline is closed");
+  EXPECT_EQ(pipeline->push(inputs).error().message(), "the pipeline is closed");
   EXPECT_TRUE(pipeline->drain(kLong));
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(pop_one(*pipeline).ok());
   EXPECT_FALSE(*pipeline->pop(kLong));
@@ -858,7 +859,7 @@ TEST(PipelineTest, ABackendThreadOutsideTheStagesCoresIsAnError) {
   stray.join();
   ASSERT_FALSE(pipeline);
   EXPECT_EQ(pipeline.error().code, Code::kInternal);
-  EXPECT_THAT(pipeline.error().message, HasSubstr("outside the stage's cpu:"));
+  EXPECT_THAT(pipeline.error().message(), HasSubstr("outside the stage's cpu:"));
 }
 
 TEST(PipelineTest, ADeviceOutsideTheCpusetIsRefused) {
@@ -867,8 +868,8 @@ TEST(PipelineTest, ADeviceOutsideTheCpusetIsRefused) {
   const auto pipeline = network.start();
   ASSERT_FALSE(pipeline);
   EXPECT_EQ(pipeline.error().code, Code::kNotFound);
-  EXPECT_THAT(pipeline.error().message, HasSubstr("stage 'b': "));
-  EXPECT_THAT(pipeline.error().message, HasSubstr("4000"));
+  EXPECT_THAT(pipeline.error().message(), HasSubstr("stage 'b': "));
+  EXPECT_THAT(pipeline.error().message(), HasSubstr("4000"));
 }
 
 TEST(PipelineTest, AFailingCompileNamesTheStageAndEndsTheOthers) {
@@ -876,7 +877,7 @@ TEST(PipelineTest, AFailingCompileNamesTheStageAndEndsTheOthers) {
   network.backend->models.erase("b.onnx");
   const auto pipeline = network.start();
   ASSERT_FALSE(pipeline);
-  EXPECT_EQ(pipeline.error().message, "stage 'b': no fake model 'b.onnx'");
+  EXPECT_EQ(pipeline.error().message(), "stage 'b': no fake model 'b.onnx'");
 }
 
 TEST(PipelineTest, EdgesThatTakeMoreMemoryThanThereIsAreRefused) {
@@ -895,11 +896,11 @@ TEST(PipelineTest, EdgesThatTakeMoreMemoryThanThereIsAreRefused) {
   for (const auto& error : {refusal(1 << 20, 2'000'000'000, 0), refusal(1 << 20, 0, 2'000'000'000),
                             refusal(std::int64_t{1} << 50, 2'000'000'000, 0)}) {
     EXPECT_EQ(error.code, Code::kResourceExhausted);
-    EXPECT_THAT(error.message, HasSubstr("the largest is 'a -> b' with 2000000000 slots and "));
-    EXPECT_THAT(error.message, HasSubstr("give it a smaller capacity"));
+    EXPECT_THAT(error.message(), HasSubstr("the largest is 'a -> b' with 2000000000 slots and "));
+    EXPECT_THAT(error.message(), HasSubstr("give it a smaller capacity"));
   }
   // Small tensors take far more than their bytes.
-  EXPECT_THAT(refusal(1, 2'147'483'647, 0).message, HasSubstr("with 2147483647 slots"));
+  EXPECT_THAT(refusal(1, 2'147'483'647, 0).message(), HasSubstr("with 2147483647 slots"));
 }
 
 TEST(PipelineTest, StatesThatTakeMoreMemoryThanThereIsAreRefused) {
@@ -913,7 +914,7 @@ TEST(PipelineTest, StatesThatTakeMoreMemoryThanThereIsAreRefused) {
   const auto pipeline = network.start();
   ASSERT_FALSE(pipeline);
   EXPECT_EQ(pipeline.error().code, Code::kResourceExhausted);
-  EXPECT_THAT(pipeline.error().message, HasSubstr("the states alone take"));
+  EXPECT_THAT(pipeline.error().message(), HasSubstr("the states alone take"));
 }
 
 TEST(PipelineTest, RunningOutOfMemoryIsAnError) {
@@ -922,7 +923,7 @@ TEST(PipelineTest, RunningOutOfMemoryIsAnError) {
   const auto compiled = while_compiling.start();
   ASSERT_FALSE(compiled);
   EXPECT_EQ(compiled.error().code, Code::kResourceExhausted);
-  EXPECT_EQ(compiled.error().message, "stage 'a': out of memory");
+  EXPECT_EQ(compiled.error().message(), "stage 'a': out of memory");
 
   FakeNetwork running;
   std::atomic<bool> armed{false};
@@ -944,7 +945,7 @@ TEST(PipelineTest, RunningOutOfMemoryIsAnError) {
       on_the_way.start({.warn = [](const std::string&) { throw std::bad_alloc(); }});
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().code, Code::kResourceExhausted);
-  EXPECT_THAT(started.error().message, HasSubstr("out of memory"));
+  EXPECT_THAT(started.error().message(), HasSubstr("out of memory"));
 }
 
 TEST(PipelineTest, APlanThatContradictsItsModelsIsRefused) {
@@ -956,16 +957,16 @@ TEST(PipelineTest, APlanThatContradictsItsModelsIsRefused) {
     EXPECT_FALSE(pipeline) << type;
     return pipeline ? Error{} : pipeline.error();
   };
-  EXPECT_EQ(error_with(Type::tensor(DType::kF32, Dims{2})).message,
+  EXPECT_EQ(error_with(Type::tensor(DType::kF32, Dims{2})).message(),
             "stage 'a': tensor 'mid': the plan says f32[2], model 'stages/a.onnx' says f32[1]; "
             "split the model again");
   EXPECT_EQ(error_with(Type::tensor(DType::kF32, Dims{2})).code, Code::kInvalidArgument);
-  EXPECT_THAT(error_with(Type::tensor(DType::kI64, Dims{1})).message, HasSubstr("says i64[1]"));
-  EXPECT_THAT(error_with(Type::tensor(DType::kF32, Dims{1, 1})).message, HasSubstr("f32[1,1]"));
+  EXPECT_THAT(error_with(Type::tensor(DType::kI64, Dims{1})).message(), HasSubstr("says i64[1]"));
+  EXPECT_THAT(error_with(Type::tensor(DType::kF32, Dims{1, 1})).message(), HasSubstr("f32[1,1]"));
 
   auto input = chain();
   input.backend->models["b.onnx"].inputs[0].type = Type::tensor(DType::kF32, Dims{3});
-  EXPECT_EQ(input.start().error().message,
+  EXPECT_EQ(input.start().error().message(),
             "stage 'b': tensor 'mid': the plan says f32[1], model 'stages/b.onnx' says f32[3]; "
             "split the model again");
 }
@@ -1008,7 +1009,7 @@ std::vector<Outcome> outcomes_behind_a_gate(plan::FullPolicy policy, int capacit
     if (output.ok()) {
       EXPECT_EQ(value_of(output[0]), static_cast<float>(i));
     }
-    if (!output.ok() && errors != nullptr) errors->push_back(output.error().message);
+    if (!output.ok() && errors != nullptr) errors->push_back(output.error().message());
     outcomes.push_back(output.outcome());
   }
   const auto dropped = std::ranges::count(outcomes, Outcome::kDropped);
@@ -1056,7 +1057,7 @@ TEST(FullPolicyTest, ErrorRefusesThePushAndTakesNothing) {
   const auto refused = pipeline->push(inputs);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
-  EXPECT_THAT(refused.error().message, HasSubstr("edge 'input -> slow' is full (1 frames)"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("edge 'input -> slow' is full (1 frames)"));
   gate.open.release();
   EXPECT_TRUE(pop_one(*pipeline).ok());
   EXPECT_TRUE(pop_one(*pipeline).ok());
@@ -1070,7 +1071,7 @@ TEST(FullPolicyTest, DrainSaysThatResultsFillTheOutputEdge) {
   const Status drained = pipeline->drain();
   ASSERT_FALSE(drained);
   EXPECT_EQ(drained.error().code, Code::kFailedPrecondition);
-  EXPECT_THAT(drained.error().message, HasSubstr("pop them, then drain"));
+  EXPECT_THAT(drained.error().message(), HasSubstr("pop them, then drain"));
   for (int i = 0; i < 20; ++i) {
     const Output output = pop_one(*pipeline);
     EXPECT_TRUE(output.ok() || output.outcome() == Outcome::kDropped);
@@ -1174,8 +1175,8 @@ TEST(PipelineTest, AThreadThatTheSystemRefusesIsAnError) {
     const auto refused = network.start();
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
-    EXPECT_THAT(refused.error().message, HasSubstr("no thread could be started"));
-    EXPECT_THAT(refused.error().message, HasSubstr("stage 'a'"));
+    EXPECT_THAT(refused.error().message(), HasSubstr("no thread could be started"));
+    EXPECT_THAT(refused.error().message(), HasSubstr("stage 'a'"));
   }
   EXPECT_TRUE(network.start());
 }
@@ -1196,7 +1197,7 @@ TEST(PipelineTest, AFrameOverItsDeadlineComesOutAsSuch) {
   Output late = pop_one(*pipeline);
   EXPECT_EQ(late.outcome(), Outcome::kError);
   EXPECT_EQ(late.error().code, Code::kDeadlineExceeded);
-  EXPECT_THAT(late.error().message, HasSubstr("stage 'slow': frame 1: deadline_exceeded"));
+  EXPECT_THAT(late.error().message(), HasSubstr("stage 'slow': frame 1: deadline_exceeded"));
 }
 
 TEST(PipelineTest, AFrameThatGrowsOldWhileItWaitsForRoomDoesNotStart) {
@@ -1229,7 +1230,7 @@ TEST(PipelineTest, AFrameThatGrowsOldWhileItWaitsForRoomDoesNotStart) {
   for (int i = 0; i + 1 < pushed; ++i) pop_one(*pipeline);
   const Output late = pop_one(*pipeline);
   EXPECT_EQ(late.error().code, Code::kDeadlineExceeded);
-  EXPECT_THAT(late.error().message,
+  EXPECT_THAT(late.error().message(),
               HasSubstr(concat("stage 'a': frame ", pushed - 1, ": deadline_exceeded")));
   EXPECT_EQ(starts, before);
 }
@@ -1269,7 +1270,7 @@ using Values = std::pair<float, float>;
 
 Values pop_values(Pipeline& pipeline) {
   const Output output = pop_one(pipeline);
-  EXPECT_TRUE(output.ok()) << output.error().message;
+  EXPECT_TRUE(output.ok()) << output.error().message();
   return {value_of(*output.find("x")), value_of(*output.find("out"))};
 }
 
@@ -1316,16 +1317,16 @@ TEST_F(ParametersTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   };
   const auto unknown_stage = error("scales", {{"w", number(9)}});
   EXPECT_EQ(unknown_stage.code, Code::kNotFound);
-  EXPECT_EQ(unknown_stage.message,
+  EXPECT_EQ(unknown_stage.message(),
             "set_parameters: stage 'scales' does not exist or has no parameter 'w'; the parameters "
             "are 'w'");
   const auto unknown_name = error("", {{"w", number(9)}, {"v", number(9)}});
   EXPECT_EQ(unknown_name.code, Code::kNotFound);
-  EXPECT_EQ(unknown_name.message,
+  EXPECT_EQ(unknown_name.message(),
             "set_parameters: no stage has a parameter 'v'; the parameters are 'w'");
-  EXPECT_EQ(error("", {{"w", Tensor::allocate(DType::kI64, {1})}}).message,
+  EXPECT_EQ(error("", {{"w", Tensor::allocate(DType::kI64, {1})}}).message(),
             "set_parameters: 'w': expected f32[1], found i64[1]");
-  EXPECT_EQ(error("", {{"w", Tensor::allocate(DType::kF32, {2})}}).message,
+  EXPECT_EQ(error("", {{"w", Tensor::allocate(DType::kF32, {2})}}).message(),
             "set_parameters: 'w': expected f32[1], found f32[2]");
   EXPECT_EQ(error("", {}).code, Code::kInvalidArgument);
   push_number(*pipeline, 1);
@@ -1492,7 +1493,7 @@ TEST(PipelineTest, AStartIsStoppedBetweenInstances) {
   const auto stopped = network.start({.stopped = [&] { return ++asked == 3; }});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, Code::kCancelled);
-  EXPECT_EQ(stopped.error().message, "stage 'a', replica 2: stopped before it was started");
+  EXPECT_EQ(stopped.error().message(), "stage 'a', replica 2: stopped before it was started");
   EXPECT_TRUE(network.start({.stopped = [] { return false; }}));
 }
 
@@ -1529,7 +1530,7 @@ TEST(PipelineTest, ATraceThatCannotBeWrittenToItsEndIsAnError) {
   static_cast<void>(stream(*pipeline, 1));
   const auto error = pipeline->write_trace("/dev/full").error();
   EXPECT_EQ(error.code, Code::kResourceExhausted);
-  EXPECT_THAT(error.message, HasSubstr("'/dev/full'"));
+  EXPECT_THAT(error.message(), HasSubstr("'/dev/full'"));
 }
 
 TEST(CapacityTest, StagesWaitForOneFrameAtATimeWhereAStateCrossesOrAnEdgeDrops) {

@@ -342,15 +342,15 @@ Error blame_model(Error error, const State& state, const plan::Stage& stage,
   for (std::size_t p = 0; p < requests.size(); ++p) {
     const auto& partition = stage.partitions[p];
     if (partition.backend == plan::kFunctionBackend) continue;
-    of_a_model |= replace_all(error.message, requests[p].file.string(), partition.model);
+    of_a_model |= replace_all(error.reason, requests[p].file.string(), partition.model);
     for (std::size_t i = 0; i < state.plan.custom_ops.size(); ++i) {
-      replace_all(error.message, requests[p].custom_ops[i].string(), state.plan.custom_ops[i]);
+      replace_all(error.reason, requests[p].custom_ops[i].string(), state.plan.custom_ops[i]);
     }
   }
   const bool refused = error.code == Code::kUnimplemented || error.code == Code::kUnknown ||
                        error.code == Code::kInvalidArgument;
   if (of_a_model && refused) {
-    error.message +=
+    error.reason +=
         "; try another version of the engine or another backend ('penstock backends' shows those "
         "that are here), and for operators of your own give their library (--custom-ops)";
   }

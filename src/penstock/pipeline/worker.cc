@@ -79,7 +79,7 @@ Status check_output(const CompiledPartition& partition, std::size_t i, const Ten
   if (fits) return {};
   const auto& name = partition.output_names[i];
   return internal_error("backend '", partition.plan->backend, "': ", name_of(*partition.plan),
-                        ": output '", name, "': ", std::move(fits).error().message,
+                        ": output '", name, "': ", std::move(fits).error().message(),
                         "; its outputs must be as it declares them");
 }
 
@@ -562,7 +562,7 @@ bool Worker::ended(FrameNumber frame) {
   if (frame >= state_.hung_from.load(std::memory_order_acquire)) {
     state_.record(frame).fail(Outcome::kError, [&] {
       return make_error(Code::kDeadlineExceeded, "frame ", frame,
-                        ": behind a call that hangs: ", state_.closed_error().message);
+                        ": behind a call that hangs: ", state_.closed_error().message());
     });
     return true;
   }
@@ -844,7 +844,7 @@ void Worker::fail(FrameNumber frame, Error error) {
                                    : Outcome::kError;
   const bool first = state_.record(frame).fail(outcome, placed);
   // What a frame does not tell, since it was dropped before, stops nothing.
-  if (first && stops) state_.cancel(cause.message.empty() ? out_of_memory() : std::move(cause));
+  if (first && stops) state_.cancel(cause.reason.empty() ? out_of_memory() : std::move(cause));
 }
 
 void Worker::finish(FrameNumber frame) {

@@ -41,20 +41,20 @@ class PackageTest : public testing::Test {
   /// Two stage files and plan.json, to a folder or a zip.
   fs::path make(const std::string& name, const std::string& content = "first") {
     auto writer = PackageWriter::create(folder_ / name);
-    EXPECT_TRUE(writer) << writer.error().message;
+    EXPECT_TRUE(writer) << writer.error().message();
     write(writer->folder() / "stages/0.onnx", content);
     write(writer->folder() / "stages/1.onnx", "second");
     const auto plan = writer->commit(chain());
-    EXPECT_TRUE(plan) << plan.error().message;
+    EXPECT_TRUE(plan) << plan.error().message();
     return folder_ / name;
   }
 
   void expect_error(const fs::path& path, Code code, const std::string& message) {
     const auto package = load_package(path);
     ASSERT_FALSE(package) << message;
-    EXPECT_EQ(package.error().code, code) << package.error().message;
-    EXPECT_THAT(package.error().message, HasSubstr(message));
-    EXPECT_THAT(package.error().message, HasSubstr("package '" + path.string() + "': "));
+    EXPECT_EQ(package.error().code, code) << package.error().message();
+    EXPECT_THAT(package.error().message(), HasSubstr(message));
+    EXPECT_THAT(package.error().message(), HasSubstr("package '" + path.string() + "': "));
   }
 
   std::vector<std::string> names() const {
@@ -89,7 +89,7 @@ class PackageTest : public testing::Test {
 
 TEST_F(PackageTest, LoadsWhatItWrote) {
   const auto package = load_package(make("p"));
-  ASSERT_TRUE(package) << package.error().message;
+  ASSERT_TRUE(package) << package.error().message();
   EXPECT_EQ(package->folder, folder_ / "p");
   EXPECT_EQ(package->files, nullptr);
   auto plan = package->plan;
@@ -109,7 +109,7 @@ TEST_F(PackageTest, UnpacksAZipForAsLongAsThePackageLives) {
   fs::path unpacked;
   {
     auto package = load_package(make("p.zip"));
-    ASSERT_TRUE(package) << package.error().message;
+    ASSERT_TRUE(package) << package.error().message();
     unpacked = package->folder;
     EXPECT_EQ(read(unpacked / "stages/0.onnx"), "first");
     const auto copy = *package;
@@ -130,7 +130,7 @@ TEST_F(PackageTest, LoadsAZipOfTheFolderItself) {
   const auto zip = make_zip({{"p/plan.json", read(folder_ / "p/plan.json")},
                              {"p/stages/0.onnx", "first"},
                              {"p/stages/1.onnx", "second"}});
-  EXPECT_TRUE(load_package(zip)) << load_package(zip).error().message;
+  EXPECT_TRUE(load_package(zip)) << load_package(zip).error().message();
 }
 
 TEST_F(PackageTest, ReplacesAPackage) {
@@ -150,7 +150,7 @@ TEST_F(PackageTest, ReplacesNothingElse) {
     const auto writer = PackageWriter::create(folder_ / name);
     ASSERT_FALSE(writer) << name;
     EXPECT_EQ(writer.error().code, Code::kAlreadyExists);
-    EXPECT_THAT(writer.error().message, HasSubstr("only a package is replaced"));
+    EXPECT_THAT(writer.error().message(), HasSubstr("only a package is replaced"));
   }
 }
 
@@ -169,14 +169,14 @@ TEST_F(PackageTest, RefusesToWriteAPlanWithoutItsFiles) {
   const auto plan = writer->commit(chain());
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(plan.error().message, HasSubstr("file 'stages/0.onnx': the plan uses it"));
+  EXPECT_THAT(plan.error().message(), HasSubstr("file 'stages/0.onnx': the plan uses it"));
 }
 
 TEST_F(PackageTest, NamesTheFolderThatIsNotThere) {
   const auto writer = PackageWriter::create(folder_ / "absent/p");
   ASSERT_FALSE(writer);
   EXPECT_EQ(writer.error().code, Code::kNotFound);
-  EXPECT_THAT(writer.error().message, HasSubstr("absent"));
+  EXPECT_THAT(writer.error().message(), HasSubstr("absent"));
   expect_error(folder_ / "absent", Code::kNotFound, "no such folder or zip");
   expect_error(folder_, Code::kNotFound, "no plan.json in it");
 }
@@ -234,7 +234,7 @@ TEST_F(PackageTest, AllowsPlanJsonToBeEdited) {
   plan.edges[0].capacity = 3;
   write(package / "plan.json", to_json(plan));
   const auto again = load_package(package);
-  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(again->plan.edges[0].capacity, 3);
 }
 

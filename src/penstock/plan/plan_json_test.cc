@@ -26,7 +26,7 @@ void expect_error(const std::string& text, Code code, const std::string& message
   const auto plan = from_json(text);
   ASSERT_FALSE(plan) << message;
   EXPECT_EQ(plan.error().code, code);
-  EXPECT_THAT(plan.error().message, StartsWith(message));
+  EXPECT_THAT(plan.error().message(), StartsWith(message));
 }
 
 TEST(PlanJsonTest, ReadsWhatItWrites) {
@@ -34,7 +34,7 @@ TEST(PlanJsonTest, ReadsWhatItWrites) {
     const auto plan = RandomPlan(static_cast<unsigned>(seed)).make();
     const auto text = to_json(plan);
     const auto again = from_json(text);
-    ASSERT_TRUE(again) << "seed " << seed << ": " << again.error().message;
+    ASSERT_TRUE(again) << "seed " << seed << ": " << again.error().message();
     EXPECT_EQ(*again, plan) << "seed " << seed;
     EXPECT_EQ(to_json(*again), text) << "seed " << seed;
   }
@@ -45,7 +45,7 @@ TEST(PlanJsonTest, KeepsADeviceThatIsNoCpu) {
   plan.stages[0].devices = {*device::parse_device("cuda:1"),
                             *device::parse_device("10.0.0.1:70/cuda:2")};
   const auto again = from_json(to_json(plan));
-  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(*again, plan);
 }
 
@@ -57,7 +57,7 @@ TEST(PlanJsonTest, KeepsItemsAndStates) {
   for (auto& info : plan.tensors) info.type = plan.inputs[0].type;
   plan.stages[0].each = {"x"};
   const auto again = from_json(to_json(plan));
-  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(*again, plan);
 }
 
@@ -144,7 +144,7 @@ TEST(PlanJsonTest, TakesDefaultsWhereAHandWrittenPlanIsShort) {
                                 "inputs": ["x"], "outputs": ["y"]}]}],
     "edges": [{"from": "input", "to": ["only"], "tensors": ["x"]},
               {"from": "only", "to": ["output"], "tensors": ["y"]}]})");
-  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_TRUE(plan) << plan.error().message();
   EXPECT_TRUE(plan->stages[0].pinned);
   EXPECT_EQ(plan->edges[0].policy, FullPolicy::kBlock);
   EXPECT_EQ(plan->max_age, std::nullopt);

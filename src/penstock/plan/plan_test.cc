@@ -77,9 +77,9 @@ TEST(StateTest, AnOutputFedBackIsNeitherInputNorOutput) {
 
 TEST(StateTest, NamesWhatIsNotThere) {
   auto plan = chain();
-  EXPECT_EQ(add_state(plan, {"y", "s", ""}).error().message,
+  EXPECT_EQ(add_state(plan, {"y", "s", ""}).error().message(),
             "state 'y' -> 's': no input 's'; the inputs are 'x'");
-  EXPECT_EQ(add_state(plan, {"t", "x", ""}).error().message,
+  EXPECT_EQ(add_state(plan, {"t", "x", ""}).error().message(),
             "state 't' -> 'x': no output 't'; the outputs are 'y'");
 }
 
@@ -130,15 +130,16 @@ TEST(ViolationsTest, ListsEveryOne) {
                           "stage 'stage1': expected a device for each replica, found none",
                           "edges[1]: capacity -1 is negative"));
   EXPECT_EQ(validate(plan).error().code, Code::kInvalidArgument);
-  EXPECT_THAT(validate(plan).error().message, HasSubstr("plan: stage 'stage1' is listed twice; "));
+  EXPECT_THAT(validate(plan).error().message(),
+              HasSubstr("plan: stage 'stage1' is listed twice; "));
 }
 
 TEST(ViolationsTest, ShowsThreeAndCountsTheRest) {
-  EXPECT_THAT(validate(Plan{}).error().message, "plan: no stages: expected at least one");
+  EXPECT_THAT(validate(Plan{}).error().message(), "plan: no stages: expected at least one");
   auto plan = chain();
   plan.edges.clear();
   plan.custom_ops = {"/a", "../b"};
-  EXPECT_THAT(validate(plan).error().message, HasSubstr("; and 2 more"));
+  EXPECT_THAT(validate(plan).error().message(), HasSubstr("; and 2 more"));
 }
 
 TEST(ViolationsTest, NamesATensorThatNothingWrites) {

@@ -23,7 +23,7 @@ class Workloads : public ::testing::Test {
   void expect_optimum(const std::string& name, double period, const WorkloadOptions& options = {}) {
     SCOPED_TRACE(name);
     const auto problem = read_workload(folder_ / (name + ".json"), options);
-    ASSERT_TRUE(problem) << problem.error().message;
+    ASSERT_TRUE(problem) << problem.error().message();
     const auto outcome = search_contiguous(*problem, {}, Budget());
     EXPECT_NEAR(outcome.cost, period, 1e-6 * period);
     EXPECT_GE(outcome.lower_bound, outcome.cost * (1 - 1e-9));

@@ -95,14 +95,14 @@ TEST(InstanceTest, RefusesMergedGroupsThatFitNowhere) {
   auto problem = groups(3);
   problem.colocated = {{0, 2}};
   problem.types[0].memory = 15;
-  EXPECT_THAT(make_instance(problem, Partner::kLowest).error().message,
+  EXPECT_THAT(make_instance(problem, Partner::kLowest).error().message(),
               HasSubstr("groups 'g0' to 'g2' (2) must stay together and need 20 bytes"));
   problem.types[0].memory = 100;
   problem.modes.push_back({"a2", 0, 0});
   problem.groups[0].time = {1, kInfinite};
   problem.groups[1].time = {1, 1};
   problem.groups[2].time = {kInfinite, 1};
-  EXPECT_THAT(make_instance(problem, Partner::kLowest).error().message,
+  EXPECT_THAT(make_instance(problem, Partner::kLowest).error().message(),
               HasSubstr("must stay together, but no device supports them all"));
 }
 

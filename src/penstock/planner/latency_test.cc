@@ -167,7 +167,7 @@ TEST_P(PublicLatencyTest, ProvesTheOptimum) {
   workload.goal = Goal::kLatency;
   const auto problem =
       read_workload(std::filesystem::path(folder) / "latency" / GetParam().file, workload);
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   const auto found = search_latency(*problem, for_latency(), kSanitized ? Budget(2, {}) : Budget());
   ASSERT_TRUE(found.split);
   const auto evaluation = evaluate(*problem, *found.split);

@@ -68,7 +68,7 @@ TEST(ProblemTest, NamesWhatIsWrong) {
     const auto status = validate(problem);
     ASSERT_FALSE(status) << item.message;
     EXPECT_EQ(status.error().code, Code::kInvalidArgument);
-    EXPECT_THAT(status.error().message, HasSubstr(item.message));
+    EXPECT_THAT(status.error().message(), HasSubstr(item.message));
   }
 }
 
@@ -98,11 +98,11 @@ TEST(ProblemTest, PinsAGroupToADeviceThatOthersMayUse) {
 
 TEST(ProblemTest, RefusesPinsThatCannotBe) {
   EXPECT_EQ(pin(small(), 2, "gpu:0").error().code, Code::kOutOfRange);
-  EXPECT_EQ(pin(small(), 0, "gpu:7").error().message, "pin: there is no device 'gpu:7'");
+  EXPECT_EQ(pin(small(), 0, "gpu:7").error().message(), "pin: there is no device 'gpu:7'");
   EXPECT_EQ(pin(small(), 0, "gpu:7").error().code, Code::kNotFound);
   const auto pinned = pin(small(), 1, "gpu:0");
   ASSERT_TRUE(pinned);
-  EXPECT_EQ(pin(*pinned, 1, "gpu:1").error().message,
+  EXPECT_EQ(pin(*pinned, 1, "gpu:1").error().message(),
             "pin: group 'b' does not run on device 'gpu:1'");
 }
 

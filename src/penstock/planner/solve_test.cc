@@ -30,7 +30,7 @@ Problem chain(const std::vector<double>& times) {
 
 TEST(SolveTest, FindsProvesAndExplains) {
   const auto answer = solve(chain({4, 3, 2, 5}), {});
-  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_TRUE(answer) << answer.error().message();
   EXPECT_DOUBLE_EQ(answer->cost, 8);
   EXPECT_TRUE(answer->proved);
   EXPECT_EQ(answer->binding.kind, Binding::Kind::kCompute);
@@ -51,15 +51,15 @@ TEST(SolveTest, SeveralStagesMayPartWhatLiesBetweenColocatedGroups) {
   EXPECT_DOUBLE_EQ(solve(problem, options)->cost, 9);
   options.segments_per_device = 2;
   const auto answer = solve(problem, options);
-  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_TRUE(answer) << answer.error().message();
   EXPECT_DOUBLE_EQ(answer->cost, 6.2);
   EXPECT_TRUE(answer->proved);
   for (auto& group : problem.groups) group.memory = 40;  // All three fit no device.
   const auto tight = solve(problem, options);
-  ASSERT_TRUE(tight) << tight.error().message;
+  ASSERT_TRUE(tight) << tight.error().message();
   EXPECT_DOUBLE_EQ(tight->cost, 6.2);
   options.segments_per_device = 1;
-  EXPECT_THAT(solve(problem, options).error().message,
+  EXPECT_THAT(solve(problem, options).error().message(),
               HasSubstr("must stay together and need 120"));
 }
 
@@ -80,7 +80,7 @@ TEST(SolveTest, SaysThatMemoryBinds) {
   problem.groups[1].memory = 90;
   problem.groups[0].memory = 5;
   const auto answer = solve(problem, {});
-  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_TRUE(answer) << answer.error().message();
   EXPECT_EQ(answer->binding.kind, Binding::Kind::kMemory);
 }
 
@@ -94,12 +94,12 @@ TEST(SolveTest, SaysWhatBindsTheLatency) {
   Options options;
   options.goal = Goal::kLatency;
   const auto answer = solve(problem, options);
-  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_TRUE(answer) << answer.error().message();
   EXPECT_DOUBLE_EQ(answer->cost, 20);
   EXPECT_EQ(answer->binding.kind, Binding::Kind::kMemory);
   problem.types[0].memory = kInfinite;
   const auto free = solve(problem, options);
-  ASSERT_TRUE(free) << free.error().message;
+  ASSERT_TRUE(free) << free.error().message();
   EXPECT_EQ(to_string(free->binding), "the longest path of one frame");
 }
 
@@ -108,7 +108,7 @@ void check_report(const Problem& problem, Options options) {
   std::vector<std::pair<double, double>> told;
   options.report = [&](double lower, double cost) { told.emplace_back(lower, cost); };
   const auto answer = solve(problem, options);
-  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_TRUE(answer) << answer.error().message();
   ASSERT_GE(told.size(), 2);
   for (std::size_t i = 1; i < told.size(); ++i) {
     EXPECT_GE(told[i].first, told[i - 1].first);
@@ -143,17 +143,18 @@ TEST(SolveTest, SaysWhyThereIsNoSplit) {
   auto problem = chain({1, 1, 1});
   for (auto& group : problem.groups) group.memory = 60;
   EXPECT_EQ(
-      solve(problem, {}).error().message,
+      solve(problem, {}).error().message(),
       "no plan exists: 3 groups of 180 bytes together (the largest, 'g0', of 60) cannot be "
       "divided among 2 'a' of 100 bytes (200 together); give each more memory, or add devices");
   problem.groups[0].memory = 90;
-  EXPECT_EQ(solve(problem, {}).error().message,
+  EXPECT_EQ(solve(problem, {}).error().message(),
             "no plan exists: 3 groups (the largest is 'g0') need 210 bytes together, more than 2 "
             "'a' of 100 bytes (200 together); give each more memory, or add such devices");
   EXPECT_EQ(solve(problem, {}).error().code, Code::kFailedPrecondition);
   Options options;
   options.latency_cap = 1;
-  EXPECT_THAT(solve(chain({1, 1}), options).error().message, HasSubstr("has a latency of at most"));
+  EXPECT_THAT(solve(chain({1, 1}), options).error().message(),
+              HasSubstr("has a latency of at most"));
 }
 
 TEST(SolveTest, SaysWhereSeveralSegmentsWouldFit) {
@@ -161,7 +162,7 @@ TEST(SolveTest, SaysWhereSeveralSegmentsWouldFit) {
   for (const int g : {0, 2}) problem.groups[static_cast<std::size_t>(g)].memory = 45;
   problem.groups[1].memory = 90;
   Options options;
-  EXPECT_THAT(solve(problem, options).error().message,
+  EXPECT_THAT(solve(problem, options).error().message(),
               HasSubstr("several segments per device (--segments-per-device) would fit"));
   options.segments_per_device = 2;
   EXPECT_TRUE(solve(problem, options));
@@ -176,24 +177,25 @@ TEST(SolveTest, NamesTheOnlyTypeThatSupportsWhatDoesNotFit) {
     group.time.push_back(kInfinite);
   }
   EXPECT_EQ(
-      solve(problem, {}).error().message,
+      solve(problem, {}).error().message(),
       "no plan exists: 3 groups that nothing else supports (the largest is 'g0') need 210 "
       "bytes together, more than 2 'a' of 100 bytes (200 together); give each more memory, or "
       "add such devices");
   problem.groups[1].time[1] = 1;
   const auto answer = solve(problem, {});
-  EXPECT_TRUE(answer) << answer.error().message;
+  EXPECT_TRUE(answer) << answer.error().message();
 }
 
 TEST(SolveTest, RefusesAUserSplitThatIsNone) {
   Options options;
   options.user_split = Split{{{{1}, 0, {0}}, {{0}, 0, {1}}}};
-  EXPECT_THAT(solve(chain({1, 1}), options).error().message, HasSubstr("the given split: stage 0"));
+  EXPECT_THAT(solve(chain({1, 1}), options).error().message(),
+              HasSubstr("the given split: stage 0"));
 }
 
 TEST(SolveTest, TellsWhatWouldBe) {
   auto answer = solve(chain({4, 4, 4}), {});
-  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_TRUE(answer) << answer.error().message();
   const auto found = what_if(chain({4, 4, 4}), {}, kInfinite, *answer);
   ASSERT_EQ(found.size(), 3);
   EXPECT_EQ(found[0].change, "one more a");
@@ -208,7 +210,7 @@ TEST(SolveTest, TellsWhatWouldBe) {
 TEST(SolveTest, WhatHelpsWithoutTheChangeIsTheAnswers) {
   const auto problem = chain({4, 3, 2, 5});
   const auto best = solve(problem, {});
-  ASSERT_TRUE(best) << best.error().message;
+  ASSERT_TRUE(best) << best.error().message();
   auto poor = *best;  // As a search that came too early to its end would give it.
   poor.proved = false;
   poor.lower_bound = 1;
@@ -263,10 +265,10 @@ void agree_on(const Problem& problem, const Options& options, bool exact = false
   const auto answer = solve(problem, options);
   if (!best) {
     ASSERT_FALSE(answer);
-    ASSERT_EQ(answer.error().code, Code::kFailedPrecondition) << answer.error().message;
+    ASSERT_EQ(answer.error().code, Code::kFailedPrecondition) << answer.error().message();
     return;
   }
-  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_TRUE(answer) << answer.error().message();
   ASSERT_GE(answer->cost, best->cost * (1 - 1e-9));
   ASSERT_LE(answer->lower_bound, best->cost * (1 + 1e-9));
   if (exact) {

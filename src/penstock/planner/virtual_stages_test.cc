@@ -276,7 +276,7 @@ TEST_P(VirtualStagesWorkloadTest, ReachesThePublishedValue) {
   if (!folder) GTEST_SKIP() << "PENSTOCK_TEST_WORKLOADS names no folder of workloads";
   const auto path = std::filesystem::path(folder) / "throughput" / GetParam().file;
   const auto problem = read_workload(path, {.one_stage = false});
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   const auto start = even_line(*problem);
   Options options;
   options.segments_per_device = kFree;

@@ -135,7 +135,7 @@ class Asker {
     if (!change.worse) options_.user_split = with_change(change, answer_.split);
     auto found = solve_unexplained(change.problem, options_);
     if (!found) {
-      item.why_not = found.error().message;
+      item.why_not = found.error().message();
       return item;
     }
     item.cost = found->cost;

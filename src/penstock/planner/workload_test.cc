@@ -37,7 +37,7 @@ std::string chain_file() {
 
 std::string error_of(const std::string& text, const WorkloadOptions& options = {}) {
   const auto problem = parse_workload(text, options);
-  return problem ? "" : problem.error().message;
+  return problem ? "" : problem.error().message();
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -48,7 +48,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 TEST(WorkloadTest, MakesTypesGroupsValuesAndOrder) {
   const auto problem = parse_workload(chain_file(), {});
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   ASSERT_EQ(problem->types.size(), 2);
   EXPECT_THAT(problem->types[0].devices, ElementsAre("accelerator:0", "accelerator:1"));
   EXPECT_EQ(problem->types[0].memory, 1000);
@@ -73,7 +73,7 @@ TEST(WorkloadTest, MayNameTypesOfItsOwn) {
                 {"id": 1, "size": 8, "latencies": [null, 9, 4]}],
       "edges": [{"sourceId": 0, "destId": 1, "cost": 0.5}]})";
   const auto problem = parse_workload(types, {});
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   ASSERT_EQ(problem->types.size(), 2);
   EXPECT_THAT(problem->types[0].devices, ElementsAre("fast:0", "fast:1"));
   EXPECT_EQ(problem->types[0].memory, 300);
@@ -82,7 +82,7 @@ TEST(WorkloadTest, MayNameTypesOfItsOwn) {
   EXPECT_THAT(problem->groups[1].time, ElementsAre(kInfinite, 4));
   const auto split = parse_workload_split(
       R"({"fpgas": [{"nodes": [0]}, {"nodes": []}, {"nodes": [1]}]})", *problem);
-  ASSERT_TRUE(split) << split.error().message;
+  ASSERT_TRUE(split) << split.error().message();
   EXPECT_THAT(split->stages.back().devices, ElementsAre(2));
   EXPECT_THAT(error_of(replaced(types, "[null, 9, 4]", "[null, 9]")),
               HasSubstr("node 1: 'latencies': expected 3 times"));
@@ -100,7 +100,7 @@ TEST(WorkloadTest, OptionsReplaceWhatTheFileSays) {
   options.memory = 400;
   options.communication_factor = 10;
   const auto problem = parse_workload(chain_file(), options);
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   ASSERT_EQ(problem->types.size(), 1);
   EXPECT_EQ(problem->types[0].devices.size(), 3);
   EXPECT_EQ(problem->types[0].memory, 400);
@@ -112,7 +112,7 @@ TEST(WorkloadTest, JoinsAColourClassAndWhatLiesBetween) {
       workload({node(0, R"(, "colorClass": 7)"), node(1), node(2, R"(, "colorClass": 7)"), node(3)},
                {edge(0, 1, 1), edge(1, 2, 1), edge(0, 3, 1)});
   const auto problem = parse_workload(text, {});
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   ASSERT_EQ(problem->groups.size(), 2);
   EXPECT_THAT(problem->groups[0].nodes, ElementsAre(0, 1, 2));
   EXPECT_THAT(problem->groups[0].time, ElementsAre(6, 60));
@@ -124,7 +124,7 @@ TEST(WorkloadTest, OfSeveralStagesNodesOfAColourShareTheDeviceOnly) {
       workload({node(0, R"(, "colorClass": 7)"), node(1), node(2, R"(, "colorClass": 7)"), node(3)},
                {edge(0, 1, 1), edge(1, 2, 1), edge(0, 3, 1)});
   const auto problem = parse_workload(text, {.one_stage = false});
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   EXPECT_EQ(problem->groups.size(), 4U);
   ASSERT_EQ(problem->colocated.size(), 1U);
   std::vector<int> ids;
@@ -145,7 +145,7 @@ TEST(WorkloadTest, JoinsIdleNodesWithTheOneNodeThatTheyHangOnWhereMemoryMayBind)
       workload({node(0), node(1), idle(2), idle(3), idle(4)},
                {edge(0, 1, 1), edge(1, 2, 1), edge(2, 3, 2), edge(0, 4, 1), edge(1, 4, 1)});
   const auto problem = parse_workload(text, {.memory = 599});
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   std::vector<std::vector<int>> nodes;
   for (const auto& group : problem->groups) nodes.push_back(group.nodes);
   EXPECT_THAT(
@@ -154,7 +154,7 @@ TEST(WorkloadTest, JoinsIdleNodesWithTheOneNodeThatTheyHangOnWhereMemoryMayBind)
   for (const auto& free : {WorkloadOptions{}, WorkloadOptions{.memory = 599, .join_idle = false},
                            WorkloadOptions{.memory = 599, .one_stage = false}}) {
     const auto apart = parse_workload(text, free);
-    ASSERT_TRUE(apart) << apart.error().message;
+    ASSERT_TRUE(apart) << apart.error().message();
     EXPECT_EQ(apart->groups.size(), 5U);
     EXPECT_TRUE(apart->notes.empty());
   }
@@ -164,7 +164,7 @@ TEST(WorkloadTest, KeepsIdleNodesApartThatFitNoAcceleratorWithTheirNeighbour) {
   const std::string idle = R"({"id": 1, "supportedOnFpga": 1, "cpuLatency": 0, "fpgaLatency": 0, )"
                            R"("isBackwardNode": 0, "size": 950})";
   const auto problem = parse_workload(workload({node(0), idle}, {edge(0, 1, 1)}), {});
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   EXPECT_EQ(problem->groups.size(), 2U);
 }
 
@@ -173,7 +173,7 @@ TEST(WorkloadTest, GroupsTheSameWhateverTheUnitOfTime) {
   const auto small = replaced(text, R"("fpgaLatency": 2)", R"("fpgaLatency": 2e-9)");
   const auto smaller = replaced(small, R"("cpuLatency": 20)", R"("cpuLatency": 2e-8)");
   const auto problem = parse_workload(smaller, {});
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   EXPECT_EQ(problem->groups.size(), 3U);
 }
 
@@ -188,7 +188,7 @@ TEST(WorkloadTest, OrdersATrainingGraphByItsForwardNodes) {
                {edge(0, 1, 1), edge(1, 2, 1), edge(2, 3, 4)});
   for (const bool one_stage : {true, false}) {
     const auto problem = parse_workload(text, {.one_stage = one_stage});
-    ASSERT_TRUE(problem) << problem.error().message;
+    ASSERT_TRUE(problem) << problem.error().message();
     EXPECT_EQ(problem->groups.size(), 2);
     EXPECT_EQ(problem->order, (std::vector<std::pair<int, int>>{{0, 1}}));
     ASSERT_EQ(problem->values.size(), 2);  // Forth and back.
@@ -203,7 +203,7 @@ TEST(WorkloadTest, ForLatencyTheCpuIsUnlimitedAndNodesOfAColourAreColocated) {
   options.goal = Goal::kLatency;
   const auto text = workload({node(0, red), node(1), node(2, red)}, {edge(0, 2, 1), edge(1, 2, 1)});
   const auto problem = parse_workload(text, options);
-  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_TRUE(problem) << problem.error().message();
   EXPECT_TRUE(problem->types[1].unlimited);
   ASSERT_EQ(problem->groups.size(), 3);
   const auto node_of = [&](int group) { return problem->groups[static_cast<size_t>(group)].nodes; };
@@ -279,7 +279,7 @@ TEST(WorkloadTest, ReadsDeviceSetsAsASplit) {
   const auto split = parse_workload_split(
       R"({"fpgas": [{"nodes": [2]}, {"nodes": [0]}], "cpus": [{"load": 1, "nodes": [1]}]})",
       *problem);
-  ASSERT_TRUE(split) << split.error().message;
+  ASSERT_TRUE(split) << split.error().message();
   EXPECT_EQ(*split, (Split{{{{0}, 0, {1}}, {{1}, 1, {2}}, {{2}, 0, {0}}}}));
   EXPECT_EQ(evaluate(*problem, *split).violations.size(), 0);
 }
@@ -288,7 +288,7 @@ TEST(WorkloadTest, NamesWhatIsWrongInDeviceSets) {
   const auto problem = parse_workload(chain_file(), {});
   ASSERT_TRUE(problem);
   const auto error = [&](const std::string& text) {
-    return parse_workload_split(text, *problem).error().message;
+    return parse_workload_split(text, *problem).error().message();
   };
   EXPECT_EQ(error(R"({"fpgas": [{"nodes": [0, 1]}]})"), "the split: node 2 is in no set");
   EXPECT_EQ(error(R"({"fpgas": [{"nodes": [0, 7]}]})"), "the split: there is no node 7");
@@ -315,7 +315,7 @@ TEST(WorkloadTest, ReadsEveryPublicWorkload) {
     for (const auto& file : std::filesystem::recursive_directory_iterator(*folder / kind)) {
       if (file.path().extension() != ".json") continue;
       const auto problem = read_workload(file.path(), {});
-      ASSERT_TRUE(problem) << problem.error().message;
+      ASSERT_TRUE(problem) << problem.error().message();
       EXPECT_TRUE(make_instance(*problem, Partner::kLowest)) << file.path();
       ++read;
     }
@@ -340,11 +340,11 @@ TEST(WorkloadTest, JudgesTheExpertsAsPublished) {
         Published{"resnet50_training", "resnet50_inference", 112.108}}) {
     const auto problem =
         read_workload(*folder / "throughput/LayerGraphs" / concat(workload, ".json"), {});
-    ASSERT_TRUE(problem) << problem.error().message;
+    ASSERT_TRUE(problem) << problem.error().message();
     std::ifstream in(*folder / "human-experts" / concat(expert, "_expert.json"));
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     const auto split = parse_workload_split(text, *problem);
-    ASSERT_TRUE(split) << split.error().message;
+    ASSERT_TRUE(split) << split.error().message();
     EXPECT_NEAR(evaluate(*problem, *split).period, period, 1e-5 * period) << workload;
   }
 }

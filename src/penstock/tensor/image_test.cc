@@ -53,27 +53,27 @@ std::vector<T> values(const Tensor& tensor) {
 
 TEST_F(ImageTest, ChannelsFirstFloatsAreScaledToOne) {
   const auto tensor = read_image(ppm(), type(DType::kF32, {1, 3, 1, 2}));
-  ASSERT_TRUE(tensor) << tensor.error().message;
+  ASSERT_TRUE(tensor) << tensor.error().message();
   EXPECT_EQ(values<float>(*tensor), (std::vector<float>{1, 1, 0, 1, 0, 1}));
 }
 
 TEST_F(ImageTest, ChannelsLastBytesStayAsTheyAre) {
   const auto last = Type::tensor(DType::kU8, std::vector<Dim>{{}, {}, {}, {3, "", -1}});
   const auto tensor = read_image(ppm(), last);
-  ASSERT_TRUE(tensor) << tensor.error().message;
+  ASSERT_TRUE(tensor) << tensor.error().message();
   EXPECT_EQ(values<std::uint8_t>(*tensor), (std::vector<std::uint8_t>{255, 0, 0, 255, 255, 255}));
 }
 
 TEST_F(ImageTest, OneChannelIsGrey) {
   const auto tensor = read_image(ppm(), type(DType::kU8, {1, 1, 1, 2}));
-  ASSERT_TRUE(tensor) << tensor.error().message;
+  ASSERT_TRUE(tensor) << tensor.error().message();
   EXPECT_EQ(tensor->as<std::uint8_t>()[1], 255);
   EXPECT_NEAR(tensor->as<std::uint8_t>()[0], 76, 2);
 }
 
 TEST_F(ImageTest, APictureIsResizedToTheInput) {
   const auto tensor = read_image(ppm(), type(DType::kF32, {3, 8, 6}));
-  ASSERT_TRUE(tensor) << tensor.error().message;
+  ASSERT_TRUE(tensor) << tensor.error().message();
   EXPECT_EQ(tensor->dims(), (std::vector<std::int64_t>{3, 8, 6}));
   for (std::size_t i = 0; i < 48; ++i) EXPECT_NEAR(tensor->as<float>()[i], 1, 0.01);  // Red.
   EXPECT_LT(tensor->as<float>()[48], 0.2);  // Green, left.
@@ -83,11 +83,11 @@ TEST_F(ImageTest, OpenDimensionsTakeThePicturesOwnSize) {
   Type open = Type::tensor(
       DType::kU8, std::vector<Dim>{{-1, "n", -1}, {3, "", -1}, {-1, "h", 8}, {-1, "w", 8}});
   const auto tensor = read_image(ppm(), open);
-  ASSERT_TRUE(tensor) << tensor.error().message;
+  ASSERT_TRUE(tensor) << tensor.error().message();
   EXPECT_EQ(tensor->dims(), (std::vector<std::int64_t>{1, 3, 1, 2}));
   open.dims[3].bound = 1;
   EXPECT_EQ(
-      read_image(ppm(), open).error().message,
+      read_image(ppm(), open).error().message(),
       concat("picture '", at("x.ppm").string(), "': its 2 pixels are over the input's bound of 1"));
 }
 
@@ -99,13 +99,13 @@ TEST_F(ImageTest, PngJpegAndBmpAreDecoded) {
   for (const char* name : {"x.png", "x.JPG", "x.bmp"}) {
     EXPECT_TRUE(has_image_suffix(name));
     const auto tensor = read_image(at(name), type(DType::kU8, {1, 3, 4, 4}));
-    ASSERT_TRUE(tensor) << tensor.error().message;
+    ASSERT_TRUE(tensor) << tensor.error().message();
     for (const auto x : tensor->as<std::uint8_t>()) EXPECT_NEAR(x, 200, 2);
   }
 }
 
 TEST_F(ImageTest, InputsThatTakeNoPictureAreRefused) {
-  const auto message = read_image(ppm(), type(DType::kI64, {1, 128})).error().message;
+  const auto message = read_image(ppm(), type(DType::kI64, {1, 128})).error().message();
   EXPECT_EQ(message,
             concat("picture '", at("x.ppm").string(),
                    "': the input takes i64[1,128], no picture: expected u8 or f32 of "

@@ -35,8 +35,8 @@ class NpyTest : public testing::Test {
     const auto tensor = read_npy(write(bytes));
     if (tensor) return "read";
     const std::string start = concat("file '", file().string(), "': ");
-    EXPECT_TRUE(tensor.error().message.starts_with(start)) << tensor.error().message;
-    return tensor.error().message.substr(start.size());
+    EXPECT_TRUE(tensor.error().message().starts_with(start)) << tensor.error().message();
+    return tensor.error().message().substr(start.size());
   }
 
  private:
@@ -71,9 +71,9 @@ TEST_F(NpyTest, EveryTypeAndRankComesBackAsItWasWritten) {
       auto* bytes = static_cast<unsigned char*>(tensor.data());
       for (std::size_t i = 0; i < tensor.bytes(); ++i) bytes[i] = static_cast<unsigned char>(i % 2);
       const auto written = write_npy(tensor, file());
-      ASSERT_TRUE(written) << written.error().message;
+      ASSERT_TRUE(written) << written.error().message();
       const auto back = read_npy(file(), dtype);
-      ASSERT_TRUE(back) << back.error().message;
+      ASSERT_TRUE(back) << back.error().message();
       EXPECT_EQ(back->type(), tensor.type());
       EXPECT_TRUE(tensor.bytes() == 0 ||
                   std::memcmp(back->data(), tensor.data(), tensor.bytes()) == 0);
@@ -86,7 +86,7 @@ TEST_F(NpyTest, TextsComeBackAsTheyWereWritten) {
       Tensor::strings({2, 2}, {"", "a", "gr\xC3\xBC\xC3\x9F", "\xF0\x9F\x9A\xB0"});
   ASSERT_TRUE(write_npy(tensor, file()));
   const auto back = read_npy(file());
-  ASSERT_TRUE(back) << back.error().message;
+  ASSERT_TRUE(back) << back.error().message();
   EXPECT_EQ(back->dims(), tensor.dims());
   EXPECT_EQ(back->strings(), tensor.strings());
 }
@@ -100,7 +100,7 @@ TEST_F(NpyTest, FortranOrderIsConverted) {
   // [[0, 1, 2], [3, 4, 5]] with the first index fastest.
   const auto tensor =
       read_npy(write(npy(header("|u1", "(2, 3)", "True"), std::string("\0\3\1\4\2\5", 6))));
-  ASSERT_TRUE(tensor) << tensor.error().message;
+  ASSERT_TRUE(tensor) << tensor.error().message();
   const auto values = tensor->as<std::uint8_t>();
   EXPECT_EQ(std::vector(values.begin(), values.end()),
             (std::vector<std::uint8_t>{0, 1, 2, 3, 4, 5}));
@@ -108,7 +108,7 @@ TEST_F(NpyTest, FortranOrderIsConverted) {
 
 TEST_F(NpyTest, BigEndianIsConverted) {
   const auto tensor = read_npy(write(npy(header(">i2", "(2,)"), std::string("\1\2\0\xFF", 4))));
-  ASSERT_TRUE(tensor) << tensor.error().message;
+  ASSERT_TRUE(tensor) << tensor.error().message();
   EXPECT_EQ(tensor->as<std::int16_t>()[0], 0x0102);
   EXPECT_EQ(tensor->as<std::int16_t>()[1], 0xFF);
 }
@@ -123,7 +123,7 @@ TEST_F(NpyTest, AnAbsentFileIsNotFound) {
   const auto tensor = read_npy(file());
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().code, Code::kNotFound);
-  EXPECT_EQ(tensor.error().message,
+  EXPECT_EQ(tensor.error().message(),
             concat("file '", file().string(),
                    "': cannot be read: No such file or directory; check the path"));
 }
@@ -164,7 +164,7 @@ TEST_F(NpyTest, HostileHeadersAskForNoMemory) {
         "(99999999999999999999,)", "(-1,)", "(1,", "1", "(1e9,)", "(1000000000000,)"}) {
     const auto tensor = read_npy(write(npy(header("<f4", shape), "1234")));
     ASSERT_FALSE(tensor) << shape;
-    EXPECT_EQ(tensor.error().code, Code::kDataLoss) << tensor.error().message;
+    EXPECT_EQ(tensor.error().code, Code::kDataLoss) << tensor.error().message();
   }
   EXPECT_NE(message_of(npy(header("<U0", "(1000000000000,)"), "")), "read");
   EXPECT_NE(message_of(npy(header("<U99999999999999999", "(1,)"), "")), "read");
@@ -201,7 +201,7 @@ TEST_F(NpyTest, SeededRandomChangesNeverCrash) {
 TEST_F(NpyTest, ValuesWithoutANpyFormAreRefused) {
   EXPECT_EQ(write_npy(Tensor::sequence({}), file()).error().code, Code::kInvalidArgument);
   EXPECT_EQ(
-      write_npy(Tensor::allocate(DType::kI4, {2}), file()).error().message,
+      write_npy(Tensor::allocate(DType::kI4, {2}), file()).error().message(),
       concat("file '", file().string(), "': values of type i4 have no .npy form; use a .pb file"));
   EXPECT_EQ(write_npy(Tensor::strings({1}, {"\xFF"}), file()).error().code, Code::kInvalidArgument);
 }
@@ -228,7 +228,7 @@ TEST_F(NpyTest, TheLengthOfAStreamedFileIsKnownFromItsHeader) {
       const auto start = std::as_bytes(std::span(file)).first(wanted);
       EXPECT_TRUE(may_begin_npy(start));
       const auto bytes = npy_bytes(start);
-      ASSERT_TRUE(bytes) << bytes.error().message;
+      ASSERT_TRUE(bytes) << bytes.error().message();
       more = *bytes;
     }
     EXPECT_EQ(wanted, file.size());

@@ -50,9 +50,9 @@ NamedTensors two() {
 
 TEST_F(NpzTest, NamesAndValuesComeBackInOrder) {
   const auto status = write_npz(two(), file());
-  ASSERT_TRUE(status) << status.error().message;
+  ASSERT_TRUE(status) << status.error().message();
   const auto back = read_npz(file());
-  ASSERT_TRUE(back) << back.error().message;
+  ASSERT_TRUE(back) << back.error().message();
   ASSERT_EQ(back->size(), 2U);
   EXPECT_EQ((*back)[0].first, "a/b:0");
   EXPECT_EQ((*back)[0].second.as<float>()[1], 4.5F);
@@ -74,7 +74,7 @@ TEST_F(NpzTest, DeflatedArraysAreRead) {
   npy += '\0';
   pack("x.npy", npy + dictionary + std::string(500, 'z'));
   const auto back = read_npz(file());
-  ASSERT_TRUE(back) << back.error().message;
+  ASSERT_TRUE(back) << back.error().message();
   EXPECT_EQ((*back)[0].second.as<std::uint8_t>()[499], 'z');
 }
 
@@ -83,7 +83,7 @@ TEST_F(NpzTest, AnEntryThatIsNoArrayIsNamed) {
   const auto back = read_npz(file());
   ASSERT_FALSE(back);
   EXPECT_EQ(back.error().code, Code::kDataLoss);
-  EXPECT_EQ(back.error().message,
+  EXPECT_EQ(back.error().message(),
             concat("file '", file().string(),
                    "': array 'notes.txt': is not a .npy file: it does not begin as one; save the "
                    "array again with numpy.save"));

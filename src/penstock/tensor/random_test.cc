@@ -67,7 +67,7 @@ TEST(RandomTest, TypesWithoutARankAndHugeOnesAreRefused) {
   Random random(0);
   Type unranked = type_of(DType::kF32, {});
   unranked.ranked = false;
-  EXPECT_EQ(random_tensor(unranked, random).error().message,
+  EXPECT_EQ(random_tensor(unranked, random).error().message(),
             "cannot make random values of type f32: expected a tensor whose rank is known; give "
             "the values as a file");
   EXPECT_FALSE(random_tensor(type_of(DType::kF32, {1LL << 40, 1LL << 40}), random));

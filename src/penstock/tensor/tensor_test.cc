@@ -35,7 +35,7 @@ TEST(CheckMatchesTest, SaysWhatWasExpectedAndFound) {
   const auto type = Type::tensor(DType::kF32, std::vector<Dim>{{1, "", -1}, {3, "", -1}});
   const auto status = check_matches(type, Tensor::allocate(DType::kU8, {1, 4}));
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().message, "expected f32[1,3], found u8[1,4]");
+  EXPECT_EQ(status.error().message(), "expected f32[1,3], found u8[1,4]");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ class WavTest : public testing::Test {
   /// What is wrong with the file.
   std::string problem(const std::string& chunks) {
     const auto wav = open(chunks);
-    return wav ? "" : wav.error().message;
+    return wav ? "" : wav.error().message();
   }
 
   fs::path file_;
@@ -84,7 +84,7 @@ TEST_F(WavTest, FloatsStayAsTheyAre) {
 TEST_F(WavTest, OtherChunksAreSkippedAndChannelsStayTogether) {
   const auto wav = open(chunk("LIST", "odd") + format(1, 2, 16) +
                         chunk("data", bytes_of(0x4000, 2) + bytes_of(0xC000, 2)));
-  ASSERT_TRUE(wav) << wav.error().message;
+  ASSERT_TRUE(wav) << wav.error().message();
   EXPECT_EQ(wav->channels(), 2);
   EXPECT_EQ(wav->rate(), 16000U);
   EXPECT_EQ(wav->length(), 1U);
@@ -93,7 +93,7 @@ TEST_F(WavTest, OtherChunksAreSkippedAndChannelsStayTogether) {
 
 TEST_F(WavTest, BeyondTheEndIsSilence) {
   const auto wav = open(format(1, 1, 16) + chunk("data", bytes_of(0x4000, 2)));
-  ASSERT_TRUE(wav) << wav.error().message;
+  ASSERT_TRUE(wav) << wav.error().message();
   EXPECT_EQ(*wav->read(0, 3), (std::vector<float>{0.5, 0, 0}));
   EXPECT_EQ(*wav->read(7, 2), (std::vector<float>{0, 0}));
 }
@@ -112,7 +112,7 @@ TEST_F(WavTest, AStreamedFileGoesToItsEnd) {
 }
 
 TEST_F(WavTest, WhatIsWrongIsSaid) {
-  EXPECT_NE(WavFile::open("nowhere.wav").error().message.find("'nowhere.wav': no such file"),
+  EXPECT_NE(WavFile::open("nowhere.wav").error().message().find("'nowhere.wav': no such file"),
             std::string::npos);
   const std::string data = chunk("data", "12");
   EXPECT_NE(problem(data).find("samples before their format"), std::string::npos);
@@ -126,7 +126,7 @@ TEST_F(WavTest, WhatIsWrongIsSaid) {
                 .find("expected 10 bytes of samples, found 4"),
             std::string::npos);
   std::ofstream(file_, std::ios::binary) << "this is no sound";
-  EXPECT_NE(WavFile::open(file_).error().message.find("does not begin as"), std::string::npos);
+  EXPECT_NE(WavFile::open(file_).error().message().find("does not begin as"), std::string::npos);
 }
 
 TEST(WavNameTest, EndsInAnyCase) {
