@@ -25,7 +25,8 @@ std::string in_python(const Error& error) {
   std::string text;
   const auto joins = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   bool quoted = false;  // A name or a path: the user's own words too.
-  for (std::string_view rest = error.message(); !rest.empty();) {
+  const auto sentence = error.message();
+  for (std::string_view rest = sentence; !rest.empty();) {
     const auto found = std::ranges::find_if(
         kNames, [&](const auto& pair) { return !quoted && rest.starts_with(pair[0]); });
     if (rest.front() == '\'') {  // Or, between letters, an apostrophe.

@@ -1,12 +1,14 @@
-// Errors are values: a code a program can act on, and a sentence a person can act on.
+// Errors are values: a code and places a program can act on, and a sentence a person can act on.
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <initializer_list>
 #include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace penstock {
 
@@ -32,17 +34,76 @@ enum class Code {
 /// The code's stable spelling ("invalid_argument"), used in JSON.
 std::string_view to_string(Code code);
 
+/// One step on the way to what is wrong, by name or by number: stage 'head', frame 3.
+struct Where {
+  enum class Kind : std::uint8_t {
+    kText,      ///< In words of its own, where no other kind fits.
+    kStage,     ///< By name, as all that follow but those that say "by number".
+    kReplica,   ///< By number, from 0, within its stage.
+    kFrame,     ///< By number, from 0.
+    kStream,    ///< By number, from 0.
+    kItem,      ///< By number, from 0, within its frame.
+    kNode,      ///< Of a network or an application.
+    kOperator,  ///< What the node before it computes: "Conv".
+    kFunction,
+    kTensor,
+    kInput,
+    kOutput,
+    kConstant,   ///< A tensor that the model holds.
+    kParameter,  ///< A value that is set while the pipeline runs.
+    kModel,      ///< By path.
+    kPackage,    ///< By path.
+    kLibrary,    ///< By path: native code.
+    kFile,       ///< By path: any other file.
+    kLine,       ///< By number, from 1, of the file before it.
+    kPeer,       ///< Another machine.
+    kWay,        ///< Of running a model, where several are compared.
+    kTimeoutNs,  ///< By number: how long was waited.
+  };
+  using enum Kind;
+
+  Kind kind = kText;
+  std::string name;          ///< Empty where the place has a number.
+  std::uint64_t number = 0;  ///< 0 where the place has a name.
+
+  Where(Kind of, std::string called) : kind(of), name(std::move(called)) {}
+  Where(Kind of, std::integral auto counted)
+      : kind(of), number(static_cast<std::uint64_t>(counted)) {}
+
+  bool operator==(const Where&) const = default;
+};
+
+/// The kind's stable spelling ("stage"), used in JSON and Python.
+std::string_view to_string(Where::Kind kind);
+/// Whether such places have a number, and no name.
+bool is_numbered(Where::Kind kind);
+
 struct [[nodiscard]] Error {
   Code code = Code::kUnknown;
-  std::string reason;  ///< One line: what is wrong, where, what was found, what to do.
+  std::string reason;           ///< One line: what is wrong, what was found, what to do.
+  std::vector<Where> places{};  ///< Where, the outermost first.
 
-  /// For people.
-  [[nodiscard]] const std::string& message() const { return reason; }
+  /// For people, in one line: "stage 'head': frame 3: bad pads". No program reads it.
+  [[nodiscard]] std::string message() const;
 
-  /// Prefixes the caller's place: "bad pads" becomes "node 'conv1': bad pads".
-  Error within(std::string_view place) && {
-    return {code, std::string(place) + ": " + std::move(reason)};
+  /// In the caller's place, which becomes the outermost one.
+  Error within(Where place) &&;
+  Error within(std::string text) && {
+    return std::move(*this).within({Where::kText, std::move(text)});
   }
+  Error within(std::vector<Where> outer) &&;
+
+  /// With more to say after its reason: "; pass a float32 array".
+  Error adding(std::string_view more) && {
+    reason += more;
+    return std::move(*this);
+  }
+
+  /// The first place of the kind from outside, or null.
+  [[nodiscard]] Where* find(Where::Kind kind);
+  [[nodiscard]] const Where* find(Where::Kind kind) const;
+
+  bool operator==(const Error&) const = default;
 };
 
 /// Something to print, of any type: so that the printing itself is compiled once. Borrows it.
@@ -96,7 +157,7 @@ std::string join(const Range& items, std::string_view separator) {
 
 template <typename... Args>
 Error make_error(Code code, const Args&... args) {
-  return {code, concat_all({Printed(args)...})};
+  return {.code = code, .reason = concat_all({Printed(args)...})};
 }
 template <typename... Args>
 Error invalid_argument(const Args&... args) {

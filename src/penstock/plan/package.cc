@@ -166,10 +166,9 @@ Result<Plan> load_folder(const fs::path& folder) {
   PENSTOCK_TRY(const auto text, read_text(folder / kPlanFile));
   auto plan = from_json(text);
   if (!plan) {
-    const auto& [code, message] = plan.error();
-    const bool version = code == Code::kFailedPrecondition;  // It says itself what to do.
-    return make_error(code, kPlanFile, ": ", message,
-                      version ? "" : "; mend the file, or split the model again");
+    const bool version = plan.error().code == Code::kFailedPrecondition;  // It says what to do.
+    return std::move(plan).error().within(kPlanFile).adding(
+        version ? "" : "; mend the file, or split the model again");
   }
   PENSTOCK_CHECK_OK(check_listed(*plan));
   PENSTOCK_CHECK_OK(check_files(folder, plan->files));
@@ -270,7 +269,7 @@ Result<Package> load_package(const fs::path& path) {
   try {
     auto package = load(path);
     if (package) return package;
-    return std::move(package).error().within(concat("package '", path.string(), "'"));
+    return std::move(package).error().within({Where::kPackage, path.string()});
   } catch (const std::exception& error) {
     return internal_error("package '", path.string(), "': ", error.what());
   }
