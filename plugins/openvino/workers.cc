@@ -109,6 +109,7 @@ std::vector<int> Watch::find_workers() {
     });
   }
   std::vector<int> ids;
+  ids.reserve(found.size());
   for (const auto& [id, name] : found) ids.push_back(id);
   return ids;
 }
