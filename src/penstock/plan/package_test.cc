@@ -270,6 +270,7 @@ TEST_F(PackageTest, RefusesAZipOfMoreFilesAndFoldersThanAnyPackageHas) {
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += "d/";
   std::vector<std::pair<std::string, std::string>> entries;
+  entries.reserve(70);
   for (int i = 0; i < 70; ++i) entries.emplace_back(concat(i, "/", deep, "file"), "");
   expect_error(make_zip(entries), Code::kInvalidArgument,
                "the zip holds more than 65536 files and folders: expected a package's; "
