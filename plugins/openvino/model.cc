@@ -217,6 +217,8 @@ Status fill(Model& model, const CompileRequest& request, std::shared_ptr<WorkerP
   const auto properties = properties_for(request);
   model.properties.assign(properties.begin(), properties.end());
   model.own_threads = request.options.contains(kPerformanceHint);
+  constexpr int kIdle = 3;  // That hand work on; the others compute, or tell that it is done.
+  model.most_threads = 2 * request.threads + kIdle;
   if (request.threads > 1 && !model.own_threads) model.pool = std::move(pool);
   PENSTOCK_TRY(model.source, read_model(*model.engine, request));
   PENSTOCK_TRY(model.first, compile_source(model));
@@ -266,6 +268,7 @@ Result<std::shared_ptr<const Compiled>> compile_source(const Model& model) {
   for (const auto& [key, value] : model.properties) {
     properties.push_back({key.c_str(), value.c_str()});
   }
+  PENSTOCK_CHECK_OK(check_threads_left(model.most_threads));
   auto compiled = std::make_shared<Compiled>();
   std::shared_ptr<WorkerPool::Claim> claim;
   if (model.pool != nullptr) {

@@ -33,6 +33,7 @@ struct Model {
   std::vector<bool> open_outputs;  ///< OpenVINO does not know the shape before the run; else
   std::vector<std::vector<std::int64_t>> output_dims;  ///< it is this.
   bool any_open_output = false;
+  int most_threads = 0;      ///< That a compilation may start.
   bool own_threads = false;  ///< A performance hint: OpenVINO's queue and threads run it.
   int recommended_contexts = 1;
   std::shared_ptr<WorkerPool> pool;       ///< Of a stage of several CPUs, else null.

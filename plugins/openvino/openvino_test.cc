@@ -15,6 +15,7 @@
 #include "penstock/backend/registry.h"
 #include "penstock/backend/request.h"
 #include "penstock/device/device.h"
+#include "tests/support/no_more_threads.h"
 
 namespace penstock::backend {
 namespace {
@@ -621,6 +622,16 @@ TEST_F(OpenVinoTest, LeavesCustomOperatorsToOthers) {
   EXPECT_NE(compile_error(request).message().find("is run by 'onnxruntime' only"),
             std::string::npos)
       << compile_error(request).message();
+}
+
+TEST_F(OpenVinoTest, RefusesToCompileWithoutThreadsForTheEngine) {
+  {
+    const NoMoreThreads limited;
+    const Error refused = compile_error(request_for("add"));
+    EXPECT_EQ(refused.code, Code::kResourceExhausted);
+    EXPECT_THAT(refused.message, testing::HasSubstr("no thread could be started: "));
+  }
+  EXPECT_TRUE(backend_->compile(request_for("add")));
 }
 
 TEST_F(OpenVinoTest, RefusesWhatIsNoModel) {

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
+#include <future>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include <sched.h>
@@ -58,6 +61,23 @@ class OwnMask {
 };
 
 }  // namespace
+
+Status check_threads_left(int count) {
+  std::promise<void> tried;
+  const auto wait = [end = tried.get_future().share()] { end.wait(); };
+  std::vector<std::thread> made;
+  Status status;
+  try {
+    for (int i = 0; i < count; ++i) made.emplace_back(wait);
+  } catch (const std::system_error& error) {
+    status = make_error(Code::kResourceExhausted, "no thread could be started: ", error.what(),
+                        "; expected ", count, " more for OpenVINO, found ", made.size(),
+                        "; raise the limit of threads (ulimit -u), or run less at once");
+  }
+  tried.set_value();
+  for (auto& thread : made) thread.join();
+  return status;
+}
 
 Result<std::shared_ptr<WorkerPool::Claim>> WorkerPool::claim(
     const std::shared_ptr<WorkerPool>& pool) {

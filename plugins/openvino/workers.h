@@ -14,6 +14,11 @@
 
 namespace penstock::openvino {
 
+/// Whether the system has `count` more threads now. OpenVINO must not meet the limit itself: it
+/// hangs or ends the process where a thread is refused.
+/// \error kResourceExhausted  it has not.
+Status check_threads_left(int count);
+
 /// The threads that compute beside a caller are one pool for the process, and run on any CPU
 /// whatever the mask of the thread that needs them. So what has several threads must be on the same
 /// CPUs at a time, and the pool's threads are moved there as they appear.

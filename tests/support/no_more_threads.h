@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-namespace penstock::testing {
+namespace penstock {
 
 /// While it lives no thread can be made: none has room for its stack.
 class NoMoreThreads {
@@ -30,4 +30,4 @@ class NoMoreThreads {
   pthread_attr_t before_;
 };
 
-}  // namespace penstock::testing
+}  // namespace penstock
