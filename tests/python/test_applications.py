@@ -50,6 +50,54 @@ def of_one(call: Callable[..., Any], inputs: str = VALUE, outputs: str = VALUE, 
     return app
 
 
+def of_two_lists(a: str, b: str, ports: tuple[str, str], each: list[str]) -> penstock.App:
+    """A node that reads the application's inputs a and b."""
+    app = penstock.App("lists")
+    app.input("a", a)
+    app.input("b", b)
+    inputs = {"left": ports[0], "right": ports[1]}
+    app.function("both", lambda left, right: left.sum() + right.sum(), inputs, {"sum": "f32[]"}, each=each)
+    app.connect("a", "both.left")
+    app.connect("b", "both.right")
+    app.output("sum", "both.sum")
+    return app
+
+
+LISTS: list[tuple[tuple[str, str], list[str], str, str]] = [
+    (("f32[n<=8]", "f32[n<=8]"), [], "'n'", "expected one size of 'n', found 3 in input 'left' and 4 in input 'right'"),
+    (("f32[]", "f32[]"), ["left", "right"], "items", "'a' holds 3 items, 'b' holds 4: expected as many"),
+]
+
+
+@pytest.mark.parametrize(("ports", "each", "what", "told"), LISTS, ids=["symbol", "each"])
+def test_lists_of_unlike_lengths_under_one_name_are_refused(
+    ports: tuple[str, str], each: list[str], what: str, told: str
+) -> None:
+    with of_two_lists("f32[n<=8]", "f32[m<=8]", ports, each).start() as pipeline:
+        a, b = np.ones(3, np.float32), np.ones(4, np.float32)
+        pipeline(a, a)
+        with pytest.raises(penstock.InvalidArgument, match=rf"^stage 'both': frame 1: .*{re.escape(told)}"):
+            pipeline(a, b)
+        pipeline(b, b)
+    expected = f"node 'both': expected as many {what} in 'right' as in 'left', found 4 from 'b' and 3 from 'a'"
+    with pytest.raises(penstock.InvalidArgument, match=re.escape(expected)):
+        of_two_lists("f32[3]", "f32[4]", ports, each).start()
+
+
+def test_outputs_of_unlike_lengths_under_one_name_are_refused() -> None:
+    ports = {"boxes": "f32[n<=8,4]", "scores": "f32[n<=8]"}
+    app = penstock.App("found")
+    app.input("x")
+    app.function("find", lambda x: (np.zeros((3, 4), np.float32), x), {"x": "f32[m<=8]"}, ports, reads="x")
+    app.output("boxes", "find.boxes")
+    app.output("scores", "find.scores")
+    with app.start() as pipeline:
+        pipeline(np.ones(3, np.float32))
+        told = "expected one size of 'n', found 3 in output 'boxes' and 4 in output 'scores'"
+        with pytest.raises(penstock.InvalidArgument, match=told):
+            pipeline(np.ones(4, np.float32))
+
+
 def test_a_function_behind_a_network_and_before_one(model: Path) -> None:
     app = penstock.App("line")
     app.input("number", "i64[1]")

@@ -332,6 +332,45 @@ class Wirer {
       }
       wiring_.reads[p][connection.port] = source;
     }
+    return check_sizes(part);
+  }
+
+  /// Items of one frame are as many in every list of `each`, and a function's open dimensions of
+  /// one symbol have one size. Sizes that differ from frame to frame are checked when they are
+  /// known.
+  [[nodiscard]] Status check_sizes(const Part& part) const {
+    struct Known {
+      const Connection* connection;
+      std::int64_t size;
+    };
+    std::map<std::string, Known> known;  // By symbol; "" stands for the items.
+    const auto& node = *part.node;
+    const auto check = [&](const std::string& symbol, const Connection& connection,
+                           const Dim& dim) -> Status {
+      if (!dim.fixed()) return {};
+      const auto [first, fresh] = known.try_emplace(symbol, Known{&connection, dim.size});
+      if (fresh || first->second.size == dim.size) return {};
+      return at(
+          connection.place,
+          invalid_argument("node ", in_quotes(node.name), ": expected as many ",
+                           symbol.empty() ? "items" : in_quotes(symbol), " in ",
+                           in_quotes(connection.port), " as in ",
+                           in_quotes(first->second.connection->port), ", found ", dim.size,
+                           " from ", in_quotes(connection.source), " and ", first->second.size,
+                           " from ", in_quotes(first->second.connection->source)));
+    };
+    for (const auto& connection : node.inputs) {
+      const auto& given = source_of(*source_end(connection.source)).type.dims;
+      const bool each = std::ranges::find(node.each, connection.port) != node.each.end();
+      if (each) PENSTOCK_CHECK_OK(check("", connection, given.front()));
+      const auto& declared = part.find_input(connection.port)->type.dims;
+      const std::size_t items = each ? 1 : 0;
+      if (!part.folder.empty() || given.size() != declared.size() + items) continue;
+      for (std::size_t i = 0; i < declared.size(); ++i) {
+        if (declared[i].fixed() || declared[i].symbol.empty()) continue;
+        PENSTOCK_CHECK_OK(check(declared[i].symbol, connection, given[i + items]));
+      }
+    }
     return {};
   }
 

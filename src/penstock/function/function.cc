@@ -28,10 +28,44 @@ Status check_outputs(const Function& function) {
   return {};
 }
 
+/// An open dimension of a function's port; ports are counted inputs first.
+struct OpenDim {
+  std::size_t port, position;
+  std::string_view symbol;  // The function's.
+};
+
+std::vector<OpenDim> named_dims(const Function& function) {
+  std::vector<OpenDim> named;
+  std::size_t port = 0;
+  for (const auto* ports : {&function.inputs, &function.outputs}) {
+    for (const auto& [name, type] : *ports) {
+      for (std::size_t i = 0; i < type.dims.size(); ++i) {
+        const auto& dim = type.dims[i];
+        if (!dim.fixed() && !dim.symbol.empty()) named.push_back({port, i, dim.symbol});
+      }
+      ++port;
+    }
+  }
+  return named;
+}
+
+/// Each dimension whose symbol has come before, behind the first of that symbol.
+std::vector<std::pair<OpenDim, OpenDim>> equal_dims(const Function& function) {
+  std::vector<std::pair<OpenDim, OpenDim>> pairs;
+  const auto named = named_dims(function);
+  for (auto dim = named.begin(); dim != named.end(); ++dim) {
+    const auto first = std::ranges::find(named, dim->symbol, &OpenDim::symbol);
+    if (first != dim) pairs.emplace_back(*first, *dim);
+  }
+  return pairs;
+}
+
 class Context final : public backend::Context {
  public:
   Context(std::shared_ptr<const Function> function, Call call)
-      : function_(std::move(function)), call_(std::move(call)) {}
+      : function_(std::move(function)),
+        call_(std::move(call)),
+        equal_dims_(function::equal_dims(*function_)) {}
 
   Status run(Inputs inputs, Outputs outputs) override {
     const auto& f = *function_;
@@ -40,12 +74,14 @@ class Context final : public backend::Context {
         return misfit("input", f.inputs[i], std::move(fits).error());
       }
     }
+    PENSTOCK_CHECK_OK(check_sizes(inputs, outputs, false));
     PENSTOCK_CHECK_OK(called(inputs, outputs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (Status fits = check_matches(f.outputs[i].type, *outputs[i]); !fits) {
         return misfit("output", f.outputs[i], std::move(fits).error());
       }
     }
+    PENSTOCK_CHECK_OK(check_sizes(inputs, outputs, true));
     if (f.copies_outputs) copies_.fetch_add(outputs.size(), std::memory_order_relaxed);
     return {};
   }
@@ -66,6 +102,30 @@ class Context final : public backend::Context {
     }
   }
 
+  /// What one symbol names has one size. Before the call the inputs are known, then the rest.
+  [[nodiscard]] Status check_sizes(Inputs inputs, Outputs outputs, bool is_called) const {
+    const auto size = [&](const OpenDim& dim) {
+      const Tensor& value =
+          dim.port < inputs.size() ? *inputs[dim.port] : *outputs[dim.port - inputs.size()];
+      return value.dims()[dim.position];
+    };
+    for (const auto& [first, other] : equal_dims_) {
+      const bool is_of_outputs = other.port >= inputs.size();
+      if (is_of_outputs != is_called || size(first) == size(other)) continue;
+      return invalid_argument("function '", function_->name, "': expected one size of '",
+                              first.symbol, "', found ", size(first), " in ", name_of(first),
+                              " and ", size(other), " in ", name_of(other),
+                              "; give dimensions that may differ symbols of their own");
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::string name_of(const OpenDim& dim) const {
+    const auto inputs = function_->inputs.size();
+    return dim.port < inputs ? "input '" + function_->inputs[dim.port].name + "'"
+                             : "output '" + function_->outputs[dim.port - inputs].name + "'";
+  }
+
   [[nodiscard]] Error misfit(std::string_view what, const backend::Port& port, Error error) const {
     return std::move(error).within(
         concat("function '", function_->name, "': ", what, " '", port.name, "'"));
@@ -73,6 +133,7 @@ class Context final : public backend::Context {
 
   std::shared_ptr<const Function> function_;
   Call call_;
+  std::vector<std::pair<OpenDim, OpenDim>> equal_dims_;
   std::atomic<std::uint64_t> copies_{0};
 };
 

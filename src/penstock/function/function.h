@@ -31,7 +31,8 @@ using Settings = std::map<std::string, std::string>;
 /// What a call returns for a frame that is not worth going on with: it comes out as dropped.
 Status drop(std::string_view reason);
 
-/// A function by its name. Open dimensions of outputs need a bound.
+/// A function by its name. Open dimensions of outputs need a bound. Those of one symbol must have
+/// one size in a call, inputs and outputs: the frame fails where they have not.
 struct Function {
   std::string name;
   std::vector<backend::Port> inputs, outputs;

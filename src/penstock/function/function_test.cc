@@ -103,6 +103,42 @@ TEST(FunctionBackend, RefusesTwoFunctionsOfOneName) {
             "function 'f': is there twice; expected functions of different names");
 }
 
+TEST(FunctionBackend, WhatOneSymbolNamesHasOneSize) {
+  const auto list = [](const char* name, const char* symbol) {
+    return backend::Port{name, Type::tensor(DType::kF32, std::vector{Dim{Dim::kOpen, symbol, 8}})};
+  };
+  const auto resize = [](Inputs in, Outputs out) -> Status {
+    const std::array<std::int64_t, 1> dims{static_cast<std::int64_t>(in[0]->as<float>()[0])};
+    if (!out[0]->set_dims(dims)) return invalid_argument("over the bound");
+    return {};
+  };
+  FunctionBackend backend({stateless("pick", {list("a", "n"), list("b", "n"), list("c", "m")},
+                                     {list("kept", "n")}, resize)});
+  backend::CompileRequest request;
+  request.options["function"] = "pick";
+  const auto executable = backend.compile(request);
+  ASSERT_TRUE(executable) << executable.error().message;
+  const auto context = (*executable)->create_context();
+  ASSERT_TRUE(context) << context.error().message;
+  const auto told = [&](std::int64_t a, std::int64_t b, float kept) {
+    const auto of = [](std::int64_t size) { return Tensor::allocate(DType::kF32, {size}); };
+    std::array<Tensor, 3> in{of(a), of(b), of(5)};
+    in[0].as<float>()[0] = kept;
+    Tensor out = of(8);
+    const std::array<const Tensor*, 3> inputs{in.data(), &in[1], &in[2]};
+    const std::array<Tensor*, 1> outputs{&out};
+    const auto ran = (*context)->run(inputs, outputs);
+    return ran ? "" : ran.error().message;
+  };
+  EXPECT_EQ(told(3, 3, 3), "");
+  EXPECT_EQ(told(3, 4, 3),
+            "function 'pick': expected one size of 'n', found 3 in input 'a' and 4 in input 'b'; "
+            "give dimensions that may differ symbols of their own");
+  EXPECT_EQ(told(3, 3, 2),
+            "function 'pick': expected one size of 'n', found 3 in input 'a' and 2 in output "
+            "'kept'; give dimensions that may differ symbols of their own");
+}
+
 TEST(FunctionBackend, CountsTheCopiesOfAFunctionThatMakesItsOutputsElsewhere) {
   for (const bool copies : {false, true}) {
     auto function = stateless("f", {}, {{"y", Type::tensor(DType::kF32, {{4, ""}})}},
