@@ -1,0 +1,49 @@
+"""Limits of memory and threads, as `ulimit` sets them: a sentence that says what to do, and no bug of Penstock's."""
+
+import os
+import resource
+import subprocess
+
+import pytest
+
+MIB = 2**20
+
+
+def limited(program, kind, most, *arguments):
+    """The program's exit code and its one line of error."""
+
+    def limit():
+        resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+
+    command = [program, *map(str, arguments)]
+    done = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stderr.startswith("penstock: error: "), done
+    assert done.stderr.count("\n") == 1, done
+    return done.returncode, done.stderr.removeprefix("penstock: error: ").strip()
+
+
+def test_memory_that_is_out_is_told_with_what_to_do(program, tmp_path):
+    large = tmp_path / "costs.json"
+    large.touch()
+    os.truncate(large, 512 * MIB)  # Nothing on the disk.
+    told = limited(program, resource.RLIMIT_AS, 300 * MIB, "costs", "import", large)
+    assert told == (1, "out of memory; raise the limit of memory (ulimit -v), or give less to do at once")
+
+
+@pytest.mark.skipif(
+    resource.getrlimit(resource.RLIMIT_STACK)[1] != resource.RLIM_INFINITY, reason="the stack's size has a hard limit"
+)
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("bench", "no thread could be started: raise the limit of threads (ulimit -u), or use fewer CPUs"),
+        (
+            "run",
+            "stage 'stage0': no thread could be started: Resource temporarily unavailable; raise the limit of threads "
+            "(ulimit -u), or run less at once",
+        ),
+    ],
+)
+def test_threads_that_the_system_refuses_are_told_with_what_to_do(program, package, command, told):
+    # No thread has room for such a stack; a limit of their number does not bind root.
+    assert limited(program, resource.RLIMIT_STACK, 2**46, command, package) == (1, told)
