@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "penstock/base/memory_left.h"
 #include "penstock/pipeline/paused_clock.h"
 #include "penstock/pipeline/thread.h"
 
@@ -181,6 +182,9 @@ Error with_timeout(Error error, std::chrono::nanoseconds slice, std::chrono::nan
 }
 
 void run_aside(std::function<void(const Abandoned&)> work) {
+  // The C library ends the process where a new thread finds no memory for its own variables.
+  constexpr std::size_t kOfAThread = std::size_t{32} << 20U;
+  check(check_memory_left(kOfAThread));
   auto aside = std::make_shared<Aside>();
   check(pipeline::start_thread(aside->thread,
                                [aside, work = std::move(work)] { run(work, *aside); }));

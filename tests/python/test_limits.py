@@ -1,9 +1,11 @@
-"""Limits of threads: what does not fit is an error, and the process goes on."""
+"""Limits of threads and memory: what does not fit is an error, and the process goes on."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+import penstock
 
 Run = Callable[..., str]
 
@@ -87,3 +89,34 @@ with no_more_threads():
 print("let go")
 """
     assert run_script(START + text) == "let go\n"
+
+
+@pytest.mark.parametrize("mebibytes", [0, 9, 16, 33, 45, 64, 96, 112, 128, 160, 256])
+def test_a_limit_of_memory_is_an_error_or_enough(
+    run_script: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mebibytes: int
+) -> None:
+    package = tmp_path / "line.penstock"
+    penstock.split(model, output=package).shut_down()
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # numpy's own threads take memory for each CPU.
+    text = """
+import resource, sys
+import numpy as np, penstock
+x = np.zeros((1, 4), np.float32)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+_, hard = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[2]) * 2**20, hard))
+try:
+    with penstock.load(sys.argv[1]) as pipeline:
+        for _ in range(20):
+            assert pipeline.run(None, x)[0][0, 0] == 1
+except (penstock.PenstockError, MemoryError) as error:
+    print(type(error).__name__)
+else:
+    print("ran")
+"""
+    assert run_script(text, package, str(mebibytes)) in (
+        "ran\n",
+        "ResourceExhausted\n",
+        "Unavailable\n",
+        "MemoryError\n",
+    )

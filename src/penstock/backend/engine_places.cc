@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "penstock/base/memory_left.h"
+
 namespace penstock::backend {
 namespace {
 
@@ -160,6 +162,10 @@ Error no_engine(const EngineLibrary& engine, const std::vector<std::string>& tri
 }
 
 Result<LoadedLibrary> LoadedLibrary::open(const fs::path& file) {
+  constexpr std::size_t kBesideTheFile = std::size_t{64} << 20U;
+  std::error_code unknown;
+  const auto bytes = fs::file_size(file, unknown);  // Unknown where the loader searches for a name.
+  PENSTOCK_CHECK_OK(check_memory_left((unknown ? 0 : bytes) + kBesideTheFile));
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return make_error(Code::kUnavailable, dlerror());
   return LoadedLibrary(file, handle);

@@ -58,7 +58,8 @@ auto find_engine(const EngineLibrary& engine, Open open) -> decltype(open(engine
 /// A loaded library. Never unloaded: an engine's threads and values may outlive every caller.
 class LoadedLibrary {
  public:
-  /// With symbols of its own. \error kUnavailable  in the loader's words.
+  /// With symbols of its own. \error kUnavailable  in the loader's words; kResourceExhausted  what
+  /// it makes of itself as it is loaded may find no memory.
   static Result<LoadedLibrary> open(const std::filesystem::path& file);
 
   /// \error kUnavailable  "FILE: no NAME in it"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <dlfcn.h>
+#include <execinfo.h>
 
 #include "penstock/backend/engine_places.h"
 
@@ -16,6 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "libpenstock_backend_";
+
+/// Where an exception passes through the C library (of an engine, from std::call_once), it loads
+/// its unwinder, and ends the process if memory is out by then. So it does now.
+void load_unwinder() {
+  void* frame = nullptr;
+  ::backtrace(&frame, 1);
+}
 
 /// The plugins of a folder in the order of their names; a file is itself.
 std::vector<fs::path> plugins_at(const fs::path& place) {
@@ -96,6 +104,7 @@ Status check_entry(const PluginEntry& entry, const fs::path& file) {
 }  // namespace
 
 Registry Registry::load() {
+  load_unwinder();
   Registry registry;
   std::vector<fs::path> places = places_of_environment();
   std::ranges::copy(default_places(), std::back_inserter(places));

@@ -8,6 +8,7 @@
 #include <hwloc.h>
 
 #include "penstock/base/hash.h"
+#include "penstock/base/memory_left.h"
 #include "penstock/device/cgroup.h"
 #include "penstock/device/device.h"
 
@@ -17,6 +18,8 @@ namespace {
 using Hwloc = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
 
 Result<Hwloc> load() {
+  constexpr std::size_t kMoreThanItTakes = std::size_t{32} << 20U;
+  PENSTOCK_CHECK_OK(check_memory_left(kMoreThanItTakes));
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return internal_error("hwloc: no topology");
   Hwloc topology(raw, [](hwloc_topology_t t) { hwloc_topology_destroy(t); });

@@ -1,6 +1,7 @@
 #include "penstock/plan/package.h"
 
 #include <fstream>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -204,6 +205,14 @@ Result<Package> load(const fs::path& path) {
   return Package{std::move(plan), path, nullptr};
 }
 
+Error thrown(const fs::path& package, const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return make_error(Code::kResourceExhausted, "package '", package.string(),
+                      "': out of memory; raise the limit of memory (ulimit -v)");
+  }
+  return internal_error("package '", package.string(), "': ", error.what());
+}
+
 }  // namespace
 
 struct PackageWriter::State {
@@ -234,7 +243,7 @@ Result<PackageWriter> PackageWriter::create(const fs::path& target) {
     if (error) return file_error(state->folder, "cannot be made", error);
     return PackageWriter(std::move(state));
   } catch (const std::exception& error) {
-    return internal_error("package '", target.string(), "': ", error.what());
+    return thrown(target, error);
   }
 }
 
@@ -261,7 +270,7 @@ Result<Plan> PackageWriter::commit(Plan plan) {
     if (error) return file_error(state.target, "cannot be put in place", error);
     return plan;
   } catch (const std::exception& error) {
-    return internal_error("package '", state.target.string(), "': ", error.what());
+    return thrown(state.target, error);
   }
 }
 
@@ -271,7 +280,7 @@ Result<Package> load_package(const fs::path& path) {
     if (package) return package;
     return std::move(package).error().within({Where::kPackage, path.string()});
   } catch (const std::exception& error) {
-    return internal_error("package '", path.string(), "': ", error.what());
+    return thrown(path, error);
   }
 }
 

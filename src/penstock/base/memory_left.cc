@@ -1,0 +1,18 @@
+#include "penstock/base/memory_left.h"
+
+#include <sys/mman.h>
+
+namespace penstock {
+
+Status check_memory_left(std::size_t bytes) {
+  void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) {
+    return make_error(Code::kResourceExhausted, "out of memory: expected ", bytes >> 20U,
+                      " MiB more; raise the limit of memory (ulimit -v), or run less at once");
+  }
+  ::munmap(room, bytes);
+  return {};
+}
+
+}  // namespace penstock
