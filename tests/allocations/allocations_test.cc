@@ -15,6 +15,7 @@ namespace {
 std::atomic<bool> g_counting{false};
 std::atomic<std::uint64_t> g_count{0};
 std::atomic<std::size_t> g_least{0};
+std::atomic<std::size_t> g_refused{SIZE_MAX};  // What has this size or more finds no memory.
 
 // Of the threads that the test does not spare, the allocation that fails, counted down; below 0:
 // none does.
@@ -28,6 +29,7 @@ thread_local bool t_spared = false;
       size >= g_least.load(std::memory_order_relaxed)) {
     g_count.fetch_add(1, std::memory_order_relaxed);
   }
+  if (size >= g_refused.load(std::memory_order_relaxed)) return false;
   if (g_until_failure.load(std::memory_order_relaxed) < 0 || t_spared || size < g_least_failing)
     return true;
   return g_until_failure.fetch_sub(1) != 0;
