@@ -1181,6 +1181,17 @@ TEST(PipelineTest, AThreadThatTheSystemRefusesIsAnError) {
   EXPECT_TRUE(network.start());
 }
 
+TEST(PipelineTest, ItTellsWhyItTakesNoMoreFrames) {
+  FakeNetwork network = chain();
+  auto pipeline = start(network);
+  EXPECT_FALSE(pipeline->closed_by());
+  pipeline->close();
+  ASSERT_TRUE(pipeline->closed_by());
+  EXPECT_EQ(pipeline->closed_by()->message, "the pipeline is closed");
+  pipeline->cancel();
+  EXPECT_EQ(pipeline->closed_by()->message, "the pipeline was cancelled");
+}
+
 TEST(PipelineTest, AFrameOverItsDeadlineComesOutAsSuch) {
   Gate gate;
   FakeNetwork network;
