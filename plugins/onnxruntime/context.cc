@@ -120,7 +120,7 @@ Status Context::bind_input(std::size_t i, const Tensor& tensor) {
   input_values_[i] = plain ? input_slots_[i].cache.find(tensor) : nullptr;
   if (input_values_[i] != nullptr) return {};
   auto value = new_input(i, tensor, plain);
-  if (!value) return std::move(value).error().within("input '" + port.name + "'");
+  if (!value) return std::move(value).error().within({Where::kInput, port.name});
   input_values_[i] = *value;
   return {};
 }

@@ -108,23 +108,30 @@ std::string_view without_location(std::string_view text) {
   return after_signature(text.substr(location.size() + 1));
 }
 
+std::string_view without_trail(std::string_view text) {
+  while (text.ends_with('.') || text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
 /// "Non-zero status code returned while running Add node. Name:'a' Status Message: Text" becomes
-/// "node 'a' (Add): Text".
-std::string without_wrapping(std::string_view text) {
+/// "Text" at node 'a', operator Add.
+Error unwrapped(Code code, std::string_view text) {
   constexpr std::string_view kRunning = "Non-zero status code returned while running ";
   constexpr std::string_view kName = " node. Name:'";
   constexpr std::string_view kMessage = "Status Message: ";
   const auto name = text.find(kName);
   const auto message = text.find(kMessage);
   if (!text.starts_with(kRunning) || name == text.npos || message == text.npos) {
-    return std::string(without_location(text));
+    return make_error(code, without_trail(without_location(text)));
   }
   const auto op = text.substr(kRunning.size(), name - kRunning.size());
   const auto name_begin = name + kName.size();
   const auto node = text.substr(name_begin, text.find('\'', name_begin) - name_begin);
-  const std::string place =
-      node.empty() ? concat("a node of ", op) : concat("node '", node, "' (", op, ")");
-  return concat(place, ": ", without_wrapping(text.substr(message + kMessage.size())));
+  Error inner = unwrapped(code, text.substr(message + kMessage.size()));
+  if (node.empty()) return std::move(inner).within(concat("a node of ", op));
+  return std::move(inner)
+      .within({Where::kOperator, std::string(op)})
+      .within({Where::kNode, std::string(node)});
 }
 
 Code code_of(OrtErrorCode code, std::string_view text) {
@@ -169,10 +176,9 @@ ONNXTensorElementDataType to_engine(DType dtype) {
 }
 
 Error translate(OrtErrorCode code, std::string_view text) {
-  std::string message = without_wrapping(text.substr(0, text.find('\n')));
-  while (message.ends_with('.') || message.ends_with(' ')) message.pop_back();
-  if (message.empty()) message = "ONNX Runtime gives no reason";
-  return {code_of(code, text), std::move(message)};
+  Error error = unwrapped(code_of(code, text), text.substr(0, text.find('\n')));
+  if (error.reason.empty()) error.reason = "ONNX Runtime gives no reason";
+  return error;
 }
 
 Status Engine::check(OrtStatus* status) const {

@@ -146,15 +146,16 @@ Status Settings::set_execution_mode(const std::string& value) {
 }
 
 Status Settings::add_custom_ops(const fs::path& library) {
-  const std::string name = "custom-operator library '" + library.string() + "'";
+  const Where name{Where::kCustomOps, library.string()};
   std::error_code ignored;
-  if (!fs::exists(library, ignored)) return not_found(name, ": no such file");
+  if (!fs::exists(library, ignored)) return not_found("no such file").within(name);
   // A name without a folder would be sought among the system's libraries.
   const auto path = fs::absolute(library, ignored);
   auto outcome = engine_->check(api().RegisterCustomOpsLibrary_V2(options_.get(), path.c_str()));
   if (outcome) return {};
-  return invalid_argument(name, ": ", outcome.error().message(),
-                          "; expected a shared library that exports RegisterCustomOps");
+  Error error = std::move(outcome).error().within(name);
+  error.code = Code::kInvalidArgument;
+  return std::move(error).adding("; expected a shared library that exports RegisterCustomOps");
 }
 
 Status check_request(const CompileRequest& request) {

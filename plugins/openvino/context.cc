@@ -177,7 +177,7 @@ Status Context::bind_input(std::size_t i, const Tensor& tensor) {
   slot.value = plain ? slot.cache.find(tensor) : nullptr;
   if (slot.value != nullptr) return {};
   if (auto fits = check_matches(port.type, tensor); !fits) {
-    return std::move(fits).error().within("input '" + port.name + "'");
+    return std::move(fits).error().within({Where::kInput, port.name});
   }
   if (compiled_->inputs[i] == nullptr) return {};
   PENSTOCK_TRY(Value made, borrow(tensor.dtype(), tensor.dims(), tensor.data()));

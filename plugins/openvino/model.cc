@@ -60,8 +60,8 @@ Result<Handle<ov_model_t>> read_model(const Engine& engine, const CompileRequest
                                                              request.bytes.size(), nullptr, &raw)
           : engine.api.ov_core_read_model(engine.core, request.file.c_str(), nullptr, &raw));
   if (!read && !request.custom_ops.empty()) {
-    return make_error(read.error().code, read.error().message(),
-                      "; what custom-operator libraries bring is run by 'onnxruntime' only");
+    return std::move(read).error().adding(
+        "; what custom-operator libraries bring is run by 'onnxruntime' only");
   }
   PENSTOCK_CHECK_OK(read);
   return Handle<ov_model_t>(raw, {engine.api.ov_model_free});
@@ -70,9 +70,9 @@ Result<Handle<ov_model_t>> read_model(const Engine& engine, const CompileRequest
 /// The option that OpenVINO's text complains of, if it does.
 Error blame_option(Error error, const CompileRequest& request) {
   for (const auto& [key, value] : request.options) {
-    if (error.message().find(key) == error.message().npos) continue;
-    return Error{Code::kInvalidArgument, std::move(error).reason}.within(
-        concat("backend option 'openvino:", key, "' = '", value, "'"));
+    if (error.reason.find(key) == error.reason.npos) continue;  // OpenVINO's words, not ours.
+    error.code = Code::kInvalidArgument;
+    return std::move(error).within(concat("backend option 'openvino:", key, "' = '", value, "'"));
   }
   return error;
 }

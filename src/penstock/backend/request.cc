@@ -49,13 +49,13 @@ Status check_on_cpu(const CompileRequest& request, std::string_view backend) {
   }
   std::error_code ignored;
   if (std::filesystem::exists(request.file, ignored)) return {};
-  return not_found("model '", request.file.string(), "': no such file");
+  return not_found("no such file").within({Where::kModel, request.file.string()});
 }
 
 Error in_model(Error error, const CompileRequest& request) {
   const std::string file = request.file.string();
-  if (!file.empty() && error.message().find(file) == std::string::npos) {
-    error = std::move(error).within("model '" + file + "'");
+  if (!file.empty() && error.find(Where::kModel) == nullptr) {
+    error = std::move(error).within({Where::kModel, file});
   }
   return request.name.empty() ? error : std::move(error).within(request.name);
 }

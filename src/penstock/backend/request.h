@@ -23,7 +23,7 @@ Result<Precision> parse_precision(std::string_view name);
 /// \error as parse_precision()
 Result<CompileRequest> with_precision(CompileRequest request);
 
-/// Says which model and whose it is, where the engine's text does not.
+/// Says which model and whose it is, where the error does not.
 Error in_model(Error error, const CompileRequest& request);
 
 /// Engines set the floating-point mode of the thread that compiles, and leave it so.

@@ -7,6 +7,14 @@
 namespace penstock {
 namespace {
 
+/// "stage", "function library"
+std::string noun_of(Where::Kind kind) {
+  if (kind == Where::kCustomOps) return "custom-operator library";
+  std::string noun(to_string(kind));
+  std::ranges::replace(noun, '_', ' ');
+  return noun;
+}
+
 /// A place as it stands in a sentence, after `before` or at its begin: "stage 'head'", ": frame 3",
 /// ":12" after a file, " (Conv)" after a node.
 std::string text_of(const Where& place, const Where* before) {
@@ -28,8 +36,8 @@ std::string text_of(const Where& place, const Where* before) {
     default:
       break;
   }
-  if (is_numbered(place.kind)) return concat(separator, to_string(place.kind), " ", place.number);
-  return concat(separator, to_string(place.kind), " '", place.name, "'");
+  if (is_numbered(place.kind)) return concat(separator, noun_of(place.kind), " ", place.number);
+  return concat(separator, noun_of(place.kind), " '", place.name, "'");
 }
 
 /// A file whose line comes next stands without its kind: "app.yaml:12".
@@ -115,8 +123,14 @@ std::string_view to_string(Where::Kind kind) {
       return "model";
     case Where::kPackage:
       return "package";
-    case Where::kLibrary:
-      return "library";
+    case Where::kCustomOps:
+      return "custom_ops";
+    case Where::kFunctionLibrary:
+      return "function_library";
+    case Where::kPicture:
+      return "picture";
+    case Where::kSound:
+      return "sound";
     case Where::kFile:
       return "file";
     case Where::kLine:

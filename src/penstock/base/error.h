@@ -49,16 +49,19 @@ struct Where {
     kTensor,
     kInput,
     kOutput,
-    kConstant,   ///< A tensor that the model holds.
-    kParameter,  ///< A value that is set while the pipeline runs.
-    kModel,      ///< By path.
-    kPackage,    ///< By path.
-    kLibrary,    ///< By path: native code.
-    kFile,       ///< By path: any other file.
-    kLine,       ///< By number, from 1, of the file before it.
-    kPeer,       ///< Another machine.
-    kWay,        ///< Of running a model, where several are compared.
-    kTimeoutNs,  ///< By number: how long was waited.
+    kConstant,         ///< A tensor that the model holds.
+    kParameter,        ///< A value that is set while the pipeline runs.
+    kModel,            ///< By path.
+    kPackage,          ///< By path.
+    kCustomOps,        ///< By path: a library of custom operators.
+    kFunctionLibrary,  ///< By path.
+    kPicture,          ///< By path.
+    kSound,            ///< By path.
+    kFile,             ///< By path: any other file.
+    kLine,             ///< By number, from 1, of the file before it.
+    kPeer,             ///< Another machine.
+    kWay,              ///< Of running a model, where several are compared.
+    kTimeoutNs,        ///< By number: how long was waited.
   };
   using enum Kind;
 

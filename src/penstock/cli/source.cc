@@ -23,9 +23,9 @@ Error in_users_words(Error error, const SourceArguments& arguments, const plan::
     return application ? app::place_error(*application, std::move(error)) : error;
   }
   if (names_package(arguments.file)) return error;
-  const auto theirs = concat("model '", plan.stages.front().partitions.front().model, "'");
-  if (const auto at = error.message().find(theirs); at != std::string::npos) {
-    error.reason.replace(at, theirs.size(), concat("model '", arguments.file.string(), "'"));
+  Where* const model = error.find(Where::kModel);
+  if (model != nullptr && model->name == plan.stages.front().partitions.front().model) {
+    model->name = arguments.file.string();
   }
   return error;
 }

@@ -72,10 +72,11 @@ Result<fs::path> resolve_location(const fs::path& folder, const std::string& loc
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const fs::path& file) {
   struct stat status{};
   if (::stat(file.c_str(), &status) != 0) {
-    return not_found("file '", file.string(), "': ", std::strerror(errno));
+    return not_found(std::strerror(errno)).within({Where::kFile, file.string()});
   }
   if (!S_ISREG(status.st_mode)) {
-    return not_found("file '", file.string(), "': expected a regular file, found something else");
+    return not_found("expected a regular file, found something else")
+        .within({Where::kFile, file.string()});
   }
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0 || ::fstat(descriptor, &status) != 0) {
@@ -90,8 +91,8 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const fs::path& file)
   if (data == MAP_FAILED) {
     const int why = errno;
     ::close(descriptor);
-    return make_error(Code::kResourceExhausted, "file '", file.string(), "': cannot be mapped (",
-                      std::strerror(why), ")");
+    return make_error(Code::kResourceExhausted, "cannot be mapped (", std::strerror(why), ")")
+        .within({Where::kFile, file.string()});
   }
   return std::shared_ptr<const MappedFile>(
       new MappedFile(descriptor, static_cast<char*>(data), size));
@@ -124,7 +125,7 @@ Result<Tensor> DataReader::read(const onnx::TensorProto& proto) {
     return read_external(proto);
   }();
   if (tensor) return tensor;
-  return std::move(tensor).error().within(concat("tensor '", proto.name(), "'"));
+  return std::move(tensor).error().within({Where::kTensor, proto.name()});
 }
 
 Status DataReader::make_inline(onnx::TensorProto& proto) {

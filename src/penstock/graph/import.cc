@@ -410,10 +410,9 @@ Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& 
 Result<Graph> import_onnx(const fs::path& file, const ImportOptions& options) {
   PENSTOCK_TRY(auto mapped, MappedFile::open(file));
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  const std::string place = concat("file '", file.string(), "'");
   auto graph = guarded(Code::kDataLoss, "not an ONNX model",
                        [&] { return import_from(mapped->bytes(), mapped, folder, options); });
-  if (!graph) return std::move(graph).error().within(place);
+  if (!graph) return std::move(graph).error().within({Where::kFile, file.string()});
   (*graph).import.file = file;
   return graph;
 }

@@ -1504,8 +1504,23 @@ TEST(PipelineTest, AStartIsStoppedBetweenInstances) {
   const auto stopped = network.start({.stopped = [&] { return ++asked == 3; }});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, Code::kCancelled);
-  EXPECT_EQ(stopped.error().message(), "stage 'a', replica 2: stopped before it was started");
+  EXPECT_EQ(stopped.error().message(), "stage 'a': replica 2: stopped before it was started");
   EXPECT_TRUE(network.start({.stopped = [] { return false; }}));
+}
+
+TEST(PipelineTest, ARefusedModelIsNamedByItsPathInThePackage) {
+  FakeNetwork network;
+  network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one)).output("out");
+  network.backend->on_compile = [](const backend::CompileRequest& request) -> Status {
+    return make_error(Code::kUnimplemented, "no Erf in ", request.file.filename().string())
+        .within({Where::kModel, request.file.string()});
+  };
+  const auto refused = network.start();
+  ASSERT_FALSE(refused);
+  const auto model = network.plan.stages[0].partitions[0].model;
+  const std::vector<Where> places{{Where::kStage, "a"}, {Where::kModel, model}};
+  EXPECT_EQ(refused.error().places, places);
+  EXPECT_THAT(refused.error().reason, HasSubstr("; try another version of the engine"));
 }
 
 TEST(PipelineTest, TraceHasOneSpanPerStageAndFrame) {

@@ -26,9 +26,10 @@ void make_edges(State& state) {
     edge->on_drop = [&state](Edge& full, FrameNumber frame) {
       const bool refused = full.policy == plan::FullPolicy::kError;
       state.record(frame).fail(refused ? Outcome::kError : Outcome::kDropped, [&] {
-        return make_error(refused ? Code::kResourceExhausted : Code::kAborted, "frame ", frame,
-                          ": edge '", full.name, "' was full (", full.capacity(),
-                          " frames), policy '", plan::to_string(full.policy), "'");
+        return make_error(refused ? Code::kResourceExhausted : Code::kAborted, "edge '",
+                          full.name, "' was full (", full.capacity(), " frames), policy '",
+                          plan::to_string(full.policy), "'")
+            .within({Where::kFrame, frame});
       });
     };
     if (edge->from == plan::kPipelineInput) state.input_edges.push_back(edge);
@@ -325,10 +326,12 @@ bool worth_sharing(const std::vector<backend::CompileRequest>& requests) {
   return bytes >= kSharedFromBytes;
 }
 
-bool replace_all(std::string& text, const std::string& old, const std::string& by) {
+// Whether the error names the file, which it then names by its path in the package.
+bool rename(Error& error, const std::filesystem::path& file, const std::string& in_package) {
   bool found = false;
-  for (auto at = text.find(old); at != text.npos; at = text.find(old, at + by.size())) {
-    text.replace(at, old.size(), by);
+  for (auto& place : error.places) {
+    if (place.name != file) continue;
+    place.name = in_package;
     found = true;
   }
   return found;
@@ -342,19 +345,17 @@ Error blame_model(Error error, const State& state, const plan::Stage& stage,
   for (std::size_t p = 0; p < requests.size(); ++p) {
     const auto& partition = stage.partitions[p];
     if (partition.backend == plan::kFunctionBackend) continue;
-    of_a_model |= replace_all(error.reason, requests[p].file.string(), partition.model);
+    of_a_model |= rename(error, requests[p].file, partition.model);
     for (std::size_t i = 0; i < state.plan.custom_ops.size(); ++i) {
-      replace_all(error.reason, requests[p].custom_ops[i].string(), state.plan.custom_ops[i]);
+      rename(error, requests[p].custom_ops[i], state.plan.custom_ops[i]);
     }
   }
   const bool refused = error.code == Code::kUnimplemented || error.code == Code::kUnknown ||
                        error.code == Code::kInvalidArgument;
-  if (of_a_model && refused) {
-    error.reason +=
-        "; try another version of the engine or another backend ('penstock backends' shows those "
-        "that are here), and for operators of your own give their library (--custom-ops)";
-  }
-  return error;
+  if (!of_a_model || !refused) return error;
+  return std::move(error).adding(
+      "; try another version of the engine or another backend ('penstock backends' shows those "
+      "that are here), and for operators of your own give their library (--custom-ops)");
 }
 
 // One worker after the other, so that memory peaks once and new threads have one possible maker.
@@ -363,10 +364,11 @@ Status start_workers(State& state, const std::filesystem::path& folder) {
   for (auto& worker : state.workers) {
     const auto& stage = *worker->stage().plan;
     const auto& device = stage.devices[worker->replica()];
-    const auto place = concat("stage '", stage.name, "'");
+    const Where place{Where::kStage, stage.name};
     if (state.options.stopped && state.options.stopped()) {
-      return make_error(Code::kCancelled, place, ", replica ", worker->replica(),
-                        ": stopped before it was started");
+      return make_error(Code::kCancelled, "stopped before it was started")
+          .within({Where::kReplica, worker->replica()})
+          .within(place);
     }
     auto requests = requests_for(state, folder, stage, device);
     if (!requests) return std::move(requests).error().within(place);
@@ -439,7 +441,7 @@ Status assemble(State& state, const std::filesystem::path& folder,
   for (std::size_t i = 0; i < state.plan.stages.size(); ++i) {
     auto stage = make_stage(state, i, folder, backends, functions);
     if (!stage) {
-      return std::move(stage).error().within(concat("stage '", state.plan.stages[i].name, "'"));
+      return std::move(stage).error().within({Where::kStage, state.plan.stages[i].name});
     }
     state.stages.push_back(*std::move(stage));
   }
