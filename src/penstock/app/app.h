@@ -19,14 +19,14 @@
 
 namespace penstock::app {
 
-/// Wherever `place` stands below, it says where the thing was written ("app.yaml:12") and goes
-/// before a message about it; empty for what a program made.
+/// Wherever `place` stands below, it says where the thing was written (file app.yaml, line 12), and
+/// leads an error about it; empty for what a program made.
 
 /// What a node reads: an input of the application, or "node.port".
 struct Connection {
   std::string port;
   std::string source;
-  std::string place;
+  std::vector<Where> place;
 };
 
 /// A model file, split as `penstock split` would; or a package of one network, such as `penstock
@@ -52,27 +52,27 @@ struct Node {
   std::vector<Connection> inputs;
   std::vector<std::string> each;  ///< Ports whose sources hold items: it runs once for each.
   std::optional<std::chrono::microseconds> max_run;
-  std::string place;
-  std::map<std::string, std::string> places;  ///< Of its fields: "devices".
+  std::vector<Where> place;
+  std::map<std::string, std::vector<Where>> places;  ///< Of its fields: "devices".
 };
 
 struct Input {
   std::string name;
   std::optional<Type> type;  ///< Else that of the first port which reads it.
-  std::string place;
+  std::vector<Where> place;
 };
 
 struct Output {
   std::string name;
   std::string source;  ///< "node.port"
-  std::string place;
+  std::vector<Where> place;
 };
 
 /// What "node.port" is for one frame, the port `to` reads at the next.
 struct State {
   std::string from, to;           ///< "node.port"; `to` has no connection.
   std::filesystem::path initial;  ///< An .npy; empty: zeros.
-  std::string place;
+  std::vector<Where> place;
 };
 
 struct App {
@@ -83,7 +83,7 @@ struct App {
   std::vector<State> states;
   std::optional<std::chrono::microseconds> max_age;
   plan::OnError on_error = plan::OnError::kDeliver;
-  std::string place;
+  std::vector<Where> place;
 };
 
 /// Checks the whole application, and writes it as a package to `target` (a folder or .zip).

@@ -26,6 +26,10 @@ Type items(const std::string& symbol, std::int64_t bound) {
                       std::vector<Dim>{{Dim::kOpen, symbol, bound}, {1, "", Dim::kOpen}});
 }
 
+std::vector<Where> line(const std::string& file, int number) {
+  return {{Where::kFile, file}, {Where::kLine, number}};
+}
+
 float value_of(const Tensor& tensor) {
   return tensor.as<float>()[0];
 }
@@ -63,7 +67,7 @@ Node node(const std::string& name, const std::string& function,
   Node made;
   made.name = name;
   made.runs = FunctionNode{function, {}, {}, 1, {}};
-  for (const auto& [port, source] : inputs) made.inputs.push_back({port, source, ""});
+  for (const auto& [port, source] : inputs) made.inputs.push_back({port, source, {}});
   return made;
 }
 
@@ -88,12 +92,12 @@ std::vector<float> run(const App& app, int frames) {
 
 App diamond() {
   return {.name = "diamond",
-          .inputs = {{"x", std::nullopt, ""}},
+          .inputs = {{"x", std::nullopt, {}}},
           // In no order: what each reads says when it runs.
           .nodes = {node("join", "add", {{"a", "left.sum"}, {"b", "right.sum"}}),
                     node("left", "add", {{"a", "x"}, {"b", "x"}}),
                     node("right", "add", {{"a", "left.sum"}, {"b", "x"}})},
-          .outputs = {{"y", "join.sum", ""}}};
+          .outputs = {{"y", "join.sum", {}}}};
 }
 
 TEST(AppTest, ADagOfFunctionsRuns) {
@@ -112,11 +116,11 @@ TEST(AppTest, ThePlanNamesTensorsByNodeAndPort) {
 
 TEST(AppTest, ItemsAreScatteredAndGathered) {
   App app{.name = "items",
-          .inputs = {{"x", std::nullopt, ""}},
+          .inputs = {{"x", std::nullopt, {}}},
           .nodes = {node("scatter", "scatter", {{"x", "x"}}),
                     node("add", "add", {{"a", "scatter.items"}, {"b", "x"}}),
                     node("gather", "gather", {{"items", "add.sum"}})},
-          .outputs = {{"y", "gather.x", ""}}};
+          .outputs = {{"y", "gather.x", {}}}};
   app.nodes[1].each = {"a"};
   const auto results = run(app, 20);
   for (int i = 0; i < 20; ++i) {
@@ -128,10 +132,10 @@ TEST(AppTest, ItemsAreScatteredAndGathered) {
 
 TEST(AppTest, AStateFeedsTheNextFrame) {
   App app{.name = "sum",
-          .inputs = {{"x", std::nullopt, ""}},
+          .inputs = {{"x", std::nullopt, {}}},
           .nodes = {node("add", "add", {{"a", "x"}})},
-          .outputs = {{"y", "add.sum", ""}},
-          .states = {{"add.sum", "add.b", {}, ""}}};
+          .outputs = {{"y", "add.sum", {}}},
+          .states = {{"add.sum", "add.b", {}, {}}}};
   EXPECT_THAT(run(app, 5), ::testing::ElementsAre(0, 1, 3, 6, 10));
 }
 
@@ -143,31 +147,32 @@ TEST(AppTest, WhatDoesNotFitIsNamed) {
     EXPECT_FALSE(package);
     return package ? "" : package.error().message();
   };
-  EXPECT_EQ(message([](App& app) { app.nodes[1].inputs[0] = {"a", "join.sum", "a.yaml:9"}; }),
-            "node 'join': the nodes feed each other in a cycle: join -> left -> join; a value of "
-            "the frame before is a state (states: from, to)");
-  EXPECT_EQ(message([](App& app) { app.nodes[0].inputs[0] = {"a", "lef.sum", "a.yaml:9"}; }),
+  EXPECT_EQ(
+      message([](App& app) { app.nodes[1].inputs[0] = {"a", "join.sum", line("a.yaml", 9)}; }),
+      "node 'join': the nodes feed each other in a cycle: join -> left -> join; a value of "
+      "the frame before is a state (states: from, to)");
+  EXPECT_EQ(message([](App& app) { app.nodes[0].inputs[0] = {"a", "lef.sum", line("a.yaml", 9)}; }),
             "a.yaml:9: node 'join': input 'a': no source 'lef.sum'; expected an input ('x') or "
             "'node.port', the nodes being 'join', 'left', 'right'");
-  EXPECT_EQ(message([](App& app) { app.nodes[0].inputs[0] = {"a", "left.y", "a.yaml:9"}; }),
+  EXPECT_EQ(message([](App& app) { app.nodes[0].inputs[0] = {"a", "left.y", line("a.yaml", 9)}; }),
             "a.yaml:9: node 'join': input 'a': node 'left' has no output 'y'; there are: 'sum'");
-  EXPECT_EQ(message([](App& app) { app.nodes[0].inputs[0] = {"c", "x", "a.yaml:9"}; }),
+  EXPECT_EQ(message([](App& app) { app.nodes[0].inputs[0] = {"c", "x", line("a.yaml", 9)}; }),
             "a.yaml:9: node 'join': input 'c': the node has no such input; there are: 'a', 'b'");
   EXPECT_EQ(message([](App& app) { app.nodes[0].inputs.pop_back(); }),
             "node 'join': input 'b' (f32[1]) has no source; connect it to an input of the "
             "application or to 'node.port'");
   EXPECT_EQ(message([](App& app) {
               app.inputs[0].type = Type::tensor(DType::kU8, scalar().dims);
-              app.nodes[1].inputs[0].place = "a.yaml:7";
+              app.nodes[1].inputs[0].place = line("a.yaml", 7);
             }),
             "a.yaml:7: node 'left': input 'a': expected f32[1], found u8[1] from 'x'; give the "
             "input the type that is expected, or convert it in a function between");
   EXPECT_EQ(message([](App& app) { app.nodes[2].name = "left"; }), "node 'left': is there twice");
   EXPECT_EQ(message([](App& app) { app.outputs[0].name = "x"; }),
             "output 'x': an input has that name; choose another");
-  EXPECT_EQ(message([](App& app) { app.outputs.push_back({"z", "join.sum", "a.yaml:8"}); }),
+  EXPECT_EQ(message([](App& app) { app.outputs.push_back({"z", "join.sum", line("a.yaml", 8)}); }),
             "a.yaml:8: output 'z': 'join.sum' is output 'y' already");
-  EXPECT_EQ(message([](App& app) { app.outputs.push_back({"", "left.sum", "a.yaml:8"}); }),
+  EXPECT_EQ(message([](App& app) { app.outputs.push_back({"", "left.sum", line("a.yaml", 8)}); }),
             "a.yaml:8: output '': expected a name");
   EXPECT_EQ(message([](App& app) { app.nodes[1].runs = FunctionNode{"sub", {}, {}, 1, {}}; }),
             "node 'left': no function 'sub'; there are: 'add', 'scatter', 'gather', 'open'; the "
@@ -178,17 +183,18 @@ TEST(AppTest, WhatDoesNotFitIsNamed) {
             "for every open dimension, found f32[n,1]");
   EXPECT_EQ(message([](App& app) {
               app.inputs[0].name = "right.sum";
-              app.inputs[0].place = "a.yaml:3";
+              app.inputs[0].place = line("a.yaml", 3);
             }),
             "a.yaml:3: input 'right.sum': a node's output is called so; choose another");
-  EXPECT_EQ(message([](App& app) { app.states.push_back({"x", "left.a", {}, "s:3"}); }),
+  EXPECT_EQ(message([](App& app) { app.states.push_back({"x", "left.a", {}, line("s", 3)}); }),
             "s:3: states: 'x' is an input of the application: expected a node's output, "
             "'node.port'; let a function hand the input on");
   EXPECT_THAT(message([](App& app) { app.nodes[1].each = {"a"}; }),
               HasSubstr("node 'left': input 'a': expected f32[1], found f32[] as one item of 'x'"));
-  EXPECT_EQ(message([](App& app) { app.states.push_back({"join.sum", "left.a", {}, "s:3"}); }),
-            "node 'left': input 'a': has a source and a state; leave one of them out");
-  EXPECT_EQ(message([](App& app) { app.inputs.push_back({"mask", scalar(), "a.yaml:4"}); }),
+  EXPECT_EQ(
+      message([](App& app) { app.states.push_back({"join.sum", "left.a", {}, line("s", 3)}); }),
+      "node 'left': input 'a': has a source and a state; leave one of them out");
+  EXPECT_EQ(message([](App& app) { app.inputs.push_back({"mask", scalar(), line("a.yaml", 4)}); }),
             "a.yaml:4: input 'mask': nothing reads it; connect it to a node's input, or leave it "
             "out");
 }
@@ -307,6 +313,19 @@ on_error: stop
   EXPECT_EQ(app->states[0].to, "first.b");
   EXPECT_EQ(app->on_error, plan::OnError::kStop);
   EXPECT_EQ(app->max_age, std::chrono::milliseconds(20));
+}
+
+TEST(AppTest, AnErrorOfAStageIsPlacedAtItsNodeWhateverItsReasonSays) {
+  App app;
+  app.nodes = {{.name = "left", .place = line("a.yaml", 7)},
+               {.name = "right", .place = line("a.yaml", 9)}};
+  const auto placed = [&](const std::string& stage, const std::string& reason) {
+    return place_error(app, invalid_argument(reason).within({Where::kStage, stage})).message();
+  };
+  EXPECT_EQ(placed("left", "no device"), "a.yaml:7: stage 'left': no device");
+  EXPECT_EQ(placed("right/stage1", "no device"), "a.yaml:9: stage 'right/stage1': no device");
+  EXPECT_EQ(placed("leftover", "stage 'left': no"), "stage 'leftover': stage 'left': no");
+  EXPECT_EQ(place_error(app, invalid_argument("stage 'left': no")).message(), "stage 'left': no");
 }
 
 }  // namespace

@@ -33,18 +33,20 @@ bool settles_nothing(const Network& network) {
 
 /// Of a package of one network, as `penstock split`, `plan` and `build` write them.
 Result<Part> package_part(const Node& node, const Network& network) {
-  const auto place = "package '" + network.model.string() + "'";
+  const Where place{Where::kPackage, network.model.string()};
   if (!settles_nothing(network)) {
-    return invalid_argument(place,
-                            ": how it is split, where and by what it runs was settled when it was "
-                            "made; leave that out here, or name its model");
+    return invalid_argument(
+               "how it is split, where and by what it runs was settled when it was "
+               "made; leave that out here, or name its model")
+        .within(place);
   }
   PENSTOCK_TRY(auto package, load_package(network.model));
   if (const auto why = why_no_single_model(package.plan); !why.empty()) {
-    return invalid_argument(place,
-                            ": expected one network, as 'penstock split', 'plan' and "
-                            "'build' write it from a model, found that ",
-                            why, "; name its networks, functions and states here");
+    return invalid_argument(
+               "expected one network, as 'penstock split', 'plan' and "
+               "'build' write it from a model, found that ",
+               why, "; name its networks, functions and states here")
+        .within(place);
   }
   Part part;
   part.node = &node;
@@ -84,9 +86,10 @@ Result<Part> network_part(const Node& node, const Network& network,
   if (names_package(network.model)) return placed(node, "network", package_part(node, network));
   if (names_app(network.model)) {
     return invalid_argument(
-        place_of(node, "network"), ": '", network.model.string(),
-        "': expected a model or a package of one network, found an application; "
-        "name its nodes here");
+               "'", network.model.string(),
+               "': expected a model or a package of one network, found an application; "
+               "name its nodes here")
+        .within(place_of(node, "network"));
   }
   PENSTOCK_TRY(const auto graph, import_network(node, network, backends));
   auto split = network.split;
@@ -111,25 +114,28 @@ Result<function::Function> declaration_of(const FunctionNode& source,
                                           const std::vector<function::Function>& functions) {
   auto found = function::find_function(functions, source.library, source.name);
   if (found || !source.library.empty() || found.error().code != Code::kNotFound) return found;
-  return not_found(found.error().message(), "; a library is named by its path, './lib.so'");
+  return std::move(found).error().adding("; a library is named by its path, './lib.so'");
 }
 
 Result<Part> function_part(const Node& node, const FunctionNode& source,
                            const std::vector<function::Function>& functions) {
   PENSTOCK_TRY(const auto declared, placed(node, "function", declaration_of(source, functions)));
   if (source.replicas < 1 || source.replicas > plan::kMostInstances) {
-    return invalid_argument(place_of(node, "replicas"), ": expected 1 to ", plan::kMostInstances,
-                            " replicas, found ", source.replicas);
+    return invalid_argument("expected 1 to ", plan::kMostInstances, " replicas, found ",
+                            source.replicas)
+        .within(place_of(node, "replicas"));
   }
   if (declared.stateful && source.replicas > 1) {
     return invalid_argument(
-        place_of(node, "replicas"), ": function '", declared.name,
-        "' is stateful and sees the frames in order: expected one replica, found ", source.replicas,
-        "; leave 'replicas' out");
+               "function '", declared.name,
+               "' is stateful and sees the frames in order: expected one replica, found ",
+               source.replicas, "; leave 'replicas' out")
+        .within(place_of(node, "replicas"));
   }
   if (source.options.contains(kFunctionOption)) {
-    return invalid_argument(place_of(node, "options"), ": setting '", kFunctionOption,
-                            "' is how a plan names the function itself; call yours otherwise");
+    return invalid_argument("setting '", kFunctionOption,
+                            "' is how a plan names the function itself; call yours otherwise")
+        .within(place_of(node, "options"));
   }
   PENSTOCK_CHECK_OK(placed(node, "devices", check_available(source.devices)));
   Part part;
@@ -184,20 +190,22 @@ const plan::TensorInfo* Part::find_output(std::string_view port) const {
   return find(plan.outputs, port);
 }
 
-Error at(const std::string& place, Error error) {
-  return place.empty() ? error : std::move(error).within(place);
+Error at(const std::vector<Where>& place, Error error) {
+  return std::move(error).within(place);
 }
 
-std::string place_of(const Node& node, const std::string& field) {
+std::vector<Where> place_of(const Node& node, const std::string& field) {
   const auto known = node.places.find(field);
-  const auto& place = known == node.places.end() ? node.place : known->second;
-  return (place.empty() ? "" : place + ": ") + "node '" + node.name + "'";
+  auto place = known == node.places.end() ? node.place : known->second;
+  place.emplace_back(Where::kNode, node.name);
+  return place;
 }
 
 Error place_error(const App& app, Error error) {
+  const Where* const stage = error.find(Where::kStage);
+  if (stage == nullptr) return error;
   const auto named = std::ranges::find_if(app.nodes, [&](const Node& node) {
-    const auto stage = "stage '" + node.name;
-    return error.message().starts_with(stage + "'") || error.message().starts_with(stage + "/");
+    return stage->name == node.name || stage->name.starts_with(node.name + "/");
   });
   return named == app.nodes.end() ? error : at(named->place, std::move(error));
 }

@@ -23,9 +23,10 @@ struct Part {
   [[nodiscard]] const plan::TensorInfo* find_output(std::string_view port) const;
 };
 
-/// "app.yaml:12: node 'crop'" for messages, about one of its fields where that has a place.
-std::string place_of(const Node& node, const std::string& field = "");
-Error at(const std::string& place, Error error);
+/// The node, or one of its fields where that has a place of its own: app.yaml, line 12, node
+/// 'crop'.
+std::vector<Where> place_of(const Node& node, const std::string& field = "");
+Error at(const std::vector<Where>& place, Error error);
 
 /// Imports and splits a network, or looks a function's declaration up.
 Result<Part> make_part(const Node& node, const backend::Registry& backends,

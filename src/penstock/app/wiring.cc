@@ -57,21 +57,22 @@ class Wirer {
     for (const auto& node : app_.nodes) {
       const auto place = place_of(node);
       if (!is_node_name(node.name)) {
-        return invalid_argument(place,
-                                ": expected a name of letters, digits, '_' and '-', not "
-                                "'input' or 'output'");
+        return invalid_argument(
+                   "expected a name of letters, digits, '_' and '-', not "
+                   "'input' or 'output'")
+            .within(place);
       }
-      if (!names.insert(node.name).second) return invalid_argument(place, ": is there twice");
+      if (!names.insert(node.name).second) return invalid_argument("is there twice").within(place);
     }
     if (app_.nodes.empty()) return invalid_argument("application '", app_.name, "': has no nodes");
     for (const auto& input : app_.inputs) {
       if (input.name.empty() || !names.insert(input.name).second) {
-        return at(input.place, invalid_argument("input ", in_quotes(input.name),
-                                                ": expected a name that is not taken"));
+        return at(input.place, invalid_argument("expected a name that is not taken")
+                                   .within({Where::kInput, input.name}));
       }
       if (node_end(input.name, true)) {
-        return at(input.place, invalid_argument("input ", in_quotes(input.name),
-                                                ": a node's output is called so; choose another"));
+        return at(input.place, invalid_argument("a node's output is called so; choose another")
+                                   .within({Where::kInput, input.name}));
       }
     }
     return {};
@@ -148,32 +149,36 @@ class Wirer {
     const auto& node = *part.node;
     std::set<std::string> connected;
     for (const auto& connection : node.inputs) {
-      const auto place = "node " + in_quotes(node.name) + ": input " + in_quotes(connection.port);
+      const std::vector<Where> place{{Where::kNode, node.name}, {Where::kInput, connection.port}};
       if (part.find_input(connection.port) == nullptr) {
-        return at(connection.place, not_found(place, ": the node has no such input; there are: ",
-                                              port_names(part.plan.inputs)));
+        return at(connection.place,
+                  not_found("the node has no such input; there are: ", port_names(part.plan.inputs))
+                      .within(place));
       }
       if (!connected.insert(connection.port).second) {
-        return at(connection.place, invalid_argument(place, ": has two sources; connect it once"));
+        return at(connection.place,
+                  invalid_argument("has two sources; connect it once").within(place));
       }
       if (state_ports_.contains({p, connection.port})) {
-        return at(connection.place,
-                  invalid_argument(place, ": has a source and a state; leave one of them out"));
+        return at(
+            connection.place,
+            invalid_argument("has a source and a state; leave one of them out").within(place));
       }
       auto source = source_end(connection.source);
       if (!source) return at(connection.place, std::move(source).error().within(place));
     }
     for (const auto& port : node.each) {
       if (connected.contains(port)) continue;
-      return invalid_argument(place_of(node, "each"), ": each: ", in_quotes(port),
-                              " is no connected input of it");
+      return invalid_argument("each: ", in_quotes(port), " is no connected input of it")
+          .within(place_of(node, "each"));
     }
     for (const auto& input : part.plan.inputs) {
       if (connected.contains(input.name) || state_ports_.contains({p, input.name})) continue;
       if (!is_read(part, input.name)) continue;
-      return invalid_argument(place_of(node), ": input ", in_quotes(input.name), " (", input.type,
+      return invalid_argument("input ", in_quotes(input.name), " (", input.type,
                               ") has no source; connect it to an input of the application or to "
-                              "'node.port'");
+                              "'node.port'")
+          .within(place_of(node));
     }
     return {};
   }
@@ -193,9 +198,9 @@ class Wirer {
       const auto first = std::ranges::find(path, p);
       std::vector<std::string> names;
       for (auto step = path.end(); step-- != first;) names.push_back(parts_[*step].node->name);
-      return invalid_argument(place_of(*parts_[p].node),
-                              ": the nodes feed each other in a cycle: ", join(names, " -> "),
-                              "; a value of the frame before is a state (states: from, to)");
+      return invalid_argument("the nodes feed each other in a cycle: ", join(names, " -> "),
+                              "; a value of the frame before is a state (states: from, to)")
+          .within(place_of(*parts_[p].node));
     }
     seen[p] = 1;
     for (const auto& connection : parts_[p].node->inputs) {
@@ -219,9 +224,9 @@ class Wirer {
   Status infer_inputs() {
     for (const auto& input : app_.inputs) {
       if (!anything_reads(input.name)) {
-        return at(input.place, invalid_argument("input ", in_quotes(input.name),
-                                                ": nothing reads it; connect it to a node's input, "
-                                                "or leave it out"));
+        return at(input.place, invalid_argument("nothing reads it; connect it to a node's input, "
+                                                "or leave it out")
+                                   .within({Where::kInput, input.name}));
       }
       auto type = input.type;
       for (const auto p : wiring_.order) {
@@ -234,8 +239,8 @@ class Wirer {
       }
       if (!type) {
         return at(input.place,
-                  invalid_argument("input ", in_quotes(input.name),
-                                   ": nothing tells its type; write it, such as f32[1,3,224,224]"));
+                  invalid_argument("nothing tells its type; write it, such as f32[1,3,224,224]")
+                      .within({Where::kInput, input.name}));
       }
       inputs_[input.name] = {input.name, *type};
       wiring_.inputs.push_back({input.name, *type});
@@ -246,24 +251,25 @@ class Wirer {
   /// An output of the application gives its name to the tensor.
   Status name_outputs() {
     for (const auto& output : app_.outputs) {
-      const auto place = "output " + in_quotes(output.name);
+      const std::vector<Where> place{{Where::kOutput, output.name}};
       auto source = source_end(output.source);
       if (!source) return at(output.place, std::move(source).error().within(place));
       const bool is_input = inputs_.contains(output.name);
       if (is_input != !source->part || (is_input && source->name != output.name)) {
         return at(output.place,
-                  invalid_argument(place, is_input ? ": an input has that name; choose another"
-                                                   : ": an input that comes out keeps its name"));
+                  invalid_argument(is_input ? "an input has that name; choose another"
+                                            : "an input that comes out keeps its name")
+                      .within(place));
       }
       if (!source->part) continue;
       const auto [known, fresh] =
           output_names_.emplace(std::pair(*source->part, source->name), output.name);
       if (output.name.empty())
-        return at(output.place, invalid_argument(place, ": expected a name"));
+        return at(output.place, invalid_argument("expected a name").within(place));
       if (!fresh || !taken_.insert(output.name).second) {
-        return at(output.place,
-                  invalid_argument(place, ": ", in_quotes(output.source), " is output ",
-                                   in_quotes(known->second), " already"));
+        return at(output.place, invalid_argument(in_quotes(output.source), " is output ",
+                                                 in_quotes(known->second), " already")
+                                    .within(place));
       }
     }
     if (!app_.outputs.empty()) return {};
@@ -310,10 +316,10 @@ class Wirer {
       auto item = source.type;
       if (each) {
         if (!plan::holds_items(item)) {
-          return invalid_argument(place_of(node, "each"), ": each: ", in_quotes(connection.port),
-                                  ": ", plan::kItemsExpected, ", found ", item, " from ",
-                                  in_quotes(connection.source),
-                                  "; bound it where it is declared, such as f32[n<=8,4]");
+          return invalid_argument("each: ", in_quotes(connection.port), ": ", plan::kItemsExpected,
+                                  ", found ", item, " from ", in_quotes(connection.source),
+                                  "; bound it where it is declared, such as f32[n<=8,4]")
+              .within(place_of(node, "each"));
         }
         if (!wiring_.items[p]) wiring_.items[p] = item.dims.front();
         item.dims.erase(item.dims.begin());
@@ -321,14 +327,15 @@ class Wirer {
       if (!plan::agree(item, port.type) || exceeds(item, part, port.type)) {
         return at(
             connection.place,
-            invalid_argument("node ", in_quotes(node.name), ": input ", in_quotes(connection.port),
-                             ": expected ", port.type, ", found ", item,
+            invalid_argument("expected ", port.type, ", found ", item,
                              each ? " as one item of " : " from ", in_quotes(connection.source),
                              each ? concat(", ", source.type) : "",
                              inputs_.contains(connection.source)
                                  ? "; give the input the type that is expected, or convert "
                                    "it in a function between"
-                                 : "; convert it in a function between"));
+                                 : "; convert it in a function between")
+                .within({Where::kInput, connection.port})
+                .within({Where::kNode, node.name}));
       }
       wiring_.reads[p][connection.port] = source;
     }
@@ -387,10 +394,11 @@ class Wirer {
       auto type = output.type;
       if (wiring_.items[p]) type.dims.insert(type.dims.begin(), *wiring_.items[p]);
       if (wiring_.items[p] && !plan::holds_items(type)) {
-        return invalid_argument(place_of(*part.node, "each"), ": output ", in_quotes(output.name),
+        return invalid_argument("output ", in_quotes(output.name),
                                 ", made for each item: expected a fixed shape, found ", output.type,
                                 part.folder.empty() ? "; fix it where it is declared"
-                                                    : "; fix the input's with 'shapes'");
+                                                    : "; fix the input's with 'shapes'")
+            .within(place_of(*part.node, "each"));
       }
       const auto named = output_names_.find({p, output.name});
       wiring_.writes[p][output.name] = {named != output_names_.end()
@@ -418,23 +426,24 @@ class Wirer {
       auto from = node_end(state.from, true);
       if (!from) return at(state.place, std::move(from).error().within(place));
       if (const auto replicas = replicas_of(*from); replicas > 1) {
-        return at(state.place,
-                  invalid_argument(place, ": node ", in_quotes(parts_[*from->part].node->name),
-                                   " writes it: expected one replica, found ", replicas,
-                                   "; leave 'replicas' out there"));
+        return at(state.place, invalid_argument("node ", in_quotes(parts_[*from->part].node->name),
+                                                " writes it: expected one replica, found ",
+                                                replicas, "; leave 'replicas' out there")
+                                   .within(place));
       }
       const auto& source = source_of(*from);
       const auto to = node_end(state.to, false);
       const auto& read = wiring_.reads[*to->part].at(to->name);
       if (!plan::agree(source.type, read.type)) {
-        return at(state.place, invalid_argument(place, ": expected ", read.type,
-                                                ", which the next frame reads, found ", source.type,
-                                                "; both ends of a state have one type"));
+        return at(state.place,
+                  invalid_argument("expected ", read.type, ", which the next frame reads, found ",
+                                   source.type, "; both ends of a state have one type")
+                      .within(place));
       }
       if (state.initial.empty() && !read.type.fixed()) {
-        return at(state.place,
-                  invalid_argument(place, ": the first frame reads zeros of ", read.type,
-                                   ": expected a fixed shape, or an initial value"));
+        return at(state.place, invalid_argument("the first frame reads zeros of ", read.type,
+                                                ": expected a fixed shape, or an initial value")
+                                   .within(place));
       }
       if (Status fits = check_initial(state, read.type); !fits) {
         return at(state.place, std::move(fits).error().within(place + ": initial value"));
@@ -454,9 +463,9 @@ class Wirer {
     for (const auto& output : app_.outputs) {
       const auto& source = source_of(*source_end(output.source));
       if (source.tensor != output.name) {
-        return at(output.place, invalid_argument("output ", in_quotes(output.name), ": ",
-                                                 in_quotes(output.source), " is '", source.tensor,
-                                                 "' handed on; name that"));
+        return at(output.place, invalid_argument(in_quotes(output.source), " is '", source.tensor,
+                                                 "' handed on; name that")
+                                    .within({Where::kOutput, output.name}));
       }
       wiring_.outputs.push_back({output.name, source.type});
     }

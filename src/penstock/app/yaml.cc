@@ -27,13 +27,16 @@ class Field {
         std::optional<Error>& error)
       : Field(value, value.Mark(), std::move(path), file, error) {}
 
-  /// "app.yaml:12"
-  [[nodiscard]] std::string place() const {
-    return mark_.is_null() ? *file_ : concat(*file_, ":", mark_.line + 1);
+  /// The file and its line.
+  [[nodiscard]] std::vector<Where> place() const {
+    std::vector<Where> place{{Where::kFile, *file_}};
+    if (!mark_.is_null()) place.emplace_back(Where::kLine, mark_.line + 1);
+    return place;
   }
 
   void fail(const std::string& what) const {
-    if (!*error_) *error_ = invalid_argument(place(), ": ", path_, path_.empty() ? "" : ": ", what);
+    if (*error_) return;
+    *error_ = invalid_argument(path_, path_.empty() ? "" : ": ", what).within(place());
   }
   void fail_expected(std::string_view expected) const {
     fail(concat("expected ", expected, ", found ", shown()));
@@ -336,7 +339,7 @@ class Reader {
     if (!error_ && !fs::exists(path, ignored)) {
       field.fail("no such file");
       error_->code = Code::kNotFound;
-      error_->reason += ": '" + path.string() + "'";
+      error_ = (*std::move(error_)).adding(": '" + path.string() + "'");
     }
     return path;
   }
@@ -383,17 +386,22 @@ std::string_view advice(const fs::path& file, const YAML::Exception& error) {
 
 Result<App> read_yaml(const fs::path& file) {
   const auto name = file.string();
+  const auto line = [&](int number) {
+    return std::vector<Where>{{Where::kFile, name}, {Where::kLine, number}};
+  };
   try {
     std::error_code ignored;
-    if (!fs::is_regular_file(file, ignored)) return not_found("'", name, "': no such file");
-    if (const auto line = find_other_text(file)) {
-      return invalid_argument(name, ":", *line,
-                              ": expected text in UTF-8, found other bytes; save the file so");
+    if (!fs::is_regular_file(file, ignored)) {
+      return not_found("no such file").within({Where::kFile, name});
+    }
+    if (const auto other = find_other_text(file)) {
+      return invalid_argument("expected text in UTF-8, found other bytes; save the file so")
+          .within(line(*other));
     }
     const auto documents = YAML::LoadAllFromFile(name);
     if (documents.size() > 1) {
-      return invalid_argument(name, ":", documents[1].Mark().line + 1,
-                              ": expected one application in a file, found another document");
+      return invalid_argument("expected one application in a file, found another document")
+          .within(line(documents[1].Mark().line + 1));
     }
     const auto document = documents.empty() ? YAML::Node() : documents.front();
     std::optional<Error> error;
@@ -403,10 +411,10 @@ Result<App> read_yaml(const fs::path& file) {
     if (app.name.empty()) app.name = file.stem().string();
     return app;
   } catch (const YAML::Exception& e) {
-    return invalid_argument(name, ":", e.mark.line + 1, ": not YAML: ", one_line(e.msg),
-                            advice(file, e));
+    return invalid_argument("not YAML: ", one_line(e.msg), advice(file, e))
+        .within(line(e.mark.line + 1));
   } catch (const std::exception& e) {
-    return invalid_argument("'", name, "': cannot be read: ", one_line(e.what()));
+    return invalid_argument("cannot be read: ", one_line(e.what())).within({Where::kFile, name});
   }
 }
 
