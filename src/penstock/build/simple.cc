@@ -57,7 +57,8 @@ Result<std::vector<measure::Measured>> measure_what_runs(measure::PlainSides& si
     if (measured || measured.error().code == Code::kCancelled) return measured;
     const auto plan = simple.sides.end() - 1;
     const auto failed = std::find_if(simple.sides.begin(), plan, [&](const auto& side) {
-      return measured.error().message().starts_with(side->name() + ": ");
+      const Where* const way = measured.error().find(Where::kWay);
+      return way != nullptr && way->name == side->name();
     });
     if (failed == plan) return measured;
     simple.missing.push_back({(*failed)->name(), measured.error()});

@@ -102,7 +102,7 @@ Status add_plain_sides(const BenchOptions& options, const plan::Package& package
   auto plain = measure::make_plain_sides(request, backends);
   for (auto& side : plain.sides) sides.push_back(std::move(side));
   for (const auto& [name, reason] : plain.missing) {
-    if (name.starts_with("onnxruntime")) return Error(reason).within(name);
+    if (name.starts_with("onnxruntime")) return Error(reason).within({Where::kWay, name});
     report.missing.push_back(name + ": " + reason.message());
   }
   return {};
@@ -178,8 +178,8 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   const bool all_cpus = report.cpus == inherited;
   auto measured = measure_all(options, package, backends, all_cpus, ring, *pipeline, report);
   if (!measured) {
-    return make_error(measured.error().code, measured.error().message(),
-                      advice_on_random(measured.error(), options.inputs, package.plan.inputs));
+    const auto advice = advice_on_random(measured.error(), options.inputs, package.plan.inputs);
+    return std::move(measured).error().adding(advice);
   }
   report.stats = pipeline->stats();
   return report;

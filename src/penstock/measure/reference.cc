@@ -79,7 +79,10 @@ class Stages final : public Reference {
         if (partition.backend == kReference) request.options = partition.options;
         auto model = backend::PlainModel::create(*backend, request);
         if (!model) {
-          return std::move(model).error().within(concat("reference: stage '", stage.name, "'"));
+          return std::move(model)
+              .error()
+              .within({Where::kStage, stage.name})
+              .within({Where::kWay, "reference"});
         }
         stages->models_.push_back(*std::move(model));
       }
@@ -135,7 +138,7 @@ Result<std::unique_ptr<Reference>> whole_reference(const std::filesystem::path& 
   PENSTOCK_TRY(const auto backend, backends.find(kReference));
   auto plain =
       backend::PlainModel::create(*backend, request_for(model, "reference", package, optimize));
-  if (!plain) return std::move(plain).error().within("model '" + model.string() + "'");
+  if (!plain) return std::move(plain).error().within({Where::kModel, model.string()});
   return Whole::create(*std::move(plain), package.plan);
 }
 
@@ -151,7 +154,7 @@ Result<std::unique_ptr<Reference>> one_at_a_time(const plan::Package& package,
   plan::Plan plan = package.plan;
   for (auto& stage : plan.stages) stage.devices.resize(1);
   auto pipeline = pipeline::Pipeline::start(plan, package.folder, backends, options);
-  if (!pipeline) return std::move(pipeline).error().within("reference");
+  if (!pipeline) return std::move(pipeline).error().within({Where::kWay, "reference"});
   return std::unique_ptr<Reference>(std::make_unique<OneAtATime>(*std::move(pipeline)));
 }
 

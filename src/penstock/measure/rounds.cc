@@ -31,7 +31,7 @@ Result<std::vector<Measured>> measure_in_turn(const Sides& sides, const Rounds& 
       const std::size_t side = (number + i) % sides.size();  // Nobody is always first.
       rounds.progress(done++, count * sides.size());
       auto sample = sides[side]->measure(round);
-      if (!sample) return std::move(sample).error().within(sides[side]->name());
+      if (!sample) return std::move(sample).error().within({Where::kWay, sides[side]->name()});
       auto& measured = all[side];
       measured.rates.push_back(sample->frames_per_second);
       measured.latencies_ns.insert(measured.latencies_ns.end(), sample->latencies_ns.begin(),

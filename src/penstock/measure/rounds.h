@@ -25,7 +25,7 @@ struct Rounds {
 };
 
 /// One Measured for each side, in their order; fewer rounds where it was stopped.
-/// \error  a side's, with its name before it.
+/// \error  a side's, its name the outermost place, of kind kWay.
 Result<std::vector<Measured>> measure_in_turn(const Sides& sides, const Rounds& rounds);
 
 }  // namespace penstock::measure

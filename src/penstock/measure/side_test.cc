@@ -214,5 +214,24 @@ TEST(RoundsTest, APipelineAndAnEngineTakeTurns) {
   }
 }
 
+TEST(RoundsTest, AnErrorNamesTheSideThatFailed) {
+  class Failing final : public Side {
+   public:
+    [[nodiscard]] std::string name() const override { return "openvino-latency"; }
+    [[nodiscard]] std::string explain() const override { return ""; }
+    [[nodiscard]] int in_flight() const override { return 1; }
+    Result<Sample> measure(const Round& /*round*/) override {
+      return invalid_argument("onnxruntime: no");
+    }
+  };
+  Sides sides;
+  sides.push_back(std::make_unique<Failing>());
+  const auto measured = measure_in_turn(sides, {});
+  ASSERT_FALSE(measured);
+  const std::vector<Where> places{{Where::kWay, "openvino-latency"}};
+  EXPECT_EQ(measured.error().places, places);
+  EXPECT_EQ(measured.error().message(), "openvino-latency: onnxruntime: no");
+}
+
 }  // namespace
 }  // namespace penstock::measure
