@@ -59,10 +59,7 @@ Result<Tensor> array_of(nb::handle value, const plan::TensorInfo& port) {
     tensor = from_python(numpy.attr("ascontiguousarray")(value), port);
   }
   if (tensor) return tensor;
-  auto error = std::move(tensor).error();
-  constexpr std::string_view kInput = "input ";
-  if (error.message().starts_with(kInput)) error.reason.replace(0, kInput.size(), "output ");
-  return error;
+  return std::move(tensor).error().within({Where::kOutput, port.name});
 }
 
 void copy(const Tensor& from, void* to) {
@@ -76,23 +73,25 @@ void copy(const Tensor& from, void* to) {
 
 Status set_dims(Tensor& slot, const std::vector<std::int64_t>& dims, const backend::Port& port) {
   if (slot.set_dims(dims)) return {};
-  return make_error(Code::kOutOfRange, "output '", port.name, "': expected ", port.type,
-                    ", found shape [",
+  return make_error(Code::kOutOfRange, "expected ", port.type, ", found shape [",
                     join(dims, ",", [](std::int64_t dim) { return std::to_string(dim); }),
-                    "], which is over its bound");
+                    "], which is over its bound")
+      .within({Where::kOutput, port.name});
 }
 
 /// A list of items, each an array without the first dimension.
 Status store_items(const nb::list& items, const backend::Port& port, Tensor& slot) {
   const auto& dims = port.type.dims;
   if (dims.empty() || dims.front().fixed()) {
-    return invalid_argument("output '", port.name, "': expected an array of ", port.type,
-                            ", found a list; a list holds items where the first dimension is open");
+    return invalid_argument("expected an array of ", port.type,
+                            ", found a list; a list holds items where the first dimension is open")
+        .within({Where::kOutput, port.name});
   }
   const auto count = static_cast<std::int64_t>(nb::len(items));
   if (count > dims.front().bound) {
-    return make_error(Code::kOutOfRange, "output '", port.name, "': expected at most ",
-                      dims.front().bound, " items, found ", count);
+    return make_error(Code::kOutOfRange, "expected at most ", dims.front().bound, " items, found ",
+                      count)
+        .within({Where::kOutput, port.name});
   }
   plan::TensorInfo item{port.name, port.type};
   item.type.dims.erase(item.type.dims.begin());
@@ -100,8 +99,9 @@ Status store_items(const nb::list& items, const backend::Port& port, Tensor& slo
   for (const nb::handle value : items) {
     PENSTOCK_TRY(auto array, array_of(value, item));
     if (!arrays.empty() && array.dims() != arrays.front().dims()) {
-      return invalid_argument("output '", port.name, "': expected items of one shape, found ",
-                              arrays.front().type(), " and ", array.type());
+      return invalid_argument("expected items of one shape, found ", arrays.front().type(), " and ",
+                              array.type())
+          .within({Where::kOutput, port.name});
     }
     arrays.push_back(std::move(array));
   }
@@ -143,9 +143,9 @@ class PythonCall {
     try {
       auto status = call(inputs, outputs);
       if (status || is_drop(status.error())) return status;
-      return std::move(status).error().within("function '" + name_ + "'");
+      return std::move(status).error().within({Where::kFunction, name_});
     } catch (nb::python_error& error) {
-      return to_error(error).within("function '" + name_ + "'");
+      return to_error(error).within({Where::kFunction, name_});
     }
   }
 
@@ -159,8 +159,7 @@ class PythonCall {
     Status let_go = check_let_go(arguments);
     if (let_go) return called;
     if (called || is_drop(called.error())) return let_go;
-    return make_error(let_go.error().code, let_go.error().message(),
-                      "; the call failed: ", called.error().message());
+    return std::move(let_go).error().adding("; the call failed: " + called.error().message());
   }
 
   /// When it returns, neither the result nor an exception holds the arguments any more.
@@ -265,7 +264,7 @@ Result<Callable> to_callable(const nb::dict& declaration) {
   auto& function = callable.function;
   function.name = text_of(declaration["name"]);
   const auto within = [&](Error error) {
-    return std::move(error).within("function '" + function.name + "'");
+    return std::move(error).within({Where::kFunction, function.name});
   };
   auto inputs = to_ports(declaration, "inputs");
   if (!inputs) return within(std::move(inputs).error());

@@ -168,7 +168,9 @@ std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
   std::vector<Tensor> tensors;
   tensors.reserve(inputs.size());
   const auto add = [&](std::size_t i, nb::handle value) {
-    tensors.push_back(value_or_raise(from_python(value, inputs[i])));
+    auto tensor = from_python(value, inputs[i]);
+    if (!tensor) raise(std::move(tensor).error().within({Where::kInput, inputs[i].name}));
+    tensors.push_back(*std::move(tensor));
   };
   if (PyDict_Check(feed.ptr())) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -397,7 +399,9 @@ void Pipeline::set_parameters(nb::handle values, const std::string& stage) {
                       join(plan().parameters, ", ",
                            [](const plan::Parameter& p) { return "'" + p.name + "'"; })));
     }
-    named.emplace_back(name, value_or_raise(from_python(item[1], {name, known->type})));
+    auto value = from_python(item[1], {name, known->type});
+    if (!value) raise(std::move(value).error().within({Where::kParameter, name}));
+    named.emplace_back(name, *std::move(value));
   }
   check(without_gil([&] { return running->set_parameters(stage, named); }));
 }

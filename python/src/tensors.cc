@@ -56,10 +56,6 @@ const Form* form_of(DType dtype) {
   return found == kForms.end() ? nullptr : found;
 }
 
-Error bad_input(const plan::TensorInfo& input, const auto&... text) {
-  return invalid_argument("input '", input.name, "': ", text...);
-}
-
 std::string name_of_type(nb::handle value) {
   return text_of(nb::handle(value.type()).attr("__name__"));
 }
@@ -127,7 +123,7 @@ std::string advice(const Type& type, const Tensor& found) {
 
 Result<Tensor> matching(Tensor tensor, const plan::TensorInfo& input) {
   if (Status fits = check_matches(input.type, tensor); !fits) {
-    return bad_input(input, fits.error().message(), advice(input.type, tensor));
+    return std::move(fits).error().adding(advice(input.type, tensor));
   }
   return tensor;
 }
@@ -142,17 +138,17 @@ Result<Tensor> from_buffer(std::unique_ptr<Held> held, std::optional<DType> as,
                            const plan::TensorInfo& input) {
   const Py_buffer& buffer = held->buffer;
   if (PyBuffer_IsContiguous(&buffer, 'C') == 0) {
-    return bad_input(input, "expected a C-contiguous array, found shape ",
-                     in_brackets(buffer.shape, buffer.ndim), " with strides ",
-                     in_brackets(buffer.strides, buffer.ndim),
-                     " in bytes; pass numpy.ascontiguousarray() of it");
+    return invalid_argument("expected a C-contiguous array, found shape ",
+                            in_brackets(buffer.shape, buffer.ndim), " with strides ",
+                            in_brackets(buffer.strides, buffer.ndim),
+                            " in bytes; pass numpy.ascontiguousarray() of it");
   }
   const DType dtype = as ? *as : dtype_of(buffer.format, buffer.itemsize);
   if (dtype == DType::kUndefined) {
-    return bad_input(input, "expected ", to_string(input.type), ", found elements of format '",
-                     buffer.format, "', which no tensor has",
-                     buffer.format[0] == '>' ? " (big-endian)" : "", "; convert it with .astype('",
-                     numpy_name(input.type.dtype), "')");
+    return invalid_argument("expected ", to_string(input.type), ", found elements of format '",
+                            buffer.format, "', which no tensor has",
+                            buffer.format[0] == '>' ? " (big-endian)" : "",
+                            "; convert it with .astype('", numpy_name(input.type.dtype), "')");
   }
   std::vector<std::int64_t> dims(buffer.shape, buffer.shape + buffer.ndim);
   void* data = buffer.buf;
@@ -160,21 +156,21 @@ Result<Tensor> from_buffer(std::unique_ptr<Held> held, std::optional<DType> as,
 }
 
 /// Whether the object's memory is the CPU's, by the DLPack protocol.
-Status check_device(nb::handle value, const plan::TensorInfo& input) {
+Status check_device(nb::handle value) {
   const nb::object device = value.attr("__dlpack_device__")();
   const auto part = [&](int index) { return nb::cast<int>(nb::int_(nb::object(device[index]))); };
   const int kind = part(0), number = part(1);
   constexpr int kCpu = 1, kCuda = 2, kCudaHost = 3;
   if (kind == kCpu || kind == kCudaHost) return {};
-  return bad_input(
-      input, "expected an array in the CPU's memory, found one on ",
+  return invalid_argument(
+      "expected an array in the CPU's memory, found one on ",
       kind == kCuda ? "cuda:" : concat("a device of DLPack's kind ", kind, ", number "), number,
       "; move it with .cpu()");
 }
 
 Result<Tensor> from_dlpack(nb::handle value, const plan::TensorInfo& input) {
   if (nb::hasattr(value, "__dlpack_device__")) {
-    PENSTOCK_CHECK_OK(check_device(value, input));
+    PENSTOCK_CHECK_OK(check_device(value));
   }
   auto held = std::make_unique<Held>();
   bool lent = false;
@@ -186,10 +182,11 @@ Result<Tensor> from_dlpack(nb::handle value, const plan::TensorInfo& input) {
   if (!lent) {
     PyErr_Clear();
     const std::string dtype = nb::hasattr(value, "dtype") ? text_of(value.attr("dtype")) : "";
-    return bad_input(input, "expected an array of ", to_string(input.type), ", found ",
-                     name_of_type(value), " of dtype '", dtype,
-                     "', which lends no memory by DLPack; convert it, or .detach() a tensor with "
-                     "gradients");
+    return invalid_argument(
+        "expected an array of ", to_string(input.type), ", found ", name_of_type(value),
+        " of dtype '", dtype,
+        "', which lends no memory by DLPack; convert it, or .detach() a tensor with "
+        "gradients");
   }
   const auto& array = held->array;
   std::vector<std::int64_t> dims, strides;
@@ -201,14 +198,15 @@ Result<Tensor> from_dlpack(nb::handle value, const plan::TensorInfo& input) {
     dims.insert(dims.begin(), static_cast<std::int64_t>(array.shape(i)));
   }
   if (!contiguous && array.size() > 0) {
-    return bad_input(input,
-                     "expected a C-contiguous array, found one with gaps or in another order; "
-                     "pass .contiguous() of it");
+    return invalid_argument(
+        "expected a C-contiguous array, found one with gaps or in another order; "
+        "pass .contiguous() of it");
   }
   const DType dtype = dtype_of(array.dtype());
   if (dtype == DType::kUndefined) {
-    return bad_input(input, "expected ", to_string(input.type), ", found elements of ",
-                     static_cast<int>(array.dtype().bits), " bits of a kind that no tensor has");
+    return invalid_argument("expected ", to_string(input.type), ", found elements of ",
+                            static_cast<int>(array.dtype().bits),
+                            " bits of a kind that no tensor has");
   }
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): stages only read what a tensor borrows
   void* data = const_cast<void*>(static_cast<const void*>(array.data()));
@@ -226,7 +224,7 @@ Result<Tensor> strings_from(nb::handle value, const plan::TensorInfo& input) {
     } else if (nb::isinstance<nb::str>(item)) {
       values.push_back(text_of(item));
     } else {
-      return bad_input(input, "expected strings, found ", name_of_type(item), " among them");
+      return invalid_argument("expected strings, found ", name_of_type(item), " among them");
     }
   }
   return matching(Tensor::strings(std::move(dims), std::move(values)), input);
@@ -263,8 +261,9 @@ Result<nb::object> numbers_to_python(const Tensor& tensor, nb::handle owner,
   const Form* form = form_of(tensor.dtype());
   nb::object array = form == nullptr ? nb::object() : view_of(tensor, *form, owner);
   if (form == nullptr || !array.is_valid()) {
-    return make_error(Code::kUnimplemented, "output '", name, "': numpy has no arrays of ",
-                      to_string(tensor.type()), "; let the model cast it");
+    return make_error(Code::kUnimplemented, "numpy has no arrays of ", to_string(tensor.type()),
+                      "; let the model cast it")
+        .within({Where::kOutput, name});
   }
   if (form->native) return array;
   try {
@@ -306,8 +305,8 @@ bool has_mask(nb::handle value) {
 
 Result<Tensor> from_python(nb::handle value, const plan::TensorInfo& input) {
   if (has_mask(value)) {
-    return bad_input(input, "expected an array without a mask, found a ", name_of_type(value),
-                     ", whose mask would be lost; pass .filled(value) of it");
+    return invalid_argument("expected an array without a mask, found a ", name_of_type(value),
+                            ", whose mask would be lost; pass .filled(value) of it");
   }
   if (input.type.dtype == DType::kString) return strings_from(value, input);
   if (PyObject_CheckBuffer(value.ptr()) != 0) {
@@ -325,9 +324,9 @@ Result<Tensor> from_python(nb::handle value, const plan::TensorInfo& input) {
   }
   if (nb::hasattr(value, "__dlpack__")) return from_dlpack(value, input);
   const auto dtype = numpy_name(input.type.dtype);
-  return bad_input(input, "expected an array (numpy, DLPack or a buffer) of ",
-                   to_string(input.type), ", found ", name_of_type(value),
-                   dtype.empty() ? "" : "; numpy.asarray(x, '" + dtype + "') makes one");
+  return invalid_argument("expected an array (numpy, DLPack or a buffer) of ",
+                          to_string(input.type), ", found ", name_of_type(value),
+                          dtype.empty() ? "" : "; numpy.asarray(x, '" + dtype + "') makes one");
 }
 
 Result<nb::object> to_python(const Tensor& tensor, nb::handle owner, const std::string& name) {
@@ -349,8 +348,9 @@ Result<nb::object> to_python(const Tensor& tensor, nb::handle owner, const std::
     case Tensor::Kind::kOpaque:
       break;
   }
-  return make_error(Code::kUnimplemented, "output '", name,
-                    "': a map or sparse tensor has no form in numpy; let the model convert it");
+  return make_error(Code::kUnimplemented,
+                    "a map or sparse tensor has no form in numpy; let the model convert it")
+      .within({Where::kOutput, name});
 }
 
 nb::object make_owner(std::shared_ptr<const void> value) {

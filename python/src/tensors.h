@@ -23,8 +23,7 @@ bool has_mask(nb::handle value);
 /// The memory of an array as a tensor that holds it: of any object with the buffer protocol or
 /// DLPack. Strings are copied.
 /// \error kInvalidArgument  not such an object, another dtype or shape, not C-contiguous, not in
-/// the
-///                          CPU's memory: names the input, expected, found and what to do.
+///                          the CPU's memory: says what was expected, what found, what to do.
 Result<Tensor> from_python(nb::handle value, const plan::TensorInfo& input);
 
 /// A numpy array over the tensor's memory, which `owner` keeps. Strings are an array of objects, a
