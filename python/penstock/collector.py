@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 import sys
 import threading
 import time
@@ -130,10 +129,7 @@ class Collector:
 
     def _push(self, feed: Any, left: float, timeout: float, tag: Any) -> int:
         """push() at the end of a wait. The error tells of the whole."""
-        try:
-            return self._core.push(feed, left, tag)
-        except DeadlineExceeded as error:
-            raise DeadlineExceeded(re.sub(r"\S+ ms", f"{1000 * timeout:g} ms", str(error), count=1)) from None
+        return self._core.push(feed, left, tag, told=timeout)
 
     def _submit(self, push: Callable[[], int | None], stream: object, keep: Pipeline) -> Future[_core.Frame] | None:
         try:

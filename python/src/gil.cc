@@ -170,14 +170,10 @@ bool on_library_thread() {
   return t_inside > 0;
 }
 
-std::string text_of(std::chrono::nanoseconds timeout) {
-  return concat(std::chrono::duration<double, std::milli>(timeout).count(), " ms");
-}
-
-Error with_timeout(Error error, std::chrono::nanoseconds slice, std::chrono::nanoseconds whole) {
-  const std::string told = text_of(slice);
-  const auto at = error.message().find(told);
-  if (at != std::string::npos) error.reason.replace(at, told.size(), text_of(whole));
+Error with_timeout(Error error, std::chrono::nanoseconds whole) {
+  if (Where* const timeout = error.find(Where::kTimeoutNs)) {
+    timeout->number = static_cast<std::uint64_t>(whole.count());
+  }
   return error;
 }
 

@@ -69,11 +69,8 @@ inline void check_signals() {
 /// How long a wait may last before signals are looked at again.
 inline constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(50);
 
-/// "50 ms", as the library's own messages have it.
-std::string text_of(std::chrono::nanoseconds timeout);
-
 /// The error of a wait that was cut in slices, told as if it had been whole.
-Error with_timeout(Error error, std::chrono::nanoseconds slice, std::chrono::nanoseconds whole);
+Error with_timeout(Error error, std::chrono::nanoseconds whole);
 
 /// Calls `attempt(slice)` without the GIL until it ends other than by its timeout, `timeout` is
 /// over or a signal handler raises.
@@ -89,7 +86,7 @@ auto wait_in_slices(std::chrono::nanoseconds timeout, Attempt&& attempt) {
     if (result || result.error().code != Code::kDeadlineExceeded) return result;
     check_signals();
     if (!for_ever && left <= kSlice) {
-      return decltype(result)(with_timeout(std::move(result).error(), slice, timeout));
+      return decltype(result)(with_timeout(std::move(result).error(), timeout));
     }
   }
 }

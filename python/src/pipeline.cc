@@ -237,8 +237,8 @@ void Pipeline::throw_away_given_up(const Running& running) {
   }
 }
 
-std::uint64_t Pipeline::push(const std::vector<Tensor>& inputs, std::chrono::nanoseconds timeout,
-                             nb::handle tag) {
+Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
+                                     std::chrono::nanoseconds timeout, nb::handle tag) {
   const Running running = this->running();
   throw_away_given_up(running);
   const auto id = remember_tag(tag);
@@ -267,16 +267,19 @@ std::uint64_t Pipeline::push(const std::vector<Tensor>& inputs, std::chrono::nan
   }
   if (!frame) {
     recall_tag(id);
-    raise(frame.error());
+    return frame;
   }
   pushed_ = std::max(pushed_, *frame + 1);
-  return *frame;
+  return frame;
 }
 
-std::uint64_t Pipeline::push(nb::handle feed, std::optional<double> timeout, nb::handle tag) {
+std::uint64_t Pipeline::push(nb::handle feed, std::optional<double> timeout, nb::handle tag,
+                             std::optional<double> told) {
   release_dropped();
   const auto duration = to_duration(timeout);
-  return push(tensors_of(feed), duration, tag);
+  auto frame = push(tensors_of(feed), duration, tag);
+  if (frame) return *frame;
+  raise(told ? with_timeout(std::move(frame).error(), to_duration(told)) : frame.error());
 }
 
 std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag) {
@@ -360,7 +363,7 @@ nb::list Pipeline::run(nb::handle feed) {
                      " frames are in flight; use push and pop, or pop them first"));
   }
   try {
-    const auto number = push(tensors_of(feed), kForever, nb::none());
+    const auto number = value_or_raise(push(tensors_of(feed), kForever, nb::none()));
     const nb::object object = pop({});
     if (object.is_none()) raise(make_error(Code::kCancelled, "the pipeline is closed"));
     auto& frame = nb::cast<Frame&>(object);
@@ -546,9 +549,11 @@ void bind_pipeline(nb::module_& module) {
   using OptionalSeconds = std::optional<double>;
   nb::class_<Pipeline>(module, "Pipeline", nb::is_weak_referenceable(),
                        nb::type_slots(pipeline_slots))
-      .def("push", nb::overload_cast<nb::handle, OptionalSeconds, nb::handle>(&Pipeline::push),
+      .def("push",
+           nb::overload_cast<nb::handle, OptionalSeconds, nb::handle, OptionalSeconds>(
+               &Pipeline::push),
            nb::arg("feed").none(), nb::arg("timeout").none() = 60.0,
-           nb::arg("tag").none() = nb::none())
+           nb::arg("tag").none() = nb::none(), nb::arg("told").none() = nb::none())
       .def("try_push", &Pipeline::try_push, nb::arg("feed").none(),
            nb::arg("tag").none() = nb::none())
       .def("pop", &Pipeline::pop, nb::arg("timeout").none() = 60.0)

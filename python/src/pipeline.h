@@ -37,7 +37,10 @@ class Pipeline {
 
   /// `feed`: a dict by name, a list or tuple in the inputs' order, or the one input itself.
   /// `timeout`: seconds, or None for as long as it takes.
-  std::uint64_t push(nb::handle feed, std::optional<double> timeout, nb::handle tag);
+  /// `told`: the seconds that the error of a timeout tells of, where this is the end of a longer
+  /// wait.
+  std::uint64_t push(nb::handle feed, std::optional<double> timeout, nb::handle tag,
+                     std::optional<double> told);
   /// None where there is no room now.
   std::optional<std::uint64_t> try_push(nb::handle feed, nb::handle tag);
   /// None when the pipeline is closed and every frame has come out.
@@ -95,8 +98,8 @@ class Pipeline {
   [[nodiscard]] std::string unknown_in(nb::handle feed) const;
   std::uint64_t remember_tag(nb::handle tag);
   nb::object recall_tag(std::uint64_t id);
-  std::uint64_t push(const std::vector<Tensor>& inputs, std::chrono::nanoseconds timeout,
-                     nb::handle tag);
+  Result<std::uint64_t> push(const std::vector<Tensor>& inputs, std::chrono::nanoseconds timeout,
+                             nb::handle tag);
   /// True: a frame came out and was one given up.
   bool give_up(const pipeline::Output& output);
   nb::object to_frame(pipeline::Output output);

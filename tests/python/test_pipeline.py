@@ -482,7 +482,7 @@ def test_try_push_says_none_when_it_is_full(model: Path) -> None:
 
 
 def test_a_timeout_is_told_as_it_was_given(pipeline: penstock.Pipeline) -> None:
-    with pytest.raises(penstock.DeadlineExceeded, match="no frame came out within 130 ms; 0 are in flight"):
+    with pytest.raises(penstock.DeadlineExceeded, match="no frame came out within 130 ms: 0 are in flight"):
         pipeline.pop(timeout=0.13)
     with pytest.raises(ValueError, match="timeout: expected 0 or more seconds or None, found -1"):
         pipeline.pop(timeout=-1)

@@ -7,8 +7,12 @@
 namespace penstock::pipeline {
 namespace {
 
-std::string text_of(std::chrono::nanoseconds timeout) {
-  return concat(std::chrono::duration<double, std::milli>(timeout).count(), " ms");
+/// "push: no room within 50 ms: <why>". The time is data: who waits in slices tells of the whole.
+template <typename... Args>
+Error timed_out(const char* what, std::chrono::nanoseconds timeout, const Args&... why) {
+  return make_error(Code::kDeadlineExceeded, why...)
+      .within({Where::kTimeoutNs, timeout.count()})
+      .within(what);
 }
 
 // Whose turn it is, ended on every way out.
@@ -55,8 +59,7 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t de
   const FrameNumber frame = state.source.done();
   const auto full = [&](const std::string& what) -> Status {
     if (state.cancelled.load(std::memory_order_seq_cst)) return state.closed_error();
-    return make_error(Code::kDeadlineExceeded, "push: no room within ", text_of(timeout), ": ",
-                      what);
+    return timed_out("push: no room", timeout, what);
   };
   if (frame >= state.in_flight_limit &&
       !await(state, caller.waits[0], frame - state.in_flight_limit + 1, deadline)) {
@@ -231,8 +234,10 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (Status fits = check_matches(state.plan.inputs[i].type, inputs[i]); !fits) {
-      return std::move(fits).error().within(
-          concat("push: input '", state.plan.inputs[i].name, "'"));
+      return std::move(fits)
+          .error()
+          .within({Where::kInput, state.plan.inputs[i].name})
+          .within("push");
     }
   }
   if (state.acquirer.load() == std::this_thread::get_id()) {
@@ -242,8 +247,7 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   const std::int64_t deadline = deadline_of(timeout);
   if (!begin_push(state, deadline)) {
     if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
-    return make_error(Code::kDeadlineExceeded, "push: another thread was pushing for ",
-                      text_of(timeout));
+    return timed_out("push: no turn", timeout, "another thread was pushing");
   }
   const TurnGuard guard(&state.pusher.turn);
   if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
@@ -296,8 +300,7 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
   const std::int64_t deadline = deadline_of(timeout);
   if (!begin_push(state, deadline)) {
     if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
-    return make_error(Code::kDeadlineExceeded, "acquire_input: another thread was pushing for ",
-                      text_of(timeout));
+    return timed_out("acquire_input: no turn", timeout, "another thread was pushing");
   }
   TurnGuard guard(&state.pusher.turn);
   if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
@@ -360,8 +363,7 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
   State& state = *state_;
   const std::int64_t deadline = deadline_of(timeout);
   if (!state.popper.turn.begin(deadline, [] { return false; })) {
-    return make_error(Code::kDeadlineExceeded, "pop: another thread was popping for ",
-                      text_of(timeout));
+    return timed_out("pop: no turn", timeout, "another thread was popping");
   }
   const TurnGuard guard(&state.popper.turn);
   const FrameNumber frame = state.next_pop;
@@ -374,8 +376,8 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
       if (wait.seen > frame) break;
       if (at_end()) return std::optional<Output>();
       if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
-        return make_error(Code::kDeadlineExceeded, "pop: no frame came out within ",
-                          text_of(timeout), "; ", state.source.done() - frame, " are in flight");
+        return timed_out("pop: no frame came out", timeout, state.source.done() - frame,
+                         " are in flight");
       }
       const FrameNumber pushed = state.source.done();
       const FrameNumber in_flight = pushed > frame ? pushed - frame : 0;
@@ -537,8 +539,7 @@ Status Pipeline::drain(std::chrono::nanoseconds timeout) {
   State& state = *state_;
   const std::int64_t deadline = deadline_of(timeout);
   if (!state.drainer.turn.begin(deadline, [] { return false; })) {
-    return make_error(Code::kDeadlineExceeded, "drain: another thread was draining for ",
-                      text_of(timeout));
+    return timed_out("drain: no turn", timeout, "another thread was draining");
   }
   const TurnGuard guard(&state.drainer.turn);
   const FrameNumber pushed = state.source.done();
@@ -546,8 +547,8 @@ Status Pipeline::drain(std::chrono::nanoseconds timeout) {
   for (auto& wait : state.drainer.waits) {
     while ((wait.seen = wait.progress->done()) < pushed) {
       if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
-        return make_error(Code::kDeadlineExceeded, "drain: ", pushed - wait.seen,
-                          " frames are still in flight after ", text_of(timeout));
+        return timed_out("drain: not done", timeout, pushed - wait.seen,
+                         " frames are still in flight");
       }
       if (releases.stuck()) {
         return make_error(Code::kFailedPrecondition,

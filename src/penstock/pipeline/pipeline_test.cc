@@ -1523,6 +1523,19 @@ TEST(PipelineTest, ARefusedModelIsNamedByItsPathInThePackage) {
   EXPECT_THAT(refused.error().reason, HasSubstr("; try another version of the engine"));
 }
 
+TEST(PipelineTest, ATimeoutIsDataForWhoWaitsInSlices) {
+  auto network = chain();
+  auto pipeline = network.start();
+  ASSERT_TRUE(pipeline) << pipeline.error().message();
+  auto none = (*pipeline)->pop(milliseconds(2));
+  ASSERT_FALSE(none);
+  Error error = std::move(none).error();
+  ASSERT_NE(error.find(Where::kTimeoutNs), nullptr);
+  EXPECT_EQ(error.find(Where::kTimeoutNs)->number, 2'000'000U);
+  error.find(Where::kTimeoutNs)->number = 60'000'000'000;
+  EXPECT_EQ(error.message(), "pop: no frame came out within 60000 ms: 0 are in flight");
+}
+
 TEST(PipelineTest, TraceHasOneSpanPerStageAndFrame) {
   auto network = chain();
   auto pipeline = start(network, {.trace = true});
