@@ -44,6 +44,7 @@ struct Came {
   Outcome outcome;
   std::vector<float> values;
   std::string message;
+  std::vector<Where> places;
 };
 
 /// Frames 0, 1, 2, ... through the pipeline from one thread.
@@ -63,7 +64,10 @@ std::vector<Came> stream(Pipeline& pipeline, int frames) {
     }
     const Output& output = **popped;
     EXPECT_EQ(output.number(), results.size());
-    Came result{output.outcome(), {}, output.ok() ? "" : output.error().message()};
+    Came result{output.outcome(),
+                {},
+                output.ok() ? "" : output.error().message(),
+                output.ok() ? std::vector<Where>() : output.error().places};
     for (std::size_t i = 0; i < output.size(); ++i) {
       const auto values = output[i].as<float>();
       result.values.insert(result.values.end(), values.begin(), values.end());
@@ -329,6 +333,8 @@ TEST(Items, AnItemThatFailsIsNamed) {
   pipeline = start(again);
   results = stream(*pipeline, 12);
   EXPECT_EQ(results[3].message, "stage 'each': frame 3: item 2: bad");
+  const std::vector<Where> places{{Where::kStage, "each"}, {Where::kFrame, 3}, {Where::kItem, 2}};
+  EXPECT_EQ(results[3].places, places);
   EXPECT_EQ(results[4].outcome, Outcome::kOk);
 }
 

@@ -561,14 +561,15 @@ bool Worker::is_due(FrameNumber frame) const {
 bool Worker::ended(FrameNumber frame) {
   if (frame >= state_.hung_from.load(std::memory_order_acquire)) {
     state_.record(frame).fail(Outcome::kError, [&] {
-      return make_error(Code::kDeadlineExceeded, "frame ", frame,
-                        ": behind a call that hangs: ", state_.closed_error().message());
+      return make_error(Code::kDeadlineExceeded,
+                        "behind a call that hangs: ", state_.closed_error().message())
+          .within({Where::kFrame, frame});
     });
     return true;
   }
   if (frame < state_.given_up.load(std::memory_order_acquire)) {
     state_.record(frame).fail(Outcome::kCancelled, [&] {
-      return make_error(Code::kCancelled, "frame ", frame, ": given up");
+      return make_error(Code::kCancelled, "given up").within({Where::kFrame, frame});
     });
     return true;
   }
@@ -780,7 +781,7 @@ Status Worker::run_items(FrameNumber frame) {
       return state_.closed_error();
     }
     Status ran = run_item(frame, item);
-    if (!ran) return std::move(ran).error().within(concat("item ", item));
+    if (!ran) return std::move(ran).error().within({Where::kItem, item});
   }
   return {};
 }
@@ -835,7 +836,8 @@ void Worker::fail(FrameNumber frame, Error error) {
   const bool stops = !dropped && !cancelled && state_.options.on_error == plan::OnError::kStop;
   Error cause;
   const auto placed = [&] {
-    Error made = std::move(error).within(concat("stage '", stage_.plan->name, "': frame ", frame));
+    Error made =
+        std::move(error).within({Where::kFrame, frame}).within({Where::kStage, stage_.plan->name});
     if (stops) cause = made;
     return made;
   };
@@ -868,9 +870,10 @@ void Worker::replace(std::int64_t ran_ns) {
   errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   Error cause = out_of_memory();
   state_.record(frame).fail(Outcome::kError, [&] {
-    Error made = make_error(Code::kDeadlineExceeded, "stage '", stage_.plan->name, "': frame ",
-                            frame, ": the call hangs: it has run for ", ms(ran_ns), " ms, at most ",
-                            ms(max_run_ns_), " ms allowed (max_run)");
+    Error made = make_error(Code::kDeadlineExceeded, "the call hangs: it has run for ",
+                            ms(ran_ns), " ms, at most ", ms(max_run_ns_), " ms allowed (max_run)")
+                     .within({Where::kFrame, frame})
+                     .within({Where::kStage, stage_.plan->name});
     cause = made;
     return made;
   });
