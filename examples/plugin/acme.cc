@@ -26,6 +26,7 @@ using penstock::Result;
 using penstock::Status;
 using penstock::Tensor;
 using penstock::Type;
+using penstock::Where;
 
 constexpr std::array<std::string_view, 4> kOperators = {"Add", "Identity", "Neg", "Relu"};
 
@@ -37,15 +38,16 @@ bool runs(std::string_view op, std::string_view domain) {
 Status check(const graph::Graph& model) {
   for (const auto& node : model.nodes) {
     if (!runs(node.op, node.domain)) {
-      return make_error(Code::kUnimplemented, "node '", node.name, "': acme does not run operator ",
-                        node.op);
+      return make_error(Code::kUnimplemented, "acme does not run operator ", node.op)
+          .within({Where::kNode, node.name});
     }
     const Type& expected = model.value(node.outputs.front()).type;
     for (const ValueId input : node.inputs) {
       const Type& found = model.value(input).type;
       if (found == expected && found.fixed() && found.dtype == DType::kF32) continue;
-      return make_error(Code::kUnimplemented, "node '", node.name,
-                        "': acme runs f32 tensors of one fixed shape, found ", found);
+      return make_error(Code::kUnimplemented, "acme runs f32 tensors of one fixed shape, found ",
+                        found)
+          .within({Where::kNode, node.name});
     }
   }
   return {};
@@ -85,7 +87,7 @@ class Context final : public backend::Context {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto& declared = model_->value(model_->inputs[i]);
       if (auto matches = check_matches(declared.type, *inputs[i]); !matches) {
-        return std::move(matches).error().within("input '" + declared.name + "'");
+        return std::move(matches).error().within({Where::kInput, declared.name});
       }
       values_[index(model_->inputs[i])] = *inputs[i];
     }

@@ -29,7 +29,10 @@ Result<std::shared_ptr<const Program>> Builder::build(int threads) {
     if (done_[i]) continue;
     const Node& node = graph_->nodes[i];
     if (auto outcome = lower(static_cast<NodeId>(i)); !outcome) {
-      return std::move(outcome).error().within(concat("node '", node.name, "' (", node.op, ")"));
+      return std::move(outcome)
+          .error()
+          .within({Where::kOperator, node.op})
+          .within({Where::kNode, node.name});
     }
   }
   PENSTOCK_CHECK_OK(deliver_outputs());
@@ -60,13 +63,14 @@ Status Builder::check_types() const {
     if (!mentioned) continue;
     if (value.type.kind != Type::Kind::kTensor || value.type.dtype != DType::kF32 ||
         !value.type.fixed()) {
-      return make_error(Code::kUnimplemented, "tensor '", value.name,
-                        "': the onednn backend takes f32 tensors of fixed shape, found ",
-                        value.type);
+      return make_error(Code::kUnimplemented,
+                        "the onednn backend takes f32 tensors of fixed shape, found ", value.type)
+          .within({Where::kTensor, value.name});
     }
     if (value.type.max_bytes() == std::size_t{0}) {
-      return make_error(Code::kUnimplemented, "tensor '", value.name,
-                        "': the onednn backend takes no empty tensors, found ", value.type);
+      return make_error(Code::kUnimplemented, "the onednn backend takes no empty tensors, found ",
+                        value.type)
+          .within({Where::kTensor, value.name});
     }
   }
   return {};
@@ -170,8 +174,8 @@ Result<Place> Builder::place(ValueId id) {
       return internal_error("tensor '", graph_->value(id).name, "' is used before it is made");
     }
     if (tensor->dtype() != DType::kF32) {
-      return make_error(Code::kUnimplemented, "constant '", graph_->value(id).name,
-                        "': expected f32, found ", graph_->value(id).type);
+      return make_error(Code::kUnimplemented, "expected f32, found ", graph_->value(id).type)
+          .within({Where::kConstant, graph_->value(id).name});
     }
     PENSTOCK_TRY(state.place, add_constant(*tensor, at_least_1d(tensor->dims())));
   }

@@ -160,7 +160,7 @@ Status Context::run_frame(std::span<const Tensor* const> inputs, std::span<Tenso
 Status Context::bind_input(std::size_t i, const Tensor& tensor) {
   const backend::Port& port = program_->inputs[i];
   if (auto matches = check_matches(port.type, tensor); !matches) {
-    return std::move(matches).error().within("input '" + port.name + "'");
+    return std::move(matches).error().within({Where::kInput, port.name});
   }
   // Never written: no step has an input as its destination.
   auto* data = static_cast<std::byte*>(const_cast<void*>(tensor.data()));

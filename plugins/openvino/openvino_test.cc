@@ -629,7 +629,7 @@ TEST_F(OpenVinoTest, RefusesToCompileWithoutThreadsForTheEngine) {
     const NoMoreThreads limited;
     const Error refused = compile_error(request_for("add"));
     EXPECT_EQ(refused.code, Code::kResourceExhausted);
-    EXPECT_THAT(refused.message, testing::HasSubstr("no thread could be started: "));
+    EXPECT_THAT(refused.message(), testing::HasSubstr("no thread could be started: "));
   }
   EXPECT_TRUE(backend_->compile(request_for("add")));
 }

@@ -45,7 +45,7 @@ Result<app::Node> to_node(const Options& options) {
   app::Node node;
   node.name = options.get<std::string>("name");
   const auto within = [&](Error error) {
-    return std::move(error).within("node '" + node.name + "'");
+    return std::move(error).within({Where::kNode, node.name});
   };
   if (options.get<bool>("is_network")) {
     auto network = to_network(options);
@@ -72,7 +72,7 @@ Result<app::App> to_app(const Options& description) {
     app::Input input{name, {}, {}};
     if (!text.empty()) {
       auto type = app::parse_type(text);
-      if (!type) return std::move(type).error().within("input '" + name + "'");
+      if (!type) return std::move(type).error().within({Where::kInput, name});
       input.type = *std::move(type);
     }
     app.inputs.push_back(std::move(input));

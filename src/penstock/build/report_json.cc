@@ -170,7 +170,7 @@ Result<Report> report_from_json(std::string_view text) {
 Result<Report> read_report(const std::filesystem::path& path) {
   PENSTOCK_TRY(const auto package, plan::load_package(path));
   auto report = read_report(package);
-  if (!report) return std::move(report).error().within("package '" + path.string() + "'");
+  if (!report) return std::move(report).error().within({Where::kPackage, path.string()});
   return report;
 }
 

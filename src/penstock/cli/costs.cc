@@ -137,18 +137,19 @@ Result<int> write(const CostsOptions& options) {
   out << text;
   out.close();
   if (!out) {
-    return make_error(Code::kPermissionDenied, "file '", options.file, "': cannot be written");
+    return make_error(Code::kPermissionDenied, "cannot be written")
+        .within({Where::kFile, options.file});
   }
   return kOk;
 }
 
 Result<int> read(const CostsOptions& options) {
   std::ifstream in(options.file == "-" ? "/dev/stdin" : options.file, std::ios::binary);
-  if (!in) return not_found("file '", options.file, "': cannot be read");
+  if (!in) return not_found("cannot be read").within({Where::kFile, options.file});
   const std::string text(std::istreambuf_iterator<char>(in), {});
   PENSTOCK_TRY(auto database, open(options));
   auto count = database.import_text(text);
-  if (!count) return std::move(count).error().within(concat("file '", options.file, "'"));
+  if (!count) return std::move(count).error().within({Where::kFile, options.file});
   if (options.json) {
     print_json({{"added", count->added}, {"kept", count->kept}});
   } else {

@@ -13,8 +13,9 @@ Result<std::uint64_t> count_frames(const std::vector<plan::TensorInfo>& inputs,
   for (const auto& [i, values] : columns) count = std::max(count, values.size());
   for (const auto& [i, values] : columns) {
     if (values.size() == 1 || values.size() == count) continue;
-    return invalid_argument("input '", inputs[i].name, "': expected 1 or ", count,
-                            " values, as many as the other inputs have, found ", values.size());
+    return invalid_argument("expected 1 or ", count,
+                            " values, as many as the other inputs have, found ", values.size())
+        .within({Where::kInput, inputs[i].name});
   }
   return count;
 }

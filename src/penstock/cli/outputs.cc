@@ -30,7 +30,8 @@ Status write_pb(const Tensor& value, const std::string& name, const fs::path& fi
   out << bytes;
   out.close();
   if (out) return {};
-  return make_error(Code::kPermissionDenied, "file '", file.string(), "': cannot be written");
+  return make_error(Code::kPermissionDenied, "cannot be written")
+      .within({Where::kFile, file.string()});
 }
 
 std::string frame_folder(std::uint64_t frame) {
@@ -123,7 +124,7 @@ Status OutputWriter::write_value_of(std::uint64_t frame, std::size_t output, con
   }
   if (several_frames_) PENSTOCK_CHECK_OK(make_folder(target_ / folder));
   auto written = write_value(value, name, target_ / folder / file_name_of(name));
-  if (!written) return std::move(written).error().within(concat("output '", name, "'"));
+  if (!written) return std::move(written).error().within({Where::kOutput, name});
   return {};
 }
 

@@ -120,14 +120,14 @@ Result<PlanModelOptions> to_model_options(const ProblemOptions& options,
 
 /// The split that --split names.
 Result<planner::Split> read_split(const PlanOptions& options, const planner::Problem& problem) {
-  const auto place = "'" + options.split.string() + "'";
+  const Where place{Where::kFile, options.split.string()};
   std::error_code ignored;
   if (std::filesystem::is_directory(options.split, ignored)) {
-    return invalid_argument(place, ": expected a file, found a folder");
+    return invalid_argument("expected a file, found a folder").within(place);
   }
   std::ifstream in(options.split, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) return not_found(place, ": cannot be read");
+  if (!in) return not_found("cannot be read").within(place);
   auto split = planner::parse_workload_split(text, problem);
   if (!split) return std::move(split).error().within(place);
   return split;
@@ -236,11 +236,11 @@ Error because(const PlanOptions& options, const planner::Problem& problem, Error
   const auto free = std::ranges::find(problem.types, false, &planner::DeviceType::pays_transfers);
   if (error.code == Code::kFailedPrecondition && options.latency_cap &&
       goal_of(options) == planner::Goal::kThroughput && free != problem.types.end()) {
-    error.reason +=
+    error = std::move(error).adding(
         concat("; a latency that --goal latency finds may be out of reach, for there '", free->name,
-               "' is without limit, and here there are ", free->devices.size());
+               "' is without limit, and here there are ", free->devices.size()));
   }
-  return std::move(error).within("'" + options.problem.workload.string() + "'");
+  return std::move(error).within({Where::kFile, options.problem.workload.string()});
 }
 
 /// Plans the workload as it is given.

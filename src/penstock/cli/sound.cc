@@ -93,8 +93,9 @@ Result<Tensor> block(const Sound& sound, std::uint64_t number) {
 Result<Values> sound_values(const std::filesystem::path& file, const Type& type) {
   PENSTOCK_TRY(auto wav, WavFile::open(file));
   auto form = form_of(type, wav.channels());
-  if (!form) return std::move(form).error().within("sound '" + file.string() + "'");
-  if (wav.length() == 0) return invalid_argument("sound '", file.string(), "': holds no samples");
+  if (!form) return std::move(form).error().within({Where::kSound, file.string()});
+  if (wav.length() == 0)
+    return invalid_argument("holds no samples").within({Where::kSound, file.string()});
   const auto sound = std::make_shared<const Sound>(Sound{std::move(wav), *std::move(form)});
   Values values;
   for (std::uint64_t at = 0; at < sound->wav.length(); at += sound->form.samples) {

@@ -30,9 +30,8 @@ std::vector<std::int64_t> sizes_of(const Type& type) {
 
 Result<StandardInput> StandardInput::open(plan::TensorInfo input) {
   if (::isatty(STDIN_FILENO) == 1) {
-    return invalid_argument(
-        "input '", input.name,
-        "': standard input is a terminal: expected frames from a pipe or a file");
+    return invalid_argument("standard input is a terminal: expected frames from a pipe or a file")
+        .within({Where::kInput, input.name});
   }
   return StandardInput(std::move(input));
 }

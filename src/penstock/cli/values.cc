@@ -21,10 +21,10 @@ constexpr const char* kEndings = ".npy, .pb, .png, .jpg, .bmp or .ppm";
 
 Result<Tensor> read_pb(const fs::path& file, const Type& type) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) return not_found("file '", file.string(), "': cannot be read");
+  if (!in) return not_found("cannot be read").within({Where::kFile, file.string()});
   const std::string bytes(std::istreambuf_iterator<char>(in), {});
   auto value = graph::value_from_onnx(bytes, type);
-  if (!value) return std::move(value).error().within("file '" + file.string() + "'");
+  if (!value) return std::move(value).error().within({Where::kFile, file.string()});
   return value;
 }
 
@@ -33,11 +33,12 @@ Result<Tensor> read_value(const fs::path& file, const plan::TensorInfo& info) {
   if (suffix == ".npy") return read_npy(file, info.type.dtype);
   if (suffix == ".pb" || suffix == ".onnx") return read_pb(file, info.type);
   if (has_image_suffix(file)) return read_image(file, info.type);
-  return invalid_argument("file '", file.string(), "': expected a name ending in ", kEndings,
+  return invalid_argument("expected a name ending in ", kEndings,
                           suffix == ".npz"
                               ? ", which holds one input; give a .npz as '--inputs FILE.npz'"
                           : has_wav_suffix(file) ? "; give a sound as '--input NAME=FILE.wav'"
-                                                 : ", a .wav or a folder of such");
+                                                 : ", a .wav or a folder of such")
+      .within({Where::kFile, file.string()});
 }
 
 bool is_value(const fs::path& file) {
@@ -68,13 +69,16 @@ Value constant(Tensor value) {
 Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where) {
   auto fits = check_matches(info.type, value);
   if (fits) return fits;
-  return invalid_argument("input '", info.name, "': ", where, ": ", fits.error().message(),
-                          "; give values of that type and shape, one frame's");
+  return std::move(fits)
+      .error()
+      .within(where)
+      .within({Where::kInput, info.name})
+      .adding("; give values of that type and shape, one frame's");
 }
 
 Result<Tensor> load_value(const fs::path& file, const plan::TensorInfo& info) {
   auto value = read_value(file, info);
-  if (!value) return std::move(value).error().within(concat("input '", info.name, "'"));
+  if (!value) return std::move(value).error().within({Where::kInput, info.name});
   PENSTOCK_CHECK_OK(check_value(*value, info, concat("file '", file.string(), "'")));
   return value;
 }
@@ -84,7 +88,7 @@ Result<Values> values_of(const fs::path& path, const plan::TensorInfo& info) {
   const bool is_folder = fs::is_directory(path, error);
   if (is_folder || has_wav_suffix(path)) {
     auto values = is_folder ? values_in(path, info) : sound_values(path, info.type);
-    if (!values) return std::move(values).error().within(concat("input '", info.name, "'"));
+    if (!values) return std::move(values).error().within({Where::kInput, info.name});
     return values;
   }
   PENSTOCK_TRY(auto value, load_value(path, info));

@@ -96,8 +96,9 @@ Result<Problem> problem_of(const Graph& graph, const std::vector<device::Device>
   for (const auto& [node, device] : options.pins) {
     const auto [before, first] = pinned.emplace(node, device::to_string(device));
     if (!first && before->second != device::to_string(device)) {
-      return invalid_argument("node '", graph.nodes[graph::index(node)].name, "': pinned to '",
-                              before->second, "' and to '", device::to_string(device), "'");
+      return invalid_argument("pinned to '", before->second, "' and to '",
+                              device::to_string(device), "'")
+          .within({Where::kNode, graph.nodes[graph::index(node)].name});
     }
     PENSTOCK_TRY(problem, planner::pin(std::move(problem), static_cast<int>(graph::index(node)),
                                        device::to_string(device)));

@@ -20,10 +20,11 @@ std::string names_of(const std::vector<Function>& functions) {
 Status check_outputs(const Function& function) {
   for (const auto& port : function.outputs) {
     if (port.type.max_bytes()) continue;
-    return invalid_argument("function '", function.name, "': output '", port.name,
+    return invalid_argument("output '", port.name,
                             "': expected a type of known rank with a bound for every open "
                             "dimension, found ",
-                            port.type);
+                            port.type)
+        .within({Where::kFunction, function.name});
   }
   return {};
 }
@@ -71,14 +72,14 @@ class Context final : public backend::Context {
     const auto& f = *function_;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (Status fits = check_matches(f.inputs[i].type, *inputs[i]); !fits) {
-        return misfit("input", f.inputs[i], std::move(fits).error());
+        return misfit(Where::kInput, f.inputs[i], std::move(fits).error());
       }
     }
     PENSTOCK_CHECK_OK(check_sizes(inputs, outputs, false));
     PENSTOCK_CHECK_OK(called(inputs, outputs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (Status fits = check_matches(f.outputs[i].type, *outputs[i]); !fits) {
-        return misfit("output", f.outputs[i], std::move(fits).error());
+        return misfit(Where::kOutput, f.outputs[i], std::move(fits).error());
       }
     }
     PENSTOCK_CHECK_OK(check_sizes(inputs, outputs, true));
@@ -95,10 +96,11 @@ class Context final : public backend::Context {
     try {
       return call_(inputs, outputs);
     } catch (const std::bad_alloc&) {
-      return make_error(Code::kResourceExhausted, "function '", function_->name,
-                        "': out of memory");
+      return make_error(Code::kResourceExhausted, "out of memory")
+          .within({Where::kFunction, function_->name});
     } catch (const std::exception& e) {
-      return make_error(Code::kUnknown, "function '", function_->name, "': exception: ", e.what());
+      return make_error(Code::kUnknown, "exception: ", e.what())
+          .within({Where::kFunction, function_->name});
     }
   }
 
@@ -112,10 +114,11 @@ class Context final : public backend::Context {
     for (const auto& [first, other] : equal_dims_) {
       const bool is_of_outputs = other.port >= inputs.size();
       if (is_of_outputs != is_called || size(first) == size(other)) continue;
-      return invalid_argument("function '", function_->name, "': expected one size of '",
-                              first.symbol, "', found ", size(first), " in ", name_of(first),
-                              " and ", size(other), " in ", name_of(other),
-                              "; give dimensions that may differ symbols of their own");
+      return invalid_argument("expected one size of '", first.symbol, "', found ", size(first),
+                              " in ", name_of(first), " and ", size(other), " in ",
+                              name_of(other),
+                              "; give dimensions that may differ symbols of their own")
+          .within({Where::kFunction, function_->name});
     }
     return {};
   }
@@ -126,9 +129,8 @@ class Context final : public backend::Context {
                              : "output '" + function_->outputs[dim.port - inputs].name + "'";
   }
 
-  [[nodiscard]] Error misfit(std::string_view what, const backend::Port& port, Error error) const {
-    return std::move(error).within(
-        concat("function '", function_->name, "': ", what, " '", port.name, "'"));
+  [[nodiscard]] Error misfit(Where::Kind kind, const backend::Port& port, Error error) const {
+    return std::move(error).within({kind, port.name}).within({Where::kFunction, function_->name});
   }
 
   std::shared_ptr<const Function> function_;
@@ -148,7 +150,7 @@ class Executable final : public backend::Executable {
   }
   Result<std::unique_ptr<backend::Context>> create_context() override {
     auto call = function_->create(settings_);
-    if (!call) return std::move(call).error().within("function '" + function_->name + "'");
+    if (!call) return std::move(call).error().within({Where::kFunction, function_->name});
     return std::unique_ptr<backend::Context>(
         std::make_unique<Context>(function_, *std::move(call)));
   }
@@ -226,7 +228,8 @@ Result<std::unique_ptr<backend::Executable>> FunctionBackend::compile(
   const auto named = settings.extract(kName);
   PENSTOCK_TRY(auto function,
                find_function(functions_, request.file, named ? named.mapped() : std::string()));
-  if (!function.create) return invalid_argument("function '", function.name, "': has no call");
+  if (!function.create)
+    return invalid_argument("has no call").within({Where::kFunction, function.name});
   if (function.stateful && request.replicas > 1) {
     return invalid_argument("function '", function.name,
                             "' is stateful and sees the frames in order: expected one replica, "

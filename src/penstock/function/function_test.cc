@@ -117,9 +117,9 @@ TEST(FunctionBackend, WhatOneSymbolNamesHasOneSize) {
   backend::CompileRequest request;
   request.options["function"] = "pick";
   const auto executable = backend.compile(request);
-  ASSERT_TRUE(executable) << executable.error().message;
+  ASSERT_TRUE(executable) << executable.error().message();
   const auto context = (*executable)->create_context();
-  ASSERT_TRUE(context) << context.error().message;
+  ASSERT_TRUE(context) << context.error().message();
   const auto told = [&](std::int64_t a, std::int64_t b, float kept) {
     const auto of = [](std::int64_t size) { return Tensor::allocate(DType::kF32, {size}); };
     std::array<Tensor, 3> in{of(a), of(b), of(5)};
@@ -128,7 +128,7 @@ TEST(FunctionBackend, WhatOneSymbolNamesHasOneSize) {
     const std::array<const Tensor*, 3> inputs{in.data(), &in[1], &in[2]};
     const std::array<Tensor*, 1> outputs{&out};
     const auto ran = (*context)->run(inputs, outputs);
-    return ran ? "" : ran.error().message;
+    return ran ? "" : ran.error().message();
   };
   EXPECT_EQ(told(3, 3, 3), "");
   EXPECT_EQ(told(3, 4, 3),

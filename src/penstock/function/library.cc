@@ -118,9 +118,10 @@ class Replica {
         output_dims_[i][d] = port.dims[d].size < 0 ? port.dims[d].bound : port.dims[d].size;
       }
       if (outputs[i]->capacity_bytes() < room_[i]) {  // C code would not look.
-        return make_error(Code::kInvalidArgument, "function '", function_.name, "': output '",
-                          port.name, "': expected room for ", room_[i], " bytes, found ",
-                          outputs[i]->capacity_bytes(), "; the plan's type is smaller");
+        return invalid_argument("expected room for ", room_[i], " bytes, found ",
+                                outputs[i]->capacity_bytes(), "; the plan's type is smaller")
+            .within({Where::kOutput, port.name})
+            .within({Where::kFunction, function_.name});
       }
       outputs_[i].data = outputs[i]->data();
       outputs_[i].capacity_bytes = outputs[i]->capacity_bytes();
@@ -130,8 +131,9 @@ class Replica {
     const auto answer = function_.run(state_, &frame);
     if (answer == PENSTOCK_DROP) return drop(text_of(message_, "no reason given"));
     if (answer != PENSTOCK_OK) {
-      return make_error(Code::kUnknown, "function '", function_.name, "': ",
-                        text_of(message_, concat("answered ", answer, " without a message")));
+      return make_error(Code::kUnknown,
+                        text_of(message_, concat("answered ", answer, " without a message")))
+          .within({Where::kFunction, function_.name});
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) PENSTOCK_CHECK_OK(shape(i, *outputs[i]));
     return {};
@@ -153,10 +155,11 @@ class Replica {
     const auto& dims = output_dims_[i];
     const bool sane = std::ranges::none_of(dims, [](std::int64_t size) { return size < 0; });
     if (sane && output.set_dims(dims)) return {};
-    return make_error(Code::kOutOfRange, "function '", function_.name, "': output '",
-                      function_.outputs[i].name, "': its shape [",
+    return make_error(Code::kOutOfRange, "its shape [",
                       join(dims, ",", [](std::int64_t d) { return std::to_string(d); }),
-                      sane ? "] is over its bound" : "] has a negative dimension");
+                      sane ? "] is over its bound" : "] has a negative dimension")
+        .within({Where::kOutput, function_.outputs[i].name})
+        .within({Where::kFunction, function_.name});
   }
 
   const penstock_function& function_;
@@ -196,7 +199,7 @@ Result<Function> function_of(const penstock_function& declared) {
     auto made = ports_of(list, count);
     if (made) return made;
     return Result<std::vector<backend::Port>>(
-        std::move(made).error().within("function '" + function.name + "'"));
+        std::move(made).error().within({Where::kFunction, function.name}));
   };
   PENSTOCK_TRY(function.inputs, ports(declared.inputs, declared.input_count));
   PENSTOCK_TRY(function.outputs, ports(declared.outputs, declared.output_count));
@@ -225,7 +228,7 @@ Result<std::vector<Function>> functions_of(const fs::path& file) {
 Result<std::vector<Function>> load_library(const fs::path& file) {
   auto functions = functions_of(file);
   if (functions) return functions;
-  return std::move(functions).error().within("function library '" + file.filename().string() + "'");
+  return std::move(functions).error().within({Where::kFunctionLibrary, file.filename().string()});
 }
 
 }  // namespace penstock::function

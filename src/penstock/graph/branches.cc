@@ -159,7 +159,7 @@ class BranchTaker {
   }
 
   Status define_constant(const std::string& name, Result<Tensor> tensor) {
-    if (!tensor) return std::move(tensor).error().within(concat("constant '", name, "'"));
+    if (!tensor) return std::move(tensor).error().within({Where::kConstant, name});
     auto& value = graph_.values[index(define(name))];
     value.type = (*tensor).type();
     value.constant = *std::move(tensor);

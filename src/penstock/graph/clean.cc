@@ -141,12 +141,12 @@ Status make_constants(Draft& draft) {
     auto& value = graph.values[index(node.outputs[0])];
     if (!value.constant) {
       if (node.attributes.size() != 1) {
-        return invalid_argument("node '", node.name,
-                                "': expected one attribute of a Constant, found ",
-                                node.attributes.size());
+        return invalid_argument("expected one attribute of a Constant, found ",
+                                node.attributes.size())
+            .within({Where::kNode, node.name});
       }
       auto tensor = constant_of(node.attributes[0]);
-      if (!tensor) return std::move(tensor).error().within(concat("constant '", value.name, "'"));
+      if (!tensor) return std::move(tensor).error().within({Where::kConstant, value.name});
       value.constant = *std::move(tensor);
     }
     value.type = value.constant->type();

@@ -246,8 +246,7 @@ Status check(onnx::ModelProto& model) {
     return {};
   });
   if (status) return status;
-  return make_error(status.error().code, status.error().message(),
-                    "; repair the model, or export it again");
+  return std::move(status).error().adding("; repair the model, or export it again");
 }
 
 Status inline_functions(onnx::ModelProto& model) {

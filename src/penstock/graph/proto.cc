@@ -14,8 +14,9 @@ std::vector<std::int64_t> dims_of(const Proto& proto) {
 }
 
 Error too_short(const onnx::TensorProto& proto, std::size_t expected, std::size_t found) {
-  return make_error(Code::kDataLoss, "tensor '", proto.name(), "': its shape needs ", expected,
-                    " bytes, found ", found, "; the file is damaged: export or copy it again");
+  return make_error(Code::kDataLoss, "its shape needs ", expected, " bytes, found ", found,
+                    "; the file is damaged: export or copy it again")
+      .within({Where::kTensor, proto.name()});
 }
 
 /// Sub-byte and 16-bit kinds stand in the low bits of int32_data; packed bytes one per entry.
@@ -78,8 +79,9 @@ Result<Tensor> strings_of(const onnx::TensorProto& proto) {
   // A string takes one byte of the file at least, so the bound of 1 B an element holds.
   const auto count = checked_bytes(DType::kU8, dims_of(proto));
   if (!count || *count != static_cast<std::size_t>(proto.string_data_size())) {
-    return make_error(Code::kDataLoss, "tensor '", proto.name(), "': its shape needs ",
-                      count.value_or(0), " strings, found ", proto.string_data_size());
+    return make_error(Code::kDataLoss, "its shape needs ", count.value_or(0), " strings, found ",
+                      proto.string_data_size())
+        .within({Where::kTensor, proto.name()});
   }
   return Tensor::strings(dims_of(proto), {proto.string_data().begin(), proto.string_data().end()});
 }
@@ -199,16 +201,16 @@ Result<Tensor> uninitialised(DType dtype, std::vector<std::int64_t> dims) {
 
 Result<Tensor> tensor_of(const onnx::TensorProto& proto) {
   if (!is_dtype(proto.data_type())) {
-    return make_error(Code::kDataLoss, "tensor '", proto.name(),
-                      "': expected an element type of 1 to ", static_cast<int>(DType::kI2),
-                      ", found ", proto.data_type());
+    return make_error(Code::kDataLoss, "expected an element type of 1 to ",
+                      static_cast<int>(DType::kI2), ", found ", proto.data_type())
+        .within({Where::kTensor, proto.name()});
   }
   const auto dtype = static_cast<DType>(proto.data_type());
   if (dtype == DType::kString) return strings_of(proto);
   const auto bytes = checked_bytes(dtype, dims_of(proto));
   if (!bytes) {
-    return make_error(Code::kDataLoss, "tensor '", proto.name(),
-                      "': a dimension is negative or the size overflows");
+    return make_error(Code::kDataLoss, "a dimension is negative or the size overflows")
+        .within({Where::kTensor, proto.name()});
   }
   // No storage before the data are known to be there: a hostile shape costs nothing.
   const std::size_t present = proto.ByteSizeLong();
@@ -217,7 +219,7 @@ Result<Tensor> tensor_of(const onnx::TensorProto& proto) {
   }
   if (*bytes / 8 > present) return too_short(proto, *bytes, present);
   auto tensor = uninitialised(dtype, dims_of(proto));
-  if (!tensor) return std::move(tensor).error().within(concat("tensor '", proto.name(), "'"));
+  if (!tensor) return std::move(tensor).error().within({Where::kTensor, proto.name()});
   if (*bytes == 0) return tensor;
   if (proto.has_raw_data()) {
     std::memcpy(tensor->data(), proto.raw_data().data(), *bytes);

@@ -67,7 +67,8 @@ class NewFile {
     const Code code = number == EACCES || number == EPERM || number == EROFS
                           ? Code::kPermissionDenied
                           : (number == ENOSPC ? Code::kResourceExhausted : Code::kNotFound);
-    return make_error(code, "file '", target_.string(), "': cannot be written (", why, ")");
+    return make_error(code, "cannot be written (", why, ")")
+        .within({Where::kFile, target_.string()});
   }
 
   fs::path target_;
@@ -277,13 +278,13 @@ Result<std::string> to_onnx_bytes(const Subgraph& subgraph) {
 
 Result<std::string> tensor_to_onnx(const Tensor& tensor, const std::string& name) {
   if (tensor.kind() != Tensor::Kind::kDense && tensor.kind() != Tensor::Kind::kStrings) {
-    return invalid_argument("tensor '", name, "': expected numbers or strings, found ",
-                            tensor.type());
+    return invalid_argument("expected numbers or strings, found ", tensor.type())
+        .within({Where::kTensor, name});
   }
   return guarded(Code::kInternal, concat("tensor '", name, "'"), [&]() -> Result<std::string> {
     if (tensor.bytes() > INT32_MAX - kInlineBytes) {
-      return make_error(Code::kResourceExhausted, "tensor '", name, "': ", tensor.bytes(),
-                        " bytes, protobuf allows 2 GB");
+      return make_error(Code::kResourceExhausted, tensor.bytes(), " bytes, protobuf allows 2 GB")
+          .within({Where::kTensor, name});
     }
     onnx::TensorProto proto;
     fill(tensor, name, proto);
@@ -299,8 +300,8 @@ Result<Tensor> tensor_from_onnx(std::string_view bytes) {
                         " bytes that are none");
     }
     if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
-      return make_error(Code::kDataLoss, "tensor '", proto.name(),
-                        "': expected its numbers in the file, found external data");
+      return make_error(Code::kDataLoss, "expected its numbers in the file, found external data")
+          .within({Where::kTensor, proto.name()});
     }
     return tensor_of(proto);
   });

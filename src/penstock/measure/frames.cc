@@ -14,7 +14,7 @@ Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const Ra
   Frame frame;
   for (const auto& info : inputs) {
     auto value = random_tensor(info.type, random, {values.integer_limit, 1});
-    if (!value) return std::move(value).error().within(concat("input '", info.name, "'"));
+    if (!value) return std::move(value).error().within({Where::kInput, info.name});
     frame.push_back(*std::move(value));
   }
   return frame;

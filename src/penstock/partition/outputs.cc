@@ -61,15 +61,15 @@ NodeId copy_input(Graph& graph, ValueId input) {
 Status check(const Graph& graph, ValueId output) {
   const auto& value = graph.value(output);
   if (value.is_parameter) {
-    return make_error(Code::kUnimplemented, "output '", value.name,
-                      "': is itself a parameter; leave it out of the parameters");
+    return make_error(Code::kUnimplemented, "is itself a parameter; leave it out of the parameters")
+        .within({Where::kOutput, value.name});
   }
   for (const auto consumer : value.consumers) {
     if (std::ranges::find(graph.node(consumer).captures, output) !=
         graph.node(consumer).captures.end()) {
-      return make_error(Code::kUnimplemented, "output '", value.name,
-                        "': is a constant that node '", graph.node(consumer).name,
-                        "' captures: it runs in one stage only");
+      return make_error(Code::kUnimplemented, "is a constant that node '",
+                        graph.node(consumer).name, "' captures: it runs in one stage only")
+          .within({Where::kOutput, value.name});
     }
   }
   return {};

@@ -98,7 +98,7 @@ Result<Parts> cut_parts(const Graph& graph, const Stages& stages, const SplitOpt
   const auto& source = parts.writable.changed ? *parts.writable.changed : graph;
   for (std::size_t i = 0; i < parts.writable.stages.size(); ++i) {
     auto stage = cut_stage(source, parts.writable.stages[i], i, options);
-    if (!stage) return std::move(stage).error().within(concat("stage", i));
+    if (!stage) return std::move(stage).error().within({Where::kStage, concat("stage", i)});
     parts.stages.push_back(*std::move(stage));
   }
   return parts;
@@ -243,7 +243,7 @@ Status write_stages(const Parts& parts, const plan::Plan& plan, const fs::path& 
     for (std::size_t j = 0; j < parts.stages[i].parts.size(); ++j) {
       const auto file = folder / plan.stages[i].partitions[j].model;
       const auto written = graph::write_onnx(parts.stages[i].parts[j].subgraph, file, {});
-      if (!written) return Error(written.error()).within(plan.stages[i].name);
+      if (!written) return Error(written.error()).within({Where::kStage, plan.stages[i].name});
     }
   }
   return {};
@@ -254,9 +254,10 @@ Status write_parameters(const Graph& graph, const plan::Plan& plan, const fs::pa
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
     const auto& parameter = plan.parameters[i];
     const auto& value = graph.value(graph.parameters[i]);
-    if (!value.constant) return internal_error("parameter '", parameter.name, "': no default");
+    if (!value.constant)
+      return internal_error("no default").within({Where::kParameter, parameter.name});
     auto written = write_npy(*value.constant, folder / parameter.file);
-    if (!written) return std::move(written).error().within("parameter '" + parameter.name + "'");
+    if (!written) return std::move(written).error().within({Where::kParameter, parameter.name});
   }
   return {};
 }

@@ -258,8 +258,9 @@ TEST_F(SplitTest, FlushesDenormalsOnRequest) {
 TEST_F(SplitTest, RefusesAStageThatWritesNothing) {
   auto graph = chain_graph().node("dead", "Sin", {"x"}, {"nothing"});
   options_.cuts = {"d"};
-  EXPECT_THAT(error(graph).message(),
-              StartsWith("stage1: nothing reads what its nodes make (the first is 'dead')"));
+  EXPECT_THAT(
+      error(graph).message(),
+      StartsWith("stage 'stage1': nothing reads what its nodes make (the first is 'dead')"));
 }
 
 TEST_F(SplitTest, RefusesAGraphWithoutOutputs) {

@@ -130,17 +130,18 @@ Status write_text(const fs::path& file, const std::string& text) {
   out << text;
   out.close();
   if (out) return {};
-  return make_error(Code::kResourceExhausted, "file '", file.string(),
-                    "': cannot be written; is the disk full?");
+  return make_error(Code::kResourceExhausted, "cannot be written; is the disk full?")
+      .within({Where::kFile, file.string()});
 }
 
 /// What the plan loads must be under a hash.
 Status check_listed(const Plan& plan) {
   const auto check = [&](const std::string& path) -> Status {
     if (plan.files.contains(path)) return {};
-    return invalid_argument("file '", path,
-                            "': the plan uses it and 'files' does not list its "
-                            "hash; split the model again");
+    return invalid_argument(
+               "the plan uses it and 'files' does not list its "
+               "hash; split the model again")
+        .within({Where::kFile, path});
   };
   for (const auto& stage : plan.stages) {
     for (const auto& partition : stage.partitions) {
@@ -207,10 +208,11 @@ Result<Package> load(const fs::path& path) {
 
 Error thrown(const fs::path& package, const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return make_error(Code::kResourceExhausted, "package '", package.string(),
-                      "': out of memory; raise the limit of memory (ulimit -v)");
+    return make_error(Code::kResourceExhausted,
+                      "out of memory; raise the limit of memory (ulimit -v)")
+        .within({Where::kPackage, package.string()});
   }
-  return internal_error("package '", package.string(), "': ", error.what());
+  return internal_error(error.what()).within({Where::kPackage, package.string()});
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Status check_plain(const fs::path& folder, const std::string& path) {
     std::error_code error;
     const auto status = fs::symlink_status(at, error);
     if (!fs::exists(status)) {
-      return make_error(Code::kDataLoss, "file '", path, "': is missing", kRepair);
+      return make_error(Code::kDataLoss, "is missing", kRepair).within({Where::kFile, path});
     }
     if (fs::is_symlink(status)) {
       return invalid_argument("path '", path, "': '", part.string(),
@@ -37,7 +37,7 @@ Status check_plain(const fs::path& folder, const std::string& path) {
     }
   }
   if (fs::is_regular_file(at)) return {};
-  return make_error(Code::kDataLoss, "file '", path, "': expected a plain file", kRepair);
+  return make_error(Code::kDataLoss, "expected a plain file", kRepair).within({Where::kFile, path});
 }
 
 Status check_hash(const fs::path& folder, const std::string& path, const std::string& expected) {
@@ -46,8 +46,8 @@ Status check_hash(const fs::path& folder, const std::string& path, const std::st
   PENSTOCK_CHECK_OK(check_plain(folder, path));
   PENSTOCK_TRY(const auto found, sha256_of_file(folder / path));
   if (found == expected) return {};
-  return make_error(Code::kDataLoss, "file '", path, "': expected SHA-256 ", expected, ", found ",
-                    found, kRepair);
+  return make_error(Code::kDataLoss, "expected SHA-256 ", expected, ", found ", found, kRepair)
+      .within({Where::kFile, path});
 }
 
 }  // namespace
@@ -95,8 +95,9 @@ Status check_files(const fs::path& folder, const std::map<std::string, std::stri
   PENSTOCK_TRY(const auto paths, list_files(folder));
   for (const auto& path : paths) {
     if (path == kPlanFile || hashes.contains(path)) continue;
-    return make_error(Code::kDataLoss, "file '", path, "': is not listed in plan.json", kRepair,
-                      "; or remove the file");
+    return make_error(Code::kDataLoss, "is not listed in plan.json", kRepair,
+                      "; or remove the file")
+        .within({Where::kFile, path});
   }
   return {};
 }

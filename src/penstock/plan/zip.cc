@@ -160,8 +160,8 @@ Status unpack_entry(zip_t* archive, const zip_stat_t& info, const fs::path& fold
   if (written != info.size) return damaged(info.name, "is shorter than it declares");
   out.close();
   if (!out)
-    return make_error(Code::kResourceExhausted, "file '", target.string(),
-                      "': cannot be written; is the disk full?");
+    return make_error(Code::kResourceExhausted, "cannot be written; is the disk full?")
+        .within({Where::kFile, target.string()});
   return {};
 }
 

@@ -333,7 +333,7 @@ Result<Problem> read_workload(const std::filesystem::path& path, const WorkloadO
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in) return not_found("'", path.string(), "': cannot be read");
   auto problem = parse_workload(text, options);
-  if (!problem) return std::move(problem).error().within("'" + path.string() + "'");
+  if (!problem) return std::move(problem).error().within({Where::kFile, path.string()});
   return problem;
 }
 

@@ -87,7 +87,7 @@ Result<Chain::Frame> Chain::make_frame(std::uint64_t seed) const {
       if (find_made(port.name, l) != nullptr || frame.contains(port.name)) continue;
       Random random(seed_of(seed, port.name));
       auto value = random_tensor(bound_type(port, job_), random);
-      if (!value) return std::move(value).error().within(concat("input '", port.name, "'"));
+      if (!value) return std::move(value).error().within({Where::kInput, port.name});
       frame.emplace(port.name, *std::move(value));
     }
   }

@@ -13,8 +13,10 @@ Result<plan::Package> load_package(const std::filesystem::path& path) {
       if (partition.backend == plan::kFunctionBackend) continue;
       auto checked = graph::check_external_files(package.folder / partition.model);
       if (checked) continue;
-      return std::move(checked).error().within(
-          concat("package '", path.string(), "': model '", partition.model, "'"));
+      return std::move(checked)
+          .error()
+          .within({Where::kModel, partition.model})
+          .within({Where::kPackage, path.string()});
     }
   }
   return package;

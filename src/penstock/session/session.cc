@@ -102,8 +102,8 @@ Result<plan::Plan> repack(const fs::path& folder, const plan::Plan& plan, const 
   fs::copy(folder, writer.folder(), kHow, error);
   if (!error) fs::remove(writer.folder() / kPlanFile, error);  // commit() writes the new one.
   if (error) {
-    return make_error(Code::kResourceExhausted, "package '", target.string(),
-                      "': cannot be written: ", error.message());
+    return make_error(Code::kResourceExhausted, "cannot be written: ", error.message())
+        .within({Where::kPackage, target.string()});
   }
   return writer.commit(plan);
 }
@@ -247,7 +247,7 @@ Result<Opened> open_package(const fs::path& path, const pipeline::Options& optio
   PENSTOCK_TRY(auto package, load_package(path));
   auto pipeline = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
   if (!pipeline) {
-    return std::move(pipeline).error().within("package '" + path.string() + "'");
+    return std::move(pipeline).error().within({Where::kPackage, path.string()});
   }
   return Opened{std::move(package), *std::move(pipeline)};
 }

@@ -155,11 +155,11 @@ Result<Tensor> read_picture(const fs::path& file, const Type& type) {
 Result<Tensor> read_image(const fs::path& file, const Type& type) {
   try {
     auto tensor = read_picture(file, type);
-    if (!tensor) return std::move(tensor).error().within("picture '" + file.string() + "'");
+    if (!tensor) return std::move(tensor).error().within({Where::kPicture, file.string()});
     return tensor;
   } catch (const std::bad_alloc&) {
-    return make_error(Code::kResourceExhausted, "picture '", file.string(),
-                      "': needs more memory than there is");
+    return make_error(Code::kResourceExhausted, "needs more memory than there is")
+        .within({Where::kPicture, file.string()});
   }
 }
 

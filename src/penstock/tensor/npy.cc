@@ -271,10 +271,6 @@ Error file_error(int number, std::string_view doing) {
                     code == Code::kNotFound && doing == "read" ? "; check the path" : "");
 }
 
-std::string quoted(const fs::path& file) {
-  return "file '" + file.string() + "'";
-}
-
 Result<Tensor> read_file(const fs::path& file, std::optional<DType> expected) {
   std::error_code error;
   if (fs::is_directory(file, error)) return invalid_argument("is a folder: expected a .npy file");
@@ -307,13 +303,13 @@ Status write_file(const Tensor& tensor, const fs::path& file) {
 
 Result<Tensor> read_npy(const fs::path& file, std::optional<DType> expected) {
   auto tensor = read_file(file, expected);
-  if (!tensor) return std::move(tensor).error().within(quoted(file));
+  if (!tensor) return std::move(tensor).error().within({Where::kFile, file.string()});
   return tensor;
 }
 
 Status write_npy(const Tensor& tensor, const fs::path& file) {
   auto status = write_file(tensor, file);
-  if (!status) return std::move(status).error().within(quoted(file));
+  if (!status) return std::move(status).error().within({Where::kFile, file.string()});
   return status;
 }
 

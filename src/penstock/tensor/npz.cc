@@ -137,13 +137,13 @@ Status write_archive(const NamedTensors& tensors, const fs::path& file) {
 
 Result<NamedTensors> read_npz(const fs::path& file, const std::map<std::string, DType>& expected) {
   auto tensors = read_archive(file, expected);
-  if (!tensors) return std::move(tensors).error().within("file '" + file.string() + "'");
+  if (!tensors) return std::move(tensors).error().within({Where::kFile, file.string()});
   return tensors;
 }
 
 Status write_npz(const NamedTensors& tensors, const fs::path& file) {
   auto status = write_archive(tensors, file);
-  if (!status) return std::move(status).error().within("file '" + file.string() + "'");
+  if (!status) return std::move(status).error().within({Where::kFile, file.string()});
   return status;
 }
 

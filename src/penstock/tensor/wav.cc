@@ -139,7 +139,7 @@ Result<WavFile> WavFile::read_header(const fs::path& file) {
 
 Result<WavFile> WavFile::open(const fs::path& file) {
   auto wav = read_header(file);
-  if (!wav) return std::move(wav).error().within("sound '" + file.string() + "'");
+  if (!wav) return std::move(wav).error().within({Where::kSound, file.string()});
   return wav;
 }
 
@@ -152,15 +152,16 @@ Result<std::vector<float>> WavFile::read(std::uint64_t first, std::uint64_t coun
     std::ifstream in(file_, std::ios::binary);
     const auto bytes = read_bytes(in, start_ + first * channels * width, there * channels * width);
     if (bytes.size() != there * channels * width) {
-      return make_error(Code::kDataLoss, "sound '", file_.string(), "': ends while it is read");
+      return make_error(Code::kDataLoss, "ends while it is read")
+          .within({Where::kSound, file_.string()});
     }
     for (std::uint64_t i = 0; i < there * channels; ++i) {
       samples[i] = to_sample(std::span(bytes).subspan(i * width, width), is_float_);
     }
     return samples;
   } catch (const std::bad_alloc&) {
-    return make_error(Code::kResourceExhausted, "sound '", file_.string(),
-                      "': needs more memory than there is");
+    return make_error(Code::kResourceExhausted, "needs more memory than there is")
+        .within({Where::kSound, file_.string()});
   }
 }
 
