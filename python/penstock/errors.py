@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
+
+class Place(TypedDict, total=False):
+    """One step on the way to what is wrong: ``{"kind": "stage", "name": "head"}``, or ``"frame"`` with a number."""
+
+    kind: str
+    """``"stage"``, ``"replica"``, ``"frame"``, ``"item"``, ``"node"``, ``"operator"``, ``"function"``, ``"input"``,
+    ``"output"``, ``"tensor"``, ``"model"``, ``"package"``, ``"file"``, ``"line"``, ...; ``"text"`` where none fits."""
+    name: str
+    number: int
+
 
 class PenstockError(Exception):
-    """Every error of Penstock. ``str()`` is one sentence: what is wrong, where, and what to do."""
+    """Every error of Penstock. ``str()`` is one sentence: what is wrong, where, and what to do.
+
+    A program reads the parts: ``code``, ``reason``, ``places``.
+    """
 
     code: str = "unknown"
     """The cause in one word, the same in JSON and on the wire: ``"invalid_argument"``."""
 
+    places: tuple[Place, ...] = ()
+    """Where it is wrong, the outermost place first; each has a ``kind``, and a ``name`` or a ``number``."""
+
     frame: int | None = None
     """The number of the frame that it belongs to, if it belongs to one."""
+
+    _reason: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """What is wrong and what to do, without the places."""
+        return str(self) if self._reason is None else self._reason
+
+    @property
+    def stage(self) -> str | None:
+        """The name of the stage that it belongs to, if it belongs to one."""
+        return next((place["name"] for place in self.places if place["kind"] == "stage"), None)
 
 
 class Cancelled(PenstockError):
@@ -129,8 +159,12 @@ _CLASSES: dict[str, type[PenstockError]] = {
 }
 
 
-def make_error(code: str, message: str, frame: int | None = None) -> PenstockError:
+def make_error(code: str, message: str, reason: str, places: list[Place], frame: int | None = None) -> PenstockError:
     """The exception of a cause. Called by the library."""
     error = _CLASSES.get(code, PenstockError)(message)
+    error._reason = reason
+    error.places = tuple(places)
     error.frame = frame
+    if frame is None:
+        error.frame = next((place["number"] for place in places if place["kind"] == "frame"), None)
     return error

@@ -20,12 +20,11 @@ constexpr std::array<std::array<std::string_view, 2>, 7> kNames{{
     {"(max_run)", "(max_run_ms)"},
 }};
 
-std::string in_python(const Error& error) {
-  if (error.code == Code::kUnknown) return error.message();  // The user's own words.
+std::string in_python(const Error& error, std::string sentence) {
+  if (error.code == Code::kUnknown) return sentence;  // The user's own words.
   std::string text;
   const auto joins = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   bool quoted = false;  // A name or a path: the user's own words too.
-  const auto sentence = error.message();
   for (std::string_view rest = sentence; !rest.empty();) {
     const auto found = std::ranges::find_if(
         kNames, [&](const auto& pair) { return !quoted && rest.starts_with(pair[0]); });
@@ -38,18 +37,41 @@ std::string in_python(const Error& error) {
   return text;
 }
 
+nb::str str_of(std::string_view text) {
+  return nb::str(text.data(), text.size());
+}
+
+/// Names of tensors and files may be any bytes.
+nb::object shown(const std::string& text) {
+  nb::object object =
+      nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+  if (!object.is_valid()) throw nb::python_error();
+  return object;
+}
+
+/// As the program's JSON has them.
+nb::list places_list(const std::vector<Where>& places) {
+  nb::list list;
+  for (const auto& place : places) {
+    nb::dict step;
+    step["kind"] = str_of(to_string(place.kind));
+    if (is_numbered(place.kind)) {
+      step["number"] = place.number;
+    } else {
+      step["name"] = shown(place.name);
+    }
+    list.append(step);
+  }
+  return list;
+}
+
 }  // namespace
 
 nb::object to_exception(const Error& error, std::optional<pipeline::FrameNumber> frame) {
-  const auto code = to_string(error.code);
   const nb::object make = nb::module_::import_("penstock.errors").attr("make_error");
   const nb::object number = frame ? nb::object(nb::int_(*frame)) : nb::object(nb::none());
-  // Names of tensors and files may be any bytes.
-  const auto message = in_python(error);
-  nb::object text = nb::steal(
-      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
-  if (!text.is_valid()) throw nb::python_error();
-  return make(nb::str(code.data(), code.size()), text, number);
+  return make(str_of(to_string(error.code)), shown(in_python(error, error.message())),
+              shown(in_python(error, error.reason)), places_list(error.places), number);
 }
 
 void raise(const Error& error) {

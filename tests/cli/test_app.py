@@ -247,7 +247,18 @@ def test_drops_and_failures_come_out_in_place(stream, app, tmp_path):
     assert [i for i in range(10) if not found[i]] == [3, 6]
     report = done.json
     assert (report["ok"], report["errors"], report["drops"]) == (8, 1, 1)
-    assert report["error_messages"] == ["stage 'scale': frame 6: function 'scale': negative"]
+    assert report["failures"] == [
+        {
+            "code": "unknown",
+            "message": "stage 'scale': frame 6: function 'scale': negative",
+            "reason": "negative",
+            "places": [
+                {"kind": "stage", "name": "scale"},
+                {"kind": "frame", "number": 6},
+                {"kind": "function", "name": "scale"},
+            ],
+        }
+    ]
     assert report["stages"][0]["drops"] == 1
 
 

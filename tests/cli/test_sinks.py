@@ -71,14 +71,19 @@ def test_frames_that_do_not_come_out_have_a_line_that_says_why(penstock, well, l
     good, bad = lines_of(outcome.out)
     assert good == {"frame": 0, "outputs": {"y": [0, 1]}}
     assert bad["frame"] == 1
-    assert set(bad["error"]) == {"code", "message"}
-    assert "frame 1" in bad["error"]["message"]
+    assert set(bad["error"]) == {"code", "message", "reason", "places"}
+    assert bad["error"]["places"][:2] == [{"kind": "stage", "name": "stage0"}, {"kind": "frame", "number": 1}]
+    assert bad["error"]["message"].startswith("stage 'stage0': frame 1: ")
+    assert bad["error"]["message"].endswith(bad["error"]["reason"])
 
     late = well("run", lookup, "--frames", "500", "--policy", "latest", "--output", "-", "--json")
     report, found = json.loads(late.err), lines_of(late.out)
     assert [line["frame"] for line in found] == list(range(500))
     assert sum("error" in line for line in found) == report["drops"]
     assert {line["error"]["code"] for line in found if "error" in line} <= {"aborted"}
+    for line in found:
+        if "error" in line:
+            assert line["error"]["places"] == [{"kind": "frame", "number": line["frame"]}]
 
 
 def test_frames_that_an_edge_refuses_have_a_line_too(penstock, package):

@@ -104,7 +104,8 @@ def test_a_bad_file_of_a_folder_is_named_and_ends_the_stream(penstock, double, r
     assert outcome.code == 1
     assert outcome.error.startswith(f"input 'x': file '{rows / bad}.npy': is not a .npy file")
     if bad == "2":  # Those before it came out.
-        assert (outcome.json["frames"], outcome.json["error_messages"]) == (1, [outcome.error])
+        told = [failure["message"] for failure in outcome.json["failures"]]
+        assert (outcome.json["frames"], told) == (1, [outcome.error])
         assert len(outputs(tmp_path / "out.npz")) == 1
 
 

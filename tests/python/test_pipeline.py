@@ -1150,8 +1150,32 @@ def test_every_code_has_a_class_of_its_own() -> None:
     codes = [cls.code for cls in penstock.PenstockError.__subclasses__()]
     assert len(codes) == len(set(codes)) == 15
     for cls in penstock.PenstockError.__subclasses__():
-        error = penstock.errors.make_error(cls.code, "what; where", 3)
-        assert type(error) is cls and str(error) == "what; where" and error.frame == 3
+        places: list[penstock.errors.Place] = [{"kind": "stage", "name": "a"}, {"kind": "frame", "number": 3}]
+        error = penstock.errors.make_error(cls.code, "stage 'a': frame 3: what", "what", places)
+        assert type(error) is cls and str(error) == "stage 'a': frame 3: what"
+        assert (error.reason, error.stage, error.frame, list(error.places)) == ("what", "a", 3, places)
+        copied = pickle.loads(pickle.dumps(error))
+        assert (str(copied), copied.reason, copied.places) == (str(error), error.reason, error.places)
+        plain = cls("what")
+        assert (plain.reason, plain.stage, plain.frame, plain.places) == ("what", None, None, ())
+
+
+def test_an_error_carries_its_parts(pipeline: penstock.Pipeline) -> None:
+    with pytest.raises(penstock.DeadlineExceeded) as timeout:
+        pipeline.pop(timeout=0.13)
+    assert timeout.value.reason == "0 are in flight"
+    assert timeout.value.places == (
+        {"kind": "text", "name": "pop: no frame came out"},
+        {"kind": "timeout_ns", "number": 130_000_000},
+    )
+    with pytest.raises(penstock.InvalidArgument) as wrong:
+        pipeline.push(np.zeros((1, 3), np.float32))
+    assert wrong.value.places == ({"kind": "input", "name": "x"},)
+    assert wrong.value.reason.startswith("expected f32[1,4], found f32[1,3]")
+    assert str(wrong.value) == f"input 'x': {wrong.value.reason}"
+    with pytest.raises(penstock.NotFound) as absent:
+        penstock.load("absent.penstock")
+    assert absent.value.places[0] == {"kind": "package", "name": "absent.penstock"}
 
 
 def test_machine_and_backends_are_those_of_the_program(request: pytest.FixtureRequest) -> None:

@@ -71,7 +71,9 @@ class JsonLines(Sink):
         if frame.error is None:
             line["outputs"] = {name: _listed(name, value) for name, value in frame.items()}
         else:
-            line["error"] = {"code": frame.error.code, "message": str(frame.error)}
+            error = frame.error
+            line["error"] = {"code": error.code, "message": str(error), "reason": error.reason}
+            line["error"]["places"] = error.places
         self._file.write(json.dumps(line) + "\n")
         if not self._owned:
             self._file.flush()

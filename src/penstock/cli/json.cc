@@ -43,6 +43,22 @@ Json tensor_json(const std::string& name, const Type& type) {
           {"shape", shape_json(type)}};
 }
 
+Json error_json(const Error& error) {
+  Json places = Json::array();
+  for (const auto& place : error.places) {
+    Json& step = places.emplace_back(Json{{"kind", std::string(to_string(place.kind))}});
+    if (is_numbered(place.kind)) {
+      step["number"] = place.number;
+    } else {
+      step["name"] = place.name;
+    }
+  }
+  return {{"code", std::string(to_string(error.code))},
+          {"message", error.message()},
+          {"reason", error.reason},
+          {"places", std::move(places)}};
+}
+
 Json quantiles_json(const pipeline::Quantiles& quantiles) {
   const auto us = [&](double nanoseconds) {
     return quantiles.count == 0 ? Json(nullptr) : Json(microseconds(nanoseconds));

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/error.h"
 #include "penstock/pipeline/stats.h"
 #include "penstock/plan/plan.h"
 #include "penstock/tensor/tensor.h"
@@ -24,6 +25,10 @@ Json shape_json(const Type& type);
 
 /// {"name", "type", "dtype", "shape"}
 Json tensor_json(const std::string& name, const Type& type);
+
+/// {"code", "message", "reason", "places": [{"kind": "stage", "name": "head"}, {"kind": "frame",
+/// "number": 3}]}; the message is the sentence of the others, for people.
+Json error_json(const Error& error);
 
 /// {"p50", "p90", "p99", "max"} in microseconds; nulls where nothing was measured.
 Json quantiles_json(const pipeline::Quantiles& quantiles);

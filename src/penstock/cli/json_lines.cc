@@ -92,16 +92,14 @@ Status JsonLines::write(const pipeline::Output& output) {
   Json outputs = Json::object();
   for (std::size_t i = 0; i < output.size(); ++i) {
     auto value = to_json(output[i]);
-    if (!value) return std::move(value).error().within(concat("output '", outputs_[i].name, "'"));
+    if (!value) return std::move(value).error().within({Where::kOutput, outputs_[i].name});
     outputs[outputs_[i].name] = *std::move(value);
   }
   return write_line(line_of({{"frame", output.tag()}, {"outputs", std::move(outputs)}}));
 }
 
 Status JsonLines::write(std::uint64_t frame, const Error& error) {
-  return write_line(line_of(
-      {{"frame", frame},
-       {"error", {{"code", std::string(to_string(error.code))}, {"message", error.message()}}}}));
+  return write_line(line_of({{"frame", frame}, {"error", error_json(error)}}));
 }
 
 Status JsonLines::write_line(const std::string& line) {

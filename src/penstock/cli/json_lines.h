@@ -14,8 +14,7 @@
 
 namespace penstock::cli {
 
-/// {"frame": 0, "outputs": {"scores": [[0.5, null]]}}, or {"frame": 1, "error": {"code",
-/// "message"}}
+/// {"frame": 0, "outputs": {"scores": [[0.5, null]]}}, or {"frame": 1, "error": error_json()}
 class JsonLines {
  public:
   /// "-" is standard output. \error kPermissionDenied  the file cannot be written.

@@ -220,10 +220,9 @@ double rate_of(const Summary& summary) {
 
 Json to_json(const plan::Plan& plan, Summary& summary) {
   auto& latencies = summary.latencies_ns;
-  std::vector<std::string> messages;
-  messages.reserve(summary.failures.size() + 1);
-  for (const auto& failure : summary.failures) messages.push_back(failure.message());
-  if (summary.input_error) messages.push_back(summary.input_error->message());
+  Json failures = Json::array();
+  for (const auto& failure : summary.failures) failures.push_back(error_json(failure));
+  if (summary.input_error) failures.push_back(error_json(*summary.input_error));
   return {{"model", plan.model},
           {"frames", summary.frames},
           {"ok", summary.ok},
@@ -238,7 +237,7 @@ Json to_json(const plan::Plan& plan, Summary& summary) {
             {"p90", quantile(latencies, 0.9) / 1e6},
             {"p99", quantile(latencies, 0.99) / 1e6},
             {"max", quantile(latencies, 1) / 1e6}}},
-          {"error_messages", messages},
+          {"failures", std::move(failures)},
           {"memory_bytes", memory_json(summary.stats.memory_bytes)},
           {"stages", stages_json(summary.stats)},
           {"edges", edges_json(summary.stats)}};
