@@ -99,7 +99,7 @@ auto running = value(pipeline::Pipeline::start(package.plan, package.folder, {},
 for (const float box : {1, 0}) {
   value(running->push(std::vector{filled({4}, 7), filled({1}, box)}));
   const auto output = *value(running->pop());
-  if (output.ok()) show(output); else std::cout << output.error().message << "\\n";
+  if (output.ok()) show(output); else std::cout << output.error().message() << "\\n";
 }
 """,
     ),
@@ -117,7 +117,7 @@ using penstock::Tensor;
 template <typename T>
 T value(penstock::Result<T> result) {
   if (result) return *std::move(result);
-  std::cerr << result.error().message << "\\n";
+  std::cerr << result.error().message() << "\\n";
   std::exit(1);
 }
 
