@@ -1,0 +1,280 @@
+// Random pipelines against the contract: order, exactly once, the right error, the right state.
+//
+// PENSTOCK_CONTRACT_PLANS: how many, instead of the sweep; PENSTOCK_CONTRACT_SEED: from which on.
+// As many run at a time as there are CPUs.
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/contract_case.h"
+#include "tests/support/contract_judge.h"
+#include "tests/support/sample.h"
+
+namespace penstock::contract {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kSlow = true;
+#else
+constexpr bool kSlow = false;
+#endif
+
+/// Whether start() must be refused, and with which words.
+std::string refusal(const Case& given) {
+  const auto& stage = given.stages[at(given.start_fault_stage)];
+  const bool last = at(given.start_fault_stage) + 1 == given.stages.size() && stage.replicas == 1;
+  const auto blamed = concat("stage 's", given.start_fault_stage, "'");
+  switch (given.start_fault) {
+    case StartFault::kNone:
+      return "";
+    case StartFault::kCompile:
+      return stage.function ? "" : blamed + ": planted";
+    case StartFault::kCompileThrows:
+      return stage.function ? "" : blamed + ": out of memory";
+    case StartFault::kThread:
+      if (given.start_fault_stage > 0 && (stage.function || last)) return "";
+      return "no thread could be started";
+    case StartFault::kMemory:
+      return "the edges may take ";
+  }
+  return "";
+}
+
+/// Everything that is wrong with a case; nothing where it keeps the contract.
+std::vector<std::string> run_case(const Case& given) {
+  auto plant = std::make_shared<Plant>(given);
+  Seen seen;
+  const auto refused = refusal(given);
+  auto started = plant->start();
+  if (!started) {
+    if (!refused.empty() && contains(started.error().message, refused)) return {};
+    return {"not started: " + started.error().message};
+  }
+  if (!refused.empty()) return {"started, expected: " + refused};
+  auto running = *std::move(started);
+  Caller caller(given, *plant, *running, seen);
+  caller.run();
+  running.reset();
+  caller.release_all();
+  seen.hung = plant->release();
+  if (seen.hung > 0) {  // A thread that was left behind may be on its way out of here.
+    static auto* kept = new std::vector<std::shared_ptr<Plant>>;
+    kept->push_back(plant);
+  }
+  auto wrong = seen.wrong;
+  std::ranges::copy(plant->complaints(), std::back_inserter(wrong));
+  std::ranges::copy(Judge(given, *plant, seen).run(), std::back_inserter(wrong));
+  return wrong;
+}
+
+void remove_last_stage(Case& c) {
+  const int first = c.first_written(static_cast<int>(c.stages.size()) - 1);
+  c.stages.pop_back();
+  c.tensors.resize(at(first));
+  std::erase_if(c.outputs, [&](int t) { return t >= first; });
+  if (std::ranges::any_of(c.states, [&](int t) { return t >= first; })) c.states.clear();
+  for (auto& stage : c.stages) {
+    if (c.states.empty()) stage.states.clear();
+  }
+  for (std::size_t i = 0; i < c.states.size(); ++i) {  // A state that nobody reads is none.
+    const auto reads = [&](const StageCase& s) {
+      return std::ranges::find(s.states, static_cast<int>(i)) != s.states.end();
+    };
+    if (std::ranges::none_of(c.stages, reads))
+      c.stages.front().states.push_back(static_cast<int>(i));
+  }
+  if (c.outputs.empty()) c.outputs.push_back(first - 1);
+}
+
+std::vector<Case> simpler(const Case& given) {
+  std::vector<Case> list;
+  const auto with = [&](const auto& change) {
+    Case made = given;
+    change(made);
+    if (describe(made) != describe(given)) list.push_back(std::move(made));
+  };
+  if (given.stages.size() > 1) with(remove_last_stage);
+  with([](Case& c) { c.frames = (c.frames + 1) / 2; });
+  with([](Case& c) { c.frames -= c.frames > 1 ? 1 : 0; });
+  with([](Case& c) {
+    if (!c.runs) c.pushers = c.poppers = 0;
+  });
+  with([](Case& c) { c.nags = false; });
+  with([](Case& c) { c.hold = 0; });
+  with([](Case& c) { c.borrow = false; });
+  with([](Case& c) { c.poppers = 0; });
+  with([](Case& c) {
+    c.end_at = 1 << 20;
+    c.meddles = false;
+  });
+  with([](Case& c) { c.max_age_us = 0; });
+  with([](Case& c) { c.stop_at_error = false; });
+  with([](Case& c) { c.pops = Pops::kAtOnce; });
+  with([](Case& c) { c.in_flight = 0; });
+  with([](Case& c) {
+    c.states.clear();
+    for (auto& stage : c.stages) stage.states.clear();
+  });
+  for (std::size_t i = 0; i < given.outputs.size() && given.outputs.size() > 1; ++i) {
+    with([i](Case& c) { c.outputs.erase(c.outputs.begin() + static_cast<std::ptrdiff_t>(i)); });
+  }
+  for (std::size_t i = 0; i < given.edges.size(); ++i) {
+    with([i](Case& c) { c.edges[i] = EdgeCase(); });
+  }
+  for (std::size_t i = 0; i < given.stages.size(); ++i) {
+    with([i](Case& c) { c.stages[i].fault = Fault::kNone; });
+    with([i](Case& c) { c.stages[i].replicas = 1; });
+    with([i](Case& c) { c.stages[i].parameter = false; });
+    with([i](Case& c) { c.stages[i].stateful = false; });
+    with([i](Case& c) { c.stages[i].in_two = false; });
+    with([i](Case& c) {
+      if (c.stages[i].reads.size() > 1 && !c.stages[i].each) c.stages[i].reads.pop_back();
+    });
+  }
+  return list;
+}
+
+/// Races may need many tries.
+std::vector<std::string> run_often(const Case& given, int tries) {
+  for (int i = 0; i < tries; ++i) {
+    if (auto wrong = run_case(given); !wrong.empty()) return wrong;
+  }
+  return {};
+}
+
+/// Ends some time, since a standstill takes long to be seen.
+std::string shrink(Case failing, std::vector<std::string> wrong) {
+  constexpr int kTries = 30;
+  const auto enough = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  bool simplified = true;
+  while (simplified) {
+    simplified = false;
+    for (auto& candidate : simpler(failing)) {
+      if (std::chrono::steady_clock::now() > enough) break;
+      auto still = run_often(candidate, kTries);
+      if (still.empty()) continue;
+      failing = std::move(candidate);
+      wrong = std::move(still);
+      simplified = true;
+      break;
+    }
+  }
+  return describe(failing) + "\n  " + join(wrong, "\n  ", [](const auto& line) { return line; });
+}
+
+bool keeps_contract(const Case& given) {
+  std::shared_lock others(thread_limit(), std::defer_lock);
+  std::unique_lock alone(thread_limit(), std::defer_lock);
+  given.start_fault == StartFault::kThread ? alone.lock() : others.lock();
+  const auto wrong = run_case(given);
+  if (wrong.empty()) return true;
+  ADD_FAILURE() << describe(given) << "\n  "
+                << join(wrong, "\n  ", [](const auto& line) { return line; });
+  std::cerr << "The simplest case found that fails too: " << shrink(given, wrong) << "\n";
+  return false;
+}
+
+/// `count` plans, told by their place among them, on all CPUs.
+void run_plans(std::uint64_t count, const std::function<std::uint64_t(std::uint64_t)>& seed_of) {
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::vector<std::thread> runners;
+  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+    runners.emplace_back([&] {
+      for (auto place = next++; place < count && !failed; place = next++) {
+        const auto seed = seed_of(place);
+        if (keeps_contract(make_case(seed))) continue;
+        failed = true;
+        ADD_FAILURE() << "again: PENSTOCK_CONTRACT_PLANS=1 PENSTOCK_CONTRACT_SEED=" << seed;
+      }
+    });
+  }
+  for (auto& runner : runners) runner.join();
+}
+
+std::optional<std::uint64_t> number_from(const char* variable) {
+  const char* text = std::getenv(variable);
+  std::uint64_t number = 0;
+  if (text == nullptr) return std::nullopt;
+  const std::string_view digits(text);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size()) {
+    ADD_FAILURE() << variable << ": expected a number, found '" << text << "'";
+  }
+  return number;
+}
+
+// A sample takes blocks of plans.
+TEST(Contract, HoldsForRandomPlans) {
+  constexpr std::uint64_t kBlock = 100, kBlocks = 200;
+  if (const auto plans = number_from("PENSTOCK_CONTRACT_PLANS")) {
+    const auto first = number_from("PENSTOCK_CONTRACT_SEED").value_or(0);
+    return run_plans(*plans, [&](std::uint64_t place) { return first + place; });
+  }
+  const auto blocks = sampled(kSlow ? kBlocks / 8 : kBlocks);
+  run_plans(blocks.size() * kBlock,
+            [&](std::uint64_t place) { return blocks[place / kBlock] * kBlock + place % kBlock; });
+}
+
+StageCase stage_of(std::vector<int> reads, Fault fault = Fault::kNone, std::size_t every = 1) {
+  StageCase stage;
+  stage.reads = std::move(reads);
+  stage.fault = fault;
+  stage.every = every;
+  return stage;
+}
+
+Case case_of(std::vector<StageCase> stages, std::vector<int> outputs) {
+  Case made;
+  made.tensors = {{-1, false}};
+  for (int s = 0; s < std::ssize(stages); ++s) made.tensors.push_back({s, false});
+  made.stages = std::move(stages);
+  made.outputs = std::move(outputs);
+  made.edges = {{4, plan::FullPolicy::kBlock}};
+  made.frames = 20;
+  made.pops = Pops::kWhenFull;
+  return made;
+}
+
+TEST(Contract, AnInputThatPassesThroughIsNotOverwritten) {
+  auto given = case_of({stage_of({0}), stage_of({1})}, {0, 2});
+  given.edges = {
+      {4, plan::FullPolicy::kBlock}, {1, plan::FullPolicy::kLatest}, {4, plan::FullPolicy::kBlock}};
+  EXPECT_TRUE(keeps_contract(given));
+}
+
+TEST(Contract, AStateDoesNotTellWhichBranchWasFaster) {
+  auto given = case_of({stage_of({0}, Fault::kError, 2), stage_of({0})}, {1, 2});
+  given.stages[1].states = {0};
+  given.states = {2};
+  for (given.seed = 0; given.seed < 20; ++given.seed) ASSERT_TRUE(keeps_contract(given));
+}
+
+TEST(Contract, WhatIsPutInAnOutputsPlaceConcernsItsFrameOnly) {
+  if (!kWrongOutputsAreErrors) GTEST_SKIP() << "known to be broken";
+  for (const auto fault :
+       {Fault::kWrongShape, Fault::kWrongRank, Fault::kWrongType, Fault::kSpoil}) {
+    for (const bool function : {false, true}) {
+      auto given = case_of({stage_of({0}, fault, 2)}, {1});
+      given.stages[0].function = function;
+      EXPECT_TRUE(keeps_contract(given));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock::contract

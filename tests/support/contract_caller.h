@@ -1,0 +1,426 @@
+// Who pushes and pops a case's frames, and what it sees.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "penstock/pipeline/pipeline.h"
+#include "tests/support/contract_model.h"
+#include "tests/support/contract_plant.h"
+
+namespace penstock::contract {
+
+/// So long that only a standstill takes it.
+inline constexpr std::chrono::seconds kStandstill{60};
+struct Popped {
+  std::uint64_t number = 0;
+  std::int64_t tag = 0;
+  pipeline::Outcome outcome = pipeline::Outcome::kOk;
+  Error error;
+  std::vector<Words> outputs;
+};
+
+/// What came out.
+struct Seen {
+  std::optional<Error> refused;  ///< By start().
+  std::vector<Event> events;
+  std::map<std::uint64_t, std::int64_t> pushed;  ///< Number -> tag.
+  std::vector<Popped> popped;
+  bool ended = false;                  ///< pop() said that nothing comes any more.
+  bool shut = false;                   ///< A push was refused since the pipeline was closed.
+  std::uint64_t cancelled_before = 0;  ///< By the caller: cancel(), give_up(), the destructor.
+  int hung = 0;
+  pipeline::Stats stats;  ///< Once ended.
+  std::vector<std::string> wrong;
+};
+
+class Caller {
+ public:
+  Caller(const Case& given, const Plant& plant, pipeline::Pipeline& running, Seen& seen)
+      : given_(given),
+        plant_(plant),
+        pipeline_(running),
+        seen_(seen),
+        dice_(given.seed ^ 0xca11U),
+        lossy_(plant.lossy()) {
+    most_held_ = std::min(given.hold, running.in_flight_limit() - 1);
+    for (const auto& edge : plant.network.plan.edges) {
+      if (edge.to.back() == plan::kPipelineOutput) {
+        most_held_ = std::min(most_held_, edge.capacity - 1);
+      }
+    }
+  }
+
+  void run() {
+    if (given_.runs) return run_calls();
+    std::thread meddler;
+    if (given_.meddles) {
+      if (given_.end != End::kClose) seen_.cancelled_before = UINT64_MAX;
+      meddler = std::thread([&] {
+        for (int i = 0; i < 16 * given_.end_at; ++i) std::this_thread::yield();
+        act();
+      });
+    }
+    given_.pushers > 0 ? run_beside_pushers() : run_alone();
+    if (meddler.joinable()) meddler.join();
+    if (seen_.ended) seen_.stats = pipeline_.stats();
+  }
+
+  /// Results may outlive the pipeline.
+  void release_all() {
+    while (!held_.empty()) release(0);
+  }
+
+ private:
+  struct Held {
+    pipeline::Output output;
+    std::size_t position;  // In Seen::popped.
+  };
+
+  void wrong(const std::string& text) {
+    if (seen_.wrong.size() < 8) seen_.wrong.push_back(text);
+  }
+
+  [[nodiscard]] std::vector<Tensor> inputs_of(std::int64_t tag) const {
+    std::vector<Tensor> inputs;
+    inputs.reserve(at(given_.inputs()));
+    for (int i = 0; i < given_.inputs(); ++i) {
+      inputs.push_back(tensor_of(input_of(given_, tag, i), given_.tensors[at(i)].items));
+    }
+    return inputs;
+  }
+
+  Result<std::uint64_t> push(std::int64_t tag, std::chrono::nanoseconds timeout) {
+    if (!given_.borrow)
+      return pipeline_.push(inputs_of(tag), timeout, static_cast<std::uint64_t>(tag));
+    PENSTOCK_TRY(const auto slots, pipeline_.acquire_input(timeout));
+    for (int i = 0; i < given_.inputs(); ++i) {
+      auto& slot = slots[at(i)];
+      const auto words = input_of(given_, tag, i);
+      const bool items = given_.tensors[at(i)].items;
+      const auto rows = static_cast<std::int64_t>(words.size() / 2);
+      if (items && kAcquiredAtTheirBound && slot.dims().front() != kMostItems) {
+        wrong_beside("an acquired input is not at its bound");
+      }
+      if (items && !slot.set_dims(std::vector<std::int64_t>{rows, 2})) {
+        wrong_beside("an acquired input has no room for its bound");
+        continue;
+      }
+      std::ranges::copy(words, slot.as<std::int64_t>().begin());
+    }
+    return pipeline_.push_acquired(static_cast<std::uint64_t>(tag));
+  }
+  void wrong_beside(const std::string& text) {
+    const std::scoped_lock lock(mutex_);
+    wrong(text);
+  }
+
+  // An edge refuses a frame by its policy; a slot to be filled is refused where readers hold all.
+  [[nodiscard]] bool input_may_be_full() const {
+    return std::ranges::any_of(plant_.network.plan.edges, [&](const plan::Edge& edge) {
+      if (edge.from != plan::kPipelineInput) return false;
+      return edge.policy == plan::FullPolicy::kError ||
+             (given_.borrow && edge.policy != plan::FullPolicy::kBlock);
+    });
+  }
+
+  // One thread that pushes and pops.
+  void run_alone() {
+    for (std::int64_t tag = 1; tag <= given_.frames && !seen_.shut && !stuck_; ++tag) {
+      if (tag - 1 == given_.end_at && !given_.meddles && !end()) return;
+      if (given_.nags) nag();
+      push_one(tag);
+      while (!plant_.settling() && !stuck_ && in_flight() > 0 &&
+             (given_.pops == Pops::kAtOnce || (given_.pops == Pops::kAnyTime && dice_.one_in(2)))) {
+        pop();
+      }
+    }
+    if (given_.end_at == given_.frames && !given_.meddles && !end()) return;
+    if (plant_.settling() && !pipeline_.drain(kStandstill)) wrong("a standstill of drain()");
+    pipeline_.close();
+    while (!stuck_ && !seen_.ended) pop();
+  }
+
+  [[nodiscard]] std::size_t in_flight() const { return seen_.pushed.size() - seen_.popped.size(); }
+
+  void push_one(std::int64_t tag) {
+    while (!stuck_) {
+      // Where nothing is popped meanwhile, room comes of itself.
+      const auto number = push(tag, plant_.settling() ? kStandstill : pipeline::kNoWait);
+      if (number) {
+        if (*number != seen_.pushed.size()) wrong(concat("push gave number ", *number));
+        seen_.pushed[*number] = tag;
+        seen_.events.push_back({Event::Kind::kPush, tag});
+        return;
+      }
+      if (number.error().code == Code::kCancelled) {
+        seen_.shut = true;
+        return;
+      }
+      if (number.error().code == Code::kResourceExhausted && input_may_be_full()) {
+        if (in_flight() > 0) pop();
+        return;  // The frame is refused.
+      }
+      if (number.error().code != Code::kDeadlineExceeded) return wrong(number.error().message);
+      if (in_flight() > 0) {
+        pop();
+      } else if (!held_.empty()) {
+        release(0);
+      } else {
+        return wrong("nothing is in flight and yet: " + number.error().message);
+      }
+    }
+  }
+
+  void pop() {
+    auto popped = pipeline_.pop(kStandstill);
+    if (!popped) {
+      stuck_ = true;
+      return wrong("a standstill: " + popped.error().message);
+    }
+    if (!*popped) {
+      seen_.ended = true;
+      return;
+    }
+    keep(**std::move(popped));
+  }
+
+  void keep(pipeline::Output output) {
+    Popped out{output.number(), static_cast<std::int64_t>(output.tag()), output.outcome(), {}, {}};
+    if (!output.ok()) out.error = output.error();
+    for (std::size_t i = 0; i < output.size(); ++i) out.outputs.push_back(words_of(output[i]));
+    seen_.popped.push_back(std::move(out));
+    if (most_held_ <= 0) return;
+    held_.push_back({std::move(output), seen_.popped.size() - 1});
+    const auto span = [&] { return held_.back().output.number() - held_.front().output.number(); };
+    while (span() >= static_cast<std::uint64_t>(most_held_)) release(0);
+    if (dice_.one_in(3)) release(at(dice_.below(held_.size())));
+  }
+
+  void release(std::size_t which) {
+    auto& held = held_[which];
+    const auto& known = seen_.popped[held.position];
+    const bool takes = held.output.ok() && dice_.one_in(4);
+    for (std::size_t i = 0; i < held.output.size(); ++i) {
+      if (words_of(held.output[i]) != known.outputs[i]) {
+        wrong(concat("frame ", known.number, " changed while it was held"));
+      }
+    }
+    if (takes && words_of(held.output.take(0)) != known.outputs.front()) {
+      wrong(concat("frame ", known.number, ": take() gave another value"));
+    }
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+
+  /// False: nothing more is popped.
+  bool end() {
+    if (given_.end != End::kClose) seen_.cancelled_before = UINT64_MAX;
+    // What is pushed from now on is computed.
+    if (given_.end == End::kGiveUp && given_.pushers == 0) {
+      seen_.cancelled_before = seen_.pushed.size();
+    }
+    act();
+    return given_.end != End::kDestroy;
+  }
+
+  void act() {
+    switch (given_.end) {
+      case End::kClose:
+        pipeline_.close();
+        break;
+      case End::kCancel:
+        pipeline_.cancel();
+        break;
+      case End::kGiveUp:
+        pipeline_.give_up();
+        break;
+      case End::kDestroy:
+        break;
+    }
+  }
+
+  // An input that was acquired, and then misused.
+  void nag_acquired() {
+    const auto& edges = plant_.network.plan.edges;
+    if (std::ranges::none_of(edges, [](const auto& e) { return e.from == plan::kPipelineInput; })) {
+      return;  // Nobody reads the inputs.
+    }
+    const auto slots = pipeline_.acquire_input(pipeline::kNoWait);
+    if (!slots) return;
+    const auto again = pipeline_.acquire_input(pipeline::kNoWait);
+    if (again || again.error().code != Code::kFailedPrecondition) wrong("acquired twice");
+    const auto pushed = pipeline_.try_push(inputs_of(1));
+    if (pushed || pushed.error().code != Code::kFailedPrecondition) {
+      wrong("pushed beside an acquired input");
+    }
+    std::ranges::fill(*slots, Tensor::allocate(DType::kF32, {2}));
+    const auto spoilt = pipeline_.push_acquired();
+    if (spoilt || spoilt.error().code != Code::kInvalidArgument) {
+      wrong("took a spoilt input");
+    }
+  }
+
+  template <typename T>
+  static std::optional<Code> code_of(const Result<T>& result) {
+    return result ? std::optional<Code>() : std::optional(result.error().code);
+  }
+
+  // What is refused, and what only few frames see.
+  void nag() {
+    if (dice_.one_in(3)) nag_inputs();
+    if (dice_.one_in(4)) nag_acquired();
+    if (dice_.one_in(3) && !plant_.network.plan.parameters.empty()) set_parameter();
+    if (dice_.one_in(4)) reset();
+    if (dice_.one_in(6) && (!lossy_ || kDrainEndsOnLossyPlans)) {
+      const auto drained = pipeline_.drain(kStandstill);
+      if (!drained) wrong("a standstill: " + drained.error().message);
+    }
+    if (dice_.one_in(6) && in_flight() == 0) {
+      const auto nothing = pipeline_.try_pop();
+      const bool none =
+          nothing ? !nothing->has_value() : nothing.error().code == Code::kDeadlineExceeded;
+      if (!none) wrong("popped what nobody pushed");
+    }
+  }
+
+  void nag_inputs() {
+    auto inputs = inputs_of(1);
+    dice_.one_in(2) ? inputs.pop_back() : void(inputs[0] = Tensor::allocate(DType::kF32, {2}));
+    if (code_of(pipeline_.try_push(inputs)) != Code::kInvalidArgument) wrong("took a wrong input");
+    if (code_of(pipeline_.push_acquired()) != Code::kFailedPrecondition) {
+      wrong("pushed what nobody acquired");
+    }
+  }
+
+  void set_parameter() {
+    const std::int64_t value = dice_.below(1000);
+    auto tensor = Tensor::allocate(DType::kI64, {1});
+    tensor.as<std::int64_t>()[0] = value;
+    const auto set = pipeline_.set_parameters("", {{"parameter", tensor}});
+    if (!set) wrong("set_parameters: " + set.error().message);
+    seen_.events.push_back({Event::Kind::kParameter, value});
+  }
+
+  void reset() {
+    const auto code = code_of(pipeline_.reset_states());
+    if (!code) seen_.events.push_back({Event::Kind::kReset, 0});
+    if (code == Code::kCancelled || code.has_value() == (in_flight() > 0)) return;
+    wrong(concat("reset_states with ", in_flight(),
+                 " frames in flight: ", code ? "refused" : "done"));
+  }
+
+  // Threads that each have their frames computed.
+  void run_calls() {
+    std::vector<std::thread> threads;
+    threads.reserve(at(given_.pushers));
+    for (int p = 0; p < given_.pushers; ++p) {
+      threads.emplace_back([&, p] {
+        for (std::int64_t tag = 1 + p; tag <= given_.frames; tag += given_.pushers) run_call(tag);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+
+  void run_call(std::int64_t tag) {
+    const auto expected = Model(given_, {}).run({{Event::Kind::kPush, tag}}).front();
+    const auto computed = pipeline_.run(inputs_of(tag));
+    std::vector<Words> outputs;
+    if (computed) {
+      for (const auto& tensor : *computed) outputs.push_back(words_of(tensor));
+    }
+    const bool right = computed ? expected.failures.empty() && outputs == expected.outputs
+                                : !expected.failures.empty();
+    if (right) return;
+    wrong_beside(
+        concat("run() of tag ", tag, ": ", computed ? "not its values" : computed.error().message));
+  }
+
+  // Threads that push; this one pops.
+  void run_beside_pushers() {
+    std::atomic<int> pushing = given_.pushers;
+    std::vector<std::thread> threads;
+    threads.reserve(at(given_.pushers + given_.poppers));
+    for (int p = 0; p < given_.pushers; ++p) {
+      threads.emplace_back([&, p] {
+        for (std::int64_t tag = 1 + p; tag <= given_.frames && push_beside(tag);) {
+          tag += given_.pushers;
+        }
+        if (--pushing == 0) pipeline_.close();
+      });
+    }
+    for (int p = 0; p < given_.poppers; ++p) {
+      threads.emplace_back([&] { pop_beside(); });
+    }
+    given_.poppers > 0 ? pop_beside() : pop_until_end();
+    for (auto& thread : threads) thread.join();
+    std::ranges::sort(seen_.popped, {}, &Popped::number);
+    for (const auto& [number, tag] : seen_.pushed) {
+      seen_.events.push_back({Event::Kind::kPush, tag});
+    }
+  }
+
+  void pop_until_end() {
+    bool goes_on = true;
+    while (goes_on && !stuck_ && !seen_.ended) {
+      if (std::ssize(seen_.popped) == given_.end_at && !given_.meddles) goes_on = end();
+      if (goes_on) pop();
+    }
+    if (!seen_.ended) pipeline_.cancel();
+  }
+
+  void pop_beside() {
+    for (;;) {
+      auto popped = pipeline_.pop(kStandstill);
+      if (!popped) {
+        wrong_beside("a standstill: " + popped.error().message);
+        return pipeline_.cancel();
+      }
+      const std::scoped_lock lock(mutex_);
+      if (!*popped) {
+        seen_.ended = true;
+        return;
+      }
+      keep(**std::move(popped));
+    }
+  }
+
+  bool push_beside(std::int64_t tag) {
+    const auto number = push(tag, kStandstill);
+    const std::scoped_lock lock(mutex_);
+    if (number) {
+      seen_.pushed[*number] = tag;
+      return true;
+    }
+    if (number.error().code == Code::kResourceExhausted && input_may_be_full()) return true;
+    if (number.error().code == Code::kCancelled) {
+      seen_.shut = true;
+    } else {
+      wrong(number.error().message);
+    }
+    return false;
+  }
+
+  const Case& given_;
+  const Plant& plant_;
+  pipeline::Pipeline& pipeline_;
+  Seen& seen_;
+  Dice dice_;
+  const bool lossy_;
+  int most_held_ = 0;
+  std::deque<Held> held_;
+  bool stuck_ = false;
+  std::mutex mutex_;  // Guards what pushers write of `seen_`.
+};
+
+}  // namespace penstock::contract

@@ -1,0 +1,273 @@
+// Whether what came out of a case is what the contract says.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/contract_caller.h"
+#include "tests/support/contract_model.h"
+#include "tests/support/contract_plant.h"
+
+namespace penstock::contract {
+
+class Judge {
+ public:
+  Judge(const Case& given, const Plant& plant, const Seen& seen)
+      : given_(given), plant_(plant), seen_(seen), lossy_(plant.lossy()) {
+    const bool hasty = given.max_age_us > 0 && given.max_age_us < 1'000'000;
+    stops_ = given.stop_at_error;
+    racy_ = lossy_ || seen.cancelled_before > 0 || stops_ || seen.hung > 0 || hasty ||
+            given.has(Fault::kHang);
+  }
+
+  std::vector<std::string> run() {
+    Model::Began began;
+    if (racy_) began = [&](int stage, std::int64_t tag) { return plant_.began(stage, tag); };
+    const auto expected = Model(given_, began).run(seen_.events);
+    check_numbers();
+    if (found_.empty()) {
+      for (const auto& out : seen_.popped) {
+        const auto& frame = expected[out.number];
+        if (const auto problem = judge(out, frame); !problem.empty()) {
+          add(concat("frame ", out.number, " (tag ", out.tag, "): ", problem));
+        }
+      }
+    }
+    check_calls();
+    check_end(expected);
+    return found_;
+  }
+
+ private:
+  void add(std::string text) {
+    if (found_.size() < 8) found_.push_back(std::move(text));
+  }
+
+  void check_numbers() {
+    std::uint64_t next = 0;
+    for (const auto& [number, tag] : seen_.pushed) {
+      if (number != next++) add(concat("no push got the number ", next - 1));
+    }
+    for (std::size_t i = 0; i < seen_.popped.size(); ++i) {
+      const auto& out = seen_.popped[i];
+      const auto pushed = seen_.pushed.find(i);
+      if (out.number != i) {
+        add(concat("pop ", i, " gave frame ", out.number));
+      } else if (pushed == seen_.pushed.end() || pushed->second != out.tag) {
+        add(concat("frame ", i, " came out with tag ", out.tag));
+      }
+    }
+    if (seen_.ended && seen_.popped.size() != seen_.pushed.size()) {
+      add(concat(seen_.pushed.size(), " frames went in, ", seen_.popped.size(), " came out"));
+    }
+  }
+
+  std::string judge(const Popped& out, const Expected& frame) {
+    switch (out.outcome) {
+      case pipeline::Outcome::kOk:
+        if (!frame.failures.empty()) return "is ok though " + tell(frame);
+        return out.outputs == frame.outputs ? "" : "has wrong values: " + differences(out, frame);
+      case pipeline::Outcome::kDropped:
+        return may_drop(out, frame) ? "" : "dropped: " + out.error.message + "; " + tell(frame);
+      case pipeline::Outcome::kError:
+        return may_fail(out, frame) ? "" : "failed: " + out.error.message + "; " + tell(frame);
+      case pipeline::Outcome::kCancelled:
+        if (out.error.code != Code::kCancelled) return "cancelled with another code";
+        return out.number < seen_.cancelled_before || stops_
+                   ? ""
+                   : "cancelled by nobody: " + out.error.message;
+    }
+    return "has no outcome";
+  }
+
+  static std::string tell(const Expected& frame) {
+    if (frame.failures.empty()) return "expected it to be ok";
+    return "expected a failure: " + join(frame.failures, " or ", [](const Failure& f) {
+             return concat("fault ", static_cast<int>(f.fault), " of stage s", f.stage);
+           });
+  }
+
+  // Whose value it is instead.
+  std::string differences(const Popped& out, const Expected& frame) const {
+    std::string text;
+    if (frame.outputs.empty()) return "a stage that it needs was never called for it";
+    for (std::size_t o = 0; o < frame.outputs.size(); ++o) {
+      if (out.outputs[o] == frame.outputs[o]) continue;
+      text += concat("output ", Plant::name(given_.outputs[o]), " holds");
+      for (const auto word : out.outputs[o]) text += concat(" ", word);
+      text += ", expected";
+      for (const auto word : frame.outputs[o]) text += concat(" ", word);
+      text += "; ";
+    }
+    return text;
+  }
+
+  bool edge_says(const Popped& out, bool error) const {
+    const auto& plan = plant_.network.plan;
+    const auto end = [&](int to) -> std::string {
+      if (to == plan::kPipelineInput) return "input";
+      return to == plan::kPipelineOutput ? "output" : plan.stages[at(to)].name;
+    };
+    return std::ranges::any_of(plan.edges, [&](const plan::Edge& edge) {
+      if (edge.policy == plan::FullPolicy::kBlock) return false;
+      if ((edge.policy == plan::FullPolicy::kError) != error) return false;
+      const auto text = concat("frame ", out.number, ": edge '", end(edge.from), " -> ",
+                               join(edge.to, "+", end), "' was full (", edge.capacity,
+                               " frames), policy '", plan::to_string(edge.policy), "'");
+      // As many frames must have been there before it.
+      return contains(out.error.message, text) &&
+             seen_.pushed.size() > static_cast<std::size_t>(edge.capacity);
+    });
+  }
+
+  bool may_drop(const Popped& out, const Expected& frame) const {
+    if (out.error.code != Code::kAborted) return false;
+    if (edge_says(out, false)) return true;
+    return std::ranges::any_of(frame.failures, [&](const Failure& f) {
+      return f.fault == Fault::kDrop && given_.stages[at(f.stage)].function &&
+             blames(out, f, "planted");
+    });
+  }
+
+  bool may_fail(const Popped& out, const Expected& frame) {
+    const auto code = out.error.code;
+    if (code == Code::kResourceExhausted && edge_says(out, true)) return true;
+    if (code == Code::kDeadlineExceeded) {
+      if (given_.max_age_us > 0 && contains(out.error.message, "deadline_exceeded: ")) return true;
+      // A call may take long by the machine's fault too.
+      return given_.has(Fault::kHang) && contains(out.error.message, "the call hangs");
+    }
+    return std::ranges::any_of(frame.failures, [&](const Failure& f) { return is_of(out, f); });
+  }
+
+  [[nodiscard]] bool blames(const Popped& out, const Failure& f, const std::string& cause) const {
+    const auto place = concat("stage 's", f.stage, "': frame ", out.number, ": ");
+    return contains(out.error.message, place) && contains(out.error.message, cause);
+  }
+
+  [[nodiscard]] bool is_of(const Popped& out, const Failure& f) const {
+    const auto code = out.error.code;
+    const auto& made = given_.stages[at(f.stage)];
+    switch (f.fault) {
+      case Fault::kNone:
+        return code == Code::kInvalidArgument && blames(out, f, "expected as many");
+      case Fault::kThrowInt:
+        return blames(out, f, "exception of unknown type");
+      case Fault::kNoMemory:
+        return code == Code::kResourceExhausted && blames(out, f, "out of memory");
+      case Fault::kDrop:
+        return !made.function && blames(out, f, "planted");
+      case Fault::kWrongShape:
+      case Fault::kWrongRank:
+      case Fault::kWrongType: {
+        const auto tensor = Plant::name(given_.first_written(f.stage));
+        return blames(out, f, "'" + tensor + (made.in_two ? "_between'" : "'")) &&
+               contains(out.error.message, "expected i64[");
+      }
+      default:
+        return blames(out, f, "planted");
+    }
+  }
+
+  // Each frame once in each stage, in order where the stage has one replica.
+  void check_calls() {
+    for (int s = 0; s < std::ssize(given_.stages); ++s) {
+      const auto& made = given_.stages[at(s)];
+      int last = -1;
+      for (const auto& [number, tag] : seen_.pushed) {
+        if (!plant_.began(s, tag)) continue;
+        if (plant_.calls(s, tag) > (made.each ? kMostItems : 1)) {
+          add(concat("stage s", s, " was called ", plant_.calls(s, tag), " times for frame ",
+                     number));
+        }
+        if (made.replicas == 1 && plant_.order(s, tag) < last) {
+          add(concat("stage s", s, " saw frame ", number, " behind a later one"));
+        }
+        last = plant_.order(s, tag);
+      }
+    }
+  }
+
+  // All frames reached the edge in order, and nobody read it meanwhile.
+  void check_settled(const plan::Edge& edge) {
+    using plan::FullPolicy;
+    const bool keeps_first =
+        edge.policy == FullPolicy::kDropNewest || edge.policy == FullPolicy::kError;
+    const auto holds = static_cast<std::size_t>(edge.capacity);
+    const auto count = seen_.popped.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool kept = keeps_first ? i < holds : i + holds >= count;
+      if (kept == (seen_.popped[i].outcome == pipeline::Outcome::kOk)) continue;
+      add(concat("frame ", i, " of ", count, kept ? " is not ok" : " is ok", ", policy ",
+                 plan::to_string(edge.policy), ", capacity ", holds));
+    }
+  }
+
+  void check_end(const std::vector<Expected>& expected) {
+    if (!seen_.ended) return;
+    const auto failed = [](const Expected& frame) { return !frame.failures.empty(); };
+    if (const auto* edge = plant_.settling();
+        edge != nullptr && std::ranges::none_of(expected, failed)) {
+      check_settled(*edge);
+    }
+    std::map<pipeline::Outcome, std::uint64_t> counts;
+    std::uint64_t by_edges = 0;
+    for (const auto& out : seen_.popped) {
+      ++counts[out.outcome];
+      by_edges += out.outcome != pipeline::Outcome::kOk && contains(out.error.message, "was full (")
+                      ? 1
+                      : 0;
+    }
+    const auto& stats = seen_.stats;
+    if (stats.pushed != seen_.pushed.size() || stats.popped != seen_.popped.size() ||
+        stats.ok != counts[pipeline::Outcome::kOk] ||
+        stats.errors != counts[pipeline::Outcome::kError] ||
+        stats.drops != counts[pipeline::Outcome::kDropped] ||
+        stats.cancelled != counts[pipeline::Outcome::kCancelled]) {
+      add("the statistics of the pipeline do not add up");
+    }
+    std::uint64_t drops = 0;
+    for (const auto& edge : stats.edges) drops += edge.drops;
+    if (drops < by_edges || (!lossy_ && drops > 0)) {
+      add(concat("edges count ", drops, " drops, ", by_edges, " frames tell of one"));
+    }
+    const bool all_ok = counts[pipeline::Outcome::kOk] == seen_.pushed.size();
+    for (const auto& stage : stats.stages) {
+      if (all_ok && stage.frames != seen_.pushed.size()) {
+        add(concat("stage ", stage.name, " counts ", stage.frames, " frames"));
+      }
+    }
+    const bool fails = counts[pipeline::Outcome::kError] > 0;
+    if (stops_ && seen_.cancelled_before == 0 && !fails &&
+        (counts[pipeline::Outcome::kCancelled] > 0)) {
+      add("the pipeline stopped at an error that no frame tells");
+    }
+    if (seen_.shut && seen_.cancelled_before == 0 && given_.end_at > 1000 && !(stops_ && fails) &&
+        !given_.has(Fault::kHang)) {
+      add("a push was refused though the pipeline was open");
+    }
+    const auto certain = [](const Expected& frame) {
+      return !frame.failures.empty() && std::ranges::none_of(frame.failures, [](const Failure& f) {
+        return f.fault == Fault::kDrop;
+      });
+    };
+    if (stops_ && !lossy_ && seen_.cancelled_before == 0 && !fails &&
+        std::ranges::any_of(expected, certain)) {
+      add("no frame failed");
+    }
+  }
+
+  const Case& given_;
+  const Plant& plant_;
+  const Seen& seen_;
+  const bool lossy_;
+  bool stops_ = false, racy_ = false;
+  std::vector<std::string> found_;
+};
+
+}  // namespace penstock::contract

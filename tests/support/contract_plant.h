@@ -1,0 +1,375 @@
+// The plan of a case, over a backend and functions that answer as the case says.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "penstock/function/function.h"
+#include "penstock/pipeline/pipeline.h"
+#include "tests/support/contract_case.h"
+#include "tests/support/fake_backend.h"
+
+namespace penstock::contract {
+
+/// Of a case where a call hangs.
+inline constexpr std::chrono::milliseconds kMaxRun{30};
+
+inline std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
+inline Type type_of(const TensorCase& tensor) {
+  const Dim two{2, "", Dim::kOpen};
+  if (!tensor.items) return Type::tensor(DType::kI64, std::vector<Dim>{two});
+  return Type::tensor(DType::kI64, std::vector<Dim>{{Dim::kOpen, "n", kMostItems}, two});
+}
+
+inline Words words_of(const Tensor& tensor) {
+  const auto words = tensor.as<std::int64_t>();
+  return {words.begin(), words.end()};
+}
+
+inline Tensor tensor_of(const Words& words, bool items) {
+  const auto rows = static_cast<std::int64_t>(words.size() / 2);
+  auto tensor = Tensor::allocate(
+      DType::kI64, items ? std::vector<std::int64_t>{rows, 2} : std::vector<std::int64_t>{2});
+  std::ranges::copy(words, tensor.as<std::int64_t>().begin());
+  return tensor;
+}
+
+/// Where a thread's cases have the files of their plans.
+class Folder {
+ public:
+  Folder() { std::filesystem::create_directories(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / concat("penstock-contract-", gettid());
+};
+
+/// Of a process all threads, or none, may be refused.
+inline std::shared_mutex& thread_limit() {
+  static std::shared_mutex mutex;
+  return mutex;
+}
+
+/// While it lives no thread can be made: none has room for its stack.
+class NoThreads {
+ public:
+  NoThreads() {
+    constexpr std::size_t kMoreThanThereIs = std::size_t{1} << 46U;
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_getattr_default_np(&huge);
+    pthread_attr_setstacksize(&huge, kMoreThanThereIs);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+  ~NoThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_;
+};
+
+/// What the stages share; outlives their threads.
+class Plant {
+ public:
+  explicit Plant(const Case& given)
+      : given_(given),
+        calls_(given.stages.size() * width()),
+        order_(calls_.size()),
+        counters_(given.stages.size()) {
+    thread_local const Folder kFolder;
+    network.folder = kFolder.path;
+    declare();
+    for (int s = 0; s < std::ssize(given.stages); ++s) add(s);
+    for (std::size_t i = 0; i < given.states.size(); ++i) {
+      network.state(name(given.states[i]), state(i));
+    }
+    for (const int output : given.outputs) network.output(name(output));
+    network.finish();
+    for (std::size_t e = 0; e < network.plan.edges.size(); ++e) {
+      const auto& edge = given.edges[e % given.edges.size()];
+      auto& made = network.plan.edges[e];
+      made.capacity = edge.capacity;
+      if (!given.settles || made.to.back() == plan::kPipelineOutput) made.policy = edge.policy;
+    }
+    if (given.start_fault == StartFault::kMemory) {
+      network.plan.edges.front().policy = plan::FullPolicy::kBlock;
+      network.plan.edges.front().capacity = 2'000'000'000;
+    }
+    network.backend->on_compile = [this](const auto& request) { return compiled(request); };
+  }
+
+  Result<std::unique_ptr<pipeline::Pipeline>> start() {
+    pipeline::Options options;
+    options.in_flight = given_.in_flight;
+    if (given_.stop_at_error) options.on_error = plan::OnError::kStop;
+    if (given_.max_age_us > 0) options.max_age = std::chrono::microseconds(given_.max_age_us);
+    if (given_.has(Fault::kHang)) options.max_run = kMaxRun;
+    if (given_.start_fault == StartFault::kThread && given_.start_fault_stage == 0) {
+      no_threads_ = std::make_unique<NoThreads>();
+    }
+    auto started = network.start(options);
+    no_threads_.reset();
+    return started;
+  }
+
+  [[nodiscard]] bool began(int stage, std::int64_t tag) const {
+    return calls_[place(stage, tag)].load() > 0;
+  }
+  [[nodiscard]] int calls(int stage, std::int64_t tag) const { return calls_[place(stage, tag)]; }
+  /// In which place among its stage's frames that of the tag was begun.
+  [[nodiscard]] int order(int stage, std::int64_t tag) const { return order_[place(stage, tag)]; }
+  [[nodiscard]] bool lossy() const {
+    return std::ranges::any_of(network.plan.edges, [](const auto& edge) {
+      return edge.policy != plan::FullPolicy::kBlock;
+    });
+  }
+  /// The one edge to the output, if what it drops is certain once all stages are done.
+  [[nodiscard]] const plan::Edge* settling() const {
+    const plan::Edge* found = nullptr;
+    for (const auto& edge : network.plan.edges) {
+      if (edge.to.back() != plan::kPipelineOutput) continue;
+      if (found != nullptr || edge.to.size() > 1 || edge.from < 0) return nullptr;
+      if (given_.stages[at(edge.from)].replicas > 1) return nullptr;
+      if (edge.policy == plan::FullPolicy::kBlock) return nullptr;
+      found = &edge;
+    }
+    return given_.settles ? found : nullptr;
+  }
+  /// Ends the calls that hang, and waits for them. How many there were.
+  int release() {
+    open_ = true;
+    open_.notify_all();
+    while (inside_ > 0) std::this_thread::yield();
+    return hung_;
+  }
+  std::vector<std::string> complaints() {
+    const std::scoped_lock lock(mutex_);
+    return complaints_;
+  }
+
+  testing::FakeNetwork network;
+  static std::string name(int tensor) { return "t" + std::to_string(tensor); }
+
+ private:
+  static std::string state(std::size_t index) { return "state" + std::to_string(index); }
+  [[nodiscard]] std::size_t width() const { return at(given_.frames) + 1; }
+  [[nodiscard]] std::size_t place(int stage, std::int64_t tag) const {
+    return at(stage) * width() + static_cast<std::size_t>(tag);
+  }
+
+  void declare() {
+    for (int i = 0; i < given_.inputs(); ++i)
+      network.input(name(i), type_of(given_.tensors[at(i)]));
+    for (std::size_t i = 0; i < given_.states.size(); ++i) {
+      network.state_input(state(i), type_of({}));
+    }
+    if (std::ranges::any_of(given_.stages, &StageCase::parameter)) {
+      network.parameter("parameter", Tensor::allocate(DType::kI64, {1}));
+    }
+  }
+
+  void add(int index) {
+    const auto& made = given_.stages[at(index)];
+    const auto stage_name = "s" + std::to_string(index);
+    std::vector<std::string> inputs, outputs, each;
+    std::vector<backend::Port> ports_in, ports_out;
+    std::vector<Type> types;
+    const int first = given_.first_written(index);
+    const auto port = [&](int tensor) {
+      auto shown = given_.tensors[at(tensor)];
+      if (made.each) shown.items = false;
+      return backend::Port{name(tensor), type_of(shown)};
+    };
+    for (const int tensor : made.reads) {
+      inputs.push_back(name(tensor));
+      ports_in.push_back(port(tensor));
+      if (made.each && given_.tensors[at(tensor)].items) each.push_back(name(tensor));
+    }
+    for (int tensor = first; tensor < first + made.writes; ++tensor) {
+      outputs.push_back(name(tensor));
+      ports_out.push_back(port(tensor));
+      types.push_back(type_of(given_.tensors[at(tensor)]));
+    }
+    const auto call = [this, index](testing::Inputs in, testing::Outputs out) {
+      return run(index, in, out);
+    };
+    if (!made.function) {
+      for (const int i : made.states) inputs.push_back(state(at(i)));
+      if (made.parameter) inputs.emplace_back("parameter");
+      if (made.in_two) return add_in_two(stage_name, inputs, outputs, call, made.replicas);
+      network.stage(stage_name, inputs, outputs, call, made.replicas, types);
+      return;
+    }
+    auto function = function::stateless(stage_name, ports_in, ports_out, call);
+    function.stateful = made.stateful;
+    network.function(stage_name, std::move(function), inputs, outputs, made.replicas, each);
+  }
+
+  void add_in_two(const std::string& stage_name, const std::vector<std::string>& inputs,
+                  const std::vector<std::string>& outputs, const testing::Function& call,
+                  int replicas) {
+    std::vector<std::string> between;
+    testing::FakeModel copy;
+    for (const auto& output : outputs) {
+      between.push_back(output + "_between");
+      copy.inputs.push_back({between.back(), type_of({})});
+      copy.outputs.push_back({output, type_of({})});
+      network.state_input(output, type_of({}));  // Makes the tensor known.
+    }
+    copy.run = [](testing::Inputs in, testing::Outputs out) -> Status {
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        std::ranges::copy(in[i]->as<std::int64_t>(), out[i]->as<std::int64_t>().begin());
+      }
+      return {};
+    };
+    network.backend->models[stage_name + "_copy.onnx"] = std::move(copy);
+    const std::vector<Type> types(outputs.size(), type_of({}));
+    network.stage(stage_name, inputs, between, call, replicas, types);
+    auto& stage = network.plan.stages.back();
+    stage.outputs = outputs;
+    stage.partitions.push_back(
+        {"fake", concat("stages/", stage_name, "_copy.onnx"), between, outputs, {}, {}});
+  }
+
+  Status compiled(const backend::CompileRequest& request) {
+    if (request.file.filename() != concat("s", given_.start_fault_stage, ".onnx")) return {};
+    if (given_.start_fault == StartFault::kCompile) return invalid_argument("planted");
+    if (given_.start_fault == StartFault::kCompileThrows) throw std::bad_alloc();
+    if (given_.start_fault == StartFault::kThread && !no_threads_) {
+      no_threads_ = std::make_unique<NoThreads>();
+    }
+    return {};
+  }
+
+  Status run(int index, testing::Inputs in, testing::Outputs out) {
+    const auto& made = given_.stages[at(index)];
+    std::vector<Words> inputs, states;
+    inputs.reserve(made.reads.size());
+    for (std::size_t i = 0; i < made.reads.size(); ++i) inputs.push_back(words_of(*in[i]));
+    for (std::size_t i = 0; i < made.states.size(); ++i) {
+      states.push_back(words_of(*in[made.reads.size() + i]));
+    }
+    const std::int64_t parameter = made.parameter ? in.back()->as<std::int64_t>()[0] : 0;
+    const std::int64_t tag = tag_of(inputs);
+    note(index, tag, inputs);
+    const auto answered = answer(given_, index, inputs, states, parameter);
+    if (answered.fault != Fault::kNone) {
+      PENSTOCK_CHECK_OK(befall(answered.fault, out));
+      return {};
+    }
+    for (std::size_t o = 0; o < out.size(); ++o) write(index, answered.outputs[o], *out[o]);
+    return {};
+  }
+
+  void note(int index, std::int64_t tag, const std::vector<Words>& inputs) {
+    if (tag == 0) return;
+    if (tag < 0 || at(static_cast<int>(tag)) >= width()) {
+      return complain(concat("stage s", index, " read a frame that nobody pushed, tag ", tag));
+    }
+    if (calls_[place(index, tag)].fetch_add(1) == 0) {
+      order_[place(index, tag)] = counters_[at(index)].fetch_add(1);
+    }
+    for (const auto& words : inputs) {
+      for (std::size_t i = 0; i < words.size(); i += 2) {
+        if (words[i] == tag || words[i] == 0) continue;
+        complain(concat("stage s", index, " read tensors of the frames with tags ", tag, " and ",
+                        words[i], " together"));
+      }
+    }
+  }
+
+  Status befall(Fault fault, testing::Outputs out) {
+    switch (fault) {
+      case Fault::kThrow:
+        throw std::runtime_error("planted");
+      case Fault::kThrowInt:
+        throw 7;
+      case Fault::kNoMemory:
+        throw std::bad_alloc();
+      case Fault::kDrop:
+        return make_error(Code::kAborted, "planted");
+      case Fault::kWrongShape:
+        *out[0] = Tensor::allocate(DType::kI64, {3});
+        return {};
+      case Fault::kWrongRank:
+        *out[0] = Tensor::allocate(DType::kI64, {});
+        return {};
+      case Fault::kWrongType:
+        *out[0] = Tensor::allocate(DType::kF32, {2});
+        return {};
+      case Fault::kSpoil:
+        *out[0] = Tensor::allocate(DType::kI64, {});
+        return make_error(Code::kUnknown, "planted");
+      case Fault::kHang:
+        ++hung_;
+        ++inside_;
+        open_.wait(false);
+        --inside_;
+        return {};
+      default:
+        return make_error(Code::kUnknown, "planted");
+    }
+  }
+
+  void write(int index, const Words& words, Tensor& out) {
+    const auto& made = given_.stages[at(index)];
+    const auto rows = static_cast<std::int64_t>(words.size() / 2);
+    const std::vector<std::int64_t> dims =
+        made.finds ? std::vector<std::int64_t>{rows, 2} : std::vector<std::int64_t>{2};
+    if (out.kind() != Tensor::Kind::kDense || out.dtype() != DType::kI64 ||
+        out.capacity_bytes() < words.size() * sizeof(std::int64_t) ||
+        (!made.finds && out.dims() != dims)) {
+      return complain(concat("stage s", index, " is to write to a slot of ", out.type()));
+    }
+    if (made.finds && !out.set_dims(dims)) {
+      return complain(concat("stage s", index, ": no room for ", rows, " items"));
+    }
+    std::ranges::copy(words, out.as<std::int64_t>().begin());
+  }
+
+  void complain(std::string text) {
+    const std::scoped_lock lock(mutex_);
+    if (complaints_.size() < 5) complaints_.push_back(std::move(text));
+  }
+
+  const Case given_;
+  std::vector<std::atomic<int>> calls_, order_;  // By stage and tag.
+  std::vector<std::atomic<int>> counters_;       // By stage.
+  std::unique_ptr<NoThreads> no_threads_;
+  std::atomic<bool> open_{false};
+  std::atomic<int> hung_{0}, inside_{0};
+  std::mutex mutex_;
+  std::vector<std::string> complaints_;
+};
+
+}  // namespace penstock::contract
