@@ -16,11 +16,6 @@
 
 namespace penstock::contract {
 
-// Known to be broken: cases that need them are left out until they are mended.
-inline constexpr bool kWrongOutputsAreErrors = false;  ///< A14: what a backend returns is checked.
-inline constexpr bool kDrainEndsOnLossyPlans = false;  ///< A8: beside a blocking output edge.
-inline constexpr bool kAcquiredAtTheirBound = false;   ///< A13: dims of a slot that is used again.
-
 /// SplitMix64's last mixing: a bijection.
 inline std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15U;
@@ -245,7 +240,6 @@ inline void plant_faults(Case& made, Dice& dice) {
                                Fault::kWrongRank, Fault::kWrongType, Fault::kSpoil});
     stage.every = dice.one_of<std::size_t>({1, 2, 3, 5, 9});
     const bool wrong = stage.fault >= Fault::kWrongShape && stage.fault <= Fault::kSpoil;
-    if (wrong && !kWrongOutputsAreErrors) stage.fault = Fault::kError;
     if (wrong && stage.each) stage.fault = Fault::kError;
   }
 }

@@ -73,14 +73,14 @@ class Judge {
         if (!frame.failures.empty()) return "is ok though " + tell(frame);
         return out.outputs == frame.outputs ? "" : "has wrong values: " + differences(out, frame);
       case pipeline::Outcome::kDropped:
-        return may_drop(out, frame) ? "" : "dropped: " + out.error.message + "; " + tell(frame);
+        return may_drop(out, frame) ? "" : "dropped: " + out.error.message() + "; " + tell(frame);
       case pipeline::Outcome::kError:
-        return may_fail(out, frame) ? "" : "failed: " + out.error.message + "; " + tell(frame);
+        return may_fail(out, frame) ? "" : "failed: " + out.error.message() + "; " + tell(frame);
       case pipeline::Outcome::kCancelled:
         if (out.error.code != Code::kCancelled) return "cancelled with another code";
         return out.number < seen_.cancelled_before || stops_
                    ? ""
-                   : "cancelled by nobody: " + out.error.message;
+                   : "cancelled by nobody: " + out.error.message();
     }
     return "has no outcome";
   }
@@ -120,7 +120,7 @@ class Judge {
                                join(edge.to, "+", end), "' was full (", edge.capacity,
                                " frames), policy '", plan::to_string(edge.policy), "'");
       // As many frames must have been there before it.
-      return contains(out.error.message, text) &&
+      return contains(out.error.message(), text) &&
              seen_.pushed.size() > static_cast<std::size_t>(edge.capacity);
     });
   }
@@ -138,16 +138,17 @@ class Judge {
     const auto code = out.error.code;
     if (code == Code::kResourceExhausted && edge_says(out, true)) return true;
     if (code == Code::kDeadlineExceeded) {
-      if (given_.max_age_us > 0 && contains(out.error.message, "deadline_exceeded: ")) return true;
+      if (given_.max_age_us > 0 && contains(out.error.message(), "deadline_exceeded: "))
+        return true;
       // A call may take long by the machine's fault too.
-      return given_.has(Fault::kHang) && contains(out.error.message, "the call hangs");
+      return given_.has(Fault::kHang) && contains(out.error.message(), "the call hangs");
     }
     return std::ranges::any_of(frame.failures, [&](const Failure& f) { return is_of(out, f); });
   }
 
   [[nodiscard]] bool blames(const Popped& out, const Failure& f, const std::string& cause) const {
     const auto place = concat("stage 's", f.stage, "': frame ", out.number, ": ");
-    return contains(out.error.message, place) && contains(out.error.message, cause);
+    return contains(out.error.message(), place) && contains(out.error.message(), cause);
   }
 
   [[nodiscard]] bool is_of(const Popped& out, const Failure& f) const {
@@ -167,7 +168,7 @@ class Judge {
       case Fault::kWrongType: {
         const auto tensor = Plant::name(given_.first_written(f.stage));
         return blames(out, f, "'" + tensor + (made.in_two ? "_between'" : "'")) &&
-               contains(out.error.message, "expected i64[");
+               contains(out.error.message(), "expected i64[");
       }
       default:
         return blames(out, f, "planted");
@@ -219,9 +220,9 @@ class Judge {
     std::uint64_t by_edges = 0;
     for (const auto& out : seen_.popped) {
       ++counts[out.outcome];
-      by_edges += out.outcome != pipeline::Outcome::kOk && contains(out.error.message, "was full (")
-                      ? 1
-                      : 0;
+      by_edges +=
+          out.outcome != pipeline::Outcome::kOk && contains(out.error.message(), "was full (") ? 1
+                                                                                               : 0;
     }
     const auto& stats = seen_.stats;
     if (stats.pushed != seen_.pushed.size() || stats.popped != seen_.popped.size() ||

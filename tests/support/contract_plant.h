@@ -39,7 +39,7 @@ inline bool contains(const std::string& text, const std::string& part) {
 inline Type type_of(const TensorCase& tensor) {
   const Dim two{2, "", Dim::kOpen};
   if (!tensor.items) return Type::tensor(DType::kI64, std::vector<Dim>{two});
-  return Type::tensor(DType::kI64, std::vector<Dim>{{Dim::kOpen, "n", kMostItems}, two});
+  return Type::tensor(DType::kI64, std::vector<Dim>{{Dim::kOpen, "", kMostItems}, two});
 }
 
 inline Words words_of(const Tensor& tensor) {

@@ -115,8 +115,7 @@ class Context final : public backend::Context {
       const bool is_of_outputs = other.port >= inputs.size();
       if (is_of_outputs != is_called || size(first) == size(other)) continue;
       return invalid_argument("expected one size of '", first.symbol, "', found ", size(first),
-                              " in ", name_of(first), " and ", size(other), " in ",
-                              name_of(other),
+                              " in ", name_of(first), " and ", size(other), " in ", name_of(other),
                               "; give dimensions that may differ symbols of their own")
           .within({Where::kFunction, function_->name});
     }

@@ -24,6 +24,13 @@ Tensor storage_for(const Type& type) {
   return tensor;
 }
 
+void restore_storage_for(const Type& type, Tensor& tensor) {
+  const bool will_do = tensor.kind() == Tensor::Kind::kDense && tensor.dtype() == type.dtype &&
+                       tensor.capacity_bytes() >= type.max_bytes().value_or(0) &&
+                       tensor.set_dims(bound_of(type));
+  if (!will_do) tensor = storage_for(type);
+}
+
 void Edge::set_to_bounds(Slot& slot) const {
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (bounds_[i].empty() || slot.own[i].set_dims(bounds_[i])) continue;

@@ -17,6 +17,8 @@ namespace penstock::pipeline {
 
 /// Zero-filled storage for the largest value of the type; none where nothing bounds its shape.
 Tensor storage_for(const Type& type);
+/// Makes `tensor`, whatever it is, storage for the type: what it has is kept where it will do.
+void restore_storage_for(const Type& type, Tensor& tensor);
 
 /// One frame's tensors on one edge.
 struct Slot {

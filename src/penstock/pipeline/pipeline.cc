@@ -344,15 +344,17 @@ Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
   const TurnGuard guard(&state.pusher.turn);
   const FrameNumber frame = state.source.done();
   for (std::size_t i = 0; i < state.acquired.size(); ++i) {
-    const Place& place = state.input_places[i];
-    Tensor tensor = std::exchange(state.acquired[i], Tensor());
-    if (place.edge == nullptr) continue;
-    Slot& slot = place.edge->slot(frame);
-    if (Status fits = check_matches(state.plan.inputs[i].type, tensor); !fits) {
+    if (Status fits = check_matches(state.plan.inputs[i].type, state.acquired[i]); !fits) {
       give_slots_back(state, frame);
       return std::move(fits).error().within(
           concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
     }
+  }
+  for (std::size_t i = 0; i < state.acquired.size(); ++i) {
+    const Place& place = state.input_places[i];
+    Tensor tensor = std::exchange(state.acquired[i], Tensor());
+    if (place.edge == nullptr) continue;
+    Slot& slot = place.edge->slot(frame);
     slot.own[place.tensor] = std::move(tensor);
     slot.now[place.tensor] = &slot.own[place.tensor];
   }

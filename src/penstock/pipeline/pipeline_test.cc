@@ -1187,9 +1187,9 @@ TEST(PipelineTest, ItTellsWhyItTakesNoMoreFrames) {
   EXPECT_FALSE(pipeline->closed_by());
   pipeline->close();
   ASSERT_TRUE(pipeline->closed_by());
-  EXPECT_EQ(pipeline->closed_by()->message, "the pipeline is closed");
+  EXPECT_EQ(pipeline->closed_by()->message(), "the pipeline is closed");
   pipeline->cancel();
-  EXPECT_EQ(pipeline->closed_by()->message, "the pipeline was cancelled");
+  EXPECT_EQ(pipeline->closed_by()->message(), "the pipeline was cancelled");
 }
 
 TEST(PipelineTest, AFrameOverItsDeadlineComesOutAsSuch) {

@@ -26,8 +26,8 @@ void make_edges(State& state) {
     edge->on_drop = [&state](Edge& full, FrameNumber frame) {
       const bool refused = full.policy == plan::FullPolicy::kError;
       state.record(frame).fail(refused ? Outcome::kError : Outcome::kDropped, [&] {
-        return make_error(refused ? Code::kResourceExhausted : Code::kAborted, "edge '",
-                          full.name, "' was full (", full.capacity(), " frames), policy '",
+        return make_error(refused ? Code::kResourceExhausted : Code::kAborted, "edge '", full.name,
+                          "' was full (", full.capacity(), " frames), policy '",
                           plan::to_string(full.policy), "'")
             .within({Where::kFrame, frame});
       });

@@ -279,9 +279,9 @@ Status Worker::wire(CompiledPartition& partition, const backend::Executable& exe
     if (wire) wire->items = !each.empty();
     PENSTOCK_CHECK_OK(check_type(state_.plan, *partition.plan, name, port, holds_items(name)));
     partition.outputs.push_back(wire ? *wire : local(name, port.type));
-    const Type* declared = declared_type(state_.plan, name);
-    if (declared == nullptr) declared = &port.type;
-    partition.outputs.back().type = holds_items(name) ? item_type(*declared) : *declared;
+    const Type* declared = wire ? declared_type(state_.plan, name) : &port.type;
+    const bool items = wire && holds_items(name);
+    partition.outputs.back().type = items ? item_type(*declared) : *declared;
     partition.outputs.back().storage = *declared;
     partition.output_names.push_back(name);
   }
@@ -643,12 +643,7 @@ Tensor& Worker::target_of(const Wire& wire) {
 void Worker::restore_storage() {
   for (const auto& partition : stage_.partitions) {
     for (const auto& wire : partition.outputs) {
-      Tensor& tensor = target_of(wire);
-      const Type& type = wire.storage;
-      const bool whole = tensor.kind() == Tensor::Kind::kDense && tensor.dtype() == type.dtype &&
-                         tensor.dims().size() == type.dims.size() &&
-                         tensor.capacity_bytes() >= type.max_bytes().value_or(0);
-      if (!wire.fresh && !whole) tensor = storage_for(type);
+      if (!wire.fresh) restore_storage_for(wire.storage, target_of(wire));
     }
   }
 }
@@ -870,8 +865,8 @@ void Worker::replace(std::int64_t ran_ns) {
   errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   Error cause = out_of_memory();
   state_.record(frame).fail(Outcome::kError, [&] {
-    Error made = make_error(Code::kDeadlineExceeded, "the call hangs: it has run for ",
-                            ms(ran_ns), " ms, at most ", ms(max_run_ns_), " ms allowed (max_run)")
+    Error made = make_error(Code::kDeadlineExceeded, "the call hangs: it has run for ", ms(ran_ns),
+                            " ms, at most ", ms(max_run_ns_), " ms allowed (max_run)")
                      .within({Where::kFrame, frame})
                      .within({Where::kStage, stage_.plan->name});
     cause = made;
