@@ -26,7 +26,7 @@
 namespace penstock::contract {
 
 /// Of a case where a call hangs.
-inline constexpr std::chrono::milliseconds kMaxRun{30};
+inline constexpr std::chrono::milliseconds kMaxRun{100};
 
 inline std::size_t at(int index) {
   return static_cast<std::size_t>(index);

@@ -32,7 +32,7 @@ class TurnGuard {
 
 // Waits until `wait.progress` reaches `least`. False: the deadline passed or the pipeline ended.
 bool await(State& state, Wait& wait, FrameNumber least, std::int64_t deadline) {
-  const auto ended = [&] { return state.cancelled.load(std::memory_order_seq_cst); };
+  const auto ended = [&] { return state.ending.cancelled(); };
   while (wait.seen < least) {
     wait.seen = wait.progress->done();
     if (wait.seen >= least) return true;
@@ -49,8 +49,7 @@ std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
 
 // False: other threads were pushing until `deadline`, or until the pipeline closed.
 bool begin_push(State& state, std::int64_t deadline) {
-  return state.pusher.turn.begin(deadline,
-                                 [&] { return state.closed.load(std::memory_order_seq_cst); });
+  return state.pusher.turn.begin(deadline, [&] { return state.ending.closed(); });
 }
 
 // Waits for room for the next frame; the caller has the pusher's turn.
@@ -58,7 +57,7 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t de
   auto& caller = state.pusher;
   const FrameNumber frame = state.source.done();
   const auto full = [&](const std::string& what) -> Status {
-    if (state.cancelled.load(std::memory_order_seq_cst)) return state.closed_error();
+    if (state.ending.cancelled()) return state.ending.error();
     return timed_out("push: no room", timeout, what);
   };
   if (frame >= state.in_flight_limit &&
@@ -118,8 +117,8 @@ Status check_error_policy(State& state) {
 
 // Makes the frame visible to the stages, or refuses it because the pipeline was closed meanwhile.
 Result<FrameNumber> commit(State& state, FrameNumber frame, std::uint64_t tag, bool has_slots) {
-  const std::scoped_lock lock(state.commit_mutex);
-  if (state.closed.load(std::memory_order_relaxed)) return state.closed_error();
+  const std::scoped_lock lock(state.ending.commit);
+  if (state.ending.closed()) return state.ending.error();
   const std::int64_t now = now_ns();
   auto& record = state.record(frame);
   record.reset(tag, now);
@@ -147,26 +146,8 @@ void State::wake_everybody() {
   for (auto& stage : stages) stage->progress.wake_all();
 }
 
-Error State::closed_error() {
-  const std::scoped_lock lock(stop_mutex);
-  if (!stop_cause.reason.empty()) {
-    return make_error(Code::kCancelled,
-                      "the pipeline stopped at its first error: ", stop_cause.message());
-  }
-  return make_error(Code::kCancelled,
-                    cancelled.load() ? "the pipeline was cancelled" : "the pipeline is closed");
-}
-
 void State::cancel(Error cause) {
-  {
-    const std::scoped_lock lock(stop_mutex);
-    if (stop_cause.reason.empty() && !cancelled.load()) stop_cause = std::move(cause);
-  }
-  cancelled.store(true, std::memory_order_seq_cst);
-  {
-    const std::scoped_lock lock(commit_mutex);
-    closed.store(true, std::memory_order_seq_cst);
-  }
+  ending.advance(Life::kCancelled, std::move(cause));
   for (auto& worker : workers) worker->cancel_run();
   wake_everybody();
 }
@@ -197,17 +178,8 @@ void State::free_stages() {
 }
 
 void State::hang(FrameNumber frame, Error cause) {
-  {
-    const std::scoped_lock lock(stop_mutex);
-    if (stop_cause.reason.empty()) stop_cause = std::move(cause);
-  }
-  FrameNumber first = hung_from.load();
-  while (frame < first && !hung_from.compare_exchange_weak(first, frame)) {
-  }
-  {
-    const std::scoped_lock lock(commit_mutex);
-    closed.store(true, std::memory_order_seq_cst);
-  }
+  ending.fail_from(frame);
+  ending.advance(Life::kClosed, std::move(cause));
   wake_everybody();
 }
 
@@ -215,7 +187,7 @@ Pipeline::Pipeline(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 Pipeline::~Pipeline() {
   state_->cancel({});
-  state_->stopping.store(true, std::memory_order_seq_cst);
+  state_->ending.advance(Life::kStopping);
   state_->wake_everybody();
   if (state_->watchdog) {
     state_->wait_until_workers_left(kNever);  // The watchdog replaces those that hang.
@@ -246,15 +218,15 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   }
   const std::int64_t deadline = deadline_of(timeout);
   if (!begin_push(state, deadline)) {
-    if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
+    if (state.ending.closed()) return state.ending.error();
     return timed_out("push: no turn", timeout, "another thread was pushing");
   }
   const TurnGuard guard(&state.pusher.turn);
-  if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
+  if (state.ending.closed()) return state.ending.error();
   PENSTOCK_CHECK_OK(check_error_policy(state));
   PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
   // Again: a call that hangs may still read the slot that seems free.
-  if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
+  if (state.ending.closed()) return state.ending.error();
   const FrameNumber frame = state.source.done();
   const bool has_slots = take_slots(state, frame);
   try {
@@ -299,14 +271,14 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
   }
   const std::int64_t deadline = deadline_of(timeout);
   if (!begin_push(state, deadline)) {
-    if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
+    if (state.ending.closed()) return state.ending.error();
     return timed_out("acquire_input: no turn", timeout, "another thread was pushing");
   }
   TurnGuard guard(&state.pusher.turn);
-  if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
+  if (state.ending.closed()) return state.ending.error();
   PENSTOCK_CHECK_OK(check_error_policy(state));
   PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
-  if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
+  if (state.ending.closed()) return state.ending.error();
   const FrameNumber frame = state.source.done();
   if (!take_slots(state, frame)) {
     return make_error(Code::kResourceExhausted,
@@ -369,9 +341,7 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
   }
   const TurnGuard guard(&state.popper.turn);
   const FrameNumber frame = state.next_pop;
-  const auto at_end = [&] {
-    return state.closed.load(std::memory_order_seq_cst) && frame >= state.source.done();
-  };
+  const auto at_end = [&] { return state.ending.closed() && frame >= state.source.done(); };
   for (auto& wait : state.popper.waits) {
     while (wait.seen <= frame) {
       wait.seen = wait.progress->done();
@@ -401,7 +371,7 @@ Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs) {
   }
   PENSTOCK_CHECK_OK(push(inputs));
   PENSTOCK_TRY(auto output, pop(kForever));
-  if (!output) return state_->closed_error();
+  if (!output) return state_->ending.error();
   if (!output->ok()) return output->error();
   std::vector<Tensor> copies;
   copies.reserve(output->size());
@@ -471,7 +441,7 @@ Status Pipeline::set_parameters(std::string_view stage_name, const Named& values
   if (values.empty()) return invalid_argument("set_parameters: no values are given");
   PENSTOCK_TRY(const auto replacements, find_replacements(state, stage_name, values));
   // Nothing is pushed meanwhile, so that "from the next frame on" means the same for all stages.
-  const std::scoped_lock commits(state.commit_mutex);
+  const std::scoped_lock commits(state.ending.commit);
   for (auto& stage : state.stages) {
     const auto concerns = [&](const Replacement& r) { return r.stage == stage.get(); };
     if (std::ranges::any_of(replacements, concerns)) add_version(state, *stage, replacements);
@@ -486,7 +456,7 @@ Status Pipeline::reset_states() {
                       "reset_states: an input is being pushed; call it between two frames");
   }
   const TurnGuard guard(&state.pusher.turn);  // No frame comes in meanwhile.
-  if (state.closed.load(std::memory_order_seq_cst)) return state.closed_error();
+  if (state.ending.closed()) return state.ending.error();
   const FrameNumber next = state.source.done();
   const FrameNumber popped = state.popped.load();
   const bool done = std::ranges::all_of(
@@ -500,10 +470,7 @@ Status Pipeline::reset_states() {
 }
 
 void Pipeline::close() {
-  {
-    const std::scoped_lock lock(state_->commit_mutex);
-    state_->closed.store(true, std::memory_order_seq_cst);
-  }
+  state_->ending.advance(Life::kClosed);
   state_->wake_everybody();
 }
 
@@ -569,8 +536,8 @@ void Pipeline::cancel() {
 }
 
 void Pipeline::give_up() {
-  const std::scoped_lock lock(state_->commit_mutex);
-  state_->given_up.store(state_->source.done(), std::memory_order_release);
+  const std::scoped_lock lock(state_->ending.commit);
+  state_->ending.give_up_before(state_->source.done());
 }
 
 bool Pipeline::end(std::chrono::nanoseconds timeout) {
@@ -588,8 +555,8 @@ std::vector<std::string> Pipeline::leave_behind() {
 }
 
 std::optional<Error> Pipeline::closed_by() const {
-  if (!state_->closed.load(std::memory_order_seq_cst)) return std::nullopt;
-  return state_->closed_error();
+  if (!state_->ending.closed()) return std::nullopt;
+  return state_->ending.error();
 }
 
 std::optional<std::uint64_t> Pipeline::memory_bytes() const {

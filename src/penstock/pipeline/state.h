@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "penstock/pipeline/edge.h"
+#include "penstock/pipeline/ending.h"
 #include "penstock/pipeline/parker.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/pipeline/progress.h"
@@ -64,14 +65,7 @@ struct State : std::enable_shared_from_this<State> {
       acquirer;                  // Who is between acquire_input and push_acquired, if anyone.
   std::vector<Tensor> acquired;  // What acquire_input lends; in the pusher's turn.
 
-  std::mutex commit_mutex;          // A push is committed, or the pipeline closed: one at a time.
-  std::atomic<bool> closed{false};  // No more pushes.
-  std::atomic<bool> cancelled{false};              // Frames in flight come out as cancelled.
-  std::atomic<bool> stopping{false};               // Workers leave now.
-  std::atomic<FrameNumber> hung_from{UINT64_MAX};  // This frame and those behind it fail.
-  std::atomic<FrameNumber> given_up{0};            // Frames before this one are cancelled.
-  std::mutex stop_mutex;
-  Error stop_cause;  // Why, where on_error is stop or a call hangs. Guarded by stop_mutex.
+  Ending ending;
   std::unique_ptr<Watchdog> watchdog;  // Null unless some stage has max_run.
 
   std::mutex left_mutex;  // Guards the two below.
@@ -91,7 +85,6 @@ struct State : std::enable_shared_from_this<State> {
   /// \pre  every thread is joined, and no call was left behind.
   void free_stages();
   void hang(FrameNumber frame, Error cause);  ///< Frames before it finish, the others fail.
-  Error closed_error();
 };
 
 }  // namespace penstock::pipeline

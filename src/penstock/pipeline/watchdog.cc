@@ -34,10 +34,10 @@ std::int64_t Watchdog::look() {
   std::int64_t next = kSeldom;
   for (Worker* worker : watched_) {
     next = std::min(next, worker->max_run_ns() / 4);
-    const auto since = worker->running_since();
-    const auto ran = worker->ran_ns(since);
+    const auto reading = worker->clock().read();
+    const auto ran = worker->ran_ns(reading);
     if (ran <= worker->max_run_ns()) continue;
-    if (!worker->abandon(since)) continue;  // It came back this moment.
+    if (!worker->clock().abandon(reading)) continue;  // It came back this moment.
     worker->replace(ran);
   }
   return now + std::max(next, kOften);

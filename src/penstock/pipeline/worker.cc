@@ -130,10 +130,11 @@ thread_local Worker* t_worker = nullptr;
 
 }  // namespace
 
-PausedClock::PausedClock() : ran_ns_(t_worker == nullptr ? -1 : t_worker->pause_clock()) {}
+PausedClock::PausedClock()
+    : ran_ns_(t_worker == nullptr ? -1 : t_worker->clock().pause(now_ns())) {}
 
 PausedClock::~PausedClock() {
-  if (ran_ns_ >= 0) t_worker->resume_clock(ran_ns_);
+  if (ran_ns_ >= 0) t_worker->clock().resume(now_ns(), ran_ns_);
 }
 
 Worker::Worker(State& state, Stage& stage, std::size_t replica)
@@ -401,8 +402,8 @@ void Worker::leave() {
 }
 
 bool Worker::leave_at(FrameNumber frame) const {
-  if (state_.stopping.load(std::memory_order_seq_cst)) return true;
-  return state_.closed.load(std::memory_order_seq_cst) && frame >= state_.source.done();
+  if (state_.ending.stopping()) return true;
+  return state_.ending.closed() && frame >= state_.source.done();
 }
 
 // Replicas claim a frame only once its inputs are there, so that the idle one takes it.
@@ -419,7 +420,7 @@ bool Worker::claim(FrameNumber* frame) {
       wait_for_input(next);
       continue;
     }
-    if (state_.stopping.load(std::memory_order_relaxed)) return false;
+    if (state_.ending.stopping()) return false;
     if (stage_.plan->devices.size() == 1) {
       stage_.next.store(next + 1, std::memory_order_relaxed);
     } else if (!stage_.next.compare_exchange_strong(next, next + 1, std::memory_order_acq_rel)) {
@@ -446,10 +447,7 @@ void Worker::wait_for_input(FrameNumber frame) {
 }
 
 void Worker::wait_for_room(FrameNumber frame) {
-  const auto interrupted = [&] {
-    return state_.stopping.load(std::memory_order_seq_cst) ||
-           state_.cancelled.load(std::memory_order_seq_cst);
-  };
+  const auto interrupted = [&] { return state_.ending.cancelled(); };
   for (auto& room : rooms) {
     if (frame < room.capacity) continue;
     const FrameNumber least = frame - room.capacity + 1;
@@ -475,10 +473,7 @@ std::int64_t Worker::ready_since(FrameNumber frame) const {
 
 // A reader of its own state has it already: it sees the frames in order.
 void Worker::wait_for_states(FrameNumber frame) {
-  const auto interrupted = [&] {
-    return state_.stopping.load(std::memory_order_seq_cst) ||
-           state_.cancelled.load(std::memory_order_seq_cst);
-  };
+  const auto interrupted = [&] { return state_.ending.cancelled(); };
   for (auto& wait : states) {
     while (wait.seen < frame) {
       wait.seen = wait.progress->done();
@@ -500,14 +495,11 @@ bool Worker::process(FrameNumber frame) {
   idled_ = false;
   // Two more clock reads tell the phases apart; short stages take them for one frame in 16.
   const bool sample = average_ns_ > 20'000 || frame % 16 == 0;
-  infer_start_ = infer_end_ = 0;
+  infer_start_ = 0;
   running_frame_.store(frame, std::memory_order_relaxed);
-  running_since_.store(start, std::memory_order_release);
+  call_clock_.begin(start);
   Status status = compute(frame, sample);
-  std::int64_t since = running_since();  // Later than `start` where the clock was paused.
-  if (abandoned() || !running_since_.compare_exchange_strong(since, 0, std::memory_order_acq_rel)) {
-    return false;
-  }
+  if (!call_clock_.end()) return false;
   clock_ = now_ns();
   if (status && !stage_.states_out.empty()) status = guarded([&] { return advance_states(); });
   stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
@@ -559,22 +551,22 @@ bool Worker::is_due(FrameNumber frame) const {
 }
 
 bool Worker::ended(FrameNumber frame) {
-  if (frame >= state_.hung_from.load(std::memory_order_acquire)) {
+  if (state_.ending.fails(frame)) {
     state_.record(frame).fail(Outcome::kError, [&] {
       return make_error(Code::kDeadlineExceeded,
-                        "behind a call that hangs: ", state_.closed_error().message())
+                        "behind a call that hangs: ", state_.ending.error().message())
           .within({Where::kFrame, frame});
     });
     return true;
   }
-  if (frame < state_.given_up.load(std::memory_order_acquire)) {
+  if (state_.ending.given_up(frame)) {
     state_.record(frame).fail(Outcome::kCancelled, [&] {
       return make_error(Code::kCancelled, "given up").within({Where::kFrame, frame});
     });
     return true;
   }
-  if (!state_.cancelled.load(std::memory_order_seq_cst)) return false;
-  state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.closed_error(); });
+  if (!state_.ending.cancelled()) return false;
+  state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
   return true;
 }
 
@@ -654,7 +646,7 @@ Status Worker::compute(FrameNumber frame, bool sample) {
     if (sample) infer_start_ = now_ns();
     return run_items(frame);
   });
-  if (ran || abandoned()) return ran;
+  if (ran || call_clock_.abandoned()) return ran;
   Status restored = guarded([&]() -> Status {
     restore_storage();
     return {};
@@ -665,7 +657,7 @@ Status Worker::compute(FrameNumber frame, bool sample) {
 Status Worker::run_parts(FrameNumber frame, bool sample) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     // A call that came back after all may have lost its frame meanwhile: nothing more is touched.
-    if (p > 0 && abandoned()) return make_error(Code::kCancelled, "abandoned");
+    if (p > 0 && call_clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
     gather(frame, p);
     if (sample && p == 0) infer_start_ = now_ns();
     auto& part = parts_[p];
@@ -736,7 +728,7 @@ void Worker::view_item(std::size_t p, std::int64_t item) {
 
 Status Worker::run_item(FrameNumber frame, std::int64_t item) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
-    if (p > 0 && abandoned()) return make_error(Code::kCancelled, "abandoned");
+    if (p > 0 && call_clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
     gather(frame, p);
     view_item(p, item);
     auto& part = parts_[p];
@@ -772,8 +764,8 @@ Status Worker::put_in_place(const CompiledPartition& partition, std::size_t i, c
 Status Worker::run_items(FrameNumber frame) {
   PENSTOCK_TRY(const auto items, count_items(frame));
   for (std::int64_t item = 0; item < items; ++item) {
-    if (abandoned() || state_.cancelled.load(std::memory_order_seq_cst)) {
-      return state_.closed_error();
+    if (call_clock_.abandoned() || state_.ending.cancelled()) {
+      return state_.ending.error();
     }
     Status ran = run_item(frame, item);
     if (!ran) return std::move(ran).error().within({Where::kItem, item});
@@ -826,8 +818,7 @@ void Worker::fail(FrameNumber frame, Error error) {
   const bool dropped = stage_.may_drop && error.code == Code::kAborted;
   auto& counter = dropped ? drops : errors;
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  const bool cancelled =
-      state_.cancelled.load(std::memory_order_seq_cst) && error.code == Code::kCancelled;
+  const bool cancelled = state_.ending.cancelled() && error.code == Code::kCancelled;
   const bool stops = !dropped && !cancelled && state_.options.on_error == plan::OnError::kStop;
   Error cause;
   const auto placed = [&] {
@@ -863,48 +854,35 @@ void Worker::finish(FrameNumber frame) {
 void Worker::replace(std::int64_t ran_ns) {
   const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
   errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  Error cause = out_of_memory();
-  state_.record(frame).fail(Outcome::kError, [&] {
-    Error made = make_error(Code::kDeadlineExceeded, "the call hangs: it has run for ", ms(ran_ns),
-                            " ms, at most ", ms(max_run_ns_), " ms allowed (max_run)")
-                     .within({Where::kFrame, frame})
-                     .within({Where::kStage, stage_.plan->name});
-    cause = made;
-    return made;
+  Status told = guarded([&]() -> Status {
+    return make_error(Code::kDeadlineExceeded, "the call hangs: it has run for ", ms(ran_ns),
+                      " ms, at most ", ms(max_run_ns_), " ms allowed (max_run)")
+        .within({Where::kFrame, frame})
+        .within({Where::kStage, stage_.plan->name});
   });
+  Error cause = std::move(told).error();
+  state_.record(frame).fail(Outcome::kError, [&] { return cause; });
   state_.hang(frame, std::move(cause));
   cancel_run();
   // Without a thread for it this one, the watchdog's, passes on the frames until the pipeline ends.
   if (!hand_over(frame)) take_over(frame);
 }
 
-std::int64_t Worker::pause_clock() {
-  auto since = running_since();
-  const std::int64_t now = now_ns();
-  if (since <= 0 || !running_since_.compare_exchange_strong(since, -now)) return -1;
-  return now - since;
-}
-
-void Worker::resume_clock(std::int64_t ran_ns) {
-  auto paused = running_since();
-  if (paused < kAbandoned) running_since_.compare_exchange_strong(paused, now_ns() - ran_ns);
-}
-
-std::int64_t Worker::ran_ns(std::int64_t since) const {
-  if (since > 0) return now_ns() - since;
-  // Where a call hangs, what others wait for may never come.
-  const bool hangs = state_.hung_from.load(std::memory_order_acquire) != UINT64_MAX;
-  return since < kAbandoned && hangs ? now_ns() + since : 0;
+std::int64_t Worker::ran_ns(CallClock::Reading reading) const {
+  const bool counts = reading.phase == CallClock::Phase::kRunning ||
+                      // Where a call hangs, what others wait for may never come.
+                      (reading.phase == CallClock::Phase::kPaused && state_.ending.hangs());
+  return counts ? now_ns() - reading.since_ns : 0;
 }
 
 std::optional<std::string> Worker::leave_behind() {
-  const auto since = running_since();
-  if (since == 0 || since == kAbandoned || !abandon(since)) return std::nullopt;
+  const auto reading = call_clock_.read();
+  if (!call_clock_.abandon(reading)) return std::nullopt;
   const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
-  state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.closed_error(); });
+  state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
   if (!hand_over(frame)) leave();
   return concat("stage '", stage_.plan->name, "': frame ", frame, ": the call has run for ",
-                ms(now_ns() - std::abs(since)),
+                ms(now_ns() - reading.since_ns),
                 " ms and goes on; the pipeline ends without it, and leaves its thread behind");
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/pipeline/call_clock.h"
 #include "penstock/pipeline/histogram.h"
 #include "penstock/pipeline/parker.h"
 #include "penstock/pipeline/progress.h"
@@ -92,20 +93,9 @@ class Worker {
 
   // For calls that hang; on other threads than its own.
   [[nodiscard]] std::int64_t max_run_ns() const { return max_run_ns_; }  ///< 0: not watched.
-  /// When the call in progress began or, below kAbandoned, less when its clock was paused; 0: there
-  /// is none.
-  [[nodiscard]] std::int64_t running_since() const {
-    return running_since_.load(std::memory_order_acquire);
-  }
-  /// From here on the thread that runs touches nothing any more. False: its call has ended.
-  bool abandon(std::int64_t since) {
-    return running_since_.compare_exchange_strong(since, kAbandoned, std::memory_order_acq_rel);
-  }
-  /// How long the call that began then has run, as far as that counts against it.
-  [[nodiscard]] std::int64_t ran_ns(std::int64_t since) const;
-  /// PausedClock's. \returns how long the call has run; below 0: there is none, or not any more.
-  std::int64_t pause_clock();
-  void resume_clock(std::int64_t ran_ns);
+  [[nodiscard]] CallClock& clock() { return call_clock_; }
+  /// How long the call that was read has run, as far as that counts against it.
+  [[nodiscard]] std::int64_t ran_ns(CallClock::Reading reading) const;
   /// Fails the frame of the call that hangs, and lets another thread pass on those behind it.
   void replace(std::int64_t ran_ns);
   /// The same for a call in progress of a pipeline that ends. \pre it is cancelled.
@@ -165,7 +155,6 @@ class Worker {
   void leave();                                     ///< This worker passes no more frames.
   [[nodiscard]] bool hand_over(FrameNumber frame);  ///< False: there is no thread for it.
   void take_over(FrameNumber frame);
-  [[nodiscard]] bool abandoned() const { return running_since() == kAbandoned; }
   void advance_parameters(FrameNumber frame);
   void note(FrameNumber frame, std::int64_t ready, std::int64_t start, std::int64_t end);
 
@@ -177,15 +166,14 @@ class Worker {
   std::vector<Slot*> in_slots_, out_slots_;
   std::shared_ptr<const ParameterVersion> parameters_;
   std::int64_t clock_ = 0;  // End of the last frame; the start of the next unless idle between.
-  std::int64_t infer_start_ = 0, infer_end_ = 0;  // Of the frame in work, where sampled.
+  std::int64_t infer_start_ = 0;  // Of the frame in work, where sampled.
   bool idled_ = true;
   std::int64_t average_ns_ = 0;   // Of service, by frame.
   std::int64_t interval_ns_ = 0;  // Between the ends of two frames, on average.
   std::int64_t last_end_ = 0;
   std::atomic<std::uint64_t> copies_{0};  // Of states and items; the backends count theirs.
-  static constexpr std::int64_t kAbandoned = -1;
   std::int64_t max_run_ns_ = 0;
-  std::atomic<std::int64_t> running_since_{0};
+  CallClock call_clock_;
   std::atomic<FrameNumber> running_frame_{0};
   mutable std::mutex span_mutex_;  // Guards the two below.
   std::vector<Span> spans_;

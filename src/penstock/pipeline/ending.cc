@@ -1,0 +1,32 @@
+#include "penstock/pipeline/ending.h"
+
+#include <utility>
+
+namespace penstock::pipeline {
+
+void Ending::advance(Life to, Error cause) {
+  const std::scoped_lock lock(commit);
+  {
+    const std::scoped_lock cause_lock(cause_mutex_);
+    if (cause_.reason.empty() && !cancelled()) cause_ = std::move(cause);
+  }
+  if (life() < to) life_.store(to, std::memory_order_seq_cst);
+}
+
+Error Ending::error() const {
+  const std::scoped_lock lock(cause_mutex_);
+  if (!cause_.reason.empty()) {
+    return make_error(Code::kCancelled,
+                      "the pipeline stopped at its first error: ", cause_.message());
+  }
+  return make_error(Code::kCancelled,
+                    cancelled() ? "the pipeline was cancelled" : "the pipeline is closed");
+}
+
+void Ending::fail_from(FrameNumber frame) {
+  FrameNumber first = fails_from_.load();
+  while (frame < first && !fails_from_.compare_exchange_weak(first, frame)) {
+  }
+}
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,61 @@
+// Ending: how a pipeline's life goes to its end, and why.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "penstock/base/result.h"
+#include "penstock/pipeline/frame.h"
+
+namespace penstock::pipeline {
+
+/// A pipeline's life. It only goes forward; Ending::advance() is the one way on.
+enum class Life : std::uint8_t {
+  kOpen,       ///< Takes frames.
+  kClosed,     ///< Takes no more; those in flight finish.
+  kCancelled,  ///< Takes no more; those in flight come out as cancelled.
+  kStopping,   ///< Workers leave now, whatever is in flight.
+};
+
+/// \threads  all functions from any thread.
+class Ending {
+ public:
+  [[nodiscard]] bool closed() const { return life() >= Life::kClosed; }
+  [[nodiscard]] bool cancelled() const { return life() >= Life::kCancelled; }
+  [[nodiscard]] bool stopping() const { return life() >= Life::kStopping; }
+
+  /// Goes on to `to`, unless the pipeline is there or further. No frame is committed meanwhile.
+  /// `cause`: the error that ends it; the first one is kept. Empty: its owner's wish.
+  void advance(Life to, Error cause = {});
+
+  /// What is told to those who come too late. \pre closed()
+  [[nodiscard]] Error error() const;
+
+  /// This frame and those behind it fail, as a call hangs there.
+  void fail_from(FrameNumber frame);
+  [[nodiscard]] bool fails(FrameNumber frame) const {
+    return frame >= fails_from_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] bool hangs() const { return fails(UINT64_MAX - 1); }
+
+  /// Frames before this one are cancelled.
+  void give_up_before(FrameNumber frame) { given_up_.store(frame, std::memory_order_release); }
+  [[nodiscard]] bool given_up(FrameNumber frame) const {
+    return frame < given_up_.load(std::memory_order_acquire);
+  }
+
+  /// Held while a frame is committed: life goes on before it or after it.
+  std::mutex commit;
+
+ private:
+  [[nodiscard]] Life life() const { return life_.load(std::memory_order_seq_cst); }
+
+  std::atomic<Life> life_{Life::kOpen};
+  std::atomic<FrameNumber> fails_from_{UINT64_MAX};
+  std::atomic<FrameNumber> given_up_{0};
+  mutable std::mutex cause_mutex_;  // Guards `cause_`. Taken after `commit`, where both are.
+  Error cause_;                     // Of no reason where there is none.
+};
+
+}  // namespace penstock::pipeline
