@@ -20,7 +20,7 @@ namespace penstock::pipeline {
 
 struct State;
 
-/// Where a partition finds one of its inputs or puts one of its outputs.
+/// Where a tensor of a partition lies.
 struct Wire {
   enum class Kind : std::uint8_t { kInEdge, kOutEdge, kLocal, kParameter, kStateIn, kStateOut };
   Kind kind = Kind::kLocal;
@@ -28,8 +28,14 @@ struct Wire {
   std::size_t tensor = 0;  // Position in the edge's tensors.
   bool fresh = false;      // Nothing bounds its shape: the backend allocates it for each frame.
   bool items = false;      // Holds several items along its first dimension; a call gets one.
-  Type type;               // Of outputs: what one call writes there.
-  Type storage;            // Of outputs: what is kept there, of all items.
+};
+
+/// Where a partition puts one of its outputs.
+struct Target {
+  Wire wire;
+  std::string name;  // In the plan.
+  Type type;         // What one call writes there.
+  Type storage;      // What is kept there, of all items.
 };
 
 /// The values of a stage's parameters from one frame on.
@@ -42,8 +48,8 @@ struct ParameterVersion {
 struct CompiledPartition {
   const plan::Partition* plan = nullptr;
   std::shared_ptr<backend::Backend> backend;
-  std::vector<Wire> inputs, outputs;      // In the order of the executable's ports.
-  std::vector<std::string> output_names;  // Beside `outputs`: the plan's names.
+  std::vector<Wire> inputs;     // In the order of the executable's ports.
+  std::vector<Target> outputs;  // In the order of the executable's ports.
 };
 
 struct Stage {

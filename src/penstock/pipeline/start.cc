@@ -7,6 +7,7 @@
 #include "penstock/device/cgroup.h"
 #include "penstock/device/topology.h"
 #include "penstock/pipeline/capacity.h"
+#include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/state.h"
 #include "penstock/tensor/npy.h"
 
@@ -134,6 +135,7 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
     if (std::ranges::find(stage->plan->outputs, edge->from) != stage->plan->outputs.end())
       stage->states_out.push_back(edge.get());
   }
+  find_state_sources(state.plan, *stage);
   if (!stage->plan->parameters.empty()) {
     auto version = std::make_shared<ParameterVersion>();
     PENSTOCK_TRY(version->values, default_parameters(state, folder, *stage->plan));

@@ -1,13 +1,11 @@
 #include "penstock/pipeline/worker.h"
 
 #include <algorithm>
-#include <cstring>
-#include <exception>
-#include <new>
 #include <optional>
 
 #include "penstock/device/affinity.h"
-#include "penstock/pipeline/paused_clock.h"
+#include "penstock/pipeline/guarded.h"
+#include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/thread.h"
 
@@ -18,127 +16,17 @@ std::string text_of(const std::vector<int>& cpus) {
   return "cpu:" + join(cpus, "+", [](int cpu) { return std::to_string(cpu); });
 }
 
-std::optional<Wire> find_wire(const std::vector<Edge*>& edges, Wire::Kind kind,
-                              const std::string& name) {
-  for (std::size_t e = 0; e < edges.size(); ++e) {
-    const auto found = std::ranges::find(edges[e]->tensors, name);
-    if (found == edges[e]->tensors.end()) continue;
-    const auto tensor = static_cast<std::size_t>(found - edges[e]->tensors.begin());
-    return Wire{kind, e, tensor, !edges[e]->types[tensor].max_bytes()};
-  }
-  return std::nullopt;
-}
-
-const Type* declared_type(const plan::Plan& plan, const std::string& name) {
-  const auto parameter = std::ranges::find(plan.parameters, name, &plan::Parameter::name);
-  if (parameter != plan.parameters.end()) return &parameter->type;
-  const auto* info = plan.find_tensor(name);
-  return info == nullptr ? nullptr : &info->type;
-}
-
-std::string name_of(const plan::Partition& partition) {
-  if (partition.backend != plan::kFunctionBackend) return "model '" + partition.model + "'";
-  const auto named = partition.options.find("function");
-  return "function '" + (named == partition.options.end() ? partition.model : named->second) + "'";
-}
-
-// The type of one item, where a stage runs for each.
-Type item_type(Type type) {
-  if (!type.dims.empty()) type.dims.erase(type.dims.begin());
-  return type;
-}
-
-// Each call gets a view of its item, which begins at a whole byte.
-bool begins_at_bytes(const Type& item) {
-  std::size_t bits = bits_of(item.dtype);
-  for (const auto& dim : item.dims) bits *= dim.fixed() ? static_cast<std::size_t>(dim.size) : 1;
-  return bits % 8 == 0;
-}
-
-// plan.json may have been edited: then it must still fit the models.
-Status check_type(const plan::Plan& plan, const plan::Partition& partition, const std::string& name,
-                  const backend::Port& port, bool items) {
-  const Type* declared = declared_type(plan, name);
-  if (items && !begins_at_bytes(port.type)) {
-    return invalid_argument("tensor '", name, "': items of ", port.type,
-                            " are not of whole bytes: a stage with 'each' cannot take them apart; "
-                            "give them a type of 8 bits or more");
-  }
-  if (declared == nullptr || plan::agree(items ? item_type(*declared) : *declared, port.type))
-    return {};
-  return invalid_argument("tensor '", name, "': the plan says ", *declared,
-                          items ? ", one item of it for each call, " : ", ", name_of(partition),
-                          " says ", port.type,
-                          partition.backend == plan::kFunctionBackend ? "; change one of them"
-                                                                      : "; split the model again");
-}
-
-// What a backend made of the tensor that it was given.
-Status check_output(const CompiledPartition& partition, std::size_t i, const Tensor& value) {
-  Status fits = check_matches(partition.outputs[i].type, value);
-  if (fits) return {};
-  const auto& name = partition.output_names[i];
-  return internal_error("backend '", partition.plan->backend, "': ", name_of(*partition.plan),
-                        ": output '", name, "': ", std::move(fits).error().message(),
-                        "; its outputs must be as it declares them");
-}
-
-Status check_count(const plan::Partition& partition, std::string_view what, std::size_t declared,
-                   std::size_t given) {
-  if (declared == given) return {};
-  return invalid_argument(name_of(partition), " has ", declared, " ", what, ", the plan gives it ",
-                          given);
-}
-
-// A view of one item.
-Tensor item_of(Tensor& whole, std::int64_t item) {
-  const auto& dims = whole.dims();
-  const std::size_t bytes = whole.bytes() / static_cast<std::size_t>(dims.front());
-  return Tensor::view(
-      whole.dtype(), {dims.begin() + 1, dims.end()},
-      static_cast<std::byte*>(whole.data()) + static_cast<std::size_t>(item) * bytes);
-}
-Tensor item_of(const Tensor& whole, std::int64_t item) {
-  Tensor same = whole;  // Shares the storage; is read only.
-  return item_of(same, item);
-}
-
 double ms(std::int64_t ns) {
   return static_cast<double>(ns / 1000) / 1000;
 }
 
-// A stage runs what a plugin brings: nothing that it throws may pass.
-template <typename Call>
-Status guarded(Call call) {
-  try {
-    try {
-      return call();
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& e) {
-      return internal_error("the backend threw an exception: ", e.what());
-    } catch (...) {
-      return internal_error("the backend threw an exception of unknown type");
-    }
-  } catch (const std::bad_alloc&) {  // Or there is none to tell of the exception.
-    return out_of_memory();
-  }
-}
-
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): each thread's own
-thread_local Worker* t_worker = nullptr;
-
 }  // namespace
 
-PausedClock::PausedClock()
-    : ran_ns_(t_worker == nullptr ? -1 : t_worker->clock().pause(now_ns())) {}
-
-PausedClock::~PausedClock() {
-  if (ran_ns_ >= 0) t_worker->clock().resume(now_ns(), ran_ns_);
-}
-
 Worker::Worker(State& state, Stage& stage, std::size_t replica)
-    : state_(state), stage_(stage), replica_(replica) {
+    : state_(state),
+      stage_(stage),
+      replica_(replica),
+      call_(std::make_unique<StageCall>(stage, state.ending)) {
   const auto max_run = state.options.max_run ? state.options.max_run : stage.plan->max_run;
   if (max_run) max_run_ns_ = std::chrono::nanoseconds(*max_run).count();
 }
@@ -149,12 +37,6 @@ Worker::~Worker() {
 
 void Worker::join() {
   if (thread_.joinable()) thread_.join();
-}
-
-void Worker::free() {
-  parts_.clear();
-  locals_.clear();
-  parameters_.reset();
 }
 
 Status Worker::start(const std::vector<backend::CompileRequest>& requests,
@@ -174,7 +56,6 @@ Status Worker::start(const std::vector<backend::CompileRequest>& requests,
 void Worker::main(const std::vector<backend::CompileRequest>& requests,
                   const std::vector<int>& mask, Executables& executables,
                   std::promise<Status>& started) {
-  t_worker = this;
   Status ready = guarded([&] { return prepare(requests, mask, executables); });
   const bool go = static_cast<bool>(ready);
   started.set_value(std::move(ready));
@@ -188,7 +69,7 @@ Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
   const bool flush = stage_.plan->flush_denormals;
   device::set_flush_denormals(flush);
   PENSTOCK_CHECK_OK(compile(requests, executables));
-  PENSTOCK_CHECK_OK(warm_up());
+  call_->warm_up();
   device::set_flush_denormals(flush);
   std::size_t threads = 0;
   for (std::size_t p = 0; p < requests.size(); ++p) {
@@ -209,152 +90,10 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
                    partition.backend->compile(requests[p]));
       executables[p] = std::move(made);
     }
-    if (replica_ == 0) PENSTOCK_CHECK_OK(wire(partition, *executables[p]));
-    Part part;
-    part.executable = executables[p];
-    PENSTOCK_TRY(part.context, executables[p]->create_context());
-    part.inputs.resize(partition.inputs.size());
-    part.outputs.resize(partition.outputs.size());
-    part.input_items.resize(partition.inputs.size());
-    part.output_items.resize(partition.outputs.size());
-    part.places.resize(partition.outputs.size());
-    parts_.push_back(std::move(part));
+    if (replica_ > 0) continue;
+    PENSTOCK_CHECK_OK(join_ports(state_.plan, stage_, partition, *executables[p]));
   }
-  for (const auto& type : stage_.locals) locals_.push_back(storage_for(type));
-  in_slots_.resize(stage_.in_edges.size());
-  out_slots_.resize(stage_.out_edges.size());
-  if (!stage_.versions.empty()) parameters_ = stage_.versions.front();
-  return {};
-}
-
-Status Worker::wire(CompiledPartition& partition, const backend::Executable& executable) {
-  const auto local = [&](const std::string& name, const Type& type) {
-    for (std::size_t i = 0; i < stage_.locals.size(); ++i) {
-      if (stage_.local_names[i] == name)
-        return Wire{Wire::Kind::kLocal, i, 0, !stage_.locals[i].max_bytes()};
-    }
-    stage_.locals.push_back(type);
-    stage_.local_names.push_back(name);
-    return Wire{Wire::Kind::kLocal, stage_.locals.size() - 1, 0, !type.max_bytes()};
-  };
-  const auto find_state = [](const std::vector<StateEdge*>& list,
-                             const std::string StateEdge::* end,
-                             const std::string& name) -> std::optional<std::size_t> {
-    const auto found = std::ranges::find_if(list, [&](const auto* s) { return s->*end == name; });
-    if (found == list.end()) return std::nullopt;
-    return static_cast<std::size_t>(found - list.begin());
-  };
-  const auto find_written = [&](const std::string& name) -> std::optional<Wire> {
-    if (auto edge = find_wire(stage_.out_edges, Wire::Kind::kOutEdge, name)) return edge;
-    const auto state = find_state(stage_.states_out, &StateEdge::from, name);
-    if (!state) return std::nullopt;
-    const bool fresh = !state_.plan.find_tensor(name)->type.max_bytes();
-    return Wire{Wire::Kind::kStateOut, *state, 0, fresh};
-  };
-  if (stage_.state_sources.empty()) {
-    for (std::size_t s = 0; s < stage_.states_out.size(); ++s) {
-      const auto wire = find_written(stage_.states_out[s]->from);
-      const bool itself = wire->kind == Wire::Kind::kStateOut && wire->where == s;
-      stage_.state_sources.push_back(itself ? std::nullopt : wire);
-    }
-  }
-  const auto& each = stage_.plan->each;
-  // Of what passes between the stage's own partitions, the plan knows the type of one item.
-  const auto holds_items = [&](const std::string& name) {
-    const auto& written = stage_.plan->outputs;
-    return !each.empty() && (std::ranges::find(each, name) != each.end() ||
-                             std::ranges::find(written, name) != written.end());
-  };
-  // A function's ports are the plan's in order: an input and an output may have one name.
-  const bool in_order = partition.plan->backend == plan::kFunctionBackend;
-  if (in_order) {
-    PENSTOCK_CHECK_OK(check_count(*partition.plan, "inputs", executable.inputs().size(),
-                                  partition.plan->inputs.size()));
-    PENSTOCK_CHECK_OK(check_count(*partition.plan, "outputs", executable.outputs().size(),
-                                  partition.plan->outputs.size()));
-  }
-  for (std::size_t i = 0; i < executable.outputs().size(); ++i) {
-    const auto& port = executable.outputs()[i];
-    const auto& name = in_order ? partition.plan->outputs[i] : partition.plan->tensor_of(port.name);
-    auto wire = find_written(name);
-    if (wire) wire->items = !each.empty();
-    PENSTOCK_CHECK_OK(check_type(state_.plan, *partition.plan, name, port, holds_items(name)));
-    partition.outputs.push_back(wire ? *wire : local(name, port.type));
-    const Type* declared = wire ? declared_type(state_.plan, name) : &port.type;
-    const bool items = wire && holds_items(name);
-    partition.outputs.back().type = items ? item_type(*declared) : *declared;
-    partition.outputs.back().storage = *declared;
-    partition.output_names.push_back(name);
-  }
-  for (std::size_t i = 0; i < executable.inputs().size(); ++i) {
-    const auto& port = executable.inputs()[i];
-    const auto& name = in_order ? partition.plan->inputs[i] : partition.plan->tensor_of(port.name);
-    const auto& parameters = stage_.plan->parameters;
-    Wire wire;
-    if (const auto at = std::ranges::find(parameters, name); at != parameters.end()) {
-      wire = {Wire::Kind::kParameter, static_cast<std::size_t>(at - parameters.begin()), 0, false};
-    } else if (const auto in = find_wire(stage_.in_edges, Wire::Kind::kInEdge, name)) {
-      wire = *in;
-      wire.items = std::ranges::find(each, name) != each.end();
-    } else if (const auto state = find_state(stage_.states_in, &StateEdge::to, name)) {
-      wire = {Wire::Kind::kStateIn, *state, 0, false};
-      wire.items = std::ranges::find(each, name) != each.end();
-    } else if (const auto written = find_written(name)) {
-      wire = *written;
-      wire.items = !each.empty();
-    } else if (std::ranges::find(stage_.local_names, name) != stage_.local_names.end()) {
-      wire = local(name, port.type);
-    } else {
-      return invalid_argument(name_of(*partition.plan), " reads tensor '", name,
-                              "', which no edge brings to this stage; split the model again");
-    }
-    PENSTOCK_CHECK_OK(check_type(state_.plan, *partition.plan, name, port, holds_items(name)));
-    partition.inputs.push_back(wire);
-  }
-  return {};
-}
-
-Status Worker::warm_up() {
-  if (stage_.may_drop) return {};  // A function would count it as a frame.
-  // The edges' own first slots, as no frame is there yet.
-  for (std::size_t e = 0; e < in_slots_.size(); ++e) {
-    in_slots_[e] = &stage_.in_edges[e]->first_slot();
-    stage_.in_edges[e]->ensure_own(*in_slots_[e]);
-    Edge::point_at(*in_slots_[e], in_slots_[e]->own);
-  }
-  for (std::size_t e = 0; e < out_slots_.size(); ++e)
-    out_slots_[e] = &stage_.out_edges[e]->first_slot();
-  warm_up_parts();
-  restore_storage();
-  for (auto& part : parts_) part.at_start = part.context->counters();
-  return {};
-}
-
-void Worker::warm_up_parts() {
-  const bool items = !stage_.plan->each.empty();
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    auto& part = parts_[p];
-    gather(0, p);
-    // Without a bound there is nothing sensible to run on: the first frame warms up instead.
-    const auto absent = [](const Tensor* tensor) { return tensor->kind() == Tensor::Kind::kNone; };
-    if (std::ranges::any_of(part.inputs, absent) || (items && !has_items(p))) return;
-    if (items) view_item(p, 0);
-    // Zeros may be no fair input (an index out of range, a division): then it did not warm up.
-    if (!part.context->run(part.inputs, part.outputs) || !part.context->wait()) return;
-  }
-}
-
-// Whether every list that a call takes apart holds something.
-bool Worker::has_items(std::size_t p) const {
-  const auto& partition = stage_.partitions[p];
-  const auto& part = parts_[p];
-  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
-    if (partition.inputs[i].items && part.inputs[i]->bytes() == 0) return false;
-  }
-  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-    if (partition.outputs[i].items && part.outputs[i]->bytes() == 0) return false;
-  }
-  return true;
+  return call_->open(executables);
 }
 
 std::string Worker::thread_name() const {
@@ -495,13 +234,13 @@ bool Worker::process(FrameNumber frame) {
   idled_ = false;
   // Two more clock reads tell the phases apart; short stages take them for one frame in 16.
   const bool sample = average_ns_ > 20'000 || frame % 16 == 0;
-  infer_start_ = 0;
   running_frame_.store(frame, std::memory_order_relaxed);
-  call_clock_.begin(start);
-  Status status = compute(frame, sample);
-  if (!call_clock_.end()) return false;
+  call_->clock().begin(start);
+  Status status = call_->run(frame, sample);
+  if (!call_->clock().end()) return false;
   clock_ = now_ns();
-  if (status && !stage_.states_out.empty()) status = guarded([&] { return advance_states(); });
+  if (status && !stage_.states_out.empty())
+    status = guarded([&] { return call_->advance_states(); });
   stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
   if (status) {
     note(frame, ready, start, clock_);
@@ -521,25 +260,28 @@ bool Worker::begin(FrameNumber frame) {
   for (Edge* edge : stage_.in_edges) {
     if (edge->lossy()) edge->begin_read(frame);
   }
-  if (!is_due(frame) || expired(frame)) return false;
+  if (!is_due(frame) || fail_if_expired(frame)) return false;
   if (!states.empty()) wait_for_states(frame);
   wait_for_room(frame);
-  if (ended(frame)) return false;
-  if (expired(frame)) return false;  // It may have grown old while it waited.
-  for (std::size_t e = 0; e < out_slots_.size(); ++e) {
-    Edge& edge = *stage_.out_edges[e];
-    if (edge.lossy() && !edge.begin_write(frame)) {
-      edge.on_drop(edge, frame);
-      edge.drops.fetch_add(1, std::memory_order_relaxed);
-      for (std::size_t before = 0; before < e; ++before) {
-        if (stage_.out_edges[before]->lossy()) stage_.out_edges[before]->abandon_write(frame);
-      }
-      return false;
+  if (fail_if_ended(frame)) return false;
+  if (fail_if_expired(frame)) return false;  // It may have grown old while it waited.
+  if (!take_slots(frame)) return false;
+  call_->bind(frame);
+  return true;
+}
+
+// Of the lossy edges that the stage writes. False: one has none, and the frame is dropped.
+bool Worker::take_slots(FrameNumber frame) {
+  const auto& edges = stage_.out_edges;
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    if (!edges[e]->lossy() || edges[e]->begin_write(frame)) continue;
+    edges[e]->on_drop(*edges[e], frame);
+    edges[e]->drops.fetch_add(1, std::memory_order_relaxed);
+    while (e-- > 0) {
+      if (edges[e]->lossy()) edges[e]->abandon_write(frame);
     }
-    out_slots_[e] = &edge.slot(frame);
+    return false;
   }
-  for (std::size_t e = 0; e < in_slots_.size(); ++e)
-    in_slots_[e] = &stage_.in_edges[e]->slot(frame);
   return true;
 }
 
@@ -550,7 +292,7 @@ bool Worker::is_due(FrameNumber frame) const {
   });
 }
 
-bool Worker::ended(FrameNumber frame) {
+bool Worker::fail_if_ended(FrameNumber frame) {
   if (state_.ending.fails(frame)) {
     state_.record(frame).fail(Outcome::kError, [&] {
       return make_error(Code::kDeadlineExceeded,
@@ -570,7 +312,7 @@ bool Worker::ended(FrameNumber frame) {
   return true;
 }
 
-bool Worker::expired(FrameNumber frame) {
+bool Worker::fail_if_expired(FrameNumber frame) {
   if (!state_.options.max_age) return false;
   const auto age = std::chrono::nanoseconds(now_ns() - state_.record(frame).pushed_ns);
   if (age <= *state_.options.max_age) return false;
@@ -585,214 +327,13 @@ bool Worker::expired(FrameNumber frame) {
   return true;
 }
 
-void Worker::gather(FrameNumber frame, std::size_t p) {
-  auto& part = parts_[p];
-  const auto& partition = stage_.partitions[p];
-  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
-    const Wire& wire = partition.inputs[i];
-    switch (wire.kind) {
-      case Wire::Kind::kInEdge:
-        part.inputs[i] = in_slots_[wire.where]->now[wire.tensor];
-        break;
-      case Wire::Kind::kOutEdge:
-        part.inputs[i] = &out_slots_[wire.where]->own[wire.tensor];
-        break;
-      case Wire::Kind::kLocal:
-        part.inputs[i] = &locals_[wire.where];
-        break;
-      case Wire::Kind::kParameter:
-        advance_parameters(frame);
-        part.inputs[i] = &parameters_->values[wire.where];
-        break;
-      case Wire::Kind::kStateIn:
-        part.inputs[i] = &stage_.states_in[wire.where]->before(frame);
-        break;
-      case Wire::Kind::kStateOut:
-        part.inputs[i] = &stage_.states_out[wire.where]->next();
-        break;
-    }
-  }
-  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-    const Wire& wire = partition.outputs[i];
-    Tensor& output = target_of(wire);
-    if (wire.fresh) output = Tensor();
-    part.outputs[i] = &output;
-  }
-}
-
-Tensor& Worker::target_of(const Wire& wire) {
-  switch (wire.kind) {
-    case Wire::Kind::kLocal:
-      return locals_[wire.where];
-    case Wire::Kind::kStateOut:
-      return stage_.states_out[wire.where]->next();
-    default:
-      return out_slots_[wire.where]->own[wire.tensor];
-  }
-}
-
-// A call that failed may have left something else where the next frame is to be written.
-void Worker::restore_storage() {
-  for (const auto& partition : stage_.partitions) {
-    for (const auto& wire : partition.outputs) {
-      if (!wire.fresh) restore_storage_for(wire.storage, target_of(wire));
-    }
-  }
-}
-
-Status Worker::compute(FrameNumber frame, bool sample) {
-  Status ran = guarded([&]() -> Status {
-    if (stage_.plan->each.empty()) return run_parts(frame, sample);
-    if (sample) infer_start_ = now_ns();
-    return run_items(frame);
-  });
-  if (ran || call_clock_.abandoned()) return ran;
-  Status restored = guarded([&]() -> Status {
-    restore_storage();
-    return {};
-  });
-  return restored ? std::move(ran) : std::move(restored);
-}
-
-Status Worker::run_parts(FrameNumber frame, bool sample) {
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    // A call that came back after all may have lost its frame meanwhile: nothing more is touched.
-    if (p > 0 && call_clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
-    gather(frame, p);
-    if (sample && p == 0) infer_start_ = now_ns();
-    auto& part = parts_[p];
-    PENSTOCK_CHECK_OK(part.context->run(part.inputs, part.outputs));
-    PENSTOCK_CHECK_OK(part.context->wait());
-    for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-      PENSTOCK_CHECK_OK(check_output(stage_.partitions[p], i, *part.outputs[i]));
-    }
-  }
-  return {};
-}
-
-// Gathers what every item has in common, and gives the outputs their number of items.
-Result<std::int64_t> Worker::count_items(FrameNumber frame) {
-  std::optional<std::int64_t> count;
-  std::string first;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    gather(frame, p);
-    const auto& partition = stage_.partitions[p];
-    for (std::size_t i = 0; i < partition.inputs.size(); ++i) {
-      const Wire& wire = partition.inputs[i];
-      if (!wire.items || wire.kind == Wire::Kind::kOutEdge || wire.kind == Wire::Kind::kStateOut)
-        continue;
-      const auto& name = partition.plan->inputs[std::min(i, partition.plan->inputs.size() - 1)];
-      const auto& dims = parts_[p].inputs[i]->dims();
-      if (dims.empty()) {
-        return invalid_argument("'", name, "' is one value: expected a list of items");
-      }
-      const auto items = dims.front();
-      if (!count) first = name;
-      if (count.value_or(items) != items) {
-        return invalid_argument("'", first, "' holds ", *count, " items, '", name, "' holds ",
-                                items, ": expected as many");
-      }
-      count = items;
-    }
-  }
-  const auto items = count.value_or(0);
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    for (std::size_t i = 0; i < parts_[p].outputs.size(); ++i) {
-      if (!stage_.partitions[p].outputs[i].items) continue;
-      Tensor& whole = *parts_[p].outputs[i];
-      auto dims = whole.dims();
-      if (!dims.empty()) dims.front() = items;
-      if (!dims.empty() && whole.set_dims(dims)) continue;
-      return make_error(Code::kOutOfRange, items, " items: an output has no room for them");
-    }
-  }
-  return items;
-}
-
-// Of the lists that are gathered, one item each.
-void Worker::view_item(std::size_t p, std::int64_t item) {
-  auto& part = parts_[p];
-  const auto& partition = stage_.partitions[p];
-  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
-    if (!partition.inputs[i].items) continue;
-    part.input_items[i] = item_of(*part.inputs[i], item);
-    part.inputs[i] = &part.input_items[i];
-  }
-  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-    if (!partition.outputs[i].items) continue;
-    part.output_items[i] = item_of(*part.outputs[i], item);
-    part.outputs[i] = &part.output_items[i];
-    part.places[i] = part.outputs[i]->data();
-  }
-}
-
-Status Worker::run_item(FrameNumber frame, std::int64_t item) {
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    if (p > 0 && call_clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
-    gather(frame, p);
-    view_item(p, item);
-    auto& part = parts_[p];
-    const auto& partition = stage_.partitions[p];
-    PENSTOCK_CHECK_OK(part.context->run(part.inputs, part.outputs));
-    PENSTOCK_CHECK_OK(part.context->wait());
-    for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-      PENSTOCK_CHECK_OK(check_output(partition, i, *part.outputs[i]));
-      if (!partition.outputs[i].items) continue;
-      PENSTOCK_CHECK_OK(put_in_place(partition, i, *part.outputs[i], part.places[i]));
-    }
-  }
-  return {};
-}
-
-// An item has its place in the list, as large as the others': it is copied there if it lies
-// elsewhere.
-Status Worker::put_in_place(const CompiledPartition& partition, std::size_t i, const Tensor& item,
-                            void* place) {
-  const auto& whole = target_of(partition.outputs[i]).dims();
-  if (!std::ranges::equal(std::span(whole).subspan(1), item.dims())) {
-    return make_error(Code::kOutOfRange, "output '", partition.output_names[i], "' is ",
-                      item.type(), ", where each item has its place in ",
-                      target_of(partition.outputs[i]).type(), "; items must be of one shape");
-  }
-  if (item.data() == place || item.bytes() == 0) return {};
-  std::memcpy(place, item.data(), item.bytes());
-  copies_.fetch_add(1, std::memory_order_relaxed);
-  return {};
-}
-
-// Scatter: one call for each item, in order, each writing its own place of the outputs.
-Status Worker::run_items(FrameNumber frame) {
-  PENSTOCK_TRY(const auto items, count_items(frame));
-  for (std::int64_t item = 0; item < items; ++item) {
-    if (call_clock_.abandoned() || state_.ending.cancelled()) {
-      return state_.ending.error();
-    }
-    Status ran = run_item(frame, item);
-    if (!ran) return std::move(ran).error().within({Where::kItem, item});
-  }
-  return {};
-}
-
-// The frame is computed: what it wrote is the next one's state.
-Status Worker::advance_states() {
-  for (std::size_t s = 0; s < stage_.states_out.size(); ++s) {
-    const auto& source = stage_.state_sources[s];
-    if (!source) continue;
-    const Tensor& value = source->kind == Wire::Kind::kStateOut
-                              ? stage_.states_out[source->where]->next()
-                              : out_slots_[source->where]->own[source->tensor];
-    if (stage_.states_out[s]->take(value)) copies_.fetch_add(1, std::memory_order_relaxed);
-  }
-  for (StateEdge* state : stage_.states_out) state->advance();
-  return {};
-}
-
 void Worker::note(FrameNumber frame, std::int64_t ready, std::int64_t start, std::int64_t end) {
   frames.store(frames.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   queue.record(start - ready);
-  compute_infer.record(end - (infer_start_ != 0 ? infer_start_ : start));
-  if (infer_start_ != 0) {
-    compute_input.record(infer_start_ - start);
+  const std::int64_t began = call_->began_ns();
+  compute_infer.record(end - (began != 0 ? began : start));
+  if (began != 0) {
+    compute_input.record(began - start);
   }
   average_ns_ += (end - start - average_ns_) / 8;
   // Of arrivals, not of service: a fast stage behind a slow one brings frames at the slow one's
@@ -876,8 +417,8 @@ std::int64_t Worker::ran_ns(CallClock::Reading reading) const {
 }
 
 std::optional<std::string> Worker::leave_behind() {
-  const auto reading = call_clock_.read();
-  if (!call_clock_.abandon(reading)) return std::nullopt;
+  const auto reading = call_->clock().read();
+  if (!call_->clock().abandon(reading)) return std::nullopt;
   const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
   state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
   if (!hand_over(frame)) leave();
@@ -895,7 +436,6 @@ bool Worker::hand_over(FrameNumber frame) {
 
 // What the call may still read stays as it is: nothing of this frame is released.
 void Worker::take_over(FrameNumber frame) {
-  t_worker = this;
   static_cast<void>(guarded([&]() -> Status {
     device::name_this_thread(thread_name());
     return {};
@@ -906,31 +446,6 @@ void Worker::take_over(FrameNumber frame) {
   stage_.computed[frame & state_.window_mask] = 0;
   stage_.progress.complete(frame);
   loop();
-}
-
-void Worker::advance_parameters(FrameNumber frame) {
-  if (stage_.newest_version.load(std::memory_order_acquire) == parameters_->number) return;
-  const std::scoped_lock lock(stage_.parameter_mutex);
-  const auto later = std::ranges::find_if(
-      stage_.versions, [&](const auto& version) { return version->first_frame > frame; });
-  parameters_ = *std::prev(later);
-}
-
-void Worker::cancel_run() {
-  for (auto& part : parts_) {
-    if (part.context) part.context->cancel();
-  }
-}
-
-backend::Context::Counters Worker::counters() const {
-  backend::Context::Counters sum;
-  for (const auto& part : parts_) {
-    const auto now = part.context->counters();
-    sum.copies += now.copies - part.at_start.copies;
-    sum.allocations += now.allocations - part.at_start.allocations;
-  }
-  sum.copies += copies_.load(std::memory_order_relaxed);
-  return sum;
 }
 
 }  // namespace penstock::pipeline

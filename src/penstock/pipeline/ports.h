@@ -1,0 +1,22 @@
+// Ports: how the inputs and outputs of a stage's compiled models are joined to its edges, states,
+// parameters and locals.
+#pragma once
+
+#include "penstock/pipeline/stage.h"
+
+namespace penstock::pipeline {
+
+/// Finds where else each state that the stage writes is written: as an edge's tensor, say.
+void find_state_sources(const plan::Plan& plan, Stage& stage);
+
+/// Joins the ports of a partition, once it is compiled, by their names in the plan. What neither an
+/// edge nor a state takes becomes one of the stage's locals.
+/// \error kInvalidArgument  the model reads what nothing brings, or plan and model give a tensor
+///                          different types.
+Status join_ports(const plan::Plan& plan, Stage& stage, CompiledPartition& partition,
+                  const backend::Executable& executable);
+
+/// Whether what a backend made of output `i` is as declared. \error kInternal  it is not.
+Status check_output(const CompiledPartition& partition, std::size_t i, const Tensor& value);
+
+}  // namespace penstock::pipeline
