@@ -249,9 +249,9 @@ class Pipeline:
         """Cancels and ends all threads. Results that are held stay; futures get Cancelled.
 
         timeout: how many seconds calls in progress may take to end; None: as long as they take. A call
-        that still runs then, or at Ctrl-C, is left behind: a PenstockWarning names its stage, and its
-        thread and what that may touch stay. ``with``, the garbage collector and the end of the process
-        wait for the 5 seconds.
+            that still runs then, or at Ctrl-C, is left behind: a PenstockWarning names its stage, and its
+            thread and what that may touch stay. ``with``, the garbage collector and the end of the process
+            wait for the 5 seconds.
         """
         patience = seconds("timeout", timeout)
         try:
