@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-
-class Place(TypedDict, total=False):
-    """One step on the way to what is wrong: ``{"kind": "stage", "name": "head"}``, or ``"frame"`` with a number."""
-
-    kind: str
-    """``"stage"``, ``"replica"``, ``"frame"``, ``"item"``, ``"node"``, ``"operator"``, ``"function"``, ``"input"``,
-    ``"output"``, ``"tensor"``, ``"model"``, ``"package"``, ``"file"``, ``"line"``, ...; ``"text"`` where none fits."""
-    name: str
-    number: int
+from penstock.types import Place
 
 
 class PenstockError(Exception):

@@ -48,6 +48,16 @@ def plain(feed: Any) -> Any:
     return dict(feed) if type(feed) is not dict and isinstance(feed, Mapping) else feed
 
 
+class Place(TypedDict, total=False):
+    """One step on the way to what is wrong: ``{"kind": "stage", "name": "head"}``, or ``"frame"`` with a number."""
+
+    kind: str
+    """``"stage"``, ``"replica"``, ``"frame"``, ``"item"``, ``"node"``, ``"operator"``, ``"function"``, ``"input"``,
+    ``"output"``, ``"tensor"``, ``"model"``, ``"package"``, ``"file"``, ``"line"``, ...; ``"text"`` where none fits."""
+    name: str
+    number: int
+
+
 class Quantiles(TypedDict):
     """Microseconds; None before anything was measured."""
 

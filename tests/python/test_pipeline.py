@@ -1150,7 +1150,7 @@ def test_every_code_has_a_class_of_its_own() -> None:
     codes = [cls.code for cls in penstock.PenstockError.__subclasses__()]
     assert len(codes) == len(set(codes)) == 15
     for cls in penstock.PenstockError.__subclasses__():
-        places: list[penstock.errors.Place] = [{"kind": "stage", "name": "a"}, {"kind": "frame", "number": 3}]
+        places: list[penstock.types.Place] = [{"kind": "stage", "name": "a"}, {"kind": "frame", "number": 3}]
         error = penstock.errors.make_error(cls.code, "stage 'a': frame 3: what", "what", places)
         assert type(error) is cls and str(error) == "stage 'a': frame 3: what"
         assert (error.reason, error.stage, error.frame, list(error.places)) == ("what", "a", 3, places)
