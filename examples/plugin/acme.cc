@@ -83,7 +83,8 @@ class Context final : public backend::Context {
     }
   }
 
-  Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) override {
+  Status run(const backend::Call&, std::span<const Tensor* const> inputs,
+             std::span<Tensor* const> outputs) override {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto& declared = model_->value(model_->inputs[i]);
       if (auto matches = check_matches(declared.type, *inputs[i]); !matches) {

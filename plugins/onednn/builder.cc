@@ -283,7 +283,7 @@ Result<Place> Builder::reorder_constant(const Place& from, const Layout& layout)
   once.steps.back().arguments = {{DNNL_ARG_FROM, {0, from.offset, from.layout}},
                                  {DNNL_ARG_TO, {1, 0, layout}}};
   PENSTOCK_TRY(const auto context, create_context(std::make_shared<const Program>(once)));
-  PENSTOCK_CHECK_OK(context->run({}, {}));
+  PENSTOCK_CHECK_OK(context->run({}, {}, {}));
   program_->constants.push_back(std::move(result));
   return to;
 }

@@ -23,7 +23,8 @@ class Context final : public backend::Context {
   }
 
   Status prepare();
-  Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) override;
+  Status run(const backend::Call&, std::span<const Tensor* const> inputs,
+             std::span<Tensor* const> outputs) override;
   void cancel() noexcept override { cancelled_ = true; }
   [[nodiscard]] Counters counters() const override {
     return {.copies = 0, .allocations = allocations_.load(std::memory_order_relaxed)};
@@ -132,7 +133,8 @@ Result<dnnl_memory_t> Context::memory_at(const Place& place) {
   return memory;
 }
 
-Status Context::run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
+Status Context::run(const backend::Call&, std::span<const Tensor* const> inputs,
+                    std::span<Tensor* const> outputs) {
   Status outcome;
   try {
     outcome = run_frame(inputs, outputs);

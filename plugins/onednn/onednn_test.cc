@@ -68,7 +68,7 @@ struct Runner {
     std::vector<Tensor*> out;
     for (const auto& input : inputs) in.push_back(&input);
     for (auto& output : outputs) out.push_back(&output);
-    return context->run(in, out);
+    return context->run({}, in, out);
   }
 
   /// Of seeded inputs; whatever the outputs are.
@@ -656,7 +656,7 @@ TEST_F(OneDnn, SharesWeightsAmongContexts) {
     Tensor output;
     const std::array<const Tensor*, 1> in = {&input};
     const std::array<Tensor*, 1> out = {&output};
-    ASSERT_TRUE(contexts.back()->run(in, out));
+    ASSERT_TRUE(contexts.back()->run({}, in, out));
   }
   EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), kWeights / 2);
 }
@@ -673,7 +673,7 @@ TEST_F(OneDnn, RunsContextsAtTheSameTime) {
       ASSERT_TRUE(context);
       const std::array<const Tensor*, 1> in = {&input};
       const std::array<Tensor*, 1> out = {&result};
-      for (int run = 0; run < 20; ++run) ASSERT_TRUE((*context)->run(in, out));
+      for (int run = 0; run < 20; ++run) ASSERT_TRUE((*context)->run({}, in, out));
     });
   }
   for (auto& caller : callers) caller.join();

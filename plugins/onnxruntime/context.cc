@@ -35,7 +35,8 @@ class Context final : public backend::Context {
  public:
   Context(std::shared_ptr<const Model> model, Handle<OrtRunOptions> run_options);
 
-  Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) override;
+  Status run(const backend::Call&, std::span<const Tensor* const> inputs,
+             std::span<Tensor* const> outputs) override;
   void cancel() noexcept override;
   [[nodiscard]] Counters counters() const override;
 
@@ -76,7 +77,8 @@ Context::Context(std::shared_ptr<const Model> model, Handle<OrtRunOptions> run_o
       output_values_(model_->outputs.size()),
       forecast_(model_->inputs, model_->outputs) {}
 
-Status Context::run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
+Status Context::run(const backend::Call&, std::span<const Tensor* const> inputs,
+                    std::span<Tensor* const> outputs) {
   const auto cancelled = [] { return make_error(Code::kCancelled, "the run was cancelled"); };
   Status outcome = cancelled_ ? cancelled() : compute(inputs, outputs);
   // A cancel that has come by now was for this run, be it that it came too late for it.

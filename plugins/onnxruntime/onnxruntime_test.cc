@@ -117,7 +117,7 @@ struct Runner {
     std::vector<Tensor*> out;
     for (const auto& input : inputs) in.push_back(&input);
     for (auto& output : outputs) out.push_back(&output);
-    return context->run(in, out);
+    return context->run({}, in, out);
   }
 };
 
@@ -432,7 +432,7 @@ TEST_F(OnnxRuntimeTest, BuffersSeenBeforeCostNoAllocationOfOurs) {
   const auto run_all = [&] {
     for (std::size_t i = 0; i + 1 < slots.size(); i += 2) {
       std::array<Tensor*, 2> out{&slots[i], &slots[i + 1]};
-      ASSERT_TRUE(add.context->run(in, out));
+      ASSERT_TRUE(add.context->run({}, in, out));
     }
   };
   run_all();
@@ -490,7 +490,7 @@ TEST_F(OnnxRuntimeTest, ContextsOfOneExecutableRunAtTheSameTime) {
     std::set<Values> results;
     for (int i = 0; i < 200; ++i) {
       std::ranges::fill(output.as<float>(), -1.0F);
-      EXPECT_TRUE(context.run(in, out));
+      EXPECT_TRUE(context.run({}, in, out));
       results.insert(values_of(output));
     }
     EXPECT_EQ(results.size(), 1U);

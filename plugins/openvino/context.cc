@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -55,8 +56,9 @@ class Context final : public backend::Context {
         settling_(compiled_->threads == nullptr ? 0 : kSettlingRuns) {}
 
   Status prepare();
-  Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) override;
-  Status wait() override;
+  Status run(const backend::Call&, std::span<const Tensor* const> inputs,
+             std::span<Tensor* const> outputs) override;
+  Status wait(std::int64_t deadline_ns) override;
   /// OpenVINO stops a frame that its own threads compute; on the caller's thread it goes on.
   void cancel() noexcept override {
     cancelled_ = true;
@@ -68,6 +70,7 @@ class Context final : public backend::Context {
 
  private:
   Status start(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs);
+  ov_status_e wait_until(std::int64_t deadline_ns) const;
   Status finish(Status outcome);
   Status bind_input(std::size_t i, const Tensor& tensor);
   Status bind_output(std::size_t i, Tensor& tensor);
@@ -115,7 +118,8 @@ Status Context::prepare() {
   return {};
 }
 
-Status Context::run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
+Status Context::run(const backend::Call&, std::span<const Tensor* const> inputs,
+                    std::span<Tensor* const> outputs) {
   try {
     PENSTOCK_CHECK_OK(start(inputs, outputs));
     if (cancelled_.exchange(false)) return cancelled();
@@ -132,13 +136,27 @@ Status Context::run(std::span<const Tensor* const> inputs, std::span<Tensor* con
   }
 }
 
-Status Context::wait() {
-  if (!std::exchange(started_, false)) return {};
+Status Context::wait(std::int64_t deadline_ns) {
+  if (!started_) return {};
   try {
-    return finish(check(api().ov_infer_request_wait(request_.get())));
+    const auto ended = wait_until(deadline_ns);
+    if (ended == RESULT_NOT_READY) {
+      return make_error(Code::kDeadlineExceeded, "the run is still in progress");
+    }
+    started_ = false;
+    return finish(check(ended));
   } catch (const std::bad_alloc&) {
     return make_error(Code::kResourceExhausted, "out of memory");
   }
+}
+
+/// OpenVINO counts milliseconds: rounded up, so that it does not return before the deadline.
+ov_status_e Context::wait_until(std::int64_t deadline_ns) const {
+  using Clock = std::chrono::steady_clock;
+  if (deadline_ns == backend::kNoDeadline) return api().ov_infer_request_wait(request_.get());
+  const Clock::time_point deadline{std::chrono::nanoseconds(deadline_ns)};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  return api().ov_infer_request_wait_for(request_.get(), std::max<std::int64_t>(left.count(), 0));
 }
 
 Status Context::start(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
@@ -146,7 +164,7 @@ Status Context::start(std::span<const Tensor* const> inputs, std::span<Tensor* c
     return invalid_argument("expected ", input_slots_.size(), " inputs and ", output_slots_.size(),
                             " outputs, found ", inputs.size(), " and ", outputs.size());
   }
-  PENSTOCK_CHECK_OK(wait());
+  PENSTOCK_CHECK_OK(wait(backend::kNoDeadline));
   for (std::size_t i = 0; i < inputs.size(); ++i) PENSTOCK_CHECK_OK(bind_input(i, *inputs[i]));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     PENSTOCK_CHECK_OK(model_->open_outputs[i] ? bind_open_output(i, *outputs[i])

@@ -38,6 +38,7 @@ namespace penstock::openvino {
   use(ov_infer_request_set_tensor_by_const_port); \
   use(ov_infer_request_start_async);              \
   use(ov_infer_request_wait);                     \
+  use(ov_infer_request_wait_for);                 \
   use(ov_model_free);                             \
   use(ov_output_const_port_free);                 \
   use(ov_partial_shape_free);                     \

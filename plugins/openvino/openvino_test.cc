@@ -95,11 +95,11 @@ struct Runner {
     std::vector<Tensor*> out;
     for (const auto& input : inputs) in.push_back(&input);
     for (auto& output : outputs) out.push_back(&output);
-    return context->run(in, out);
+    return context->run({}, in, out);
   }
   Status run(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
     PENSTOCK_CHECK_OK(start(inputs, outputs));
-    return context->wait();
+    return context->wait(backend::kNoDeadline);
   }
 };
 
@@ -226,7 +226,7 @@ TEST_F(OpenVinoTest, TakesTheBuffersOfEachFrame) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::array<const Tensor*, 2> in{&inputs[i], &inputs[(i + 1) % inputs.size()]};
       const std::array<Tensor*, 2> out{&slots[2 * i], &slots[2 * i + 1]};
-      ASSERT_TRUE(add.context->run(in, out));
+      ASSERT_TRUE(add.context->run({}, in, out));
       const auto other = static_cast<float>((i + 1) % inputs.size());
       EXPECT_EQ(values_of(slots[2 * i])[5], static_cast<float>(i) + other);
       EXPECT_EQ(values_of(slots[2 * i + 1])[5], static_cast<float>(i) * other);
@@ -463,7 +463,7 @@ TEST_F(OpenVinoTest, ContextsOfOneExecutableRunAtTheSameTime) {
     std::set<Values> results;
     for (int i = 0; i < 200; ++i) {
       std::ranges::fill(output.as<float>(), -1.0F);
-      EXPECT_TRUE(context.run(in, out));
+      EXPECT_TRUE(context.run({}, in, out));
       results.insert(values_of(output));
     }
     EXPECT_EQ(results.size(), 1U);
@@ -496,13 +496,29 @@ TEST_F(OpenVinoTest, APerformanceHintStartsFramesThatAreWaitedFor) {
     for (std::size_t i = 0; i < 4; ++i) {
       const std::array<const Tensor*, 1> in{&inputs[i]};
       const std::array<Tensor*, 1> out{&outputs[i]};
-      ASSERT_TRUE(contexts[i]->run(in, out));
+      ASSERT_TRUE(contexts[i]->run({}, in, out));
     }
     for (std::size_t i = 0; i < 4; ++i) {
-      ASSERT_TRUE(contexts[i]->wait());
+      ASSERT_TRUE(contexts[i]->wait(backend::kNoDeadline));
       EXPECT_EQ(values_of(outputs[i]), Values(3, 2.0F * static_cast<float>(i)));
     }
   }
+}
+
+TEST_F(OpenVinoTest, AWaitThatEndsAtItsDeadlineMayBeRepeatedUntilTheRunIsFinished) {
+  CompileRequest request = request_for("long_chain");
+  request.options = {{"PERFORMANCE_HINT", "LATENCY"}};
+  Runner chain = runner(request);
+  const Tensor input = floats({256, 256}, Values(65536, 1));
+  std::vector<Tensor> outputs = {Tensor::allocate(DType::kF32, {256, 256})};
+  ASSERT_TRUE(chain.start({input}, outputs));
+  Status status = chain.context->wait(0);
+  while (!status && status.error().code == Code::kDeadlineExceeded) {
+    status = chain.context->wait(0);
+  }
+  ASSERT_TRUE(status) << status.error().message();
+  EXPECT_NEAR(values_of(outputs[0])[0], 1, 1e-3);
+  EXPECT_TRUE(chain.context->wait(0)) << "no run is in progress";
 }
 
 TEST_F(OpenVinoTest, ACancelledRunOfItsOwnThreadsSaysSoAndTheNextOneRuns) {
@@ -513,7 +529,7 @@ TEST_F(OpenVinoTest, ACancelledRunOfItsOwnThreadsSaysSoAndTheNextOneRuns) {
   std::vector<Tensor> outputs = {Tensor::allocate(DType::kF32, {256, 256})};
   ASSERT_TRUE(chain.start({input}, outputs));
   chain.context->cancel();
-  const auto status = chain.context->wait();
+  const auto status = chain.context->wait(backend::kNoDeadline);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kCancelled);
   EXPECT_EQ(status.error().message(), "the run was cancelled");

@@ -75,7 +75,9 @@ class FakeBackend : public backend::Backend {
   struct FakeContext : backend::Context {
     FakeContext(const FakeModel& of, std::shared_ptr<int> lives)
         : model(of), life(std::move(lives)) {}
-    Status run(Inputs inputs, Outputs outputs) override { return model.run(inputs, outputs); }
+    Status run(const backend::Call&, Inputs inputs, Outputs outputs) override {
+      return model.run(inputs, outputs);
+    }
     void cancel() noexcept override { model.cancel(); }
     [[nodiscard]] Counters counters() const override { return model.counters(); }
     const FakeModel& model;

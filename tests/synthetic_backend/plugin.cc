@@ -93,13 +93,14 @@ class Context final : public backend::Context {
   Context(std::shared_ptr<const Model> model, std::unique_ptr<backend::Context> inner)
       : model_(std::move(model)), inner_(std::move(inner)) {}
 
-  Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) override {
+  Status run(const backend::Call& call, std::span<const Tensor* const> inputs,
+             std::span<Tensor* const> outputs) override {
     const double end = computed_seconds() + seconds();
     const auto time = runs_++;
     append(model_->settings.log, "run", model_->graph);
     PENSTOCK_CHECK_OK(model_->faults.commit(time));
-    PENSTOCK_CHECK_OK(inner_->run(inputs, outputs));
-    PENSTOCK_CHECK_OK(inner_->wait());
+    PENSTOCK_CHECK_OK(inner_->run(call, inputs, outputs));
+    PENSTOCK_CHECK_OK(inner_->wait(backend::kNoDeadline));
     model_->faults.spoil(time, outputs);
     while (!cancelled_.load(std::memory_order_relaxed) && computed_seconds() < end) continue;
     if (!cancelled_.exchange(false)) return {};

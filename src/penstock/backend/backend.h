@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -49,7 +50,27 @@ struct CompileRequest {
   std::vector<std::filesystem::path> custom_ops;
 };
 
-/// One caller's state of an Executable: scratch memory, bindings. One thread at a time.
+/// Later than any time of a clock that counts nanoseconds.
+inline constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
+
+/// What a run is told of its frame. A value: valid until run() returns, copied by who needs it
+/// longer.
+struct Call {
+  std::uint64_t frame = 0;  ///< Its number: for messages, and for peers that know it by that.
+  /// Nanoseconds of std::chrono::steady_clock. A call that cannot end in time may end with
+  /// kDeadlineExceeded where run() says so, with kCancelled where wait() does. An engine that
+  /// cannot stop may ignore it.
+  std::int64_t deadline_ns = kNoDeadline;
+  /// Wakes the caller of wait(): whoever finishes the run calls done(whom), on any thread, once for
+  /// each run that was started, after its outputs are written. It does not block and does not
+  /// throw. Given to an Executable that is_asynchronous() only; null where nobody sleeps for it.
+  /// `whom` is the caller's, and lives until wait() has returned for the run.
+  void (*done)(void* whom) = nullptr;
+  void* whom = nullptr;
+};
+
+/// One caller's state of an Executable: scratch memory, bindings. One thread at a time calls run(),
+/// wait() and the destructor; any thread calls the others.
 class Context {
  public:
   virtual ~Context() = default;
@@ -62,14 +83,22 @@ class Context {
   /// (kind kNone), or whose buffer is too small, is replaced by storage that the backend allocates.
   /// Buffers repeat from call to call: a backend keeps what it bound for a (port, data pointer)
   /// and must not assume that a pointer it has seen still holds the same shape. Where run() returns
-  /// before the frame is finished, the tensors are the backend's until wait() has returned.
+  /// before the frame is finished, the tensors are the backend's until wait() has returned for it;
+  /// the two spans are the caller's again at once.
   ///
-  /// No exception leaves it. A failed run leaves the context usable.
-  virtual Status run(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) = 0;
+  /// An error means that the run was not started, or has ended: wait() is not called for it, and
+  /// Call::done is not either. No exception leaves it. A failed run leaves the context usable.
+  virtual Status run(const Call& call, std::span<const Tensor* const> inputs,
+                     std::span<Tensor* const> outputs) = 0;
 
-  /// Blocks until the run started last is finished. The default suits backends that compute on
-  /// the caller's thread.
-  virtual Status wait() { return {}; }
+  /// Blocks until the oldest run that was started and not yet waited for is finished, or until
+  /// `deadline_ns` (std::chrono::steady_clock, in nanoseconds), and returns how that run ended; at
+  /// once where none was started. Runs of one context finish in the order of their start, runs of
+  /// several contexts in any order. The default suits backends that compute on the caller's thread.
+  /// \error kDeadlineExceeded  The run is in progress: its tensors are still the backend's, wait()
+  ///                           may be called for it again. Nothing else has this code here.
+  /// \error kCancelled         cancel() or Call::deadline_ns ended the run.
+  virtual Status wait([[maybe_unused]] std::int64_t deadline_ns) { return {}; }
 
   /// Makes a run in progress return soon with kCancelled, if the engine can; where none is, the run
   /// that comes next: a caller that decides to cancel cannot know that the run has begun. A run is
@@ -95,6 +124,10 @@ class Executable {
 
   /// How many contexts, each with a run started and not yet waited for, make the most of it.
   [[nodiscard]] virtual int recommended_contexts() const { return 1; }
+
+  /// Whether run() returns before the frame is finished, calls Call::done when it is, and takes up
+  /// to recommended_contexts() runs, each on a context of its own.
+  [[nodiscard]] virtual bool is_asynchronous() const { return false; }
 
   /// Threads that a context may bring besides its workers, which compute no part of any frame and
   /// sleep while frames run: an engine's queues. They stay on the caller's CPUs like the workers.
@@ -125,6 +158,12 @@ class Backend {
   /// Below f32, in which it can compute an f32 model by instructions that this machine has. It
   /// never does so unless CompileRequest::precision asks for it.
   [[nodiscard]] virtual std::vector<Precision> lower_precisions() const { return {}; }
+
+  /// Whether it can run a model there. Cheap; looks for no device, and says nothing of whether the
+  /// engine is present. Whoever holds a backend asks it before compile().
+  [[nodiscard]] virtual bool accepts(const device::Device& device) const {
+    return device.is_local_cpu();
+  }
 
   /// Called on the thread that will run it, after its affinity and floating-point mode are set:
   /// worker threads inherit both. Threads it creates: exactly `threads - 1`, and as many besides

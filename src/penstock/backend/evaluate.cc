@@ -27,8 +27,8 @@ Result<std::vector<Tensor>> evaluate(Backend& backend, const std::string& model,
   output_pointers.reserve(outputs.size());
   for (const auto& input : inputs) input_pointers.push_back(&input);
   for (auto& output : outputs) output_pointers.push_back(&output);
-  PENSTOCK_CHECK_OK(context->run(input_pointers, output_pointers));
-  PENSTOCK_CHECK_OK(context->wait());
+  PENSTOCK_CHECK_OK(context->run({}, input_pointers, output_pointers));
+  PENSTOCK_CHECK_OK(context->wait(kNoDeadline));
   return outputs;
 }
 

@@ -50,7 +50,7 @@ Status PlainModel::bind_outputs(std::span<const Tensor* const> inputs) {
 
 Status PlainModel::start(std::span<const Tensor* const> inputs) {
   for (const auto i : unbound_) (*values_)[i] = Tensor();
-  return context_->run(inputs, pointers_);
+  return context_->run({}, inputs, pointers_);
 }
 
 Status PlainModel::run(std::span<const Tensor* const> inputs) {

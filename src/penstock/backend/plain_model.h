@@ -28,7 +28,7 @@ class PlainModel {
   Status run(std::span<const Tensor* const> inputs);
   /// The same in two steps. Between them the inputs must live, and nothing else be called.
   Status start(std::span<const Tensor* const> inputs);
-  Status wait() { return context_->wait(); }
+  Status wait() { return context_->wait(kNoDeadline); }
   /// Of the last run; the next one overwrites them.
   [[nodiscard]] const std::vector<Tensor>& values() const { return *values_; }
   /// Moves the outputs of the last run out.

@@ -19,6 +19,9 @@ struct Device {
   int index = 0;          ///< kCuda: the ordinal.
 
   bool operator==(const Device&) const = default;
+
+  /// Whether it is made of CPUs of this machine; they need not be available.
+  [[nodiscard]] bool is_local_cpu() const { return host.empty() && kind == Kind::kCpu; }
 };
 
 /// Canonical text: "cpu:0-2+5".

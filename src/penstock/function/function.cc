@@ -68,7 +68,7 @@ class Context final : public backend::Context {
         call_(std::move(call)),
         equal_dims_(function::equal_dims(*function_)) {}
 
-  Status run(Inputs inputs, Outputs outputs) override {
+  Status run(const backend::Call&, Inputs inputs, Outputs outputs) override {
     const auto& f = *function_;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (Status fits = check_matches(f.inputs[i].type, *inputs[i]); !fits) {

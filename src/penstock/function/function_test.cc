@@ -42,7 +42,7 @@ Result<Compiled> compile(const std::string& name, Settings settings = {}, int re
 Status run(Compiled& compiled, const Tensor& input, Tensor& output) {
   const std::array<const Tensor*, 1> inputs{&input};
   const std::array<Tensor*, 1> outputs{&output};
-  return compiled.context->run(inputs, outputs);
+  return compiled.context->run({}, inputs, outputs);
 }
 
 TEST(FunctionLibrary, DeclaresItsPorts) {
@@ -127,7 +127,7 @@ TEST(FunctionBackend, WhatOneSymbolNamesHasOneSize) {
     Tensor out = of(8);
     const std::array<const Tensor*, 3> inputs{in.data(), &in[1], &in[2]};
     const std::array<Tensor*, 1> outputs{&out};
-    const auto ran = (*context)->run(inputs, outputs);
+    const auto ran = (*context)->run({}, inputs, outputs);
     return ran ? "" : ran.error().message();
   };
   EXPECT_EQ(told(3, 3, 3), "");
@@ -153,7 +153,7 @@ TEST(FunctionBackend, CountsTheCopiesOfAFunctionThatMakesItsOutputsElsewhere) {
     ASSERT_TRUE(context) << context.error().message();
     Tensor output = row({});
     const std::array<Tensor*, 1> outputs{&output};
-    ASSERT_TRUE((*context)->run({}, outputs));
+    ASSERT_TRUE((*context)->run({}, {}, outputs));
     EXPECT_EQ((*context)->counters().copies, copies ? 1U : 0U);
   }
 }

@@ -81,7 +81,7 @@ void StageCall::warm_up_parts() {
     if (std::ranges::any_of(part.inputs, absent) || (items && !has_items(p))) return;
     if (items) view_item(p, 0);
     // Zeros may be no fair input (an index out of range, a division): then it did not warm up.
-    if (!part.context->run(part.inputs, part.outputs) || !part.context->wait()) return;
+    if (!part.context->run({}, part.inputs, part.outputs) || !part.context->wait(backend::kNoDeadline)) return;
   }
 }
 
@@ -183,8 +183,8 @@ Status StageCall::run_parts(FrameNumber frame, bool sample) {
     gather(frame, p);
     if (sample && p == 0) began_ns_ = now_ns();
     auto& part = parts_[p];
-    PENSTOCK_CHECK_OK(part.context->run(part.inputs, part.outputs));
-    PENSTOCK_CHECK_OK(part.context->wait());
+    PENSTOCK_CHECK_OK(part.context->run({}, part.inputs, part.outputs));
+    PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
     for (std::size_t i = 0; i < part.outputs.size(); ++i) {
       PENSTOCK_CHECK_OK(check_output(stage_.partitions[p], i, *part.outputs[i]));
     }
@@ -255,8 +255,8 @@ Status StageCall::run_item(FrameNumber frame, std::int64_t item) {
     view_item(p, item);
     auto& part = parts_[p];
     const auto& partition = stage_.partitions[p];
-    PENSTOCK_CHECK_OK(part.context->run(part.inputs, part.outputs));
-    PENSTOCK_CHECK_OK(part.context->wait());
+    PENSTOCK_CHECK_OK(part.context->run({}, part.inputs, part.outputs));
+    PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
     for (std::size_t i = 0; i < part.outputs.size(); ++i) {
       PENSTOCK_CHECK_OK(check_output(partition, i, *part.outputs[i]));
       if (!partition.outputs[i].wire.items) continue;

@@ -160,8 +160,8 @@ Status Chain::run() {
   next_ = (next_ + 1) % ring_.size();
   for (auto& link : links_) {
     for (const auto i : link->unbound) link->values[i] = Tensor();
-    auto done = link->context->run(link->inputs[frame], link->outputs);
-    if (done) done = link->context->wait();
+    auto done = link->context->run({}, link->inputs[frame], link->outputs);
+    if (done) done = link->context->wait(backend::kNoDeadline);
     if (!done) return std::move(done).error().within(link->name);
   }
   return {};
