@@ -97,8 +97,8 @@ Result<Values> run(backend::Executable& executable, const Values& inputs) {
   std::vector<Tensor> values(executable.outputs().size());
   std::vector<Tensor*> targets;
   for (auto& value : values) targets.push_back(&value);
-  PENSTOCK_CHECK_OK(context->run(sources, targets));
-  PENSTOCK_CHECK_OK(context->wait());
+  PENSTOCK_CHECK_OK(context->run({}, sources, targets));
+  PENSTOCK_CHECK_OK(context->wait(backend::kNoDeadline));
   return named(executable.outputs(), values);
 }
 
