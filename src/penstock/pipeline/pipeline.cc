@@ -148,7 +148,7 @@ void State::wake_everybody() {
 
 void State::cancel(Error cause) {
   ending.advance(Life::kCancelled, std::move(cause));
-  for (auto& worker : workers) worker->cancel_run();
+  for (auto& worker : workers) worker->cancel_runs();
   wake_everybody();
 }
 
@@ -161,6 +161,13 @@ bool State::wait_until_workers_left(std::int64_t deadline) {
   }
   left.wait(lock, all_left);
   return true;
+}
+
+void State::keep_for_ever() {
+  static std::mutex mutex;
+  static auto* kept = new std::vector<std::shared_ptr<State>>;
+  const std::scoped_lock lock(mutex);
+  kept->push_back(shared_from_this());
 }
 
 void State::free_stages() {
@@ -194,7 +201,12 @@ Pipeline::~Pipeline() {
     state_->watchdog.reset();
   }
   for (auto& worker : state_->workers) worker->join();
-  if (!state_->left_calls.load()) state_->free_stages();
+  if (!state_->left_calls.load()) {
+    state_->free_stages();
+    return;
+  }
+  const auto keeps = [](const auto& worker) { return worker->keeps_lost(); };
+  if (std::ranges::any_of(state_->workers, keeps)) state_->keep_for_ever();
 }
 
 Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::nanoseconds timeout,

@@ -168,4 +168,11 @@ Status check_output(const CompiledPartition& partition, std::size_t i, const Ten
                         "; its outputs must be as it declares them");
 }
 
+Status check_outputs(const CompiledPartition& partition, std::span<Tensor* const> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    PENSTOCK_CHECK_OK(check_output(partition, i, *values[i]));
+  }
+  return {};
+}
+
 }  // namespace penstock::pipeline

@@ -18,5 +18,6 @@ Status join_ports(const plan::Plan& plan, Stage& stage, CompiledPartition& parti
 
 /// Whether what a backend made of output `i` is as declared. \error kInternal  it is not.
 Status check_output(const CompiledPartition& partition, std::size_t i, const Tensor& value);
+Status check_outputs(const CompiledPartition& partition, std::span<Tensor* const> values);
 
 }  // namespace penstock::pipeline

@@ -37,6 +37,9 @@ PausedClock::~PausedClock() {
 }
 
 Status StageCall::open(const Executables& executables) {
+  // What follows a partition, or is done for each item, is done on the worker's thread.
+  asynchronous_ = executables.size() == 1 && stage_.plan->each.empty() &&
+                  executables.front()->is_asynchronous();
   for (std::size_t p = 0; p < executables.size(); ++p) {
     const auto& partition = stage_.partitions[p];
     Part part;
@@ -47,6 +50,8 @@ Status StageCall::open(const Executables& executables) {
     part.input_items.resize(partition.inputs.size());
     part.output_items.resize(partition.outputs.size());
     part.places.resize(partition.outputs.size());
+    part.own_inputs.resize(partition.inputs.size());
+    part.own_outputs.resize(partition.outputs.size());
     parts_.push_back(std::move(part));
   }
   for (const auto& type : stage_.locals) locals_.push_back(storage_for(type));
@@ -81,7 +86,9 @@ void StageCall::warm_up_parts() {
     if (std::ranges::any_of(part.inputs, absent) || (items && !has_items(p))) return;
     if (items) view_item(p, 0);
     // Zeros may be no fair input (an index out of range, a division): then it did not warm up.
-    if (!part.context->run({}, part.inputs, part.outputs) || !part.context->wait(backend::kNoDeadline)) return;
+    if (!part.context->run({}, part.inputs, part.outputs) ||
+        !part.context->wait(backend::kNoDeadline))
+      return;
   }
 }
 
@@ -160,36 +167,100 @@ void StageCall::restore_storage() {
   }
 }
 
-Status StageCall::run(FrameNumber frame, bool sample) {
+Status StageCall::start(FrameNumber frame, std::int64_t deadline_ns, bool sample) {
   t_clock = &clock_;
   began_ns_ = 0;
   Status ran = guarded([&]() -> Status {
-    if (stage_.plan->each.empty()) return run_parts(frame, sample);
+    if (stage_.plan->each.empty()) return run_parts(frame, deadline_ns, sample);
     if (sample) began_ns_ = now_ns();
     return run_items(frame);
   });
-  if (ran || clock_.abandoned()) return ran;
-  Status restored = guarded([&]() -> Status {
-    restore_storage();
-    return {};
-  });
-  return restored ? std::move(ran) : std::move(restored);
+  return ran ? std::move(ran) : restored(std::move(ran));
 }
 
-Status StageCall::run_parts(FrameNumber frame, bool sample) {
+Status StageCall::finish(std::int64_t until_ns) {
+  if (!in_progress_) return {};
+  auto& part = parts_.back();
+  Status ended = guarded([&]() -> Status { return part.context->wait(until_ns); });
+  if (!ended && ended.error().code == Code::kDeadlineExceeded) return ended;
+  in_progress_ = false;
+  attach(part);
+  if (ended) {
+    ended =
+        guarded([&]() -> Status { return check_outputs(stage_.partitions.back(), part.outputs); });
+  }
+  return ended ? std::move(ended) : restored(std::move(ended));
+}
+
+// Runs the parts one after the other; of an asynchronous backend, the last one goes on by itself.
+Status StageCall::run_parts(FrameNumber frame, std::int64_t deadline_ns, bool sample) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     // A call that came back after all may have lost its frame meanwhile: nothing more is touched.
     if (p > 0 && clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
     gather(frame, p);
     if (sample && p == 0) began_ns_ = now_ns();
     auto& part = parts_[p];
-    PENSTOCK_CHECK_OK(part.context->run({}, part.inputs, part.outputs));
-    PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
-    for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-      PENSTOCK_CHECK_OK(check_output(stage_.partitions[p], i, *part.outputs[i]));
+    backend::Call call{.frame = frame, .deadline_ns = deadline_ns};
+    if (asynchronous_) {
+      detach(part);
+      done_.store(false, std::memory_order_relaxed);
+      call.done = tell_done;
+      call.whom = this;
     }
+    PENSTOCK_CHECK_OK(part.context->run(call, part.inputs, part.outputs));
+    if (asynchronous_) {
+      in_progress_ = true;
+      return {};
+    }
+    PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
+    PENSTOCK_CHECK_OK(check_outputs(stage_.partitions[p], part.outputs));
   }
   return {};
+}
+
+void StageCall::tell_done(void* self) {
+  auto& call = *static_cast<StageCall*>(self);
+  Parker& parker = call.parker_;
+  // From here on the worker may use the call for another frame.
+  call.done_.store(true, std::memory_order_seq_cst);
+  parker.wake();
+}
+
+void StageCall::detach(Part& part) {
+  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
+    part.own_inputs[i] = *part.inputs[i];
+    part.inputs[i] = &part.own_inputs[i];
+  }
+  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+    part.own_outputs[i] = *part.outputs[i];
+    part.outputs[i] = &part.own_outputs[i];
+  }
+}
+
+void StageCall::attach(Part& part) {
+  for (auto& input : part.own_inputs) input.release();
+  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+    Tensor& target = target_of(stage_.partitions.back().outputs[i].wire);
+    target = part.own_outputs[i];
+    part.own_outputs[i].release();
+    part.outputs[i] = &target;
+  }
+}
+
+void StageCall::abandon() {
+  cancel();
+  for (const auto& target : stage_.partitions.back().outputs) {
+    target_of(target.wire) = target.wire.fresh ? Tensor() : storage_for(target.storage);
+  }
+}
+
+Status StageCall::restored(Status failed) {
+  if (clock_.abandoned()) return failed;
+  Status whole = guarded([&]() -> Status {
+    restore_storage();
+    return {};
+  });
+  return whole ? std::move(failed) : std::move(whole);
 }
 
 // Gathers what every item has in common, and gives the outputs their number of items.

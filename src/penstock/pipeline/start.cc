@@ -425,7 +425,7 @@ Status check_backend_options(const plan::Plan& plan, const Options& options) {
 Status watch(State& state) {
   std::vector<Worker*> watched;
   for (const auto& worker : state.workers) {
-    if (worker->max_run_ns() > 0) watched.push_back(worker.get());
+    if (worker->watched_ns() > 0) watched.push_back(worker.get());
   }
   if (watched.empty()) return {};
   PENSTOCK_TRY(state.watchdog, Watchdog::start(std::move(watched)));

@@ -81,6 +81,7 @@ struct State : std::enable_shared_from_this<State> {
   void wake_everybody();
   void cancel(Error cause);
   bool wait_until_workers_left(std::int64_t deadline);  ///< False: some have not.
+  void keep_for_ever();  ///< A call that hangs on a device may still write to what it was given.
   /// Frees what only stages need; results that are still held keep their slots.
   /// \pre  every thread is joined, and no call was left behind.
   void free_stages();

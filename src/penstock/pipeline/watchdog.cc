@@ -33,10 +33,10 @@ std::int64_t Watchdog::look() {
   const std::int64_t now = now_ns();
   std::int64_t next = kSeldom;
   for (Worker* worker : watched_) {
-    next = std::min(next, worker->max_run_ns() / 4);
+    next = std::min(next, worker->watched_ns() / 4);
     const auto reading = worker->clock().read();
     const auto ran = worker->ran_ns(reading);
-    if (ran <= worker->max_run_ns()) continue;
+    if (ran <= worker->watched_ns()) continue;
     if (!worker->clock().abandon(reading)) continue;  // It came back this moment.
     worker->replace(ran);
   }

@@ -16,6 +16,9 @@ std::string text_of(const std::vector<int>& cpus) {
   return "cpu:" + join(cpus, "+", [](int cpu) { return std::to_string(cpu); });
 }
 
+constexpr std::int64_t kLook = 50'000'000;  // How often a call that goes on by itself is looked at.
+constexpr std::size_t kMostLost = 0;        // Calls that a worker may leave behind and go on.
+
 double ms(std::int64_t ns) {
   return static_cast<double>(ns / 1000) / 1000;
 }
@@ -23,10 +26,7 @@ double ms(std::int64_t ns) {
 }  // namespace
 
 Worker::Worker(State& state, Stage& stage, std::size_t replica)
-    : state_(state),
-      stage_(stage),
-      replica_(replica),
-      call_(std::make_unique<StageCall>(stage, state.ending)) {
+    : state_(state), stage_(stage), replica_(replica) {
   const auto max_run = state.options.max_run ? state.options.max_run : stage.plan->max_run;
   if (max_run) max_run_ns_ = std::chrono::nanoseconds(*max_run).count();
 }
@@ -37,6 +37,11 @@ Worker::~Worker() {
 
 void Worker::join() {
   if (thread_.joinable()) thread_.join();
+}
+
+void Worker::free() {
+  lanes_.clear();
+  executables_.clear();
 }
 
 Status Worker::start(const std::vector<backend::CompileRequest>& requests,
@@ -69,7 +74,7 @@ Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
   const bool flush = stage_.plan->flush_denormals;
   device::set_flush_denormals(flush);
   PENSTOCK_CHECK_OK(compile(requests, executables));
-  call_->warm_up();
+  for (auto& lane : lanes_) lane.call->warm_up();
   device::set_flush_denormals(flush);
   std::size_t threads = 0;
   for (std::size_t p = 0; p < requests.size(); ++p) {
@@ -93,7 +98,27 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
     if (replica_ > 0) continue;
     PENSTOCK_CHECK_OK(join_ports(state_.plan, stage_, partition, *executables[p]));
   }
-  return call_->open(executables);
+  executables_ = executables;
+  asynchronous_ = executables.size() == 1 && executables.front()->is_asynchronous();
+  lanes_.resize(choose_lanes(*executables.front()));
+  for (auto& lane : lanes_) PENSTOCK_CHECK_OK(open(lane));
+  return {};
+}
+
+Status Worker::open(Lane& lane) {
+  lane.call = std::make_unique<StageCall>(stage_, state_.ending, parker);
+  return lane.call->open(executables_);
+}
+
+// Stages that states, items or several partitions hold to an order have one.
+std::size_t Worker::choose_lanes(const backend::Executable& executable) const {
+  const bool ordered = stage_.feeds_state || !stage_.states_in.empty() || stage_.may_drop ||
+                       !stage_.plan->each.empty() || stage_.plan->stateful;
+  if (!asynchronous_ || ordered) return 1;
+  int most = std::max(executable.recommended_contexts(), 1);
+  for (const Edge* edge : stage_.in_edges) most = std::min(most, edge->capacity());
+  for (const Edge* edge : stage_.out_edges) most = std::min(most, edge->capacity());
+  return static_cast<std::size_t>(most);
 }
 
 std::string Worker::thread_name() const {
@@ -127,11 +152,50 @@ Status Worker::check_threads(const std::vector<int>& mask, std::size_t expected)
 }
 
 void Worker::loop() {
-  FrameNumber frame = 0;
-  while (claim(&frame)) {
-    if (!process(frame)) return;
+  for (;;) {
+    auto next = Next::kFinish;
+    if (in_flight_ == 0) {
+      FrameNumber frame = 0;
+      if (!claim(&frame)) break;
+      if (!start(frame)) return;
+      if (lanes_.size() > 1) next = Next::kLook;
+    } else if (in_flight_ < lanes_.size()) {
+      next = start_or_wait();
+    }
+    if (next == Next::kLeave) return;
+    if (next == Next::kFinish) finish_oldest();
   }
   leave();
+}
+
+Worker::Next Worker::start_or_wait() {
+  const auto due = [&] {
+    return oldest().call->done() || state_.ending.cancelled() ||
+           leaves_.load(std::memory_order_relaxed);
+  };
+  if (due() || now_ns() >= hang_deadline(oldest())) return Next::kFinish;
+  const FrameNumber next = stage_.next.load(std::memory_order_acquire);
+  const auto [wait, least] = obstacle(next);
+  if (wait == nullptr) return !take(next) || start(next) ? Next::kLook : Next::kLeave;
+  sleep_until(*wait, least, {}, std::min(now_ns() + kLook, hang_deadline(oldest())),
+              [&] { return due() || stage_.next.load(std::memory_order_seq_cst) != next; });
+  return Next::kLook;
+}
+
+std::pair<Wait*, FrameNumber> Worker::obstacle(FrameNumber frame) {
+  const auto reached = [](Wait& wait, FrameNumber least) {
+    if (wait.seen < least) wait.seen = wait.progress->done();
+    return wait.seen >= least;
+  };
+  for (auto& input : inputs) {
+    if (!reached(input, frame + 1)) return {&input, frame + 1};
+  }
+  for (auto& room : rooms) {
+    if (frame < room.capacity) continue;
+    const FrameNumber least = frame - room.capacity + 1;
+    if (!reached(room.wait, least)) return {&room.wait, least};
+  }
+  return {nullptr, 0};
 }
 
 void Worker::leave() {
@@ -160,14 +224,17 @@ bool Worker::claim(FrameNumber* frame) {
       continue;
     }
     if (state_.ending.stopping()) return false;
-    if (stage_.plan->devices.size() == 1) {
-      stage_.next.store(next + 1, std::memory_order_relaxed);
-    } else if (!stage_.next.compare_exchange_strong(next, next + 1, std::memory_order_acq_rel)) {
-      continue;
-    }
+    if (!take(next)) continue;
     *frame = next;
     return true;
   }
+}
+
+bool Worker::take(FrameNumber next) {
+  if (stage_.plan->devices.size() > 1)
+    return stage_.next.compare_exchange_strong(next, next + 1, std::memory_order_acq_rel);
+  stage_.next.store(next + 1, std::memory_order_relaxed);
+  return true;
 }
 
 void Worker::wait_for_input(FrameNumber frame) {
@@ -223,40 +290,113 @@ void Worker::wait_for_states(FrameNumber frame) {
   }
 }
 
-bool Worker::process(FrameNumber frame) {
-  const std::int64_t ready = ready_since(frame);
-  if (!begin(frame)) {
-    stage_.computed[frame & state_.window_mask] = 0;
-    finish(frame);
-    return true;
-  }
-  const std::int64_t start = idled_ ? now_ns() : std::max(clock_, ready);
+bool Worker::start(FrameNumber frame) {
+  Lane& lane = lanes_[(first_ + in_flight_) % lanes_.size()];
+  StageCall& call = *lane.call;
+  lane.frame = frame;
+  lane.ready_ns = ready_since(frame);
+  const bool alone = in_flight_++ == 0;
+  lane.begun = begin(frame, call);
+  if (!lane.begun) return true;
+  lane.start_ns = idled_ || !alone ? now_ns() : std::max(clock_, lane.ready_ns);
   idled_ = false;
   // Two more clock reads tell the phases apart; short stages take them for one frame in 16.
-  const bool sample = average_ns_ > 20'000 || frame % 16 == 0;
+  lane.sampled = average_ns_ > 20'000 || frame % 16 == 0;
   running_frame_.store(frame, std::memory_order_relaxed);
-  call_->clock().begin(start);
-  Status status = call_->run(frame, sample);
-  if (!call_->clock().end()) return false;
-  clock_ = now_ns();
-  if (status && !stage_.states_out.empty())
-    status = guarded([&] { return call_->advance_states(); });
-  stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
-  if (status) {
-    note(frame, ready, start, clock_);
+  call.clock().begin(lane.start_ns);
+  Status started = call.start(frame, deadline_of(frame), lane.sampled);
+  if (!call.in_progress() && !call.clock().end()) return false;
+  lane.started = std::move(started);
+  return true;
+}
+
+void Worker::finish_oldest() {
+  Lane& lane = oldest();
+  const FrameNumber frame = lane.frame;
+  if (!lane.begun) {
+    stage_.computed[frame & state_.window_mask] = 0;
+  } else if (Status status = std::move(lane.started); !status || wait_for(lane, status)) {
+    end(lane, std::move(status));
   } else {
-    fail(frame, std::move(status).error());
+    give_up(lane);
   }
+  first_ = first_ + 1 == lanes_.size() ? 0 : first_ + 1;
+  --in_flight_;
   finish(frame);
-  if (sample) {
+  if (lane.begun && lane.sampled) {
     const std::int64_t handed_on = now_ns();
     compute_output.record(handed_on - clock_);
     clock_ = handed_on;
   }
+}
+
+// The call has ended.
+void Worker::end(Lane& lane, Status status) {
+  clock_ = now_ns();
+  if (status && !stage_.states_out.empty())
+    status = guarded([&] { return lane.call->advance_states(); });
+  stage_.computed[lane.frame & state_.window_mask] = status ? 1 : 0;
+  if (status) {
+    note(lane, clock_);
+  } else {
+    fail(lane.frame, std::move(status).error());
+  }
+}
+
+bool Worker::wait_for(Lane& lane, Status& status) {
+  if (!lane.call->in_progress()) return true;
+  const std::int64_t hangs = hang_deadline(lane);
+  for (;;) {
+    status = lane.call->finish(std::min(hangs, now_ns() + kLook));
+    if (!lane.call->in_progress()) break;
+    if (now_ns() >= hangs || leaves_.load(std::memory_order_relaxed)) return false;
+  }
+  static_cast<void>(
+      lane.call->clock().end());  // Nobody else abandons a call that goes on by itself.
   return true;
 }
 
-bool Worker::begin(FrameNumber frame) {
+// The call goes on without anybody, with tensors that nobody else has; its lane is opened anew.
+void Worker::give_up(Lane& lane) {
+  clock_ = now_ns();
+  stage_.computed[lane.frame & state_.window_mask] = 0;
+  Status opened = guarded([&]() -> Status {
+    auto fresh = std::make_unique<StageCall>(stage_, state_.ending, parker);
+    PENSTOCK_CHECK_OK(fresh->open(executables_));
+    lane.call->abandon();
+    std::erase_if(lost_, [](const auto& call) { return !call->in_progress_still(); });
+    const std::scoped_lock lock(calls_mutex_);
+    lost_.push_back(std::exchange(lane.call, std::move(fresh)));
+    return {};
+  });
+  state_.left_calls.store(true);
+  Error cause = hanging(clock_ - lane.start_ns);
+  if (!opened || lost_.size() > kMostLost) {
+    Error placed =
+        Error(cause).within({Where::kFrame, lane.frame}).within({Where::kStage, stage_.plan->name});
+    if (!state_.ending.closed()) state_.hang(lane.frame + 1, std::move(placed));
+  }
+  fail(lane.frame, std::move(cause));
+}
+
+bool Worker::keeps_lost() {
+  std::erase_if(lost_, [](const auto& call) { return !call->in_progress_still(); });
+  const bool in_progress = std::ranges::any_of(
+      lanes_, [](const Lane& lane) { return lane.call && lane.call->in_progress_still(); });
+  return in_progress || !lost_.empty();
+}
+
+std::int64_t Worker::hang_deadline(const Lane& lane) const {
+  return max_run_ns_ > 0 ? lane.start_ns + max_run_ns_ : kNever;
+}
+
+// By which the frame must be out; its call may end by itself then.
+std::int64_t Worker::deadline_of(FrameNumber frame) const {
+  if (!state_.options.max_age) return backend::kNoDeadline;
+  return state_.record(frame).pushed_ns + std::chrono::nanoseconds(*state_.options.max_age).count();
+}
+
+bool Worker::begin(FrameNumber frame, StageCall& call) {
   for (Edge* edge : stage_.in_edges) {
     if (edge->lossy()) edge->begin_read(frame);
   }
@@ -266,7 +406,7 @@ bool Worker::begin(FrameNumber frame) {
   if (fail_if_ended(frame)) return false;
   if (fail_if_expired(frame)) return false;  // It may have grown old while it waited.
   if (!take_slots(frame)) return false;
-  call_->bind(frame);
+  call.bind(frame);
   return true;
 }
 
@@ -327,10 +467,11 @@ bool Worker::fail_if_expired(FrameNumber frame) {
   return true;
 }
 
-void Worker::note(FrameNumber frame, std::int64_t ready, std::int64_t start, std::int64_t end) {
+void Worker::note(const Lane& lane, std::int64_t end) {
+  const std::int64_t start = lane.start_ns;
   frames.store(frames.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  queue.record(start - ready);
-  const std::int64_t began = call_->began_ns();
+  queue.record(start - lane.ready_ns);
+  const std::int64_t began = lane.call->began_ns();
   compute_infer.record(end - (began != 0 ? began : start));
   if (began != 0) {
     compute_input.record(began - start);
@@ -345,7 +486,7 @@ void Worker::note(FrameNumber frame, std::int64_t ready, std::int64_t start, std
                          std::memory_order_relaxed);
   if (state_.options.trace) {
     const std::scoped_lock lock(span_mutex_);
-    spans_[span_count_++ % spans_.size()] = {frame, ready, start, end};
+    spans_[span_count_++ % spans_.size()] = {lane.frame, lane.ready_ns, start, end};
   }
 }
 
@@ -395,18 +536,27 @@ void Worker::finish(FrameNumber frame) {
 void Worker::replace(std::int64_t ran_ns) {
   const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
   errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  Status told = guarded([&]() -> Status {
-    return make_error(Code::kDeadlineExceeded, "the call hangs: it has run for ", ms(ran_ns),
-                      " ms, at most ", ms(max_run_ns_), " ms allowed (max_run)")
-        .within({Where::kFrame, frame})
-        .within({Where::kStage, stage_.plan->name});
-  });
-  Error cause = std::move(told).error();
+  Error cause = hanging(ran_ns);
+  static_cast<void>(guarded([&]() -> Status {
+    cause =
+        std::move(cause).within({Where::kFrame, frame}).within({Where::kStage, stage_.plan->name});
+    return {};
+  }));
   state_.record(frame).fail(Outcome::kError, [&] { return cause; });
   state_.hang(frame, std::move(cause));
-  cancel_run();
+  cancel_runs();
   // Without a thread for it this one, the watchdog's, passes on the frames until the pipeline ends.
   if (!hand_over(frame)) take_over(frame);
+}
+
+Error Worker::hanging(std::int64_t ran_ns) const {
+  Status told = guarded([&]() -> Status {
+    if (max_run_ns_ == 0)
+      return make_error(Code::kCancelled, "the call was left behind after ", ms(ran_ns), " ms");
+    return make_error(Code::kDeadlineExceeded, "the call hangs: it has run for ", ms(ran_ns),
+                      " ms, at most ", ms(max_run_ns_), " ms allowed (max_run)");
+  });
+  return std::move(told).error();
 }
 
 std::int64_t Worker::ran_ns(CallClock::Reading reading) const {
@@ -417,8 +567,13 @@ std::int64_t Worker::ran_ns(CallClock::Reading reading) const {
 }
 
 std::optional<std::string> Worker::leave_behind() {
-  const auto reading = call_->clock().read();
-  if (!call_->clock().abandon(reading)) return std::nullopt;
+  if (lanes_.empty()) return std::nullopt;
+  if (asynchronous_) {  // Its own thread gives up what is in progress.
+    leaves_.store(true, std::memory_order_relaxed);
+    return std::nullopt;
+  }
+  const auto reading = clock().read();
+  if (!clock().abandon(reading)) return std::nullopt;
   const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
   state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
   if (!hand_over(frame)) leave();
@@ -434,6 +589,24 @@ bool Worker::hand_over(FrameNumber frame) {
       start_thread(thread_, [this, keep = state_.shared_from_this(), frame] { take_over(frame); }));
 }
 
+void Worker::cancel_runs() {
+  const std::scoped_lock lock(calls_mutex_);
+  for (auto& lane : lanes_) {
+    if (lane.call) lane.call->cancel();
+  }
+}
+
+backend::Context::Counters Worker::counters() const {
+  backend::Context::Counters sum;
+  const std::scoped_lock lock(calls_mutex_);
+  for (const auto& lane : lanes_) {
+    const auto of_lane = lane.call->counters();
+    sum.copies += of_lane.copies;
+    sum.allocations += of_lane.allocations;
+  }
+  return sum;
+}
+
 // What the call may still read stays as it is: nothing of this frame is released.
 void Worker::take_over(FrameNumber frame) {
   static_cast<void>(guarded([&]() -> Status {
@@ -444,6 +617,7 @@ void Worker::take_over(FrameNumber frame) {
   for (StateEdge* state : stage_.states_out) state->complete(frame);
   stage_.ready_ns[frame & state_.window_mask] = clock_;
   stage_.computed[frame & state_.window_mask] = 0;
+  in_flight_ = 0;
   stage_.progress.complete(frame);
   loop();
 }

@@ -1,4 +1,5 @@
-// Worker: one thread that runs one replica of a stage, frame by frame.
+// Worker: one thread that runs one replica of a stage: a frame at a time, or several at once where
+// the backend computes by itself.
 #pragma once
 
 #include <atomic>
@@ -41,8 +42,10 @@ class Worker {
   Status start(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
                Executables& executables);
   void join();
-  void free() { call_.reset(); }          ///< \pre  joined.
-  void cancel_run() { call_->cancel(); }  ///< Asks the backends to end a run in progress.
+  void free();         ///< Ends its contexts. \pre  joined, and keeps_lost() is false.
+  void cancel_runs();  ///< Asks the backends to end what is in progress. Any thread.
+  /// Whether calls that hang still go on. \pre  joined.
+  bool keeps_lost();
 
   Parker parker;
   std::vector<Wait> inputs;  // Beside Stage::producers.
@@ -56,14 +59,16 @@ class Worker {
   // Statistics: written by this thread only.
   Histogram queue, compute_input, compute_infer, compute_output, transfer;
   std::atomic<std::uint64_t> frames{0}, errors{0}, drops{0};
-  [[nodiscard]] backend::Context::Counters counters() const { return call_->counters(); }
+  [[nodiscard]] backend::Context::Counters counters() const;  ///< Since the warm-up.
+  [[nodiscard]] std::size_t lanes() const { return lanes_.size(); }
   [[nodiscard]] Spans spans() const;  ///< If tracing.
   [[nodiscard]] const Stage& stage() const { return stage_; }
   [[nodiscard]] std::size_t replica() const { return replica_; }
 
   // For calls that hang; on other threads than its own.
-  [[nodiscard]] std::int64_t max_run_ns() const { return max_run_ns_; }  ///< 0: not watched.
-  [[nodiscard]] CallClock& clock() { return call_->clock(); }
+  /// How long a call on the worker's own thread may take; 0: nobody watches it.
+  [[nodiscard]] std::int64_t watched_ns() const { return asynchronous_ ? 0 : max_run_ns_; }
+  [[nodiscard]] CallClock& clock() { return lanes_.front().call->clock(); }
   /// How long the call that was read has run, as far as that counts against it.
   [[nodiscard]] std::int64_t ran_ns(CallClock::Reading reading) const;
   /// Fails the frame of the call that hangs, and lets another thread pass on those behind it.
@@ -84,11 +89,37 @@ class Worker {
 
   void loop();
   bool claim(FrameNumber* frame);
+  bool take(FrameNumber next);  ///< False: another replica has it.
+  /// What the frame still waits for, and how far that must come; of nothing if it can begin.
+  std::pair<Wait*, FrameNumber> obstacle(FrameNumber frame);
   [[nodiscard]] bool leave_at(FrameNumber frame) const;
   void wait_for_input(FrameNumber frame);
   void wait_for_room(FrameNumber frame);
-  bool process(FrameNumber frame);  ///< False: abandoned meanwhile; nothing may be touched.
-  bool begin(FrameNumber frame);    ///< Holds its slots, unless it is not to be computed.
+  /// A call in flight, or the room for one.
+  struct Lane {
+    std::unique_ptr<StageCall> call;
+    FrameNumber frame = 0;
+    std::int64_t ready_ns = 0, start_ns = 0;
+    bool begun = false;    // The frame is to be computed.
+    bool sampled = false;  // Its phases are told apart.
+    Status started;
+  };
+  [[nodiscard]] std::size_t choose_lanes(const backend::Executable& executable) const;
+  Status open(Lane& lane);
+  Lane& oldest() { return lanes_[first_]; }
+  /// With lanes free and calls in flight.
+  enum class Next : std::uint8_t { kLook, kFinish, kLeave };
+  Next start_or_wait();
+  bool start(FrameNumber frame);  ///< False: abandoned meanwhile; nothing may be touched.
+  void finish_oldest();
+  bool wait_for(Lane& lane, Status& status);  ///< False: the call is lost.
+  void end(Lane& lane, Status status);
+  void give_up(Lane& lane);
+  [[nodiscard]] std::int64_t hang_deadline(const Lane& lane) const;
+  [[nodiscard]] std::int64_t deadline_of(FrameNumber frame) const;
+  [[nodiscard]] Error hanging(std::int64_t ran_ns) const;
+  bool begin(FrameNumber frame,
+             StageCall& call);  ///< Holds its slots, unless it is not to be computed.
   bool take_slots(FrameNumber frame);
   [[nodiscard]] bool is_due(FrameNumber frame) const;  ///< Not failed before or, mostly, beside.
   /// Fails what is given up, cancelled or behind a call that hangs. \returns whether it is.
@@ -101,12 +132,18 @@ class Worker {
   void leave();                                     ///< This worker passes no more frames.
   [[nodiscard]] bool hand_over(FrameNumber frame);  ///< False: there is no thread for it.
   void take_over(FrameNumber frame);
-  void note(FrameNumber frame, std::int64_t ready, std::int64_t start, std::int64_t end);
+  void note(const Lane& lane, std::int64_t end_ns);
 
   State& state_;
   Stage& stage_;
   const std::size_t replica_;
-  std::unique_ptr<StageCall> call_;
+  std::vector<Lane> lanes_;  // A ring: the calls in flight are [first_, first_ + in_flight_).
+  std::size_t first_ = 0, in_flight_ = 0;
+  bool asynchronous_ = false;
+  StageCall::Executables executables_;            // For lanes that are opened anew.
+  mutable std::mutex calls_mutex_;                // Guards the lanes' calls against being replaced.
+  std::vector<std::unique_ptr<StageCall>> lost_;  // Calls that hang, and may come back.
+  std::atomic<bool> leaves_{false};               // What is in progress is left behind.
   std::int64_t clock_ = 0;  // End of the last frame; the start of the next unless idle between.
   bool idled_ = true;
   std::int64_t average_ns_ = 0;   // Of service, by frame.
