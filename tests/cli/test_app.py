@@ -535,7 +535,7 @@ def test_what_fails_at_the_start_is_told_with_its_nodes_line(penstock, app, tmp_
     file = write(tmp_path, app)
     line = file.read_text().splitlines().index('  "first": {') + 1
     assert penstock("run", file).error.startswith(
-        f"{file}:{line}: stage 'first': device 'cuda:0': no backend here runs it; "
+        f"{file}:{line}: stage 'first': device 'cuda:0': backend 'onnxruntime' does not run there; "
     )
 
 

@@ -600,7 +600,7 @@ def test_an_application_from_yaml_and_its_package(tmp_path: Path) -> None:
         penstock.load(tmp_path / "app.penstock", functions=[twice, twice])
     far = (tmp_path / "app.yaml").read_text().replace("function: twice", "function: twice, devices: cuda:0")
     (tmp_path / "far.yaml").write_text(far)
-    with pytest.raises(penstock.PenstockError, match="far.yaml:3: stage 'f': device 'cuda:0': no backend here"):
+    with pytest.raises(penstock.PenstockError, match="far.yaml:3: stage 'f': device 'cuda:0': backend 'function'"):
         penstock.App.read(tmp_path / "far.yaml", [twice]).start()
     app = penstock.App.read(tmp_path / "app.yaml", [twice])
     for add in (

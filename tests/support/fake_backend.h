@@ -52,6 +52,9 @@ class FakeBackend : public backend::Backend {
   std::function<Status(const backend::CompileRequest&)> on_compile = [](const auto&) {
     return Status();
   };
+  std::function<bool(const device::Device&)> on_accepts = [](const device::Device& device) {
+    return device.is_local_cpu();
+  };
   /// How many of its executables and contexts are alive.
   [[nodiscard]] long alive() const { return living_.use_count() - 1; }
 
@@ -60,6 +63,9 @@ class FakeBackend : public backend::Backend {
   }
   [[nodiscard]] std::string rules() const override {
     return R"({"version": 1, "rule": {"combine": {"all": true}}})";
+  }
+  [[nodiscard]] bool accepts(const device::Device& device) const override {
+    return on_accepts(device);
   }
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& request) override {

@@ -159,8 +159,8 @@ class Backend {
   /// never does so unless CompileRequest::precision asks for it.
   [[nodiscard]] virtual std::vector<Precision> lower_precisions() const { return {}; }
 
-  /// Whether it can run a model there. Cheap; looks for no device, and says nothing of whether the
-  /// engine is present. Whoever holds a backend asks it before compile().
+  /// Whether it can run a model there; compile() for any other device is kUnimplemented. Cheap: it
+  /// looks for no device, and does not say whether the engine is present.
   [[nodiscard]] virtual bool accepts(const device::Device& device) const {
     return device.is_local_cpu();
   }

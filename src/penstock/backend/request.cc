@@ -35,7 +35,7 @@ Result<CompileRequest> with_precision(CompileRequest request) {
 }
 
 Status check_on_cpu(const CompileRequest& request, std::string_view backend) {
-  if (!request.device.host.empty() || request.device.kind != device::Device::Kind::kCpu) {
+  if (!request.device.is_local_cpu()) {
     return make_error(Code::kUnimplemented, "backend '", backend,
                       "' runs on CPUs of this machine, found device '",
                       device::to_string(request.device), "'");

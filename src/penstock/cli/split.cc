@@ -94,19 +94,11 @@ Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
   return {};
 }
 
-/// Asks the backend itself: it refuses a device before it looks for a model. Where there is no such
-/// backend, and for functions, CPUs of this machine are taken for possible.
+/// Where the backend is not present, CPUs of this machine are taken for possible.
 bool runs_on(const std::string& name, const device::Device& device,
              const backend::Registry& backends) {
-  const bool cpu_here = device.host.empty() && device.kind == device::Device::Kind::kCpu;
   const auto backend = backends.find(name);
-  if (!backend) return cpu_here;
-  backend::CompileRequest question;
-  question.device = device;
-  const auto compiled = (*backend)->compile(question);
-  if (compiled) return true;
-  const auto code = compiled.error().code;
-  return code != Code::kUnimplemented && (cpu_here || code != Code::kUnavailable);
+  return backend ? (*backend)->accepts(device) : device.is_local_cpu();
 }
 
 /// Devices of other machines and kinds are legitimate: a package may be made for elsewhere.

@@ -21,7 +21,7 @@ Status add_devices(Problem& problem, const std::vector<device::Device>& devices,
   PENSTOCK_CHECK_OK(device::check_disjoint(devices));
   for (const auto& device : devices) {
     const auto name = device::to_string(device);
-    if (!device.host.empty() || device.kind != device::Device::Kind::kCpu) {
+    if (!device.is_local_cpu()) {
       return invalid_argument("device '", name,
                               "': what it costs to compute there and to send it tensors is not "
                               "known without measuring; expected CPUs of this machine");

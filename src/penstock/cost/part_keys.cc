@@ -59,9 +59,7 @@ std::string wiring(const Part& part) {
 }
 
 Status check_device(const device::Device& device) {
-  if (device.host.empty() && device.kind == device::Device::Kind::kCpu && !device.cpus.empty()) {
-    return {};
-  }
+  if (device.is_local_cpu() && !device.cpus.empty()) return {};
   return invalid_argument("device '", device::to_string(device),
                           "': expected CPUs of this machine, such as 'cpu:0'");
 }

@@ -160,7 +160,7 @@ std::vector<int> inherited_cpus() {
 }
 
 Status check_available(const Device& device) {
-  if (!device.host.empty() || device.kind != Device::Kind::kCpu) return {};
+  if (!device.is_local_cpu()) return {};
   const std::vector<int> present = inherited_cpus();
   std::vector<int> missing;
   std::ranges::set_difference(device.cpus, present, std::back_inserter(missing));

@@ -37,6 +37,13 @@ TEST(ParseDeviceTest, ReadsCudaAndRemoteDevices) {
   EXPECT_EQ(parse_device("[::1]:8001/cuda:0")->host, "[::1]:8001");
 }
 
+TEST(DeviceTest, OnlyCpusWithoutAHostAreOfThisMachine) {
+  EXPECT_TRUE(parse_device("cpu:0-3")->is_local_cpu());
+  for (const char* text : {"cuda:0", "a:1/cpu:0", "a:1/cuda:0"}) {
+    EXPECT_FALSE(parse_device(text)->is_local_cpu()) << text;
+  }
+}
+
 TEST(ParseDeviceTest, PrintsWhatItReadInOneForm) {
   for (const char* text : {"cpu:0", "cpu:0-2+5", "cpu:0+2", "cuda:7", "a:1/cpu:0-3"}) {
     EXPECT_EQ(to_string(*parse_device(text)), text);

@@ -1508,6 +1508,20 @@ TEST(PipelineTest, AStartIsStoppedBetweenInstances) {
   EXPECT_TRUE(network.start({.stopped = [] { return false; }}));
 }
 
+TEST(PipelineTest, ABackendIsAskedWhichDevicesItAccepts) {
+  FakeNetwork network;
+  network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one)).output("out");
+  const auto device = network.plan.stages[0].devices[0];
+  network.backend->on_accepts = [&](const device::Device& asked) { return asked != device; };
+  const auto refused = network.start();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnimplemented);
+  EXPECT_EQ(refused.error().message(),
+            "stage 'a': device '" + device::to_string(device) +
+                "': backend 'fake' does not run there; use CPUs of this machine, such as 'cpu:0', "
+                "or a backend that does");
+}
+
 TEST(PipelineTest, ARefusedModelIsNamedByItsPathInThePackage) {
   FakeNetwork network;
   network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one)).output("out");

@@ -282,14 +282,23 @@ std::vector<int> cpus_for(const State& state, const plan::Stage& stage,
   return cpus;
 }
 
+Status check_accepted(const Stage& stage, const device::Device& device) {
+  for (const auto& partition : stage.partitions) {
+    if (partition.backend->accepts(device)) continue;
+    return make_error(Code::kUnimplemented, "device '", device::to_string(device), "': backend '",
+                      partition.plan->backend,
+                      "' does not run there; use CPUs of this machine, such as 'cpu:0', or a "
+                      "backend that does");
+  }
+  return {};
+}
+
 Result<std::vector<backend::CompileRequest>> requests_for(const State& state,
                                                           const std::filesystem::path& folder,
-                                                          const plan::Stage& stage,
+                                                          const Stage& made,
                                                           const device::Device& device) {
-  if (!device.host.empty() || device.kind != device::Device::Kind::kCpu) {
-    return make_error(Code::kUnimplemented, "device '", device::to_string(device),
-                      "': no backend here runs it; use CPUs of this machine, such as 'cpu:0'");
-  }
+  const plan::Stage& stage = *made.plan;
+  PENSTOCK_CHECK_OK(check_accepted(made, device));
   PENSTOCK_CHECK_OK(device::check_available(device));
   std::vector<backend::CompileRequest> requests;
   for (const auto& partition : stage.partitions) {
@@ -372,7 +381,7 @@ Status start_workers(State& state, const std::filesystem::path& folder) {
           .within({Where::kReplica, worker->replica()})
           .within(place);
     }
-    auto requests = requests_for(state, folder, stage, device);
+    auto requests = requests_for(state, folder, worker->stage(), device);
     if (!requests) return std::move(requests).error().within(place);
     // A pool of threads belongs to one replica.
     if (worker->replica() == 0 || device.cpus.size() > 1 || !worth_sharing(*requests))
