@@ -118,7 +118,7 @@ def test_its_package_is_relocatable_and_lists_the_library(well, penstock, stream
     plan = json.loads((moved / "plan.json").read_text())
     library = "functions/libpenstock_test_functions.so"
     assert plan["files"][library]
-    assert plan["penstock_plan"] == 1
+    assert plan["penstock_plan"] == 2
     x = rows(5)
     found, _ = stream(moved, {"image": x})
     assert np.array_equal(found[4]["result"], 3 * x[4] + 2)

@@ -13,8 +13,8 @@
 namespace penstock::cli {
 namespace {
 
-std::string devices_text(const plan::Stage& stage) {
-  return join(stage.devices, ",", [](const auto& device) { return device::to_string(device); });
+std::string devices_text(const std::vector<device::Device>& devices) {
+  return join(devices, ",", [](const auto& device) { return device::to_string(device); });
 }
 
 std::string backends_text(const plan::Stage& stage) {
@@ -29,14 +29,18 @@ Json infos_json(const std::vector<plan::TensorInfo>& infos) {
   return list;
 }
 
+Json devices_json(const std::vector<device::Device>& devices) {
+  Json list = Json::array();
+  for (const auto& device : devices) list.push_back(device::to_string(device));
+  return list;
+}
+
 Json stage_plan_json(const plan::Stage& stage) {
-  Json devices = Json::array();
-  for (const auto& device : stage.devices) devices.push_back(device::to_string(device));
   Json models = Json::array();
   for (const auto& partition : stage.partitions) models.push_back(partition.model);
   return {{"name", stage.name},
           {"backend", backends_text(stage)},
-          {"devices", std::move(devices)},
+          {"devices", devices_json(stage.devices)},
           {"replicas", stage.devices.size()},
           {"models", std::move(models)},
           {"inputs", stage.inputs},
@@ -47,6 +51,11 @@ Json stage_plan_json(const plan::Stage& stage) {
           {"stateful", stage.stateful},
           {"each", stage.each},
           {"max_run_us", stage.max_run ? Json(stage.max_run->count()) : Json(nullptr)},
+          {"lanes", stage.lanes},
+          {"max_left_behind", stage.max_left_behind},
+          {"host_cpus", stage.host_cpus},
+          {"batch", {{"frames", stage.batch.frames}, {"wait_us", stage.batch.wait.count()}}},
+          {"standby", devices_json(stage.standby)},
           {"nodes", stage.nodes}};
 }
 
@@ -65,18 +74,30 @@ std::string infos_text(const char* title, const std::vector<plan::TensorInfo>& i
   return text;
 }
 
+std::vector<std::string> notes_on(const plan::Stage& stage) {
+  std::vector<std::string> notes;
+  if (!stage.pinned) notes.emplace_back("may move among the plan's CPUs");
+  if (stage.flush_denormals) notes.emplace_back("denormals flushed");
+  if (stage.stateful) notes.emplace_back("stateful");
+  if (!stage.each.empty()) notes.push_back("for each item of " + join(stage.each, " "));
+  if (stage.max_run) notes.push_back(concat("max run ", stage.max_run->count(), " us"));
+  if (!stage.parameters.empty()) notes.push_back("parameters " + join(stage.parameters, " "));
+  if (stage.lanes > 0) notes.push_back(concat("calls in flight ", stage.lanes));
+  if (stage.max_left_behind > 0) {
+    notes.push_back(concat("may leave ", stage.max_left_behind, " calls behind"));
+  }
+  if (!stage.host_cpus.empty()) notes.push_back("started from cpu " + ranges(stage.host_cpus));
+  if (stage.batch.frames > 1)
+    notes.push_back(concat("up to ", stage.batch.frames, " frames a call"));
+  if (!stage.standby.empty()) notes.push_back("stand-by " + devices_text(stage.standby));
+  return notes;
+}
+
 std::string stages_text(const plan::Plan& plan) {
   Table table({"stage", ">nodes", "backend", "device of each replica", "notes"});
   for (const auto& stage : plan.stages) {
-    std::vector<std::string> notes;
-    if (!stage.pinned) notes.emplace_back("may move among the plan's CPUs");
-    if (stage.flush_denormals) notes.emplace_back("denormals flushed");
-    if (stage.stateful) notes.emplace_back("stateful");
-    if (!stage.each.empty()) notes.push_back("for each item of " + join(stage.each, " "));
-    if (stage.max_run) notes.push_back(concat("max run ", stage.max_run->count(), " us"));
-    if (!stage.parameters.empty()) notes.push_back("parameters " + join(stage.parameters, " "));
     table.add({stage.name, std::to_string(stage.nodes.size()), backends_text(stage),
-               devices_text(stage), join(notes, ", ")});
+               devices_text(stage.devices), join(notes_on(stage), ", ")});
   }
   return table.print();
 }
@@ -126,6 +147,7 @@ Json plan_json(const plan::Plan& plan) {
           {"stages", std::move(stages)},
           {"edges", std::move(edges)},
           {"states", std::move(states)},
+          {"streams", {{"most", plan.streams.most}, {"evict", plan.streams.evict}}},
           {"memory_bytes", memory ? Json(*memory) : Json(nullptr)},
           {"on_error", plan.on_error == plan::OnError::kStop ? "stop" : "deliver"},
           {"max_age_us", plan.max_age ? Json(plan.max_age->count()) : Json(nullptr)},
@@ -166,7 +188,7 @@ std::string plan_text(const plan::Plan& plan) {
 void log_plan(const plan::Plan& plan, const backend::Registry& backends) {
   std::set<std::string> names;
   for (const auto& stage : plan.stages) {
-    spdlog::info("{}: {} nodes on {}", stage.name, stage.nodes.size(), devices_text(stage));
+    spdlog::info("{}: {} nodes on {}", stage.name, stage.nodes.size(), devices_text(stage.devices));
     for (const auto& partition : stage.partitions) names.insert(partition.backend);
   }
   for (const auto& name : names) {

@@ -64,13 +64,6 @@ Result<std::vector<int>> parse_cpus(std::string_view text, std::string_view whol
   return cpus;
 }
 
-/// "address:port", the port a number; an IPv6 address in brackets.
-bool is_host(std::string_view text) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return false;
-  return parse_number(text.substr(colon + 1), 1 << 16).has_value();
-}
-
 /// "0-2+5".
 std::string ranges_of(const std::vector<int>& cpus) {
   std::string text;
@@ -97,6 +90,12 @@ std::string to_string(const Device& device) {
   const std::string place = device.host.empty() ? "" : device.host + "/";
   if (device.kind == Device::Kind::kCuda) return place + "cuda:" + std::to_string(device.index);
   return place + "cpu:" + ranges_of(device.cpus);
+}
+
+bool is_host(std::string_view text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return false;
+  return parse_number(text.substr(colon + 1), 1 << 16).has_value();
 }
 
 Result<Device> parse_device(std::string_view text) {

@@ -27,6 +27,9 @@ struct Device {
 /// Canonical text: "cpu:0-2+5".
 std::string to_string(const Device& device);
 
+/// Whether the text is "address:port", the port a number; an IPv6 address in brackets.
+bool is_host(std::string_view text);
+
 /// \error kInvalidArgument  names the text and shows the forms that are understood.
 Result<Device> parse_device(std::string_view text);
 

@@ -1508,6 +1508,32 @@ TEST(PipelineTest, AStartIsStoppedBetweenInstances) {
   EXPECT_TRUE(network.start({.stopped = [] { return false; }}));
 }
 
+TEST(PipelineTest, WhatIsNotRunYetIsRefusedAtTheStart) {
+  const auto refusal = [](const std::function<void(plan::Plan&)>& change) {
+    FakeNetwork network;
+    network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one)).output("out");
+    change(network.finish());
+    const auto refused = network.start();
+    if (refused) return std::string("started");
+    EXPECT_EQ(refused.error().code, Code::kUnimplemented);
+    return refused.error().message();
+  };
+  EXPECT_EQ(refusal([](plan::Plan& plan) { plan.stages[0].batch.frames = 4; }),
+            "stage 'a': batch: expected 1 frame, found 4: this release runs each frame in a call "
+            "of its own; leave it out of the plan");
+  EXPECT_EQ(refusal([](plan::Plan& plan) {
+              plan.stages[0].standby = {*device::parse_device("a:1/cpu:0")};
+            }),
+            "stage 'a': standby: expected no device, found 'a:1/cpu:0': this release moves no "
+            "frames from one device to another; leave it out of the plan");
+  EXPECT_EQ(refusal([](plan::Plan& plan) { plan.stages[0].partitions[0].address = "a:1"; }),
+            "stage 'a': address: expected none, found 'a:1': this release runs models in its own "
+            "process only; leave it out of the plan");
+  EXPECT_EQ(refusal([](plan::Plan& plan) { plan.streams.most = 2; }),
+            "streams: expected 1 at most, found 2: this release keeps the states of one stream; "
+            "leave it out of the plan");
+}
+
 TEST(PipelineTest, ABackendIsAskedWhichDevicesItAccepts) {
   FakeNetwork network;
   network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one)).output("out");

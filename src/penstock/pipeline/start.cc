@@ -9,6 +9,7 @@
 #include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/state.h"
+#include "penstock/pipeline/supported.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::pipeline {
@@ -473,6 +474,7 @@ Result<std::shared_ptr<State>> make_state(const plan::Plan& plan,
                                           const backend::Registry& backends,
                                           const Options& options) {
   PENSTOCK_CHECK_OK(plan::validate(plan));
+  PENSTOCK_CHECK_OK(check_supported(plan));
   // Before any file of the package is opened.
   if (!options.native_code) PENSTOCK_CHECK_OK(plan::refuse_native_code(plan));
   PENSTOCK_CHECK_OK(check_backend_options(plan, options));

@@ -240,9 +240,9 @@ TEST_F(PackageTest, AllowsPlanJsonToBeEdited) {
 
 TEST_F(PackageTest, NamesPlanJsonInItsErrors) {
   const auto package = make("p");
-  write(package / "plan.json", R"({"penstock_plan": 2})");
+  write(package / "plan.json", R"({"penstock_plan": 3})");
   expect_error(package, Code::kFailedPrecondition,
-               "plan.json: penstock_plan: expected version 1, found 2");
+               "plan.json: penstock_plan: expected version 1 or 2, found 3");
   write(package / "plan.json", "{");
   expect_error(package, Code::kDataLoss, "plan.json: not JSON: at line 1, column 2");
 }

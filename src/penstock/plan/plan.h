@@ -16,10 +16,14 @@
 
 namespace penstock::plan {
 
-inline constexpr int kVersion = 1;  ///< Of plan.json. A reader refuses any other.
+inline constexpr int kVersion = 2;        ///< Of plan.json, as it is written.
+inline constexpr int kOldestVersion = 1;  ///< A reader takes this to kVersion, and refuses others.
 
 /// Stage instances (the replicas of all stages together) that a plan may have: each is a thread.
 inline constexpr int kMostInstances = 1024;
+
+/// Calls in flight of one instance, and calls that it may leave behind: each may be a thread.
+inline constexpr int kMostLanes = 1024;
 
 /// The backend of a partition that is no part of a network, but a function (docs/functions.md).
 inline constexpr std::string_view kFunctionBackend = "function";
@@ -40,12 +44,22 @@ struct Partition {
   std::vector<std::string> inputs, outputs;    ///< Tensor names, in the model's order.
   std::map<std::string, std::string> options;  ///< Passed to the engine.
   std::map<std::string, std::string> ports;    ///< Name in the model -> tensor, where they differ.
+  std::string address;  ///< Of a server that runs the model: "host:port". Empty: compiled here.
+  /// A frame may be run again elsewhere, though the server is not one of ours.
+  bool idempotent = false;
   bool operator==(const Partition&) const = default;
 
   [[nodiscard]] const std::string& tensor_of(const std::string& port) const {
     const auto found = ports.find(port);
     return found == ports.end() ? port : found->second;
   }
+};
+
+/// Frames of one call, all of equal shapes.
+struct Batch {
+  int frames = 1;                     ///< At most.
+  std::chrono::microseconds wait{0};  ///< That the first frame waits for more, at most.
+  bool operator==(const Batch&) const = default;
 };
 
 /// What one worker runs for one frame. `devices.size()` is the number of replicas.
@@ -64,6 +78,14 @@ struct Stage {
   std::vector<std::string> each;
   std::optional<std::chrono::microseconds> max_run;  ///< A call that takes longer hangs.
   std::vector<std::string> nodes;  ///< Names of the nodes it holds, for reports. May be empty.
+  int lanes = 0;  ///< Calls in flight of each instance, at most; 0: as many as the backend likes.
+  /// Calls that hang that each instance may leave behind, before its frames are unavailable.
+  int max_left_behind = 0;
+  /// CPUs of this machine where the thread of a stage on another device runs, ascending. Empty: any
+  /// that no stage owns; where there is none, any.
+  std::vector<int> host_cpus;
+  Batch batch;
+  std::vector<device::Device> standby;  ///< They take its frames over when its own are lost.
   bool operator==(const Stage&) const = default;
 };
 
@@ -91,6 +113,13 @@ struct StateEdge {
   std::string to;       ///< Read by stages; of the same element type and shape.
   std::string initial;  ///< What frame 0 reads, in the package: "states/0.npy". Empty: zeros.
   bool operator==(const StateEdge&) const = default;
+};
+
+/// Sequences of frames with states of their own, of which stream 0 is always there.
+struct Streams {
+  int most = 1;        ///< At a time.
+  bool evict = false;  ///< One more takes the place of that used last longest ago, or is refused.
+  bool operator==(const Streams&) const = default;
 };
 
 /// A constant that may be replaced between frames.
@@ -131,6 +160,7 @@ struct Plan {
   std::vector<Stage> stages;  ///< In topological order.
   std::vector<Edge> edges;
   std::vector<StateEdge> states;
+  Streams streams;
   OnError on_error = OnError::kDeliver;
   std::optional<std::chrono::microseconds> max_age;  ///< Deadline of each frame since its push.
   std::vector<std::string> custom_ops;  ///< Custom-operator libraries, paths in the package.
@@ -159,7 +189,8 @@ inline constexpr std::string_view kItemsExpected =
 /// written exactly once by an earlier stage or a pipeline input, every edge's tensors known,
 /// pipeline outputs produced, no cycle, devices named for each replica, kMostInstances at most,
 /// capacities not negative, kLatest with capacity 0 or 1, paths relative and inside the package; of
-/// states: written by one replica, of one type at both ends, with a value for the first frame.
+/// states: written by one replica, of one type at both ends, with a value for the first frame; of
+/// lanes: one where a call follows from the one before, for functions, and for several partitions.
 std::vector<std::string> violations(const Plan& plan);
 
 /// The first violations as one error. \error kInvalidArgument

@@ -153,20 +153,39 @@ Json partition_to_json(const Partition& partition) {
   json["outputs"] = partition.outputs;
   json["options"] = map_to_json(partition.options);
   if (!partition.ports.empty()) json["ports"] = map_to_json(partition.ports);
+  if (!partition.address.empty()) json["address"] = partition.address;
+  if (partition.idempotent) json["idempotent"] = true;
   return json;
+}
+
+Json devices_to_json(const std::vector<device::Device>& devices) {
+  Json json = Json::array();
+  for (const auto& device : devices) json.push_back(device::to_string(device));
+  return json;
+}
+
+/// How a stage's calls are made; written only where it says something.
+void put_calls(Json& json, const Stage& stage) {
+  if (stage.lanes != 0) json["lanes"] = stage.lanes;
+  if (stage.max_left_behind != 0) json["max_left_behind"] = stage.max_left_behind;
+  if (!stage.host_cpus.empty()) json["host_cpus"] = stage.host_cpus;
+  if (stage.batch != Batch()) {
+    json["batch"] = {{"frames", stage.batch.frames}, {"wait_us", stage.batch.wait.count()}};
+  }
+  if (!stage.standby.empty()) json["standby"] = devices_to_json(stage.standby);
 }
 
 Json stage_to_json(const Stage& stage) {
   Json json;
   json["name"] = stage.name;
-  json["devices"] = Json::array();
-  for (const auto& device : stage.devices) json["devices"].push_back(device::to_string(device));
+  json["devices"] = devices_to_json(stage.devices);
   json["pinned"] = stage.pinned;
   json["flush_denormals"] = stage.flush_denormals;
   // Written only where they say something: a plan without functions reads as it always did.
   if (stage.stateful) json["stateful"] = true;
   if (!stage.each.empty()) json["each"] = stage.each;
   if (stage.max_run) json["max_run_us"] = stage.max_run->count();
+  put_calls(json, stage);
   json["inputs"] = stage.inputs;
   json["outputs"] = stage.outputs;
   json["parameters"] = stage.parameters;
@@ -284,7 +303,8 @@ device::Device read_device(const Field& field) {
 }
 
 Partition read_partition(const Field& field) {
-  field.only({"backend", "model", "inputs", "outputs", "options", "ports"});
+  field.only(
+      {"backend", "model", "inputs", "outputs", "options", "ports", "address", "idempotent"});
   Partition partition;
   partition.backend = field.at("backend").string();
   partition.model = field.at("model").string();
@@ -292,12 +312,51 @@ Partition read_partition(const Field& field) {
   partition.outputs = read_strings(field.at("outputs"));
   if (const auto options = field.find("options")) partition.options = read_map(*options);
   if (const auto ports = field.find("ports")) partition.ports = read_map(*ports);
+  if (const auto address = field.find("address")) partition.address = address->string();
+  if (const auto idempotent = field.find("idempotent")) {
+    partition.idempotent = idempotent->boolean();
+  }
   return partition;
+}
+
+/// The integer of that name, if it is there.
+void read_int(const Field& field, std::string_view name, std::int64_t lowest, int& value) {
+  if (const auto found = field.find(name)) {
+    value = static_cast<int>(found->integer(lowest, kMaxInt));
+  }
+}
+
+Batch read_batch(const Field& field) {
+  field.only({"frames", "wait_us"});
+  Batch batch;
+  read_int(field, "frames", 1, batch.frames);
+  if (const auto wait = field.find("wait_us")) {
+    batch.wait = std::chrono::microseconds(wait->integer(0, kAny));
+  }
+  return batch;
+}
+
+Streams read_streams(const Field& field) {
+  field.only({"most", "evict"});
+  Streams streams;
+  read_int(field, "most", 1, streams.most);
+  if (const auto evict = field.find("evict")) streams.evict = evict->boolean();
+  return streams;
+}
+
+void read_calls(const Field& field, Stage& stage) {
+  read_int(field, "lanes", 0, stage.lanes);
+  read_int(field, "max_left_behind", 0, stage.max_left_behind);
+  read_list(field.find("host_cpus"), stage.host_cpus,
+            [](const Field& cpu) { return static_cast<int>(cpu.integer(0, kMaxInt)); });
+  if (const auto batch = field.find("batch")) stage.batch = read_batch(*batch);
+  read_list(field.find("standby"), stage.standby, read_device);
 }
 
 Stage read_stage(const Field& field) {
   field.only({"name", "devices", "pinned", "flush_denormals", "stateful", "each", "max_run_us",
-              "inputs", "outputs", "parameters", "partitions", "nodes"});
+              "lanes", "max_left_behind", "host_cpus", "batch", "standby", "inputs", "outputs",
+              "parameters", "partitions", "nodes"});
   Stage stage;
   stage.name = field.at("name").string();
   read_list(field.at("devices"), stage.devices, read_device);
@@ -308,6 +367,7 @@ Stage read_stage(const Field& field) {
   if (const auto max_run = field.find("max_run_us")) {
     stage.max_run = std::chrono::microseconds(max_run->integer(1, kAny));
   }
+  read_calls(field, stage);
   stage.inputs = read_strings(field.at("inputs"));
   stage.outputs = read_strings(field.at("outputs"));
   if (const auto parameters = field.find("parameters")) {
@@ -393,8 +453,8 @@ void read_settings(const Field& field, Plan& plan) {
 
 Plan read_plan(const Field& field) {
   field.only({kVersionField, "model", "model_hash", "on_error", "max_age_us", "inputs", "outputs",
-              "tensors", "parameters", "stages", "edges", "states", "custom_ops", "prediction",
-              "origin", "files"});
+              "tensors", "parameters", "stages", "edges", "states", "streams", "custom_ops",
+              "prediction", "origin", "files"});
   Plan plan;
   plan.model = field.at("model").string();
   if (const auto hash = field.find("model_hash")) plan.model_hash = hash->string();
@@ -405,6 +465,7 @@ Plan read_plan(const Field& field) {
   read_list(field.at("stages"), plan.stages, read_stage);
   read_list(field.at("edges"), plan.edges, [&](const Field& f) { return read_edge(plan, f); });
   read_list(field.find("states"), plan.states, read_state);
+  if (const auto streams = field.find("streams")) plan.streams = read_streams(*streams);
   read_settings(field, plan);
   return plan;
 }
@@ -418,15 +479,17 @@ Status check_version(const Json& json) {
     return invalid_argument("penstock_plan: missing; expected ", kVersion,
                             ", the version of the format: is this a plan of Penstock?");
   }
-  if (*found == kVersion) return {};
+  static_assert(kVersion == kOldestVersion + 1);
+  if (*found == kVersion || *found == kOldestVersion) return {};
   std::string maker;
   const auto origin = json.find("origin");
   if (origin != json.end() && origin->is_object() && origin->contains("penstock") &&
       (*origin)["penstock"].is_string()) {
     maker = " (made by Penstock " + (*origin)["penstock"].get<std::string>() + ")";
   }
-  return make_error(Code::kFailedPrecondition, "penstock_plan: expected version ", kVersion,
-                    ", found ", found->dump(-1, ' ', false, Json::error_handler_t::replace), maker,
+  return make_error(Code::kFailedPrecondition, "penstock_plan: expected version ", kOldestVersion,
+                    " or ", kVersion, ", found ",
+                    found->dump(-1, ' ', false, Json::error_handler_t::replace), maker,
                     "; split the model again with this release, or use the release that made it");
 }
 
@@ -461,6 +524,9 @@ std::string to_json(const Plan& plan) {
   if (!plan.states.empty()) {
     json["states"] = Json::array();
     for (const auto& state : plan.states) json["states"].push_back(state_to_json(state));
+  }
+  if (plan.streams != Streams()) {
+    json["streams"] = {{"most", plan.streams.most}, {"evict", plan.streams.evict}};
   }
   json["custom_ops"] = plan.custom_ops;
   json["prediction"] = prediction_to_json(plan.prediction);

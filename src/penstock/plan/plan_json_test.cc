@@ -61,16 +61,18 @@ TEST(PlanJsonTest, KeepsItemsAndStates) {
   EXPECT_EQ(*again, plan);
 }
 
-TEST(PlanJsonTest, APlanWithoutFunctionsReadsAsItAlwaysDid) {
+TEST(PlanJsonTest, WritesNoDefaultsOfWhatFewPlansSay) {
   const auto text = to_json(chain());
-  for (const auto* field : {"stateful", "each", "max_run_us", "ports", "states"}) {
+  for (const auto* field :
+       {"stateful", "each", "max_run_us", "ports", "states", "lanes", "max_left_behind",
+        "host_cpus", "batch", "standby", "address", "idempotent", "streams"}) {
     EXPECT_THAT(text, Not(HasSubstr(field)));
   }
 }
 
 TEST(PlanJsonTest, IsReadable) {
   const auto text = to_json(chain());
-  EXPECT_THAT(text, StartsWith("{\n  \"penstock_plan\": 1,\n  \"model\": \"test\",\n"));
+  EXPECT_THAT(text, StartsWith("{\n  \"penstock_plan\": 2,\n  \"model\": \"test\",\n"));
   EXPECT_THAT(text,
               HasSubstr("\"name\": \"x\",\n      \"dtype\": \"f32\",\n      \"shape\": [1]\n"));
   EXPECT_THAT(text, HasSubstr("\"from\": \"input\",\n      \"to\": [\"stage0\"],\n"));
@@ -86,16 +88,58 @@ TEST(PlanJsonTest, SaysWhereTextIsNotJson) {
 }
 
 TEST(PlanJsonTest, RefusesAnotherVersionAndSaysWhich) {
-  expect_error(R"({"penstock_plan": 2, "origin": {"penstock": "9.1"}, "new": 1})",
-               Code::kFailedPrecondition,
-               "penstock_plan: expected version 1, found 2 (made by Penstock 9.1); split the model "
-               "again with this release, or use the release that made it");
-  expect_error("{}", Code::kInvalidArgument, "penstock_plan: missing; expected 1");
+  expect_error(
+      R"({"penstock_plan": 3, "origin": {"penstock": "9.1"}, "new": 1})", Code::kFailedPrecondition,
+      "penstock_plan: expected version 1 or 2, found 3 (made by Penstock 9.1); split the model "
+      "again with this release, or use the release that made it");
+  expect_error("{}", Code::kInvalidArgument, "penstock_plan: missing; expected 2");
   expect_error("[]", Code::kInvalidArgument,
                "expected an object with 'penstock_plan', found array");
 }
 
+TEST(PlanJsonTest, ReadsTheVersionBeforeAndWritesItsOwn) {
+  const auto plan = from_json(changed("\"penstock_plan\": 2", "\"penstock_plan\": 1"));
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_EQ(*plan, chain());
+  EXPECT_EQ(to_json(*plan), to_json(chain()));
+}
+
+TEST(PlanJsonTest, KeepsHowCallsAreMade) {
+  auto plan = chain();
+  auto& stage = plan.stages[0];
+  stage.devices = {*device::parse_device("cuda:0")};
+  stage.standby = {*device::parse_device("10.0.0.1:70/cuda:2")};
+  stage.host_cpus = {0, 3};
+  stage.lanes = 4;
+  stage.max_left_behind = 2;
+  stage.batch = {8, std::chrono::microseconds(250)};
+  plan.stages[1].partitions[0].model.clear();
+  plan.stages[1].partitions[0].address = "models.example:8001";
+  plan.stages[1].partitions[0].idempotent = true;
+  plan.streams = {100, true};
+  const auto text = to_json(plan);
+  for (const auto* written : {
+           R"("lanes": 4)",
+           R"("max_left_behind": 2)",
+           R"("host_cpus": [0,3])",
+           R"("standby": ["10.0.0.1:70/cuda:2"])",
+           R"("address": "models.example:8001")",
+           R"("idempotent": true)",
+       }) {
+    EXPECT_THAT(text, HasSubstr(written));
+  }
+  const auto again = from_json(text);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(*again, plan);
+}
+
 TEST(PlanJsonTest, NamesTheFieldThatIsWrong) {
+  expect_error(changed("\"pinned\": true", "\"batch\": {\"frames\": 0}"), Code::kInvalidArgument,
+               "stages[0].batch.frames: expected an integer from 1 to 2147483647, found 0");
+  expect_error(changed("\"pinned\": true", "\"host_cpus\": [\"0\"]"), Code::kInvalidArgument,
+               "stages[0].host_cpus[0]: expected an integer from 0 to 2147483647, found '0'");
+  expect_error(changed("\"on_error\"", "\"streams\": {\"limit\": 1}, \"on_error\""),
+               Code::kInvalidArgument, "streams.limit: unknown field; expected one of most, evict");
   expect_error(changed("[\"cpu:0\"]", "[\"gpu:9\"]"), Code::kInvalidArgument,
                "stages[0].devices[0]: expected a device such as 'cpu:0', found 'gpu:9'");
   expect_error(changed("\"f32\"", "\"float\""), Code::kInvalidArgument,

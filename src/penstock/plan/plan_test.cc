@@ -239,6 +239,107 @@ TEST(ViolationsTest, BoundsTheInstancesOfAllStages) {
                           "a thread"));
 }
 
+TEST(ViolationsTest, BoundsHowCallsAreMade) {
+  auto plan = chain();
+  auto& stage = plan.stages[0];
+  stage.lanes = kMostLanes;
+  stage.max_left_behind = kMostLanes;
+  stage.batch = {2, std::chrono::microseconds(1)};
+  plan.streams.most = 1'000'000;
+  EXPECT_THAT(violations(plan), IsEmpty());
+  stage.lanes = -1;
+  stage.max_left_behind = kMostLanes + 1;
+  stage.batch = {0, std::chrono::microseconds(-1)};
+  plan.stages[1].batch.wait = std::chrono::microseconds(5);
+  plan.streams.most = 0;
+  EXPECT_THAT(
+      violations(plan),
+      ElementsAre(
+          "stage 'stage0': lanes: expected from 0 to 1024, found -1",
+          "stage 'stage0': max_left_behind: expected from 0 to 1024, found 1025",
+          "stage 'stage0': batch: frames: expected from 1 to 2147483647, found 0",
+          "stage 'stage0': batch: wait: expected from 1 to 1000000000000000 microseconds, found -1",
+          "stage 'stage1': batch: waits 5 microseconds for more frames, and takes 1: expected at "
+          "least 2 frames, or no wait",
+          "streams: most: expected from 1 to 2147483647, found 0"));
+}
+
+TEST(ViolationsTest, AllowsOneLaneWhereACallFollowsFromTheOneBefore) {
+  auto plan = finish({"x", "s"}, {"y", "t"}, {stage(0, {"x", "s"}, {"y", "t"})});
+  ASSERT_TRUE(add_state(plan, {"t", "s", ""}));
+  Stage& only = plan.stages[0];
+  only.lanes = 1;
+  EXPECT_THAT(violations(plan), IsEmpty());
+  only.lanes = 2;
+  const std::string found = "stage 'stage0': expected 1 lane, found 2: ";
+  EXPECT_THAT(violations(plan),
+              ElementsAre(found + "it writes 't', a state that the next frame reads"));
+  plan = chain();
+  plan.stages[0].lanes = plan.stages[1].lanes = 2;
+  EXPECT_THAT(violations(plan), IsEmpty());
+  plan.stages[0].partitions[0].backend = kFunctionBackend;
+  plan.stages[0].stateful = true;
+  EXPECT_THAT(violations(plan),
+              ElementsAre(found + "it is stateful and sees the frames one at a time",
+                          found + "a function takes one call at a time"));
+  plan = chain();
+  plan.inputs[0].type.dims[0] = plan.tensors[0].type.dims[0] = {Dim::kOpen, "n", 4};
+  plan.stages[0].each = {"x"};
+  plan.stages[0].lanes = 2;
+  EXPECT_THAT(violations(plan),
+              ElementsAre(found + "it runs for the items of a frame one after the other"));
+  plan = finish({"x"}, {"y"}, {stage(0, {"x"}, {"t"})});
+  plan.tensors = {info("t")};
+  plan.stages[0].partitions.push_back(stage(1, {"t"}, {"y"}).partitions[0]);
+  plan.stages[0].outputs = {"y"};
+  connect(plan);
+  plan.stages[0].lanes = 2;
+  EXPECT_THAT(violations(plan), ElementsAre(found + "its partitions run one after the other"));
+}
+
+TEST(ViolationsTest, KeepsHostCpusForOtherDevices) {
+  auto plan = chain();
+  plan.stages[0].host_cpus = {1, 1};
+  EXPECT_THAT(
+      violations(plan),
+      ElementsAre("stage 'stage0': host_cpus: expected CPU numbers from 0, ascending, found 1 1",
+                  "stage 'stage0': host_cpus: expected none, as its devices are CPUs of this "
+                  "machine"));
+  plan.stages[0].host_cpus = {0, 1};
+  plan.stages[0].devices = {*device::parse_device("cuda:0")};
+  EXPECT_THAT(violations(plan), IsEmpty());
+}
+
+TEST(ViolationsTest, NamesStandbyDevicesThatDoNotHelp) {
+  auto plan = chain();
+  auto& stage = plan.stages[0];
+  stage.standby = {*device::parse_device("cpu:1"), *device::parse_device("cpu:1"), stage.devices[0],
+                   device::Device()};
+  EXPECT_THAT(violations(plan),
+              ElementsAre("stage 'stage0': standby 'cpu:1' is listed twice",
+                          "stage 'stage0': standby 'cpu:0' is one of its own devices",
+                          "stage 'stage0': standby: device names no CPU"));
+}
+
+TEST(ViolationsTest, TakesAModelBehindAnAddress) {
+  auto plan = chain();
+  auto& first = plan.stages[0].partitions[0];
+  first.model.clear();
+  first.address = "[::1]:8001";
+  first.idempotent = true;
+  EXPECT_THAT(violations(plan), IsEmpty());
+  first.address = "nowhere";
+  first.backend = kFunctionBackend;
+  first.options["function"] = "f";
+  plan.stages[1].partitions[0].idempotent = true;
+  EXPECT_THAT(violations(plan),
+              ElementsAre("stage 'stage0', partition 0: address 'nowhere': expected host:port",
+                          "stage 'stage0', partition 0: address 'nowhere': expected none, as a "
+                          "function runs here",
+                          "stage 'stage1', partition 0: idempotent says something of a server: "
+                          "expected its address"));
+}
+
 TEST(ViolationsTest, NamesTypesThatContradict) {
   auto plan = finish({"x"}, {"x", "y"}, {stage(0, {"x"}, {"y"})});
   plan.outputs[0].type.dtype = DType::kI64;

@@ -97,12 +97,26 @@ class RandomPlan {
     if (chance()) made.partitions[0].ports = {{"port", "tensor"}};
     if (chance()) made.max_run = std::chrono::microseconds(below(1000) + 1);
     if (chance() && made.devices.size() == 1) made.stateful = true;
+    random_calls(made);
     if (below(4) == 0) {
       made.partitions[0].backend = kFunctionBackend;
       made.partitions[0].model = chance() ? "" : "functions/libf.so";
       made.partitions[0].options["function"] = "f";
+      made.partitions[0].address.clear();
+      made.partitions[0].idempotent = false;
+      made.lanes = below(2);
     }
     return made;
+  }
+
+  void random_calls(Stage& made) {
+    if (chance()) made.lanes = made.stateful ? 1 : below(5);
+    if (chance()) made.max_left_behind = below(5);
+    if (chance()) made.batch = {below(5) + 2, std::chrono::microseconds(below(1000))};
+    if (chance()) made.standby = {{.host = "10.0.0.2:70", .cpus = {0}}};
+    if (!made.standby.empty() && chance()) made.host_cpus = {0, 1, 7};
+    if (chance()) made.partitions[0].address = "[::1]:8001";
+    made.partitions[0].idempotent = !made.partitions[0].address.empty() && chance();
   }
 
   /// The same name must have the same type wherever it is listed.
@@ -152,6 +166,7 @@ class RandomPlan {
     plan.on_error = chance() ? OnError::kStop : OnError::kDeliver;
     if (chance()) plan.max_age = std::chrono::microseconds(below(1000) + 1);
     if (chance()) plan.custom_ops = {"custom_ops/libops.so"};
+    if (chance()) plan.streams = {below(100) + 1, chance()};
     plan.prediction = {below(1000) / 7.0, below(1000) / 3.0, 1e-9};
     if (chance()) plan.origin = {{{"onnxruntime", "1.31.1"}}, "cpu", "0.1.0", "m.onnx", "00ff"};
     if (chance()) plan.files = {{"stages/0.onnx", "00ff"}};

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -122,6 +124,76 @@ class Checker {
           stage.devices.size());
     }
     check_duration(place + ": max_run", stage.max_run);
+    check_calls(place, stage);
+    check_lanes(place, stage);
+    check_host_cpus(place, stage);
+    check_standby(place, stage);
+  }
+
+  void check_range(const std::string& place, int lowest, int highest, int found) {
+    if (found >= lowest && found <= highest) return;
+    add(place, ": expected from ", lowest, " to ", highest, ", found ", found);
+  }
+
+  void check_calls(const std::string& place, const Stage& stage) {
+    constexpr int kMost = std::numeric_limits<int>::max();
+    check_range(place + ": lanes", 0, kMostLanes, stage.lanes);
+    check_range(place + ": max_left_behind", 0, kMostLanes, stage.max_left_behind);
+    check_range(place + ": batch: frames", 1, kMost, stage.batch.frames);
+    const auto wait = stage.batch.wait;
+    if (wait.count() != 0) check_duration(place + ": batch: wait", wait);
+    if (wait.count() > 0 && stage.batch.frames == 1) {
+      add(place, ": batch: waits ", wait.count(),
+          " microseconds for more frames, and takes 1: expected at least 2 frames, or no wait");
+    }
+  }
+
+  /// A stage where one call cannot begin before the last one has ended has one lane.
+  void check_lanes(const std::string& place, const Stage& stage) {
+    if (stage.lanes <= 1) return;
+    const auto refuse = [&](const auto&... why) {
+      add(place, ": expected 1 lane, found ", stage.lanes, ": ", why...);
+    };
+    if (stage.stateful) refuse("it is stateful and sees the frames one at a time");
+    if (!stage.each.empty()) refuse("it runs for the items of a frame one after the other");
+    if (stage.partitions.size() > 1) refuse("its partitions run one after the other");
+    for (const auto& partition : stage.partitions) {
+      if (partition.backend != kFunctionBackend) continue;
+      refuse("a function takes one call at a time");
+      break;
+    }
+    for (const auto& state : plan_.states) {
+      if (std::ranges::find(stage.outputs, state.from) == stage.outputs.end()) continue;
+      refuse("it writes '", state.from, "', a state that the next frame reads");
+    }
+  }
+
+  /// The thread of a stage on CPUs of this machine runs on those.
+  void check_host_cpus(const std::string& place, const Stage& stage) {
+    if (stage.host_cpus.empty()) return;
+    if (stage.host_cpus.front() < 0 ||
+        std::ranges::adjacent_find(stage.host_cpus, std::greater_equal()) !=
+            stage.host_cpus.end()) {
+      add(place, ": host_cpus: expected CPU numbers from 0, ascending, found ",
+          join(stage.host_cpus, " ", [](int cpu) { return std::to_string(cpu); }));
+    }
+    const auto is_local = [](const device::Device& device) { return device.is_local_cpu(); };
+    if (std::ranges::all_of(stage.devices, is_local) &&
+        std::ranges::all_of(stage.standby, is_local)) {
+      add(place, ": host_cpus: expected none, as its devices are CPUs of this machine");
+    }
+  }
+
+  void check_standby(const std::string& place, const Stage& stage) {
+    for (auto device = stage.standby.begin(); device != stage.standby.end(); ++device) {
+      check_device(place + ": standby", *device);
+      if (std::ranges::find(stage.devices, *device) != stage.devices.end()) {
+        add(place, ": standby '", device::to_string(*device), "' is one of its own devices");
+      }
+      if (std::find(stage.standby.begin(), device, *device) != device) {
+        add(place, ": standby '", device::to_string(*device), "' is listed twice");
+      }
+    }
   }
 
   /// Item k of every input makes item k of every output: all have as many.
@@ -160,11 +232,13 @@ class Checker {
 
   void check_devices(const std::string& place, const Stage& stage) {
     if (stage.devices.empty()) add(place, ": expected a device for each replica, found none");
-    for (const auto& device : stage.devices) {
-      const bool cpu = device.kind == device::Device::Kind::kCpu;
-      if (cpu ? device.cpus.empty() : device.index < 0) {
-        add(place, ": device names no ", cpu ? "CPU" : "GPU");
-      }
+    for (const auto& device : stage.devices) check_device(place, device);
+  }
+
+  void check_device(const std::string& place, const device::Device& device) {
+    const bool cpu = device.kind == device::Device::Kind::kCpu;
+    if (cpu ? device.cpus.empty() : device.index < 0) {
+      add(place, ": device names no ", cpu ? "CPU" : "GPU");
     }
   }
 
@@ -189,6 +263,31 @@ class Checker {
     }
   }
 
+  void check_model(const std::string& where, const Partition& partition) {
+    if (partition.backend == kFunctionBackend && partition.model.empty()) {
+      if (partition.options.contains("function")) return;
+      add(where, ": a function without a library: expected its name as the option 'function'");
+    } else if (partition.address.empty() || !partition.model.empty()) {
+      check_path(where + ": model", partition.model);
+    }
+  }
+
+  /// A server knows its model by the options: the package need not hold it.
+  void check_address(const std::string& where, const Partition& partition) {
+    if (partition.address.empty()) {
+      if (partition.idempotent) {
+        add(where, ": idempotent says something of a server: expected its address");
+      }
+      return;
+    }
+    if (!device::is_host(partition.address)) {
+      add(where, ": address '", partition.address, "': expected host:port");
+    }
+    if (partition.backend == kFunctionBackend) {
+      add(where, ": address '", partition.address, "': expected none, as a function runs here");
+    }
+  }
+
   void check_partitions(const std::string& place, const Stage& stage) {
     if (stage.partitions.empty()) add(place, ": expected at least one partition, found none");
     NameSet given(stage.inputs.begin(), stage.inputs.end());
@@ -199,12 +298,8 @@ class Checker {
       const auto where = concat(place, ", partition ", i);
       if (partition.backend.empty()) add(where, ": no backend named");
       check_options(where, partition);
-      const bool registered = partition.backend == kFunctionBackend && partition.model.empty();
-      if (!registered) {
-        check_path(where + ": model", partition.model);
-      } else if (!partition.options.contains("function")) {
-        add(where, ": a function without a library: expected its name as the option 'function'");
-      }
+      check_address(where, partition);
+      check_model(where, partition);
       check_once(where, "writes", partition.outputs);
       for (const auto& name : partition.inputs) {
         read.insert(name);
@@ -398,6 +493,7 @@ class Checker {
     for (const auto& path : plan_.custom_ops) check_path("custom-operator library", path);
     for (const auto& [path, hash] : plan_.files) check_path("file", path);
     check_duration("max_age", plan_.max_age);
+    check_range("streams: most", 1, std::numeric_limits<int>::max(), plan_.streams.most);
     const auto& p = plan_.prediction;
     for (const double seconds : {p.period_seconds, p.latency_seconds, p.lower_bound_seconds}) {
       if (!std::isfinite(seconds) || seconds < 0) {

@@ -10,7 +10,7 @@ Result<plan::Package> load_package(const std::filesystem::path& path) {
   PENSTOCK_TRY(auto package, plan::load_package(path));
   for (const auto& stage : package.plan.stages) {
     for (const auto& partition : stage.partitions) {
-      if (partition.backend == plan::kFunctionBackend) continue;
+      if (partition.backend == plan::kFunctionBackend || partition.model.empty()) continue;
       auto checked = graph::check_external_files(package.folder / partition.model);
       if (checked) continue;
       return std::move(checked)

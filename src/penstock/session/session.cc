@@ -270,6 +270,7 @@ std::string why_no_single_model(const plan::Plan& plan) {
   for (const auto& stage : plan.stages) {
     for (const auto& partition : stage.partitions) {
       if (partition.backend == plan::kFunctionBackend) return "it holds functions";
+      if (partition.model.empty()) return "a server has a part of it";
       if (!partition.ports.empty()) return "it is an application of several networks";
     }
   }
