@@ -83,8 +83,8 @@ bool is_numbered(Where::Kind kind);
 
 struct [[nodiscard]] Error {
   Code code = Code::kUnknown;
-  std::string reason;           ///< One line: what is wrong, what was found, what to do.
-  std::vector<Where> places{};  ///< Where, the outermost first.
+  std::string reason;         ///< One line: what is wrong, what was found, what to do.
+  std::vector<Where> places;  ///< Where, the outermost first.
 
   /// For people, in one line: "stage 'head': frame 3: bad pads". No program reads it.
   [[nodiscard]] std::string message() const;

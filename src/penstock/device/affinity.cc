@@ -24,14 +24,8 @@ namespace {
 // Machines of more than CPU_SETSIZE processors need a set sized at run time.
 constexpr int kMaxCpus = 8192;
 
-struct CpuSet {
-  static constexpr std::size_t bytes = CPU_ALLOC_SIZE(kMaxCpus);
-  std::array<cpu_set_t, bytes / sizeof(cpu_set_t)> sets{};
-  cpu_set_t* set = sets.data();
-  CpuSet() = default;
-  CpuSet(const CpuSet&) = delete;
-  CpuSet& operator=(const CpuSet&) = delete;
-};
+constexpr std::size_t kSetBytes = CPU_ALLOC_SIZE(kMaxCpus);
+using CpuSet = std::array<cpu_set_t, kSetBytes / sizeof(cpu_set_t)>;
 
 // The kernel lists a process's threads here in the order in which they were made. A position in the
 // folder is a number of entries.
@@ -54,9 +48,9 @@ std::vector<int> threads_from(long skipped) {
 }  // namespace
 
 Status pin_this_thread(const std::vector<int>& cpus) {
-  CpuSet mask;
-  for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), mask.bytes, mask.set);
-  if (sched_setaffinity(0, mask.bytes, mask.set) == 0) return {};
+  CpuSet mask{};
+  for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), kSetBytes, mask.data());
+  if (sched_setaffinity(0, kSetBytes, mask.data()) == 0) return {};
   const auto code = errno == EPERM ? Code::kPermissionDenied : Code::kInvalidArgument;
   return make_error(code, "cannot run on cpu ",
                     join(cpus, "+", [](int c) { return std::to_string(c); }), ": ",
@@ -64,11 +58,11 @@ Status pin_this_thread(const std::vector<int>& cpus) {
 }
 
 std::vector<int> cpus_of_thread(int tid) {
-  CpuSet mask;
+  CpuSet mask{};
   std::vector<int> cpus;
-  if (sched_getaffinity(tid, mask.bytes, mask.set) != 0) return cpus;
+  if (sched_getaffinity(tid, kSetBytes, mask.data()) != 0) return cpus;
   for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
-    if (CPU_ISSET_S(static_cast<std::size_t>(cpu), mask.bytes, mask.set)) cpus.push_back(cpu);
+    if (CPU_ISSET_S(static_cast<std::size_t>(cpu), kSetBytes, mask.data())) cpus.push_back(cpu);
   }
   return cpus;
 }
