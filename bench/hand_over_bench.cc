@@ -24,7 +24,7 @@
 
 #include "penstock/device/affinity.h"
 #include "penstock/pipeline/parker.h"
-#include "tests/support/fake_backend.h"
+#include "tests/support/fake_device.h"
 
 namespace penstock {
 namespace {
@@ -491,6 +491,32 @@ void bm_behind_a_slow_stage(benchmark::State& state) {
   expect(state, median(backlog) / median(alone), "<=", 1.5);
 }
 BENCHMARK(bm_behind_a_slow_stage)->Iterations(7)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+/// Frames a second of one stage instance on a device of 10 ms latency and no other cost: 16 lanes
+/// over one.
+void bm_lanes(benchmark::State& state) {
+  constexpr int kFrames = 160;
+  const auto rate = [](int lanes) {
+    const auto device = std::make_shared<FakeDevice>();
+    device->contexts = 16;
+    device->latency = std::chrono::milliseconds(10);
+    Running running;
+    running.network.registry.add(device);
+    running.network.input("in").stage("far", {"in"}, {"out"}, working(0)).output("out");
+    device->take(running.network, "far");
+    running.network.plan.stages.front().lanes = lanes;
+    running.start();
+    const int frames = kFrames * lanes / 16;
+    const double rate = frames / stream(*running.pipeline, frames);
+    running.pipeline.reset();
+    return rate;
+  };
+  std::vector<double> gain;
+  for (auto _ : state) gain.push_back(rate(16) / rate(1));
+  state.counters["gain"] = median(gain);
+  expect(state, median(gain), ">=", 15);
+}
+BENCHMARK(bm_lanes)->Iterations(5)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 /// Share of one core that an idle pipeline of two stages uses, in percent.
 void bm_idle(benchmark::State& state) {

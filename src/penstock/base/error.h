@@ -63,7 +63,17 @@ struct Where {
     kWay,              ///< Of running a model, where several are compared.
     kTimeoutNs,        ///< By number: how long was waited.
   };
-  using enum Kind;
+  // GCC 12 ends with an internal error where a template uses what `using enum` brings.
+  static constexpr Kind kText = Kind::kText, kStage = Kind::kStage, kReplica = Kind::kReplica,
+                        kFrame = Kind::kFrame, kStream = Kind::kStream, kItem = Kind::kItem,
+                        kNode = Kind::kNode, kOperator = Kind::kOperator,
+                        kFunction = Kind::kFunction, kTensor = Kind::kTensor, kInput = Kind::kInput,
+                        kOutput = Kind::kOutput, kConstant = Kind::kConstant,
+                        kParameter = Kind::kParameter, kModel = Kind::kModel,
+                        kPackage = Kind::kPackage, kCustomOps = Kind::kCustomOps,
+                        kFunctionLibrary = Kind::kFunctionLibrary, kPicture = Kind::kPicture,
+                        kSound = Kind::kSound, kFile = Kind::kFile, kLine = Kind::kLine,
+                        kPeer = Kind::kPeer, kWay = Kind::kWay, kTimeoutNs = Kind::kTimeoutNs;
 
   Kind kind = kText;
   std::string name;          ///< Empty where the place has a number.

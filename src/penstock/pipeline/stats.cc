@@ -25,6 +25,7 @@ StageStats stats_of(const State& state, const Stage& stage) {
   stats.backend =
       join(stage.plan->partitions, "+", [](const auto& partition) { return partition.backend; });
   stats.replicas = static_cast<int>(workers.size());
+  stats.lanes = static_cast<int>(workers.front()->lanes());
   for (const Worker* worker : workers) {
     stats.frames += worker->frames.load(std::memory_order_relaxed);
     stats.errors += worker->errors.load(std::memory_order_relaxed);

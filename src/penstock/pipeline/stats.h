@@ -20,6 +20,7 @@ struct StageStats {
   std::string device;   ///< "cpu:0", or "cpu:0,cpu:1" for replicas.
   std::string backend;  ///< "onnxruntime", or several joined by "+".
   int replicas = 1;
+  int lanes = 1;                  ///< Calls in flight, at most, of each replica.
   std::uint64_t frames = 0;       ///< Computed without error.
   std::uint64_t errors = 0;       ///< Failed here.
   std::uint64_t drops = 0;        ///< Dropped here by a function, or before it by an edge's policy.

@@ -17,7 +17,6 @@ std::string text_of(const std::vector<int>& cpus) {
 }
 
 constexpr std::int64_t kLook = 50'000'000;  // How often a call that goes on by itself is looked at.
-constexpr std::size_t kMostLost = 0;        // Calls that a worker may leave behind and go on.
 
 double ms(std::int64_t ns) {
   return static_cast<double>(ns / 1000) / 1000;
@@ -116,6 +115,7 @@ std::size_t Worker::choose_lanes(const backend::Executable& executable) const {
                        !stage_.plan->each.empty() || stage_.plan->stateful;
   if (!asynchronous_ || ordered) return 1;
   int most = std::max(executable.recommended_contexts(), 1);
+  if (stage_.plan->lanes > 0) most = std::min(most, stage_.plan->lanes);
   for (const Edge* edge : stage_.in_edges) most = std::min(most, edge->capacity());
   for (const Edge* edge : stage_.out_edges) most = std::min(most, edge->capacity());
   return static_cast<std::size_t>(most);
@@ -371,7 +371,7 @@ void Worker::give_up(Lane& lane) {
   });
   state_.left_calls.store(true);
   Error cause = hanging(clock_ - lane.start_ns);
-  if (!opened || lost_.size() > kMostLost) {
+  if (!opened || lost_.size() > static_cast<std::size_t>(stage_.plan->max_left_behind)) {
     Error placed =
         Error(cause).within({Where::kFrame, lane.frame}).within({Where::kStage, stage_.plan->name});
     if (!state_.ending.closed()) state_.hang(lane.frame + 1, std::move(placed));
