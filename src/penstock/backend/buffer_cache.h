@@ -36,14 +36,7 @@ class BufferCache {
 
   /// \pre find() found nothing.
   Pointer add(const Tensor& tensor, Value value) {
-    Entry* entry = vacant(tensor.data(), tensor.dims());
-    while (entry == nullptr && entries_.size() < kMostEntries) {
-      grow();
-      entry = vacant(tensor.data(), tensor.dims());
-    }
-    if (entry == nullptr) entry = &entries_[hash_of(tensor.data(), tensor.dims()) % kMostEntries];
-    *entry = {tensor.data(), tensor.dims(), std::move(value)};
-    return entry->value.get();
+    return put({tensor.data(), tensor.dims(), std::move(value)}).value.get();
   }
 
  private:
@@ -74,11 +67,22 @@ class BufferCache {
     return nullptr;
   }
 
+  /// Growing may put others together anew: it goes on until all have a place, or to the limit.
+  Entry& put(Entry entry) {
+    Entry* place = vacant(entry.data, entry.dims);
+    while (place == nullptr && entries_.size() < kMostEntries) {
+      grow();
+      place = vacant(entry.data, entry.dims);
+    }
+    if (place == nullptr) place = &entries_[hash_of(entry.data, entry.dims) % kMostEntries];
+    *place = std::move(entry);
+    return *place;
+  }
+
   void grow() {
     std::vector<Entry> old = std::exchange(entries_, std::vector<Entry>(entries_.size() * 2));
     for (Entry& entry : old) {
-      if (entry.value == nullptr) continue;
-      if (Entry* place = vacant(entry.data, entry.dims)) *place = std::move(entry);
+      if (entry.value != nullptr) put(std::move(entry));
     }
   }
 
