@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "penstock/session/session.h"
 #include "tests/support/fake_backend.h"
@@ -103,7 +104,13 @@ class AllocationsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!PENSTOCK_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer counts allocations itself";
+    std::filesystem::create_directories(folder_);
   }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  /// Tests run beside one another, each in a process of its own.
+  const std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / concat("penstock_allocations.", getpid());
 };
 
 TEST_F(AllocationsTest, TheCounterCounts) {
@@ -162,7 +169,7 @@ TEST_F(AllocationsTest, FunctionsAndStatesTakeNothingFromTheHeapEither) {
 
 // A pipeline in which stages allocate: states that cannot share, errors with their sentences,
 // drops, shapes that nothing bounds.
-FakeNetwork that_allocates() {
+FakeNetwork that_allocates(const std::filesystem::path& folder) {
   const Type unbounded = Type::tensor(DType::kF32, std::vector<Dim>{{Dim::kOpen, "n", Dim::kOpen}});
   FakeNetwork network;
   network.input("in")
@@ -185,8 +192,8 @@ FakeNetwork that_allocates() {
       .stage("b", {"next"}, {"out"}, unary([](float) { return 7.0F; }))
       .output("out")
       .state("next", "last");
-  network.folder = ::testing::TempDir();
-  network.plan.states.front().initial = "allocations_initial.npy";
+  network.folder = folder;
+  network.plan.states.front().initial = "initial.npy";
   EXPECT_TRUE(write_npy(number(0), network.folder / network.plan.states.front().initial));
   network.finish();
   return network;
@@ -197,7 +204,7 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheStagesFailsForEveryK) {
   const std::vector<Tensor> inputs{number(0), number(1), number(2), number(3), number(4)};
   std::int64_t failed = 0;
   for (std::int64_t k = 0; failed == k; ++k) {
-    auto network = that_allocates();
+    auto network = that_allocates(folder_);
     network.plan.edges[1].policy = plan::FullPolicy::kDropOldest;
     auto pipeline = network.start({.capacity = 2, .max_age = std::chrono::seconds(60)});
     ASSERT_TRUE(pipeline) << pipeline.error().message();
@@ -225,7 +232,7 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheStartFailsForEveryK) {
   g_least_failing = 128;
   bool failed = true;
   for (std::int64_t k = 0; failed; ++k) {
-    auto network = that_allocates();
+    auto network = that_allocates(folder_);
     const pipeline::Options options{.capacity = 2};
     g_until_failure = k;
     auto pipeline =
@@ -243,7 +250,7 @@ TEST_F(AllocationsTest, TheEngineAllocatesNothingOfATensorsSize) {
   auto graph = import_model(std::filesystem::path(PENSTOCK_TEST_NETWORKS) / "resnet_tiny.onnx", {},
                             backends);
   ASSERT_TRUE(graph) << graph.error().message();
-  const auto folder = std::filesystem::path(::testing::TempDir()) / "allocations.penstock";
+  const auto folder = folder_ / "model.penstock";
   partition::SplitOptions split;
   split.cuts = {std::to_string(graph->nodes.size() / 2)};
   const auto plan = split_model(*graph, split, {}, folder, backends);
