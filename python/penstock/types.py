@@ -72,6 +72,7 @@ class StageStats(TypedDict):
     device: str
     backend: str
     replicas: int
+    lanes: int
     frames: int
     errors: int
     drops: int

@@ -33,6 +33,7 @@ nb::dict stage_dict(const pipeline::StageStats& stage) {
   dict["device"] = stage.device;
   dict["backend"] = stage.backend;
   dict["replicas"] = stage.replicas;
+  dict["lanes"] = stage.lanes;
   dict["frames"] = stage.frames;
   dict["errors"] = stage.errors;
   dict["drops"] = stage.drops;

@@ -74,6 +74,7 @@ Json stage_json(const pipeline::StageStats& stage) {
           {"device", stage.device},
           {"backend", stage.backend},
           {"replicas", stage.replicas},
+          {"lanes", stage.lanes},
           {"frames", stage.frames},
           {"errors", stage.errors},
           {"drops", stage.drops},
