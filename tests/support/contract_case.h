@@ -74,6 +74,7 @@ struct StageCase {
   bool odd = false;       ///< Finds another number of items than others do.
   bool parameter = false;
   bool in_two = false;  ///< Of two partitions: one computes, one copies. \pre not function
+  int lanes = 0;  ///< Calls in flight on a device; 0: it runs here. \pre no function, one part
   Fault fault = Fault::kNone;
   std::size_t every = 1;  ///< About one call in so many meets the fault.
 };
@@ -229,6 +230,7 @@ inline StageCase make_stage(const Case& made, Dice& dice, bool chain) {
   stage.replicas = !stage.stateful && dice.one_in(3) ? dice.from_to(2, 3) : 1;
   stage.parameter = !stage.function && dice.one_in(6);
   stage.in_two = !stage.function && dice.one_in(5);
+  stage.lanes = !stage.function && !stage.in_two && dice.one_in(4) ? dice.from_to(1, 4) : 0;
   return stage;
 }
 
@@ -241,6 +243,8 @@ inline void plant_faults(Case& made, Dice& dice) {
     stage.every = dice.one_of<std::size_t>({1, 2, 3, 5, 9});
     const bool wrong = stage.fault >= Fault::kWrongShape && stage.fault <= Fault::kSpoil;
     if (wrong && stage.each) stage.fault = Fault::kError;
+    const bool thrown = stage.fault >= Fault::kThrow && stage.fault <= Fault::kNoMemory;
+    if (thrown && stage.lanes > 0) stage.fault = Fault::kError;  // A device throws nothing.
   }
 }
 

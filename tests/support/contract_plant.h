@@ -21,7 +21,7 @@
 #include "penstock/function/function.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/contract_case.h"
-#include "tests/support/fake_backend.h"
+#include "tests/support/fake_device.h"
 
 namespace penstock::contract {
 
@@ -228,11 +228,24 @@ class Plant {
       if (made.parameter) inputs.emplace_back("parameter");
       if (made.in_two) return add_in_two(stage_name, inputs, outputs, call, made.replicas);
       network.stage(stage_name, inputs, outputs, call, made.replicas, types);
+      if (made.lanes > 0 && made.fault != Fault::kHang) move_to_device(stage_name, made.lanes);
       return;
     }
     auto function = function::stateless(stage_name, ports_in, ports_out, call);
     function.stateful = made.stateful;
     network.function(stage_name, std::move(function), inputs, outputs, made.replicas, each);
+  }
+
+  void move_to_device(const std::string& stage_name, int lanes) {
+    if (!device_) {
+      device_ = std::make_shared<testing::FakeDevice>();
+      device_->on_compile = [this](const auto& request) { return compiled(request); };
+      network.registry.add(device_);
+    }
+    device_->take(network, stage_name);
+    auto& stage = network.plan.stages.back();
+    const bool ordered = !network.plan.states.empty() || !given_.states.empty();
+    stage.lanes = ordered ? 0 : lanes;
   }
 
   void add_in_two(const std::string& stage_name, const std::vector<std::string>& inputs,
@@ -366,6 +379,7 @@ class Plant {
   std::vector<std::atomic<int>> calls_, order_;  // By stage and tag.
   std::vector<std::atomic<int>> counters_;       // By stage.
   std::unique_ptr<NoThreads> no_threads_;
+  std::shared_ptr<testing::FakeDevice> device_;  // Null where no stage is on it.
   std::atomic<bool> open_{false};
   std::atomic<int> hung_{0}, inside_{0};
   std::mutex mutex_;

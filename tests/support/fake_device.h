@@ -24,6 +24,9 @@ class FakeDevice : public backend::Backend {
  public:
   int contexts = 4;  ///< Executable::recommended_contexts().
   std::chrono::nanoseconds latency{0};
+  std::function<Status(const backend::CompileRequest&)> on_compile = [](const auto&) {
+    return Status();
+  };
 
   FakeDevice() : thread_([this] { compute(); }) {}
   ~FakeDevice() override {
@@ -90,6 +93,7 @@ class FakeDevice : public backend::Backend {
   }
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& request) override {
+    PENSTOCK_CHECK_OK(on_compile(request));
     return std::unique_ptr<backend::Executable>(
         std::make_unique<DeviceExecutable>(*this, models_.at(request.file.filename().string())));
   }
@@ -190,15 +194,13 @@ class FakeDevice : public backend::Backend {
       lock.unlock();
       Status status = job->cancelled ? make_error(Code::kCancelled, "the run was cancelled")
                                      : job->model->run(job->inputs, job->outputs);
+      // Before wait() can return: `whom` lives no longer than that.
+      if (job->call.done != nullptr) job->call.done(job->call.whom);
       lock.lock();
       job->status = std::move(status);
       job->finished = true;
       --in_flight_;
-      const auto call = job->call;
-      lock.unlock();
       changed_.notify_all();
-      if (call.done != nullptr) call.done(call.whom);
-      lock.lock();
     }
   }
 

@@ -62,9 +62,10 @@ struct Call {
   /// cannot stop may ignore it.
   std::int64_t deadline_ns = kNoDeadline;
   /// Wakes the caller of wait(): whoever finishes the run calls done(whom), on any thread, once for
-  /// each run that was started, after its outputs are written. It does not block and does not
-  /// throw. Given to an Executable that is_asynchronous() only; null where nobody sleeps for it.
-  /// `whom` is the caller's, and lives until wait() has returned for the run.
+  /// each run that was started, after its outputs are written and before wait() returns for it.
+  /// It does not block and does not throw. Given to an Executable that is_asynchronous() only; null
+  /// where nobody sleeps for it. `whom` is the caller's, and lives until wait() has returned for
+  /// the run.
   void (*done)(void* whom) = nullptr;
   void* whom = nullptr;
 };
