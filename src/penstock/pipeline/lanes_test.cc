@@ -163,12 +163,18 @@ TEST_F(Lanes, ACallThatHangsLosesItsFrameAndTheLaneIsOpenedAnew) {
     }
   }
   EXPECT_FALSE(pipeline->closed_by());
-  // What comes back late is written where nobody reads.
+  // What comes back late is written where nobody reads, and makes room for the next that hangs.
   push(7);
   device->let_go();
   pop_good(7);
+  while (device->in_flight() > 0) std::this_thread::yield();
+  device->lose(17);
+  push(8);
+  for (int i = 15; i < 23; ++i) EXPECT_EQ(pop().ok(), i != 17);
+  EXPECT_FALSE(pipeline->closed_by());
   push(8);
   pop_good(8);
+  device->let_go();
 }
 
 TEST_F(Lanes, MoreCallsThatHangThanThePlanAllowsEndThePipeline) {

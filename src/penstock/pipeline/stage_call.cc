@@ -254,6 +254,14 @@ void StageCall::abandon() {
   }
 }
 
+// The slots are others' now: what the call has computed goes nowhere.
+bool StageCall::in_progress_still() {
+  if (!in_progress_) return false;
+  const Status ended = guarded([&]() -> Status { return parts_.back().context->wait(0); });
+  in_progress_ = !ended && ended.error().code == Code::kDeadlineExceeded;
+  return in_progress_;
+}
+
 Status StageCall::restored(Status failed) {
   if (clock_.abandoned()) return failed;
   Status whole = guarded([&]() -> Status {

@@ -42,11 +42,8 @@ class StageCall {
   [[nodiscard]] bool in_progress() const { return in_progress_; }
   /// Whether finish() need not wait.
   [[nodiscard]] bool done() const { return !in_progress_ || done_.load(std::memory_order_seq_cst); }
-  /// Looks once more whether it is in progress.
-  bool in_progress_still() {
-    if (in_progress_) static_cast<void>(finish(0));
-    return in_progress_;
-  }
+  /// Of a call that was abandoned: looks once more whether it is in progress.
+  bool in_progress_still();
   /// What is in progress is lost: the frame's slots get storage that it does not write to.
   void abandon();
   /// What the frame wrote is the next one's state. \pre  finish() was ok.
