@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "penstock/pipeline/pipeline.h"
+#include "penstock/pipeline/thread.h"
 
 namespace penstock::pipeline {
 
@@ -14,6 +15,7 @@ struct Collector::Shared {
                              std::chrono::nanoseconds timeout) {
     // The callback must be known before the frame can come out; pushes take turns for it.
     const std::scoped_lock turn(push_mutex);
+    if (!thread.joinable()) PENSTOCK_CHECK_OK(start_thread(thread, [this] { collect(); }));
     {
       const std::scoped_lock lock(mutex);
       waiting.push_back(std::move(done));
@@ -47,13 +49,11 @@ struct Collector::Shared {
   std::thread thread;  // Last: joined while all it uses is alive.
 };
 
-Collector::Collector(Pipeline& pipeline) : shared_(std::make_unique<Shared>(pipeline)) {
-  shared_->thread = std::thread([shared = shared_.get()] { shared->collect(); });
-}
+Collector::Collector(Pipeline& pipeline) : shared_(std::make_unique<Shared>(pipeline)) {}
 
 Collector::~Collector() {
   shared_->pipeline.close();
-  shared_->thread.join();
+  if (shared_->thread.joinable()) shared_->thread.join();
 }
 
 Result<std::future<Output>> Collector::submit(std::span<const Tensor> inputs,

@@ -179,7 +179,8 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  /// The future's value is the frame, however it ended. \error as Pipeline::push().
+  /// The future's value is the frame, however it ended. The first call starts the thread.
+  /// \error as Pipeline::push(), or kResourceExhausted  the system has no thread left.
   Result<std::future<Output>> submit(std::span<const Tensor> inputs,
                                      std::chrono::nanoseconds timeout = kPatient);
   /// `done` is called on the collector's thread, in frame order; it must not throw.

@@ -1476,6 +1476,22 @@ TEST(CollectorTest, FuturesAndCallbacksGetTheirOwnFrames) {
   EXPECT_EQ(called, 50);
 }
 
+TEST(CollectorTest, AThreadThatTheSystemRefusesIsAnError) {
+  auto network = chain();
+  auto pipeline = start(network);
+  Collector collector(*pipeline);
+  const std::vector<Tensor> inputs{number(20)};
+  {
+    const NoMoreThreads none;
+    const auto refused = collector.submit(inputs);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  }
+  auto taken = collector.submit(inputs);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(value_of(taken->get()[0]), 42.0F);
+}
+
 TEST(PipelineTest, PushAndPopFromDifferentThreads) {
   auto network = chain();
   auto pipeline = start(network);
