@@ -37,9 +37,7 @@ PausedClock::~PausedClock() {
 }
 
 Status StageCall::open(const Executables& executables) {
-  // What follows a partition, or is done for each item, is done on the worker's thread.
-  asynchronous_ = executables.size() == 1 && stage_.plan->each.empty() &&
-                  executables.front()->is_asynchronous();
+  asynchronous_ = goes_on_alone(stage_, executables);
   for (std::size_t p = 0; p < executables.size(); ++p) {
     const auto& partition = stage_.partitions[p];
     Part part;

@@ -98,7 +98,7 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
     PENSTOCK_CHECK_OK(join_ports(state_.plan, stage_, partition, *executables[p]));
   }
   executables_ = executables;
-  asynchronous_ = executables.size() == 1 && executables.front()->is_asynchronous();
+  asynchronous_ = StageCall::goes_on_alone(stage_, executables);
   lanes_.resize(choose_lanes(*executables.front()));
   for (auto& lane : lanes_) PENSTOCK_CHECK_OK(open(lane));
   return {};

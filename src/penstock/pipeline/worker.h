@@ -78,6 +78,16 @@ class Worker {
   std::optional<std::string> leave_behind();
 
  private:
+  /// A call in flight, or the room for one.
+  struct Lane {
+    std::unique_ptr<StageCall> call;
+    FrameNumber frame = 0;
+    std::int64_t ready_ns = 0, start_ns = 0;
+    bool begun = false;    // The frame is to be computed.
+    bool sampled = false;  // Its phases are told apart.
+    Status started;
+  };
+
   void main(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
             Executables& executables, std::promise<Status>& started);
   Status prepare(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
@@ -95,21 +105,15 @@ class Worker {
   [[nodiscard]] bool leave_at(FrameNumber frame) const;
   void wait_for_input(FrameNumber frame);
   void wait_for_room(FrameNumber frame);
-  /// A call in flight, or the room for one.
-  struct Lane {
-    std::unique_ptr<StageCall> call;
-    FrameNumber frame = 0;
-    std::int64_t ready_ns = 0, start_ns = 0;
-    bool begun = false;    // The frame is to be computed.
-    bool sampled = false;  // Its phases are told apart.
-    Status started;
-  };
   [[nodiscard]] std::size_t choose_lanes(const backend::Executable& executable) const;
   Status open(Lane& lane);
   Lane& oldest() { return lanes_[first_]; }
-  /// With lanes free and calls in flight.
-  enum class Next : std::uint8_t { kLook, kFinish, kLeave };
-  Next start_or_wait();
+  enum class Next : std::uint8_t {
+    kLook,    // Whether another frame can start.
+    kFinish,  // The oldest call.
+    kLeave,   // The thread was given up.
+  };
+  Next start_or_wait();           ///< \pre  lanes are free, and calls in flight.
   bool start(FrameNumber frame);  ///< False: abandoned meanwhile; nothing may be touched.
   void finish_oldest();
   bool wait_for(Lane& lane, Status& status);  ///< False: the call is lost.
@@ -118,8 +122,8 @@ class Worker {
   [[nodiscard]] std::int64_t hang_deadline(const Lane& lane) const;
   [[nodiscard]] std::int64_t deadline_of(FrameNumber frame) const;
   [[nodiscard]] Error hanging(std::int64_t ran_ns) const;
-  bool begin(FrameNumber frame,
-             StageCall& call);  ///< Holds its slots, unless it is not to be computed.
+  /// Holds the frame's slots. False: it is not to be computed.
+  bool begin(FrameNumber frame, StageCall& call);
   bool take_slots(FrameNumber frame);
   [[nodiscard]] bool is_due(FrameNumber frame) const;  ///< Not failed before or, mostly, beside.
   /// Fails what is given up, cancelled or behind a call that hangs. \returns whether it is.
