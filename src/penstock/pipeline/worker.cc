@@ -291,7 +291,8 @@ void Worker::wait_for_states(FrameNumber frame) {
 }
 
 bool Worker::start(FrameNumber frame) {
-  Lane& lane = lanes_[(first_ + in_flight_) % lanes_.size()];
+  const std::size_t at = first_ + in_flight_;  // No division: this is on every frame's way.
+  Lane& lane = lanes_[at < lanes_.size() ? at : at - lanes_.size()];
   StageCall& call = *lane.call;
   lane.frame = frame;
   lane.ready_ns = ready_since(frame);
