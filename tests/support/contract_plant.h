@@ -22,6 +22,7 @@
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/contract_case.h"
 #include "tests/support/fake_device.h"
+#include "tests/support/no_more_threads.h"
 
 namespace penstock::contract {
 
@@ -75,29 +76,6 @@ inline std::shared_mutex& thread_limit() {
   return mutex;
 }
 
-/// While it lives no thread can be made: none has room for its stack.
-class NoThreads {
- public:
-  NoThreads() {
-    constexpr std::size_t kMoreThanThereIs = std::size_t{1} << 46U;
-    pthread_getattr_default_np(&before_);
-    pthread_attr_t huge;
-    pthread_getattr_default_np(&huge);
-    pthread_attr_setstacksize(&huge, kMoreThanThereIs);
-    pthread_setattr_default_np(&huge);
-    pthread_attr_destroy(&huge);
-  }
-  NoThreads(const NoThreads&) = delete;
-  NoThreads& operator=(const NoThreads&) = delete;
-  ~NoThreads() {
-    pthread_setattr_default_np(&before_);
-    pthread_attr_destroy(&before_);
-  }
-
- private:
-  pthread_attr_t before_;
-};
-
 /// What the stages share; outlives their threads.
 class Plant {
  public:
@@ -135,7 +113,7 @@ class Plant {
     if (given_.max_age_us > 0) options.max_age = std::chrono::microseconds(given_.max_age_us);
     if (given_.has(Fault::kHang)) options.max_run = kMaxRun;
     if (given_.start_fault == StartFault::kThread && given_.start_fault_stage == 0) {
-      no_threads_ = std::make_unique<NoThreads>();
+      no_threads_ = std::make_unique<NoMoreThreads>();
     }
     auto started = network.start(options);
     no_threads_.reset();
@@ -279,7 +257,7 @@ class Plant {
     if (given_.start_fault == StartFault::kCompile) return invalid_argument("planted");
     if (given_.start_fault == StartFault::kCompileThrows) throw std::bad_alloc();
     if (given_.start_fault == StartFault::kThread && !no_threads_) {
-      no_threads_ = std::make_unique<NoThreads>();
+      no_threads_ = std::make_unique<NoMoreThreads>();
     }
     return {};
   }
@@ -378,7 +356,7 @@ class Plant {
   const Case given_;
   std::vector<std::atomic<int>> calls_, order_;  // By stage and tag.
   std::vector<std::atomic<int>> counters_;       // By stage.
-  std::unique_ptr<NoThreads> no_threads_;
+  std::unique_ptr<NoMoreThreads> no_threads_;
   std::shared_ptr<testing::FakeDevice> device_;  // Null where no stage is on it.
   std::atomic<bool> open_{false};
   std::atomic<int> hung_{0}, inside_{0};

@@ -65,6 +65,14 @@ std::uint64_t sum_of(std::uint64_t a, std::uint64_t b) {
   return __builtin_add_overflow(a, b, &result) ? UINT64_MAX : result;
 }
 
+// Of all that a state's ring holds; nothing where its shape has no bound.
+std::optional<std::uint64_t> state_bytes(const plan::Plan& plan, const plan::StateEdge& state) {
+  const auto* info = plan.find_tensor(state.to);
+  const auto bytes = info == nullptr ? std::nullopt : info->type.max_bytes();
+  if (!bytes) return std::nullopt;
+  return product(*bytes, StateEdge::kTensors);
+}
+
 }  // namespace
 
 std::size_t replicas_of(const plan::Plan& plan, int stage) {
@@ -120,10 +128,9 @@ std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Option
     sum = sum_of(sum, product(*bytes, slot_count(plan, edge, options)));
   }
   for (const auto& state : plan.states) {
-    const auto* info = plan.find_tensor(state.to);
-    const auto bytes = info == nullptr ? std::nullopt : info->type.max_bytes();
+    const auto bytes = state_bytes(plan, state);
     if (!bytes) return std::nullopt;
-    sum = sum_of(sum, product(*bytes, StateEdge::kTensors));
+    sum = sum_of(sum, *bytes);
   }
   return sum;
 }
@@ -143,9 +150,7 @@ Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_
   }
   std::uint64_t states = 0;
   for (const auto& state : plan.states) {
-    const auto* info = plan.find_tensor(state.to);
-    const auto bytes = info == nullptr ? 0 : info->type.max_bytes().value_or(0);
-    states = sum_of(states, product(bytes, StateEdge::kTensors));
+    states = sum_of(states, state_bytes(plan, state).value_or(0));
   }
   sum = sum_of(sum, states);
   if (sum <= available_bytes) return {};
