@@ -38,11 +38,11 @@ class StageCall {
   /// Waits for what start() began. \error kDeadlineExceeded  in_progress() still at `until_ns`.
   /// \pre  start() was ok.
   Status finish(std::int64_t until_ns);
-  /// Whether such calls go on by themselves. What follows a partition, or is done for each item, is
-  /// done on the worker's thread.
+  /// Whether such calls go on by themselves. What follows a partition, is done for each item, or is
+  /// a state, is done on the worker's thread.
   static bool goes_on_alone(const Stage& stage, const Executables& executables) {
-    return executables.size() == 1 && stage.plan->each.empty() &&
-           executables.front()->is_asynchronous();
+    return executables.size() == 1 && stage.plan->each.empty() && stage.states_in.empty() &&
+           stage.states_out.empty() && !stage.feeds_state && executables.front()->is_asynchronous();
   }
   /// Whether the backend computes by itself what start() began.
   [[nodiscard]] bool in_progress() const { return in_progress_; }
