@@ -5,6 +5,8 @@
 // PENSTOCK_LEFT_OUT: a file to which each sweep appends a line with the cases that it leaves out.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -115,11 +117,14 @@ inline std::vector<std::uint64_t> sampled(std::uint64_t count, std::uint64_t fir
   return Sweep(4, first == 0 ? "" : "/" + std::to_string(first)).numbers(first, count);
 }
 
-/// How often at least of `whole` times something must come about, where all cases are `whole`: half
-/// of what a sample's size lets expect, for it may be out of luck.
+/// How often at least something must come about in the running sample, where it comes about more than
+/// `whole` times in all cases: four standard deviations fewer (of a Poisson count) than a sample of
+/// that size lets expect, so that a sample's luck fails no test. A small sample asks for nothing.
 inline std::uint64_t in_sample(std::uint64_t whole) {
   const std::uint64_t fewer = one_of(4);
-  return fewer == 1 ? whole : whole / (2 * fewer);
+  if (fewer == 1) return whole;
+  const double expected = static_cast<double>(whole) / static_cast<double>(fewer);
+  return static_cast<std::uint64_t>(std::max(0.0, expected - 4 * std::sqrt(expected)));
 }
 
 }  // namespace penstock

@@ -87,8 +87,8 @@ TEST(Contiguous, AgreesWithBruteForce) {
     EXPECT_TRUE(is_proved(outcome));
     infeasible += best ? 0 : 1;
   }
-  EXPECT_GT(capped, in_sample(100));
-  EXPECT_GT(infeasible, in_sample(50));
+  EXPECT_GE(capped, in_sample(100));
+  EXPECT_GE(infeasible, in_sample(50));
 }
 
 TEST(Frontier, RefutesAtOnceOnlyWhatNoSplitReaches) {
@@ -115,8 +115,8 @@ TEST(Frontier, RefutesAtOnceOnlyWhatNoSplitReaches) {
     EXPECT_GE(frontier.refutes(asked, budget), at_once);
     with_transfers += easy < 0.9 * best->cost && frontier.refutes(asked, budget) ? 1 : 0;
   }
-  EXPECT_GT(refuted, in_sample(100));
-  EXPECT_GT(with_transfers, refuted + in_sample(50));
+  EXPECT_GE(refuted, in_sample(100));
+  EXPECT_GE(with_transfers, refuted + in_sample(50));
 }
 
 TEST(Contiguous, BoundsHoldWhereCostsDependOnThePartnerOrThePlace) {
