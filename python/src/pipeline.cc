@@ -242,7 +242,7 @@ Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
   const Running running = this->running();
   throw_away_given_up(running);
   const auto id = remember_tag(tag);
-  Result<std::uint64_t> frame = running->try_push(inputs, id);
+  Result<std::uint64_t> frame = running->try_push(inputs, {.tag = id});
   const auto may_wait = [&] {
     return !frame && frame.error().code == Code::kDeadlineExceeded &&
            timeout > std::chrono::nanoseconds::zero();
@@ -254,11 +254,11 @@ Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
           timeout, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
       if (!output || !*output) break;
       give_up(**output);
-      frame = running->try_push(inputs, id);
+      frame = running->try_push(inputs, {.tag = id});
     }
     if (may_wait()) {
       frame = wait_in_slices(timeout, [&](std::chrono::nanoseconds slice) {
-        return running->push(inputs, slice, id);
+        return running->push(inputs, slice, {.tag = id});
       });
     }
   } catch (...) {
@@ -288,7 +288,7 @@ std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag)
   throw_away_given_up(running);
   const auto inputs = tensors_of(feed);
   const auto id = remember_tag(tag);
-  const auto frame = running->try_push(inputs, id);
+  const auto frame = running->try_push(inputs, {.tag = id});
   if (frame) {
     pushed_ = std::max(pushed_, *frame + 1);
     return *frame;

@@ -103,7 +103,7 @@ class Caller {
 
   Result<std::uint64_t> push(std::int64_t tag, std::chrono::nanoseconds timeout) {
     if (!given_.borrow)
-      return pipeline_.push(inputs_of(tag), timeout, static_cast<std::uint64_t>(tag));
+      return pipeline_.push(inputs_of(tag), timeout, {.tag = static_cast<std::uint64_t>(tag)});
     PENSTOCK_TRY(const auto slots, pipeline_.acquire_input(timeout));
     for (int i = 0; i < given_.inputs(); ++i) {
       auto& slot = slots[at(i)];
@@ -119,7 +119,7 @@ class Caller {
       }
       std::ranges::copy(words, slot.as<std::int64_t>().begin());
     }
-    return pipeline_.push_acquired(static_cast<std::uint64_t>(tag));
+    return pipeline_.push_acquired({.tag = static_cast<std::uint64_t>(tag)});
   }
   void wrong_beside(const std::string& text) {
     const std::scoped_lock lock(mutex_);

@@ -117,9 +117,10 @@ inline std::vector<std::uint64_t> sampled(std::uint64_t count, std::uint64_t fir
   return Sweep(4, first == 0 ? "" : "/" + std::to_string(first)).numbers(first, count);
 }
 
-/// How often at least something must come about in the running sample, where it comes about more than
-/// `whole` times in all cases: four standard deviations fewer (of a Poisson count) than a sample of
-/// that size lets expect, so that a sample's luck fails no test. A small sample asks for nothing.
+/// How often at least something must come about in the running sample, where it comes about more
+/// than `whole` times in all cases: four standard deviations fewer (of a Poisson count) than a
+/// sample of that size lets expect, so that a sample's luck fails no test. A small sample asks for
+/// nothing.
 inline std::uint64_t in_sample(std::uint64_t whole) {
   const std::uint64_t fewer = one_of(4);
   if (fewer == 1) return whole;

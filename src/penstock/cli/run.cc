@@ -95,7 +95,7 @@ class Stream {
 
   Status push_what_fits() {
     while (pushed_ < total_ && due() <= Clock::now() && fetch()) {
-      const auto pushed = pipeline_.try_push(*next_, pushed_);
+      const auto pushed = pipeline_.try_push(*next_, {.tag = pushed_});
       if (!pushed) {
         const auto& error = pushed.error();
         if (error.code == Code::kDeadlineExceeded) return {};  // Full: pop first.

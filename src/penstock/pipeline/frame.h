@@ -17,6 +17,11 @@ namespace penstock::pipeline {
 /// 0, 1, 2, ... in the order pushed, which is the order popped.
 using FrameNumber = std::uint64_t;
 
+/// What a frame is pushed with, besides its inputs.
+struct FrameOptions {
+  std::uint64_t tag = 0;  ///< The caller's own: Output::tag() gives it back.
+};
+
 /// How a frame ended.
 enum class Outcome : std::uint8_t {
   kOk,         ///< outputs() hold its results.

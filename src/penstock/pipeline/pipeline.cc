@@ -116,12 +116,13 @@ Status check_error_policy(State& state) {
 }
 
 // Makes the frame visible to the stages, or refuses it because the pipeline was closed meanwhile.
-Result<FrameNumber> commit(State& state, FrameNumber frame, std::uint64_t tag, bool has_slots) {
+Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& options,
+                           bool has_slots) {
   const std::scoped_lock lock(state.ending.commit);
   if (state.ending.closed()) return state.ending.error();
   const std::int64_t now = now_ns();
   auto& record = state.record(frame);
-  record.reset(tag, now);
+  record.reset(options.tag, now);
   state.source_ready_ns[frame & state.window_mask] = now;
   for (Edge* edge : state.input_edges) {
     if (!edge->lossy()) {
@@ -210,7 +211,7 @@ Pipeline::~Pipeline() {
 }
 
 Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::nanoseconds timeout,
-                                   std::uint64_t tag) {
+                                   const FrameOptions& options) {
   State& state = *state_;
   if (inputs.size() != state.plan.inputs.size()) {
     return invalid_argument("push: expected ", state.plan.inputs.size(), " inputs, found ",
@@ -247,11 +248,11 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
     give_slots_back(state, frame);
     return out_of_memory();
   }
-  return commit(state, frame, tag, has_slots);
+  return commit(state, frame, options, has_slots);
 }
 
 Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds timeout,
-                                   std::uint64_t tag) {
+                                   const FrameOptions& options) {
   const auto& wanted = state_->plan.inputs;
   const auto names = [&] {
     return join(wanted, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
@@ -272,7 +273,7 @@ Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds
       return invalid_argument("push: input '", wanted[i].name, "' is missing; the inputs are ",
                               names());
   }
-  return push(ordered, timeout, tag);
+  return push(ordered, timeout, options);
 }
 
 Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeout) {
@@ -319,7 +320,7 @@ void Pipeline::release_input() {
   give_slots_back(state, state.source.done());
 }
 
-Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
+Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
   State& state = *state_;
   if (state.acquirer.exchange(std::thread::id()) == std::thread::id()) {
     return make_error(Code::kFailedPrecondition,
@@ -342,7 +343,7 @@ Result<FrameNumber> Pipeline::push_acquired(std::uint64_t tag) {
     slot.own[place.tensor] = std::move(tensor);
     slot.now[place.tensor] = &slot.own[place.tensor];
   }
-  return commit(state, frame, tag, true);
+  return commit(state, frame, options, true);
 }
 
 Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {

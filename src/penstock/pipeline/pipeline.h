@@ -95,19 +95,20 @@ class Pipeline {
   /// \error kResourceExhausted  the input edge is full and its policy is `error`.
   /// \error kCancelled          closed or cancelled, or stopped by an error (named).
   Result<FrameNumber> push(std::span<const Tensor> inputs,
-                           std::chrono::nanoseconds timeout = kPatient, std::uint64_t tag = 0);
+                           std::chrono::nanoseconds timeout = kPatient,
+                           const FrameOptions& options = {});
   /// The same by name, in any order. \error kInvalidArgument  a name is unknown, missing or twice.
   Result<FrameNumber> push(const Named& inputs, std::chrono::nanoseconds timeout = kPatient,
-                           std::uint64_t tag = 0);
-  Result<FrameNumber> try_push(std::span<const Tensor> inputs, std::uint64_t tag = 0) {
-    return push(inputs, kNoWait, tag);
+                           const FrameOptions& options = {});
+  Result<FrameNumber> try_push(std::span<const Tensor> inputs, const FrameOptions& options = {}) {
+    return push(inputs, kNoWait, options);
   }
 
   /// Borrows the next frame's own input slot to be filled in place, then given with
   /// push_acquired(). Between the two calls, pushes of other threads wait. Inputs with open
   /// dimensions arrive at their bound: set_dims() them. \error as push().
   Result<std::span<Tensor>> acquire_input(std::chrono::nanoseconds timeout = kPatient);
-  Result<FrameNumber> push_acquired(std::uint64_t tag = 0);
+  Result<FrameNumber> push_acquired(const FrameOptions& options = {});
   /// Gives the borrowed slot back without a frame, as for a camera that failed. Any thread.
   void release_input();
 

@@ -533,7 +533,7 @@ TEST(PipelineTest, AnAcquiredSlotIsFilledInPlace) {
     (*slots)[0].as<float>()[0] = static_cast<float>(i);
     const auto again = pipeline->acquire_input(kNoWait);
     ASSERT_FALSE(again);
-    ASSERT_TRUE(pipeline->push_acquired(42));
+    ASSERT_TRUE(pipeline->push_acquired({.tag = 42}));
     Output output = pop_one(*pipeline);
     ASSERT_EQ(value_of(output[0]), 2 * static_cast<float>(i + 1));
     ASSERT_EQ(output.tag(), 42U);
