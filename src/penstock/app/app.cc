@@ -194,6 +194,7 @@ class Builder {
     }
     for (auto& partition : stage.partitions) {
       partition.model = moved(partition.model, node.name);
+      for (auto& batched : partition.batched) batched.model = moved(batched.model, node.name);
       for (auto* list : {&partition.inputs, &partition.outputs}) {
         for (const auto& name : *list) {
           if (names.at(name) != name) partition.ports[name] = names.at(name);

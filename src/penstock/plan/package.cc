@@ -146,6 +146,7 @@ Status check_listed(const Plan& plan) {
   for (const auto& stage : plan.stages) {
     for (const auto& partition : stage.partitions) {
       if (!partition.model.empty()) PENSTOCK_CHECK_OK(check(partition.model));
+      for (const auto& batched : partition.batched) PENSTOCK_CHECK_OK(check(batched.model));
     }
   }
   for (const auto& parameter : plan.parameters) PENSTOCK_CHECK_OK(check(parameter.file));

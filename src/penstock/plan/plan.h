@@ -35,6 +35,13 @@ struct TensorInfo {
   bool operator==(const TensorInfo&) const = default;
 };
 
+/// The model of a partition for several frames in one call.
+struct BatchedModel {
+  int frames = 2;     ///< From 2 to the stage's batch.frames.
+  std::string model;  ///< Path in the package: "stages/0.b2.onnx".
+  bool operator==(const BatchedModel&) const = default;
+};
+
 /// A part of a stage that one backend runs. Partitions of a stage run one after the other.
 struct Partition {
   std::string backend;  ///< "onnxruntime"
@@ -47,6 +54,9 @@ struct Partition {
   std::string address;  ///< Of a server that runs the model: "host:port". Empty: compiled here.
   /// A frame may be run again elsewhere, though the server is not one of ours.
   bool idempotent = false;
+  /// Frames ascending. The first dimension of each input and output, parameters left out, holds so
+  /// many frames one after the other; else they are as `model` is.
+  std::vector<BatchedModel> batched;
   bool operator==(const Partition&) const = default;
 
   [[nodiscard]] const std::string& tensor_of(const std::string& port) const {
@@ -190,7 +200,8 @@ inline constexpr std::string_view kItemsExpected =
 /// pipeline outputs produced, no cycle, devices named for each replica, kMostInstances at most,
 /// capacities not negative, kLatest with capacity 0 or 1, paths relative and inside the package; of
 /// states: written by one replica, of one type at both ends, with a value for the first frame; of
-/// lanes: one where a call follows from the one before, for functions, and for several partitions.
+/// lanes: one where a call follows from the one before, for functions, and for several partitions;
+/// of models for several frames: ascending, within the stage's batch, none of a function.
 std::vector<std::string> violations(const Plan& plan);
 
 /// The first violations as one error. \error kInvalidArgument

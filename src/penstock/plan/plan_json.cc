@@ -145,10 +145,18 @@ Json parameter_to_json(const Parameter& parameter) {
   return json;
 }
 
+Json batched_to_json(const std::vector<BatchedModel>& batched) {
+  Json json = Json::array();
+  for (const auto& [frames, model] : batched)
+    json.push_back({{"frames", frames}, {"model", model}});
+  return json;
+}
+
 Json partition_to_json(const Partition& partition) {
   Json json;
   json["backend"] = partition.backend;
   json["model"] = partition.model;
+  if (!partition.batched.empty()) json["batched"] = batched_to_json(partition.batched);
   json["inputs"] = partition.inputs;
   json["outputs"] = partition.outputs;
   json["options"] = map_to_json(partition.options);
@@ -302,12 +310,18 @@ device::Device read_device(const Field& field) {
   return {};
 }
 
+BatchedModel read_batched(const Field& field) {
+  field.only({"frames", "model"});
+  return {static_cast<int>(field.at("frames").integer(2, kMaxInt)), field.at("model").string()};
+}
+
 Partition read_partition(const Field& field) {
-  field.only(
-      {"backend", "model", "inputs", "outputs", "options", "ports", "address", "idempotent"});
+  field.only({"backend", "model", "batched", "inputs", "outputs", "options", "ports", "address",
+              "idempotent"});
   Partition partition;
   partition.backend = field.at("backend").string();
   partition.model = field.at("model").string();
+  read_list(field.find("batched"), partition.batched, read_batched);
   partition.inputs = read_strings(field.at("inputs"));
   partition.outputs = read_strings(field.at("outputs"));
   if (const auto options = field.find("options")) partition.options = read_map(*options);

@@ -65,7 +65,7 @@ TEST(PlanJsonTest, WritesNoDefaultsOfWhatFewPlansSay) {
   const auto text = to_json(chain());
   for (const auto* field :
        {"stateful", "each", "max_run_us", "ports", "states", "lanes", "max_left_behind",
-        "host_cpus", "batch", "standby", "address", "idempotent", "streams"}) {
+        "host_cpus", "batch", "batched", "standby", "address", "idempotent", "streams"}) {
     EXPECT_THAT(text, Not(HasSubstr(field)));
   }
 }
@@ -113,6 +113,7 @@ TEST(PlanJsonTest, KeepsHowCallsAreMade) {
   stage.lanes = 4;
   stage.max_left_behind = 2;
   stage.batch = {8, std::chrono::microseconds(250)};
+  stage.partitions[0].batched = {{2, "stages/0.b2.onnx"}, {8, "stages/0.b8.onnx"}};
   plan.stages[1].partitions[0].model.clear();
   plan.stages[1].partitions[0].address = "models.example:8001";
   plan.stages[1].partitions[0].idempotent = true;
@@ -124,6 +125,7 @@ TEST(PlanJsonTest, KeepsHowCallsAreMade) {
            R"("host_cpus": [0,3])",
            R"("standby": ["10.0.0.1:70/cuda:2"])",
            R"("address": "models.example:8001")",
+           "\"frames\": 2,\n              \"model\": \"stages/0.b2.onnx\"\n",
            R"("idempotent": true)",
        }) {
     EXPECT_THAT(text, HasSubstr(written));
@@ -138,6 +140,11 @@ TEST(PlanJsonTest, NamesTheFieldThatIsWrong) {
                "stages[0].batch.frames: expected an integer from 1 to 2147483647, found 0");
   expect_error(changed("\"pinned\": true", "\"host_cpus\": [\"0\"]"), Code::kInvalidArgument,
                "stages[0].host_cpus[0]: expected an integer from 0 to 2147483647, found '0'");
+  expect_error(changed("\"model\": \"stages/0.onnx\"",
+                       "\"model\": \"m\", \"batched\": [{\"frames\": 1, \"model\": \"m\"}]"),
+               Code::kInvalidArgument,
+               "stages[0].partitions[0].batched[0].frames: expected an integer from 2 to "
+               "2147483647, found 1");
   expect_error(changed("\"on_error\"", "\"streams\": {\"limit\": 1}, \"on_error\""),
                Code::kInvalidArgument, "streams.limit: unknown field; expected one of most, evict");
   expect_error(changed("[\"cpu:0\"]", "[\"gpu:9\"]"), Code::kInvalidArgument,

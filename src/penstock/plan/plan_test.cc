@@ -264,6 +264,32 @@ TEST(ViolationsTest, BoundsHowCallsAreMade) {
           "streams: most: expected from 1 to 2147483647, found 0"));
 }
 
+TEST(ViolationsTest, TakesModelsForSeveralFramesWithinTheBatch) {
+  auto plan = chain();
+  auto& stage = plan.stages[0];
+  stage.batch.frames = 4;
+  auto& batched = stage.partitions[0].batched;
+  batched = {{2, "stages/0.b2.onnx"}, {4, "stages/0.b4.onnx"}};
+  EXPECT_THAT(violations(plan), IsEmpty());
+  batched = {{4, "../4.onnx"}, {2, "stages/2.onnx"}, {5, "stages/5.onnx"}, {1, "stages/1.onnx"}};
+  const std::string place = "stage 'stage0', partition 0, batched for ";
+  const std::string expected = ": expected ascending from 2 to the stage's batch of 4";
+  EXPECT_THAT(violations(plan),
+              ElementsAre(place + "4 frames: model '../4.onnx' leads outside the package",
+                          place + "2 frames" + expected, place + "5 frames" + expected,
+                          place + "1 frames" + expected));
+  stage.batch.frames = 1;
+  batched = {{2, "stages/2.onnx"}};
+  EXPECT_THAT(violations(plan),
+              ElementsAre(place + "2 frames: expected ascending from 2 to the stage's batch of 1"));
+  stage.batch.frames = 2;
+  stage.partitions[0].backend = kFunctionBackend;
+  stage.partitions[0].options["function"] = "f";
+  EXPECT_THAT(violations(plan),
+              ElementsAre("stage 'stage0', partition 0: batched: expected no models for several "
+                          "frames, as a function has none"));
+}
+
 TEST(ViolationsTest, AllowsOneLaneWhereACallFollowsFromTheOneBefore) {
   auto plan = finish({"x", "s"}, {"y", "t"}, {stage(0, {"x", "s"}, {"y", "t"})});
   ASSERT_TRUE(add_state(plan, {"t", "s", ""}));

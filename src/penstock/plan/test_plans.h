@@ -103,6 +103,7 @@ class RandomPlan {
       made.partitions[0].model = chance() ? "" : "functions/libf.so";
       made.partitions[0].options["function"] = "f";
       made.partitions[0].address.clear();
+      made.partitions[0].batched.clear();
       made.partitions[0].idempotent = false;
       made.lanes = below(2);
     }
@@ -113,6 +114,9 @@ class RandomPlan {
     if (chance()) made.lanes = made.stateful ? 1 : below(5);
     if (chance()) made.max_left_behind = below(5);
     if (chance()) made.batch = {below(5) + 2, std::chrono::microseconds(below(1000))};
+    for (int frames = 2; frames <= made.batch.frames; ++frames) {
+      if (chance()) made.partitions[0].batched.push_back({frames, concat("stages/b", frames)});
+    }
     if (chance()) made.standby = {{.host = "10.0.0.2:70", .cpus = {0}}};
     if (!made.standby.empty() && chance()) made.host_cpus = {0, 1, 7};
     if (chance()) made.partitions[0].address = "[::1]:8001";

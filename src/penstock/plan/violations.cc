@@ -272,6 +272,24 @@ class Checker {
     }
   }
 
+  /// Each call takes the smallest that holds its frames: they are in order, none for one frame.
+  void check_batched(const std::string& where, const Stage& stage, const Partition& partition) {
+    if (partition.batched.empty()) return;
+    if (partition.backend == kFunctionBackend) {
+      add(where, ": batched: expected no models for several frames, as a function has none");
+      return;
+    }
+    int before = 1;
+    for (const auto& [frames, model] : partition.batched) {
+      const auto entry = concat(where, ", batched for ", frames, " frames");
+      if (frames <= before || frames > stage.batch.frames) {
+        add(entry, ": expected ascending from 2 to the stage's batch of ", stage.batch.frames);
+      }
+      check_path(entry + ": model", model);
+      before = std::max(before, frames);
+    }
+  }
+
   /// A server knows its model by the options: the package need not hold it.
   void check_address(const std::string& where, const Partition& partition) {
     if (partition.address.empty()) {
@@ -300,6 +318,7 @@ class Checker {
       check_options(where, partition);
       check_address(where, partition);
       check_model(where, partition);
+      check_batched(where, stage, partition);
       check_once(where, "writes", partition.outputs);
       for (const auto& name : partition.inputs) {
         read.insert(name);

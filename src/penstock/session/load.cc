@@ -1,6 +1,8 @@
 #include "penstock/session/load.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "penstock/graph/external_files.h"
 
@@ -11,12 +13,16 @@ Result<plan::Package> load_package(const std::filesystem::path& path) {
   for (const auto& stage : package.plan.stages) {
     for (const auto& partition : stage.partitions) {
       if (partition.backend == plan::kFunctionBackend || partition.model.empty()) continue;
-      auto checked = graph::check_external_files(package.folder / partition.model);
-      if (checked) continue;
-      return std::move(checked)
-          .error()
-          .within({Where::kModel, partition.model})
-          .within({Where::kPackage, path.string()});
+      std::vector<std::string> models = {partition.model};
+      for (const auto& batched : partition.batched) models.push_back(batched.model);
+      for (const auto& model : models) {
+        auto checked = graph::check_external_files(package.folder / model);
+        if (checked) continue;
+        return std::move(checked)
+            .error()
+            .within({Where::kModel, model})
+            .within({Where::kPackage, path.string()});
+      }
     }
   }
   return package;
