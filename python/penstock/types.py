@@ -76,6 +76,8 @@ class StageStats(TypedDict):
     frames: int
     errors: int
     drops: int
+    calls: list[int]
+    surplus: int
     copies: int
     allocations: int
     queue_us: Quantiles

@@ -37,6 +37,8 @@ nb::dict stage_dict(const pipeline::StageStats& stage) {
   dict["frames"] = stage.frames;
   dict["errors"] = stage.errors;
   dict["drops"] = stage.drops;
+  dict["calls"] = stage.calls;
+  dict["surplus"] = stage.surplus;
   dict["copies"] = stage.copies;
   dict["allocations"] = stage.allocations;
   dict["queue_us"] = quantiles_dict(stage.queue);

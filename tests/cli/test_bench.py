@@ -11,7 +11,8 @@ from conftest import ROOT
 
 QUANTILES = {"p50", "p90", "p99", "max"}
 STAGE = {
-    "name", "device", "backend", "replicas", "lanes", "frames", "errors", "drops", "copies", "allocations", "queue_us",
+    "name", "device", "backend", "replicas", "lanes", "frames", "errors", "drops", "calls", "surplus",
+    "copies", "allocations", "queue_us",
     "compute_input_us", "compute_infer_us", "compute_output_us", "transfer_us",
 }  # fmt: skip
 

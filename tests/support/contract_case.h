@@ -74,6 +74,8 @@ struct StageCase {
   bool odd = false;       ///< Finds another number of items than others do.
   bool parameter = false;
   bool in_two = false;  ///< Of two partitions: one computes, one copies. \pre not function
+  int together = 1;     ///< Frames in one call. \pre no function, one part, no items
+  int wait_us = 0;      ///< For more of them.
   int lanes = 0;  ///< Calls in flight on a device; 0: it runs here. \pre no function, one part
   Fault fault = Fault::kNone;
   std::size_t every = 1;  ///< About one call in so many meets the fault.
@@ -231,6 +233,10 @@ inline StageCase make_stage(const Case& made, Dice& dice, bool chain) {
   stage.parameter = !stage.function && dice.one_in(6);
   stage.in_two = !stage.function && dice.one_in(5);
   stage.lanes = !stage.function && !stage.in_two && dice.one_in(4) ? dice.from_to(1, 4) : 0;
+  if (!stage.function && !stage.in_two && !items && !stage.reads.empty() && dice.one_in(3)) {
+    stage.together = dice.from_to(2, 4);
+    stage.wait_us = dice.one_in(4) ? 200 : 0;
+  }
   return stage;
 }
 

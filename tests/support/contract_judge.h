@@ -175,14 +175,16 @@ class Judge {
     }
   }
 
-  // Each frame once in each stage, in order where the stage has one replica.
+  // Each frame once in each stage, and again where a call of several failed; in order where the
+  // stage has one replica.
   void check_calls() {
     for (int s = 0; s < std::ssize(given_.stages); ++s) {
       const auto& made = given_.stages[at(s)];
       int last = -1;
       for (const auto& [number, tag] : seen_.pushed) {
         if (!plant_.began(s, tag)) continue;
-        if (plant_.calls(s, tag) > (made.each ? kMostItems : 1)) {
+        const int most = made.each ? kMostItems : made.together > 1 ? 2 : 1;
+        if (plant_.calls(s, tag) > most) {
           add(concat("stage s", s, " was called ", plant_.calls(s, tag), " times for frame ",
                      number));
         }

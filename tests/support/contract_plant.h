@@ -206,12 +206,22 @@ class Plant {
       if (made.parameter) inputs.emplace_back("parameter");
       if (made.in_two) return add_in_two(stage_name, inputs, outputs, call, made.replicas);
       network.stage(stage_name, inputs, outputs, call, made.replicas, types);
+      take_together(stage_name, made);
       if (made.lanes > 0 && made.fault != Fault::kHang) move_to_device(stage_name, made.lanes);
       return;
     }
     auto function = function::stateless(stage_name, ports_in, ports_out, call);
     function.stateful = made.stateful;
     network.function(stage_name, std::move(function), inputs, outputs, made.replicas, each);
+  }
+
+  // For every number of frames: a call computes no rows that no frame has.
+  void take_together(const std::string& stage_name, const StageCase& made) {
+    std::vector<int> sizes;
+    for (int frames = 2; frames <= made.together; ++frames) sizes.push_back(frames);
+    if (sizes.empty()) return;
+    network.together(stage_name, sizes);
+    network.plan.stages.back().batch.wait = std::chrono::microseconds(made.wait_us);
   }
 
   void move_to_device(const std::string& stage_name, int lanes) {

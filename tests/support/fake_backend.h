@@ -178,6 +178,31 @@ class FakeNetwork {
     functions.push_back(std::move(made));
     return *this;
   }
+  /// Models of a stage for several frames in one call, which run its function for each row.
+  /// `called`: told of the rows before they run; an error fails the call.
+  FakeNetwork& together(
+      const std::string& name, const std::vector<int>& sizes,
+      const std::function<Status(Inputs)>& called = [](Inputs) { return Status(); }) {
+    plan::Stage& stage = *std::ranges::find(plan.stages, name, &plan::Stage::name);
+    stage.batch.frames = sizes.back();
+    const auto one = backend->models.at(name + ".onnx");
+    for (const int frames : sizes) {
+      FakeModel model = one;
+      for (auto* ports : {&model.inputs, &model.outputs}) {
+        for (auto& port : *ports) {
+          if (!is_parameter(port.name)) port.type.dims.front().size *= frames;
+        }
+      }
+      model.run = [one, frames, called](Inputs in, Outputs out) -> Status {
+        PENSTOCK_CHECK_OK(called(in));
+        return run_rows(one, frames, in, out);
+      };
+      const auto file = concat(name, ".b", frames, ".onnx");
+      backend->models[file] = std::move(model);
+      stage.partitions.front().batched.push_back({frames, "stages/" + file});
+    }
+    return *this;
+  }
   /// What `from` is for one frame, `to` is for the next.
   FakeNetwork& state(const std::string& from, const std::string& to) {
     plan.states.push_back({from, to, ""});
@@ -216,6 +241,39 @@ class FakeNetwork {
   backend::Registry registry;
 
  private:
+  [[nodiscard]] bool is_parameter(const std::string& name) const {
+    return std::ranges::find(plan.parameters, name, &plan::Parameter::name) !=
+           plan.parameters.end();
+  }
+  // A parameter has one row, which all frames read.
+  static Tensor row(const Tensor& whole, int frames, int i) {
+    auto dims = whole.dims();
+    if (dims.empty() || dims.front() % frames != 0) return whole;
+    dims.front() /= frames;
+    Tensor same = whole;
+    const std::size_t bytes = whole.bytes() / static_cast<std::size_t>(frames);
+    return Tensor::view(whole.dtype(), std::move(dims),
+                        static_cast<std::byte*>(same.data()) + static_cast<std::size_t>(i) * bytes);
+  }
+  static Status run_rows(const FakeModel& one, int frames, Inputs in, Outputs out) {
+    for (int i = 0; i < frames; ++i) {
+      std::vector<Tensor> read, written;
+      for (const Tensor* tensor : in) read.push_back(row(*tensor, frames, i));
+      for (const Tensor* tensor : out) written.push_back(row(*tensor, frames, i));
+      std::vector<const Tensor*> inputs;
+      std::vector<Tensor*> outputs;
+      for (auto& tensor : read) inputs.push_back(&tensor);
+      for (auto& tensor : written) outputs.push_back(&tensor);
+      PENSTOCK_CHECK_OK(one.run(inputs, outputs));
+      for (std::size_t o = 0; o < out.size(); ++o) {
+        const Tensor place = row(*out[o], frames, i);
+        const bool there = written[o].data() == place.data() && written[o].dims() == place.dims();
+        if (!there) return make_error(Code::kInternal, "a row came out elsewhere");
+      }
+    }
+    return {};
+  }
+
   [[nodiscard]] std::vector<device::Device> devices_of(int replicas) const {
     const auto cpus = device::inherited_cpus();
     std::vector<device::Device> devices;

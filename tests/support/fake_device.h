@@ -42,10 +42,12 @@ class FakeDevice : public backend::Backend {
 
   /// Gives the device a stage that the network's own backend would run.
   void take(FakeNetwork& network, const std::string& stage) {
-    const auto file = stage + ".onnx";
-    models_[file] = network.backend->models.at(file);
     for (auto& made : network.plan.stages) {
-      if (made.name == stage) made.partitions.front().backend = "device";
+      if (made.name != stage) continue;
+      auto& partition = made.partitions.front();
+      partition.backend = "device";
+      take_model(network, partition.model);
+      for (const auto& batched : partition.batched) take_model(network, batched.model);
     }
   }
 
@@ -202,6 +204,11 @@ class FakeDevice : public backend::Backend {
       --in_flight_;
       changed_.notify_all();
     }
+  }
+
+  void take_model(FakeNetwork& network, const std::string& path) {
+    const auto file = std::filesystem::path(path).filename().string();
+    models_[file] = network.backend->models.at(file);
   }
 
   std::map<std::string, FakeModel> models_;

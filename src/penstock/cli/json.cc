@@ -78,6 +78,8 @@ Json stage_json(const pipeline::StageStats& stage) {
           {"frames", stage.frames},
           {"errors", stage.errors},
           {"drops", stage.drops},
+          {"calls", stage.calls},
+          {"surplus", stage.surplus},
           {"copies", stage.copies},
           {"allocations", stage.allocations},
           {"queue_us", quantiles_json(stage.queue)},

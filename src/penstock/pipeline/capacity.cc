@@ -15,13 +15,22 @@ constexpr int kLeastSlots = 4;
 constexpr std::size_t kLargeEdge = 256U << 20U;       // Bytes from which slots are spared.
 constexpr std::size_t kUnbounded = kEdgeBudget / 16;  // What a tensor without bound is taken for.
 
-// How many workers stand between the edge's ends: each can hold a frame.
-std::size_t workers_between(const plan::Plan& plan, const plan::Edge& edge) {
+// Frames that one call of the stage takes; 1 for the pipeline's own ends.
+std::size_t frames_of(const plan::Plan& plan, int stage) {
+  if (stage < 0) return 1;
+  const auto& made = plan.stages[static_cast<std::size_t>(stage)];
+  return made.each.empty() ? static_cast<std::size_t>(made.batch.frames) : 1;
+}
+
+// How many frames the workers between the edge's ends can hold.
+std::size_t held_between(const plan::Plan& plan, const plan::Edge& edge) {
   const bool to_output = edge.to.empty() || edge.to.back() == plan::kPipelineOutput;
   const int first = to_output ? 0 : std::max(edge.from, 0);
   const int last = to_output ? static_cast<int>(plan.stages.size()) - 1 : edge.to.back();
   std::size_t workers = to_output ? 1 : 0;
-  for (int stage = first; stage <= last; ++stage) workers += replicas_of(plan, stage);
+  for (int stage = first; stage <= last; ++stage) {
+    workers += replicas_of(plan, stage) * frames_of(plan, stage);
+  }
   return workers;
 }
 
@@ -65,6 +74,25 @@ std::uint64_t sum_of(std::uint64_t a, std::uint64_t b) {
   return __builtin_add_overflow(a, b, &result) ? UINT64_MAX : result;
 }
 
+// What the calls for several frames copy such frames to that do not lie one behind the other.
+std::uint64_t rows_bytes(const plan::Plan& plan) {
+  std::uint64_t sum = 0;
+  for (const auto& stage : plan.stages) {
+    if (stage.batch.frames == 1) continue;
+    std::uint64_t of_frame = 0;
+    for (const auto* names : {&stage.inputs, &stage.outputs}) {
+      for (const auto& name : *names) {
+        const auto* info = plan.find_tensor(name);
+        of_frame = sum_of(of_frame, info == nullptr ? 0 : info->type.max_bytes().value_or(0));
+      }
+    }
+    // Of each size up to the largest, as each of them is at least twice the one before.
+    const auto calls = product(stage.devices.size(), std::max(stage.lanes, 1));
+    sum = sum_of(sum, product(product(of_frame, 2 * stage.batch.frames), calls));
+  }
+  return sum;
+}
+
 // Of all that a state's ring holds; nothing where its shape has no bound.
 std::optional<std::uint64_t> state_bytes(const plan::Plan& plan, const plan::StateEdge& state) {
   const auto* info = plan.find_tensor(state.to);
@@ -77,6 +105,12 @@ std::optional<std::uint64_t> state_bytes(const plan::Plan& plan, const plan::Sta
 
 std::size_t replicas_of(const plan::Plan& plan, int stage) {
   return stage < 0 ? 1 : plan.stages[static_cast<std::size_t>(stage)].devices.size();
+}
+
+int most_together(const plan::Plan& plan, const plan::Edge& edge) {
+  std::size_t most = frames_of(plan, edge.from);
+  for (const int to : edge.to) most = std::max(most, frames_of(plan, to));
+  return static_cast<int>(most);
 }
 
 std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& edge) {
@@ -95,8 +129,11 @@ int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Option
   if (edge.policy != plan::FullPolicy::kBlock) return kLeastSlots;
   const std::size_t bytes = std::max<std::size_t>(slot_bytes_or(plan, edge, kUnbounded), 1);
   const auto affordable = std::clamp<std::size_t>(kEdgeBudget / bytes, kLeastSlots, kMostSlots);
-  return static_cast<int>(
-      std::max(std::bit_floor(affordable), least_slots(workers_between(plan, edge), bytes)));
+  const std::size_t slots =
+      std::max(std::bit_floor(affordable), least_slots(held_between(plan, edge), bytes));
+  // Full calls, one after the other, find their frames one behind the other.
+  const auto together = static_cast<std::size_t>(most_together(plan, edge));
+  return static_cast<int>((slots + together - 1) / together * together);
 }
 
 int choose_wake_batch(const plan::Plan& plan, const Options& options) {
@@ -132,7 +169,7 @@ std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Option
     if (!bytes) return std::nullopt;
     sum = sum_of(sum, *bytes);
   }
-  return sum;
+  return sum_of(sum, rows_bytes(plan));
 }
 
 Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_t available_bytes) {
@@ -152,7 +189,7 @@ Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_
   for (const auto& state : plan.states) {
     states = sum_of(states, state_bytes(plan, state).value_or(0));
   }
-  sum = sum_of(sum, states);
+  sum = sum_of(sum_of(sum, states), rows_bytes(plan));
   if (sum <= available_bytes) return {};
   if (states > most || largest == nullptr) {
     return make_error(Code::kResourceExhausted, "the edges and states may take ", sum,

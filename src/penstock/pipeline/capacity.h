@@ -12,6 +12,9 @@ namespace penstock::pipeline {
 /// Replicas of a stage; 1 for the pipeline's own ends.
 std::size_t replicas_of(const plan::Plan& plan, int stage);
 
+/// Most frames that a call of a stage at the edge's ends takes; 1 where none takes several.
+int most_together(const plan::Plan& plan, const plan::Edge& edge);
+
 /// Bytes of one frame on the edge, shapes at their bound; empty where a tensor has no bound.
 std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& edge);
 

@@ -62,15 +62,34 @@ Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capac
   }
 }
 
-void Edge::allocate(bool own_storage, int spare, std::size_t window) {
+// The slot that is the `at`-th row of each block; of what has no block, the slot's own storage.
+std::unique_ptr<Slot> Edge::make_slot(const std::vector<Tensor>& blocks, std::size_t at) const {
+  auto slot = std::make_unique<Slot>();
+  slot->lent.resize(tensors.size());
+  slot->now.resize(tensors.size());
+  for (std::size_t t = 0; t < blocks.size(); ++t) {
+    auto* row = static_cast<std::byte*>(const_cast<void*>(blocks[t].data()));
+    slot->own.push_back(row == nullptr
+                            ? storage_for(types[t])
+                            : Tensor::view(types[t].dtype, bound_of(types[t]),
+                                           row + at * *types[t].max_bytes(), blocks[t].owner()));
+  }
+  return slot;
+}
+
+void Edge::allocate(bool own_storage, int spare, std::size_t window, bool together) {
   const std::size_t count =
       static_cast<std::size_t>(capacity_) + (lossy() ? static_cast<std::size_t>(spare) : 0);
   power_of_two_ = std::has_single_bit(count);
   capacity_mask_ = count - 1;
+  std::vector<Tensor> blocks;
+  for (const auto& type : types) {
+    if (!together) break;
+    const bool rows = type.fixed() && type.max_bytes() && bits_of(type.dtype) % 8 == 0;
+    blocks.push_back(rows ? Tensor::reserve(type.dtype, count * *type.max_bytes()) : Tensor());
+  }
   for (std::size_t i = 0; i < count; ++i) {
-    auto slot = std::make_unique<Slot>();
-    slot->lent.resize(tensors.size());
-    slot->now.resize(tensors.size());
+    auto slot = make_slot(blocks, i);
     if (own_storage) {
       ensure_own(*slot);
       point_at(*slot, slot->own);

@@ -43,7 +43,9 @@ class Edge {
 
   /// \param spare  slots beyond the capacity for frames being written or read (lossy edges only).
   /// \param window  a power of two, over the number of frames in flight.
-  void allocate(bool own_storage, int spare, std::size_t window);
+  /// \param together  slots lie one behind the other, as rows of one tensor: a call for several
+  ///                  frames then reads and writes them in place.
+  void allocate(bool own_storage, int spare, std::size_t window, bool together);
 
   [[nodiscard]] bool lossy() const { return policy != plan::FullPolicy::kBlock; }
   [[nodiscard]] int capacity() const { return capacity_; }
@@ -95,6 +97,7 @@ class Edge {
  private:
   static constexpr std::uint32_t kNoSlot = UINT32_MAX;
 
+  std::unique_ptr<Slot> make_slot(const std::vector<Tensor>& blocks, std::size_t at) const;
   void set_to_bounds(Slot& slot) const;
   void free_slot(FrameNumber frame);
   void drop(FrameNumber frame);

@@ -1536,9 +1536,6 @@ TEST(PipelineTest, WhatIsNotRunYetIsRefusedAtTheStart) {
     EXPECT_EQ(refused.error().code, Code::kUnimplemented);
     return refused.error().message();
   };
-  EXPECT_EQ(refusal([](plan::Plan& plan) { plan.stages[0].batch.frames = 4; }),
-            "stage 'a': batch: expected 1 frame, found 4: this release runs each frame in a call "
-            "of its own; leave it out of the plan");
   EXPECT_EQ(refusal([](plan::Plan& plan) {
               plan.stages[0].standby = {*device::parse_device("a:1/cpu:0")};
             }),

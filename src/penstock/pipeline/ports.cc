@@ -159,8 +159,9 @@ Status join_ports(const plan::Plan& plan, Stage& stage, CompiledPartition& parti
   return {};
 }
 
-Status check_output(const CompiledPartition& partition, std::size_t i, const Tensor& value) {
-  Status fits = check_matches(partition.outputs[i].type, value);
+Status check_output(const CompiledPartition& partition, std::size_t i, const Type& type,
+                    const Tensor& value) {
+  Status fits = check_matches(type, value);
   if (fits) return {};
   const auto& name = partition.outputs[i].name;
   return internal_error("backend '", partition.plan->backend, "': ", name_of(*partition.plan),
@@ -170,7 +171,7 @@ Status check_output(const CompiledPartition& partition, std::size_t i, const Ten
 
 Status check_outputs(const CompiledPartition& partition, std::span<Tensor* const> values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
-    PENSTOCK_CHECK_OK(check_output(partition, i, *values[i]));
+    PENSTOCK_CHECK_OK(check_output(partition, i, partition.outputs[i].type, *values[i]));
   }
   return {};
 }

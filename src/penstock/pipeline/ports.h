@@ -16,8 +16,9 @@ void find_state_sources(const plan::Plan& plan, Stage& stage);
 Status join_ports(const plan::Plan& plan, Stage& stage, CompiledPartition& partition,
                   const backend::Executable& executable);
 
-/// Whether what a backend made of output `i` is as declared. \error kInternal  it is not.
-Status check_output(const CompiledPartition& partition, std::size_t i, const Tensor& value);
+/// Whether what a backend made of output `i` is of the type. \error kInternal  it is not.
+Status check_output(const CompiledPartition& partition, std::size_t i, const Type& type,
+                    const Tensor& value);
 Status check_outputs(const CompiledPartition& partition, std::span<Tensor* const> values);
 
 }  // namespace penstock::pipeline

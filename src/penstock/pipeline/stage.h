@@ -61,7 +61,8 @@ struct Stage {
   std::vector<std::string> local_names;
   std::vector<StateEdge*> states_in, states_out;   // That it reads, that it writes.
   std::vector<std::optional<Wire>> state_sources;  // Beside states_out: where else it is written.
-  bool may_drop = false;                           // A function: it may drop a frame.
+  std::vector<int> batch_sizes;  // Ascending, 1 left out: frames for which there are models.
+  bool may_drop = false;         // A function: it may drop a frame.
   // A state is written here or behind. Such a stage runs where those before it did, however the
   // frame fares beside it: else states would tell who was faster.
   bool feeds_state = false;

@@ -38,47 +38,63 @@ PausedClock::~PausedClock() {
 
 Status StageCall::open(const Executables& executables) {
   asynchronous_ = goes_on_alone(stage_, executables);
-  for (std::size_t p = 0; p < executables.size(); ++p) {
-    const auto& partition = stage_.partitions[p];
-    Part part;
-    part.executable = executables[p];
-    PENSTOCK_TRY(part.context, executables[p]->create_context());
-    part.inputs.resize(partition.inputs.size());
-    part.outputs.resize(partition.outputs.size());
-    part.input_items.resize(partition.inputs.size());
-    part.output_items.resize(partition.outputs.size());
-    part.places.resize(partition.outputs.size());
-    part.own_inputs.resize(partition.inputs.size());
-    part.own_outputs.resize(partition.outputs.size());
-    parts_.push_back(std::move(part));
-  }
+  const std::size_t count = stage_.partitions.size();
+  const std::span all(executables);
+  for (std::size_t p = 0; p < count; ++p) PENSTOCK_CHECK_OK(open_part(p, executables[p]));
   for (const auto& type : stage_.locals) locals_.push_back(storage_for(type));
-  in_slots_.resize(stage_.in_edges.size());
-  out_slots_.resize(stage_.out_edges.size());
+  std::size_t most = 1;
+  for (const int rows : stage_.batch_sizes) {
+    auto& made = batched_.emplace_back(std::make_unique<BatchedCall>(stage_, rows));
+    PENSTOCK_CHECK_OK(made->open(all.first(count), all.subspan(batched_.size() * count, count)));
+    most = made->rows();
+  }
+  const BoundFrame empty{.frame = 0,
+                         .in = std::vector<Slot*>(stage_.in_edges.size()),
+                         .out = std::vector<Slot*>(stage_.out_edges.size())};
+  bound_.assign(most, empty);
+  statuses_.resize(most);
   if (!stage_.versions.empty()) parameters_ = stage_.versions.front();
+  return {};
+}
+
+Status StageCall::open_part(std::size_t p, const std::shared_ptr<backend::Executable>& executable) {
+  const auto& partition = stage_.partitions[p];
+  Part part;
+  part.executable = executable;
+  PENSTOCK_TRY(part.context, executable->create_context());
+  part.inputs.resize(partition.inputs.size());
+  part.outputs.resize(partition.outputs.size());
+  part.input_items.resize(partition.inputs.size());
+  part.output_items.resize(partition.outputs.size());
+  part.places.resize(partition.outputs.size());
+  part.own_inputs.resize(partition.inputs.size());
+  part.own_outputs.resize(partition.outputs.size());
+  parts_.push_back(std::move(part));
   return {};
 }
 
 void StageCall::warm_up() {
   if (stage_.may_drop) return;  // A function would count it as a frame.
   // The edges' own first slots, as no frame is there yet.
-  for (std::size_t e = 0; e < in_slots_.size(); ++e) {
-    in_slots_[e] = &stage_.in_edges[e]->first_slot();
-    stage_.in_edges[e]->ensure_own(*in_slots_[e]);
-    Edge::point_at(*in_slots_[e], in_slots_[e]->own);
+  at_ = &bound_.front();
+  for (std::size_t e = 0; e < at_->in.size(); ++e) {
+    at_->in[e] = &stage_.in_edges[e]->first_slot();
+    stage_.in_edges[e]->ensure_own(*at_->in[e]);
+    Edge::point_at(*at_->in[e], at_->in[e]->own);
   }
-  for (std::size_t e = 0; e < out_slots_.size(); ++e)
-    out_slots_[e] = &stage_.out_edges[e]->first_slot();
+  for (std::size_t e = 0; e < at_->out.size(); ++e)
+    at_->out[e] = &stage_.out_edges[e]->first_slot();
   warm_up_parts();
   restore_storage();
   for (auto& part : parts_) part.at_start = part.context->counters();
+  for (auto& batched : batched_) batched->warm_up(parameters_.get());
 }
 
 void StageCall::warm_up_parts() {
   const bool items = !stage_.plan->each.empty();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     auto& part = parts_[p];
-    gather(0, p);
+    gather(p);
     // Without a bound there is nothing sensible to run on: the first frame warms up instead.
     const auto absent = [](const Tensor* tensor) { return tensor->kind() == Tensor::Kind::kNone; };
     if (std::ranges::any_of(part.inputs, absent) || (items && !has_items(p))) return;
@@ -103,34 +119,36 @@ bool StageCall::has_items(std::size_t p) const {
   return true;
 }
 
-void StageCall::bind(FrameNumber frame) {
-  for (std::size_t e = 0; e < out_slots_.size(); ++e)
-    out_slots_[e] = &stage_.out_edges[e]->slot(frame);
-  for (std::size_t e = 0; e < in_slots_.size(); ++e)
-    in_slots_[e] = &stage_.in_edges[e]->slot(frame);
+void StageCall::bind(FrameNumber frame, std::int64_t deadline_ns) {
+  auto& bound = bound_[count_++];
+  bound.frame = frame;
+  bound.deadline_ns = deadline_ns;
+  for (std::size_t e = 0; e < bound.out.size(); ++e)
+    bound.out[e] = &stage_.out_edges[e]->slot(frame);
+  for (std::size_t e = 0; e < bound.in.size(); ++e) bound.in[e] = &stage_.in_edges[e]->slot(frame);
 }
 
-void StageCall::gather(FrameNumber frame, std::size_t p) {
+void StageCall::gather(std::size_t p) {
   auto& part = parts_[p];
   const auto& partition = stage_.partitions[p];
   for (std::size_t i = 0; i < part.inputs.size(); ++i) {
     const Wire& wire = partition.inputs[i];
     switch (wire.kind) {
       case Wire::Kind::kInEdge:
-        part.inputs[i] = in_slots_[wire.where]->now[wire.tensor];
+        part.inputs[i] = at_->in[wire.where]->now[wire.tensor];
         break;
       case Wire::Kind::kOutEdge:
-        part.inputs[i] = &out_slots_[wire.where]->own[wire.tensor];
+        part.inputs[i] = &at_->out[wire.where]->own[wire.tensor];
         break;
       case Wire::Kind::kLocal:
         part.inputs[i] = &locals_[wire.where];
         break;
       case Wire::Kind::kParameter:
-        advance_parameters(frame);
+        advance_parameters(at_->frame);
         part.inputs[i] = &parameters_->values[wire.where];
         break;
       case Wire::Kind::kStateIn:
-        part.inputs[i] = &stage_.states_in[wire.where]->before(frame);
+        part.inputs[i] = &stage_.states_in[wire.where]->before(at_->frame);
         break;
       case Wire::Kind::kStateOut:
         part.inputs[i] = &stage_.states_out[wire.where]->next();
@@ -152,7 +170,7 @@ Tensor& StageCall::target_of(const Wire& wire) {
     case Wire::Kind::kStateOut:
       return stage_.states_out[wire.where]->next();
     default:
-      return out_slots_[wire.where]->own[wire.tensor];
+      return at_->out[wire.where]->own[wire.tensor];
   }
 }
 
@@ -165,51 +183,135 @@ void StageCall::restore_storage() {
   }
 }
 
-Status StageCall::start(FrameNumber frame, std::int64_t deadline_ns, bool sample) {
+void StageCall::start(bool sample) {
   t_clock = &clock_;
+  sample_ = sample;
   began_ns_ = 0;
-  Status ran = guarded([&]() -> Status {
-    if (stage_.plan->each.empty()) return run_parts(frame, deadline_ns, sample);
-    if (sample) began_ns_ = now_ns();
-    return run_items(frame);
-  });
-  return ran ? std::move(ran) : restored(std::move(ran));
+  together_ = nullptr;
+  alone_ = 0;
+  if (count_ > 1) return start_together();
+  start_alone();
 }
 
-Status StageCall::finish(std::int64_t until_ns) {
-  if (!in_progress_) return {};
+bool StageCall::finish(std::int64_t until_ns) {
+  while (in_progress_) {
+    Status ended = wait_for_context(until_ns);
+    if (in_progress_) return false;
+    if (together_ != nullptr) {
+      end_together(std::move(ended));
+      continue;
+    }
+    end_alone(std::move(ended));
+    ++alone_;
+    start_alone();
+  }
+  return true;
+}
+
+// What start() began, or what follows it.
+Status StageCall::wait_for_context(std::int64_t until_ns) {
+  auto& context = together_ != nullptr ? together_->context(0) : *parts_.back().context;
+  Status ended = guarded([&]() -> Status { return context.wait(until_ns); });
+  in_progress_ = !ended && ended.error().code == Code::kDeadlineExceeded;
+  return ended;
+}
+
+void StageCall::start_together() {
+  together_ = &smallest_for(count_);
+  Status ran = guarded([&]() -> Status { return run_together(); });
+  if (!in_progress_) end_together(std::move(ran));
+}
+
+Status StageCall::run_together() {
+  if (parameters_) advance_parameters(bound_.front().frame);
+  together_->bind(std::span(bound_).first(count_));
+  auto call = call_of(bound_.front());
+  for (std::size_t i = 1; i < count_; ++i) {
+    call.deadline_ns = std::min(call.deadline_ns, bound_[i].deadline_ns);
+  }
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (p > 0 && clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
+    if (sample_ && p == 0) began_ns_ = now_ns();
+    PENSTOCK_CHECK_OK(together_->run(p, call, parameters_.get()));
+    in_progress_ = asynchronous_;
+    if (asynchronous_) return {};
+    PENSTOCK_CHECK_OK(together_->context(p).wait(backend::kNoDeadline));
+    if (clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
+    PENSTOCK_CHECK_OK(together_->share_out(p));
+  }
+  return {};
+}
+
+// Where the call failed, each frame runs alone, so that only the guilty one fails.
+void StageCall::end_together(Status ended) {
+  if (clock_.abandoned()) return;
+  if (ended && asynchronous_) ended = guarded([&] { return together_->share_out(0); });
+  if (ended) {
+    for (std::size_t i = 0; i < count_; ++i) statuses_[i] = Status();
+    return;
+  }
+  together_->restore();
+  together_ = nullptr;
+  start_alone();
+}
+
+BatchedCall& StageCall::smallest_for(std::size_t frames) {
+  return **std::ranges::find_if(batched_,
+                                [&](const auto& batched) { return batched->rows() >= frames; });
+}
+
+// The frames from `alone_` on, until one of them goes on by itself.
+void StageCall::start_alone() {
+  for (; alone_ < count_; ++alone_) {
+    if (count_ > 1 && !restart_clock()) return;
+    at_ = &bound_[alone_];
+    Status ran = guarded([&]() -> Status {
+      if (count_ > 1 && ending_.cancelled()) return ending_.error();
+      return stage_.plan->each.empty() ? run_parts() : run_items();
+    });
+    if (in_progress_) return;
+    statuses_[alone_] = ran ? std::move(ran) : restored(std::move(ran));
+  }
+}
+
+void StageCall::end_alone(Status ended) {
   auto& part = parts_.back();
-  Status ended = guarded([&]() -> Status { return part.context->wait(until_ns); });
-  if (!ended && ended.error().code == Code::kDeadlineExceeded) return ended;
-  in_progress_ = false;
   attach(part);
   if (ended) {
     ended =
         guarded([&]() -> Status { return check_outputs(stage_.partitions.back(), part.outputs); });
   }
-  return ended ? std::move(ended) : restored(std::move(ended));
+  statuses_[alone_] = ended ? std::move(ended) : restored(std::move(ended));
+}
+
+// For a frame behind others of the same call. False: the call was abandoned.
+bool StageCall::restart_clock() {
+  if (!clock_.end()) return false;
+  clock_.begin(now_ns());
+  return true;
+}
+
+backend::Call StageCall::call_of(const BoundFrame& frame) {
+  backend::Call call{.frame = frame.frame, .deadline_ns = frame.deadline_ns};
+  if (!asynchronous_) return call;
+  done_.store(false, std::memory_order_relaxed);
+  call.done = tell_done;
+  call.whom = this;
+  return call;
 }
 
 // Runs the parts one after the other; of an asynchronous backend, the last one goes on by itself.
-Status StageCall::run_parts(FrameNumber frame, std::int64_t deadline_ns, bool sample) {
+Status StageCall::run_parts() {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     // A call that came back after all may have lost its frame meanwhile: nothing more is touched.
     if (p > 0 && clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
-    gather(frame, p);
-    if (sample && p == 0) began_ns_ = now_ns();
+    gather(p);
+    if (sample_ && p == 0 && began_ns_ == 0) began_ns_ = now_ns();
     auto& part = parts_[p];
-    backend::Call call{.frame = frame, .deadline_ns = deadline_ns};
-    if (asynchronous_) {
-      detach(part);
-      done_.store(false, std::memory_order_relaxed);
-      call.done = tell_done;
-      call.whom = this;
-    }
-    PENSTOCK_CHECK_OK(part.context->run(call, part.inputs, part.outputs));
-    if (asynchronous_) {
-      in_progress_ = true;
-      return {};
-    }
+    if (asynchronous_) detach(part);
+    PENSTOCK_CHECK_OK(part.context->run(call_of(*at_), part.inputs, part.outputs));
+    in_progress_ = asynchronous_;
+    if (asynchronous_) return {};
     PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
     PENSTOCK_CHECK_OK(check_outputs(stage_.partitions[p], part.outputs));
   }
@@ -247,16 +349,16 @@ void StageCall::attach(Part& part) {
 
 void StageCall::abandon() {
   cancel();
-  for (const auto& target : stage_.partitions.back().outputs) {
-    target_of(target.wire) = target.wire.fresh ? Tensor() : storage_for(target.storage);
+  for (at_ = bound_.data(); at_ != bound_.data() + count_; ++at_) {
+    for (const auto& target : stage_.partitions.back().outputs) {
+      target_of(target.wire) = target.wire.fresh ? Tensor() : storage_for(target.storage);
+    }
   }
 }
 
 // The slots are others' now: what the call has computed goes nowhere.
 bool StageCall::in_progress_still() {
-  if (!in_progress_) return false;
-  const Status ended = guarded([&]() -> Status { return parts_.back().context->wait(0); });
-  in_progress_ = !ended && ended.error().code == Code::kDeadlineExceeded;
+  if (in_progress_) static_cast<void>(wait_for_context(0));
   return in_progress_;
 }
 
@@ -270,11 +372,11 @@ Status StageCall::restored(Status failed) {
 }
 
 // Gathers what every item has in common, and gives the outputs their number of items.
-Result<std::int64_t> StageCall::count_items(FrameNumber frame) {
+Result<std::int64_t> StageCall::count_items() {
   std::optional<std::int64_t> count;
   std::string first;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
-    gather(frame, p);
+    gather(p);
     const auto& partition = stage_.partitions[p];
     for (std::size_t i = 0; i < partition.inputs.size(); ++i) {
       const Wire& wire = partition.inputs[i];
@@ -325,17 +427,17 @@ void StageCall::view_item(std::size_t p, std::int64_t item) {
   }
 }
 
-Status StageCall::run_item(FrameNumber frame, std::int64_t item) {
+Status StageCall::run_item(std::int64_t item) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (p > 0 && clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
-    gather(frame, p);
+    gather(p);
     view_item(p, item);
     auto& part = parts_[p];
     const auto& partition = stage_.partitions[p];
     PENSTOCK_CHECK_OK(part.context->run({}, part.inputs, part.outputs));
     PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
     for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-      PENSTOCK_CHECK_OK(check_output(partition, i, *part.outputs[i]));
+      PENSTOCK_CHECK_OK(check_output(partition, i, partition.outputs[i].type, *part.outputs[i]));
       if (!partition.outputs[i].wire.items) continue;
       PENSTOCK_CHECK_OK(put_in_place(partition.outputs[i], *part.outputs[i], part.places[i]));
     }
@@ -358,17 +460,41 @@ Status StageCall::put_in_place(const Target& target, const Tensor& item, void* p
   return {};
 }
 
-// Scatter: one call for each item, in order, each writing its own place of the outputs.
-Status StageCall::run_items(FrameNumber frame) {
-  PENSTOCK_TRY(const auto items, count_items(frame));
-  for (std::int64_t item = 0; item < items; ++item) {
-    if (clock_.abandoned() || ending_.cancelled()) {
-      return ending_.error();
+// Scatter: one call for as many items as the stage takes, in order, each writing its own place of
+// the outputs. Where a call for several fails, each item runs alone.
+Status StageCall::run_items() {
+  if (sample_) began_ns_ = now_ns();
+  PENSTOCK_TRY(const auto items, count_items());
+  const auto most = static_cast<std::int64_t>(batched_.empty() ? 1 : batched_.back()->rows());
+  for (std::int64_t first = 0; first < items; first += most) {
+    const auto end = std::min(items, first + most);
+    if (end - first > 1 && run_items_together(first, static_cast<std::size_t>(end - first))) {
+      continue;
     }
-    Status ran = run_item(frame, item);
-    if (!ran) return std::move(ran).error().within({Where::kItem, item});
+    for (std::int64_t item = first; item < end; ++item) {
+      if (clock_.abandoned() || ending_.cancelled()) return ending_.error();
+      Status ran = run_item(item);
+      if (!ran) return std::move(ran).error().within({Where::kItem, item});
+    }
   }
   return {};
+}
+
+Status StageCall::run_items_together(std::int64_t first, std::size_t count) {
+  auto& batched = smallest_for(count);
+  if (parameters_) advance_parameters(at_->frame);
+  batched.bind_items(*at_, static_cast<std::size_t>(first), count);
+  Status ran = guarded([&]() -> Status {
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      if (clock_.abandoned() || ending_.cancelled()) return ending_.error();
+      PENSTOCK_CHECK_OK(batched.run(p, call_of(*at_), parameters_.get()));
+      PENSTOCK_CHECK_OK(batched.context(p).wait(backend::kNoDeadline));
+      PENSTOCK_CHECK_OK(batched.share_out(p));
+    }
+    return {};
+  });
+  if (!ran && !clock_.abandoned()) batched.restore();
+  return ran;
 }
 
 // The frame is computed: what it wrote is the next one's state.
@@ -378,7 +504,7 @@ Status StageCall::advance_states() {
     if (!source) continue;
     const Tensor& value = source->kind == Wire::Kind::kStateOut
                               ? stage_.states_out[source->where]->next()
-                              : out_slots_[source->where]->own[source->tensor];
+                              : at_->out[source->where]->own[source->tensor];
     if (stage_.states_out[s]->take(value)) copies_.fetch_add(1, std::memory_order_relaxed);
   }
   for (StateEdge* state : stage_.states_out) state->advance();
@@ -397,6 +523,7 @@ void StageCall::cancel() {
   for (auto& part : parts_) {
     if (part.context) part.context->cancel();
   }
+  for (auto& batched : batched_) batched->cancel();
 }
 
 backend::Context::Counters StageCall::counters() const {
@@ -405,6 +532,11 @@ backend::Context::Counters StageCall::counters() const {
     const auto now = part.context->counters();
     sum.copies += now.copies - part.at_start.copies;
     sum.allocations += now.allocations - part.at_start.allocations;
+  }
+  for (const auto& batched : batched_) {
+    const auto of_batched = batched->counters();
+    sum.copies += of_batched.copies;
+    sum.allocations += of_batched.allocations;
   }
   sum.copies += copies_.load(std::memory_order_relaxed);
   return sum;

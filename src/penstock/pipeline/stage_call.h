@@ -1,5 +1,5 @@
-// StageCall: one call of a stage: what it computes a frame with, and where that frame's tensors
-// lie.
+// StageCall: one call of a stage: what it computes a frame with, or several, and where their
+// tensors lie.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "penstock/pipeline/batched_call.h"
 #include "penstock/pipeline/call_clock.h"
 #include "penstock/pipeline/ending.h"
 #include "penstock/pipeline/stage.h"
@@ -14,34 +15,43 @@
 namespace penstock::pipeline {
 
 /// A context of each of the stage's models, and room for what passes between them. Computes one
-/// frame at a time; a worker has one for each of its lanes.
+/// frame, or in one call of each model several; a worker has one for each of its lanes.
 /// \threads  on the worker's thread, but cancel(), clock() and counters().
 class StageCall {
  public:
+  /// Of the stage's partitions: the models for one frame, then those for each of batch_sizes().
   using Executables = std::vector<std::shared_ptr<backend::Executable>>;
 
   /// `parker`: the worker's, woken when a call is done that goes on by itself.
   StageCall(Stage& stage, const Ending& ending, Parker& parker)
       : stage_(stage), ending_(ending), parker_(parker) {}
 
-  /// Makes the contexts. `executables`: one for each of the stage's partitions.
+  /// Makes the contexts.
   Status open(const Executables& executables);
   /// Runs once on zeros, in the first slots of the edges. \pre  no frame was pushed yet.
   void warm_up();
 
-  /// Where the frame's tensors lie. \pre  its slots are held.
-  void bind(FrameNumber frame);
-  /// Begins to compute the frame that was bound, to be ended by `deadline_ns`. With `sample`,
-  /// began_ns() tells when its inputs were there. Its clock must run: a call that was abandoned
-  /// meanwhile touches nothing more.
-  Status start(FrameNumber frame, std::int64_t deadline_ns, bool sample);
-  /// Waits for what start() began. \error kDeadlineExceeded  in_progress() still at `until_ns`.
-  /// \pre  start() was ok.
-  Status finish(std::int64_t until_ns);
+  void clear() { count_ = 0; }  ///< No frame is bound.
+  /// Another frame that start() computes: where its tensors lie, and by when it is to be out.
+  /// \pre  its slots are held; fewer are bound than the stage takes in one call.
+  void bind(FrameNumber frame, std::int64_t deadline_ns);
+  [[nodiscard]] std::size_t count() const { return count_; }  ///< Frames that are bound.
+
+  /// Begins to compute the frames that are bound: in one call, and where that fails, each frame
+  /// alone. With `sample`, began_ns() tells when the inputs were there. The clock must run: a call
+  /// that was abandoned meanwhile touches nothing more. \pre  frames are bound.
+  void start(bool sample);
+  /// Waits for what start() began. False: in_progress() still at `until_ns`.
+  bool finish(std::int64_t until_ns);
+  /// For how many frames the models are that computed them: 1 if each was computed alone.
+  [[nodiscard]] std::size_t rows() const { return together_ == nullptr ? 1 : together_->rows(); }
+  [[nodiscard]] FrameNumber frame(std::size_t i) const { return bound_[i].frame; }
+  /// How the i-th of the frames ended. \pre  finish() was true.
+  Status& status(std::size_t i) { return statuses_[i]; }
   /// Whether such calls go on by themselves. What follows a partition, is done for each item, or is
   /// a state, is done on the worker's thread.
   static bool goes_on_alone(const Stage& stage, const Executables& executables) {
-    return executables.size() == 1 && stage.plan->each.empty() && stage.states_in.empty() &&
+    return stage.partitions.size() == 1 && stage.plan->each.empty() && stage.states_in.empty() &&
            stage.states_out.empty() && !stage.feeds_state && executables.front()->is_asynchronous();
   }
   /// Whether the backend computes by itself what start() began.
@@ -50,9 +60,9 @@ class StageCall {
   [[nodiscard]] bool done() const { return !in_progress_ || done_.load(std::memory_order_seq_cst); }
   /// Of a call that was abandoned: looks once more whether it is in progress.
   bool in_progress_still();
-  /// What is in progress is lost: the frame's slots get storage that it does not write to.
+  /// What is in progress is lost: the frames' slots get storage that it does not write to.
   void abandon();
-  /// What the frame wrote is the next one's state. \pre  finish() was ok.
+  /// What the frame wrote is the next one's state. \pre  one frame was bound, and ended well.
   Status advance_states();
   [[nodiscard]] std::int64_t began_ns() const { return began_ns_; }  ///< 0: not sampled.
 
@@ -73,20 +83,37 @@ class StageCall {
     backend::Context::Counters at_start;
   };
 
+  Status open_part(std::size_t part, const std::shared_ptr<backend::Executable>& executable);
   void warm_up_parts();
   [[nodiscard]] bool has_items(std::size_t part) const;
-  void gather(FrameNumber frame, std::size_t part);
+  void gather(std::size_t part);
   void advance_parameters(FrameNumber frame);
   Tensor& target_of(const Wire& wire);  // Where the frame is written.
-  Status run_parts(FrameNumber frame, std::int64_t deadline_ns, bool sample);
+
+  // Several frames in one call.
+  void start_together();
+  Status run_together();
+  void end_together(Status ended);
+  BatchedCall& smallest_for(std::size_t frames);
+  // Each frame alone.
+  void start_alone();
+  void end_alone(Status ended);
+  Status run_parts();
+  Status wait_for_context(std::int64_t until_ns);
+  backend::Call call_of(const BoundFrame& frame);
+  bool restart_clock();
+
   void detach(Part& part);  // From the slots' own tensors, which a call that is lost would touch.
   void attach(Part& part);
   Status restored(Status failed);
   static void tell_done(void* self);
-  Status run_items(FrameNumber frame);
-  Result<std::int64_t> count_items(FrameNumber frame);
+
+  // Each item of a frame.
+  Status run_items();
+  Result<std::int64_t> count_items();
+  Status run_items_together(std::int64_t first, std::size_t count);
   void view_item(std::size_t part, std::int64_t item);
-  Status run_item(FrameNumber frame, std::int64_t item);
+  Status run_item(std::int64_t item);
   Status put_in_place(const Target& target, const Tensor& item, void* place);
   void restore_storage();
 
@@ -98,9 +125,16 @@ class StageCall {
   bool in_progress_ = false;
   std::atomic<bool> done_{false};
   std::vector<Part> parts_;
+  std::vector<std::unique_ptr<BatchedCall>> batched_;  // Fewest frames first.
   std::vector<Tensor> locals_;
-  std::vector<Slot*> in_slots_, out_slots_;
+  std::vector<BoundFrame> bound_;  // The first `count_`.
+  std::vector<Status> statuses_;   // Beside them.
+  std::size_t count_ = 0;
+  BatchedCall* together_ = nullptr;  // In which all frames are computed; null: each alone.
+  std::size_t alone_ = 0;            // Which of them is.
+  BoundFrame* at_ = nullptr;         // That one.
   std::shared_ptr<const ParameterVersion> parameters_;
+  bool sample_ = false;
   std::int64_t began_ns_ = 0;
   std::atomic<std::uint64_t> copies_{0};  // Of states and items; the backends count theirs.
 };

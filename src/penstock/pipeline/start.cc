@@ -64,7 +64,7 @@ void choose_window(State& state) {
   for (std::size_t e = 0; e < state.edges.size(); ++e) {
     const auto& edge = state.plan.edges[e];
     state.edges[e]->allocate(edge.from != plan::kPipelineInput, spare_slots(state.plan, edge),
-                             window);
+                             window, most_together(state.plan, edge) > 1);
   }
 }
 
@@ -137,6 +137,9 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
       stage->states_out.push_back(edge.get());
   }
   find_state_sources(state.plan, *stage);
+  PENSTOCK_TRY(stage->batch_sizes, batch_sizes(*stage->plan));
+  // The frames of one stream follow from each other.
+  if (!stage->states_in.empty() || !stage->states_out.empty()) stage->batch_sizes.clear();
   if (!stage->plan->parameters.empty()) {
     auto version = std::make_shared<ParameterVersion>();
     PENSTOCK_TRY(version->values, default_parameters(state, folder, *stage->plan));
@@ -294,6 +297,25 @@ Status check_accepted(const Stage& stage, const device::Device& device) {
   return {};
 }
 
+backend::CompileRequest request_for(const State& state, const std::filesystem::path& folder,
+                                    const plan::Stage& stage, const plan::Partition& partition,
+                                    const device::Device& device) {
+  backend::CompileRequest request;
+  if (!partition.model.empty()) request.file = folder / partition.model;
+  request.device = device;
+  request.threads = static_cast<int>(device.cpus.size());
+  request.replicas = static_cast<int>(stage.devices.size());
+  request.flush_denormals = stage.flush_denormals;
+  request.options = partition.options;
+  if (const auto extra = state.options.backend_options.find(partition.backend);
+      extra != state.options.backend_options.end()) {
+    for (const auto& [key, value] : extra->second) request.options[key] = value;
+  }
+  for (const auto& file : state.plan.custom_ops) request.custom_ops.push_back(folder / file);
+  return request;
+}
+
+// In the order of StageCall::Executables.
 Result<std::vector<backend::CompileRequest>> requests_for(const State& state,
                                                           const std::filesystem::path& folder,
                                                           const Stage& made,
@@ -303,19 +325,15 @@ Result<std::vector<backend::CompileRequest>> requests_for(const State& state,
   PENSTOCK_CHECK_OK(device::check_available(device));
   std::vector<backend::CompileRequest> requests;
   for (const auto& partition : stage.partitions) {
-    backend::CompileRequest request;
-    if (!partition.model.empty()) request.file = folder / partition.model;
-    request.device = device;
-    request.threads = static_cast<int>(device.cpus.size());
-    request.replicas = static_cast<int>(stage.devices.size());
-    request.flush_denormals = stage.flush_denormals;
-    request.options = partition.options;
-    if (const auto extra = state.options.backend_options.find(partition.backend);
-        extra != state.options.backend_options.end()) {
-      for (const auto& [key, value] : extra->second) request.options[key] = value;
+    requests.push_back(request_for(state, folder, stage, partition, device));
+  }
+  for (const int frames : made.batch_sizes) {
+    for (std::size_t p = 0; p < stage.partitions.size(); ++p) {
+      const auto& batched = stage.partitions[p].batched;
+      requests.push_back(requests[p]);
+      requests.back().file =
+          folder / std::ranges::find(batched, frames, &plan::BatchedModel::frames)->model;
     }
-    for (const auto& file : state.plan.custom_ops) request.custom_ops.push_back(folder / file);
-    requests.push_back(std::move(request));
   }
   return requests;
 }
@@ -351,13 +369,14 @@ bool rename(Error& error, const std::filesystem::path& file, const std::string& 
 
 // What an engine says of a stage's model, which may lie in a temporary folder: with its path in the
 // package, and with what may help.
-Error blame_model(Error error, const State& state, const plan::Stage& stage,
-                  const std::vector<backend::CompileRequest>& requests) {
+Error blame_model(Error error, const State& state, const std::filesystem::path& folder,
+                  const plan::Stage& stage, const std::vector<backend::CompileRequest>& requests) {
   bool of_a_model = false;
   for (std::size_t p = 0; p < requests.size(); ++p) {
-    const auto& partition = stage.partitions[p];
+    const auto& partition = stage.partitions[p % stage.partitions.size()];
     if (partition.backend == plan::kFunctionBackend) continue;
-    of_a_model |= rename(error, requests[p].file, partition.model);
+    of_a_model |= rename(error, requests[p].file,
+                         requests[p].file.lexically_relative(folder).generic_string());
     for (std::size_t i = 0; i < state.plan.custom_ops.size(); ++i) {
       rename(error, requests[p].custom_ops[i], state.plan.custom_ops[i]);
     }
@@ -389,7 +408,7 @@ Status start_workers(State& state, const std::filesystem::path& folder) {
       shared.clear();
     Status started = worker->start(*requests, cpus_for(state, stage, device), shared);
     if (!started) {
-      return blame_model(std::move(started).error(), state, stage, *requests).within(place);
+      return blame_model(std::move(started).error(), state, folder, stage, *requests).within(place);
     }
   }
   return {};

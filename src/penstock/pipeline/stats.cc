@@ -26,7 +26,12 @@ StageStats stats_of(const State& state, const Stage& stage) {
       join(stage.plan->partitions, "+", [](const auto& partition) { return partition.backend; });
   stats.replicas = static_cast<int>(workers.size());
   stats.lanes = static_cast<int>(workers.front()->lanes());
+  stats.calls.resize(workers.front()->calls.size());
   for (const Worker* worker : workers) {
+    for (std::size_t n = 0; n < stats.calls.size(); ++n) {
+      stats.calls[n] += worker->calls[n].load(std::memory_order_relaxed);
+    }
+    stats.surplus += worker->surplus.load(std::memory_order_relaxed);
     stats.frames += worker->frames.load(std::memory_order_relaxed);
     stats.errors += worker->errors.load(std::memory_order_relaxed);
     stats.drops += worker->drops.load(std::memory_order_relaxed);  // By its function.

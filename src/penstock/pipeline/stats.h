@@ -20,10 +20,13 @@ struct StageStats {
   std::string device;   ///< "cpu:0", or "cpu:0,cpu:1" for replicas.
   std::string backend;  ///< "onnxruntime", or several joined by "+".
   int replicas = 1;
-  int lanes = 1;                  ///< Calls in flight, at most, of each replica.
-  std::uint64_t frames = 0;       ///< Computed without error.
-  std::uint64_t errors = 0;       ///< Failed here.
-  std::uint64_t drops = 0;        ///< Dropped here by a function, or before it by an edge's policy.
+  int lanes = 1;             ///< Calls in flight, at most, of each replica.
+  std::uint64_t frames = 0;  ///< Computed without error.
+  std::uint64_t errors = 0;  ///< Failed here.
+  std::uint64_t drops = 0;   ///< Dropped here by a function, or before it by an edge's policy.
+  /// [n - 1]: calls that held n frames. As many entries as one call takes frames.
+  std::vector<std::uint64_t> calls;
+  std::uint64_t surplus = 0;      ///< Rows of such calls that were computed and thrown away.
   std::uint64_t copies = 0;       ///< Tensors copied by the runtime or the backend.
   std::uint64_t allocations = 0;  ///< Tensor buffers allocated after start, by runtime or backend.
   Quantiles queue;                ///< From being ready (inputs there) to its start.

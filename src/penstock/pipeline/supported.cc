@@ -11,10 +11,6 @@ Error not_yet(const Args&... what) {
 }
 
 Status check_stage(const plan::Stage& stage) {
-  if (stage.batch.frames > 1) {
-    return not_yet("batch: expected 1 frame, found ", stage.batch.frames,
-                   ": this release runs each frame in a call of its own");
-  }
   if (!stage.standby.empty()) {
     return not_yet("standby: expected no device, found '", device::to_string(stage.standby.front()),
                    "': this release moves no frames from one device to another");

@@ -87,20 +87,27 @@ Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
 Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
                        Executables& executables) {
   executables.resize(requests.size());
-  for (std::size_t p = 0; p < requests.size(); ++p) {
-    auto& partition = stage_.partitions[p];
-    if (!executables[p]) {
-      PENSTOCK_TRY(std::shared_ptr<backend::Executable> made,
-                   partition.backend->compile(requests[p]));
-      executables[p] = std::move(made);
-    }
-    if (replica_ > 0) continue;
-    PENSTOCK_CHECK_OK(join_ports(state_.plan, stage_, partition, *executables[p]));
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    if (executables[r]) continue;
+    const auto& partition = stage_.partitions[r % stage_.partitions.size()];
+    PENSTOCK_TRY(std::shared_ptr<backend::Executable> made,
+                 partition.backend->compile(requests[r]));
+    executables[r] = std::move(made);
+  }
+  for (std::size_t p = 0; p < stage_.partitions.size() && replica_ == 0; ++p) {
+    PENSTOCK_CHECK_OK(join_ports(state_.plan, stage_, stage_.partitions[p], *executables[p]));
   }
   executables_ = executables;
   asynchronous_ = StageCall::goes_on_alone(stage_, executables);
+  if (stage_.plan->each.empty() && !stage_.batch_sizes.empty()) {
+    most_ = static_cast<FrameNumber>(stage_.batch_sizes.back());
+  }
+  calls = std::vector<std::atomic<std::uint64_t>>(most_);
   lanes_.resize(choose_lanes(*executables.front()));
-  for (auto& lane : lanes_) PENSTOCK_CHECK_OK(open(lane));
+  for (auto& lane : lanes_) {
+    lane.ready_ns.resize(most_);
+    PENSTOCK_CHECK_OK(open(lane));
+  }
   return {};
 }
 
@@ -116,9 +123,14 @@ std::size_t Worker::choose_lanes(const backend::Executable& executable) const {
   if (!asynchronous_ || ordered) return 1;
   int most = std::max(executable.recommended_contexts(), 1);
   if (stage_.plan->lanes > 0) most = std::min(most, stage_.plan->lanes);
-  for (const Edge* edge : stage_.in_edges) most = std::min(most, edge->capacity());
-  for (const Edge* edge : stage_.out_edges) most = std::min(most, edge->capacity());
+  for (const Edge* edge : stage_.in_edges) most = std::min(most, lanes_of(*edge));
+  for (const Edge* edge : stage_.out_edges) most = std::min(most, lanes_of(*edge));
   return static_cast<std::size_t>(most);
+}
+
+// As many full calls as the edge holds.
+int Worker::lanes_of(const Edge& edge) const {
+  return std::max(edge.capacity() / static_cast<int>(most_), 1);
 }
 
 std::string Worker::thread_name() const {
@@ -155,9 +167,9 @@ void Worker::loop() {
   for (;;) {
     auto next = Next::kFinish;
     if (in_flight_ == 0) {
-      FrameNumber frame = 0;
-      if (!claim(&frame)) break;
-      if (!start(frame)) return;
+      const auto claimed = claim();
+      if (!claimed) break;
+      if (!start(*claimed)) return;
       if (lanes_.size() > 1) next = Next::kLook;
     } else if (in_flight_ < lanes_.size()) {
       next = start_or_wait();
@@ -176,10 +188,18 @@ Worker::Next Worker::start_or_wait() {
   if (due() || now_ns() >= hang_deadline(oldest())) return Next::kFinish;
   const FrameNumber next = stage_.next.load(std::memory_order_acquire);
   const auto [wait, least] = obstacle(next);
-  if (wait == nullptr) return !take(next) || start(next) ? Next::kLook : Next::kLeave;
-  sleep_until(*wait, least, {}, std::min(now_ns() + kLook, hang_deadline(oldest())),
-              [&] { return due() || stage_.next.load(std::memory_order_seq_cst) != next; });
-  return Next::kLook;
+  const auto changed = [&] { return due() || stage_.next.load(std::memory_order_seq_cst) != next; };
+  const std::int64_t look = std::min(now_ns() + kLook, hang_deadline(oldest()));
+  if (wait != nullptr) {
+    sleep_until(*wait, least, {}, look, changed);
+    return Next::kLook;
+  }
+  const Claim claim{next, together(next)};
+  if (const auto until = fills_until(claim); until > 0) {
+    sleep_until(*short_of(next), next + most_, {}, std::min(look, until), changed);
+    return Next::kLook;
+  }
+  return !take(claim) || start(claim) ? Next::kLook : Next::kLeave;
 }
 
 std::pair<Wait*, FrameNumber> Worker::obstacle(FrameNumber frame) {
@@ -209,31 +229,89 @@ bool Worker::leave_at(FrameNumber frame) const {
   return state_.ending.closed() && frame >= state_.source.done();
 }
 
+bool Worker::has_inputs(FrameNumber frame) {
+  bool ready = true;
+  for (auto& wait : inputs) {
+    if (wait.seen <= frame) wait.seen = wait.progress->done();
+    ready = ready && wait.seen > frame;
+  }
+  return ready;
+}
+
 // Replicas claim a frame only once its inputs are there, so that the idle one takes it.
-bool Worker::claim(FrameNumber* frame) {
+std::optional<Worker::Claim> Worker::claim() {
   for (;;) {
-    FrameNumber next = stage_.next.load(std::memory_order_acquire);
-    bool ready = true;
-    for (auto& wait : inputs) {
-      if (wait.seen <= next) wait.seen = wait.progress->done();
-      ready = ready && wait.seen > next;
-    }
-    if (!ready) {
-      if (leave_at(next)) return false;
+    const FrameNumber next = stage_.next.load(std::memory_order_acquire);
+    if (!has_inputs(next)) {
+      if (leave_at(next)) return std::nullopt;
       wait_for_input(next);
       continue;
     }
-    if (state_.ending.stopping()) return false;
-    if (!take(next)) continue;
-    *frame = next;
-    return true;
+    if (state_.ending.stopping()) return std::nullopt;
+    const Claim claim{next, together(next)};
+    if (const auto until = fills_until(claim); until > 0) {
+      idled_ = true;
+      sleep_until(*short_of(next), next + most_, {}, until, [&] {
+        return leave_at(claim.end()) || stage_.next.load(std::memory_order_seq_cst) != next;
+      });
+      continue;
+    }
+    if (take(claim)) return claim;
   }
 }
 
-bool Worker::take(FrameNumber next) {
+FrameNumber Worker::together(FrameNumber next) {
+  if (most_ == 1) return 1;
+  const auto replicas = static_cast<FrameNumber>(stage_.plan->devices.size());
+  FrameNumber there = most_ * replicas;
+  for (auto& wait : inputs) {
+    if (wait.seen < next + there) wait.seen = wait.progress->done();
+    there = std::min(there, wait.seen - next);
+  }
+  for (auto& room : rooms) {
+    auto& seen = room.wait.seen;
+    if (seen + room.capacity < next + there) seen = room.wait.progress->done();
+    const FrameNumber end = seen + room.capacity;
+    there = std::min(there, end > next ? end - next : 1);
+  }
+  there = alike(next, there);
+  // Replicas share what is there, unless the plan has them wait for full calls.
+  const bool shares = stage_.plan->batch.wait.count() == 0;
+  return std::min(most_, shares ? (there + replicas - 1) / replicas : there);
+}
+
+// Frames of one call have the same parameters.
+FrameNumber Worker::alike(FrameNumber next, FrameNumber count) {
+  if (stage_.plan->parameters.empty()) return count;
+  const std::scoped_lock lock(stage_.parameter_mutex);
+  for (const auto& version : stage_.versions) {
+    if (version->first_frame > next) return std::min(count, version->first_frame - next);
+  }
+  return count;
+}
+
+std::int64_t Worker::fills_until(const Claim& claim) {
+  const auto wait = std::chrono::nanoseconds(stage_.plan->batch.wait).count();
+  if (wait == 0 || claim.count == most_ || leave_at(claim.end())) return 0;
+  if (short_of(claim.first) == nullptr) return 0;
+  const std::int64_t now = now_ns();
+  if (std::exchange(filling_, claim.first + 1) != claim.first + 1) filling_ns_ = now;
+  std::int64_t until = filling_ns_ + wait;
+  for (FrameNumber f = claim.first; f < claim.end(); ++f) until = std::min(until, deadline_of(f));
+  return until > now ? until : 0;
+}
+
+Wait* Worker::short_of(FrameNumber next) {
+  const auto found =
+      std::ranges::find_if(inputs, [&](const Wait& wait) { return wait.seen < next + most_; });
+  return found == inputs.end() ? nullptr : &*found;
+}
+
+bool Worker::take(const Claim& claim) {
+  FrameNumber next = claim.first;
   if (stage_.plan->devices.size() > 1)
-    return stage_.next.compare_exchange_strong(next, next + 1, std::memory_order_acq_rel);
-  stage_.next.store(next + 1, std::memory_order_relaxed);
+    return stage_.next.compare_exchange_strong(next, claim.end(), std::memory_order_acq_rel);
+  stage_.next.store(claim.end(), std::memory_order_relaxed);
   return true;
 }
 
@@ -290,41 +368,47 @@ void Worker::wait_for_states(FrameNumber frame) {
   }
 }
 
-bool Worker::start(FrameNumber frame) {
+bool Worker::start(const Claim& claim) {
   const std::size_t at = first_ + in_flight_;  // No division: this is on every frame's way.
   Lane& lane = lanes_[at < lanes_.size() ? at : at - lanes_.size()];
   StageCall& call = *lane.call;
-  lane.frame = frame;
-  lane.ready_ns = ready_since(frame);
+  lane.claim = claim;
   const bool alone = in_flight_++ == 0;
-  lane.begun = begin(frame, call);
-  if (!lane.begun) return true;
-  lane.start_ns = idled_ || !alone ? now_ns() : std::max(clock_, lane.ready_ns);
+  call.clear();
+  for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
+    if (begin(frame)) {
+      lane.ready_ns[call.count()] = ready_since(frame);
+      call.bind(frame, deadline_of(frame));
+    } else {
+      stage_.computed[frame & state_.window_mask] = 0;
+    }
+  }
+  if (call.count() == 0) return true;
+  const std::int64_t ready = lane.ready_ns[call.count() - 1];
+  lane.start_ns = idled_ || !alone ? now_ns() : std::max(clock_, ready);
   idled_ = false;
   // Two more clock reads tell the phases apart; short stages take them for one frame in 16.
-  lane.sampled = average_ns_ > 20'000 || frame % 16 == 0;
-  running_frame_.store(frame, std::memory_order_relaxed);
+  lane.sampled = average_ns_ > 20'000 || claim.first % 16 == 0;
+  running_.store(claim.first, std::memory_order_relaxed);
+  running_count_.store(claim.count, std::memory_order_relaxed);
   call.clock().begin(lane.start_ns);
-  Status started = call.start(frame, deadline_of(frame), lane.sampled);
-  if (!call.in_progress() && !call.clock().end()) return false;
-  lane.started = std::move(started);
-  return true;
+  call.start(lane.sampled);
+  return call.in_progress() || call.clock().end();
 }
 
 void Worker::finish_oldest() {
   Lane& lane = oldest();
-  const FrameNumber frame = lane.frame;
-  if (!lane.begun) {
-    stage_.computed[frame & state_.window_mask] = 0;
-  } else if (Status status = std::move(lane.started); !status || wait_for(lane, status)) {
-    end(lane, std::move(status));
-  } else {
+  const Claim claim = lane.claim;
+  const bool computed = lane.call->count() > 0;
+  if (computed && wait_for(lane)) {
+    end(lane);
+  } else if (computed) {
     give_up(lane);
   }
   first_ = first_ + 1 == lanes_.size() ? 0 : first_ + 1;
   --in_flight_;
-  finish(frame);
-  if (lane.begun && lane.sampled) {
+  for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) finish(frame);
+  if (computed && lane.sampled) {
     const std::int64_t handed_on = now_ns();
     compute_output.record(handed_on - clock_);
     clock_ = handed_on;
@@ -332,24 +416,28 @@ void Worker::finish_oldest() {
 }
 
 // The call has ended.
-void Worker::end(Lane& lane, Status status) {
+void Worker::end(Lane& lane) {
   clock_ = now_ns();
-  if (status && !stage_.states_out.empty())
-    status = guarded([&] { return lane.call->advance_states(); });
-  stage_.computed[lane.frame & state_.window_mask] = status ? 1 : 0;
-  if (status) {
-    note(lane, clock_);
-  } else {
-    fail(lane.frame, std::move(status).error());
+  for (std::size_t i = 0; i < lane.call->count(); ++i) {
+    Status& status = lane.call->status(i);
+    if (status && !stage_.states_out.empty())
+      status = guarded([&] { return lane.call->advance_states(); });
+    const FrameNumber frame = lane.call->frame(i);
+    stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
+    if (status) {
+      note(lane, i);
+    } else {
+      fail(frame, std::move(status).error());
+    }
   }
+  note_call(lane);
 }
 
-bool Worker::wait_for(Lane& lane, Status& status) {
+bool Worker::wait_for(Lane& lane) {
   if (!lane.call->in_progress()) return true;
-  const std::int64_t hangs = hang_deadline(lane);
   for (;;) {
-    status = lane.call->finish(std::min(hangs, now_ns() + kLook));
-    if (!lane.call->in_progress()) break;
+    const std::int64_t hangs = hang_deadline(lane);
+    if (lane.call->finish(std::min(hangs, now_ns() + kLook))) break;
     if (now_ns() >= hangs || leaves_.load(std::memory_order_relaxed)) return false;
   }
   static_cast<void>(
@@ -360,7 +448,6 @@ bool Worker::wait_for(Lane& lane, Status& status) {
 // The call goes on without anybody, with tensors that nobody else has; its lane is opened anew.
 void Worker::give_up(Lane& lane) {
   clock_ = now_ns();
-  stage_.computed[lane.frame & state_.window_mask] = 0;
   Status opened = guarded([&]() -> Status {
     auto fresh = std::make_unique<StageCall>(stage_, state_.ending, parker);
     PENSTOCK_CHECK_OK(fresh->open(executables_));
@@ -371,13 +458,17 @@ void Worker::give_up(Lane& lane) {
     return {};
   });
   state_.left_calls.store(true);
-  Error cause = hanging(clock_ - lane.start_ns);
+  const Error cause = hanging(clock_ - lane.start_ns);
   if (!opened || lost_.size() > static_cast<std::size_t>(stage_.plan->max_left_behind)) {
-    Error placed =
-        Error(cause).within({Where::kFrame, lane.frame}).within({Where::kStage, stage_.plan->name});
-    if (!state_.ending.closed()) state_.hang(lane.frame + 1, std::move(placed));
+    Error placed = Error(cause)
+                       .within({Where::kFrame, lane.claim.first})
+                       .within({Where::kStage, stage_.plan->name});
+    if (!state_.ending.closed()) state_.hang(lane.claim.end(), std::move(placed));
   }
-  fail(lane.frame, std::move(cause));
+  for (FrameNumber frame = lane.claim.first; frame < lane.claim.end(); ++frame) {
+    stage_.computed[frame & state_.window_mask] = 0;
+    if (state_.record(frame).alive()) fail(frame, cause);
+  }
 }
 
 bool Worker::keeps_lost() {
@@ -388,7 +479,7 @@ bool Worker::keeps_lost() {
 }
 
 std::int64_t Worker::hang_deadline(const Lane& lane) const {
-  return max_run_ns_ > 0 ? lane.start_ns + max_run_ns_ : kNever;
+  return max_run_ns_ > 0 ? lane.call->clock().read().since_ns + max_run_ns_ : kNever;
 }
 
 // By which the frame must be out; its call may end by itself then.
@@ -397,7 +488,7 @@ std::int64_t Worker::deadline_of(FrameNumber frame) const {
   return state_.record(frame).pushed_ns + std::chrono::nanoseconds(*state_.options.max_age).count();
 }
 
-bool Worker::begin(FrameNumber frame, StageCall& call) {
+bool Worker::begin(FrameNumber frame) {
   for (Edge* edge : stage_.in_edges) {
     if (edge->lossy()) edge->begin_read(frame);
   }
@@ -406,9 +497,7 @@ bool Worker::begin(FrameNumber frame, StageCall& call) {
   wait_for_room(frame);
   if (fail_if_ended(frame)) return false;
   if (fail_if_expired(frame)) return false;  // It may have grown old while it waited.
-  if (!take_slots(frame)) return false;
-  call.bind(frame);
-  return true;
+  return take_slots(frame);
 }
 
 // Of the lossy edges that the stage writes. False: one has none, and the frame is dropped.
@@ -468,27 +557,39 @@ bool Worker::fail_if_expired(FrameNumber frame) {
   return true;
 }
 
-void Worker::note(const Lane& lane, std::int64_t end) {
-  const std::int64_t start = lane.start_ns;
+void Worker::note(const Lane& lane, std::size_t i) {
   frames.store(frames.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  queue.record(start - lane.ready_ns);
+  queue.record(lane.start_ns - lane.ready_ns[i]);
   const std::int64_t began = lane.call->began_ns();
-  compute_infer.record(end - (began != 0 ? began : start));
-  if (began != 0) {
-    compute_input.record(began - start);
-  }
-  average_ns_ += (end - start - average_ns_) / 8;
-  // Of arrivals, not of service: a fast stage behind a slow one brings frames at the slow one's
-  // pace. A pause counts as what nobody waits longer than, so that it is soon forgotten.
-  const std::int64_t interval = std::min(end - last_end_, 2 * Batch::kCallerPatience);
-  last_end_ = end;
-  interval_ns_ += (interval - interval_ns_) / 8;
-  stage_.period_ns.store(interval_ns_ / static_cast<std::int64_t>(stage_.plan->devices.size()),
-                         std::memory_order_relaxed);
+  compute_infer.record(clock_ - (began != 0 ? began : lane.start_ns));
+  if (began != 0) compute_input.record(began - lane.start_ns);
   if (state_.options.trace) {
     const std::scoped_lock lock(span_mutex_);
-    spans_[span_count_++ % spans_.size()] = {lane.frame, lane.ready_ns, start, end};
+    spans_[span_count_++ % spans_.size()] = {lane.call->frame(i), lane.ready_ns[i], lane.start_ns,
+                                             clock_};
   }
+}
+
+void Worker::note_call(const Lane& lane) {
+  average_ns_ += (clock_ - lane.start_ns - average_ns_) / 8;
+  // Of arrivals, not of service: a fast stage behind a slow one brings frames at the slow one's
+  // pace. A pause counts as what nobody waits longer than, so that it is soon forgotten.
+  const std::int64_t interval = std::min(clock_ - last_end_, 2 * Batch::kCallerPatience);
+  last_end_ = clock_;
+  const std::size_t count = lane.call->count();
+  const bool alone = count > 1 && lane.call->rows() == 1;
+  auto& counter = calls[alone ? 0 : count - 1];
+  counter.store(counter.load(std::memory_order_relaxed) + (alone ? count : 1),
+                std::memory_order_relaxed);
+  if (lane.call->rows() > count) {
+    surplus.store(surplus.load(std::memory_order_relaxed) + lane.call->rows() - count,
+                  std::memory_order_relaxed);
+  }
+  const auto frames_of_call = static_cast<std::int64_t>(count);
+  const std::int64_t of_frame = frames_of_call == 1 ? interval : interval / frames_of_call;
+  interval_ns_ += (of_frame - interval_ns_) / 8;
+  stage_.period_ns.store(interval_ns_ / static_cast<std::int64_t>(stage_.plan->devices.size()),
+                         std::memory_order_relaxed);
 }
 
 Spans Worker::spans() const {
@@ -534,20 +635,29 @@ void Worker::finish(FrameNumber frame) {
   stage_.progress.complete(frame);
 }
 
+Worker::Claim Worker::running() const {
+  return {running_.load(std::memory_order_relaxed), running_count_.load(std::memory_order_relaxed)};
+}
+
 void Worker::replace(std::int64_t ran_ns) {
-  const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
-  errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  Error cause = hanging(ran_ns);
-  static_cast<void>(guarded([&]() -> Status {
-    cause =
-        std::move(cause).within({Where::kFrame, frame}).within({Where::kStage, stage_.plan->name});
-    return {};
-  }));
-  state_.record(frame).fail(Outcome::kError, [&] { return cause; });
-  state_.hang(frame, std::move(cause));
+  const Claim claim = running();
+  const auto placed = [&](const Error& cause, FrameNumber frame) {
+    Error made = cause;
+    static_cast<void>(guarded([&]() -> Status {
+      made = Error(cause).within({Where::kFrame, frame}).within({Where::kStage, stage_.plan->name});
+      return {};
+    }));
+    return made;
+  };
+  const Error cause = hanging(ran_ns);
+  for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
+    if (!state_.record(frame).fail(Outcome::kError, [&] { return placed(cause, frame); })) continue;
+    errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  state_.hang(claim.first, placed(cause, claim.first));
   cancel_runs();
   // Without a thread for it this one, the watchdog's, passes on the frames until the pipeline ends.
-  if (!hand_over(frame)) take_over(frame);
+  if (!hand_over(claim)) take_over(claim);
 }
 
 Error Worker::hanging(std::int64_t ran_ns) const {
@@ -575,19 +685,21 @@ std::optional<std::string> Worker::leave_behind() {
   }
   const auto reading = clock().read();
   if (!clock().abandon(reading)) return std::nullopt;
-  const FrameNumber frame = running_frame_.load(std::memory_order_relaxed);
-  state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
-  if (!hand_over(frame)) leave();
-  return concat("stage '", stage_.plan->name, "': frame ", frame, ": the call has run for ",
+  const Claim claim = running();
+  for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
+    state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
+  }
+  if (!hand_over(claim)) leave();
+  return concat("stage '", stage_.plan->name, "': frame ", claim.first, ": the call has run for ",
                 ms(now_ns() - reading.since_ns),
                 " ms and goes on; the pipeline ends without it, and leaves its thread behind");
 }
 
-bool Worker::hand_over(FrameNumber frame) {
+bool Worker::hand_over(const Claim& claim) {
   state_.left_calls.store(true);
   thread_.detach();
   return static_cast<bool>(
-      start_thread(thread_, [this, keep = state_.shared_from_this(), frame] { take_over(frame); }));
+      start_thread(thread_, [this, keep = state_.shared_from_this(), claim] { take_over(claim); }));
 }
 
 void Worker::cancel_runs() {
@@ -609,17 +721,19 @@ backend::Context::Counters Worker::counters() const {
 }
 
 // What the call may still read stays as it is: nothing of this frame is released.
-void Worker::take_over(FrameNumber frame) {
+void Worker::take_over(const Claim& claim) {
   static_cast<void>(guarded([&]() -> Status {
     device::name_this_thread(thread_name());
     return {};
   }));
   clock_ = now_ns();
-  for (StateEdge* state : stage_.states_out) state->complete(frame);
-  stage_.ready_ns[frame & state_.window_mask] = clock_;
-  stage_.computed[frame & state_.window_mask] = 0;
   in_flight_ = 0;
-  stage_.progress.complete(frame);
+  for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
+    for (StateEdge* state : stage_.states_out) state->complete(frame);
+    stage_.ready_ns[frame & state_.window_mask] = clock_;
+    stage_.computed[frame & state_.window_mask] = 0;
+    stage_.progress.complete(frame);
+  }
   loop();
 }
 

@@ -58,7 +58,8 @@ class Worker {
 
   // Statistics: written by this thread only.
   Histogram queue, compute_input, compute_infer, compute_output, transfer;
-  std::atomic<std::uint64_t> frames{0}, errors{0}, drops{0};
+  std::atomic<std::uint64_t> frames{0}, errors{0}, drops{0}, surplus{0};
+  std::vector<std::atomic<std::uint64_t>> calls;              // [n - 1]: calls of n frames.
   [[nodiscard]] backend::Context::Counters counters() const;  ///< Since the warm-up.
   [[nodiscard]] std::size_t lanes() const { return lanes_.size(); }
   [[nodiscard]] Spans spans() const;  ///< If tracing.
@@ -78,14 +79,18 @@ class Worker {
   std::optional<std::string> leave_behind();
 
  private:
+  /// Frames that go together: `count` from `first` on.
+  struct Claim {
+    FrameNumber first = 0, count = 1;
+    [[nodiscard]] FrameNumber end() const { return first + count; }
+  };
   /// A call in flight, or the room for one.
   struct Lane {
     std::unique_ptr<StageCall> call;
-    FrameNumber frame = 0;
-    std::int64_t ready_ns = 0, start_ns = 0;
-    bool begun = false;    // The frame is to be computed.
+    Claim claim;
+    std::vector<std::int64_t> ready_ns;  // Of each frame of the call, in the order of its bind().
+    std::int64_t start_ns = 0;
     bool sampled = false;  // Its phases are told apart.
-    Status started;
   };
 
   void main(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
@@ -98,14 +103,23 @@ class Worker {
   [[nodiscard]] Status check_threads(const std::vector<int>& mask, std::size_t expected) const;
 
   void loop();
-  bool claim(FrameNumber* frame);
-  bool take(FrameNumber next);  ///< False: another replica has it.
+  std::optional<Claim> claim();
+  bool take(const Claim& claim);  ///< False: another replica has some of it.
+  /// Of the frames from `next` on, whose inputs are there: those that one call may take.
+  FrameNumber together(FrameNumber next);
+  FrameNumber alike(FrameNumber next, FrameNumber count);
+  /// Until when the call waits for more frames than the claim has; 0: not at all.
+  std::int64_t fills_until(const Claim& claim);
+  /// An input of which there are fewer frames than one call takes, from `next` on; null: none.
+  Wait* short_of(FrameNumber next);
   /// What the frame still waits for, and how far that must come; of nothing if it can begin.
   std::pair<Wait*, FrameNumber> obstacle(FrameNumber frame);
   [[nodiscard]] bool leave_at(FrameNumber frame) const;
   void wait_for_input(FrameNumber frame);
+  [[nodiscard]] bool has_inputs(FrameNumber frame);
   void wait_for_room(FrameNumber frame);
   [[nodiscard]] std::size_t choose_lanes(const backend::Executable& executable) const;
+  [[nodiscard]] int lanes_of(const Edge& edge) const;
   Status open(Lane& lane);
   Lane& oldest() { return lanes_[first_]; }
   enum class Next : std::uint8_t {
@@ -113,17 +127,18 @@ class Worker {
     kFinish,  // The oldest call.
     kLeave,   // The thread was given up.
   };
-  Next start_or_wait();           ///< \pre  lanes are free, and calls in flight.
-  bool start(FrameNumber frame);  ///< False: abandoned meanwhile; nothing may be touched.
+  Next start_or_wait();            ///< \pre  lanes are free, and calls in flight.
+  bool start(const Claim& claim);  ///< False: abandoned meanwhile; nothing may be touched.
   void finish_oldest();
-  bool wait_for(Lane& lane, Status& status);  ///< False: the call is lost.
-  void end(Lane& lane, Status status);
+  bool wait_for(Lane& lane);  ///< False: the call is lost.
+  void end(Lane& lane);
+  void end_frame(Lane& lane, std::size_t i);
   void give_up(Lane& lane);
   [[nodiscard]] std::int64_t hang_deadline(const Lane& lane) const;
   [[nodiscard]] std::int64_t deadline_of(FrameNumber frame) const;
   [[nodiscard]] Error hanging(std::int64_t ran_ns) const;
   /// Holds the frame's slots. False: it is not to be computed.
-  bool begin(FrameNumber frame, StageCall& call);
+  bool begin(FrameNumber frame);
   bool take_slots(FrameNumber frame);
   [[nodiscard]] bool is_due(FrameNumber frame) const;  ///< Not failed before or, mostly, beside.
   /// Fails what is given up, cancelled or behind a call that hangs. \returns whether it is.
@@ -133,10 +148,12 @@ class Worker {
   [[nodiscard]] std::int64_t ready_since(FrameNumber frame) const;
   void finish(FrameNumber frame);
   void fail(FrameNumber frame, Error error);
-  void leave();                                     ///< This worker passes no more frames.
-  [[nodiscard]] bool hand_over(FrameNumber frame);  ///< False: there is no thread for it.
-  void take_over(FrameNumber frame);
-  void note(const Lane& lane, std::int64_t end_ns);
+  void leave();                                      ///< This worker passes no more frames.
+  [[nodiscard]] bool hand_over(const Claim& claim);  ///< False: there is no thread for it.
+  void take_over(const Claim& claim);
+  void note(const Lane& lane, std::size_t frame);
+  void note_call(const Lane& lane);
+  [[nodiscard]] Claim running() const;
 
   State& state_;
   Stage& stage_;
@@ -154,7 +171,11 @@ class Worker {
   std::int64_t interval_ns_ = 0;  // Between the ends of two frames, on average.
   std::int64_t last_end_ = 0;
   std::int64_t max_run_ns_ = 0;
-  std::atomic<FrameNumber> running_frame_{0};
+  std::atomic<FrameNumber> running_{0};  // The first frame of the call in progress.
+  std::atomic<FrameNumber> running_count_{1};
+  FrameNumber most_ = 1;           // Frames that one call takes.
+  FrameNumber filling_ = 0;        // The frame that waits for others to go with it, and
+  std::int64_t filling_ns_ = 0;    // since when.
   mutable std::mutex span_mutex_;  // Guards the two below.
   std::vector<Span> spans_;
   std::uint64_t span_count_ = 0;

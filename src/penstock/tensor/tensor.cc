@@ -109,6 +109,12 @@ Tensor Tensor::view(DType dtype, std::vector<std::int64_t> dims, void* data,
   return tensor;
 }
 
+void Tensor::move_to(void* data, std::shared_ptr<const void> owner) {
+  data_ = data;
+  capacity_ = bytes_;
+  owner_ = std::move(owner);
+}
+
 Tensor Tensor::strings(std::vector<std::int64_t> dims, std::vector<std::string> values) {
   Tensor tensor;
   tensor.kind_ = Kind::kStrings;

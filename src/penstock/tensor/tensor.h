@@ -109,6 +109,10 @@ class Tensor {
   /// the new size is over the capacity.
   [[nodiscard]] bool set_dims(std::span<const std::int64_t> dims);
 
+  /// Borrows other memory of `bytes()` bytes in place of its own; dtype and shape stay.
+  /// \pre kDense
+  void move_to(void* data, std::shared_ptr<const void> owner);
+
   /// Lets go of the storage; like a new Tensor, but keeps room for dims, so that assigning another
   /// tensor of no higher rank allocates nothing.
   void release();

@@ -1,0 +1,204 @@
+#include "penstock/pipeline/batched_call.h"
+
+#include <algorithm>
+
+#include "penstock/pipeline/edge.h"
+#include "penstock/pipeline/ports.h"
+
+namespace penstock::pipeline {
+namespace {
+
+// Of as many frames as there are rows.
+Type rows_of(Type one, std::size_t rows) {
+  if (!one.dims.empty()) one.dims.front().size *= static_cast<std::int64_t>(rows);
+  return one;
+}
+
+bool whole_bytes(const Type& type) {
+  std::size_t bits = bits_of(type.dtype);
+  for (const auto& dim : type.dims) bits *= static_cast<std::size_t>(dim.size);
+  return bits % 8 == 0;
+}
+
+Status check_rows(const CompiledPartition& partition, const backend::Port& one,
+                  const backend::Port& several, std::size_t rows) {
+  const auto refuse = [&](const auto&... what) {
+    return invalid_argument("the model for ", rows, " frames of '", partition.plan->model,
+                            "': tensor '", several.name, "' ", what..., "; split the model again");
+  };
+  if (one.name != several.name) {
+    return refuse("stands where the model for one frame has '", one.name, "'");
+  }
+  if (!one.type.fixed() || one.type.dims.empty() || !whole_bytes(one.type)) {
+    return refuse("is ", one.type, " for one frame: expected a fixed shape of whole bytes");
+  }
+  const Type expected = rows_of(one.type, rows);
+  if (expected == several.type) return {};
+  return refuse("is ", several.type, ": expected ", expected);
+}
+
+}  // namespace
+
+Result<std::vector<int>> batch_sizes(const plan::Stage& stage) {
+  std::vector<int> sizes;
+  for (const auto& model : stage.partitions.front().batched) sizes.push_back(model.frames);
+  std::erase_if(sizes, [&](int frames) {
+    return std::ranges::any_of(stage.partitions, [&](const plan::Partition& partition) {
+      return std::ranges::find(partition.batched, frames, &plan::BatchedModel::frames) ==
+             partition.batched.end();
+    });
+  });
+  if (stage.batch.frames == 1 || !sizes.empty()) return sizes;
+  return invalid_argument("batch: expected models for several frames of every partition, up to ",
+                          stage.batch.frames,
+                          ", found none; split the model again with --batch, or leave it out");
+}
+
+Status BatchedCall::open(Executables ones, Executables several) {
+  locals_.resize(stage_.locals.size());
+  for (std::size_t p = 0; p < several.size(); ++p) {
+    PENSTOCK_CHECK_OK(add_part(stage_.partitions[p], *ones[p], several[p]));
+  }
+  return {};
+}
+
+Status BatchedCall::add_part(const CompiledPartition& partition, backend::Executable& one,
+                             const std::shared_ptr<backend::Executable>& several) {
+  if (one.inputs().size() != several->inputs().size() ||
+      one.outputs().size() != several->outputs().size()) {
+    return invalid_argument("the model for ", rows_, " frames of '", partition.plan->model,
+                            "' has other inputs or outputs than the model for one; split the "
+                            "model again");
+  }
+  Part part;
+  part.executable = several;
+  PENSTOCK_TRY(part.context, several->create_context());
+  for (std::size_t i = 0; i < partition.outputs.size(); ++i) {
+    const auto& port = several->outputs()[i];
+    const Wire& wire = partition.outputs[i].wire;
+    PENSTOCK_CHECK_OK(check_rows(partition, one.outputs()[i], port, rows_));
+    part.outputs.push_back({wire, port.type, Rows(port.type, rows_)});
+    if (wire.kind == Wire::Kind::kLocal) locals_[wire.where] = storage_for(port.type);
+  }
+  for (std::size_t i = 0; i < partition.inputs.size(); ++i) {
+    const auto& port = several->inputs()[i];
+    const Wire& wire = partition.inputs[i];
+    const bool shared = wire.kind == Wire::Kind::kParameter;
+    if (!shared) PENSTOCK_CHECK_OK(check_rows(partition, one.inputs()[i], port, rows_));
+    part.inputs.push_back({wire, port.type, shared ? Rows() : Rows(port.type, rows_)});
+  }
+  part.read.resize(part.inputs.size());
+  part.written.resize(part.outputs.size());
+  parts_.push_back(std::move(part));
+  return {};
+}
+
+// Zeros may be no fair input (an index out of range, a division): then it did not warm up.
+void BatchedCall::warm_up(const ParameterVersion* parameters) {
+  given_ = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (!run(p, {}, parameters) || !context(p).wait(backend::kNoDeadline)) break;
+  }
+  restore();
+  for (auto& part : parts_) part.at_start = part.context->counters();
+}
+
+void BatchedCall::bind(std::span<const BoundFrame> frames) {
+  frames_ = frames;
+  given_ = frames.size();
+  items_ = false;
+}
+
+void BatchedCall::bind_items(const BoundFrame& frame, std::size_t first, std::size_t count) {
+  frames_ = {&frame, 1};
+  first_item_ = first;
+  given_ = count;
+  items_ = true;
+}
+
+const Tensor& BatchedCall::tensor_of(const Wire& wire, std::size_t frame) const {
+  const auto& bound = frames_[frame];
+  if (wire.kind == Wire::Kind::kInEdge) return *bound.in[wire.where]->now[wire.tensor];
+  return bound.out[wire.where]->own[wire.tensor];
+}
+
+void BatchedCall::find_rows(Port& port) const {
+  for (std::size_t i = 0; i < given_; ++i) {
+    const Tensor& tensor = tensor_of(port.wire, items_ ? 0 : i);
+    std::size_t offset = 0;
+    if (items_ && port.wire.items) {
+      const auto items = static_cast<std::size_t>(tensor.dims().front());
+      offset = (first_item_ + i) * (tensor.bytes() / items);
+    }
+    port.rows.put(i, static_cast<const std::byte*>(tensor.data()) + offset, tensor.owner());
+  }
+}
+
+Status BatchedCall::run(std::size_t p, const backend::Call& call,
+                        const ParameterVersion* parameters) {
+  auto& part = parts_[p];
+  std::uint64_t copies = 0;
+  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
+    auto& port = part.inputs[i];
+    if (port.wire.kind == Wire::Kind::kLocal) {
+      part.read[i] = &locals_[port.wire.where];
+    } else if (port.wire.kind == Wire::Kind::kParameter) {
+      part.read[i] = &parameters->values[port.wire.where];
+    } else {
+      find_rows(port);
+      part.read[i] = port.rows.to_read(given_, copies);
+    }
+  }
+  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+    auto& port = part.outputs[i];
+    if (port.wire.kind == Wire::Kind::kLocal) {
+      part.written[i] = &locals_[port.wire.where];
+      continue;
+    }
+    find_rows(port);
+    part.written[i] = port.rows.to_write(given_);
+  }
+  copies_.fetch_add(copies, std::memory_order_relaxed);
+  return part.context->run(call, part.read, part.written);
+}
+
+Status BatchedCall::share_out(std::size_t p) {
+  auto& part = parts_[p];
+  std::uint64_t copies = 0;
+  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+    auto& port = part.outputs[i];
+    PENSTOCK_CHECK_OK(check_output(stage_.partitions[p], i, port.type, *part.written[i]));
+    if (port.wire.kind != Wire::Kind::kLocal) port.rows.share_out(given_, copies);
+  }
+  copies_.fetch_add(copies, std::memory_order_relaxed);
+  return {};
+}
+
+void BatchedCall::restore() {
+  for (auto& part : parts_) {
+    for (auto& port : part.outputs) {
+      if (port.wire.kind == Wire::Kind::kLocal) {
+        restore_storage_for(port.type, locals_[port.wire.where]);
+      } else {
+        port.rows.restore();
+      }
+    }
+  }
+}
+
+void BatchedCall::cancel() {
+  for (auto& part : parts_) part.context->cancel();
+}
+
+backend::Context::Counters BatchedCall::counters() const {
+  backend::Context::Counters sum;
+  for (const auto& part : parts_) {
+    const auto now = part.context->counters();
+    sum.copies += now.copies - part.at_start.copies;
+    sum.allocations += now.allocations - part.at_start.allocations;
+  }
+  sum.copies += copies_.load(std::memory_order_relaxed);
+  return sum;
+}
+
+}  // namespace penstock::pipeline

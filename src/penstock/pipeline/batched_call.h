@@ -1,0 +1,86 @@
+// BatchedCall: a stage's models for one number of frames, and where these frames' tensors lie.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "penstock/pipeline/rows.h"
+#include "penstock/pipeline/stage.h"
+
+namespace penstock::pipeline {
+
+/// A frame, and its slots on each of the stage's edges.
+struct BoundFrame {
+  FrameNumber frame = 0;
+  std::int64_t deadline_ns = backend::kNoDeadline;  // Steady clock.
+  std::vector<Slot*> in, out;                       // Beside Stage::in_edges, out_edges.
+};
+
+/// The numbers of frames, ascending, for which all partitions of the stage have models; no 1.
+/// \error kInvalidArgument  the stage is to take several frames in one call, and there is none.
+Result<std::vector<int>> batch_sizes(const plan::Stage& stage);
+
+/// Computes up to rows() frames, or items of one frame, in one call of each model. Rows that are
+/// not given are computed and thrown away.
+/// \threads  one at a time, but counters().
+class BatchedCall {
+ public:
+  using Executables = std::span<const std::shared_ptr<backend::Executable>>;
+
+  BatchedCall(Stage& stage, int rows) : stage_(stage), rows_(static_cast<std::size_t>(rows)) {}
+
+  /// Of the stage's partitions: the models for one frame, and those for `rows`.
+  /// \error kInvalidArgument  they do not fit each other.
+  Status open(Executables ones, Executables several);
+  void warm_up(const ParameterVersion* parameters);
+
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+  [[nodiscard]] backend::Context& context(std::size_t part) { return *parts_[part].context; }
+
+  /// What runs next reads and writes these frames; the caller keeps them until it has ended.
+  void bind(std::span<const BoundFrame> frames);
+  /// What runs next reads and writes these items of a frame.
+  void bind_items(const BoundFrame& frame, std::size_t first, std::size_t count);
+  /// Starts a partition. \pre  the partitions before it are shared out.
+  Status run(std::size_t part, const backend::Call& call, const ParameterVersion* parameters);
+  /// Brings what a partition wrote to where it belongs. \pre  its run has ended well.
+  /// \error kInternal  an output is not as declared.
+  Status share_out(std::size_t part);
+  void restore();  ///< After a run that failed.
+  void cancel();   ///< Asks the backends to end a run in progress. Any thread.
+
+  [[nodiscard]] backend::Context::Counters counters() const;  ///< The backends', and copied rows.
+
+ private:
+  struct Port {
+    Wire wire;
+    Type type;  // Of all rows.
+    Rows rows;  // Not of locals and parameters.
+  };
+  struct Part {
+    std::shared_ptr<backend::Executable> executable;
+    std::unique_ptr<backend::Context> context;
+    std::vector<Port> inputs, outputs;
+    std::vector<const Tensor*> read;  // By the run in progress.
+    std::vector<Tensor*> written;
+    backend::Context::Counters at_start;
+  };
+
+  Status add_part(const CompiledPartition& partition, backend::Executable& one,
+                  const std::shared_ptr<backend::Executable>& several);
+  [[nodiscard]] const Tensor& tensor_of(const Wire& wire, std::size_t frame) const;
+  void find_rows(Port& port) const;
+
+  Stage& stage_;
+  const std::size_t rows_;
+  std::vector<Part> parts_;
+  std::vector<Tensor> locals_;
+  std::span<const BoundFrame> frames_;
+  std::size_t first_item_ = 0, given_ = 0;
+  bool items_ = false;  // The rows are items of the one frame.
+  std::atomic<std::uint64_t> copies_{0};
+};
+
+}  // namespace penstock::pipeline

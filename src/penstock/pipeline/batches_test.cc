@@ -1,0 +1,382 @@
+// Batches: several frames in one call of a stage.
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/pipeline/pipeline.h"
+#include "tests/support/fake_device.h"
+
+namespace penstock::pipeline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
+
+/// A door that a stage's calls wait at.
+class Gate {
+ public:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+  }
+  void open() {
+    const std::scoped_lock lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void wait_for_one() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_ > 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+  int waiting_ = 0;
+};
+
+// in -> first (as it is; frame 0 waits at the gate) -> net (2 x + 1, several frames in a call) ->
+// out
+struct Batches : ::testing::Test {
+  Batches() {
+    network.input("in")
+        .stage("first", {"in"}, {"x"}, unary([](float x) { return x; }))
+        .stage("net", {"x"}, {"y"},
+               [this](Inputs in, Outputs to) -> Status {
+                 if (value_of(*in[0]) == bad) return make_error(Code::kUnknown, "bad frame");
+                 if (value_of(*in[0]) == 0 && holds.exchange(false)) gate.wait();
+                 to[0]->as<float>()[0] = 2 * value_of(*in[0]) + 1;
+                 return {};
+               })
+        .output("y");
+  }
+
+  void start(Options options = {.capacity = 16}) {
+    auto started = network.start(std::move(options));
+    ASSERT_TRUE(started) << started.error().message();
+    pipeline = *std::move(started);
+    rows_read.clear();
+    holds = holds_at_first;
+  }
+  void take_together(const std::vector<int>& sizes) {
+    network.together("net", sizes, [this](Inputs in) -> Status {
+      const std::scoped_lock lock(mutex);
+      rows_read.push_back(in[0]->data());
+      return {};
+    });
+  }
+  void push(int frames) {
+    for (int i = 0; i < frames; ++i) {
+      ASSERT_TRUE(pipeline->push(std::vector{number(static_cast<float>(pushed++))}, kLong));
+    }
+  }
+  /// Frame 0 is computed alone; those behind it wait in front of the stage meanwhile.
+  void push_behind_the_gate(int frames) {
+    push(1);
+    gate.wait_for_one();
+    push(frames);
+    wait_until([&] { return pipeline->stats().stages[0].frames == static_cast<unsigned>(pushed); });
+    gate.open();
+  }
+  void wait_for_full_calls() {
+    network.plan.stages[1].batch.wait = std::chrono::seconds(600);
+    holds_at_first = false;
+  }
+  template <typename Condition>
+  static void wait_until(Condition condition) {
+    while (!condition()) std::this_thread::sleep_for(milliseconds(1));
+  }
+  Output pop() {
+    auto popped = pipeline->pop(kLong);
+    EXPECT_TRUE(popped && *popped);
+    EXPECT_EQ((*popped)->number(), static_cast<FrameNumber>(out++));
+    return **std::move(popped);
+  }
+  void pop_good(int frames) {
+    for (int i = 0; i < frames; ++i) {
+      const Output output = pop();
+      ASSERT_TRUE(output.ok()) << output.error().message();
+      EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(output.number()) + 1);
+    }
+  }
+  StageStats net() { return pipeline->stats().stages[1]; }
+
+  FakeNetwork network;
+  std::atomic<float> bad{-1};
+  std::atomic<bool> holds{false};
+  bool holds_at_first = true;
+  Gate gate;
+  std::mutex mutex;
+  std::vector<const void*> rows_read;
+  std::unique_ptr<Pipeline> pipeline;
+  int pushed = 0, out = 0;
+};
+
+TEST_F(Batches, TakeWhatIsThere) {
+  take_together({2, 4});
+  start();
+  push_behind_the_gate(7);
+  pop_good(8);
+  EXPECT_THAT(net().calls, ElementsAre(1, 0, 1, 1));  // 1, 4, 3.
+  EXPECT_EQ(net().surplus, 1);                        // Three frames in a call for four.
+  EXPECT_EQ(net().frames, 8);
+}
+
+TEST_F(Batches, FramesOneBehindTheOtherAreNotCopied) {
+  take_together({4});
+  start();
+  push_behind_the_gate(4);
+  pop_good(5);
+  EXPECT_THAT(net().calls, ElementsAre(1, 0, 0, 1));
+  EXPECT_EQ(net().copies, 0);
+}
+
+TEST_F(Batches, FramesAtBothEndsOfAnEdgeAreCopiedAndCounted) {
+  take_together({4});
+  wait_for_full_calls();
+  start({.capacity = 6});
+  push(4);
+  pop_good(4);
+  EXPECT_EQ(net().copies, 0);
+  push(4);  // In slots 4, 5, 0 and 1.
+  pop_good(4);
+  EXPECT_THAT(net().calls, ElementsAre(0, 0, 0, 2));
+  EXPECT_EQ(net().copies, 8);
+}
+
+TEST_F(Batches, AFailingFrameFailsAlone) {
+  take_together({8});
+  bad = 3;
+  start();
+  push_behind_the_gate(7);
+  pop_good(3);
+  const Output failed = pop();
+  ASSERT_EQ(failed.outcome(), Outcome::kError);
+  EXPECT_EQ(failed.error().message(), "stage 'net': frame 3: bad frame");
+  pop_good(4);
+  EXPECT_THAT(net().calls, ElementsAre(8, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_EQ(net().errors, 1);
+}
+
+TEST_F(Batches, HoldFramesThatFailedBeforeNotAtAll) {
+  network.backend->models.at("first.onnx").run = [](Inputs in, Outputs to) -> Status {
+    if (value_of(*in[0]) == 2) return make_error(Code::kUnknown, "not this one");
+    to[0]->as<float>()[0] = value_of(*in[0]);
+    return {};
+  };
+  take_together({4});
+  start();
+  push(1);
+  gate.wait_for_one();
+  push(4);
+  wait_until([&] { return pipeline->stats().stages[0].frames == 4; });
+  gate.open();
+  pop_good(2);
+  EXPECT_EQ(pop().error().message(), "stage 'first': frame 2: not this one");
+  pop_good(2);
+  EXPECT_THAT(net().calls, ElementsAre(1, 0, 1, 0));
+}
+
+TEST_F(Batches, WaitForMoreAsLongAsThePlanSays) {
+  take_together({4});
+  wait_for_full_calls();
+  start();
+  push(8);
+  pop_good(8);
+  EXPECT_THAT(net().calls, ElementsAre(0, 0, 0, 2));
+  push(2);
+  pipeline->close();  // None will come.
+  pop_good(2);
+  EXPECT_THAT(net().calls, ElementsAre(0, 1, 0, 2));
+}
+
+TEST_F(Batches, NeverWaitPastADeadline) {
+  take_together({4});
+  wait_for_full_calls();
+  start({.capacity = 16, .max_age = milliseconds(50)});
+  push(1);
+  const Output late = pop();  // Long before the plan's 600 s are over.
+  EXPECT_EQ(late.outcome(), Outcome::kError);
+  EXPECT_THAT(late.error().message(), HasSubstr("stage 'net': frame 0: deadline_exceeded"));
+}
+
+TEST_F(Batches, ShareWhatIsThereAmongReplicas) {
+  network.plan.stages[1].devices.push_back(network.plan.stages[1].devices.front());
+  take_together({8});
+  holds_at_first = false;
+  start();
+  for (int round = 0; round < 50; ++round) {
+    push(16);
+    pop_good(16);
+  }
+}
+
+TEST_F(Batches, ACallThatHangsFailsAllItsFrames) {
+  Gate hang;
+  network.together("net", {4}, [&](Inputs) -> Status {
+    if (pushed > 0) hang.wait();  // Not while it warms up.
+    return {};
+  });
+  wait_for_full_calls();
+  network.plan.stages[1].max_run = milliseconds(50);
+  start();
+  push(4);
+  for (int frame = 0; frame < 4; ++frame) {
+    EXPECT_THAT(pop().error().message(),
+                HasSubstr(concat("stage 'net': frame ", frame, ": the call hangs")));
+  }
+  EXPECT_FALSE(pipeline->push(std::vector{number(4)}));
+  hang.open();
+}
+
+TEST_F(Batches, ParametersChangeBetweenCalls) {
+  FakeNetwork made;
+  made.folder = std::filesystem::temp_directory_path() /
+                concat("penstock-batches-", static_cast<long>(getpid()));
+  made.parameter("w", number(1));
+  made.input("in")
+      .stage("net", {"in", "w"}, {"y"},
+             [this](Inputs in, Outputs to) -> Status {
+               if (value_of(*in[0]) == 0 && holds.exchange(false)) gate.wait();
+               to[0]->as<float>()[0] = value_of(*in[0]) * value_of(*in[1]);
+               return {};
+             })
+      .output("y")
+      .together("net", {4});
+  auto started = made.start({.capacity = 16});
+  ASSERT_TRUE(started) << started.error().message();
+  pipeline = *std::move(started);
+  holds = true;
+  push(1);
+  gate.wait_for_one();
+  push(2);
+  ASSERT_TRUE(pipeline->set_parameters("", Named{{"w", number(10)}}));
+  push(2);
+  gate.open();
+  for (const float expected : {0.F, 1.F, 2.F, 30.F, 40.F}) EXPECT_EQ(value_of(pop()[0]), expected);
+  EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(1, 2, 0, 0));
+  std::filesystem::remove_all(made.folder);
+}
+
+TEST_F(Batches, ADeviceTakesThemToo) {
+  const auto device = std::make_shared<FakeDevice>();
+  network.registry.add(device);
+  take_together({2, 4});
+  device->take(network, "net");
+  holds_at_first = false;
+  start();
+  device->hold(true);
+  push(16);
+  device->wait_for(3);
+  device->hold(false);
+  pop_good(16);
+  EXPECT_EQ(net().frames, 16);
+  EXPECT_GT(net().calls[3], 0);
+}
+
+TEST_F(Batches, OfADeviceAFailingFrameFailsAloneToo) {
+  const auto device = std::make_shared<FakeDevice>();
+  network.registry.add(device);
+  take_together({2, 4});
+  device->take(network, "net");
+  bad = 5;
+  holds_at_first = false;
+  start();
+  device->hold(true);
+  push(16);
+  device->wait_for(3);
+  device->hold(false);
+  pop_good(5);
+  EXPECT_EQ(pop().error().message(), "stage 'net': frame 5: bad frame");
+  pop_good(10);
+}
+
+// A list of up to 7 items of one number, of which a call takes several.
+struct BatchesOfItems : ::testing::Test {
+  BatchesOfItems() {
+    const Type list =
+        Type::tensor(DType::kF32, std::vector<Dim>{{Dim::kOpen, "n", 7}, {1, "", Dim::kOpen}});
+    network.input("offset").input("list", list);
+    network.stage("net", {"list", "offset"}, {"y"},
+                  [this](Inputs in, Outputs to) -> Status {
+                    if (value_of(*in[0]) == bad) return make_error(Code::kUnknown, "bad item");
+                    to[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+                    return {};
+                  },
+                  1, {list});
+    auto& model = network.backend->models.at("net.onnx");
+    model.inputs[0].type = model.outputs[0].type = scalar();
+    network.plan.stages[0].each = {"list"};
+    network.output("y").together("net", {4}, [this](Inputs) -> Status {
+      ++calls;
+      return {};
+    });
+    auto started = network.start();
+    EXPECT_TRUE(started) << started.error().message();
+    pipeline = *std::move(started);
+    calls = 0;
+  }
+  Output run(int items) {
+    Tensor list = Tensor::allocate(DType::kF32, {items, 1});
+    for (int i = 0; i < items; ++i) list.as<float>()[i] = static_cast<float>(i);
+    EXPECT_TRUE(pipeline->push(std::vector{number(100), list}, kLong));
+    return **pipeline->pop(kLong);
+  }
+
+  FakeNetwork network;
+  float bad = -1;
+  int calls = 0;
+  std::unique_ptr<Pipeline> pipeline;
+};
+
+TEST_F(BatchesOfItems, ACallTakesSeveralItemsOfAFrame) {
+  for (const auto& [items, expected_calls] : {std::pair{7, 2}, {4, 1}, {1, 0}, {0, 0}}) {
+    calls = 0;
+    const Output output = run(items);
+    ASSERT_TRUE(output.ok()) << output.error().message();
+    ASSERT_EQ(output[0].dims(), (std::vector<std::int64_t>{items, 1}));
+    for (int i = 0; i < items; ++i) {
+      EXPECT_EQ(output[0].as<float>()[i], 100 + static_cast<float>(i)) << items;
+    }
+    EXPECT_EQ(calls, expected_calls);
+  }
+}
+
+TEST_F(BatchesOfItems, AnItemThatFailsIsNamed) {
+  bad = 5;
+  EXPECT_EQ(run(7).error().message(), "stage 'net': frame 0: item 5: bad item");
+  EXPECT_TRUE(run(5).ok());
+}
+
+TEST_F(Batches, ModelsThatDoNotFitAreRefused) {
+  take_together({4});
+  network.backend->models.at("net.b4.onnx").inputs.front().type.dims.front().size = 3;
+  network.finish();
+  const auto started = network.start();
+  ASSERT_FALSE(started);
+  EXPECT_THAT(started.error().message(),
+              HasSubstr("stage 'net': the model for 4 frames of 'stages/net.onnx': tensor 'x' is "
+                        "f32[3]: expected f32[4]; split the model again"));
+}
+
+TEST_F(Batches, WithoutModelsAreRefused) {
+  network.plan.stages[1].batch.frames = 4;
+  network.finish();
+  const auto started = network.start();
+  ASSERT_FALSE(started);
+  EXPECT_THAT(started.error().message(), HasSubstr("stage 'net': batch: expected models for "));
+}
+
+}  // namespace
+}  // namespace penstock::pipeline

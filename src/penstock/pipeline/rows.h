@@ -1,0 +1,46 @@
+// Rows: one tensor of a call that holds several frames (or items) along its first dimension.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::pipeline {
+
+/// Where the rows lie one behind the other and are as many as the call takes, the call reads and
+/// writes them there. Else they are copied to or from storage of its own; rows of that storage
+/// beyond those that are given hold what earlier calls left there.
+class Rows {
+ public:
+  Rows() = default;
+  /// `type`: of all rows together, fixed. `count`: how many rows it has.
+  Rows(const Type& type, std::size_t count);
+
+  /// Row i is at `data`; `owner` keeps it alive. \pre i < the count.
+  void put(std::size_t i, const void* data, const std::shared_ptr<const void>& owner);
+
+  /// What holds the first `given` rows for a call that reads them. Adds to `copies`.
+  const Tensor* to_read(std::size_t given, std::uint64_t& copies);
+  /// What a call writes them to; share_out() follows.
+  Tensor* to_write(std::size_t given);
+  /// Brings the first `given` rows to where they belong: whatever the call left in to_write().
+  void share_out(std::size_t given, std::uint64_t& copies);
+  /// The call may have put something else in place of its own storage.
+  void restore();
+
+ private:
+  [[nodiscard]] bool lie_in_place(std::size_t given) const;
+
+  Type type_;
+  std::size_t row_bytes_ = 0;
+  Tensor storage_;   // Of its own.
+  Tensor in_place_;  // Shows the rows where they lie.
+  Tensor* written_ = nullptr;
+  std::vector<std::byte*> rows_;
+  std::shared_ptr<const void> owner_;  // Of row 0.
+};
+
+}  // namespace penstock::pipeline
