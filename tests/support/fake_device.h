@@ -73,6 +73,11 @@ class FakeDevice : public backend::Backend {
     }
     changed_.notify_all();
   }
+  /// Of the call that was started last.
+  [[nodiscard]] std::int64_t last_deadline_ns() {
+    const std::scoped_lock lock(mutex_);
+    return last_deadline_ns_;
+  }
   [[nodiscard]] int in_flight() {
     const std::scoped_lock lock(mutex_);
     return in_flight_;
@@ -169,6 +174,7 @@ class FakeDevice : public backend::Backend {
     {
       const std::scoped_lock lock(mutex_);
       most_in_flight_ = std::max(most_in_flight_, ++in_flight_);
+      last_deadline_ns_ = job->call.deadline_ns;
       if (job->call.frame == lost_frame_) {
         lost_.push_back(job);
       } else {
@@ -217,6 +223,7 @@ class FakeDevice : public backend::Backend {
   std::deque<std::shared_ptr<Job>> calls_;  // In flight, the oldest first.
   std::vector<std::shared_ptr<Job>> lost_;
   std::uint64_t lost_frame_ = UINT64_MAX;
+  std::int64_t last_deadline_ns_ = 0;
   int in_flight_ = 0, most_in_flight_ = 0;
   bool held_ = false, ends_ = false;
   std::thread thread_;  // Last: it uses the rest.

@@ -20,6 +20,9 @@ using FrameNumber = std::uint64_t;
 /// What a frame is pushed with, besides its inputs.
 struct FrameOptions {
   std::uint64_t tag = 0;  ///< The caller's own: Output::tag() gives it back.
+  /// No stage begins with the frame any later, and calls that can end in time are told. Empty: as
+  /// max_age says, counted from the push.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
 /// How a frame ended.

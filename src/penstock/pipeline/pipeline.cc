@@ -115,6 +115,13 @@ Status check_error_policy(State& state) {
   return {};
 }
 
+std::int64_t frame_deadline(const State& state, const FrameOptions& options, std::int64_t pushed) {
+  if (options.deadline) return options.deadline->time_since_epoch().count();
+  if (!state.options.max_age) return kNever;
+  const auto age = std::chrono::nanoseconds(*state.options.max_age).count();
+  return age > kNever - pushed ? kNever : pushed + age;
+}
+
 // Makes the frame visible to the stages, or refuses it because the pipeline was closed meanwhile.
 Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& options,
                            bool has_slots) {
@@ -122,7 +129,7 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
   if (state.ending.closed()) return state.ending.error();
   const std::int64_t now = now_ns();
   auto& record = state.record(frame);
-  record.reset(options.tag, now);
+  record.reset(options.tag, now, frame_deadline(state, options, now));
   state.source_ready_ns[frame & state.window_mask] = now;
   for (Edge* edge : state.input_edges) {
     if (!edge->lossy()) {

@@ -9,6 +9,7 @@
 
 #include "penstock/base/result.h"
 #include "penstock/pipeline/frame.h"
+#include "penstock/pipeline/parker.h"
 
 namespace penstock::pipeline {
 
@@ -20,9 +21,10 @@ inline Error out_of_memory() {
 /// Alive until the first failure; parallel branches may race to be that first one.
 class alignas(64) Record {
  public:
-  void reset(std::uint64_t tag_given, std::int64_t pushed_at) {
+  void reset(std::uint64_t tag_given, std::int64_t pushed_at, std::int64_t deadline) {
     tag = tag_given;
     pushed_ns = pushed_at;
+    deadline_ns = deadline;
     life_.store(Life::kAlive, std::memory_order_relaxed);
   }
 
@@ -53,6 +55,7 @@ class alignas(64) Record {
 
   std::uint64_t tag = 0;
   std::int64_t pushed_ns = 0;
+  std::int64_t deadline_ns = kNever;  // No stage begins with it later.
 
  private:
   enum class Life : std::uint8_t { kAlive, kDying, kDead };

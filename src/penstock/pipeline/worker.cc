@@ -297,7 +297,9 @@ std::int64_t Worker::fills_until(const Claim& claim) {
   const std::int64_t now = now_ns();
   if (std::exchange(filling_, claim.first + 1) != claim.first + 1) filling_ns_ = now;
   std::int64_t until = filling_ns_ + wait;
-  for (FrameNumber f = claim.first; f < claim.end(); ++f) until = std::min(until, deadline_of(f));
+  for (FrameNumber f = claim.first; f < claim.end(); ++f) {
+    until = std::min<std::int64_t>(until, state_.record(f).deadline_ns);
+  }
   return until > now ? until : 0;
 }
 
@@ -378,7 +380,7 @@ bool Worker::start(const Claim& claim) {
   for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
     if (begin(frame)) {
       lane.ready_ns[call.count()] = ready_since(frame);
-      call.bind(frame, deadline_of(frame));
+      call.bind(frame, state_.record(frame).deadline_ns);
     } else {
       stage_.computed[frame & state_.window_mask] = 0;
     }
@@ -426,6 +428,8 @@ void Worker::end(Lane& lane) {
     stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
     if (status) {
       note(lane, i);
+    } else if (status.error().code == Code::kCancelled && is_late(frame)) {
+      fail(frame, lateness(frame));  // The engine ended its call in time.
     } else {
       fail(frame, std::move(status).error());
     }
@@ -480,12 +484,6 @@ bool Worker::keeps_lost() {
 
 std::int64_t Worker::hang_deadline(const Lane& lane) const {
   return max_run_ns_ > 0 ? lane.call->clock().read().since_ns + max_run_ns_ : kNever;
-}
-
-// By which the frame must be out; its call may end by itself then.
-std::int64_t Worker::deadline_of(FrameNumber frame) const {
-  if (!state_.options.max_age) return backend::kNoDeadline;
-  return state_.record(frame).pushed_ns + std::chrono::nanoseconds(*state_.options.max_age).count();
 }
 
 bool Worker::begin(FrameNumber frame) {
@@ -543,18 +541,26 @@ bool Worker::fail_if_ended(FrameNumber frame) {
 }
 
 bool Worker::fail_if_expired(FrameNumber frame) {
-  if (!state_.options.max_age) return false;
-  const auto age = std::chrono::nanoseconds(now_ns() - state_.record(frame).pushed_ns);
-  if (age <= *state_.options.max_age) return false;
-  const auto us = [](auto d) {
-    return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
+  if (!is_late(frame)) return false;
+  fail(frame, lateness(frame));
+  return true;
+}
+
+bool Worker::is_late(FrameNumber frame) const {
+  const std::int64_t deadline = state_.record(frame).deadline_ns;
+  return deadline != kNever && now_ns() > deadline;
+}
+
+Error Worker::lateness(FrameNumber frame) const {
+  const auto& record = state_.record(frame);
+  const auto us = [&](std::int64_t time_ns) {
+    return std::max<std::int64_t>(time_ns - record.pushed_ns, 0) / 1000;
   };
   Status late = guarded([&]() -> Status {
-    return make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", us(age),
-                      " us since its push, at most ", us(*state_.options.max_age), " us allowed");
+    return make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", us(now_ns()),
+                      " us since its push, at most ", us(record.deadline_ns), " us allowed");
   });
-  fail(frame, std::move(late).error());
-  return true;
+  return std::move(late).error();
 }
 
 void Worker::note(const Lane& lane, std::size_t i) {

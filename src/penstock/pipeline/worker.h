@@ -135,7 +135,6 @@ class Worker {
   void end_frame(Lane& lane, std::size_t i);
   void give_up(Lane& lane);
   [[nodiscard]] std::int64_t hang_deadline(const Lane& lane) const;
-  [[nodiscard]] std::int64_t deadline_of(FrameNumber frame) const;
   [[nodiscard]] Error hanging(std::int64_t ran_ns) const;
   /// Holds the frame's slots. False: it is not to be computed.
   bool begin(FrameNumber frame);
@@ -144,6 +143,8 @@ class Worker {
   /// Fails what is given up, cancelled or behind a call that hangs. \returns whether it is.
   bool fail_if_ended(FrameNumber frame);
   bool fail_if_expired(FrameNumber frame);  ///< \returns whether it is past its deadline.
+  [[nodiscard]] bool is_late(FrameNumber frame) const;
+  [[nodiscard]] Error lateness(FrameNumber frame) const;
   void wait_for_states(FrameNumber frame);
   [[nodiscard]] std::int64_t ready_since(FrameNumber frame) const;
   void finish(FrameNumber frame);
