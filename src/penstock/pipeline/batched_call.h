@@ -15,7 +15,9 @@ namespace penstock::pipeline {
 struct BoundFrame {
   FrameNumber frame = 0;
   std::int64_t deadline_ns = backend::kNoDeadline;  // Steady clock.
-  std::vector<Slot*> in, out;                       // Beside Stage::in_edges, out_edges.
+  std::uint32_t seat = 0;                           // Where its stream's states lie: StateEdge.
+  FrameNumber step = 0;
+  std::vector<Slot*> in, out;  // Beside Stage::in_edges, out_edges.
 };
 
 /// The numbers of frames, ascending, for which all partitions of the stage have models; no 1.

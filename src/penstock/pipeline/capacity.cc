@@ -93,12 +93,14 @@ std::uint64_t rows_bytes(const plan::Plan& plan) {
   return sum;
 }
 
-// Of all that a state's ring holds; nothing where its shape has no bound.
+// Of a state's versions for all streams, and its initial value; nothing where its shape has no
+// bound.
 std::optional<std::uint64_t> state_bytes(const plan::Plan& plan, const plan::StateEdge& state) {
   const auto* info = plan.find_tensor(state.to);
   const auto bytes = info == nullptr ? std::nullopt : info->type.max_bytes();
   if (!bytes) return std::nullopt;
-  return product(*bytes, StateEdge::kTensors);
+  const auto most = static_cast<std::uint64_t>(plan.streams.most);
+  return product(*bytes, product(most, state_versions(plan, state)) + 1);
 }
 
 }  // namespace
@@ -120,6 +122,26 @@ std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& 
   };
   if (!std::ranges::all_of(edge.tensors, bounded)) return std::nullopt;
   return slot_bytes_or(plan, edge, 0);
+}
+
+std::size_t state_versions(const plan::Plan& plan, const plan::StateEdge& state) {
+  const auto names = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::ranges::find(list, name) != list.end();
+  };
+  // Whose frames the writer gets through edges, or itself.
+  std::vector<bool> before(plan.stages.size());
+  for (std::size_t stage = plan.stages.size(); stage-- > 0;) {
+    const auto leads_there = [&](const plan::Edge& edge) {
+      return edge.from == static_cast<int>(stage) && std::ranges::any_of(edge.to, [&](int to) {
+               return to >= 0 && before[static_cast<std::size_t>(to)];
+             });
+    };
+    before[stage] = names(plan.stages[stage].outputs, state.from) ||
+                    std::ranges::any_of(plan.edges, leads_there);
+    if (!before[stage] && names(plan.stages[stage].inputs, state.to))
+      return StateEdge::kVersionsBehind;
+  }
+  return StateEdge::kVersions;
 }
 
 int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Options& options) {
@@ -187,7 +209,10 @@ Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_
   }
   std::uint64_t states = 0;
   for (const auto& state : plan.states) {
+    const auto values =
+        product(static_cast<std::uint64_t>(plan.streams.most), state_versions(plan, state));
     states = sum_of(states, state_bytes(plan, state).value_or(0));
+    states = sum_of(states, product(values, sizeof(Tensor)));
   }
   sum = sum_of(sum_of(sum, states), rows_bytes(plan));
   if (sum <= available_bytes) return {};

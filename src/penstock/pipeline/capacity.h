@@ -24,6 +24,10 @@ int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Option
 /// Slots beyond the capacity: frames being written or read, which only lossy edges keep apart.
 int spare_slots(const plan::Plan& plan, const plan::Edge& edge);
 
+/// How many versions of a state are kept for each stream: more where a stage that reads it may be
+/// behind the one that writes it.
+std::size_t state_versions(const plan::Plan& plan, const plan::StateEdge& state);
+
 /// Whether the slots of all edges fit into `available_bytes`; tensors without bound count 0.
 /// \error kResourceExhausted  names the largest edge.
 Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_t available_bytes);

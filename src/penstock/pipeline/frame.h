@@ -23,6 +23,7 @@ struct FrameOptions {
   /// No stage begins with the frame any later, and calls that can end in time are told. Empty: as
   /// max_age says, counted from the push.
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::uint64_t stream = 0;  ///< The sequence of frames that it is of, with states of its own.
 };
 
 /// How a frame ended.
@@ -46,6 +47,7 @@ class Output {
 
   [[nodiscard]] FrameNumber number() const { return number_; }
   [[nodiscard]] std::uint64_t tag() const { return tag_; }  ///< As given to push().
+  [[nodiscard]] std::uint64_t stream() const { return stream_; }
   [[nodiscard]] Outcome outcome() const { return outcome_; }
   [[nodiscard]] bool ok() const { return outcome_ == Outcome::kOk; }
   [[nodiscard]] const Error& error() const { return error_; }  ///< \pre !ok()
@@ -68,6 +70,7 @@ class Output {
   std::shared_ptr<State> state_;
   FrameNumber number_ = 0;
   std::uint64_t tag_ = 0;
+  std::uint64_t stream_ = 0;
   Outcome outcome_ = Outcome::kOk;
   std::chrono::nanoseconds latency_{0};
   Error error_;

@@ -98,6 +98,21 @@ class Turn {
   std::atomic<std::uint32_t> state_{kFree};
 };
 
+/// Whose turn it is, ended on every way out.
+class TurnGuard {
+ public:
+  explicit TurnGuard(Turn* turn) : turn_(turn) {}
+  TurnGuard(const TurnGuard&) = delete;
+  TurnGuard& operator=(const TurnGuard&) = delete;
+  ~TurnGuard() {
+    if (turn_ != nullptr) turn_->end();
+  }
+  void keep() { turn_ = nullptr; }  ///< The turn goes on: somebody else ends it.
+
+ private:
+  Turn* turn_;
+};
+
 /// Tells the processor that this is a spin loop.
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)

@@ -15,21 +15,6 @@ Error timed_out(const char* what, std::chrono::nanoseconds timeout, const Args&.
       .within(what);
 }
 
-// Whose turn it is, ended on every way out.
-class TurnGuard {
- public:
-  explicit TurnGuard(Turn* turn) : turn_(turn) {}
-  TurnGuard(const TurnGuard&) = delete;
-  TurnGuard& operator=(const TurnGuard&) = delete;
-  ~TurnGuard() {
-    if (turn_ != nullptr) turn_->end();
-  }
-  void keep() { turn_ = nullptr; }  ///< The turn goes on: somebody else ends it.
-
- private:
-  Turn* turn_;
-};
-
 // Waits until `wait.progress` reaches `least`. False: the deadline passed or the pipeline ended.
 bool await(State& state, Wait& wait, FrameNumber least, std::int64_t deadline) {
   const auto ended = [&] { return state.ending.cancelled(); };
@@ -72,6 +57,21 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t de
     }
   }
   return {};
+}
+
+// The seat of the frame's stream; the caller has the pusher's turn.
+Result<Streams::Seat> admit(State& state, std::uint64_t stream, std::chrono::nanoseconds timeout,
+                            std::int64_t deadline) {
+  if (stream == 0) return Streams::Seat{0};
+  auto seat = state.streams->admit(
+      stream, deadline,
+      [&](Streams::Seat given, FrameNumber step) { state.reset_states(given, step); },
+      [&] { return state.ending.closed(); });
+  if (seat) return seat;
+  if (state.ending.closed()) return state.ending.error();
+  Error error = std::move(seat).error().within({Where::kStream, stream});
+  if (error.code != Code::kDeadlineExceeded) return std::move(error).within("push");
+  return std::move(error).within({Where::kTimeoutNs, timeout.count()}).within("push: no room");
 }
 
 // Slots of lossy input edges are taken at push. False: none is free, since readers hold them all.
@@ -124,12 +124,13 @@ std::int64_t frame_deadline(const State& state, const FrameOptions& options, std
 
 // Makes the frame visible to the stages, or refuses it because the pipeline was closed meanwhile.
 Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& options,
-                           bool has_slots) {
+                           Streams::Seat seat, bool has_slots) {
   const std::scoped_lock lock(state.ending.commit);
   if (state.ending.closed()) return state.ending.error();
   const std::int64_t now = now_ns();
   auto& record = state.record(frame);
-  record.reset(options.tag, now, frame_deadline(state, options, now));
+  record.reset(options, seat, now, frame_deadline(state, options, now));
+  state.streams->push(frame, record);
   state.source_ready_ns[frame & state.window_mask] = now;
   for (Edge* edge : state.input_edges) {
     if (!edge->lossy()) {
@@ -151,6 +152,7 @@ void State::wake_everybody() {
   source.wake_all();
   sink.wake_all();
   pusher.turn.wake_all();
+  streams->wake_all();
   for (auto& stage : stages) stage->progress.wake_all();
 }
 
@@ -245,6 +247,7 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   if (state.ending.closed()) return state.ending.error();
   PENSTOCK_CHECK_OK(check_error_policy(state));
   PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
+  PENSTOCK_TRY(const auto seat, admit(state, options.stream, timeout, deadline));
   // Again: a call that hangs may still read the slot that seems free.
   if (state.ending.closed()) return state.ending.error();
   const FrameNumber frame = state.source.done();
@@ -255,7 +258,7 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
     give_slots_back(state, frame);
     return out_of_memory();
   }
-  return commit(state, frame, options, has_slots);
+  return commit(state, frame, options, seat, has_slots);
 }
 
 Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds timeout,
@@ -342,6 +345,11 @@ Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
           concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
     }
   }
+  const auto seat = admit(state, options.stream, kNoWait, 0);
+  if (!seat) {
+    give_slots_back(state, frame);
+    return seat.error();
+  }
   for (std::size_t i = 0; i < state.acquired.size(); ++i) {
     const Place& place = state.input_places[i];
     Tensor tensor = std::exchange(state.acquired[i], Tensor());
@@ -350,7 +358,7 @@ Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
     slot.own[place.tensor] = std::move(tensor);
     slot.now[place.tensor] = &slot.own[place.tensor];
   }
-  return commit(state, frame, options, true);
+  return commit(state, frame, options, *seat, true);
 }
 
 Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
@@ -382,14 +390,15 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
   return std::optional<Output>(Output(state_, frame));
 }
 
-Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs) {
+Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs,
+                                          const FrameOptions& options) {
   const std::scoped_lock lock(state_->run_mutex);
   if (state_->source.done() != state_->sink.done()) {
     return make_error(Code::kFailedPrecondition,
                       "run: ", state_->source.done() - state_->sink.done(),
                       " frames are in flight; use push and pop, or drain first");
   }
-  PENSTOCK_CHECK_OK(push(inputs));
+  PENSTOCK_CHECK_OK(push(inputs, kPatient, options));
   PENSTOCK_TRY(auto output, pop(kForever));
   if (!output) return state_->ending.error();
   if (!output->ok()) return output->error();
@@ -466,26 +475,6 @@ Status Pipeline::set_parameters(std::string_view stage_name, const Named& values
     const auto concerns = [&](const Replacement& r) { return r.stage == stage.get(); };
     if (std::ranges::any_of(replacements, concerns)) add_version(state, *stage, replacements);
   }
-  return {};
-}
-
-Status Pipeline::reset_states() {
-  State& state = *state_;
-  if (!begin_push(state, 0)) {
-    return make_error(Code::kFailedPrecondition,
-                      "reset_states: an input is being pushed; call it between two frames");
-  }
-  const TurnGuard guard(&state.pusher.turn);  // No frame comes in meanwhile.
-  if (state.ending.closed()) return state.ending.error();
-  const FrameNumber next = state.source.done();
-  const FrameNumber popped = state.popped.load();
-  const bool done = std::ranges::all_of(
-      state.stages, [&](const auto& stage) { return stage->progress.done() == next; });
-  if (popped != next || !done) {
-    return make_error(Code::kFailedPrecondition, "reset_states: ", next - popped,
-                      " frames are in flight; pop them first");
-  }
-  for (auto& edge : state.states) edge->reset(next);
   return {};
 }
 
@@ -596,11 +585,14 @@ Output::Output(std::shared_ptr<State> state, FrameNumber number)
     : state_(std::move(state)), number_(number) {
   auto& record = state_->record(number);
   tag_ = record.tag;
+  stream_ = record.stream;
   latency_ = std::chrono::nanoseconds(now_ns() - record.pushed_ns);
   for (Edge* edge : state_->output_edges) {
     if (edge->lossy()) edge->begin_read(number);
   }
-  state_->popped.fetch_add(1, std::memory_order_relaxed);
+  // Who sees it, sees also what the stages wrote.
+  state_->popped.fetch_add(1, std::memory_order_release);
+  state_->streams->pop(record);
   if (record.alive()) {
     state_->ok.fetch_add(1, std::memory_order_relaxed);
     return;
@@ -619,6 +611,7 @@ Output& Output::operator=(Output&& other) noexcept {
   state_ = std::move(other.state_);
   number_ = other.number_;
   tag_ = other.tag_;
+  stream_ = other.stream_;
   outcome_ = other.outcome_;
   latency_ = other.latency_;
   error_ = std::move(other.error_);

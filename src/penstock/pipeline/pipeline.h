@@ -92,7 +92,8 @@ class Pipeline {
   /// \returns the frame's number.
   /// \error kInvalidArgument    a count, dtype or shape differs: names the input, expected, found.
   /// \error kDeadlineExceeded   no room within `timeout`; says what is full. Nothing was pushed.
-  /// \error kResourceExhausted  the input edge is full and its policy is `error`.
+  /// \error kResourceExhausted  the input edge is full and its policy is `error`; or the frame's
+  ///                            stream is one more than the plan allows (plan::Streams).
   /// \error kCancelled          closed or cancelled, or stopped by an error (named).
   Result<FrameNumber> push(std::span<const Tensor> inputs,
                            std::chrono::nanoseconds timeout = kPatient,
@@ -121,18 +122,34 @@ class Pipeline {
   /// One frame through the empty pipeline: push, pop, copies of its outputs. However long it takes.
   /// Several threads may call it: each waits for those before it, and gets its own frame's outputs.
   /// \error the frame's own, or kFailedPrecondition  frames that were pushed are in flight.
-  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs);
+  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs, const FrameOptions& options = {});
 
   /// Replaces constants that were split off with --parameter, for all frames pushed from now on.
   /// `stage` is a stage's name, or empty for every stage that reads the parameter.
   /// \error kNotFound  no such stage or parameter; kInvalidArgument  dtype or shape differ.
   Status set_parameters(std::string_view stage, const Named& values);
 
-  /// The next frame reads the states' initial values: another sequence begins. What functions keep
-  /// of the frames before, they keep.
+  /// The next frame of each stream reads the states' initial values: another sequence begins. What
+  /// functions keep of the frames before, they keep.
   /// \error kFailedPrecondition  frames are in flight, or an input is being pushed; kCancelled  as
   /// push().
   Status reset_states();
+
+  // One stream (FrameOptions::stream) of those that the plan allows. Frames of the others may be in
+  // flight. What functions keep of the frames before, they keep for all streams together.
+  // \error kFailedPrecondition  frames of the stream are in flight, or an input is being pushed.
+
+  /// The same for one stream; one that is not known begins so anyway. \error kCancelled  as push().
+  Status reset_stream(std::uint64_t stream);
+  /// Forgets the stream: there is room for another one. Stream 0 stays, and begins anew.
+  Status end_stream(std::uint64_t stream);
+  /// Copies of what its next frame reads of the states, by plan::StateEdge::to.
+  /// \error kNotFound  the stream is not known: it had no frame, has ended or was evicted.
+  Result<Named> save_stream(std::uint64_t stream);
+  /// Its next frame reads these states; a stream that is not known begins with them.
+  /// \error kInvalidArgument    a state is unknown, missing or twice, or does not fit.
+  /// \error kResourceExhausted, kDeadlineExceeded, kCancelled  as a push that does not wait.
+  Status restore_stream(std::uint64_t stream, const Named& states);
 
   void close();  ///< No more input. Frames in flight finish. Idempotent.
   /// Waits until all pushed frames can be popped.

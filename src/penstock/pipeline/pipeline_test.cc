@@ -1544,9 +1544,6 @@ TEST(PipelineTest, WhatIsNotRunYetIsRefusedAtTheStart) {
   EXPECT_EQ(refusal([](plan::Plan& plan) { plan.stages[0].partitions[0].address = "a:1"; }),
             "stage 'a': address: expected none, found 'a:1': this release runs models in its own "
             "process only; leave it out of the plan");
-  EXPECT_EQ(refusal([](plan::Plan& plan) { plan.streams.most = 2; }),
-            "streams: expected 1 at most, found 2: this release keeps the states of one stream; "
-            "leave it out of the plan");
 }
 
 TEST(PipelineTest, ABackendIsAskedWhichDevicesItAccepts) {

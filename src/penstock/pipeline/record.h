@@ -21,8 +21,11 @@ inline Error out_of_memory() {
 /// Alive until the first failure; parallel branches may race to be that first one.
 class alignas(64) Record {
  public:
-  void reset(std::uint64_t tag_given, std::int64_t pushed_at, std::int64_t deadline) {
-    tag = tag_given;
+  void reset(const FrameOptions& options, std::uint32_t seat_given, std::int64_t pushed_at,
+             std::int64_t deadline) {
+    tag = options.tag;
+    stream = options.stream;
+    seat = seat_given;
     pushed_ns = pushed_at;
     deadline_ns = deadline;
     life_.store(Life::kAlive, std::memory_order_relaxed);
@@ -56,6 +59,10 @@ class alignas(64) Record {
   std::uint64_t tag = 0;
   std::int64_t pushed_ns = 0;
   std::int64_t deadline_ns = kNever;  // No stage begins with it later.
+  std::uint64_t stream = 0;
+  std::uint32_t seat = 0;  // Of its stream.
+  FrameNumber step = 0;    // How many frames the seat had before it.
+  FrameNumber behind = 0;  // It reads the states once this many frames are through their writers.
 
  private:
   enum class Life : std::uint8_t { kAlive, kDying, kDead };

@@ -119,10 +119,12 @@ bool StageCall::has_items(std::size_t p) const {
   return true;
 }
 
-void StageCall::bind(FrameNumber frame, std::int64_t deadline_ns) {
+void StageCall::bind(FrameNumber frame, const Record& record) {
   auto& bound = bound_[count_++];
   bound.frame = frame;
-  bound.deadline_ns = deadline_ns;
+  bound.deadline_ns = record.deadline_ns;
+  bound.seat = record.seat;
+  bound.step = record.step;
   for (std::size_t e = 0; e < bound.out.size(); ++e)
     bound.out[e] = &stage_.out_edges[e]->slot(frame);
   for (std::size_t e = 0; e < bound.in.size(); ++e) bound.in[e] = &stage_.in_edges[e]->slot(frame);
@@ -148,10 +150,10 @@ void StageCall::gather(std::size_t p) {
         part.inputs[i] = &parameters_->values[wire.where];
         break;
       case Wire::Kind::kStateIn:
-        part.inputs[i] = &stage_.states_in[wire.where]->before(at_->frame);
+        part.inputs[i] = &stage_.states_in[wire.where]->now(at_->seat, at_->step);
         break;
       case Wire::Kind::kStateOut:
-        part.inputs[i] = &stage_.states_out[wire.where]->next();
+        part.inputs[i] = &stage_.states_out[wire.where]->next(at_->seat, at_->step);
         break;
     }
   }
@@ -168,7 +170,7 @@ Tensor& StageCall::target_of(const Wire& wire) {
     case Wire::Kind::kLocal:
       return locals_[wire.where];
     case Wire::Kind::kStateOut:
-      return stage_.states_out[wire.where]->next();
+      return stage_.states_out[wire.where]->next(at_->seat, at_->step);
     default:
       return at_->out[wire.where]->own[wire.tensor];
   }
@@ -497,17 +499,17 @@ Status StageCall::run_items_together(std::int64_t first, std::size_t count) {
   return ran;
 }
 
-// The frame is computed: what it wrote is the next one's state.
-Status StageCall::advance_states() {
+Status StageCall::take_states(std::size_t i) {
+  at_ = &bound_[i];
   for (std::size_t s = 0; s < stage_.states_out.size(); ++s) {
     const auto& source = stage_.state_sources[s];
     if (!source) continue;
     const Tensor& value = source->kind == Wire::Kind::kStateOut
-                              ? stage_.states_out[source->where]->next()
+                              ? stage_.states_out[source->where]->next(at_->seat, at_->step)
                               : at_->out[source->where]->own[source->tensor];
-    if (stage_.states_out[s]->take(value)) copies_.fetch_add(1, std::memory_order_relaxed);
+    if (stage_.states_out[s]->take(at_->seat, at_->step, value))
+      copies_.fetch_add(1, std::memory_order_relaxed);
   }
-  for (StateEdge* state : stage_.states_out) state->advance();
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "penstock/pipeline/batched_call.h"
 #include "penstock/pipeline/call_clock.h"
 #include "penstock/pipeline/ending.h"
+#include "penstock/pipeline/record.h"
 #include "penstock/pipeline/stage.h"
 
 namespace penstock::pipeline {
@@ -32,9 +33,9 @@ class StageCall {
   void warm_up();
 
   void clear() { count_ = 0; }  ///< No frame is bound.
-  /// Another frame that start() computes: where its tensors lie, and by when it is to be out.
+  /// Another frame that start() computes: where its tensors and its stream's states lie.
   /// \pre  its slots are held; fewer are bound than the stage takes in one call.
-  void bind(FrameNumber frame, std::int64_t deadline_ns);
+  void bind(FrameNumber frame, const Record& record);
   [[nodiscard]] std::size_t count() const { return count_; }  ///< Frames that are bound.
 
   /// Begins to compute the frames that are bound: in one call, and where that fails, each frame
@@ -62,8 +63,8 @@ class StageCall {
   bool in_progress_still();
   /// What is in progress is lost: the frames' slots get storage that it does not write to.
   void abandon();
-  /// What the frame wrote is the next one's state. \pre  one frame was bound, and ended well.
-  Status advance_states();
+  /// Copies to the states what the i-th frame wrote elsewhere too. \pre  status(i) is ok.
+  Status take_states(std::size_t i);
   [[nodiscard]] std::int64_t began_ns() const { return began_ns_; }  ///< 0: not sampled.
 
   void cancel();  ///< Asks the backends to end a run in progress.

@@ -100,9 +100,9 @@ Status make_states(State& state, const std::filesystem::path& folder) {
       return Error(initial.error())
           .within(concat("state '", edge.from, "' -> '", edge.to, "': initial value"));
     }
-    state.states.push_back(std::make_unique<StateEdge>(edge.from, edge.to,
-                                                       state.plan.find_tensor(edge.from)->type,
-                                                       *initial, state.window_mask + 1));
+    state.states.push_back(std::make_unique<StateEdge>(
+        edge.from, edge.to, state.plan.find_tensor(edge.from)->type, *initial,
+        static_cast<std::size_t>(state.plan.streams.most), state_versions(state.plan, edge)));
   }
   return {};
 }
@@ -229,9 +229,10 @@ void connect_waits(State& state) {
           worker->states.push_back(
               wait_alone(writer->progress, worker->parker, &writer->period_ns));
         }
+        if (edge->versions < StateEdge::kVersionsBehind) continue;
         for (Worker* worker : workers_of(*writer)) {
           worker->rooms.push_back({wait_alone(stage->progress, worker->parker, &stage->period_ns),
-                                   StateEdge::kCapacity});
+                                   StateEdge::kVersionsBehind - 1});
         }
       }
     }
@@ -466,6 +467,7 @@ Status assemble(State& state, const std::filesystem::path& folder,
                 const backend::Registry& backends) {
   const auto functions = std::make_shared<function::FunctionBackend>(state.options.functions,
                                                                      state.options.native_code);
+  state.streams = std::make_unique<Streams>(state.plan.streams);
   make_edges(state);
   choose_window(state);
   PENSTOCK_CHECK_OK(make_states(state, folder));

@@ -19,6 +19,7 @@
 #include "penstock/pipeline/record.h"
 #include "penstock/pipeline/stage.h"
 #include "penstock/pipeline/state_edge.h"
+#include "penstock/pipeline/streams.h"
 #include "penstock/pipeline/watchdog.h"
 #include "penstock/pipeline/worker.h"
 
@@ -44,6 +45,8 @@ struct State : std::enable_shared_from_this<State> {
   std::vector<std::unique_ptr<StateEdge>> states;  // Beside plan.states.
   std::vector<std::unique_ptr<Stage>> stages;
   std::vector<std::unique_ptr<Worker>> workers;  // Stage by stage, replica by replica.
+
+  std::unique_ptr<Streams> streams;
 
   Progress source;                            // Frames pushed.
   Progress sink;                              // Frames released by the caller.
@@ -78,6 +81,11 @@ struct State : std::enable_shared_from_this<State> {
   std::atomic<std::uint64_t> popped{0}, ok{0}, errors{0}, drops{0}, cancels{0};
 
   Record& record(FrameNumber frame) { return records[frame & window_mask]; }
+  /// Frames that the seat of a stream had, and those of them that were not popped.
+  FrameNumber steps(Streams::Seat seat) const;
+  FrameNumber not_popped(Streams::Seat seat) const;
+  /// \pre  no frame of the seat is in flight, of which there were `step`.
+  void reset_states(Streams::Seat seat, FrameNumber step);
   void wake_everybody();
   void cancel(Error cause);
   bool wait_until_workers_left(std::int64_t deadline);  ///< False: some have not.

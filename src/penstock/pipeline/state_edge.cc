@@ -6,28 +6,47 @@
 #include "penstock/pipeline/edge.h"
 
 namespace penstock::pipeline {
+namespace {
+
+// Storage for a value of each seat.
+std::vector<Tensor> side_by_side(const Type& type, std::size_t seats) {
+  std::vector<Tensor> values;
+  values.reserve(seats);
+  if (seats == 1 || !type.fixed()) {
+    for (std::size_t seat = 0; seat < seats; ++seat) values.push_back(storage_for(type));
+    return values;
+  }
+  const std::size_t bytes = type.max_bytes().value_or(0);
+  Tensor block = Tensor::reserve(type.dtype, seats * bytes);
+  auto* const data = static_cast<std::byte*>(block.data());
+  std::vector<std::int64_t> dims;
+  for (const auto& dim : type.dims) dims.push_back(dim.size);
+  for (std::size_t seat = 0; seat < seats; ++seat) {
+    values.push_back(Tensor::view(type.dtype, dims, data + seat * bytes, block.owner()));
+  }
+  return values;
+}
+
+}  // namespace
 
 StateEdge::StateEdge(std::string writes, std::string reads, const Type& type, const Tensor& initial,
-                     std::size_t window)
+                     std::size_t seats, std::size_t versions_kept)
     : from(std::move(writes)),
       to(std::move(reads)),
+      versions(versions_kept),
       initial_(initial),
-      after_(2 * window),
-      mask_(2 * window - 1) {
-  for (auto& slot : slots_) slot = storage_for(type);
-  take(initial);  // Into the storage, which may have room for more: version 8 is written there.
-  std::swap(slots_[0], slots_[1]);
+      slots_(seats * versions),
+      version_of_(seats * versions) {
+  for (std::size_t version = 0; version < versions; ++version) {
+    auto values = side_by_side(type, seats);
+    for (std::size_t seat = 0; seat < seats; ++seat) {
+      slots_[seat * versions + version] = std::move(values[seat]);
+    }
+  }
+  reset(0, 0);  // Stream 0 is there always.
 }
 
-void StateEdge::reset(FrameNumber next) {
-  if (next == 0) return;
-  take(initial_);
-  advance();
-  complete(next - 1);
-}
-
-bool StateEdge::take(const Tensor& value) {
-  Tensor& slot = next();
+bool StateEdge::put(Tensor& slot, const Tensor& value) {
   if (value.kind() != Tensor::Kind::kDense) {  // Shares what is never written again.
     slot = value;
     return false;

@@ -1,7 +1,7 @@
-// StateEdge: a tensor that one stage writes for a frame and others read at the next frame.
+// StateEdge: a tensor that one stage writes for a frame and others read at the next frame of its
+// stream.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,45 +11,71 @@
 
 namespace penstock::pipeline {
 
-/// A ring of versions: 0 is the initial value, one more for each frame that the writer computed,
-/// and for each reset. The writer, one thread, may be kSlots - 2 frames ahead of the readers; what
-/// it wrote is seen through its Progress, and room is what the readers' Progress says.
+/// The values of one state, for each seat (streams.h) a ring of versions: one more for each frame
+/// that the writer computed. A frame is told by its seat and its step: how many frames the seat had
+/// before it.
+///
+/// A version of all seats is one block, a seat's value at `seat` x bytes, where the type is fixed
+/// and there are several seats. Seats that follow one another and have their values in the same
+/// block, as seats of streams that went equally many steps have, lie side by side: both where they
+/// are read, now(), and where they are written, next().
+/// \threads  a seat's functions that write: its frame's writer, or nobody's frame is in flight.
 class StateEdge {
  public:
-  static constexpr FrameNumber kSlots = 8;
-  /// A frame is computed once the readers are done with this many frames before it.
-  static constexpr FrameNumber kCapacity = kSlots - 1;
-  static constexpr FrameNumber kTensors = kSlots + 1;  ///< All that it holds, `initial` too.
+  /// Where each reader is done with a frame before the writer begins it, and where one may not be.
+  static constexpr std::size_t kVersions = 2, kVersionsBehind = 8;
 
-  /// `initial` is what frame 0 reads. `window`: as Progress::configure().
+  /// `initial` is what the first frame of a stream reads.
+  /// `versions`: a power of two; the writer may be `versions - 1` frames ahead of the readers.
   StateEdge(std::string writes, std::string reads, const Type& type, const Tensor& initial,
-            std::size_t window);
+            std::size_t seats, std::size_t versions);
 
-  /// Where the writer writes the frame that it computes now.
-  Tensor& next() { return slots_[(version_ + 1) % kSlots]; }
-  /// Copies a value that others read too. \returns whether bytes were copied.
-  bool take(const Tensor& value);
-  /// The writer computed its frame: next() becomes the state.
-  void advance() { ++version_; }
-  /// The writer is done with the frame, however it fared. Before its Progress says so.
-  void complete(FrameNumber frame) { after_[frame & mask_] = version_; }
-
-  /// Frame `next` reads the initial value. \pre all frames before it are done, and it waits.
-  void reset(FrameNumber next);
-
-  /// What the frame reads. \pre the writer is done with the frame before.
-  [[nodiscard]] const Tensor& before(FrameNumber frame) const {
-    return slots_[frame == 0 ? 0 : after_[(frame - 1) & mask_] % kSlots];
+  /// What the frame reads. \pre the writer is done with the frame before of the same seat.
+  [[nodiscard]] const Tensor& now(std::size_t seat, FrameNumber step) const {
+    return slots_[seat * versions + version_of(seat, step)];
+  }
+  /// Where the writer writes the frame.
+  Tensor& next(std::size_t seat, FrameNumber step) {
+    return slots_[seat * versions + ((version_of(seat, step) + 1) & (versions - 1))];
+  }
+  /// Copies to next() a value that others read too. \returns whether bytes were copied.
+  bool take(std::size_t seat, FrameNumber step, const Tensor& value) {
+    return put(next(seat, step), value);
   }
 
+  // The writer, one of both for each frame, before its Progress says that it is done.
+  /// It computed the frame: next() becomes the state.
+  void advance(std::size_t seat, FrameNumber step) {
+    version_of(seat, step + 1) =
+        static_cast<std::uint8_t>((version_of(seat, step) + 1) & (versions - 1));
+  }
+  /// It did not: the state stays.
+  void keep(std::size_t seat, FrameNumber step) {
+    version_of(seat, step + 1) = version_of(seat, step);
+  }
+
+  /// What the seat's next frame reads. \pre none of its frames is in flight; `step`: that of the
+  /// next one.
+  void set(std::size_t seat, FrameNumber step, const Tensor& value) {
+    put(slots_[seat * versions + version_of(seat, step)], value);
+  }
+  void reset(std::size_t seat, FrameNumber step) { set(seat, step, initial_); }
+
   const std::string from, to;  ///< Names of the tensors.
+  const std::size_t versions;
 
  private:
+  static bool put(Tensor& slot, const Tensor& value);
+  std::uint8_t& version_of(std::size_t seat, FrameNumber step) {
+    return version_of_[seat * versions + (step & (versions - 1))];
+  }
+  [[nodiscard]] std::uint8_t version_of(std::size_t seat, FrameNumber step) const {
+    return version_of_[seat * versions + (step & (versions - 1))];
+  }
+
   const Tensor initial_;
-  std::array<Tensor, kSlots> slots_;
-  FrameNumber version_ = 0;         // The writer's.
-  std::vector<FrameNumber> after_;  // frame & mask_ -> version once the writer is done with it.
-  FrameNumber mask_;
+  std::vector<Tensor> slots_;             // By seat and version.
+  std::vector<std::uint8_t> version_of_;  // By seat and step: the version that the frame reads.
 };
 
 }  // namespace penstock::pipeline

@@ -82,6 +82,8 @@ Stats Pipeline::stats() const {
   stats.errors = state.errors.load(std::memory_order_relaxed);
   stats.drops = state.drops.load(std::memory_order_relaxed);
   stats.cancelled = state.cancels.load(std::memory_order_relaxed);
+  stats.streams = state.streams->known();
+  stats.streams_evicted = state.streams->evicted();
   stats.memory_bytes = memory_bytes();
   for (const auto& stage : state.stages) stats.stages.push_back(stats_of(state, *stage));
   for (const auto& edge : state.edges) {

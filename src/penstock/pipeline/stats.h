@@ -49,6 +49,8 @@ struct EdgeStats {
 
 struct Stats {
   std::uint64_t pushed = 0, popped = 0, ok = 0, errors = 0, drops = 0, cancelled = 0;
+  std::uint64_t streams = 1;  ///< Known now.
+  std::uint64_t streams_evicted = 0;
   std::optional<std::uint64_t> memory_bytes;  ///< As Pipeline::memory_bytes().
   std::vector<StageStats> stages;
   std::vector<EdgeStats> edges;

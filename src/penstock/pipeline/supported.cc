@@ -26,10 +26,6 @@ Status check_stage(const plan::Stage& stage) {
 }  // namespace
 
 Status check_supported(const plan::Plan& plan) {
-  if (plan.streams.most > 1) {
-    return not_yet("streams: expected 1 at most, found ", plan.streams.most,
-                   ": this release keeps the states of one stream");
-  }
   for (const auto& stage : plan.stages) {
     if (Status supported = check_stage(stage); !supported) {
       return std::move(supported).error().within({Where::kStage, stage.name});

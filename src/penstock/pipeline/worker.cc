@@ -360,12 +360,13 @@ std::int64_t Worker::ready_since(FrameNumber frame) const {
 // A reader of its own state has it already: it sees the frames in order.
 void Worker::wait_for_states(FrameNumber frame) {
   const auto interrupted = [&] { return state_.ending.cancelled(); };
+  const FrameNumber least = state_.record(frame).behind;
   for (auto& wait : states) {
-    while (wait.seen < frame) {
+    while (wait.seen < least) {
       wait.seen = wait.progress->done();
-      if (wait.seen >= frame || interrupted()) break;
+      if (wait.seen >= least || interrupted()) break;
       idled_ = true;
-      sleep_until(wait, frame, {}, kNever, interrupted);
+      sleep_until(wait, least, {}, kNever, interrupted);
     }
   }
 }
@@ -380,7 +381,7 @@ bool Worker::start(const Claim& claim) {
   for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
     if (begin(frame)) {
       lane.ready_ns[call.count()] = ready_since(frame);
-      call.bind(frame, state_.record(frame).deadline_ns);
+      call.bind(frame, state_.record(frame));
     } else {
       stage_.computed[frame & state_.window_mask] = 0;
     }
@@ -423,7 +424,7 @@ void Worker::end(Lane& lane) {
   for (std::size_t i = 0; i < lane.call->count(); ++i) {
     Status& status = lane.call->status(i);
     if (status && !stage_.states_out.empty())
-      status = guarded([&] { return lane.call->advance_states(); });
+      status = guarded([&] { return lane.call->take_states(i); });
     const FrameNumber frame = lane.call->frame(i);
     stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
     if (status) {
@@ -636,13 +637,27 @@ void Worker::finish(FrameNumber frame) {
       edge->abandon_write(frame);
     }
   }
-  for (StateEdge* state : stage_.states_out) state->complete(frame);
+  hand_on_states(frame);
   stage_.ready_ns[frame & state_.window_mask] = clock_;
   stage_.progress.complete(frame);
 }
 
 Worker::Claim Worker::running() const {
   return {running_.load(std::memory_order_relaxed), running_count_.load(std::memory_order_relaxed)};
+}
+
+// To the next frame of the stream.
+void Worker::hand_on_states(FrameNumber frame) {
+  if (stage_.states_out.empty()) return;
+  const Record& record = state_.record(frame);
+  const bool computed = stage_.computed[frame & state_.window_mask] != 0;
+  for (StateEdge* state : stage_.states_out) {
+    if (computed) {
+      state->advance(record.seat, record.step);
+    } else {
+      state->keep(record.seat, record.step);
+    }
+  }
 }
 
 void Worker::replace(std::int64_t ran_ns) {
@@ -735,9 +750,9 @@ void Worker::take_over(const Claim& claim) {
   clock_ = now_ns();
   in_flight_ = 0;
   for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
-    for (StateEdge* state : stage_.states_out) state->complete(frame);
-    stage_.ready_ns[frame & state_.window_mask] = clock_;
     stage_.computed[frame & state_.window_mask] = 0;
+    hand_on_states(frame);
+    stage_.ready_ns[frame & state_.window_mask] = clock_;
     stage_.progress.complete(frame);
   }
   loop();

@@ -127,7 +127,7 @@ struct StateEdge {
 
 /// Sequences of frames with states of their own, of which stream 0 is always there.
 struct Streams {
-  int most = 1;        ///< At a time.
+  int most = 1;        ///< At a time, stream 0 among them.
   bool evict = false;  ///< One more takes the place of that used last longest ago, or is refused.
   bool operator==(const Streams&) const = default;
 };

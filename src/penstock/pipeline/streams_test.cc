@@ -1,0 +1,395 @@
+// Streams: many sequences through one pipeline, each with states of its own.
+#include <array>
+#include <map>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/pipeline/pipeline.h"
+#include "tests/support/fake_backend.h"
+
+namespace penstock::pipeline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
+
+constexpr std::chrono::nanoseconds kAWhile = std::chrono::seconds(60);
+
+/// Where the writer of the state stands, seen from its reader.
+enum class Writes : std::uint8_t { kItself, kBehind, kBefore };
+
+// out = x + 0.5 s; s' = out where the reader writes it or a stage behind it does, else s' = x.
+// A frame whose x is negative fails in the writer.
+FakeNetwork sequence(Writes where, int most, bool evict = false) {
+  const Function step = [](Inputs in, Outputs out) -> Status {
+    out[0]->as<float>()[0] = value_of(*in[0]) + 0.5F * value_of(*in[1]);
+    return {};
+  };
+  const Function keep = [](Inputs in, Outputs out) -> Status {
+    if (value_of(*in[0]) < 0) return internal_error("negative");
+    out[0]->as<float>()[0] = value_of(*in[0]);
+    return {};
+  };
+  FakeNetwork network;
+  network.input("in").state_input("s");
+  if (where == Writes::kBefore) {
+    network.stage("keep", {"in"}, {"x"}, keep).stage("step", {"x", "s"}, {"y"}, step, 2);
+    network.state("x", "s");
+  } else if (where == Writes::kBehind) {
+    network.stage("step", {"in", "s"}, {"x"}, step, 2).stage("keep", {"x"}, {"y"}, keep);
+    network.state("y", "s");
+  } else {
+    network.stage("step", {"in", "s"}, {"y"}, [=](Inputs in, Outputs out) -> Status {
+      PENSTOCK_CHECK_OK(keep(in, out));
+      return step(in, out);
+    });
+    network.state("y", "s");
+  }
+  network.output("y");
+  network.plan.streams = {most, evict};
+  return network;
+}
+
+/// What a stream's frames bring out, one after the other.
+class Reference {
+ public:
+  explicit Reference(Writes where) : where_(where) {}
+  std::optional<float> next(float x) {
+    const float out = x + 0.5F * state_;
+    if ((where_ == Writes::kBehind ? out : x) < 0) return std::nullopt;
+    state_ = where_ == Writes::kBefore ? x : out;
+    return out;
+  }
+
+ private:
+  Writes where_;
+  float state_ = 0;
+};
+
+std::unique_ptr<Pipeline> started(FakeNetwork& network, const Options& options = {}) {
+  auto pipeline = network.start(options);
+  EXPECT_TRUE(pipeline) << pipeline.error().message();
+  return pipeline ? *std::move(pipeline) : nullptr;
+}
+
+/// One frame of a stream through the pipeline.
+Result<float> one(Pipeline& pipeline, std::uint64_t stream, float x) {
+  PENSTOCK_TRY(const auto outputs, pipeline.run(std::array{number(x)}, {.stream = stream}));
+  return value_of(outputs.front());
+}
+
+Status put(Pipeline& pipeline, std::uint64_t stream, float x,
+           std::chrono::nanoseconds timeout = kAWhile) {
+  const auto pushed = pipeline.push(std::array{number(x)}, timeout, {.stream = stream});
+  return pushed ? Status() : Status(pushed.error());
+}
+
+class ManyStreams : public ::testing::TestWithParam<Writes> {};
+std::string name_of(const ::testing::TestParamInfo<Writes>& writes) {
+  constexpr std::array<const char*, 3> kNames{"ItsReader", "Behind", "Before"};
+  return kNames[static_cast<std::size_t>(writes.param)];
+}
+INSTANTIATE_TEST_SUITE_P(By, ManyStreams,
+                         ::testing::Values(Writes::kItself, Writes::kBehind, Writes::kBefore),
+                         name_of);
+
+// Frames in an order that looks at random, some of which fail; every stream is as if alone.
+TEST_P(ManyStreams, EachIsAsIfItWereAlone) {
+  constexpr std::array<std::uint64_t, 5> kIds{0, 7, 1'000'000'007, UINT64_MAX, 3};
+  for (const int capacity : {0, 1, 3}) {
+    auto network = sequence(GetParam(), 5);
+    auto pipeline = started(network, {.capacity = capacity});
+    std::map<std::uint64_t, Reference> alone;
+    std::vector<std::uint64_t> ids;
+    std::vector<std::optional<float>> expected;
+    std::uint32_t random = 1;
+    const auto pop = [&](std::size_t frame) {
+      auto popped = pipeline->pop(kAWhile);
+      ASSERT_TRUE(popped && *popped);
+      const Output& output = **popped;
+      ASSERT_EQ(output.number(), frame);
+      ASSERT_EQ(output.stream(), ids[frame]);
+      ASSERT_EQ(output.ok(), expected[frame].has_value()) << "frame " << frame;
+      if (output.ok()) ASSERT_EQ(value_of(output[0]), *expected[frame]) << "frame " << frame;
+    };
+    std::size_t popped = 0;
+    for (int i = 0; i < 1000; ++i) {
+      random = random * 1664525 + 1013904223;
+      const auto id = kIds[(random >> 24U) % kIds.size()];
+      const bool fails = (random >> 16U) % 5 == 0;
+      const float x = fails ? -1e6F : static_cast<float>((random >> 8U) % 64);
+      ids.push_back(id);
+      expected.push_back(alone.try_emplace(id, GetParam()).first->second.next(x));
+      while (!put(*pipeline, id, x, kNoWait)) {
+        pop(popped++);
+        if (HasFatalFailure()) return;
+      }
+    }
+    while (popped < expected.size()) {
+      pop(popped++);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_EQ(pipeline->stats().streams, 5U);
+  }
+}
+
+// Threads that know nothing of each other, one for each stream.
+TEST_P(ManyStreams, ComeFromThreadsOfTheirOwn) {
+  static constexpr int kFrames = 200;
+  auto network = sequence(GetParam(), 5);
+  auto pipeline = started(network);
+  const auto input = [](std::uint64_t id, int i) {
+    return static_cast<float>(i % 7 == 3 ? -1'000'000 : i % 11 + static_cast<int>(id));
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t id = 0; id < 5; ++id) {
+    threads.emplace_back([&, id] {
+      for (int i = 0; i < kFrames; ++i) EXPECT_TRUE(put(*pipeline, id, input(id, i)));
+    });
+  }
+  std::vector<Reference> alone(5, Reference(GetParam()));
+  std::array<int, 5> seen{};
+  for (int i = 0; i < 5 * kFrames; ++i) {
+    auto popped = pipeline->pop(kAWhile);
+    if (!popped || !*popped) {
+      ADD_FAILURE() << "frame " << i << " did not come";
+      pipeline->cancel();
+      break;
+    }
+    const Output& output = **popped;
+    const auto id = output.stream();
+    const auto expected = alone[id].next(input(id, seen[id]++));
+    EXPECT_EQ(output.ok(), expected.has_value());
+    if (output.ok() && expected) EXPECT_EQ(value_of(output[0]), *expected) << "frame " << i;
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(Streams, TheStatesOfSeveralLieSideBySideAndAreHandedOnWithoutACopy) {
+  std::map<float, const void*> reads, writes;  // By input, which tells the stream.
+  FakeNetwork network;
+  network.input("in").state_input("s").stage(
+      "sum", {"in", "s"}, {"out", "t"}, [&](Inputs in, Outputs out) -> Status {
+        reads[value_of(*in[0])] = in[1]->data();
+        writes[value_of(*in[0])] = out[1]->data();
+        out[0]->as<float>()[0] = out[1]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+        return {};
+      });
+  network.output("out").state("t", "s");
+  network.plan.streams.most = 4;
+  auto pipeline = started(network);
+  for (int round = 1; round < 10; ++round) {
+    for (std::uint64_t id = 0; id < 4; ++id) {
+      const auto x = static_cast<float>(id + 1);
+      EXPECT_EQ(*one(*pipeline, id, x), x * static_cast<float>(round));
+    }
+    for (auto* addresses : {&reads, &writes}) {
+      const auto* first = static_cast<const float*>((*addresses)[1]);
+      for (int i = 1; i < 4; ++i) EXPECT_EQ((*addresses)[static_cast<float>(i + 1)], first + i);
+    }
+  }
+  EXPECT_EQ(pipeline->stats().stages[0].copies, 0U);
+}
+
+// The writer of frame 0 is held up: a frame of another stream is through the reader all the same.
+TEST(Streams, AStreamDoesNotWaitForTheStateOfAnother) {
+  std::atomic<bool> open{true};
+  std::atomic<int> read{0};
+  FakeNetwork network;
+  network.input("in")
+      .state_input("s")
+      .stage("read", {"in", "s"}, {"x"},
+             [&](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               read.fetch_add(1);
+               return {};
+             })
+      .stage("write", {"x"}, {"y"},
+             [&](Inputs in, Outputs out) -> Status {
+               while (!open) std::this_thread::yield();
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               return {};
+             })
+      .output("y")
+      .state("y", "s");
+  network.plan.streams.most = 2;
+  auto pipeline = started(network);
+  open = false;
+  read = 0;
+  ASSERT_TRUE(put(*pipeline, 0, 1));
+  ASSERT_TRUE(put(*pipeline, 1, 2));
+  while (read < 2) std::this_thread::yield();
+  open = true;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(pipeline->pop(kAWhile));
+}
+
+TEST(Streams, OneMoreThanThePlanAllowsIsRefused) {
+  auto network = sequence(Writes::kItself, 3);
+  auto pipeline = started(network);
+  for (const std::uint64_t id : {5, 6}) EXPECT_EQ(*one(*pipeline, id, 4), 4);
+  const auto refused = one(*pipeline, 7, 4);
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_EQ(refused.error().message(),
+            "push: stream 7: it is not known, and the plan allows 3 streams, which are all in use; "
+            "end one (end_stream), or allow more, or that one is evicted, in the plan (streams: "
+            "most, evict)");
+  ASSERT_TRUE(pipeline->acquire_input());
+  EXPECT_EQ(pipeline->push_acquired({.stream = 7}).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(pipeline->stats().pushed, 2U);
+  EXPECT_EQ(*one(*pipeline, 0, 4), 4);
+  EXPECT_EQ(*one(*pipeline, 5, 4), 6);
+  ASSERT_TRUE(pipeline->end_stream(5));
+  EXPECT_EQ(*one(*pipeline, 7, 4), 4);  // In the seat of 5, and without its state.
+  EXPECT_EQ(one(*pipeline, 5, 4).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(pipeline->stats().streams, 3U);
+  EXPECT_EQ(pipeline->stats().streams_evicted, 0U);
+}
+
+TEST(Streams, APlanOfOneKnowsStreamZeroAlone) {
+  auto network = sequence(Writes::kItself, 1);
+  auto pipeline = started(network);
+  EXPECT_THAT(one(*pipeline, 1, 4).error().message(),
+              HasSubstr("the plan allows 1 stream, which is stream 0"));
+  EXPECT_EQ(*one(*pipeline, 0, 4), 4);
+  EXPECT_EQ(value_of(pipeline->save_stream(0)->at(0).second), 4);
+  ASSERT_TRUE(pipeline->restore_stream(0, {{"s", number(10)}}));
+  EXPECT_EQ(*one(*pipeline, 0, 4), 9);
+  ASSERT_TRUE(pipeline->reset_stream(0));
+  EXPECT_EQ(*one(*pipeline, 0, 4), 4);
+  ASSERT_TRUE(pipeline->end_stream(0));
+  EXPECT_EQ(*one(*pipeline, 0, 4), 4);
+  ASSERT_TRUE(put(*pipeline, 0, 4));
+  EXPECT_EQ(pipeline->reset_stream(0).error().message(),
+            "reset_stream: stream 0: 1 frames are in flight; pop them first");
+}
+
+TEST(Streams, TheOneUsedLastLongestAgoGivesItsPlace) {
+  auto network = sequence(Writes::kItself, 3, true);
+  auto pipeline = started(network);
+  EXPECT_EQ(*one(*pipeline, 5, 4), 4);
+  EXPECT_EQ(*one(*pipeline, 6, 4), 4);
+  EXPECT_EQ(*one(*pipeline, 5, 4), 6);
+  EXPECT_EQ(*one(*pipeline, 7, 2), 2);  // In the place of 6; stream 0 keeps its own.
+  EXPECT_EQ(*one(*pipeline, 5, 4), 7);
+  EXPECT_EQ(*one(*pipeline, 6, 4), 4);  // In the place of 7, as if it were new.
+  EXPECT_EQ(pipeline->stats().streams, 3U);
+  EXPECT_EQ(pipeline->stats().streams_evicted, 2U);
+  EXPECT_EQ(
+      pipeline->save_stream(7).error().message(),
+      "save_stream: stream 7: it is not known: it had no frame yet, has ended or was evicted");
+}
+
+TEST(Streams, OnlyAnIdleOneGivesItsPlace) {
+  auto network = sequence(Writes::kItself, 3, true);
+  auto pipeline = started(network);
+  ASSERT_TRUE(put(*pipeline, 5, 4));
+  ASSERT_TRUE(put(*pipeline, 6, 4));
+  const auto refused = put(*pipeline, 7, 4, std::chrono::milliseconds(1));
+  EXPECT_EQ(refused.error().code, Code::kDeadlineExceeded);
+  EXPECT_EQ(refused.error().message(),
+            "push: no room within 1 ms: stream 7: all 3 streams are in use and have frames in "
+            "flight; pop them");
+  // It waits until a frame comes out.
+  std::thread pusher([&] { EXPECT_TRUE(put(*pipeline, 7, 2)); });
+  std::vector<std::uint64_t> came;
+  for (int i = 0; i < 3; ++i) {
+    auto popped = pipeline->pop(kAWhile);
+    ASSERT_TRUE(popped && *popped);
+    came.push_back((*popped)->stream());
+    EXPECT_EQ(value_of((**popped)[0]), i == 2 ? 2 : 4);
+  }
+  EXPECT_THAT(came, ElementsAre(5, 6, 7));
+  pusher.join();
+}
+
+TEST(Streams, WhoWaitsForAPlaceIsWokenByTheEnd) {
+  auto network = sequence(Writes::kItself, 2, true);
+  auto pipeline = started(network);
+  ASSERT_TRUE(put(*pipeline, 5, 4));
+  std::thread pusher(
+      [&] { EXPECT_EQ(put(*pipeline, 6, 2, kForever).error().code, Code::kCancelled); });
+  pipeline->cancel();
+  pusher.join();
+}
+
+TEST(Streams, OneIsResetSavedRestoredAndEndedBesideOthersInFlight) {
+  auto network = sequence(Writes::kItself, 3);
+  auto pipeline = started(network);
+  EXPECT_EQ(*one(*pipeline, 1, 4), 4);
+  EXPECT_EQ(*one(*pipeline, 2, 8), 8);
+  ASSERT_TRUE(put(*pipeline, 2, 8));
+  EXPECT_EQ(pipeline->reset_stream(2).error().message(),
+            "reset_stream: stream 2: 1 frames are in flight; pop them first");
+  EXPECT_EQ(pipeline->end_stream(2).error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(pipeline->save_stream(2).error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(pipeline->restore_stream(2, {{"s", number(1)}}).error().code,
+            Code::kFailedPrecondition);
+
+  const auto saved = pipeline->save_stream(1);
+  ASSERT_TRUE(saved) << saved.error().message();
+  ASSERT_EQ(saved->size(), 1U);
+  EXPECT_EQ(saved->front().first, "s");
+  ASSERT_TRUE(pipeline->reset_stream(1));
+  ASSERT_TRUE(pipeline->end_stream(9));  // Unknown: there is nothing to do.
+  ASSERT_TRUE(pipeline->reset_stream(9));
+  ASSERT_TRUE(pipeline->pop(kAWhile));
+  EXPECT_EQ(*one(*pipeline, 1, 4), 4);
+  EXPECT_EQ(value_of(saved->front().second), 4);  // A copy.
+  ASSERT_TRUE(pipeline->restore_stream(1, *saved));
+  EXPECT_EQ(*one(*pipeline, 1, 4), 6);
+  ASSERT_TRUE(pipeline->end_stream(1));
+  ASSERT_TRUE(pipeline->restore_stream(4, *saved));  // It need not be known.
+  EXPECT_EQ(*one(*pipeline, 4, 4), 6);
+  EXPECT_EQ(pipeline->restore_stream(1, *saved).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(*one(*pipeline, 2, 8), 14);  // 8 + (8 + 8 / 2) / 2
+  EXPECT_EQ(*one(*pipeline, 0, 4), 4);
+  ASSERT_TRUE(pipeline->reset_states());
+  for (const std::uint64_t id : {0, 2, 4}) EXPECT_EQ(*one(*pipeline, id, 4), 4);
+
+  ASSERT_TRUE(pipeline->acquire_input());
+  EXPECT_EQ(pipeline->save_stream(4).error().message(),
+            "save_stream: an input is being pushed; call it between two frames");
+}
+
+TEST(Streams, WhatIsNoStateIsRefusedAndChangesNothing) {
+  auto network = sequence(Writes::kItself, 3);
+  auto pipeline = started(network);
+  EXPECT_EQ(*one(*pipeline, 1, 4), 4);
+  const auto message = [&](const Named& states) {
+    return pipeline->restore_stream(1, states).error().message();
+  };
+  EXPECT_EQ(message({{"t", number(1)}}),
+            "restore_stream: stream 1: no state 't'; the states are 's'");
+  EXPECT_EQ(message({}), "restore_stream: stream 1: state 's' is missing; the states are 's'");
+  EXPECT_EQ(message({{"s", number(1)}, {"s", number(1)}}),
+            "restore_stream: stream 1: state 's' is given twice");
+  EXPECT_THAT(message({{"s", Tensor::allocate(DType::kF32, {2})}}),
+              HasSubstr("restore_stream: stream 1: state 's': expected f32[1], found f32[2]"));
+  EXPECT_EQ(*one(*pipeline, 1, 4), 6);
+}
+
+// A ceiling is no more than what is there: two versions for each stream, and the initial value.
+TEST(Streams, TheirStatesCountInTheMemory) {
+  const auto bytes = [](Writes where, int most) {
+    auto network = sequence(where, most);
+    const auto all = *memory_ceiling(network.finish());
+    network.plan.states.clear();
+    return all - *memory_ceiling(network.plan);
+  };
+  EXPECT_EQ(bytes(Writes::kItself, 1), 3 * sizeof(float));
+  EXPECT_EQ(bytes(Writes::kItself, 100), 201 * sizeof(float));
+  EXPECT_EQ(bytes(Writes::kBehind, 100), 201 * sizeof(float));
+  EXPECT_EQ(bytes(Writes::kBefore, 100), 801 * sizeof(float));
+  auto network = sequence(Writes::kItself, 2'000'000'000);
+  network.finish();
+  for (auto* list : {&network.plan.tensors, &network.plan.inputs, &network.plan.outputs}) {
+    for (auto& tensor : *list) tensor.type.dims[0].size = 1'000'000;
+  }
+  EXPECT_THAT(network.start().error().message(), HasSubstr("the states alone take "));
+}
+
+}  // namespace
+}  // namespace penstock::pipeline
