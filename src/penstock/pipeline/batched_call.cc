@@ -118,8 +118,16 @@ void BatchedCall::bind_items(const BoundFrame& frame, std::size_t first, std::si
 
 const Tensor& BatchedCall::tensor_of(const Wire& wire, std::size_t frame) const {
   const auto& bound = frames_[frame];
-  if (wire.kind == Wire::Kind::kInEdge) return *bound.in[wire.where]->now[wire.tensor];
-  return bound.out[wire.where]->own[wire.tensor];
+  switch (wire.kind) {
+    case Wire::Kind::kInEdge:
+      return *bound.in[wire.where]->now[wire.tensor];
+    case Wire::Kind::kStateIn:
+      return stage_.states_in[wire.where]->now(bound.seat, bound.step);
+    case Wire::Kind::kStateOut:
+      return stage_.states_out[wire.where]->next(bound.seat, bound.step);
+    default:
+      return bound.out[wire.where]->own[wire.tensor];
+  }
 }
 
 void BatchedCall::find_rows(Port& port) const {

@@ -302,6 +302,77 @@ TEST_F(Batches, OfADeviceAFailingFrameFailsAloneToo) {
   pop_good(10);
 }
 
+// in, s -> net (s + x, several streams in a call) -> y, which is the stream's next s.
+struct BatchesOfStreams : ::testing::Test {
+  static constexpr int kStreams = 4;
+
+  BatchesOfStreams() {
+    network.input("in").state_input("s");
+    network.stage("net", {"in", "s"}, {"y"}, [this](Inputs in, Outputs to) -> Status {
+      if (value_of(*in[0]) == bad) return make_error(Code::kUnknown, "bad frame");
+      to[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+      return {};
+    });
+    network.state("y", "s").output("y").together("net", {2, 4});
+    network.plan.streams.most = kStreams;
+    network.plan.stages[0].batch.wait = std::chrono::seconds(600);
+  }
+  void start() {
+    auto started = network.start({.capacity = 8});
+    ASSERT_TRUE(started) << started.error().message();
+    pipeline = *std::move(started);
+  }
+  void push(float value, std::uint64_t stream) {
+    ASSERT_TRUE(pipeline->push(std::vector{number(value)}, kLong, {.stream = stream}));
+  }
+  Output pop() { return **pipeline->pop(kLong); }
+
+  FakeNetwork network;
+  float bad = -1;
+  std::unique_ptr<Pipeline> pipeline;
+};
+
+TEST_F(BatchesOfStreams, HoldOneFrameOfEach) {
+  start();
+  for (int round = 1; round <= 3; ++round) {
+    for (std::uint64_t stream = 0; stream < kStreams; ++stream) {
+      push(static_cast<float>(stream + 1), stream);
+    }
+    for (int stream = 0; stream < kStreams; ++stream) {
+      EXPECT_EQ(value_of(pop()[0]), static_cast<float>(round * (stream + 1)));
+    }
+  }
+  EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(0, 0, 0, 3));
+}
+
+TEST_F(BatchesOfStreams, TheNextFrameOfAStreamBeginsTheNextCall) {
+  start();
+  for (const std::uint64_t stream : {0, 1, 0, 1, 2, 2}) push(1, stream);
+  for (const float expected : {1.F, 1.F, 2.F, 2.F, 1.F}) EXPECT_EQ(value_of(pop()[0]), expected);
+  pipeline->close();
+  EXPECT_EQ(value_of(pop()[0]), 2);
+  EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(1, 1, 1, 0));
+}
+
+TEST_F(BatchesOfStreams, AFailingFrameLeavesTheStatesOfOthersRight) {
+  start();
+  for (std::uint64_t stream = 0; stream < kStreams; ++stream) push(1, stream);
+  for (int stream = 0; stream < kStreams; ++stream) EXPECT_EQ(value_of(pop()[0]), 1);
+  bad = 7;
+  for (const auto& [value, stream] : {std::pair{1, 0}, {7, 1}, {1, 2}, {1, 3}}) {
+    push(static_cast<float>(value), static_cast<std::uint64_t>(stream));
+  }
+  for (int stream = 0; stream < kStreams; ++stream) {
+    const Output output = pop();
+    ASSERT_EQ(output.ok(), stream != 1);
+    if (stream != 1) EXPECT_EQ(value_of(output[0]), 2);
+  }
+  for (std::uint64_t stream = 0; stream < kStreams; ++stream) push(1, stream);
+  for (int stream = 0; stream < kStreams; ++stream) {
+    EXPECT_EQ(value_of(pop()[0]), stream == 1 ? 2 : 3);
+  }
+}
+
 // A list of up to 7 items of one number, of which a call takes several.
 struct BatchesOfItems : ::testing::Test {
   BatchesOfItems() {

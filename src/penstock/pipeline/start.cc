@@ -138,8 +138,6 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   }
   find_state_sources(state.plan, *stage);
   PENSTOCK_TRY(stage->batch_sizes, batch_sizes(*stage->plan));
-  // The frames of one stream follow from each other.
-  if (!stage->states_in.empty() || !stage->states_out.empty()) stage->batch_sizes.clear();
   if (!stage->plan->parameters.empty()) {
     auto version = std::make_shared<ParameterVersion>();
     PENSTOCK_TRY(version->values, default_parameters(state, folder, *stage->plan));

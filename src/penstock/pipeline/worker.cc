@@ -274,7 +274,7 @@ FrameNumber Worker::together(FrameNumber next) {
     const FrameNumber end = seen + room.capacity;
     there = std::min(there, end > next ? end - next : 1);
   }
-  there = alike(next, there);
+  there = strangers(next, alike(next, there));
   // Replicas share what is there, unless the plan has them wait for full calls.
   const bool shares = stage_.plan->batch.wait.count() == 0;
   return std::min(most_, shares ? (there + replicas - 1) / replicas : there);
@@ -290,10 +290,22 @@ FrameNumber Worker::alike(FrameNumber next, FrameNumber count) {
   return count;
 }
 
+// Where one frame's state is the next one's, a call takes one frame of each stream.
+FrameNumber Worker::strangers(FrameNumber next, FrameNumber count) const {
+  if (stage_.states_in.empty() && stage_.states_out.empty()) return count;
+  if (!state_.streams->many() || stage_.plan->devices.size() > 1) return 1;
+  for (FrameNumber i = 1; i < count; ++i) {
+    for (FrameNumber j = 0; j < i; ++j) {
+      if (state_.record(next + i).seat == state_.record(next + j).seat) return i;
+    }
+  }
+  return count;
+}
+
 std::int64_t Worker::fills_until(const Claim& claim) {
   const auto wait = std::chrono::nanoseconds(stage_.plan->batch.wait).count();
   if (wait == 0 || claim.count == most_ || leave_at(claim.end())) return 0;
-  if (short_of(claim.first) == nullptr) return 0;
+  if (has_inputs(claim.end())) return 0;  // The next frame is there, and cannot go with these.
   const std::int64_t now = now_ns();
   if (std::exchange(filling_, claim.first + 1) != claim.first + 1) filling_ns_ = now;
   std::int64_t until = filling_ns_ + wait;

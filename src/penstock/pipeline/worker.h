@@ -108,6 +108,7 @@ class Worker {
   /// Of the frames from `next` on, whose inputs are there: those that one call may take.
   FrameNumber together(FrameNumber next);
   FrameNumber alike(FrameNumber next, FrameNumber count);
+  [[nodiscard]] FrameNumber strangers(FrameNumber next, FrameNumber count) const;
   /// Until when the call waits for more frames than the claim has; 0: not at all.
   std::int64_t fills_until(const Claim& claim);
   /// An input of which there are fewer frames than one call takes, from `next` on; null: none.
