@@ -1,0 +1,168 @@
+#include "penstock/graph/batched.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "penstock/graph/draft.h"
+#include "penstock/graph/frame_site.h"
+#include "penstock/graph/inference.h"
+
+namespace penstock::graph {
+namespace {
+
+/// The part's nodes and values alone, with its boundary as the graph's.
+Graph extract(const Subgraph& part) {
+  Draft draft;
+  draft.graph = part.graph();
+  auto& graph = draft.graph;
+  graph.inputs.clear();
+  graph.parameters.clear();
+  for (auto& value : graph.values) value.is_input = false;
+  for (const auto id : part.inputs()) {
+    auto& value = graph.values[index(id)];
+    (value.is_parameter ? graph.parameters : graph.inputs).push_back(id);
+    value.is_input = !value.is_parameter;
+  }
+  graph.outputs = part.outputs();
+  std::vector<bool> keep(graph.nodes.size(), false);
+  for (const auto id : part.nodes()) keep[index(id)] = true;
+  compact(draft, keep);
+  return std::move(draft.graph);
+}
+
+bool is_fixed(const Type& type) {
+  return type.kind == Type::Kind::kTensor && type.ranked && type.fixed();
+}
+
+class FrameWalk {
+ public:
+  FrameWalk(Graph graph, int frames)
+      : graph_(std::move(graph)), frames_(frames), axes_(graph_.values.size(), kSameForAll) {}
+
+  Result<Graph> run() {
+    for (const auto id : graph_.inputs) PENSTOCK_CHECK_OK(begin(id));
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      PENSTOCK_CHECK_OK(take(static_cast<NodeId>(i)));
+    }
+    for (const auto id : graph_.outputs) PENSTOCK_CHECK_OK(end(id));
+    widen();
+    link(graph_);
+    PENSTOCK_CHECK_OK(check_types());
+    return std::move(graph_);
+  }
+
+ private:
+  /// Its frames follow one another without a gap of bits.
+  [[nodiscard]] static std::string why_no_frames(const Type& type) {
+    if (!is_fixed(type)) return "its shape is open: bind it (--shape)";
+    if (type.dims.empty()) return "it has no dimension that could hold several frames";
+    const auto bits = bits_of(type.dtype);
+    if (bits == 0 || type.max_bytes().value_or(0) == 0) return "it holds nothing, or no numbers";
+    if (bits < 8) return "its numbers are smaller than a byte";
+    return {};
+  }
+
+  Status begin(ValueId id) {
+    const auto& value = graph_.value(id);
+    axes_[index(id)] = 0;
+    const auto why = why_no_frames(value.type);
+    if (why.empty()) return {};
+    const auto reader = value.consumers.empty()
+                            ? "no node reads it"
+                            : "node '" + graph_.node(value.consumers.front()).name + "' reads it";
+    return make_error(Code::kFailedPrecondition, "cannot hold several frames: it is ", value.type,
+                      ": ", why, "; ", reader)
+        .within({Where::kInput, value.name});
+  }
+
+  Status take(NodeId id) {
+    FrameSite site(graph_, id, frames_, axes_);
+    PENSTOCK_CHECK_OK(check_random(site));
+    const auto& node = graph_.node(id);
+    const auto differs = [&](ValueId read) {
+      return read != ValueId::kNone && axes_[index(read)] != kSameForAll;
+    };
+    if (std::ranges::any_of(node.captures, differs)) {
+      return site.refuse("its inner graphs read values that differ from frame to frame");
+    }
+    if (std::ranges::none_of(node.inputs, differs)) return {};
+    for (const auto* list : {&node.inputs, &node.outputs}) {
+      for (const auto value : *list) PENSTOCK_CHECK_OK(check_fixed(site, value));
+    }
+    return apply_frame_rule(site);
+  }
+
+  /// One call draws once, where several draw anew for each frame.
+  static Status check_random(const FrameSite& site) {
+    const auto& op = site.node().op;
+    if (!op.starts_with("Random") && op != "Bernoulli" && op != "Multinomial") return {};
+    return site.refuse("its numbers are random");
+  }
+
+  Status check_fixed(const FrameSite& site, ValueId id) const {
+    if (id == ValueId::kNone) return {};
+    const auto& value = graph_.value(id);
+    if (!is_fixed(value.type)) {
+      return site.refuse("expected a fixed shape of '", value.name, "', found ", value.type,
+                         "; bind the model's inputs (--shape)");
+    }
+    const bool empty =
+        std::ranges::any_of(value.type.dims, [](const Dim& dim) { return dim.size == 0; });
+    if (empty && !value.constant) {
+      return site.refuse("'", value.name, "' is empty, ", value.type);
+    }
+    return {};
+  }
+
+  /// What the frames' outputs would be is decided by the shape; which node, by who makes it.
+  Status end(ValueId id) const {
+    const auto& value = graph_.value(id);
+    const int axis = axes_[index(id)];
+    std::string why = axis == kSameForAll ? "it is the same for all frames"
+                      : axis == 0         ? why_no_frames(value.type)
+                                          : concat("they would stand along its dimension ", axis,
+                                                   ", expected the first; cut elsewhere");
+    if (why.empty()) return {};
+    Error error = make_error(Code::kFailedPrecondition, "cannot hold several frames: it is ",
+                             value.type, ": ", why)
+                      .within({Where::kOutput, value.name});
+    if (!value.producer) return error;
+    return std::move(error).within({Where::kNode, graph_.node(*value.producer).name});
+  }
+
+  void widen() {
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      if (axes_[i] == kSameForAll) continue;
+      graph_.values[i].type.dims[static_cast<std::size_t>(axes_[i])].size *= frames_;
+    }
+  }
+
+  /// What the rules say against what ONNX's shape inference finds by itself.
+  Status check_types() const {
+    Graph inferred = graph_;
+    infer_types(inferred, Source::kInference);
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      const auto& said = graph_.values[i];
+      if (!said.producer || !is_fixed(said.type)) continue;
+      if (to_string(inferred.values[i].type) == to_string(said.type)) continue;
+      const auto& node = graph_.node(*said.producer);
+      return make_error(Code::kFailedPrecondition, node.op,
+                        " cannot take several frames in one call: '", said.name, "' is ",
+                        inferred.values[i].type, ", expected ", said.type)
+          .within({Where::kNode, node.name});
+    }
+    return {};
+  }
+
+  Graph graph_;
+  const int frames_;
+  std::vector<int> axes_;
+};
+
+}  // namespace
+
+Result<Graph> batched(const Subgraph& part, int frames) {
+  return FrameWalk(extract(part), frames).run();
+}
+
+}  // namespace penstock::graph

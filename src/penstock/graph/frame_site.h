@@ -1,0 +1,82 @@
+// A node as the walk over a graph of several frames sees it. Internal to graph.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/graph/graph.h"
+
+namespace penstock::graph {
+
+inline constexpr int kSameForAll = -1;  ///< The value does not differ from frame to frame.
+
+using Sizes = std::vector<std::int64_t>;
+
+/// What a rule may ask of its node, and do to it. Types are those of one frame; the values of
+/// several frames stand one after the other along an axis: its size is multiplied by their number.
+class FrameSite {
+ public:
+  /// `axes`: of each value, or kSameForAll.
+  FrameSite(Graph& graph, NodeId node, int frames, std::vector<int>& axes)
+      : graph_(graph), id_(node), frames_(frames), axes_(axes) {}
+
+  [[nodiscard]] const Node& node() const { return graph_.node(id_); }
+  [[nodiscard]] std::int64_t opset() const;
+  [[nodiscard]] int frames() const { return frames_; }
+
+  [[nodiscard]] std::size_t inputs() const { return node().inputs.size(); }
+  [[nodiscard]] bool has_input(std::size_t i) const {
+    return i < inputs() && node().inputs[i] != ValueId::kNone;
+  }
+  [[nodiscard]] bool has_output(std::size_t i) const {
+    return i < node().outputs.size() && node().outputs[i] != ValueId::kNone;
+  }
+  /// kSameForAll where it is left out.
+  [[nodiscard]] int axis(std::size_t input) const;
+  [[nodiscard]] const std::string& name(std::size_t input) const;
+  [[nodiscard]] Sizes sizes(std::size_t input) const { return sizes_of(node().inputs[input]); }
+  [[nodiscard]] Sizes made(std::size_t output = 0) const {
+    return sizes_of(node().outputs[output]);
+  }
+  /// The integers of a constant input; empty where it is none.
+  [[nodiscard]] std::optional<Sizes> integers(std::size_t input) const;
+  /// Those of a constant of f32.
+  [[nodiscard]] std::optional<std::vector<float>> floats(std::size_t input) const;
+
+  void give(std::size_t output, int axis);
+  void give_all(int axis);
+
+  /// Another constant of the same element type takes an input's place.
+  void put(std::size_t input, const Sizes& integers);
+  /// A constant repeated for each frame along an axis takes the input's place.
+  /// \error kFailedPrecondition  it is no constant.
+  Status repeat(std::size_t input, int axis);
+  /// The node turns into a Reshape of its first input.
+  void become_reshape(const Sizes& shape);
+
+  /// "node 'n': Softmax cannot take several frames in one call: ..."
+  template <typename... Args>
+  [[nodiscard]] Error refuse(const Args&... why) const {
+    return make_error(Code::kFailedPrecondition, node().op,
+                      " cannot take several frames in one call: ", why...)
+        .within({Where::kNode, node().name});
+  }
+
+ private:
+  [[nodiscard]] Sizes sizes_of(ValueId id) const;
+  [[nodiscard]] const Tensor* constant(std::size_t input) const;
+  ValueId add_constant(const std::string& stem, Tensor tensor);
+
+  Graph& graph_;
+  NodeId id_;
+  int frames_;
+  std::vector<int>& axes_;
+};
+
+/// The rule of the node's operator. At least one of its inputs differs from frame to frame, and
+/// all its types are fixed.
+Status apply_frame_rule(FrameSite& site);
+
+}  // namespace penstock::graph
