@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <list>
 #include <map>
 
 #include <onnx/onnx-data.pb.h>
@@ -179,14 +180,14 @@ class DataFile {
   std::map<std::pair<const void*, std::size_t>, std::uint64_t> offsets_;
 };
 
-Status write_model(const Subgraph& subgraph, const fs::path& file, const WriteOptions& options,
-                   DataFile& data) {
+/// Complete but for its name.
+Status write_model(const Subgraph& subgraph, const WriteOptions& options, DataFile& data,
+                   NewFile& out) {
   const auto& graph = subgraph.graph();
   PENSTOCK_CHECK_OK(check_inputs(subgraph));
   const auto part = part_of(subgraph);
   PENSTOCK_TRY(onnx::ModelProto model, model_of(graph, part));
   annotate(subgraph, options, model);
-  NewFile out(file);
   Status failed;
   const auto complete = [&](ValueId id, onnx::TensorProto& proto) {
     const auto& tensor = *graph.value(id).constant;
@@ -198,10 +199,23 @@ Status write_model(const Subgraph& subgraph, const fs::path& file, const WriteOp
     return false;
   };
   const auto sink = [&](std::string_view piece) { return failed ? out.write(piece) : failed; };
-  PENSTOCK_CHECK_OK(stream(graph, model, part.constants, complete, sink));
+  return stream(graph, model, part.constants, complete, sink);
+}
+
+Result<std::vector<fs::path>> write_models(std::span<const ModelFile> models,
+                                           const WriteOptions& options) {
+  DataFile data(models.front().file);
+  std::vector<fs::path> files;
+  std::list<NewFile> drafts;
+  for (const auto& [part, file] : models) {
+    PENSTOCK_CHECK_OK(write_model(part, options, data, drafts.emplace_back(file)));
+    files.push_back(file);
+  }
   // The data first: a model never stands beside the data of another.
   PENSTOCK_CHECK_OK(data.commit());
-  return out.commit();
+  for (auto& draft : drafts) PENSTOCK_CHECK_OK(draft.commit());
+  if (data.used()) files.push_back(data.path());
+  return files;
 }
 
 template <typename Proto>
@@ -260,14 +274,14 @@ Result<Tensor> parse_value(std::string_view bytes, const char* what) {
 
 Result<std::vector<fs::path>> write_onnx(const Subgraph& subgraph, const fs::path& file,
                                          const WriteOptions& options) {
-  return guarded(Code::kInternal, concat("file '", file.string(), "'"),
-                 [&]() -> Result<std::vector<fs::path>> {
-                   DataFile data(file);
-                   PENSTOCK_CHECK_OK(write_model(subgraph, file, options, data));
-                   std::vector<fs::path> files{file};
-                   if (data.used()) files.push_back(data.path());
-                   return files;
-                 });
+  const ModelFile model{subgraph, file};
+  return write_onnx(std::span(&model, 1), options);
+}
+
+Result<std::vector<fs::path>> write_onnx(std::span<const ModelFile> models,
+                                         const WriteOptions& options) {
+  return guarded(Code::kInternal, concat("file '", models.front().file.string(), "'"),
+                 [&] { return write_models(models, options); });
 }
 
 Result<std::string> to_onnx_bytes(const Subgraph& subgraph) {

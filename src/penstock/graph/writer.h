@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,17 @@ struct WriteOptions {
 /// \error kFailedPrecondition  an input's type is unknown; names the tensor and what makes it.
 Result<std::vector<std::filesystem::path>> write_onnx(const Subgraph& subgraph,
                                                       const std::filesystem::path& file,
+                                                      const WriteOptions& options);
+
+/// A part and the file that it becomes.
+struct ModelFile {
+  Subgraph part;
+  std::filesystem::path file;
+};
+
+/// The same for models of one folder that share constants: these stand once in a data file beside
+/// the first model. All files get their names when the last is complete.
+Result<std::vector<std::filesystem::path>> write_onnx(std::span<const ModelFile> models,
                                                       const WriteOptions& options);
 
 /// The model as bytes, everything inline. \error kResourceExhausted  over protobuf's 2 GB.

@@ -53,6 +53,24 @@ TEST(WriterTest, WritesAPartWithTheOriginalNamesAtTheCuts) {
   EXPECT_EQ(type_text(*again, "t"), "f32[n,2]");
 }
 
+TEST(WriterTest, WritesTheConstantsThatModelsShareOnce) {
+  const Graph graph = import_text(kWrittenModel);
+  const Graph copy = graph;  // Tensors share their storage.
+  const TemporaryFolder folder;
+  WriteOptions options;
+  options.external_from_bytes = 8;
+  const auto first = folder.path() / "m.onnx", second = folder.path() / "m.b2.onnx";
+  const ModelFile models[] = {{Subgraph::whole(graph), first}, {Subgraph::whole(copy), second}};
+  const auto files = write_onnx(models, options);
+  ASSERT_TRUE(files) << files.error().message();
+  EXPECT_THAT(*files, ElementsAre(first, second, folder.path() / "m.onnx.data"));
+  EXPECT_EQ(std::filesystem::file_size(folder.path() / "m.onnx.data"), 64 + 8);
+  for (const auto& file : {first, second}) {
+    EXPECT_EQ(canonical_hash(Subgraph::whole(import_file(file))),
+              canonical_hash(Subgraph::whole(graph)));
+  }
+}
+
 TEST(WriterTest, PutsLargeConstantsInADataFileAtAlignedOffsets) {
   const Graph graph = import_text(kWrittenModel);
   const TemporaryFolder folder;
