@@ -2,6 +2,8 @@
 
 import onnx
 import pytest
+from conftest import save, value
+from onnx import helper
 
 
 def stages_of(outcome):
@@ -209,3 +211,37 @@ def test_what_is_done_is_told_on_demand(well, chain, tmp_path):
     told = well("split", chain, "--cut", "1", "-o", tmp_path / "p", "-v").err
     for word in ["imported", "4 nodes in the file", "stage0: 2 nodes on cpu:", "libonnxruntime"]:
         assert word in told
+
+
+def test_a_batch_has_a_model_for_2_4_and_so_many_frames(well, chain, tmp_path):
+    outcome = well(
+        "split", chain, "--cut", "1", "--batch", "6:2.5", "--batch", "stage1=1", "-o", tmp_path / "p", "--json"
+    )
+    first, second = outcome.json["stages"]
+    assert first["batch"] == {"frames": 6, "wait_us": 2500}
+    assert first["models"] == ["stages/0.onnx", "stages/0.b2.onnx", "stages/0.b4.onnx", "stages/0.b6.onnx"]
+    assert second["batch"] == {"frames": 1, "wait_us": 0}
+    wide = onnx.load(tmp_path / "p" / "stages/0.b6.onnx").graph.input[0].type.tensor_type.shape
+    assert wide.dim[0].dim_value == 6
+
+
+def test_a_batch_that_a_node_stops_is_refused_by_it(penstock, tmp_path):
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0)]
+    model = save(tmp_path, "mixed", nodes, [value("x", [1, 4])], [value("y", [1, 4])])
+    outcome = penstock("split", model, "--batch", "2", "-o", tmp_path / "p")
+    assert outcome.code == 1
+    assert "stage 'stage0': node 'mix': Softmax cannot take several frames in one call: " in outcome.error
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize("batch", ["0", "8:", "stage0=x", "=8"])
+def test_a_batch_of_another_form_is_shown(penstock, chain, tmp_path, batch):
+    outcome = penstock("split", chain, "--batch", batch, "-o", tmp_path / "p")
+    assert outcome.code == 1
+    assert f"batch '{batch}': expected N, N:MILLISECONDS or STAGE=N" in outcome.error
+
+
+def test_a_stage_has_one_batch(penstock, chain, tmp_path):
+    outcome = penstock("split", chain, "--batch", "8", "--batch", "4", "-o", tmp_path / "p")
+    assert outcome.code == 1
+    assert "batch '4': its stage has a batch already" in outcome.error

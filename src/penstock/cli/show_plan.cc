@@ -37,7 +37,10 @@ Json devices_json(const std::vector<device::Device>& devices) {
 
 Json stage_plan_json(const plan::Stage& stage) {
   Json models = Json::array();
-  for (const auto& partition : stage.partitions) models.push_back(partition.model);
+  for (const auto& partition : stage.partitions) {
+    models.push_back(partition.model);
+    for (const auto& batched : partition.batched) models.push_back(batched.model);
+  }
   return {{"name", stage.name},
           {"backend", backends_text(stage)},
           {"devices", devices_json(stage.devices)},
@@ -87,8 +90,11 @@ std::vector<std::string> notes_on(const plan::Stage& stage) {
     notes.push_back(concat("may leave ", stage.max_left_behind, " calls behind"));
   }
   if (!stage.host_cpus.empty()) notes.push_back("started from cpu " + ranges(stage.host_cpus));
-  if (stage.batch.frames > 1)
+  if (stage.batch.frames > 1) {
     notes.push_back(concat("up to ", stage.batch.frames, " frames a call"));
+    const auto wait = stage.batch.wait.count();
+    if (wait > 0) notes.push_back(concat("waits ", wait, " us for more"));
+  }
   if (!stage.standby.empty()) notes.push_back("stand-by " + devices_text(stage.standby));
   return notes;
 }

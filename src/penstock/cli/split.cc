@@ -37,6 +37,7 @@ struct SplitOptions {
   BackendArguments engine;
   StreamArguments stream;
   std::vector<std::string> states;
+  std::vector<std::string> batches;
   bool no_native_code = false;
   bool json = false;
 };
@@ -66,6 +67,12 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
     if (!device) return std::move(device).error().within("--pin");
     PENSTOCK_CHECK_OK(check_devices({*device}));
     split.pins.emplace_back(pair.first, *device);
+  }
+  for (const auto& text : options.batches) {
+    PENSTOCK_TRY(auto batch, partition::parse_batch(text));
+    if (!split.batches.insert(std::move(batch)).second) {
+      return invalid_argument("batch '", text, "': its stage has a batch already");
+    }
   }
   if (!options.devices.empty()) {
     auto devices = device::parse_devices(options.devices);
@@ -160,14 +167,15 @@ void report(const SplitOptions& options, const plan::Plan& plan,
 
 /// An application says all but where it goes.
 Result<int> run_app(const SplitOptions& options) {
-  const bool plain =
-      options.cuts.empty() && options.pins.empty() && !options.annotations &&
-      options.annotate.empty() && options.replicas == 1 && options.devices.empty() &&
-      !options.unpinned && !options.flush_denormals && options.import.shapes.empty() &&
-      options.import.parameters.empty() && !options.import.as_is &&
-      options.engine.options.empty() && options.engine.custom_ops.empty() &&
-      options.states.empty() && options.stream.policy.empty() && !options.stream.capacity &&
-      !options.stream.max_age_ms && options.stream.on_error.empty() && !options.stream.max_run_ms;
+  const bool plain = options.cuts.empty() && options.pins.empty() && !options.annotations &&
+                     options.annotate.empty() && options.replicas == 1 && options.devices.empty() &&
+                     !options.unpinned && !options.flush_denormals &&
+                     options.import.shapes.empty() && options.import.parameters.empty() &&
+                     !options.import.as_is && options.engine.options.empty() &&
+                     options.engine.custom_ops.empty() && options.states.empty() &&
+                     options.batches.empty() && options.stream.policy.empty() &&
+                     !options.stream.capacity && !options.stream.max_age_ms &&
+                     options.stream.on_error.empty() && !options.stream.max_run_ms;
   if (!plain) {
     return invalid_argument("'", options.model.string(),
                             "': an application says at its nodes how they are split; of the "
@@ -220,6 +228,7 @@ Examples:
   penstock split model.onnx --cut 12 --cut 40 --devices cpu:0,cpu:1,cpu:2-3 -o model.penstock.zip
   penstock split model.onnx --replicas 2 -o model.penstock         one session per core
   penstock split model.onnx --pin conv1=cpu:0 --pin fc=cpu:1 -o model.penstock
+  penstock split model.onnx --cut 12 --batch 8:2 --batch stage1=1 -o model.penstock      frames together in the first stage
   penstock split model.onnx --cut 12 --policy latest --max-age 50 -o model.penstock
   penstock split app.yaml -o app.penstock                          networks and functions (docs/composition.md)
   penstock split denoise.onnx --state cache_out=cache_in -o denoise.penstock      one frame's state for the next)";
@@ -268,6 +277,9 @@ void declare_split(CLI::App& app, Action& chosen) {
   add_backend_options(command, options->engine);
   add_stream_options(command, options->stream);
   add_state_option(command, options->states);
+  add_list(command, "--batch", options->batches,
+           "[STAGE=]N[:MS]: up to N frames in one call of each stage, or of this one; the first "
+           "waits so many milliseconds for more; repeat for more stages");
   add_native_code_option(command, options->no_native_code);
   command->add_flag("--json", options->json, "Print the plan as JSON");
   set_action(command, chosen, options, run);

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <list>
 #include <set>
 #include <system_error>
 
 #include "penstock/base/files.h"
+#include "penstock/graph/batched.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
 #include "penstock/partition/denormals.h"
@@ -230,9 +232,27 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
     plan.stages.push_back(make_stage(parts.stages[i], i, options, plan));
     plan.stages.back().devices = std::move(devices[i]);
   }
+  PENSTOCK_CHECK_OK(add_batches(options.batches, plan));
   plan::connect(plan);
   PENSTOCK_CHECK_OK(plan::validate(plan));
   return plan;
+}
+
+/// The model of one frame and those of several, which share its weights.
+Status write_partition(const Subgraph& part, const plan::Partition& partition,
+                       const fs::path& folder) {
+  std::list<Graph> wide;
+  std::vector<graph::ModelFile> models{{part, folder / partition.model}};
+  for (const auto& [frames, model] : partition.batched) {
+    auto made = graph::batched(part, frames);
+    if (!made) {
+      return std::move(made).error().adding("; leave the stage out of the batch (STAGE=1)");
+    }
+    wide.push_back(*std::move(made));
+    models.push_back({Subgraph::whole(wide.back()), folder / model});
+  }
+  const auto written = graph::write_onnx(models, {});
+  return written ? Status() : Status(written.error());
 }
 
 /// One stage after the other: constants go from their storage to the file, so that no more memory
@@ -241,9 +261,9 @@ Status write_stages(const Parts& parts, const plan::Plan& plan, const fs::path& 
   PENSTOCK_CHECK_OK(make_folder(folder / "stages"));
   for (std::size_t i = 0; i < parts.stages.size(); ++i) {
     for (std::size_t j = 0; j < parts.stages[i].parts.size(); ++j) {
-      const auto file = folder / plan.stages[i].partitions[j].model;
-      const auto written = graph::write_onnx(parts.stages[i].parts[j].subgraph, file, {});
-      if (!written) return Error(written.error()).within({Where::kStage, plan.stages[i].name});
+      Status written =
+          write_partition(parts.stages[i].parts[j].subgraph, plan.stages[i].partitions[j], folder);
+      if (!written) return std::move(written).error().within({Where::kStage, plan.stages[i].name});
     }
   }
   return {};

@@ -9,6 +9,7 @@
 #include "penstock/base/result.h"
 #include "penstock/device/device.h"
 #include "penstock/graph/graph.h"
+#include "penstock/partition/batches.h"
 #include "penstock/plan/package.h"
 #include "penstock/plan/plan.h"
 
@@ -47,6 +48,7 @@ struct SplitOptions {
   std::string backend = "onnxruntime";
   std::map<std::string, std::string> backend_options;
   std::vector<std::filesystem::path> custom_ops;
+  Batches batches;  ///< Their models are written beside those of one frame.
   bool pinned = true;
   bool flush_denormals = false;  ///< Of every stage; else where a constant holds denormals.
   std::map<std::string, std::string> files;  ///< More of the package: path in it -> contents.
@@ -69,6 +71,8 @@ Result<plan::Plan> make_plan(const graph::Graph& graph,
                              const SplitOptions& options);
 
 /// assign_stages, make_plan, and the package written to `target` (folder or .zip).
+/// \error kFailedPrecondition  a stage cannot take several frames in one call: names the node, as
+///                             graph::batched() does. kNotFound: no stage of a batch's name.
 Result<plan::Plan> split(const graph::Graph& graph, const SplitOptions& options,
                          const std::filesystem::path& target, plan::Origin origin);
 

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/graph/import.h"
+#include "penstock/graph/onnx_text.h"
 #include "penstock/partition/test_graph.h"
 #include "penstock/tensor/npy.h"
 
@@ -363,6 +364,64 @@ TEST(MakePlanTest, AnyCutOfAnyGraphGivesAValidPlan) {
     const auto plan = make_plan(graph, *stages, options);
     ASSERT_TRUE(plan) << "seed " << seed << ": " << plan.error().message();
     EXPECT_EQ(plan->outputs.size(), graph.outputs.size());
+  }
+}
+
+TEST_F(SplitTest, WritesTheModelsOfABatchBesideThatOfOneFrame) {
+  const auto graph = graph::import_onnx_bytes(
+      *graph::onnx_bytes_of_text(R"(<ir_version: 8, opset_import: ["" : 17]> net
+          (float[1,2] x) => (float[1,2] y) { [a] t = Relu(x) [b] y = Abs(t) })"),
+      {}, {});
+  ASSERT_TRUE(graph) << graph.error().message();
+  options_.batches = {{"", {.frames = 6, .wait = std::chrono::microseconds(500)}},
+                      {"stage1", {.frames = 2}}};
+  const auto plan = split(*graph, {"a"});
+  ASSERT_EQ(plan.stages.size(), 2);
+  EXPECT_EQ(plan.stages[0].batch, (plan::Batch{6, std::chrono::microseconds(500)}));
+  EXPECT_THAT(plan.stages[0].partitions[0].batched,
+              ElementsAre(plan::BatchedModel{2, "stages/0.b2.onnx"},
+                          plan::BatchedModel{4, "stages/0.b4.onnx"},
+                          plan::BatchedModel{6, "stages/0.b6.onnx"}));
+  EXPECT_EQ(plan.stages[1].batch, plan::Batch{.frames = 2});
+  const auto wide = graph::import_onnx(folder_ / "p/stages/0.b6.onnx", {});
+  ASSERT_TRUE(wide) << wide.error().message();
+  EXPECT_EQ(to_string(wide->value(wide->inputs[0]).type), "f32[6,2]");
+}
+
+TEST_F(SplitTest, NamesStageAndNodeThatStopABatch) {
+  const auto graph = graph::import_onnx_bytes(
+      *graph::onnx_bytes_of_text(R"(<ir_version: 8, opset_import: ["" : 17]> net
+          (float[1,2] x) => (float[1,2] y) { [a] t = Relu(x) [b] y = Softmax<axis = 0>(t) })"),
+      {}, {});
+  ASSERT_TRUE(graph) << graph.error().message();
+  options_.cuts = {"a"};
+  options_.batches = {{"", {.frames = 2}}};
+  EXPECT_EQ(error(*graph).message(),
+            "stage 'stage1': node 'b': Softmax cannot take several frames in one call: it works "
+            "along axis 0 of 't', where the frames are; leave the stage out of the batch "
+            "(STAGE=1)");
+  options_.batches["stage1"] = {};
+  EXPECT_TRUE(partition::split(*graph, options_, folder_ / "p", {}));
+}
+
+TEST_F(SplitTest, RefusesABatchOfAStageThatIsNotThere) {
+  options_.batches = {{"stage7", {.frames = 2}}};
+  const auto graph = chain_graph();
+  EXPECT_EQ(error(graph).message(), "batch: no stage 'stage7'; the stages are stage0");
+}
+
+TEST(ParseBatchTest, ReadsFramesWaitAndStage) {
+  const auto read = [](const std::string& text) {
+    const auto batch = parse_batch(text);
+    if (!batch) return batch.error().message();
+    return concat(batch->first, " ", batch->second.frames, " ", batch->second.wait.count());
+  };
+  EXPECT_EQ(read("8"), " 8 0");
+  EXPECT_EQ(read("8:2.5"), " 8 2500");
+  EXPECT_EQ(read("a=b=1"), "a=b 1 0");
+  EXPECT_EQ(read("node/0=1024:0.001"), "node/0 1024 1");
+  for (const auto* text : {"", "0", "1025", "8:", "8:0", "8:x", "8:1e13", "=8", "x", "a=", "8 "}) {
+    EXPECT_THAT(read(text), StartsWith(concat("batch '", text, "': expected N, "))) << text;
   }
 }
 

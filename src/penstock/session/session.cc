@@ -18,6 +18,7 @@
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
 #include "penstock/plan/plan_json.h"
+#include "penstock/session/batch_check.h"
 #include "penstock/session/join.h"
 #include "penstock/session/load.h"
 
@@ -205,10 +206,13 @@ Result<plan::Plan> split_model(const graph::Graph& graph, const partition::Split
                                const backend::Registry& backends) {
   PENSTOCK_CHECK_OK(check_backend_options(options, backends));
   const auto origin = make_origin(graph, backends, backends_of(options));
-  if (is_empty(stream)) return partition::split(graph, options, target, origin);
+  if (is_empty(stream) && options.batches.empty()) {
+    return partition::split(graph, options, target, origin);
+  }
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
   const auto folder = *temporary / "package";
   PENSTOCK_TRY(auto plan, partition::split(graph, options, folder, origin));
+  PENSTOCK_CHECK_OK(check_batches(plan, folder, backends));
   PENSTOCK_CHECK_OK(add_states(stream, plan, folder));
   apply(stream, plan);
   return repack(folder, plan, target);

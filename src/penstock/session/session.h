@@ -62,8 +62,10 @@ struct StreamOptions {
   std::vector<plan::StateEdge> states;
 };
 
-/// partition::split() with make_origin(), then `stream`. \returns the plan as written.
-/// \error as both, as plan::add_state(), and as backend::check_settings() of its backends' options.
+/// partition::split() with make_origin() and check_batches(), then `stream`. \returns the plan as
+/// written.
+/// \error as all three, as plan::add_state(), and as backend::check_settings() of its backends'
+/// options.
 Result<plan::Plan> split_model(const graph::Graph& graph, const partition::SplitOptions& options,
                                const StreamOptions& stream, const std::filesystem::path& target,
                                const backend::Registry& backends);

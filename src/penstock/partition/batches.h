@@ -1,0 +1,26 @@
+// Several frames in one call of a stage: what is asked for, in words and in a plan.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "penstock/base/result.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock::partition {
+
+/// Of a batch, at most: each stage keeps a model for it.
+inline constexpr int kMostFrames = 1024;
+
+/// The batch of the stage of that name; of all that are not named, where it is empty.
+using Batches = std::map<std::string, plan::Batch>;
+
+/// "8", "8:2.5" (the first frame waits 2.5 ms for more), "stage1=8:2.5". \error kInvalidArgument
+Result<std::pair<std::string, plan::Batch>> parse_batch(const std::string& text);
+
+/// Gives the stages their batches and the names of the models for 2, 4, 8, ... and the most frames:
+/// "stages/0.b2.onnx". \error kNotFound  no stage of that name. kInvalidArgument  of other frames.
+Status add_batches(const Batches& batches, plan::Plan& plan);
+
+}  // namespace penstock::partition

@@ -1,0 +1,169 @@
+#include "penstock/session/batch_check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "penstock/backend/plain_model.h"
+#include "penstock/tensor/compare.h"
+#include "penstock/tensor/npy.h"
+#include "penstock/tensor/random.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kFrames = 3;  ///< Different ones; a larger batch holds them again and again.
+
+/// One frame after the other along the first dimension.
+Tensor join_frames(const std::vector<Tensor>& frames, int count) {
+  auto dims = frames.front().dims();
+  dims.front() *= count;
+  Tensor joined = Tensor::allocate(frames.front().dtype(), std::move(dims));
+  auto* to = static_cast<std::byte*>(joined.data());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const auto& frame = frames[i % frames.size()];
+    std::memcpy(to, frame.data(), frame.bytes());
+    to += frame.bytes();
+  }
+  return joined;
+}
+
+class BatchCheck {
+ public:
+  BatchCheck(const plan::Plan& plan, fs::path folder, const backend::Registry& backends)
+      : plan_(plan), folder_(std::move(folder)), backends_(backends) {}
+
+  Status run() {
+    for (const auto& parameter : plan_.parameters) {
+      PENSTOCK_TRY(parameters_[parameter.name],
+                   read_npy(folder_ / parameter.file, parameter.type.dtype));
+    }
+    for (const auto& stage : plan_.stages) {
+      for (const auto& partition : stage.partitions) {
+        if (Status checked = check(stage, partition); !checked) {
+          return std::move(checked).error().within({Where::kStage, stage.name});
+        }
+      }
+    }
+    return {};
+  }
+
+ private:
+  Result<backend::PlainModel> compile(const plan::Partition& partition, const std::string& model) {
+    for (const auto& name : {std::string("onnxruntime"), partition.backend}) {
+      const auto found = backends_.find(name);
+      if (!found || !(*found)->describe().unavailable.empty()) continue;
+      backend::CompileRequest request;
+      request.file = folder_ / model;
+      request.optimize = false;
+      if (name == partition.backend) request.options = partition.options;
+      for (const auto& library : plan_.custom_ops) request.custom_ops.push_back(folder_ / library);
+      return backend::PlainModel::create(**found, request);
+    }
+    return make_error(Code::kUnavailable,
+                      "no engine is here to check the models for several frames with; install "
+                      "onnxruntime, or leave out the batch");
+  }
+
+  /// What the tensor is for each frame: made by an earlier stage, else random.
+  Result<std::vector<Tensor>*> values_of(const std::string& name) {
+    auto& values = values_[name];
+    const auto* info = plan_.find_tensor(name);
+    while (info != nullptr && values.size() < kFrames) {
+      PENSTOCK_TRY(auto value, random_tensor(info->type, random_));
+      values.push_back(std::move(value));
+    }
+    return &values;
+  }
+
+  /// Of one frame, or of several where `frames` is more than 1.
+  Result<std::vector<Tensor>> inputs_of(const plan::Partition& partition, std::size_t frame,
+                                        int frames) {
+    std::vector<Tensor> inputs;
+    for (const auto& name : partition.inputs) {
+      if (const auto parameter = parameters_.find(name); parameter != parameters_.end()) {
+        inputs.push_back(parameter->second);
+        continue;
+      }
+      PENSTOCK_TRY(const auto* values, values_of(name));
+      inputs.push_back(frames > 1 ? join_frames(*values, frames) : (*values)[frame]);
+    }
+    return inputs;
+  }
+
+  static Result<std::vector<Tensor>> call(backend::PlainModel& model,
+                                          const std::vector<Tensor>& inputs) {
+    std::vector<const Tensor*> pointers;
+    pointers.reserve(inputs.size());
+    for (const auto& input : inputs) pointers.push_back(&input);
+    PENSTOCK_CHECK_OK(model.run(pointers));
+    return model.take_values();
+  }
+
+  /// Its outputs for each frame are what later stages read.
+  Status run_singly(const plan::Partition& partition) {
+    PENSTOCK_TRY(auto model, compile(partition, partition.model));
+    for (std::size_t frame = 0; frame < kFrames; ++frame) {
+      PENSTOCK_TRY(const auto inputs, inputs_of(partition, frame, 1));
+      PENSTOCK_TRY(auto outputs, call(model, inputs));
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        values_[partition.outputs[i]].push_back(std::move(outputs[i]));
+      }
+    }
+    return {};
+  }
+
+  Status check(const plan::Stage& stage, const plan::Partition& partition) {
+    if (!needed(stage)) return {};
+    PENSTOCK_CHECK_OK(run_singly(partition));
+    for (const auto& batched : partition.batched) {
+      if (Status same = compare_with_single(partition, batched); !same) {
+        return std::move(same).error().within({Where::kModel, batched.model});
+      }
+    }
+    return {};
+  }
+
+  /// A stage with a batch, or one before.
+  [[nodiscard]] bool needed(const plan::Stage& stage) const {
+    const auto at = &stage - plan_.stages.data();
+    return std::any_of(plan_.stages.begin() + at, plan_.stages.end(),
+                       [](const plan::Stage& later) { return later.batch.frames > 1; });
+  }
+
+  Status compare_with_single(const plan::Partition& partition, const plan::BatchedModel& batched) {
+    PENSTOCK_TRY(auto model, compile(partition, batched.model));
+    PENSTOCK_TRY(const auto inputs, inputs_of(partition, 0, batched.frames));
+    PENSTOCK_TRY(const auto outputs, call(model, inputs));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const auto& name = partition.outputs[i];
+      const auto compared = compare(outputs[i], join_frames(values_[name], batched.frames));
+      if (compared.ok()) continue;
+      return make_error(Code::kFailedPrecondition, batched.frames,
+                        " frames in one call give something else than one by one: ",
+                        to_string(compared), "; leave the stage out of the batch (STAGE=1)")
+          .within({Where::kOutput, name});
+    }
+    return {};
+  }
+
+  const plan::Plan& plan_;
+  const fs::path folder_;
+  const backend::Registry& backends_;
+  Random random_{1};
+  std::map<std::string, Tensor> parameters_;
+  std::map<std::string, std::vector<Tensor>> values_;
+};
+
+}  // namespace
+
+Status check_batches(const plan::Plan& plan, const fs::path& folder,
+                     const backend::Registry& backends) {
+  return BatchCheck(plan, folder, backends).run();
+}
+
+}  // namespace penstock
