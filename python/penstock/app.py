@@ -13,7 +13,7 @@ from penstock.checks import listed, mapping, name_text, path_text
 from penstock.errors import InvalidArgument
 from penstock.make import _device_text, _functions_of, _run_options, _settings, _split_options, _start
 from penstock.pipeline import Pipeline
-from penstock.types import OnError, Path, Policy, PortType, Shape
+from penstock.types import Batch, OnError, Path, Policy, PortType, Shape
 
 _DTYPES = {
     "float32": "f32",
@@ -141,6 +141,7 @@ class App:
         parameters: Sequence[str] = (),
         as_is: bool = False,
         pinned: bool | None = None,
+        batch: Batch | Mapping[str, Batch] | None = None,
         each: Sequence[str] = (),
         max_run_ms: float | None = None,
         reads: Mapping[str, str] | None = None,

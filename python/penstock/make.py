@@ -16,7 +16,7 @@ from penstock.checks import listed, mapping, path_text, unexpected
 from penstock.collector import stop_all
 from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.pipeline import Pipeline
-from penstock.types import Backends, Devices, Model, OnError, Path, Policy, Shape
+from penstock.types import Backends, Batch, Devices, Model, OnError, Path, Policy, Shape
 
 if TYPE_CHECKING:
     from penstock.app import Function
@@ -54,6 +54,7 @@ def split(
     parameters: Sequence[str] = (),
     as_is: bool = False,
     pinned: bool | None = None,
+    batch: Batch | Mapping[str, Batch] | None = None,
     policy: Policy | None = None,
     capacity: int | None = None,
     in_flight: int | None = None,
@@ -79,6 +80,8 @@ def split(
     parameters: constants that stay replaceable, see ``Pipeline.set_parameters``.
     as_is: nothing of the model is folded, merged or removed.
     pinned: whether stages stay on their CPUs (the default), or may move among their device's.
+    batch: most frames in one call of each stage, ``8``, or ``"8:2.5"`` where the first waits 2.5 ms for
+        more; or by stage, ``{"stage0": 8}``, where ``""`` stands for the others.
     policy: what happens when the input is full: ``"block"`` (default), ``"drop_oldest"``,
         ``"drop_newest"``, ``"latest"`` or ``"error"``.
     capacity, in_flight: slots of every edge, and most frames on their way at once.
@@ -113,6 +116,7 @@ def plan(
     parameters: Sequence[str] = (),
     as_is: bool = False,
     pinned: bool | None = None,
+    batch: Batch | Mapping[str, Batch] | None = None,
     policy: Policy | None = None,
     capacity: int | None = None,
     in_flight: int | None = None,
@@ -182,7 +186,7 @@ def build(
     """
     options = _split_options(
         {key: value for key, value in locals().items() if key != "backend_options"}
-        | dict.fromkeys(("pins", "backend_options", "pinned"))
+        | dict.fromkeys(("pins", "backend_options", "pinned", "batch"))
         | {"cuts": (), "annotations": False, "replicas": 1, "parameters": (), "as_is": False, "backend": "onnxruntime"},
         goal=goal,
         budget=budget,
@@ -324,9 +328,20 @@ def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "parameters": listed("parameters", given["parameters"]),
         "custom_ops": [path_text("custom_ops", path) for path in listed("custom_ops", given["custom_ops"])],
         "as_is": bool(given["as_is"]),
+        "batch": _batch_texts(given["batch"]),
         "output": "" if given["output"] is None else path_text("output", given["output"]),
         **more,
     }
+
+
+def _batch_texts(batch: Batch | Mapping[str, Batch] | None) -> list[str]:
+    if batch is None:
+        return []
+    named = batch if isinstance(batch, Mapping) else {"": batch}
+    for one in named.values():
+        if isinstance(one, bool) or not isinstance(one, int | str):
+            raise unexpected("batch", "a number of frames, '8:2.5' or {'stage0': 8}", one)
+    return [f"{stage}={one}" if stage else str(one) for stage, one in named.items()]
 
 
 def _device_text(devices: str | Sequence[str] | None) -> str:

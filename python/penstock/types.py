@@ -36,6 +36,9 @@ Dimension: TypeAlias = int | str | None
 Shape: TypeAlias = str | Sequence[Dimension]
 """``"1x3x224x224"``, ``(1, 3, 224, 224)``; ``None`` is open, ``"1..512"`` open with a bound."""
 
+Batch: TypeAlias = int | str
+"""Most frames in one call, ``8``; ``"8:2.5"`` where the first waits 2.5 milliseconds for more."""
+
 PortType: TypeAlias = str | tuple[npt.DTypeLike, Sequence[Dimension]]
 """``"u8[h<=1080,w<=1920,3]"``, or ``("uint8", ("h<=1080", "w<=1920", 3))``; ``None`` is open."""
 

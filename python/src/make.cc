@@ -76,6 +76,7 @@ Result<partition::SplitOptions> to_split(const SplitRequest& request, const grap
   chosen.backend_options = split.backend_options;
   chosen.custom_ops = split.custom_ops;
   chosen.pinned = split.pinned;
+  chosen.batches = split.batches;
   return chosen;
 }
 

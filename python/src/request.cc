@@ -131,6 +131,10 @@ Result<SplitRequest> to_request(nb::handle model, const Options& options) {
   }
   split.backend = options.get<std::string>("backend");
   split.pinned = options.maybe<bool>("pinned").value_or(true);
+  for (const auto& text : options.get<std::vector<std::string>>("batch")) {
+    PENSTOCK_TRY(auto batch, partition::parse_batch(text));
+    split.batches.insert(std::move(batch));
+  }
   for (const auto& file : options.get<std::vector<std::string>>("custom_ops")) {
     split.custom_ops.emplace_back(file);
   }

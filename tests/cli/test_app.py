@@ -98,6 +98,17 @@ def app(tmp_path, library, plus) -> dict:
     }
 
 
+def test_a_network_of_an_application_takes_several_frames_in_one_call(well, plus, tmp_path):
+    node = {"network": "plus.onnx", "inputs": {"x": "image"}, "batch": {"frames": 3, "wait_ms": 0.5}}
+    file = write(tmp_path, {"inputs": {"image": None}, "nodes": {"net": node}, "outputs": {"y": "net.y"}})
+    (stage,) = well("split", file, "-o", tmp_path / "p", "--json").json["stages"]
+    assert stage["batch"] == {"frames": 3, "wait_us": 500}
+    assert stage["models"] == ["stages/net/0.onnx", "stages/net/0.b2.onnx", "stages/net/0.b3.onnx"]
+    session = onnxruntime.InferenceSession(tmp_path / "p/stages/net/0.b3.onnx", providers=["CPUExecutionProvider"])
+    (made,) = session.run(None, {"x": np.arange(12, dtype=np.float32)})
+    assert np.array_equal(made, np.arange(12) + 1)
+
+
 def test_functions_and_networks_run_as_one_pipeline(stream, app, tmp_path):
     x = rows(20)
     found, done = stream(write(tmp_path, app), {"image": x})

@@ -68,6 +68,7 @@ WHOLE = {
             "as_is": True,
             "custom_ops": ["ops.so"],
             "unpinned": False,
+            "batch": {"frames": 8, "wait_ms": 2.5},
         },
         "f": {
             "function": "./f.so",
@@ -122,6 +123,9 @@ SPOILT: dict[str, list[Any]] = {
     "nodes.net.custom_ops": NO_LIST,
     "nodes.net.custom_ops.0": [*NO_TEXT, None],
     "nodes.net.unpinned": NO_FLAG,
+    "nodes.net.batch": [*NO_COUNT, {"wait_ms": 1}, {"frames": 8, "wait": 1}],
+    "nodes.net.batch.frames": NO_COUNT,
+    "nodes.net.batch.wait_ms": NO_NUMBER,
     "nodes.f": [*NO_MAPPING, {}, {"network": "net.onnx", "function": "./f.so"}],
     "nodes.f.function": [*NO_TEXT, ""],
     "nodes.f.name": [*NO_TEXT, None],

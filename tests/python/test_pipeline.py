@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import copy
 import gc
+import json
 import pickle
 import sys
 import threading
@@ -90,6 +91,23 @@ def test_a_package_is_saved_and_loaded(model: Path, tmp_path: Path) -> None:
         with penstock.load(tmp_path / name) as loaded:
             assert len(loaded.plan["stages"]) == 2
             np.testing.assert_array_equal(loaded(frame(5))[0], expected(5))
+
+
+@pytest.mark.parametrize(("batch", "frames", "wait"), [(3, 3, 0), ("3:0.5", 3, 500), ({"": 4, "stage0": 3}, 3, 0)])
+def test_a_batch_makes_models_of_several_frames(
+    model: Path, tmp_path: Path, batch: Any, frames: int, wait: int
+) -> None:
+    with contextlib.suppress(penstock.Unimplemented):  # Once it is written, nothing runs it yet.
+        penstock.split(model, batch=batch, output=tmp_path / "p").shut_down()
+    (stage,) = json.loads((tmp_path / "p/plan.json").read_text())["stages"]
+    assert stage["batch"] == {"frames": frames, "wait_us": wait}
+    assert [one["frames"] for one in stage["partitions"][0]["batched"]] == [2, 3]
+
+
+@pytest.mark.parametrize("batch", [True, 2.5, [8], {"stage0": None}])
+def test_a_batch_of_another_type_is_refused(model: Path, batch: Any) -> None:
+    with pytest.raises(penstock.InvalidArgument, match=r"^batch: expected a number of frames, '8:2.5' or "):
+        penstock.split(model, batch=batch)
 
 
 def test_the_planner_finds_a_split(model: Path) -> None:

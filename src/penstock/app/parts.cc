@@ -26,7 +26,7 @@ bool settles_nothing(const Network& network) {
   const partition::SplitOptions usual;
   return split.stages.empty() && split.cuts.empty() && split.pins.empty() &&
          !split.use_annotations && split.replicas == usual.replicas && split.devices.empty() &&
-         split.backend == usual.backend && split.backend_options.empty() &&
+         split.backend == usual.backend && split.backend_options.empty() && split.batches.empty() &&
          split.custom_ops.empty() && split.pinned == usual.pinned && import.shapes.empty() &&
          import.parameters.empty() && !import.as_is;
 }

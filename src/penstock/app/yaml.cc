@@ -43,6 +43,7 @@ class Field {
   }
 
   [[nodiscard]] bool is_nothing() const { return value_.IsNull(); }
+  [[nodiscard]] bool is_mapping() const { return value_.IsMap(); }
 
   [[nodiscard]] std::string string() const {
     if (value_.IsScalar()) return value_.Scalar();
@@ -252,7 +253,7 @@ class Reader {
 
   Network read_network(const Field& field) {
     field.only({"network", "inputs", "each", "max_run_ms", "cuts", "replicas", "devices", "backend",
-                "options", "shapes", "parameters", "as_is", "custom_ops", "unpinned"});
+                "options", "shapes", "parameters", "as_is", "custom_ops", "unpinned", "batch"});
     Network network;
     network.model = path_at(*field.find("network"));
     auto& split = network.split;
@@ -264,6 +265,7 @@ class Reader {
     if (const auto backend = field.find("backend")) split.backend = backend->string();
     if (const auto options = field.find("options")) split.backend_options = read_options(*options);
     if (const auto unpinned = field.find("unpinned")) split.pinned = !unpinned->boolean();
+    if (const auto batch = field.find("batch")) split.batches[""] = read_batch(*batch);
     if (const auto libraries = field.find("custom_ops")) {
       libraries->each([&](const Field& file) { split.custom_ops.push_back(path_at(file)); });
     }
@@ -282,6 +284,20 @@ class Reader {
     }
     if (const auto as_is = field.find("as_is")) network.import.as_is = as_is->boolean();
     return network;
+  }
+
+  /// 8, or {frames: 8, wait_ms: 2}.
+  static plan::Batch read_batch(const Field& field) {
+    if (!field.is_mapping()) return {.frames = field.integer(1, partition::kMostFrames)};
+    field.only({"frames", "wait_ms"});
+    plan::Batch batch;
+    if (const auto frames = field.find("frames")) {
+      batch.frames = frames->integer(1, partition::kMostFrames);
+    } else {
+      field.fail("frames: missing");
+    }
+    if (const auto wait = field.find("wait_ms")) batch.wait = milliseconds(*wait);
+    return batch;
   }
 
   FunctionNode read_function(const Field& field) {
