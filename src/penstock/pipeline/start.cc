@@ -100,9 +100,10 @@ Status make_states(State& state, const std::filesystem::path& folder) {
       return Error(initial.error())
           .within(concat("state '", edge.from, "' -> '", edge.to, "': initial value"));
     }
-    state.states.push_back(std::make_unique<StateEdge>(
-        edge.from, edge.to, state.plan.find_tensor(edge.from)->type, *initial,
-        static_cast<std::size_t>(state.plan.streams.most), state_versions(state.plan, edge)));
+    state.states.push_back(
+        std::make_unique<StateEdge>(edge.from, edge.to, state.plan.find_tensor(edge.from)->type,
+                                    *initial, static_cast<std::size_t>(state.plan.streams.most),
+                                    state_versions(state.plan, edge), state.window_mask + 1));
   }
   return {};
 }

@@ -30,13 +30,15 @@ std::vector<Tensor> side_by_side(const Type& type, std::size_t seats) {
 }  // namespace
 
 StateEdge::StateEdge(std::string writes, std::string reads, const Type& type, const Tensor& initial,
-                     std::size_t seats, std::size_t versions_kept)
+                     std::size_t seats, std::size_t versions_kept, std::size_t window)
     : from(std::move(writes)),
       to(std::move(reads)),
       versions(versions_kept),
       initial_(initial),
       slots_(seats * versions),
-      version_of_(seats * versions) {
+      // Readers that may be behind are so by all frames in flight, where most of them fail.
+      step_mask_((versions == kVersions ? kVersions : 2 * window) - 1),
+      version_of_(seats * (step_mask_ + 1)) {
   for (std::size_t version = 0; version < versions; ++version) {
     auto values = side_by_side(type, seats);
     for (std::size_t seat = 0; seat < seats; ++seat) {

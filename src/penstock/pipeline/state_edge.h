@@ -26,9 +26,10 @@ class StateEdge {
   static constexpr std::size_t kVersions = 2, kVersionsBehind = 8;
 
   /// `initial` is what the first frame of a stream reads.
-  /// `versions`: a power of two; the writer may be `versions - 1` frames ahead of the readers.
+  /// `versions`: one of both; the writer may have computed `versions - 1` frames more than the
+  /// readers, and have passed on any number of others. `window`: as Progress::configure().
   StateEdge(std::string writes, std::string reads, const Type& type, const Tensor& initial,
-            std::size_t seats, std::size_t versions);
+            std::size_t seats, std::size_t versions, std::size_t window);
 
   /// What the frame reads. \pre the writer is done with the frame before of the same seat.
   [[nodiscard]] const Tensor& now(std::size_t seat, FrameNumber step) const {
@@ -66,15 +67,19 @@ class StateEdge {
 
  private:
   static bool put(Tensor& slot, const Tensor& value);
+  [[nodiscard]] std::size_t place_of(std::size_t seat, FrameNumber step) const {
+    return seat * (step_mask_ + 1) + (step & step_mask_);
+  }
   std::uint8_t& version_of(std::size_t seat, FrameNumber step) {
-    return version_of_[seat * versions + (step & (versions - 1))];
+    return version_of_[place_of(seat, step)];
   }
   [[nodiscard]] std::uint8_t version_of(std::size_t seat, FrameNumber step) const {
-    return version_of_[seat * versions + (step & (versions - 1))];
+    return version_of_[place_of(seat, step)];
   }
 
   const Tensor initial_;
-  std::vector<Tensor> slots_;             // By seat and version.
+  std::vector<Tensor> slots_;  // By seat and version.
+  const FrameNumber step_mask_;
   std::vector<std::uint8_t> version_of_;  // By seat and step: the version that the frame reads.
 };
 

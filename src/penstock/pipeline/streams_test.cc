@@ -226,6 +226,43 @@ TEST(Streams, AStreamDoesNotWaitForTheStateOfAnother) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(pipeline->pop(kAWhile));
 }
 
+// The reader is held up with frame 0 while the writer passes on what failed before it.
+TEST(Streams, AReaderMayBeBehindTheWriterByManyFramesThatFailed) {
+  constexpr int kFails = 100;
+  std::atomic<int> failed{kFails};
+  FakeNetwork network;
+  network.input("in")
+      .state_input("s")
+      .stage("check", {"in"}, {"good"},
+             [&](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               if (value_of(*in[0]) >= 0) return {};
+               failed.fetch_add(1);
+               return internal_error("negative");
+             })
+      .stage("write", {"good"}, {"x"}, unary([](float x) { return x; }))
+      .stage("read", {"x", "s"}, {"y"},
+             [&](Inputs in, Outputs out) -> Status {
+               while (failed < kFails) std::this_thread::yield();
+               out[0]->as<float>()[0] = value_of(*in[1]);
+               return {};
+             })
+      .output("y")
+      .state("x", "s");
+  auto pipeline = started(network);
+  failed = 0;
+  for (const float x : {7.F, 8.F}) EXPECT_TRUE(put(*pipeline, 0, x));
+  for (int i = 0; i < kFails; ++i) EXPECT_TRUE(put(*pipeline, 0, -1));
+  EXPECT_TRUE(put(*pipeline, 0, 9));
+  std::vector<float> read;
+  for (int i = 0; i < kFails + 3; ++i) {
+    auto popped = pipeline->pop(kAWhile);
+    ASSERT_TRUE(popped && *popped);
+    if ((*popped)->ok()) read.push_back(value_of((**popped)[0]));
+  }
+  EXPECT_THAT(read, ElementsAre(0, 7, 8));
+}
+
 TEST(Streams, OneMoreThanThePlanAllowsIsRefused) {
   auto network = sequence(Writes::kItself, 3);
   auto pipeline = started(network);
