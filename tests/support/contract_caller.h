@@ -74,7 +74,12 @@ class Caller {
     }
     given_.pushers > 0 ? run_beside_pushers() : run_alone();
     if (meddler.joinable()) meddler.join();
-    if (seen_.ended) seen_.stats = pipeline_.stats();
+    if (!seen_.ended) return;
+    seen_.stats = pipeline_.stats();
+    if (given_.pushers == 0 && !given_.meddles && !stuck_) {
+      if (seen_.stats.streams != known_.size()) wrong("another number of streams is known");
+      if (seen_.stats.streams_evicted != evicted_) wrong("another number of streams was evicted");
+    }
   }
 
   /// Results may outlive the pipeline.
@@ -86,6 +91,10 @@ class Caller {
   struct Held {
     pipeline::Output output;
     std::size_t position;  // In Seen::popped.
+  };
+  struct Known {
+    int in_flight = 0;
+    std::int64_t last = 0;  // The tag of its last frame.
   };
 
   void wrong(const std::string& text) {
@@ -101,9 +110,12 @@ class Caller {
     return inputs;
   }
 
+  [[nodiscard]] pipeline::FrameOptions options_of(std::int64_t tag) const {
+    return {.tag = static_cast<std::uint64_t>(tag), .stream = stream_of(given_, tag)};
+  }
+
   Result<std::uint64_t> push(std::int64_t tag, std::chrono::nanoseconds timeout) {
-    if (!given_.borrow)
-      return pipeline_.push(inputs_of(tag), timeout, {.tag = static_cast<std::uint64_t>(tag)});
+    if (!given_.borrow) return pipeline_.push(inputs_of(tag), timeout, options_of(tag));
     PENSTOCK_TRY(const auto slots, pipeline_.acquire_input(timeout));
     for (int i = 0; i < given_.inputs(); ++i) {
       auto& slot = slots[at(i)];
@@ -119,7 +131,7 @@ class Caller {
       }
       std::ranges::copy(words, slot.as<std::int64_t>().begin());
     }
-    return pipeline_.push_acquired({.tag = static_cast<std::uint64_t>(tag)});
+    return pipeline_.push_acquired(options_of(tag));
   }
   void wrong_beside(const std::string& text) {
     const std::scoped_lock lock(mutex_);
@@ -161,12 +173,18 @@ class Caller {
       if (number) {
         if (*number != seen_.pushed.size()) wrong(concat("push gave number ", *number));
         seen_.pushed[*number] = tag;
-        seen_.events.push_back({Event::Kind::kPush, tag});
+        enter(tag);
+        seen_.events.push_back({Event::Kind::kPush, tag, 0, {}});
         return;
       }
       if (number.error().code == Code::kCancelled) {
         seen_.shut = true;
         return;
+      }
+      if (number.error().code == Code::kResourceExhausted && must_end_one(tag) &&
+          contains(number.error().message(), "end_stream")) {
+        if (!end_a_stream()) pop();
+        continue;
       }
       if (number.error().code == Code::kResourceExhausted && input_may_be_full()) {
         if (in_flight() > 0) pop();
@@ -179,6 +197,87 @@ class Caller {
         release(0);
       } else {
         return wrong("nothing is in flight and yet: " + number.error().message());
+      }
+    }
+  }
+
+  // Streams, where one thread pushes and pops.
+
+  [[nodiscard]] bool all_taken(std::int64_t tag) const {
+    return !known_.contains(stream_of(given_, tag)) && std::ssize(known_) == given_.most_streams;
+  }
+  [[nodiscard]] bool must_end_one(std::int64_t tag) const {
+    return all_taken(tag) && !given_.evicts;
+  }
+
+  /// Of the idle streams, the one used last longest ago; 0: there is none.
+  [[nodiscard]] std::uint64_t idle_longest() const {
+    std::uint64_t found = 0;
+    for (const auto& [stream, known] : known_) {
+      if (stream == 0 || known.in_flight > 0) continue;
+      if (found == 0 || known.last < known_.at(found).last) found = stream;
+    }
+    return found;
+  }
+
+  void forget(std::uint64_t stream) {
+    known_.erase(stream);
+    seen_.events.push_back({Event::Kind::kEnd, 0, stream, {}});
+  }
+
+  // A frame was taken.
+  void enter(std::int64_t tag) {
+    if (all_taken(tag)) {
+      const auto gone = idle_longest();
+      if (!given_.evicts || gone == 0) return wrong("took a frame of one stream too many");
+      forget(gone);
+      ++evicted_;
+    }
+    auto& known = known_[stream_of(given_, tag)];
+    ++known.in_flight;
+    known.last = tag;
+  }
+
+  /// False: none is idle.
+  bool end_a_stream() {
+    const auto stream = idle_longest();
+    if (stream == 0) return false;
+    const auto ended = pipeline_.end_stream(stream);
+    if (!ended) wrong(ended.error().message());
+    forget(stream);
+    return true;
+  }
+
+  // One that is known is reset, saved or restored.
+  void nag_stream() {
+    auto picked = known_.begin();
+    std::advance(picked, dice_.below(known_.size()));
+    const auto stream = picked->first;
+    const bool idle = picked->second.in_flight == 0;
+    const auto check = [&](const char* what, std::optional<Code> code) {
+      if (code != Code::kCancelled && code.has_value() == idle) {
+        wrong(concat(what, " of a stream ", idle ? "that is idle: refused" : "in flight: done"));
+      }
+      return !code.has_value();
+    };
+    const auto choice = dice_.below(3);
+    if (choice == 0 && check("reset", code_of(pipeline_.reset_stream(stream)))) {
+      seen_.events.push_back({Event::Kind::kEnd, 0, stream, {}});
+    } else if (choice == 1 && !given_.has(Fault::kHang)) {
+      const auto saved = pipeline_.save_stream(stream);
+      if (!check("save", code_of(saved))) return;
+      Event event{Event::Kind::kSave, 0, stream, {}};
+      for (const auto& [name, value] : *saved) event.states.push_back(words_of(value));
+      seen_.events.push_back(std::move(event));
+    } else if (choice == 2) {
+      Event event{Event::Kind::kRestore, 0, stream, {}};
+      pipeline::Named states;
+      for (std::size_t i = 0; i < given_.states.size(); ++i) {
+        event.states.push_back({dice_.below(100), dice_.below(100)});
+        states.emplace_back(Plant::state(i), tensor_of(event.states.back(), false));
+      }
+      if (check("restore", code_of(pipeline_.restore_stream(stream, states)))) {
+        seen_.events.push_back(std::move(event));
       }
     }
   }
@@ -199,6 +298,8 @@ class Caller {
   void keep(pipeline::Output output) {
     Popped out{output.number(), static_cast<std::int64_t>(output.tag()), output.outcome(), {}, {}};
     if (!output.ok()) out.error = output.error();
+    if (output.stream() != stream_of(given_, out.tag)) wrong("a frame is of another stream");
+    if (given_.pushers == 0) --known_.at(stream_of(given_, out.tag)).in_flight;
     for (std::size_t i = 0; i < output.size(); ++i) out.outputs.push_back(words_of(output[i]));
     seen_.popped.push_back(std::move(out));
     if (most_held_ <= 0) return;
@@ -282,6 +383,7 @@ class Caller {
     if (dice_.one_in(4)) nag_acquired();
     if (dice_.one_in(3) && !plant_.network.plan.parameters.empty()) set_parameter();
     if (dice_.one_in(4)) reset();
+    if (dice_.one_in(2)) nag_stream();
     if (dice_.one_in(6) && !lossy_) {  // There it says after a second that results must be popped.
       const auto drained = pipeline_.drain(kStandstill);
       if (!drained) wrong("a standstill: " + drained.error().message());
@@ -309,12 +411,12 @@ class Caller {
     tensor.as<std::int64_t>()[0] = value;
     const auto set = pipeline_.set_parameters("", {{"parameter", tensor}});
     if (!set) wrong("set_parameters: " + set.error().message());
-    seen_.events.push_back({Event::Kind::kParameter, value});
+    seen_.events.push_back({Event::Kind::kParameter, value, 0, {}});
   }
 
   void reset() {
     const auto code = code_of(pipeline_.reset_states());
-    if (!code) seen_.events.push_back({Event::Kind::kReset, 0});
+    if (!code) seen_.events.push_back({Event::Kind::kReset, 0, 0, {}});
     if (code == Code::kCancelled || code.has_value() == (in_flight() > 0)) return;
     wrong(concat("reset_states with ", in_flight(),
                  " frames in flight: ", code ? "refused" : "done"));
@@ -333,8 +435,8 @@ class Caller {
   }
 
   void run_call(std::int64_t tag) {
-    const auto expected = Model(given_, {}).run({{Event::Kind::kPush, tag}}).front();
-    const auto computed = pipeline_.run(inputs_of(tag));
+    const auto expected = Model(given_, {}).run({{Event::Kind::kPush, tag, 0, {}}}).front();
+    const auto computed = pipeline_.run(inputs_of(tag), options_of(tag));
     std::vector<Words> outputs;
     if (computed) {
       for (const auto& tensor : *computed) outputs.push_back(words_of(tensor));
@@ -366,7 +468,7 @@ class Caller {
     for (auto& thread : threads) thread.join();
     std::ranges::sort(seen_.popped, {}, &Popped::number);
     for (const auto& [number, tag] : seen_.pushed) {
-      seen_.events.push_back({Event::Kind::kPush, tag});
+      seen_.events.push_back({Event::Kind::kPush, tag, 0, {}});
     }
   }
 
@@ -420,6 +522,8 @@ class Caller {
   int most_held_ = 0;
   std::deque<Held> held_;
   bool stuck_ = false;
+  std::map<std::uint64_t, Known> known_{{0, {}}};  // Streams, where one thread pushes and pops.
+  std::uint64_t evicted_ = 0;
   std::mutex mutex_;  // Guards what pushers write of `seen_`.
 };
 

@@ -120,6 +120,9 @@ struct Case {
   End end = End::kClose;
   int end_at = 1 << 20;  ///< After so many frames; later than the last: when all are out.
   bool meddles = false;  ///< Another thread ends it, at any time. \pre not kDestroy
+  int streams = 1;       ///< That the frames are of.
+  int most_streams = 1;  ///< As the plan allows. Fewer than there are: \pre one thread pushes.
+  bool evicts = false;   ///< As the plan says.
 
   [[nodiscard]] int inputs() const {
     return static_cast<int>(
@@ -134,6 +137,13 @@ struct Case {
     return std::ranges::any_of(stages, [&](const auto& s) { return s.fault == fault; });
   }
 };
+
+/// The stream that the frame is of.
+inline std::uint64_t stream_of(const Case& given, std::int64_t tag) {
+  const auto which = mix(given.seed ^ mix(static_cast<std::uint64_t>(tag) ^ 0x57eaU)) %
+                     static_cast<std::uint64_t>(given.streams);
+  return which == 0 ? 0 : mix(which);
+}
 
 inline int items_of(std::int64_t tag, int odd) {
   return static_cast<int>(mix(static_cast<std::uint64_t>(tag * 64 + odd)) % (kMostItems + 1));
@@ -302,6 +312,7 @@ inline void settle(Case& made, Dice& dice) {
   using plan::FullPolicy;
   made.settles = true;
   made.meddles = false;
+  made.most_streams = made.streams;  // Nothing is popped meanwhile.
   made.in_flight = 32;
   for (auto& stage : made.stages) stage.fault = Fault::kNone;
   for (auto& edge : made.edges) {
@@ -333,6 +344,14 @@ inline void add_poppers(Case& made, Dice& dice) {
   made.hold = 0;
 }
 
+inline void choose_streams(Case& made) {
+  Dice dice(made.seed ^ 0x57eaU);
+  if (!dice.one_in(made.states.empty() ? 6 : 2)) return;
+  made.streams = made.most_streams = dice.from_to(2, 6);
+  made.evicts = dice.one_in(2);
+  if (made.pushers == 0) made.most_streams = dice.from_to(2, made.streams);
+}
+
 inline Case make_case(std::uint64_t seed) {
   Dice dice(seed);
   Case made;
@@ -352,6 +371,7 @@ inline Case make_case(std::uint64_t seed) {
   choose_outputs(made, 1);
   choose_caller(made, dice);
   add_poppers(made, dice);
+  choose_streams(made);
   made.stop_at_error = !made.runs && dice.one_in(6);
   if (made.pushers == 0 && made.end == End::kClose && dice.one_in(8)) {
     settle(made, dice);
@@ -380,6 +400,7 @@ inline std::string describe(const Case& c) {
   text += concat(", pops ", static_cast<int>(c.pops), ", hold ", c.hold,
                  c.borrow ? ", borrows" : "", c.nags ? ", nags" : "", c.settles ? ", settles" : "",
                  c.runs ? ", runs" : "", c.meddles ? ", meddles" : "", ", in_flight ", c.in_flight,
+                 ", streams ", c.streams, " of ", c.most_streams, c.evicts ? ", evicts" : "",
                  c.stop_at_error ? ", on_error stop" : "", ", max_age ", c.max_age_us, ", end ",
                  static_cast<int>(c.end), " at ", c.end_at, ", start fault ",
                  static_cast<int>(c.start_fault), " at stage ", c.start_fault_stage, "\n");

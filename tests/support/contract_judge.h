@@ -28,7 +28,9 @@ class Judge {
   std::vector<std::string> run() {
     Model::Began began;
     if (racy_) began = [&](int stage, std::int64_t tag) { return plant_.began(stage, tag); };
-    const auto expected = Model(given_, began).run(seen_.events);
+    Model model(given_, began);
+    const auto expected = model.run(seen_.events);
+    if (model.wrong_saves() > 0) add(concat(model.wrong_saves(), " times wrong states were saved"));
     check_numbers();
     if (found_.empty()) {
       for (const auto& out : seen_.popped) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,9 +17,11 @@ namespace penstock::contract {
 
 /// What the caller did, in the order in which the pipeline took it.
 struct Event {
-  enum class Kind : std::uint8_t { kPush, kParameter, kReset };
-  Kind kind = Kind::kPush;
-  std::int64_t value = 0;  ///< The frame's tag, or the parameter.
+  enum class Kind : std::uint8_t { kPush, kParameter, kReset, kEnd, kSave, kRestore };
+  Kind kind = Kind::kPush;  ///< kReset: of all streams. kEnd: one begins anew, or is forgotten.
+  std::int64_t value = 0;   ///< The frame's tag, or the parameter.
+  std::uint64_t stream = 0;
+  std::vector<Words> states;  ///< That were saved or restored.
 };
 
 struct Failure {
@@ -40,30 +43,35 @@ class Model {
   /// edge that drops, a cancellation); null where nothing does: then every stage runs that can. It
   /// is asked for writers of states only, since what they did shows in later frames.
   using Began = std::function<bool(int stage, std::int64_t tag)>;
-  Model(const Case& given, Began began)
-      : case_(given), began_(std::move(began)), states_(given.states.size(), Words{0, 0}) {}
+  Model(const Case& given, Began began) : case_(given), began_(std::move(began)) {}
 
   std::vector<Expected> run(const std::vector<Event>& events) {
     std::vector<Expected> frames;
     for (const auto& event : events) {
       if (event.kind == Event::Kind::kParameter) parameter_ = event.value;
-      if (event.kind == Event::Kind::kReset) states_.assign(states_.size(), Words{0, 0});
+      if (event.kind == Event::Kind::kReset) streams_.clear();
+      if (event.kind == Event::Kind::kEnd) streams_.erase(event.stream);
+      if (event.kind == Event::Kind::kRestore) streams_[event.stream] = event.states;
+      if (event.kind == Event::Kind::kSave) wrong_saves_ += states_of(event.stream) != event.states;
       if (event.kind == Event::Kind::kPush) frames.push_back(frame(event.value));
     }
     return frames;
   }
+  /// How many streams were saved with other states than theirs.
+  [[nodiscard]] int wrong_saves() const { return wrong_saves_; }
 
  private:
   using Tensors = std::vector<std::optional<Words>>;
 
   Expected frame(std::int64_t tag) {
     Expected result{tag, {}, {}};
+    auto& states = states_of(stream_of(case_, tag));
     Tensors tensors(case_.tensors.size());
     for (int i = 0; i < case_.inputs(); ++i) tensors[at(i)] = input_of(case_, tag, i);
-    for (int s = 0; s < std::ssize(case_.stages); ++s) stage(s, tensors, result);
+    for (int s = 0; s < std::ssize(case_.stages); ++s) stage(s, tensors, states, result);
     // A state advances with every frame that its writer computed, whatever became of it elsewhere.
-    for (std::size_t i = 0; i < states_.size(); ++i) {
-      if (const auto& written = tensors[at(case_.states[i])]) states_[i] = *written;
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      if (const auto& written = tensors[at(case_.states[i])]) states[i] = *written;
     }
     if (result.failures.empty() && !kept_out_) {
       for (const int output : case_.outputs) result.outputs.push_back(*tensors[at(output)]);
@@ -73,7 +81,7 @@ class Model {
   }
 
   /// A stage runs for every frame for which those before it ran.
-  void stage(int index, Tensors& tensors, Expected& result) {
+  void stage(int index, Tensors& tensors, const std::vector<Words>& before, Expected& result) {
     const auto& made = case_.stages[at(index)];
     std::vector<Words> inputs, states;
     for (const int tensor : made.reads) {
@@ -84,7 +92,7 @@ class Model {
       kept_out_ = true;
       return;
     }
-    for (const int state : made.states) states.push_back(states_[at(state)]);
+    for (const int state : made.states) states.push_back(before[at(state)]);
     const auto counts = items(made, inputs);
     if (made.each && std::ranges::adjacent_find(counts, std::not_equal_to()) != counts.end()) {
       return result.failures.push_back({index, Fault::kNone});
@@ -125,11 +133,16 @@ class Model {
     return std::ranges::any_of(case_.states,
                                [&](int t) { return case_.tensors[at(t)].producer == stage; });
   }
+  std::vector<Words>& states_of(std::uint64_t stream) {
+    const std::vector<Words> initial(case_.states.size(), Words{0, 0});
+    return streams_.try_emplace(stream, initial).first->second;
+  }
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   const Case& case_;
   const Began began_;
-  std::vector<Words> states_;
+  std::map<std::uint64_t, std::vector<Words>> streams_;  // The states of each.
+  int wrong_saves_ = 0;
   std::int64_t parameter_ = 0;
   bool kept_out_ = false;  // A writer did not run for the frame, so it is not ok.
 };

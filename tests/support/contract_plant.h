@@ -93,6 +93,7 @@ class Plant {
     }
     for (const int output : given.outputs) network.output(name(output));
     network.finish();
+    network.plan.streams = {given.most_streams, given.evicts};
     for (std::size_t e = 0; e < network.plan.edges.size(); ++e) {
       const auto& edge = given.edges[e % given.edges.size()];
       auto& made = network.plan.edges[e];
@@ -119,6 +120,8 @@ class Plant {
     no_threads_.reset();
     return started;
   }
+
+  static std::string state(std::size_t index) { return "state" + std::to_string(index); }
 
   [[nodiscard]] bool began(int stage, std::int64_t tag) const {
     return calls_[place(stage, tag)].load() > 0;
@@ -159,7 +162,6 @@ class Plant {
   static std::string name(int tensor) { return "t" + std::to_string(tensor); }
 
  private:
-  static std::string state(std::size_t index) { return "state" + std::to_string(index); }
   [[nodiscard]] std::size_t width() const { return at(given_.frames) + 1; }
   [[nodiscard]] std::size_t place(int stage, std::int64_t tag) const {
     return at(stage) * width() + static_cast<std::size_t>(tag);

@@ -125,6 +125,8 @@ std::vector<Case> simpler(const Case& given) {
   with([](Case& c) { c.stop_at_error = false; });
   with([](Case& c) { c.pops = Pops::kAtOnce; });
   with([](Case& c) { c.in_flight = 0; });
+  with([](Case& c) { c.streams = c.most_streams = 1; });
+  with([](Case& c) { c.most_streams = c.streams; });
   with([](Case& c) {
     c.states.clear();
     for (auto& stage : c.stages) stage.states.clear();
