@@ -1,6 +1,7 @@
 // What each frame is pushed with, and what is done to it alone.
 #include <chrono>
 #include <semaphore>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -138,6 +139,158 @@ TEST(DeadlineTest, ACallThatEndsAtItIsLate) {
   EXPECT_EQ(late.error().code, Code::kDeadlineExceeded);
   EXPECT_THAT(late.error().message(), HasSubstr("stage 'a': frame 0: deadline_exceeded"));
   EXPECT_EQ(pop(*pipeline).error().code, Code::kCancelled);  // It had none.
+}
+
+TEST(CancelTest, AFrameComesOutInItsPlaceAndIsNotComputed) {
+  Gate gate;
+  auto network = behind(gate);
+  auto pipeline = start(network);
+  EXPECT_FALSE(pipeline->cancel(0));
+  gate.stops = 10;
+  for (const float value : {10.0F, 11.0F, 12.0F}) push(*pipeline, value);
+  gate.entered.acquire();
+  EXPECT_TRUE(pipeline->cancel(1));
+  EXPECT_FALSE(pipeline->cancel(1));
+  EXPECT_FALSE(pipeline->cancel(3));
+  gate.open.release();
+  EXPECT_EQ(value_of(pop(*pipeline)[0]), 10);
+  const Output cancelled = pop(*pipeline);
+  EXPECT_EQ(cancelled.number(), 1U);
+  EXPECT_EQ(cancelled.outcome(), Outcome::kCancelled);
+  EXPECT_EQ(cancelled.error().message(), "frame 1: cancelled by its number");
+  EXPECT_EQ(value_of(pop(*pipeline)[0]), 12);
+  EXPECT_EQ(gate.calls, 3);  // The warm-up is one.
+  for (const FrameNumber out : {0, 1, 2}) EXPECT_FALSE(pipeline->cancel(out));
+  const auto stats = pipeline->stats();
+  EXPECT_EQ(stats.cancelled, 1U);
+  EXPECT_EQ(stats.stages[0].errors, 0U);
+}
+
+TEST(CancelTest, AFrameThatIsComputedOrWaitsToBePoppedIsCancelledToo) {
+  Gate gate;
+  auto network = behind(gate);
+  auto pipeline = start(network);
+  gate.stops = 10;
+  push(*pipeline, 9);
+  push(*pipeline, 10);
+  gate.entered.acquire();
+  EXPECT_TRUE(pipeline->cancel(0));
+  EXPECT_TRUE(pipeline->cancel(1));
+  gate.open.release();
+  EXPECT_EQ(pop(*pipeline).outcome(), Outcome::kCancelled);
+  EXPECT_EQ(pop(*pipeline).outcome(), Outcome::kCancelled);
+}
+
+TEST(CancelTest, AFrameThatFailedBeforeKeepsItsError) {
+  FakeNetwork network;
+  network.input("in")
+      .stage("fails", {"in"}, {"out"},
+             [](Inputs, Outputs) -> Status { return internal_error("odd"); })
+      .output("out");
+  auto pipeline = start(network);
+  push(*pipeline, 1);
+  ASSERT_TRUE(pipeline->drain());
+  EXPECT_FALSE(pipeline->cancel(0));
+  EXPECT_EQ(pop(*pipeline).outcome(), Outcome::kError);
+}
+
+// A stage that waits for room does not begin with what was cancelled meanwhile.
+TEST(CancelTest, AFrameThatWaitsForRoomDoesNotStart) {
+  Gate gate;
+  std::atomic<int> calls{0};
+  FakeNetwork network;
+  network.input("in")
+      .stage("a", {"in"}, {"mid"},
+             [&](Inputs in, Outputs out) -> Status {
+               ++calls;
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               return {};
+             })
+      .stage("gate", {"mid"}, {"out"}, gate.function())
+      .output("out");
+  network.finish().edges[1].capacity = 1;
+  auto pipeline = start(network);
+  gate.stops = 10;
+  push(*pipeline, 10);
+  push(*pipeline, 11);
+  gate.entered.acquire();
+  EXPECT_TRUE(pipeline->cancel(1));
+  gate.open.release();
+  EXPECT_TRUE(pop(*pipeline).ok());
+  EXPECT_EQ(pop(*pipeline).outcome(), Outcome::kCancelled);
+  EXPECT_EQ(calls, 2);
+}
+
+// in + sum -> sum: what a state holds does not tell when a frame was cancelled.
+TEST(CancelTest, AStateIsWrittenAllTheSame) {
+  Gate gate;
+  FakeNetwork network;
+  network.input("in")
+      .state_input("last")
+      .stage("gate", {"in"}, {"x"}, gate.function())
+      .stage("sum", {"x", "last"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+               return {};
+             })
+      .output("out")
+      .state("out", "last");
+  auto pipeline = start(network);
+  gate.stops = 10;
+  for (const float value : {10.0F, 5.0F, 1.0F}) push(*pipeline, value);
+  gate.entered.acquire();
+  EXPECT_TRUE(pipeline->cancel(0));
+  EXPECT_TRUE(pipeline->cancel(1));
+  gate.open.release();
+  EXPECT_EQ(pop(*pipeline).outcome(), Outcome::kCancelled);
+  EXPECT_EQ(pop(*pipeline).outcome(), Outcome::kCancelled);
+  EXPECT_EQ(value_of(pop(*pipeline)[0]), 16);
+}
+
+TEST_F(OnDevice, CancellingAFrameEndsItsCallAndNoOther) {
+  auto pipeline = start(network);
+  device->hold(true);
+  for (int i = 0; i < 4; ++i) push(*pipeline, static_cast<float>(i));
+  device->wait_for(4);
+  EXPECT_TRUE(pipeline->cancel(0));
+  EXPECT_EQ(pop(*pipeline).outcome(), Outcome::kCancelled);
+  EXPECT_EQ(device->in_flight(), 3);
+  push(*pipeline, 4);  // On the lane that is free again.
+  device->wait_for(4);
+  device->hold(false);
+  for (int i = 1; i < 5; ++i) EXPECT_EQ(value_of(pop(*pipeline)[0]), 2 * static_cast<float>(i));
+}
+
+// Whoever cancels at the last moment is too late or not: nothing else comes of it.
+TEST_F(OnDevice, CancellingBesideTheEndOfCallsHitsNoOther) {
+  auto pipeline = start(network, {.capacity = 8});
+  constexpr FrameNumber kFrames = 3000;
+  std::vector<std::uint8_t> cancelled(kFrames);
+  std::atomic<FrameNumber> next{0};
+  std::thread canceller([&] {
+    for (FrameNumber frame = 0; frame < kFrames; frame += 3) {
+      while (next <= frame) std::this_thread::yield();
+      cancelled[frame] = pipeline->cancel(frame) ? 1 : 0;
+    }
+  });
+  std::vector<Outcome> outcomes;
+  const auto take = [&] {
+    const Output output = pop(*pipeline);
+    outcomes.push_back(output.outcome());
+    if (output.ok()) {
+      EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(output.number()));
+    }
+  };
+  for (FrameNumber frame = 0; frame < kFrames; ++frame) {
+    next = push(*pipeline, static_cast<float>(frame)) + 1;
+    if (frame >= 7) take();
+  }
+  while (outcomes.size() < kFrames) take();
+  canceller.join();
+  for (FrameNumber frame = 0; frame < kFrames; ++frame) {
+    EXPECT_EQ(outcomes[frame], cancelled[frame] != 0 ? Outcome::kCancelled : Outcome::kOk) << frame;
+  }
+  EXPECT_GT(std::ranges::count(outcomes, Outcome::kCancelled), 0);
 }
 
 }  // namespace

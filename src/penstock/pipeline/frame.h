@@ -31,7 +31,7 @@ enum class Outcome : std::uint8_t {
   kOk,         ///< outputs() hold its results.
   kError,      ///< A stage failed, or its deadline passed: error() names stage, frame and cause.
   kDropped,    ///< By an edge's policy or a function: error() names it, and says why.
-  kCancelled,  ///< The pipeline was cancelled or stopped before the frame was done.
+  kCancelled,  ///< It was cancelled, or the pipeline was, or stopped, before it came out.
 };
 
 struct State;  // The running pipeline; private.

@@ -162,6 +162,20 @@ void State::cancel(Error cause) {
   wake_everybody();
 }
 
+bool State::cancel_frame(FrameNumber frame) {
+  {
+    const std::scoped_lock lock(ending.commit);  // No other frame gets the record meanwhile.
+    const FrameNumber pushed = source.done();
+    if (frame >= pushed || pushed - frame > records.size()) return false;
+    const bool first = record(frame).fail(Outcome::kCancelled, [&] {
+      return make_error(Code::kCancelled, "cancelled by its number").within({Where::kFrame, frame});
+    });
+    if (!first) return false;
+  }
+  for (auto& worker : workers) worker->end_cancelled_calls();
+  return true;
+}
+
 bool State::wait_until_workers_left(std::int64_t deadline) {
   std::unique_lock lock(left_mutex);
   const auto all_left = [&] { return running_workers == 0; };
@@ -544,6 +558,10 @@ void Pipeline::cancel() {
   state_->cancel({});
 }
 
+bool Pipeline::cancel(FrameNumber frame) {
+  return state_->cancel_frame(frame);
+}
+
 void Pipeline::give_up() {
   const std::scoped_lock lock(state_->ending.commit);
   state_->ending.give_up_before(state_->source.done());
@@ -593,7 +611,7 @@ Output::Output(std::shared_ptr<State> state, FrameNumber number)
   // Who sees it, sees also what the stages wrote.
   state_->popped.fetch_add(1, std::memory_order_release);
   state_->streams->pop(record);
-  if (record.alive()) {
+  if (record.come_out()) {
     state_->ok.fetch_add(1, std::memory_order_relaxed);
     return;
   }

@@ -158,6 +158,12 @@ class Pipeline {
   ///                             frames, and nobody popped any for a second.
   Status drain(std::chrono::nanoseconds timeout = kForever);
   void cancel();  ///< Stops now: frames in flight come out as cancelled. Idempotent.
+  /// Nobody wants this frame: it comes out as cancelled, in its place. No stage begins with it any
+  /// more, but for those that write states or stand before such a one: what a state is does not
+  /// tell when a frame was cancelled. A call in progress for it ends early where its engine
+  /// computes by itself and can be stopped; another is not interrupted.
+  /// \returns false where it has come out or failed before, or was never pushed.
+  bool cancel(FrameNumber frame);
   /// Nobody wants the frames in flight: they come out as cancelled, and no stage begins with one
   /// any more. Those pushed from now on are computed.
   void give_up();

@@ -49,7 +49,18 @@ class alignas(64) Record {
     return true;
   }
 
-  /// \pre every stage has passed the frame, and !alive().
+  /// By its owner's wish; with its error.
+  [[nodiscard]] bool cancelled() const {
+    return life_.load(std::memory_order_acquire) == Life::kDead && outcome_ == Outcome::kCancelled;
+  }
+
+  /// From here on nothing fails the frame. False: it failed before.
+  bool come_out() {
+    Life expected = Life::kAlive;
+    return life_.compare_exchange_strong(expected, Life::kOut, std::memory_order_acq_rel);
+  }
+
+  /// \pre every stage has passed the frame, and it did not come_out().
   std::pair<Outcome, Error> take_failure() {
     while (life_.load(std::memory_order_acquire) != Life::kDead) {
     }
@@ -65,7 +76,7 @@ class alignas(64) Record {
   FrameNumber behind = 0;  // It reads the states once this many frames are through their writers.
 
  private:
-  enum class Life : std::uint8_t { kAlive, kDying, kDead };
+  enum class Life : std::uint8_t { kAlive, kDying, kDead, kOut };
   std::atomic<Life> life_{Life::kAlive};
   Outcome outcome_ = Outcome::kOk;
   Error error_;

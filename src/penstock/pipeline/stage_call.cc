@@ -210,10 +210,17 @@ bool StageCall::finish(std::int64_t until_ns) {
   return true;
 }
 
+backend::Context& StageCall::context_in_progress() {
+  return together_ != nullptr ? together_->context(0) : *parts_.back().context;
+}
+
+void StageCall::cancel_run() {
+  context_in_progress().cancel();
+}
+
 // What start() began, or what follows it.
 Status StageCall::wait_for_context(std::int64_t until_ns) {
-  auto& context = together_ != nullptr ? together_->context(0) : *parts_.back().context;
-  Status ended = guarded([&]() -> Status { return context.wait(until_ns); });
+  Status ended = guarded([&]() -> Status { return context_in_progress().wait(until_ns); });
   in_progress_ = !ended && ended.error().code == Code::kDeadlineExceeded;
   return ended;
 }

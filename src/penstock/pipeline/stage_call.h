@@ -67,7 +67,8 @@ class StageCall {
   Status take_states(std::size_t i);
   [[nodiscard]] std::int64_t began_ns() const { return began_ns_; }  ///< 0: not sampled.
 
-  void cancel();  ///< Asks the backends to end a run in progress.
+  void cancel();      ///< Asks the backends to end a run in progress, or else the next one.
+  void cancel_run();  ///< The same of the run in_progress(). On the worker's thread.
   [[nodiscard]] CallClock& clock() { return clock_; }
   [[nodiscard]] backend::Context::Counters counters() const;  ///< Since the warm-up.
 
@@ -100,6 +101,7 @@ class StageCall {
   void start_alone();
   void end_alone(Status ended);
   Status run_parts();
+  backend::Context& context_in_progress();
   Status wait_for_context(std::int64_t until_ns);
   backend::Call call_of(const BoundFrame& frame);
   bool restart_clock();

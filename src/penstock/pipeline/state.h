@@ -88,6 +88,7 @@ struct State : std::enable_shared_from_this<State> {
   void reset_states(Streams::Seat seat, FrameNumber step);
   void wake_everybody();
   void cancel(Error cause);
+  bool cancel_frame(FrameNumber frame);                 ///< As Pipeline::cancel().
   bool wait_until_workers_left(std::int64_t deadline);  ///< False: some have not.
   void keep_for_ever();  ///< A call that hangs on a device may still write to what it was given.
   /// Frees what only stages need; results that are still held keep their slots.

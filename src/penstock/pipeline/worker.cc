@@ -181,6 +181,7 @@ void Worker::loop() {
 }
 
 Worker::Next Worker::start_or_wait() {
+  look_for_cancelled();
   const auto due = [&] {
     return oldest().call->done() || state_.ending.cancelled() ||
            leaves_.load(std::memory_order_relaxed);
@@ -188,15 +189,18 @@ Worker::Next Worker::start_or_wait() {
   if (due() || now_ns() >= hang_deadline(oldest())) return Next::kFinish;
   const FrameNumber next = stage_.next.load(std::memory_order_acquire);
   const auto [wait, least] = obstacle(next);
-  const auto changed = [&] { return due() || stage_.next.load(std::memory_order_seq_cst) != next; };
+  const auto changed = [&] {
+    return due() || cancelled_.load(std::memory_order_seq_cst) ||
+           stage_.next.load(std::memory_order_seq_cst) != next;
+  };
   const std::int64_t look = std::min(now_ns() + kLook, hang_deadline(oldest()));
   if (wait != nullptr) {
     sleep_until(*wait, least, {}, look, changed);
     return Next::kLook;
   }
-  const Claim claim{next, together(next)};
+  const Claim claim = together(next);
   if (const auto until = fills_until(claim); until > 0) {
-    sleep_until(*short_of(next), next + most_, {}, std::min(look, until), changed);
+    sleep_until(*short_of(next), full_at(next), {}, std::min(look, until), changed);
     return Next::kLook;
   }
   return !take(claim) || start(claim) ? Next::kLook : Next::kLeave;
@@ -248,10 +252,10 @@ std::optional<Worker::Claim> Worker::claim() {
       continue;
     }
     if (state_.ending.stopping()) return std::nullopt;
-    const Claim claim{next, together(next)};
+    const Claim claim = together(next);
     if (const auto until = fills_until(claim); until > 0) {
       idled_ = true;
-      sleep_until(*short_of(next), next + most_, {}, until, [&] {
+      sleep_until(*short_of(next), full_at(next), {}, until, [&] {
         return leave_at(claim.end()) || stage_.next.load(std::memory_order_seq_cst) != next;
       });
       continue;
@@ -260,24 +264,25 @@ std::optional<Worker::Claim> Worker::claim() {
   }
 }
 
-FrameNumber Worker::together(FrameNumber next) {
-  if (most_ == 1) return 1;
+Worker::Claim Worker::together(FrameNumber next) {
+  if (most_ == 1) return {next};
   const auto replicas = static_cast<FrameNumber>(stage_.plan->devices.size());
   FrameNumber there = most_ * replicas;
   for (auto& wait : inputs) {
     if (wait.seen < next + there) wait.seen = wait.progress->done();
     there = std::min(there, wait.seen - next);
   }
+  FrameNumber may = there;
   for (auto& room : rooms) {
     auto& seen = room.wait.seen;
-    if (seen + room.capacity < next + there) seen = room.wait.progress->done();
+    if (seen + room.capacity < next + may) seen = room.wait.progress->done();
     const FrameNumber end = seen + room.capacity;
-    there = std::min(there, end > next ? end - next : 1);
+    may = std::min(may, end > next ? end - next : 1);
   }
-  there = strangers(next, alike(next, there));
+  may = strangers(next, alike(next, may));
   // Replicas share what is there, unless the plan has them wait for full calls.
-  const bool shares = stage_.plan->batch.wait.count() == 0;
-  return std::min(most_, shares ? (there + replicas - 1) / replicas : there);
+  if (stage_.plan->batch.wait.count() == 0) may = (may + replicas - 1) / replicas;
+  return {next, std::min(most_, may), may == there && may < most_};
 }
 
 // Frames of one call have the same parameters.
@@ -304,8 +309,7 @@ FrameNumber Worker::strangers(FrameNumber next, FrameNumber count) const {
 
 std::int64_t Worker::fills_until(const Claim& claim) {
   const auto wait = std::chrono::nanoseconds(stage_.plan->batch.wait).count();
-  if (wait == 0 || claim.count == most_ || leave_at(claim.end())) return 0;
-  if (has_inputs(claim.end())) return 0;  // The next frame is there, and cannot go with these.
+  if (wait == 0 || !claim.has_room || leave_at(claim.end())) return 0;
   const std::int64_t now = now_ns();
   if (std::exchange(filling_, claim.first + 1) != claim.first + 1) filling_ns_ = now;
   std::int64_t until = filling_ns_ + wait;
@@ -313,6 +317,12 @@ std::int64_t Worker::fills_until(const Claim& claim) {
     until = std::min<std::int64_t>(until, state_.record(f).deadline_ns);
   }
   return until > now ? until : 0;
+}
+
+// Once the pipeline is closed, no more come than were pushed.
+FrameNumber Worker::full_at(FrameNumber next) const {
+  const FrameNumber full = next + most_;
+  return state_.ending.closed() ? std::min(full, state_.source.done()) : full;
 }
 
 Wait* Worker::short_of(FrameNumber next) {
@@ -450,11 +460,40 @@ void Worker::end(Lane& lane) {
   note_call(lane);
 }
 
+void Worker::end_cancelled_calls() {
+  if (!asynchronous_) return;
+  cancelled_.store(true, std::memory_order_seq_cst);
+  parker.wake();
+}
+
+// A call of several frames goes on, for the others.
+void Worker::look_for_cancelled() {
+  if (!cancelled_.load(std::memory_order_relaxed)) return;
+  cancelled_.store(false, std::memory_order_seq_cst);
+  for (std::size_t i = 0; i < in_flight_; ++i) {
+    StageCall& call = *lanes_[(first_ + i) % lanes_.size()].call;
+    if (call.in_progress() && call.count() == 1 && state_.record(call.frame(0)).cancelled())
+      call.cancel_run();
+  }
+}
+
+void Worker::doze(const Lane& lane, std::int64_t until_ns) {
+  parker.prepare();
+  if (lane.call->done() || cancelled_.load(std::memory_order_seq_cst)) {
+    parker.abandon();
+  } else {
+    parker.sleep(until_ns);
+  }
+}
+
 bool Worker::wait_for(Lane& lane) {
   if (!lane.call->in_progress()) return true;
   for (;;) {
+    look_for_cancelled();
     const std::int64_t hangs = hang_deadline(lane);
-    if (lane.call->finish(std::min(hangs, now_ns() + kLook))) break;
+    doze(lane, std::min(hangs, now_ns() + kLook));
+    const std::int64_t until = lane.call->done() ? std::min(hangs, now_ns() + kLook) : 0;
+    if (lane.call->finish(until)) break;
     if (now_ns() >= hangs || leaves_.load(std::memory_order_relaxed)) return false;
   }
   static_cast<void>(
@@ -506,8 +545,8 @@ bool Worker::begin(FrameNumber frame) {
   if (!is_due(frame) || fail_if_expired(frame)) return false;
   if (!states.empty()) wait_for_states(frame);
   wait_for_room(frame);
-  if (fail_if_ended(frame)) return false;
-  if (fail_if_expired(frame)) return false;  // It may have grown old while it waited.
+  // Much may have become of it while it waited.
+  if (fail_if_ended(frame) || !is_due(frame) || fail_if_expired(frame)) return false;
   return take_slots(frame);
 }
 
@@ -618,6 +657,7 @@ Spans Worker::spans() const {
 }
 
 void Worker::fail(FrameNumber frame, Error error) {
+  if (state_.record(frame).cancelled()) return;  // Nobody asks what else befell it.
   const bool dropped = stage_.may_drop && error.code == Code::kAborted;
   auto& counter = dropped ? drops : errors;
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -655,7 +695,8 @@ void Worker::finish(FrameNumber frame) {
 }
 
 Worker::Claim Worker::running() const {
-  return {running_.load(std::memory_order_relaxed), running_count_.load(std::memory_order_relaxed)};
+  return {running_.load(std::memory_order_relaxed), running_count_.load(std::memory_order_relaxed),
+          false};
 }
 
 // To the next frame of the stream.

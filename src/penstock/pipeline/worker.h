@@ -44,6 +44,9 @@ class Worker {
   void join();
   void free();         ///< Ends its contexts. \pre  joined, and keeps_lost() is false.
   void cancel_runs();  ///< Asks the backends to end what is in progress. Any thread.
+  /// Of frames that were cancelled. The worker's own thread does it: no other knows for which frame
+  /// a context computes. Any thread.
+  void end_cancelled_calls();
   /// Whether calls that hang still go on. \pre  joined.
   bool keeps_lost();
 
@@ -82,6 +85,7 @@ class Worker {
   /// Frames that go together: `count` from `first` on.
   struct Claim {
     FrameNumber first = 0, count = 1;
+    bool has_room = false;  // For frames that come later.
     [[nodiscard]] FrameNumber end() const { return first + count; }
   };
   /// A call in flight, or the room for one.
@@ -106,13 +110,14 @@ class Worker {
   std::optional<Claim> claim();
   bool take(const Claim& claim);  ///< False: another replica has some of it.
   /// Of the frames from `next` on, whose inputs are there: those that one call may take.
-  FrameNumber together(FrameNumber next);
+  Claim together(FrameNumber next);
   FrameNumber alike(FrameNumber next, FrameNumber count);
   [[nodiscard]] FrameNumber strangers(FrameNumber next, FrameNumber count) const;
   /// Until when the call waits for more frames than the claim has; 0: not at all.
   std::int64_t fills_until(const Claim& claim);
   /// An input of which there are fewer frames than one call takes, from `next` on; null: none.
   Wait* short_of(FrameNumber next);
+  [[nodiscard]] FrameNumber full_at(FrameNumber next) const;
   /// What the frame still waits for, and how far that must come; of nothing if it can begin.
   std::pair<Wait*, FrameNumber> obstacle(FrameNumber frame);
   [[nodiscard]] bool leave_at(FrameNumber frame) const;
@@ -131,9 +136,11 @@ class Worker {
   Next start_or_wait();            ///< \pre  lanes are free, and calls in flight.
   bool start(const Claim& claim);  ///< False: abandoned meanwhile; nothing may be touched.
   void finish_oldest();
+  void look_for_cancelled();
+  /// Until the call says that it is done, or something else is to be looked at.
+  void doze(const Lane& lane, std::int64_t until_ns);
   bool wait_for(Lane& lane);  ///< False: the call is lost.
   void end(Lane& lane);
-  void end_frame(Lane& lane, std::size_t i);
   void give_up(Lane& lane);
   [[nodiscard]] std::int64_t hang_deadline(const Lane& lane) const;
   [[nodiscard]] Error hanging(std::int64_t ran_ns) const;
@@ -167,6 +174,7 @@ class Worker {
   StageCall::Executables executables_;            // For lanes that are opened anew.
   mutable std::mutex calls_mutex_;                // Guards the lanes' calls against being replaced.
   std::vector<std::unique_ptr<StageCall>> lost_;  // Calls that hang, and may come back.
+  std::atomic<bool> cancelled_{false};            // Some frame was; perhaps one in flight here.
   std::atomic<bool> leaves_{false};               // What is in progress is left behind.
   std::int64_t clock_ = 0;  // End of the last frame; the start of the next unless idle between.
   bool idled_ = true;
