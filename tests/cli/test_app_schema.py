@@ -83,6 +83,7 @@ WHOLE = {
     },
     "states": [{"from": "f.s", "to": "net.s", "initial": "s.npy"}],
     "outputs": {"out": "f.y"},
+    "streams": {"most": 8, "evict": True},
     "max_age_ms": 20,
     "on_error": "stop",
 }
@@ -140,6 +141,9 @@ SPOILT: dict[str, list[Any]] = {
     "states.0.initial": [*NO_TEXT, None],
     "outputs": [*NO_MAPPING, {}],
     "outputs.out": [*NO_TEXT, None],
+    "streams": NO_MAPPING,
+    "streams.most": [0, -1, 2**31, 1.5, "many", "", None, [], {}],
+    "streams.evict": NO_FLAG,
     "max_age_ms": NO_NUMBER,
     "on_error": ["maybe", None, [], {}],
 }

@@ -82,7 +82,13 @@ def test_the_benchmarks_of_the_functions_run(program, cpus, tmp_path: Path):
 # What stands before and behind the snippets of a page, which together are the body of a function.
 AROUND = {
     "docs/cpp.md": ("const std::vector inputs{filled({1, 3, 8, 8}, -2)};", "show(*value(std::move(output)));"),
-    "docs/composition.md": ("", "show(value((*pipeline)->run(std::vector{filled({1, 1, 257}, 4)})));"),
+    "docs/composition.md": (
+        "const std::vector frame{filled({1, 1, 257}, 4)};",
+        """
+show(value(std::move(outputs)));
+show(std::vector{value(std::move(states)).front().second});
+""",
+    ),
     "docs/functions.md": (
         """
 namespace pipeline = penstock::pipeline;
@@ -176,6 +182,7 @@ def test_the_cpp_runs(program, well, absolute, tmp_path: Path):
     assert run("./program").splitlines() == [
         "f32[1,3,8,8] 2",
         "f32[1,1,257] 8",
+        "f32[1,2,128,2] -0",
         "f32[2] 7",
         "stage 'crop': frame 1: dropped: no face",
     ]

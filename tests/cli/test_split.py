@@ -90,6 +90,20 @@ def test_a_stream_is_settled_in_the_package(well, chain, tmp_path):
         assert plan["on_error"] == "stop"
 
 
+def test_streams_are_settled_in_the_package(well, penstock, chain, tmp_path):
+    package = tmp_path / "p"
+    assert well("split", chain, "-o", package, "--json").json["streams"] == {"most": 1, "evict": False}
+    for text, evict, what in [("8", False, "is refused"), ("8:evict", True, "takes the place of that used last")]:
+        well("split", chain, "--streams", text, "-o", package)
+        assert well("show", package, "--json").json["streams"] == {"most": 8, "evict": evict}
+        assert f"streams  8 at most; one more {what}" in well("show", package).out
+        assert well("run", package, "--frames", "3", "--json").json["ok"] == 3
+    for text in ["0", "-1", "8:", "evict", "8:evicts", "2147483648", "1.5", "8 "]:
+        refused = penstock("split", chain, "--streams", text, "-o", package)
+        assert refused.code == 1
+        assert f"--streams: expected N or N:evict, N from 1 to 2147483647, found '{text}'" in refused.error
+
+
 def test_a_capacity_fixes_the_memory(well, chain, tmp_path):
     outcome = well("split", chain, "--cut", "1", "--capacity", "8", "-o", tmp_path / "p", "--json")
     assert {edge["capacity"] for edge in outcome.json["edges"]} == {8}

@@ -24,6 +24,7 @@ class Builder {
 
   Result<plan::Plan> run() {
     plan_.model = app_.name;
+    plan_.streams = app_.streams;
     plan_.max_age = app_.max_age;
     plan_.on_error = app_.on_error;
     plan_.inputs = wiring_.inputs;

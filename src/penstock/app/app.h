@@ -81,6 +81,7 @@ struct App {
   std::vector<Node> nodes;  ///< In any order.
   std::vector<Output> outputs;
   std::vector<State> states;
+  plan::Streams streams;
   std::optional<std::chrono::microseconds> max_age;
   plan::OnError on_error = plan::OnError::kDeliver;
   std::vector<Where> place;

@@ -254,7 +254,11 @@ TEST_F(YamlTest, ErrorsNameTheLine) {
   EXPECT_EQ(message("penstock_app: 1\n"), ":1: nodes: missing");
   EXPECT_EQ(message("penstock_app: 1\nnode: {}\n"),
             ":2: node: unknown field; expected one of penstock_app, name, inputs, nodes, outputs, "
-            "states, max_age_ms, on_error");
+            "states, streams, max_age_ms, on_error");
+  EXPECT_EQ(
+      message(
+          "penstock_app: 1\nstreams: {most: 0}\nnodes: {a: {function: f}}\noutputs: {y: a.y}\n"),
+      ":2: streams.most: expected an integer from 1 to 2147483647, found '0'");
   EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a:\n    inputs: {x: y}\n"),
             ":3: nodes.a: expected either 'network' or 'function', found neither");
   EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a:\n    function: f\n    replicas: many\n"),
@@ -296,6 +300,7 @@ nodes:
 outputs: {y: first.sum}
 states:
   - {from: first.sum, to: first.b}
+streams: {most: 8, evict: true}
 max_age_ms: 20
 on_error: stop
 )");
@@ -311,6 +316,7 @@ on_error: stop
   EXPECT_EQ(first.max_run, std::chrono::microseconds(1500));
   EXPECT_EQ(first.inputs[1].source, "other");
   EXPECT_EQ(app->states[0].to, "first.b");
+  EXPECT_EQ(app->streams, (plan::Streams{8, true}));
   EXPECT_EQ(app->on_error, plan::OnError::kStop);
   EXPECT_EQ(app->max_age, std::chrono::milliseconds(20));
 }

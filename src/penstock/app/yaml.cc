@@ -181,8 +181,8 @@ class Reader {
     App app;
     app.place = field.place();
     if (field.is_nothing()) field.fail("expected an application, found an empty file");
-    field.only(
-        {"penstock_app", "name", "inputs", "nodes", "outputs", "states", "max_age_ms", "on_error"});
+    field.only({"penstock_app", "name", "inputs", "nodes", "outputs", "states", "streams",
+                "max_age_ms", "on_error"});
     const auto version = field.find("penstock_app");
     if (!version) field.fail("expected 'penstock_app: 1', the version of the format, found none");
     if (version && version->string() != "1") version->fail_expected("1, the version of the format");
@@ -207,6 +207,7 @@ class Reader {
     if (const auto states = field.find("states")) {
       states->each([&](const Field& state) { app.states.push_back(read_state(state)); });
     }
+    if (const auto streams = field.find("streams")) app.streams = read_streams(*streams);
     if (const auto max_age = field.find("max_age_ms")) app.max_age = milliseconds(*max_age);
     if (const auto on_error = field.find("on_error")) {
       const auto text = on_error->string();
@@ -338,6 +339,16 @@ class Reader {
     }
     if (const auto initial = field.find("initial")) state.initial = path_at(*initial);
     return state;
+  }
+
+  static plan::Streams read_streams(const Field& field) {
+    plan::Streams streams;
+    field.only({"most", "evict"});
+    if (const auto most = field.find("most")) {
+      streams.most = most->integer(1, std::numeric_limits<int>::max());
+    }
+    if (const auto evict = field.find("evict")) streams.evict = evict->boolean();
+    return streams;
   }
 
   static std::map<std::string, std::string> read_options(const Field& field) {

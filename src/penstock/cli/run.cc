@@ -267,6 +267,7 @@ void apply_stream(const StreamOptions& stream, plan::Plan& plan, pipeline::Optio
     edge.policy = *stream.input_policy;
     if (edge.policy == plan::FullPolicy::kLatest) edge.capacity = 1;
   }
+  if (stream.streams) plan.streams = *stream.streams;
   options.capacity = stream.capacity.value_or(0);
   options.max_age = stream.max_age;
   options.on_error = stream.on_error;

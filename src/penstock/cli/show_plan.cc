@@ -177,6 +177,11 @@ std::string plan_text(const plan::Plan& plan) {
   for (const auto& state : plan.states) {
     text += concat("state  ", state.from, " -> ", state.to, " of the next frame\n");
   }
+  if (plan.streams.most > 1) {
+    text += concat(
+        "streams  ", plan.streams.most, " at most; one more ",
+        plan.streams.evict ? "takes the place of that used last longest ago" : "is refused", "\n");
+  }
   text += "\n" + stages_text(plan) + "\n" + edges_text(plan);
   const auto memory = pipeline::memory_ceiling(plan);
   text += "\nmemory of the edges: " +

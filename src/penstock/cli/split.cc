@@ -175,7 +175,8 @@ Result<int> run_app(const SplitOptions& options) {
                      options.engine.custom_ops.empty() && options.states.empty() &&
                      options.batches.empty() && options.stream.policy.empty() &&
                      !options.stream.capacity && !options.stream.max_age_ms &&
-                     options.stream.on_error.empty() && !options.stream.max_run_ms;
+                     options.stream.on_error.empty() && !options.stream.max_run_ms &&
+                     options.stream.streams.empty();
   if (!plain) {
     return invalid_argument("'", options.model.string(),
                             "': an application says at its nodes how they are split; of the "
@@ -231,7 +232,8 @@ Examples:
   penstock split model.onnx --cut 12 --batch 8:2 --batch stage1=1 -o model.penstock      frames together in the first stage
   penstock split model.onnx --cut 12 --policy latest --max-age 50 -o model.penstock
   penstock split app.yaml -o app.penstock                          networks and functions (docs/composition.md)
-  penstock split denoise.onnx --state cache_out=cache_in -o denoise.penstock      one frame's state for the next)";
+  penstock split denoise.onnx --state cache_out=cache_in -o denoise.penstock      one frame's state for the next
+  penstock split denoise.onnx --state cache_out=cache_in --streams 8 -o denoise.penstock    of eight sequences)";
 
 }  // namespace
 

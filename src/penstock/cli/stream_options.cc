@@ -1,5 +1,7 @@
 #include "penstock/cli/stream_options.h"
 
+#include <charconv>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -30,6 +32,11 @@ void add_stream_options(CLI::App* command, StreamArguments& arguments) {
                    "A stage's call that takes longer, in milliseconds, hangs: its frame and "
                    "those behind it fail (default: none)")
       ->check(milliseconds());
+  command
+      ->add_option("--streams", arguments.streams,
+                   "Sequences with states of their own at a time (default: 1); with ':evict' one "
+                   "more takes the place of that used last longest ago, else it is refused")
+      ->type_name("N[:evict]");
 }
 
 void add_state_option(CLI::App* command, std::vector<std::string>& states) {
@@ -60,6 +67,17 @@ std::chrono::microseconds to_microseconds(double milliseconds) {
       std::chrono::duration<double, std::milli>(milliseconds));
 }
 
+Result<plan::Streams> to_streams(std::string_view text) {
+  constexpr std::string_view kEvict = ":evict";
+  plan::Streams streams{0, text.ends_with(kEvict)};
+  const auto digits = text.substr(0, text.size() - (streams.evict ? kEvict.size() : 0));
+  const auto* const end = digits.data() + digits.size();
+  const auto [last, error] = std::from_chars(digits.data(), end, streams.most);
+  if (last == end && error == std::errc() && streams.most >= 1) return streams;
+  return invalid_argument("--streams: expected N or N:evict, N from 1 to ",
+                          std::numeric_limits<int>::max(), ", found '", text, "'");
+}
+
 }  // namespace
 
 Result<StreamOptions> to_stream_options(const StreamArguments& arguments) {
@@ -76,6 +94,9 @@ Result<StreamOptions> to_stream_options(const StreamArguments& arguments) {
   stream.capacity = arguments.capacity;
   if (arguments.max_age_ms) stream.max_age = to_microseconds(*arguments.max_age_ms);
   if (arguments.max_run_ms) stream.max_run = to_microseconds(*arguments.max_run_ms);
+  if (!arguments.streams.empty()) {
+    PENSTOCK_TRY(stream.streams, to_streams(arguments.streams));
+  }
   if (arguments.on_error == "stop") {
     stream.on_error = plan::OnError::kStop;
   } else if (arguments.on_error == "deliver") {

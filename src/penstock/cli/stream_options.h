@@ -18,9 +18,10 @@ struct StreamArguments {
   std::optional<double> max_age_ms;
   std::string on_error;
   std::optional<double> max_run_ms;
+  std::string streams;
 };
 
-/// --policy, --capacity, --max-age, --on-error, --max-run
+/// --policy, --capacity, --max-age, --on-error, --max-run, --streams
 void add_stream_options(CLI::App* command, StreamArguments& arguments);
 
 /// --state

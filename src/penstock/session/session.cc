@@ -31,7 +31,7 @@ constexpr std::string_view kPlanFile = "plan.json";
 
 bool is_empty(const StreamOptions& stream) {
   return !stream.input_policy && !stream.capacity && !stream.max_age && !stream.on_error &&
-         !stream.max_run && stream.states.empty();
+         !stream.max_run && !stream.streams && stream.states.empty();
 }
 
 /// The states' first values go into the package.
@@ -63,6 +63,7 @@ void apply(const StreamOptions& stream, plan::Plan& plan) {
     edge.policy = *stream.input_policy;
     if (edge.policy == plan::FullPolicy::kLatest) edge.capacity = 1;
   }
+  if (stream.streams) plan.streams = *stream.streams;
   if (stream.max_age) plan.max_age = stream.max_age;
   if (stream.on_error) plan.on_error = *stream.on_error;
 }

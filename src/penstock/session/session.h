@@ -58,6 +58,7 @@ struct StreamOptions {
   std::optional<std::chrono::microseconds> max_age;
   std::optional<plan::OnError> on_error;
   std::optional<std::chrono::microseconds> max_run;  ///< Of every stage.
+  std::optional<plan::Streams> streams;
   /// Outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or empty.
   std::vector<plan::StateEdge> states;
 };
