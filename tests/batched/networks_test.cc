@@ -30,9 +30,8 @@ const std::map<std::string, std::vector<std::string>> kShapes = {
     {"super_resolution_10", {"input=1x1x224x224"}},
 };
 
-/// Networks that cannot, each by what it computes itself: states whose first dimension is no batch,
-/// products of matrices in which the batch is no dimension, an input of one number.
-const std::set<std::string> kRefused = {"gtcrn_simple", "kwt1", "silero_vad_16k_op15"};
+/// Networks that cannot, each by what it is itself: an input of one number.
+const std::set<std::string> kRefused = {"silero_vad_16k_op15"};
 
 std::vector<fs::path> networks() {
   std::vector<fs::path> found;

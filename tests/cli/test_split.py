@@ -241,7 +241,7 @@ def test_a_batch_has_a_model_for_2_4_and_so_many_frames(well, chain, tmp_path):
 
 def test_a_batch_that_a_node_stops_is_refused_by_it(penstock, tmp_path):
     nodes = [helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0)]
-    model = save(tmp_path, "mixed", nodes, [value("x", [1, 4])], [value("y", [1, 4])])
+    model = save(tmp_path, "mixed", nodes, [value("x", [4])], [value("y", [4])])
     outcome = penstock("split", model, "--batch", "2", "-o", tmp_path / "p")
     assert outcome.code == 1
     assert "stage 'stage0': node 'mix': Softmax cannot take several frames in one call: " in outcome.error

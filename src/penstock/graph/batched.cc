@@ -36,19 +36,17 @@ bool is_fixed(const Type& type) {
 
 class FrameWalk {
  public:
-  FrameWalk(Graph graph, int frames)
-      : graph_(std::move(graph)), frames_(frames), axes_(graph_.values.size(), kSameForAll) {}
+  FrameWalk(Graph graph, int frames) : frames_(std::move(graph), frames) {}
 
   Result<Graph> run() {
-    for (const auto id : graph_.inputs) PENSTOCK_CHECK_OK(begin(id));
+    for (const auto id : std::vector(graph_.inputs)) PENSTOCK_CHECK_OK(begin(id));
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       PENSTOCK_CHECK_OK(take(static_cast<NodeId>(i)));
     }
-    for (const auto id : graph_.outputs) PENSTOCK_CHECK_OK(end(id));
-    widen();
-    link(graph_);
-    PENSTOCK_CHECK_OK(check_types());
-    return std::move(graph_);
+    for (const auto id : std::vector(graph_.outputs)) PENSTOCK_CHECK_OK(end(id));
+    const Graph wide = std::move(frames_).widen();
+    PENSTOCK_CHECK_OK(check_types(wide));
+    return wide;
   }
 
  private:
@@ -64,7 +62,7 @@ class FrameWalk {
 
   Status begin(ValueId id) {
     const auto& value = graph_.value(id);
-    axes_[index(id)] = 0;
+    frames_.set_axis(id, 0);
     const auto why = why_no_frames(value.type);
     if (why.empty()) return {};
     const auto reader = value.consumers.empty()
@@ -76,11 +74,11 @@ class FrameWalk {
   }
 
   Status take(NodeId id) {
-    FrameSite site(graph_, id, frames_, axes_);
+    FrameSite site(frames_, id);
     PENSTOCK_CHECK_OK(check_random(site));
     const auto& node = graph_.node(id);
     const auto differs = [&](ValueId read) {
-      return read != ValueId::kNone && axes_[index(read)] != kSameForAll;
+      return read != ValueId::kNone && frames_.axis(read) != kSameForAll;
     };
     if (std::ranges::any_of(node.captures, differs)) {
       return site.refuse("its inner graphs read values that differ from frame to frame");
@@ -114,15 +112,15 @@ class FrameWalk {
     return {};
   }
 
-  /// What the frames' outputs would be is decided by the shape; which node, by who makes it.
-  Status end(ValueId id) const {
+  Status end(ValueId id) {
     const auto& value = graph_.value(id);
-    const int axis = axes_[index(id)];
-    std::string why = axis == kSameForAll ? "it is the same for all frames"
-                      : axis == 0         ? why_no_frames(value.type)
-                                          : concat("they would stand along its dimension ", axis,
-                                                   ", expected the first; cut elsewhere");
-    if (why.empty()) return {};
+    const int axis = frames_.axis(id);
+    const auto why =
+        axis == kSameForAll ? "it is the same for all frames" : why_no_frames(value.type);
+    if (why.empty()) {
+      if (axis > 0) move_output(id);
+      return {};
+    }
     Error error = make_error(Code::kFailedPrecondition, "cannot hold several frames: it is ",
                              value.type, ": ", why)
                       .within({Where::kOutput, value.name});
@@ -130,22 +128,23 @@ class FrameWalk {
     return std::move(error).within({Where::kNode, graph_.node(*value.producer).name});
   }
 
-  void widen() {
-    for (std::size_t i = 0; i < axes_.size(); ++i) {
-      if (axes_[i] == kSameForAll) continue;
-      graph_.values[i].type.dims[static_cast<std::size_t>(axes_[i])].size *= frames_;
-    }
+  /// Its frames come to stand along the first dimension, under its name.
+  void move_output(ValueId id) {
+    const auto end = graph_.nodes.size();
+    const auto moved = frames_.moved(id, 0, end);
+    std::swap(graph_.values[index(moved)].name, graph_.values[index(id)].name);
+    std::ranges::replace(graph_.outputs, id, moved);
   }
 
   /// What the rules say against what ONNX's shape inference finds by itself.
-  Status check_types() const {
-    Graph inferred = graph_;
+  static Status check_types(const Graph& wide) {
+    Graph inferred = wide;
     infer_types(inferred, Source::kInference);
-    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
-      const auto& said = graph_.values[i];
+    for (std::size_t i = 0; i < wide.values.size(); ++i) {
+      const auto& said = wide.values[i];
       if (!said.producer || !is_fixed(said.type)) continue;
       if (to_string(inferred.values[i].type) == to_string(said.type)) continue;
-      const auto& node = graph_.node(*said.producer);
+      const auto& node = wide.node(*said.producer);
       return make_error(Code::kFailedPrecondition, node.op,
                         " cannot take several frames in one call: '", said.name, "' is ",
                         inferred.values[i].type, ", expected ", said.type)
@@ -154,9 +153,8 @@ class FrameWalk {
     return {};
   }
 
-  Graph graph_;
-  const int frames_;
-  std::vector<int> axes_;
+  FrameGraph frames_;
+  Graph& graph_ = frames_.graph();
 };
 
 }  // namespace

@@ -146,6 +146,53 @@ TEST(BatchedTest, MakesTheFirstStateOfEachFrame) {
   EXPECT_EQ(type_text(graph, "y"), "f32[3,1,3]");
 }
 
+/// A layer of each direction: the batch of the state is its second dimension.
+TEST(BatchedTest, MovesTheFramesOfAStateOfSeveralLayers) {
+  const auto graph = batched_text(R"((float[2,1,1] s) => (float[2,1,1] next)
+      <int64[2] i = {0, 1}>
+      { [g] t = Gather<axis = 0>(s, i) next = Tanh(t) })");
+  EXPECT_EQ(type_text(graph, "s"), "f32[6,1,1]");
+  EXPECT_EQ(type_text(graph, "next"), "f32[6,1,1]");
+  EXPECT_THAT(ops_of(graph), ElementsAre("Reshape", "Transpose", "Reshape", "Gather", "Tanh",
+                                         "Reshape", "Transpose", "Reshape"));
+  EXPECT_THAT(constant_of(graph, 0, 1), ElementsAre(3, 2, 1, 1));
+  EXPECT_THAT(constant_of(graph, 2, 1), ElementsAre(2, 3, 1));
+  EXPECT_THAT(names_of(graph, graph.outputs), ElementsAre("next"));
+}
+
+/// Rules that find their own axis taken by the frames move these to another one.
+INSTANTIATE_TEST_SUITE_P(
+    Moves, TakenTest,
+    testing::Values(
+        Taken{"(float[1,4] x) => (float[1,4] y) { y = Softmax<axis = 0>(x) }", "f32[3,4]"},
+        Taken{"(float[1,4] x) => (float[3,4] y) <float[3,1] c = {1, 2, 3}> { y = Add(x, c) }",
+              "f32[9,4]"},
+        Taken{"(float[1,4] x, float[1,4] z) => (float[2,4] y) { y = Concat<axis = 0>(x, z) }",
+              "f32[6,4]"},
+        Taken{"(float[1,4] x) => (float[2,4] y) <int64[2] r = {2, 1}> { y = Tile(x, r) }",
+              "f32[6,4]"},
+        Taken{"(float[2,4] x) => (float[1,4] y) <int64[1] b = {0}, int64[1] e = {1}> "
+              "{ y = Slice(x, b, e) }",
+              "f32[3,4]"},
+        Taken{"(float[2,2] x, float[2] u) => (float[2,2] y) <int64[2,2] i = {0, 1, 1, 0}> "
+              "{ y = ScatterND(x, i, u) }",
+              "f32[6,2]"},
+        Taken{"(float[2,4] x) => (int64[1,4] y) { y = ArgMax<axis = 0>(x) }", "i64[3,4]"}));
+
+TEST(BatchedTest, MovesTheFramesOfAnOutputToTheFront) {
+  const auto graph = batched_text("(float[1,4] x) => (float[4,1] y) { y = Transpose(x) }");
+  EXPECT_EQ(type_text(graph, "y"), "f32[12,1]");
+  EXPECT_THAT(ops_of(graph), ElementsAre("Transpose", "Reshape", "Transpose", "Reshape"));
+}
+
+TEST(BatchedTest, MultipliesMatricesOfEachFrameAlone) {
+  const auto graph = batched_text(R"((float[2,3] x, float[2,3] z) => (float[2,2] y)
+      { t = Transpose(z) [m] y = MatMul(x, t) })");
+  EXPECT_EQ(type_text(graph, "y"), "f32[6,2]");
+  EXPECT_THAT(ops_of(graph),
+              ElementsAre("Transpose", "Reshape", "Reshape", "Transpose", "MatMul", "Reshape"));
+}
+
 TEST(BatchedTest, KeepsParametersAsTheyAre) {
   ImportOptions options;
   options.parameters = {"w"};
@@ -190,30 +237,27 @@ TEST_P(RefusedTest, NamesTheNodeAndSaysWhy) {
 INSTANTIATE_TEST_SUITE_P(
     Rules, RefusedTest,
     testing::Values(
-        Refused{"(float[1,4] x) => (float[1,4] y) { [s] y = Softmax<axis = 0>(x) }",
-                "node 's': Softmax cannot take several frames in one call: it works along axis 0 "
-                "of 'x', where the frames are"},
+        Refused{"(float[4] x) => (float[4] y) { [s] y = Softmax<axis = 0>(x) }",
+                "node 's': Softmax cannot take several frames in one call: it works along each "
+                "axis of 'x', that of the frames too"},
         Refused{"(float[1,4] x) => (float[1,4] y) { [r] y = ReduceSum(x) }",
                 "node 'r': ReduceSum cannot take several frames in one call: it works over all "
                 "axes"},
-        Refused{"(float[1,4] x) => (float[3,4] y) <float[3,1] c = {1, 2, 3}> "
+        Refused{"(float[1,1] x) => (float[3,3] y) <float[3,3] c = {1, 2, 3, 4, 5, 6, 7, 8, 9}> "
                 "{ [a] y = Add(x, c) }",
-                "node 'a': Add cannot take several frames in one call: 'x' is repeated along its "
-                "axis of frames"},
-        Refused{"(float[1,4] x, float[1,4] z) => (float[2,4] y) "
-                "{ [c] y = Concat<axis = 0>(x, z) }",
-                "node 'c': Concat cannot take several frames in one call: it joins along axis 0"},
-        Refused{"(float[1,4] x) => (float[2,4] y) <int64[2] r = {2, 1}> { [t] y = Tile(x, r) }",
-                "node 't': Tile cannot take several frames in one call: it repeats"},
-        Refused{"(float[2,4] x) => (float[1,4] y) <int64[1] b = {0}, int64[1] e = {1}> "
+                "node 'a': Add cannot take several frames in one call: its inputs are broadcast "
+                "along each axis"},
+        Refused{"(float[2] x, float[2] z) => (float[4] y) { [c] y = Concat<axis = 0>(x, z) }",
+                "node 'c': Concat cannot take several frames in one call: it works along each "
+                "axis of 'x'"},
+        Refused{"(float[2] x) => (float[4] y) <int64[1] r = {2}> { [t] y = Tile(x, r) }",
+                "node 't': Tile cannot take several frames in one call: it works along each axis"},
+        Refused{"(float[4] x) => (float[1] y) <int64[1] b = {0}, int64[1] e = {1}> "
                 "{ [s] y = Slice(x, b, e) }",
-                "node 's': Slice cannot take several frames in one call: it takes a part of axis "
-                "0"},
+                "node 's': Slice cannot take several frames in one call: it works along each axis"},
         Refused{"(float[4] x, float[4] z) => (float y) { [m] y = MatMul(x, z) }",
-                "node 'm': MatMul cannot take several frames in one call: it sums along axis 0"},
-        Refused{"(float[1,4] x) => (float[4,1] y) { [t] y = Transpose(x) }",
-                "node 't': output 'y': cannot hold several frames: it is f32[4,1]: they would "
-                "stand along its dimension 1, expected the first"},
+                "node 'm': MatMul cannot take several frames in one call: it works along each "
+                "axis of 'x'"},
         Refused{"(float[1,4] x) => (float[1,4] y, float[2] z) <float[2] c = {1, 2}> "
                 "{ y = Relu(x) [n] z = RandomNormalLike(c) }",
                 "node 'n': RandomNormalLike cannot take several frames in one call: its numbers "

@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "penstock/graph/frame_site.h"
 
@@ -39,10 +40,18 @@ Status check_alike(const FrameSite& site, std::initializer_list<std::size_t> may
   return {};
 }
 
-Status check_not_along(const FrameSite& site, int axis, std::size_t input = 0) {
-  if (site.axis(input) != axis) return {};
-  return site.refuse("it works along axis ", axis, " of '", site.name(input),
-                     "', where the frames are");
+/// Moves the frames of an input off the axes that the node works along, where they are there.
+Status keep_off(FrameSite& site, const std::vector<int>& axes, std::size_t input = 0) {
+  const auto taken = [&](int axis) { return std::ranges::count(axes, axis) > 0; };
+  if (site.axis(input) == kSameForAll || !taken(site.axis(input))) return {};
+  const auto rank = static_cast<int>(site.sizes(input).size());
+  for (int axis = 0; axis < rank; ++axis) {
+    if (taken(axis)) continue;
+    site.place(input, axis);
+    return {};
+  }
+  return site.refuse("it works along each axis of '", site.name(input),
+                     "', that of the frames too");
 }
 
 /// The integers of an attribute, or of a constant input where newer operator sets have one.
@@ -67,31 +76,42 @@ Status elementwise(FrameSite& site) {
   return {};
 }
 
+/// An axis of the output along which each operand that differs has a frame's whole size, and so
+/// can hold the frames; where one of them has them already, if possible.
+int axis_of_operands(const FrameSite& site, const std::vector<std::size_t>& operands) {
+  const auto made = site.made();
+  const auto rank = static_cast<int>(made.size());
+  const auto shift = [&](std::size_t i) { return rank - static_cast<int>(site.sizes(i).size()); };
+  std::vector<int> wanted;
+  for (const auto i : operands) {
+    if (site.axis(i) != kSameForAll) wanted.push_back(site.axis(i) + shift(i));
+  }
+  for (int axis = 0; axis < rank; ++axis) wanted.push_back(axis);
+  for (const int axis : wanted) {
+    const bool fits = std::ranges::all_of(operands, [&](std::size_t i) {
+      const int own = axis - shift(i);
+      return site.axis(i) == kSameForAll || (own >= 0 && site.sizes(i)[at(own)] == made[at(axis)]);
+    });
+    if (fits) return axis;
+  }
+  return kSameForAll;
+}
+
 /// Operands broadcast over one another; an old operator set's `axis` aligns them otherwise.
 Status broadcast(FrameSite& site, const std::vector<std::size_t>& operands) {
-  if (site.node().domain.empty() && site.opset() < 7)
+  if (site.node().domain.empty() && site.opset() < 7) {
     return site.refuse("its rules are of an old operator set");
-  const auto made = site.made();
-  const auto shift = [&](std::size_t i) {
-    return static_cast<int>(made.size() - site.sizes(i).size());
-  };
-  int axis = kSameForAll;
-  for (const auto i : operands) {
-    if (site.axis(i) == kSameForAll) continue;
-    const int found = site.axis(i) + shift(i);
-    if (axis != kSameForAll && axis != found) {
-      return site.refuse("its inputs hold the frames along different axes");
-    }
-    axis = found;
   }
+  const int axis = axis_of_operands(site, operands);
+  if (axis == kSameForAll) return site.refuse("its inputs are broadcast along each axis");
+  const auto rank = static_cast<int>(site.made().size());
   for (const auto i : operands) {
-    const int own = axis - shift(i);
-    const auto size = own < 0 ? 1 : site.sizes(i)[at(own)];
-    const bool differs = site.axis(i) != kSameForAll;
-    if (differs && size != made[at(axis)]) {
-      return site.refuse("'", site.name(i), "' is repeated along its axis of frames");
+    const int own = axis - rank + static_cast<int>(site.sizes(i).size());
+    if (site.axis(i) != kSameForAll) {
+      site.place(i, own);
+    } else if (own >= 0 && site.sizes(i)[at(own)] > 1) {
+      PENSTOCK_CHECK_OK(site.repeat(i, own));
     }
-    if (!differs && size > 1) PENSTOCK_CHECK_OK(site.repeat(i, own));
   }
   site.give(0, axis);
   return {};
@@ -130,7 +150,7 @@ Status quantise(FrameSite& site) {
   if (scale.size() > 1) return site.refuse("its scales are of blocks");
   if (product_of(scale, 0, scale.size()) > 1) {
     const auto axis = wrapped(site.node().int_or("axis", 1), site.sizes(0).size());
-    PENSTOCK_CHECK_OK(check_not_along(site, axis));
+    PENSTOCK_CHECK_OK(keep_off(site, {axis}));
   }
   site.give(0, site.axis(0));
   return {};
@@ -141,10 +161,7 @@ Status quantise(FrameSite& site) {
 /// Convolutions, pools, norms of a channel: the first dimension is the batch's.
 Status by_item(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0}));
-  if (site.axis(0) != 0) {
-    return site.refuse("'", site.name(0), "' holds the frames along axis ", site.axis(0),
-                       ", expected axis 0, where its batch is");
-  }
+  site.place(0, 0);
   site.give(0, 0);
   return {};
 }
@@ -168,18 +185,17 @@ template <int kDefault>
 Status along_axis(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0}));
   const auto axis = wrapped(site.node().int_or("axis", kDefault), site.sizes(0).size());
-  PENSTOCK_CHECK_OK(check_not_along(site, axis));
+  PENSTOCK_CHECK_OK(keep_off(site, {axis}));
   site.give_all(site.axis(0));
   return {};
 }
 
 /// Over all dimensions from one on.
 Status from_axis(FrameSite& site, std::int64_t axis) {
-  const auto first = wrapped(axis, site.sizes(0).size());
-  if (site.axis(0) >= first) {
-    return site.refuse("it works over the dimensions from ", first,
-                       " on, and the frames are along ", site.axis(0));
-  }
+  const auto rank = site.sizes(0).size();
+  std::vector<int> axes;
+  for (int k = wrapped(axis, rank); k < static_cast<int>(rank); ++k) axes.push_back(k);
+  PENSTOCK_CHECK_OK(keep_off(site, axes));
   site.give(0, site.axis(0));
   return {};
 }
@@ -206,10 +222,8 @@ Status skip_layer_norm(FrameSite& site) {
   for (std::size_t i = 1; i < site.node().outputs.size(); ++i) {
     if (site.has_output(i)) return site.refuse("it has more than one output");
   }
-  const auto rank = site.sizes(0).size();
-  for (const std::size_t i : {0, 1}) {
-    PENSTOCK_CHECK_OK(check_not_along(site, static_cast<int>(rank) - 1, i));
-  }
+  const auto last = static_cast<int>(site.sizes(0).size()) - 1;
+  for (const std::size_t i : {0, 1}) PENSTOCK_CHECK_OK(keep_off(site, {last}, i));
   return broadcast(site, {0, 1});
 }
 
@@ -217,7 +231,7 @@ Status cumulative_sum(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0}));
   const auto axis = site.integers(1);
   if (!axis || axis->size() != 1) return site.refuse("'", site.name(1), "' is no constant");
-  PENSTOCK_CHECK_OK(check_not_along(site, wrapped(axis->front(), site.sizes(0).size())));
+  PENSTOCK_CHECK_OK(keep_off(site, {wrapped(axis->front(), site.sizes(0).size())}));
   site.give(0, site.axis(0));
   return {};
 }
@@ -236,7 +250,7 @@ Status reduce(FrameSite& site) {
   if (none) return site.refuse("it works over all axes, that of the frames too");
   std::vector<int> gone;
   for (const auto axis : *axes) gone.push_back(wrapped(axis, rank));
-  for (const int axis : gone) PENSTOCK_CHECK_OK(check_not_along(site, axis));
+  PENSTOCK_CHECK_OK(keep_off(site, gone));
   const bool keep = site.node().int_or("keepdims", 1) != 0;
   site.give(0, keep ? site.axis(0) : without(site.axis(0), gone));
   return {};
@@ -244,7 +258,7 @@ Status reduce(FrameSite& site) {
 
 Status arg_reduce(FrameSite& site) {
   const auto axis = wrapped(site.node().int_or("axis", 0), site.sizes(0).size());
-  PENSTOCK_CHECK_OK(check_not_along(site, axis));
+  PENSTOCK_CHECK_OK(keep_off(site, {axis}));
   const bool keep = site.node().int_or("keepdims", 1) != 0;
   site.give(0, keep ? site.axis(0) : without(site.axis(0), {axis}));
   return {};
@@ -267,10 +281,11 @@ int landing(const Sizes& from, int axis, const Sizes& to) {
 }
 
 Status land(FrameSite& site, Sizes& shape, int& axis) {
+  if (shape.empty()) return site.refuse("its output is one number, without a dimension of frames");
   axis = landing(site.sizes(0), site.axis(0), shape);
   if (axis == kSameForAll) {
-    return site.refuse("its output of ", site.made().empty() ? "one number" : "another shape",
-                       " has no axis where the frames could stand one after the other");
+    site.place(0, 0);
+    axis = 0;
   }
   shape[at(axis)] *= site.frames();
   return {};
@@ -291,10 +306,10 @@ Status reshape(FrameSite& site) {
 Status flatten(FrameSite& site) {
   const auto from = site.sizes(0);
   const auto axis = wrapped(site.node().int_or("axis", 1), from.size());
-  const int own = site.axis(0) < axis ? 0 : 1;
-  const auto outer = product_of(from, own == 0 ? 0 : at(axis), at(site.axis(0)));
-  if (outer != 1) return site.refuse("the frames are inside of what it makes one axis");
-  site.give(0, own);
+  const auto outer = site.axis(0) < axis ? product_of(from, 0, at(site.axis(0)))
+                                         : product_of(from, at(axis), at(site.axis(0)));
+  if (outer != 1) site.place(0, 0);
+  site.give(0, site.axis(0) < axis ? 0 : 1);
   return {};
 }
 
@@ -352,12 +367,16 @@ Status expand(FrameSite& site) {
   auto shape = site.integers(1);
   if (!shape) return site.refuse("its shape is no constant");
   const auto from = site.sizes(0), to = site.made();
-  const int axis = site.axis(0) + static_cast<int>(to.size() - from.size());
-  const auto size = from[at(site.axis(0))];
-  if (to[at(axis)] != size) return site.refuse("it repeats what is along the axis of the frames");
+  const auto shift = to.size() - from.size();
+  std::vector<int> repeated;
+  for (std::size_t k = 0; k < from.size(); ++k) {
+    if (from[k] != to[k + shift]) repeated.push_back(static_cast<int>(k));
+  }
+  PENSTOCK_CHECK_OK(keep_off(site, repeated));
+  const int axis = site.axis(0) + static_cast<int>(shift);
   const int place = axis - static_cast<int>(to.size() - shape->size());
   if (place >= 0 && (*shape)[at(place)] != 1) {
-    (*shape)[at(place)] = size * site.frames();
+    (*shape)[at(place)] = to[at(axis)] * site.frames();
     site.put(1, *shape);
   }
   site.give(0, axis);
@@ -370,92 +389,95 @@ Status tile(FrameSite& site) {
   if (!repeats || repeats->size() != site.sizes(0).size()) {
     return site.refuse("its repeats are no constant");
   }
-  if ((*repeats)[at(site.axis(0))] != 1) {
-    return site.refuse("it repeats what is along the axis of the frames");
+  std::vector<int> repeated;
+  for (std::size_t k = 0; k < repeats->size(); ++k) {
+    if ((*repeats)[k] != 1) repeated.push_back(static_cast<int>(k));
   }
+  PENSTOCK_CHECK_OK(keep_off(site, repeated));
   site.give(0, site.axis(0));
   return {};
 }
 
-Status concatenate(FrameSite& site) {
+/// The operands at every `step`-th input from `first` on hold the frames along one axis.
+Status concatenate(FrameSite& site, std::size_t first, std::size_t step) {
+  const auto joined = wrapped(site.node().int_or("axis", 1), site.made().size());
   int axis = kSameForAll;
-  for (std::size_t i = 0; i < site.inputs(); ++i) {
-    if (site.axis(i) == kSameForAll) continue;
-    if (axis != kSameForAll && axis != site.axis(i)) {
-      return site.refuse("its inputs hold the frames along different axes");
+  for (std::size_t i = first; i < site.inputs(); i += step) {
+    PENSTOCK_CHECK_OK(keep_off(site, {joined}, i));
+    if (axis == kSameForAll) axis = site.axis(i);
+  }
+  for (std::size_t i = first; i < site.inputs(); i += step) {
+    if (site.axis(i) == kSameForAll) {
+      PENSTOCK_CHECK_OK(site.repeat(i, axis));
+    } else {
+      site.place(i, axis);
     }
-    axis = site.axis(i);
-  }
-  if (wrapped(site.node().int_or("axis", 1), site.made().size()) == axis) {
-    return site.refuse("it joins along axis ", axis, ", where the frames are");
-  }
-  for (std::size_t i = 0; i < site.inputs(); ++i) {
-    if (site.axis(i) == kSameForAll) PENSTOCK_CHECK_OK(site.repeat(i, axis));
   }
   site.give(0, axis);
   return {};
 }
 
-/// The scales and zero points stand between the inputs.
+Status concatenate_all(FrameSite& site) {
+  return concatenate(site, 0, 1);
+}
+
+/// The scales and zero points stand behind the inputs.
 Status concatenate_quantised(FrameSite& site) {
-  int axis = kSameForAll;
   for (std::size_t i = 0; i < site.inputs(); ++i) {
     const bool operand = i >= 2 && (i - 2) % 3 == 0;
-    if (operand != (site.axis(i) != kSameForAll)) {
-      return site.refuse("'", site.name(i), operand ? "' is the same for all frames" : "' differs");
-    }
-    if (!operand) continue;
-    if (axis != kSameForAll && axis != site.axis(i)) {
-      return site.refuse("its inputs hold the frames along different axes");
-    }
-    axis = site.axis(i);
+    if (operand || site.axis(i) == kSameForAll) continue;
+    return site.refuse("'", site.name(i), "' differs from frame to frame");
   }
-  if (wrapped(site.node().int_or("axis", 1), site.made().size()) == axis) {
-    return site.refuse("it joins along axis ", axis, ", where the frames are");
-  }
-  site.give(0, axis);
-  return {};
+  return concatenate(site, 2, 3);
 }
 
 Status split(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0}));
   const auto axis = wrapped(site.node().int_or("axis", 0), site.sizes(0).size());
-  PENSTOCK_CHECK_OK(check_not_along(site, axis));
+  PENSTOCK_CHECK_OK(keep_off(site, {axis}));
   site.give_all(site.axis(0));
   return {};
 }
 
-/// Along the axis of the frames it may only take all that there is.
-Status slice_frames(FrameSite& site, const Sizes& starts, Sizes ends, const Sizes& steps,
-                    std::size_t k) {
-  const auto size = site.sizes(0)[at(site.axis(0))];
-  const auto start = starts[k] < 0 ? starts[k] + size : starts[k];
-  const bool all = start <= 0 && ends[k] >= size && steps[k] == 1;
-  if (!all) return site.refuse("it takes a part of axis ", site.axis(0), ", where the frames are");
-  if (starts[k] != 0) return site.refuse("it begins behind the end of axis ", site.axis(0));
-  constexpr std::int64_t kAll = std::numeric_limits<std::int32_t>::max();
-  if (ends[k] >= kAll) return {};
-  if (!site.has_input(2)) return site.refuse("its ends are of an old operator set");
-  ends[k] = kAll;
-  site.put(2, ends);
-  return {};
-}
+struct SliceBounds {
+  Sizes starts, ends, axes, steps;
 
-Status slice_rule(FrameSite& site) {
-  PENSTOCK_CHECK_OK(check_alike(site, {0}));
+  /// Whether it takes all that there is along its axis number `k`.
+  [[nodiscard]] bool takes_all(std::size_t k, std::int64_t size) const {
+    return (starts[k] == 0 || starts[k] <= -size) && ends[k] >= size && steps[k] == 1;
+  }
+};
+
+Result<SliceBounds> bounds_of(const FrameSite& site) {
   PENSTOCK_TRY(const auto starts, list_of(site, "starts", 1));
   PENSTOCK_TRY(const auto ends, list_of(site, "ends", 2));
-  PENSTOCK_TRY(auto axes, list_of(site, "axes", 3));
-  PENSTOCK_TRY(auto steps, list_of(site, "steps", 4));
+  PENSTOCK_TRY(const auto axes, list_of(site, "axes", 3));
+  PENSTOCK_TRY(const auto steps, list_of(site, "steps", 4));
   if (!starts || !ends) return site.refuse("its bounds are no constants");
-  if (!axes) {
-    axes.emplace(starts->size());
-    std::iota(axes->begin(), axes->end(), std::int64_t{0});
+  SliceBounds bounds{*starts, *ends, axes.value_or(Sizes(starts->size())),
+                     steps.value_or(Sizes(starts->size(), 1))};
+  if (!axes) std::iota(bounds.axes.begin(), bounds.axes.end(), std::int64_t{0});
+  return bounds;
+}
+
+/// All that there is of one frame becomes all that there is of several.
+Status slice_rule(FrameSite& site) {
+  PENSTOCK_CHECK_OK(check_alike(site, {0}));
+  PENSTOCK_TRY(auto bounds, bounds_of(site));
+  const auto sizes = site.sizes(0);
+  std::vector<int> cut;
+  for (std::size_t k = 0; k < bounds.axes.size(); ++k) {
+    const int axis = wrapped(bounds.axes[k], sizes.size());
+    if (!bounds.takes_all(k, sizes[at(axis)])) cut.push_back(axis);
   }
-  if (!steps) steps.emplace(starts->size(), 1);
-  for (std::size_t k = 0; k < axes->size(); ++k) {
-    if (wrapped((*axes)[k], site.sizes(0).size()) != site.axis(0)) continue;
-    PENSTOCK_CHECK_OK(slice_frames(site, *starts, *ends, *steps, k));
+  PENSTOCK_CHECK_OK(keep_off(site, cut));
+  for (std::size_t k = 0; k < bounds.axes.size(); ++k) {
+    if (wrapped(bounds.axes[k], sizes.size()) != site.axis(0)) continue;
+    if (!site.has_input(2)) return site.refuse("its bounds are of an old operator set");
+    bounds.starts[k] = 0;
+    bounds.ends[k] = std::numeric_limits<std::int32_t>::max();
+    site.put(1, bounds.starts);
+    site.put(2, bounds.ends);
   }
   site.give(0, site.axis(0));
   return {};
@@ -468,11 +490,12 @@ Status pad(FrameSite& site) {
   if (!pads) return site.refuse("its pads are no constant");
   const auto rank = site.sizes(0).size();
   const auto count = pads->size() / 2;
+  std::vector<int> padded;
   for (std::size_t k = 0; k < count; ++k) {
-    const int axis = axes ? wrapped((*axes)[k], rank) : static_cast<int>(k);
-    if (axis != site.axis(0) || ((*pads)[k] == 0 && (*pads)[k + count] == 0)) continue;
-    return site.refuse("it pads axis ", axis, ", where the frames are");
+    if ((*pads)[k] == 0 && (*pads)[k + count] == 0) continue;
+    padded.push_back(axes ? wrapped((*axes)[k], rank) : static_cast<int>(k));
   }
+  PENSTOCK_CHECK_OK(keep_off(site, padded));
   site.give(0, site.axis(0));
   return {};
 }
@@ -491,16 +514,17 @@ Status resize_sizes(FrameSite& site, const std::optional<Sizes>& axes) {
 /// Its axis of frames must stay as it is: of one size, or of scale 1.
 Status resize(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0}));
-  const auto axis = at(site.axis(0));
   const auto* mode = site.node().find("coordinate_transformation_mode");
   const auto* text = mode == nullptr ? nullptr : std::get_if<std::string>(&mode->value);
   if (text != nullptr && *text == "tf_crop_and_resize") return site.refuse("it crops");
   if (site.node().find("keep_aspect_ratio_policy") != nullptr) {
     return site.refuse("it keeps the ratio of its sizes");
   }
-  if (site.made()[axis] != site.sizes(0)[axis]) {
-    return site.refuse("it resizes axis ", axis, ", where the frames are");
+  std::vector<int> resized;
+  for (std::size_t k = 0; k < site.made().size(); ++k) {
+    if (site.made()[k] != site.sizes(0)[k]) resized.push_back(static_cast<int>(k));
   }
+  PENSTOCK_CHECK_OK(keep_off(site, resized));
   PENSTOCK_TRY(const auto axes, list_of(site, "axes", std::numeric_limits<std::size_t>::max()));
   if (site.has_input(3)) {
     PENSTOCK_CHECK_OK(resize_sizes(site, axes));
@@ -528,7 +552,7 @@ Status gather(FrameSite& site) {
     site.give(0, axis + site.axis(1));
     return {};
   }
-  PENSTOCK_CHECK_OK(check_not_along(site, axis));
+  PENSTOCK_CHECK_OK(keep_off(site, {axis}));
   const int grown = static_cast<int>(indices.size()) - 1;
   site.give(0, site.axis(0) < axis ? site.axis(0) : site.axis(0) + grown);
   return {};
@@ -540,16 +564,35 @@ Status gather_elements(FrameSite& site) {
   if (site.axis(0) == kSameForAll) {
     return site.refuse("'", site.name(0), "' is the same for all frames");
   }
-  PENSTOCK_CHECK_OK(check_not_along(site, axis));
-  if (site.axis(1) == kSameForAll) {
-    PENSTOCK_CHECK_OK(site.repeat(1, site.axis(0)));
-  } else if (site.axis(1) != site.axis(0)) {
-    return site.refuse("its inputs hold the frames along different axes");
-  }
+  PENSTOCK_CHECK_OK(keep_off(site, {axis}));
   if (site.sizes(0)[at(site.axis(0))] != site.made()[at(site.axis(0))]) {
     return site.refuse("it takes a part of axis ", site.axis(0), ", where the frames are");
   }
+  if (site.axis(1) == kSameForAll) {
+    PENSTOCK_CHECK_OK(site.repeat(1, site.axis(0)));
+  } else {
+    site.place(1, site.axis(0));
+  }
   site.give(0, site.axis(0));
+  return {};
+}
+
+/// Rows of what it changes; the last dimension of the indices says which.
+Status scatter_nd(FrameSite& site) {
+  PENSTOCK_CHECK_OK(check_alike(site, {0, 2}));
+  const auto indices = site.sizes(1);
+  const auto rank = static_cast<int>(site.sizes(0).size());
+  const auto named = static_cast<int>(indices.back());
+  if (named >= rank) return site.spread({0, 2}, true);  // They name single numbers.
+  std::vector<int> axes(at(named));
+  std::iota(axes.begin(), axes.end(), 0);
+  PENSTOCK_CHECK_OK(keep_off(site, axes));
+  const int axis = site.axis(0) == kSameForAll ? named : site.axis(0);
+  const int of_update = axis - named + static_cast<int>(indices.size()) - 1;
+  if (site.axis(0) == kSameForAll) PENSTOCK_CHECK_OK(site.repeat(0, axis));
+  if (site.axis(2) == kSameForAll) PENSTOCK_CHECK_OK(site.repeat(2, of_update));
+  if (site.axis(2) != kSameForAll) site.place(2, of_update);
+  site.give(0, axis);
   return {};
 }
 
@@ -557,7 +600,7 @@ Status gather_elements(FrameSite& site) {
 Status gather_nd(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {1}));
   if (site.node().int_or("batch_dims", 0) != 0) return site.refuse("it has batches of its own");
-  PENSTOCK_CHECK_OK(check_not_along(site, static_cast<int>(site.sizes(1).size()) - 1, 1));
+  PENSTOCK_CHECK_OK(keep_off(site, {static_cast<int>(site.sizes(1).size()) - 1}, 1));
   site.give(0, site.axis(1));
   return {};
 }
@@ -571,17 +614,13 @@ Status one_hot(FrameSite& site) {
 
 // --- Products -----------------------------------------------------------------------------------
 
-/// Where the frames of one operand are in the product, counted from its end.
-Result<int> place_in_product(const FrameSite& site, std::size_t input, std::size_t other,
-                             bool left) {
+/// Where the frames of one operand are in the product, counted from its end; off the axis that it
+/// sums along.
+Result<int> place_in_product(FrameSite& site, std::size_t input, std::size_t other, bool left) {
   const auto rank = static_cast<int>(site.sizes(input).size());
   const auto of_other = static_cast<int>(site.sizes(other).size());
+  PENSTOCK_CHECK_OK(keep_off(site, {left || rank == 1 ? rank - 1 : rank - 2}, input));
   const int from_end = rank - 1 - site.axis(input);  // 0: the last axis.
-  const int summed = left || rank == 1 ? 0 : 1;
-  if (from_end == summed) {
-    return site.refuse("it sums along axis ", site.axis(input), " of '", site.name(input),
-                       "', where the frames are");
-  }
   // The columns of the right operand are the product's; a vector has no columns, or no rows.
   const bool columns = !left && from_end == 0;
   return from_end - (of_other == 1 && !columns ? 1 : 0);
@@ -590,7 +629,7 @@ Result<int> place_in_product(const FrameSite& site, std::size_t input, std::size
 /// A dimension of the batch: the other operand has none there, one for all, or gets as many.
 Status match_batch(FrameSite& site, std::size_t other, int from_end) {
   const auto sizes = site.sizes(other);
-  if (from_end < 2 || from_end >= static_cast<int>(sizes.size())) return {};
+  if (from_end < 2 || std::cmp_greater_equal(from_end, sizes.size())) return {};
   const int own = static_cast<int>(sizes.size()) - 1 - from_end;
   if (site.axis(other) != kSameForAll || sizes[at(own)] == 1) return {};
   return site.repeat(other, own);
@@ -621,8 +660,16 @@ Status product(FrameSite& site, std::size_t a, std::size_t b) {
   return {};
 }
 
+/// Of matrices that both hold the frames where none could stay.
+bool in_rows_or_columns(const FrameSite& site) {
+  const auto rank = static_cast<int>(site.sizes(0).size());
+  if (rank < 2 || site.sizes(1).size() != site.sizes(0).size()) return false;
+  if (site.axis(0) == kSameForAll || site.axis(1) == kSameForAll) return false;
+  return site.axis(0) != site.axis(1) || site.axis(0) >= rank - 2;
+}
+
 Status mat_mul(FrameSite& site) {
-  PENSTOCK_CHECK_OK(check_alike(site, {0, 1}));
+  if (in_rows_or_columns(site)) return site.spread({0, 1}, false);
   return product(site, 0, 1);
 }
 
@@ -648,20 +695,17 @@ Status mat_mul_quantised(FrameSite& site) {
 
 Status gemm(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0, 2}));
-  const int rows = site.node().int_or("transA", 0) != 0 ? 1 : 0;
-  if (site.axis(0) != rows) {
-    return site.refuse("it sums along the axis of the frames, or these are in its addend alone");
-  }
+  if (site.axis(0) == kSameForAll)
+    return site.refuse("'", site.name(0), "' is the same for all frames");
+  site.place(0, site.node().int_or("transA", 0) != 0 ? 1 : 0);
   if (site.has_input(2)) {
     const auto addend = site.sizes(2);
     const bool rows_of_its_own = addend.size() == 2 && addend[0] > 1;
-    if (site.axis(2) != kSameForAll && (addend.size() != 2 || site.axis(2) != 0)) {
-      return site.refuse("'", site.name(2), "' holds the frames along its columns");
-    }
     if (site.axis(2) == kSameForAll && rows_of_its_own) PENSTOCK_CHECK_OK(site.repeat(2, 0));
-    if (site.axis(2) != kSameForAll && addend[0] != site.made()[0]) {
-      return site.refuse("'", site.name(2), "' is repeated along its axis of frames");
+    if (site.axis(2) != kSameForAll && (addend.size() != 2 || addend[0] != site.made()[0])) {
+      return site.refuse("'", site.name(2), "' is broadcast over the rows");
     }
+    if (site.axis(2) != kSameForAll) site.place(2, 0);
   }
   site.give(0, 0);
   return {};
@@ -715,18 +759,18 @@ Status recurrence_rule(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0, 4, 5, 6}));
   const bool batch_first = site.node().int_or("layout", 0) != 0;
   const int batch = batch_first ? 0 : 1;
-  if (site.axis(0) != batch) {
-    return site.refuse("'", site.name(0), "' has its batch along axis ", batch,
-                       ", and the frames are not there");
+  if (site.axis(0) == kSameForAll) {
+    PENSTOCK_CHECK_OK(site.repeat(0, batch));
+  } else {
+    site.place(0, batch);
   }
   for (const std::size_t i : {4, 5, 6}) {
     if (!site.has_input(i)) continue;
     const int own = i == 4 ? 0 : batch;
     if (site.axis(i) == kSameForAll) {
       PENSTOCK_CHECK_OK(site.repeat(i, own));
-    } else if (site.axis(i) != own) {
-      return site.refuse("'", site.name(i), "' has its batch along axis ", own,
-                         ", and holds the frames along axis ", site.axis(i));
+    } else {
+      site.place(i, own);
     }
   }
   site.give(0, batch_first ? 0 : 2);
@@ -741,8 +785,7 @@ void add(Rules& rules, Rule rule, std::initializer_list<std::string_view> ops) {
   for (const auto op : ops) rules.emplace(op, rule);
 }
 
-Rules make_rules() {
-  Rules rules;
+void add_elementwise(Rules& rules) {
   add(rules, elementwise,
       {"Abs",
        "Acos",
@@ -790,9 +833,9 @@ Rules make_rules() {
        "Tanh",
        "ThresholdedRelu",
        "com.microsoft.Gelu",
-       "com.microsoft.QuickGelu",
+       "com.microsoft.QLinearLeakyRelu",
        "com.microsoft.QLinearSigmoid",
-       "com.microsoft.QLinearLeakyRelu"});
+       "com.microsoft.QuickGelu"});
   add(rules, broadcast_all,
       {"Add",
        "And",
@@ -821,61 +864,80 @@ Rules make_rules() {
        "com.microsoft.BiasGelu",
        "com.microsoft.FastGelu"});
   add(rules, broadcast_quantised, {"com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"});
+  add(rules, cast_like, {"CastLike"});
+  add(rules, dropout, {"Dropout"});
+  add(rules, quantise, {"DequantizeLinear", "QuantizeLinear"});
+}
+
+void add_by_item(Rules& rules) {
   add(rules, by_item,
       {"AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DepthToSpace", "GlobalAveragePool",
        "GlobalLpPool", "GlobalMaxPool", "GroupNormalization", "InstanceNormalization", "LRN",
        "LpPool", "QLinearConv", "SpaceToDepth", "com.microsoft.FusedConv",
        "com.microsoft.QLinearAveragePool", "com.microsoft.QLinearGlobalAveragePool"});
+  add(rules, batch_normalisation, {"BatchNormalization"});
+  add(rules, max_pool, {"MaxPool"});
+  add(rules, recurrence_rule, {"GRU", "LSTM", "RNN"});
+}
+
+void add_along_axes(Rules& rules) {
   add(rules, along_axis<-1>, {"LpNormalization", "TopK"});
   add(rules, softmax, {"Hardmax", "LogSoftmax", "Softmax"});
   add(rules, layer_norm,
       {"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"});
+  add(rules, skip_layer_norm, {"com.microsoft.SkipLayerNormalization"});
+  add(rules, cumulative_sum, {"CumSum"});
+  add(rules, triangle, {"Trilu"});
   add(rules, reduce,
       {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
        "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"});
   add(rules, arg_reduce, {"ArgMax", "ArgMin"});
-  add(rules, quantise, {"DequantizeLinear", "QuantizeLinear"});
-  add(rules, recurrence_rule, {"GRU", "LSTM", "RNN"});
+}
+
+void add_shapes(Rules& rules) {
+  add(rules, concatenate_all, {"Concat"});
+  add(rules, concatenate_quantised, {"com.microsoft.QLinearConcat"});
+  add(rules, expand, {"Expand"});
+  add(rules, flatten, {"Flatten"});
+  add(rules, pad, {"Pad"});
+  add(rules, reshape, {"Reshape"});
   add(rules, resize, {"Resize", "Upsample"});
-  const std::pair<std::string_view, Rule> single[] = {
-      {"BatchNormalization", batch_normalisation},
-      {"CastLike", cast_like},
-      {"Concat", concatenate},
-      {"CumSum", cumulative_sum},
-      {"Dropout", dropout},
-      {"Einsum", einsum},
-      {"Expand", expand},
-      {"Flatten", flatten},
-      {"Gather", gather},
-      {"GatherElements", gather_elements},
-      {"GatherND", gather_nd},
-      {"Gemm", gemm},
-      {"MatMul", mat_mul},
-      {"MatMulInteger", mat_mul_integer},
-      {"MaxPool", max_pool},
-      {"OneHot", one_hot},
-      {"Pad", pad},
-      {"QLinearMatMul", mat_mul_quantised},
-      {"Reshape", reshape},
-      {"Slice", slice_rule},
-      {"Split", split},
-      {"Squeeze", squeeze},
-      {"Tile", tile},
-      {"Transpose", transpose},
-      {"Trilu", triangle},
-      {"Unsqueeze", unsqueeze},
-      {"com.microsoft.QLinearConcat", concatenate_quantised},
-      {"com.microsoft.SkipLayerNormalization", skip_layer_norm},
-  };
-  rules.insert(std::begin(single), std::end(single));
+  add(rules, slice_rule, {"Slice"});
+  add(rules, split, {"Split"});
+  add(rules, squeeze, {"Squeeze"});
+  add(rules, tile, {"Tile"});
+  add(rules, transpose, {"Transpose"});
+  add(rules, unsqueeze, {"Unsqueeze"});
+}
+
+void add_indices_and_products(Rules& rules) {
+  add(rules, gather, {"Gather"});
+  add(rules, gather_elements, {"GatherElements"});
+  add(rules, gather_nd, {"GatherND"});
+  add(rules, one_hot, {"OneHot"});
+  add(rules, scatter_nd, {"ScatterND"});
+  add(rules, einsum, {"Einsum"});
+  add(rules, gemm, {"Gemm"});
+  add(rules, mat_mul, {"MatMul"});
+  add(rules, mat_mul_integer, {"MatMulInteger"});
+  add(rules, mat_mul_quantised, {"QLinearMatMul"});
+}
+
+Rules make_rules() {
+  Rules rules;
+  add_elementwise(rules);
+  add_by_item(rules);
+  add_along_axes(rules);
+  add_shapes(rules);
+  add_indices_and_products(rules);
   return rules;
 }
 
 }  // namespace
 
 Status apply_frame_rule(FrameSite& site) {
-  static const Rules rules = make_rules();
-  static const std::unordered_map<std::string_view, std::string_view> reasons = {
+  static const Rules kRules = make_rules();
+  static const std::unordered_map<std::string_view, std::string_view> kReasons = {
       {"Compress", "what it takes differs from frame to frame"},
       {"DynamicQuantizeLinear", "its scale would be that of all frames together"},
       {"If", "its condition differs from frame to frame"},
@@ -889,11 +951,11 @@ Status apply_frame_rule(FrameSite& site) {
   };
   const auto& node = site.node();
   const auto name = node.domain.empty() ? node.op : node.domain + "." + node.op;
-  const auto rule = rules.find(name);
-  if (rule != rules.end()) return rule->second(site);
-  const auto reason = reasons.find(node.op);
-  return site.refuse(reason == reasons.end() ? "no rule says what its outputs hold then"
-                                             : reason->second);
+  const auto rule = kRules.find(name);
+  if (rule != kRules.end()) return rule->second(site);
+  const auto reason = kReasons.find(node.op);
+  return site.refuse(reason == kReasons.end() ? "no rule says what its outputs hold then"
+                                              : reason->second);
 }
 
 }  // namespace penstock::graph

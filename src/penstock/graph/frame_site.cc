@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 namespace penstock::graph {
 
@@ -13,17 +14,11 @@ std::int64_t FrameSite::opset() const {
 }
 
 int FrameSite::axis(std::size_t input) const {
-  return has_input(input) ? axes_[index(node().inputs[input])] : kSameForAll;
+  return has_input(input) ? frames_.axis(node().inputs[input]) : kSameForAll;
 }
 
 const std::string& FrameSite::name(std::size_t input) const {
   return graph_.value(node().inputs[input]).name;
-}
-
-Sizes FrameSite::sizes_of(ValueId id) const {
-  Sizes sizes;
-  for (const auto& dim : graph_.value(id).type.dims) sizes.push_back(dim.size);
-  return sizes;
 }
 
 const Tensor* FrameSite::constant(std::size_t input) const {
@@ -52,24 +47,17 @@ std::optional<std::vector<float>> FrameSite::floats(std::size_t input) const {
 }
 
 void FrameSite::give(std::size_t output, int axis) {
-  if (has_output(output)) axes_[index(node().outputs[output])] = axis;
+  if (has_output(output)) frames_.set_axis(node().outputs[output], axis);
 }
 
 void FrameSite::give_all(int axis) {
   for (std::size_t i = 0; i < node().outputs.size(); ++i) give(i, axis);
 }
 
-ValueId FrameSite::add_constant(const std::string& stem, Tensor tensor) {
-  Value value;
-  value.name = concat(stem, "_of_", frames_);
-  for (int copy = 2; graph_.find_value(value.name); ++copy) {
-    value.name = concat(stem, "_of_", frames_, "_", copy);
-  }
-  value.type = tensor.type();
-  value.constant = std::move(tensor);
-  graph_.values.push_back(std::move(value));
-  axes_.push_back(kSameForAll);
-  return static_cast<ValueId>(graph_.values.size() - 1);
+void FrameSite::place(std::size_t input, int axis) {
+  if (this->axis(input) == axis) return;
+  const auto id = frames_.moved(node().inputs[input], axis, index(id_));
+  changed().inputs[input] = id;
 }
 
 void FrameSite::put(std::size_t input, const Sizes& integers) {
@@ -81,7 +69,7 @@ void FrameSite::put(std::size_t input, const Sizes& integers) {
     std::ranges::transform(integers, tensor.as<std::int32_t>().begin(),
                            [](std::int64_t value) { return static_cast<std::int32_t>(value); });
   }
-  graph_.nodes[index(id_)].inputs[input] = add_constant(name(input), std::move(tensor));
+  changed().inputs[input] = frames_.add_constant(name(input), std::move(tensor));
 }
 
 Status FrameSite::repeat(std::size_t input, int axis) {
@@ -90,26 +78,49 @@ Status FrameSite::repeat(std::size_t input, int axis) {
     return refuse("'", name(input), "' is needed once for each frame, and is no constant");
   }
   auto dims = old->dims();
+  if (std::cmp_equal(axis, dims.size())) dims.push_back(1);
   const auto at = dims.begin() + axis;
   const auto outer = static_cast<std::size_t>(
       std::accumulate(dims.begin(), at, std::int64_t{1}, std::multiplies<>()));
   const std::size_t piece = outer == 0 ? 0 : old->bytes() / outer;
-  *at *= frames_;
+  *at *= frames();
   Tensor tensor = Tensor::allocate(old->dtype(), std::move(dims));
   auto* to = static_cast<std::byte*>(tensor.data());
   for (std::size_t i = 0; i < outer; ++i) {
     const auto* from = static_cast<const std::byte*>(old->data()) + i * piece;
-    for (int frame = 0; frame < frames_; ++frame, to += piece) std::memcpy(to, from, piece);
+    for (int frame = 0; frame < frames(); ++frame, to += piece) std::memcpy(to, from, piece);
   }
-  graph_.nodes[index(id_)].inputs[input] = add_constant(name(input), std::move(tensor));
+  changed().inputs[input] = frames_.add_constant(name(input), std::move(tensor));
+  return {};
+}
+
+Status FrameSite::spread(std::initializer_list<std::size_t> inputs, bool behind) {
+  const auto place = index(id_);
+  const auto end = [&](const Sizes& sizes) { return behind ? static_cast<int>(sizes.size()) : 0; };
+  for (const auto i : inputs) {
+    const int to = end(sizes(i));
+    if (axis(i) == kSameForAll) {
+      PENSTOCK_CHECK_OK(repeat(i, to));
+      continue;
+    }
+    const auto id = frames_.spread(node().inputs[i], to, place);
+    changed().inputs[i] = id;
+  }
+  const auto output = node().outputs[0];
+  const int to = end(made());
+  auto type = graph_.value(output).type;
+  type.dims.insert(type.dims.begin() + to, Dim{1, {}, Dim::kOpen});
+  const auto spread = frames_.add_value(graph_.value(output).name, std::move(type), to);
+  changed().outputs[0] = spread;
+  frames_.gather_into(frames_.turned(spread, 0, place + 1), output, place + 1);
   return {};
 }
 
 void FrameSite::become_reshape(const Sizes& shape) {
   Tensor tensor = Tensor::allocate(DType::kI64, {static_cast<std::int64_t>(shape.size())});
   std::ranges::copy(shape, tensor.as<std::int64_t>().begin());
-  const auto id = add_constant(node().name + "_shape", std::move(tensor));
-  auto& node = graph_.nodes[index(id_)];
+  const auto id = frames_.add_constant(node().name + "_shape", std::move(tensor));
+  auto& node = changed();
   node.op = "Reshape";
   node.attributes.clear();
   node.inputs = {node.inputs[0], id};

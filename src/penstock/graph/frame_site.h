@@ -1,30 +1,23 @@
 // A node as the walk over a graph of several frames sees it. Internal to graph.
 #pragma once
 
-#include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
 #include "penstock/base/result.h"
-#include "penstock/graph/graph.h"
+#include "penstock/graph/frame_graph.h"
 
 namespace penstock::graph {
 
-inline constexpr int kSameForAll = -1;  ///< The value does not differ from frame to frame.
-
-using Sizes = std::vector<std::int64_t>;
-
-/// What a rule may ask of its node, and do to it. Types are those of one frame; the values of
-/// several frames stand one after the other along an axis: its size is multiplied by their number.
+/// What a rule may ask of its node, and do to it. Types are those of one frame.
 class FrameSite {
  public:
-  /// `axes`: of each value, or kSameForAll.
-  FrameSite(Graph& graph, NodeId node, int frames, std::vector<int>& axes)
-      : graph_(graph), id_(node), frames_(frames), axes_(axes) {}
+  FrameSite(FrameGraph& graph, NodeId node) : frames_(graph), graph_(graph.graph()), id_(node) {}
 
   [[nodiscard]] const Node& node() const { return graph_.node(id_); }
   [[nodiscard]] std::int64_t opset() const;
-  [[nodiscard]] int frames() const { return frames_; }
+  [[nodiscard]] int frames() const { return frames_.frames(); }
 
   [[nodiscard]] std::size_t inputs() const { return node().inputs.size(); }
   [[nodiscard]] bool has_input(std::size_t i) const {
@@ -36,9 +29,9 @@ class FrameSite {
   /// kSameForAll where it is left out.
   [[nodiscard]] int axis(std::size_t input) const;
   [[nodiscard]] const std::string& name(std::size_t input) const;
-  [[nodiscard]] Sizes sizes(std::size_t input) const { return sizes_of(node().inputs[input]); }
+  [[nodiscard]] Sizes sizes(std::size_t input) const { return frames_.sizes(node().inputs[input]); }
   [[nodiscard]] Sizes made(std::size_t output = 0) const {
-    return sizes_of(node().outputs[output]);
+    return frames_.sizes(node().outputs[output]);
   }
   /// The integers of a constant input; empty where it is none.
   [[nodiscard]] std::optional<Sizes> integers(std::size_t input) const;
@@ -48,11 +41,18 @@ class FrameSite {
   void give(std::size_t output, int axis);
   void give_all(int axis);
 
+  /// The input is read with its frames along this axis.
+  void place(std::size_t input, int axis);
   /// Another constant of the same element type takes an input's place.
   void put(std::size_t input, const Sizes& integers);
-  /// A constant repeated for each frame along an axis takes the input's place.
+  /// A constant repeated for each frame along an axis takes the input's place; its rank: along a
+  /// dimension of the frames alone, behind all others.
   /// \error kFailedPrecondition  it is no constant.
   Status repeat(std::size_t input, int axis);
+  /// The node works on a dimension of the frames alone, before all others of these inputs and of
+  /// its output, or behind them; the output's frames then stand along its first dimension.
+  /// \error kFailedPrecondition  an input is the same for all frames, and no constant.
+  Status spread(std::initializer_list<std::size_t> inputs, bool behind);
   /// The node turns into a Reshape of its first input.
   void become_reshape(const Sizes& shape);
 
@@ -65,14 +65,12 @@ class FrameSite {
   }
 
  private:
-  [[nodiscard]] Sizes sizes_of(ValueId id) const;
   [[nodiscard]] const Tensor* constant(std::size_t input) const;
-  ValueId add_constant(const std::string& stem, Tensor tensor);
+  [[nodiscard]] Node& changed() { return graph_.nodes[index(id_)]; }
 
+  FrameGraph& frames_;
   Graph& graph_;
   NodeId id_;
-  int frames_;
-  std::vector<int>& axes_;
 };
 
 /// The rule of the node's operator. At least one of its inputs differs from frame to frame, and

@@ -12,8 +12,9 @@ namespace {
 template <typename Number>
 std::optional<Number> number_of(std::string_view text) {
   Number number{};
-  const auto* end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, number);
+  const char* begin = text.data();  // NOLINT(*stringview-data-usage): its end is given too.
+  const char* end = begin + text.size();
+  const auto [stop, problem] = std::from_chars(begin, end, number);
   if (problem != std::errc() || stop != end) return std::nullopt;
   return number;
 }

@@ -391,14 +391,14 @@ TEST_F(SplitTest, WritesTheModelsOfABatchBesideThatOfOneFrame) {
 TEST_F(SplitTest, NamesStageAndNodeThatStopABatch) {
   const auto graph = graph::import_onnx_bytes(
       *graph::onnx_bytes_of_text(R"(<ir_version: 8, opset_import: ["" : 17]> net
-          (float[1,2] x) => (float[1,2] y) { [a] t = Relu(x) [b] y = Softmax<axis = 0>(t) })"),
+          (float[2] x) => (float[2] y) { [a] t = Relu(x) [b] y = Softmax<axis = 0>(t) })"),
       {}, {});
   ASSERT_TRUE(graph) << graph.error().message();
   options_.cuts = {"a"};
   options_.batches = {{"", {.frames = 2}}};
   EXPECT_EQ(error(*graph).message(),
             "stage 'stage1': node 'b': Softmax cannot take several frames in one call: it works "
-            "along axis 0 of 't', where the frames are; leave the stage out of the batch "
+            "along each axis of 't', that of the frames too; leave the stage out of the batch "
             "(STAGE=1)");
   options_.batches["stage1"] = {};
   EXPECT_TRUE(partition::split(*graph, options_, folder_ / "p", {}));

@@ -24,8 +24,8 @@ Tensor join_frames(const std::vector<Tensor>& frames, int count) {
   dims.front() *= count;
   Tensor joined = Tensor::allocate(frames.front().dtype(), std::move(dims));
   auto* to = static_cast<std::byte*>(joined.data());
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-    const auto& frame = frames[i % frames.size()];
+  for (int i = 0; i < count; ++i) {
+    const auto& frame = frames[static_cast<std::size_t>(i) % frames.size()];
     std::memcpy(to, frame.data(), frame.bytes());
     to += frame.bytes();
   }
