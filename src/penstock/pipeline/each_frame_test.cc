@@ -1,11 +1,14 @@
 // What each frame is pushed with, and what is done to it alone.
 #include <chrono>
+#include <fstream>
+#include <future>
 #include <semaphore>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/device/affinity.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_device.h"
 
@@ -13,6 +16,7 @@ namespace penstock::pipeline {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
 
 using std::chrono::milliseconds;
@@ -291,6 +295,102 @@ TEST_F(OnDevice, CancellingBesideTheEndOfCallsHitsNoOther) {
     EXPECT_EQ(outcomes[frame], cancelled[frame] != 0 ? Outcome::kCancelled : Outcome::kOk) << frame;
   }
   EXPECT_GT(std::ranges::count(outcomes, Outcome::kCancelled), 0);
+}
+
+void wait_until_asleep(int thread) {
+  for (std::string state; state != "S"; std::this_thread::yield()) {
+    std::ifstream stat(concat("/proc/self/task/", thread, "/stat"));
+    std::string number, name;
+    stat >> number >> name >> state;
+  }
+}
+
+/// Pushes one frame on a thread of its own; waits for it once it waits.
+std::thread waiting_pusher(const std::function<void()>& push) {
+  std::promise<int> id;
+  auto known = id.get_future();
+  std::thread thread([push, id = std::move(id)]() mutable {
+    id.set_value(device::this_thread_id());
+    push();
+  });
+  const int tid = known.get();
+  // It may sleep before: in the future's mutex, or as it is put off. Then it is asleep again soon.
+  for (int looks = 0; looks < 20; ++looks) wait_until_asleep(tid);
+  return thread;
+}
+
+// The threads wait in the order of the list; then a turn comes.
+std::vector<float> order_of(std::vector<std::pair<float, Priority>> pushes, bool acquires) {
+  Gate gate;
+  auto network = behind(gate);
+  auto pipeline = start(network, {.capacity = 16});
+  EXPECT_TRUE(pipeline->acquire_input(kLong));
+  std::vector<std::thread> threads;
+  for (const auto& [value, priority] : pushes) {
+    threads.push_back(waiting_pusher([&pipeline, value, priority, acquires] {
+      if (!acquires) {
+        push(*pipeline, value, {.priority = priority});
+        return;
+      }
+      const auto slots = pipeline->acquire_input(kLong, priority);
+      ASSERT_TRUE(slots);
+      (*slots)[0].as<float>()[0] = value;
+      EXPECT_TRUE(pipeline->push_acquired());
+    }));
+  }
+  pipeline->release_input();
+  for (auto& thread : threads) thread.join();
+  std::vector<float> order;
+  for (std::size_t i = 0; i < pushes.size(); ++i) order.push_back(value_of(pop(*pipeline)[0]));
+  return order;
+}
+
+TEST(PriorityTest, AHighOneGoesBeforeNormalOnesThatWait) {
+  for (const bool acquires : {false, true}) {
+    const auto order = order_of({{1, Priority::kNormal},
+                                 {2, Priority::kNormal},
+                                 {3, Priority::kHigh},
+                                 {4, Priority::kHigh}},
+                                acquires);
+    EXPECT_THAT(std::span(order).first(2), UnorderedElementsAre(3, 4));
+    EXPECT_THAT(std::span(order).last(2), UnorderedElementsAre(1, 2));
+  }
+}
+
+// Whoever goes away, those behind it still get their turn.
+TEST(PriorityTest, AHighOneThatTimesOutLeavesTheTurnToTheOthers) {
+  Gate gate;
+  auto network = behind(gate);
+  auto pipeline = start(network, {.capacity = 4});
+  for (int round = 0; round < 200; ++round) {
+    ASSERT_TRUE(pipeline->acquire_input(kLong));
+    std::thread normal([&] { push(*pipeline, 1); });
+    std::thread high([&] {
+      static_cast<void>(pipeline->push(std::vector{number(2)}, std::chrono::microseconds(round),
+                                       {.priority = Priority::kHigh}));
+    });
+    std::this_thread::yield();
+    pipeline->release_input();
+    normal.join();
+    high.join();
+    while (pipeline->stats().popped < pipeline->stats().pushed) pop(*pipeline);
+  }
+}
+
+TEST(PriorityTest, ManyThreadsOfBothKindsPushEveryFrameOnce) {
+  Gate gate;
+  auto network = behind(gate);
+  auto pipeline = start(network, {.capacity = 2});
+  constexpr int kThreads = 4, kEach = 300;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&pipeline, t] {
+      const auto priority = t % 2 == 0 ? Priority::kNormal : Priority::kHigh;
+      for (int i = 0; i < kEach; ++i) push(*pipeline, 1, {.priority = priority});
+    });
+  }
+  for (int i = 0; i < kThreads * kEach; ++i) EXPECT_TRUE(pop(*pipeline).ok());
+  for (auto& thread : threads) thread.join();
 }
 
 }  // namespace

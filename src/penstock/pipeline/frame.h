@@ -17,6 +17,12 @@ namespace penstock::pipeline {
 /// 0, 1, 2, ... in the order pushed, which is the order popped.
 using FrameNumber = std::uint64_t;
 
+/// Orders those who wait to push, and nothing else: frames do not overtake one another.
+enum class Priority : std::uint8_t {
+  kNormal,  ///< May wait for ever where high ones never cease to come.
+  kHigh,    ///< Before all normal ones that wait for their turn.
+};
+
 /// What a frame is pushed with, besides its inputs.
 struct FrameOptions {
   std::uint64_t tag = 0;  ///< The caller's own: Output::tag() gives it back.
@@ -24,6 +30,7 @@ struct FrameOptions {
   /// max_age says, counted from the push.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::uint64_t stream = 0;  ///< The sequence of frames that it is of, with states of its own.
+  Priority priority = Priority::kNormal;  ///< push_acquired() has its turn already.
 };
 
 /// How a frame ended.

@@ -3,8 +3,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <climits>
 #include <cstdint>
+#include <mutex>
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -64,38 +64,84 @@ class alignas(64) Parker {
 /// One of several threads has the turn. Unlike a mutex, any thread may end a turn.
 class Turn {
  public:
+  /// With `first`, before all who wait without it; these may wait for ever then.
   /// False: somebody else had it until `deadline`, or until `ended()` was true at a call of
   /// wake_all() or before.
   template <typename Ended>
-  bool begin(std::int64_t deadline, Ended ended) {
-    std::uint32_t free = kFree;
+  bool begin(std::int64_t deadline, Ended ended, bool first = false) {
+    std::uint32_t free = 0;
     if (state_.compare_exchange_strong(free, kTaken, std::memory_order_acquire)) return true;
-    while (state_.exchange(kAwaited, std::memory_order_seq_cst) != kFree) {
-      if (ended() || (deadline != kNever && now_ns() >= deadline)) return false;
-      timespec until{.tv_sec = deadline / 1'000'000'000, .tv_nsec = deadline % 1'000'000'000};
-      syscall(SYS_futex, &state_, FUTEX_WAIT_BITSET_PRIVATE, kAwaited,
-              deadline == kNever ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
+    Waiter self{.first = first};
+    add(self);
+    for (;;) {
+      self.parker.prepare();
+      if (take(self)) return true;
+      if (ended() || (deadline != kNever && now_ns() >= deadline)) break;
+      self.parker.sleep(deadline);
     }
-    return true;
+    leave(self);
+    return false;
   }
 
   void end() {
-    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) {
-      syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-    }
+    if ((state_.fetch_and(~kTaken) & kAwaited) == 0) return;
+    const std::scoped_lock lock(mutex_);
+    wake_next();
   }
 
   /// All who wait for the turn ask `ended()` again.
   void wake_all() {
-    std::uint32_t awaited = kAwaited;
-    // Who is about to sleep finds another value than the one that it would sleep on.
-    if (!state_.compare_exchange_strong(awaited, kTaken, std::memory_order_seq_cst)) return;
-    syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    const std::scoped_lock lock(mutex_);
+    for (Waiter* waiter = waiters_; waiter != nullptr; waiter = waiter->next) waiter->parker.wake();
   }
 
  private:
-  enum : std::uint32_t { kFree, kTaken, kAwaited };
-  std::atomic<std::uint32_t> state_{kFree};
+  static constexpr std::uint32_t kTaken = 1, kAwaited = 2;
+
+  struct Waiter {
+    Parker parker;
+    Waiter* next = nullptr;
+    bool first = false;
+  };
+
+  void add(Waiter& self) {
+    const std::scoped_lock lock(mutex_);
+    Waiter** place = &waiters_;
+    while (*place != nullptr && ((*place)->first || !self.first)) place = &(*place)->next;
+    self.next = *place;
+    *place = &self;
+    state_.fetch_or(kAwaited);
+  }
+
+  bool take(Waiter& self) {
+    const std::scoped_lock lock(mutex_);
+    // Among equals the one that is awake takes it, so that nobody waits for a thread to wake.
+    if (waiters_->first && !self.first) return false;
+    if ((state_.fetch_or(kTaken) & kTaken) != 0) return false;
+    remove(self);
+    return true;
+  }
+
+  void leave(Waiter& self) {
+    const std::scoped_lock lock(mutex_);
+    remove(self);
+    if ((state_.load() & kTaken) == 0) wake_next();  // It may have been woken for the turn.
+  }
+
+  void remove(Waiter& self) {
+    Waiter** place = &waiters_;
+    while (*place != &self) place = &(*place)->next;
+    *place = self.next;
+    if (waiters_ == nullptr) state_.fetch_and(~kAwaited);
+  }
+
+  void wake_next() {
+    if (waiters_ != nullptr) waiters_->parker.wake();
+  }
+
+  std::atomic<std::uint32_t> state_{0};  // kAwaited as long as there are waiters.
+  std::mutex mutex_;                     // Guards `waiters_`.
+  Waiter* waiters_ = nullptr;            // Those that go first before the others.
 };
 
 /// Whose turn it is, ended on every way out.

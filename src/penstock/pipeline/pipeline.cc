@@ -33,8 +33,9 @@ std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
 }
 
 // False: other threads were pushing until `deadline`, or until the pipeline closed.
-bool begin_push(State& state, std::int64_t deadline) {
-  return state.pusher.turn.begin(deadline, [&] { return state.ending.closed(); });
+bool begin_push(State& state, std::int64_t deadline, Priority priority = Priority::kNormal) {
+  return state.pusher.turn.begin(
+      deadline, [&] { return state.ending.closed(); }, priority == Priority::kHigh);
 }
 
 // Waits for room for the next frame; the caller has the pusher's turn.
@@ -253,7 +254,7 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
                       "push: an acquired input is not pushed yet; call push_acquired first");
   }
   const std::int64_t deadline = deadline_of(timeout);
-  if (!begin_push(state, deadline)) {
+  if (!begin_push(state, deadline, options.priority)) {
     if (state.ending.closed()) return state.ending.error();
     return timed_out("push: no turn", timeout, "another thread was pushing");
   }
@@ -300,14 +301,15 @@ Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds
   return push(ordered, timeout, options);
 }
 
-Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeout) {
+Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeout,
+                                                  Priority priority) {
   State& state = *state_;
   if (state.acquirer.load() == std::this_thread::get_id()) {
     return make_error(Code::kFailedPrecondition,
                       "acquire_input: the input acquired before is not pushed yet");
   }
   const std::int64_t deadline = deadline_of(timeout);
-  if (!begin_push(state, deadline)) {
+  if (!begin_push(state, deadline, priority)) {
     if (state.ending.closed()) return state.ending.error();
     return timed_out("acquire_input: no turn", timeout, "another thread was pushing");
   }

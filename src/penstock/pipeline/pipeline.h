@@ -108,7 +108,8 @@ class Pipeline {
   /// Borrows the next frame's own input slot to be filled in place, then given with
   /// push_acquired(). Between the two calls, pushes of other threads wait. Inputs with open
   /// dimensions arrive at their bound: set_dims() them. \error as push().
-  Result<std::span<Tensor>> acquire_input(std::chrono::nanoseconds timeout = kPatient);
+  Result<std::span<Tensor>> acquire_input(std::chrono::nanoseconds timeout = kPatient,
+                                          Priority priority = Priority::kNormal);
   Result<FrameNumber> push_acquired(const FrameOptions& options = {});
   /// Gives the borrowed slot back without a frame, as for a camera that failed. Any thread.
   void release_input();
