@@ -120,14 +120,18 @@ class FakeDevice : public backend::Backend {
     DeviceContext(FakeDevice& on, const FakeModel& of) : device(on), model(of) {}
 
     Status run(const backend::Call& call, Inputs inputs, Outputs outputs) override {
-      job = std::make_shared<Job>();
-      job->call = call;
-      job->model = &model;
-      job->inputs.assign(inputs.begin(), inputs.end());
-      job->outputs.assign(outputs.begin(), outputs.end());
-      job->due = std::chrono::steady_clock::now() + device.latency;
-      job->cancelled = std::exchange(cancels_next, false);
-      device.start(job);
+      auto made = std::make_shared<Job>();
+      made->call = call;
+      made->model = &model;
+      made->inputs.assign(inputs.begin(), inputs.end());
+      made->outputs.assign(outputs.begin(), outputs.end());
+      made->due = std::chrono::steady_clock::now() + device.latency;
+      {
+        const std::scoped_lock lock(device.mutex_);
+        made->cancelled = std::exchange(cancels_next, false);
+        job = made;
+      }
+      device.start(made);
       return {};
     }
     Status wait(std::int64_t deadline_ns) override {

@@ -1,8 +1,15 @@
 // What each frame is pushed with, and what is done to it alone.
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <condition_variable>
+#include <deque>
 #include <fstream>
 #include <future>
+#include <mutex>
 #include <semaphore>
+#include <set>
+#include <stdexcept>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -11,10 +18,12 @@
 #include "penstock/device/affinity.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_device.h"
+#include "tests/support/no_more_threads.h"
 
 namespace penstock::pipeline {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
@@ -391,6 +400,218 @@ TEST(PriorityTest, ManyThreadsOfBothKindsPushEveryFrameOnce) {
   }
   for (int i = 0; i < kThreads * kEach; ++i) EXPECT_TRUE(pop(*pipeline).ok());
   for (auto& thread : threads) thread.join();
+}
+
+/// What callbacks were given.
+struct Received {
+  std::function<void(Output)> done() {
+    return [this](Output output) {
+      {
+        const std::scoped_lock lock(mutex);
+        threads.insert(device::this_thread_id());
+        numbers.push_back(output.number());
+        outputs.push_back(std::move(output));
+      }
+      changed.notify_all();
+    };
+  }
+  void wait_for(std::size_t count) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return numbers.size() >= count; });
+  }
+  void release() {
+    const std::scoped_lock lock(mutex);
+    outputs.clear();
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<int> threads;
+  std::vector<FrameNumber> numbers;
+  std::deque<Output> outputs;  // While they are held, they hold their slots.
+};
+
+// Two replicas: one is stopped at the frame of value 0, the other overtakes it.
+struct CallbackTest : ::testing::Test {
+  CallbackTest() {
+    network.input("in").stage("gate", {"in"}, {"out"}, gate.function(), 2).output("out");
+    pipeline = start(network, {.capacity = 8});
+    gate.stops = 10;
+  }
+  Gate gate;
+  FakeNetwork network;
+  Received received;
+  std::unique_ptr<Pipeline> pipeline;
+};
+
+TEST_F(CallbackTest, AreCalledInOrder) {
+  for (int i = 0; i < 4; ++i)
+    push(*pipeline, static_cast<float>(10 + i), {.done = received.done()});
+  gate.entered.acquire();
+  while (pipeline->stats().stages[0].frames < 3) std::this_thread::yield();
+  push(*pipeline, 20, {.done = received.done(), .in_order = false});
+  received.wait_for(1);  // That one only.
+  gate.open.release();
+  received.wait_for(5);
+  EXPECT_THAT(received.numbers, ElementsAre(4, 0, 1, 2, 3));
+  for (const auto& output : received.outputs) {
+    const auto expected = output.number() == 4 ? 20.0F : 10 + static_cast<float>(output.number());
+    EXPECT_EQ(value_of(output[0]), expected);
+  }
+}
+
+TEST_F(CallbackTest, AreCalledAsFramesEndWhereNoOrderIsAskedFor) {
+  for (int i = 0; i < 4; ++i) {
+    push(*pipeline, static_cast<float>(10 + i), {.done = received.done(), .in_order = false});
+  }
+  gate.entered.acquire();
+  received.wait_for(3);
+  EXPECT_THAT(received.numbers, ElementsAre(1, 2, 3));
+  gate.open.release();
+  received.wait_for(4);
+  EXPECT_EQ(received.numbers.back(), 0U);
+  EXPECT_EQ(received.threads.size(), 1U);
+  EXPECT_NE(*received.threads.begin(), device::this_thread_id());
+  EXPECT_EQ(pipeline->stats().popped, 4U);
+}
+
+TEST_F(CallbackTest, PassOverPopAndHaveTheNumbersOfThePushes) {
+  for (FrameNumber i = 0; i < 100; ++i) {
+    push(*pipeline, 0, i % 3 == 2 ? FrameOptions{} : FrameOptions{.done = received.done()});
+    if (i % 3 != 2) continue;
+    EXPECT_EQ(pop(*pipeline).number(), i);
+    received.wait_for((i + 1) / 3 * 2);
+    received.release();
+  }
+  pipeline->close();
+  EXPECT_FALSE(*pipeline->pop(kLong));  // The last one has a callback.
+}
+
+// More frames than there are records, before anybody pops.
+TEST_F(CallbackTest, APopFindsItsFrameBehindAnyNumberOfThem) {
+  std::atomic<int> called{0};
+  for (int i = 0; i < 1000; ++i) {
+    push(*pipeline, 0, {.done = [&](const Output& output) { called += output.ok() ? 1 : 0; }});
+  }
+  push(*pipeline, 7);
+  const Output output = pop(*pipeline);
+  EXPECT_EQ(output.number(), 1000U);
+  EXPECT_EQ(value_of(output[0]), 7);
+  pipeline.reset();
+  EXPECT_EQ(called, 1000);
+}
+
+TEST_F(CallbackTest, AThreadThatTheSystemRefusesIsAnErrorOfThePush) {
+  {
+    const NoMoreThreads none;
+    const auto refused = pipeline->push(std::vector{number(1)}, kLong, {.done = received.done()});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+    ASSERT_TRUE(pipeline->acquire_input(kLong));
+    const auto refused_too = pipeline->push_acquired({.done = received.done()});
+    ASSERT_FALSE(refused_too);
+    EXPECT_EQ(refused_too.error().code, Code::kResourceExhausted);
+  }
+  EXPECT_EQ(pipeline->stats().pushed, 0U);
+  ASSERT_TRUE(pipeline->acquire_input(kLong));
+  ASSERT_TRUE(pipeline->push_acquired({.done = received.done()}));
+  received.wait_for(1);
+}
+
+TEST_F(CallbackTest, ThatThrowDoNotEndTheProcess) {
+  push(*pipeline, 1, {.done = [](const Output&) { throw std::runtime_error("a user's"); }});
+  push(*pipeline, 1, {.done = [](const Output&) { throw 7; }});
+  push(*pipeline, 1, {.done = received.done()});
+  received.wait_for(1);
+  EXPECT_EQ(received.numbers.front(), 2U);
+}
+
+TEST_F(CallbackTest, AreGivenFramesThatFailedToo) {
+  push(*pipeline, 10, {.done = received.done()});
+  push(*pipeline, 11, {.done = received.done()});
+  push(*pipeline, 12, {.deadline = Clock::now() - milliseconds(1), .done = received.done()});
+  gate.entered.acquire();
+  EXPECT_TRUE(pipeline->cancel(0));
+  gate.open.release();
+  received.wait_for(3);
+  EXPECT_EQ(received.outputs[0].outcome(), Outcome::kCancelled);
+  EXPECT_TRUE(received.outputs[1].ok());
+  EXPECT_EQ(received.outputs[2].error().code, Code::kDeadlineExceeded);
+  EXPECT_FALSE(pipeline->cancel(0));
+}
+
+TEST_F(CallbackTest, AreCalledBeforeThePipelineEnds) {
+  for (int i = 0; i < 4; ++i) {
+    push(*pipeline, static_cast<float>(10 + i), {.done = received.done(), .in_order = i % 2 == 0});
+  }
+  gate.entered.acquire();
+  std::thread opens([&] {
+    while (!pipeline->closed_by()) std::this_thread::yield();
+    gate.open.release();
+  });
+  pipeline->cancel();
+  opens.join();
+  pipeline.reset();
+  EXPECT_THAT(received.numbers, UnorderedElementsAre(0, 1, 2, 3));
+  EXPECT_LT(std::ranges::find(received.numbers, 0U), std::ranges::find(received.numbers, 2U));
+}
+
+// Nothing passes these on: the device holds them, and the stages leave at once.
+TEST_F(OnDevice, CallbacksOfFramesInFlightAreCalledWhenThePipelineEnds) {
+  for (int round = 0; round < 50; ++round) {
+    Received received;
+    auto pipeline = start(network, {.capacity = 8});
+    device->hold(true);
+    for (int i = 0; i < 8; ++i) {
+      push(*pipeline, 1, {.done = received.done(), .in_order = i % 3 != 0});
+    }
+    pipeline.reset();
+    EXPECT_EQ(received.numbers.size(), 8U);
+    EXPECT_EQ(std::set(received.numbers.begin(), received.numbers.end()).size(), 8U);
+    for (const auto& output : received.outputs) EXPECT_EQ(output.outcome(), Outcome::kCancelled);
+    device->hold(false);
+  }
+}
+
+TEST(CallbacksTest, OfManyThreadsAreCalledOnceEach) {
+  Gate gate;
+  FakeNetwork network;
+  network.input("in")
+      .stage("a", {"in"}, {"x"}, gate.function(), 3)
+      .stage("b", {"x"}, {"y"}, unary([](float x) { return x; }), 2)
+      .stage("c", {"y", "in"}, {"out"}, unary([](float x) { return 2 * x; }))
+      .output("out");
+  auto pipeline = start(network, {.capacity = 4});
+  constexpr int kThreads = 4, kEach = 500;
+  std::array<std::atomic<int>, kThreads * kEach> called{};
+  std::atomic<std::int64_t> last{-1};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i) {
+        const int at = t * kEach + i;
+        FrameOptions options;
+        if (t > 0) {
+          options.done = [&, at, t](const Output& output) {
+            ++called[static_cast<std::size_t>(at)];
+            EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(at));
+            if (t == 1) EXPECT_GT(static_cast<std::int64_t>(output.number()), last.load());
+            if (t == 1) last = static_cast<std::int64_t>(output.number());
+          };
+        }
+        options.in_order = t == 1;
+        push(*pipeline, static_cast<float>(at), options);
+      }
+    });
+  }
+  for (int i = 0; i < kEach; ++i) {
+    const Output output = pop(*pipeline);
+    ++called[static_cast<std::size_t>(value_of(output[0]) / 2)];
+  }
+  for (auto& thread : threads) thread.join();
+  ASSERT_TRUE(pipeline->drain());
+  pipeline.reset();
+  for (const auto& count : called) EXPECT_EQ(count, 1);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,24 +15,8 @@
 
 namespace penstock::pipeline {
 
-/// 0, 1, 2, ... in the order pushed, which is the order popped.
+/// 0, 1, 2, ... in the order pushed, which is the order popped; those with callbacks count too.
 using FrameNumber = std::uint64_t;
-
-/// Orders those who wait to push, and nothing else: frames do not overtake one another.
-enum class Priority : std::uint8_t {
-  kNormal,  ///< May wait for ever where high ones never cease to come.
-  kHigh,    ///< Before all normal ones that wait for their turn.
-};
-
-/// What a frame is pushed with, besides its inputs.
-struct FrameOptions {
-  std::uint64_t tag = 0;  ///< The caller's own: Output::tag() gives it back.
-  /// No stage begins with the frame any later, and calls that can end in time are told. Empty: as
-  /// max_age says, counted from the push.
-  std::optional<std::chrono::steady_clock::time_point> deadline;
-  std::uint64_t stream = 0;  ///< The sequence of frames that it is of, with states of its own.
-  Priority priority = Priority::kNormal;  ///< push_acquired() has its turn already.
-};
 
 /// How a frame ended.
 enum class Outcome : std::uint8_t {
@@ -41,7 +26,8 @@ enum class Outcome : std::uint8_t {
   kCancelled,  ///< It was cancelled, or the pipeline was, or stopped, before it came out.
 };
 
-struct State;  // The running pipeline; private.
+struct State;    // The running pipeline; private.
+class Delivery;  // Private too.
 
 /// One frame that came out. Lends the pipeline's output slot until it is destroyed (from any
 /// thread, in any order; it may outlive the Pipeline). While held, the slot is not reused: holding
@@ -71,6 +57,7 @@ class Output {
 
  private:
   friend class Pipeline;
+  friend class Delivery;
   Output(std::shared_ptr<State> state, FrameNumber number);
   void release();
 
@@ -81,6 +68,30 @@ class Output {
   Outcome outcome_ = Outcome::kOk;
   std::chrono::nanoseconds latency_{0};
   Error error_;
+};
+
+/// Orders those who wait to push, and nothing else: frames do not overtake one another.
+enum class Priority : std::uint8_t {
+  kNormal,  ///< May wait for ever where high ones never cease to come.
+  kHigh,    ///< Before all normal ones that wait for their turn.
+};
+
+/// What a frame is pushed with, besides its inputs.
+struct FrameOptions {
+  std::uint64_t tag = 0;  ///< The caller's own: Output::tag() gives it back.
+  /// No stage begins with the frame any later, and calls that can end in time are told. Empty: as
+  /// max_age says, counted from the push.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::uint64_t stream = 0;  ///< The sequence of frames that it is of, with states of its own.
+  Priority priority = Priority::kNormal;  ///< push_acquired() has its turn already.
+  /// The frame does not come out by pop(): this is called with it, once, however it ended, also
+  /// where the pipeline is destroyed before. By one thread of the pipeline's, which the first such
+  /// push starts; so it should be short, must not wait for other frames (a push waits for room,
+  /// that is for frames to come out), nor destroy the pipeline. What it throws is lost.
+  std::function<void(Output)> done;
+  /// With `done`: behind those of the frames that were pushed before with `in_order`. Else as soon
+  /// as every stage is done with the frame, which is earlier where replicas overtake one another.
+  bool in_order = true;
 };
 
 }  // namespace penstock::pipeline

@@ -126,12 +126,23 @@ std::int64_t frame_deadline(const State& state, const FrameOptions& options, std
 // Makes the frame visible to the stages, or refuses it because the pipeline was closed meanwhile.
 Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& options,
                            Streams::Seat seat, bool has_slots) {
+  std::function<void(Output)> done;
+  try {
+    done = options.done;
+  } catch (const std::bad_alloc&) {
+    give_slots_back(state, frame);
+    return out_of_memory();
+  }
   const std::scoped_lock lock(state.ending.commit);
   if (state.ending.closed()) return state.ending.error();
   const std::int64_t now = now_ns();
   auto& record = state.record(frame);
   record.reset(options, seat, now, frame_deadline(state, options, now));
   state.streams->push(frame, record);
+  if (done) {
+    record.call_back_after(static_cast<int>(state.stages.size()));
+    state.delivery.expect(frame, std::move(done), options.in_order);
+  }
   state.source_ready_ns[frame & state.window_mask] = now;
   for (Edge* edge : state.input_edges) {
     if (!edge->lossy()) {
@@ -226,6 +237,7 @@ Pipeline::~Pipeline() {
     state_->watchdog.reset();
   }
   for (auto& worker : state_->workers) worker->join();
+  state_->delivery.end();
   if (!state_->left_calls.load()) {
     state_->free_stages();
     return;
@@ -260,6 +272,7 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   }
   const TurnGuard guard(&state.pusher.turn);
   if (state.ending.closed()) return state.ending.error();
+  if (options.done) PENSTOCK_CHECK_OK(state.delivery.start(state));
   PENSTOCK_CHECK_OK(check_error_policy(state));
   PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
   PENSTOCK_TRY(const auto seat, admit(state, options.stream, timeout, deadline));
@@ -354,6 +367,10 @@ Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
   }
   const TurnGuard guard(&state.pusher.turn);
   const FrameNumber frame = state.source.done();
+  if (Status ready = options.done ? state.delivery.start(state) : Status(); !ready) {
+    give_slots_back(state, frame);
+    return std::move(ready).error();
+  }
   for (std::size_t i = 0; i < state.acquired.size(); ++i) {
     if (Status fits = check_matches(state.plan.inputs[i].type, state.acquired[i]); !fits) {
       give_slots_back(state, frame);
@@ -377,20 +394,18 @@ Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
   return commit(state, frame, options, *seat, true);
 }
 
-Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
-  State& state = *state_;
-  const std::int64_t deadline = deadline_of(timeout);
-  if (!state.popper.turn.begin(deadline, [] { return false; })) {
-    return timed_out("pop: no turn", timeout, "another thread was popping");
-  }
-  const TurnGuard guard(&state.popper.turn);
-  const FrameNumber frame = state.next_pop;
+namespace {
+
+// Until all stages that feed the output are done with the frame. False: it was not pushed, and is
+// not any more.
+Result<bool> await_frame(State& state, FrameNumber frame, std::chrono::nanoseconds timeout,
+                         std::int64_t deadline) {
   const auto at_end = [&] { return state.ending.closed() && frame >= state.source.done(); };
   for (auto& wait : state.popper.waits) {
     while (wait.seen <= frame) {
       wait.seen = wait.progress->done();
       if (wait.seen > frame) break;
-      if (at_end()) return std::optional<Output>();
+      if (at_end()) return false;
       if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
         return timed_out("pop: no frame came out", timeout, state.source.done() - frame,
                          " are in flight");
@@ -402,8 +417,33 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
       sleep_until(wait, frame + 1, batch, deadline, at_end);
     }
   }
-  state.next_pop = frame + 1;
-  return std::optional<Output>(Output(state_, frame));
+  return true;
+}
+
+// Of a frame that nobody popped. Its record is its own until it is released, which only the thread
+// that calls back may have done.
+bool has_callback(State& state, FrameNumber frame) {
+  const bool calls_back = state.record(frame).calls_back();
+  return calls_back || state.sink.done() > frame;
+}
+
+}  // namespace
+
+Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
+  State& state = *state_;
+  const std::int64_t deadline = deadline_of(timeout);
+  if (!state.popper.turn.begin(deadline, [] { return false; })) {
+    return timed_out("pop: no turn", timeout, "another thread was popping");
+  }
+  const TurnGuard guard(&state.popper.turn);
+  for (;;) {
+    // What was released need not be popped.
+    const FrameNumber frame = std::max(state.next_pop, state.sink.done());
+    PENSTOCK_TRY(const bool comes, await_frame(state, frame, timeout, deadline));
+    if (!comes) return std::optional<Output>();
+    state.next_pop = frame + 1;
+    if (!has_callback(state, frame)) return std::optional<Output>(Output(state_, frame));
+  }
 }
 
 Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs,

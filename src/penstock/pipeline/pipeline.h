@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -83,8 +82,9 @@ class Pipeline {
                                                  const Options& options = {});
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
-  /// cancel(), then joins every thread. A call that hangs is waited for, for `max_run` where its
-  /// stage has one, else for ever: end() and leave_behind() are there for that.
+  /// cancel(), then joins every thread; callbacks are called before. A call that hangs is waited
+  /// for, for `max_run` where its stage has one, else for ever: end() and leave_behind() are there
+  /// for that.
   ~Pipeline();
 
   /// Gives the pipeline one frame. `inputs[i]` is the i-th of plan.inputs; its storage is read in
@@ -95,6 +95,7 @@ class Pipeline {
   /// \error kResourceExhausted  the input edge is full and its policy is `error`; or the frame's
   ///                            stream is one more than the plan allows (plan::Streams).
   /// \error kCancelled          closed or cancelled, or stopped by an error (named).
+  /// \error kResourceExhausted  a callback is given, and the system has no thread left.
   Result<FrameNumber> push(std::span<const Tensor> inputs,
                            std::chrono::nanoseconds timeout = kPatient,
                            const FrameOptions& options = {});
@@ -114,7 +115,7 @@ class Pipeline {
   /// Gives the borrowed slot back without a frame, as for a camera that failed. Any thread.
   void release_input();
 
-  /// The next frame in order, however it ended.
+  /// The next frame in order, however it ended. Frames that have callbacks are passed over.
   /// \returns nothing when the pipeline is closed or cancelled and every frame has come out.
   /// \error kDeadlineExceeded  none came within `timeout`.
   Result<std::optional<Output>> pop(std::chrono::nanoseconds timeout = kPatient);
@@ -193,28 +194,6 @@ class Pipeline {
  private:
   explicit Pipeline(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
-};
-
-/// Futures and callbacks over a pipeline: a thread of its own pops. Do not pop beside it.
-class Collector {
- public:
-  using Callback = std::function<void(Output)>;
-  explicit Collector(Pipeline& pipeline);
-  ~Collector();  ///< Closes the pipeline, waits for what is in flight.
-  Collector(const Collector&) = delete;
-  Collector& operator=(const Collector&) = delete;
-
-  /// The future's value is the frame, however it ended. The first call starts the thread.
-  /// \error as Pipeline::push(), or kResourceExhausted  the system has no thread left.
-  Result<std::future<Output>> submit(std::span<const Tensor> inputs,
-                                     std::chrono::nanoseconds timeout = kPatient);
-  /// `done` is called on the collector's thread, in frame order; it must not throw.
-  Status submit(std::span<const Tensor> inputs, Callback done,
-                std::chrono::nanoseconds timeout = kPatient);
-
- private:
-  struct Shared;
-  std::unique_ptr<Shared> shared_;
 };
 
 }  // namespace penstock::pipeline

@@ -1457,43 +1457,6 @@ TEST(PipelineTest, RunGivesCopiesAndRefusesBesideOthers) {
   EXPECT_EQ(pipeline->run(inputs).error().code, Code::kFailedPrecondition);
 }
 
-TEST(CollectorTest, FuturesAndCallbacksGetTheirOwnFrames) {
-  auto network = chain();
-  auto pipeline = start(network);
-  std::vector<std::future<Output>> futures;
-  std::atomic<int> called{0};
-  {
-    Collector collector(*pipeline);
-    for (int i = 0; i < 50; ++i) {
-      const std::vector<Tensor> inputs{number(static_cast<float>(i))};
-      auto future = collector.submit(inputs);
-      ASSERT_TRUE(future);
-      futures.push_back(*std::move(future));
-      ASSERT_TRUE(
-          collector.submit(inputs, [&called](Output output) { called += output.ok() ? 1 : 0; }));
-      Output output = futures.back().get();
-      EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(i + 1));
-    }
-  }
-  EXPECT_EQ(called, 50);
-}
-
-TEST(CollectorTest, AThreadThatTheSystemRefusesIsAnError) {
-  auto network = chain();
-  auto pipeline = start(network);
-  Collector collector(*pipeline);
-  const std::vector<Tensor> inputs{number(20)};
-  {
-    const NoMoreThreads none;
-    const auto refused = collector.submit(inputs);
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
-  }
-  auto taken = collector.submit(inputs);
-  ASSERT_TRUE(taken);
-  EXPECT_EQ(value_of(taken->get()[0]), 42.0F);
-}
-
 TEST(PipelineTest, PushAndPopFromDifferentThreads) {
   auto network = chain();
   auto pipeline = start(network);

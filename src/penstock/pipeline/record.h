@@ -28,6 +28,7 @@ class alignas(64) Record {
     seat = seat_given;
     pushed_ns = pushed_at;
     deadline_ns = deadline;
+    stages_left_.store(-1, std::memory_order_relaxed);
     life_.store(Life::kAlive, std::memory_order_relaxed);
   }
 
@@ -67,6 +68,14 @@ class alignas(64) Record {
     return {outcome_, std::move(error_)};
   }
 
+  /// The frame has a callback, to be called once so many stages are done with it.
+  void call_back_after(int stages) { stages_left_.store(stages, std::memory_order_relaxed); }
+  [[nodiscard]] bool calls_back() const {
+    return stages_left_.load(std::memory_order_acquire) >= 0;
+  }
+  /// True: it was the last. \pre calls_back()
+  bool leave_stage() { return stages_left_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+
   std::uint64_t tag = 0;
   std::int64_t pushed_ns = 0;
   std::int64_t deadline_ns = kNever;  // No stage begins with it later.
@@ -78,6 +87,7 @@ class alignas(64) Record {
  private:
   enum class Life : std::uint8_t { kAlive, kDying, kDead, kOut };
   std::atomic<Life> life_{Life::kAlive};
+  std::atomic<int> stages_left_{-1};  // Below 0: it has no callback.
   Outcome outcome_ = Outcome::kOk;
   Error error_;
 };

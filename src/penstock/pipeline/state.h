@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/pipeline/delivery.h"
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/ending.h"
 #include "penstock/pipeline/parker.h"
@@ -67,6 +68,8 @@ struct State : std::enable_shared_from_this<State> {
   std::atomic<std::thread::id>
       acquirer;                  // Who is between acquire_input and push_acquired, if anyone.
   std::vector<Tensor> acquired;  // What acquire_input lends; in the pusher's turn.
+
+  Delivery delivery;  // Its thread is joined by ~Pipeline.
 
   Ending ending;
   std::unique_ptr<Watchdog> watchdog;  // Null unless some stage has max_run.

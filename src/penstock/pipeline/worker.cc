@@ -690,8 +690,16 @@ void Worker::finish(FrameNumber frame) {
     }
   }
   hand_on_states(frame);
+  pass_on(frame);
+}
+
+void Worker::pass_on(FrameNumber frame) {
   stage_.ready_ns[frame & state_.window_mask] = clock_;
+  auto& record = state_.record(frame);
+  const bool calls_back = record.calls_back();
   stage_.progress.complete(frame);
+  // Another frame may have the record now, but not where a callback waits for this stage.
+  if (calls_back && record.leave_stage()) state_.delivery.ready(frame);
 }
 
 Worker::Claim Worker::running() const {
@@ -805,8 +813,7 @@ void Worker::take_over(const Claim& claim) {
   for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
     stage_.computed[frame & state_.window_mask] = 0;
     hand_on_states(frame);
-    stage_.ready_ns[frame & state_.window_mask] = clock_;
-    stage_.progress.complete(frame);
+    pass_on(frame);
   }
   loop();
 }

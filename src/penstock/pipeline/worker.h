@@ -157,6 +157,7 @@ class Worker {
   [[nodiscard]] std::int64_t ready_since(FrameNumber frame) const;
   void finish(FrameNumber frame);
   void hand_on_states(FrameNumber frame);
+  void pass_on(FrameNumber frame);
   void fail(FrameNumber frame, Error error);
   void leave();                                      ///< This worker passes no more frames.
   [[nodiscard]] bool hand_over(const Claim& claim);  ///< False: there is no thread for it.

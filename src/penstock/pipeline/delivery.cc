@@ -1,0 +1,105 @@
+#include "penstock/pipeline/delivery.h"
+
+#include <new>
+#include <utility>
+
+#include "penstock/pipeline/guarded.h"
+#include "penstock/pipeline/state.h"
+#include "penstock/pipeline/thread.h"
+
+namespace penstock::pipeline {
+
+void Delivery::List::append(Entry* entry) {
+  entry->next = nullptr;
+  (first == nullptr ? first : last->next) = entry;
+  last = entry;
+}
+
+Delivery::Entry* Delivery::List::take() {
+  Entry* taken = first;
+  first = taken->next;
+  return taken;
+}
+
+Status Delivery::start(State& state) {
+  if (thread_.joinable()) return {};
+  try {
+    entries_ = std::vector<Entry>(state.records.size());
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  }
+  state_ = &state;
+  return start_thread(thread_, [this] { loop(); });
+}
+
+void Delivery::expect(FrameNumber frame, Done done, bool in_order) {
+  const std::scoped_lock lock(mutex_);
+  Entry& entry = entries_[frame & state_->window_mask];
+  entry.frame = frame;
+  entry.done = std::move(done);
+  entry.in_order = in_order;
+  entry.ready = false;
+  if (in_order) in_order_.append(&entry);
+}
+
+void Delivery::ready(FrameNumber frame) {
+  {
+    const std::scoped_lock lock(mutex_);
+    make_ready(entries_[frame & state_->window_mask]);
+  }
+  changed_.notify_one();
+}
+
+void Delivery::make_ready(Entry& entry) {
+  entry.ready = true;
+  if (!entry.in_order) ready_.append(&entry);
+}
+
+Delivery::Entry* Delivery::take_next() {
+  if (ready_.first != nullptr) return ready_.take();
+  if (in_order_.first != nullptr && in_order_.first->ready) return in_order_.take();
+  return nullptr;
+}
+
+void Delivery::loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    Entry* entry = take_next();
+    if (entry == nullptr) {
+      if (ends_) return;
+      changed_.wait(lock);
+      continue;
+    }
+    const FrameNumber frame = entry->frame;
+    Done done = std::exchange(entry->done, nullptr);
+    lock.unlock();
+    call(frame, done);
+    done = nullptr;  // What it holds may want the lock.
+    lock.lock();
+  }
+}
+
+void Delivery::call(FrameNumber frame, const Done& done) {
+  // Whoever throws in a callback has nobody to tell: the thread is ours, the frame is out.
+  static_cast<void>(guarded([&]() -> Status {
+    done(Output(state_->shared_from_this(), frame));
+    return {};
+  }));
+}
+
+void Delivery::end() {
+  if (!thread_.joinable()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (auto& entry : entries_) {
+      if (!entry.done || entry.ready) continue;
+      state_->record(entry.frame).fail(Outcome::kCancelled, [&] { return state_->ending.error(); });
+      make_ready(entry);
+    }
+    ends_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+}  // namespace penstock::pipeline

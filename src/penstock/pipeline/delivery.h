@@ -1,0 +1,62 @@
+// Delivery: the thread that calls frames' callbacks.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/pipeline/frame.h"
+
+namespace penstock::pipeline {
+
+/// Frames that do not come out by pop(): each is given to its callback once, however it ended.
+class Delivery {
+ public:
+  using Done = std::function<void(Output)>;
+
+  /// Starts the thread, the first time. In the pusher's turn.
+  /// \error kResourceExhausted  the system has no thread left, or no memory.
+  Status start(State& state);
+  /// Before the frame's stages see it. Allocates nothing.
+  void expect(FrameNumber frame, Done done, bool in_order);
+  /// Every stage is done with the frame. Any thread; allocates nothing.
+  void ready(FrameNumber frame);
+  /// Gives what is left to its callbacks, cancelled where stages were not done with it, and joins.
+  /// \pre  no stage runs any more, and nothing is pushed.
+  void end();
+
+ private:
+  struct Entry {
+    FrameNumber frame = 0;
+    Done done;  // Empty: no frame waits here.
+    bool in_order = true;
+    bool ready = false;
+    Entry* next = nullptr;  // In one of the lists.
+  };
+  struct List {
+    Entry* first = nullptr;
+    Entry* last = nullptr;
+    void append(Entry* entry);
+    Entry* take();
+  };
+
+  void loop();
+  Entry* take_next();  ///< Null: none is due. Under the lock.
+  void call(FrameNumber frame, const Done& done);
+  void make_ready(Entry& entry);  ///< Under the lock.
+
+  State* state_ = nullptr;
+  std::mutex mutex_;  // Guards all below. Not held while a callback runs.
+  std::condition_variable changed_;
+  std::vector<Entry> entries_;  // By frame & the state's window_mask.
+  List in_order_;               // As they were pushed.
+  List ready_;                  // Of the others, as they became ready.
+  bool ends_ = false;
+  std::thread thread_;  // Last: it uses the rest.
+};
+
+}  // namespace penstock::pipeline
