@@ -39,7 +39,7 @@ from penstock.errors import (
     Unknown,
 )
 from penstock.make import backends, build, devices, explain, include_dir, load, plan, split
-from penstock.pipeline import Pipeline, TensorInfo
+from penstock.pipeline import Pipeline, StreamOf, TensorInfo
 from penstock.stream import AsyncStream, Stream
 
 _Mapping.register(Frame)
@@ -67,6 +67,7 @@ __all__ = [
     "Pipeline",
     "ResourceExhausted",
     "Stream",
+    "StreamOf",
     "TensorInfo",
     "Unavailable",
     "Unimplemented",

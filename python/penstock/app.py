@@ -155,7 +155,9 @@ class App:
         reads: port to source, as :meth:`connect` would say one by one.
         The rest is as for :func:`penstock.split`.
         """
-        stream = dict.fromkeys(("policy", "capacity", "in_flight", "max_age_ms", "on_error", "trace", "output"))
+        stream = dict.fromkeys(
+            ("policy", "capacity", "in_flight", "max_age_ms", "on_error", "streams", "evict", "trace", "output")
+        )
         split = _split_options(stream | locals())
         split["model"] = path_text(f"node '{name}': model", model)
         self._add(name, {"is_network": True, "split": split}, each, max_run_ms, _sources(name, reads, []))
@@ -241,6 +243,8 @@ class App:
         max_age_ms: float | None = None,
         max_run_ms: float | None = None,
         on_error: OnError | None = None,
+        streams: int | None = None,
+        evict: bool = False,
         trace: bool = False,
         native_code: bool = True,
         output: Path | None = None,

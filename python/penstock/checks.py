@@ -34,6 +34,13 @@ def whole(name: str, value: Any, example: int) -> int:
         raise unexpected(name, f"a whole number, such as {example}", value) from None
 
 
+def stream_number(value: Any) -> int:
+    number = whole("stream", value, 7)
+    if 0 <= number < 2**64:
+        return number
+    raise InvalidArgument(f"stream: expected a number from 0 to 2**64 - 1, found {number}")
+
+
 def sizes(name: str, values: Any) -> tuple[int, ...]:
     try:
         return tuple(operator.index(value) for value in values)

@@ -61,6 +61,8 @@ def split(
     max_age_ms: float | None = None,
     max_run_ms: float | None = None,
     on_error: OnError | None = None,
+    streams: int | None = None,
+    evict: bool = False,
     trace: bool = False,
     output: Path | None = None,
 ) -> Pipeline:
@@ -89,6 +91,8 @@ def split(
     max_run_ms: a stage's call that takes longer hangs: its frame and those behind it come out as
         errors that name it, and the pipeline ends.
     on_error: ``"deliver"`` (default): an error is its frame's alone; ``"stop"``: it ends the pipeline.
+    streams, evict: streams with states of their own at a time (1), see ``Pipeline.stream_of``; whether one
+        more takes the place of that used last longest ago, instead of being refused.
     trace: keep the times of every frame, see ``Pipeline.trace``.
     output: also write the package here (a folder, or a file ending in ``.zip``).
 
@@ -123,6 +127,8 @@ def plan(
     max_age_ms: float | None = None,
     max_run_ms: float | None = None,
     on_error: OnError | None = None,
+    streams: int | None = None,
+    evict: bool = False,
     trace: bool = False,
     output: Path | None = None,
 ) -> Pipeline:
@@ -168,6 +174,8 @@ def build(
     max_age_ms: float | None = None,
     max_run_ms: float | None = None,
     on_error: OnError | None = None,
+    streams: int | None = None,
+    evict: bool = False,
     trace: bool = False,
 ) -> Pipeline:
     """Measures which backend runs which part best, and starts the fastest pipeline that it found.
@@ -228,6 +236,8 @@ def load(
     max_age_ms: float | None = None,
     max_run_ms: float | None = None,
     on_error: OnError | None = None,
+    streams: int | None = None,
+    evict: bool = False,
     trace: bool = False,
     native_code: bool = True,
     functions: Sequence[Function] = (),
@@ -305,9 +315,10 @@ def _functions_of(functions: Sequence[Function]) -> list[Function]:
 
 
 def _run_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("policy", "capacity", "in_flight", "max_age_ms", "max_run_ms", "on_error", "pinned", "trace")
+    names = ("policy", "capacity", "in_flight", "max_age_ms", "max_run_ms", "on_error", "streams", "pinned", "trace")
     options = {name: given[name] for name in names}
     options["trace"] = bool(options["trace"])
+    options["evict"] = bool(given["evict"])
     options["native_code"] = bool(given.get("native_code", True))
     options["backend_options"] = _backend_options(given["backend_options"])
     return options

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, NoReturn, SupportsIndex, TypeVar
 
 from penstock import _core
-from penstock.checks import listed, mapping, path_text, seconds
+from penstock.checks import listed, mapping, path_text, seconds, stream_number
 from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.stream import AsyncStream, Stream
 from penstock.turns import Turns
@@ -110,10 +110,13 @@ class Pipeline:
         output_names: what to give, in this order; None for all in the model's.
         Several threads may call it at once: they take turns. Raises the frame's error.
         """
+        return self._run(output_names, input_feed, 0)
+
+    def _run(self, output_names: Sequence[str] | None, input_feed: Feed, stream: int) -> list[Array]:
         indices = None if output_names is None else self._indices_of(output_names)
         self._turns.check("run")
         with self._runs, self._turns.call("run", alone=True):
-            values = self._core.run(plain(input_feed))
+            values = self._core.run(plain(input_feed), stream)
         return values if indices is None else [values[i] for i in indices]
 
     def __call__(self, *inputs: Any, **named: Any) -> list[Array]:
@@ -157,28 +160,35 @@ class Pipeline:
         """The same for ``async for``; the source may be asynchronous too."""
         return AsyncStream(self, source, feed, errors, dropped)
 
-    def submit(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None) -> Future[_core.Frame]:
+    def submit(
+        self, feed: Feed, timeout: float | None = 60.0, tag: Any = None, *, stream: int = 0
+    ) -> Future[_core.Frame]:
         """Pushes a frame; the future's result is the :class:`Frame`, its exception the frame's error.
 
         Waits for room as :meth:`push` does. The frame is on its way at once: it cannot be cancelled.
         """
-        given, patience = plain(feed), seconds("timeout", timeout)
-        return self._turns.enter_collector("submit").submit(self, given, patience, tag)
+        given, patience, number = plain(feed), seconds("timeout", timeout), stream_number(stream)
+        return self._turns.enter_collector("submit").submit(self, given, patience, tag, number)
 
-    def push(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None) -> int:
+    def push(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None, *, stream: int = 0) -> int:
         """Gives the pipeline one frame and returns its number.
 
         Waits for room up to ``timeout`` seconds (None: as long as it takes). Raises InvalidArgument (a
         name, dtype or shape), DeadlineExceeded (says what is full; nothing was pushed),
-        ResourceExhausted (the policy is ``"error"``), Cancelled (the pipeline is closed).
-        """
-        with self._turns.call("push"):
-            return self._core.push(plain(feed), seconds("timeout", timeout), tag)
+        ResourceExhausted (the policy is ``"error"``, or the stream is one too many), Cancelled (the pipeline
+        is closed).
 
-    def try_push(self, feed: Feed, tag: Any = None) -> int | None:
+        stream: the sequence that the frame is of, see :meth:`stream_of`.
+        """
+        number = stream_number(stream)
+        with self._turns.call("push"):
+            return self._core.push(plain(feed), seconds("timeout", timeout), tag, stream=number)
+
+    def try_push(self, feed: Feed, tag: Any = None, *, stream: int = 0) -> int | None:
         """:meth:`push` without waiting: None where there is no room."""
+        number = stream_number(stream)
         with self._turns.call("try_push"):
-            return self._core.try_push(plain(feed), tag)
+            return self._core.try_push(plain(feed), tag, number)
 
     def pop(self, timeout: float | None = 60.0) -> _core.Frame | None:
         """The next frame in order, however it ended; None when all have come out of a closed pipeline.
@@ -202,8 +212,15 @@ class Pipeline:
         """
         self._core.set_parameters(dict(mapping("values", values, "{'scale': array}")), stage)
 
+    def stream_of(self, number: int) -> StreamOf:
+        """One of several sequences of frames, each with states of its own; as many as ``streams=`` allows.
+
+        number: from 0; stream 0 is always there, and what :meth:`run` and :meth:`push` mean by default.
+        """
+        return StreamOf(self, stream_number(number))
+
     def reset_states(self) -> None:
-        """Lets the next frame read the states' initial values, so that another sequence begins.
+        """Lets the next frame of each stream read the states' initial values, so that another sequence begins.
 
         What functions keep of the frames before, they keep.
 
@@ -314,6 +331,71 @@ class Pipeline:
                 known = ", ".join(f"'{known}'" for known in self._output_names)
                 raise InvalidArgument(f"no output '{name}'; the outputs are {known}")
         return [self._output_names.index(name) for name in names]
+
+
+class StreamOf:
+    """One stream of a pipeline (:meth:`Pipeline.stream_of`): a sequence of frames with states of its own.
+
+    It begins with its first frame. What functions keep of the frames before, they keep of all streams
+    together. Frames of other streams may be in flight at any time.
+    """
+
+    def __init__(self, pipeline: Pipeline, number: int) -> None:
+        """Made by :meth:`Pipeline.stream_of`."""
+        self._pipeline = pipeline
+        self._number = number
+
+    @property
+    def number(self) -> int:
+        """As given; a frame that came out has it as its ``stream``."""
+        return self._number
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Feed) -> list[Array]:
+        """:meth:`Pipeline.run` of a frame of this stream."""
+        return self._pipeline._run(output_names, input_feed, self._number)
+
+    def __call__(self, *inputs: Any, **named: Any) -> list[Array]:
+        """All outputs of one frame of this stream, as of a pipeline that is called."""
+        if inputs and named:
+            raise InvalidArgument("expected inputs by position or by name, found both; use one of them")
+        return self.run(None, named if named else list(inputs))
+
+    def push(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None) -> int:
+        """:meth:`Pipeline.push` of a frame of this stream."""
+        return self._pipeline.push(feed, timeout, tag, stream=self._number)
+
+    def try_push(self, feed: Feed, tag: Any = None) -> int | None:
+        """:meth:`push` without waiting: None where there is no room."""
+        return self._pipeline.try_push(feed, tag, stream=self._number)
+
+    def submit(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None) -> Future[_core.Frame]:
+        """:meth:`Pipeline.submit` of a frame of this stream."""
+        return self._pipeline.submit(feed, timeout, tag, stream=self._number)
+
+    def reset(self) -> None:
+        """Lets its next frame read the states' initial values.
+
+        Raises FailedPrecondition while frames of it are in flight, as do all that follow.
+        """
+        self._pipeline._core.reset_stream(self._number)
+
+    def save(self) -> dict[str, Array]:
+        """What its next frame reads of the states, by the names of the inputs that read them.
+
+        Raises NotFound where it is not known: it had no frame, has ended or gave its place.
+        """
+        return self._pipeline._core.save_stream(self._number)
+
+    def restore(self, states: Mapping[str, Any]) -> None:
+        """Lets its next frame read these states. A stream that is not known begins with them."""
+        self._pipeline._core.restore_stream(self._number, dict(mapping("states", states, "{'state': array}")))
+
+    def end(self) -> None:
+        """Forgets the stream, whose place another one may take. Stream 0 stays, and begins anew."""
+        self._pipeline._core.end_stream(self._number)
+
+    def __repr__(self) -> str:
+        return f"<stream {self._number} of {self._pipeline!r}>"
 
 
 def _type_text(info: TensorInfo) -> str:

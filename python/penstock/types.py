@@ -110,6 +110,8 @@ class Stats(TypedDict):
     errors: int
     drops: int
     cancelled: int
+    streams: int
+    streams_evicted: int
     copies: int
     memory_bytes: int | None
     stages: list[StageStats]

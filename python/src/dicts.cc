@@ -88,6 +88,8 @@ nb::dict stats_dict(const pipeline::Stats& stats) {
   dict["errors"] = stats.errors;
   dict["drops"] = stats.drops;
   dict["cancelled"] = stats.cancelled;
+  dict["streams"] = stats.streams;
+  dict["streams_evicted"] = stats.streams_evicted;
   dict["memory_bytes"] = stats.memory_bytes;
   nb::list stages;
   for (const auto& stage : stats.stages) stages.append(stage_dict(stage));

@@ -33,6 +33,7 @@ Frame::Frame(pipeline::Output output, std::shared_ptr<OutputTypes> outputs, nb::
     : outputs_(std::move(outputs)),
       tag_(std::move(tag)),
       number_(output.number()),
+      stream_(output.stream()),
       outcome_(output.outcome()),
       latency_us_(std::chrono::duration<double, std::micro>(output.latency()).count()) {
   if (ok()) {
@@ -154,6 +155,7 @@ const PyType_Slot frame_slots[] = {
 void bind_frame(nb::module_& module) {
   nb::class_<Frame>(module, "Frame", nb::is_weak_referenceable(), nb::type_slots(frame_slots))
       .def_prop_ro("number", &Frame::number)
+      .def_prop_ro("stream", &Frame::stream)
       .def_prop_ro("tag", [](const Frame& frame) { return frame.tag(); })
       .def_prop_ro("ok", &Frame::ok)
       .def_prop_ro("outcome", &Frame::outcome)

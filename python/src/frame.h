@@ -50,6 +50,7 @@ class Frame {
         std::uint64_t generation);
 
   [[nodiscard]] std::uint64_t number() const { return number_; }
+  [[nodiscard]] std::uint64_t stream() const { return stream_; }
   [[nodiscard]] const nb::object& tag() const { return tag_; }
   [[nodiscard]] bool ok() const { return outcome_ == pipeline::Outcome::kOk; }
   [[nodiscard]] const char* outcome() const;
@@ -75,7 +76,7 @@ class Frame {
   std::shared_ptr<Lease> lease_;  // Null unless ok.
   std::vector<nb::object> arrays_;
   nb::object tag_;
-  std::uint64_t number_;
+  std::uint64_t number_, stream_;
   pipeline::Outcome outcome_;
   Error error_;
   double latency_us_;

@@ -238,11 +238,13 @@ void Pipeline::throw_away_given_up(const Running& running) {
 }
 
 Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
-                                     std::chrono::nanoseconds timeout, nb::handle tag) {
+                                     std::chrono::nanoseconds timeout, nb::handle tag,
+                                     std::uint64_t stream) {
   const Running running = this->running();
   throw_away_given_up(running);
   const auto id = remember_tag(tag);
-  Result<std::uint64_t> frame = running->try_push(inputs, {.tag = id});
+  const pipeline::FrameOptions options{.tag = id, .stream = stream};
+  Result<std::uint64_t> frame = running->try_push(inputs, options);
   const auto may_wait = [&] {
     return !frame && frame.error().code == Code::kDeadlineExceeded &&
            timeout > std::chrono::nanoseconds::zero();
@@ -254,11 +256,11 @@ Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
           timeout, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
       if (!output || !*output) break;
       give_up(**output);
-      frame = running->try_push(inputs, {.tag = id});
+      frame = running->try_push(inputs, options);
     }
     if (may_wait()) {
       frame = wait_in_slices(timeout, [&](std::chrono::nanoseconds slice) {
-        return running->push(inputs, slice, {.tag = id});
+        return running->push(inputs, slice, options);
       });
     }
   } catch (...) {
@@ -274,21 +276,22 @@ Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
 }
 
 std::uint64_t Pipeline::push(nb::handle feed, std::optional<double> timeout, nb::handle tag,
-                             std::optional<double> told) {
+                             std::optional<double> told, std::uint64_t stream) {
   release_dropped();
   const auto duration = to_duration(timeout);
-  auto frame = push(tensors_of(feed), duration, tag);
+  auto frame = push(tensors_of(feed), duration, tag, stream);
   if (frame) return *frame;
   raise(told ? with_timeout(std::move(frame).error(), to_duration(told)) : frame.error());
 }
 
-std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag) {
+std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag,
+                                                std::uint64_t stream) {
   release_dropped();
   const Running running = this->running();
   throw_away_given_up(running);
   const auto inputs = tensors_of(feed);
   const auto id = remember_tag(tag);
-  const auto frame = running->try_push(inputs, {.tag = id});
+  const auto frame = running->try_push(inputs, {.tag = id, .stream = stream});
   if (frame) {
     pushed_ = std::max(pushed_, *frame + 1);
     return *frame;
@@ -356,14 +359,14 @@ nb::object Pipeline::try_pop() {
   return nb::none();
 }
 
-nb::list Pipeline::run(nb::handle feed) {
+nb::list Pipeline::run(nb::handle feed, std::uint64_t stream) {
   release_dropped();
   if (const auto waiting = in_flight(); waiting > 0) {
     raise(make_error(Code::kFailedPrecondition, "run: ", waiting,
                      " frames are in flight; use push and pop, or pop them first"));
   }
   try {
-    const auto number = value_or_raise(push(tensors_of(feed), kForever, nb::none()));
+    const auto number = value_or_raise(push(tensors_of(feed), kForever, nb::none(), stream));
     const nb::object object = pop({});
     if (object.is_none()) raise(make_error(Code::kCancelled, "the pipeline is closed"));
     auto& frame = nb::cast<Frame&>(object);
@@ -409,9 +412,9 @@ void Pipeline::set_parameters(nb::handle values, const std::string& stage) {
   check(without_gil([&] { return running->set_parameters(stage, named); }));
 }
 
-void Pipeline::reset_states() {
+Pipeline::Running Pipeline::without_given_up() {
   release_dropped();
-  const Running running = this->running();
+  Running running = this->running();
   while (may_throw_away()) {  // Of a stream that was left: nobody else takes these out.
     const Counted counted(throwing_away_);
     const auto output = wait_in_slices(
@@ -419,7 +422,46 @@ void Pipeline::reset_states() {
     if (!output || !*output) break;
     give_up(**output);
   }
-  check(running->reset_states());
+  return running;
+}
+
+void Pipeline::reset_states() {
+  check(without_given_up()->reset_states());
+}
+
+void Pipeline::reset_stream(std::uint64_t stream) {
+  check(without_given_up()->reset_stream(stream));
+}
+
+void Pipeline::end_stream(std::uint64_t stream) {
+  check(without_given_up()->end_stream(stream));
+}
+
+nb::dict Pipeline::save_stream(std::uint64_t stream) {
+  const auto states = value_or_raise(without_given_up()->save_stream(stream));
+  nb::dict saved;
+  for (const auto& [name, value] : states) {
+    saved[text_object(name)] = value_or_raise(to_python(value, make_owner(value.owner()), name));
+  }
+  return saved;
+}
+
+void Pipeline::restore_stream(std::uint64_t stream, nb::handle states) {
+  const Running running = without_given_up();
+  pipeline::Named named;
+  for (const auto item : nb::borrow<nb::dict>(states).items()) {
+    auto name = text_of(item[0]);
+    if (plan().find_state(name) == nullptr) {  // The library refuses it by name.
+      named.emplace_back(std::move(name), Tensor());
+      continue;
+    }
+    auto value = from_python(item[1], *plan().find_tensor(name));
+    if (!value) {
+      raise(std::move(value).error().within(concat("restore: state '", name, "'")));
+    }
+    named.emplace_back(std::move(name), *std::move(value));
+  }
+  check(running->restore_stream(stream, named));
 }
 
 bool Pipeline::alive() const {
@@ -550,18 +592,23 @@ void bind_pipeline(nb::module_& module) {
   nb::class_<Pipeline>(module, "Pipeline", nb::is_weak_referenceable(),
                        nb::type_slots(pipeline_slots))
       .def("push",
-           nb::overload_cast<nb::handle, OptionalSeconds, nb::handle, OptionalSeconds>(
-               &Pipeline::push),
+           nb::overload_cast<nb::handle, OptionalSeconds, nb::handle, OptionalSeconds,
+                             std::uint64_t>(&Pipeline::push),
            nb::arg("feed").none(), nb::arg("timeout").none() = 60.0,
-           nb::arg("tag").none() = nb::none(), nb::arg("told").none() = nb::none())
+           nb::arg("tag").none() = nb::none(), nb::arg("told").none() = nb::none(),
+           nb::arg("stream") = 0)
       .def("try_push", &Pipeline::try_push, nb::arg("feed").none(),
-           nb::arg("tag").none() = nb::none())
+           nb::arg("tag").none() = nb::none(), nb::arg("stream") = 0)
       .def("pop", &Pipeline::pop, nb::arg("timeout").none() = 60.0)
       .def("try_pop", &Pipeline::try_pop)
-      .def("run", &Pipeline::run, nb::arg("feed").none())
+      .def("run", &Pipeline::run, nb::arg("feed").none(), nb::arg("stream") = 0)
       .def("run_repeatedly", &Pipeline::run_repeatedly, nb::arg("feed"), nb::arg("count"))
       .def("set_parameters", &Pipeline::set_parameters, nb::arg("values"), nb::arg("stage") = "")
       .def("reset_states", &Pipeline::reset_states)
+      .def("reset_stream", &Pipeline::reset_stream, nb::arg("stream"))
+      .def("end_stream", &Pipeline::end_stream, nb::arg("stream"))
+      .def("save_stream", &Pipeline::save_stream, nb::arg("stream"))
+      .def("restore_stream", &Pipeline::restore_stream, nb::arg("stream"), nb::arg("states"))
       .def("close", &Pipeline::close)
       .def("drain", &Pipeline::drain, nb::arg("timeout").none() = nb::none())
       .def("cancel", &Pipeline::cancel)

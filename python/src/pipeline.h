@@ -40,19 +40,23 @@ class Pipeline {
   /// `told`: the seconds that the error of a timeout tells of, where this is the end of a longer
   /// wait.
   std::uint64_t push(nb::handle feed, std::optional<double> timeout, nb::handle tag,
-                     std::optional<double> told);
+                     std::optional<double> told, std::uint64_t stream);
   /// None where there is no room now.
-  std::optional<std::uint64_t> try_push(nb::handle feed, nb::handle tag);
+  std::optional<std::uint64_t> try_push(nb::handle feed, nb::handle tag, std::uint64_t stream);
   /// None when the pipeline is closed and every frame has come out.
   nb::object pop(std::optional<double> timeout);
   /// None where none is ready.
   nb::object try_pop();
-  nb::list run(nb::handle feed);
+  nb::list run(nb::handle feed, std::uint64_t stream);
   /// The library's own run(), without the interpreter in between: what benchmarks compare with.
   void run_repeatedly(nb::handle feed, std::uint64_t count);
 
   void set_parameters(nb::handle values, const std::string& stage);
   void reset_states();
+  void reset_stream(std::uint64_t stream);
+  void end_stream(std::uint64_t stream);
+  nb::dict save_stream(std::uint64_t stream);
+  void restore_stream(std::uint64_t stream, nb::handle states);
   void close();
   void drain(std::optional<double> timeout);
   void cancel();
@@ -99,7 +103,7 @@ class Pipeline {
   std::uint64_t remember_tag(nb::handle tag);
   nb::object recall_tag(std::uint64_t id);
   Result<std::uint64_t> push(const std::vector<Tensor>& inputs, std::chrono::nanoseconds timeout,
-                             nb::handle tag);
+                             nb::handle tag, std::uint64_t stream);
   /// True: a frame came out and was one given up.
   bool give_up(const pipeline::Output& output);
   nb::object to_frame(pipeline::Output output);
@@ -108,6 +112,8 @@ class Pipeline {
   /// Whether what comes out next was given up for certain: nobody else is taking frames out.
   bool may_throw_away() const;
   void throw_away_given_up(const Running& running);
+  /// The same, and waits for them. \returns running().
+  Running without_given_up();
 
   plan::Package package_;  // Holds the files that the stages were made of.
   Running running_;

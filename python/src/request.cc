@@ -1,5 +1,7 @@
 #include "request.h"
 
+#include <limits>
+
 #include "errors.h"
 #include "pipeline.h"
 
@@ -14,6 +16,7 @@ void apply(const StreamOptions& stream, plan::Plan& plan) {
     edge.policy = *stream.input_policy;
     if (edge.policy == plan::FullPolicy::kLatest) edge.capacity = 1;
   }
+  if (stream.streams) plan.streams = *stream.streams;
   if (stream.max_age) plan.max_age = stream.max_age;
   if (stream.on_error) plan.on_error = *stream.on_error;
   if (stream.max_run) {
@@ -86,6 +89,13 @@ Result<RunOptions> to_run_options(const Options& options) {
       return invalid_argument("on_error: expected 'deliver' or 'stop', found '", *on_error, "'");
     }
     run.stream.on_error = *on_error == "stop" ? plan::OnError::kStop : plan::OnError::kDeliver;
+  }
+  if (const auto most = options.maybe<std::int64_t>("streams")) {
+    constexpr int kMost = std::numeric_limits<int>::max();
+    if (*most < 1 || *most > kMost) {
+      return invalid_argument("streams: expected 1 to ", kMost, ", found ", *most);
+    }
+    run.stream.streams = {static_cast<int>(*most), options.get<bool>("evict")};
   }
   run.pipeline.pinned = options.maybe<bool>("pinned");
   run.pipeline.native_code = options.get<bool>("native_code");

@@ -401,6 +401,68 @@ def test_a_state_feeds_the_next_frame() -> None:
         assert pipeline(value(7))[0][0] == 7
 
 
+def test_streams_have_states_of_their_own() -> None:
+    app = penstock.App("sum")
+    app.input("x")
+    ports = {"x": "f32[1]", "held": "f32[1]"}
+    app.function("sum", lambda x, held: x + held, ports, {"sum": "f32[1]"}, reads={"x": "x"})
+    app.state("sum.sum", "sum.held")
+    app.output("sum", "sum.sum")
+    with app.start(streams=3) as pipeline:
+        calls = [pipeline.stream_of(number) for number in (0, 2**64 - 1, 7)]
+        for round in range(1, 4):
+            for i, call in enumerate(calls):
+                assert call(value(i + 1))[0][0] == (i + 1) * round
+        assert pipeline(value(1))[0][0] == 4  # Stream 0.
+        assert pipeline.plan["streams"] == {"most": 3, "evict": False}
+
+        calls[2].push(value(3), tag="call")
+        for change in (
+            calls[2].reset,
+            calls[2].end,
+            calls[2].save,
+            lambda: calls[2].restore({"sum.held.last": value(1)}),
+        ):
+            with pytest.raises(penstock.FailedPrecondition, match="_stream: stream 7: 1 frames are in flight"):
+                change()
+        saved = calls[1].save()
+        assert {name: list(array) for name, array in saved.items()} == {"sum.held.last": [6]}
+        calls[1].reset()
+        frame = pipeline.pop()
+        assert (frame.stream, frame.tag, frame["sum"][0]) == (7, "call", 12)
+        assert calls[1].submit(value(2)).result()["sum"][0] == 2
+        assert saved["sum.held.last"][0] == 6
+        calls[1].restore(saved)
+        assert calls[1].run(["sum"], {"x": value(2)})[0][0] == 8
+
+        other = pipeline.stream_of(8)
+        with pytest.raises(penstock.ResourceExhausted, match="push: stream 8: it is not known, and the plan allows 3"):
+            other.try_push(value(1))
+        with pytest.raises(penstock.NotFound, match="save_stream: stream 8: it is not known"):
+            other.save()
+        calls[1].end()
+        assert other(value(1))[0][0] == 1
+        assert (pipeline.stats()["streams"], pipeline.stats()["streams_evicted"]) == (3, 0)
+        pipeline.reset_states()
+        assert [call(value(5))[0][0] for call in (calls[0], calls[2], other)] == [5, 5, 5]
+        for states, told in [
+            ({"last": value(1)}, r"no state 'last'; the states are 'sum\.held\.last'"),
+            ({}, r"state 'sum\.held\.last' is missing"),
+            ({"sum.held.last": np.zeros(2, np.float32)}, r"state 'sum\.held\.last': expected f32\[1\]"),
+        ]:
+            with pytest.raises(penstock.InvalidArgument, match=told):
+                other.restore(states)
+        for number in (-1, 2**64, "a", 1.5, None):
+            with pytest.raises(penstock.InvalidArgument, match="stream: expected a"):
+                pipeline.stream_of(number)
+    with app.start(streams=2, evict=True) as pipeline:
+        assert [pipeline.stream_of(i)(value(1))[0][0] for i in (1, 1, 2, 1)] == [1, 2, 1, 1]
+        assert pipeline.stats()["streams_evicted"] == 2
+    for streams in (0, -1, 2**31):
+        with pytest.raises(penstock.InvalidArgument, match="streams: expected 1 to 2147483647, found"):
+            app.start(streams=streams)
+
+
 def test_a_refused_connection_leaves_nothing_behind() -> None:
     app = of_one(lambda x: x + 1)
     with pytest.raises(penstock.InvalidArgument, match=r"connect: no port 'g\.x'"):
