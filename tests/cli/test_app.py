@@ -348,6 +348,35 @@ def test_a_state_feeds_the_next_frame(stream, tmp_path):
             assert np.array_equal(found[i]["y"], state), (source, options, i)
 
 
+def test_each_input_is_a_stream_of_its_own(well, penstock, tmp_path):
+    nodes = [helper.make_node("Add", ["x", "s"], ["t"], "add"), helper.make_node("Identity", ["t"], ["y"], "copy")]
+    model = save(tmp_path, "sum", nodes, [value("x", [4]), value("s", [4])], [value("y", [4]), value("t", [4])])
+    for name, frames in [("a", 3), ("b", 1), ("c", 5)]:
+        (tmp_path / name).mkdir()
+        for i in range(frames):
+            np.save(tmp_path / name / f"{i}.npy", np.full(4, ord(name) + i, np.float32))
+    files = [part for name in "abc" for part in ("--input", f"x={name}")]
+    lines = [
+        json.loads(line)
+        for line in well("run", model, "--state", "t=s", "--streams", "3", *files, "--output", "-").out.splitlines()
+    ]
+    sums: dict[int, float] = {}
+    steps: dict[int, int] = {}
+    for number, line in enumerate(lines):
+        stream = line.get("stream", 0)
+        sums[stream] = sums.get(stream, 0) + ord("abc"[stream]) + steps.setdefault(stream, 0)
+        steps[stream] += 1
+        assert line == {"frame": number} | ({"stream": stream} if stream else {}) | {
+            "outputs": {"y": [sums[stream]] * 4}
+        }
+    assert [line.get("stream", 0) for line in lines] == [0, 1, 2, 0, 2, 0, 2, 2, 2]
+    repeated = well("run", model, "--state", "t=s", *files, "--output", "-").out.splitlines()
+    assert len(repeated) == 9  # Without --streams one behind the other.
+    assert not any("stream" in json.loads(line) for line in repeated)
+    refused = penstock("run", model, "--state", "t=s", "--streams", "2", *files)
+    assert "3 files of an input are as many streams, and 2 are allowed; give --streams 3" in refused.error
+
+
 # Open dimensions of networks, and inputs that are neither a state nor random.
 SHAPES = {"silero_vad_16k_op15": {"input": [1, 576], "state": [2, 1, 128]}}
 SETTINGS = {"silero_vad_16k_op15": {"sr": np.array(16000)}}

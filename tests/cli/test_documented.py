@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from conftest import ROOT, save, value
@@ -41,6 +42,8 @@ def test_the_commands_run(well, chain, costs: Path, tmp_path: Path, page: str):
     model = onnx.load(chain)
     model.graph.node[2].name = "layer3.0.relu"  # As docs/cli.md cuts; for all pages: what one has built, others know.
     onnx.save(model, tmp_path / "model.onnx")
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", np.zeros((1, 3, 4, 4), np.float32))
     (tmp_path / "problem.json").write_text(json.dumps(chain_of([4, 3, 2, 5])))
     found = commands(page)
     assert found, f"{page} has no commands"

@@ -1,6 +1,7 @@
 #include "penstock/cli/frame_source.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace penstock::cli {
@@ -28,6 +29,36 @@ std::vector<plan::TensorInfo> without(const std::vector<plan::TensorInfo>& input
     if (!columns.contains(i)) rest.push_back(inputs[i]);
   }
   return rest;
+}
+
+/// What feeds each stream.
+Result<std::vector<InputArguments>> by_stream(const std::vector<plan::TensorInfo>& inputs,
+                                              const InputArguments& arguments, int most) {
+  std::map<std::size_t, std::vector<std::string>> files;
+  std::size_t count = 1;
+  for (const auto& text : arguments.files) {
+    PENSTOCK_TRY(const auto input, input_of(inputs, text));
+    files[input].push_back(text);
+    count = std::max(count, files[input].size());
+  }
+  if (count > static_cast<std::size_t>(most)) {
+    return invalid_argument("--input: ", count, " files of an input are as many streams, and ",
+                            most, " are allowed; give --streams ", count,
+                            ", or frames of one stream as a folder");
+  }
+  std::vector<InputArguments> streams(count, arguments);
+  for (std::size_t s = 0; s < count; ++s) {
+    streams[s].files.clear();
+    for (const auto& [input, given] : files) {
+      if (given.size() != 1 && given.size() != count) {
+        return invalid_argument("expected 1 or ", count, " files, one for each stream, found ",
+                                given.size())
+            .within({Where::kInput, inputs[input].name});
+      }
+      streams[s].files.push_back(given[given.size() == 1 ? 0 : s]);
+    }
+  }
+  return streams;
 }
 
 }  // namespace
@@ -59,6 +90,30 @@ Result<FrameSource> FrameSource::open(std::vector<plan::TensorInfo> inputs,
   return source;
 }
 
+Result<FrameSource> FrameSource::open_streams(const std::vector<plan::TensorInfo>& inputs,
+                                              const InputArguments& arguments, int most) {
+  PENSTOCK_TRY(const auto streams, by_stream(inputs, arguments, most));
+  if (streams.size() == 1) return open(inputs, arguments);
+  FrameSource source;
+  std::uint64_t longest = 0;
+  for (const auto& of_stream : streams) {
+    PENSTOCK_TRY(auto opened, open(inputs, of_stream));
+    if (opened.is_live()) {
+      return invalid_argument("--input: standard input ('-') feeds one stream; found ",
+                              streams.size(), ": give files");
+    }
+    longest = std::max(longest, opened.count());
+    source.streams_.push_back(std::move(opened));
+  }
+  for (std::uint64_t frame = 0; frame < longest; ++frame) {
+    for (std::size_t s = 0; s < streams.size(); ++s) {
+      if (frame < source.streams_[s].count()) source.order_.emplace_back(s, frame);
+    }
+  }
+  source.count_ = source.order_.size();
+  return source;
+}
+
 Result<FrameSource> FrameSource::random(const std::vector<plan::TensorInfo>& inputs,
                                         const measure::RandomValues& values, std::uint64_t count) {
   FrameSource source;
@@ -69,6 +124,10 @@ Result<FrameSource> FrameSource::random(const std::vector<plan::TensorInfo>& inp
 
 Result<std::optional<measure::Frame>> FrameSource::read(std::uint64_t number,
                                                         std::chrono::milliseconds patience) {
+  if (!streams_.empty()) {
+    const auto [stream, frame] = order_[number % count_];
+    return streams_[stream].read(frame, patience);
+  }
   if (live_) {
     PENSTOCK_TRY(auto value, live_->read(patience));
     if (!value) return std::optional<measure::Frame>();

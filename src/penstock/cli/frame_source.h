@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "penstock/base/result.h"
@@ -24,6 +25,12 @@ class FrameSource {
   static Result<FrameSource> open(std::vector<plan::TensorInfo> inputs,
                                   const InputArguments& arguments);
 
+  /// The same, where each file that --input names of an input is a stream of its own, stream 0
+  /// first; their frames come in turn. A single file serves all streams.
+  /// \error as open(); kInvalidArgument  more streams than `most`, or standard input for several.
+  static Result<FrameSource> open_streams(const std::vector<plan::TensorInfo>& inputs,
+                                          const InputArguments& arguments, int most);
+
   /// `count` random frames, made at once. \error as measure::random_frames()
   static Result<FrameSource> random(const std::vector<plan::TensorInfo>& inputs,
                                     const measure::RandomValues& values, std::uint64_t count);
@@ -38,6 +45,9 @@ class FrameSource {
   /// `patience` or ended() becomes true. \error as open()
   Result<std::optional<measure::Frame>> read(std::uint64_t number,
                                              std::chrono::milliseconds patience);
+  [[nodiscard]] std::uint64_t stream_of(std::uint64_t number) const {
+    return order_.empty() ? 0 : order_[number % count_].first;
+  }
   [[nodiscard]] bool ended() const { return live_ && live_->ended(); }
 
  private:
@@ -50,6 +60,8 @@ class FrameSource {
   std::vector<plan::TensorInfo> others_;  ///< The inputs that are random.
   measure::RandomValues random_;
   measure::Frame first_;  ///< What is wrong with all frames is known before the first is asked for.
+  std::vector<FrameSource> streams_;                          ///< Where there are several.
+  std::vector<std::pair<std::size_t, std::uint64_t>> order_;  ///< Stream and its frame, by number.
   std::vector<measure::Frame> ring_;  ///< Random frames, where nothing else is given.
 };
 

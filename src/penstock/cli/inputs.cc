@@ -34,16 +34,7 @@ Status take_standard_input(const Infos& inputs, std::size_t input, GivenInputs& 
 Status add_named_files(const Infos& inputs, const std::vector<std::string>& files,
                        GivenInputs& given) {
   for (const auto& text : files) {
-    // Names may hold '=', and so may paths: the longest name that is an input wins.
-    std::size_t best = inputs.size();
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const bool longer = best == inputs.size() || inputs[i].name.size() > inputs[best].name.size();
-      if (longer && text.starts_with(inputs[i].name + "=")) best = i;
-    }
-    if (best == inputs.size()) {
-      PENSTOCK_TRY(const auto pair, split_pair(text, false, "--input", "NAME=FILE"));
-      return not_found("--input: no input '", pair.first, "'; the inputs are ", names_of(inputs));
-    }
+    PENSTOCK_TRY(const auto best, input_of(inputs, text));
     const std::string path = text.substr(inputs[best].name.size() + 1);
     if (path == "-") {
       PENSTOCK_CHECK_OK(take_standard_input(inputs, best, given));
@@ -158,6 +149,18 @@ void add_input_options(CLI::App* command, InputArguments& arguments) {
                       "A folder of <name>.npy (.pb, pictures), or of such folders, one a frame; or "
                       "a .npz");
   add_random_options(command, arguments);
+}
+
+// Names may hold '=', and so may paths: the longest name that is an input wins.
+Result<std::size_t> input_of(const Infos& inputs, const std::string& text) {
+  std::size_t best = inputs.size();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool longer = best == inputs.size() || inputs[i].name.size() > inputs[best].name.size();
+    if (longer && text.starts_with(inputs[i].name + "=")) best = i;
+  }
+  if (best < inputs.size()) return best;
+  PENSTOCK_TRY(const auto pair, split_pair(text, false, "--input", "NAME=FILE"));
+  return not_found("--input: no input '", pair.first, "'; the inputs are ", names_of(inputs));
 }
 
 bool has_files(const InputArguments& arguments) {

@@ -36,6 +36,9 @@ bool has_files(const InputArguments& arguments);
 std::string advice_on_random(const Error& error, const InputArguments& arguments,
                              const std::vector<plan::TensorInfo>& inputs);
 
+/// The position of the input that an --input names. \error kNotFound, kInvalidArgument
+Result<std::size_t> input_of(const std::vector<plan::TensorInfo>& inputs, const std::string& text);
+
 /// Values of each input, by position, in the order of the frames.
 using Columns = std::map<std::size_t, Values>;
 

@@ -65,6 +65,12 @@ std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+Json line_begun(std::uint64_t frame, std::uint64_t stream) {
+  Json line = {{"frame", frame}};
+  if (stream != 0) line["stream"] = stream;
+  return line;
+}
+
 }  // namespace
 
 JsonLines::JsonLines(std::string place, File file, std::vector<plan::TensorInfo> outputs)
@@ -88,18 +94,22 @@ Result<JsonLines> JsonLines::create(const std::filesystem::path& target,
 }
 
 Status JsonLines::write(const pipeline::Output& output) {
-  if (!output.ok()) return write(output.tag(), output.error());
+  if (!output.ok()) return write(output.tag(), output.error(), output.stream());
   Json outputs = Json::object();
   for (std::size_t i = 0; i < output.size(); ++i) {
     auto value = to_json(output[i]);
     if (!value) return std::move(value).error().within({Where::kOutput, outputs_[i].name});
     outputs[outputs_[i].name] = *std::move(value);
   }
-  return write_line(line_of({{"frame", output.tag()}, {"outputs", std::move(outputs)}}));
+  Json line = line_begun(output.tag(), output.stream());
+  line["outputs"] = std::move(outputs);
+  return write_line(line_of(line));
 }
 
-Status JsonLines::write(std::uint64_t frame, const Error& error) {
-  return write_line(line_of({{"frame", frame}, {"error", error_json(error)}}));
+Status JsonLines::write(std::uint64_t frame, const Error& error, std::uint64_t stream) {
+  Json line = line_begun(frame, stream);
+  line["error"] = error_json(error);
+  return write_line(line_of(line));
 }
 
 Status JsonLines::write_line(const std::string& line) {

@@ -14,7 +14,8 @@
 
 namespace penstock::cli {
 
-/// {"frame": 0, "outputs": {"scores": [[0.5, null]]}}, or {"frame": 1, "error": error_json()}
+/// {"frame": 0, "outputs": {"scores": [[0.5, null]]}}, or {"frame": 1, "error": error_json()}; with
+/// "stream" where it is not 0.
 class JsonLines {
  public:
   /// "-" is standard output. \error kPermissionDenied  the file cannot be written.
@@ -25,7 +26,7 @@ class JsonLines {
   /// line at once. \error kInvalidArgument  a value has no such form: names the output.
   Status write(const pipeline::Output& output);
   /// A frame that has no outputs.
-  Status write(std::uint64_t frame, const Error& error);
+  Status write(std::uint64_t frame, const Error& error, std::uint64_t stream = 0);
   Status finish();
 
  private:

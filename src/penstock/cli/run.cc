@@ -95,7 +95,8 @@ class Stream {
 
   Status push_what_fits() {
     while (pushed_ < total_ && due() <= Clock::now() && fetch()) {
-      const auto pushed = pipeline_.try_push(*next_, {.tag = pushed_});
+      const auto pushed =
+          pipeline_.try_push(*next_, {.tag = pushed_, .stream = source_.stream_of(pushed_)});
       if (!pushed) {
         const auto& error = pushed.error();
         if (error.code == Code::kDeadlineExceeded) return {};  // Full: pop first.
@@ -326,9 +327,14 @@ Result<int> run(const RunOptions& options) {
   const auto& inputs = package.plan.inputs;
   const bool given = has_files(options.inputs);
   const std::uint64_t wanted = options.frames > 0 ? options.frames : kRandomFrames;
-  PENSTOCK_TRY(auto source, given ? FrameSource::open(inputs, options.inputs)
-                                  : FrameSource::random(inputs, options.inputs.random,
-                                                        std::min(wanted, kRandomRing)));
+  const auto open = [&] {
+    if (!given) {
+      return FrameSource::random(inputs, options.inputs.random, std::min(wanted, kRandomRing));
+    }
+    return stream.streams ? FrameSource::open_streams(inputs, options.inputs, stream.streams->most)
+                          : FrameSource::open(inputs, options.inputs);
+  };
+  PENSTOCK_TRY(auto source, open());
   const auto [frames, certain] = count_frames(options, source);
   PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs,
                                                  certain ? frames : std::nullopt));
@@ -346,7 +352,8 @@ constexpr const char* kRunFooter =
 a picture is resized to the input's height and width, u8 as it is or f32 scaled to 0..1. --input may
 name an input several times, or a folder: one value a frame, files by name. A .wav is cut into frames
 of the input's samples, -1..1, the last filled with zeros. All frames run once; --frames beyond them
-repeats them. '-' is standard input: frames as plain bytes of the input's type and shape, or .npy
+repeats them. With --streams, each file of an input is a stream of its own, and the streams' frames go in
+turn. '-' is standard input: frames as plain bytes of the input's type and shape, or .npy
 files, one behind the other until it ends. Outputs go to DIR/<name>.npy, DIR/<frame>/<name>.npy
 where there are several frames, or into one .npz. A .jsonl has one line of JSON for each frame, its
 outputs as lists or its error; '-' writes these to standard output, and the report to stderr. A
@@ -359,6 +366,7 @@ Examples:
   penstock run app.yaml --input image=photos --output out        networks and functions (docs/composition.md)
   ffmpeg -i a.mp4 -s 224x224 -f rawvideo -pix_fmt rgb24 - | penstock run m.onnx --input x=- --output -
   penstock run voice.onnx --input audio=speech.wav --output results.npz
+  penstock run calls.penstock --streams 2 --input x=a.wav --input x=b.wav --output -
   penstock run model.penstock --inputs frames.npz --output - | jq .outputs.scores
   penstock run model.onnx --inputs frames.npz --output results.npz
   penstock run model.penstock --rate 30 --policy latest --max-age 100 --trace trace.json
