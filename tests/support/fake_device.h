@@ -203,9 +203,10 @@ class FakeDevice : public backend::Backend {
         continue;
       }
       calls_.pop_front();
+      const bool cancelled = job->cancelled;
       lock.unlock();
-      Status status = job->cancelled ? make_error(Code::kCancelled, "the run was cancelled")
-                                     : job->model->run(job->inputs, job->outputs);
+      Status status = cancelled ? make_error(Code::kCancelled, "the run was cancelled")
+                                : job->model->run(job->inputs, job->outputs);
       // Before wait() can return: `whom` lives no longer than that.
       if (job->call.done != nullptr) job->call.done(job->call.whom);
       lock.lock();

@@ -238,6 +238,8 @@ TEST_F(Batches, ACallThatHangsFailsAllItsFrames) {
   }
   EXPECT_FALSE(pipeline->push(std::vector{number(4)}));
   hang.open();
+  pipeline.reset();
+  wait_until([&] { return network.backend->alive() == 0; });  // The call came back.
 }
 
 TEST_F(Batches, ParametersChangeBetweenCalls) {

@@ -27,7 +27,7 @@ class alignas(64) Record {
     stream = options.stream;
     seat = seat_given;
     pushed_ns = pushed_at;
-    deadline_ns = deadline;
+    deadline_ns.store(deadline, std::memory_order_relaxed);
     stages_left_.store(-1, std::memory_order_relaxed);
     life_.store(Life::kAlive, std::memory_order_relaxed);
   }
@@ -78,7 +78,8 @@ class alignas(64) Record {
 
   std::uint64_t tag = 0;
   std::int64_t pushed_ns = 0;
-  std::int64_t deadline_ns = kNever;  // No stage begins with it later.
+  // No stage begins with the frame later. Replicas may look at a frame that another one took.
+  std::atomic<std::int64_t> deadline_ns{kNever};
   std::uint64_t stream = 0;
   std::uint32_t seat = 0;  // Of its stream.
   FrameNumber step = 0;    // How many frames the seat had before it.

@@ -242,8 +242,10 @@ Status StageCall::run_together() {
     if (p > 0 && clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
     if (sample_ && p == 0) began_ns_ = now_ns();
     PENSTOCK_CHECK_OK(together_->run(p, call, parameters_.get()));
-    in_progress_ = asynchronous_;
-    if (asynchronous_) return {};
+    if (asynchronous_) {
+      in_progress_ = true;
+      return {};
+    }
     PENSTOCK_CHECK_OK(together_->context(p).wait(backend::kNoDeadline));
     if (clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
     PENSTOCK_CHECK_OK(together_->share_out(p));
@@ -319,8 +321,10 @@ Status StageCall::run_parts() {
     auto& part = parts_[p];
     if (asynchronous_) detach(part);
     PENSTOCK_CHECK_OK(part.context->run(call_of(*at_), part.inputs, part.outputs));
-    in_progress_ = asynchronous_;
-    if (asynchronous_) return {};
+    if (asynchronous_) {
+      in_progress_ = true;
+      return {};
+    }
     PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
     PENSTOCK_CHECK_OK(check_outputs(stage_.partitions[p], part.outputs));
   }
