@@ -6,16 +6,18 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <map>
-#include <set>
+#include <string_view>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "penstock/backend/registry.h"
+#include "penstock/graph/test_support.h"
 #include "penstock/session/session.h"
 #include "penstock/tensor/random.h"
 #include "tests/support/batched_calls.h"
+#include "tests/support/sample.h"
 
 namespace penstock {
 namespace {
@@ -23,15 +25,16 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// What must be known of inputs with open dimensions.
-const std::map<std::string, std::vector<std::string>> kShapes = {
-    {"basic_pitch", {"serving_default_input_2:0=1x43844x1"}},
-    {"silero_vad_16k_op15", {"input=1x576", "state=2x1x128"}},
-    {"super_resolution_10", {"input=1x1x224x224"}},
+/// What must be known of inputs with open dimensions: network and --shape.
+constexpr std::pair<std::string_view, const char*> kShapes[] = {
+    {"basic_pitch", "serving_default_input_2:0=1x43844x1"},
+    {"silero_vad_16k_op15", "input=1x576"},
+    {"silero_vad_16k_op15", "state=2x1x128"},
+    {"super_resolution_10", "input=1x1x224x224"},
 };
 
-/// Networks that cannot, each by what it is itself: an input of one number.
-const std::set<std::string> kRefused = {"silero_vad_16k_op15"};
+/// The network that cannot, by what it is itself: it has an input of one number.
+constexpr std::string_view kRefused = "silero_vad_16k_op15";
 
 std::vector<fs::path> networks() {
   std::vector<fs::path> found;
@@ -51,14 +54,18 @@ std::string name_of(const fs::path& file) {
   return file.filename() == "model.onnx" ? file.parent_path().filename() : file.stem();
 }
 
+Result<graph::Graph> import_network(const fs::path& file, const backend::Registry& backends) {
+  graph::ImportOptions options;
+  for (const auto& [network, text] : kShapes) {
+    if (network == name_of(file)) options.shapes.insert(*graph::parse_shape(text));
+  }
+  return import_model(file, options, backends);
+}
+
 /// What refuses the network; empty if it takes several frames, and computes the same.
 std::string refusal_of(const fs::path& file, const backend::Registry& backends,
                        backend::Backend& backend) {
-  graph::ImportOptions options;
-  if (const auto shapes = kShapes.find(name_of(file)); shapes != kShapes.end()) {
-    for (const auto& text : shapes->second) options.shapes.insert(*graph::parse_shape(text));
-  }
-  const auto graph = import_model(file, options, backends);
+  const auto graph = import_network(file, backends);
   if (!graph) return "import: " + graph.error().message();
   for (const std::size_t count : {2, 3}) {
     const auto wide = graph::batched(graph::Subgraph::whole(*graph), static_cast<int>(count));
@@ -85,8 +92,31 @@ TEST(BatchedNetworks, ComputeTheSameOrAreRefusedByANode) {
     SCOPED_TRACE(name_of(file));
     const auto refusal = refusal_of(file, backends, **backend);
     std::cout << name_of(file) << ": " << (refusal.empty() ? "batched" : refusal) << "\n";
-    EXPECT_EQ(!refusal.empty(), kRefused.contains(name_of(file)));
+    EXPECT_EQ(!refusal.empty(), name_of(file) == kRefused);
     if (!refusal.empty()) EXPECT_THAT(refusal, HasSubstr("node '"));
+  }
+}
+
+/// Wherever the cuts are, the tensors between stages hold the frames along their first dimension.
+TEST(BatchedNetworks, MayBeCutAnywhere) {
+  const auto backends = backend::Registry::load();
+  const graph::TemporaryFolder folder;
+  for (const auto& file : networks()) {
+    if (name_of(file) == kRefused) continue;
+    const auto graph = import_network(file, backends);
+    ASSERT_TRUE(graph) << graph.error().message();
+    Sweep sweep(4, "/" + name_of(file));
+    for (const auto number : sweep.numbers(1, 5)) {
+      SCOPED_TRACE(concat(name_of(file), " cut ", number));
+      const auto last = graph->nodes.size() - 2;
+      partition::SplitOptions options;
+      options.cuts = {concat(last * number / 12), concat(last * (number + 6) / 12)};
+      options.batches[""] = {.frames = 3};
+      const auto plan = split_model(*graph, options, {}, folder.path() / "p", backends);
+      ASSERT_TRUE(plan) << plan.error().message();
+      EXPECT_EQ(plan->stages.size(), 3);
+      for (const auto& stage : plan->stages) EXPECT_EQ(stage.partitions[0].batched.size(), 2);
+    }
   }
 }
 

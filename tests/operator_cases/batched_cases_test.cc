@@ -26,7 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kFrames = 3;
-const std::string kAll = "all inputs";
 
 /// Other numbers of the same kind: legal where the places of numbers do not matter.
 Tensor turned(const Tensor& tensor, std::size_t by) {
@@ -131,7 +130,7 @@ TEST_P(BatchedCases, ComputeWhatSoManyCallsDo) {
     for (std::size_t which = 0; which < std::min<std::size_t>(graph->inputs.size(), 3); ++which) {
       const bool all = which == 2;
       const auto variant = variant_of(*graph, samples->front().inputs, which, all);
-      if (variant) check(test, all ? kAll : concat("input ", which), *variant);
+      if (variant) check(test, all ? "all inputs" : concat("input ", which), *variant);
     }
   }
   std::cout << GetParam() << ": " << refused_ << " refused; taken, by the first operator:";

@@ -194,7 +194,7 @@ Status along_axis(FrameSite& site) {
 Status from_axis(FrameSite& site, std::int64_t axis) {
   const auto rank = site.sizes(0).size();
   std::vector<int> axes;
-  for (int k = wrapped(axis, rank); k < static_cast<int>(rank); ++k) axes.push_back(k);
+  for (int k = wrapped(axis, rank); std::cmp_less(k, rank); ++k) axes.push_back(k);
   PENSTOCK_CHECK_OK(keep_off(site, axes));
   site.give(0, site.axis(0));
   return {};
@@ -836,6 +836,9 @@ void add_elementwise(Rules& rules) {
        "com.microsoft.QLinearLeakyRelu",
        "com.microsoft.QLinearSigmoid",
        "com.microsoft.QuickGelu"});
+}
+
+void add_broadcast(Rules& rules) {
   add(rules, broadcast_all,
       {"Add",
        "And",
@@ -926,6 +929,7 @@ void add_indices_and_products(Rules& rules) {
 Rules make_rules() {
   Rules rules;
   add_elementwise(rules);
+  add_broadcast(rules);
   add_by_item(rules);
   add_along_axes(rules);
   add_shapes(rules);

@@ -39,6 +39,7 @@ inline Error error_of_text(const std::string& text, const ImportOptions& options
 
 inline std::vector<std::string> ops_of(const Graph& graph) {
   std::vector<std::string> ops;
+  ops.reserve(graph.nodes.size());
   for (const auto& node : graph.nodes) ops.push_back(node.op);
   return ops;
 }

@@ -125,6 +125,7 @@ Result<std::vector<std::vector<device::Device>>> deal_devices(const Graph& graph
                                                               const SplitOptions& options) {
   if (!options.stages.empty()) {
     std::vector<std::vector<device::Device>> devices;
+    devices.reserve(options.stages.size());
     for (const auto& stage : options.stages) devices.push_back(stage.devices);
     return devices;
   }
@@ -157,6 +158,7 @@ Result<std::vector<std::vector<device::Device>>> deal_devices(const Graph& graph
 
 std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<std::string> names;
+  names.reserve(values.size());
   for (const auto id : values) names.push_back(graph.value(id).name);
   return names;
 }
