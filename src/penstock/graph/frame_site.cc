@@ -1,7 +1,7 @@
 #include "penstock/graph/frame_site.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -88,7 +88,7 @@ Status FrameSite::repeat(std::size_t input, int axis) {
   auto* to = static_cast<std::byte*>(tensor.data());
   for (std::size_t i = 0; i < outer; ++i) {
     const auto* from = static_cast<const std::byte*>(old->data()) + i * piece;
-    for (int frame = 0; frame < frames(); ++frame, to += piece) std::memcpy(to, from, piece);
+    for (int frame = 0; frame < frames(); ++frame) to = std::copy_n(from, piece, to);
   }
   changed().inputs[input] = frames_.add_constant(name(input), std::move(tensor));
   return {};
