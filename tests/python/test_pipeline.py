@@ -677,9 +677,10 @@ def test_a_callback_waits_no_longer_for_room_than_it_may() -> None:
         first = pipeline.submit(np.zeros(1, np.float32))
         first.add_done_callback(done)
         attached.set()
-        second = pipeline.submit(np.ones(1, np.float32))
+        # The first one is out, and held by its callback: these two take all the room.
+        others = [pipeline.submit(np.ones(1, np.float32)) for _ in range(2)]
         filled.set()
-        assert second.result(60).ok
+        assert all(other.result(60).ok for other in others)
     assert [sentence[: sentence.rindex(":")] for sentence in told] == ["push: no room within 10 ms"]
 
 
@@ -842,7 +843,8 @@ def test_streaming_copies_nothing(pipeline: penstock.Pipeline) -> None:
     stats = pipeline.stats()
     assert stats["copies"] == 0
     assert [stage["copies"] for stage in stats["stages"]] == [0, 0]
-    assert [stage["allocations"] for stage in stats["stages"]] == [0, 0]
+    # One slot at most for the result that the loop still holds while it takes the next: not one a frame.
+    assert sum(stage["allocations"] for stage in stats["stages"]) <= 1
 
 
 def test_a_result_lies_in_the_pipelines_memory_until_its_slot_is_wanted(pipeline: penstock.Pipeline) -> None:

@@ -42,7 +42,8 @@ std::size_t least_slots(std::size_t workers, std::size_t bytes) {
 
 std::uint64_t slot_count(const plan::Plan& plan, const plan::Edge& edge, const Options& options) {
   return static_cast<std::uint64_t>(choose_capacity(plan, edge, options)) +
-         static_cast<std::uint64_t>(spare_slots(plan, edge));
+         static_cast<std::uint64_t>(spare_slots(plan, edge)) +
+         static_cast<std::uint64_t>(kept_slots(edge, options));
 }
 
 // Bytes of one frame; each tensor without bound counts `unbounded`.
@@ -177,6 +178,11 @@ int spare_slots(const plan::Plan& plan, const plan::Edge& edge) {
   std::size_t spare = replicas_of(plan, edge.from);
   for (const int to : edge.to) spare += to < 0 ? kLeastSlots : replicas_of(plan, to);
   return static_cast<int>(spare);
+}
+
+int kept_slots(const plan::Edge& edge, const Options& options) {
+  const bool leaves = !edge.to.empty() && edge.to.back() == plan::kPipelineOutput;
+  return leaves ? std::max(options.max_held, 0) : 0;
 }
 
 std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options) {

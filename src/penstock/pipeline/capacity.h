@@ -28,6 +28,9 @@ int spare_slots(const plan::Plan& plan, const plan::Edge& edge);
 /// behind the one that writes it.
 std::size_t state_versions(const plan::Plan& plan, const plan::StateEdge& state);
 
+/// Slots for results that are held while their own are needed: of edges to the output.
+int kept_slots(const plan::Edge& edge, const Options& options);
+
 /// Whether the slots of all edges fit into `available_bytes`; tensors without bound count 0.
 /// \error kResourceExhausted  names the largest edge.
 Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_t available_bytes);

@@ -614,5 +614,156 @@ TEST(CallbacksTest, OfManyThreadsAreCalledOnceEach) {
   for (const auto& count : called) EXPECT_EQ(count, 1);
 }
 
+// in -> out: 2 x, and the input itself.
+struct HeldTest : ::testing::TestWithParam<int> {
+  HeldTest() {
+    network.input("in")
+        .stage("a", {"in"}, {"out"}, unary([](float x) { return 2 * x; }))
+        .output("out")
+        .output("in");
+  }
+  static void expect(const Output& output, float value) {
+    EXPECT_EQ(value_of(output[0]), 2 * value);
+    EXPECT_EQ(value_of(output[1]), value);
+  }
+  FakeNetwork network;
+};
+INSTANTIATE_TEST_SUITE_P(Capacities, HeldTest, ::testing::Values(1, 2, 3, 8));
+
+TEST_P(HeldTest, OneResultStopsNobody) {
+  auto pipeline = start(network, {.capacity = GetParam()});
+  push(*pipeline, 7);
+  const Output held = pop(*pipeline);
+  const Tensor& kept = held[0];
+  const void* data = kept.data();
+  for (int i = 0; i < 100; ++i) {
+    push(*pipeline, static_cast<float>(i));
+    expect(pop(*pipeline), static_cast<float>(i));
+  }
+  expect(held, 7);
+  EXPECT_EQ(&kept, &held[0]);  // Who refers to it finds it where it was.
+  EXPECT_EQ(kept.data(), data);
+  EXPECT_EQ(pipeline->stats().stages[0].allocations, 1U);
+}
+
+TEST_P(HeldTest, AsManyAsTheBoundAndNoMore) {
+  auto pipeline = start(network, {.capacity = GetParam(), .max_held = 3});
+  std::vector<Output> held;
+  for (int i = 0; i < GetParam() + 3; ++i) {
+    push(*pipeline, static_cast<float>(i));
+    held.push_back(pop(*pipeline));
+  }
+  const auto refused = pipeline->try_push(std::vector{
+      number(1),
+  });
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr(concat(GetParam(), " frames are in flight, the most allowed; pop one")));
+  for (std::size_t i = 0; i < held.size(); ++i) expect(held[i], static_cast<float>(i));
+  held.erase(held.begin() + 1);  // One that kept its slot: another may, and its own is free.
+  push(*pipeline, 50);
+  expect(pop(*pipeline), 50);
+  EXPECT_EQ(pipeline->stats().stages[0].allocations, 3U);
+}
+
+TEST_P(HeldTest, NobodyIsLetWaitForOneThatIsPoppedLater) {
+  auto pipeline = start(network, {.capacity = GetParam()});
+  for (int i = 0; i < GetParam(); ++i) push(*pipeline, static_cast<float>(i));
+  auto pusher = waiting_pusher([&] { push(*pipeline, 99); });
+  const Output held = pop(*pipeline);
+  for (int i = 1; i < GetParam(); ++i) expect(pop(*pipeline), static_cast<float>(i));
+  pusher.join();
+  expect(pop(*pipeline), 99);
+  expect(held, 0);
+}
+
+TEST_P(HeldTest, AnOutputIsTakenFromASlotThatWasReplacedToo) {
+  auto pipeline = start(network, {.capacity = GetParam()});
+  push(*pipeline, 7);
+  std::optional<Output> held = pop(*pipeline);
+  for (int i = 0; i < 10; ++i) {
+    push(*pipeline, static_cast<float>(i));
+    pop(*pipeline);
+  }
+  const Tensor taken = held->take(0);
+  held.reset();
+  for (int i = 0; i < 20; ++i) {  // With the slot that came back.
+    push(*pipeline, static_cast<float>(i));
+    const Output next = pop(*pipeline);
+    push(*pipeline, static_cast<float>(i));
+    expect(next, static_cast<float>(i));
+    expect(pop(*pipeline), static_cast<float>(i));
+  }
+  EXPECT_EQ(value_of(taken), 14);
+  EXPECT_EQ(pipeline->stats().stages[0].allocations, 1U);
+}
+
+TEST_P(HeldTest, BesideEdgesThatDrop) {
+  network.finish().edges[0].policy = plan::FullPolicy::kDropOldest;
+  for (auto& edge : network.plan.edges) edge.capacity = GetParam();
+  auto pipeline = start(network);
+  push(*pipeline, 7);
+  const Output held = pop(*pipeline);
+  for (int i = 0; i < 50; ++i) {
+    push(*pipeline, static_cast<float>(i));
+    const Output next = pop(*pipeline);
+    ASSERT_TRUE(next.ok()) << next.error().message();
+    expect(next, static_cast<float>(i));
+  }
+  expect(held, 7);
+}
+
+TEST_P(HeldTest, ThoseThatFailedTakeNoRoom) {
+  auto pipeline = start(network, {.capacity = GetParam(), .max_held = 0});
+  std::vector<Output> held;
+  for (int i = 0; i < 20; ++i) {
+    push(*pipeline, 1, {.deadline = Clock::now() - milliseconds(1)});
+    held.push_back(pop(*pipeline));
+    EXPECT_EQ(held.back().size(), 0U);
+  }
+  push(*pipeline, 3);
+  expect(pop(*pipeline), 3);
+}
+
+TEST_P(HeldTest, TheMemoryOfTheirSlotsIsKnownBefore) {
+  network.finish();
+  const auto bytes = [&](int held) {
+    return *memory_ceiling(network.plan, {.capacity = GetParam(), .max_held = held});
+  };
+  EXPECT_EQ(bytes(2), bytes(0) + 2 * 2 * sizeof(float));  // Both outputs are on edges to it.
+  auto pipeline = start(network, {.capacity = GetParam(), .max_held = 2});
+  std::uint64_t sum = 0;
+  for (const auto& edge : pipeline->stats().edges) sum += edge.bytes;
+  EXPECT_EQ(sum, bytes(2));
+}
+
+// Readers, pushers and poppers at once, each result held for a while.
+TEST_P(HeldTest, WhatIsReadMeanwhileStaysWhole) {
+  auto pipeline = start(network, {.capacity = GetParam(), .max_held = 2});
+  constexpr int kFrames = 2000;
+  std::thread pusher([&] {
+    for (int i = 0; i < kFrames; ++i) push(*pipeline, static_cast<float>(i));
+  });
+  std::vector<std::thread> poppers;
+  for (int t = 0; t < 2; ++t) {
+    poppers.emplace_back([&] {
+      std::optional<Output> held;
+      for (;;) {
+        auto popped = pipeline->pop(kLong);
+        ASSERT_TRUE(popped);
+        if (!*popped) return;
+        for (int look = 0; look < 3; ++look) {
+          expect(**popped, static_cast<float>((*popped)->number()));
+          if (held) expect(*held, static_cast<float>(held->number()));
+        }
+        if ((*popped)->number() % 5 == 0) held.emplace(**std::move(popped));
+      }
+    });
+  }
+  pusher.join();
+  pipeline->close();
+  for (auto& popper : poppers) popper.join();
+}
+
 }  // namespace
 }  // namespace penstock::pipeline

@@ -62,40 +62,49 @@ Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capac
   }
 }
 
-// The slot that is the `at`-th row of each block; of what has no block, the slot's own storage.
-std::unique_ptr<Slot> Edge::make_slot(const std::vector<Tensor>& blocks, std::size_t at) const {
+// Of the slots that lie one behind the other, the `at`-th: a row of each block.
+void Edge::add_rows(Slot& slot, std::size_t at) const {
+  for (std::size_t t = 0; t < blocks_.size(); ++t) {
+    if (blocks_[t].kind() == Tensor::Kind::kNone) {
+      slot.own.push_back(storage_for(types[t]));
+      continue;
+    }
+    Tensor block = blocks_[t];  // Shares the storage.
+    auto* row = static_cast<std::byte*>(block.data()) + at * *types[t].max_bytes();
+    slot.own.push_back(Tensor::view(types[t].dtype, bound_of(types[t]), row, block.owner()));
+  }
+}
+
+Slot& Edge::make_slot() {
   auto slot = std::make_unique<Slot>();
   slot->lent.resize(tensors.size());
   slot->now.resize(tensors.size());
-  for (std::size_t t = 0; t < blocks.size(); ++t) {
-    auto* row = static_cast<std::byte*>(const_cast<void*>(blocks[t].data()));
-    slot->own.push_back(row == nullptr
-                            ? storage_for(types[t])
-                            : Tensor::view(types[t].dtype, bound_of(types[t]),
-                                           row + at * *types[t].max_bytes(), blocks[t].owner()));
+  if (slots_.size() < place_count_) add_rows(*slot, slots_.size());
+  if (own_storage_) {
+    ensure_own(*slot);
+    point_at(*slot, slot->own);
   }
-  return slot;
+  slots_.push_back(std::move(slot));
+  return *slots_.back();
 }
 
-void Edge::allocate(bool own_storage, int spare, std::size_t window, bool together) {
+void Edge::allocate(bool own_storage, int spare, std::size_t window, int kept, bool together) {
   const std::size_t count =
       static_cast<std::size_t>(capacity_) + (lossy() ? static_cast<std::size_t>(spare) : 0);
+  own_storage_ = own_storage;
+  place_count_ = count;
+  most_slots_ = count + static_cast<std::size_t>(kept);
   power_of_two_ = std::has_single_bit(count);
   capacity_mask_ = count - 1;
-  std::vector<Tensor> blocks;
   for (const auto& type : types) {
     if (!together) break;
     const bool rows = type.fixed() && type.max_bytes() && bits_of(type.dtype) % 8 == 0;
-    blocks.push_back(rows ? Tensor::reserve(type.dtype, count * *type.max_bytes()) : Tensor());
+    blocks_.push_back(rows ? Tensor::reserve(type.dtype, count * *type.max_bytes()) : Tensor());
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    auto slot = make_slot(blocks, i);
-    if (own_storage) {
-      ensure_own(*slot);
-      point_at(*slot, slot->own);
-    }
-    slots_.push_back(std::move(slot));
-  }
+  slots_.reserve(most_slots_);
+  aside_.reserve(most_slots_);
+  places_ = std::make_unique<std::atomic<Slot*>[]>(count);
+  for (std::size_t i = 0; i < count; ++i) places_[i] = &make_slot();
   if (!lossy()) return;
   window_mask_ = window - 1;
   slot_of_.assign(window, kNoSlot);
@@ -118,6 +127,30 @@ void Edge::ensure_own(Slot& slot) const {
 
 void Edge::point_at(Slot& slot, const std::vector<Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) slot.now[i] = &tensors[i];
+}
+
+Slot& Edge::fresh_slot() {
+  if (aside_.empty()) {
+    Slot& made = make_slot();
+    if (own_storage_) allocations.fetch_add(tensors.size(), std::memory_order_relaxed);
+    return made;
+  }
+  Slot& slot = *aside_.back();
+  aside_.pop_back();
+  return slot;
+}
+
+void Edge::put_aside(Slot& slot) {
+  for (auto& tensor : slot.lent) tensor.release();
+  aside_.push_back(&slot);
+}
+
+Slot* Edge::replace_slot(FrameNumber frame, Slot& fresh) {
+  if (!lossy()) return place_of(frame).exchange(&fresh, std::memory_order_acq_rel);
+  const std::scoped_lock lock(mutex_);
+  Slot* replaced = place_of(frame).exchange(&fresh, std::memory_order_acq_rel);
+  free_slot(frame);
+  return replaced;
 }
 
 bool Edge::begin_write(FrameNumber frame) {
@@ -180,7 +213,7 @@ bool Edge::full() const {
 void Edge::free_slot(FrameNumber frame) {
   auto& slot = slot_of_[frame & window_mask_];
   if (slot == kNoSlot) return;
-  for (auto& tensor : slots_[slot]->lent) tensor.release();
+  for (auto& tensor : places_[slot].load()->lent) tensor.release();
   free_.push_back(slot);
   slot = kNoSlot;
 }

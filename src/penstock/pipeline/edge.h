@@ -43,26 +43,35 @@ class Edge {
 
   /// \param spare  slots beyond the capacity for frames being written or read (lossy edges only).
   /// \param window  a power of two, over the number of frames in flight.
-  /// \param together  slots lie one behind the other, as rows of one tensor: a call for several
-  ///                  frames then reads and writes them in place.
-  void allocate(bool own_storage, int spare, std::size_t window, bool together);
+  /// \param kept  slots more that fresh_slot() may make.
+  /// \param together  the first slots lie one behind the other, as rows of one tensor: a call for
+  ///                  several frames then reads and writes them in place.
+  void allocate(bool own_storage, int spare, std::size_t window, int kept, bool together);
 
   [[nodiscard]] bool lossy() const { return policy != plan::FullPolicy::kBlock; }
   [[nodiscard]] int capacity() const { return capacity_; }
   [[nodiscard]] std::size_t bytes_per_slot()
       const;  ///< Open shapes at their bound; unbounded as 0.
-  [[nodiscard]] std::size_t slot_count() const { return slots_.size(); }
+  [[nodiscard]] std::size_t slot_count() const { return most_slots_; }  ///< At most.
 
-  void free_slots() { slots_.clear(); }  ///< \pre  nobody reads or writes one any more.
+  void free_slots() {  ///< \pre  nobody reads or writes one any more.
+    slots_.clear();
+    blocks_.clear();
+  }
 
   /// The slot of a frame that is being written or read.
-  Slot& slot(FrameNumber frame) {
-    if (lossy()) return *slots_[slot_of_[frame & window_mask_]];
-    return *slots_[power_of_two_ ? frame & capacity_mask_ : frame % slots_.size()];
-  }
+  Slot& slot(FrameNumber frame) { return *place_of(frame).load(std::memory_order_acquire); }
 
   /// The slot for what is tried before the first frame.
   Slot& first_slot() { return *slots_.front(); }
+
+  // For results that keep their slots; see Loans, whose lock is held.
+
+  Slot& fresh_slot();  ///< One that was put aside, or a new one. May throw bad_alloc.
+  void put_aside(Slot& slot);
+  /// Puts `fresh` in the place of the frame's slot, which is read no more by anybody else.
+  /// \returns that slot.
+  Slot* replace_slot(FrameNumber frame, Slot& fresh);
 
   /// Gives the slot storage of its own if it has none yet, and open shapes their bound.
   void ensure_own(Slot& slot) const;
@@ -92,12 +101,18 @@ class Edge {
   const std::vector<Type> types;
   const plan::FullPolicy policy;
   std::atomic<std::uint64_t> drops{0};
+  std::atomic<std::uint64_t> allocations{0};  ///< Tensors of slots that were made after the start.
   std::function<void(Edge&, FrameNumber)> on_drop;
 
  private:
   static constexpr std::uint32_t kNoSlot = UINT32_MAX;
 
-  std::unique_ptr<Slot> make_slot(const std::vector<Tensor>& blocks, std::size_t at) const;
+  std::atomic<Slot*>& place_of(FrameNumber frame) {
+    if (lossy()) return places_[slot_of_[frame & window_mask_]];
+    return places_[power_of_two_ ? frame & capacity_mask_ : frame % place_count_];
+  }
+  void add_rows(Slot& slot, std::size_t at) const;
+  Slot& make_slot();
   void set_to_bounds(Slot& slot) const;
   void free_slot(FrameNumber frame);
   void drop(FrameNumber frame);
@@ -107,7 +122,12 @@ class Edge {
   bool power_of_two_ = false;
   FrameNumber capacity_mask_ = 0;
   std::size_t window_mask_ = 0;
-  std::vector<std::unique_ptr<Slot>> slots_;
+  bool own_storage_ = false;
+  std::size_t place_count_ = 0, most_slots_ = 0;
+  std::vector<Tensor> blocks_;                // Beside `types`: holds it for each place; or empty.
+  std::vector<std::unique_ptr<Slot>> slots_;  // All; those in their places first.
+  std::unique_ptr<std::atomic<Slot*>[]> places_;  // Where frames find theirs.
+  std::vector<Slot*> aside_;
 
   mutable std::mutex mutex_;            // Guards all below; lossy edges only.
   std::vector<std::uint32_t> slot_of_;  // frame & window_mask_ -> slot

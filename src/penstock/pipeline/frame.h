@@ -29,9 +29,10 @@ enum class Outcome : std::uint8_t {
 struct State;    // The running pipeline; private.
 class Delivery;  // Private too.
 
-/// One frame that came out. Lends the pipeline's output slot until it is destroyed (from any
-/// thread, in any order; it may outlive the Pipeline). While held, the slot is not reused: holding
-/// as many results as the output edge has slots stops the pipeline.
+/// One frame that came out. Has the pipeline's output slot until it is destroyed (from any thread,
+/// in any order; it may outlive the Pipeline). While it is held, the slot is not used again: where
+/// the pipeline needs it, it takes another one, for Options::max_held results at a time. Holding
+/// that many and as many as the output edge has slots stops the pipeline.
 class Output {
  public:
   Output(Output&&) noexcept;

@@ -46,9 +46,13 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t de
     if (state.ending.cancelled()) return state.ending.error();
     return timed_out("push: no room", timeout, what);
   };
-  if (frame >= state.in_flight_limit &&
-      !await(state, caller.waits[0], frame - state.in_flight_limit + 1, deadline)) {
-    return full(concat(state.in_flight_limit, " frames are in flight, the most allowed; pop one"));
+  if (frame >= state.in_flight_limit) {
+    const FrameNumber least = frame - state.in_flight_limit + 1;
+    if (state.sink.done() < least) state.loans.want_back(least);
+    if (!await(state, caller.waits[0], least, deadline)) {
+      return full(
+          concat(state.in_flight_limit, " frames are in flight, the most allowed; pop one"));
+    }
   }
   for (std::size_t i = 1; i < caller.waits.size(); ++i) {
     const FrameNumber capacity = state.input_capacities[i - 1];
@@ -653,15 +657,19 @@ Output::Output(std::shared_ptr<State> state, FrameNumber number)
   // Who sees it, sees also what the stages wrote.
   state_->popped.fetch_add(1, std::memory_order_release);
   state_->streams->pop(record);
-  if (record.come_out()) {
-    state_->ok.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  std::tie(outcome_, error_) = record.take_failure();
-  auto& counter = outcome_ == Outcome::kError     ? state_->errors
+  if (!record.come_out()) std::tie(outcome_, error_) = record.take_failure();
+  auto& counter = outcome_ == Outcome::kOk        ? state_->ok
+                  : outcome_ == Outcome::kError   ? state_->errors
                   : outcome_ == Outcome::kDropped ? state_->drops
                                                   : state_->cancels;
   counter.fetch_add(1, std::memory_order_relaxed);
+  // Last: from here on a later frame may take the record.
+  if (ok()) {
+    state_->loans.lend(number);
+  } else {
+    state_->loans.let_go(number);
+    state_.reset();
+  }
 }
 
 Output::Output(Output&&) noexcept = default;
@@ -683,8 +691,7 @@ Output::~Output() {
 
 void Output::release() {
   if (!state_) return;
-  for (Edge* edge : state_->output_edges) edge->end_read(number_);
-  state_->sink.complete(number_);
+  state_->loans.give_back(number_);
   state_.reset();
 }
 
@@ -694,7 +701,7 @@ std::size_t Output::size() const {
 
 const Tensor& Output::operator[](std::size_t index) const {
   const Place& place = state_->output_places[index];
-  return *place.edge->slot(number_).now[place.tensor];
+  return *state_->loans.slot(*place.edge, number_).now[place.tensor];
 }
 
 const Tensor* Output::find(std::string_view name) const {
@@ -707,7 +714,7 @@ const Tensor* Output::find(std::string_view name) const {
 
 Tensor Output::take(std::size_t index) {
   const Place& place = state_->output_places[index];
-  Slot& slot = place.edge->slot(number_);
+  Slot& slot = state_->loans.slot(*place.edge, number_);
   // Others may still read the slot of an input, or of an edge that stages read too.
   if (place.edge->from == plan::kPipelineInput || place.edge->to.size() > 1)
     return (*this)[index].clone();

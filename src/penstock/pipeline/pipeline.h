@@ -30,6 +30,9 @@ inline constexpr std::size_t kSpansKept = 100'000;
 struct Options {
   int capacity = 0;   ///< Slots of every edge; 0: the plan's, or chosen from the sizes.
   int in_flight = 0;  ///< Most frames between push and release; 0: the output edge's slots.
+  /// Results that may be held for as long as anybody likes, beyond those: a slot for each, made
+  /// when it is first needed. Whoever holds more holds the pushers back. In memory_ceiling().
+  int max_held = 1;
   std::optional<bool> pinned;  ///< Overrides every stage's.
   std::optional<plan::OnError> on_error;
   std::optional<std::chrono::microseconds> max_age;

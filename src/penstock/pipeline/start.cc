@@ -64,8 +64,10 @@ void choose_window(State& state) {
   for (std::size_t e = 0; e < state.edges.size(); ++e) {
     const auto& edge = state.plan.edges[e];
     state.edges[e]->allocate(edge.from != plan::kPipelineInput, spare_slots(state.plan, edge),
-                             window, most_together(state.plan, edge) > 1);
+                             window, kept_slots(edge, state.options),
+                             most_together(state.plan, edge) > 1);
   }
+  state.loans.configure(state.output_edges, state.sink, window, limit, state.options.max_held);
 }
 
 Result<std::vector<Tensor>> default_parameters(const State& state,

@@ -14,6 +14,7 @@
 #include "penstock/pipeline/delivery.h"
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/ending.h"
+#include "penstock/pipeline/loans.h"
 #include "penstock/pipeline/parker.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/pipeline/progress.h"
@@ -59,6 +60,7 @@ struct State : std::enable_shared_from_this<State> {
 
   std::vector<Edge*> input_edges, output_edges;
   std::vector<Place> input_places, output_places;  // By position in plan.inputs, plan.outputs.
+  Loans loans;                                     // To those who hold results.
   Caller pusher;   // Waits: the sink (frames in flight), then each stage that reads an input edge.
   Caller popper;   // Waits: each stage that feeds the output, or nothing.
   Caller drainer;  // Waits: as the popper.

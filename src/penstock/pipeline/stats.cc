@@ -88,6 +88,10 @@ Stats Pipeline::stats() const {
   for (const auto& stage : state.stages) stats.stages.push_back(stats_of(state, *stage));
   for (const auto& edge : state.edges) {
     const auto& of_edge = stats.edges.emplace_back(stats_of(state, *edge));
+    if (edge->from >= 0) {
+      stats.stages[static_cast<std::size_t>(edge->from)].allocations +=
+          edge->allocations.load(std::memory_order_relaxed);
+    }
     for (const int to : edge->to) {
       if (to >= 0) stats.stages[static_cast<std::size_t>(to)].drops += of_edge.drops;
     }

@@ -189,6 +189,7 @@ Worker::Next Worker::start_or_wait() {
   if (due() || now_ns() >= hang_deadline(oldest())) return Next::kFinish;
   const FrameNumber next = stage_.next.load(std::memory_order_acquire);
   const auto [wait, least] = obstacle(next);
+  if (wait != nullptr && wait->progress == &state_.sink) state_.loans.want_back(least);
   const auto changed = [&] {
     return due() || cancelled_.load(std::memory_order_seq_cst) ||
            stage_.next.load(std::memory_order_seq_cst) != next;
@@ -364,6 +365,7 @@ void Worker::wait_for_room(FrameNumber frame) {
       if (room.wait.seen >= least || interrupted()) break;
       idled_ = true;
       const bool of_caller = room.wait.progress == &state_.sink;
+      if (of_caller) state_.loans.want_back(least);
       if (of_caller) ++state_.awaiting_release;
       sleep_until(room.wait, least, {state_.wake_batch}, kNever, interrupted);
       if (of_caller) --state_.awaiting_release;

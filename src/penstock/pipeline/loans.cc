@@ -1,0 +1,106 @@
+#include "penstock/pipeline/loans.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace penstock::pipeline {
+
+void Loans::configure(std::vector<Edge*> edges, Progress& sink, std::size_t window,
+                      FrameNumber in_flight, int most) {
+  edges_ = std::move(edges);
+  sink_ = &sink;
+  mask_ = window - 1;
+  slots_ = in_flight;
+  for (const Edge* edge : edges_) {
+    slots_ = std::min(slots_, static_cast<FrameNumber>(edge->capacity()));
+  }
+  most_ = static_cast<std::size_t>(std::max(most, 0));
+  entries_ = std::make_unique<std::atomic<FrameNumber>[]>(window);
+  kept_.reserve(most_);
+}
+
+void Loans::lend(FrameNumber frame) {
+  entry(frame).store(lent(frame), std::memory_order_seq_cst);
+  // Who takes one result after the other gives each back before the next: that needs no slots. But
+  // behind one slot no next one comes.
+  const FrameNumber before = slots_ == 1 ? frame + 1 : frame;
+  if (sink_->done() < std::min(wanted_.load(std::memory_order_seq_cst), before))
+    replace_slots(before);
+}
+
+void Loans::let_go(FrameNumber frame) {
+  for (Edge* edge : edges_) edge->end_read(frame);
+  sink_->complete(frame);
+}
+
+Slot& Loans::slot(Edge& edge, FrameNumber frame) {
+  if (!edge.lossy() && entry(frame).load(std::memory_order_acquire) == lent(frame)) {
+    Slot& found = edge.slot(frame);
+    if (entry(frame).load(std::memory_order_acquire) == lent(frame)) return found;
+  }
+  const std::scoped_lock lock(mutex_);
+  const auto kept = find_kept(frame);
+  if (kept == kept_.end()) return edge.slot(frame);
+  return *kept->slots[static_cast<std::size_t>(std::ranges::find(edges_, &edge) - edges_.begin())];
+}
+
+void Loans::give_back(FrameNumber frame) {
+  FrameNumber expected = lent(frame);
+  if (entry(frame).compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) {
+    return let_go(frame);
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto kept = find_kept(frame);
+    for (std::size_t e = 0; e < edges_.size(); ++e) edges_[e]->put_aside(*kept->slots[e]);
+    *kept = std::move(kept_.back());
+    kept_.pop_back();
+  }
+  replace_slots(UINT64_MAX);  // Another one may keep its own now.
+}
+
+void Loans::want_back(FrameNumber least) {
+  FrameNumber known = wanted_.load(std::memory_order_seq_cst);
+  while (known < least && !wanted_.compare_exchange_weak(known, least, std::memory_order_seq_cst)) {
+  }
+  replace_slots(least);
+}
+
+void Loans::replace_slots(FrameNumber before) {
+  const std::scoped_lock lock(mutex_);
+  const FrameNumber end = std::min(before, wanted_.load(std::memory_order_seq_cst));
+  for (FrameNumber frame = sink_->done(); frame < end && kept_.size() < most_; ++frame) {
+    if (entry(frame).load(std::memory_order_seq_cst) != lent(frame)) continue;
+    if (!replace_slots_of(frame)) return;
+  }
+}
+
+bool Loans::replace_slots_of(FrameNumber frame) {
+  Kept kept{.frame = frame, .slots = {}};
+  std::vector<Slot*> fresh;
+  try {
+    kept.slots.reserve(edges_.size());
+    for (Edge* edge : edges_) fresh.push_back(&edge->fresh_slot());
+  } catch (const std::bad_alloc&) {
+    for (std::size_t e = 0; e < fresh.size(); ++e) edges_[e]->put_aside(*fresh[e]);
+    return false;
+  }
+  FrameNumber expected = lent(frame);
+  if (!entry(frame).compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) {
+    for (std::size_t e = 0; e < fresh.size(); ++e) edges_[e]->put_aside(*fresh[e]);
+    return true;  // It was given back this moment.
+  }
+  for (std::size_t e = 0; e < fresh.size(); ++e) {
+    kept.slots.push_back(edges_[e]->replace_slot(frame, *fresh[e]));
+  }
+  kept_.push_back(std::move(kept));
+  sink_->complete(frame);
+  return true;
+}
+
+std::vector<Loans::Kept>::iterator Loans::find_kept(FrameNumber frame) {
+  return std::ranges::find(kept_, frame, &Kept::frame);
+}
+
+}  // namespace penstock::pipeline

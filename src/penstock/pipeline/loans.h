@@ -1,0 +1,59 @@
+// Loans: the results that the caller holds, and what becomes of their slots when others want them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "penstock/pipeline/edge.h"
+#include "penstock/pipeline/progress.h"
+
+namespace penstock::pipeline {
+
+/// A result is lent the slots of its frame. Where a later frame needs them, the result keeps them
+/// and the edges get others in their place, for up to `most` results at a time: holding one stops
+/// nobody. Slots that come back are used again, so that each is allocated once.
+///
+/// \threads  all functions from any thread; a frame's result is used by one thread at a time.
+class Loans {
+ public:
+  /// `edges`: all that lead to the output. `window`: a power of two, over the number of frames in
+  /// flight, `in_flight` at most.
+  void configure(std::vector<Edge*> edges, Progress& sink, std::size_t window,
+                 FrameNumber in_flight, int most);
+
+  void lend(FrameNumber frame);
+  void let_go(FrameNumber frame);  ///< Instead of lend(): there is nothing to read.
+  /// \pre  the frame is lent, and not given back.
+  Slot& slot(Edge& edge, FrameNumber frame);
+  void give_back(FrameNumber frame);
+  /// Somebody waits until the frames before `least` are given back.
+  void want_back(FrameNumber least);
+
+ private:
+  struct Kept {  // By a result whose slots the edges have replaced.
+    FrameNumber frame = 0;
+    std::vector<Slot*> slots;  // Beside `edges_`.
+  };
+
+  static FrameNumber lent(FrameNumber frame) { return 2 * frame + 1; }
+  std::atomic<FrameNumber>& entry(FrameNumber frame) { return entries_[frame & mask_]; }
+  void replace_slots(FrameNumber before);  ///< Of those lent before it, as far as they are wanted.
+  bool replace_slots_of(FrameNumber frame);  ///< Under the lock. False: there is no memory.
+  std::vector<Kept>::iterator find_kept(FrameNumber frame);
+
+  std::vector<Edge*> edges_;
+  Progress* sink_ = nullptr;
+  FrameNumber mask_ = 0;
+  FrameNumber slots_ = 0;  // That the edge with the fewest has.
+  std::size_t most_ = 0;
+  // By frame & mask_: lent(frame) while its slots are in their place, else another value.
+  std::unique_ptr<std::atomic<FrameNumber>[]> entries_;
+  std::atomic<FrameNumber> wanted_{0};  // The frames before it.
+  std::mutex mutex_;                    // Guards `kept_`, and is held while slots are replaced.
+  std::vector<Kept> kept_;
+};
+
+}  // namespace penstock::pipeline
