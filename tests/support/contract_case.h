@@ -350,6 +350,11 @@ inline void choose_streams(Case& made) {
   made.streams = made.most_streams = dice.from_to(2, 6);
   made.evicts = dice.one_in(2);
   if (made.pushers == 0) made.most_streams = dice.from_to(2, made.streams);
+  for (const int state : made.states) {  // Each stream has a replica of the writer for its home.
+    auto& writer = made.stages[static_cast<std::size_t>(
+        made.tensors[static_cast<std::size_t>(state)].producer)];
+    if (!writer.stateful && dice.one_in(2)) writer.replicas = dice.from_to(2, 3);
+  }
 }
 
 inline Case make_case(std::uint64_t seed) {

@@ -1,4 +1,5 @@
 // Batches: several frames in one call of a stage.
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -345,6 +346,37 @@ TEST_F(BatchesOfStreams, HoldOneFrameOfEach) {
     }
   }
   EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(0, 0, 0, 3));
+}
+
+TEST_F(BatchesOfStreams, EachStreamHasOneOfTheReplicasForItsHome) {
+  network.plan.stages[0].devices.push_back(network.plan.stages[0].devices.front());
+  network.plan.stages[0].batch.wait = std::chrono::seconds(0);
+  start();
+  constexpr int kFrames = 400;
+  std::thread pusher([&] {
+    for (int i = 0; i < kFrames; ++i) push(1, static_cast<std::uint64_t>(i % 7 % kStreams));
+  });
+  std::array<float, kStreams> sums{};
+  for (int i = 0; i < kFrames; ++i) {
+    const auto popped = pipeline->pop(kLong);
+    ASSERT_TRUE(popped && *popped);
+    EXPECT_EQ((*popped)->number(), static_cast<FrameNumber>(i));
+    EXPECT_EQ(value_of((**popped)[0]), ++sums[(*popped)->stream()]);
+  }
+  pusher.join();
+}
+
+TEST_F(BatchesOfStreams, ReplicasWaitForFullCallsOfTheirOwnStreams) {
+  network.plan.stages[0].devices.push_back(network.plan.stages[0].devices.front());
+  // Two of the four streams have one home.
+  network.plan.stages[0].partitions.front().batched = {{2, "stages/net.b2.onnx"}};
+  network.plan.stages[0].batch.frames = 2;
+  start();
+  for (int round = 1; round <= 5; ++round) {
+    for (std::uint64_t stream = 0; stream < kStreams; ++stream) push(1, stream);
+    for (int i = 0; i < kStreams; ++i) EXPECT_EQ(value_of(pop()[0]), static_cast<float>(round));
+  }
+  EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(0, 10));
 }
 
 TEST_F(BatchesOfStreams, TheNextFrameOfAStreamBeginsTheNextCall) {

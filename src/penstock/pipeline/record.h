@@ -25,7 +25,7 @@ class alignas(64) Record {
              std::int64_t deadline) {
     tag = options.tag;
     stream = options.stream;
-    seat = seat_given;
+    seat.store(seat_given, std::memory_order_relaxed);
     pushed_ns = pushed_at;
     deadline_ns.store(deadline, std::memory_order_relaxed);
     stages_left_.store(-1, std::memory_order_relaxed);
@@ -81,8 +81,8 @@ class alignas(64) Record {
   // No stage begins with the frame later. Replicas may look at a frame that another one took.
   std::atomic<std::int64_t> deadline_ns{kNever};
   std::uint64_t stream = 0;
-  std::uint32_t seat = 0;  // Of its stream.
-  FrameNumber step = 0;    // How many frames the seat had before it.
+  std::atomic<std::uint32_t> seat = 0;  // Of its stream. Replicas look whose the frame is.
+  FrameNumber step = 0;                 // How many frames the seat had before it.
   FrameNumber behind = 0;  // It reads the states once this many frames are through their writers.
 
  private:

@@ -62,7 +62,10 @@ struct Stage {
   std::vector<StateEdge*> states_in, states_out;   // That it reads, that it writes.
   std::vector<std::optional<Wire>> state_sources;  // Beside states_out: where else it is written.
   std::vector<int> batch_sizes;  // Ascending, 1 left out: frames for which there are models.
-  bool may_drop = false;         // A function: it may drop a frame.
+  // Each stream has one replica for its home, where its states are written: that of the seat's
+  // number. Else the idle replica takes the next frame.
+  bool has_homes = false;
+  bool may_drop = false;  // A function: it may drop a frame.
   // A state is written here or behind. Such a stage runs where those before it did, however the
   // frame fares beside it: else states would tell who was faster.
   bool feeds_state = false;

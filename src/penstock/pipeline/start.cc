@@ -141,6 +141,7 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   }
   find_state_sources(state.plan, *stage);
   PENSTOCK_TRY(stage->batch_sizes, batch_sizes(*stage->plan));
+  stage->has_homes = !stage->states_out.empty() && stage->plan->devices.size() > 1;
   if (!stage->plan->parameters.empty()) {
     auto version = std::make_shared<ParameterVersion>();
     PENSTOCK_TRY(version->values, default_parameters(state, folder, *stage->plan));
@@ -165,6 +166,13 @@ void mark_stages_that_feed_states(State& state) {
         (!made.states_out.empty() || std::ranges::any_of(made.out_edges, reads_of_state)) &&
         std::ranges::none_of(made.in_edges, &Edge::lossy);
   }
+}
+
+// Waiters of which each has frames of its own, so that one is not woken in another's place.
+std::vector<Progress::Cell*> add_each(Progress& progress, const std::vector<Parker*>& parkers) {
+  std::vector<Progress::Cell*> cells;
+  for (Parker* parker : parkers) cells.push_back(progress.add_waiters({parker}).front());
+  return cells;
 }
 
 // Who waits for whom. After this no Progress, cell or wait changes its place.
@@ -196,7 +204,8 @@ void connect_waits(State& state) {
       stage->producer_ready_ns.push_back(from == nullptr ? &state.source_ready_ns
                                                          : &from->ready_ns);
       if (from != nullptr) stage->stages_before.push_back(from);
-      const auto cells = progress.add_waiters(parkers);
+      const auto cells =
+          stage->has_homes ? add_each(progress, parkers) : progress.add_waiters(parkers);
       for (std::size_t w = 0; w < workers.size(); ++w) {
         workers[w]->inputs.push_back(
             {&progress, cells[w], from == nullptr ? nullptr : &from->period_ns, 0});

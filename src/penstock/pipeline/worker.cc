@@ -105,6 +105,7 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
   calls = std::vector<std::atomic<std::uint64_t>>(most_);
   lanes_.resize(choose_lanes(*executables.front()));
   for (auto& lane : lanes_) {
+    lane.frames.reserve(most_);
     lane.ready_ns.resize(most_);
     PENSTOCK_CHECK_OK(open(lane));
   }
@@ -167,9 +168,9 @@ void Worker::loop() {
   for (;;) {
     auto next = Next::kFinish;
     if (in_flight_ == 0) {
-      const auto claimed = claim();
-      if (!claimed) break;
-      if (!start(*claimed)) return;
+      Lane& lane = next_lane();
+      if (!claim(lane)) break;
+      if (!start(lane)) return;
       if (lanes_.size() > 1) next = Next::kLook;
     } else if (in_flight_ < lanes_.size()) {
       next = start_or_wait();
@@ -199,12 +200,19 @@ Worker::Next Worker::start_or_wait() {
     sleep_until(*wait, least, {}, look, changed);
     return Next::kLook;
   }
-  const Claim claim = together(next);
-  if (const auto until = fills_until(claim); until > 0) {
-    sleep_until(*short_of(next), full_at(next), {}, std::min(look, until), changed);
+  Lane& lane = next_lane();
+  const bool more = choose(next, lane.frames);
+  if (const auto until = more ? fills_until(lane.frames) : 0; until > 0) {
+    sleep_until(shortest(), full_at(next), {}, std::min(look, until), changed);
     return Next::kLook;
   }
-  return !take(claim) || start(claim) ? Next::kLook : Next::kLeave;
+  return !take(lane.frames) || start(lane) ? Next::kLook : Next::kLeave;
+}
+
+// No division: this is on every frame's way.
+Worker::Lane& Worker::next_lane() {
+  const std::size_t at = first_ + in_flight_;
+  return lanes_[at < lanes_.size() ? at : at - lanes_.size()];
 }
 
 std::pair<Wait*, FrameNumber> Worker::obstacle(FrameNumber frame) {
@@ -232,127 +240,6 @@ void Worker::leave() {
 bool Worker::leave_at(FrameNumber frame) const {
   if (state_.ending.stopping()) return true;
   return state_.ending.closed() && frame >= state_.source.done();
-}
-
-bool Worker::has_inputs(FrameNumber frame) {
-  bool ready = true;
-  for (auto& wait : inputs) {
-    if (wait.seen <= frame) wait.seen = wait.progress->done();
-    ready = ready && wait.seen > frame;
-  }
-  return ready;
-}
-
-// Replicas claim a frame only once its inputs are there, so that the idle one takes it.
-std::optional<Worker::Claim> Worker::claim() {
-  for (;;) {
-    const FrameNumber next = stage_.next.load(std::memory_order_acquire);
-    if (!has_inputs(next)) {
-      if (leave_at(next)) return std::nullopt;
-      wait_for_input(next);
-      continue;
-    }
-    if (state_.ending.stopping()) return std::nullopt;
-    const Claim claim = together(next);
-    if (const auto until = fills_until(claim); until > 0) {
-      idled_ = true;
-      sleep_until(*short_of(next), full_at(next), {}, until, [&] {
-        return leave_at(claim.end()) || stage_.next.load(std::memory_order_seq_cst) != next;
-      });
-      continue;
-    }
-    if (take(claim)) return claim;
-  }
-}
-
-Worker::Claim Worker::together(FrameNumber next) {
-  if (most_ == 1) return {next};
-  const auto replicas = static_cast<FrameNumber>(stage_.plan->devices.size());
-  FrameNumber there = most_ * replicas;
-  for (auto& wait : inputs) {
-    if (wait.seen < next + there) wait.seen = wait.progress->done();
-    there = std::min(there, wait.seen - next);
-  }
-  FrameNumber may = there;
-  for (auto& room : rooms) {
-    auto& seen = room.wait.seen;
-    if (seen + room.capacity < next + may) seen = room.wait.progress->done();
-    const FrameNumber end = seen + room.capacity;
-    may = std::min(may, end > next ? end - next : 1);
-  }
-  may = strangers(next, alike(next, may));
-  // Replicas share what is there, unless the plan has them wait for full calls.
-  if (stage_.plan->batch.wait.count() == 0) may = (may + replicas - 1) / replicas;
-  return {next, std::min(most_, may), may == there && may < most_};
-}
-
-// Frames of one call have the same parameters.
-FrameNumber Worker::alike(FrameNumber next, FrameNumber count) {
-  if (stage_.plan->parameters.empty()) return count;
-  const std::scoped_lock lock(stage_.parameter_mutex);
-  for (const auto& version : stage_.versions) {
-    if (version->first_frame > next) return std::min(count, version->first_frame - next);
-  }
-  return count;
-}
-
-// Where one frame's state is the next one's, a call takes one frame of each stream.
-FrameNumber Worker::strangers(FrameNumber next, FrameNumber count) const {
-  if (stage_.states_in.empty() && stage_.states_out.empty()) return count;
-  if (!state_.streams->many() || stage_.plan->devices.size() > 1) return 1;
-  for (FrameNumber i = 1; i < count; ++i) {
-    for (FrameNumber j = 0; j < i; ++j) {
-      if (state_.record(next + i).seat == state_.record(next + j).seat) return i;
-    }
-  }
-  return count;
-}
-
-std::int64_t Worker::fills_until(const Claim& claim) {
-  const auto wait = std::chrono::nanoseconds(stage_.plan->batch.wait).count();
-  if (wait == 0 || !claim.has_room || leave_at(claim.end())) return 0;
-  const std::int64_t now = now_ns();
-  if (std::exchange(filling_, claim.first + 1) != claim.first + 1) filling_ns_ = now;
-  std::int64_t until = filling_ns_ + wait;
-  for (FrameNumber f = claim.first; f < claim.end(); ++f) {
-    until = std::min<std::int64_t>(until, state_.record(f).deadline_ns);
-  }
-  return until > now ? until : 0;
-}
-
-// Once the pipeline is closed, no more come than were pushed.
-FrameNumber Worker::full_at(FrameNumber next) const {
-  const FrameNumber full = next + most_;
-  return state_.ending.closed() ? std::min(full, state_.source.done()) : full;
-}
-
-Wait* Worker::short_of(FrameNumber next) {
-  const auto found =
-      std::ranges::find_if(inputs, [&](const Wait& wait) { return wait.seen < next + most_; });
-  return found == inputs.end() ? nullptr : &*found;
-}
-
-bool Worker::take(const Claim& claim) {
-  FrameNumber next = claim.first;
-  if (stage_.plan->devices.size() > 1)
-    return stage_.next.compare_exchange_strong(next, claim.end(), std::memory_order_acq_rel);
-  stage_.next.store(claim.end(), std::memory_order_relaxed);
-  return true;
-}
-
-void Worker::wait_for_input(FrameNumber frame) {
-  idled_ = true;
-  const auto late =
-      std::ranges::find_if(inputs, [&](const Wait& wait) { return wait.seen <= frame; });
-  Batch batch;
-  if (stage_.plan->devices.size() == 1) {
-    const FrameNumber pushed = state_.source.done();
-    const FrameNumber upstream = pushed > frame ? pushed - frame : 0;
-    batch.frames = std::clamp<FrameNumber>(upstream / 2, 1, state_.wake_batch);
-  }
-  sleep_until(*late, frame + 1, batch, kNever, [&] {
-    return leave_at(frame) || stage_.next.load(std::memory_order_seq_cst) != frame;
-  });
 }
 
 void Worker::wait_for_room(FrameNumber frame) {
@@ -395,14 +282,11 @@ void Worker::wait_for_states(FrameNumber frame) {
   }
 }
 
-bool Worker::start(const Claim& claim) {
-  const std::size_t at = first_ + in_flight_;  // No division: this is on every frame's way.
-  Lane& lane = lanes_[at < lanes_.size() ? at : at - lanes_.size()];
+bool Worker::start(Lane& lane) {
   StageCall& call = *lane.call;
-  lane.claim = claim;
   const bool alone = in_flight_++ == 0;
   call.clear();
-  for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
+  for (const FrameNumber frame : lane.frames) {
     if (begin(frame)) {
       lane.ready_ns[call.count()] = ready_since(frame);
       call.bind(frame, state_.record(frame));
@@ -415,9 +299,7 @@ bool Worker::start(const Claim& claim) {
   lane.start_ns = idled_ || !alone ? now_ns() : std::max(clock_, ready);
   idled_ = false;
   // Two more clock reads tell the phases apart; short stages take them for one frame in 16.
-  lane.sampled = average_ns_ > 20'000 || claim.first % 16 == 0;
-  running_.store(claim.first, std::memory_order_relaxed);
-  running_count_.store(claim.count, std::memory_order_relaxed);
+  lane.sampled = average_ns_ > 20'000 || lane.frames.front() % 16 == 0;
   call.clock().begin(lane.start_ns);
   call.start(lane.sampled);
   return call.in_progress() || call.clock().end();
@@ -425,7 +307,6 @@ bool Worker::start(const Claim& claim) {
 
 void Worker::finish_oldest() {
   Lane& lane = oldest();
-  const Claim claim = lane.claim;
   const bool computed = lane.call->count() > 0;
   if (computed && wait_for(lane)) {
     end(lane);
@@ -434,7 +315,7 @@ void Worker::finish_oldest() {
   }
   first_ = first_ + 1 == lanes_.size() ? 0 : first_ + 1;
   --in_flight_;
-  for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) finish(frame);
+  for (const FrameNumber frame : lane.frames) finish(frame);
   if (computed && lane.sampled) {
     const std::int64_t handed_on = now_ns();
     compute_output.record(handed_on - clock_);
@@ -519,11 +400,11 @@ void Worker::give_up(Lane& lane) {
   const Error cause = hanging(clock_ - lane.start_ns);
   if (!opened || lost_.size() > static_cast<std::size_t>(stage_.plan->max_left_behind)) {
     Error placed = Error(cause)
-                       .within({Where::kFrame, lane.claim.first})
+                       .within({Where::kFrame, lane.frames.front()})
                        .within({Where::kStage, stage_.plan->name});
-    if (!state_.ending.closed()) state_.hang(lane.claim.end(), std::move(placed));
+    if (!state_.ending.closed()) state_.hang(lane.frames.back() + 1, std::move(placed));
   }
-  for (FrameNumber frame = lane.claim.first; frame < lane.claim.end(); ++frame) {
+  for (const FrameNumber frame : lane.frames) {
     stage_.computed[frame & state_.window_mask] = 0;
     if (state_.record(frame).alive()) fail(frame, cause);
   }
@@ -704,11 +585,6 @@ void Worker::pass_on(FrameNumber frame) {
   if (calls_back && record.leave_stage()) state_.delivery.ready(frame);
 }
 
-Worker::Claim Worker::running() const {
-  return {running_.load(std::memory_order_relaxed), running_count_.load(std::memory_order_relaxed),
-          false};
-}
-
 // To the next frame of the stream.
 void Worker::hand_on_states(FrameNumber frame) {
   if (stage_.states_out.empty()) return;
@@ -724,7 +600,7 @@ void Worker::hand_on_states(FrameNumber frame) {
 }
 
 void Worker::replace(std::int64_t ran_ns) {
-  const Claim claim = running();
+  const auto& taken = lanes_.front().frames;  // Of a call on this worker's thread, the only one.
   const auto placed = [&](const Error& cause, FrameNumber frame) {
     Error made = cause;
     static_cast<void>(guarded([&]() -> Status {
@@ -734,14 +610,14 @@ void Worker::replace(std::int64_t ran_ns) {
     return made;
   };
   const Error cause = hanging(ran_ns);
-  for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
+  for (const FrameNumber frame : taken) {
     if (!state_.record(frame).fail(Outcome::kError, [&] { return placed(cause, frame); })) continue;
     errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  state_.hang(claim.first, placed(cause, claim.first));
+  state_.hang(taken.front(), placed(cause, taken.front()));
   cancel_runs();
   // Without a thread for it this one, the watchdog's, passes on the frames until the pipeline ends.
-  if (!hand_over(claim)) take_over(claim);
+  if (!hand_over()) take_over();
 }
 
 Error Worker::hanging(std::int64_t ran_ns) const {
@@ -769,21 +645,22 @@ std::optional<std::string> Worker::leave_behind() {
   }
   const auto reading = clock().read();
   if (!clock().abandon(reading)) return std::nullopt;
-  const Claim claim = running();
-  for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
+  const auto& taken = lanes_.front().frames;
+  const FrameNumber first = taken.front();
+  for (const FrameNumber frame : taken) {
     state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
   }
-  if (!hand_over(claim)) leave();
-  return concat("stage '", stage_.plan->name, "': frame ", claim.first, ": the call has run for ",
+  if (!hand_over()) leave();
+  return concat("stage '", stage_.plan->name, "': frame ", first, ": the call has run for ",
                 ms(now_ns() - reading.since_ns),
                 " ms and goes on; the pipeline ends without it, and leaves its thread behind");
 }
 
-bool Worker::hand_over(const Claim& claim) {
+bool Worker::hand_over() {
   state_.left_calls.store(true);
   thread_.detach();
   return static_cast<bool>(
-      start_thread(thread_, [this, keep = state_.shared_from_this(), claim] { take_over(claim); }));
+      start_thread(thread_, [this, keep = state_.shared_from_this()] { take_over(); }));
 }
 
 void Worker::cancel_runs() {
@@ -805,14 +682,14 @@ backend::Context::Counters Worker::counters() const {
 }
 
 // What the call may still read stays as it is: nothing of this frame is released.
-void Worker::take_over(const Claim& claim) {
+void Worker::take_over() {
   static_cast<void>(guarded([&]() -> Status {
     device::name_this_thread(thread_name());
     return {};
   }));
   clock_ = now_ns();
   in_flight_ = 0;
-  for (FrameNumber frame = claim.first; frame < claim.end(); ++frame) {
+  for (const FrameNumber frame : lanes_.front().frames) {
     stage_.computed[frame & state_.window_mask] = 0;
     hand_on_states(frame);
     pass_on(frame);

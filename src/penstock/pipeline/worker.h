@@ -82,17 +82,11 @@ class Worker {
   std::optional<std::string> leave_behind();
 
  private:
-  /// Frames that go together: `count` from `first` on.
-  struct Claim {
-    FrameNumber first = 0, count = 1;
-    bool has_room = false;  // For frames that come later.
-    [[nodiscard]] FrameNumber end() const { return first + count; }
-  };
   /// A call in flight, or the room for one.
   struct Lane {
     std::unique_ptr<StageCall> call;
-    Claim claim;
-    std::vector<std::int64_t> ready_ns;  // Of each frame of the call, in the order of its bind().
+    std::vector<FrameNumber> frames;     // That the worker took for it, ascending.
+    std::vector<std::int64_t> ready_ns;  // Of each that is computed, in the order of its bind().
     std::int64_t start_ns = 0;
     bool sampled = false;  // Its phases are told apart.
   };
@@ -107,17 +101,24 @@ class Worker {
   [[nodiscard]] Status check_threads(const std::vector<int>& mask, std::size_t expected) const;
 
   void loop();
-  std::optional<Claim> claim();
-  bool take(const Claim& claim);  ///< False: another replica has some of it.
-  /// Of the frames from `next` on, whose inputs are there: those that one call may take.
-  Claim together(FrameNumber next);
-  FrameNumber alike(FrameNumber next, FrameNumber count);
-  [[nodiscard]] FrameNumber strangers(FrameNumber next, FrameNumber count) const;
-  /// Until when the call waits for more frames than the claim has; 0: not at all.
-  std::int64_t fills_until(const Claim& claim);
-  /// An input of which there are fewer frames than one call takes, from `next` on; null: none.
-  Wait* short_of(FrameNumber next);
+  bool claim(Lane& lane);  ///< False: none will come any more.
+  /// The first frame that is nobody's yet and may be this worker's.
+  FrameNumber next_frame();
+  [[nodiscard]] bool is_of_others(FrameNumber frame) const;
+  /// Those of the frames from `next` on, whose inputs are there, that one call may take.
+  /// \returns whether later ones may join them.
+  bool choose(FrameNumber next, std::vector<FrameNumber>& chosen);
+  FrameNumber inputs_until(FrameNumber most);  ///< The first frame without, or `most`.
+  FrameNumber room_until(FrameNumber next, FrameNumber most);
+  FrameNumber alike_until(FrameNumber next, FrameNumber most);
+  [[nodiscard]] bool may_join(FrameNumber frame, const std::vector<FrameNumber>& chosen) const;
+  /// Until when the call waits for more frames than it has; 0: not at all.
+  std::int64_t fills_until(const std::vector<FrameNumber>& chosen);
+  /// Up to where inputs must come for a full call.
   [[nodiscard]] FrameNumber full_at(FrameNumber next) const;
+  Wait& shortest();  ///< The input with the fewest frames.
+  [[nodiscard]] bool was_taken(FrameNumber next) const;
+  bool take(const std::vector<FrameNumber>& chosen);  ///< False: another replica has some of them.
   /// What the frame still waits for, and how far that must come; of nothing if it can begin.
   std::pair<Wait*, FrameNumber> obstacle(FrameNumber frame);
   [[nodiscard]] bool leave_at(FrameNumber frame) const;
@@ -128,13 +129,14 @@ class Worker {
   [[nodiscard]] int lanes_of(const Edge& edge) const;
   Status open(Lane& lane);
   Lane& oldest() { return lanes_[first_]; }
+  Lane& next_lane();  ///< \pre  one is free.
   enum class Next : std::uint8_t {
     kLook,    // Whether another frame can start.
     kFinish,  // The oldest call.
     kLeave,   // The thread was given up.
   };
-  Next start_or_wait();            ///< \pre  lanes are free, and calls in flight.
-  bool start(const Claim& claim);  ///< False: abandoned meanwhile; nothing may be touched.
+  Next start_or_wait();    ///< \pre  lanes are free, and calls in flight.
+  bool start(Lane& lane);  ///< False: abandoned meanwhile; nothing may be touched.
   void finish_oldest();
   void look_for_cancelled();
   /// Until the call says that it is done, or something else is to be looked at.
@@ -159,12 +161,11 @@ class Worker {
   void hand_on_states(FrameNumber frame);
   void pass_on(FrameNumber frame);
   void fail(FrameNumber frame, Error error);
-  void leave();                                      ///< This worker passes no more frames.
-  [[nodiscard]] bool hand_over(const Claim& claim);  ///< False: there is no thread for it.
-  void take_over(const Claim& claim);
+  void leave();                    ///< This worker passes no more frames.
+  [[nodiscard]] bool hand_over();  ///< False: there is no thread for it.
+  void take_over();
   void note(const Lane& lane, std::size_t frame);
   void note_call(const Lane& lane);
-  [[nodiscard]] Claim running() const;
 
   State& state_;
   Stage& stage_;
@@ -183,10 +184,10 @@ class Worker {
   std::int64_t interval_ns_ = 0;  // Between the ends of two frames, on average.
   std::int64_t last_end_ = 0;
   std::int64_t max_run_ns_ = 0;
-  std::atomic<FrameNumber> running_{0};  // The first frame of the call in progress.
-  std::atomic<FrameNumber> running_count_{1};
   FrameNumber most_ = 1;           // Frames that one call takes.
-  FrameNumber filling_ = 0;        // The frame that waits for others to go with it, and
+  FrameNumber own_next_ = 0;       // Where each stream has its replica: no frame before it is free.
+  FrameNumber chosen_until_ = 0;   // The frames before it were looked at by choose().
+  FrameNumber filling_ = 0;        // The frame that waits for others to go with it, and one;
   std::int64_t filling_ns_ = 0;    // since when.
   mutable std::mutex span_mutex_;  // Guards the two below.
   std::vector<Span> spans_;

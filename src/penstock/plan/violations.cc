@@ -471,9 +471,10 @@ class Checker {
       const auto writer = producers_.find(state.from);
       if (writer == producers_.end() || writer->second == kPipelineInput) {
         add(place, ": no stage writes '", state.from, "'");
-      } else if (const auto& writing = stage(writer->second); writing.devices.size() > 1) {
+      } else if (const auto& writing = stage(writer->second);
+                 writing.devices.size() > 1 && plan_.streams.most == 1) {
         add(place, ": stage '", writing.name, "' writes it: expected one replica, found ",
-            writing.devices.size());
+            writing.devices.size(), "; of several streams each would have one of them");
       }
       const bool read = std::ranges::any_of(plan_.stages, [&](const Stage& other) {
         return std::ranges::find(other.inputs, state.to) != other.inputs.end();

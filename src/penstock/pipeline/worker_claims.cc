@@ -1,0 +1,164 @@
+// Worker: which frames the next call takes.
+#include <algorithm>
+
+#include "penstock/pipeline/state.h"
+#include "penstock/pipeline/worker.h"
+
+namespace penstock::pipeline {
+
+bool Worker::has_inputs(FrameNumber frame) {
+  bool ready = true;
+  for (auto& wait : inputs) {
+    if (wait.seen <= frame) wait.seen = wait.progress->done();
+    ready = ready && wait.seen > frame;
+  }
+  return ready;
+}
+
+// Replicas claim a frame only once its inputs are there, so that the idle one takes it.
+bool Worker::claim(Lane& lane) {
+  for (;;) {
+    const FrameNumber next = next_frame();
+    if (!has_inputs(next)) {
+      if (leave_at(next)) return false;
+      wait_for_input(next);
+      continue;
+    }
+    if (stage_.has_homes && is_of_others(next)) continue;  // Its inputs came this moment.
+    if (state_.ending.stopping()) return false;
+    const bool more = choose(next, lane.frames);
+    if (const auto until = more ? fills_until(lane.frames) : 0; until > 0) {
+      idled_ = true;
+      const FrameNumber full = full_at(next);
+      sleep_until(shortest(), full, {}, until,
+                  [&] { return leave_at(chosen_until_) || was_taken(next); });
+      continue;
+    }
+    if (take(lane.frames)) return true;
+  }
+}
+
+FrameNumber Worker::next_frame() {
+  if (!stage_.has_homes) return stage_.next.load(std::memory_order_acquire);
+  while (has_inputs(own_next_) && is_of_others(own_next_)) ++own_next_;
+  return own_next_;
+}
+
+// Whether a replica that waits for `next` waits in vain.
+bool Worker::was_taken(FrameNumber next) const {
+  return !stage_.has_homes && stage_.next.load(std::memory_order_seq_cst) != next;
+}
+
+// Another frame may have the record of one that is complete: then the seat read is not its own.
+bool Worker::is_of_others(FrameNumber frame) const {
+  const auto seat = state_.record(frame).seat.load(std::memory_order_acquire);
+  if (stage_.progress.done() > frame) return true;
+  return seat % stage_.plan->devices.size() != replica_;
+}
+
+bool Worker::choose(FrameNumber next, std::vector<FrameNumber>& chosen) {
+  chosen.clear();
+  if (most_ == 1) {
+    chosen.push_back(next);
+    return false;
+  }
+  const auto replicas = static_cast<FrameNumber>(stage_.plan->devices.size());
+  const FrameNumber there = inputs_until(next + 2 * most_ * replicas);
+  const FrameNumber end = alike_until(next, room_until(next, there));
+  // Replicas share what is there, unless the plan has them wait for full calls.
+  const bool shares = replicas > 1 && !stage_.has_homes && stage_.plan->batch.wait.count() == 0;
+  const FrameNumber most = shares ? std::min(most_, (end - next + replicas - 1) / replicas) : most_;
+  for (chosen_until_ = next; chosen_until_ < end && chosen.size() < most; ++chosen_until_) {
+    if (stage_.has_homes && is_of_others(chosen_until_)) continue;
+    if (!may_join(chosen_until_, chosen)) return false;
+    chosen.push_back(chosen_until_);
+  }
+  return chosen.size() < most && end == there;
+}
+
+FrameNumber Worker::inputs_until(FrameNumber most) {
+  for (auto& wait : inputs) {
+    if (wait.seen < most) wait.seen = wait.progress->done();
+    most = std::min(most, wait.seen);
+  }
+  return most;
+}
+
+// The first one may wait for its room.
+FrameNumber Worker::room_until(FrameNumber next, FrameNumber most) {
+  for (auto& room : rooms) {
+    if (room.wait.seen + room.capacity < most) room.wait.seen = room.wait.progress->done();
+    most = std::min(most, std::max(room.wait.seen + room.capacity, next + 1));
+  }
+  return most;
+}
+
+// Frames of one call have the same parameters.
+FrameNumber Worker::alike_until(FrameNumber next, FrameNumber most) {
+  if (stage_.plan->parameters.empty()) return most;
+  const std::scoped_lock lock(stage_.parameter_mutex);
+  for (const auto& version : stage_.versions) {
+    if (version->first_frame > next) return std::min(most, version->first_frame);
+  }
+  return most;
+}
+
+// Where one frame's state is the next one's, a call takes one frame of each stream.
+bool Worker::may_join(FrameNumber frame, const std::vector<FrameNumber>& chosen) const {
+  if (chosen.empty() || (stage_.states_in.empty() && stage_.states_out.empty())) return true;
+  // Of a frame that another replica may take meanwhile, the seat is not known.
+  if (stage_.plan->devices.size() > 1 && !stage_.has_homes) return false;
+  const auto seat = [&](FrameNumber of) { return state_.record(of).seat.load(); };
+  return std::ranges::none_of(chosen, [&](FrameNumber of) { return seat(of) == seat(frame); });
+}
+
+std::int64_t Worker::fills_until(const std::vector<FrameNumber>& chosen) {
+  const auto wait = std::chrono::nanoseconds(stage_.plan->batch.wait).count();
+  if (wait == 0 || leave_at(chosen_until_)) return 0;
+  const std::int64_t now = now_ns();
+  const FrameNumber filling = chosen.front() + 1;
+  if (std::exchange(filling_, filling) != filling) filling_ns_ = now;
+  std::int64_t until = filling_ns_ + wait;
+  for (const FrameNumber frame : chosen) {
+    until = std::min<std::int64_t>(until, state_.record(frame).deadline_ns);
+  }
+  return until > now ? until : 0;
+}
+
+// Once the pipeline is closed, no more come than were pushed.
+FrameNumber Worker::full_at(FrameNumber next) const {
+  const FrameNumber full = stage_.has_homes ? chosen_until_ + 1 : next + most_;
+  return state_.ending.closed() ? std::min(full, state_.source.done()) : full;
+}
+
+Wait& Worker::shortest() {
+  return *std::ranges::min_element(inputs, {}, &Wait::seen);
+}
+
+bool Worker::take(const std::vector<FrameNumber>& chosen) {
+  const FrameNumber end = chosen.back() + 1;
+  if (stage_.has_homes) {
+    own_next_ = end;
+    return true;
+  }
+  FrameNumber next = chosen.front();
+  if (stage_.plan->devices.size() > 1)
+    return stage_.next.compare_exchange_strong(next, end, std::memory_order_acq_rel);
+  stage_.next.store(end, std::memory_order_relaxed);
+  return true;
+}
+
+void Worker::wait_for_input(FrameNumber frame) {
+  idled_ = true;
+  const auto late =
+      std::ranges::find_if(inputs, [&](const Wait& wait) { return wait.seen <= frame; });
+  Batch batch;
+  if (stage_.plan->devices.size() == 1) {
+    const FrameNumber pushed = state_.source.done();
+    const FrameNumber upstream = pushed > frame ? pushed - frame : 0;
+    batch.frames = std::clamp<FrameNumber>(upstream / 2, 1, state_.wake_batch);
+  }
+  sleep_until(*late, frame + 1, batch, kNever, [&] { return leave_at(frame) || was_taken(frame); });
+}
+
+}  // namespace penstock::pipeline
