@@ -34,8 +34,9 @@ bool is_empty(const StreamOptions& stream) {
          !stream.max_run && !stream.streams && stream.states.empty();
 }
 
-/// The states' first values go into the package.
+/// The states' first values go into the package. Of several streams, replicas may write them.
 Status add_states(const StreamOptions& stream, plan::Plan& plan, const fs::path& folder) {
+  if (stream.streams) plan.streams = *stream.streams;
   for (const auto& given : stream.states) {
     plan::StateEdge state = given;
     if (!given.initial.empty()) {
@@ -63,7 +64,6 @@ void apply(const StreamOptions& stream, plan::Plan& plan) {
     edge.policy = *stream.input_policy;
     if (edge.policy == plan::FullPolicy::kLatest) edge.capacity = 1;
   }
-  if (stream.streams) plan.streams = *stream.streams;
   if (stream.max_age) plan.max_age = stream.max_age;
   if (stream.on_error) plan.on_error = *stream.on_error;
 }
