@@ -1,5 +1,7 @@
 #include "penstock/cli/json.h"
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 #include "penstock/cli/text.h"
 
@@ -14,6 +16,19 @@ double microseconds(double nanoseconds) {
 std::string phase(const pipeline::Quantiles& quantiles) {
   if (quantiles.count == 0) return "-";
   return duration(quantiles.p50_ns) + " / " + duration(quantiles.p99_ns);
+}
+
+/// "net: 3.50 of up to 4 frames a call, 7 rows computed for no frame" and a line end.
+std::string batch_line(const pipeline::StageStats& stage) {
+  std::uint64_t calls = 0, frames = 0;
+  for (std::size_t i = 0; i < stage.calls.size(); ++i) {
+    calls += stage.calls[i];
+    frames += stage.calls[i] * (i + 1);
+  }
+  const auto mean =
+      static_cast<double>(frames) / static_cast<double>(std::max<std::uint64_t>(calls, 1));
+  return concat(stage.name, ": ", number(mean, 2), " of up to ", stage.calls.size(),
+                " frames a call, ", stage.surplus, " rows computed for no frame\n");
 }
 
 }  // namespace
@@ -122,14 +137,16 @@ std::string stage_table(const pipeline::Stats& stats) {
   Table table({"stage", "device", "backend", ">frames", ">errors", ">drops", ">copies", ">allocs",
                ">queue p50 / p99", ">compute_input", ">compute_infer", ">compute_output",
                ">transfer"});
+  std::string batches;
   for (const auto& stage : stats.stages) {
     table.add({stage.name, stage.device, stage.backend, std::to_string(stage.frames),
                std::to_string(stage.errors), std::to_string(stage.drops),
                std::to_string(stage.copies), std::to_string(stage.allocations), phase(stage.queue),
                phase(stage.compute_input), phase(stage.compute_infer), phase(stage.compute_output),
                phase(stage.transfer)});
+    if (stage.calls.size() > 1) batches += batch_line(stage);
   }
-  return table.print();
+  return table.print() + batches;
 }
 
 std::string edge_table(const pipeline::Stats& stats) {
