@@ -94,14 +94,26 @@ def test_a_package_is_saved_and_loaded(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("batch", "frames", "wait"), [(3, 3, 0), ("3:0.5", 3, 500), ({"": 4, "stage0": 3}, 3, 0)])
-def test_a_batch_makes_models_of_several_frames(
-    model: Path, tmp_path: Path, batch: Any, frames: int, wait: int
-) -> None:
-    with contextlib.suppress(penstock.Unimplemented):  # Once it is written, nothing runs it yet.
-        penstock.split(model, batch=batch, output=tmp_path / "p").shut_down()
+def test_a_batch_gives_what_single_frames_give(model: Path, tmp_path: Path, batch: Any, frames: int, wait: int) -> None:
+    with penstock.split(model, batch=batch, replicas=1, output=tmp_path / "p") as running:
+        for number, result in enumerate(running.stream(frame(i) for i in range(500))):
+            assert result.number == number
+            np.testing.assert_array_equal(result["z"], expected(number))
+        (counted,) = running.stats()["stages"]
+    assert len(counted["calls"]) == frames
+    assert sum(held * calls for held, calls in enumerate(counted["calls"], 1)) == 500
     (stage,) = json.loads((tmp_path / "p/plan.json").read_text())["stages"]
     assert stage["batch"] == {"frames": frames, "wait_us": wait}
     assert [one["frames"] for one in stage["partitions"][0]["batched"]] == [2, 3]
+
+
+def test_frames_wait_for_one_another_up_to_the_batch(model: Path) -> None:
+    with penstock.split(model, batch="3:600000", replicas=1, in_flight=6) as running:
+        futures = [running.submit(frame(i)) for i in range(6)]
+        for i, future in enumerate(futures):
+            np.testing.assert_array_equal(future.result()["z"], expected(i))
+        (stage,) = running.stats()["stages"]
+    assert stage["calls"] == [0, 0, 2]
 
 
 @pytest.mark.parametrize("batch", [True, 2.5, [8], {"stage0": None}])
