@@ -1503,6 +1503,37 @@ TEST(PipelineTest, ABackendIsAskedWhichDevicesItAccepts) {
                 "or a backend that does");
 }
 
+TEST(PipelineTest, TheThreadOfAStageElsewhereHasCpusHere) {
+  std::vector<int> mask;
+  int threads = 0;
+  FakeNetwork network;
+  network.input("in")
+      .stage("a", {"in"}, {"x"}, unary(plus_one))
+      .stage("far", {"x"}, {"out"}, unary(plus_one))
+      .output("out");
+  network.backend->on_accepts = [](const auto&) { return true; };
+  network.backend->on_compile = [&](const backend::CompileRequest& request) -> Status {
+    mask = device::cpus_of_thread(device::this_thread_id());
+    threads = request.threads;
+    return {};
+  };
+  const auto cpus = device::inherited_cpus();
+  auto& far = network.plan.stages[1];
+  far.devices = {*device::parse_device("cuda:0")};
+  far.host_cpus = {cpus.back()};
+  ASSERT_TRUE(network.start());
+  EXPECT_EQ(mask, std::vector<int>{cpus.back()});
+  EXPECT_EQ(threads, 1);
+  // Those that no stage owns; else any.
+  far.host_cpus.clear();
+  network.plan.stages[0].devices.front().cpus = {cpus.front()};
+  ASSERT_TRUE(network.start());
+  EXPECT_EQ(mask, cpus.size() == 1 ? cpus : std::vector<int>(cpus.begin() + 1, cpus.end()));
+  network.plan.stages[0].devices.front().cpus = cpus;
+  ASSERT_TRUE(network.start());
+  EXPECT_EQ(mask, cpus);
+}
+
 TEST(PipelineTest, ARefusedModelIsNamedByItsPathInThePackage) {
   FakeNetwork network;
   network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one)).output("out");

@@ -283,18 +283,33 @@ void place_inputs_and_outputs(State& state) {
   state.acquired.resize(state.plan.inputs.size());
 }
 
-std::vector<int> cpus_for(const State& state, const plan::Stage& stage,
-                          const device::Device& device) {
-  if (state.options.pinned.value_or(stage.pinned)) return device.cpus;
-  // Not pinned: free to move among all CPUs that the plan names.
+// Those that the plan names for stages on CPUs of this machine.
+std::vector<int> cpus_of(const plan::Plan& plan) {
   std::vector<int> cpus;
-  for (const auto& other : state.plan.stages) {
-    for (const auto& place : other.devices)
-      cpus.insert(cpus.end(), place.cpus.begin(), place.cpus.end());
+  for (const auto& stage : plan.stages) {
+    for (const auto& place : stage.devices) {
+      if (place.is_local_cpu()) cpus.insert(cpus.end(), place.cpus.begin(), place.cpus.end());
+    }
   }
   std::ranges::sort(cpus);
   cpus.erase(std::ranges::unique(cpus).begin(), cpus.end());
   return cpus;
+}
+
+// The thread here of an instance that computes elsewhere: where it disturbs no stage, if it can.
+std::vector<int> host_cpus_for(const State& state, const plan::Stage& stage) {
+  if (!stage.host_cpus.empty()) return stage.host_cpus;
+  const auto present = device::inherited_cpus();
+  std::vector<int> free;
+  std::ranges::set_difference(present, cpus_of(state.plan), std::back_inserter(free));
+  return free.empty() ? present : free;
+}
+
+std::vector<int> cpus_for(const State& state, const plan::Stage& stage,
+                          const device::Device& device) {
+  if (!device.is_local_cpu()) return host_cpus_for(state, stage);
+  if (state.options.pinned.value_or(stage.pinned)) return device.cpus;
+  return cpus_of(state.plan);  // Free to move among all CPUs that the plan names.
 }
 
 Status check_accepted(const Stage& stage, const device::Device& device) {
@@ -314,7 +329,7 @@ backend::CompileRequest request_for(const State& state, const std::filesystem::p
   backend::CompileRequest request;
   if (!partition.model.empty()) request.file = folder / partition.model;
   request.device = device;
-  request.threads = static_cast<int>(device.cpus.size());
+  request.threads = device.is_local_cpu() ? static_cast<int>(device.cpus.size()) : 1;
   request.replicas = static_cast<int>(stage.devices.size());
   request.flush_denormals = stage.flush_denormals;
   request.options = partition.options;
@@ -414,9 +429,9 @@ Status start_workers(State& state, const std::filesystem::path& folder) {
     }
     auto requests = requests_for(state, folder, worker->stage(), device);
     if (!requests) return std::move(requests).error().within(place);
-    // A pool of threads belongs to one replica.
-    if (worker->replica() == 0 || device.cpus.size() > 1 || !worth_sharing(*requests))
-      shared.clear();
+    // A pool of threads belongs to one replica, and so does what an accelerator holds.
+    const bool alone = !device.is_local_cpu() || device.cpus.size() > 1;
+    if (worker->replica() == 0 || alone || !worth_sharing(*requests)) shared.clear();
     Status started = worker->start(*requests, cpus_for(state, stage, device), shared);
     if (!started) {
       return blame_model(std::move(started).error(), state, folder, stage, *requests).within(place);
