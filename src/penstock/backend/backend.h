@@ -87,6 +87,9 @@ class Context {
   /// before the frame is finished, the tensors are the backend's until wait() has returned for it;
   /// the two spans are the caller's again at once.
   ///
+  /// All tensors lie in the memory of the device that the model was compiled for:
+  /// Backend::memory(). What the backend puts in place of an output does too.
+  ///
   /// An error means that the run was not started, or has ended: wait() is not called for it, and
   /// Call::done is not either. No exception leaves it. A failed run leaves the context usable.
   virtual Status run(const Call& call, std::span<const Tensor* const> inputs,
@@ -135,6 +138,33 @@ class Executable {
   [[nodiscard]] virtual int idle_threads() const { return 0; }
 };
 
+/// Memory besides the host's own: a device's, another machine's. The host hands its tensors on and
+/// never reads them. Any thread, several at a time.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+
+  /// "cuda:0"; not "host". Memories of one name are one: whatever reads and writes the one reads
+  /// and writes the other in place, of whichever backend it is.
+  [[nodiscard]] virtual std::string name() const = 0;
+
+  /// Storage as Tensor::reserve_in() describes it, in a domain other than the host's. Its owner
+  /// frees it, and keeps alive whatever that needs: a tensor may be the last that is left of a
+  /// pipeline.
+  virtual Result<Tensor> allocate(DType dtype, std::size_t bytes) = 0;
+
+  /// Copies `from.bytes()` bytes, of which there are some, to the beginning of `to`, which has as
+  /// many; returns when they are there, and soon with an error where they never will be. One of the
+  /// two is in this memory; the other one in the host's, or else `to` is here and `from` in a
+  /// memory that it copies_from(). It throws nothing.
+  virtual Status copy(const Tensor& from, Tensor& to) = 0;
+
+  /// Whether copy() takes tensors of that memory. What it does not take goes through the host's.
+  [[nodiscard]] virtual bool copies_from([[maybe_unused]] const Memory& other) const {
+    return false;
+  }
+};
+
 /// What `penstock backends` shows, and what a package remembers of the engine it was made with.
 struct Description {
   std::string name;            ///< Lower-case and stable: "onnxruntime".
@@ -164,6 +194,14 @@ class Backend {
   /// looks for no device, and does not say whether the engine is present.
   [[nodiscard]] virtual bool accepts(const device::Device& device) const {
     return device.is_local_cpu();
+  }
+
+  /// In which the models compiled for the device read their inputs and write their outputs; null:
+  /// the host's. Asked before compile(). It looks for no device: where there is none, allocate()
+  /// and compile() say so.
+  [[nodiscard]] virtual std::shared_ptr<Memory> memory(
+      [[maybe_unused]] const device::Device& device) const {
+    return nullptr;
   }
 
   /// Called on the thread that will run it, after its affinity and floating-point mode are set:

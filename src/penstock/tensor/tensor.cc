@@ -97,6 +97,19 @@ Tensor Tensor::reserve(DType dtype, std::size_t capacity_bytes) {
   return tensor;
 }
 
+Tensor Tensor::reserve_in(MemoryDomain domain, DType dtype, std::size_t capacity_bytes, void* data,
+                          std::shared_ptr<const void> owner) {
+  Tensor tensor;
+  tensor.kind_ = Kind::kDense;
+  tensor.dtype_ = dtype;
+  tensor.domain_ = domain;
+  tensor.dims_ = {0};
+  tensor.data_ = data;
+  tensor.capacity_ = capacity_bytes;
+  tensor.owner_ = std::move(owner);
+  return tensor;
+}
+
 Tensor Tensor::view(DType dtype, std::vector<std::int64_t> dims, void* data,
                     std::shared_ptr<const void> owner) {
   Tensor tensor;
@@ -152,6 +165,7 @@ bool Tensor::set_dims(std::span<const std::int64_t> dims) {
 
 void Tensor::release() {
   kind_ = Kind::kNone;
+  domain_ = MemoryDomain::kHost;
   dims_.clear();
   data_ = nullptr;
   bytes_ = capacity_ = 0;

@@ -54,7 +54,8 @@ struct Type {
 std::string to_string(const Type& type);
 std::ostream& operator<<(std::ostream& out, const Type& type);
 
-/// Where a buffer lives. Host memory is 0; the first CUDA device is 1, and so on.
+/// Where a buffer lives. Host memory is 0. Any other number is memory that the host may be unable
+/// to read, which backend::Memory makes and copies: a device's ordinal and 1, "cuda:0" is 1.
 enum class MemoryDomain : std::uint16_t { kHost = 0 };
 
 /// A value: a dense tensor over shared, 64-byte aligned storage; strings; a sequence; or nothing
@@ -76,6 +77,9 @@ class Tensor {
   static Tensor allocate(DType dtype, std::vector<std::int64_t> dims);
   /// Storage of `capacity_bytes`, as yet of no shape: set_dims() gives it one within the capacity.
   static Tensor reserve(DType dtype, std::size_t capacity_bytes);
+  /// The same over storage in any memory, which is not touched here; `owner` frees it.
+  static Tensor reserve_in(MemoryDomain domain, DType dtype, std::size_t capacity_bytes, void* data,
+                           std::shared_ptr<const void> owner);
   /// Borrows `data`; `owner` keeps it alive (null: the caller does).
   static Tensor view(DType dtype, std::vector<std::int64_t> dims, void* data,
                      std::shared_ptr<const void> owner = nullptr);
@@ -92,6 +96,8 @@ class Tensor {
   [[nodiscard]] void* data() { return data_; }
   [[nodiscard]] const void* data() const { return data_; }
   [[nodiscard]] MemoryDomain domain() const { return domain_; }
+  /// Whether data() may be read here.
+  [[nodiscard]] bool in_host_memory() const { return domain_ == MemoryDomain::kHost; }
   [[nodiscard]] const std::vector<std::string>& strings() const { return boxed_->strings; }
   [[nodiscard]] const std::vector<Tensor>& elements() const { return boxed_->elements; }
   [[nodiscard]] const std::shared_ptr<const void>& owner() const { return owner_; }
@@ -117,7 +123,7 @@ class Tensor {
   /// tensor of no higher rank allocates nothing.
   void release();
 
-  /// A deep copy with storage of its own.
+  /// A deep copy with storage of its own. \pre in_host_memory()
   [[nodiscard]] Tensor clone() const;
   /// The type of this value, every dimension fixed.
   [[nodiscard]] Type type() const;

@@ -31,6 +31,23 @@ TEST(TensorTest, SetDimsRefusesWhatDoesNotFit) {
   EXPECT_EQ(tensor.dims(), fits);
 }
 
+TEST(TensorTest, StorageInAnotherMemoryIsNotTouched) {
+  char byte = 0;
+  auto* const unreadable = &byte - 4096;  // Nobody reads it.
+  Tensor tensor =
+      Tensor::reserve_in(MemoryDomain{1}, DType::kF32, 16, unreadable, std::make_shared<int>());
+  EXPECT_EQ(tensor.bytes(), 0U);
+  const std::vector<std::int64_t> dims{2, 2};
+  ASSERT_TRUE(tensor.set_dims(dims));
+  EXPECT_EQ(tensor.bytes(), 16U);
+  EXPECT_EQ(tensor.data(), unreadable);
+  const Tensor same = tensor;
+  EXPECT_EQ(same.domain(), MemoryDomain{1});
+  EXPECT_FALSE(same.in_host_memory());
+  tensor.release();
+  EXPECT_TRUE(tensor.in_host_memory());
+}
+
 TEST(CheckMatchesTest, SaysWhatWasExpectedAndFound) {
   const auto type = Type::tensor(DType::kF32, std::vector<Dim>{{1, "", -1}, {3, "", -1}});
   const auto status = check_matches(type, Tensor::allocate(DType::kU8, {1, 4}));
