@@ -120,13 +120,13 @@ const Tensor& BatchedCall::tensor_of(const Wire& wire, std::size_t frame) const 
   const auto& bound = frames_[frame];
   switch (wire.kind) {
     case Wire::Kind::kInEdge:
-      return *bound.in[wire.where]->now[wire.tensor];
+      return *(*bound.in[wire.where])[wire.tensor];
     case Wire::Kind::kStateIn:
       return stage_.states_in[wire.where]->now(bound.seat, bound.step);
     case Wire::Kind::kStateOut:
       return stage_.states_out[wire.where]->next(bound.seat, bound.step);
     default:
-      return bound.out[wire.where]->own[wire.tensor];
+      return (*bound.out[wire.where])[wire.tensor];
   }
 }
 

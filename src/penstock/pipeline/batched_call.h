@@ -11,13 +11,16 @@
 
 namespace penstock::pipeline {
 
-/// A frame, and its slots on each of the stage's edges.
+/// A frame, and where its tensors lie on each of the stage's edges.
 struct BoundFrame {
   FrameNumber frame = 0;
   std::int64_t deadline_ns = backend::kNoDeadline;  // Steady clock.
   std::uint32_t seat = 0;                           // Where its stream's states lie: StateEdge.
   FrameNumber step = 0;
-  std::vector<Slot*> in, out;  // Beside Stage::in_edges, out_edges.
+  // Beside Stage::in_edges and out_edges: of the slots, or of their mirrors.
+  std::vector<const std::vector<const Tensor*>*> in;
+  std::vector<std::vector<Tensor>*> out;
+  std::vector<Slot*> in_slots, out_slots;  // Where they have mirrors.
 };
 
 /// The numbers of frames, ascending, for which all partitions of the stage have models; no 1.

@@ -24,11 +24,13 @@ Tensor storage_for(const Type& type) {
   return tensor;
 }
 
+bool has_room_for(const Type& type, Tensor& tensor) {
+  return tensor.kind() == Tensor::Kind::kDense && tensor.dtype() == type.dtype &&
+         tensor.capacity_bytes() >= type.max_bytes().value_or(0) && tensor.set_dims(bound_of(type));
+}
+
 void restore_storage_for(const Type& type, Tensor& tensor) {
-  const bool will_do = tensor.kind() == Tensor::Kind::kDense && tensor.dtype() == type.dtype &&
-                       tensor.capacity_bytes() >= type.max_bytes().value_or(0) &&
-                       tensor.set_dims(bound_of(type));
-  if (!will_do) tensor = storage_for(type);
+  if (!has_room_for(type, tensor)) tensor = storage_for(type);
 }
 
 void Edge::set_to_bounds(Slot& slot) const {
@@ -62,6 +64,68 @@ Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capac
   }
 }
 
+void Edge::place(const std::vector<backend::Memory*>& writers,
+                 const std::vector<backend::Memory*>& readers) {
+  const bool leaves = std::ranges::find(to, plan::kPipelineOutput) != to.end();
+  const bool of_one = !writers.empty() && std::ranges::all_of(writers, [&](const auto* writer) {
+    return same_memory(writer, writers.front());
+  });
+  memory_ = of_one && !leaves ? writers.front() : nullptr;
+  const auto mirror = [&](backend::Memory* memory) {
+    if (!same_memory(memory, memory_) && mirror_in(memory) == kOwn) mirrors_.push_back(memory);
+  };
+  for (auto* reader : readers) {
+    if (!copies_directly(memory_, reader)) mirror(nullptr);
+    mirror(reader);
+  }
+  for (auto* writer : writers) mirror(writer);
+}
+
+std::size_t Edge::mirror_in(const backend::Memory* memory) const {
+  const auto found = std::ranges::find_if(
+      mirrors_, [&](const auto* mirror) { return same_memory(mirror, memory); });
+  return found == mirrors_.end() ? kOwn : static_cast<std::size_t>(found - mirrors_.begin());
+}
+
+Status Edge::add_mirrors(Slot& slot) const {
+  for (auto* memory : mirrors_) {
+    auto& mirror = *slot.mirrors.emplace_back(std::make_unique<Mirror>());
+    for (const auto& type : types) {
+      PENSTOCK_TRY(Tensor storage, storage_in(memory, type));
+      mirror.own.push_back(std::move(storage));
+    }
+    for (const auto& tensor : mirror.own) mirror.now.push_back(&tensor);
+  }
+  return {};
+}
+
+Status Edge::bring(Slot& slot, std::size_t at, FrameNumber frame, std::uint64_t& copies) {
+  Mirror& mirror = *slot.mirrors[at];
+  const std::scoped_lock lock(mirror.mutex);
+  if (mirror.frame == frame && frame != Mirror::kNoFrame) return {};
+  mirror.frame = Mirror::kNoFrame;
+  const auto* source = &slot.now;
+  auto* source_memory = memory_;
+  if (!copies_directly(memory_, mirrors_[at])) {
+    const std::size_t host = mirror_in(nullptr);
+    PENSTOCK_CHECK_OK(bring(slot, host, frame, copies));
+    source = &slot.mirrors[host]->now;
+    source_memory = nullptr;
+  }
+  PENSTOCK_CHECK_OK(
+      copy_tensors(tensors, *source, source_memory, mirror.own, mirrors_[at], copies));
+  mirror.frame = frame;
+  return {};
+}
+
+Status Edge::bring_back(Slot& slot, std::size_t at, FrameNumber frame, std::uint64_t& copies) {
+  Mirror& mirror = *slot.mirrors[at];
+  PENSTOCK_CHECK_OK(copy_tensors(tensors, mirror.now, mirrors_[at], slot.own, memory_, copies));
+  const std::scoped_lock lock(mirror.mutex);
+  mirror.frame = frame;
+  return {};
+}
+
 // Of the slots that lie one behind the other, the `at`-th: a row of each block.
 void Edge::add_rows(Slot& slot, std::size_t at) const {
   for (std::size_t t = 0; t < blocks_.size(); ++t) {
@@ -75,20 +139,19 @@ void Edge::add_rows(Slot& slot, std::size_t at) const {
   }
 }
 
-Slot& Edge::make_slot() {
+Result<Slot*> Edge::make_slot() {
   auto slot = std::make_unique<Slot>();
   slot->lent.resize(tensors.size());
   slot->now.resize(tensors.size());
   if (slots_.size() < place_count_) add_rows(*slot, slots_.size());
-  if (own_storage_) {
-    ensure_own(*slot);
-    point_at(*slot, slot->own);
-  }
+  if (own_storage_) PENSTOCK_CHECK_OK(make_own(*slot));
+  PENSTOCK_CHECK_OK(add_mirrors(*slot));
+  if (own_storage_) point_at(*slot, slot->own);
   slots_.push_back(std::move(slot));
-  return *slots_.back();
+  return slots_.back().get();
 }
 
-void Edge::allocate(bool own_storage, int spare, std::size_t window, int kept, bool together) {
+Status Edge::allocate(bool own_storage, int spare, std::size_t window, int kept, bool together) {
   const std::size_t count =
       static_cast<std::size_t>(capacity_) + (lossy() ? static_cast<std::size_t>(spare) : 0);
   own_storage_ = own_storage;
@@ -97,21 +160,35 @@ void Edge::allocate(bool own_storage, int spare, std::size_t window, int kept, b
   power_of_two_ = std::has_single_bit(count);
   capacity_mask_ = count - 1;
   for (const auto& type : types) {
-    if (!together) break;
+    if (!together || memory_ != nullptr) break;
     const bool rows = type.fixed() && type.max_bytes() && bits_of(type.dtype) % 8 == 0;
     blocks_.push_back(rows ? Tensor::reserve(type.dtype, count * *type.max_bytes()) : Tensor());
   }
   slots_.reserve(most_slots_);
   aside_.reserve(most_slots_);
   places_ = std::make_unique<std::atomic<Slot*>[]>(count);
-  for (std::size_t i = 0; i < count; ++i) places_[i] = &make_slot();
-  if (!lossy()) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto made = make_slot();
+    if (!made) return std::move(made).error().within(concat("edge '", name, "'"));
+    places_[i] = *made;
+  }
+  if (!lossy()) return {};
   window_mask_ = window - 1;
   slot_of_.assign(window, kNoSlot);
   readers_left_.assign(window, 0);
   waiting_.reserve(static_cast<std::size_t>(capacity_));
   free_.reserve(count);
   for (std::size_t i = count; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
+  return {};
+}
+
+Status Edge::make_own(Slot& slot) const {
+  if (!slot.own.empty()) return {};
+  for (const auto& type : types) {
+    PENSTOCK_TRY(Tensor storage, storage_in(memory_, type));
+    slot.own.push_back(std::move(storage));
+  }
+  return {};
 }
 
 std::size_t Edge::bytes_per_slot() const {
@@ -131,9 +208,10 @@ void Edge::point_at(Slot& slot, const std::vector<Tensor>& tensors) {
 
 Slot& Edge::fresh_slot() {
   if (aside_.empty()) {
-    Slot& made = make_slot();
+    const auto made = make_slot();
+    if (!made) throw std::bad_alloc();  // A device has none left.
     if (own_storage_) allocations.fetch_add(tensors.size(), std::memory_order_relaxed);
-    return made;
+    return **made;
   }
   Slot& slot = *aside_.back();
   aside_.pop_back();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/pipeline/frame.h"
+#include "penstock/pipeline/memory.h"
 #include "penstock/plan/plan.h"
 #include "penstock/tensor/tensor.h"
 
@@ -19,6 +20,18 @@ namespace penstock::pipeline {
 Tensor storage_for(const Type& type);
 /// Makes `tensor`, whatever it is, storage for the type: what it has is kept where it will do.
 void restore_storage_for(const Type& type, Tensor& tensor);
+/// Whether `tensor` is storage for the type; it is then given the largest shape.
+bool has_room_for(const Type& type, Tensor& tensor);
+
+/// One frame's tensors on one edge, in another memory than the edge's.
+struct Mirror {
+  static constexpr FrameNumber kNoFrame = UINT64_MAX;
+
+  std::mutex mutex;                // Of those who bring a frame here.
+  FrameNumber frame = kNoFrame;    // Whose tensors these are.
+  std::vector<Tensor> own;         // As in Slot.
+  std::vector<const Tensor*> now;  // Into `own`.
+};
 
 /// One frame's tensors on one edge.
 struct Slot {
@@ -26,6 +39,7 @@ struct Slot {
   std::vector<Tensor> lent;        ///< Input edges: the caller's tensors of the frame in the slot.
   std::vector<const Tensor*> now;  ///< What readers read: into `own` or `lent`.
   std::atomic<int> readers{0};     ///< Input edges: readers that still need `lent`.
+  std::vector<std::unique_ptr<Mirror>> mirrors;  ///< One for each that Edge::place() found.
 };
 
 /// "stage0 -> stage1", "input -> stage0+stage1".
@@ -41,12 +55,20 @@ class Edge {
  public:
   Edge(const plan::Edge& plan, std::vector<Type> types, int capacity, std::string name);
 
+  /// Finds where the slots lie: in the memory of the writers where all have one, and the pipeline's
+  /// output is no reader; else in the host's. Each slot has a mirror in every other memory of its
+  /// readers and writers, and in the host's where no direct way leads to one of them. Of the
+  /// pipeline's own ends, the memory is the host's. \pre  not allocated.
+  void place(const std::vector<backend::Memory*>& writers,
+             const std::vector<backend::Memory*>& readers);
+
   /// \param spare  slots beyond the capacity for frames being written or read (lossy edges only).
   /// \param window  a power of two, over the number of frames in flight.
   /// \param kept  slots more that fresh_slot() may make.
   /// \param together  the first slots lie one behind the other, as rows of one tensor: a call for
   ///                  several frames then reads and writes them in place.
-  void allocate(bool own_storage, int spare, std::size_t window, int kept, bool together);
+  /// \error  of the memory that gives no storage; names the edge.
+  Status allocate(bool own_storage, int spare, std::size_t window, int kept, bool together);
 
   [[nodiscard]] bool lossy() const { return policy != plan::FullPolicy::kBlock; }
   [[nodiscard]] int capacity() const { return capacity_; }
@@ -72,6 +94,17 @@ class Edge {
   /// Puts `fresh` in the place of the frame's slot, which is read no more by anybody else.
   /// \returns that slot.
   Slot* replace_slot(FrameNumber frame, Slot& fresh);
+
+  static constexpr std::size_t kOwn = SIZE_MAX;  ///< No mirror: the slot's own tensors.
+  /// Which of the slot's mirrors lies in the memory, or kOwn.
+  [[nodiscard]] std::size_t mirror_in(const backend::Memory* memory) const;
+  [[nodiscard]] backend::Memory* memory() const { return memory_; }  ///< Of the slots' own tensors.
+  /// Copies the frame to the slot's mirror `at`, once for all who ask: later ones find it there.
+  /// Adds to `copies`. \pre  it was written. \error  of a copy; names the tensor and both memories.
+  Status bring(Slot& slot, std::size_t at, FrameNumber frame, std::uint64_t& copies);
+  /// Copies the frame, which its writer put into the mirror `at`, to the slot's own tensors: from
+  /// there it gets to all other readers.
+  Status bring_back(Slot& slot, std::size_t at, FrameNumber frame, std::uint64_t& copies);
 
   /// Gives the slot storage of its own if it has none yet, and open shapes their bound.
   void ensure_own(Slot& slot) const;
@@ -112,12 +145,16 @@ class Edge {
     return places_[power_of_two_ ? frame & capacity_mask_ : frame % place_count_];
   }
   void add_rows(Slot& slot, std::size_t at) const;
-  Slot& make_slot();
+  Result<Slot*> make_slot();
+  Status make_own(Slot& slot) const;
+  Status add_mirrors(Slot& slot) const;
   void set_to_bounds(Slot& slot) const;
   void free_slot(FrameNumber frame);
   void drop(FrameNumber frame);
 
   const int capacity_;
+  backend::Memory* memory_ = nullptr;              // Its backend's, as are those of
+  std::vector<backend::Memory*> mirrors_;          // each slot's mirrors.
   std::vector<std::vector<std::int64_t>> bounds_;  // Beside `types`; empty where no shape varies.
   bool power_of_two_ = false;
   FrameNumber capacity_mask_ = 0;

@@ -57,7 +57,8 @@ struct Stage {
   std::size_t index = 0;
   std::vector<Edge*> in_edges, out_edges;
   std::vector<CompiledPartition> partitions;
-  std::vector<Type> locals;  // Values passed between partitions of the stage only.
+  std::vector<MemoryPtr> memories;  // Of each replica; null: the host's.
+  std::vector<Type> locals;         // Values passed between partitions of the stage only.
   std::vector<std::string> local_names;
   std::vector<StateEdge*> states_in, states_out;   // That it reads, that it writes.
   std::vector<std::optional<Wire>> state_sources;  // Beside states_out: where else it is written.

@@ -41,16 +41,22 @@ Status StageCall::open(const Executables& executables) {
   const std::size_t count = stage_.partitions.size();
   const std::span all(executables);
   for (std::size_t p = 0; p < count; ++p) PENSTOCK_CHECK_OK(open_part(p, executables[p]));
-  for (const auto& type : stage_.locals) locals_.push_back(storage_for(type));
+  for (const auto& type : stage_.locals) {
+    Tensor& local = locals_.emplace_back();
+    if (type.max_bytes()) PENSTOCK_CHECK_OK(restore_storage_in(memory_, type, local));
+  }
   std::size_t most = 1;
   for (const int rows : stage_.batch_sizes) {
     auto& made = batched_.emplace_back(std::make_unique<BatchedCall>(stage_, rows));
     PENSTOCK_CHECK_OK(made->open(all.first(count), all.subspan(batched_.size() * count, count)));
     most = made->rows();
   }
-  const BoundFrame empty{.frame = 0,
-                         .in = std::vector<Slot*>(stage_.in_edges.size()),
-                         .out = std::vector<Slot*>(stage_.out_edges.size())};
+  find_mirrors();
+  BoundFrame empty;
+  empty.in.resize(stage_.in_edges.size());
+  empty.out.resize(stage_.out_edges.size());
+  empty.in_slots.resize(stage_.in_edges.size());
+  empty.out_slots.resize(stage_.out_edges.size());
   bound_.assign(most, empty);
   statuses_.resize(most);
   if (!stage_.versions.empty()) parameters_ = stage_.versions.front();
@@ -73,21 +79,33 @@ Status StageCall::open_part(std::size_t p, const std::shared_ptr<backend::Execut
   return {};
 }
 
-void StageCall::warm_up() {
-  if (stage_.may_drop) return;  // A function would count it as a frame.
+Status StageCall::warm_up() {
+  if (stage_.may_drop) return {};  // A function would count it as a frame.
   // The edges' own first slots, as no frame is there yet.
   at_ = &bound_.front();
+  at_->frame = Mirror::kNoFrame;
   for (std::size_t e = 0; e < at_->in.size(); ++e) {
-    at_->in[e] = &stage_.in_edges[e]->first_slot();
-    stage_.in_edges[e]->ensure_own(*at_->in[e]);
-    Edge::point_at(*at_->in[e], at_->in[e]->own);
+    Slot& slot = stage_.in_edges[e]->first_slot();
+    at_->in_slots[e] = &slot;
+    at_->in[e] = &slot.now;
+    if (stage_.in_edges[e]->memory() != nullptr) continue;  // As its writer has left it.
+    stage_.in_edges[e]->ensure_own(slot);
+    Edge::point_at(slot, slot.own);
   }
-  for (std::size_t e = 0; e < at_->out.size(); ++e)
-    at_->out[e] = &stage_.out_edges[e]->first_slot();
+  for (std::size_t e = 0; e < at_->out.size(); ++e) {
+    at_->out_slots[e] = &stage_.out_edges[e]->first_slot();
+    at_->out[e] = &at_->out_slots[e]->own;
+  }
+  if (moves_) {
+    bind_mirrors(*at_);
+    PENSTOCK_CHECK_OK(bring_inputs(*at_));
+  }
   warm_up_parts();
-  restore_storage();
+  PENSTOCK_CHECK_OK(restore_storage());
+  copies_ = 0;
   for (auto& part : parts_) part.at_start = part.context->counters();
   for (auto& batched : batched_) batched->warm_up(parameters_.get());
+  return {};
 }
 
 void StageCall::warm_up_parts() {
@@ -125,9 +143,77 @@ void StageCall::bind(FrameNumber frame, const Record& record) {
   bound.deadline_ns = record.deadline_ns;
   bound.seat = record.seat;
   bound.step = record.step;
-  for (std::size_t e = 0; e < bound.out.size(); ++e)
-    bound.out[e] = &stage_.out_edges[e]->slot(frame);
-  for (std::size_t e = 0; e < bound.in.size(); ++e) bound.in[e] = &stage_.in_edges[e]->slot(frame);
+  for (std::size_t e = 0; e < bound.out.size(); ++e) {
+    bound.out_slots[e] = &stage_.out_edges[e]->slot(frame);
+    bound.out[e] = &bound.out_slots[e]->own;
+  }
+  for (std::size_t e = 0; e < bound.in.size(); ++e) {
+    bound.in_slots[e] = &stage_.in_edges[e]->slot(frame);
+    bound.in[e] = &bound.in_slots[e]->now;
+  }
+  if (moves_) bind_mirrors(bound);
+}
+
+void StageCall::find_mirrors() {
+  for (const Edge* edge : stage_.in_edges) reads_.push_back(edge->mirror_in(memory_));
+  for (const Edge* edge : stage_.out_edges) writes_.push_back(edge->mirror_in(memory_));
+  const auto in_mirror = [](std::size_t mirror) { return mirror != Edge::kOwn; };
+  moves_ = std::ranges::any_of(reads_, in_mirror) || std::ranges::any_of(writes_, in_mirror);
+}
+
+void StageCall::bind_mirrors(BoundFrame& bound) {
+  for (std::size_t e = 0; e < reads_.size(); ++e) {
+    if (reads_[e] != Edge::kOwn) bound.in[e] = &bound.in_slots[e]->mirrors[reads_[e]]->now;
+  }
+  for (std::size_t e = 0; e < writes_.size(); ++e) {
+    if (writes_[e] != Edge::kOwn) bound.out[e] = &bound.out_slots[e]->mirrors[writes_[e]]->own;
+  }
+}
+
+// To where the frame is read.
+Status StageCall::bring_inputs(const BoundFrame& bound) {
+  const std::int64_t began = now_ns();
+  std::uint64_t copies = 0;
+  Status brought;
+  for (std::size_t e = 0; e < reads_.size() && brought; ++e) {
+    if (reads_[e] == Edge::kOwn) continue;
+    brought = stage_.in_edges[e]->bring(*bound.in_slots[e], reads_[e], bound.frame, copies);
+  }
+  copies_.fetch_add(copies, std::memory_order_relaxed);
+  transfer_ns_ += now_ns() - began;
+  return brought;
+}
+
+// From where the frame was written to where all may read it.
+Status StageCall::bring_outputs() {
+  if (clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
+  const std::int64_t began = now_ns();
+  std::uint64_t copies = 0;
+  Status brought;
+  for (std::size_t e = 0; e < writes_.size() && brought; ++e) {
+    if (writes_[e] == Edge::kOwn) continue;
+    brought = stage_.out_edges[e]->bring_back(*at_->out_slots[e], writes_[e], at_->frame, copies);
+  }
+  copies_.fetch_add(copies, std::memory_order_relaxed);
+  transfer_ns_ += now_ns() - began;
+  return brought;
+}
+
+Status StageCall::check_results(std::size_t p) const {
+  const auto& outputs = parts_[p].outputs;
+  PENSTOCK_CHECK_OK(check_outputs(stage_.partitions[p], outputs));
+  for (std::size_t i = 0; i < outputs.size() && memory_ != nullptr; ++i) {
+    if (!outputs[i]->in_host_memory()) continue;
+    return internal_error("backend '", stage_.partitions[p].plan->backend, "': output '",
+                          stage_.partitions[p].outputs[i].name,
+                          "' lies in the host's memory: expected '", memory_->name(), "'");
+  }
+  return {};
+}
+
+void StageCall::note_begin() {
+  began_ns_ = now_ns();
+  transfer_before_ns_ = transfer_ns_;
 }
 
 void StageCall::gather(std::size_t p) {
@@ -137,10 +223,10 @@ void StageCall::gather(std::size_t p) {
     const Wire& wire = partition.inputs[i];
     switch (wire.kind) {
       case Wire::Kind::kInEdge:
-        part.inputs[i] = at_->in[wire.where]->now[wire.tensor];
+        part.inputs[i] = (*at_->in[wire.where])[wire.tensor];
         break;
       case Wire::Kind::kOutEdge:
-        part.inputs[i] = &at_->out[wire.where]->own[wire.tensor];
+        part.inputs[i] = &(*at_->out[wire.where])[wire.tensor];
         break;
       case Wire::Kind::kLocal:
         part.inputs[i] = &locals_[wire.where];
@@ -172,23 +258,25 @@ Tensor& StageCall::target_of(const Wire& wire) {
     case Wire::Kind::kStateOut:
       return stage_.states_out[wire.where]->next(at_->seat, at_->step);
     default:
-      return at_->out[wire.where]->own[wire.tensor];
+      return (*at_->out[wire.where])[wire.tensor];
   }
 }
 
 // A call that failed may have left something else where the next frame is to be written.
-void StageCall::restore_storage() {
+Status StageCall::restore_storage() {
   for (const auto& partition : stage_.partitions) {
     for (const auto& target : partition.outputs) {
-      if (!target.wire.fresh) restore_storage_for(target.storage, target_of(target.wire));
+      if (target.wire.fresh) continue;
+      PENSTOCK_CHECK_OK(restore_storage_in(memory_, target.storage, target_of(target.wire)));
     }
   }
+  return {};
 }
 
 void StageCall::start(bool sample) {
   t_clock = &clock_;
   sample_ = sample;
-  began_ns_ = 0;
+  began_ns_ = transfer_ns_ = transfer_before_ns_ = 0;
   together_ = nullptr;
   alone_ = 0;
   if (count_ > 1) return start_together();
@@ -238,9 +326,10 @@ Status StageCall::run_together() {
   for (std::size_t i = 1; i < count_; ++i) {
     call.deadline_ns = std::min(call.deadline_ns, bound_[i].deadline_ns);
   }
+  for (std::size_t i = 0; i < count_ && moves_; ++i) PENSTOCK_CHECK_OK(bring_inputs(bound_[i]));
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (p > 0 && clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
-    if (sample_ && p == 0) began_ns_ = now_ns();
+    if (sample_ && p == 0) note_begin();
     PENSTOCK_CHECK_OK(together_->run(p, call, parameters_.get()));
     if (asynchronous_) {
       in_progress_ = true;
@@ -278,6 +367,7 @@ void StageCall::start_alone() {
     at_ = &bound_[alone_];
     Status ran = guarded([&]() -> Status {
       if (count_ > 1 && ending_.cancelled()) return ending_.error();
+      if (moves_) PENSTOCK_CHECK_OK(bring_inputs(*at_));
       return stage_.plan->each.empty() ? run_parts() : run_items();
     });
     if (in_progress_) return;
@@ -289,8 +379,10 @@ void StageCall::end_alone(Status ended) {
   auto& part = parts_.back();
   attach(part);
   if (ended) {
-    ended =
-        guarded([&]() -> Status { return check_outputs(stage_.partitions.back(), part.outputs); });
+    ended = guarded([&]() -> Status {
+      PENSTOCK_CHECK_OK(check_results(parts_.size() - 1));
+      return moves_ ? bring_outputs() : Status();
+    });
   }
   statuses_[alone_] = ended ? std::move(ended) : restored(std::move(ended));
 }
@@ -317,7 +409,7 @@ Status StageCall::run_parts() {
     // A call that came back after all may have lost its frame meanwhile: nothing more is touched.
     if (p > 0 && clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
     gather(p);
-    if (sample_ && p == 0 && began_ns_ == 0) began_ns_ = now_ns();
+    if (sample_ && p == 0 && began_ns_ == 0) note_begin();
     auto& part = parts_[p];
     if (asynchronous_) detach(part);
     PENSTOCK_CHECK_OK(part.context->run(call_of(*at_), part.inputs, part.outputs));
@@ -326,9 +418,9 @@ Status StageCall::run_parts() {
       return {};
     }
     PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
-    PENSTOCK_CHECK_OK(check_outputs(stage_.partitions[p], part.outputs));
+    PENSTOCK_CHECK_OK(check_results(p));
   }
-  return {};
+  return moves_ ? bring_outputs() : Status();
 }
 
 void StageCall::tell_done(void* self) {
@@ -360,13 +452,17 @@ void StageCall::attach(Part& part) {
   }
 }
 
-void StageCall::abandon() {
+Status StageCall::abandon() {
   cancel();
   for (at_ = bound_.data(); at_ != bound_.data() + count_; ++at_) {
     for (const auto& target : stage_.partitions.back().outputs) {
-      target_of(target.wire) = target.wire.fresh ? Tensor() : storage_for(target.storage);
+      Tensor& lost = target_of(target.wire);
+      lost.release();
+      if (target.wire.fresh) continue;
+      PENSTOCK_CHECK_OK(restore_storage_in(memory_, target.storage, lost));
     }
   }
+  return {};
 }
 
 // The slots are others' now: what the call has computed goes nowhere.
@@ -377,10 +473,7 @@ bool StageCall::in_progress_still() {
 
 Status StageCall::restored(Status failed) {
   if (clock_.abandoned()) return failed;
-  Status whole = guarded([&]() -> Status {
-    restore_storage();
-    return {};
-  });
+  Status whole = guarded([&]() -> Status { return restore_storage(); });
   return whole ? std::move(failed) : std::move(whole);
 }
 
@@ -476,7 +569,7 @@ Status StageCall::put_in_place(const Target& target, const Tensor& item, void* p
 // Scatter: one call for as many items as the stage takes, in order, each writing its own place of
 // the outputs. Where a call for several fails, each item runs alone.
 Status StageCall::run_items() {
-  if (sample_) began_ns_ = now_ns();
+  if (sample_) note_begin();
   PENSTOCK_TRY(const auto items, count_items());
   const auto most = static_cast<std::int64_t>(batched_.empty() ? 1 : batched_.back()->rows());
   for (std::int64_t first = 0; first < items; first += most) {
@@ -517,7 +610,7 @@ Status StageCall::take_states(std::size_t i) {
     if (!source) continue;
     const Tensor& value = source->kind == Wire::Kind::kStateOut
                               ? stage_.states_out[source->where]->next(at_->seat, at_->step)
-                              : at_->out[source->where]->own[source->tensor];
+                              : (*at_->out[source->where])[source->tensor];
     if (stage_.states_out[s]->take(at_->seat, at_->step, value))
       copies_.fetch_add(1, std::memory_order_relaxed);
   }

@@ -23,14 +23,15 @@ class StageCall {
   /// Of the stage's partitions: the models for one frame, then those for each of batch_sizes().
   using Executables = std::vector<std::shared_ptr<backend::Executable>>;
 
-  /// `parker`: the worker's, woken when a call is done that goes on by itself.
-  StageCall(Stage& stage, const Ending& ending, Parker& parker)
-      : stage_(stage), ending_(ending), parker_(parker) {}
+  /// `memory`: the replica's. `parker`: the worker's, woken when a call is done that goes on by
+  /// itself.
+  StageCall(Stage& stage, backend::Memory* memory, const Ending& ending, Parker& parker)
+      : stage_(stage), memory_(memory), ending_(ending), parker_(parker) {}
 
   /// Makes the contexts.
   Status open(const Executables& executables);
   /// Runs once on zeros, in the first slots of the edges. \pre  no frame was pushed yet.
-  void warm_up();
+  Status warm_up();
 
   void clear() { count_ = 0; }  ///< No frame is bound.
   /// Another frame that start() computes: where its tensors and its stream's states lie.
@@ -62,10 +63,16 @@ class StageCall {
   /// Of a call that was abandoned: looks once more whether it is in progress.
   bool in_progress_still();
   /// What is in progress is lost: the frames' slots get storage that it does not write to.
-  void abandon();
+  /// \error  of the memory that gives none.
+  Status abandon();
   /// Copies to the states what the i-th frame wrote elsewhere too. \pre  status(i) is ok.
   Status take_states(std::size_t i);
   [[nodiscard]] std::int64_t began_ns() const { return began_ns_; }  ///< 0: not sampled.
+  /// Whether tensors move from one memory to another for it.
+  [[nodiscard]] bool moves() const { return moves_; }
+  [[nodiscard]] std::int64_t transfer_ns() const { return transfer_ns_; }  ///< How long that took.
+  /// The part of it that came before began_ns().
+  [[nodiscard]] std::int64_t transfer_before_ns() const { return transfer_before_ns_; }
 
   void cancel();      ///< Asks the backends to end a run in progress, or else the next one.
   void cancel_run();  ///< The same of the run in_progress(). On the worker's thread.
@@ -88,6 +95,12 @@ class StageCall {
   Status open_part(std::size_t part, const std::shared_ptr<backend::Executable>& executable);
   void warm_up_parts();
   [[nodiscard]] bool has_items(std::size_t part) const;
+  void find_mirrors();
+  void bind_mirrors(BoundFrame& bound);
+  Status bring_inputs(const BoundFrame& bound);
+  Status bring_outputs();
+  Status check_results(std::size_t part) const;
+  void note_begin();
   void gather(std::size_t part);
   void advance_parameters(FrameNumber frame);
   Tensor& target_of(const Wire& wire);  // Where the frame is written.
@@ -118,13 +131,16 @@ class StageCall {
   void view_item(std::size_t part, std::int64_t item);
   Status run_item(std::int64_t item);
   Status put_in_place(const Target& target, const Tensor& item, void* place);
-  void restore_storage();
+  Status restore_storage();
 
   Stage& stage_;
+  backend::Memory* const memory_;
   const Ending& ending_;
   Parker& parker_;
   CallClock clock_;
   bool asynchronous_ = false;
+  bool moves_ = false;
+  std::vector<std::size_t> reads_, writes_;  // Which mirror, or Edge::kOwn: beside the edges.
   bool in_progress_ = false;
   std::atomic<bool> done_{false};
   std::vector<Part> parts_;
@@ -138,8 +154,9 @@ class StageCall {
   BoundFrame* at_ = nullptr;         // That one.
   std::shared_ptr<const ParameterVersion> parameters_;
   bool sample_ = false;
-  std::int64_t began_ns_ = 0;
-  std::atomic<std::uint64_t> copies_{0};  // Of states and items; the backends count theirs.
+  std::int64_t began_ns_ = 0, transfer_ns_ = 0, transfer_before_ns_ = 0;
+  // Of states and items, and between memories; the backends count theirs.
+  std::atomic<std::uint64_t> copies_{0};
 };
 
 }  // namespace penstock::pipeline

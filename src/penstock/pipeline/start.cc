@@ -61,13 +61,34 @@ void choose_window(State& state) {
   state.source_ready_ns.assign(window, 0);
   state.source.configure(window, true);
   state.sink.configure(window, false);
+}
+
+std::vector<backend::Memory*> memories_of(const State& state, int stage) {
+  if (stage < 0) return {nullptr};
+  std::vector<backend::Memory*> memories;
+  for (const auto& memory : state.stages[static_cast<std::size_t>(stage)]->memories) {
+    memories.push_back(memory.get());
+  }
+  return memories;
+}
+
+// Once the stages are known, whose backends say where their tensors lie.
+Status allocate_edges(State& state) {
   for (std::size_t e = 0; e < state.edges.size(); ++e) {
     const auto& edge = state.plan.edges[e];
-    state.edges[e]->allocate(edge.from != plan::kPipelineInput, spare_slots(state.plan, edge),
-                             window, kept_slots(edge, state.options),
-                             most_together(state.plan, edge) > 1);
+    std::vector<backend::Memory*> readers;
+    for (const int to : edge.to) {
+      const auto of_reader = memories_of(state, to);
+      readers.insert(readers.end(), of_reader.begin(), of_reader.end());
+    }
+    state.edges[e]->place(memories_of(state, edge.from), readers);
+    PENSTOCK_CHECK_OK(state.edges[e]->allocate(
+        edge.from != plan::kPipelineInput, spare_slots(state.plan, edge), state.window_mask + 1,
+        kept_slots(edge, state.options), most_together(state.plan, edge) > 1));
   }
-  state.loans.configure(state.output_edges, state.sink, window, limit, state.options.max_held);
+  state.loans.configure(state.output_edges, state.sink, state.window_mask + 1,
+                        state.in_flight_limit, state.options.max_held);
+  return {};
 }
 
 Result<std::vector<Tensor>> default_parameters(const State& state,
@@ -110,6 +131,18 @@ Status make_states(State& state, const std::filesystem::path& folder) {
   return {};
 }
 
+Status find_memories(Stage& stage) {
+  for (const auto& device : stage.plan->devices) {
+    MemoryPtr memory;
+    for (const auto& partition : stage.partitions) {
+      if (!memory) memory = partition.backend->memory(device);
+    }
+    if (memory) PENSTOCK_CHECK_OK(check_supported(stage, *memory));
+    stage.memories.push_back(std::move(memory));
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
                                           const std::filesystem::path& folder,
                                           const backend::Registry& backends,
@@ -142,6 +175,7 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   find_state_sources(state.plan, *stage);
   PENSTOCK_TRY(stage->batch_sizes, batch_sizes(*stage->plan));
   stage->has_homes = !stage->states_out.empty() && stage->plan->devices.size() > 1;
+  PENSTOCK_CHECK_OK(find_memories(*stage));
   if (!stage->plan->parameters.empty()) {
     auto version = std::make_shared<ParameterVersion>();
     PENSTOCK_TRY(version->values, default_parameters(state, folder, *stage->plan));
@@ -503,6 +537,7 @@ Status assemble(State& state, const std::filesystem::path& folder,
     }
     state.stages.push_back(*std::move(stage));
   }
+  PENSTOCK_CHECK_OK(allocate_edges(state));
   for (auto& stage : state.stages) {
     for (std::size_t r = 0; r < stage->plan->devices.size(); ++r) {
       state.workers.push_back(std::make_unique<Worker>(state, *stage, r));

@@ -33,7 +33,7 @@ struct StageStats {
   Quantiles compute_input;        ///< Gathering and binding inputs and outputs.
   Quantiles compute_infer;        ///< The backends' run.
   Quantiles compute_output;       ///< Handing the outputs on.
-  Quantiles transfer;             ///< Moving between memory domains or hosts: 0 on one host.
+  Quantiles transfer;             ///< Moving between memory domains or hosts: 0 within one.
 };
 
 struct EdgeStats {

@@ -34,4 +34,39 @@ Status check_supported(const plan::Plan& plan) {
   return {};
 }
 
+Status check_supported(const Stage& stage, const backend::Memory& memory) {
+  const plan::Stage& plan = *stage.plan;
+  const auto refuse = [&](const auto&... what) {
+    return make_error(Code::kUnimplemented, what..., ", as it computes in memory '", memory.name(),
+                      "', not the host's; leave it out of the plan, or run it on CPUs");
+  };
+  if (!plan.each.empty()) return refuse("each: expected none, found '", plan.each.front(), "'");
+  if (!stage.batch_sizes.empty()) {
+    return refuse("batch: expected models for 1 frame in a call, found some for ",
+                  stage.batch_sizes.back());
+  }
+  if (!stage.states_in.empty()) {
+    return refuse("states: expected none, found '", stage.states_in.front()->to, "'");
+  }
+  if (!stage.states_out.empty()) {
+    return refuse("states: expected none, found '", stage.states_out.front()->from, "'");
+  }
+  if (!plan.parameters.empty()) {
+    return refuse("parameters: expected none, found '", plan.parameters.front(), "'");
+  }
+  if (plan.partitions.size() > 1) {
+    return refuse("partitions: expected 1, found ", plan.partitions.size());
+  }
+  for (const auto* edges : {&stage.in_edges, &stage.out_edges}) {
+    for (const Edge* edge : *edges) {
+      for (std::size_t t = 0; t < edge->types.size(); ++t) {
+        if (edge->types[t].max_bytes()) continue;
+        return refuse("tensor '", edge->tensors[t], "': expected a shape with a bound, found ",
+                      edge->types[t]);
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace penstock::pipeline

@@ -1,7 +1,9 @@
 // What a plan may ask for that this runtime does not do yet.
 #pragma once
 
+#include "penstock/backend/backend.h"
 #include "penstock/base/result.h"
+#include "penstock/pipeline/stage.h"
 #include "penstock/plan/plan.h"
 
 namespace penstock::pipeline {
@@ -10,5 +12,11 @@ namespace penstock::pipeline {
 /// \error kUnimplemented  several frames in a call, several streams, stand-by devices, or a model
 ///                        behind an address: names the first.
 Status check_supported(const plan::Plan& plan);
+
+/// The same of a stage that has an instance in another memory than the host's.
+/// \error kUnimplemented  `each`, several frames in a call, states, parameters, several partitions
+/// or
+///                        a tensor without bound: names the first.
+Status check_supported(const Stage& stage, const backend::Memory& memory);
 
 }  // namespace penstock::pipeline

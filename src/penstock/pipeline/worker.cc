@@ -73,7 +73,7 @@ Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
   const bool flush = stage_.plan->flush_denormals;
   device::set_flush_denormals(flush);
   PENSTOCK_CHECK_OK(compile(requests, executables));
-  for (auto& lane : lanes_) lane.call->warm_up();
+  for (auto& lane : lanes_) PENSTOCK_CHECK_OK(lane.call->warm_up());
   device::set_flush_denormals(flush);
   std::size_t threads = 0;
   for (std::size_t p = 0; p < requests.size(); ++p) {
@@ -113,8 +113,13 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
 }
 
 Status Worker::open(Lane& lane) {
-  lane.call = std::make_unique<StageCall>(stage_, state_.ending, parker);
+  lane.call = make_call();
   return lane.call->open(executables_);
+}
+
+std::unique_ptr<StageCall> Worker::make_call() {
+  return std::make_unique<StageCall>(stage_, stage_.memories[replica_].get(), state_.ending,
+                                     parker);
 }
 
 // Stages that states, items or several partitions hold to an order have one.
@@ -340,6 +345,7 @@ void Worker::end(Lane& lane) {
       fail(frame, std::move(status).error());
     }
   }
+  if (lane.call->moves()) transfer.record(lane.call->transfer_ns());
   note_call(lane);
 }
 
@@ -388,9 +394,9 @@ bool Worker::wait_for(Lane& lane) {
 void Worker::give_up(Lane& lane) {
   clock_ = now_ns();
   Status opened = guarded([&]() -> Status {
-    auto fresh = std::make_unique<StageCall>(stage_, state_.ending, parker);
+    auto fresh = make_call();
     PENSTOCK_CHECK_OK(fresh->open(executables_));
-    lane.call->abandon();
+    PENSTOCK_CHECK_OK(lane.call->abandon());
     std::erase_if(lost_, [](const auto& call) { return !call->in_progress_still(); });
     const std::scoped_lock lock(calls_mutex_);
     lost_.push_back(std::exchange(lane.call, std::move(fresh)));
@@ -502,8 +508,10 @@ void Worker::note(const Lane& lane, std::size_t i) {
   frames.store(frames.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   queue.record(lane.start_ns - lane.ready_ns[i]);
   const std::int64_t began = lane.call->began_ns();
-  compute_infer.record(clock_ - (began != 0 ? began : lane.start_ns));
-  if (began != 0) compute_input.record(began - lane.start_ns);
+  const std::int64_t before = lane.call->transfer_before_ns();
+  compute_infer.record(clock_ - (began != 0 ? began : lane.start_ns) -
+                       (lane.call->transfer_ns() - before));
+  if (began != 0) compute_input.record(began - lane.start_ns - before);
   if (state_.options.trace) {
     const std::scoped_lock lock(span_mutex_);
     spans_[span_count_++ % spans_.size()] = {lane.call->frame(i), lane.ready_ns[i], lane.start_ns,

@@ -128,6 +128,7 @@ class Worker {
   [[nodiscard]] std::size_t choose_lanes(const backend::Executable& executable) const;
   [[nodiscard]] int lanes_of(const Edge& edge) const;
   Status open(Lane& lane);
+  std::unique_ptr<StageCall> make_call();
   Lane& oldest() { return lanes_[first_]; }
   Lane& next_lane();  ///< \pre  one is free.
   enum class Next : std::uint8_t {

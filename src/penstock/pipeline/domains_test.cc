@@ -1,0 +1,561 @@
+// Memory domains: stages whose tensors the host cannot read, and what is copied between them.
+#include <atomic>
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/pipeline/pipeline.h"
+#include "tests/support/fake_accelerator.h"
+
+namespace penstock::pipeline {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
+
+constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
+
+Function doubled() {
+  return unary([](float x) { return 2 * x; });
+}
+Function plus(float more) {
+  return unary([more](float x) { return x + more; });
+}
+Function sum() {
+  return [](Inputs in, Outputs out) -> Status {
+    out[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+    return {};
+  };
+}
+
+struct Domains : ::testing::Test {
+  Domains() { network.registry.add(accelerator); }
+
+  // in -> a (here: + 1) -> far (a device: 2 x) -> b (here: + 3) -> out
+  void build_chain(const std::vector<int>& devices = {0}) {
+    network.input("in")
+        .stage("a", {"in"}, {"x"}, plus(1))
+        .stage("far", {"x"}, {"y"}, doubled())
+        .stage("b", {"y"}, {"out"}, plus(3))
+        .output("out");
+    accelerator->take(network, "far", devices);
+  }
+  static float of_chain(float in) { return 2 * (in + 1) + 3; }
+
+  Status try_start(const Options& options = {.capacity = 4}) {
+    auto started = network.start(options);
+    if (!started) return started.error();
+    pipeline = *std::move(started);
+    accelerator->forget_copies();
+    return {};
+  }
+  void start(const Options& options = {.capacity = 4}) {
+    const Status started = try_start(options);
+    ASSERT_TRUE(started) << started.error().message();
+  }
+  void push() {
+    ASSERT_TRUE(pipeline->push(std::vector{number(static_cast<float>(pushed++))}, kLong));
+  }
+  Output pop() {
+    auto popped = pipeline->pop(kLong);
+    EXPECT_TRUE(popped && *popped);
+    EXPECT_EQ((*popped)->number(), static_cast<FrameNumber>(out++));
+    return **std::move(popped);
+  }
+  void expect_good(const Output& output, const std::function<float(float)>& expected) {
+    ASSERT_TRUE(output.ok()) << output.error().message();
+    for (std::size_t i = 0; i < output.size(); ++i) ASSERT_TRUE(output[i].in_host_memory());
+    EXPECT_EQ(value_of(output[0]), expected(static_cast<float>(output.number())));
+  }
+  // One frame after the other, with up to four in flight.
+  void run(int frames, const std::function<float(float)>& expected) {
+    for (int i = 0; i < frames; ++i) {
+      push();
+      if (i >= 3) expect_good(pop(), expected);
+    }
+    while (out < pushed) expect_good(pop(), expected);
+  }
+  [[nodiscard]] StageStats stats(const std::string& stage) const {
+    const auto all = pipeline->stats();
+    return *std::ranges::find(all.stages, stage, &StageStats::name);
+  }
+  FakeMemory& memory(std::size_t device = 0) { return accelerator->memory_of(device); }
+
+  std::shared_ptr<FakeAccelerator> accelerator = std::make_shared<FakeAccelerator>();
+  FakeNetwork network;
+  std::unique_ptr<Pipeline> pipeline;
+  int pushed = 0, out = 0;
+};
+
+TEST_F(Domains, FromTheHostToADeviceAndBack) {
+  for (const bool asynchronous : {true, false}) {
+    accelerator->asynchronous = asynchronous;
+    if (network.plan.stages.empty()) build_chain();
+    pushed = out = 0;
+    start();
+    run(20, of_chain);
+    EXPECT_EQ(memory().from_host, 20);
+    EXPECT_EQ(memory().to_host, 20);
+    EXPECT_EQ(stats("a").copies, 0U);
+    EXPECT_EQ(stats("far").copies, 20U);
+    EXPECT_EQ(stats("b").copies, 20U);
+    EXPECT_EQ(stats("a").transfer.count, 0U);
+    EXPECT_EQ(stats("far").transfer.count, 20U);
+    EXPECT_GT(stats("far").transfer.max_ns, 0);
+    EXPECT_GT(stats("b").transfer.max_ns, 0);
+    EXPECT_EQ(stats("far").allocations, 0U);
+    pipeline.reset();
+    EXPECT_EQ(HiddenPages::count(), 0U);
+  }
+}
+
+TEST_F(Domains, StagesOnOneDeviceCopyNothingBetweenThem) {
+  network.input("in")
+      .stage("d1", {"in"}, {"x"}, doubled())
+      .stage("d2", {"x"}, {"out"}, plus(5))
+      .output("out");
+  accelerator->take(network, "d1");
+  accelerator->take(network, "d2");
+  start();
+  run(20, [](float in) { return 2 * in + 5; });
+  EXPECT_EQ(memory().from_host, 20);
+  EXPECT_EQ(memory().to_host, 20);
+  EXPECT_EQ(stats("d1").copies, 20U);  // Its input.
+  EXPECT_EQ(stats("d2").copies, 20U);  // The output.
+}
+
+TEST_F(Domains, BetweenDevicesThroughTheHostOrDirectly) {
+  network.input("in")
+      .stage("d1", {"in"}, {"x"}, doubled())
+      .stage("d2", {"x"}, {"y"}, plus(5))
+      .stage("b", {"y"}, {"out"}, plus(0))
+      .output("out");
+  accelerator->take(network, "d1", {0});
+  accelerator->take(network, "d2", {1});
+  for (const bool direct : {false, true}) {
+    memory(1).direct = direct;
+    pushed = out = 0;
+    start();
+    run(20, [](float in) { return 2 * in + 5; });
+    EXPECT_EQ(memory(0).to_host, direct ? 0 : 20);
+    EXPECT_EQ(memory(1).from_host, direct ? 0 : 20);
+    EXPECT_EQ(memory(1).from_device, direct ? 20 : 0);
+    EXPECT_EQ(stats("d2").copies, direct ? 20U : 40U);
+  }
+}
+
+TEST_F(Domains, ReadersOfOneMemoryShareACopy) {
+  network.input("in")
+      .stage("a", {"in"}, {"x"}, plus(1))
+      .stage("left", {"x"}, {"l"}, doubled())
+      .stage("right", {"x"}, {"r"}, plus(10))
+      .stage("here", {"x"}, {"h"}, plus(0))
+      .stage("both", {"l", "r"}, {"both"}, sum())
+      .stage("join", {"both", "h"}, {"out"}, sum())
+      .output("out");
+  accelerator->take(network, "left");
+  accelerator->take(network, "right");
+  accelerator->take(network, "both");
+  start();
+  run(40, [](float in) { return 2 * (in + 1) + (in + 11) + (in + 1); });
+  EXPECT_EQ(memory().from_host, 40);
+  EXPECT_EQ(memory().to_host, 40);
+  EXPECT_EQ(stats("left").copies + stats("right").copies, 40U);
+  EXPECT_EQ(stats("here").copies, 0U);
+  EXPECT_EQ(stats("both").copies, 0U);
+}
+
+TEST_F(Domains, ReadersHereShareACopyToo) {
+  network.input("in")
+      .stage("far", {"in"}, {"x"}, doubled())
+      .stage("left", {"x"}, {"l"}, plus(1))
+      .stage("right", {"x"}, {"r"}, plus(10))
+      .stage("join", {"l", "r"}, {"out"}, sum())
+      .output("out");
+  accelerator->take(network, "far");
+  start();
+  run(40, [](float in) { return 4 * in + 11; });
+  EXPECT_EQ(memory().to_host, 40);
+  EXPECT_EQ(stats("left").copies + stats("right").copies, 40U);
+}
+
+TEST_F(Domains, ReplicasOnTwoDevices) {
+  build_chain({0, 1});
+  start();
+  run(60, of_chain);
+  EXPECT_EQ(memory(0).from_host + memory(1).from_host, 60);
+  EXPECT_EQ(memory(0).to_host + memory(1).to_host, 60);
+  EXPECT_EQ(stats("far").copies, 120U);
+  EXPECT_EQ(stats("b").copies, 0U);
+}
+
+TEST_F(Domains, AReaderFindsWhatAReplicaOfItsMemoryWrote) {
+  network.input("in")
+      .stage("far", {"in"}, {"x"}, doubled())
+      .stage("next", {"x"}, {"y"}, plus(5))
+      .stage("b", {"y"}, {"out"}, plus(0))
+      .output("out");
+  accelerator->take(network, "far", {0, 1});
+  accelerator->take(network, "next", {1});
+  start();
+  run(60, [](float in) { return 2 * in + 5; });
+  // Those of the other device.
+  EXPECT_EQ(stats("next").copies, static_cast<std::uint64_t>(memory(0).from_host));
+}
+
+TEST_F(Domains, AnOutputThatAStageOfTheDeviceReadsToo) {
+  network.input("in")
+      .stage("far", {"in"}, {"x"}, doubled())
+      .stage("next", {"x"}, {"y"}, plus(1))
+      .stage("other", {"x"}, {"z"}, plus(2))
+      .output("x")
+      .output("y")
+      .output("z");
+  accelerator->take(network, "far");
+  accelerator->take(network, "next");
+  accelerator->take(network, "other", {1});
+  start();
+  for (int i = 0; i < 20; ++i) {
+    push();
+    const Output output = pop();
+    expect_good(output, [](float in) { return 2 * in; });
+    EXPECT_EQ(value_of(output[1]), 2.0F * static_cast<float>(i) + 1);
+    EXPECT_EQ(value_of(output[2]), 2.0F * static_cast<float>(i) + 2);
+  }
+  EXPECT_EQ(stats("far").copies, 40U);    // Its input, and the output.
+  EXPECT_EQ(stats("next").copies, 20U);   // Its output: what it reads lies there.
+  EXPECT_EQ(stats("other").copies, 40U);  // From what was copied to the host.
+  EXPECT_EQ(memory(0).to_host, 40);
+}
+
+TEST_F(Domains, ResultsAreHeldAndTakenBeyondThePipeline) {
+  network.input("in").stage("far", {"in"}, {"out"}, doubled()).output("out");
+  accelerator->take(network, "far");
+  start();
+  std::vector<Output> held;
+  for (int i = 0; i < 4; ++i) {
+    push();
+    held.push_back(pop());
+  }
+  const Tensor taken = held[1].take(0);
+  pipeline.reset();
+  EXPECT_EQ(value_of(taken), 2);
+  EXPECT_EQ(value_of(held[3][0]), 6);
+  held.clear();
+  EXPECT_EQ(HiddenPages::count(), 0U);
+}
+
+TEST_F(Domains, OutputsThatWereTakenGetNewStorage) {
+  network.input("in").stage("far", {"in"}, {"out"}, doubled()).output("out");
+  accelerator->take(network, "far");
+  start({.capacity = 2});
+  std::vector<Tensor> taken;
+  for (int i = 0; i < 10; ++i) {
+    push();
+    taken.push_back(pop().take(0));
+  }
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(value_of(taken[static_cast<std::size_t>(i)]), 2.0F * static_cast<float>(i));
+  }
+}
+
+TEST_F(Domains, LanesKeepTheOrderOfSubmission) {
+  accelerator->contexts = 4;
+  build_chain();
+  start({.capacity = 8});
+  EXPECT_EQ(stats("far").lanes, 4);
+  accelerator->hold(0, true);
+  for (int i = 0; i < 8; ++i) push();
+  accelerator->wait_for(0, 4);
+  accelerator->hold(0, false);
+  while (out < pushed) expect_good(pop(), of_chain);
+  run(40, of_chain);
+  auto ended = accelerator->ended(0);
+  ended.erase(ended.begin(), ended.begin() + 4);  // The lanes' warm-up.
+  ASSERT_EQ(ended.size(), 48U);
+  for (std::size_t i = 0; i < ended.size(); ++i) EXPECT_EQ(ended[i], i);
+}
+
+TEST_F(Domains, ShapesOfTheFrameAreCopiedWithIt) {
+  const Type some = Type::tensor(DType::kF32, std::vector<Dim>{{Dim::kOpen, "n", 4}});
+  const auto twice = [](Inputs in, Outputs written) -> Status {
+    if (!written[0]->set_dims(in[0]->dims())) return internal_error("no room");
+    for (std::size_t i = 0; i < in[0]->count(); ++i) {
+      written[0]->as<float>()[i] = 2 * in[0]->as<float>()[i];
+    }
+    return {};
+  };
+  network.input("in", some)
+      .stage("far", {"in"}, {"x"}, twice, 1, {some})
+      .stage("b", {"x"}, {"out"}, twice, 1, {some})
+      .output("out");
+  accelerator->take(network, "far");
+  start();
+  for (const std::int64_t n : {3, 0, 4, 1, 2, 0, 4}) {
+    Tensor in = Tensor::allocate(DType::kF32, {n});
+    for (std::int64_t i = 0; i < n; ++i) {
+      in.as<float>()[static_cast<std::size_t>(i)] = static_cast<float>(n + i);
+    }
+    ASSERT_TRUE(pipeline->push(std::vector{in}, kLong));
+    const Output output = pop();
+    ASSERT_TRUE(output.ok()) << output.error().message();
+    ASSERT_EQ(output[0].dims(), std::vector<std::int64_t>{n});
+    for (std::size_t i = 0; i < in.count(); ++i) {
+      EXPECT_EQ(output[0].as<float>()[i], 4 * in.as<float>()[i]);
+    }
+  }
+  EXPECT_EQ(memory().from_host, 5);  // Of those that hold something.
+}
+
+TEST_F(Domains, CallsForSeveralFramesReadFromADevice) {
+  network.input("in")
+      .stage("far", {"in"}, {"x"}, doubled())
+      .stage("b", {"x"}, {"out"}, plus(3))
+      .together("b", {2, 4})
+      .output("out");
+  accelerator->take(network, "far");
+  start({.capacity = 8});
+  accelerator->hold(0, true);
+  for (int i = 0; i < 8; ++i) push();
+  accelerator->hold(0, false);
+  while (out < pushed) expect_good(pop(), [](float in) { return 2 * in + 3; });
+  run(40, [](float in) { return 2 * in + 3; });
+  EXPECT_EQ(memory().to_host, 48);
+}
+
+TEST_F(Domains, EdgesThatDropFrames) {
+  build_chain();
+  for (const auto policy : {plan::FullPolicy::kDropOldest, plan::FullPolicy::kLatest}) {
+    network.finish();
+    for (auto& edge : network.plan.edges) edge.policy = policy;
+    network.plan.edges.back().policy = plan::FullPolicy::kBlock;
+    pushed = out = 0;
+    start({.capacity = 2});
+    for (int i = 0; i < 60; ++i) push();
+    int good = 0;
+    while (out < pushed) {
+      const Output output = pop();
+      if (output.outcome() == Outcome::kDropped) continue;
+      expect_good(output, of_chain);
+      ++good;
+    }
+    EXPECT_GT(good, 0);
+  }
+}
+
+TEST_F(Domains, ACopyThatFailsConcernsItsFrameOnly) {
+  build_chain();
+  std::atomic<bool> started{false};
+  memory().on_copy = [&](const Tensor& from, const Tensor&) -> Status {
+    if (!started) return {};
+    // What is on its way to the host is 2 (in + 1): frame 5 fails there, frame 2 on its way in.
+    const float value = from.in_host_memory()
+                            ? value_of(from)
+                            : *static_cast<const float*>(HiddenPages::used(from.data()));
+    const float bad = from.in_host_memory() ? 3 : 12;
+    return value == bad ? internal_error("the link is down") : Status();
+  };
+  start();
+  started = true;
+  for (int i = 0; i < 12; ++i) {
+    push();
+    const Output output = pop();
+    if (i == 2) {
+      EXPECT_EQ(output.error().message(),
+                "stage 'far': frame 2: tensor 'x': copy from 'host' to 'cuda:0': the link is down");
+    } else if (i == 5) {
+      EXPECT_EQ(output.error().message(),
+                "stage 'b': frame 5: tensor 'y': copy from 'cuda:0' to 'host': the link is down");
+    } else {
+      expect_good(output, of_chain);
+    }
+  }
+  EXPECT_EQ(stats("far").errors, 1U);
+  EXPECT_EQ(stats("b").errors, 1U);
+}
+
+TEST_F(Domains, AnOutputThatCannotBeCopiedFailsItsFrame) {
+  network.input("in").stage("far", {"in"}, {"out"}, doubled()).output("out");
+  accelerator->take(network, "far");
+  std::atomic<bool> fails{false};
+  memory().on_copy = [&](const Tensor& from, const Tensor&) -> Status {
+    return fails && !from.in_host_memory() ? internal_error("the link is down") : Status();
+  };
+  for (const bool asynchronous : {true, false}) {
+    accelerator->asynchronous = asynchronous;
+    pushed = out = 0;
+    start();
+    fails = true;
+    push();
+    EXPECT_EQ(pop().error().message(),
+              "stage 'far': frame 0: tensor 'out': copy from 'cuda:0' to 'host': the link is down");
+    fails = false;
+    run(5, [](float in) { return 2 * in; });
+  }
+}
+
+TEST_F(Domains, ACallThatHangsLosesItsFrameAndGetsNewMemory) {
+  build_chain();
+  network.plan.stages[1].max_run = std::chrono::milliseconds(40);
+  network.plan.stages[1].max_left_behind = 1;
+  start();
+  run(4, of_chain);
+  const auto pages = HiddenPages::count();
+  accelerator->hold(0, true);
+  push();
+  EXPECT_THAT(pop().error().message(), HasSubstr("stage 'far': frame 4: the call hangs"));
+  EXPECT_EQ(HiddenPages::count(), pages + 1);  // What the call still writes to.
+  accelerator->hold(0, false);
+  run(8, of_chain);
+  EXPECT_FALSE(pipeline->closed_by());
+}
+
+TEST_F(Domains, ADeviceThatIsLostFailsItsFramesAndThePipelineEnds) {
+  for (const bool asynchronous : {true, false}) {
+    auto lost = std::make_shared<FakeAccelerator>();
+    lost->asynchronous = asynchronous;
+    lost->contexts = 4;
+    FakeNetwork with;
+    with.registry.add(lost);
+    with.input("in")
+        .stage("a", {"in"}, {"x"}, plus(1))
+        .stage("far", {"x"}, {"y"}, doubled())
+        .stage("more", {"y"}, {"z"}, doubled())
+        .stage("b", {"z"}, {"out"}, plus(3))
+        .output("out");
+    lost->take(with, "far", {0});
+    lost->take(with, "more", {1});
+    auto started = with.start({.capacity = 8});
+    ASSERT_TRUE(started) << started.error().message();
+    pipeline = *std::move(started);
+    pushed = out = 0;
+    for (int i = 0; i < 4; ++i) push();
+    while (out < pushed) expect_good(pop(), [](float in) { return 4 * (in + 1) + 3; });
+    lost->hold(0, true);
+    for (int i = 0; i < 8; ++i) push();
+    lost->wait_for(0, asynchronous ? 4 : 1);
+    lost->lose(0);
+    while (out < pushed) {
+      const Output output = pop();
+      ASSERT_FALSE(output.ok());
+      EXPECT_THAT(output.error().message(), HasSubstr("stage 'far': frame "));
+      EXPECT_THAT(output.error().message(), HasSubstr("device 'cuda:0' was lost"));
+      EXPECT_EQ(output.error().code, Code::kUnavailable);
+    }
+    push();
+    EXPECT_EQ(pop().error().message(),
+              "stage 'far': frame 12: tensor 'x': copy from 'host' to 'cuda:0': device 'cuda:0' "
+              "was lost");
+    pipeline->close();
+    EXPECT_FALSE(*pipeline->pop(kLong));
+    pipeline.reset();
+    EXPECT_EQ(HiddenPages::count(), 0U);
+  }
+}
+
+TEST_F(Domains, ADeviceWithoutRoomIsToldWithTheEdge) {
+  build_chain();
+  memory().room = 5;
+  const Status started = try_start();
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Code::kResourceExhausted);
+  EXPECT_EQ(started.error().message(),
+            "edge 'far -> b': 4 bytes in memory 'cuda:0': the device is full");
+  EXPECT_EQ(HiddenPages::count(), 0U);
+}
+
+TEST_F(Domains, AnOutputThatTheBackendPutsElsewhereIsRefused) {
+  // A backend that believes the host's memory to be the device's.
+  struct Confused : FakeBackend {
+    [[nodiscard]] std::shared_ptr<backend::Memory> memory(const device::Device&) const override {
+      return own;
+    }
+    std::shared_ptr<FakeMemory> own = std::make_shared<FakeMemory>(0);
+  };
+  auto confused = std::make_shared<Confused>();
+  network.input("in").stage("far", {"in"}, {"out"}, {}).output("out");
+  auto model = network.backend->models.at("far.onnx");
+  model.run = [](Inputs, Outputs written) -> Status {
+    *written[0] = number(1);
+    return {};
+  };
+  confused->models["far.onnx"] = model;
+  backend::Registry registry;
+  registry.add(confused);
+  auto started = Pipeline::start(network.finish(), network.folder, registry, {.capacity = 4});
+  ASSERT_TRUE(started) << started.error().message();
+  for (int i = 0; i < 6; ++i) {
+    const auto output = (*started)->run(std::vector{number(1)});
+    ASSERT_FALSE(output);
+    EXPECT_THAT(output.error().message(),
+                HasSubstr("output 'out' lies in the host's memory: expected 'cuda:0'"));
+  }
+}
+
+struct Refused : Domains {
+  void expect(const std::string& sentence) {
+    const Status started = try_start();
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().code, Code::kUnimplemented);
+    EXPECT_EQ(started.error().message(),
+              "stage 'far': " + sentence +
+                  ", as it computes in memory 'cuda:0', not the host's; leave it out of the plan, "
+                  "or run it on CPUs");
+  }
+};
+
+TEST_F(Refused, Items) {
+  const Type list = Type::tensor(DType::kF32, std::vector<Dim>{{3, "", -1}, {1, "", -1}});
+  network.input("in", list).stage("far", {"in"}, {"out"}, doubled(), 1, {list}).output("out");
+  network.plan.stages[0].each = {"in"};
+  accelerator->take(network, "far");
+  expect("each: expected none, found 'in'");
+}
+
+TEST_F(Refused, SeveralFramesInACall) {
+  build_chain();
+  network.backend->models["far.onnx"] = {{{"x", scalar()}}, {{"y", scalar()}}, doubled()};
+  network.together("far", {2, 4});
+  expect("batch: expected models for 1 frame in a call, found some for 4");
+}
+
+TEST_F(Refused, States) {
+  network.input("in")
+      .state_input("old")
+      .stage("far", {"in", "old"}, {"out", "new"}, sum())
+      .state("new", "old")
+      .output("out");
+  accelerator->take(network, "far");
+  expect("states: expected none, found 'old'");
+}
+
+TEST_F(Refused, Parameters) {
+  network.folder = std::filesystem::path(::testing::TempDir()) / "domains";
+  network.input("in")
+      .parameter("scale", number(2))
+      .stage("far", {"in", "scale"}, {"out"}, sum())
+      .output("out");
+  accelerator->take(network, "far");
+  expect("parameters: expected none, found 'scale'");
+}
+
+TEST_F(Refused, SeveralPartitions) {
+  build_chain();
+  network.plan.tensors.push_back({"between", scalar()});
+  auto& stage = network.plan.stages[1];
+  stage.partitions.push_back(stage.partitions.front());
+  stage.partitions.front().outputs = {"between"};
+  stage.partitions.back().inputs = {"between"};
+  expect("partitions: expected 1, found 2");
+}
+
+TEST_F(Refused, TensorsWithoutABound) {
+  const Type any = Type::tensor(DType::kF32, std::vector<Dim>{{Dim::kOpen, "n", Dim::kOpen}});
+  network.input("in").stage("far", {"in"}, {"out"}, doubled(), 1, {any}).output("out");
+  accelerator->take(network, "far");
+  expect("tensor 'out': expected a shape with a bound, found f32[n]");
+}
+
+}  // namespace
+}  // namespace penstock::pipeline

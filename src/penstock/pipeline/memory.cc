@@ -1,0 +1,70 @@
+#include "penstock/pipeline/memory.h"
+
+#include "penstock/pipeline/edge.h"
+
+namespace penstock::pipeline {
+namespace {
+
+Status copy_tensor(const Tensor& from, Tensor& to, backend::Memory& asked) {
+  if (!to.set_dims(from.dims())) {
+    return internal_error("expected at most ", to.capacity_bytes(), " bytes, found ", from.bytes());
+  }
+  return from.bytes() == 0 ? Status() : asked.copy(from, to);
+}
+
+}  // namespace
+
+std::string name_of(const backend::Memory* memory) {
+  return memory == nullptr ? "host" : memory->name();
+}
+
+bool same_memory(const backend::Memory* a, const backend::Memory* b) {
+  return a == b || (a != nullptr && b != nullptr && a->name() == b->name());
+}
+
+bool copies_directly(const backend::Memory* from, const backend::Memory* to) {
+  return from == nullptr || to == nullptr || same_memory(from, to) || to->copies_from(*from);
+}
+
+Result<Tensor> storage_in(backend::Memory* memory, const Type& type) {
+  if (memory == nullptr) return storage_for(type);
+  const std::size_t bytes = *type.max_bytes();
+  auto made = memory->allocate(type.dtype, bytes);
+  if (!made) {
+    return std::move(made).error().within(concat(bytes, " bytes in memory '", memory->name(), "'"));
+  }
+  if (made->in_host_memory() || !has_room_for(type, *made)) {
+    return internal_error("memory '", memory->name(), "' gave ", made->capacity_bytes(),
+                          " bytes of ", made->in_host_memory() ? "the host's" : "its own",
+                          " memory: expected ", bytes, " of its own");
+  }
+  return made;
+}
+
+Status restore_storage_in(backend::Memory* memory, const Type& type, Tensor& tensor) {
+  if (memory == nullptr) {
+    restore_storage_for(type, tensor);
+  } else if (tensor.in_host_memory() || !has_room_for(type, tensor)) {
+    PENSTOCK_TRY(tensor, storage_in(memory, type));
+  }
+  return {};
+}
+
+Status copy_tensors(std::span<const std::string> names, std::span<const Tensor* const> from,
+                    backend::Memory* from_memory, std::span<Tensor> to, backend::Memory* to_memory,
+                    std::uint64_t& copies) {
+  // The reader's memory is asked; for the host's, the other one.
+  backend::Memory& asked = to_memory != nullptr ? *to_memory : *from_memory;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Status copied = copy_tensor(*from[i], to[i], asked);
+    if (!copied) {
+      const auto way =
+          concat("copy from '", name_of(from_memory), "' to '", name_of(to_memory), "'");
+      return std::move(copied).error().within(way).within({Where::kTensor, names[i]});
+    }
+    ++copies;
+  }
+  return {};
+}
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,34 @@
+// Whose memory tensors lie in, and how they get from one to another. Null stands for the host's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "penstock/backend/backend.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::pipeline {
+
+using MemoryPtr = std::shared_ptr<backend::Memory>;
+
+/// "host", "cuda:0".
+std::string name_of(const backend::Memory* memory);
+/// Whether what lies in the one lies in the other.
+bool same_memory(const backend::Memory* a, const backend::Memory* b);
+/// Whether tensors get from the one to the other without passing through the host's.
+bool copies_directly(const backend::Memory* from, const backend::Memory* to);
+
+/// As storage_for(), in the memory. \pre  the type has a bound.
+Result<Tensor> storage_in(backend::Memory* memory, const Type& type);
+/// As restore_storage_for(), in the memory.
+Status restore_storage_in(backend::Memory* memory, const Type& type, Tensor& tensor);
+
+/// Copies tensors of one edge, and adds to `copies`. \pre copies_directly()
+/// \error  of a copy; names the tensor and both memories.
+Status copy_tensors(std::span<const std::string> names, std::span<const Tensor* const> from,
+                    backend::Memory* from_memory, std::span<Tensor> to, backend::Memory* to_memory,
+                    std::uint64_t& copies);
+
+}  // namespace penstock::pipeline
