@@ -58,11 +58,12 @@ class Collector:
             self._entered += 1
             self.way = way
 
-    def submit(self, keep: Pipeline, feed: Any, timeout: float | None, tag: Any, stream: int) -> Future[_core.Frame]:
+    def submit(self, keep: Pipeline, feed: Any, timeout: float | None, how: dict[str, Any]) -> Future[_core.Frame]:
+        """`how`: the frame's tag, stream, deadline and priority, as the library's push() takes them."""
         patience = math.inf if timeout is None else timeout
         within = threading.current_thread() is self._thread
         push = self._push_within_callback if within else self._push_behind_callbacks
-        future = self._submit(lambda: push(feed, patience, tag, stream), None, keep)
+        future = self._submit(lambda: push(feed, patience, how), None, keep)
         assert future is not None
         return future
 
@@ -95,15 +96,15 @@ class Collector:
         take out more and more."""
         return self._callback_waits or bool(self._taken_out)
 
-    def _push_within_callback(self, feed: Any, timeout: float, tag: Any, stream: int) -> int:
+    def _push_within_callback(self, feed: Any, timeout: float, how: dict[str, Any]) -> int:
         """push() by a future's callback, on the thread that makes room by taking frames out."""
         until = time.monotonic() + timeout
         try:
-            while (number := self._core.try_push(feed, tag, stream)) is None:
+            while (number := self._core.try_push(feed, **how)) is None:
                 self._callback_waits = True
                 left = until - time.monotonic()
                 if left <= 0:
-                    return self._push(feed, 0, timeout, tag, stream)
+                    return self._push(feed, 0, timeout, how)
                 self._take_out(min(left, _PATIENCE))
             return number
         finally:
@@ -115,21 +116,21 @@ class Collector:
             if frame is not None:
                 self._taken_out.append(frame.take())
 
-    def _push_behind_callbacks(self, feed: Any, timeout: float, tag: Any, stream: int) -> int:
+    def _push_behind_callbacks(self, feed: Any, timeout: float, how: dict[str, Any]) -> int:
         """push() by any other thread."""
         if not self._callbacks_first:
-            return self._core.push(feed, timeout, tag, stream=stream)
+            return self._core.push(feed, timeout, **how)
         until = time.monotonic() + timeout
         with self._changed:
             if not self._changed.wait_for(
                 lambda: self._stopped or not self._callbacks_first, min(timeout, threading.TIMEOUT_MAX)
             ):
                 raise DeadlineExceeded(f"push: no room within {1000 * timeout:g} ms: callbacks that submit come first")
-        return self._push(feed, max(until - time.monotonic(), 0), timeout, tag, stream)
+        return self._push(feed, max(until - time.monotonic(), 0), timeout, how)
 
-    def _push(self, feed: Any, left: float, timeout: float, tag: Any, stream: int) -> int:
+    def _push(self, feed: Any, left: float, timeout: float, how: dict[str, Any]) -> int:
         """push() at the end of a wait. The error tells of the whole."""
-        return self._core.push(feed, left, tag, told=timeout, stream=stream)
+        return self._core.push(feed, left, told=timeout, **how)
 
     def _submit(self, push: Callable[[], int | None], stream: object, keep: Pipeline) -> Future[_core.Frame] | None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import threading
+import time
 import warnings
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -13,7 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, NoReturn, SupportsIndex, TypeVar
 
 from penstock import _core
-from penstock.checks import listed, mapping, path_text, seconds, stream_number
+from penstock.checks import listed, mapping, path_text, seconds, stream_number, unexpected, whole
 from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.stream import AsyncStream, Stream
 from penstock.turns import Turns
@@ -40,6 +41,19 @@ class TensorInfo:
     def _of(name: str, text: str, dtype: str, shape: list[int | str | None] | None) -> TensorInfo:
         kind = f"tensor({_ORT_NAMES.get(dtype, dtype)})" if dtype else text
         return TensorInfo(name, kind, shape, dtype)
+
+
+def _how(tag: Any, stream: int, deadline: float | None, priority: str) -> dict[str, Any]:
+    """What a frame is pushed with, as the library takes it."""
+    if priority not in ("normal", "high"):
+        raise unexpected("priority", "'normal' or 'high'", priority)
+    left = seconds("deadline", deadline)
+    return {
+        "tag": tag,
+        "stream": stream_number(stream),
+        "deadline": None if left is None else time.monotonic() + left,
+        "high": priority == "high",
+    }
 
 
 class Pipeline:
@@ -161,16 +175,33 @@ class Pipeline:
         return AsyncStream(self, source, feed, errors, dropped)
 
     def submit(
-        self, feed: Feed, timeout: float | None = 60.0, tag: Any = None, *, stream: int = 0
+        self,
+        feed: Feed,
+        timeout: float | None = 60.0,
+        tag: Any = None,
+        *,
+        stream: int = 0,
+        deadline: float | None = None,
+        priority: Literal["normal", "high"] = "normal",
     ) -> Future[_core.Frame]:
         """Pushes a frame; the future's result is the :class:`Frame`, its exception the frame's error.
 
-        Waits for room as :meth:`push` does. The frame is on its way at once: it cannot be cancelled.
+        Waits for room as :meth:`push` does. The frame is on its way at once: the future cannot be cancelled.
         """
-        given, patience, number = plain(feed), seconds("timeout", timeout), stream_number(stream)
-        return self._turns.enter_collector("submit").submit(self, given, patience, tag, number)
+        given, patience = plain(feed), seconds("timeout", timeout)
+        how = _how(tag, stream, deadline, priority)
+        return self._turns.enter_collector("submit").submit(self, given, patience, how)
 
-    def push(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None, *, stream: int = 0) -> int:
+    def push(
+        self,
+        feed: Feed,
+        timeout: float | None = 60.0,
+        tag: Any = None,
+        *,
+        stream: int = 0,
+        deadline: float | None = None,
+        priority: Literal["normal", "high"] = "normal",
+    ) -> int:
         """Gives the pipeline one frame and returns its number.
 
         Waits for room up to ``timeout`` seconds (None: as long as it takes). Raises InvalidArgument (a
@@ -179,10 +210,13 @@ class Pipeline:
         is closed).
 
         stream: the sequence that the frame is of, see :meth:`stream_of`.
+        deadline: seconds from now after which no stage begins with the frame, which is then an error
+            (DeadlineExceeded); None: as ``max_age_ms`` says.
+        priority: ``"high"`` goes before normal ones of other threads that wait for their turn to push.
         """
-        number = stream_number(stream)
+        how = _how(tag, stream, deadline, priority)
         with self._turns.call("push"):
-            return self._core.push(plain(feed), seconds("timeout", timeout), tag, stream=number)
+            return self._core.push(plain(feed), seconds("timeout", timeout), **how)
 
     def try_push(self, feed: Feed, tag: Any = None, *, stream: int = 0) -> int | None:
         """:meth:`push` without waiting: None where there is no room."""
@@ -261,6 +295,12 @@ class Pipeline:
     def cancel(self) -> None:
         """Frames in flight come out as cancelled; no more go in."""
         self._core.cancel()
+
+    def cancel_frame(self, number: int) -> bool:
+        """The frame comes out as cancelled, in its place; no stage begins with it any more, but for those that
+        states depend on. False: it has come out or failed before, or was never pushed."""
+        asked = whole("number", number, 3)
+        return 0 <= asked < 2**64 and self._core.cancel_frame(asked)
 
     def shut_down(self, timeout: float | None = 5.0) -> None:
         """Cancels and ends all threads. Results that are held stay; futures get Cancelled.
@@ -360,17 +400,33 @@ class StreamOf:
             raise InvalidArgument("expected inputs by position or by name, found both; use one of them")
         return self.run(None, named if named else list(inputs))
 
-    def push(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None) -> int:
+    def push(
+        self,
+        feed: Feed,
+        timeout: float | None = 60.0,
+        tag: Any = None,
+        *,
+        deadline: float | None = None,
+        priority: Literal["normal", "high"] = "normal",
+    ) -> int:
         """:meth:`Pipeline.push` of a frame of this stream."""
-        return self._pipeline.push(feed, timeout, tag, stream=self._number)
+        return self._pipeline.push(feed, timeout, tag, stream=self._number, deadline=deadline, priority=priority)
 
     def try_push(self, feed: Feed, tag: Any = None) -> int | None:
         """:meth:`push` without waiting: None where there is no room."""
         return self._pipeline.try_push(feed, tag, stream=self._number)
 
-    def submit(self, feed: Feed, timeout: float | None = 60.0, tag: Any = None) -> Future[_core.Frame]:
+    def submit(
+        self,
+        feed: Feed,
+        timeout: float | None = 60.0,
+        tag: Any = None,
+        *,
+        deadline: float | None = None,
+        priority: Literal["normal", "high"] = "normal",
+    ) -> Future[_core.Frame]:
         """:meth:`Pipeline.submit` of a frame of this stream."""
-        return self._pipeline.submit(feed, timeout, tag, stream=self._number)
+        return self._pipeline.submit(feed, timeout, tag, stream=self._number, deadline=deadline, priority=priority)
 
     def reset(self) -> None:
         """Lets its next frame read the states' initial values.

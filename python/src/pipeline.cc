@@ -44,6 +44,19 @@ std::chrono::nanoseconds to_duration(std::optional<double> seconds) {
       std::chrono::duration<double>(*seconds));
 }
 
+/// `deadline`: seconds of time.monotonic(), which is the steady clock.
+pipeline::FrameOptions options_of(std::uint64_t stream, std::optional<double> deadline, bool high) {
+  using Clock = std::chrono::steady_clock;
+  constexpr double kLongest = 1e9;  // Thirty years; more would not fit.
+  pipeline::FrameOptions options{.stream = stream};
+  if (deadline && *deadline < kLongest) {
+    const std::chrono::duration<double> since_start(std::max(*deadline, 0.0));
+    options.deadline = Clock::time_point(std::chrono::duration_cast<Clock::duration>(since_start));
+  }
+  if (high) options.priority = pipeline::Priority::kHigh;
+  return options;
+}
+
 void warn_of(const std::vector<std::string>& left_behind) {
   for (const auto& call : left_behind) {
     warn(call + "; with max_run_ms=... a call that hangs is an error of its frame");
@@ -239,11 +252,10 @@ void Pipeline::throw_away_given_up(const Running& running) {
 
 Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
                                      std::chrono::nanoseconds timeout, nb::handle tag,
-                                     std::uint64_t stream) {
+                                     pipeline::FrameOptions options) {
   const Running running = this->running();
   throw_away_given_up(running);
-  const auto id = remember_tag(tag);
-  const pipeline::FrameOptions options{.tag = id, .stream = stream};
+  const auto id = options.tag = remember_tag(tag);
   Result<std::uint64_t> frame = running->try_push(inputs, options);
   const auto may_wait = [&] {
     return !frame && frame.error().code == Code::kDeadlineExceeded &&
@@ -276,22 +288,25 @@ Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
 }
 
 std::uint64_t Pipeline::push(nb::handle feed, std::optional<double> timeout, nb::handle tag,
-                             std::optional<double> told, std::uint64_t stream) {
+                             std::optional<double> told, std::uint64_t stream,
+                             std::optional<double> deadline, bool high) {
   release_dropped();
   const auto duration = to_duration(timeout);
-  auto frame = push(tensors_of(feed), duration, tag, stream);
+  auto frame = push(tensors_of(feed), duration, tag, options_of(stream, deadline, high));
   if (frame) return *frame;
   raise(told ? with_timeout(std::move(frame).error(), to_duration(told)) : frame.error());
 }
 
 std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag,
-                                                std::uint64_t stream) {
+                                                std::uint64_t stream,
+                                                std::optional<double> deadline, bool high) {
   release_dropped();
   const Running running = this->running();
   throw_away_given_up(running);
   const auto inputs = tensors_of(feed);
-  const auto id = remember_tag(tag);
-  const auto frame = running->try_push(inputs, {.tag = id, .stream = stream});
+  auto options = options_of(stream, deadline, high);
+  const auto id = options.tag = remember_tag(tag);
+  const auto frame = running->try_push(inputs, options);
   if (frame) {
     pushed_ = std::max(pushed_, *frame + 1);
     return *frame;
@@ -366,7 +381,8 @@ nb::list Pipeline::run(nb::handle feed, std::uint64_t stream) {
                      " frames are in flight; use push and pop, or pop them first"));
   }
   try {
-    const auto number = value_or_raise(push(tensors_of(feed), kForever, nb::none(), stream));
+    const auto number =
+        value_or_raise(push(tensors_of(feed), kForever, nb::none(), {.stream = stream}));
     const nb::object object = pop({});
     if (object.is_none()) raise(make_error(Code::kCancelled, "the pipeline is closed"));
     auto& frame = nb::cast<Frame&>(object);
@@ -477,6 +493,10 @@ void Pipeline::drain(std::optional<double> timeout) {
   const Running running = this->running();
   check(wait_in_slices(to_duration(timeout),
                        [&](std::chrono::nanoseconds slice) { return running->drain(slice); }));
+}
+
+bool Pipeline::cancel_frame(std::uint64_t number) {
+  return running()->cancel(number);
 }
 
 void Pipeline::cancel() {
@@ -593,12 +613,13 @@ void bind_pipeline(nb::module_& module) {
                        nb::type_slots(pipeline_slots))
       .def("push",
            nb::overload_cast<nb::handle, OptionalSeconds, nb::handle, OptionalSeconds,
-                             std::uint64_t>(&Pipeline::push),
+                             std::uint64_t, OptionalSeconds, bool>(&Pipeline::push),
            nb::arg("feed").none(), nb::arg("timeout").none() = 60.0,
            nb::arg("tag").none() = nb::none(), nb::arg("told").none() = nb::none(),
-           nb::arg("stream") = 0)
+           nb::arg("stream") = 0, nb::arg("deadline").none() = nb::none(), nb::arg("high") = false)
       .def("try_push", &Pipeline::try_push, nb::arg("feed").none(),
-           nb::arg("tag").none() = nb::none(), nb::arg("stream") = 0)
+           nb::arg("tag").none() = nb::none(), nb::arg("stream") = 0,
+           nb::arg("deadline").none() = nb::none(), nb::arg("high") = false)
       .def("pop", &Pipeline::pop, nb::arg("timeout").none() = 60.0)
       .def("try_pop", &Pipeline::try_pop)
       .def("run", &Pipeline::run, nb::arg("feed").none(), nb::arg("stream") = 0)
@@ -612,6 +633,7 @@ void bind_pipeline(nb::module_& module) {
       .def("close", &Pipeline::close)
       .def("drain", &Pipeline::drain, nb::arg("timeout").none() = nb::none())
       .def("cancel", &Pipeline::cancel)
+      .def("cancel_frame", &Pipeline::cancel_frame, nb::arg("number"))
       .def("shut_down", nb::overload_cast<OptionalSeconds>(&Pipeline::shut_down),
            nb::arg("timeout").none() = 5.0)
       .def("give_up", nb::overload_cast<>(&Pipeline::give_up))

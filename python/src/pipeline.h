@@ -40,9 +40,11 @@ class Pipeline {
   /// `told`: the seconds that the error of a timeout tells of, where this is the end of a longer
   /// wait.
   std::uint64_t push(nb::handle feed, std::optional<double> timeout, nb::handle tag,
-                     std::optional<double> told, std::uint64_t stream);
+                     std::optional<double> told, std::uint64_t stream,
+                     std::optional<double> deadline, bool high);
   /// None where there is no room now.
-  std::optional<std::uint64_t> try_push(nb::handle feed, nb::handle tag, std::uint64_t stream);
+  std::optional<std::uint64_t> try_push(nb::handle feed, nb::handle tag, std::uint64_t stream,
+                                        std::optional<double> deadline, bool high);
   /// None when the pipeline is closed and every frame has come out.
   nb::object pop(std::optional<double> timeout);
   /// None where none is ready.
@@ -60,6 +62,7 @@ class Pipeline {
   void close();
   void drain(std::optional<double> timeout);
   void cancel();
+  bool cancel_frame(std::uint64_t number);
   /// cancel(), then the end of all threads. Frames that are held stay. Calls that still run after
   /// `timeout` seconds (None: there is no limit), or at Ctrl-C, are left behind, with a warning.
   void shut_down(std::optional<double> timeout);
@@ -103,7 +106,7 @@ class Pipeline {
   std::uint64_t remember_tag(nb::handle tag);
   nb::object recall_tag(std::uint64_t id);
   Result<std::uint64_t> push(const std::vector<Tensor>& inputs, std::chrono::nanoseconds timeout,
-                             nb::handle tag, std::uint64_t stream);
+                             nb::handle tag, pipeline::FrameOptions options);
   /// True: a frame came out and was one given up.
   bool give_up(const pipeline::Output& output);
   nb::object to_frame(pipeline::Output output);

@@ -463,6 +463,33 @@ def test_streams_have_states_of_their_own() -> None:
             app.start(streams=streams)
 
 
+def test_a_frame_of_a_stream_may_have_a_deadline_and_a_priority() -> None:
+    app = penstock.App("double")
+    app.input("x")
+    app.function("double", lambda x: 2 * x, {"x": "f32[1]"}, {"twice": "f32[1]"}, reads={"x": "x"})
+    app.output("twice", "double.twice")
+    with app.start(streams=2) as pipeline:
+        call = pipeline.stream_of(7)
+        call.push(value(1), tag="late", deadline=0, priority="high")
+        pipeline.push(value(2), tag="late too", stream=7, deadline=-1)
+        call.push(value(3), tag="in time", deadline=60, priority="high")
+        frames = [pipeline.pop() for _ in range(3)]
+        assert [(frame.stream, frame.tag, frame.outcome) for frame in frames if frame is not None] == [
+            (7, "late", "error"),
+            (7, "late too", "error"),
+            (7, "in time", "ok"),
+        ]
+        for submit in (call.submit, lambda *what, **how: pipeline.submit(*what, stream=7, **how)):
+            with pytest.raises(penstock.DeadlineExceeded, match="at most 0 us allowed"):
+                submit(value(4), deadline=0).result(10)
+            done = submit(value(5), deadline=60, priority="high").result(10)
+            assert (done.stream, done["twice"][0]) == (7, 10)
+        for give in (call.push, call.submit):
+            with pytest.raises(penstock.InvalidArgument, match="priority: expected 'normal' or 'high'"):
+                give(value(6), priority="low")
+        assert pipeline.in_flight == 0
+
+
 def test_a_refused_connection_leaves_nothing_behind() -> None:
     app = of_one(lambda x: x + 1)
     with pytest.raises(penstock.InvalidArgument, match=r"connect: no port 'g\.x'"):

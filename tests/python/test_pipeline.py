@@ -1228,3 +1228,35 @@ def test_a_stream_that_is_interrupted_is_closed(pipeline: penstock.Pipeline, mon
         next(stream)
     assert list(stream) == []
     assert len(list(pipeline.stream([frame(1)] * 3))) == 3
+
+
+def test_a_frame_may_have_a_deadline_of_its_own(pipeline: penstock.Pipeline) -> None:
+    numbers = [pipeline.push(frame(i), deadline=(0 if i == 1 else 60), tag=i) for i in range(3)]
+    popped = [pipeline.pop() for _ in numbers]
+    assert [f is not None and f.outcome for f in popped] == ["ok", "error", "ok"]
+    assert isinstance(popped[1].error, penstock.DeadlineExceeded)  # type: ignore[union-attr]
+    with pytest.raises(penstock.DeadlineExceeded, match="at most 0 us allowed"):
+        pipeline.submit(frame(1), deadline=-1, priority="high").result(10)
+    np.testing.assert_array_equal(pipeline.submit(frame(2), priority="high").result(10)[0], expected(2))
+
+
+def test_what_a_frame_is_pushed_with_is_checked(pipeline: penstock.Pipeline) -> None:
+    with pytest.raises(penstock.InvalidArgument, match="priority: expected 'normal' or 'high', found str 'urgent'"):
+        pipeline.push(frame(1), priority="urgent")  # type: ignore[arg-type]
+    with pytest.raises(penstock.InvalidArgument, match="deadline: expected a number of seconds or None"):
+        pipeline.push(frame(1), deadline="soon")  # type: ignore[arg-type]
+    with pytest.raises(penstock.InvalidArgument, match="number: expected a whole number"):
+        pipeline.cancel_frame("3")  # type: ignore[arg-type]
+    assert pipeline.in_flight == 0
+
+
+def test_a_frame_is_cancelled_by_its_number(pipeline: penstock.Pipeline) -> None:
+    numbers = [pipeline.push(frame(i), tag=i) for i in range(3)]
+    assert pipeline.cancel_frame(numbers[1])
+    assert not pipeline.cancel_frame(numbers[1])
+    for never_pushed in (numbers[2] + 1, -1, 2**64):
+        assert not pipeline.cancel_frame(never_pushed)
+    popped = [pipeline.pop() for _ in numbers]
+    assert [f is not None and (f.tag, f.outcome) for f in popped] == [(0, "ok"), (1, "cancelled"), (2, "ok")]
+    assert isinstance(popped[1].error, penstock.Cancelled)  # type: ignore[union-attr]
+    assert not pipeline.cancel_frame(numbers[0])
