@@ -29,6 +29,7 @@ Status Delivery::start(State& state) {
     return out_of_memory();
   }
   state_ = &state;
+  state.loans.expect_callbacks();
   return start_thread(thread_, [this] { loop(); });
 }
 

@@ -22,9 +22,19 @@ void Loans::configure(std::vector<Edge*> edges, Progress& sink, std::size_t wind
 
 void Loans::lend(FrameNumber frame) {
   entry(frame).store(lent(frame), std::memory_order_seq_cst);
-  // Who takes one result after the other gives each back before the next: that needs no slots. But
-  // behind one slot no next one comes.
-  const FrameNumber before = slots_ == 1 ? frame + 1 : frame;
+  replace_wanted(frame);
+}
+
+void Loans::pass(FrameNumber frame) {
+  let_go(frame);
+  replace_wanted(frame);
+}
+
+// Who takes one result after the other gives each back before the next: that needs no slots. But
+// behind one slot, or beside callbacks, no next one may come.
+void Loans::replace_wanted(FrameNumber popped) {
+  const bool last = slots_ == 1 || calls_back_.load(std::memory_order_relaxed);
+  const FrameNumber before = last ? popped + 1 : popped;
   if (sink_->done() < std::min(wanted_.load(std::memory_order_seq_cst), before))
     replace_slots(before);
 }

@@ -25,7 +25,9 @@ class Loans {
                  FrameNumber in_flight, int most);
 
   void lend(FrameNumber frame);
-  void let_go(FrameNumber frame);  ///< Instead of lend(): there is nothing to read.
+  void pass(FrameNumber frame);  ///< Instead of lend(): there is nothing to read.
+  /// From now on callbacks may give back frames before others that were pushed earlier.
+  void expect_callbacks() { calls_back_.store(true, std::memory_order_relaxed); }
   /// \pre  the frame is lent, and not given back.
   Slot& slot(Edge& edge, FrameNumber frame);
   void give_back(FrameNumber frame);
@@ -40,6 +42,8 @@ class Loans {
 
   static FrameNumber lent(FrameNumber frame) { return 2 * frame + 1; }
   std::atomic<FrameNumber>& entry(FrameNumber frame) { return entries_[frame & mask_]; }
+  void let_go(FrameNumber frame);
+  void replace_wanted(FrameNumber popped);
   void replace_slots(FrameNumber before);  ///< Of those lent before it, as far as they are wanted.
   bool replace_slots_of(FrameNumber frame);  ///< Under the lock. False: there is no memory.
   std::vector<Kept>::iterator find_kept(FrameNumber frame);
@@ -51,6 +55,7 @@ class Loans {
   std::size_t most_ = 0;
   // By frame & mask_: lent(frame) while its slots are in their place, else another value.
   std::unique_ptr<std::atomic<FrameNumber>[]> entries_;
+  std::atomic<bool> calls_back_{false};
   std::atomic<FrameNumber> wanted_{0};  // The frames before it.
   std::mutex mutex_;                    // Guards `kept_`, and is held while slots are replaced.
   std::vector<Kept> kept_;

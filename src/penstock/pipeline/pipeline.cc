@@ -46,18 +46,19 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t de
     if (state.ending.cancelled()) return state.ending.error();
     return timed_out("push: no room", timeout, what);
   };
-  if (frame >= state.in_flight_limit) {
-    const FrameNumber least = frame - state.in_flight_limit + 1;
-    if (state.sink.done() < least) state.loans.want_back(least);
-    if (!await(state, caller.waits[0], least, deadline)) {
-      return full(
-          concat(state.in_flight_limit, " frames are in flight, the most allowed; pop one"));
-    }
+  const auto reach = [&](Wait& wait, FrameNumber least) {
+    if (wait.seen < least && wait.progress == &state.sink && state.sink.done() < least)
+      state.loans.want_back(least);
+    return await(state, wait, least, deadline);
+  };
+  if (frame >= state.in_flight_limit &&
+      !reach(caller.waits[0], frame - state.in_flight_limit + 1)) {
+    return full(concat(state.in_flight_limit, " frames are in flight, the most allowed; pop one"));
   }
   for (std::size_t i = 1; i < caller.waits.size(); ++i) {
     const FrameNumber capacity = state.input_capacities[i - 1];
     if (capacity == 0 || frame < capacity) continue;
-    if (!await(state, caller.waits[i], frame - capacity + 1, deadline)) {
+    if (!reach(caller.waits[i], frame - capacity + 1)) {
       return full(concat("the input edge holds ", capacity, " frames, its capacity"));
     }
   }
@@ -667,7 +668,7 @@ Output::Output(std::shared_ptr<State> state, FrameNumber number)
   if (ok()) {
     state_->loans.lend(number);
   } else {
-    state_->loans.let_go(number);
+    state_->loans.pass(number);
     state_.reset();
   }
 }
