@@ -83,7 +83,8 @@ def split(
     as_is: nothing of the model is folded, merged or removed.
     pinned: whether stages stay on their CPUs (the default), or may move among their device's.
     batch: most frames in one call of each stage, ``8``, or ``"8:2.5"`` where the first waits 2.5 ms for
-        more; or by stage, ``{"stage0": 8}``, where ``""`` stands for the others.
+        more; ``"auto"`` or ``"auto:16"``: as many as measuring says, up to 8 or 16; or by stage,
+        ``{"stage0": 8}``, where ``""`` stands for the others.
     policy: what happens when the input is full: ``"block"`` (default), ``"drop_oldest"``,
         ``"drop_newest"``, ``"latest"`` or ``"error"``.
     capacity, in_flight: slots of every edge, and most frames on their way at once.
@@ -351,7 +352,7 @@ def _batch_texts(batch: Batch | Mapping[str, Batch] | None) -> list[str]:
     named = batch if isinstance(batch, Mapping) else {"": batch}
     for one in named.values():
         if isinstance(one, bool) or not isinstance(one, int | str):
-            raise unexpected("batch", "a number of frames, '8:2.5' or {'stage0': 8}", one)
+            raise unexpected("batch", "a number of frames, '8:2.5', 'auto' or {'stage0': 8}", one)
     return [f"{stage}={one}" if stage else str(one) for stage, one in named.items()]
 
 

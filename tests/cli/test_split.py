@@ -252,7 +252,22 @@ def test_a_batch_that_a_node_stops_is_refused_by_it(penstock, tmp_path):
 def test_a_batch_of_another_form_is_shown(penstock, chain, tmp_path, batch):
     outcome = penstock("split", chain, "--batch", batch, "-o", tmp_path / "p")
     assert outcome.code == 1
-    assert f"batch '{batch}': expected N, N:MILLISECONDS or STAGE=N" in outcome.error
+    assert f"batch '{batch}': expected N, N:MILLISECONDS, auto, auto:N or STAGE=N" in outcome.error
+
+
+def test_a_stage_whose_batch_cannot_be_measured_keeps_one_frame(well, tmp_path):
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0)]
+    model = save(tmp_path, "mixed", nodes, [value("x", [4])], [value("y", [4])])
+    outcome = well("split", model, "--replicas", "1", "--batch", "auto:4", "-o", tmp_path / "p", "--json")
+    (choice,) = outcome.json["measured_batches"]
+    note = choice.pop("note")
+    assert choice == {"stage": "stage0", "frames": 1, "trials": []}
+    assert note.startswith("node 'mix': Softmax cannot take several frames in one call: ")
+    (stage,) = outcome.json["stages"]
+    assert stage["batch"] == {"frames": 1, "wait_us": 0}
+    assert stage["models"] == ["stages/0.onnx"]
+    text = well("split", model, "--replicas", "1", "--batch", "auto:4", "-o", tmp_path / "p").out
+    assert "stage0: 1 frame a call; node 'mix': Softmax cannot take several frames" in text
 
 
 def test_a_stage_has_one_batch(penstock, chain, tmp_path):

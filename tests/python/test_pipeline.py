@@ -118,7 +118,7 @@ def test_frames_wait_for_one_another_up_to_the_batch(model: Path) -> None:
 
 @pytest.mark.parametrize("batch", [True, 2.5, [8], {"stage0": None}])
 def test_a_batch_of_another_type_is_refused(model: Path, batch: Any) -> None:
-    with pytest.raises(penstock.InvalidArgument, match=r"^batch: expected a number of frames, '8:2.5' or "):
+    with pytest.raises(penstock.InvalidArgument, match=r"^batch: expected a number of frames, '8:2.5', 'auto' or "):
         penstock.split(model, batch=batch)
 
 

@@ -288,10 +288,10 @@ class Reader {
   }
 
   /// 8, or {frames: 8, wait_ms: 2}.
-  static plan::Batch read_batch(const Field& field) {
+  static partition::AskedBatch read_batch(const Field& field) {
     if (!field.is_mapping()) return {.frames = field.integer(1, partition::kMostFrames)};
     field.only({"frames", "wait_ms"});
-    plan::Batch batch;
+    partition::AskedBatch batch;
     if (const auto frames = field.find("frames")) {
       batch.frames = frames->integer(1, partition::kMostFrames);
     } else {

@@ -151,17 +151,56 @@ void warn_of_devices(const plan::Plan& plan, const backend::Registry& backends) 
   warn_of_shared_cpus(plan);
 }
 
-void report(const SplitOptions& options, const plan::Plan& plan,
-            const backend::Registry& backends) {
+Json choices_json(const std::vector<BatchChoice>& choices) {
+  Json json = Json::array();
+  for (const auto& choice : choices) {
+    Json trials = Json::array();
+    for (const auto& trial : choice.trials) {
+      trials.push_back({{"frames", trial.frames},
+                        {"gain", trial.gain},
+                        {"low", trial.low},
+                        {"high", trial.high}});
+    }
+    json.push_back({{"stage", choice.stage},
+                    {"frames", choice.frames},
+                    {"trials", std::move(trials)},
+                    {"note", choice.note}});
+  }
+  return json;
+}
+
+/// "stage0: up to 8 frames a call; measured 2: 1.40 x (1.35 to 1.44), ..." for each.
+std::string choices_text(const std::vector<BatchChoice>& choices) {
+  std::string text;
+  for (const auto& choice : choices) {
+    text += concat(choice.stage, ": ", choice.frames > 1 ? "up to " : "", choice.frames,
+                   choice.frames > 1 ? " frames" : " frame", " a call");
+    if (!choice.trials.empty()) {
+      text += "; frames a second, of those one by one: ";
+      text += join(choice.trials, ", ", [](const BatchTrial& trial) {
+        return concat(trial.frames, " frames ", number(trial.gain, 2), " x (", number(trial.low, 2),
+                      " to ", number(trial.high, 2), ")");
+      });
+    }
+    if (!choice.note.empty()) text += "; " + choice.note;
+    text += "\n";
+  }
+  return text;
+}
+
+void report(const SplitOptions& options, const plan::Plan& plan, const backend::Registry& backends,
+            const std::vector<BatchChoice>& choices = {}) {
   log_plan(plan, backends);
   warn_of_devices(plan, backends);
   if (options.json) {
     Json json = plan_json(plan);
     json["package"] = options.package.string();
+    json["measured_batches"] = choices_json(choices);
     print_json(json);
     return;
   }
   print(plan_text(plan));
+  print(choices_text(choices));
   print(concat("written to '", options.package.string(), "'\n"));
 }
 
@@ -209,8 +248,10 @@ Result<int> run(const SplitOptions& options) {
   warn_of_unused_annotations(graph, options);
   if (!options.annotate.empty()) PENSTOCK_CHECK_OK(annotate(graph, split, options.annotate));
   if (options.package.empty()) return kOk;
-  PENSTOCK_TRY(const auto plan, split_model(graph, split, stream, options.package, backends));
-  report(options, plan, backends);
+  std::vector<BatchChoice> choices;
+  PENSTOCK_TRY(const auto plan,
+               split_model(graph, split, stream, options.package, backends, &choices));
+  report(options, plan, backends, choices);
   return kOk;
 }
 
@@ -229,6 +270,7 @@ Examples:
   penstock split model.onnx --replicas 2 -o model.penstock         one session per core
   penstock split model.onnx --pin conv1=cpu:0 --pin fc=cpu:1 -o model.penstock
   penstock split model.onnx --cut 12 --batch 8:2 --batch stage1=1 -o model.penstock      frames together in the first stage
+  penstock split model.onnx --batch auto -o model.penstock         as many as measuring says
   penstock split model.onnx --cut 12 --policy latest --max-age 50 -o model.penstock
   penstock split app.yaml -o app.penstock                          networks and functions (docs/composition.md)
   penstock split denoise.onnx --state cache_out=cache_in -o denoise.penstock      one frame's state for the next
@@ -280,7 +322,8 @@ void declare_split(CLI::App& app, Action& chosen) {
   add_state_option(command, options->states);
   add_list(command, "--batch", options->batches,
            "[STAGE=]N[:MS]: up to N frames in one call of each stage, or of this one; the first "
-           "waits so many milliseconds for more; repeat for more stages");
+           "waits so many milliseconds for more; auto[:N]: as many as measuring says, up to N (8); "
+           "repeat for more stages");
   add_native_code_option(command, options->no_native_code);
   command->add_flag("--json", options->json, "Print the plan as JSON");
   set_action(command, chosen, options, run);

@@ -316,6 +316,23 @@ Result<plan::Plan> make_plan(const Graph& graph, const Stages& stages,
   return plan_of(graph, parts, stages, options);
 }
 
+Result<std::map<std::string, Error>> stages_without_batch(const Graph& graph,
+                                                          const SplitOptions& options) {
+  PENSTOCK_TRY(const auto stages, assign_stages(graph, options));
+  PENSTOCK_TRY(const auto parts, cut_parts(graph, stages, options));
+  PENSTOCK_TRY(const auto plan, plan_of(graph, parts, stages, options));
+  std::map<std::string, Error> without;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& name = plan.stages[i].name;
+    if (!asked_of(options.batches, name).measured) continue;
+    for (const auto& part : parts.stages[i].parts) {
+      auto made = graph::batched(part.subgraph, 2);
+      if (!made) without.emplace(name, std::move(made).error());
+    }
+  }
+  return without;
+}
+
 Result<plan::Plan> split(const Graph& graph, const SplitOptions& options, const fs::path& target,
                          plan::Origin origin) {
   PENSTOCK_TRY(const auto stages, assign_stages(graph, options));

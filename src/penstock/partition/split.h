@@ -48,7 +48,9 @@ struct SplitOptions {
   std::string backend = "onnxruntime";
   std::map<std::string, std::string> backend_options;
   std::vector<std::filesystem::path> custom_ops;
-  Batches batches;  ///< Their models are written beside those of one frame.
+  /// Their models are written beside those of one frame, all where measurement is to say:
+  /// split_model() makes a number of that.
+  Batches batches;
   bool pinned = true;
   bool flush_denormals = false;  ///< Of every stage; else where a constant holds denormals.
   std::map<std::string, std::string> files;  ///< More of the package: path in it -> contents.
@@ -69,6 +71,11 @@ Result<std::vector<std::vector<graph::NodeId>>> assign_stages(const graph::Graph
 Result<plan::Plan> make_plan(const graph::Graph& graph,
                              const std::vector<std::vector<graph::NodeId>>& stages,
                              const SplitOptions& options);
+
+/// The stages that are asked for a batch by measurement and cannot take several frames in one call,
+/// and why: names the node. \error as assign_stages() and make_plan()
+Result<std::map<std::string, Error>> stages_without_batch(const graph::Graph& graph,
+                                                          const SplitOptions& options);
 
 /// assign_stages, make_plan, and the package written to `target` (folder or .zip).
 /// \error kFailedPrecondition  a stage cannot take several frames in one call: names the node, as

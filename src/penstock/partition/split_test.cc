@@ -410,17 +410,38 @@ TEST_F(SplitTest, RefusesABatchOfAStageThatIsNotThere) {
   EXPECT_EQ(error(graph).message(), "batch: no stage 'stage7'; the stages are stage0");
 }
 
+TEST_F(SplitTest, TellsWhichStagesToMeasureCannotTakeSeveralFrames) {
+  const auto graph = graph::import_onnx_bytes(
+      *graph::onnx_bytes_of_text(R"(<ir_version: 8, opset_import: ["" : 17]> net
+          (float[4] x) => (float[4] y)
+          { [a] t = Relu(x) [b] u = Softmax<axis = 0>(t) [c] y = Softmax<axis = 0>(u) })"),
+      {}, {});
+  ASSERT_TRUE(graph) << graph.error().message();
+  options_.cuts = {"a", "b"};
+  options_.batches = {{"", {.frames = 4, .measured = true}}, {"stage2", {.frames = 4}}};
+  const auto without = stages_without_batch(*graph, options_);
+  ASSERT_TRUE(without) << without.error().message();
+  ASSERT_EQ(without->size(), 1);
+  EXPECT_EQ(without->begin()->first, "stage1");
+  EXPECT_THAT(without->begin()->second.message(),
+              StartsWith("node 'b': Softmax cannot take several frames in one call: "));
+}
+
 TEST(ParseBatchTest, ReadsFramesWaitAndStage) {
   const auto read = [](const std::string& text) {
     const auto batch = parse_batch(text);
     if (!batch) return batch.error().message();
-    return concat(batch->first, " ", batch->second.frames, " ", batch->second.wait.count());
+    return concat(batch->first, " ", batch->second.frames, " ", batch->second.wait.count(),
+                  batch->second.measured ? " measured" : "");
   };
   EXPECT_EQ(read("8"), " 8 0");
   EXPECT_EQ(read("8:2.5"), " 8 2500");
   EXPECT_EQ(read("a=b=1"), "a=b 1 0");
   EXPECT_EQ(read("node/0=1024:0.001"), "node/0 1024 1");
-  for (const auto* text : {"", "0", "1025", "8:", "8:0", "8:x", "8:1e13", "=8", "x", "a=", "8 "}) {
+  EXPECT_EQ(read("auto"), " 8 0 measured");
+  EXPECT_EQ(read("b=auto:16"), "b 16 0 measured");
+  for (const auto* text : {"", "0", "1025", "8:", "8:0", "8:x", "8:1e13", "=8", "x", "a=", "8 ",
+                           "auto:", "auto:1", "auto:1025", "auto8", "auto:8:2", "=auto"}) {
     EXPECT_THAT(read(text), StartsWith(concat("batch '", text, "': expected N, "))) << text;
   }
 }

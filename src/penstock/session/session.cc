@@ -202,10 +202,13 @@ Match match_model(const fs::path& file, const plan::Plan& plan, const backend::R
   return comparable ? Match::kOther : Match::kUnknown;
 }
 
-Result<plan::Plan> split_model(const graph::Graph& graph, const partition::SplitOptions& options,
+Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOptions options,
                                const StreamOptions& stream, const fs::path& target,
-                               const backend::Registry& backends) {
+                               const backend::Registry& backends,
+                               std::vector<BatchChoice>* choices) {
   PENSTOCK_CHECK_OK(check_backend_options(options, backends));
+  PENSTOCK_TRY(auto chosen, choose_batches(graph, options, backends));
+  if (choices != nullptr) *choices = std::move(chosen);
   const auto origin = make_origin(graph, backends, backends_of(options));
   if (is_empty(stream) && options.batches.empty()) {
     return partition::split(graph, options, target, origin);

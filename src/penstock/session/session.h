@@ -20,6 +20,7 @@
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
 #include "penstock/plan/plan.h"
+#include "penstock/session/batch_choice.h"
 
 namespace penstock {
 
@@ -63,13 +64,14 @@ struct StreamOptions {
   std::vector<plan::StateEdge> states;
 };
 
-/// partition::split() with make_origin() and check_batches(), then `stream`. \returns the plan as
-/// written.
-/// \error as all three, as plan::add_state(), and as backend::check_settings() of its backends'
+/// partition::split() with make_origin(), choose_batches() and check_batches(), then `stream`.
+/// \returns the plan as written; `choices`, where given, gets what choose_batches() said.
+/// \error as all four, as plan::add_state(), and as backend::check_settings() of its backends'
 /// options.
-Result<plan::Plan> split_model(const graph::Graph& graph, const partition::SplitOptions& options,
+Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOptions options,
                                const StreamOptions& stream, const std::filesystem::path& target,
-                               const backend::Registry& backends);
+                               const backend::Registry& backends,
+                               std::vector<BatchChoice>* choices = nullptr);
 
 /// Writes a package once more, to a folder or zip of its own. \returns the plan as written.
 Result<plan::Plan> copy_package(const plan::Package& package, const std::filesystem::path& target);

@@ -1,0 +1,201 @@
+#include "penstock/session/batch_choice.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "penstock/backend/request.h"
+#include "penstock/base/files.h"
+#include "penstock/cost/profiler.h"
+#include "penstock/cost/statistics.h"
+#include "penstock/session/batch_check.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRounds = 7;  ///< Of fewer than six no interval of 95 % can be told.
+constexpr double kLeastGain = 1.03;
+constexpr double kSecondsPerTurn = 0.2;  ///< Of timing; compiling comes on top.
+constexpr double kSilenceSeconds = 600;  ///< Compiling, or one run, for longer is a hang.
+
+class BatchChooser {
+ public:
+  BatchChooser(const graph::Graph& graph, partition::SplitOptions& options,
+               const backend::Registry& backends)
+      : graph_(graph), options_(options), backends_(backends) {}
+
+  Result<std::vector<BatchChoice>> run() {
+    PENSTOCK_TRY(auto without, partition::stages_without_batch(graph_, options_));
+    PENSTOCK_TRY(folder_, make_temporary_folder());
+    PENSTOCK_TRY(auto plan, write_models(without));
+    PENSTOCK_CHECK_OK(leave_out_wrong(plan, without));
+    cost::Profiler::Options settings;
+    settings.seconds_per_part = kSecondsPerTurn;
+    settings.silence_seconds = kSilenceSeconds;
+    PENSTOCK_TRY(profiler_, cost::Profiler::start(backends_, nullptr, settings));
+    std::vector<BatchChoice> choices;
+    for (const auto& stage : plan.stages) {
+      const auto asked = partition::asked_of(options_.batches, stage.name);
+      if (!asked.measured) continue;
+      BatchChoice choice{.stage = stage.name, .frames = 1, .trials = {}, .note = {}};
+      if (const auto why = without.find(stage.name); why != without.end()) {
+        choice.note = why->second.message();
+      } else {
+        PENSTOCK_CHECK_OK(measure(plan, stage, choice));
+        choose(choice);
+      }
+      choices.push_back(std::move(choice));
+    }
+    settle(plan, choices);
+    return choices;
+  }
+
+ private:
+  [[nodiscard]] fs::path package() const { return *folder_ / "package"; }
+
+  /// A package with the models of all sizes of the stages to measure, and of no others.
+  Result<plan::Plan> write_models(const std::map<std::string, Error>& without) {
+    PENSTOCK_TRY(const auto stages, partition::assign_stages(graph_, options_));
+    PENSTOCK_TRY(const auto plan, partition::make_plan(graph_, stages, options_));
+    auto split = options_;
+    split.batches.clear();
+    for (const auto& stage : plan.stages) {
+      const auto asked = partition::asked_of(options_.batches, stage.name);
+      if (asked.measured && !without.contains(stage.name)) split.batches[stage.name] = asked;
+    }
+    return partition::split(graph_, split, package(), {});
+  }
+
+  /// A stage whose models of several frames compute something else keeps one frame.
+  Status leave_out_wrong(plan::Plan& plan, std::map<std::string, Error>& without) {
+    for (;;) {
+      Status checked = check_batches(plan, package(), backends_);
+      if (checked) return {};
+      const auto* where = checked.error().find(Where::kStage);
+      if (checked.error().code != Code::kFailedPrecondition || where == nullptr) return checked;
+      const auto name = where->name;
+      const auto stage = std::ranges::find(plan.stages, name, &plan::Stage::name);
+      if (stage == plan.stages.end() || !without.emplace(name, checked.error()).second) {
+        return checked;
+      }
+      stage->batch = {};
+      for (auto& partition : stage->partitions) partition.batched.clear();
+    }
+  }
+
+  /// The stage's models of so many frames, as its first instance runs them.
+  Result<cost::Part> part_of(const plan::Plan& plan, const plan::Stage& stage, int frames) const {
+    cost::Part part;
+    for (const auto& partition : stage.partitions) {
+      backend::CompileRequest asked;
+      asked.options = partition.options;
+      PENSTOCK_TRY(asked, backend::with_precision(std::move(asked)));
+      const auto wide = std::ranges::find(partition.batched, frames, &plan::BatchedModel::frames);
+      const auto& file = wide == partition.batched.end() ? partition.model : wide->model;
+      cost::PartModel model;
+      model.name = concat("stage '", stage.name, "'");
+      model.file = package() / file;
+      model.backend = partition.backend;
+      model.precision = asked.precision;
+      model.options = std::move(asked.options);
+      part.models.push_back(std::move(model));
+    }
+    part.device = stage.devices.front();
+    part.threads = static_cast<int>(part.device.cpus.size());
+    part.flush_denormals = stage.flush_denormals;
+    for (const auto& library : plan.custom_ops) part.custom_ops.push_back(package() / library);
+    return part;
+  }
+
+  Status measure(const plan::Plan& plan, const plan::Stage& stage, BatchChoice& choice) {
+    if (!stage.devices.front().is_local_cpu()) {
+      choice.note = concat("device ", device::to_string(stage.devices.front()),
+                           " is not of this machine, and cannot be measured here");
+      return {};
+    }
+    std::map<int, cost::Part> parts;
+    PENSTOCK_TRY(parts[1], part_of(plan, stage, 1));
+    for (const auto& batched : stage.partitions.front().batched) {
+      PENSTOCK_TRY(parts[batched.frames], part_of(plan, stage, batched.frames));
+    }
+    std::map<int, std::vector<double>> gains;
+    for (int round = 0; round < kRounds; ++round) {
+      PENSTOCK_TRY(const auto seconds, measure_round(parts, round, choice.note));
+      if (!seconds.contains(1)) return {};
+      for (const auto& [frames, taken] : seconds) {
+        if (frames > 1) gains[frames].push_back(seconds.at(1) * frames / taken);
+      }
+    }
+    for (const auto& [frames, rounds] : gains) {
+      if (!parts.contains(frames)) continue;
+      const auto median = cost::median_of(rounds);
+      choice.trials.push_back({frames, median.value, median.low, median.high});
+    }
+    return {};
+  }
+
+  /// Seconds of a call of each size; those that fail are taken out. Every other round begins with
+  /// the largest, so that a machine that gets slower or faster favours none.
+  Result<std::map<int, double>> measure_round(std::map<int, cost::Part>& parts, int round,
+                                              std::string& note) {
+    std::vector<int> sizes;
+    for (const auto& [frames, part] : parts) sizes.push_back(frames);
+    if (round % 2 != 0) std::ranges::reverse(sizes);
+    std::map<int, double> seconds;
+    for (const int frames : sizes) {
+      PENSTOCK_TRY(const auto cost, profiler_->measure_again(parts.at(frames)));
+      if (cost && !cost->failure) {
+        seconds[frames] = cost->seconds;
+        continue;
+      }
+      note = concat("calls of ", frames, frames == 1 ? " frame: " : " frames: ",
+                    cost ? cost->failure->message : "not measured");
+      parts.erase(frames);
+    }
+    return seconds;
+  }
+
+  static void choose(BatchChoice& choice) {
+    double best = 0;
+    for (const auto& trial : choice.trials) {
+      if (trial.gain < kLeastGain || trial.low <= 1 || trial.gain <= best) continue;
+      best = trial.gain;
+      choice.frames = trial.frames;
+    }
+  }
+
+  /// Each stage by its name: what stands for all others may ask for measurements.
+  void settle(const plan::Plan& plan, const std::vector<BatchChoice>& choices) {
+    partition::Batches settled;
+    for (const auto& stage : plan.stages) {
+      settled[stage.name] = partition::asked_of(options_.batches, stage.name);
+    }
+    for (const auto& choice : choices) {
+      settled[choice.stage] = {.frames = choice.frames};
+    }
+    options_.batches = std::move(settled);
+  }
+
+  const graph::Graph& graph_;
+  partition::SplitOptions& options_;
+  const backend::Registry& backends_;
+  std::shared_ptr<const fs::path> folder_;
+  std::unique_ptr<cost::Profiler> profiler_;
+};
+
+}  // namespace
+
+Result<std::vector<BatchChoice>> choose_batches(const graph::Graph& graph,
+                                                partition::SplitOptions& options,
+                                                const backend::Registry& backends) {
+  const bool any =
+      std::ranges::any_of(options.batches, [](const auto& asked) { return asked.second.measured; });
+  if (!any) return std::vector<BatchChoice>();
+  return BatchChooser(graph, options, backends).run();
+}
+
+}  // namespace penstock

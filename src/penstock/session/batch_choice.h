@@ -1,0 +1,38 @@
+// How many frames a call of a stage takes, where measurement is to say.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/graph/graph.h"
+#include "penstock/partition/split.h"
+
+namespace penstock {
+
+/// Calls of several frames beside calls of one.
+struct BatchTrial {
+  int frames = 2;
+  double gain = 0;           ///< Frames a second, of those one by one: the median of the rounds.
+  double low = 0, high = 0;  ///< 95 % confidence interval of that median.
+};
+
+/// What became of a stage that asked for a batch by measurement.
+struct BatchChoice {
+  std::string stage;
+  int frames = 1;                  ///< 1: none was clearly faster, or could be had.
+  std::vector<BatchTrial> trials;  ///< By frames, ascending.
+  std::string note;  ///< Why there are no trials, or fewer: "node 's': Softmax cannot ...".
+};
+
+/// Measures the stages that ask for it, and makes the batches of `options` numbers: for 2, 4, 8,
+/// ... frames and the most that is allowed, the stage's models one after the other on its first
+/// device, its other instances not there, in rounds in which all take their turns. The largest gain
+/// counts of those that are at least 3 % and whose interval is all gain.
+/// \error as partition::split(), check_batches() where no engine is here, and cost::Profiler
+Result<std::vector<BatchChoice>> choose_batches(const graph::Graph& graph,
+                                                partition::SplitOptions& options,
+                                                const backend::Registry& backends);
+
+}  // namespace penstock

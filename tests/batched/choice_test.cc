@@ -1,0 +1,101 @@
+// How many frames a call takes where measurement is to say: the synthetic backends' costs are
+// known.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/device/topology.h"
+#include "penstock/graph/test_support.h"
+#include "penstock/session/batch_choice.h"
+#include "penstock/session/session.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A call of the first stage takes as long for several frames; that of the second far longer, as
+/// its model for several moves them by another Transpose; the third cannot take several.
+constexpr const char* kStages = R"(<ir_version: 8, opset_import: ["" : 17]> net
+    (float[1,4] x) => (float[4,1] z)
+    { [first] t = Relu(x) [second] u = Transpose(t) [third] z = RandomNormalLike(u) })";
+constexpr const char* kCosts = R"({"synthetic_a": {
+    "seconds": {"first": 0.002, "second": 0.0002, "third": 0.0002, "Transpose": 0.02}}})";
+
+class BatchChoiceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto costs = folder_.path() / "costs.json";
+    std::ofstream(costs) << kCosts;
+    ::setenv("PENSTOCK_PLUGIN_PATH", PENSTOCK_SYNTHETIC_BACKENDS, 1);
+    ::setenv("PENSTOCK_SYNTHETIC", costs.c_str(), 1);
+    backends_ = backend::Registry::load();
+    options_.backend = "synthetic_a";
+    options_.cuts = {"first", "second"};
+    options_.devices = {{.host = {}, .cpus = {device::inherited_cpus().front()}}};
+    options_.batches[""] = {.frames = 4, .measured = true};
+  }
+
+  graph::TemporaryFolder folder_;
+  backend::Registry backends_;
+  partition::SplitOptions options_;
+};
+
+TEST_F(BatchChoiceTest, TakesSeveralFramesOnlyWhereThatIsCheaper) {
+  const auto graph = graph::import_text(kStages);
+  const auto package = folder_.path() / "p";
+  std::vector<BatchChoice> choices;
+  const auto plan = split_model(graph, options_, {}, package, backends_, &choices);
+  ASSERT_TRUE(plan) << plan.error().message();
+
+  ASSERT_EQ(choices.size(), 3);
+  const auto sizes = ElementsAre(Field(&BatchTrial::frames, 2), Field(&BatchTrial::frames, 4));
+  EXPECT_THAT(choices[0].trials, sizes);
+  EXPECT_EQ(choices[0].frames, 4);
+  EXPECT_THAT(choices[1].trials, sizes);
+  EXPECT_EQ(choices[1].frames, 1);
+  EXPECT_THAT(choices[2].trials, IsEmpty());
+  EXPECT_EQ(choices[2].frames, 1);
+  EXPECT_THAT(choices[2].note,
+              HasSubstr("node 'third': RandomNormalLike cannot take several frames"));
+
+  EXPECT_EQ(plan->stages[0].batch.frames, 4);
+  EXPECT_EQ(plan->stages[1].batch.frames, 1);
+  EXPECT_TRUE(fs::exists(package / "stages/0.b4.onnx"));
+  EXPECT_FALSE(fs::exists(package / "stages/1.b2.onnx"));
+  EXPECT_THAT(plan->stages[1].partitions[0].batched, IsEmpty());
+}
+
+TEST_F(BatchChoiceTest, KeepsTheNumbersOfOtherStages) {
+  options_.batches = {{"stage0", {.frames = 3, .wait = std::chrono::microseconds(500)}},
+                      {"stage2", {.frames = 2, .measured = true}}};
+  const auto graph = graph::import_text(kStages);
+  const auto plan = split_model(graph, options_, {}, folder_.path() / "p", backends_);
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_EQ(plan->stages[0].batch, (plan::Batch{3, std::chrono::microseconds(500)}));
+  EXPECT_EQ(plan->stages[1].batch, plan::Batch());
+  EXPECT_EQ(plan->stages[2].batch, plan::Batch());
+}
+
+TEST_F(BatchChoiceTest, TellsOfADeviceThatIsNotHere) {
+  options_.devices = {{.host = "elsewhere", .cpus = {0}}};
+  options_.batches = {{"stage0", {.frames = 2, .measured = true}}};
+  const auto graph = graph::import_text(kStages);
+  const auto choices = choose_batches(graph, options_, backends_);
+  ASSERT_TRUE(choices) << choices.error().message();
+  ASSERT_EQ(choices->size(), 1);
+  EXPECT_EQ(choices->front().note,
+            "device elsewhere/cpu:0 is not of this machine, and cannot be measured here");
+  EXPECT_FALSE(options_.batches.at("stage0").measured);
+  EXPECT_EQ(options_.batches.at("stage0").frames, 1);
+}
+
+}  // namespace
+}  // namespace penstock
