@@ -485,7 +485,8 @@ def test_what_is_wrong_is_named_with_its_line(penstock, app, tmp_path):
     (tmp_path / "app.yaml").write_text("penstock_app: 1\nnodes: [}\n")
     assert penstock("run", "app.yaml").error.startswith("app.yaml:2: not YAML: ")  # As it was named.
     assert "no such file" in penstock("run", "nowhere.yaml").error
-    assert "--state are for a model" in penstock("run", write(tmp_path, app), "--state", "a=b").error
+    for option, given in [("--state", "a=b"), ("--batch", "2")]:
+        assert "--state and --batch are for a model" in penstock("run", write(tmp_path, app), option, given).error
     assert "expected -o, --no-native-code and --json only" in (
         penstock("split", write(tmp_path, app), "--cut", "plus", "-o", "p").error
     )

@@ -47,6 +47,12 @@ def test_a_batch_shows_how_many_frames_a_call_held(well, chain, tmp_path):
     assert 1 <= float(found[1]) <= 4
 
 
+def test_a_model_takes_several_frames_a_call(well, chain):
+    (stage,) = well("bench", chain, "--batch", "4", "--seconds", "0.6", "--json").json["stages"]
+    assert len(stage["calls"]) == 4
+    assert sum(held * calls for held, calls in enumerate(stage["calls"], 1)) == stage["frames"]
+
+
 def test_a_package_is_compared_with_its_model(well, package, chain):
     report = well("bench", package, "--model", chain, "--seconds", "0.6", "--json").json
     assert names(report)[:3] == ["penstock", "onnxruntime", "onnxruntime-per-core"]

@@ -41,6 +41,7 @@ void add_source_options(CLI::App* command, SourceArguments& arguments) {
   add_import_options(command, arguments.import);
   add_backend_options(command, arguments.engine);
   add_state_option(command, arguments.states);
+  add_batch_option(command, arguments.batches);
   add_native_code_option(command, arguments.no_native_code);
 }
 
@@ -55,11 +56,13 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
                                   const backend::Registry& backends) {
   const auto& import = arguments.import;
   const bool of_a_model = !import.shapes.empty() || !import.parameters.empty() || import.as_is ||
-                          !arguments.engine.custom_ops.empty() || !arguments.states.empty();
+                          !arguments.engine.custom_ops.empty() || !arguments.states.empty() ||
+                          !arguments.batches.empty();
   if (app::names_app(arguments.file)) {
     if (of_a_model) {
       return invalid_argument(
-          "--shape, --parameter, --as-is, --custom-ops and --state are for a model: an application "
+          "--shape, --parameter, --as-is, --custom-ops, --state and --batch are for a model: an "
+          "application "
           "says so at its nodes and 'states'");
     }
     return load_app(arguments.file, !arguments.no_native_code, backends);
@@ -67,7 +70,7 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
   if (names_package(arguments.file)) {
     if (of_a_model) {
       return invalid_argument(
-          "--shape, --parameter, --as-is, --custom-ops and --state are settled when a "
+          "--shape, --parameter, --as-is, --custom-ops, --state and --batch are settled when a "
           "package is made; give them to 'penstock split', or give the model");
     }
     PENSTOCK_TRY(auto package, load_package(arguments.file));
@@ -78,6 +81,7 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
                                              arguments.engine.custom_ops));
   partition::SplitOptions split;
   split.custom_ops = arguments.engine.custom_ops;
+  PENSTOCK_TRY(split.batches, to_batches(arguments.batches));
   StreamOptions stream;
   PENSTOCK_TRY(stream.states, to_states(arguments.states));
   return pack_model(graph, std::move(split), backends, stream);

@@ -15,7 +15,8 @@ struct SourceArguments {
   std::filesystem::path file;
   ImportArguments import;  ///< Of a bare model.
   BackendArguments engine;
-  std::vector<std::string> states;  ///< Of a bare model.
+  std::vector<std::string> states;   ///< Of a bare model.
+  std::vector<std::string> batches;  ///< Of a bare model.
   bool no_native_code = false;
 };
 

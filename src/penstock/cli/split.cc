@@ -68,12 +68,7 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
     PENSTOCK_CHECK_OK(check_devices({*device}));
     split.pins.emplace_back(pair.first, *device);
   }
-  for (const auto& text : options.batches) {
-    PENSTOCK_TRY(auto batch, partition::parse_batch(text));
-    if (!split.batches.insert(std::move(batch)).second) {
-      return invalid_argument("batch '", text, "': its stage has a batch already");
-    }
-  }
+  PENSTOCK_TRY(split.batches, to_batches(options.batches));
   if (!options.devices.empty()) {
     auto devices = device::parse_devices(options.devices);
     if (!devices) return std::move(devices).error().within("--devices");
@@ -320,10 +315,7 @@ void declare_split(CLI::App& app, Action& chosen) {
   add_backend_options(command, options->engine);
   add_stream_options(command, options->stream);
   add_state_option(command, options->states);
-  add_list(command, "--batch", options->batches,
-           "[STAGE=]N[:MS]: up to N frames in one call of each stage, or of this one; the first "
-           "waits so many milliseconds for more; auto[:N]: as many as measuring says, up to N (8); "
-           "repeat for more stages");
+  add_batch_option(command, options->batches);
   add_native_code_option(command, options->no_native_code);
   command->add_flag("--json", options->json, "Print the plan as JSON");
   set_action(command, chosen, options, run);

@@ -39,6 +39,24 @@ void add_stream_options(CLI::App* command, StreamArguments& arguments) {
       ->type_name("N[:evict]");
 }
 
+void add_batch_option(CLI::App* command, std::vector<std::string>& batches) {
+  add_list(command, "--batch", batches,
+           "[STAGE=]N[:MS]: up to N frames in one call of each stage, or of this one; the first "
+           "waits so many milliseconds for more; auto[:N]: as many as measuring says, up to N (8); "
+           "repeat for more stages");
+}
+
+Result<partition::Batches> to_batches(const std::vector<std::string>& batches) {
+  partition::Batches read;
+  for (const auto& text : batches) {
+    PENSTOCK_TRY(auto batch, partition::parse_batch(text));
+    if (!read.insert(std::move(batch)).second) {
+      return invalid_argument("batch '", text, "': its stage has a batch already");
+    }
+  }
+  return read;
+}
+
 void add_state_option(CLI::App* command, std::vector<std::string>& states) {
   add_list(command, "--state", states,
            "OUT=IN or OUT=IN:FILE.npy: output OUT of a frame is input IN of the next one; the "

@@ -24,6 +24,12 @@ struct StreamArguments {
 /// --policy, --capacity, --max-age, --on-error, --max-run, --streams
 void add_stream_options(CLI::App* command, StreamArguments& arguments);
 
+/// --batch
+void add_batch_option(CLI::App* command, std::vector<std::string>& batches);
+
+/// \error kInvalidArgument  of another form, or a second one of a stage: shows the text.
+Result<partition::Batches> to_batches(const std::vector<std::string>& batches);
+
 /// --state
 void add_state_option(CLI::App* command, std::vector<std::string>& states);
 
