@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -37,6 +38,7 @@ struct Seen {
   std::vector<Event> events;
   std::map<std::uint64_t, std::int64_t> pushed;  ///< Number -> tag.
   std::vector<Popped> popped;
+  std::set<std::uint64_t> cancelled;   ///< By their numbers; each before it came out.
   bool ended = false;                  ///< pop() said that nothing comes any more.
   bool shut = false;                   ///< A push was refused since the pipeline was closed.
   std::uint64_t cancelled_before = 0;  ///< By the caller: cancel(), give_up(), the destructor.
@@ -54,10 +56,10 @@ class Caller {
         seen_(seen),
         dice_(given.seed ^ 0xca11U),
         lossy_(plant.lossy()) {
-    most_held_ = std::min(given.hold, running.in_flight_limit() - 1);
+    most_held_ = std::min(given.hold, running.in_flight_limit() - 1 + given.max_held);
     for (const auto& edge : plant.network.plan.edges) {
       if (edge.to.back() == plan::kPipelineOutput) {
-        most_held_ = std::min(most_held_, edge.capacity - 1);
+        most_held_ = std::min(most_held_, edge.capacity - 1 + given.max_held);
       }
     }
   }
@@ -111,7 +113,12 @@ class Caller {
   }
 
   [[nodiscard]] pipeline::FrameOptions options_of(std::int64_t tag) const {
-    return {.tag = static_cast<std::uint64_t>(tag), .stream = stream_of(given_, tag)};
+    pipeline::FrameOptions options{.tag = static_cast<std::uint64_t>(tag),
+                                   .stream = stream_of(given_, tag)};
+    if (is_past(given_, tag)) {
+      options.deadline = std::chrono::steady_clock::now() - std::chrono::milliseconds(1);
+    }
+    return options;
   }
 
   Result<std::uint64_t> push(std::int64_t tag, std::chrono::nanoseconds timeout) {
@@ -133,6 +140,12 @@ class Caller {
     }
     return pipeline_.push_acquired(options_of(tag));
   }
+  // Any number: what is out or was never pushed too.
+  void cancel_one() {
+    const auto number = static_cast<std::uint64_t>(dice_.below(seen_.pushed.size() + 2));
+    if (!pipeline_.cancel(number)) return;
+    if (!seen_.cancelled.insert(number).second) wrong(concat("cancelled ", number, " twice"));
+  }
   void wrong_beside(const std::string& text) {
     const std::scoped_lock lock(mutex_);
     wrong(text);
@@ -153,6 +166,7 @@ class Caller {
       if (tag - 1 == given_.end_at && !given_.meddles && !end()) return;
       if (given_.nags) nag();
       push_one(tag);
+      if (given_.cancels && dice_.one_in(3)) cancel_one();
       while (!plant_.settling() && !stuck_ && in_flight() > 0 &&
              (given_.pops == Pops::kAtOnce || (given_.pops == Pops::kAnyTime && dice_.one_in(2)))) {
         pop();

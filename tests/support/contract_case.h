@@ -113,6 +113,9 @@ struct Case {
   int poppers = 0;  ///< Threads that pop beside the first. \pre pushers, hold 0
   Pops pops = Pops::kAnyTime;
   int hold = 0;          ///< Results held at a time, as far as slots allow it.
+  int max_held = 1;      ///< As the option of that name.
+  std::size_t past = 0;  ///< About one frame in so many has a deadline that is past; 0: none.
+  bool cancels = false;  ///< Frames by their number, now and then. \pre no pushers
   bool borrow = false;   ///< By acquire_input() and push_acquired().
   bool settles = false;  ///< Pops once nothing moves any more: which frames edges drop, is certain.
   bool runs = false;     ///< The pushers call run(). \pre no states, no end before the last frame
@@ -159,6 +162,10 @@ inline Words input_of(const Case& given, std::int64_t tag, int input) {
         mix(given.seed ^ mix(static_cast<std::uint64_t>(tag * 1024 + input * 16 + row)))));
   }
   return words;
+}
+
+inline bool is_past(const Case& given, std::int64_t tag) {
+  return given.past > 0 && mix(given.seed + static_cast<std::uint64_t>(tag)) % given.past == 0;
 }
 
 inline std::int64_t tag_of(std::span<const Words> inputs) {
@@ -382,6 +389,9 @@ inline Case make_case(std::uint64_t seed) {
     settle(made, dice);
     return made;
   }
+  if (!made.runs && dice.one_in(8)) made.past = dice.one_of<std::size_t>({1, 2, 5});
+  made.cancels = made.pushers == 0 && !made.runs && dice.one_in(6);
+  if (made.hold > 0) made.max_held = dice.from_to(0, 3);
   if (!made.runs && dice.one_in(20)) made.max_age_us = dice.one_of({1, 20, 200, 60'000'000});
   if (dice.one_in(40)) {
     made.start_fault = dice.one_of({StartFault::kCompile, StartFault::kCompileThrows,
@@ -404,7 +414,8 @@ inline std::string describe(const Case& c) {
   if (c.pushers > 0) text += concat(", ", c.pushers, " pushers, ", c.poppers, " more poppers");
   text += concat(", pops ", static_cast<int>(c.pops), ", hold ", c.hold,
                  c.borrow ? ", borrows" : "", c.nags ? ", nags" : "", c.settles ? ", settles" : "",
-                 c.runs ? ", runs" : "", c.meddles ? ", meddles" : "", ", in_flight ", c.in_flight,
+                 c.runs ? ", runs" : "", c.meddles ? ", meddles" : "", ", max_held ", c.max_held,
+                 ", past ", c.past, c.cancels ? ", cancels" : "", ", in_flight ", c.in_flight,
                  ", streams ", c.streams, " of ", c.most_streams, c.evicts ? ", evicts" : "",
                  c.stop_at_error ? ", on_error stop" : "", ", max_age ", c.max_age_us, ", end ",
                  static_cast<int>(c.end), " at ", c.end_at, ", start fault ",

@@ -22,7 +22,7 @@ class Judge {
     const bool hasty = given.max_age_us > 0 && given.max_age_us < 1'000'000;
     stops_ = given.stop_at_error;
     racy_ = lossy_ || seen.cancelled_before > 0 || stops_ || seen.hung > 0 || hasty ||
-            given.has(Fault::kHang);
+            given.has(Fault::kHang) || given.past > 0 || given.cancels;
   }
 
   std::vector<std::string> run() {
@@ -70,9 +70,13 @@ class Judge {
   }
 
   std::string judge(const Popped& out, const Expected& frame) {
+    if (seen_.cancelled.contains(out.number)) {
+      return out.outcome == pipeline::Outcome::kCancelled ? "" : "is not cancelled";
+    }
     switch (out.outcome) {
       case pipeline::Outcome::kOk:
         if (!frame.failures.empty()) return "is ok though " + tell(frame);
+        if (is_past(given_, out.tag)) return "is ok though its deadline was past";
         return out.outputs == frame.outputs ? "" : "has wrong values: " + differences(out, frame);
       case pipeline::Outcome::kDropped:
         return may_drop(out, frame) ? "" : "dropped: " + out.error.message() + "; " + tell(frame);
@@ -140,7 +144,8 @@ class Judge {
     const auto code = out.error.code;
     if (code == Code::kResourceExhausted && edge_says(out, true)) return true;
     if (code == Code::kDeadlineExceeded) {
-      if (given_.max_age_us > 0 && contains(out.error.message(), "deadline_exceeded: "))
+      if ((given_.max_age_us > 0 || is_past(given_, out.tag)) &&
+          contains(out.error.message(), "deadline_exceeded: "))
         return true;
       // A call may take long by the machine's fault too.
       return given_.has(Fault::kHang) && contains(out.error.message(), "the call hangs");
@@ -249,7 +254,7 @@ class Judge {
     }
     const bool fails = counts[pipeline::Outcome::kError] > 0;
     if (stops_ && seen_.cancelled_before == 0 && !fails &&
-        (counts[pipeline::Outcome::kCancelled] > 0)) {
+        counts[pipeline::Outcome::kCancelled] > seen_.cancelled.size()) {
       add("the pipeline stopped at an error that no frame tells");
     }
     if (seen_.shut && seen_.cancelled_before == 0 && given_.end_at > 1000 && !(stops_ && fails) &&
@@ -261,7 +266,7 @@ class Judge {
         return f.fault == Fault::kDrop;
       });
     };
-    if (stops_ && !lossy_ && seen_.cancelled_before == 0 && !fails &&
+    if (stops_ && !lossy_ && seen_.cancelled_before == 0 && seen_.cancelled.empty() && !fails &&
         std::ranges::any_of(expected, certain)) {
       add("no frame failed");
     }

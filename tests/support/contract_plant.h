@@ -110,6 +110,7 @@ class Plant {
   Result<std::unique_ptr<pipeline::Pipeline>> start() {
     pipeline::Options options;
     options.in_flight = given_.in_flight;
+    options.max_held = given_.max_held;
     if (given_.stop_at_error) options.on_error = plan::OnError::kStop;
     if (given_.max_age_us > 0) options.max_age = std::chrono::microseconds(given_.max_age_us);
     if (given_.has(Fault::kHang)) options.max_run = kMaxRun;
