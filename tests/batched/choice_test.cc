@@ -51,8 +51,10 @@ class BatchChoiceTest : public testing::Test {
 TEST_F(BatchChoiceTest, TakesSeveralFramesOnlyWhereThatIsCheaper) {
   const auto graph = graph::import_text(kStages);
   const auto package = folder_.path() / "p";
-  std::vector<BatchChoice> choices;
-  const auto plan = split_model(graph, options_, {}, package, backends_, &choices);
+  const auto chosen = choose_batches(graph, options_, backends_);
+  ASSERT_TRUE(chosen) << chosen.error().message();
+  const auto& choices = *chosen;
+  const auto plan = split_model(graph, options_, {}, package, backends_);
   ASSERT_TRUE(plan) << plan.error().message();
 
   ASSERT_EQ(choices.size(), 3);

@@ -233,7 +233,7 @@ void warn_of_unused_annotations(const graph::Graph& graph, const SplitOptions& o
 
 Result<int> run(const SplitOptions& options) {
   if (app::names_app(options.model)) return run_app(options);
-  PENSTOCK_TRY(const auto split, to_split_options(options));
+  PENSTOCK_TRY(auto split, to_split_options(options));
   PENSTOCK_TRY(auto stream, to_stream_options(options.stream));
   PENSTOCK_TRY(stream.states, to_states(options.states));
   const auto backends = backend::Registry::load();
@@ -243,9 +243,8 @@ Result<int> run(const SplitOptions& options) {
   warn_of_unused_annotations(graph, options);
   if (!options.annotate.empty()) PENSTOCK_CHECK_OK(annotate(graph, split, options.annotate));
   if (options.package.empty()) return kOk;
-  std::vector<BatchChoice> choices;
-  PENSTOCK_TRY(const auto plan,
-               split_model(graph, split, stream, options.package, backends, &choices));
+  PENSTOCK_TRY(const auto choices, choose_batches(graph, split, backends));
+  PENSTOCK_TRY(const auto plan, split_model(graph, split, stream, options.package, backends));
   report(options, plan, backends, choices);
   return kOk;
 }

@@ -143,6 +143,7 @@ class BatchChooser {
   Result<std::map<int, double>> measure_round(std::map<int, cost::Part>& parts, int round,
                                               std::string& note) {
     std::vector<int> sizes;
+    sizes.reserve(parts.size());
     for (const auto& [frames, part] : parts) sizes.push_back(frames);
     if (round % 2 != 0) std::ranges::reverse(sizes);
     std::map<int, double> seconds;

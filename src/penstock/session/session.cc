@@ -204,11 +204,9 @@ Match match_model(const fs::path& file, const plan::Plan& plan, const backend::R
 
 Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOptions options,
                                const StreamOptions& stream, const fs::path& target,
-                               const backend::Registry& backends,
-                               std::vector<BatchChoice>* choices) {
+                               const backend::Registry& backends) {
   PENSTOCK_CHECK_OK(check_backend_options(options, backends));
-  PENSTOCK_TRY(auto chosen, choose_batches(graph, options, backends));
-  if (choices != nullptr) *choices = std::move(chosen);
+  PENSTOCK_CHECK_OK(choose_batches(graph, options, backends));
   const auto origin = make_origin(graph, backends, backends_of(options));
   if (is_empty(stream) && options.batches.empty()) {
     return partition::split(graph, options, target, origin);

@@ -65,13 +65,12 @@ struct StreamOptions {
 };
 
 /// partition::split() with make_origin(), choose_batches() and check_batches(), then `stream`.
-/// \returns the plan as written; `choices`, where given, gets what choose_batches() said.
+/// \returns the plan as written. Who wants to know what is chosen calls choose_batches() before.
 /// \error as all four, as plan::add_state(), and as backend::check_settings() of its backends'
 /// options.
 Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOptions options,
                                const StreamOptions& stream, const std::filesystem::path& target,
-                               const backend::Registry& backends,
-                               std::vector<BatchChoice>* choices = nullptr);
+                               const backend::Registry& backends);
 
 /// Writes a package once more, to a folder or zip of its own. \returns the plan as written.
 Result<plan::Plan> copy_package(const plan::Package& package, const std::filesystem::path& target);
