@@ -145,7 +145,6 @@ Result<Slot*> Edge::make_slot() {
   slot->now.resize(tensors.size());
   if (slots_.size() < place_count_) add_rows(*slot, slots_.size());
   if (own_storage_) PENSTOCK_CHECK_OK(make_own(*slot));
-  PENSTOCK_CHECK_OK(add_mirrors(*slot));
   if (own_storage_) point_at(*slot, slot->own);
   slots_.push_back(std::move(slot));
   return slots_.back().get();
@@ -169,6 +168,9 @@ Status Edge::allocate(bool own_storage, int spare, std::size_t window, int kept,
   places_ = std::make_unique<std::atomic<Slot*>[]>(count);
   for (std::size_t i = 0; i < count; ++i) {
     auto made = make_slot();
+    if (made) {
+      if (Status mirrored = add_mirrors(**made); !mirrored) made = std::move(mirrored).error();
+    }
     if (!made) return std::move(made).error().within(concat("edge '", name, "'"));
     places_[i] = *made;
   }
@@ -224,9 +226,13 @@ void Edge::put_aside(Slot& slot) {
 }
 
 Slot* Edge::replace_slot(FrameNumber frame, Slot& fresh) {
-  if (!lossy()) return place_of(frame).exchange(&fresh, std::memory_order_acq_rel);
+  const auto replace = [&] {
+    fresh.mirrors.swap(slot(frame).mirrors);  // Results are read in the host's memory alone.
+    return place_of(frame).exchange(&fresh, std::memory_order_acq_rel);
+  };
+  if (!lossy()) return replace();
   const std::scoped_lock lock(mutex_);
-  Slot* replaced = place_of(frame).exchange(&fresh, std::memory_order_acq_rel);
+  Slot* replaced = replace();
   free_slot(frame);
   return replaced;
 }

@@ -462,7 +462,10 @@ bool Worker::is_due(FrameNumber frame) const {
 }
 
 bool Worker::fail_if_ended(FrameNumber frame) {
-  if (state_.ending.fails(frame)) {
+  // A call may hang once the pipeline is cancelled: the frames behind it are cancelled then.
+  const bool cancelled =
+      state_.ending.cancelled() && state_.ending.error().code == Code::kCancelled;
+  if (state_.ending.fails(frame) && !cancelled) {
     state_.record(frame).fail(Outcome::kError, [&] {
       return make_error(Code::kDeadlineExceeded,
                         "behind a call that hangs: ", state_.ending.error().message())
