@@ -11,6 +11,7 @@
 // (2.5).
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -39,12 +40,13 @@ struct Settings {
 
 std::vector<std::vector<Tensor>> make_frames(const plan::Plan& plan) {
   constexpr int kFrames = 32;
-  std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): every run has equal frames
+  std::mt19937 random(1);  // NOLINT(*-random-generator-seed, cert-*): every run has equal frames
   std::uniform_real_distribution<float> values(-1, 1);
   std::vector<std::vector<Tensor>> frames(kFrames);
   for (auto& frame : frames) {
     for (const auto& input : plan.inputs) {
       std::vector<std::int64_t> dims;
+      dims.reserve(input.type.dims.size());
       for (const auto& dim : input.type.dims) dims.push_back(std::max<std::int64_t>(dim.size, 1));
       Tensor tensor = Tensor::allocate(input.type.dtype, dims);
       if (input.type.dtype == DType::kF32) {
@@ -97,6 +99,7 @@ double drive_all(const std::vector<std::unique_ptr<Pipeline>>& pipelines,
                                       std::chrono::duration<double>(seconds));
   std::vector<double> rates(pipelines.size());
   std::vector<std::thread> threads;
+  threads.reserve(pipelines.size());
   for (std::size_t i = 0; i < pipelines.size(); ++i) {
     threads.emplace_back([&, i] { rates[i] = drive(*pipelines[i], frames, streams, end); });
   }
@@ -108,7 +111,7 @@ double drive_all(const std::vector<std::unique_ptr<Pipeline>>& pipelines,
 
 double quantile(std::vector<double> values, double q) {
   std::ranges::sort(values);
-  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1)))];
 }
 
 Result<std::vector<std::unique_ptr<Pipeline>>> start(const plan::Package& package,
@@ -165,7 +168,7 @@ int main(int argc, char** argv) {
   penstock::Settings settings;
   if (argc > 3) settings.streams = std::strtoull(argv[3], nullptr, 10);
   if (argc > 4) settings.seconds = std::strtod(argv[4], nullptr);
-  if (argc > 5) settings.rounds = std::atoi(argv[5]);
+  if (argc > 5) settings.rounds = static_cast<int>(std::strtol(argv[5], nullptr, 10));
   const auto code = penstock::run(argv[1], argv[2], settings);
   if (code) return *code;
   std::cerr << "streams_bench: " << code.error().message() << '\n';

@@ -19,8 +19,8 @@ Rows::Rows(const Type& type, std::size_t count)
 }
 
 void Rows::put(std::size_t i, const void* data, const std::shared_ptr<const void>& owner) {
-  // The call that is given what the rows hold says whether it writes there.
-  rows_[i] = static_cast<std::byte*>(const_cast<void*>(data));
+  // Whether it is written to, to_read() and to_write() say.
+  rows_[i] = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT(*-const-cast)
   if (i == 0) owner_ = owner;
 }
 
