@@ -9,7 +9,7 @@ set(PENSTOCK_PUBLIC_HEADERS
   device/device.h device/topology.h
   function/function.h function/penstock_function.h
   graph/graph.h graph/import.h graph/subgraph.h graph/writer.h
-  partition/split.h
+  partition/batches.h partition/split.h
   pipeline/frame.h pipeline/pipeline.h pipeline/stats.h
   plan/package.h plan/plan.h plan/plan_json.h
   tensor/compare.h tensor/dtype.h tensor/npy.h tensor/npz.h tensor/tensor.h)

@@ -107,7 +107,8 @@ def test_streams_are_settled_in_the_package(well, penstock, chain, tmp_path):
 def test_a_capacity_fixes_the_memory(well, chain, tmp_path):
     outcome = well("split", chain, "--cut", "1", "--capacity", "8", "-o", tmp_path / "p", "--json")
     assert {edge["capacity"] for edge in outcome.json["edges"]} == {8}
-    assert outcome.json["memory_bytes"] == 8 * (3 * 4 * 4 * 4 + 4 * 4 * 4 * 4 + 2 * 4 * 4 * 4)
+    held = 2 * 4 * 4 * 4  # One result may be held while the edge's slots go on.
+    assert outcome.json["memory_bytes"] == 8 * (3 * 4 * 4 * 4 + 4 * 4 * 4 * 4 + 2 * 4 * 4 * 4) + held
 
 
 def test_a_parameter_stays_replaceable(well, chain, tmp_path):
