@@ -84,7 +84,15 @@ def test_the_benchmarks_of_the_functions_run(program, cpus, tmp_path: Path):
 
 # What stands before and behind the snippets of a page, which together are the body of a function.
 AROUND = {
-    "docs/cpp.md": ("const std::vector inputs{filled({1, 3, 8, 8}, -2)};", "show(*value(std::move(output)));"),
+    "docs/cpp.md": (
+        "const std::vector inputs{filled({1, 3, 8, 8}, -2)};",
+        """
+show(*value(std::move(output)));
+if (!replaced) std::cout << replaced.error().message() << "\\n";
+value((*pipeline)->push(inputs));
+show(*value((*pipeline)->pop()));
+""",
+    ),
     "docs/composition.md": (
         "const std::vector frame{filled({1, 1, 257}, 4)};",
         """
@@ -183,6 +191,7 @@ def test_the_cpp_runs(program, well, absolute, tmp_path: Path):
     run(f"cc -shared -fPIC -I'{ROOT}/src' apply.c -o libapply.so")
     run(f"c++ -std=c++20 -I'{ROOT}/src' program.cc -o program -L'{libraries}' -lpenstock -Wl,-rpath,'{libraries}'")
     assert run("./program").splitlines() == [
+        "f32[1,3,8,8] 2",
         "f32[1,3,8,8] 2",
         "f32[1,1,257] 8",
         "f32[1,2,128,2] -0",

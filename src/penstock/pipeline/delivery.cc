@@ -56,7 +56,21 @@ void Delivery::make_ready(Entry& entry) {
   if (!entry.in_order) ready_.append(&entry);
 }
 
+void Delivery::hold() {
+  const std::scoped_lock lock(mutex_);
+  held_ = true;
+}
+
+void Delivery::release() {
+  {
+    const std::scoped_lock lock(mutex_);
+    held_ = false;
+  }
+  changed_.notify_one();
+}
+
 Delivery::Entry* Delivery::take_next() {
+  if (held_ && !ends_) return nullptr;
   if (ready_.first != nullptr) return ready_.take();
   if (in_order_.first != nullptr && in_order_.first->ready) return in_order_.take();
   return nullptr;

@@ -23,6 +23,9 @@ class Delivery {
   Status start(State& state);
   /// Before the frame's stages see it. Allocates nothing.
   void expect(FrameNumber frame, Done done, bool in_order);
+  /// No callback until release(): those of the generation before come first.
+  void hold();
+  void release();
   /// Every stage is done with the frame. Any thread; allocates nothing.
   void ready(FrameNumber frame);
   /// Gives what is left to its callbacks, cancelled where stages were not done with it, and joins.
@@ -55,6 +58,7 @@ class Delivery {
   std::vector<Entry> entries_;  // By frame & the state's window_mask.
   List in_order_;               // As they were pushed.
   List ready_;                  // Of the others, as they became ready.
+  bool held_ = false;
   bool ends_ = false;
   std::thread thread_;  // Last: it uses the rest.
 };

@@ -13,6 +13,11 @@ void Ending::advance(Life to, Error cause) {
   if (life() < to) life_.store(to, std::memory_order_seq_cst);
 }
 
+void Ending::replace() {
+  replaced_.store(true, std::memory_order_seq_cst);  // First: who sees the end sees what follows.
+  life_.store(Life::kClosed, std::memory_order_seq_cst);
+}
+
 Error Ending::error() const {
   const std::scoped_lock lock(cause_mutex_);
   if (!cause_.reason.empty()) {

@@ -29,6 +29,11 @@ class Ending {
   /// `cause`: the error that ends it; the first one is kept. Empty: its owner's wish.
   void advance(Life to, Error cause = {});
 
+  /// Another generation takes the frames from now on. \pre  the caller has `commit`, and !closed()
+  void replace();
+  /// Whether it did: then the pipeline goes on behind this end.
+  [[nodiscard]] bool replaced() const { return replaced_.load(std::memory_order_seq_cst); }
+
   /// What is told to those who come too late. \pre closed()
   [[nodiscard]] Error error() const;
 
@@ -52,6 +57,7 @@ class Ending {
   [[nodiscard]] Life life() const { return life_.load(std::memory_order_seq_cst); }
 
   std::atomic<Life> life_{Life::kOpen};
+  std::atomic<bool> replaced_{false};
   std::atomic<FrameNumber> fails_from_{UINT64_MAX};
   std::atomic<FrameNumber> given_up_{0};
   mutable std::mutex cause_mutex_;  // Guards `cause_`. Taken after `commit`, where both are.

@@ -2,22 +2,23 @@
 
 #include <algorithm>
 
-#include "penstock/pipeline/state.h"
+#include "penstock/pipeline/generations.h"
 
 namespace penstock::pipeline {
 namespace {
 
 /// "push: no room within 50 ms: <why>". The time is data: who waits in slices tells of the whole.
 template <typename... Args>
-Error timed_out(const char* what, std::chrono::nanoseconds timeout, const Args&... why) {
+Error timed_out(std::string what, std::chrono::nanoseconds timeout, const Args&... why) {
   return make_error(Code::kDeadlineExceeded, why...)
       .within({Where::kTimeoutNs, timeout.count()})
-      .within(what);
+      .within(std::move(what));
 }
 
-// Waits until `wait.progress` reaches `least`. False: the deadline passed or the pipeline ended.
+// Waits until `wait.progress` reaches `least`. False: the deadline passed, the pipeline ended, or
+// the turn is to be handed over.
 bool await(State& state, Wait& wait, FrameNumber least, std::int64_t deadline) {
-  const auto ended = [&] { return state.ending.cancelled(); };
+  const auto ended = [&] { return state.ending.cancelled() || state.turns->wanted(); };
   while (wait.seen < least) {
     wait.seen = wait.progress->done();
     if (wait.seen >= least) return true;
@@ -33,9 +34,9 @@ std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
 }
 
 // False: other threads were pushing until `deadline`, or until the pipeline closed.
-bool begin_push(State& state, std::int64_t deadline, Priority priority = Priority::kNormal) {
-  return state.pusher.turn.begin(
-      deadline, [&] { return state.ending.closed(); }, priority == Priority::kHigh);
+bool begin_push(Generations& generations, std::int64_t deadline, Priority priority) {
+  const auto closed = [&] { return generations.closed_by().has_value(); };
+  return generations.turns->pusher.begin(deadline, closed, priority == Priority::kHigh);
 }
 
 // Waits for room for the next frame; the caller has the pusher's turn.
@@ -72,12 +73,19 @@ Result<Streams::Seat> admit(State& state, std::uint64_t stream, std::chrono::nan
   auto seat = state.streams->admit(
       stream, deadline,
       [&](Streams::Seat given, FrameNumber step) { state.reset_states(given, step); },
-      [&] { return state.ending.closed(); });
+      [&] { return state.ending.closed() || state.turns->wanted(); });
   if (seat) return seat;
   if (state.ending.closed()) return state.ending.error();
   Error error = std::move(seat).error().within({Where::kStream, stream});
   if (error.code != Code::kDeadlineExceeded) return std::move(error).within("push");
   return std::move(error).within({Where::kTimeoutNs, timeout.count()}).within("push: no room");
+}
+
+// Room, and the seat of the stream; the caller has the pusher's turn.
+Result<Streams::Seat> find_place(State& state, std::uint64_t stream,
+                                 std::chrono::nanoseconds timeout, std::int64_t deadline) {
+  PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
+  return admit(state, stream, timeout, deadline);
 }
 
 // Slots of lossy input edges are taken at push. False: none is free, since readers hold them all.
@@ -168,15 +176,18 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
 void State::wake_everybody() {
   source.wake_all();
   sink.wake_all();
-  pusher.turn.wake_all();
+  turns->pusher.wake_all();
   streams->wake_all();
   for (auto& stage : stages) stage->progress.wake_all();
 }
 
 void State::cancel(Error cause) {
-  ending.advance(Life::kCancelled, std::move(cause));
+  ending.advance(Life::kCancelled, cause);
   for (auto& worker : workers) worker->cancel_runs();
   wake_everybody();
+  // From here on it is replaced or never will be: both are done under Ending::commit.
+  if (!ending.replaced()) return;
+  if (const auto next = successor.lock()) next->cancel(std::move(cause));
 }
 
 bool State::cancel_frame(FrameNumber frame) {
@@ -184,10 +195,10 @@ bool State::cancel_frame(FrameNumber frame) {
     const std::scoped_lock lock(ending.commit);  // No other frame gets the record meanwhile.
     const FrameNumber pushed = source.done();
     if (frame >= pushed || pushed - frame > records.size()) return false;
-    const bool first = record(frame).fail(Outcome::kCancelled, [&] {
+    const bool cancelled = record(frame).fail(Outcome::kCancelled, [&] {
       return make_error(Code::kCancelled, "cancelled by its number").within({Where::kFrame, frame});
     });
-    if (!first) return false;
+    if (!cancelled) return false;
   }
   for (auto& worker : workers) worker->end_cancelled_calls();
   return true;
@@ -219,6 +230,7 @@ void State::free_stages() {
   }
   states.clear();
   options = {};
+  backends = {};
   for (auto& edge : edges) {
     const bool leaves = std::ranges::find(edge->to, plan::kPipelineOutput) != edge->to.end();
     if (!leaves) edge->free_slots();
@@ -231,58 +243,100 @@ void State::hang(FrameNumber frame, Error cause) {
   wake_everybody();
 }
 
-Pipeline::Pipeline(std::shared_ptr<State> state) : state_(std::move(state)) {}
-
-Pipeline::~Pipeline() {
-  state_->cancel({});
-  state_->ending.advance(Life::kStopping);
-  state_->wake_everybody();
-  if (state_->watchdog) {
-    state_->wait_until_workers_left(kNever);  // The watchdog replaces those that hang.
-    state_->watchdog.reset();
+void State::begin_at(FrameNumber next) {
+  first = next;
+  next_pop = next;
+  popped.store(next);
+  source.begin_at(next);
+  sink.begin_at(next);
+  for (auto& stage : stages) {
+    stage->next.store(next, std::memory_order_relaxed);
+    stage->progress.begin_at(next);
   }
-  for (auto& worker : state_->workers) worker->join();
-  state_->delivery.end();
-  if (!state_->left_calls.load()) {
-    state_->free_stages();
+}
+
+void State::stop() {
+  ending.advance(Life::kStopping);
+  gate.open();
+  wake_everybody();
+}
+
+void State::end() {
+  stop();
+  if (watchdog) {
+    wait_until_workers_left(kNever);  // The watchdog replaces those that hang.
+    watchdog.reset();
+  }
+  {
+    const std::scoped_lock lock(looked_at);
+    for (auto& worker : workers) worker->join();
+  }
+  delivery.end();  // Callbacks may look.
+  const std::scoped_lock lock(looked_at);
+  if (!left_calls.load()) {
+    free_stages();
     return;
   }
   const auto keeps = [](const auto& worker) { return worker->keeps_lost(); };
-  if (std::ranges::any_of(state_->workers, keeps)) state_->keep_for_ever();
+  if (std::ranges::any_of(workers, keeps)) keep_for_ever();
+}
+
+Pipeline::Pipeline(std::unique_ptr<Generations> generations)
+    : generations_(std::move(generations)) {}
+
+Pipeline::~Pipeline() {
+  cancel();
+  const std::scoped_lock lock(generations_->replace_mutex);  // One in progress ends by itself.
+  const auto generations = generations_->all();
+  for (const auto& state : generations) state->stop();
+  if (generations_->ender.joinable()) generations_->ender.join();
+  generations.back()->end();
+}
+
+Result<Pipeline::Admitted> Pipeline::begin_frame(const char* what, std::chrono::nanoseconds timeout,
+                                                 const FrameOptions& options) {
+  auto& turns = *generations_->turns;
+  if (generations_->acquirer.load() == std::this_thread::get_id()) {
+    return make_error(Code::kFailedPrecondition, what,
+                      ": an acquired input is not pushed yet; call push_acquired first");
+  }
+  const std::int64_t deadline = deadline_of(timeout);
+  for (;;) {
+    if (!begin_push(*generations_, deadline, options.priority)) {
+      if (auto error = generations_->closed_by()) return *std::move(error);
+      return timed_out(concat(what, ": no turn"), timeout, "another thread was pushing");
+    }
+    TurnGuard guard(&turns.pusher);
+    State& state = *generations_->pushing;
+    if (state.ending.closed()) return state.ending.error();
+    if (options.done) PENSTOCK_CHECK_OK(state.delivery.start(state));
+    PENSTOCK_CHECK_OK(check_error_policy(state));
+    Result<Streams::Seat> seat = find_place(state, options.stream, timeout, deadline);
+    const bool handed_over = turns.hand_over();
+    if (!handed_over) {
+      // Again: a call that hangs may still read the slot that seems free.
+      if (state.ending.closed()) return state.ending.error();
+      if (!seat) return std::move(seat).error();
+    }
+    guard.keep();
+    if (!handed_over) return Admitted{&state, *seat};
+  }
 }
 
 Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::nanoseconds timeout,
                                    const FrameOptions& options) {
-  State& state = *state_;
-  if (inputs.size() != state.plan.inputs.size()) {
-    return invalid_argument("push: expected ", state.plan.inputs.size(), " inputs, found ",
-                            inputs.size());
+  const auto& wanted = generations_->inputs;
+  if (inputs.size() != wanted.size()) {
+    return invalid_argument("push: expected ", wanted.size(), " inputs, found ", inputs.size());
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (Status fits = check_matches(state.plan.inputs[i].type, inputs[i]); !fits) {
-      return std::move(fits)
-          .error()
-          .within({Where::kInput, state.plan.inputs[i].name})
-          .within("push");
+    if (Status fits = check_matches(wanted[i].type, inputs[i]); !fits) {
+      return std::move(fits).error().within({Where::kInput, wanted[i].name}).within("push");
     }
   }
-  if (state.acquirer.load() == std::this_thread::get_id()) {
-    return make_error(Code::kFailedPrecondition,
-                      "push: an acquired input is not pushed yet; call push_acquired first");
-  }
-  const std::int64_t deadline = deadline_of(timeout);
-  if (!begin_push(state, deadline, options.priority)) {
-    if (state.ending.closed()) return state.ending.error();
-    return timed_out("push: no turn", timeout, "another thread was pushing");
-  }
-  const TurnGuard guard(&state.pusher.turn);
-  if (state.ending.closed()) return state.ending.error();
-  if (options.done) PENSTOCK_CHECK_OK(state.delivery.start(state));
-  PENSTOCK_CHECK_OK(check_error_policy(state));
-  PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
-  PENSTOCK_TRY(const auto seat, admit(state, options.stream, timeout, deadline));
-  // Again: a call that hangs may still read the slot that seems free.
-  if (state.ending.closed()) return state.ending.error();
+  PENSTOCK_TRY(const auto place, begin_frame("push", timeout, options));
+  State& state = *place.state;
+  const TurnGuard guard(&state.turns->pusher);
   const FrameNumber frame = state.source.done();
   const bool has_slots = take_slots(state, frame);
   try {
@@ -291,12 +345,12 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
     give_slots_back(state, frame);
     return out_of_memory();
   }
-  return commit(state, frame, options, seat, has_slots);
+  return commit(state, frame, options, place.seat, has_slots);
 }
 
 Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds timeout,
                                    const FrameOptions& options) {
-  const auto& wanted = state_->plan.inputs;
+  const auto& wanted = generations_->inputs;
   const auto names = [&] {
     return join(wanted, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
   };
@@ -321,21 +375,9 @@ Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds
 
 Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeout,
                                                   Priority priority) {
-  State& state = *state_;
-  if (state.acquirer.load() == std::this_thread::get_id()) {
-    return make_error(Code::kFailedPrecondition,
-                      "acquire_input: the input acquired before is not pushed yet");
-  }
-  const std::int64_t deadline = deadline_of(timeout);
-  if (!begin_push(state, deadline, priority)) {
-    if (state.ending.closed()) return state.ending.error();
-    return timed_out("acquire_input: no turn", timeout, "another thread was pushing");
-  }
-  TurnGuard guard(&state.pusher.turn);
-  if (state.ending.closed()) return state.ending.error();
-  PENSTOCK_CHECK_OK(check_error_policy(state));
-  PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
-  if (state.ending.closed()) return state.ending.error();
+  PENSTOCK_TRY(const auto given, begin_frame("acquire_input", timeout, {.priority = priority}));
+  State& state = *given.state;
+  TurnGuard guard(&state.turns->pusher);
   const FrameNumber frame = state.source.done();
   if (!take_slots(state, frame)) {
     return make_error(Code::kResourceExhausted,
@@ -351,26 +393,26 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
     place.edge->ensure_own(slot);
     state.acquired[i] = slot.own[place.tensor];
   }
-  state.acquirer = std::this_thread::get_id();
+  generations_->acquirer = std::this_thread::get_id();
   guard.keep();  // push_acquired ends it.
   return std::span<Tensor>(state.acquired);
 }
 
 void Pipeline::release_input() {
-  State& state = *state_;
-  if (state.acquirer.exchange(std::thread::id()) == std::thread::id()) return;
-  const TurnGuard guard(&state.pusher.turn);
+  if (generations_->acquirer.exchange(std::thread::id()) == std::thread::id()) return;
+  State& state = *generations_->pushing;
+  const TurnGuard guard(&state.turns->pusher);
   for (auto& tensor : state.acquired) tensor = Tensor();
   give_slots_back(state, state.source.done());
 }
 
 Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
-  State& state = *state_;
-  if (state.acquirer.exchange(std::thread::id()) == std::thread::id()) {
+  if (generations_->acquirer.exchange(std::thread::id()) == std::thread::id()) {
     return make_error(Code::kFailedPrecondition,
                       "push_acquired: no input is acquired; call acquire_input first");
   }
-  const TurnGuard guard(&state.pusher.turn);
+  State& state = *generations_->pushing;
+  const TurnGuard guard(&state.turns->pusher);
   const FrameNumber frame = state.source.done();
   if (Status ready = options.done ? state.delivery.start(state) : Status(); !ready) {
     give_slots_back(state, frame);
@@ -401,20 +443,18 @@ Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
 
 namespace {
 
-// Until all stages that feed the output are done with the frame. False: it was not pushed, and is
+enum class Came : std::uint8_t { kFrame, kEnd, kLate };
+
+// Until all stages that feed the output are done with the frame. kEnd: it was not pushed, and is
 // not any more.
-Result<bool> await_frame(State& state, FrameNumber frame, std::chrono::nanoseconds timeout,
-                         std::int64_t deadline) {
+Came await_frame(State& state, FrameNumber frame, std::int64_t deadline) {
   const auto at_end = [&] { return state.ending.closed() && frame >= state.source.done(); };
   for (auto& wait : state.popper.waits) {
     while (wait.seen <= frame) {
       wait.seen = wait.progress->done();
       if (wait.seen > frame) break;
-      if (at_end()) return false;
-      if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
-        return timed_out("pop: no frame came out", timeout, state.source.done() - frame,
-                         " are in flight");
-      }
+      if (at_end()) return Came::kEnd;
+      if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) return Came::kLate;
       const FrameNumber pushed = state.source.done();
       const FrameNumber in_flight = pushed > frame ? pushed - frame : 0;
       const Batch batch{std::clamp<FrameNumber>(in_flight / 2, 1, state.wake_batch),
@@ -422,7 +462,7 @@ Result<bool> await_frame(State& state, FrameNumber frame, std::chrono::nanosecon
       sleep_until(wait, frame + 1, batch, deadline, at_end);
     }
   }
-  return true;
+  return Came::kFrame;
 }
 
 // Of a frame that nobody popped. Its record is its own until it is released, which only the thread
@@ -435,33 +475,46 @@ bool has_callback(State& state, FrameNumber frame) {
 }  // namespace
 
 Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
-  State& state = *state_;
   const std::int64_t deadline = deadline_of(timeout);
-  if (!state.popper.turn.begin(deadline, [] { return false; })) {
+  auto& turn = generations_->turns->popper;
+  if (!turn.begin(deadline, [] { return false; })) {
     return timed_out("pop: no turn", timeout, "another thread was popping");
   }
-  const TurnGuard guard(&state.popper.turn);
+  const TurnGuard guard(&turn);
   for (;;) {
+    State& state = *generations_->popping;
     // What was released need not be popped.
     const FrameNumber frame = std::max(state.next_pop, state.sink.done());
-    PENSTOCK_TRY(const bool comes, await_frame(state, frame, timeout, deadline));
-    if (!comes) return std::optional<Output>();
+    const Came came = await_frame(state, frame, deadline);
+    if (came == Came::kLate) {
+      return timed_out("pop: no frame came out", timeout, state.source.done() - frame,
+                       " are in flight");
+    }
+    if (came == Came::kEnd) {
+      if (generations_->pop_on()) continue;
+      return std::optional<Output>();
+    }
     state.next_pop = frame + 1;
-    if (!has_callback(state, frame)) return std::optional<Output>(Output(state_, frame));
+    if (!has_callback(state, frame)) {
+      return std::optional<Output>(Output(generations_->popping, frame));
+    }
   }
 }
 
 Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs,
                                           const FrameOptions& options) {
-  const std::scoped_lock lock(state_->run_mutex);
-  if (state_->source.done() != state_->sink.done()) {
-    return make_error(Code::kFailedPrecondition,
-                      "run: ", state_->source.done() - state_->sink.done(),
+  const std::scoped_lock lock(generations_->run_mutex);
+  FrameNumber in_flight = 0;
+  for (const auto& state : generations_->all()) {
+    in_flight += state->source.done() - state->sink.done();
+  }
+  if (in_flight > 0) {
+    return make_error(Code::kFailedPrecondition, "run: ", in_flight,
                       " frames are in flight; use push and pop, or drain first");
   }
   PENSTOCK_CHECK_OK(push(inputs, kPatient, options));
   PENSTOCK_TRY(auto output, pop(kForever));
-  if (!output) return state_->ending.error();
+  if (!output) return generations_->newest()->ending.error();
   if (!output->ok()) return output->error();
   std::vector<Tensor> copies;
   copies.reserve(output->size());
@@ -511,9 +564,11 @@ void add_version(State& state, Stage& stage, const std::vector<Replacement>& rep
   const std::scoped_lock lock(stage.parameter_mutex);
   auto version = std::make_shared<ParameterVersion>();
   version->values = stage.versions.back()->values;
+  version->given = stage.versions.back()->given;
   for (const auto& replacement : replacements) {
     if (replacement.stage != &stage) continue;
     version->values[replacement.position] = replacement.value->clone();
+    version->given[replacement.position] = true;
   }
   version->number = stage.versions.back()->number + 1;
   version->first_frame = state.source.done();
@@ -527,21 +582,29 @@ void add_version(State& state, Stage& stage, const std::vector<Replacement>& rep
 }  // namespace
 
 Status Pipeline::set_parameters(std::string_view stage_name, const Named& values) {
-  State& state = *state_;
   if (values.empty()) return invalid_argument("set_parameters: no values are given");
-  PENSTOCK_TRY(const auto replacements, find_replacements(state, stage_name, values));
-  // Nothing is pushed meanwhile, so that "from the next frame on" means the same for all stages.
-  const std::scoped_lock commits(state.ending.commit);
-  for (auto& stage : state.stages) {
-    const auto concerns = [&](const Replacement& r) { return r.stage == stage.get(); };
-    if (std::ranges::any_of(replacements, concerns)) add_version(state, *stage, replacements);
+  for (;;) {
+    const auto newest = generations_->newest();
+    State& state = *newest;
+    PENSTOCK_TRY(const auto replacements, find_replacements(state, stage_name, values));
+    // Nothing is pushed meanwhile, so that "from the next frame on" means the same for all stages.
+    const std::scoped_lock commits(state.ending.commit);
+    if (state.ending.replaced()) continue;  // Another one takes the next frame.
+    for (auto& stage : state.stages) {
+      const auto concerns = [&](const Replacement& r) { return r.stage == stage.get(); };
+      if (std::ranges::any_of(replacements, concerns)) add_version(state, *stage, replacements);
+    }
+    return {};
   }
-  return {};
 }
 
 void Pipeline::close() {
-  state_->ending.advance(Life::kClosed);
-  state_->wake_everybody();
+  std::shared_ptr<State> state;
+  do {
+    state = generations_->newest();
+    state->ending.advance(Life::kClosed);
+  } while (state->ending.replaced());  // Not before it was the newest: then another one is.
+  state->wake_everybody();
 }
 
 namespace {
@@ -574,16 +637,14 @@ class ReleaseWatch {
 
 }  // namespace
 
-Status Pipeline::drain(std::chrono::nanoseconds timeout) {
-  State& state = *state_;
-  const std::int64_t deadline = deadline_of(timeout);
-  if (!state.drainer.turn.begin(deadline, [] { return false; })) {
+Status State::drain(std::chrono::nanoseconds timeout, std::int64_t deadline) {
+  if (!drainers_turn.begin(deadline, [] { return false; })) {
     return timed_out("drain: no turn", timeout, "another thread was draining");
   }
-  const TurnGuard guard(&state.drainer.turn);
-  const FrameNumber pushed = state.source.done();
-  ReleaseWatch releases(state);
-  for (auto& wait : state.drainer.waits) {
+  const TurnGuard guard(&drainers_turn);
+  const FrameNumber pushed = source.done();
+  ReleaseWatch releases(*this);
+  for (auto& wait : drainer.waits) {
     while ((wait.seen = wait.progress->done()) < pushed) {
       if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
         return timed_out("drain: not done", timeout, pushed - wait.seen,
@@ -601,47 +662,65 @@ Status Pipeline::drain(std::chrono::nanoseconds timeout) {
   return {};
 }
 
+Status Pipeline::drain(std::chrono::nanoseconds timeout) {
+  const std::int64_t deadline = deadline_of(timeout);
+  for (const auto& state : generations_->all()) {
+    PENSTOCK_CHECK_OK(state->drain(timeout, deadline));
+  }
+  return {};
+}
+
 void Pipeline::cancel() {
-  state_->cancel({});
+  generations_->oldest()->cancel({});
 }
 
 bool Pipeline::cancel(FrameNumber frame) {
-  return state_->cancel_frame(frame);
+  auto generations = generations_->all();
+  while (generations.back()->first > frame && generations.size() > 1) generations.pop_back();
+  return generations.back()->cancel_frame(frame);
 }
 
 void Pipeline::give_up() {
-  const std::scoped_lock lock(state_->ending.commit);
-  state_->ending.give_up_before(state_->source.done());
+  for (const auto& state : generations_->all()) {
+    const std::scoped_lock lock(state->ending.commit);
+    state->ending.give_up_before(state->source.done());
+  }
 }
 
 bool Pipeline::end(std::chrono::nanoseconds timeout) {
-  state_->cancel({});
-  return state_->wait_until_workers_left(deadline_after(timeout));
+  cancel();
+  const std::int64_t deadline = deadline_after(timeout);
+  const auto generations = generations_->all();
+  return std::ranges::all_of(
+      generations, [&](const auto& state) { return state->wait_until_workers_left(deadline); });
 }
 
 std::vector<std::string> Pipeline::leave_behind() {
-  state_->cancel({});
+  cancel();
   std::vector<std::string> sentences;
-  for (auto& worker : state_->workers) {
-    if (auto sentence = worker->leave_behind()) sentences.push_back(*std::move(sentence));
+  for (const auto& state : generations_->all()) {
+    const std::scoped_lock lock(state->looked_at);
+    for (auto& worker : state->workers) {
+      if (auto sentence = worker->leave_behind()) sentences.push_back(*std::move(sentence));
+    }
   }
   return sentences;
 }
 
 std::optional<Error> Pipeline::closed_by() const {
-  if (!state_->ending.closed()) return std::nullopt;
-  return state_->ending.error();
+  return generations_->closed_by();
 }
 
 std::optional<std::uint64_t> Pipeline::memory_bytes() const {
-  return memory_ceiling(state_->plan, state_->options);
+  const auto [state, lock] = generations_->look();
+  return memory_ceiling(state->plan, state->options);
 }
 
 int Pipeline::in_flight_limit() const {
-  return static_cast<int>(state_->in_flight_limit);
+  return static_cast<int>(generations_->newest()->in_flight_limit);
 }
 const plan::Plan& Pipeline::plan() const {
-  return state_->plan;
+  return generations_->newest()->plan;
 }
 
 // Output
@@ -659,10 +738,11 @@ Output::Output(std::shared_ptr<State> state, FrameNumber number)
   state_->popped.fetch_add(1, std::memory_order_release);
   state_->streams->pop(record);
   if (!record.come_out()) std::tie(outcome_, error_) = record.take_failure();
-  auto& counter = outcome_ == Outcome::kOk        ? state_->ok
-                  : outcome_ == Outcome::kError   ? state_->errors
-                  : outcome_ == Outcome::kDropped ? state_->drops
-                                                  : state_->cancels;
+  Totals& totals = *state_->totals;
+  auto& counter = outcome_ == Outcome::kOk        ? totals.ok
+                  : outcome_ == Outcome::kError   ? totals.errors
+                  : outcome_ == Outcome::kDropped ? totals.drops
+                                                  : totals.cancels;
   counter.fetch_add(1, std::memory_order_relaxed);
   // Last: from here on a later frame may take the record.
   if (ok()) {

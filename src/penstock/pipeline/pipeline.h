@@ -24,6 +24,8 @@
 
 namespace penstock::pipeline {
 
+struct Generations;  // The plan that runs, and those before it that still do; private.
+
 /// Frames of each worker that a trace holds; later ones take the place of the earliest.
 inline constexpr std::size_t kSpansKept = 100'000;
 
@@ -179,14 +181,37 @@ class Pipeline {
   /// \returns a sentence about each, which names its stage.
   std::vector<std::string> leave_behind();
 
+  /// Lets another plan take the frames pushed from now on, while this one finishes those before:
+  /// the new one is started and warmed up beside it, then takes its place between two frames. The
+  /// numbers go on and results stay in order; nothing is lost. What an argument means is said at
+  /// start(). Any thread; threads that push, pop or wait notice nothing of it.
+  ///
+  /// States go over with their values, so that the first frame of the new plan waits for the last
+  /// one of the old; so do the parameters that set_parameters() changed. The others have the new
+  /// plan's values, and what functions keep is theirs alone.
+  ///
+  /// Returns once frames go to the new plan. The old one is freed when its frames are computed,
+  /// which drain() waits for and the next replace() too. Where an engine does not stand twice in
+  /// the process, replace() waits for these frames itself, and pushes wait for it.
+  /// \error as start(); the pipeline then goes on as before, and so with those below.
+  /// \error kInvalidArgument  the inputs or outputs have other names, types or another order; a
+  ///                          state or parameter has another type or is absent: named.
+  /// \error kFailedPrecondition  as drain()'s, of the plan before the old one.
+  /// \error kCancelled  as push().
+  Status replace(const plan::Plan& plan, const std::filesystem::path& folder,
+                 const backend::Registry& backends, const Options& options = {});
+
   /// Why pushes are refused: closed, cancelled, stopped by an error or by a call that hangs.
   /// Nothing while they are not.
   [[nodiscard]] std::optional<Error> closed_by() const;
+  /// Frames are counted from the start on; stages and edges are those of the plan that takes frames
+  /// now, as in write_trace().
   [[nodiscard]] Stats stats() const;
   /// Ceiling of the memory of all edges' slots, known before the first frame; nothing where a
   /// tensor's shape has no bound.
   [[nodiscard]] std::optional<std::uint64_t> memory_bytes() const;
   [[nodiscard]] int in_flight_limit() const;
+  /// What takes frames now. The reference holds until replace() is called.
   [[nodiscard]] const plan::Plan& plan() const;
   /// Chrome/Perfetto JSON of the spans kept: of each worker's last kSpansKept frames.
   /// \returns how many earlier spans, of all workers together, are no longer among them.
@@ -195,8 +220,16 @@ class Pipeline {
   Result<std::uint64_t> write_trace(const std::filesystem::path& file) const;
 
  private:
-  explicit Pipeline(std::shared_ptr<State> state);
-  std::shared_ptr<State> state_;
+  explicit Pipeline(std::unique_ptr<Generations> generations);
+  struct Admitted {
+    State* state = nullptr;
+    std::uint32_t seat = 0;  // Of the frame's stream.
+  };
+  /// Takes the pusher's turn and waits for room for the next frame. `what` is told at errors.
+  Result<Admitted> begin_frame(const char* what, std::chrono::nanoseconds timeout,
+                               const FrameOptions& options);
+
+  std::unique_ptr<Generations> generations_;
 };
 
 }  // namespace penstock::pipeline

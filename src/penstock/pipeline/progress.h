@@ -38,6 +38,9 @@ class Progress {
   /// is woken for each frame. Returns the cells' addresses in the order of `parkers`.
   std::vector<Cell*> add_waiters(const std::vector<Parker*>& parkers);
 
+  /// Frames before `first` are none of this one's. \pre  nobody waits and nothing is complete.
+  void begin_at(FrameNumber first) { done_.store(first, std::memory_order_seq_cst); }
+
   [[nodiscard]] FrameNumber done() const { return done_.load(std::memory_order_seq_cst); }
 
   void complete(FrameNumber frame) {

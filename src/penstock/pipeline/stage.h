@@ -43,6 +43,7 @@ struct ParameterVersion {
   std::uint64_t number = 0;
   FrameNumber first_frame = 0;
   std::vector<Tensor> values;  // In the order of plan::Stage::parameters.
+  std::vector<bool> given;     // Beside them: by set_parameters().
 };
 
 struct CompiledPartition {

@@ -7,6 +7,7 @@
 #include "penstock/device/cgroup.h"
 #include "penstock/device/topology.h"
 #include "penstock/pipeline/capacity.h"
+#include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/supported.h"
@@ -179,6 +180,7 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   if (!stage->plan->parameters.empty()) {
     auto version = std::make_shared<ParameterVersion>();
     PENSTOCK_TRY(version->values, default_parameters(state, folder, *stage->plan));
+    version->given.assign(version->values.size(), false);
     stage->versions.push_back(std::move(version));
   }
   stage->progress.configure(state.window_mask + 1, stage->plan->devices.size() == 1);
@@ -450,7 +452,7 @@ Error blame_model(Error error, const State& state, const std::filesystem::path& 
 }
 
 // One worker after the other, so that memory peaks once and new threads have one possible maker.
-Status start_workers(State& state, const std::filesystem::path& folder) {
+Status start_workers(State& state) {
   Worker::Executables shared;
   for (auto& worker : state.workers) {
     const auto& stage = *worker->stage().plan;
@@ -461,14 +463,15 @@ Status start_workers(State& state, const std::filesystem::path& folder) {
           .within({Where::kReplica, worker->replica()})
           .within(place);
     }
-    auto requests = requests_for(state, folder, worker->stage(), device);
+    auto requests = requests_for(state, state.folder, worker->stage(), device);
     if (!requests) return std::move(requests).error().within(place);
     // A pool of threads belongs to one replica, and so does what an accelerator holds.
     const bool alone = !device.is_local_cpu() || device.cpus.size() > 1;
     if (worker->replica() == 0 || alone || !worth_sharing(*requests)) shared.clear();
     Status started = worker->start(*requests, cpus_for(state, stage, device), shared);
     if (!started) {
-      return blame_model(std::move(started).error(), state, folder, stage, *requests).within(place);
+      return blame_model(std::move(started).error(), state, state.folder, stage, *requests)
+          .within(place);
     }
   }
   return {};
@@ -550,10 +553,12 @@ Status assemble(State& state, const std::filesystem::path& folder,
   return {};
 }
 
-Result<std::shared_ptr<State>> make_state(const plan::Plan& plan,
-                                          const std::filesystem::path& folder,
-                                          const backend::Registry& backends,
-                                          const Options& options) {
+}  // namespace
+
+Result<std::shared_ptr<State>> make_generation(const plan::Plan& plan,
+                                               const std::filesystem::path& folder,
+                                               const backend::Registry& backends,
+                                               const Options& options) {
   PENSTOCK_CHECK_OK(plan::validate(plan));
   PENSTOCK_CHECK_OK(check_supported(plan));
   // Before any file of the package is opened.
@@ -564,6 +569,8 @@ Result<std::shared_ptr<State>> make_state(const plan::Plan& plan,
   if (available) PENSTOCK_CHECK_OK(check_memory(plan, options, *available));
   auto state = std::make_shared<State>();
   state->plan = plan;
+  state->folder = folder;
+  state->backends = backends;
   state->options = options;
   if (!state->options.max_age) state->options.max_age = plan.max_age;
   if (!state->options.on_error) state->options.on_error = plan.on_error;
@@ -572,19 +579,29 @@ Result<std::shared_ptr<State>> make_state(const plan::Plan& plan,
   return state;
 }
 
-}  // namespace
+Status start_generation(State& state) {
+  struct Ender {  // Of what has started, should a later worker fail.
+    ~Ender() {
+      if (state != nullptr) state->end();
+    }
+    State* state;
+  } ender{&state};
+  PENSTOCK_CHECK_OK(start_workers(state));
+  PENSTOCK_CHECK_OK(watch(state));
+  ender.state = nullptr;
+  return {};
+}
 
 Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
                                                   const std::filesystem::path& folder,
                                                   const backend::Registry& backends,
                                                   const Options& options) {
   try {
-    PENSTOCK_TRY(auto state, make_state(plan, folder, backends, options));
-    // From here on the destructor ends what has started, should a later worker fail.
-    std::unique_ptr<Pipeline> pipeline(new Pipeline(state));
-    PENSTOCK_CHECK_OK(start_workers(*state, folder));
-    PENSTOCK_CHECK_OK(watch(*state));
-    return pipeline;
+    PENSTOCK_TRY(auto state, make_generation(plan, folder, backends, options));
+    auto generations = std::make_unique<Generations>(state);
+    PENSTOCK_CHECK_OK(start_generation(*state));
+    state->gate.open();
+    return std::unique_ptr<Pipeline>(new Pipeline(std::move(generations)));
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   }

@@ -1,19 +1,20 @@
-// State: everything of a running pipeline. Shared by the Pipeline, its workers and the Outputs that
-// are still held.
+// State: everything of a running plan: a pipeline, or one generation of a pipeline that was
+// replaced. Shared by the Pipeline, its workers and the Outputs that are still held.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "penstock/pipeline/delivery.h"
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/ending.h"
+#include "penstock/pipeline/gate.h"
 #include "penstock/pipeline/loans.h"
 #include "penstock/pipeline/parker.h"
 #include "penstock/pipeline/pipeline.h"
@@ -22,14 +23,15 @@
 #include "penstock/pipeline/stage.h"
 #include "penstock/pipeline/state_edge.h"
 #include "penstock/pipeline/streams.h"
+#include "penstock/pipeline/turns.h"
 #include "penstock/pipeline/watchdog.h"
 #include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
 
-/// A part of the caller's side that can sleep: the pusher, the popper, the drainer.
+/// A part of the caller's side that can sleep: the pusher, the popper, the drainer. One thread at a
+/// time plays it: the one that has its turn.
 struct Caller {
-  Turn turn;  // Had by the one thread that plays this part now.
   Parker parker;
   std::vector<Wait> waits;
 };
@@ -40,8 +42,15 @@ struct Place {
   std::size_t tensor = 0;  // Position in Edge::tensors.
 };
 
+/// How the frames of all generations of a pipeline came out.
+struct Totals {
+  std::atomic<std::uint64_t> ok{0}, errors{0}, drops{0}, cancels{0};
+};
+
 struct State : std::enable_shared_from_this<State> {
   plan::Plan plan;
+  std::filesystem::path folder;  // Where the plan's relative paths start.
+  backend::Registry backends;    // What it was started with, should it begin anew.
   Options options;
   std::vector<std::unique_ptr<Edge>> edges;
   std::vector<std::unique_ptr<StateEdge>> states;  // Beside plan.states.
@@ -64,12 +73,17 @@ struct State : std::enable_shared_from_this<State> {
   Caller pusher;   // Waits: the sink (frames in flight), then each stage that reads an input edge.
   Caller popper;   // Waits: each stage that feeds the output, or nothing.
   Caller drainer;  // Waits: as the popper.
+  Turn drainers_turn;
+  std::shared_ptr<Turns> turns = std::make_shared<Turns>();  // The pusher's and the popper's.
   std::vector<FrameNumber> input_capacities;  // Beside pusher.waits from the second on.
   FrameNumber next_pop = 0;                   // In the popper's turn.
-  std::mutex run_mutex;                       // Pipeline::run(): one thread after the other.
-  std::atomic<std::thread::id>
-      acquirer;                  // Who is between acquire_input and push_acquired, if anyone.
-  std::vector<Tensor> acquired;  // What acquire_input lends; in the pusher's turn.
+  std::vector<Tensor> acquired;               // What acquire_input lends; in the pusher's turn.
+
+  std::mutex looked_at;  // Held by who looks at what end() frees, and by end().
+
+  FrameNumber first = 0;           // The generation's first frame.
+  Gate gate;                       // Workers wait there until that one may begin.
+  std::weak_ptr<State> successor;  // The generation behind. Written once, before ending.replaced().
 
   Delivery delivery;  // Its thread is joined by ~Pipeline.
 
@@ -83,7 +97,8 @@ struct State : std::enable_shared_from_this<State> {
 
   std::atomic<int> awaiting_release{0};  // Stages that wait until the caller releases a result.
 
-  std::atomic<std::uint64_t> popped{0}, ok{0}, errors{0}, drops{0}, cancels{0};
+  std::atomic<std::uint64_t> popped{0};  // And those of the generations before.
+  std::shared_ptr<Totals> totals = std::make_shared<Totals>();
 
   Record& record(FrameNumber frame) { return records[frame & window_mask]; }
   /// Frames that the seat of a stream had, and those of them that were not popped.
@@ -92,8 +107,16 @@ struct State : std::enable_shared_from_this<State> {
   /// \pre  no frame of the seat is in flight, of which there were `step`.
   void reset_states(Streams::Seat seat, FrameNumber step);
   void wake_everybody();
-  void cancel(Error cause);
-  bool cancel_frame(FrameNumber frame);                 ///< As Pipeline::cancel().
+  void cancel(Error cause);              ///< And the generations behind.
+  bool cancel_frame(FrameNumber frame);  ///< As Pipeline::cancel().
+  /// Numbers begin with `next`. \pre  the gate is closed, and nothing was pushed.
+  void begin_at(FrameNumber next);
+  /// Workers leave now, whatever is in flight.
+  void stop();
+  /// stop(), then joins all threads and frees what only stages need. \pre  nobody pushes any more.
+  void end();
+  /// Pipeline::drain() of this generation's frames.
+  Status drain(std::chrono::nanoseconds timeout, std::int64_t deadline);
   bool wait_until_workers_left(std::int64_t deadline);  ///< False: some have not.
   void keep_for_ever();  ///< A call that hangs on a device may still write to what it was given.
   /// Frees what only stages need; results that are still held keep their slots.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "penstock/pipeline/state.h"
+#include "penstock/pipeline/generations.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -74,17 +74,19 @@ EdgeStats stats_of(const State& state, const Edge& edge) {
 }  // namespace
 
 Stats Pipeline::stats() const {
-  const State& state = *state_;
+  const auto [newest, lock] = generations_->look();
+  const State& state = *newest;
   Stats stats;
   stats.pushed = state.source.done();
-  stats.popped = state.popped.load(std::memory_order_relaxed);
-  stats.ok = state.ok.load(std::memory_order_relaxed);
-  stats.errors = state.errors.load(std::memory_order_relaxed);
-  stats.drops = state.drops.load(std::memory_order_relaxed);
-  stats.cancelled = state.cancels.load(std::memory_order_relaxed);
+  const Totals& totals = *state.totals;
+  stats.ok = totals.ok.load(std::memory_order_relaxed);
+  stats.errors = totals.errors.load(std::memory_order_relaxed);
+  stats.drops = totals.drops.load(std::memory_order_relaxed);
+  stats.cancelled = totals.cancels.load(std::memory_order_relaxed);
+  stats.popped = stats.ok + stats.errors + stats.drops + stats.cancelled;
   stats.streams = state.streams->known();
   stats.streams_evicted = state.streams->evicted();
-  stats.memory_bytes = memory_bytes();
+  stats.memory_bytes = memory_ceiling(state.plan, state.options);
   for (const auto& stage : state.stages) stats.stages.push_back(stats_of(state, *stage));
   for (const auto& edge : state.edges) {
     const auto& of_edge = stats.edges.emplace_back(stats_of(state, *edge));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "penstock/pipeline/state.h"
+#include "penstock/pipeline/generations.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -134,6 +134,14 @@ std::uint64_t Streams::evicted() const {
   return evicted_;
 }
 
+std::vector<std::uint64_t> Streams::by_age() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::uint64_t> streams;
+  for (const auto& [stream, seat] : seat_of_) streams.push_back(stream);
+  std::ranges::sort(streams, {}, [&](auto stream) { return seats_[seat_of_.at(stream)].behind; });
+  return streams;
+}
+
 std::vector<Streams::Seat> Streams::seats() const {
   std::vector<Seat> taken;
   const std::scoped_lock lock(mutex_);
@@ -161,8 +169,8 @@ void State::reset_states(Streams::Seat seat, FrameNumber step) {
 namespace {
 
 // The pusher's turn, for what is done between two frames: none comes in meanwhile.
-Status begin_between_frames(State& state, const char* what) {
-  if (state.pusher.turn.begin(0, [] { return true; })) return {};
+Status begin_between_frames(Turns& turns, const char* what) {
+  if (turns.pusher.begin(0, [] { return true; })) return {};
   return make_error(Code::kFailedPrecondition, what,
                     ": an input is being pushed; call it between two frames");
 }
@@ -208,9 +216,9 @@ Result<std::vector<const Tensor*>> match_states(const State& state, const Named&
 }  // namespace
 
 Status Pipeline::reset_states() {
-  State& state = *state_;
-  PENSTOCK_CHECK_OK(begin_between_frames(state, "reset_states"));
-  const TurnGuard guard(&state.pusher.turn);
+  PENSTOCK_CHECK_OK(begin_between_frames(*generations_->turns, "reset_states"));
+  const TurnGuard guard(&generations_->turns->pusher);
+  State& state = *generations_->pushing;
   if (state.ending.closed()) return state.ending.error();
   const FrameNumber next = state.source.done();
   const FrameNumber popped = state.popped.load();
@@ -225,9 +233,9 @@ Status Pipeline::reset_states() {
 }
 
 Status Pipeline::reset_stream(std::uint64_t stream) {
-  State& state = *state_;
-  PENSTOCK_CHECK_OK(begin_between_frames(state, "reset_stream"));
-  const TurnGuard guard(&state.pusher.turn);
+  PENSTOCK_CHECK_OK(begin_between_frames(*generations_->turns, "reset_stream"));
+  const TurnGuard guard(&generations_->turns->pusher);
+  State& state = *generations_->pushing;
   if (state.ending.closed()) return state.ending.error();
   const auto seat = state.streams->find(stream);
   if (!seat) return {};
@@ -237,9 +245,9 @@ Status Pipeline::reset_stream(std::uint64_t stream) {
 }
 
 Status Pipeline::end_stream(std::uint64_t stream) {
-  State& state = *state_;
-  PENSTOCK_CHECK_OK(begin_between_frames(state, "end_stream"));
-  const TurnGuard guard(&state.pusher.turn);
+  PENSTOCK_CHECK_OK(begin_between_frames(*generations_->turns, "end_stream"));
+  const TurnGuard guard(&generations_->turns->pusher);
+  State& state = *generations_->pushing;
   const auto seat = state.streams->find(stream);
   if (!seat) return {};
   PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "end_stream"));
@@ -252,9 +260,9 @@ Status Pipeline::end_stream(std::uint64_t stream) {
 }
 
 Result<Named> Pipeline::save_stream(std::uint64_t stream) {
-  State& state = *state_;
-  PENSTOCK_CHECK_OK(begin_between_frames(state, "save_stream"));
-  const TurnGuard guard(&state.pusher.turn);
+  PENSTOCK_CHECK_OK(begin_between_frames(*generations_->turns, "save_stream"));
+  const TurnGuard guard(&generations_->turns->pusher);
+  State& state = *generations_->pushing;
   const auto seat = state.streams->find(stream);
   if (!seat) {
     return make_error(Code::kNotFound,
@@ -270,9 +278,9 @@ Result<Named> Pipeline::save_stream(std::uint64_t stream) {
 }
 
 Status Pipeline::restore_stream(std::uint64_t stream, const Named& states) {
-  State& state = *state_;
-  PENSTOCK_CHECK_OK(begin_between_frames(state, "restore_stream"));
-  const TurnGuard guard(&state.pusher.turn);
+  PENSTOCK_CHECK_OK(begin_between_frames(*generations_->turns, "restore_stream"));
+  const TurnGuard guard(&generations_->turns->pusher);
+  State& state = *generations_->pushing;
   if (state.ending.closed()) return state.ending.error();
   auto values = match_states(state, states);
   if (!values)

@@ -51,8 +51,9 @@ class Streams {
 
   [[nodiscard]] std::uint64_t known() const;
   [[nodiscard]] std::uint64_t evicted() const;
-  [[nodiscard]] std::vector<Seat> seats() const;  ///< That are taken.
-  void wake_all();                                ///< Who waits for a seat asks `ended()` again.
+  [[nodiscard]] std::vector<Seat> seats() const;            ///< That are taken.
+  [[nodiscard]] std::vector<std::uint64_t> by_age() const;  ///< Known ones; the longest idle first.
+  void wake_all();  ///< Who waits for a seat asks `ended()` again.
 
  private:
   struct Taken {

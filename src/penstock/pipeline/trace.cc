@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "penstock/pipeline/state.h"
+#include "penstock/pipeline/generations.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -16,7 +16,8 @@ double us(std::int64_t ns) {
 }  // namespace
 
 Result<std::uint64_t> Pipeline::write_trace(const std::filesystem::path& file) const {
-  if (!state_->options.trace) {
+  const auto [state, lock] = generations_->look();
+  if (!state->options.trace) {
     return make_error(Code::kFailedPrecondition,
                       "trace: the pipeline was started without tracing; set Options::trace, in "
                       "Python trace=True");
@@ -31,7 +32,7 @@ Result<std::uint64_t> Pipeline::write_trace(const std::filesystem::path& file) c
   };
   int lane = 0;
   std::uint64_t lost = 0;
-  for (const auto& worker : state_->workers) {
+  for (const auto& worker : state->workers) {
     const auto& stage = *worker->stage().plan;
     ++lane;
     emit({{"ph", "M"},

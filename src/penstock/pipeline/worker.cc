@@ -39,6 +39,7 @@ void Worker::join() {
 }
 
 void Worker::free() {
+  const std::scoped_lock lock(calls_mutex_);
   lanes_.clear();
   executables_.clear();
 }
@@ -63,7 +64,10 @@ void Worker::main(const std::vector<backend::CompileRequest>& requests,
   Status ready = guarded([&] { return prepare(requests, mask, executables); });
   const bool go = static_cast<bool>(ready);
   started.set_value(std::move(ready));
-  if (go) loop();
+  if (!go) return;
+  state_.gate.wait();
+  own_next_ = state_.first;
+  loop();
 }
 
 Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,

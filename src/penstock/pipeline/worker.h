@@ -36,7 +36,7 @@ class Worker {
   Worker(State& state, Stage& stage, std::size_t replica);
   ~Worker();
 
-  /// Starts the thread, compiles and warms up there; returns when the worker waits for frame 0 or
+  /// Starts the thread, compiles and warms up there; returns when the worker waits at the gate or
   /// has failed. `executables`: shared by replicas; filled by the first one that compiles.
   using Executables = StageCall::Executables;
   Status start(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
@@ -62,10 +62,10 @@ class Worker {
   // Statistics: written by this thread only.
   Histogram queue, compute_input, compute_infer, compute_output, transfer;
   std::atomic<std::uint64_t> frames{0}, errors{0}, drops{0}, surplus{0};
-  std::vector<std::atomic<std::uint64_t>> calls;              // [n - 1]: calls of n frames.
-  [[nodiscard]] backend::Context::Counters counters() const;  ///< Since the warm-up.
-  [[nodiscard]] std::size_t lanes() const { return lanes_.size(); }
-  [[nodiscard]] Spans spans() const;  ///< If tracing.
+  std::vector<std::atomic<std::uint64_t>> calls;                     // [n - 1]: calls of n frames.
+  [[nodiscard]] backend::Context::Counters counters() const;         ///< Since the warm-up.
+  [[nodiscard]] std::size_t lanes() const { return lanes_.size(); }  ///< 0 once it was freed.
+  [[nodiscard]] Spans spans() const;                                 ///< If tracing.
   [[nodiscard]] const Stage& stage() const { return stage_; }
   [[nodiscard]] std::size_t replica() const { return replica_; }
 

@@ -1,0 +1,116 @@
+#include "penstock/pipeline/generations.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock::pipeline {
+namespace {
+
+// What set_parameters() gave the old generation for a parameter, in the stage of that name first.
+const Tensor* given_value(const State& old, const std::string& stage, const std::string& name) {
+  const Tensor* found = nullptr;
+  for (const auto& other : old.stages) {
+    const auto at = std::ranges::find(other->plan->parameters, name);
+    if (at == other->plan->parameters.end()) continue;
+    const auto position = static_cast<std::size_t>(at - other->plan->parameters.begin());
+    const std::scoped_lock lock(other->parameter_mutex);
+    const auto& version = *other->versions.back();
+    if (!version.given[position]) continue;
+    if (found == nullptr || other->plan->name == stage) found = &version.values[position];
+  }
+  return found;
+}
+
+// No parameter of the old generation is set meanwhile: the caller has its Ending::commit.
+void carry_parameters(const State& old, State& fresh) {
+  for (auto& stage : fresh.stages) {
+    if (stage->versions.empty()) continue;
+    auto version = std::make_shared<ParameterVersion>(*stage->versions.back());
+    for (std::size_t i = 0; i < version->values.size(); ++i) {
+      const Tensor* value = given_value(old, stage->plan->name, stage->plan->parameters[i]);
+      if (value == nullptr) continue;
+      version->values[i] = *value;
+      version->given[i] = true;
+    }
+    ++version->number;
+    version->first_frame = fresh.first;
+    const std::scoped_lock lock(stage->parameter_mutex);
+    stage->newest_version.store(version->number, std::memory_order_release);
+    stage->versions.push_back(std::move(version));
+  }
+}
+
+}  // namespace
+
+Generations::Generations(std::shared_ptr<State> first)
+    : turns(first->turns), inputs(first->plan.inputs), pushing(first), popping(first) {
+  live_.push_back(std::move(first));
+}
+
+std::shared_ptr<State> Generations::newest() const {
+  const std::scoped_lock lock(mutex_);
+  return live_.back();
+}
+
+std::shared_ptr<State> Generations::oldest() const {
+  const std::scoped_lock lock(mutex_);
+  return live_.front();
+}
+
+std::vector<std::shared_ptr<State>> Generations::all() const {
+  const std::scoped_lock lock(mutex_);
+  return {live_.begin(), live_.end()};
+}
+
+std::optional<Error> Generations::closed_by() const {
+  const std::scoped_lock lock(mutex_);  // Else it may be replaced meanwhile.
+  const Ending& ending = live_.back()->ending;
+  if (!ending.closed()) return std::nullopt;
+  return ending.error();
+}
+
+Generations::Looked Generations::look() const {
+  for (;;) {
+    auto state = newest();
+    std::unique_lock lock(state->looked_at);
+    if (state == newest()) return {std::move(state), std::move(lock)};
+  }
+}
+
+bool Generations::take_pushers_turn() {
+  turns->wish.store(Turns::Wish::kWanted);
+  const auto state = newest();  // Who waits there for room, or for a seat, looks at the wish.
+  state->pusher.parker.wake();
+  state->streams->wake_all();
+  return turns->take([&] { return closed_by().has_value(); });
+}
+
+bool Generations::link(const std::shared_ptr<State>& fresh) {
+  State& old = *pushing;
+  {
+    const std::scoped_lock lock(mutex_, old.ending.commit);
+    if (old.ending.closed()) return false;
+    fresh->turns = turns;
+    fresh->totals = old.totals;
+    fresh->delivery.hold();
+    fresh->begin_at(old.source.done());
+    carry_parameters(old, *fresh);
+    live_.push_back(fresh);
+    old.successor = fresh;
+    old.ending.replace();
+  }
+  old.wake_everybody();
+  pushing = fresh;
+  return true;
+}
+
+bool Generations::pop_on() {
+  if (!popping->ending.replaced()) return false;
+  std::shared_ptr<State> gone;
+  const std::scoped_lock lock(mutex_);
+  gone = std::exchange(popping, live_[1]);
+  live_.pop_front();
+  return true;
+}
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,70 @@
+// Generations: the running plans of one pipeline, one until replace() starts another beside it.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "penstock/pipeline/state.h"
+#include "penstock/pipeline/turns.h"
+
+namespace penstock::pipeline {
+
+/// Frames are pushed to the newest generation and popped from the oldest; each has its own numbers,
+/// which follow on those of the one before. A generation goes when its last frame was popped; its
+/// threads, models and slots go before, on a thread of their own (`ender`), once it was computed.
+struct Generations {
+  explicit Generations(std::shared_ptr<State> first);
+
+  /// One that lives, for whoever has no turn. Of the hot paths none calls these.
+  [[nodiscard]] std::shared_ptr<State> newest() const;
+  [[nodiscard]] std::shared_ptr<State> oldest() const;
+  [[nodiscard]] std::vector<std::shared_ptr<State>> all() const;  ///< Oldest first.
+
+  /// Why the pipeline takes no frames, if it does not. One that was replaced is no reason.
+  [[nodiscard]] std::optional<Error> closed_by() const;
+  /// The newest one, which end() does not free meanwhile.
+  struct Looked {
+    std::shared_ptr<State> state;
+    std::unique_lock<std::mutex> lock;
+  };
+  [[nodiscard]] Looked look() const;
+
+  /// Takes the pusher's turn, for replace(). False: the pipeline was closed.
+  bool take_pushers_turn();
+  /// From now on frames go to `fresh`, the states' values aside. In the pusher's turn.
+  /// False: the newest one was closed meanwhile, and nothing changes.
+  bool link(const std::shared_ptr<State>& fresh);
+  /// The oldest one has given all its frames: the next one is popped from. In the popper's turn.
+  /// False: there is none.
+  bool pop_on();
+  const std::shared_ptr<Turns> turns;
+  const std::vector<plan::TensorInfo> inputs;  // Of every generation.
+  alignas(64) std::shared_ptr<State> pushing;  // In the pusher's turn: the newest.
+  std::atomic<std::thread::id>
+      acquirer;  // Who is between acquire_input and push_acquired, if anyone.
+  alignas(64) std::shared_ptr<State> popping;  // In the popper's turn: the oldest.
+
+  std::mutex run_mutex;      // Pipeline::run(): one thread after the other.
+  std::mutex replace_mutex;  // Pipeline::replace(): the same. Guards `ender`.
+  std::thread ender;
+
+ private:
+  mutable std::mutex mutex_;  // Guards `live_`. Taken before Ending::commit, where both are.
+  std::deque<std::shared_ptr<State>> live_;  // Oldest first.
+};
+
+/// Assembles a generation, and starts no thread. \error as Pipeline::start()
+Result<std::shared_ptr<State>> make_generation(const plan::Plan& plan,
+                                               const std::filesystem::path& folder,
+                                               const backend::Registry& backends,
+                                               const Options& options);
+/// Starts its threads, which warm up and wait at its gate. What was started is ended where one
+/// fails. \error as Pipeline::start()
+Status start_generation(State& state);
+
+}  // namespace penstock::pipeline

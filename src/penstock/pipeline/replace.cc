@@ -1,0 +1,271 @@
+// Pipeline::replace(): another plan takes the place of the one that runs.
+#include <algorithm>
+#include <future>
+#include <new>
+#include <utility>
+
+#include "penstock/pipeline/generations.h"
+#include "penstock/pipeline/guarded.h"
+#include "penstock/pipeline/thread.h"
+
+namespace penstock::pipeline {
+namespace {
+
+// Whether what one plan takes or gives the other does too; symbols of open dimensions are names.
+bool same_type(const Type& a, const Type& b) {
+  return a.kind == b.kind && a.dtype == b.dtype && a.ranked == b.ranked && a.onnx == b.onnx &&
+         std::ranges::equal(a.dims, b.dims, [](const Dim& one, const Dim& other) {
+           return one.size == other.size && one.bound == other.bound;
+         });
+}
+
+Status check_same(const char* what, const std::vector<plan::TensorInfo>& old,
+                  const std::vector<plan::TensorInfo>& fresh) {
+  const auto names = [](const std::vector<plan::TensorInfo>& infos) {
+    return join(infos, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
+  };
+  if (!std::ranges::equal(old, fresh, {}, &plan::TensorInfo::name, &plan::TensorInfo::name)) {
+    return invalid_argument("the ", what, "s: expected ", names(old),
+                            ", as the pipeline has them, found ", names(fresh));
+  }
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    if (same_type(old[i].type, fresh[i].type)) continue;
+    return invalid_argument(what, " '", old[i].name, "': expected ", to_string(old[i].type),
+                            ", as the pipeline has it, found ", to_string(fresh[i].type));
+  }
+  return {};
+}
+
+// `fresh`: the type of what has the name in the new plan, if anything does.
+Status check_carried(const char* what, const std::string& name, const Type& old,
+                     const Type* fresh) {
+  if (fresh != nullptr && same_type(old, *fresh)) return {};
+  return invalid_argument(
+      what, " '", name, "': expected ", to_string(old), ", as its value is carried over, found ",
+      fresh == nullptr ? concat("no ", what, " of that name") : to_string(*fresh));
+}
+
+// A state goes by the name of what is read at the next frame.
+Status check_states(const plan::Plan& old, const plan::Plan& fresh) {
+  for (const auto& state : old.states) {
+    const auto same = std::ranges::find(fresh.states, state.to, &plan::StateEdge::to);
+    const Type* type = same == fresh.states.end() ? nullptr : &fresh.find_tensor(same->to)->type;
+    PENSTOCK_CHECK_OK(check_carried("state", state.to, old.find_tensor(state.to)->type, type));
+  }
+  if (old.states.empty() || fresh.streams.most >= old.streams.most) return {};
+  return invalid_argument("streams: expected at least ", old.streams.most,
+                          ", as the pipeline allows, whose states are carried over, found ",
+                          fresh.streams.most);
+}
+
+Status check_parameters(const plan::Plan& old, const plan::Plan& fresh) {
+  for (const auto& parameter : old.parameters) {
+    const auto same = std::ranges::find(fresh.parameters, parameter.name, &plan::Parameter::name);
+    PENSTOCK_CHECK_OK(check_carried("parameter", parameter.name, parameter.type,
+                                    same == fresh.parameters.end() ? nullptr : &same->type));
+  }
+  return {};
+}
+
+Status check_fits(const plan::Plan& old, const plan::Plan& fresh) {
+  PENSTOCK_CHECK_OK(plan::validate(fresh));
+  PENSTOCK_CHECK_OK(check_same("input", old.inputs, fresh.inputs));
+  PENSTOCK_CHECK_OK(check_same("output", old.outputs, fresh.outputs));
+  PENSTOCK_CHECK_OK(check_states(old, fresh));
+  return check_parameters(old, fresh);
+}
+
+// Whether the plan could start again.
+Status check_files(const State& state) {
+  for (const auto& stage : state.plan.stages) {
+    for (const auto& partition : stage.partitions) {
+      std::error_code absent;
+      const auto file = state.folder / partition.model;
+      if (partition.model.empty() || std::filesystem::exists(file, absent)) continue;
+      return make_error(Code::kFailedPrecondition,
+                        "an engine does not stand twice in the process, so that what runs must end "
+                        "first, and its model '",
+                        partition.model,
+                        "' is gone, with which it would start again; keep its package as a folder");
+    }
+  }
+  return {};
+}
+
+/// What the states of a stream are behind its last frame, beside State::states.
+struct StreamStates {
+  std::uint64_t stream = 0;
+  std::vector<Tensor> values;
+};
+
+// \pre  all frames were computed, and no other comes in.
+std::vector<StreamStates> save_states(const State& state) {
+  std::vector<StreamStates> saved;
+  if (state.states.empty()) return saved;
+  for (const std::uint64_t stream : state.streams->by_age()) {
+    const auto seat = *state.streams->find(stream);
+    auto& of_stream = saved.emplace_back(StreamStates{.stream = stream, .values = {}});
+    for (const auto& edge : state.states)
+      of_stream.values.push_back(edge->now(seat, state.steps(seat)).clone());
+  }
+  return saved;
+}
+
+// \pre  no frame was pushed yet.
+Status restore_states(const State& old, State& fresh, const std::vector<StreamStates>& saved) {
+  for (const auto& [stream, values] : saved) {
+    PENSTOCK_TRY(
+        const auto seat,
+        fresh.streams->admit(stream, 0, [](Streams::Seat, FrameNumber) {}, [] { return false; }));
+    for (std::size_t s = 0; s < values.size(); ++s) {
+      const auto& name = old.plan.states[s].to;
+      const auto same =
+          std::ranges::find_if(fresh.states, [&](const auto& e) { return e->to == name; });
+      (*same)->set(seat, fresh.steps(seat), values[s]);
+    }
+  }
+  return {};
+}
+
+// The end of the old generation, on the ender's thread.
+void end_old(State& old, State& fresh) {
+  old.wait_until_workers_left(kNever);
+  old.end();
+  fresh.delivery.release();
+}
+
+/// One call of replace(), which has Generations::replace_mutex.
+class Swap {
+ public:
+  Swap(Generations& generations, const backend::Registry& backends)
+      : generations_(generations), backends_(backends) {}
+
+  Status run(const plan::Plan& plan, const std::filesystem::path& folder, Options options) {
+    PENSTOCK_CHECK_OK(end_the_one_before());
+    old_ = generations_.newest();
+    if (old_->ending.closed()) return old_->ending.error();
+    PENSTOCK_CHECK_OK(check_fits(old_->plan, plan));
+    options.stopped = [this, asked = std::move(options.stopped)] {
+      return generations_.closed_by() || (asked && asked());
+    };
+    PENSTOCK_TRY(auto fresh, make_generation(plan, folder, backends_, options));
+    Status started = start_generation(*fresh);
+    if (started) {
+      started = run_beside(fresh);
+    } else if (started.error().code == Code::kFailedPrecondition) {
+      PENSTOCK_TRY(fresh, make_generation(plan, folder, backends_, options));
+      started = run_alone(fresh);
+    }
+    fresh->options.stopped = nullptr;  // It refers to this.
+    if (started) return {};
+    fresh->end();
+    // What ended the pipeline meanwhile is the reason of whatever went wrong with it.
+    return old_->ending.closed() && !old_->ending.replaced() ? old_->ending.error()
+                                                             : std::move(started);
+  }
+
+ private:
+  // So that at most two generations hold threads, models and slots.
+  Status end_the_one_before() {
+    auto before = generations_.all();
+    before.pop_back();
+    for (const auto& state : before) PENSTOCK_CHECK_OK(state->drain(kForever, kNever));
+    if (generations_.ender.joinable()) generations_.ender.join();
+    return {};
+  }
+
+  // Both plans run at once; but with states the old one ends first, while pushers wait.
+  Status run_beside(const std::shared_ptr<State>& fresh) {
+    std::promise<bool> linked;  // First of all there is a thread for the end.
+    PENSTOCK_CHECK_OK(
+        start_thread(generations_.ender, [old = old_, fresh, goes = linked.get_future()]() mutable {
+          if (goes.get()) end_old(*old, *fresh);
+        }));
+    Status done = in_pushers_turn([&]() -> Status {
+      if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever));
+      return go_on_with(fresh, save_states(*old_));
+    });
+    linked.set_value(static_cast<bool>(done));
+    if (!done) generations_.ender.join();
+    return done;
+  }
+
+  template <typename Body>
+  Status in_pushers_turn(Body body) {
+    if (!generations_.take_pushers_turn()) return old_->ending.error();
+    Status done = guarded(body);
+    generations_.turns->pusher.end();
+    return done;
+  }
+
+  Status link(const std::shared_ptr<State>& fresh) {
+    return generations_.link(fresh) ? Status() : generations_.newest()->ending.error();
+  }
+
+  // An engine does not stand twice in the process: the old plan ends, then the new one starts.
+  Status run_alone(const std::shared_ptr<State>& fresh) {
+    PENSTOCK_CHECK_OK(check_files(*old_));
+    Options options = old_->options;
+    options.stopped = nullptr;
+    // Takes the old one's place, and no frame, until it is clear which plan goes on.
+    PENSTOCK_TRY(const auto between,
+                 make_generation(old_->plan, old_->folder, old_->backends, options));
+    return in_pushers_turn([&]() -> Status {
+      PENSTOCK_CHECK_OK(old_->drain(kForever, kNever));
+      PENSTOCK_CHECK_OK(link(between));
+      Status done = guarded([&] { return start_behind(*between, fresh); });
+      if (!done && generations_.newest() == between) between->cancel(done.error());
+      return done;
+    });
+  }
+
+  Status start_behind(const State& between, const std::shared_ptr<State>& fresh) {
+    old_->wait_until_workers_left(kNever);
+    const auto saved = save_states(*old_);
+    old_->end();
+    Status started = start_generation(*fresh);
+    if (started) {
+      started = go_on_with(fresh, saved);
+      fresh->delivery.release();
+      return started;
+    }
+    PENSTOCK_TRY(const auto again,
+                 make_generation(between.plan, between.folder, between.backends, between.options));
+    Status restored = start_generation(*again);
+    if (restored) restored = go_on_with(again, saved);
+    again->delivery.release();
+    if (restored) return started;
+    return std::move(started).error().adding(
+        concat("; and the plan before it did not start again: ", restored.error().message()));
+  }
+
+  // Its first frame is the next one, and reads the states that were saved.
+  Status go_on_with(const std::shared_ptr<State>& fresh, const std::vector<StreamStates>& saved) {
+    PENSTOCK_CHECK_OK(link(fresh));
+    Status carried = guarded([&] { return restore_states(*old_, *fresh, saved); });
+    if (!carried) fresh->cancel(std::move(carried).error());  // Memory ran out.
+    fresh->gate.open();
+    return {};
+  }
+
+  Generations& generations_;
+  const backend::Registry& backends_;
+  std::shared_ptr<State> old_;
+};
+
+}  // namespace
+
+Status Pipeline::replace(const plan::Plan& plan, const std::filesystem::path& folder,
+                         const backend::Registry& backends, const Options& options) {
+  const std::scoped_lock lock(generations_->replace_mutex);
+  Status replaced;
+  try {
+    replaced = Swap(*generations_, backends).run(plan, folder, options);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  }
+  if (!replaced) return std::move(replaced).error().within("replace");
+  return replaced;
+}
+
+}  // namespace penstock::pipeline

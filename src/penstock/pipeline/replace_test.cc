@@ -1,0 +1,1041 @@
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <latch>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <semaphore>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/pipeline/pipeline.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/no_more_threads.h"
+#include "tests/support/sample.h"
+
+namespace penstock::pipeline {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
+
+constexpr std::chrono::nanoseconds kSoon = std::chrono::seconds(60);
+
+// in -> (+1) -> (* factor) -> out
+FakeNetwork times(float factor) {
+  FakeNetwork network;
+  network.input("in")
+      .stage("a", {"in"}, {"mid"}, unary([](float x) { return x + 1; }))
+      .stage("b", {"mid"}, {"out"}, unary([factor](float x) { return factor * x; }))
+      .output("out");
+  return network;
+}
+
+// The sum of all inputs so far, times the factor. `type`: of the state.
+FakeNetwork sums(float factor, const std::string& state = "sum", const Type& type = scalar()) {
+  FakeNetwork network;
+  network.input("in")
+      .state_input(state, type)
+      .stage("add", {"in", state}, {"out", "new_" + state},
+             [factor](Inputs in, Outputs out) -> Status {
+               const float sum = value_of(*in[0]) + value_of(*in[1]);
+               out[0]->as<float>()[0] = factor * sum;
+               out[1]->as<float>()[0] = sum;
+               return {};
+             },
+             1, {scalar(), type})
+      .output("out")
+      .state("new_" + state, state);
+  return network;
+}
+
+// Holds a stage at a frame until it is opened.
+struct Barrier {
+  std::binary_semaphore entered{0}, open{0};
+  std::atomic<bool> armed{true};
+  Function function(float factor = 1) {
+    return [this, factor](Inputs in, Outputs out) -> Status {
+      if (value_of(*in[0]) != 0 && armed.exchange(false)) {  // Not for the zeros of the warm-up.
+        entered.release();
+        open.acquire();
+      }
+      out[0]->as<float>()[0] = factor * value_of(*in[0]);
+      return {};
+    };
+  }
+};
+
+FakeNetwork single(const Function& function, int replicas = 1) {
+  FakeNetwork network;
+  network.input("in").stage("only", {"in"}, {"out"}, function, replicas).output("out");
+  return network;
+}
+
+std::unique_ptr<Pipeline> started(FakeNetwork& network, const Options& options = {}) {
+  auto pipeline = network.start(options);
+  EXPECT_TRUE(pipeline) << pipeline.error().message();
+  return *std::move(pipeline);
+}
+
+Status replace(Pipeline& pipeline, FakeNetwork& network, Options options = {}) {
+  options.functions = network.functions;
+  return pipeline.replace(network.finish(), network.folder, network.registry, options);
+}
+
+void must_replace(Pipeline& pipeline, FakeNetwork& network, const Options& options = {}) {
+  const Status replaced = replace(pipeline, network, options);
+  ASSERT_TRUE(replaced) << replaced.error().message();
+}
+
+FrameNumber pushed(Pipeline& pipeline, float value) {
+  const std::vector<Tensor> inputs{number(value)};
+  const auto frame = pipeline.push(inputs, kSoon);
+  EXPECT_TRUE(frame) << frame.error().message();
+  return frame ? *frame : UINT64_MAX;
+}
+
+Output popped(Pipeline& pipeline) {
+  auto output = pipeline.pop(kSoon);
+  EXPECT_TRUE(output) << output.error().message();
+  EXPECT_TRUE(*output);
+  return **std::move(output);
+}
+
+float result_of(Pipeline& pipeline) {
+  const Output output = popped(pipeline);
+  EXPECT_TRUE(output.ok()) << output.error().message();
+  return output.ok() ? value_of(output[0]) : -1;
+}
+
+void expect_works(Pipeline& pipeline, float factor) {
+  pushed(pipeline, 5);
+  EXPECT_EQ(result_of(pipeline), 6 * factor);
+}
+
+std::string refusal(const Status& status, Code code) {
+  EXPECT_FALSE(status);
+  if (status) return "";
+  EXPECT_EQ(status.error().code, code) << status.error().message();
+  return status.error().message();
+}
+
+TEST(Replace, FramesBeforeItAreTheOldOnesAndThoseAfterItTheNewOnes) {
+  auto old = times(2);
+  auto fresh = times(3);
+  auto pipeline = started(old);
+  EXPECT_EQ(pushed(*pipeline, 1), 0U);
+  EXPECT_EQ(pushed(*pipeline, 2), 1U);
+  must_replace(*pipeline, fresh);
+  EXPECT_EQ(pushed(*pipeline, 1), 2U);
+  for (FrameNumber i = 0; i < 3; ++i) {
+    const Output output = popped(*pipeline);
+    EXPECT_EQ(output.number(), i);
+    ASSERT_TRUE(output.ok());
+    EXPECT_EQ(value_of(output[0]), i == 0 ? 4 : 6);
+  }
+  const auto stats = pipeline->stats();
+  EXPECT_EQ(stats.pushed, 3U);
+  EXPECT_EQ(stats.popped, 3U);
+  EXPECT_EQ(stats.ok, 3U);
+  EXPECT_EQ(stats.stages.front().frames, 1U);  // Those of the new plan.
+}
+
+TEST(Replace, TheOldOneEndsWhileNobodyPops) {
+  auto old = times(2);
+  auto fresh = times(3);
+  auto third = times(4);
+  auto pipeline = started(old);
+  pushed(*pipeline, 1);
+  must_replace(*pipeline, fresh);
+  pushed(*pipeline, 1);
+  must_replace(*pipeline, third);  // The first one has ended before.
+  EXPECT_EQ(old.backend->alive(), 0);
+  EXPECT_GT(third.backend->alive(), 0);
+  expect_works(*pipeline, 2 / 3.0F);
+  EXPECT_EQ(result_of(*pipeline), 6);
+  EXPECT_EQ(result_of(*pipeline), 24);
+}
+
+TEST(Replace, RunGoesOn) {
+  auto old = times(2);
+  auto fresh = times(3);
+  auto pipeline = started(old);
+  const std::vector<Tensor> inputs{number(1)};
+  EXPECT_EQ(value_of((*pipeline->run(inputs))[0]), 4);
+  must_replace(*pipeline, fresh);
+  EXPECT_EQ(value_of((*pipeline->run(inputs))[0]), 6);
+  pushed(*pipeline, 1);
+  must_replace(*pipeline, old);
+  const auto refused = pipeline->run(inputs);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("run: 1 frames are in flight"));
+  EXPECT_EQ(result_of(*pipeline), 6);
+  EXPECT_EQ(value_of((*pipeline->run(inputs))[0]), 4);
+}
+
+TEST(Replace, OneThatFailsToStartChangesNothing) {
+  auto old = times(2);
+  auto pipeline = started(old);
+  pushed(*pipeline, 5);
+  auto fails = times(3);
+  fails.backend->on_compile = [](const backend::CompileRequest& request) -> Status {
+    if (request.file.filename() == "a.onnx") return {};
+    return make_error(Code::kUnimplemented, "not this one");
+  };
+  const auto why = refusal(replace(*pipeline, fails), Code::kUnimplemented);
+  EXPECT_THAT(why, HasSubstr("replace: stage 'b'"));
+  EXPECT_THAT(why, HasSubstr("not this one"));
+  EXPECT_EQ(fails.backend->alive(), 0);
+
+  auto huge = times(3);
+  huge.finish().edges.front().capacity = 2'000'000'000;
+  EXPECT_THAT(refusal(replace(*pipeline, huge), Code::kResourceExhausted), HasSubstr("memory"));
+
+  auto stopped = times(3);
+  refusal(replace(*pipeline, stopped, {.stopped = [] { return true; }}), Code::kCancelled);
+  EXPECT_FALSE(pipeline->closed_by());
+
+  auto invalid = times(3);
+  invalid.finish().stages.front().devices.clear();
+  refusal(replace(*pipeline, invalid), Code::kInvalidArgument);
+  EXPECT_EQ(result_of(*pipeline), 12);
+  expect_works(*pipeline, 2);
+  EXPECT_EQ(pipeline->stats().pushed, 2U);
+}
+
+TEST(Replace, WithoutAThreadForTheNewOneNothingChanges) {
+  auto old = times(2);
+  auto fresh = times(3);
+  auto pipeline = started(old);
+  std::optional<NoMoreThreads> none;
+  for (const std::string last_allowed : {"", "a.onnx", "b.onnx"}) {  // The old one's end needs one.
+    fresh.backend->on_compile = [&](const backend::CompileRequest& request) -> Status {
+      if (request.file.filename() == last_allowed) none.emplace();
+      return {};
+    };
+    if (last_allowed.empty()) none.emplace();
+    const Status replaced = replace(*pipeline, fresh);
+    none.reset();
+    EXPECT_THAT(refusal(replaced, Code::kResourceExhausted), HasSubstr("thread"));
+    expect_works(*pipeline, 2);
+    EXPECT_EQ(fresh.backend->alive(), 0);
+  }
+  fresh.backend->on_compile = [](const auto&) { return Status(); };
+  must_replace(*pipeline, fresh);
+  expect_works(*pipeline, 3);
+}
+
+TEST(Replace, OtherInputsOrOutputsAreRefusedByName) {
+  auto old = times(2);
+  auto pipeline = started(old);
+  FakeNetwork other;
+  other.input("x").stage("a", {"x"}, {"out"}, unary([](float x) { return x; })).output("out");
+  EXPECT_THAT(refusal(replace(*pipeline, other), Code::kInvalidArgument),
+              HasSubstr("replace: the inputs: expected 'in', as the pipeline has them, found 'x'"));
+  FakeNetwork more;
+  more.input("in")
+      .stage("a", {"in"}, {"mid"}, unary([](float x) { return x; }))
+      .stage("b", {"mid"}, {"out"}, unary([](float x) { return x; }))
+      .output("out")
+      .output("mid");
+  EXPECT_THAT(
+      refusal(replace(*pipeline, more), Code::kInvalidArgument),
+      HasSubstr("the outputs: expected 'out', as the pipeline has them, found 'out', 'mid'"));
+  FakeNetwork wider;
+  wider.input("in", Type::tensor(DType::kF32, {{2, "", Dim::kOpen}}))
+      .stage("a", {"in"}, {"out"}, unary([](float x) { return x; }))
+      .output("out");
+  EXPECT_THAT(refusal(replace(*pipeline, wider), Code::kInvalidArgument),
+              HasSubstr("input 'in': expected f32[1], as the pipeline has it, found f32[2]"));
+  EXPECT_EQ(other.backend->alive() + more.backend->alive() + wider.backend->alive(), 0);
+  expect_works(*pipeline, 2);
+}
+
+TEST(Replace, StatesGoOverWithTheirValues) {
+  auto old = sums(1);
+  auto fresh = sums(100);
+  auto pipeline = started(old);
+  for (int i = 1; i <= 20; ++i) pushed(*pipeline, static_cast<float>(i));
+  must_replace(*pipeline, fresh);
+  for (int i = 21; i <= 40; ++i) {
+    pushed(*pipeline, static_cast<float>(i));
+    const int frame = i - 20;
+    EXPECT_EQ(result_of(*pipeline), static_cast<float>(frame * (frame + 1) / 2));
+  }
+  must_replace(*pipeline, old);
+  pushed(*pipeline, 41);
+  for (int i = 21; i <= 40; ++i)
+    EXPECT_EQ(result_of(*pipeline), 100 * static_cast<float>(i * (i + 1) / 2));
+  EXPECT_EQ(result_of(*pipeline), 41 * 42 / 2);
+  ASSERT_TRUE(pipeline->reset_states());
+  pushed(*pipeline, 7);
+  EXPECT_EQ(result_of(*pipeline), 7);
+}
+
+TEST(Replace, StatesStartFromTheNewPlansValuesBeforeTheFirstFrame) {
+  auto old = sums(1);
+  auto fresh = sums(2);
+  auto pipeline = started(old);
+  must_replace(*pipeline, fresh);
+  pushed(*pipeline, 3);
+  EXPECT_EQ(result_of(*pipeline), 6);
+}
+
+TEST(Replace, WithStatesTheFirstFrameWaitsForTheLastOneOfTheOld) {
+  Barrier barrier;
+  std::atomic<bool> began{false};
+  const auto network = [&](Function function) {
+    FakeNetwork made;
+    made.input("in")
+        .state_input("last")
+        .stage("a", {"in", "last"}, {"out", "new"},
+               [function](Inputs in, Outputs out) -> Status {
+                 PENSTOCK_CHECK_OK(function(in.first(1), out.first(1)));
+                 out[0]->as<float>()[0] += 1000 * value_of(*in[1]);
+                 out[1]->as<float>()[0] = value_of(*in[0]);
+                 return {};
+               })
+        .output("out")
+        .state("new", "last");
+    return made;
+  };
+  auto old = network(barrier.function());
+  auto fresh = network([&](Inputs in, Outputs out) -> Status {
+    if (value_of(*in[0]) != 0) began = true;
+    out[0]->as<float>()[0] = value_of(*in[0]);
+    return {};
+  });
+  auto pipeline = started(old);
+  pushed(*pipeline, 3);
+  barrier.entered.acquire();
+  std::thread replacer([&] { must_replace(*pipeline, fresh); });
+  // Until it has the turn, and waits for the frame.
+  while (pipeline->reset_stream(1)) std::this_thread::yield();
+  std::thread pusher([&] { pushed(*pipeline, 4); });
+  EXPECT_EQ(pipeline->try_pop().error().code, Code::kDeadlineExceeded);
+  EXPECT_FALSE(began);
+  barrier.open.release();
+  replacer.join();
+  pusher.join();
+  EXPECT_EQ(result_of(*pipeline), 3);
+  EXPECT_EQ(result_of(*pipeline), 3004);
+}
+
+TEST(Replace, WithoutStatesBothRunAtOnce) {
+  Barrier barrier;
+  auto old = single(barrier.function());
+  std::binary_semaphore computed{0};
+  auto fresh = single([&](Inputs in, Outputs out) -> Status {
+    out[0]->as<float>()[0] = 10 * value_of(*in[0]);
+    if (value_of(*in[0]) != 0) computed.release();
+    return {};
+  });
+  auto pipeline = started(old);
+  pushed(*pipeline, 3);
+  barrier.entered.acquire();
+  must_replace(*pipeline, fresh);
+  pushed(*pipeline, 4);
+  computed.acquire();  // While the frame before is not.
+  EXPECT_EQ(pipeline->try_pop().error().code, Code::kDeadlineExceeded);
+  barrier.open.release();
+  EXPECT_EQ(result_of(*pipeline), 3);
+  EXPECT_EQ(result_of(*pipeline), 40);
+}
+
+TEST(Replace, StatesThatDoNotFitAreRefusedByName) {
+  auto old = sums(1);
+  auto pipeline = started(old);
+  pushed(*pipeline, 3);
+  auto renamed = sums(2, "total");
+  EXPECT_THAT(refusal(replace(*pipeline, renamed), Code::kInvalidArgument),
+              HasSubstr("replace: state 'sum': expected f32[1], as its value is carried over, "
+                        "found no state of that name"));
+  auto wider = sums(2, "sum", Type::tensor(DType::kF32, {{2, "", Dim::kOpen}}));
+  EXPECT_THAT(
+      refusal(replace(*pipeline, wider), Code::kInvalidArgument),
+      HasSubstr("state 'sum': expected f32[1], as its value is carried over, found f32[2]"));
+  pushed(*pipeline, 4);
+  EXPECT_EQ(result_of(*pipeline), 3);
+  EXPECT_EQ(result_of(*pipeline), 7);
+}
+
+TEST(Replace, StatesOfStreamsGoOver) {
+  auto old = sums(1);
+  auto fresh = sums(10);
+  auto few = sums(10);
+  old.finish().streams.most = fresh.finish().streams.most = 3;
+  auto pipeline = started(old);
+  const auto push_to = [&](std::uint64_t stream, float value) {
+    const std::vector<Tensor> inputs{number(value)};
+    const auto frame = pipeline->push(inputs, kSoon, {.stream = stream});
+    ASSERT_TRUE(frame) << frame.error().message();
+  };
+  for (const std::uint64_t stream : {7, 0, 7, 9}) push_to(stream, static_cast<float>(stream + 1));
+  EXPECT_THAT(refusal(replace(*pipeline, few), Code::kInvalidArgument),
+              HasSubstr("replace: streams: expected at least 3"));
+  must_replace(*pipeline, fresh);
+  EXPECT_EQ(pipeline->stats().streams, 3U);
+  for (const std::uint64_t stream : {9, 7, 0}) push_to(stream, 1);
+  for (const float expected : {8.F, 1.F, 16.F, 10.F, 110.F, 170.F, 20.F})
+    EXPECT_EQ(result_of(*pipeline), expected);
+  const auto saved = pipeline->save_stream(7);
+  ASSERT_TRUE(saved) << saved.error().message();
+  EXPECT_EQ(value_of(saved->front().second), 17);
+}
+
+TEST(Replace, CallbacksOfTheOldOneComeFirst) {
+  Barrier barrier;
+  auto old = single(barrier.function());
+  auto fresh = single(unary([](float x) { return 10 * x; }));
+  auto pipeline = started(old);
+  std::mutex mutex;
+  std::vector<float> came;
+  const auto push_called = [&](float value) {
+    const std::vector<Tensor> inputs{number(value)};
+    ASSERT_TRUE(pipeline->push(inputs, kSoon, {.done = [&](Output output) {
+                                 const std::scoped_lock lock(mutex);
+                                 came.push_back(value_of(output[0]));
+                               }}));
+  };
+  push_called(1);
+  barrier.entered.acquire();
+  must_replace(*pipeline, fresh);
+  push_called(2);
+  barrier.open.release();
+  pipeline->close();
+  ASSERT_TRUE(pipeline->drain(kSoon));
+  EXPECT_FALSE(*pipeline->pop(kSoon));
+  pipeline.reset();
+  EXPECT_THAT(came, ::testing::ElementsAre(1, 20));
+}
+
+TEST(Replace, AFrameIsCancelledByItsNumberInEither) {
+  Barrier barrier, behind;
+  auto old = single(barrier.function());
+  auto fresh = single(behind.function());
+  auto pipeline = started(old);
+  for (int i = 1; i <= 2; ++i) pushed(*pipeline, static_cast<float>(i));
+  barrier.entered.acquire();
+  must_replace(*pipeline, fresh);
+  for (int i = 3; i <= 4; ++i) pushed(*pipeline, static_cast<float>(i));
+  behind.entered.acquire();
+  EXPECT_TRUE(pipeline->cancel(FrameNumber{1}));
+  EXPECT_TRUE(pipeline->cancel(FrameNumber{3}));
+  EXPECT_FALSE(pipeline->cancel(FrameNumber{4}));
+  barrier.open.release();
+  behind.open.release();
+  for (FrameNumber i = 0; i < 4; ++i)
+    EXPECT_EQ(popped(*pipeline).outcome(), i % 2 == 0 ? Outcome::kOk : Outcome::kCancelled);
+}
+
+class ReplaceParameters : public ::testing::Test {
+ protected:
+  ReplaceParameters() : folder_(std::filesystem::temp_directory_path() / "penstock_replace_test") {}
+  ~ReplaceParameters() override { std::filesystem::remove_all(folder_); }
+
+  // in * gain + offset
+  FakeNetwork network(const std::string& name, float gain, float offset) {
+    FakeNetwork made;
+    made.folder = folder_ / name;
+    made.input("in")
+        .parameter("gain", number(gain))
+        .parameter("offset", number(offset))
+        .stage("a", {"in", "gain", "offset"}, {"out"},
+               [](Inputs in, Outputs out) -> Status {
+                 out[0]->as<float>()[0] = value_of(*in[0]) * value_of(*in[1]) + value_of(*in[2]);
+                 return {};
+               })
+        .output("out");
+    return made;
+  }
+
+  const std::filesystem::path folder_;
+};
+
+TEST_F(ReplaceParameters, ThoseThatWereSetGoOver) {
+  auto old = network("old", 2, 10);
+  auto fresh = network("fresh", 3, 20);
+  auto pipeline = started(old);
+  ASSERT_TRUE(pipeline->set_parameters("", {{"gain", number(7)}}));
+  pushed(*pipeline, 1);
+  must_replace(*pipeline, fresh);
+  pushed(*pipeline, 1);
+  must_replace(*pipeline, old);
+  ASSERT_TRUE(pipeline->set_parameters("a", {{"offset", number(50)}}));
+  pushed(*pipeline, 1);
+  must_replace(*pipeline, fresh);
+  pushed(*pipeline, 1);
+  EXPECT_EQ(result_of(*pipeline), 17);
+  EXPECT_EQ(result_of(*pipeline), 27);  // The gain that was set, the new plan's own offset.
+  EXPECT_EQ(result_of(*pipeline), 57);
+  EXPECT_EQ(result_of(*pipeline), 57);
+}
+
+TEST_F(ReplaceParameters, ThoseThatDoNotFitAreRefusedByName) {
+  auto old = network("old", 2, 10);
+  auto pipeline = started(old);
+  auto without = single(unary([](float x) { return x; }));
+  EXPECT_THAT(refusal(replace(*pipeline, without), Code::kInvalidArgument),
+              HasSubstr("replace: parameter 'gain': expected f32[1], as its value is carried over, "
+                        "found no parameter of that name"));
+  pushed(*pipeline, 1);
+  EXPECT_EQ(result_of(*pipeline), 12);
+}
+
+TEST_F(ReplaceParameters, SetWhileItIsReplacedTheyAreNotLost) {
+  auto old = network("old", 1, 0);
+  auto fresh = network("fresh", 1, 0);
+  auto pipeline = started(old);
+  std::atomic<int> set{0};
+  std::atomic<bool> done{false};
+  std::thread setter([&] {
+    for (int value = 1; !done; ++value) {
+      EXPECT_TRUE(pipeline->set_parameters("", {{"offset", number(static_cast<float>(value))}}));
+      set = value;
+      std::this_thread::yield();
+    }
+  });
+  for (int i = 0; i < 40; ++i) {
+    must_replace(*pipeline, i % 2 == 0 ? fresh : old);
+    const int least = set;
+    pushed(*pipeline, 0);
+    EXPECT_GE(result_of(*pipeline), static_cast<float>(least));
+  }
+  done = true;
+  setter.join();
+  pushed(*pipeline, 0);
+  EXPECT_EQ(result_of(*pipeline), static_cast<float>(set));
+}
+
+TEST(Replace, WhoWaitsForRoomInTheOldOnePushesToTheNewOne) {
+  Barrier barrier;
+  auto old = single(barrier.function());
+  auto fresh = single(unary([](float x) { return 10 * x; }));
+  auto pipeline = started(old, {.capacity = 2});
+  pushed(*pipeline, 1);
+  barrier.entered.acquire();
+  pushed(*pipeline, 2);
+  std::latch waiting(3);
+  std::vector<std::thread> pushers;
+  for (int i = 3; i <= 5; ++i) {
+    pushers.emplace_back([&, i] {
+      waiting.count_down();
+      pushed(*pipeline, static_cast<float>(i));
+    });
+  }
+  waiting.wait();
+  EXPECT_EQ(pipeline->stats().pushed, 2U);
+  must_replace(*pipeline, fresh, {.capacity = 4});
+  for (auto& pusher : pushers) pusher.join();  // Although the old one gives no room.
+  barrier.open.release();
+  EXPECT_EQ(result_of(*pipeline), 1);
+  EXPECT_EQ(result_of(*pipeline), 2);
+  std::set<float> rest{result_of(*pipeline), result_of(*pipeline), result_of(*pipeline)};
+  EXPECT_EQ(rest, (std::set<float>{30, 40, 50}));
+}
+
+TEST(Replace, WhoWaitsForAResultGetsTheNewOnes) {
+  auto old = times(2);
+  auto fresh = times(3);
+  auto pipeline = started(old);
+  std::thread popper([&] { EXPECT_EQ(result_of(*pipeline), 6); });
+  must_replace(*pipeline, fresh);
+  pushed(*pipeline, 1);
+  popper.join();
+}
+
+TEST(Replace, AnAcquiredInputIsTheOldOnes) {
+  auto old = times(2);
+  auto fresh = times(3);
+  auto pipeline = started(old);
+  auto slot = pipeline->acquire_input(kSoon);
+  ASSERT_TRUE(slot);
+  std::thread replacer([&] { must_replace(*pipeline, fresh); });
+  (*slot)[0].as<float>()[0] = 1;
+  EXPECT_EQ(*pipeline->push_acquired(), 0U);
+  replacer.join();
+  slot = pipeline->acquire_input(kSoon);
+  ASSERT_TRUE(slot);
+  (*slot)[0].as<float>()[0] = 1;
+  EXPECT_EQ(*pipeline->push_acquired(), 1U);
+  EXPECT_EQ(result_of(*pipeline), 4);
+  EXPECT_EQ(result_of(*pipeline), 6);
+}
+
+TEST(Replace, ClosedAndCancelledPipelinesRefuseIt) {
+  auto old = times(2);
+  auto fresh = times(3);
+  auto pipeline = started(old);
+  pushed(*pipeline, 1);
+  pipeline->close();
+  EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kCancelled), HasSubstr("closed"));
+  EXPECT_EQ(result_of(*pipeline), 4);
+  pipeline->cancel();
+  EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kCancelled), HasSubstr("cancelled"));
+  EXPECT_EQ(fresh.backend->alive(), 0);
+}
+
+TEST(Replace, ClosedWhileTheNewOneStartsItIsGivenUp) {
+  for (const bool cancels : {false, true}) {
+    auto old = times(2);
+    auto fresh = times(3);
+    auto pipeline = started(old);
+    pushed(*pipeline, 1);
+    fresh.backend->on_compile = [&](const backend::CompileRequest& request) -> Status {
+      if (request.file.filename() != "b.onnx") return {};
+      cancels ? pipeline->cancel() : pipeline->close();
+      return {};
+    };
+    refusal(replace(*pipeline, fresh), Code::kCancelled);
+    EXPECT_EQ(fresh.backend->alive(), 0);
+    EXPECT_EQ(popped(*pipeline).number(), 0U);
+    EXPECT_FALSE(*pipeline->pop(kSoon));
+  }
+}
+
+TEST(Replace, CloseLetsFramesOfBothFinish) {
+  Barrier barrier;
+  auto old = single(barrier.function());
+  auto fresh = single(unary([](float x) { return 10 * x; }));
+  auto pipeline = started(old);
+  pushed(*pipeline, 1);
+  barrier.entered.acquire();
+  must_replace(*pipeline, fresh);
+  pushed(*pipeline, 2);
+  pipeline->close();
+  const std::vector<Tensor> inputs{number(3)};
+  EXPECT_EQ(pipeline->push(inputs).error().code, Code::kCancelled);
+  barrier.open.release();
+  ASSERT_TRUE(pipeline->drain(kSoon));
+  EXPECT_EQ(result_of(*pipeline), 1);
+  EXPECT_EQ(result_of(*pipeline), 20);
+  EXPECT_FALSE(*pipeline->pop(kSoon));
+}
+
+TEST(Replace, CancelIsForFramesOfBoth) {
+  Barrier barrier;
+  auto old = single(barrier.function());
+  Barrier behind;
+  auto fresh = single(behind.function());
+  auto pipeline = started(old);
+  for (int i = 1; i <= 3; ++i) pushed(*pipeline, static_cast<float>(i));
+  barrier.entered.acquire();
+  must_replace(*pipeline, fresh);
+  for (int i = 4; i <= 6; ++i) pushed(*pipeline, static_cast<float>(i));
+  behind.entered.acquire();
+  pipeline->cancel();
+  EXPECT_TRUE(pipeline->closed_by());
+  barrier.open.release();
+  behind.open.release();
+  for (FrameNumber i = 0; i < 6; ++i) {
+    const Output output = popped(*pipeline);
+    EXPECT_EQ(output.number(), i);
+    EXPECT_EQ(output.outcome(), i % 3 == 0 ? Outcome::kOk : Outcome::kCancelled);
+  }
+  EXPECT_FALSE(*pipeline->pop(kSoon));
+}
+
+TEST(Replace, AnErrorThatStopsTheOldOneStopsThePipeline) {
+  std::binary_semaphore entered{0}, open{0};
+  auto old = single([&](Inputs in, Outputs) -> Status {
+    if (value_of(*in[0]) == 0) return {};
+    entered.release();
+    open.acquire();
+    return make_error(Code::kUnknown, "broken");
+  });
+  Barrier behind;
+  auto fresh = single(behind.function());
+  auto pipeline = started(old, {.on_error = plan::OnError::kStop});
+  pushed(*pipeline, 1);
+  entered.acquire();
+  must_replace(*pipeline, fresh, {.on_error = plan::OnError::kStop});
+  pushed(*pipeline, 2);
+  pushed(*pipeline, 3);
+  behind.entered.acquire();
+  open.release();
+  EXPECT_EQ(popped(*pipeline).outcome(), Outcome::kError);
+  ASSERT_TRUE(pipeline->closed_by());
+  EXPECT_THAT(pipeline->closed_by()->message(), HasSubstr("broken"));
+  behind.open.release();
+  EXPECT_EQ(popped(*pipeline).outcome(), Outcome::kOk);
+  EXPECT_EQ(popped(*pipeline).outcome(), Outcome::kCancelled);
+}
+
+TEST(Replace, ACallOfTheOldOneThatHangsLeavesTheNewOneAlone) {
+  static std::binary_semaphore release{0};  // It outlives the thread that is left behind.
+  auto old = single([](Inputs in, Outputs) -> Status {
+    if (value_of(*in[0]) == 1) release.acquire();
+    return {};
+  });
+  auto fresh = single(unary([](float x) { return 10 * x; }));
+  auto pipeline = started(old, {.max_run = std::chrono::milliseconds(200)});
+  pushed(*pipeline, 1);
+  must_replace(*pipeline, fresh);
+  pushed(*pipeline, 2);
+  EXPECT_EQ(popped(*pipeline).outcome(), Outcome::kError);
+  EXPECT_EQ(result_of(*pipeline), 20);
+  EXPECT_FALSE(pipeline->closed_by());
+  pushed(*pipeline, 3);
+  EXPECT_EQ(result_of(*pipeline), 30);
+  pipeline.reset();
+  EXPECT_EQ(fresh.backend->alive(), 0);
+  release.release();
+  while (old.backend->alive() > 0) std::this_thread::yield();
+}
+
+TEST(Replace, ACallOfTheOldOneCanBeLeftBehind) {
+  static std::binary_semaphore entered{0}, release{0};  // They outlive the thread left behind.
+  auto old = single([](Inputs in, Outputs) -> Status {
+    if (value_of(*in[0]) == 0) return {};
+    entered.release();
+    release.acquire();
+    return {};
+  });
+  auto fresh = single(unary([](float x) { return 10 * x; }));
+  auto pipeline = started(old);
+  pushed(*pipeline, 1);
+  entered.acquire();
+  must_replace(*pipeline, fresh);
+  EXPECT_FALSE(pipeline->end(std::chrono::milliseconds(1)));
+  EXPECT_THAT(pipeline->leave_behind(), ::testing::ElementsAre(HasSubstr("stage 'only'")));
+  pipeline.reset();
+  release.release();
+  while (old.backend->alive() > 0) std::this_thread::yield();
+}
+
+TEST(Replace, TheDestructorEndsBoth) {
+  Barrier barrier;
+  auto old = sums(1);
+  auto slow = sums(1);
+  auto pipeline = started(old);
+  for (int i = 0; i < 5; ++i) pushed(*pipeline, 1);
+  must_replace(*pipeline, slow);
+  for (int i = 0; i < 5; ++i) pushed(*pipeline, 1);
+  const Output held = popped(*pipeline);
+  pipeline.reset();
+  EXPECT_EQ(value_of(held[0]), 1);
+  EXPECT_EQ(old.backend->alive() + slow.backend->alive(), 0);
+}
+
+TEST(Replace, ResultsThatAreHeldOutliveTheirPlan) {
+  auto old = times(2);
+  auto pipeline = started(old);
+  std::vector<Output> held;
+  std::vector<FakeNetwork> networks;
+  constexpr int kSwaps = 10;
+  networks.reserve(kSwaps);
+  for (int i = 0; i < kSwaps; ++i) {
+    pushed(*pipeline, 1);
+    held.push_back(popped(*pipeline));
+    must_replace(*pipeline, networks.emplace_back(times(static_cast<float>(3 + i))));
+  }
+  pipeline.reset();
+  for (int i = 0; i < kSwaps; ++i) {
+    const auto& output = held[static_cast<std::size_t>(i)];
+    EXPECT_EQ(output.number(), static_cast<FrameNumber>(i));
+    EXPECT_EQ(value_of(output[0]), 2.0F * static_cast<float>(2 + i));
+  }
+}
+
+TEST(Replace, TwoAtOnceComeOneAfterTheOther) {
+  auto old = times(2);
+  auto pipeline = started(old);
+  constexpr int kEach = 10;
+  auto a = times(3);
+  auto b = times(4);
+  const auto alternate = [&](FakeNetwork& network) {
+    for (int i = 0; i < kEach; ++i) {
+      must_replace(*pipeline, network);
+      pushed(*pipeline, 0);
+    }
+  };
+  a.finish();
+  b.finish();
+  std::thread first([&] { alternate(a); }), second([&] { alternate(b); });
+  for (int i = 0; i < 2 * kEach; ++i) {
+    const float result = result_of(*pipeline);
+    EXPECT_TRUE(result == 3 || result == 4) << result;
+  }
+  first.join();
+  second.join();
+}
+
+// The engine stands once in the process, as its compile says where there is another. Its models
+// are files, with which what ended may start again.
+class OneEngine : public ::testing::Test {
+ protected:
+  OneEngine() : folder_(std::filesystem::temp_directory_path() / "penstock_one_engine_test") {}
+  ~OneEngine() override { std::filesystem::remove_all(folder_); }
+
+  void share(const std::vector<FakeNetwork*>& networks, const FakeNetwork* broken = nullptr) {
+    for (FakeNetwork* network : networks) {
+      network->folder = folder_;
+      std::filesystem::create_directories(folder_ / "stages");
+      for (const auto& [name, model] : network->backend->models)
+        std::ofstream(folder_ / "stages" / name) << "model";
+      network->backend->on_compile = [=](const backend::CompileRequest&) -> Status {
+        for (const FakeNetwork* other : networks) {
+          if (other == network || other->backend->alive() == 0) continue;
+          return make_error(Code::kFailedPrecondition, "not beside the other");
+        }
+        return network == broken ? make_error(Code::kUnknown, "broken") : Status();
+      };
+    }
+  }
+
+  const std::filesystem::path folder_;
+};
+
+TEST_F(OneEngine, TheOldOneEndsFirst) {
+  auto old = sums(1);
+  auto fresh = sums(10);
+  share({&old, &fresh});
+  auto pipeline = started(old);
+  for (int i = 1; i <= 3; ++i) pushed(*pipeline, static_cast<float>(i));
+  must_replace(*pipeline, fresh);
+  EXPECT_EQ(old.backend->alive(), 0);
+  pushed(*pipeline, 4);
+  must_replace(*pipeline, old);
+  pushed(*pipeline, 5);
+  for (const float expected : {1.F, 3.F, 6.F, 100.F, 15.F})
+    EXPECT_EQ(result_of(*pipeline), expected);
+  EXPECT_EQ(pipeline->stats().popped, 5U);
+}
+
+TEST_F(OneEngine, TheOldOneComesBackIfTheNewOneFails) {
+  auto old = sums(1);
+  auto fresh = sums(10);
+  share({&old, &fresh}, &fresh);
+  auto pipeline = started(old);
+  for (int i = 1; i <= 3; ++i) pushed(*pipeline, static_cast<float>(i));
+  EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kUnknown), HasSubstr("broken"));
+  EXPECT_FALSE(pipeline->closed_by());
+  pushed(*pipeline, 4);
+  for (const float expected : {1.F, 3.F, 6.F, 10.F}) EXPECT_EQ(result_of(*pipeline), expected);
+}
+
+TEST_F(OneEngine, WhereNeitherStartsThePipelineEndsWithTheReason) {
+  auto old = times(2);
+  auto fresh = times(3);
+  share({&old, &fresh}, &fresh);
+  auto pipeline = started(old);
+  old.backend->on_compile = [](const auto&) { return make_error(Code::kUnknown, "broken too"); };
+  pushed(*pipeline, 1);
+  EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kUnknown),
+              HasSubstr("the plan before it did not start again: stage 'a': broken too"));
+  EXPECT_EQ(result_of(*pipeline), 4);
+  ASSERT_TRUE(pipeline->closed_by());
+  EXPECT_THAT(pipeline->closed_by()->message(), HasSubstr("broken"));
+  EXPECT_FALSE(*pipeline->pop(kSoon));
+}
+
+TEST_F(OneEngine, WithoutTheOldOnesFilesNothingChanges) {
+  auto old = times(2);
+  auto fresh = times(3);
+  share({&old, &fresh});
+  auto pipeline = started(old);
+  pushed(*pipeline, 1);
+  std::filesystem::remove(folder_ / "stages" / "b.onnx");
+  EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kFailedPrecondition),
+              HasSubstr("its model 'stages/b.onnx' is gone"));
+  EXPECT_EQ(result_of(*pipeline), 4);
+  expect_works(*pipeline, 2);
+}
+
+// Several threads push and pop while plan after plan takes its turn; what a frame was multiplied by
+// tells which one computed it.
+TEST(Replace, UnderLoadNothingIsLostDoubledOrReordered) {
+  constexpr int kSwaps = kSanitized ? 30 : 100;
+  constexpr std::size_t kPushers = 3, kPoppers = 2;
+  std::vector<FakeNetwork> networks;
+  networks.reserve(kSwaps + 1);
+  for (int i = 0; i <= kSwaps; ++i) networks.push_back(times(static_cast<float>(i + 1)));
+  auto pipeline = started(networks[0], {.capacity = 4});
+
+  std::mutex mutex;  // Guards the three below.
+  std::map<FrameNumber, float> given;
+  std::map<FrameNumber, float> results;
+  std::vector<FrameNumber> swapped{0};
+  std::atomic<bool> done{false};
+
+  std::vector<std::thread> threads;
+  for (std::size_t p = 0; p < kPushers; ++p) {
+    threads.emplace_back([&, p] {
+      for (std::size_t i = 0; !done; ++i) {
+        const auto value = static_cast<float>((i * kPushers + p) % 1000);
+        const std::vector<Tensor> inputs{number(value)};
+        const auto frame = pipeline->push(inputs, kSoon);
+        ASSERT_TRUE(frame) << frame.error().message();
+        const std::scoped_lock lock(mutex);
+        ASSERT_TRUE(given.emplace(*frame, value).second) << *frame;
+      }
+    });
+  }
+  for (std::size_t p = 0; p < kPoppers; ++p) {
+    threads.emplace_back([&] {
+      for (FrameNumber before = 0;;) {
+        const auto output = pipeline->pop(kSoon);
+        ASSERT_TRUE(output) << output.error().message();
+        if (!*output) return;
+        const auto frame = (*output)->number();
+        ASSERT_TRUE((*output)->ok()) << (*output)->error().message();
+        ASSERT_GE(frame, before);
+        before = frame;
+        const std::scoped_lock lock(mutex);
+        ASSERT_TRUE(results.emplace(frame, value_of((**output)[0])).second) << frame;
+      }
+    });
+  }
+  for (int i = 1; i <= kSwaps; ++i) {
+    const auto before = pipeline->stats().pushed;
+    must_replace(*pipeline, networks[static_cast<std::size_t>(i)],
+                 {.capacity = i % 5 == 0 ? 1 : 4});
+    const auto after = pipeline->stats().pushed;
+    while (pipeline->stats().pushed < after + kPushers) std::this_thread::yield();
+    const std::scoped_lock lock(mutex);
+    swapped.push_back(before);
+    swapped.push_back(after);
+  }
+  done = true;
+  for (std::size_t p = 0; p < kPushers; ++p) threads[p].join();
+  pipeline->close();
+  for (std::size_t p = 0; p < kPoppers; ++p) threads[kPushers + p].join();
+
+  ASSERT_EQ(results.size(), given.size());
+  int at_least = 0;
+  std::set<int> plans;
+  for (const auto& [frame, value] : given) {
+    ASSERT_TRUE(results.contains(frame)) << frame;
+    const auto factor = static_cast<int>(results[frame] / (value + 1));
+    ASSERT_EQ(results[frame], static_cast<float>(factor) * (value + 1)) << frame;
+    // Never back to a plan before, and each plan between the two counts taken around its swap.
+    ASSERT_GE(factor - 1, at_least) << frame;
+    at_least = factor - 1;
+    plans.insert(factor);
+    const auto swap = static_cast<std::size_t>(factor - 1);
+    if (swap > 0) ASSERT_GE(frame, swapped[2 * swap - 1]) << "plan " << swap;
+    if (swap < kSwaps) ASSERT_LT(frame, swapped[2 * swap + 2]) << "plan " << swap;
+  }
+  EXPECT_EQ(plans.size(), kSwaps + 1U);
+  const auto stats = pipeline->stats();
+  EXPECT_EQ(stats.pushed, given.size());
+  EXPECT_EQ(stats.popped, given.size());
+  EXPECT_EQ(stats.ok, given.size());
+}
+
+TEST(Replace, UnderLoadStatesCountEveryFrameOnce) {
+  constexpr int kSwaps = 30;
+  auto a = sums(1);
+  auto b = sums(1);
+  auto pipeline = started(a, {.capacity = 4});
+  std::atomic<bool> done{false};
+  std::thread pusher([&] {
+    while (!done) pushed(*pipeline, 1);
+    pipeline->close();
+  });
+  std::thread popper([&] {
+    for (;;) {
+      const auto output = pipeline->pop(kSoon);
+      ASSERT_TRUE(output) << output.error().message();
+      if (!*output) return;
+      ASSERT_EQ(value_of((**output)[0]), static_cast<float>((*output)->number() % (1U << 24U) + 1));
+    }
+  });
+  for (int i = 0; i < kSwaps; ++i) must_replace(*pipeline, i % 2 == 0 ? b : a);
+  done = true;
+  pusher.join();
+  popper.join();
+}
+
+TEST(Replace, LossyEdgesGiveEveryFrameOnce) {
+  auto a = times(2);
+  auto b = times(2);
+  for (auto* network : {&a, &b}) {
+    for (auto& edge : network->finish().edges) {
+      if (edge.from == plan::kPipelineInput) edge.policy = plan::FullPolicy::kDropOldest;
+    }
+  }
+  auto pipeline = started(a, {.capacity = 2});
+  std::atomic<bool> done{false};
+  std::thread pusher([&] {
+    while (!done) pushed(*pipeline, 1);
+    pipeline->close();
+  });
+  FrameNumber next = 0;
+  std::thread popper([&] {
+    for (;; ++next) {
+      const auto output = pipeline->pop(kSoon);
+      ASSERT_TRUE(output) << output.error().message();
+      if (!*output) return;
+      ASSERT_EQ((*output)->number(), next);
+      ASSERT_TRUE((*output)->ok() || (*output)->outcome() == Outcome::kDropped);
+    }
+  });
+  for (int i = 0; i < 30; ++i) must_replace(*pipeline, i % 2 == 0 ? b : a, {.capacity = 2});
+  done = true;
+  pusher.join();
+  popper.join();
+  EXPECT_EQ(pipeline->stats().pushed, next);
+}
+
+TEST(Replace, EverythingElseMayBeCalledMeanwhile) {
+  auto a = sums(1);
+  auto b = sums(2);
+  auto pipeline = started(a);
+  std::atomic<bool> done{false};
+  std::thread looker([&] {
+    while (!done) {
+      const auto stats = pipeline->stats();
+      EXPECT_EQ(stats.stages.size(), 1U);
+      EXPECT_EQ(stats.stages.front().lanes, 1);
+      EXPECT_TRUE(pipeline->memory_bytes());
+      EXPECT_GT(pipeline->in_flight_limit(), 0);
+      EXPECT_FALSE(pipeline->closed_by());
+      static_cast<void>(pipeline->reset_states());
+      pipeline->give_up();
+      EXPECT_TRUE(pipeline->drain(kSoon));
+    }
+  });
+  std::thread pusher([&] {
+    const std::vector<Tensor> inputs{number(1)};
+    while (!done) {
+      static_cast<void>(pipeline->try_push(inputs));
+      while (pipeline->try_pop()) {
+      }
+    }
+  });
+  for (int i = 0; i < 30; ++i) must_replace(*pipeline, i % 2 == 0 ? b : a);
+  done = true;
+  looker.join();
+  pusher.join();
+}
+
+TEST(Replace, LeavesNoThreads) {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  auto a = times(2);
+  auto b = times(3);
+  {
+    auto warm = started(a);  // A sanitizer starts a thread of its own beside the first.
+  }
+  const auto before = threads();
+  for (int i = 0; i < (kSanitized ? 5 : 30); ++i) {
+    auto pipeline = started(a);
+    for (int swap = 0; swap < 3; ++swap) {
+      pushed(*pipeline, 1);
+      must_replace(*pipeline, swap % 2 == 0 ? b : a);
+    }
+    EXPECT_LE(threads(), before + 5);  // The plan's, and the old one's with its ender.
+  }
+  // The kernel lists a joined thread until it has cleaned up after it.
+  for (int i = 0; threads() != before && i < 1'000'000; ++i) std::this_thread::yield();
+  EXPECT_EQ(threads(), before);
+}
+
+}  // namespace
+}  // namespace penstock::pipeline
