@@ -262,6 +262,18 @@ class Pipeline:
         """
         self._core.reset_states()
 
+    def replace(self, path: Path) -> None:
+        """Lets the package at ``path`` take the frames pushed from now on, while frames flow in other threads.
+
+        It is started beside what runs, with the options that this pipeline was made with, then takes its
+        place between two frames: numbers and order go on, nothing is lost. The values of states go over, and
+        parameters that were set. What does not start, or has other inputs, outputs, states or parameters, is
+        refused, and what runs goes on.
+        """
+        for text in self._core.replace(path_text("path", path)):
+            warnings.warn(text, PenstockWarning, stacklevel=2)
+        self._plan = None
+
     def stats(self) -> Stats:
         """Counts and times so far, per stage and edge; the names are those of ``penstock bench --json``."""
         return self._core.stats()

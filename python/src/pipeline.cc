@@ -123,9 +123,9 @@ std::string names_of(const std::vector<plan::TensorInfo>& infos) {
 }  // namespace
 
 Pipeline::Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> running,
-                   std::vector<Callable> callables)
-    : package_(std::move(package)),
-      callables_(std::move(callables)),
+                   RunOptions run)
+    : package_(std::make_shared<const plan::Package>(std::move(package))),
+      run_(std::move(run)),
       outputs_(std::make_shared<OutputTypes>()),
       generation_(fork_generation()),
       process_(static_cast<std::uint64_t>(::getpid())) {
@@ -134,12 +134,18 @@ Pipeline::Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> ru
   });
   for (const auto& input : plan().inputs) input_names_.push_back(text_object(input.name));
   outputs_->infos = plan().outputs;
-  for (const auto& output : plan().outputs) {
-    outputs_->names.push_back(text_object(output.name));
-    outputs_->shared.push_back(is_shared(plan(), output.name));
-  }
-  lend_for_ = std::min(kLongestLoan, slots_of_output(plan(), *running_) / 2);
+  for (const auto& output : plan().outputs) outputs_->names.push_back(text_object(output.name));
+  outputs_->shared.resize(plan().outputs.size());
+  look_at_outputs();
   all_pipelines().insert(this);
+}
+
+// What holds for a plan goes on after it was replaced, as its frames may still come out.
+void Pipeline::look_at_outputs() {
+  for (std::size_t i = 0; i < plan().outputs.size(); ++i) {
+    if (is_shared(plan(), plan().outputs[i].name)) outputs_->shared[i] = true;
+  }
+  lend_for_ = std::min({lend_for_, kLongestLoan, slots_of_output(plan(), *running_) / 2});
 }
 
 Pipeline::~Pipeline() {
@@ -177,7 +183,8 @@ std::string Pipeline::unknown_in(nb::handle feed) const {
 }
 
 std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
-  const auto& inputs = plan().inputs;
+  const auto package = package_;
+  const auto& inputs = package->plan.inputs;
   std::vector<Tensor> tensors;
   tensors.reserve(inputs.size());
   const auto add = [&](std::size_t i, nb::handle value) {
@@ -412,14 +419,16 @@ void Pipeline::run_repeatedly(nb::handle feed, std::uint64_t count) {
 void Pipeline::set_parameters(nb::handle values, const std::string& stage) {
   release_dropped();
   const Running running = this->running();
+  const auto package = package_;
+  const auto& parameters = package->plan.parameters;
   pipeline::Named named;
   for (const auto item : nb::borrow<nb::dict>(values).items()) {
     const auto name = text_of(item[0]);
-    const auto known = std::ranges::find(plan().parameters, name, &plan::Parameter::name);
-    if (known == plan().parameters.end()) {
-      raise(not_found("set_parameters: no stage has a parameter '", name, "'; the parameters are ",
-                      join(plan().parameters, ", ",
-                           [](const plan::Parameter& p) { return "'" + p.name + "'"; })));
+    const auto known = std::ranges::find(parameters, name, &plan::Parameter::name);
+    if (known == parameters.end()) {
+      raise(not_found(
+          "set_parameters: no stage has a parameter '", name, "'; the parameters are ",
+          join(parameters, ", ", [](const plan::Parameter& p) { return "'" + p.name + "'"; })));
     }
     auto value = from_python(item[1], {name, known->type});
     if (!value) raise(std::move(value).error().within({Where::kParameter, name}));
@@ -478,6 +487,24 @@ void Pipeline::restore_stream(std::uint64_t stream, nb::handle states) {
     named.emplace_back(std::move(name), *std::move(value));
   }
   check(running->restore_stream(stream, named));
+}
+
+std::vector<std::string> Pipeline::replace(const std::string& path) {
+  release_dropped();
+  const auto replaced = std::make_shared<Replaced>();
+  auto kept = std::make_shared<Running>(running());
+  run_aside([replaced, path, kept, run = run_](const Abandoned& abandoned) {
+    replaced->abandoned = abandoned;
+    if (Status status = python::replace(**kept, path, run, *replaced); !status) {
+      replaced->error = std::move(status).error();
+    }
+    const WithGil gil;  // It may be the last reference, after Ctrl-C.
+    kept->reset();
+  });
+  if (replaced->error) raise(*replaced->error);
+  package_ = std::make_shared<const plan::Package>(std::move(replaced->package));
+  if (running_) look_at_outputs();
+  return replaced->warnings;
 }
 
 bool Pipeline::alive() const {
@@ -550,7 +577,8 @@ nb::dict Pipeline::stats() const {
 }
 
 void Pipeline::save(const std::string& target) const {
-  const auto saved = without_gil([&] { return copy_package(package_, target); });
+  const auto saved =
+      without_gil([&, package = package_] { return copy_package(*package, target); });
   if (!saved) raise(saved.error());
 }
 
@@ -588,7 +616,7 @@ void Pipeline::shut_down_all() {
 
 int Pipeline::traverse(visitproc visit, void* arg) const {
   for (const auto& [id, tag] : tags_) Py_VISIT(tag.ptr());
-  for (const auto& callable : callables_) Py_VISIT(callable.object);
+  for (const auto& callable : run_.callables) Py_VISIT(callable.object);
   return 0;
 }
 
@@ -630,6 +658,9 @@ void bind_pipeline(nb::module_& module) {
       .def("end_stream", &Pipeline::end_stream, nb::arg("stream"))
       .def("save_stream", &Pipeline::save_stream, nb::arg("stream"))
       .def("restore_stream", &Pipeline::restore_stream, nb::arg("stream"), nb::arg("states"))
+      .def(
+          "replace", [](Pipeline& p, nb::handle path) { return p.replace(text_of(path)); },
+          nb::arg("path"))
       .def("close", &Pipeline::close)
       .def("drain", &Pipeline::drain, nb::arg("timeout").none() = nb::none())
       .def("cancel", &Pipeline::cancel)

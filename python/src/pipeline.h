@@ -11,10 +11,10 @@
 
 #include <nanobind/nanobind.h>
 
-#include "callable.h"
 #include "frame.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
+#include "request.h"
 
 namespace penstock::python {
 
@@ -29,8 +29,7 @@ inline constexpr std::chrono::seconds kPatience{5};
 /// later.
 class Pipeline {
  public:
-  Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> running,
-           std::vector<Callable> callables);
+  Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> running, RunOptions run);
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
   ~Pipeline();
@@ -59,6 +58,8 @@ class Pipeline {
   void end_stream(std::uint64_t stream);
   nb::dict save_stream(std::uint64_t stream);
   void restore_stream(std::uint64_t stream, nb::handle states);
+  /// Lets the package at `path` take the frames from now on. \returns warnings of its start.
+  std::vector<std::string> replace(const std::string& path);
   void close();
   void drain(std::optional<double> timeout);
   void cancel();
@@ -78,7 +79,7 @@ class Pipeline {
 
   [[nodiscard]] nb::dict stats() const;
   std::uint64_t write_trace(const std::string& file) const;
-  [[nodiscard]] const plan::Plan& plan() const { return package_.plan; }
+  [[nodiscard]] const plan::Plan& plan() const { return package_->plan; }
   /// Whether it takes frames. After the first hanging call, say, it does not.
   [[nodiscard]] bool alive() const;
   /// Whether shut_down() has begun.
@@ -109,6 +110,8 @@ class Pipeline {
                              nb::handle tag, pipeline::FrameOptions options);
   /// True: a frame came out and was one given up.
   bool give_up(const pipeline::Output& output);
+  /// What follows from the plan for the results that come out.
+  void look_at_outputs();
   nb::object to_frame(pipeline::Output output);
   /// Takes the slots back from frames below `number` that are still held.
   void detach_before(std::uint64_t number);
@@ -118,13 +121,16 @@ class Pipeline {
   /// The same, and waits for them. \returns running().
   Running without_given_up();
 
-  plan::Package package_;  // Holds the files that the stages were made of.
+  /// Holds the files that the stages were made of. Kept by whoever lets the GIL go with it: it may
+  /// be replaced.
+  std::shared_ptr<const plan::Package> package_;
+  RunOptions run_;  // Its callables are for the garbage collector: they may refer to this pipeline.
   Running running_;
-  std::vector<Callable> callables_;  // For the garbage collector: they may refer to this pipeline.
   std::shared_ptr<OutputTypes> outputs_;
   std::vector<nb::object> input_names_;
   std::vector<std::pair<std::uint64_t, std::weak_ptr<Lease>>> leases_;  // By frame.
-  std::uint64_t lend_for_ = 0;  // Frames; 0: slots are not lent, their memory is moved out.
+  std::uint64_t lend_for_ =
+      UINT64_MAX;  // Frames; 0: slots are not lent, their memory is moved out.
   std::unordered_map<std::uint64_t, nb::object> tags_;
   std::uint64_t next_tag_ = 1;
   std::uint64_t pushed_ = 0, popped_ = 0, given_up_ = 0;  // Frames below given_up_ nobody wants.

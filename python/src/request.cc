@@ -166,12 +166,25 @@ Status start(plan::Package package, RunOptions run, Made& made) {
   for (const auto& callable : run.callables) {
     run.pipeline.functions.push_back(callable.function);
   }
-  run.pipeline.warn = [&made](const std::string& text) { made.warnings.push_back(text); };
-  run.pipeline.stopped = made.abandoned;
+  auto options = run.pipeline;
+  options.warn = [&made](const std::string& text) { made.warnings.push_back(text); };
+  options.stopped = made.abandoned;
   PENSTOCK_TRY(made.running,
-               pipeline::Pipeline::start(package.plan, package.folder, backends(), run.pipeline));
+               pipeline::Pipeline::start(package.plan, package.folder, backends(), options));
   made.package = std::move(package);
-  made.callables = std::move(run.callables);
+  made.run = std::move(run);
+  return {};
+}
+
+Status replace(pipeline::Pipeline& running, const std::filesystem::path& path,
+               const RunOptions& run, Replaced& replaced) {
+  PENSTOCK_TRY(auto package, load_package(path));
+  apply(run.stream, package.plan);
+  auto options = run.pipeline;
+  options.warn = [&](const std::string& text) { replaced.warnings.push_back(text); };
+  options.stopped = replaced.abandoned;
+  PENSTOCK_CHECK_OK(running.replace(package.plan, package.folder, backends(), options));
+  replaced.package = std::move(package);
   return {};
 }
 
@@ -189,7 +202,7 @@ nb::object make_aside(std::function<Status(Made&, const Abandoned&)> work) {
   }
   if (made->error) raise(*made->error);
   auto pipeline = std::make_unique<Pipeline>(std::move(made->package), std::move(made->running),
-                                             std::move(made->callables));
+                                             std::move(made->run));
   return nb::make_tuple(nb::cast(pipeline.release(), nb::rv_policy::take_ownership),
                         made->warnings);
 }

@@ -57,7 +57,7 @@ struct Made {
   std::optional<Error> error;
   plan::Package package;
   std::unique_ptr<pipeline::Pipeline> running;
-  std::vector<Callable> callables;
+  RunOptions run;  ///< As it was started.
   std::vector<std::string> warnings;
   std::function<bool()> abandoned;  ///< Asked while it is made.
 };
@@ -113,6 +113,18 @@ Result<SplitRequest> to_request(nb::handle model, const Options& options);
 
 /// Starts a package with the stream's options in its plan.
 Status start(plan::Package package, RunOptions run, Made& made);
+
+/// What took another's place, or why not; filled on a thread of its own.
+struct Replaced {
+  std::optional<Error> error;
+  plan::Package package;
+  std::vector<std::string> warnings;
+  std::function<bool()> abandoned;  ///< Asked while it starts.
+};
+
+/// Lets a package take the place of what runs, with the options that this was started with.
+Status replace(pipeline::Pipeline& running, const std::filesystem::path& path,
+               const RunOptions& run, Replaced& replaced);
 
 /// Runs it on a thread of its own. \returns the pipeline and the warnings.
 nb::object make_aside(std::function<Status(Made&, const Abandoned&)> work);

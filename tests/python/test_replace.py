@@ -1,0 +1,85 @@
+"""Another package takes the frames of a running pipeline."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from line import expected, write_model
+from line import frame as feed
+
+import penstock
+
+
+@pytest.fixture
+def other(model: Path, tmp_path: Path) -> Path:
+    """The same network as one stage."""
+    penstock.split(model, output=tmp_path / "other.penstock").shut_down()
+    return tmp_path / "other.penstock"
+
+
+def test_it_takes_the_frames_pushed_from_then_on(pipeline: penstock.Pipeline, other: Path) -> None:
+    held = []
+    for number in range(3):
+        assert pipeline.push(feed(number), tag=number) == number
+        if number == 0:
+            assert len(pipeline.plan["stages"]) == 2
+            pipeline.replace(other)
+            assert len(pipeline.plan["stages"]) == 1
+    for number in range(3):
+        frame = pipeline.pop()
+        assert frame is not None
+        assert (frame.number, frame.tag) == (number, number)
+        held.append(frame)
+    for number, frame in enumerate(held):
+        np.testing.assert_array_equal(frame[0], expected(number))
+    assert pipeline.stats()["pushed"] == 3
+    assert len(pipeline.stats()["stages"]) == 1
+    np.testing.assert_array_equal(pipeline(feed(1))[0], expected(1))
+
+
+def test_a_stream_goes_on_while_another_thread_replaces(pipeline: penstock.Pipeline, other: Path) -> None:
+    done = threading.Event()
+
+    def replace() -> None:
+        for _ in range(5):
+            pipeline.replace(other)
+        done.set()
+
+    def frames():
+        number = 0
+        while not done.is_set() or number < 100:
+            yield feed(number % 100)
+            number += 1
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    count = 0
+    for count, frame in enumerate(pipeline.stream(frames()), 1):
+        np.testing.assert_array_equal(frame[0], expected((count - 1) % 100))
+    thread.join()
+    assert done.is_set()
+    assert pipeline.stats()["pushed"] == pipeline.stats()["ok"] == count
+
+
+def test_what_does_not_fit_changes_nothing(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
+    with pytest.raises(penstock.NotFound):
+        pipeline.replace(tmp_path / "absent.penstock")
+    (tmp_path / "wide").mkdir()
+    import onnx
+
+    wider = onnx.load(write_model(tmp_path / "wide" / "line.onnx"))
+    for info in [*wider.graph.input, *wider.graph.output]:
+        info.type.tensor_type.shape.dim[1].dim_value = 1
+    onnx.save(wider, tmp_path / "wider.onnx")
+    penstock.split(tmp_path / "wider.onnx", output=tmp_path / "wider.penstock").shut_down()
+    with pytest.raises(penstock.InvalidArgument, match="replace: input 'x': expected f32"):
+        pipeline.replace(tmp_path / "wider.penstock")
+    assert len(pipeline.plan["stages"]) == 2
+    np.testing.assert_array_equal(pipeline(feed(1))[0], expected(1))
+
+
+def test_what_was_shut_down_refuses_it(pipeline: penstock.Pipeline, other: Path) -> None:
+    pipeline.shut_down()
+    with pytest.raises(penstock.Cancelled, match="the pipeline is closed"):
+        pipeline.replace(other)
