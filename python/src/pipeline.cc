@@ -473,14 +473,16 @@ nb::dict Pipeline::save_stream(std::uint64_t stream) {
 
 void Pipeline::restore_stream(std::uint64_t stream, nb::handle states) {
   const Running running = without_given_up();
+  const auto package = package_;
+  const auto& plan = package->plan;
   pipeline::Named named;
   for (const auto item : nb::borrow<nb::dict>(states).items()) {
     auto name = text_of(item[0]);
-    if (plan().find_state(name) == nullptr) {  // The library refuses it by name.
+    if (plan.find_state(name) == nullptr) {  // The library refuses it by name.
       named.emplace_back(std::move(name), Tensor());
       continue;
     }
-    auto value = from_python(item[1], *plan().find_tensor(name));
+    auto value = from_python(item[1], *plan.find_tensor(name));
     if (!value) {
       raise(std::move(value).error().within(concat("restore: state '", name, "'")));
     }

@@ -1,11 +1,13 @@
 """penstock run."""
 
+import fcntl
 import hashlib
 import json
 import os
 import pty
 import signal
 import subprocess
+import termios
 import time
 from pathlib import Path
 
@@ -175,17 +177,51 @@ def test_an_interrupt_ends_in_good_order(running, package):
     assert json.loads(out)["interrupted"] is True
 
 
-def test_a_hangup_leaves_no_unpacked_zip(running, well, chain, tmp_path, monkeypatch):
+def pushed_until(process, line):
+    """What it writes to standard error up to this line."""
+    lines = iter(process.stderr.readline, "")
+    assert any(line in found for found in lines), line
+
+
+def test_a_hangup_replaces_the_package(running, well, chain, tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    well("split", chain, "-o", tmp_path / "chain.penstock.zip")
-    with running(tmp_path / "chain.penstock.zip", "--json") as process:
-        for _ in range(2):  # As a terminal may do that closes.
-            process.send_signal(signal.SIGHUP)
+    package = tmp_path / "chain.penstock.zip"
+    well("split", chain, "-o", package)
+    with running(package, "--json") as process:
+        package.unlink()
+        process.send_signal(signal.SIGHUP)
+        pushed_until(process, "SIGHUP: not replaced: ")
+        well("split", chain, "--cut", "1", "-o", package)
+        process.send_signal(signal.SIGHUP)
+        pushed_until(process, "penstock: SIGHUP: replaced")
+        assert list((tmp_path / "tmp").iterdir()) == []
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 129, err
-    assert json.loads(out)["interrupted"] is True
+    assert process.returncode == 130, err
+    report = json.loads(out)
+    assert len(report["stages"]) == 2  # Of the new one.
+    assert (report["errors"], report["cancelled"], report["ok"]) == (0, 0, report["frames"])
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_terminal_that_closes_ends_it(program, package):
+    terminal, inside = os.openpty()
+    process = subprocess.Popen(
+        [program, "run", package, "--rate", "50", "--frames", "100000", "-v"],
+        stdin=inside,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    with process:
+        os.close(inside)
+        pushed_until(process, "stages started")
+        os.close(terminal)
+        process.communicate(timeout=60)
+    assert process.returncode == 129
 
 
 def test_frames_that_flow_need_no_temporary_folder(running, well, chain, tmp_path, monkeypatch):

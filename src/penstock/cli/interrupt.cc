@@ -2,17 +2,34 @@
 
 #include <csignal>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 namespace penstock::cli {
 namespace {
 
 // A signal handler can reach nothing else.
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 volatile std::sig_atomic_t g_interrupted = 0;
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+volatile std::sig_atomic_t g_hung_up = 0;
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+bool g_had_terminal = false;
 
 extern "C" void note_interrupt(int signal) {
   g_interrupted = signal;
   // The second one ends the program. A terminal that closes may send several SIGHUP by itself.
   if (signal != SIGHUP) std::signal(signal, SIG_DFL);
+}
+
+extern "C" void note_hangup(int) {
+  g_hung_up = 1;
+}
+
+bool has_terminal() {
+  const int terminal = ::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  if (terminal >= 0) ::close(terminal);
+  return terminal >= 0;
 }
 
 /// SIGHUP stays ignored where it is, as under nohup.
@@ -27,11 +44,13 @@ void end_on_interrupt() {
   std::signal(SIGTERM, SIG_DFL);
 }
 
-InterruptGuard::InterruptGuard() {
+InterruptGuard::InterruptGuard(Hangup hangup) {
   g_interrupted = 0;
+  g_hung_up = 0;
+  g_had_terminal = has_terminal();
   std::signal(SIGINT, note_interrupt);
   std::signal(SIGTERM, note_interrupt);
-  on_hangup(note_interrupt);
+  on_hangup(hangup == Hangup::kReload ? note_hangup : note_interrupt);
 }
 
 InterruptGuard::~InterruptGuard() {
@@ -40,7 +59,15 @@ InterruptGuard::~InterruptGuard() {
 }
 
 bool interrupted() {
+  // A terminal that closes sends the signal too, and is gone then.
+  if (g_hung_up != 0 && g_had_terminal && !has_terminal()) g_interrupted = SIGHUP;
   return g_interrupted != 0;
+}
+
+bool take_reload() {
+  if (g_hung_up == 0 || interrupted()) return false;
+  g_hung_up = 0;
+  return true;
 }
 
 int interrupt_code() {

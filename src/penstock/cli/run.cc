@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
+#include <future>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include <spdlog/spdlog.h>
 
@@ -58,13 +61,51 @@ struct Summary {
   pipeline::Stats stats;
 };
 
+/// Reads the source again where SIGHUP asks for it, beside the stream, and lets it take the place
+/// of what runs.
+class Reloader {
+ public:
+  using Reload = std::function<Status()>;
+  explicit Reloader(Reload reload) : reload_(std::move(reload)) {}
+  Reloader(const Reloader&) = delete;
+  Reloader& operator=(const Reloader&) = delete;
+  ~Reloader() {
+    if (running_.valid()) tell(running_.get());
+  }
+
+  /// Looks whether it is asked for, and tells how the one before went. To be called often.
+  void look() {
+    if (running_.valid()) {
+      if (running_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+      tell(running_.get());
+    }
+    if (!take_reload()) return;
+    try {
+      running_ = std::async(std::launch::async, reload_);
+    } catch (const std::system_error& error) {
+      tell(make_error(Code::kResourceExhausted, "no thread could be started: ", error.what()));
+    }
+  }
+
+ private:
+  static void tell(const Status& reloaded) {
+    const auto how =
+        reloaded ? std::string("replaced") : "not replaced: " + reloaded.error().message();
+    std::fputs(concat("penstock: SIGHUP: ", how, "\n").c_str(), stderr);
+  }
+
+  const Reload reload_;
+  std::future<Status> running_;
+};
+
 /// Pushes and pops from one thread until all is out.
 class Stream {
  public:
   Stream(const RunOptions& options, Pipeline& pipeline, FrameSource& source,
-         std::optional<std::uint64_t> frames, OutputWriter& writer)
+         std::optional<std::uint64_t> frames, OutputWriter& writer, Reloader& reloader)
       : options_(options),
         pipeline_(pipeline),
+        reloader_(reloader),
         source_(source),
         total_(frames.value_or(UINT64_MAX)),
         writer_(writer),
@@ -77,6 +118,7 @@ class Stream {
         summary_.interrupted = true;
         total_ = pushed_;
       }
+      reloader_.look();
       PENSTOCK_CHECK_OK(push_what_fits());
       PENSTOCK_CHECK_OK(pop_one());
     }
@@ -203,6 +245,7 @@ class Stream {
 
   const RunOptions& options_;
   Pipeline& pipeline_;
+  Reloader& reloader_;
   FrameSource& source_;
   std::optional<measure::Frame> next_;  ///< Read, and not pushed yet.
   std::uint64_t total_;
@@ -338,10 +381,16 @@ Result<int> run(const RunOptions& options) {
   const auto [frames, certain] = count_frames(options, source);
   PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs,
                                                  certain ? frames : std::nullopt));
-  const InterruptGuard guard;
+  const InterruptGuard guard(Hangup::kReload);
   PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
   package.files.reset();  // All is loaded: a call that hangs until it is killed leaves none.
-  PENSTOCK_TRY(auto summary, Stream(options, *pipeline, source, frames, writer).run());
+  Reloader reloader([&]() -> Status {
+    PENSTOCK_TRY(auto again, load_source(options.source, backends));
+    pipeline::Options anew = settings;
+    apply_stream(stream, again.plan, anew);
+    return replace_source(options.source, again, anew, backends, *pipeline);
+  });
+  PENSTOCK_TRY(auto summary, Stream(options, *pipeline, source, frames, writer, reloader).run());
   PENSTOCK_CHECK_OK(writer.finish());
   if (settings.trace) PENSTOCK_CHECK_OK(write_trace(*pipeline, options.trace));
   return report(options, package.plan, summary);
@@ -371,6 +420,9 @@ Examples:
   penstock run model.onnx --inputs frames.npz --output results.npz
   penstock run model.penstock --rate 30 --policy latest --max-age 100 --trace trace.json
   penstock run denoise.onnx --state cache_out=cache_in --inputs frames.npz --output results.npz
+
+SIGHUP reads the package, application or model again and lets it take the frames from then on, none
+lost; one line on standard error says so, or why not, and what runs goes on.
 
 Exit code 1 if any frame failed; frames that a policy dropped are no failures. 130 after Ctrl-C.)";
 

@@ -30,6 +30,14 @@ Error in_users_words(Error error, const SourceArguments& arguments, const plan::
   return error;
 }
 
+Status complete(pipeline::Options& options, const SourceArguments& arguments) {
+  PENSTOCK_TRY(options.backend_options, to_backend_options(arguments.engine));
+  options.native_code = !arguments.no_native_code;
+  options.warn = [](const std::string& message) { spdlog::warn("{}", message); };
+  options.stopped = interrupted;
+  return {};
+}
+
 }  // namespace
 
 void add_source_options(CLI::App* command, SourceArguments& arguments) {
@@ -91,10 +99,7 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
                                                          const plan::Package& package,
                                                          pipeline::Options options,
                                                          const backend::Registry& backends) {
-  PENSTOCK_TRY(options.backend_options, to_backend_options(arguments.engine));
-  options.native_code = !arguments.no_native_code;
-  options.warn = [](const std::string& message) { spdlog::warn("{}", message); };
-  options.stopped = interrupted;
+  PENSTOCK_CHECK_OK(complete(options, arguments));
   auto started = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
   if (!started) return in_users_words(std::move(started).error(), arguments, package.plan);
   auto pipeline = *std::move(started);
@@ -103,6 +108,15 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
                package.plan.stages.size(), memory_text(pipeline->memory_bytes()),
                pipeline->in_flight_limit());
   return pipeline;
+}
+
+Status replace_source(const SourceArguments& arguments, const plan::Package& package,
+                      pipeline::Options options, const backend::Registry& backends,
+                      pipeline::Pipeline& pipeline) {
+  PENSTOCK_CHECK_OK(complete(options, arguments));
+  Status replaced = pipeline.replace(package.plan, package.folder, backends, options);
+  if (replaced) return replaced;
+  return in_users_words(std::move(replaced).error(), arguments, package.plan);
 }
 
 }  // namespace penstock::cli

@@ -38,4 +38,9 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
                                                          pipeline::Options options,
                                                          const backend::Registry& backends);
 
+/// Lets the package take the place of what runs, as it would be started.
+Status replace_source(const SourceArguments& arguments, const plan::Package& package,
+                      pipeline::Options options, const backend::Registry& backends,
+                      pipeline::Pipeline& pipeline);
+
 }  // namespace penstock::cli
