@@ -87,8 +87,12 @@ struct Batches : ::testing::Test {
     push(1);
     gate.wait_for_one();
     push(frames);
-    wait_until([&] { return pipeline->stats().stages[0].frames == static_cast<unsigned>(pushed); });
+    wait_for_all_in_front();
     gate.open();
+  }
+  /// Until the first stage is done with all that was pushed. \pre  the second is with none.
+  void wait_for_all_in_front() {
+    wait_until([&] { return pipeline->stats().edges[1].depth == static_cast<unsigned>(pushed); });
   }
   void wait_for_full_calls() {
     network.plan.stages[1].batch.wait = std::chrono::seconds(600);
@@ -181,7 +185,7 @@ TEST_F(Batches, HoldFramesThatFailedBeforeNotAtAll) {
   push(1);
   gate.wait_for_one();
   push(4);
-  wait_until([&] { return pipeline->stats().stages[0].frames == 4; });
+  wait_for_all_in_front();
   gate.open();
   pop_good(2);
   EXPECT_EQ(pop().error().message(), "stage 'first': frame 2: not this one");
@@ -282,6 +286,7 @@ TEST_F(Batches, ADeviceTakesThemToo) {
   device->hold(true);
   push(16);
   device->wait_for(3);
+  wait_for_all_in_front();
   device->hold(false);
   pop_good(16);
   EXPECT_EQ(net().frames, 16);
@@ -299,6 +304,7 @@ TEST_F(Batches, OfADeviceAFailingFrameFailsAloneToo) {
   device->hold(true);
   push(16);
   device->wait_for(3);
+  wait_for_all_in_front();
   device->hold(false);
   pop_good(5);
   EXPECT_EQ(pop().error().message(), "stage 'net': frame 5: bad frame");
