@@ -93,7 +93,7 @@ ValueId FrameGraph::gather(ValueId id, std::size_t place) {
 }
 
 ValueId FrameGraph::moved(ValueId id, int to, std::size_t place) {
-  const auto [first, last] = std::minmax(axis(id), to);
+  const int first = std::min(axis(id), to), last = std::max(axis(id), to);
   const auto own = sizes(id);
   const bool apart = std::any_of(own.begin() + first, own.begin() + last,
                                  [](std::int64_t size) { return size != 1; });
