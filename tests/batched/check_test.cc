@@ -38,7 +38,7 @@ class BatchCheckTest : public testing::Test {
   [[nodiscard]] fs::path package() const { return folder_.path() / "p"; }
 
   const backend::Registry backends_ = backend::Registry::load();
-  graph::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   graph::Graph graph_;
 };
 

@@ -43,7 +43,7 @@ class BatchChoiceTest : public testing::Test {
     options_.batches[""] = {.frames = 4, .measured = true};
   }
 
-  graph::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   backend::Registry backends_;
   partition::SplitOptions options_;
 };

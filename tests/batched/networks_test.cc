@@ -100,7 +100,7 @@ TEST(BatchedNetworks, ComputeTheSameOrAreRefusedByANode) {
 /// Wherever the cuts are, the tensors between stages hold the frames along their first dimension.
 TEST(BatchedNetworks, MayBeCutAnywhere) {
   const auto backends = backend::Registry::load();
-  const graph::TemporaryFolder folder;
+  const TemporaryFolder folder;
   for (const auto& file : networks()) {
     if (name_of(file) == kRefused) continue;
     const auto graph = import_network(file, backends);

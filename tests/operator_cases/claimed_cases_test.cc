@@ -145,7 +145,7 @@ class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::
   static inline std::unique_ptr<backend::Registry> registry_;
   std::shared_ptr<backend::Backend> backend_;
   fs::path root_;
-  graph::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   graph::Engine engine_;
   collage::Rule rule_;
   std::map<std::string, std::string> exceptions_;

@@ -185,7 +185,7 @@ class OperatorCases : public testing::TestWithParam<std::string> {
   static inline std::unique_ptr<backend::Registry> registry_;
   std::shared_ptr<backend::Backend> backend_;
   fs::path root_;
-  graph::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   graph::Engine engine_;
   std::map<std::string, std::string> exceptions_ = read_exceptions(PENSTOCK_OPERATOR_EXCEPTIONS);
   Counts counts_;

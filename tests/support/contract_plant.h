@@ -23,6 +23,7 @@
 #include "tests/support/contract_case.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/no_more_threads.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::contract {
 
@@ -57,19 +58,6 @@ inline Tensor tensor_of(const Words& words, bool items) {
 }
 
 /// Where a thread's cases have the files of their plans.
-class Folder {
- public:
-  Folder() { std::filesystem::create_directories(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / concat("penstock-contract-", gettid());
-};
-
 /// Of a process all threads, or none, may be refused.
 inline std::shared_mutex& thread_limit() {
   static std::shared_mutex mutex;
@@ -84,8 +72,8 @@ class Plant {
         calls_(given.stages.size() * width()),
         order_(calls_.size()),
         counters_(given.stages.size()) {
-    thread_local const Folder kFolder;
-    network.folder = kFolder.path;
+    thread_local const TemporaryFolder kFolder;
+    network.folder = kFolder.path();
     declare();
     for (int s = 0; s < std::ssize(given.stages); ++s) add(s);
     for (std::size_t i = 0; i < given.states.size(); ++i) {

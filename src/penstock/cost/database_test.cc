@@ -13,12 +13,12 @@
 
 #include "penstock/cost/sqlite.h"
 #include "penstock/graph/test_support.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::cost {
 namespace {
 
 namespace fs = std::filesystem;
-using graph::TemporaryFolder;
 using ::testing::HasSubstr;
 
 PartKey key(const std::string& model, int threads = 1) {

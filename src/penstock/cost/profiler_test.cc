@@ -15,6 +15,7 @@
 #include "penstock/cost/boundary.h"
 #include "penstock/cost/worker.h"
 #include "penstock/graph/test_support.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::cost {
 namespace {
@@ -22,7 +23,6 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 using graph::Subgraph;
-using graph::TemporaryFolder;
 using ::testing::HasSubstr;
 
 /// x [8] -> Relu -> a -> Abs -> b -> Neg -> c -> Tanh -> y.

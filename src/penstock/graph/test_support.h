@@ -13,6 +13,7 @@
 #include "penstock/graph/onnx_text.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::graph {
 
@@ -56,24 +57,5 @@ inline std::string type_text(const Graph& graph, const std::string& value) {
   const auto id = graph.find_value(value);
   return id ? to_string(graph.value(*id).type) : "absent";
 }
-
-/// A folder of its own, gone with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "penstock-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace penstock::graph

@@ -12,6 +12,7 @@
 #include "penstock/graph/onnx_text.h"
 #include "penstock/partition/test_graph.h"
 #include "penstock/tensor/npy.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::partition {
 namespace {
@@ -24,12 +25,7 @@ using testing::StartsWith;
 
 class SplitTest : public testing::Test {
  protected:
-  SplitTest() {
-    std::string name = (fs::temp_directory_path() / "penstock-split-test.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    options_.devices = {cpu(0)};
-  }
-  ~SplitTest() override { fs::remove_all(folder_); }
+  SplitTest() { options_.devices = {cpu(0)}; }
 
   static device::Device cpu(int number) { return {.host = {}, .cpus = {number}}; }
 
@@ -70,7 +66,8 @@ class SplitTest : public testing::Test {
     return made ? Error{} : made.error();
   }
 
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
   SplitOptions options_;
 };
 

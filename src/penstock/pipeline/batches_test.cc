@@ -9,6 +9,7 @@
 
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_device.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -248,9 +249,9 @@ TEST_F(Batches, ACallThatHangsFailsAllItsFrames) {
 }
 
 TEST_F(Batches, ParametersChangeBetweenCalls) {
+  const TemporaryFolder folder;
   FakeNetwork made;
-  made.folder = std::filesystem::temp_directory_path() /
-                concat("penstock-batches-", static_cast<long>(getpid()));
+  made.folder = folder.path();
   made.parameter("w", number(1));
   made.input("in")
       .stage("net", {"in", "w"}, {"y"},
@@ -273,7 +274,6 @@ TEST_F(Batches, ParametersChangeBetweenCalls) {
   gate.open();
   for (const float expected : {0.F, 1.F, 2.F, 30.F, 40.F}) EXPECT_EQ(value_of(pop()[0]), expected);
   EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(1, 2, 0, 0));
-  std::filesystem::remove_all(made.folder);
 }
 
 TEST_F(Batches, ADeviceTakesThemToo) {

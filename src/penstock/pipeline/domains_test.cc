@@ -7,6 +7,7 @@
 
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_accelerator.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -531,7 +532,8 @@ TEST_F(Refused, States) {
 }
 
 TEST_F(Refused, Parameters) {
-  network.folder = std::filesystem::path(::testing::TempDir()) / "domains";
+  const TemporaryFolder folder;
+  network.folder = folder.path();
   network.input("in")
       .parameter("scale", number(2))
       .stage("far", {"in", "scale"}, {"out"}, sum())

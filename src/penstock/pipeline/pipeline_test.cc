@@ -24,6 +24,7 @@
 #include "tests/support/fake_backend.h"
 #include "tests/support/no_more_threads.h"
 #include "tests/support/sample.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -1230,12 +1231,10 @@ TEST(PipelineTest, AFrameThatGrowsOldWhileItWaitsForRoomDoesNotStart) {
 
 class ParametersTest : public ::testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // x = in * w in three replicas, out = w.
   FakeNetwork with_parameter() {
     FakeNetwork network;
-    network.folder = folder_;
+    network.folder = folder_.path();
     network.input("in")
         .parameter("w", number(2))
         .stage(
@@ -1255,8 +1254,7 @@ class ParametersTest : public ::testing::Test {
     return network;
   }
 
-  const std::filesystem::path folder_ =
-      std::filesystem::path(::testing::TempDir()) / concat("penstock_parameters.", getpid());
+  const TemporaryFolder folder_;
 };
 
 using Values = std::pair<float, float>;
@@ -1338,7 +1336,7 @@ TEST_F(ParametersTest, ValuesThatNoFrameReadsAreFreedWhileAReplicaIdles) {
 #endif
   constexpr std::int64_t kElements = 1 << 18;
   FakeNetwork network;
-  network.folder = folder_;
+  network.folder = folder_.path();
   network.input("in")
       .parameter("w", Tensor::allocate(DType::kF32, {kElements}))
       .stage(

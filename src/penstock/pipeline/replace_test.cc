@@ -16,6 +16,7 @@
 #include "tests/support/fake_backend.h"
 #include "tests/support/no_more_threads.h"
 #include "tests/support/sample.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -434,13 +435,10 @@ TEST(Replace, AFrameIsCancelledByItsNumberInEither) {
 
 class ReplaceParameters : public ::testing::Test {
  protected:
-  ReplaceParameters() : folder_(std::filesystem::temp_directory_path() / "penstock_replace_test") {}
-  ~ReplaceParameters() override { std::filesystem::remove_all(folder_); }
-
   // in * gain + offset
   FakeNetwork network(const std::string& name, float gain, float offset) {
     FakeNetwork made;
-    made.folder = folder_ / name;
+    made.folder = folder_.path() / name;
     made.input("in")
         .parameter("gain", number(gain))
         .parameter("offset", number(offset))
@@ -453,7 +451,7 @@ class ReplaceParameters : public ::testing::Test {
     return made;
   }
 
-  const std::filesystem::path folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(ReplaceParameters, ThoseThatWereSetGoOver) {
@@ -768,15 +766,12 @@ TEST(Replace, TwoAtOnceComeOneAfterTheOther) {
 // are files, with which what ended may start again.
 class OneEngine : public ::testing::Test {
  protected:
-  OneEngine() : folder_(std::filesystem::temp_directory_path() / "penstock_one_engine_test") {}
-  ~OneEngine() override { std::filesystem::remove_all(folder_); }
-
   void share(const std::vector<FakeNetwork*>& networks, const FakeNetwork* broken = nullptr) {
     for (FakeNetwork* network : networks) {
-      network->folder = folder_;
-      std::filesystem::create_directories(folder_ / "stages");
+      network->folder = folder_.path();
+      std::filesystem::create_directories(folder_.path() / "stages");
       for (const auto& [name, model] : network->backend->models)
-        std::ofstream(folder_ / "stages" / name) << "model";
+        std::ofstream(folder_.path() / "stages" / name) << "model";
       network->backend->on_compile = [=](const backend::CompileRequest&) -> Status {
         for (const FakeNetwork* other : networks) {
           if (other == network || other->backend->alive() == 0) continue;
@@ -787,7 +782,7 @@ class OneEngine : public ::testing::Test {
     }
   }
 
-  const std::filesystem::path folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(OneEngine, TheOldOneEndsFirst) {
@@ -839,7 +834,7 @@ TEST_F(OneEngine, WithoutTheOldOnesFilesNothingChanges) {
   share({&old, &fresh});
   auto pipeline = started(old);
   pushed(*pipeline, 1);
-  std::filesystem::remove(folder_ / "stages" / "b.onnx");
+  std::filesystem::remove(folder_.path() / "stages" / "b.onnx");
   EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kFailedPrecondition),
               HasSubstr("its model 'stages/b.onnx' is gone"));
   EXPECT_EQ(result_of(*pipeline), 4);

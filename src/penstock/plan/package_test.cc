@@ -11,6 +11,7 @@
 
 #include "penstock/plan/plan_json.h"
 #include "penstock/plan/test_plans.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::plan {
 namespace {
@@ -21,12 +22,6 @@ using testing::HasSubstr;
 
 class PackageTest : public testing::Test {
  protected:
-  PackageTest() {
-    std::string name = (fs::temp_directory_path() / "penstock-package-test.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~PackageTest() override { fs::remove_all(folder_); }
-
   static void write(const fs::path& file, const std::string& text) {
     fs::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary) << text;
@@ -84,7 +79,8 @@ class PackageTest : public testing::Test {
     return file;
   }
 
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
 };
 
 TEST_F(PackageTest, LoadsWhatItWrote) {

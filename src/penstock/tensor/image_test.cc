@@ -11,6 +11,8 @@
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #include <stb/stb_image_write.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace penstock {
 namespace {
 
@@ -18,14 +20,6 @@ namespace fs = std::filesystem;
 
 class ImageTest : public testing::Test {
  protected:
-  ImageTest() {
-    folder_ = fs::temp_directory_path() /
-              concat("penstock_image_", ::getpid(), "_",
-                     testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  ~ImageTest() override { fs::remove_all(folder_); }
-
   fs::path at(const std::string& name) { return folder_ / name; }
   fs::path write(const std::string& name, const std::string& bytes) {
     std::ofstream(at(name), std::ios::binary) << bytes;
@@ -38,7 +32,8 @@ class ImageTest : public testing::Test {
   }
 
  private:
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
 };
 
 Type type(DType dtype, const std::vector<std::int64_t>& dims) {

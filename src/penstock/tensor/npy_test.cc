@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace penstock {
 namespace {
 
@@ -16,14 +18,6 @@ namespace fs = std::filesystem;
 
 class NpyTest : public testing::Test {
  protected:
-  NpyTest() {
-    folder_ = fs::temp_directory_path() /
-              concat("penstock_npy_", ::getpid(), "_",
-                     testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  ~NpyTest() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& bytes) {
     std::ofstream(file(), std::ios::binary) << bytes;
     return file();
@@ -40,7 +34,8 @@ class NpyTest : public testing::Test {
   }
 
  private:
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
 };
 
 std::string npy(std::string dictionary, const std::string& data, char version = 1) {

@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include <zip.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace penstock {
 namespace {
 
@@ -15,14 +17,6 @@ namespace fs = std::filesystem;
 
 class NpzTest : public testing::Test {
  protected:
-  NpzTest() {
-    folder_ = fs::temp_directory_path() /
-              concat("penstock_npz_", ::getpid(), "_",
-                     testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  ~NpzTest() override { fs::remove_all(folder_); }
-
   fs::path file() { return folder_ / "x.npz"; }
   void write(const std::string& bytes) { std::ofstream(file(), std::ios::binary) << bytes; }
   std::string bytes() {
@@ -39,7 +33,8 @@ class NpzTest : public testing::Test {
   }
 
  private:
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
 };
 
 NamedTensors two() {

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace penstock {
 namespace {
 
@@ -34,12 +36,6 @@ std::string format(int coding, int channels, int bits) {
 
 class WavTest : public testing::Test {
  protected:
-  WavTest()
-      : file_(fs::temp_directory_path() /
-              concat("penstock_wav_", ::getpid(), "_",
-                     testing::UnitTest::GetInstance()->current_test_info()->name(), ".wav")) {}
-  ~WavTest() override { fs::remove(file_); }
-
   Result<WavFile> open(const std::string& chunks) {
     std::ofstream(file_, std::ios::binary)
         << "RIFF" << bytes_of(chunks.size() + 4, 4) << "WAVE" << chunks;
@@ -57,7 +53,8 @@ class WavTest : public testing::Test {
     return wav ? "" : wav.error().message();
   }
 
-  fs::path file_;
+  const TemporaryFolder temporary_;
+  const fs::path file_ = temporary_.path() / "x.wav";
 };
 
 TEST_F(WavTest, IntegersAreScaledToOne) {
