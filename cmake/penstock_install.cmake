@@ -5,13 +5,14 @@ include(CMakePackageConfigHelpers)
 set(PENSTOCK_PUBLIC_HEADERS
   app/app.h
   backend/backend.h backend/registry.h
-  base/error.h base/hash.h base/result.h
+  base/error.h base/hash.h base/result.h base/version.h
   device/device.h device/topology.h
   function/function.h function/penstock_function.h
   graph/graph.h graph/import.h graph/subgraph.h graph/writer.h
   partition/batches.h partition/split.h
   pipeline/frame.h pipeline/pipeline.h pipeline/stats.h
-  plan/package.h plan/plan.h plan/plan_json.h
+  plan/package.h plan/plan.h plan/plan_json.h plan/stream_options.h
+  session/batch_choice.h session/identify.h session/load.h session/session.h
   tensor/compare.h tensor/dtype.h tensor/npy.h tensor/npz.h tensor/tensor.h)
 list(TRANSFORM PENSTOCK_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/src/penstock/)
 

@@ -9,6 +9,7 @@
 #include "errors.h"
 #include "gil.h"
 #include "penstock/partition/resolve.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/load.h"
 #include "penstock/session/plan_model.h"
 #include "penstock/session/session.h"
@@ -101,7 +102,7 @@ Status make(SplitRequest request, Made& made, const Abandoned& abandoned) {
 
 Status load(const fs::path& path, RunOptions run, Made& made) {
   std::error_code ignored;
-  if (!names_package(path) && fs::is_regular_file(path, ignored)) {
+  if (identify(path) != FileKind::kPackage && fs::is_regular_file(path, ignored)) {
     return invalid_argument("'", path.string(),
                             "': expected a package (a folder or zip), found another file; "
                             "penstock.split() takes models");

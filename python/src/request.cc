@@ -6,26 +6,6 @@
 #include "pipeline.h"
 
 namespace penstock::python {
-namespace {
-
-/// The stream's options in a plan that is already written; edges as session's split_model() has it.
-void apply(const StreamOptions& stream, plan::Plan& plan) {
-  for (auto& edge : plan.edges) {
-    if (stream.capacity) edge.capacity = *stream.capacity;
-    if (!stream.input_policy || edge.from != plan::kPipelineInput) continue;
-    edge.policy = *stream.input_policy;
-    if (edge.policy == plan::FullPolicy::kLatest) edge.capacity = 1;
-  }
-  if (stream.streams) plan.streams = *stream.streams;
-  if (stream.max_age) plan.max_age = stream.max_age;
-  if (stream.on_error) plan.on_error = *stream.on_error;
-  if (stream.max_run) {
-    for (auto& stage : plan.stages) stage.max_run = stream.max_run;
-  }
-}
-
-}  // namespace
-
 const backend::Registry& backends() {
   static const auto* registry = new backend::Registry(backend::Registry::load());
   return *registry;
@@ -162,7 +142,7 @@ Result<SplitRequest> to_request(nb::handle model, const Options& options) {
 }
 
 Status start(plan::Package package, RunOptions run, Made& made) {
-  apply(run.stream, package.plan);
+  plan::apply(run.stream, package.plan);
   for (const auto& callable : run.callables) {
     run.pipeline.functions.push_back(callable.function);
   }
@@ -179,7 +159,7 @@ Status start(plan::Package package, RunOptions run, Made& made) {
 Status replace(pipeline::Pipeline& running, const std::filesystem::path& path,
                const RunOptions& run, Replaced& replaced) {
   PENSTOCK_TRY(auto package, load_package(path));
-  apply(run.stream, package.plan);
+  plan::apply(run.stream, package.plan);
   auto options = run.pipeline;
   options.warn = [&](const std::string& text) { replaced.warnings.push_back(text); };
   options.stopped = replaced.abandoned;

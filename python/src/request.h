@@ -37,7 +37,7 @@ struct Model {
 
 /// How a pipeline runs, whatever it was made of.
 struct RunOptions {
-  StreamOptions stream;
+  plan::StreamOptions stream;
   pipeline::Options pipeline;
   std::vector<Callable> callables;  ///< The functions of `pipeline`.
 };

@@ -254,11 +254,4 @@ Result<plan::Package> pack(const App& app, const backend::Registry& backends,
   return plan::Package{std::move(plan), folder, temporary};
 }
 
-bool names_app(const fs::path& path) {
-  std::string suffix = path.extension().string();
-  std::ranges::transform(suffix, suffix.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return suffix == ".yaml" || suffix == ".yml";
-}
-
 }  // namespace penstock::app

@@ -113,9 +113,6 @@ Error place_error(const App& app, Error error);
 /// \error kInvalidArgument  names file and line, what was expected and what was found.
 Result<App> read_yaml(const std::filesystem::path& file);
 
-/// Whether a path means an application: it ends in .yaml or .yml.
-bool names_app(const std::filesystem::path& path);
-
 /// "f32[1,3,h<=224,?]", as to_string(Type) writes it. \error kInvalidArgument
 Result<Type> parse_type(std::string_view text);
 

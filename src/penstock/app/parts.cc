@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "penstock/backend/settings.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/load.h"
 #include "penstock/session/session.h"
 
@@ -83,8 +84,11 @@ Result<graph::Graph> import_network(const Node& node, const Network& network,
 
 Result<Part> network_part(const Node& node, const Network& network,
                           const backend::Registry& backends) {
-  if (names_package(network.model)) return placed(node, "network", package_part(node, network));
-  if (names_app(network.model)) {
+  const auto kind = identify(network.model);
+  if (kind == FileKind::kPackage) {
+    return placed(node, "network", package_part(node, network));
+  }
+  if (kind == FileKind::kApplication) {
     return invalid_argument(
                "'", network.model.string(),
                "': expected a model or a package of one network, found an application; "
@@ -171,7 +175,7 @@ Status refuse_native_code(const Node& node) {
     return plan::native_code_refused("custom-operator library '" +
                                      network.split.custom_ops.front().string() + "'");
   }
-  if (!names_package(network.model)) return {};
+  if (identify(network.model) != FileKind::kPackage) return {};
   PENSTOCK_TRY(const auto package, load_package(network.model));
   return plan::refuse_native_code(package.plan);
 }

@@ -27,6 +27,7 @@
 #include "penstock/device/device.h"
 #include "penstock/measure/rounds.h"
 #include "penstock/measure/side.h"
+#include "penstock/session/identify.h"
 
 namespace penstock::cli {
 namespace {
@@ -69,7 +70,7 @@ std::vector<int> cpus_of(const plan::Plan& plan) {
 Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& package,
                             const backend::Registry& backends, BenchReport& report) {
   const auto& [source, given] = std::tie(options.source.file, options.model);
-  if (!names_package(source) && !app::names_app(source)) return source;
+  if (identify(source) == FileKind::kModel) return source;
   if (!given.empty()) {
     if (match_model(given, package.plan, backends) != Match::kOther) return given;
     return invalid_argument("--model '", given.string(), "': not the model that package '",

@@ -9,6 +9,7 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/report_text.h"
 #include "penstock/cli/text.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/session.h"
 
 namespace penstock::cli {
@@ -27,10 +28,11 @@ Status check_built(const std::filesystem::path& path) {
     return invalid_argument("'", path.string(),
                             "': expected a package made by 'penstock build', found ", found);
   };
-  if (app::names_app(path)) {
+  const auto kind = identify(path);
+  if (kind == FileKind::kApplication) {
     return refuse("an application; explain the packages that its nodes name");
   }
-  if (!names_package(path)) {
+  if (kind == FileKind::kModel) {
     return refuse("another file; of a model, 'penstock build' makes one");
   }
   return {};

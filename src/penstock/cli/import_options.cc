@@ -7,6 +7,7 @@
 
 #include "penstock/app/app.h"
 #include "penstock/cli/command.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/session.h"
 
 namespace penstock::cli {
@@ -42,12 +43,13 @@ Status check_model(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file, ignored)) {
     return not_found("'", file.string(), "': no such file; expected a model (.onnx)");
   }
-  if (app::names_app(file)) {
+  const auto kind = identify(file);
+  if (kind == FileKind::kApplication) {
     return invalid_argument("'", file.string(),
                             "': expected a model, found an application; 'penstock show', 'run', "
                             "'bench' and 'split' take it");
   }
-  if (names_package(file)) {
+  if (kind == FileKind::kPackage) {
     return invalid_argument("'", file.string(), "': expected a model (.onnx), found a ",
                             std::filesystem::is_directory(file, ignored) ? "folder" : "zip",
                             "; packages are for 'penstock show', 'run', 'bench' and 'verify'");

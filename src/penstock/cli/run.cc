@@ -305,19 +305,6 @@ std::string to_text(const plan::Plan& plan, Summary& summary) {
   return text;
 }
 
-void apply_stream(const StreamOptions& stream, plan::Plan& plan, pipeline::Options& options) {
-  for (auto& edge : plan.edges) {
-    if (!stream.input_policy || edge.from != plan::kPipelineInput) continue;
-    edge.policy = *stream.input_policy;
-    if (edge.policy == plan::FullPolicy::kLatest) edge.capacity = 1;
-  }
-  if (stream.streams) plan.streams = *stream.streams;
-  options.capacity = stream.capacity.value_or(0);
-  options.max_age = stream.max_age;
-  options.on_error = stream.on_error;
-  options.max_run = stream.max_run;
-}
-
 Result<int> report(const RunOptions& options, const plan::Plan& plan, Summary& summary) {
   std::FILE* out = options.output == "-" ? stderr : stdout;
   if (options.json) {
@@ -363,8 +350,8 @@ Result<int> run(const RunOptions& options) {
   PENSTOCK_TRY(const auto stream, to_stream_options(options.stream));
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(auto package, load_source(options.source, backends));
+  plan::apply(stream, package.plan);
   pipeline::Options settings;
-  apply_stream(stream, package.plan, settings);
   settings.in_flight = options.in_flight;
   settings.trace = !options.trace.empty();
   const auto& inputs = package.plan.inputs;
@@ -386,9 +373,8 @@ Result<int> run(const RunOptions& options) {
   package.files.reset();  // All is loaded: a call that hangs until it is killed leaves none.
   Reloader reloader([&]() -> Status {
     PENSTOCK_TRY(auto again, load_source(options.source, backends));
-    pipeline::Options anew = settings;
-    apply_stream(stream, again.plan, anew);
-    return replace_source(options.source, again, anew, backends, *pipeline);
+    plan::apply(stream, again.plan);
+    return replace_source(options.source, again, settings, backends, *pipeline);
   });
   PENSTOCK_TRY(auto summary, Stream(options, *pipeline, source, frames, writer, reloader).run());
   PENSTOCK_CHECK_OK(writer.finish());

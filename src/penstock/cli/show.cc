@@ -11,6 +11,7 @@
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/source.h"
 #include "penstock/cli/text.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/session.h"
 
 namespace penstock::cli {
@@ -110,10 +111,10 @@ Status show_plan(const ShowOptions& options) {
 }
 
 Result<int> run(const ShowOptions& options) {
-  if (names_package(options.file) || app::names_app(options.file)) {
-    PENSTOCK_CHECK_OK(show_plan(options));
-  } else {
+  if (identify(options.file) == FileKind::kModel) {
     PENSTOCK_CHECK_OK(show_model(options));
+  } else {
+    PENSTOCK_CHECK_OK(show_plan(options));
   }
   return kOk;
 }

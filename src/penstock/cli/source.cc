@@ -10,6 +10,7 @@
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/load.h"
 
 namespace penstock::cli {
@@ -18,11 +19,12 @@ namespace {
 
 /// What the package of a bare model or an application, which the user does not see, was made from.
 Error in_users_words(Error error, const SourceArguments& arguments, const plan::Plan& plan) {
-  if (app::names_app(arguments.file)) {
+  const auto kind = identify(arguments.file);
+  if (kind == FileKind::kApplication) {
     const auto application = app::read_yaml(arguments.file);
     return application ? app::place_error(*application, std::move(error)) : error;
   }
-  if (names_package(arguments.file)) return error;
+  if (kind == FileKind::kPackage) return error;
   Where* const model = error.find(Where::kModel);
   if (model != nullptr && model->name == plan.stages.front().partitions.front().model) {
     model->name = arguments.file.string();
@@ -66,7 +68,8 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
   const bool of_a_model = !import.shapes.empty() || !import.parameters.empty() || import.as_is ||
                           !arguments.engine.custom_ops.empty() || !arguments.states.empty() ||
                           !arguments.batches.empty();
-  if (app::names_app(arguments.file)) {
+  const auto kind = identify(arguments.file);
+  if (kind == FileKind::kApplication) {
     if (of_a_model) {
       return invalid_argument(
           "--shape, --parameter, --as-is, --custom-ops, --state and --batch are for a model: an "
@@ -75,7 +78,7 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
     }
     return load_app(arguments.file, !arguments.no_native_code, backends);
   }
-  if (names_package(arguments.file)) {
+  if (kind == FileKind::kPackage) {
     if (of_a_model) {
       return invalid_argument(
           "--shape, --parameter, --as-is, --custom-ops, --state and --batch are settled when a "
@@ -90,9 +93,8 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
   partition::SplitOptions split;
   split.custom_ops = arguments.engine.custom_ops;
   PENSTOCK_TRY(split.batches, to_batches(arguments.batches));
-  StreamOptions stream;
-  PENSTOCK_TRY(stream.states, to_states(arguments.states));
-  return pack_model(graph, std::move(split), backends, stream);
+  PENSTOCK_TRY(const auto states, to_states(arguments.states));
+  return pack_model(graph, std::move(split), backends, states);
 }
 
 Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& arguments,

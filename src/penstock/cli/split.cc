@@ -16,6 +16,7 @@
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
 #include "penstock/graph/writer.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/session.h"
 
 namespace penstock::cli {
@@ -232,10 +233,10 @@ void warn_of_unused_annotations(const graph::Graph& graph, const SplitOptions& o
 }
 
 Result<int> run(const SplitOptions& options) {
-  if (app::names_app(options.model)) return run_app(options);
+  if (identify(options.model) == FileKind::kApplication) return run_app(options);
   PENSTOCK_TRY(auto split, to_split_options(options));
-  PENSTOCK_TRY(auto stream, to_stream_options(options.stream));
-  PENSTOCK_TRY(stream.states, to_states(options.states));
+  PENSTOCK_TRY(const auto stream, to_stream_options(options.stream));
+  PENSTOCK_TRY(const auto states, to_states(options.states));
   const auto backends = backend::Registry::load();
   if (const auto backend = backends.find(options.backend); !backend) return backend.error();
   PENSTOCK_TRY(const auto graph,
@@ -244,7 +245,8 @@ Result<int> run(const SplitOptions& options) {
   if (!options.annotate.empty()) PENSTOCK_CHECK_OK(annotate(graph, split, options.annotate));
   if (options.package.empty()) return kOk;
   PENSTOCK_TRY(const auto choices, choose_batches(graph, split, backends));
-  PENSTOCK_TRY(const auto plan, split_model(graph, split, stream, options.package, backends));
+  PENSTOCK_TRY(const auto plan,
+               split_model(graph, split, stream, options.package, backends, states));
   report(options, plan, backends, choices);
   return kOk;
 }

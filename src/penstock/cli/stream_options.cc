@@ -98,8 +98,8 @@ Result<plan::Streams> to_streams(std::string_view text) {
 
 }  // namespace
 
-Result<StreamOptions> to_stream_options(const StreamArguments& arguments) {
-  StreamOptions stream;
+Result<plan::StreamOptions> to_stream_options(const StreamArguments& arguments) {
+  plan::StreamOptions stream;
   if (!arguments.policy.empty()) {
     stream.input_policy = plan::parse_full_policy(arguments.policy);
     if (!stream.input_policy) {

@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "penstock/base/result.h"
-#include "penstock/session/session.h"
+#include "penstock/plan/stream_options.h"
 
 namespace penstock::cli {
 
@@ -37,6 +37,6 @@ void add_state_option(CLI::App* command, std::vector<std::string>& states);
 Result<std::vector<plan::StateEdge>> to_states(const std::vector<std::string>& states);
 
 /// \error kInvalidArgument  shows what was expected and found.
-Result<StreamOptions> to_stream_options(const StreamArguments& arguments);
+Result<plan::StreamOptions> to_stream_options(const StreamArguments& arguments);
 
 }  // namespace penstock::cli

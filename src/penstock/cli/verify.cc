@@ -23,6 +23,7 @@
 #include "penstock/cli/text.h"
 #include "penstock/measure/reference.h"
 #include "penstock/plan/package.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/session.h"
 #include "penstock/tensor/compare.h"
 
@@ -291,9 +292,10 @@ Status check_package(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path, ignored)) {
     return not_found("'", path.string(), "': no such folder or zip; 'penstock split' makes one");
   }
-  if (names_package(path)) return {};
+  const auto kind = identify(path);
+  if (kind == FileKind::kPackage) return {};
   return invalid_argument("'", path.string(), "': expected a package (a folder or a .zip), found ",
-                          app::names_app(path) ? "an application" : "another file",
+                          kind == FileKind::kApplication ? "an application" : "another file",
                           "; 'penstock split' makes one of a model or an application");
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/plan/stream_options.h"
 #include "penstock/plan/test_plans.h"
 
 namespace penstock::plan {
@@ -386,6 +387,37 @@ TEST(FullPolicyTest, ReadsWhatItWrites) {
     EXPECT_EQ(parse_full_policy(to_string(policy)), policy);
   }
   EXPECT_EQ(parse_full_policy("wait"), std::nullopt);
+}
+
+TEST(StreamOptionsTest, WhatIsGivenIsWrittenIntoThePlan) {
+  auto plan = chain();
+  plan.edges[1].policy = FullPolicy::kLatest;
+  StreamOptions stream;
+  stream.input_policy = FullPolicy::kDropOldest;
+  stream.capacity = 7;
+  stream.max_age = std::chrono::milliseconds(3);
+  stream.on_error = OnError::kStop;
+  stream.max_run = std::chrono::milliseconds(5);
+  stream.streams = Streams{4, true};
+  apply(stream, plan);
+  EXPECT_EQ(plan.edges[0].policy, FullPolicy::kDropOldest);
+  EXPECT_EQ(plan.edges[0].capacity, 7);
+  EXPECT_EQ(plan.edges[1].capacity, 1);  // Of `latest`, whatever is asked for.
+  EXPECT_EQ(plan.edges[2].policy, FullPolicy::kBlock);
+  EXPECT_EQ(plan.edges[2].capacity, 7);
+  for (const auto& stage : plan.stages) EXPECT_EQ(stage.max_run, std::chrono::milliseconds(5));
+  EXPECT_EQ(plan.max_age, std::chrono::milliseconds(3));
+  EXPECT_EQ(plan.on_error, OnError::kStop);
+  EXPECT_EQ(plan.streams, (Streams{4, true}));
+}
+
+TEST(StreamOptionsTest, WhatIsLeftOutStays) {
+  auto plan = chain();
+  plan.edges[0].capacity = 3;
+  plan.max_age = std::chrono::milliseconds(3);
+  const auto before = plan;
+  apply({}, plan);
+  EXPECT_EQ(plan, before);
 }
 
 }  // namespace

@@ -29,15 +29,10 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPlanFile = "plan.json";
 
-bool is_empty(const StreamOptions& stream) {
-  return !stream.input_policy && !stream.capacity && !stream.max_age && !stream.on_error &&
-         !stream.max_run && !stream.streams && stream.states.empty();
-}
-
 /// The states' first values go into the package. Of several streams, replicas may write them.
-Status add_states(const StreamOptions& stream, plan::Plan& plan, const fs::path& folder) {
-  if (stream.streams) plan.streams = *stream.streams;
-  for (const auto& given : stream.states) {
+Status add_states(const std::vector<plan::StateEdge>& states, plan::Plan& plan,
+                  const fs::path& folder) {
+  for (const auto& given : states) {
     plan::StateEdge state = given;
     if (!given.initial.empty()) {
       state.initial = concat("states/", plan.states.size(), ".npy");
@@ -52,20 +47,6 @@ Status add_states(const StreamOptions& stream, plan::Plan& plan, const fs::path&
     PENSTOCK_CHECK_OK(plan::add_state(plan, state));
   }
   return {};
-}
-
-void apply(const StreamOptions& stream, plan::Plan& plan) {
-  if (stream.max_run) {
-    for (auto& stage : plan.stages) stage.max_run = stream.max_run;
-  }
-  for (auto& edge : plan.edges) {
-    if (stream.capacity) edge.capacity = *stream.capacity;
-    if (!stream.input_policy || edge.from != plan::kPipelineInput) continue;
-    edge.policy = *stream.input_policy;
-    if (edge.policy == plan::FullPolicy::kLatest) edge.capacity = 1;
-  }
-  if (stream.max_age) plan.max_age = stream.max_age;
-  if (stream.on_error) plan.on_error = *stream.on_error;
 }
 
 std::set<std::string> backends_of(const partition::SplitOptions& options) {
@@ -203,20 +184,21 @@ Match match_model(const fs::path& file, const plan::Plan& plan, const backend::R
 }
 
 Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOptions options,
-                               const StreamOptions& stream, const fs::path& target,
-                               const backend::Registry& backends) {
+                               const plan::StreamOptions& stream, const fs::path& target,
+                               const backend::Registry& backends,
+                               const std::vector<plan::StateEdge>& states) {
   PENSTOCK_CHECK_OK(check_backend_options(options, backends));
   PENSTOCK_CHECK_OK(choose_batches(graph, options, backends));
   const auto origin = make_origin(graph, backends, backends_of(options));
-  if (is_empty(stream) && options.batches.empty()) {
+  if (stream == plan::StreamOptions() && states.empty() && options.batches.empty()) {
     return partition::split(graph, options, target, origin);
   }
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
   const auto folder = *temporary / "package";
   PENSTOCK_TRY(auto plan, partition::split(graph, options, folder, origin));
   PENSTOCK_CHECK_OK(check_batches(plan, folder, backends));
-  PENSTOCK_CHECK_OK(add_states(stream, plan, folder));
-  apply(stream, plan);
+  plan::apply(stream, plan);
+  PENSTOCK_CHECK_OK(add_states(states, plan, folder));
   return repack(folder, plan, target);
 }
 
@@ -233,21 +215,6 @@ Result<JoinedModel> write_joined(const plan::Package& package) {
   return JoinedModel{std::move(file), std::move(folder)};
 }
 
-bool names_package(const fs::path& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return true;
-  if (fs::is_regular_file(path, ignored)) {
-    std::ifstream in(path, std::ios::binary);
-    std::string magic(2, '\0');
-    in.read(magic.data(), 2);
-    if (in.gcount() > 0) return magic == "PK";
-  }
-  std::string suffix = path.extension().string();
-  std::ranges::transform(suffix, suffix.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return suffix == ".zip";
-}
-
 Result<Opened> open_package(const fs::path& path, const pipeline::Options& options,
                             const backend::Registry& backends) {
   PENSTOCK_TRY(auto package, load_package(path));
@@ -259,15 +226,16 @@ Result<Opened> open_package(const fs::path& path, const pipeline::Options& optio
 }
 
 Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,
-                                 const backend::Registry& backends, const StreamOptions& stream) {
+                                 const backend::Registry& backends,
+                                 const std::vector<plan::StateEdge>& states) {
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
   if (split.cuts.empty() && split.devices.empty() && split.stages.empty() && split.replicas == 1 &&
-      stream.states.empty()) {
+      states.empty()) {
     const auto cpus = static_cast<int>(device::inherited_cpus().size());
     split.replicas = std::clamp(cpus, 1, plan::kMostInstances);
   }
   const auto folder = *temporary / "package";
-  PENSTOCK_TRY(auto plan, split_model(graph, split, stream, folder, backends));
+  PENSTOCK_TRY(auto plan, split_model(graph, split, {}, folder, backends, states));
   return plan::Package{std::move(plan), folder, temporary};
 }
 

@@ -19,7 +19,7 @@
 #include "penstock/partition/split.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
-#include "penstock/plan/plan.h"
+#include "penstock/plan/stream_options.h"
 #include "penstock/session/batch_choice.h"
 
 namespace penstock {
@@ -52,25 +52,17 @@ enum class Match { kSame, kOther, kUnknown };
 Match match_model(const std::filesystem::path& file, const plan::Plan& plan,
                   const backend::Registry& backends);
 
-/// How frames flow through a plan; what is left out stays as the plan has it.
-struct StreamOptions {
-  std::optional<plan::FullPolicy> input_policy;  ///< Of the edges that frames enter by.
-  std::optional<int> capacity;                   ///< Slots of every edge (1 for `latest`).
-  std::optional<std::chrono::microseconds> max_age;
-  std::optional<plan::OnError> on_error;
-  std::optional<std::chrono::microseconds> max_run;  ///< Of every stage.
-  std::optional<plan::Streams> streams;
-  /// Outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or empty.
-  std::vector<plan::StateEdge> states;
-};
-
-/// partition::split() with make_origin(), choose_batches() and check_batches(), then `stream`.
+/// partition::split() with make_origin(), choose_batches() and check_batches(), then `stream` and
+/// `states`: outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or
+/// empty.
 /// \returns the plan as written. Who wants to know what is chosen calls choose_batches() before.
 /// \error as all four, as plan::add_state(), and as backend::check_settings() of its backends'
 /// options.
 Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOptions options,
-                               const StreamOptions& stream, const std::filesystem::path& target,
-                               const backend::Registry& backends);
+                               const plan::StreamOptions& stream,
+                               const std::filesystem::path& target,
+                               const backend::Registry& backends,
+                               const std::vector<plan::StateEdge>& states = {});
 
 /// Writes a package once more, to a folder or zip of its own. \returns the plan as written.
 Result<plan::Plan> copy_package(const plan::Package& package, const std::filesystem::path& target);
@@ -83,10 +75,6 @@ struct JoinedModel {
 
 /// \error as join_stages() and graph::write_onnx()
 Result<JoinedModel> write_joined(const plan::Package& package);
-
-/// Whether a path means a package rather than a model: a folder, a zip by its first bytes, or a
-/// name ending in ".zip" where there is nothing to read.
-bool names_package(const std::filesystem::path& path);
 
 /// A package, and its pipeline once started. Everything it needs on disk lives as long as it does.
 struct Opened {
@@ -102,7 +90,7 @@ Result<Opened> open_package(const std::filesystem::path& path, const pipeline::O
 /// whole network, one replica for each CPU of the inherited cpuset; one in all if it has states.
 Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,
                                  const backend::Registry& backends,
-                                 const StreamOptions& stream = {});
+                                 const std::vector<plan::StateEdge>& states = {});
 
 /// Why a package cannot be compared with one network: it holds functions, states, or several
 /// networks. Empty if it can.

@@ -1,0 +1,19 @@
+#include "penstock/plan/stream_options.h"
+
+namespace penstock::plan {
+
+void apply(const StreamOptions& stream, Plan& plan) {
+  for (auto& edge : plan.edges) {
+    if (stream.input_policy && edge.from == kPipelineInput) edge.policy = *stream.input_policy;
+    if (stream.capacity) edge.capacity = *stream.capacity;
+    if (edge.policy == FullPolicy::kLatest) edge.capacity = 1;
+  }
+  for (auto& stage : plan.stages) {
+    if (stream.max_run) stage.max_run = stream.max_run;
+  }
+  if (stream.max_age) plan.max_age = stream.max_age;
+  if (stream.on_error) plan.on_error = *stream.on_error;
+  if (stream.streams) plan.streams = *stream.streams;
+}
+
+}  // namespace penstock::plan

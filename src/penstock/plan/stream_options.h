@@ -1,0 +1,26 @@
+// StreamOptions: how frames flow through a plan, as the user says it to every command.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "penstock/plan/plan.h"
+
+namespace penstock::plan {
+
+/// What is left out stays as the plan has it.
+struct StreamOptions {
+  std::optional<FullPolicy> input_policy;  ///< Of the edges that frames enter by.
+  std::optional<int> capacity;             ///< Slots of every edge; `latest` has 1.
+  std::optional<std::chrono::microseconds> max_age;
+  std::optional<OnError> on_error;
+  std::optional<std::chrono::microseconds> max_run;  ///< Of every stage.
+  std::optional<Streams> streams;
+
+  friend bool operator==(const StreamOptions&, const StreamOptions&) = default;
+};
+
+/// Writes what is given into the plan.
+void apply(const StreamOptions& stream, Plan& plan);
+
+}  // namespace penstock::plan

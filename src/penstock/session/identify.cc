@@ -1,0 +1,39 @@
+#include "penstock/session/identify.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <string>
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string lower_extension(const fs::path& path) {
+  std::string suffix = path.extension().string();
+  std::ranges::transform(suffix, suffix.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return suffix;
+}
+
+bool is_zip(const fs::path& path, const std::string& extension) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return extension == ".zip";
+  std::ifstream in(path, std::ios::binary);
+  std::string magic(2, '\0');
+  in.read(magic.data(), 2);
+  return in.gcount() > 0 ? magic == "PK" : extension == ".zip";
+}
+
+}  // namespace
+
+FileKind identify(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return FileKind::kPackage;
+  const auto extension = lower_extension(path);
+  if (extension == ".yaml" || extension == ".yml") return FileKind::kApplication;
+  return is_zip(path, extension) ? FileKind::kPackage : FileKind::kModel;
+}
+
+}  // namespace penstock
