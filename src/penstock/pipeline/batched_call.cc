@@ -178,12 +178,20 @@ Status BatchedCall::share_out(std::size_t p) {
     PENSTOCK_CHECK_OK(check_output(stage_.partitions[p], i, port.type, *part.written[i]));
     if (port.wire.kind != Wire::Kind::kLocal) port.rows.share_out(given_, copies);
   }
+  let_go(part);
   copies_.fetch_add(copies, std::memory_order_relaxed);
   return {};
 }
 
+// A tensor that a caller pushed is the caller's again as soon as its frame is out.
+void BatchedCall::let_go(Part& part) {
+  for (auto& port : part.inputs) port.rows.let_go();
+  for (auto& port : part.outputs) port.rows.let_go();
+}
+
 void BatchedCall::restore() {
   for (auto& part : parts_) {
+    let_go(part);
     for (auto& port : part.outputs) {
       if (port.wire.kind == Wire::Kind::kLocal) {
         restore_storage_for(port.type, locals_[port.wire.where]);

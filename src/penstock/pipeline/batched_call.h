@@ -77,6 +77,7 @@ class BatchedCall {
                   const std::shared_ptr<backend::Executable>& several);
   [[nodiscard]] const Tensor& tensor_of(const Wire& wire, std::size_t frame) const;
   void find_rows(Port& port) const;
+  static void let_go(Part& part);
 
   Stage& stage_;
   const std::size_t rows_;

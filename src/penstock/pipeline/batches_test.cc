@@ -470,6 +470,36 @@ TEST_F(BatchesOfItems, AnItemThatFailsIsNamed) {
   EXPECT_TRUE(run(5).ok());
 }
 
+// A tensor whose memory `held` tells of.
+Tensor watched_number(float value, std::weak_ptr<float>& held) {
+  auto memory = std::make_shared<float>(value);
+  held = memory;
+  return Tensor::view(DType::kF32, {1}, memory.get(), memory);
+}
+
+TEST(BatchesOfPushedTensors, HoldNoneOfThemBeyondTheirCall) {
+  FakeNetwork network;
+  network.input("in")
+      .stage("a", {"in"}, {"out"}, unary([](float x) { return 2 * x; }))
+      .output("out");
+  network.together("a", {2}, [](Inputs in) -> Status {
+    return value_of(*in[0]) == 3 ? make_error(Code::kUnknown, "bad call") : Status();
+  });
+  network.plan.stages[0].batch.wait = std::chrono::seconds(600);
+  auto pipeline = *network.start({.capacity = 4});
+  std::array<std::weak_ptr<float>, 4> held;
+  for (const float first : {1.F, 3.F}) {  // A call of two frames, and one that fails.
+    for (const float value : {first, first + 1}) {
+      ASSERT_TRUE(pipeline->push(
+          std::vector{watched_number(value, held.at(static_cast<std::size_t>(value) - 1))}, kLong));
+    }
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE((**pipeline->pop(kLong)).ok());
+  }
+  Batches::wait_until([&] {  // A frame's inputs are let go just behind it.
+    return std::ranges::all_of(held, [](const auto& each) { return each.expired(); });
+  });
+}
+
 TEST_F(Batches, ModelsThatDoNotFitAreRefused) {
   take_together({4});
   network.backend->models.at("net.b4.onnx").inputs.front().type.dims.front().size = 3;

@@ -65,4 +65,9 @@ void Rows::restore() {
   in_place_ = storage_;
 }
 
+void Rows::let_go() {
+  owner_.reset();
+  in_place_ = storage_;
+}
+
 }  // namespace penstock::pipeline

@@ -30,6 +30,8 @@ class Rows {
   void share_out(std::size_t given, std::uint64_t& copies);
   /// The call may have put something else in place of its own storage.
   void restore();
+  /// Holds the rows' memory no longer. \pre  the call has ended.
+  void let_go();
 
  private:
   [[nodiscard]] bool lie_in_place(std::size_t given) const;
