@@ -325,9 +325,9 @@ def test_an_optimised_reference_that_crashes_is_not_asked(build, chain, crash_on
 
 
 def test_a_plan_that_fails_late_is_left_out(build, chain, cpu, synthetic):
-    fault = {"do": "refuse", "on": "Relu", "when": "run", "after": 150}
+    fault = {"do": "refuse", "on": "Relu", "when": "run", "after": 40}
     synthetic(a={"seconds": {"*": 1e-3}, "faults": [fault]}, b={"seconds": {"*": 3e-3}})
-    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", budget="3s")
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", budget="6s")
     assert report["chosen"].startswith("synthetic_b")
     told = [way["failure"] for way in report["ways"]] + report["notes"]  # Wherever it came to so many runs.
     assert any("Relu" in failure for failure in told), told
