@@ -162,7 +162,7 @@ Status Build::prepare() {
   for (const auto& device : devices_) PENSTOCK_CHECK_OK(device::check_available(device));
   PENSTOCK_CHECK_OK(device::check_disjoint(devices_));
   PENSTOCK_TRY(ways_, usable_ways(options_, backends_, absent_));
-  PENSTOCK_TRY(ring_, measure::random_frames(inputs_of(graph_), options_.random, kRing));
+  PENSTOCK_TRY(ring_, frames::random_frames(inputs_of(graph_), options_.random, kRing));
   const double silence = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
   PENSTOCK_CHECK_OK(start_profiler(silence));
   PENSTOCK_TRY(parts_, Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_}));

@@ -14,9 +14,9 @@
 #include "penstock/build/report.h"
 #include "penstock/cost/database.h"
 #include "penstock/device/device.h"
+#include "penstock/frames/random.h"
 #include "penstock/graph/graph.h"
 #include "penstock/graph/import.h"
-#include "penstock/measure/frames.h"
 
 namespace penstock::build {
 
@@ -36,7 +36,7 @@ struct Options {
   std::vector<std::filesystem::path> custom_ops;
   std::optional<double> tolerance;  ///< Relative error allowed, and a hundredth of it of the
                                     ///< largest value; leave for lower precision.
-  measure::RandomValues random;     ///< Of the frames that are measured and compared.
+  frames::RandomValues random;      ///< Of the frames that are measured and compared.
   std::function<bool()> stopped = [] { return false; };
   /// What is being done, for a person, and the share of the budget that is spent.
   std::function<void(const std::string&, double)> progress = [](const std::string&, double) {};

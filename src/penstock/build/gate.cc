@@ -23,7 +23,7 @@ void compare_all(const Outputs& actual, const Outputs& expected, const Tolerance
   }
 }
 
-Result<Outputs> run_all(measure::Reference& reference, const std::vector<measure::Frame>& inputs) {
+Result<Outputs> run_all(measure::Reference& reference, const std::vector<frames::Frame>& inputs) {
   Outputs outputs;
   for (const auto& frame : inputs) {
     PENSTOCK_TRY(outputs.emplace_back(), reference.run(frame));

@@ -47,7 +47,7 @@ class Gate {
   [[nodiscard]] std::vector<std::string> not_judged() const;
 
  private:
-  std::vector<measure::Frame> inputs_;
+  std::vector<frames::Frame> inputs_;
   std::vector<std::vector<Tensor>> expected_;
   std::vector<std::string> names_;
   Tolerance tolerance_;

@@ -15,7 +15,6 @@
 #include "penstock/app/app.h"
 #include "penstock/base/quantile.h"
 #include "penstock/cli/command.h"
-#include "penstock/cli/frame_source.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
@@ -25,6 +24,7 @@
 #include "penstock/cli/text.h"
 #include "penstock/device/affinity.h"
 #include "penstock/device/device.h"
+#include "penstock/frames/source.h"
 #include "penstock/measure/rounds.h"
 #include "penstock/measure/side.h"
 #include "penstock/session/identify.h"
@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 
 struct BenchOptions {
   SourceArguments source;
-  InputArguments inputs;
+  frames::SourceOptions inputs;
   fs::path model;
   double seconds = 10;
   int in_flight = 0;
@@ -133,9 +133,9 @@ Status measure_sides(const BenchOptions& options, const measure::Sides& sides,
 }
 
 Result<measure::Ring> make_ring(const BenchOptions& options, const plan::Plan& plan) {
-  if (!has_files(options.inputs))
-    return measure::random_frames(plan.inputs, options.inputs.random, kRing);
-  PENSTOCK_TRY(auto ring, read_frames(plan.inputs, options.inputs));
+  if (!frames::has_files(options.inputs))
+    return frames::random_frames(plan.inputs, options.inputs.random, kRing);
+  PENSTOCK_TRY(auto ring, frames::read_frames(plan.inputs, options.inputs));
   const std::size_t given = ring.size();
   for (std::size_t i = given; i < kRing; ++i) ring.push_back(ring[i % given]);
   return ring;

@@ -30,7 +30,7 @@ struct BuildOptions {
   std::optional<double> tolerance;
   ImportArguments import;
   BackendArguments engine;
-  InputArguments inputs;
+  frames::SourceOptions inputs;
   bool json = false;
 };
 

@@ -1,177 +1,41 @@
 #include "penstock/cli/inputs.h"
 
 #include <algorithm>
-#include <cctype>
-#include <iterator>
-#include <map>
-#include <optional>
-#include <utility>
+#include <cstdint>
 
 #include "penstock/cli/command.h"
-#include "penstock/cli/import_options.h"
 #include "penstock/cli/numbers.h"
-#include "penstock/tensor/npz.h"
 
 namespace penstock::cli {
-namespace {
 
-namespace fs = std::filesystem;
-using Infos = std::vector<plan::TensorInfo>;
-
-std::string names_of(const Infos& inputs) {
-  return join(inputs, ", ", [](const auto& info) { return "'" + info.name + "'"; });
-}
-
-Status take_standard_input(const Infos& inputs, std::size_t input, GivenInputs& given) {
-  if (given.live) {
-    return invalid_argument("--input: standard input ('-') feeds one input once, found it for '",
-                            inputs[*given.live].name, "' and '", inputs[input].name, "'");
-  }
-  given.live = input;
-  return {};
-}
-
-Status add_named_files(const Infos& inputs, const std::vector<std::string>& files,
-                       GivenInputs& given) {
-  for (const auto& text : files) {
-    PENSTOCK_TRY(const auto best, input_of(inputs, text));
-    const std::string path = text.substr(inputs[best].name.size() + 1);
-    if (path == "-") {
-      PENSTOCK_CHECK_OK(take_standard_input(inputs, best, given));
-      continue;
-    }
-    PENSTOCK_TRY(auto values, values_of(path, inputs[best]));
-    std::ranges::move(values, std::back_inserter(given.columns[best]));
-  }
-  return {};
-}
-
-/// "12/x" of an archive of several frames: the frame and the name; else frame 0.
-std::pair<std::string, std::string> frame_and_name(const std::string& entry, const Infos& inputs) {
-  const auto is_input = [&](std::string_view name) {
-    return std::ranges::find(inputs, name, &plan::TensorInfo::name) != inputs.end();
-  };
-  const auto slash = entry.find('/');
-  const bool numbered = slash != std::string::npos && slash > 0 &&
-                        std::ranges::all_of(entry.substr(0, slash),
-                                            [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (is_input(entry) || !numbered) return {"", entry};
-  return {entry.substr(0, slash), entry.substr(slash + 1)};
-}
-
-Status add_archive(const Infos& inputs, const fs::path& file, Columns& columns) {
-  std::map<std::string, DType> expected;
-  for (const auto& info : inputs) expected[info.name] = info.type.dtype;
-  PENSTOCK_TRY(auto tensors, read_npz(file, expected));
-  const std::string place = concat("file '", file.string(), "'");
-  for (auto& [entry, tensor] : tensors) {
-    const auto name = frame_and_name(entry, inputs).second;
-    const auto found = std::ranges::find(inputs, name, &plan::TensorInfo::name);
-    if (found == inputs.end()) {
-      return not_found(place, ": array '", entry, "' is no input; the inputs are ",
-                       names_of(inputs));
-    }
-    PENSTOCK_CHECK_OK(check_value(tensor, *found, place));
-    columns[static_cast<std::size_t>(found - inputs.begin())].push_back(
-        constant(std::move(tensor)));
-  }
-  if (tensors.empty()) return invalid_argument(place, ": holds no arrays");
-  return {};
-}
-
-/// The position of the input that a file of a folder is for: "<name>.npy", or "input_<i>.pb" as
-/// ONNX's own test data have it.
-std::optional<std::size_t> input_of(const Infos& inputs, const fs::path& file) {
-  const std::string stem = file.stem().string();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (stem == inputs[i].name || stem == file_name_of(inputs[i].name)) return i;
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (stem == concat("input_", i)) return i;
-  }
-  return std::nullopt;
-}
-
-/// Adds the files of one frame. \returns whether there was any.
-Result<bool> add_files(const Infos& inputs, const std::vector<fs::path>& entries,
-                       Columns& columns) {
-  bool any = false;
-  for (const auto& entry : entries) {
-    const auto i = input_of(inputs, entry);
-    if (!i || fs::is_directory(entry)) continue;
-    PENSTOCK_TRY(auto value, load_value(entry, inputs[*i]));
-    columns[*i].push_back(constant(std::move(value)));
-    any = true;
-  }
-  return any;
-}
-
-Status add_folder(const Infos& inputs, const fs::path& folder, Columns& columns) {
-  PENSTOCK_TRY(const auto entries, list_folder(folder));
-  PENSTOCK_TRY(bool any, add_files(inputs, entries, columns));
-  for (const auto& entry : entries) {
-    if (any || !fs::is_directory(entry)) continue;
-    PENSTOCK_TRY(const auto files, list_folder(entry));
-    PENSTOCK_TRY(const bool found, add_files(inputs, files, columns));
-    if (!found) {
-      return not_found("folder '", entry.string(), "': holds no file of an input; expected ",
-                       file_name_of(inputs.front().name), ".npy and so on, of ", names_of(inputs));
-    }
-  }
-  if (columns.empty()) {
-    return not_found("folder '", folder.string(),
-                     "': holds no file of an input; expected <name>.npy, .pb or a picture of ",
-                     names_of(inputs), ", or a folder of them for each frame");
-  }
-  return {};
-}
-
-}  // namespace
-
-void add_random_options(CLI::App* command, InputArguments& arguments) {
-  command->add_option("--seed", arguments.random.seed, "Of random inputs")
+void add_random_options(CLI::App* command, frames::SourceOptions& options) {
+  command->add_option("--seed", options.random.seed, "Of random inputs")
       ->capture_default_str()
       ->check(whole_number(0, UINT64_MAX));
   command
-      ->add_option("--integer-limit", arguments.random.integer_limit,
+      ->add_option("--integer-limit", options.random.integer_limit,
                    "Random integers of 16 bits and more stay under this")
       ->capture_default_str()
       ->check(positive_count());
 }
 
-void add_input_options(CLI::App* command, InputArguments& arguments) {
-  add_list(command, "--input", arguments.files,
+void add_input_options(CLI::App* command, frames::SourceOptions& options) {
+  add_list(command, "--input", options.files,
            "NAME=FILE (.npy, .pb, .png, .jpg, .bmp, .ppm), NAME=FOLDER of such files, one a frame, "
            "NAME=FILE.wav, cut into frames, or NAME=- for standard input; repeat for more inputs, "
            "and for more frames")
       ->type_name("NAME=FILE");
-  command->add_option("--inputs", arguments.all,
+  command->add_option("--inputs", options.all,
                       "A folder of <name>.npy (.pb, pictures), or of such folders, one a frame; or "
                       "a .npz");
-  add_random_options(command, arguments);
+  add_random_options(command, options);
 }
 
-// Names may hold '=', and so may paths: the longest name that is an input wins.
-Result<std::size_t> input_of(const Infos& inputs, const std::string& text) {
-  std::size_t best = inputs.size();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const bool longer = best == inputs.size() || inputs[i].name.size() > inputs[best].name.size();
-    if (longer && text.starts_with(inputs[i].name + "=")) best = i;
-  }
-  if (best < inputs.size()) return best;
-  PENSTOCK_TRY(const auto pair, split_pair(text, false, "--input", "NAME=FILE"));
-  return not_found("--input: no input '", pair.first, "'; the inputs are ", names_of(inputs));
-}
-
-bool has_files(const InputArguments& arguments) {
-  return !arguments.files.empty() || !arguments.all.empty();
-}
-
-std::string advice_on_random(const Error& error, const InputArguments& arguments,
-                             const Infos& inputs) {
+std::string advice_on_random(const Error& error, const frames::SourceOptions& options,
+                             const std::vector<plan::TensorInfo>& inputs) {
   const bool blameless =
       error.code == Code::kDeadlineExceeded || error.code == Code::kResourceExhausted;
-  if (has_files(arguments) || blameless) return {};
+  if (frames::has_files(options) || blameless) return {};
   const bool open = std::ranges::any_of(inputs, [](const auto& info) {
     return std::ranges::any_of(
         info.type.dims, [](const Dim& dim) { return !dim.fixed() && dim.bound == Dim::kOpen; });
@@ -181,39 +45,6 @@ std::string advice_on_random(const Error& error, const InputArguments& arguments
       open ? ", their open dimensions 1: bind these (--shape, an application's 'inputs') or give"
            : ": give",
       " frames that come out with --input");
-}
-
-Result<GivenInputs> read_given(const Infos& inputs, const InputArguments& arguments) {
-  GivenInputs given;
-  PENSTOCK_CHECK_OK(add_named_files(inputs, arguments.files, given));
-  if (given.live && given.columns.contains(*given.live)) {
-    return invalid_argument("--input: expected '", inputs[*given.live].name,
-                            "' from standard input ('-') or from files, found both");
-  }
-  if (arguments.all.empty()) return given;
-  Columns more;
-  if (arguments.all.extension() == ".npz") {
-    PENSTOCK_CHECK_OK(add_archive(inputs, arguments.all, more));
-  } else if (fs::is_directory(arguments.all)) {
-    PENSTOCK_CHECK_OK(add_folder(inputs, arguments.all, more));
-  } else {
-    return not_found("--inputs: expected a folder or a .npz file, found '", arguments.all.string(),
-                     "'");
-  }
-  if (given.live) more.erase(*given.live);
-  given.columns.merge(more);  // What --input names wins.
-  return given;
-}
-
-std::string file_name_of(const std::string& tensor) {
-  std::string name = tensor;
-  for (char& c : name) {
-    const bool plain =
-        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
-    if (!plain) c = '_';
-  }
-  if (name.empty() || name.front() == '.') name.insert(name.begin(), '_');
-  return name;
 }
 
 }  // namespace penstock::cli

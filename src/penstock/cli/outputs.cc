@@ -71,7 +71,7 @@ Status check_leftovers(const fs::path& target, const std::vector<plan::TensorInf
     const bool frame_remains = frame && (!frames || *frames == 1 || *frame >= *frames);
     const bool output_remains =
         frames != 1 && std::ranges::any_of(outputs, [&](const auto& output) {
-          return path.stem() == file_name_of(output.name) &&
+          return path.stem() == frames::file_name_of(output.name) &&
                  (path.extension() == ".npy" || path.extension() == ".pb");
         });
     if (!frame_remains && !output_remains) continue;
@@ -123,7 +123,7 @@ Status OutputWriter::write_value_of(std::uint64_t frame, std::size_t output, con
     return {};
   }
   if (several_frames_) PENSTOCK_CHECK_OK(make_folder(target_ / folder));
-  auto written = write_value(value, name, target_ / folder / file_name_of(name));
+  auto written = write_value(value, name, target_ / folder / frames::file_name_of(name));
   if (!written) return std::move(written).error().within({Where::kOutput, name});
   return {};
 }

@@ -12,7 +12,6 @@
 
 #include "penstock/base/quantile.h"
 #include "penstock/cli/command.h"
-#include "penstock/cli/frame_source.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
@@ -22,6 +21,7 @@
 #include "penstock/cli/source.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
+#include "penstock/frames/source.h"
 
 namespace penstock::cli {
 namespace {
@@ -32,7 +32,7 @@ using pipeline::Pipeline;
 
 struct RunOptions {
   SourceArguments source;
-  InputArguments inputs;
+  frames::SourceOptions inputs;
   StreamArguments stream;
   std::uint64_t frames = 0;  ///< 0: as many as the files hold, or kRandomFrames.
   double rate = 0;           ///< Frames pushed a second; 0: as fast as they are taken.
@@ -101,7 +101,7 @@ class Reloader {
 /// Pushes and pops from one thread until all is out.
 class Stream {
  public:
-  Stream(const RunOptions& options, Pipeline& pipeline, FrameSource& source,
+  Stream(const RunOptions& options, Pipeline& pipeline, frames::Source& source,
          std::optional<std::uint64_t> frames, OutputWriter& writer, Reloader& reloader)
       : options_(options),
         pipeline_(pipeline),
@@ -246,8 +246,8 @@ class Stream {
   const RunOptions& options_;
   Pipeline& pipeline_;
   Reloader& reloader_;
-  FrameSource& source_;
-  std::optional<measure::Frame> next_;  ///< Read, and not pushed yet.
+  frames::Source& source_;
+  std::optional<frames::Frame> next_;  ///< Read, and not pushed yet.
   std::uint64_t total_;
   std::uint64_t pushed_ = 0;
   bool ended_ = false;
@@ -340,10 +340,10 @@ struct Length {
   bool certain = true;                  ///< Whether it may not be fewer.
 };
 
-Length count_frames(const RunOptions& options, const FrameSource& source) {
+Length count_frames(const RunOptions& options, const frames::Source& source) {
   if (options.frames > 0) return {options.frames, !source.is_live()};
   if (source.is_live()) return {std::nullopt, false};
-  return {has_files(options.inputs) ? source.count() : kRandomFrames, true};
+  return {frames::has_files(options.inputs) ? source.count() : kRandomFrames, true};
 }
 
 Result<int> run(const RunOptions& options) {
@@ -355,14 +355,15 @@ Result<int> run(const RunOptions& options) {
   settings.in_flight = options.in_flight;
   settings.trace = !options.trace.empty();
   const auto& inputs = package.plan.inputs;
-  const bool given = has_files(options.inputs);
+  const bool given = frames::has_files(options.inputs);
   const std::uint64_t wanted = options.frames > 0 ? options.frames : kRandomFrames;
   const auto open = [&] {
     if (!given) {
-      return FrameSource::random(inputs, options.inputs.random, std::min(wanted, kRandomRing));
+      return frames::Source::random(inputs, options.inputs.random, std::min(wanted, kRandomRing));
     }
-    return stream.streams ? FrameSource::open_streams(inputs, options.inputs, stream.streams->most)
-                          : FrameSource::open(inputs, options.inputs);
+    return stream.streams
+               ? frames::Source::open_streams(inputs, options.inputs, stream.streams->most)
+               : frames::Source::open(inputs, options.inputs);
   };
   PENSTOCK_TRY(auto source, open());
   const auto [frames, certain] = count_frames(options, source);

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "penstock/base/result.h"
+#include "penstock/partition/batches.h"
 #include "penstock/plan/stream_options.h"
 
 namespace penstock::cli {

@@ -12,7 +12,6 @@
 #include "penstock/app/app.h"
 #include "penstock/build/report.h"
 #include "penstock/cli/command.h"
-#include "penstock/cli/frame_source.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
@@ -21,6 +20,7 @@
 #include "penstock/cli/progress.h"
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/text.h"
+#include "penstock/frames/source.h"
 #include "penstock/measure/reference.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/identify.h"
@@ -34,7 +34,7 @@ struct VerifyOptions {
   std::filesystem::path package;
   std::filesystem::path model;
   bool optimized = false;  ///< The reference is.
-  InputArguments inputs;
+  frames::SourceOptions inputs;
   std::optional<double> tolerance;  ///< Relative; else what the package was built with.
   std::uint64_t frames = 0;         ///< 0: as many as the files hold, or kDefaultFrames.
   bool no_native_code = false;
@@ -69,7 +69,7 @@ struct VerifyReport {
 
 /// A frame that differed: what went in, what the reference made of it.
 struct Differing {
-  measure::Frame inputs;
+  frames::Frame inputs;
   std::vector<Tensor> expected;
 };
 
@@ -87,8 +87,8 @@ class Verification {
   }
 
   Status run() {
-    if (has_files(options_.inputs)) {
-      PENSTOCK_TRY(given_, read_frames(plan().inputs, options_.inputs));
+    if (frames::has_files(options_.inputs)) {
+      PENSTOCK_TRY(given_, frames::read_frames(plan().inputs, options_.inputs));
     }
     const std::uint64_t usual = given_.empty() ? kDefaultFrames : given_.size();
     const std::uint64_t frames = options_.frames > 0 ? options_.frames : usual;
@@ -119,15 +119,15 @@ class Verification {
  private:
   [[nodiscard]] const plan::Plan& plan() const { return opened_.package.plan; }
 
-  Result<measure::Frame> frame(std::uint64_t number) const {
+  Result<frames::Frame> frame(std::uint64_t number) const {
     if (!given_.empty()) return given_[number % given_.size()];
-    return measure::random_frame(plan().inputs, options_.inputs.random, number);
+    return frames::random_frame(plan().inputs, options_.inputs.random, number);
   }
 
   Status compare_next() {
     PENSTOCK_TRY(auto popped, opened_.pipeline->pop());
     if (!popped) return internal_error("verify: the pipeline ended with frames in flight");
-    const measure::Frame inputs = std::move(waiting_.front());
+    const frames::Frame inputs = std::move(waiting_.front());
     waiting_.pop_front();
     const auto number = report_.frames++;
     const auto expected = reference_.run(inputs);
@@ -144,7 +144,7 @@ class Verification {
     } else if (!expected) {
       report_.add_problem(
           concat(popped->error().message(),
-                 has_files(options_.inputs)
+                 frames::has_files(options_.inputs)
                      ? "; the reference fails too: the input or the model is at fault"
                      : "; the reference fails too, so the random input is at fault: give one with "
                        "--input, bind open dimensions with 'split --shape', or try another "
@@ -179,8 +179,8 @@ class Verification {
   Opened& opened_;
   measure::Reference& reference_;
   VerifyReport& report_;
-  std::vector<measure::Frame> given_;
-  std::deque<measure::Frame> waiting_;  ///< In flight.
+  std::vector<frames::Frame> given_;
+  std::deque<frames::Frame> waiting_;  ///< In flight.
   std::optional<Differing> differing_;
 };
 

@@ -48,7 +48,7 @@ class Whole final : public Reference {
     return std::unique_ptr<Reference>(std::move(whole));
   }
 
-  Result<std::vector<Tensor>> run(const Frame& frame) override {
+  Result<std::vector<Tensor>> run(const frames::Frame& frame) override {
     std::vector<const Tensor*> inputs;
     inputs.reserve(inputs_.size());
     for (const auto i : inputs_) inputs.push_back(&frame[i]);
@@ -94,7 +94,7 @@ class Stages final : public Reference {
     return std::unique_ptr<Reference>(std::move(stages));
   }
 
-  Result<std::vector<Tensor>> run(const Frame& frame) override {
+  Result<std::vector<Tensor>> run(const frames::Frame& frame) override {
     std::map<std::string, Tensor> values = parameters_;
     for (std::size_t i = 0; i < frame.size(); ++i) values[plan_.inputs[i].name] = frame[i];
     for (auto& model : models_) {
@@ -123,7 +123,9 @@ class OneAtATime final : public Reference {
   explicit OneAtATime(std::unique_ptr<pipeline::Pipeline> pipeline)
       : pipeline_(std::move(pipeline)) {}
 
-  Result<std::vector<Tensor>> run(const Frame& frame) override { return pipeline_->run(frame); }
+  Result<std::vector<Tensor>> run(const frames::Frame& frame) override {
+    return pipeline_->run(frame);
+  }
 
  private:
   std::unique_ptr<pipeline::Pipeline> pipeline_;

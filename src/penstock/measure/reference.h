@@ -7,7 +7,7 @@
 
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
-#include "penstock/measure/frames.h"
+#include "penstock/frames/random.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
 
@@ -18,7 +18,7 @@ class Reference {
  public:
   virtual ~Reference() = default;
   /// In the order of the plan's outputs.
-  virtual Result<std::vector<Tensor>> run(const Frame& inputs) = 0;
+  virtual Result<std::vector<Tensor>> run(const frames::Frame& inputs) = 0;
 };
 
 /// The whole model in ONNX Runtime, the file as it is, with or without the engine's optimisation.

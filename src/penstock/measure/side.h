@@ -13,7 +13,7 @@
 #include "penstock/backend/plain_model.h"
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
-#include "penstock/measure/frames.h"
+#include "penstock/frames/random.h"
 #include "penstock/pipeline/pipeline.h"
 
 namespace penstock::measure {
@@ -40,7 +40,7 @@ class Side {
   virtual Result<Sample> measure(const Round& round) = 0;
 };
 
-using Ring = std::vector<Frame>;
+using Ring = std::vector<frames::Frame>;
 using Sides = std::vector<std::unique_ptr<Side>>;
 
 /// The pipeline, from the calling thread. Borrows both.

@@ -65,7 +65,7 @@ class PlainSideTest : public ::testing::Test {
     plan.inputs = {{"x", scalar()}};
     return plan;
   }();
-  Ring ring_ = *random_frames(plan_.inputs, {}, 16);
+  Ring ring_ = *frames::random_frames(plan_.inputs, {}, 16);
 };
 
 TEST_F(PlainSideTest, ASessionOnEachCpuRunsAtTheSameTimeAsTheOthers) {
@@ -189,7 +189,7 @@ TEST(RoundsTest, APipelineAndAnEngineTakeTurns) {
       .output("y");
   auto pipeline = network.start();
   ASSERT_TRUE(pipeline) << pipeline.error().message();
-  const Ring ring = *random_frames(network.plan.inputs, {}, 16);
+  const Ring ring = *frames::random_frames(network.plan.inputs, {}, 16);
   FakeBackend engine;
   engine.models["whole.onnx"] = model(copy);
   PlainRequest request;

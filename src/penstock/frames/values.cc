@@ -1,4 +1,4 @@
-#include "penstock/cli/values.h"
+#include "penstock/frames/values.h"
 
 #include <algorithm>
 #include <fstream>
@@ -6,13 +6,13 @@
 #include <system_error>
 #include <utility>
 
-#include "penstock/cli/sound.h"
+#include "penstock/frames/sound.h"
 #include "penstock/graph/writer.h"
 #include "penstock/tensor/image.h"
 #include "penstock/tensor/npy.h"
 #include "penstock/tensor/wav.h"
 
-namespace penstock::cli {
+namespace penstock::frames {
 namespace {
 
 namespace fs = std::filesystem;
@@ -104,4 +104,4 @@ Result<std::vector<fs::path>> list_folder(const fs::path& folder) {
   return entries;
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock::frames

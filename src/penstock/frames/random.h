@@ -8,7 +8,7 @@
 #include "penstock/plan/plan.h"
 #include "penstock/tensor/tensor.h"
 
-namespace penstock::measure {
+namespace penstock::frames {
 
 /// One frame's tensors, in the order of the plan's inputs.
 using Frame = std::vector<Tensor>;
@@ -27,4 +27,4 @@ Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const Ra
 Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& inputs,
                                          const RandomValues& values, std::uint64_t count);
 
-}  // namespace penstock::measure
+}  // namespace penstock::frames

@@ -1,4 +1,4 @@
-#include "penstock/cli/standard_input.h"
+#include "penstock/frames/standard_input.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,10 +10,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "penstock/cli/values.h"
+#include "penstock/frames/values.h"
 #include "penstock/tensor/npy.h"
 
-namespace penstock::cli {
+namespace penstock::frames {
 namespace {
 
 constexpr std::uint64_t kAtOnce = 1U << 20U;  // Bytes; a false header's length is never allocated.
@@ -114,4 +114,4 @@ Result<Tensor> StandardInput::to_tensor() {
   return tensor;
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock::frames

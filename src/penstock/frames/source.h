@@ -9,31 +9,30 @@
 #include <vector>
 
 #include "penstock/base/result.h"
-#include "penstock/cli/inputs.h"
-#include "penstock/cli/standard_input.h"
-#include "penstock/measure/frames.h"
+#include "penstock/frames/given.h"
+#include "penstock/frames/random.h"
+#include "penstock/frames/standard_input.h"
 #include "penstock/plan/plan.h"
 
-namespace penstock::cli {
+namespace penstock::frames {
 
 /// Frames of files are read when their turn comes, as there may be more than memory holds; what is
 /// named file by file, and what serves all frames, at once.
-class FrameSource {
+class Source {
  public:
-  /// What the arguments name. An input given once serves all frames; inputs that are not given are
+  /// What the options name. An input given once serves all frames; inputs that are not given are
   /// random. \error kNotFound, kDataLoss, kInvalidArgument  names the input and the file.
-  static Result<FrameSource> open(std::vector<plan::TensorInfo> inputs,
-                                  const InputArguments& arguments);
+  static Result<Source> open(std::vector<plan::TensorInfo> inputs, const SourceOptions& options);
 
   /// The same, where each file that --input names of an input is a stream of its own, stream 0
   /// first; their frames come in turn. A single file serves all streams.
   /// \error as open(); kInvalidArgument  more streams than `most`, or standard input for several.
-  static Result<FrameSource> open_streams(const std::vector<plan::TensorInfo>& inputs,
-                                          const InputArguments& arguments, int most);
+  static Result<Source> open_streams(const std::vector<plan::TensorInfo>& inputs,
+                                     const SourceOptions& options, int most);
 
-  /// `count` random frames, made at once. \error as measure::random_frames()
-  static Result<FrameSource> random(const std::vector<plan::TensorInfo>& inputs,
-                                    const measure::RandomValues& values, std::uint64_t count);
+  /// `count` random frames, made at once. \error as random_frames()
+  static Result<Source> random(const std::vector<plan::TensorInfo>& inputs,
+                               const RandomValues& values, std::uint64_t count);
 
   /// Whether standard input feeds it: then only its end tells how many frames there are.
   [[nodiscard]] bool is_live() const { return live_.has_value(); }
@@ -43,31 +42,30 @@ class FrameSource {
 
   /// Frame `number`; where is_live(), the next one, or nothing where it does not come within
   /// `patience` or ended() becomes true. \error as open()
-  Result<std::optional<measure::Frame>> read(std::uint64_t number,
-                                             std::chrono::milliseconds patience);
+  Result<std::optional<Frame>> read(std::uint64_t number, std::chrono::milliseconds patience);
   [[nodiscard]] std::uint64_t stream_of(std::uint64_t number) const {
     return order_.empty() ? 0 : order_[number % count_].first;
   }
   [[nodiscard]] bool ended() const { return live_ && live_->ended(); }
 
  private:
-  [[nodiscard]] Result<measure::Frame> make(std::uint64_t number) const;
+  [[nodiscard]] Result<Frame> make(std::uint64_t number) const;
 
   std::uint64_t count_ = 1;
   Columns columns_;
   std::optional<StandardInput> live_;
   std::shared_ptr<Tensor> came_;          ///< What standard input gave, a value of `columns_`.
   std::vector<plan::TensorInfo> others_;  ///< The inputs that are random.
-  measure::RandomValues random_;
-  measure::Frame first_;  ///< What is wrong with all frames is known before the first is asked for.
-  std::vector<FrameSource> streams_;                          ///< Where there are several.
+  RandomValues random_;
+  Frame first_;  ///< What is wrong with all frames is known before the first is asked for.
+  std::vector<Source> streams_;                               ///< Where there are several.
   std::vector<std::pair<std::size_t, std::uint64_t>> order_;  ///< Stream and its frame, by number.
-  std::vector<measure::Frame> ring_;  ///< Random frames, where nothing else is given.
+  std::vector<Frame> ring_;  ///< Random frames, where nothing else is given.
 };
 
-/// All frames of FrameSource::open(). \error as there; kInvalidArgument  standard input is to feed
+/// All frames of Source::open(). \error as there; kInvalidArgument  standard input is to feed
 /// it
-Result<std::vector<measure::Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,
-                                                const InputArguments& arguments);
+Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,
+                                       const SourceOptions& options);
 
-}  // namespace penstock::cli
+}  // namespace penstock::frames

@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "penstock/base/result.h"
-#include "penstock/cli/values.h"
+#include "penstock/frames/values.h"
 
-namespace penstock::cli {
+namespace penstock::frames {
 
 /// Blocks of a WAV file, one behind the other, each of an input's shape; the last one is filled
 /// with zeros.
@@ -17,4 +17,4 @@ namespace penstock::cli {
 /// \error as WavFile::open(); kInvalidArgument  `type` is not like this, or nothing is in the file.
 Result<Values> sound_values(const std::filesystem::path& file, const Type& type);
 
-}  // namespace penstock::cli
+}  // namespace penstock::frames

@@ -1,10 +1,10 @@
-#include "penstock/measure/frames.h"
+#include "penstock/frames/random.h"
 
 #include <utility>
 
 #include "penstock/tensor/random.h"
 
-namespace penstock::measure {
+namespace penstock::frames {
 
 Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const RandomValues& values,
                            std::uint64_t number) {
@@ -30,4 +30,4 @@ Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& in
   return frames;
 }
 
-}  // namespace penstock::measure
+}  // namespace penstock::frames

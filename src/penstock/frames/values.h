@@ -10,7 +10,7 @@
 #include "penstock/plan/plan.h"
 #include "penstock/tensor/tensor.h"
 
-namespace penstock::cli {
+namespace penstock::frames {
 
 /// Gives the value of one frame: one in memory, or one that is read when its turn comes.
 using Value = std::function<Result<Tensor>()>;
@@ -32,4 +32,4 @@ Result<Values> values_of(const std::filesystem::path& path, const plan::TensorIn
 /// What lies in a folder, by name. \error kNotFound
 Result<std::vector<std::filesystem::path>> list_folder(const std::filesystem::path& folder);
 
-}  // namespace penstock::cli
+}  // namespace penstock::frames

@@ -1,10 +1,10 @@
-#include "penstock/cli/frame_source.h"
+#include "penstock/frames/source.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-namespace penstock::cli {
+namespace penstock::frames {
 namespace {
 
 /// The number of frames, where each input has as many values or one.
@@ -32,11 +32,11 @@ std::vector<plan::TensorInfo> without(const std::vector<plan::TensorInfo>& input
 }
 
 /// What feeds each stream.
-Result<std::vector<InputArguments>> by_stream(const std::vector<plan::TensorInfo>& inputs,
-                                              const InputArguments& arguments, int most) {
+Result<std::vector<SourceOptions>> by_stream(const std::vector<plan::TensorInfo>& inputs,
+                                             const SourceOptions& options, int most) {
   std::map<std::size_t, std::vector<std::string>> files;
   std::size_t count = 1;
-  for (const auto& text : arguments.files) {
+  for (const auto& text : options.files) {
     PENSTOCK_TRY(const auto input, input_of(inputs, text));
     files[input].push_back(text);
     count = std::max(count, files[input].size());
@@ -46,7 +46,7 @@ Result<std::vector<InputArguments>> by_stream(const std::vector<plan::TensorInfo
                             most, " are allowed; give --streams ", count,
                             ", or frames of one stream as a folder");
   }
-  std::vector<InputArguments> streams(count, arguments);
+  std::vector<SourceOptions> streams(count, options);
   for (std::size_t s = 0; s < count; ++s) {
     streams[s].files.clear();
     for (const auto& [input, given] : files) {
@@ -63,10 +63,9 @@ Result<std::vector<InputArguments>> by_stream(const std::vector<plan::TensorInfo
 
 }  // namespace
 
-Result<FrameSource> FrameSource::open(std::vector<plan::TensorInfo> inputs,
-                                      const InputArguments& arguments) {
-  FrameSource source;
-  PENSTOCK_TRY(auto given, read_given(inputs, arguments));
+Result<Source> Source::open(std::vector<plan::TensorInfo> inputs, const SourceOptions& options) {
+  Source source;
+  PENSTOCK_TRY(auto given, read_given(inputs, options));
   source.columns_ = std::move(given.columns);
   PENSTOCK_TRY(source.count_, count_frames(inputs, source.columns_));
   if (given.live) {
@@ -85,16 +84,16 @@ Result<FrameSource> FrameSource::open(std::vector<plan::TensorInfo> inputs,
     values.front() = constant(std::move(value));
   }
   source.others_ = without(inputs, source.columns_);
-  source.random_ = arguments.random;
+  source.random_ = options.random;
   PENSTOCK_TRY(source.first_, source.make(0));
   return source;
 }
 
-Result<FrameSource> FrameSource::open_streams(const std::vector<plan::TensorInfo>& inputs,
-                                              const InputArguments& arguments, int most) {
-  PENSTOCK_TRY(const auto streams, by_stream(inputs, arguments, most));
-  if (streams.size() == 1) return open(inputs, arguments);
-  FrameSource source;
+Result<Source> Source::open_streams(const std::vector<plan::TensorInfo>& inputs,
+                                    const SourceOptions& options, int most) {
+  PENSTOCK_TRY(const auto streams, by_stream(inputs, options, most));
+  if (streams.size() == 1) return open(inputs, options);
+  Source source;
   std::uint64_t longest = 0;
   for (const auto& of_stream : streams) {
     PENSTOCK_TRY(auto opened, open(inputs, of_stream));
@@ -114,23 +113,23 @@ Result<FrameSource> FrameSource::open_streams(const std::vector<plan::TensorInfo
   return source;
 }
 
-Result<FrameSource> FrameSource::random(const std::vector<plan::TensorInfo>& inputs,
-                                        const measure::RandomValues& values, std::uint64_t count) {
-  FrameSource source;
+Result<Source> Source::random(const std::vector<plan::TensorInfo>& inputs,
+                              const RandomValues& values, std::uint64_t count) {
+  Source source;
   source.count_ = count;
-  PENSTOCK_TRY(source.ring_, measure::random_frames(inputs, values, count));
+  PENSTOCK_TRY(source.ring_, random_frames(inputs, values, count));
   return source;
 }
 
-Result<std::optional<measure::Frame>> FrameSource::read(std::uint64_t number,
-                                                        std::chrono::milliseconds patience) {
+Result<std::optional<Frame>> Source::read(std::uint64_t number,
+                                          std::chrono::milliseconds patience) {
   if (!streams_.empty()) {
     const auto [stream, frame] = order_[number % count_];
     return streams_[stream].read(frame, patience);
   }
   if (live_) {
     PENSTOCK_TRY(auto value, live_->read(patience));
-    if (!value) return std::optional<measure::Frame>();
+    if (!value) return std::optional<Frame>();
     *came_ = *std::move(value);
   } else {
     number %= count_;
@@ -141,8 +140,8 @@ Result<std::optional<measure::Frame>> FrameSource::read(std::uint64_t number,
   return std::optional(std::move(frame));
 }
 
-Result<measure::Frame> FrameSource::make(std::uint64_t number) const {
-  PENSTOCK_TRY(auto frame, measure::random_frame(others_, random_, number));
+Result<Frame> Source::make(std::uint64_t number) const {
+  PENSTOCK_TRY(auto frame, random_frame(others_, random_, number));
   for (const auto& [i, values] : columns_) {
     PENSTOCK_TRY(auto value, values[values.size() == 1 ? 0 : number]());
     frame.insert(frame.begin() + static_cast<std::ptrdiff_t>(i), std::move(value));
@@ -150,13 +149,13 @@ Result<measure::Frame> FrameSource::make(std::uint64_t number) const {
   return frame;
 }
 
-Result<std::vector<measure::Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,
-                                                const InputArguments& arguments) {
-  PENSTOCK_TRY(auto source, FrameSource::open(inputs, arguments));
+Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,
+                                       const SourceOptions& options) {
+  PENSTOCK_TRY(auto source, Source::open(inputs, options));
   if (source.is_live()) {
     return invalid_argument("--input: standard input ('-') is for 'penstock run': give files here");
   }
-  std::vector<measure::Frame> frames;
+  std::vector<Frame> frames;
   for (std::uint64_t number = 0; number < source.count(); ++number) {
     PENSTOCK_TRY(auto frame, source.read(number, std::chrono::milliseconds::zero()));
     frames.push_back(*std::move(frame));
@@ -164,4 +163,4 @@ Result<std::vector<measure::Frame>> read_frames(const std::vector<plan::TensorIn
   return frames;
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock::frames

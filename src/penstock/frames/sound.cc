@@ -1,4 +1,4 @@
-#include "penstock/cli/sound.h"
+#include "penstock/frames/sound.h"
 
 #include <cstdint>
 #include <memory>
@@ -7,7 +7,7 @@
 
 #include "penstock/tensor/wav.h"
 
-namespace penstock::cli {
+namespace penstock::frames {
 namespace {
 
 /// How an input takes a block.
@@ -104,4 +104,4 @@ Result<Values> sound_values(const std::filesystem::path& file, const Type& type)
   return values;
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock::frames

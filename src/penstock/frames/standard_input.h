@@ -12,7 +12,7 @@
 #include "penstock/plan/plan.h"
 #include "penstock/tensor/tensor.h"
 
-namespace penstock::cli {
+namespace penstock::frames {
 
 /// Either plain elements, one frame of the input's dtype and shape behind the other (the low byte
 /// first), or .npy files so: the first bytes tell.
@@ -46,4 +46,4 @@ class StandardInput {
   bool ended_ = false;
 };
 
-}  // namespace penstock::cli
+}  // namespace penstock::frames

@@ -1,0 +1,47 @@
+// What the user gives as frames' values: files by the input's name, folders, archives.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/frames/random.h"
+#include "penstock/frames/values.h"
+#include "penstock/plan/plan.h"
+
+namespace penstock::frames {
+
+struct SourceOptions {
+  std::vector<std::string> files;  ///< "NAME=FILE", "NAME=FOLDER", "NAME=-"
+  std::filesystem::path all;       ///< A folder or .npz.
+  RandomValues random;             ///< Of the inputs that are not given.
+};
+
+/// Whether any files are named.
+bool has_files(const SourceOptions& options);
+
+/// The position of the input that a "NAME=FILE" names. \error kNotFound, kInvalidArgument
+Result<std::size_t> input_of(const std::vector<plan::TensorInfo>& inputs, const std::string& text);
+
+/// Values of each input, by position, in the order of the frames.
+using Columns = std::map<std::size_t, Values>;
+
+struct GivenInputs {
+  Columns columns;
+  std::optional<std::size_t> live;  ///< The input that standard input feeds.
+};
+
+/// What the files hold. \error as values_of(); kNotFound  a name that is no input;
+/// kInvalidArgument  standard input for several inputs.
+Result<GivenInputs> read_given(const std::vector<plan::TensorInfo>& inputs,
+                               const SourceOptions& options);
+
+/// A tensor's name as part of a file's name: what is not a letter, digit, '.', '_' or '-' becomes
+/// '_'.
+std::string file_name_of(const std::string& tensor);
+
+}  // namespace penstock::frames
