@@ -117,6 +117,14 @@ def test_a_sound_is_cut_into_frames_and_filled_with_zeros(well, tmp_path):
     np.testing.assert_array_equal(outputs(tmp_path / "out.npz").ravel(), [0.5] * 10 + [0] * 2)
 
 
+def test_a_sounds_frames_overlap_by_the_hop(well, tmp_path):
+    write_sound(tmp_path / "s.wav", [[16384 * (i % 2)] for i in range(6)])
+    model = copy_of(tmp_path, 1, 4)
+    report = well("run", model, "--input", "x=s.wav", "--hop", "3", "--output", "out.npz", "--json").json
+    assert report["frames"] == 2
+    np.testing.assert_array_equal(outputs(tmp_path / "out.npz")[:, 0], [[0, 0.5, 0, 0.5], [0.5, 0, 0.5, 0]])
+
+
 def test_channels_are_kept_where_the_input_has_them_and_averaged_where_not(well, tmp_path):
     write_sound(tmp_path / "s.wav", [[0, 16384], [-16384, 0], [8192, 8192]])
     left, right = [0, -0.5, 0.25], [0.5, 0, 0.25]

@@ -41,12 +41,6 @@ constexpr int kCovers = 3;             ///< Mixed covers that are run.
 constexpr int kMostCorrections = 4;    ///< Plans made of corrected costs.
 constexpr double kHopelessForm = 0.9;  ///< Of the clean import's rate, for the file as it is.
 
-std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph) {
-  std::vector<plan::TensorInfo> infos;
-  for (const auto id : graph.inputs) infos.push_back({graph.value(id).name, graph.value(id).type});
-  return infos;
-}
-
 /// More than any sound engine takes for the network, once on each CPU: what wants more is
 /// stopped before the machine suffers.
 std::uint64_t memory_for(const graph::Graph& graph, std::size_t cpus) {
@@ -162,7 +156,11 @@ Status Build::prepare() {
   for (const auto& device : devices_) PENSTOCK_CHECK_OK(device::check_available(device));
   PENSTOCK_CHECK_OK(device::check_disjoint(devices_));
   PENSTOCK_TRY(ways_, usable_ways(options_, backends_, absent_));
-  PENSTOCK_TRY(ring_, frames::random_frames(inputs_of(graph_), options_.random, kRing));
+  if (options_.frames.empty()) {
+    PENSTOCK_TRY(ring_, frames::random_frames(inputs_of(graph_), options_.random, kRing));
+  } else {
+    ring_ = frames::repeated(options_.frames, kRing);
+  }
   const double silence = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
   PENSTOCK_CHECK_OK(start_profiler(silence));
   PENSTOCK_TRY(parts_, Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_}));
@@ -176,8 +174,10 @@ Status Build::prepare() {
   whole.custom_ops = options_.custom_ops;
   PENSTOCK_TRY(const auto package, pack_model(graph_, whole, backends_));
   auto tolerance = Tolerance::of(options_.tolerance.value_or(Tolerance().relative));
-  PENSTOCK_TRY(gate_, Gate::create({graph_.import.file, package, ring_, backends_,
-                                    simple_->runs("onnxruntime"), tolerance}));
+  auto gate = Gate::create(
+      {graph_.import.file, package, ring_, backends_, simple_->runs("onnxruntime"), tolerance});
+  if (!gate) return std::move(gate).error().within({Where::kWay, "reference"});
+  gate_ = *std::move(gate);
   contest_.emplace(Contest::Setting{
       [this](bool as_is) { return graph(as_is); }, options_, backends_, database_, ring_, *gate_,
       [this](const std::string& what) { say(what); }, std::chrono::duration<double>(silence)});
@@ -484,7 +484,7 @@ Status Build::search() {
 
 /// What an earlier search with no less time chose and reported. \returns whether there was one.
 Result<bool> Build::recall() {
-  question_ = question_of(graph_, options_, devices_, ways_, backends_);
+  question_ = question_of(graph_, options_, devices_, ways_, backends_, ring_);
   PENSTOCK_TRY(const auto known, database_.find(question_));
   if (!known) return false;
   auto outcome = outcome_from_json(known->text);

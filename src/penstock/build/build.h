@@ -36,7 +36,9 @@ struct Options {
   std::vector<std::filesystem::path> custom_ops;
   std::optional<double> tolerance;  ///< Relative error allowed, and a hundredth of it of the
                                     ///< largest value; leave for lower precision.
-  frames::RandomValues random;      ///< Of the frames that are measured and compared.
+  /// What is measured and compared with, in the order of the graph's inputs; empty: random ones.
+  std::vector<frames::Frame> frames;
+  frames::RandomValues random;
   std::function<bool()> stopped = [] { return false; };
   /// What is being done, for a person, and the share of the budget that is spent.
   std::function<void(const std::string&, double)> progress = [](const std::string&, double) {};

@@ -105,7 +105,8 @@ std::string hash_of(plan::Plan plan) {
   return sha256_of(plan::to_json(plan));
 }
 
-Contest::Contest(const Setting& setting) : setting_(setting) {
+Contest::Contest(const Setting& setting)
+    : setting_(setting), frames_(frames::digest_of(setting.ring)) {
   if (const auto topology = device::read_topology()) fingerprint_ = topology->fingerprint;
   if (const auto found = setting_.backends.find("onnxruntime")) {
     reference_ = "onnxruntime " + (*found)->describe().engine_version;
@@ -133,7 +134,7 @@ cost::PlanKey Contest::key_of(const Entry& entry) const {
   const auto& options = setting_.options;
   const auto tolerance = options.tolerance.value_or(Tolerance().relative);
   return {concat(goal, entry.way.hash, " within ", tolerance, " of ", reference_, ", frames ",
-                 options.random.seed, " ", options.random.integer_limit, ", penstock ", version()),
+                 frames_, ", penstock ", version()),
           fingerprint_, entry.engines};
 }
 

@@ -113,6 +113,7 @@ class Contest {
 
   Setting setting_;
   std::string fingerprint_;
+  std::string frames_;     ///< The ring's digest.
   std::string reference_;  ///< The engine that tells what is right, with its version.
   std::vector<Entry> entries_;
   std::optional<std::size_t> best_;

@@ -88,13 +88,12 @@ Result<Outcome> outcome_from_json(std::string_view text) {
 
 cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
                           const std::vector<device::Device>& devices, const std::vector<Way>& ways,
-                          const backend::Registry& backends) {
+                          const backend::Registry& backends, const measure::Ring& ring) {
   Json question = {{"network", graph::canonical_hash(graph::Subgraph::whole(graph))},
                    {"goal", static_cast<int>(options.goal)},
                    {"settings", options.backend_options},
                    {"tolerance", options.tolerance.value_or(0)},
-                   {"seed", options.random.seed},
-                   {"integer_limit", options.random.integer_limit}};
+                   {"frames", frames::digest_of(ring)}};
   for (const auto& way : ways) question["ways"].push_back(way.name());
   for (const auto& device : devices) question["devices"].push_back(device::to_string(device));
   for (const auto& file : options.custom_ops) {

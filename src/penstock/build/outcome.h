@@ -26,6 +26,6 @@ Result<Outcome> outcome_from_json(std::string_view text);
 /// goal, ways of computing, rules, settings, tolerance, frames; this machine and the engines.
 cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
                           const std::vector<device::Device>& devices, const std::vector<Way>& ways,
-                          const backend::Registry& backends);
+                          const backend::Registry& backends, const measure::Ring& ring);
 
 }  // namespace penstock::build

@@ -132,15 +132,6 @@ Status measure_sides(const BenchOptions& options, const measure::Sides& sides,
   return {};
 }
 
-Result<measure::Ring> make_ring(const BenchOptions& options, const plan::Plan& plan) {
-  if (!frames::has_files(options.inputs))
-    return frames::random_frames(plan.inputs, options.inputs.random, kRing);
-  PENSTOCK_TRY(auto ring, frames::read_frames(plan.inputs, options.inputs));
-  const std::size_t given = ring.size();
-  for (std::size_t i = given; i < kRing; ++i) ring.push_back(ring[i % given]);
-  return ring;
-}
-
 /// Enough that every worker always has its next frame, and that a sleeper is woken for several.
 int choose_in_flight(const BenchOptions& options, const plan::Plan& plan, int limit) {
   if (options.in_flight > 0) return std::min(options.in_flight, limit);
@@ -172,7 +163,7 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   report.plan = package.plan;
   report.cpus = cpus_of(package.plan);
   const auto inherited = device::inherited_cpus();
-  PENSTOCK_TRY(const measure::Ring ring, make_ring(options, package.plan));
+  PENSTOCK_TRY(const auto ring, frames::ring_of(package.plan.inputs, options.inputs, kRing));
   pipeline::Options settings;
   PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
   if (report.cpus != inherited) PENSTOCK_CHECK_OK(device::pin_this_thread(report.cpus));

@@ -16,6 +16,8 @@
 #include "penstock/cli/progress.h"
 #include "penstock/cli/report_text.h"
 #include "penstock/cli/text.h"
+#include "penstock/frames/source.h"
+#include "penstock/session/session.h"
 
 namespace penstock::cli {
 namespace {
@@ -102,12 +104,23 @@ Result<int> run(const BuildOptions& options) {
   PENSTOCK_TRY(const auto graph,
                import_file(options.model, options.import, backends, options.engine.custom_ops));
   PENSTOCK_TRY(to.import, to_import_options(options.import));
+  if (frames::has_files(options.inputs)) {
+    PENSTOCK_TRY(to.frames, frames::read_frames(inputs_of(graph), options.inputs));
+  }
   Progress progress("build", "% of the budget", 100);
   to.progress = [&](const std::string& what, double share) {
     spdlog::info("{}", what);
     progress.show(static_cast<std::uint64_t>(share * 100));
   };
-  PENSTOCK_TRY(const auto report, build::build_model(graph, to, backends, database));
+  auto built = build::build_model(graph, to, backends, database);
+  if (!built) {
+    // The frames are at fault only where the network itself fails on them.
+    const bool on_frames = built.error().find(Where::kWay) != nullptr;
+    const auto advice =
+        on_frames ? advice_on_random(built.error(), options.inputs, inputs_of(graph)) : "";
+    return std::move(built).error().adding(advice);
+  }
+  const auto report = *std::move(built);
   if (options.json) {
     auto json = Json::parse(build::to_json(report));
     json["package"] = options.package.string();
@@ -184,7 +197,7 @@ void declare_build(CLI::App& app, Action& chosen) {
   command->add_option("--costs", options->costs,
                       "The database of what was measured (default: PENSTOCK_COSTS, else the "
                       "user's cache folder)");
-  add_random_options(command, options->inputs);
+  add_input_options(command, options->inputs);
   add_import_options(command, options->import);
   add_backend_options(command, options->engine);
   command->add_flag("--json", options->json, "Print JSON");

@@ -28,6 +28,11 @@ void add_input_options(CLI::App* command, frames::SourceOptions& options) {
   command->add_option("--inputs", options.all,
                       "A folder of <name>.npy (.pb, pictures), or of such folders, one a frame; or "
                       "a .npz");
+  command
+      ->add_option("--hop", options.hop,
+                   "Samples from the start of a .wav's frame to the next one's (default: a frame's "
+                   "length; less: they overlap)")
+      ->check(positive_count());
   add_random_options(command, options);
 }
 

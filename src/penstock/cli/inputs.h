@@ -12,7 +12,7 @@
 
 namespace penstock::cli {
 
-/// --input, --inputs, --seed, --integer-limit
+/// --input, --inputs, --hop, --seed, --integer-limit
 void add_input_options(CLI::App* command, frames::SourceOptions& options);
 
 /// --seed, --integer-limit

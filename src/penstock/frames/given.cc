@@ -28,16 +28,15 @@ Status take_standard_input(const Infos& inputs, std::size_t input, GivenInputs& 
   return {};
 }
 
-Status add_named_files(const Infos& inputs, const std::vector<std::string>& files,
-                       GivenInputs& given) {
-  for (const auto& text : files) {
+Status add_named_files(const Infos& inputs, const SourceOptions& options, GivenInputs& given) {
+  for (const auto& text : options.files) {
     PENSTOCK_TRY(const auto best, input_of(inputs, text));
     const std::string path = text.substr(inputs[best].name.size() + 1);
     if (path == "-") {
       PENSTOCK_CHECK_OK(take_standard_input(inputs, best, given));
       continue;
     }
-    PENSTOCK_TRY(auto values, values_of(path, inputs[best]));
+    PENSTOCK_TRY(auto values, values_of(path, inputs[best], options.hop));
     std::ranges::move(values, std::back_inserter(given.columns[best]));
   }
   return {};
@@ -147,7 +146,7 @@ bool has_files(const SourceOptions& options) {
 
 Result<GivenInputs> read_given(const Infos& inputs, const SourceOptions& options) {
   GivenInputs given;
-  PENSTOCK_CHECK_OK(add_named_files(inputs, options.files, given));
+  PENSTOCK_CHECK_OK(add_named_files(inputs, options, given));
   if (given.live && given.columns.contains(*given.live)) {
     return invalid_argument("--input: expected '", inputs[*given.live].name,
                             "' from standard input ('-') or from files, found both");

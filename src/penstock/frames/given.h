@@ -18,6 +18,7 @@ namespace penstock::frames {
 struct SourceOptions {
   std::vector<std::string> files;  ///< "NAME=FILE", "NAME=FOLDER", "NAME=-"
   std::filesystem::path all;       ///< A folder or .npz.
+  std::uint64_t hop = 0;           ///< Of sounds: see sound_values().
   RandomValues random;             ///< Of the inputs that are not given.
 };
 

@@ -5,13 +5,10 @@
 #include <vector>
 
 #include "penstock/base/result.h"
+#include "penstock/frames/frame.h"
 #include "penstock/plan/plan.h"
-#include "penstock/tensor/tensor.h"
 
 namespace penstock::frames {
-
-/// One frame's tensors, in the order of the plan's inputs.
-using Frame = std::vector<Tensor>;
 
 struct RandomValues {
   std::uint64_t seed = 0;

@@ -81,8 +81,8 @@ void place(const std::vector<float>& from, int file_channels, const Form& form,
   }
 }
 
-Result<Tensor> block(const Sound& sound, std::uint64_t number) {
-  PENSTOCK_TRY(const auto samples, sound.wav.read(number * sound.form.samples, sound.form.samples));
+Result<Tensor> block(const Sound& sound, std::uint64_t start) {
+  PENSTOCK_TRY(const auto samples, sound.wav.read(start, sound.form.samples));
   Tensor tensor = Tensor::allocate(DType::kF32, sound.form.dims);
   place(samples, sound.wav.channels(), sound.form, tensor.as<float>());
   return tensor;
@@ -90,7 +90,8 @@ Result<Tensor> block(const Sound& sound, std::uint64_t number) {
 
 }  // namespace
 
-Result<Values> sound_values(const std::filesystem::path& file, const Type& type) {
+Result<Values> sound_values(const std::filesystem::path& file, const Type& type,
+                            std::uint64_t hop) {
   PENSTOCK_TRY(auto wav, WavFile::open(file));
   auto form = form_of(type, wav.channels());
   if (!form) return std::move(form).error().within({Where::kSound, file.string()});
@@ -98,8 +99,9 @@ Result<Values> sound_values(const std::filesystem::path& file, const Type& type)
     return invalid_argument("holds no samples").within({Where::kSound, file.string()});
   const auto sound = std::make_shared<const Sound>(Sound{std::move(wav), *std::move(form)});
   Values values;
-  for (std::uint64_t at = 0; at < sound->wav.length(); at += sound->form.samples) {
-    values.emplace_back([sound, number = values.size()] { return block(*sound, number); });
+  const std::uint64_t step = hop > 0 ? hop : sound->form.samples;
+  for (std::uint64_t start = 0; start < sound->wav.length(); start += step) {
+    values.emplace_back([sound, start] { return block(*sound, start); });
   }
   return values;
 }

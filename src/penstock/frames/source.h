@@ -63,6 +63,11 @@ class Source {
   std::vector<Frame> ring_;  ///< Random frames, where nothing else is given.
 };
 
+/// What is pushed again and again to measure: the frames that the files hold, repeated until there
+/// are `least`, or as many random ones. \error as read_frames()
+Result<std::vector<Frame>> ring_of(const std::vector<plan::TensorInfo>& inputs,
+                                   const SourceOptions& options, std::uint64_t least);
+
 /// All frames of Source::open(). \error as there; kInvalidArgument  standard input is to feed
 /// it
 Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,

@@ -83,11 +83,11 @@ Result<Tensor> load_value(const fs::path& file, const plan::TensorInfo& info) {
   return value;
 }
 
-Result<Values> values_of(const fs::path& path, const plan::TensorInfo& info) {
+Result<Values> values_of(const fs::path& path, const plan::TensorInfo& info, std::uint64_t hop) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
   if (is_folder || has_wav_suffix(path)) {
-    auto values = is_folder ? values_in(path, info) : sound_values(path, info.type);
+    auto values = is_folder ? values_in(path, info) : sound_values(path, info.type, hop);
     if (!values) return std::move(values).error().within({Where::kInput, info.name});
     return values;
   }

@@ -1,6 +1,7 @@
 // The values of one input: from a file, from the files of a folder, from a sound.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -25,9 +26,11 @@ Result<Tensor> load_value(const std::filesystem::path& file, const plan::TensorI
 Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where);
 
 /// What `--input NAME=PATH` stands for: one value of a file, which is read at once; one for each
-/// .npy, .pb and picture of a folder, by name; one for each block of a .wav (see sound.h).
+/// .npy, .pb and picture of a folder, by name; one for each block of a .wav, `hop` samples from
+/// start to start (see sound.h).
 /// \error as load_value(); kNotFound  the folder has no such file.
-Result<Values> values_of(const std::filesystem::path& path, const plan::TensorInfo& info);
+Result<Values> values_of(const std::filesystem::path& path, const plan::TensorInfo& info,
+                         std::uint64_t hop = 0);
 
 /// What lies in a folder, by name. \error kNotFound
 Result<std::vector<std::filesystem::path>> list_folder(const std::filesystem::path& folder);

@@ -119,6 +119,12 @@ Result<graph::Graph> import_model(const fs::path& file, graph::ImportOptions opt
   return graph::import_onnx(file, options);
 }
 
+std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph) {
+  std::vector<plan::TensorInfo> infos;
+  for (const auto id : graph.inputs) infos.push_back({graph.value(id).name, graph.value(id).type});
+  return infos;
+}
+
 plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& backends,
                          const std::set<std::string>& names) {
   plan::Origin origin;

@@ -36,6 +36,9 @@ Result<graph::Graph> import_model(const std::filesystem::path& file, graph::Impo
                                   const backend::Registry& backends,
                                   const std::vector<std::filesystem::path>& custom_ops = {});
 
+/// What a frame of the network holds.
+std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph);
+
 /// This Penstock, this CPU, the versions of the engines behind `names`, and the model's file.
 plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& backends,
                          const std::set<std::string>& names);
