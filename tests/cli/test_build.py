@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from conftest import save, save_chain, value
 from onnx import TensorProto, helper
@@ -622,3 +623,27 @@ def test_a_package_that_was_not_built_has_no_explanation(penstock, package):
     outcome = penstock("explain", package)
     assert outcome.code == 1
     assert "expected build.json, which 'penstock build' writes" in outcome.error
+
+
+def save_offset_lookup(folder: Path) -> Path:
+    """y = table[i - 1000], which random integers are never in."""
+    weights = {"table": np.arange(10, dtype=np.float32), "offset": np.array([1000], np.int64)}
+    nodes = [helper.make_node("Sub", ["i", "offset"], ["at"]), helper.make_node("Gather", ["table", "at"], ["y"])]
+    return save(folder, "lookup", nodes, [value("i", [1], TensorProto.INT64)], [value("y", [1])], weights)
+
+
+def test_frames_are_the_users_own(build, penstock, well, tmp_path, cpu):
+    model = save_offset_lookup(tmp_path)
+    options = ("--devices", f"cpu:{cpu}", "--backends", "onnxruntime")
+    refused = penstock("build", model, "-o", tmp_path / "none", "--budget", "3s", *options)
+    assert refused.code == 1
+    assert "--input" in refused.error
+    for name, at in (("a", 1003), ("b", 1007)):
+        np.save(tmp_path / f"{name}.npy", np.array([at], np.int64))
+    first = build(model, *options, "--input", f"i={tmp_path / 'a.npy'}", budget="3s")
+    assert first["chosen"]
+    again = build(model, *options, "--input", f"i={tmp_path / 'a.npy'}", budget="3s")
+    other = build(model, *options, "--input", f"i={tmp_path / 'b.npy'}", budget="3s")
+    assert (again["measured_plans"], other["measured_plans"] > 0) == (0, True)
+    verified = well("verify", tmp_path / "built.penstock", "--input", f"i={tmp_path / 'b.npy'}", "--json").json
+    assert verified["ok"]

@@ -27,19 +27,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kRing = 16;
-constexpr int kLastWays = 5;           ///< In the last comparison: the plan and the simple ways.
-constexpr double kFinalShare = 0.1;    ///< Of the budget, for which they run;
-constexpr double kLeastFinal = 2.5;    ///< but so many seconds in all at least,
-constexpr double kMostFinal = 6;       ///< and no more than these.
-constexpr double kAnswerShare = 0.5;   ///< Of an entry's time: seldom is there another.
-constexpr int kAnswerRounds = 5;       ///< In which a simple way before the plan is answered.
-constexpr double kSearchSeconds = 2;   ///< Of one search of the planner.
-constexpr int kPlansAfterParts = 4;    ///< For which measuring parts leaves time.
-constexpr double kLeastSilence = 5;    ///< Seconds of compiling, or of one run, that are no hang,
-constexpr double kMostSilence = 60;    ///< by the budget.
-constexpr int kCovers = 3;             ///< Mixed covers that are run.
-constexpr int kMostCorrections = 4;    ///< Plans made of corrected costs.
-constexpr double kHopelessForm = 0.9;  ///< Of the clean import's rate, for the file as it is.
+constexpr std::size_t kPartFrames = 2;  ///< That parts are timed and compared with.
+constexpr int kLastWays = 5;            ///< In the last comparison: the plan and the simple ways.
+constexpr double kFinalShare = 0.1;     ///< Of the budget, for which they run;
+constexpr double kLeastFinal = 2.5;     ///< but so many seconds in all at least,
+constexpr double kMostFinal = 6;        ///< and no more than these.
+constexpr double kAnswerShare = 0.5;    ///< Of an entry's time: seldom is there another.
+constexpr int kAnswerRounds = 5;        ///< In which a simple way before the plan is answered.
+constexpr double kSearchSeconds = 2;    ///< Of one search of the planner.
+constexpr int kPlansAfterParts = 4;     ///< For which measuring parts leaves time.
+constexpr double kLeastSilence = 5;     ///< Seconds of compiling, or of one run, that are no hang,
+constexpr double kMostSilence = 60;     ///< by the budget.
+constexpr int kCovers = 3;              ///< Mixed covers that are run.
+constexpr int kMostCorrections = 4;     ///< Plans made of corrected costs.
+constexpr double kHopelessForm = 0.9;   ///< Of the clean import's rate, for the file as it is.
 
 /// More than any sound engine takes for the network, once on each CPU: what wants more is
 /// stopped before the machine suffers.
@@ -134,6 +135,7 @@ class Build {
   std::vector<device::Device> devices_;
   std::vector<Way> ways_;
   measure::Ring ring_;
+  std::optional<cost::Activations> activations_;  ///< Of the user's frames.
   std::optional<Gate> gate_;
   std::optional<Contest> contest_;
   std::unique_ptr<cost::Profiler> profiler_;
@@ -160,6 +162,9 @@ Status Build::prepare() {
     PENSTOCK_TRY(ring_, frames::random_frames(inputs_of(graph_), options_.random, kRing));
   } else {
     ring_ = frames::repeated(options_.frames, kRing);
+    PENSTOCK_TRY(activations_,
+                 cost::Activations::of_inputs(graph_, std::span(ring_).first(kPartFrames),
+                                              frames::digest_of(ring_)));
   }
   const double silence = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
   PENSTOCK_CHECK_OK(start_profiler(silence));
@@ -169,6 +174,11 @@ Status Build::prepare() {
       Simple::Setting{graph_, options_, devices_, backends_, *profiler_, database_, ring_});
   PENSTOCK_CHECK_OK(simple_->rehearse());
   say("running the reference");
+  if (activations_) {
+    PENSTOCK_TRY(const auto reference, backends_.find("onnxruntime"));
+    auto recorded = activations_->record(graph_, *reference, options_.custom_ops);
+    if (!recorded) return std::move(recorded).error().within({Where::kWay, "reference"});
+  }
   partition::SplitOptions whole;
   whole.devices = {devices_.front()};
   whole.custom_ops = options_.custom_ops;
@@ -192,6 +202,7 @@ Status Build::start_profiler(double silence) {
   settings.silence_seconds = silence;
   settings.memory_bytes = memory_for(graph_, union_of(devices_).cpus.size());
   settings.stop = options_.stopped;
+  if (activations_) settings.activations = &*activations_;
   settings.on_progress = [this](std::size_t, std::size_t, const cost::Part& part) {
     say(concat("measured ", part.models.front().name, " on ", part.models.front().backend));
   };

@@ -95,6 +95,9 @@ Job job_of(const Json& json) {
   job.flush_denormals = json.at("flush_denormals");
   job.neighbours = json.at("neighbours").get<std::vector<std::vector<int>>>();
   job.shapes = json.at("shapes").get<std::map<std::string, std::vector<std::int64_t>>>();
+  for (const auto& [name, files] : json.at("values").items()) {
+    for (const auto& file : files) job.values[name].emplace_back(file.get<std::string>());
+  }
   job.min_seconds = json.at("min_seconds");
   job.max_seconds = json.at("max_seconds");
   job.seeds = json.at("seeds").get<std::vector<std::uint64_t>>();
@@ -137,6 +140,10 @@ Result<Value> parse(const std::string& line, Value (*read)(const Json&)) {
 std::string to_line(const Job& job) {
   Json models = Json::array();
   for (const auto& model : job.models) models.push_back(model_json(model));
+  Json values = Json::object();
+  for (const auto& [name, files] : job.values) {
+    for (const auto& file : files) values[name].push_back(file.string());
+  }
   return dump({{"id", job.id},
                {"models", std::move(models)},
                {"cpus", job.cpus},
@@ -145,6 +152,7 @@ std::string to_line(const Job& job) {
                {"flush_denormals", job.flush_denormals},
                {"neighbours", job.neighbours},
                {"shapes", job.shapes},
+               {"values", std::move(values)},
                {"min_seconds", job.min_seconds},
                {"max_seconds", job.max_seconds},
                {"seeds", job.seeds},

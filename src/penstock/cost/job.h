@@ -40,6 +40,9 @@ struct Job {
   /// Open dimensions of the chain's inputs; what is not named takes its bound, else 1.
   std::map<std::string, std::vector<std::int64_t>> shapes;
 
+  /// Files (.npy) of inputs' values, one for each seed from 0 on, which repeat; others are random.
+  std::map<std::string, std::vector<std::filesystem::path>> values;
+
   /// Time it: rounds until the median is known to 2 %, at least and at most this long. 0: do not.
   double min_seconds = 0;
   double max_seconds = 0;

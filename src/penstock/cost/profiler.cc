@@ -139,6 +139,22 @@ Result<fs::path> Profiler::State::write(const graph::Subgraph& subgraph) {
   return file = made;
 }
 
+/// Of the inputs of all its models that are known.
+std::map<std::string, std::vector<fs::path>> values_for(const Part& part,
+                                                        const Activations& activations) {
+  std::map<std::string, std::vector<fs::path>> values;
+  const auto add = [&](const std::string& name) {
+    auto files = activations.files_of(name);
+    if (!files.empty()) values[name] = std::move(files);
+  };
+  for (const auto& model : part.models) {
+    if (!model.subgraph) continue;
+    for (const auto id : model.subgraph->inputs()) add(model.subgraph->graph().value(id).name);
+  }
+  for (const auto& [name, dims] : part.shapes) add(name);
+  return values;
+}
+
 Result<Job> Profiler::State::job_of(const Part& part) {
   // Files of earlier parts are of no use any more.
   std::erase_if(files, [&](const auto& entry) {
@@ -177,6 +193,7 @@ Result<Job> Profiler::State::job_of(const Part& part) {
     job.models.push_back(std::move(entry));
   }
   for (const auto& [name, dims] : part.shapes) job.shapes[name] = dims;
+  if (options.activations != nullptr) job.values = values_for(part, *options.activations);
   job.cpus = part.device.cpus;
   job.threads = part.threads;
   job.flush_denormals = part.flush_denormals;
@@ -428,7 +445,10 @@ Result<std::optional<Cost>> Profiler::find(const Part& part) {
 }
 
 Result<PartKey> Profiler::key_of(const Part& part) {
-  return state_->keys->key_of(part);
+  PENSTOCK_TRY(auto key, state_->keys->key_of(part));
+  const auto* activations = state_->options.activations;
+  if (activations != nullptr) key.inputs += concat(" of frames ", activations->digest());
+  return key;
 }
 
 std::string Profiler::engine_version(const std::string& backend) {

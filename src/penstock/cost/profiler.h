@@ -15,6 +15,7 @@
 
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
+#include "penstock/cost/activations.h"
 #include "penstock/cost/database.h"
 #include "penstock/cost/part.h"
 #include "penstock/device/device.h"
@@ -39,6 +40,8 @@ class Profiler {
     /// Of the measuring process, and no more than nine tenths of what the machine has left when it
     /// starts; 0: those.
     std::uint64_t memory_bytes = 0;
+    /// Of the graph that parts are of: their inputs hold these values. Null: random ones.
+    const Activations* activations = nullptr;
     /// After each part: how many are known, of how many, and the part.
     std::function<void(std::size_t, std::size_t, const Part&)> on_progress;
     std::function<bool()> stop;  ///< Asked ten times a second; true ends what runs.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "penstock/tensor/npy.h"
 #include "penstock/tensor/random.h"
 
 namespace penstock::probe {
@@ -80,13 +81,21 @@ const Tensor* Chain::find_made(const std::string& name, std::size_t before) cons
   return nullptr;
 }
 
+Result<Tensor> Chain::value_of(const backend::Port& port, std::uint64_t seed) const {
+  const auto given = job_.values.find(port.name);
+  if (given != job_.values.end()) {
+    return read_npy(given->second[seed % given->second.size()], port.type.dtype);
+  }
+  Random random(seed_of(seed, port.name));
+  return random_tensor(bound_type(port, job_), random);
+}
+
 Result<Chain::Frame> Chain::make_frame(std::uint64_t seed) const {
   Frame frame;
   for (std::size_t l = 0; l < links_.size(); ++l) {
     for (const auto& port : links_[l]->executable->inputs()) {
       if (find_made(port.name, l) != nullptr || frame.contains(port.name)) continue;
-      Random random(seed_of(seed, port.name));
-      auto value = random_tensor(bound_type(port, job_), random);
+      auto value = value_of(port, seed);
       if (!value) return std::move(value).error().within({Where::kInput, port.name});
       frame.emplace(port.name, *std::move(value));
     }

@@ -48,6 +48,7 @@ class Chain {
   explicit Chain(const cost::Job& job) : job_(job) {}
   Status add_link(const backend::Registry& backends, const cost::JobModel& model,
                   const std::vector<int>& cpus);
+  [[nodiscard]] Result<Tensor> value_of(const backend::Port& port, std::uint64_t seed) const;
   [[nodiscard]] Result<Frame> make_frame(std::uint64_t seed) const;
   Status connect();
   void keep_buffers();
