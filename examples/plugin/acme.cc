@@ -164,7 +164,7 @@ class Backend final : public backend::Backend {
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& request) override {
     const graph::ImportOptions as_it_is{
-        .shapes = {}, .parameters = {}, .as_is = true, .engine = {}};
+        .shapes = {}, .constants = {}, .parameters = {}, .as_is = true, .engine = {}};
     auto model = request.file.empty() ? graph::import_onnx_bytes(request.bytes, {}, as_it_is)
                                       : graph::import_onnx(request.file, as_it_is);
     if (!model) return std::move(model).error();

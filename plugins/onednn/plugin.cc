@@ -55,7 +55,8 @@ dnnl_fpmath_mode_t mode_of(backend::Precision precision) {
 
 /// Imported clean, but without an engine: nothing is evaluated, constants are only named as such.
 Result<graph::Graph> import(const CompileRequest& request) {
-  const graph::ImportOptions options{.shapes = {}, .parameters = {}, .as_is = false, .engine = {}};
+  const graph::ImportOptions options{
+      .shapes = {}, .constants = {}, .parameters = {}, .as_is = false, .engine = {}};
   if (request.file.empty()) return graph::import_onnx_bytes(request.bytes, {}, options);
   return graph::import_onnx(request.file, options);
 }

@@ -176,7 +176,7 @@ class Backend final : public backend::Backend {
     }
     const auto end = Clock::now() + std::chrono::duration<double>(settings_->compile_seconds);
     const graph::ImportOptions as_it_is{
-        .shapes = {}, .parameters = {}, .as_is = true, .engine = {}};
+        .shapes = {}, .constants = {}, .parameters = {}, .as_is = true, .engine = {}};
     PENSTOCK_TRY(auto read, request.file.empty()
                                 ? graph::import_onnx_bytes(request.bytes, {}, as_it_is)
                                 : graph::import_onnx(request.file, as_it_is));

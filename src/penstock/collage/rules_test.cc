@@ -25,7 +25,8 @@ constexpr const char* kModel = R"(
   })";
 
 Graph model() {
-  return import_text(kModel, {.shapes = {}, .parameters = {}, .as_is = true, .engine = {}});
+  return import_text(
+      kModel, {.shapes = {}, .constants = {}, .parameters = {}, .as_is = true, .engine = {}});
 }
 
 /// The operators of the nodes that {"ops": [ops], ...} takes.
@@ -80,10 +81,11 @@ TEST(RuleTest, WhatIsNotKnownSatisfiesNoConditionOnIt) {
 
 TEST(RuleTest, TellsConstants) {
   EXPECT_EQ(conv_where(R"({"input": 1, "constant": false})"), "Conv");
-  const auto graph = import_text(R"(
+  const auto graph = import_text(
+      R"(
     <ir_version: 10, opset_import: ["" : 17]>
     g (float[1] x) => (float[1] y) <float[1] b = {1}, float[1] p = {2}> { t = Add(x, b)  y = Add(t, p) })",
-                                 {.shapes = {}, .parameters = {"p"}, .as_is = false, .engine = {}});
+      {.shapes = {}, .constants = {}, .parameters = {"p"}, .as_is = false, .engine = {}});
   const auto rule = parse_rule(
       R"({"version": 1, "rule": {"ops": ["Add"], "where": [{"input": 1, "constant": true}]}})", "");
   ASSERT_TRUE(rule) << rule.error().message();

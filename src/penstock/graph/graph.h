@@ -85,6 +85,12 @@ struct ImportNotes {
   bool not_folded = false;
 };
 
+/// An input of the file that has one value for good.
+struct BoundInput {
+  std::string name;
+  Tensor value;
+};
+
 /// A device configuration annotation of ONNX (IR 11 on): which stage a node is meant for.
 struct Graph {
   ModelInfo info;
@@ -94,6 +100,7 @@ struct Graph {
   std::vector<ValueId> inputs;   ///< In the model's order, parameters and constants left out.
   std::vector<ValueId> outputs;  ///< In the model's order. One value may stand twice.
   std::vector<ValueId> parameters;
+  std::vector<BoundInput> bound_inputs;  ///< Constants, no longer among `inputs`.
   /// What became of names that the import folded or removed: old name (of node or tensor) -> a
   /// sentence such as "folded into constant 'w'" or "removed, an Identity of 'x'".
   std::map<std::string, std::string> removed;

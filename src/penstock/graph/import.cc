@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "penstock/graph/bind.h"
 #include "penstock/graph/branches.h"
 #include "penstock/graph/clean.h"
 #include "penstock/graph/draft.h"
@@ -349,6 +350,7 @@ Result<Graph> import_from(std::string_view bytes, std::shared_ptr<const MappedFi
   PENSTOCK_TRY(Draft draft, build(std::move(model), reader, options));
   PENSTOCK_CHECK_OK(check_order(draft.graph));
   PENSTOCK_CHECK_OK(bind_shapes(draft.graph, options.shapes));
+  PENSTOCK_CHECK_OK(bind_inputs(draft, options.constants));
   draft.graph.import.file_nodes = draft.graph.nodes.size();
   draft.graph.import.not_folded = !options.as_is && !options.engine.evaluate;
   if (options.as_is) {
@@ -405,6 +407,16 @@ Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& 
     rest = cross == std::string_view::npos ? std::string_view() : rest.substr(cross + 1);
   }
   return std::make_pair(text.substr(0, equals), std::move(dims));
+}
+
+Result<std::pair<std::string, std::string>> parse_constant(const std::string& text) {
+  const auto equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    return invalid_argument("--constant '", text,
+                            "': expected NAME=VALUE, a value such as 16000, true or [1, 2], or an "
+                            ".npy file");
+  }
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
 Result<Graph> import_onnx(const fs::path& file, const ImportOptions& options) {

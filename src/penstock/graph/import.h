@@ -6,10 +6,12 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "penstock/base/result.h"
 #include "penstock/graph/graph.h"
+#include "penstock/tensor/tensor.h"
 
 namespace penstock::graph {
 
@@ -24,9 +26,15 @@ struct Engine {
   std::function<Result<std::vector<Type>>(const std::string& model)> output_types;
 };
 
+/// What an input is bound to: a tensor, or a text, which is the path of an .npy file or a value as
+/// parse_literal() reads it.
+using InputValue = std::variant<Tensor, std::string>;
+
 struct ImportOptions {
   /// Fixes or bounds open input dimensions: "x" -> {1, 3, 224, 224}. See parse_shape().
   std::map<std::string, std::vector<Dim>> shapes;
+  /// Inputs that have one value for good: they become constants. "sr" -> "16000".
+  std::map<std::string, InputValue> constants;
   std::vector<std::string> parameters;  ///< Initialisers that stay replaceable.
   /// No cleaning: Constant nodes, Identities, unused constants stay, nothing is folded; functions
   /// are inlined all the same. From IR 4 on an initialiser that the file also lists as an input
@@ -40,17 +48,23 @@ struct ImportOptions {
 /// \error kInvalidArgument  shows the text and the form expected.
 Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& text);
 
+/// "sr=16000", "ids=[1, 2]", "mask=mask.npy": a `--constant` argument.
+/// \error kInvalidArgument  shows the text and the form expected.
+Result<std::pair<std::string, std::string>> parse_constant(const std::string& text);
+
 /// Reads, checks and cleans a model. Weights over 64 KiB are read straight from the file into
 /// aligned storage of their own, external data are mapped: nothing large is in memory twice.
 ///
-/// Clean import (unless `as_is`): initialisers listed as inputs become constants, Constant nodes
-/// become initialisers, constant expressions are folded, an If of known condition gives way to its
-/// branch, Identity, dead nodes and unused initialisers go, functions are inlined. Tensor names of
-/// what stays do not change.
+/// Inputs that the options bind become constants. Clean import (unless `as_is`): initialisers
+/// listed as inputs become constants, Constant nodes become initialisers, constant expressions are
+/// folded, an If of known condition gives way to its branch, Identity, dead nodes and unused
+/// initialisers go, functions are inlined. Tensor names of what stays do not change.
 ///
-/// \error kNotFound         no such file; no input or initialiser of that name in the options.
+/// \error kNotFound         no such file, of the model or of a constant; no input or initialiser of
+///                          that name in the options.
 /// \error kDataLoss         not an ONNX model: empty, truncated, or not protobuf.
-/// \error kInvalidArgument  ONNX's checker refuses it, or external data leads outside its folder.
+/// \error kInvalidArgument  ONNX's checker refuses it, or external data leads outside its folder;
+///                          a constant does not fit its input.
 Result<Graph> import_onnx(const std::filesystem::path& file, const ImportOptions& options);
 
 /// The same from bytes in memory; external data is looked up in `folder` (refused when empty).

@@ -294,11 +294,6 @@ std::vector<ValueId> values_of_unknown_type(const Graph& graph) {
   return unknown;
 }
 
-std::string names_of(const Graph& graph, const std::vector<ValueId>& ids) {
-  if (ids.empty()) return "none";
-  return join(ids, ", ", [&](ValueId id) { return concat("'", graph.value(id).name, "'"); });
-}
-
 /// What --shape says about one dimension, laid over what the file says.
 Result<Dim> merge(const Dim& declared, const Dim& wanted) {
   const auto text = [](const Dim& dim) {
@@ -419,6 +414,12 @@ void ask_engine(Graph& graph, const Engine& engine) {
   infer_types(graph, Source::kInference);
 }
 
+std::string names_of_inputs(const Graph& graph) {
+  if (graph.inputs.empty()) return "none";
+  return join(graph.inputs, ", ",
+              [&](ValueId id) { return concat("'", graph.value(id).name, "'"); });
+}
+
 Status bind_shapes(Graph& graph, const std::map<std::string, std::vector<Dim>>& shapes) {
   Bindings bindings;
   for (const auto& [name, dims] : shapes) {
@@ -426,7 +427,7 @@ Status bind_shapes(Graph& graph, const std::map<std::string, std::vector<Dim>>& 
         std::ranges::find(graph.inputs, name, [&](ValueId id) { return graph.value(id).name; });
     if (input == graph.inputs.end()) {
       return not_found("--shape: the model has no input '", name, "'; its inputs are ",
-                       names_of(graph, graph.inputs));
+                       names_of_inputs(graph));
     }
     PENSTOCK_CHECK_OK(bindings.add(graph.values[index(*input)], dims));
   }

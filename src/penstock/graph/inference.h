@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "penstock/base/result.h"
@@ -23,6 +24,9 @@ KnownIntegers infer_types(Graph& graph, Source source);
 
 /// Asks the engine for the types that are still unknown, and infers again.
 void ask_engine(Graph& graph, const Engine& engine);
+
+/// "'x', 'state'", or "none".
+std::string names_of_inputs(const Graph& graph);
 
 /// Binds and bounds the inputs' dimensions; one symbol gets one size wherever it stands.
 /// \error kNotFound, kInvalidArgument

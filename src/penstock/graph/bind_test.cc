@@ -1,0 +1,132 @@
+#include "penstock/graph/bind.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/graph/test_support.h"
+#include "penstock/tensor/npy.h"
+
+namespace penstock::graph {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kRated = R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[n, 2] x, int64 sr, float[n] scale) => (float[n, 2] y)
+    <int64 known = {16000}, int64[2] column = {-1, 1}> {
+      c = Equal(sr, known)
+      s = Reshape(scale, column)
+      y = If (c) <
+        then_branch = fast () => (float[n, 2] a) { a = Mul(x, s) },
+        else_branch = slow () => (float[n, 2] b) { b = Neg(x) }>
+    })";
+
+ImportOptions binding(const std::string& name, InputValue value) {
+  ImportOptions options;
+  options.constants[name] = std::move(value);
+  return options;
+}
+
+std::string message(const std::string& name, InputValue value) {
+  return error_of_text(kRated, binding(name, std::move(value))).message();
+}
+
+Tensor scalar(std::int64_t value) {
+  Tensor tensor = Tensor::allocate(DType::kI64, {});
+  tensor.as<std::int64_t>()[0] = value;
+  return tensor;
+}
+
+TEST(BoundInputs, AreConstantsAndNoInputs) {
+  const auto graph = import_text(kRated, binding("sr", "16000"));
+  EXPECT_THAT(names_of(graph, graph.inputs), ElementsAre("x", "scale"));
+  ASSERT_EQ(graph.bound_inputs.size(), 1U);
+  EXPECT_EQ(graph.bound_inputs[0].name, "sr");
+  EXPECT_EQ(graph.bound_inputs[0].value.as<std::int64_t>()[0], 16000);
+  const auto sr = graph.find_value("sr");
+  ASSERT_TRUE(sr);
+  EXPECT_TRUE(graph.value(*sr).constant);
+  EXPECT_FALSE(graph.value(*sr).is_input);
+}
+
+TEST(BoundInputs, MayBeTensorsAndFiles) {
+  const TemporaryFolder folder;
+  const auto file = (folder.path() / "sr.npy").string();
+  ASSERT_TRUE(write_npy(scalar(8000), file));
+  for (const InputValue& value : {InputValue(scalar(8000)), InputValue(file)}) {
+    const auto graph = import_text(kRated, binding("sr", value));
+    ASSERT_EQ(graph.bound_inputs.size(), 1U);
+    EXPECT_EQ(graph.bound_inputs[0].value.as<std::int64_t>()[0], 8000);
+  }
+}
+
+TEST(BoundInputs, TellTheSizesOfOthers) {
+  const auto graph = import_text(kRated, binding("scale", "[1, 2, 3]"));
+  EXPECT_EQ(type_text(graph, "x"), "f32[3,2]");
+  ImportOptions options = binding("scale", "0.5");
+  options.shapes["x"] = {Dim{.size = 4}, Dim{.size = 2}};
+  const auto filled = import_text(kRated, options);
+  EXPECT_THAT(filled.bound_inputs[0].value.dims(), ElementsAre(4));
+}
+
+TEST(BoundInputs, StandInTheModelAsItIs) {
+  ImportOptions options = binding("sr", "16000");
+  options.as_is = true;
+  const auto graph = import_text(kRated, options);
+  EXPECT_THAT(names_of(graph, graph.inputs), ElementsAre("x", "scale"));
+  EXPECT_THAT(ops_of(graph), ElementsAre("Equal", "Reshape", "If"));
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "bound.onnx";
+  ASSERT_TRUE(write_onnx(Subgraph::whole(graph), file, {}));
+  const auto again = import_onnx(file, {});
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_THAT(names_of(*again, again->inputs), ElementsAre("x", "scale"));
+}
+
+TEST(BoundInputs, AreRefusedInOneSentence) {
+  EXPECT_EQ(message("rate", "16000"),
+            "model: --constant: the model has no input 'rate'; its inputs are 'x', 'sr', 'scale'");
+  EXPECT_THAT(message("known", "1"), HasSubstr("no input 'known'"));
+  EXPECT_EQ(message("sr", "16000.5"),
+            "model: --constant: input 'sr': expected an integer, as the input is i64, found "
+            "'16000.5'");
+  EXPECT_THAT(message("sr", "[1, 2]"), HasSubstr("expected i64[], found 2 values of shape [2]"));
+  EXPECT_THAT(message("sr", Tensor::allocate(DType::kI32, {})),
+              HasSubstr("input 'sr': expected i64[], found i32[]"));
+  EXPECT_THAT(message("scale", "1"), HasSubstr("does not tell the sizes of f32[n]"));
+  EXPECT_THAT(message("scale", "nan"), HasSubstr("does not tell the sizes of f32[n]"));
+  EXPECT_THAT(message("scale", "[nan]"), HasSubstr("expected a finite number, found 'nan'"));
+  EXPECT_THAT(message("scale", "absent.npy"), HasSubstr("absent.npy"));
+  ImportOptions twice = binding("scale", "[1, 2, 3]");
+  twice.constants["x"] = "[[1, 2]]";
+  EXPECT_THAT(error_of_text(kRated, twice).message(), HasSubstr("bound elsewhere to another size"));
+  ImportOptions other = binding("scale", "[1, 2, 3]");
+  other.shapes["x"] = {Dim{.size = 4}, Dim{.size = 2}};
+  EXPECT_THAT(error_of_text(kRated, other).message(),
+              HasSubstr("expected f32[4], found 3 values of shape [3]"));
+}
+
+TEST(BoundInputs, AllMayBeBound) {
+  ImportOptions options = binding("sr", "1");
+  options.constants["x"] = "[[1, 2]]";
+  options.constants["scale"] = "[2]";
+  const auto graph = import_text(kRated, options);
+  EXPECT_THAT(graph.inputs, IsEmpty());
+  EXPECT_EQ(graph.bound_inputs.size(), 3U);
+}
+
+TEST(ParseConstant, TakesTheTextApart) {
+  EXPECT_EQ(*parse_constant("sr=16000"), std::pair(std::string("sr"), std::string("16000")));
+  for (const std::string text : {"sr", "=1", "sr="}) {
+    const auto refused = parse_constant(text);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message(), HasSubstr("--constant '" + text + "': expected NAME="));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::graph
