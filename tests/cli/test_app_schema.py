@@ -64,6 +64,7 @@ WHOLE = {
             "backend": "onnxruntime",
             "options": {"a": 1, "b": True, "c": "d", "e": 0.5},
             "shapes": {"x": "1x1..512"},
+            "constants": {"sr": 16000, "ids": [[1, 2], [3, 4]], "mask": "mask.npy", "on": True},
             "parameters": ["w"],
             "as_is": True,
             "custom_ops": ["ops.so"],
@@ -118,6 +119,8 @@ SPOILT: dict[str, list[Any]] = {
     "nodes.net.options.a": [*NO_TEXT, None],
     "nodes.net.shapes": NO_MAPPING,
     "nodes.net.shapes.x": [*NO_TEXT, None, "x", "1xx2", "1,2", "axb"],
+    "nodes.net.constants": NO_MAPPING,
+    "nodes.net.constants.sr": [{}, {"a": "b"}, None, [None]],
     "nodes.net.parameters": NO_LIST,
     "nodes.net.parameters.0": [*NO_TEXT, None],
     "nodes.net.as_is": NO_FLAG,
@@ -152,7 +155,7 @@ SPOILT: dict[str, list[Any]] = {
 @pytest.fixture
 def refusal(penstock, tmp_path):
     """What the program says of a document's form; empty where it read on: the files there are no model, no library."""
-    for name in ("net.onnx", "f.so", "ops.so", "s.npy"):
+    for name in ("net.onnx", "f.so", "ops.so", "s.npy", "mask.npy"):
         (tmp_path / name).touch()
 
     def refusal(document: Any) -> str:

@@ -29,7 +29,7 @@ bool settles_nothing(const Network& network) {
          !split.use_annotations && split.replicas == usual.replicas && split.devices.empty() &&
          split.backend == usual.backend && split.backend_options.empty() && split.batches.empty() &&
          split.custom_ops.empty() && split.pinned == usual.pinned && import.shapes.empty() &&
-         import.parameters.empty() && !import.as_is;
+         import.constants.empty() && import.parameters.empty() && !import.as_is;
 }
 
 /// Of a package of one network, as `penstock split`, `plan` and `build` write them.

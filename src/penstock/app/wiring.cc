@@ -125,6 +125,21 @@ class Wirer {
            part.find_output(port) != nullptr;
   }
 
+  static bool is_bound(const Part& part, const std::string& port) {
+    const auto& bound = part.plan.bound_inputs;
+    return std::ranges::find(bound, port, &plan::BoundInput::name) != bound.end();
+  }
+
+  /// Whoever writes a number where a source is expected means a value that never changes.
+  static std::string advice_on_source(const Connection& connection) {
+    const auto& text = connection.source;
+    const bool value = !text.empty() && text.find_first_not_of("0123456789.-+e") == text.npos;
+    return value || text == "true" || text == "false"
+               ? concat("; a value that never changes stands in the node's 'constants: {",
+                        connection.port, ": ", text, "}'")
+               : "";
+  }
+
   Status check_ports() {
     for (const auto& state : app_.states) {
       if (std::ranges::find(app_.inputs, state.from, &Input::name) != app_.inputs.end()) {
@@ -150,6 +165,12 @@ class Wirer {
     std::set<std::string> connected;
     for (const auto& connection : node.inputs) {
       const std::vector<Where> place{{Where::kNode, node.name}, {Where::kInput, connection.port}};
+      if (is_bound(part, connection.port)) {
+        return at(connection.place,
+                  invalid_argument("is bound to a value (constants): leave out its source ",
+                                   in_quotes(connection.source))
+                      .within(place));
+      }
       if (part.find_input(connection.port) == nullptr) {
         return at(connection.place,
                   not_found("the node has no such input; there are: ", port_names(part.plan.inputs))
@@ -165,7 +186,10 @@ class Wirer {
             invalid_argument("has a source and a state; leave one of them out").within(place));
       }
       auto source = source_end(connection.source);
-      if (!source) return at(connection.place, std::move(source).error().within(place));
+      if (!source) {
+        auto error = std::move(source).error().adding(advice_on_source(connection));
+        return at(connection.place, std::move(error).within(place));
+      }
     }
     for (const auto& port : node.each) {
       if (connected.contains(port)) continue;

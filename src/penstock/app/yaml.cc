@@ -50,6 +50,19 @@ class Field {
     return fail_expected("a text"), std::string();
   }
 
+  /// A value as parse_literal() reads it: a scalar, or lists of them.
+  [[nodiscard]] std::string literal() const {
+    if (value_.IsScalar()) return value_.Scalar();
+    if (!value_.IsSequence()) return fail_expected("a value or a list of values"), std::string();
+    std::vector<std::string> items;
+    each([&](const Field& item) {
+      auto text = item.literal();
+      const bool plain = item.value_.IsSequence() || text.find_first_of(",[]\"") == text.npos;
+      items.push_back(plain ? std::move(text) : "\"" + text + "\"");
+    });
+    return "[" + join(items, ", ") + "]";
+  }
+
   [[nodiscard]] bool boolean() const {
     bool value = false;
     if (!value_.IsScalar() || !YAML::convert<bool>::decode(value_, value)) {
@@ -254,7 +267,8 @@ class Reader {
 
   Network read_network(const Field& field) {
     field.only({"network", "inputs", "each", "max_run_ms", "cuts", "replicas", "devices", "backend",
-                "options", "shapes", "parameters", "as_is", "custom_ops", "unpinned", "batch"});
+                "options", "shapes", "constants", "parameters", "as_is", "custom_ops", "unpinned",
+                "batch"});
     Network network;
     network.model = path_at(*field.find("network"));
     auto& split = network.split;
@@ -278,6 +292,13 @@ class Reader {
         } else {
           dims.fail_expected("sizes such as 1x3x224x224, 1x1..512 (1 to 512) or ?x80 (open)");
         }
+      });
+    }
+    if (const auto constants = field.find("constants")) {
+      constants->each_named([&](const std::string& input, const Field& value) {
+        auto text = value.literal();
+        if (text.ends_with(".npy")) text = path_at(value).string();
+        network.import.constants[input] = std::move(text);
       });
     }
     if (const auto parameters = field.find("parameters")) {

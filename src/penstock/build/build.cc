@@ -127,6 +127,7 @@ class Build {
   }
 
   const graph::Graph& graph_;
+  ModelFile file_;                     ///< As it is, but with its bound inputs constant.
   std::optional<graph::Graph> as_is_;  ///< The file in its own form, once it was asked for.
   std::optional<const graph::Graph*> other_form_;  ///< find_other_form()'s, once it was asked for.
   const Options& options_;
@@ -169,9 +170,12 @@ Status Build::prepare() {
   const double silence = std::clamp(options_.budget_seconds / 6, kLeastSilence, kMostSilence);
   PENSTOCK_CHECK_OK(start_profiler(silence));
   PENSTOCK_TRY(parts_, Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_}));
+  plan::BoundValues bound;
+  for (const auto& [name, value] : graph_.bound_inputs) bound.emplace(name, value);
+  PENSTOCK_TRY(file_, bind_model(graph_.import.file, bound, backends_, options_.custom_ops));
   say("trying the simple ways");
-  simple_.emplace(
-      Simple::Setting{graph_, options_, devices_, backends_, *profiler_, database_, ring_});
+  simple_.emplace(Simple::Setting{graph_, file_.file, options_, devices_, backends_, *profiler_,
+                                  database_, ring_});
   PENSTOCK_CHECK_OK(simple_->rehearse());
   say("running the reference");
   if (activations_) {
@@ -185,7 +189,7 @@ Status Build::prepare() {
   PENSTOCK_TRY(const auto package, pack_model(graph_, whole, backends_));
   auto tolerance = Tolerance::of(options_.tolerance.value_or(Tolerance().relative));
   auto gate = Gate::create(
-      {graph_.import.file, package, ring_, backends_, simple_->runs("onnxruntime"), tolerance});
+      {file_.file, package, ring_, backends_, simple_->runs("onnxruntime"), tolerance});
   if (!gate) return std::move(gate).error().within({Where::kWay, "reference"});
   gate_ = *std::move(gate);
   contest_.emplace(Contest::Setting{

@@ -28,7 +28,7 @@ cost::Part part_of(const SimpleWay& way, const Simple::Setting& setting) {
   cost::Part part;
   auto& model = part.models.emplace_back();
   model.name = concat("the file as it is, ", way.name);
-  model.file = setting.graph.import.file;
+  model.file = setting.file;
   model.backend = way.backend;
   if (!way.hint.empty()) model.options["PERFORMANCE_HINT"] = way.hint;
   part.device = union_of(setting.devices);
@@ -114,9 +114,9 @@ Result<std::vector<WayReport>> Simple::run_beside(Running& plan, double seconds,
   const bool all = cpus == device::inherited_cpus();
   if (!all) PENSTOCK_CHECK_OK(device::pin_this_thread(cpus));
   if (!sides_) {
-    sides_ = measure::make_plain_sides({setting_.graph.import.file, options.custom_ops, cpus, all,
-                                        &plan.package.plan, &setting_.ring, failed_},
-                                       setting_.backends);
+    sides_ = measure::make_plain_sides(
+        {setting_.file, options.custom_ops, cpus, all, &plan.package.plan, &setting_.ring, failed_},
+        setting_.backends);
   }
   sides_->sides.push_back(std::move(plan.side));
   const measure::Rounds rounds{.seconds = seconds, .count = count, .stopped = options.stopped};

@@ -1,6 +1,7 @@
 // Simple: what a user would have tried without a plan, run beside the best one.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ class Simple {
  public:
   struct Setting {
     const graph::Graph& graph;
+    const std::filesystem::path& file;  ///< Of the model as it is.
     const Options& options;
     const std::vector<device::Device>& devices;
     const backend::Registry& backends;

@@ -51,7 +51,7 @@ struct BenchReport {
   std::vector<measure::Measured> sides;
   plan::Plan plan;
   pipeline::Stats stats;
-  JoinedModel joined;                ///< Where the whole model is not at hand.
+  ModelFile whole;                   ///< Where it had to be made.
   std::vector<std::string> missing;  ///< Ways that cannot be had, with the reason.
   std::string remark;                ///< What the pipeline is compared with.
   bool interrupted = false;
@@ -72,7 +72,7 @@ Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& pa
   const auto& [source, given] = std::tie(options.source.file, options.model);
   if (identify(source) == FileKind::kModel) return source;
   if (!given.empty()) {
-    if (match_model(given, package.plan, backends) != Match::kOther) return given;
+    if (match_model(given, package, backends) != Match::kOther) return given;
     return invalid_argument("--model '", given.string(), "': not the model that package '",
                             source.string(), "' was made from",
                             package.plan.origin.model_file.empty()
@@ -87,15 +87,25 @@ Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& pa
       "the whole model is not at hand, so onnxruntime runs the package's stages joined to one "
       "model; give the file as it was with --model";
   spdlog::warn("{}", report.remark);
-  PENSTOCK_TRY(report.joined, write_joined(package));
-  return report.joined.file;
+  PENSTOCK_TRY(report.whole, write_joined(package));
+  return report.whole.file;
+}
+
+/// The same, with the inputs bound that the package binds.
+Result<fs::path> bound_file(const BenchOptions& options, const plan::Package& package,
+                            const backend::Registry& backends, BenchReport& report) {
+  PENSTOCK_TRY(auto file, plain_file(options, package, backends, report));
+  if (file == report.whole.file) return file;
+  PENSTOCK_TRY(const auto bound, plan::read_bound_values(package.plan, package.folder));
+  PENSTOCK_TRY(report.whole, bind_model(file, bound, backends, options.source.engine.custom_ops));
+  return report.whole.file;
 }
 
 /// The engines alone, each with the whole model.
 Status add_plain_sides(const BenchOptions& options, const plan::Package& package,
                        const backend::Registry& backends, bool all_cpus, const measure::Ring& ring,
                        measure::Sides& sides, BenchReport& report) {
-  PENSTOCK_TRY(const auto file, plain_file(options, package, backends, report));
+  PENSTOCK_TRY(const auto file, bound_file(options, package, backends, report));
   measure::PlainRequest request{file, {}, report.cpus, all_cpus, &package.plan, &ring};
   for (const auto& library : package.plan.custom_ops) {
     request.custom_ops.push_back(package.folder / library);
@@ -163,7 +173,8 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   report.plan = package.plan;
   report.cpus = cpus_of(package.plan);
   const auto inherited = device::inherited_cpus();
-  PENSTOCK_TRY(const auto ring, frames::ring_of(package.plan.inputs, options.inputs, kRing));
+  PENSTOCK_TRY(const auto inputs, frames::with_bound(options.inputs, package));
+  PENSTOCK_TRY(const auto ring, frames::ring_of(package.plan.inputs, inputs, kRing));
   pipeline::Options settings;
   PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
   if (report.cpus != inherited) PENSTOCK_CHECK_OK(device::pin_this_thread(report.cpus));

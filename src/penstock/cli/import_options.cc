@@ -16,6 +16,10 @@ void add_import_options(CLI::App* command, ImportArguments& arguments) {
   add_list(command, "--shape", arguments.shapes,
            "Fix or bound an input's dimensions: x=1x3x224x224, ids=1x1..512 (1 to 512), x=?x80 "
            "(open)");
+  add_list(command, "--constant", arguments.constants,
+           "Bind an input that never changes, and fold what hangs on it: sr=16000, ids=[1,2], "
+           "mask=mask.npy")
+      ->type_name("NAME=VALUE");
   add_list(command, "--parameter", arguments.parameters,
            "A constant that stays replaceable while the pipeline runs");
   command->add_flag("--as-is", arguments.as_is,
@@ -30,6 +34,12 @@ Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments)
     PENSTOCK_TRY(auto shape, graph::parse_shape(text));
     if (!options.shapes.insert(shape).second) {
       return invalid_argument("--shape: input '", shape.first, "' is given twice");
+    }
+  }
+  for (const auto& text : arguments.constants) {
+    PENSTOCK_TRY(auto constant, graph::parse_constant(text));
+    if (!options.constants.insert(constant).second) {
+      return invalid_argument("--constant: input '", constant.first, "' is given twice");
     }
   }
   return options;

@@ -16,11 +16,12 @@ namespace penstock::cli {
 
 struct ImportArguments {
   std::vector<std::string> shapes;
+  std::vector<std::string> constants;
   std::vector<std::string> parameters;
   bool as_is = false;
 };
 
-/// --shape, --parameter, --as-is
+/// --shape, --constant, --parameter, --as-is
 void add_import_options(CLI::App* command, ImportArguments& arguments);
 
 Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments);

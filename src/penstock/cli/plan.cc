@@ -222,6 +222,7 @@ Status refuse_with_workload(const ProblemOptions& options) {
                       : !options.pins.empty()              ? "--pin"
                       : !options.figures.empty()           ? "--figures"
                       : !import.shapes.empty()             ? "--shape"
+                      : !import.constants.empty()          ? "--constant"
                       : !import.parameters.empty()         ? "--parameter"
                       : import.as_is                       ? "--as-is"
                       : !options.engine.options.empty()    ? "--backend-option"

@@ -357,13 +357,13 @@ Result<int> run(const RunOptions& options) {
   const auto& inputs = package.plan.inputs;
   const bool given = frames::has_files(options.inputs);
   const std::uint64_t wanted = options.frames > 0 ? options.frames : kRandomFrames;
+  PENSTOCK_TRY(const auto arguments, frames::with_bound(options.inputs, package));
   const auto open = [&] {
     if (!given) {
       return frames::Source::random(inputs, options.inputs.random, std::min(wanted, kRandomRing));
     }
-    return stream.streams
-               ? frames::Source::open_streams(inputs, options.inputs, stream.streams->most)
-               : frames::Source::open(inputs, options.inputs);
+    return stream.streams ? frames::Source::open_streams(inputs, arguments, stream.streams->most)
+                          : frames::Source::open(inputs, arguments);
   };
   PENSTOCK_TRY(auto source, open());
   const auto [frames, certain] = count_frames(options, source);

@@ -13,6 +13,7 @@
 #include "penstock/cli/text.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/session.h"
+#include "penstock/tensor/literal.h"
 
 namespace penstock::cli {
 namespace {
@@ -69,6 +70,17 @@ Json node_json(const Graph& graph, std::size_t index) {
   return json;
 }
 
+Json bound_json(const Graph& graph) {
+  Json bound = Json::array();
+  for (const auto& [name, value] : graph.bound_inputs) {
+    Json json = tensor_json(name, value.type());
+    const auto text = literal_of(value);
+    json["value"] = text ? Json(*text) : Json(nullptr);
+    bound.push_back(std::move(json));
+  }
+  return bound;
+}
+
 Json to_json(const Graph& graph) {
   Json nodes = Json::array();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) nodes.push_back(node_json(graph, i));
@@ -77,6 +89,7 @@ Json to_json(const Graph& graph) {
           {"opsets", graph.info.opsets},
           {"inputs", values_json(graph, graph.inputs)},
           {"outputs", values_json(graph, graph.outputs)},
+          {"bound_inputs", bound_json(graph)},
           {"parameters", values_json(graph, graph.parameters)},
           {"nodes", std::move(nodes)},
           {"removed", graph.removed}};

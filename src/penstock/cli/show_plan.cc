@@ -140,6 +140,12 @@ Json plan_json(const plan::Plan& plan) {
                       {"to", state.to},
                       {"initial", state.initial.empty() ? Json(nullptr) : Json(state.initial)}});
   }
+  Json bound = Json::array();
+  for (const auto& input : plan.bound_inputs) {
+    Json json = tensor_json(input.name, input.type);
+    json["value"] = input.value.empty() ? Json(nullptr) : Json(input.value);
+    bound.push_back(std::move(json));
+  }
   Json parameters = Json::array();
   for (const auto& parameter : plan.parameters) {
     parameters.push_back(tensor_json(parameter.name, parameter.type));
@@ -149,6 +155,7 @@ Json plan_json(const plan::Plan& plan) {
           {"model_hash", plan.model_hash},
           {"inputs", infos_json(plan.inputs)},
           {"outputs", infos_json(plan.outputs)},
+          {"bound_inputs", std::move(bound)},
           {"parameters", std::move(parameters)},
           {"stages", std::move(stages)},
           {"edges", std::move(edges)},
@@ -170,6 +177,10 @@ std::string plan_text(const plan::Plan& plan) {
                             plan.stages.size() == 1 ? " stage\n" : " stages\n");
   text += origin_text(plan);
   text += infos_text("input", plan.inputs);
+  for (const auto& input : plan.bound_inputs) {
+    text += concat("bound  ", input.name, "  ", input.type, "  ",
+                   input.value.empty() ? input.file : input.value, "\n");
+  }
   for (const auto& parameter : plan.parameters) {
     text += concat("parameter  ", parameter.name, "  ", parameter.type, "\n");
   }

@@ -65,24 +65,25 @@ Result<plan::Package> load_app(const std::filesystem::path& file, bool native_co
 Result<plan::Package> load_source(const SourceArguments& arguments,
                                   const backend::Registry& backends) {
   const auto& import = arguments.import;
-  const bool of_a_model = !import.shapes.empty() || !import.parameters.empty() || import.as_is ||
+  const bool of_a_model = !import.shapes.empty() || !import.constants.empty() ||
+                          !import.parameters.empty() || import.as_is ||
                           !arguments.engine.custom_ops.empty() || !arguments.states.empty() ||
                           !arguments.batches.empty();
   const auto kind = identify(arguments.file);
   if (kind == FileKind::kApplication) {
     if (of_a_model) {
       return invalid_argument(
-          "--shape, --parameter, --as-is, --custom-ops, --state and --batch are for a model: an "
-          "application "
-          "says so at its nodes and 'states'");
+          "--shape, --constant, --parameter, --as-is, --custom-ops, --state and --batch are for a "
+          "model: an application says so at its nodes and 'states'");
     }
     return load_app(arguments.file, !arguments.no_native_code, backends);
   }
   if (kind == FileKind::kPackage) {
     if (of_a_model) {
       return invalid_argument(
-          "--shape, --parameter, --as-is, --custom-ops, --state and --batch are settled when a "
-          "package is made; give them to 'penstock split', or give the model");
+          "--shape, --constant, --parameter, --as-is, --custom-ops, --state and --batch are "
+          "settled "
+          "when a package is made; give them to 'penstock split', or give the model");
     }
     PENSTOCK_TRY(auto package, load_package(arguments.file));
     if (arguments.no_native_code) PENSTOCK_CHECK_OK(plan::refuse_native_code(package.plan));

@@ -88,7 +88,8 @@ class Verification {
 
   Status run() {
     if (frames::has_files(options_.inputs)) {
-      PENSTOCK_TRY(given_, frames::read_frames(plan().inputs, options_.inputs));
+      PENSTOCK_TRY(const auto arguments, frames::with_bound(options_.inputs, opened_.package));
+      PENSTOCK_TRY(given_, frames::read_frames(plan().inputs, arguments));
     }
     const std::uint64_t usual = given_.empty() ? kDefaultFrames : given_.size();
     const std::uint64_t frames = options_.frames > 0 ? options_.frames : usual;
@@ -230,7 +231,13 @@ Result<std::unique_ptr<measure::Reference>> make_reference(const VerifyOptions& 
                                                            const plan::Package& package,
                                                            const backend::Registry& backends) {
   if (options.model.empty()) return measure::stage_reference(package, backends, optimized);
-  return measure::whole_reference(options.model, package, backends, optimized);
+  PENSTOCK_TRY(const auto bound, plan::read_bound_values(package.plan, package.folder));
+  std::vector<std::filesystem::path> custom_ops;
+  for (const auto& library : package.plan.custom_ops) {
+    custom_ops.push_back(package.folder / library);
+  }
+  PENSTOCK_TRY(const auto model, bind_model(options.model, bound, backends, custom_ops));
+  return measure::whole_reference(model.file, package, backends, optimized);
 }
 
 std::string describe_reference(const VerifyOptions& options, const plan::Origin& origin) {
@@ -268,12 +275,12 @@ std::string find_hint(const VerifyOptions& options, const Differing& frame,
 
 /// The options with the model that the package was made from, where it is at hand; a warning
 /// where the one given is another.
-VerifyOptions with_model(VerifyOptions options, const plan::Plan& plan,
+VerifyOptions with_model(VerifyOptions options, const plan::Package& package,
                          const backend::Registry& backends,
                          const std::function<void(const std::string&)>& warn) {
   if (options.model.empty()) {
-    options.model = find_model(plan.origin, options.package);
-  } else if (match_model(options.model, plan, backends) == Match::kOther) {
+    options.model = find_model(package.plan.origin, options.package);
+  } else if (match_model(options.model, package, backends) == Match::kOther) {
     warn(concat("'", options.model.string(), "' is not the model that the package was made from"));
   }
   return options;
@@ -316,7 +323,7 @@ Result<int> verify(VerifyOptions options) {
   std::unique_ptr<measure::Reference> reference;
   const auto why = why_no_single_model(opened.package.plan);
   if (why.empty()) {
-    options = with_model(std::move(options), opened.package.plan, backends, settings.warn);
+    options = with_model(std::move(options), opened.package, backends, settings.warn);
     report.reference = describe_reference(options, opened.package.plan.origin);
     PENSTOCK_TRY(reference, make_reference(options, options.optimized, opened.package, backends));
   } else {

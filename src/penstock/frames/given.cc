@@ -122,6 +122,24 @@ Status add_folder(const Infos& inputs, const fs::path& folder, Columns& columns)
   return {};
 }
 
+/// What is given of the inputs from `first` on must be their values; frames go without them.
+Status take_bound(std::size_t first, const Infos& known, const plan::BoundValues& bound,
+                  GivenInputs& given) {
+  if (given.live && *given.live >= first) {
+    return invalid_argument("--input: '", known[*given.live].name,
+                            "' is bound to a value; leave it out");
+  }
+  for (auto i = first; i < known.size(); ++i) {
+    const auto column = given.columns.extract(i);
+    if (column.empty()) continue;
+    for (const auto& read : column.mapped()) {
+      PENSTOCK_TRY(const auto value, read());
+      PENSTOCK_CHECK_OK(plan::check_bound(bound, known[i].name, value));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 // Names may hold '=', and so may paths: the longest name that is an input wins.
@@ -144,25 +162,38 @@ bool has_files(const SourceOptions& options) {
   return !options.files.empty() || !options.all.empty();
 }
 
+Result<SourceOptions> with_bound(SourceOptions options, const plan::Package& package) {
+  PENSTOCK_TRY(options.bound, plan::read_bound_values(package.plan, package.folder));
+  return options;
+}
+
+Infos nameable(Infos inputs, const SourceOptions& options) {
+  for (const auto& [name, value] : options.bound) inputs.push_back({name, value.type()});
+  return inputs;
+}
+
 Result<GivenInputs> read_given(const Infos& inputs, const SourceOptions& options) {
+  const Infos known = nameable(inputs, options);
   GivenInputs given;
-  PENSTOCK_CHECK_OK(add_named_files(inputs, options, given));
+  PENSTOCK_CHECK_OK(add_named_files(known, options, given));
   if (given.live && given.columns.contains(*given.live)) {
-    return invalid_argument("--input: expected '", inputs[*given.live].name,
+    return invalid_argument("--input: expected '", known[*given.live].name,
                             "' from standard input ('-') or from files, found both");
   }
-  if (options.all.empty()) return given;
-  Columns more;
-  if (options.all.extension() == ".npz") {
-    PENSTOCK_CHECK_OK(add_archive(inputs, options.all, more));
-  } else if (fs::is_directory(options.all)) {
-    PENSTOCK_CHECK_OK(add_folder(inputs, options.all, more));
-  } else {
-    return not_found("--inputs: expected a folder or a .npz file, found '", options.all.string(),
-                     "'");
+  if (!options.all.empty()) {
+    Columns more;
+    if (options.all.extension() == ".npz") {
+      PENSTOCK_CHECK_OK(add_archive(known, options.all, more));
+    } else if (fs::is_directory(options.all)) {
+      PENSTOCK_CHECK_OK(add_folder(known, options.all, more));
+    } else {
+      return not_found("--inputs: expected a folder or a .npz file, found '", options.all.string(),
+                       "'");
+    }
+    if (given.live) more.erase(*given.live);
+    given.columns.merge(more);  // What --input names wins.
   }
-  if (given.live) more.erase(*given.live);
-  given.columns.merge(more);  // What --input names wins.
+  PENSTOCK_CHECK_OK(take_bound(inputs.size(), known, options.bound, given));
   return given;
 }
 

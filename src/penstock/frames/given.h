@@ -11,6 +11,8 @@
 #include "penstock/base/result.h"
 #include "penstock/frames/random.h"
 #include "penstock/frames/values.h"
+#include "penstock/plan/bound.h"
+#include "penstock/plan/package.h"
 #include "penstock/plan/plan.h"
 
 namespace penstock::frames {
@@ -20,7 +22,15 @@ struct SourceOptions {
   std::filesystem::path all;       ///< A folder or .npz.
   std::uint64_t hop = 0;           ///< Of sounds: see sound_values().
   RandomValues random;             ///< Of the inputs that are not given.
+  plan::BoundValues bound;         ///< That may be named, too: what is given must be equal.
 };
+
+/// These options, with the inputs that a package binds. \error as plan::read_bound_values()
+Result<SourceOptions> with_bound(SourceOptions options, const plan::Package& package);
+
+/// What may be named: the inputs, then those that are bound.
+std::vector<plan::TensorInfo> nameable(std::vector<plan::TensorInfo> inputs,
+                                       const SourceOptions& options);
 
 /// Whether any files are named.
 bool has_files(const SourceOptions& options);
@@ -37,7 +47,7 @@ struct GivenInputs {
 };
 
 /// What the files hold. \error as values_of(); kNotFound  a name that is no input;
-/// kInvalidArgument  standard input for several inputs.
+/// kInvalidArgument  standard input for several inputs, or another value for a bound one.
 Result<GivenInputs> read_given(const std::vector<plan::TensorInfo>& inputs,
                                const SourceOptions& options);
 

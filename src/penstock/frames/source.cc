@@ -34,10 +34,11 @@ std::vector<plan::TensorInfo> without(const std::vector<plan::TensorInfo>& input
 /// What feeds each stream.
 Result<std::vector<SourceOptions>> by_stream(const std::vector<plan::TensorInfo>& inputs,
                                              const SourceOptions& options, int most) {
+  const auto known = nameable(inputs, options);
   std::map<std::size_t, std::vector<std::string>> files;
   std::size_t count = 1;
   for (const auto& text : options.files) {
-    PENSTOCK_TRY(const auto input, input_of(inputs, text));
+    PENSTOCK_TRY(const auto input, input_of(known, text));
     files[input].push_back(text);
     count = std::max(count, files[input].size());
   }
@@ -53,7 +54,7 @@ Result<std::vector<SourceOptions>> by_stream(const std::vector<plan::TensorInfo>
       if (given.size() != 1 && given.size() != count) {
         return invalid_argument("expected 1 or ", count, " files, one for each stream, found ",
                                 given.size())
-            .within({Where::kInput, inputs[input].name});
+            .within({Where::kInput, known[input].name});
       }
       streams[s].files.push_back(given[given.size() == 1 ? 0 : s]);
     }

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "penstock/graph/graph.h"
+#include "penstock/tensor/literal.h"
 
 namespace penstock::graph {
 namespace {
@@ -127,6 +128,15 @@ std::string summary(const Graph& graph) {
                 " MACs; operator sets ", opsets, "\n");
 }
 
+std::string bound_inputs(const Graph& graph) {
+  std::string text;
+  for (const auto& [name, value] : graph.bound_inputs) {
+    text +=
+        concat("bound  ", name, "  ", value.type(), "  ", literal_of(value).value_or("..."), "\n");
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> known_macs_of(const Graph& graph, NodeId id) {
@@ -191,7 +201,7 @@ std::string to_text(const Graph& graph) {
         macs ? std::to_string(*macs) : "?"};
     for (std::size_t c = 0; c < cells.size(); ++c) columns[c].cells.push_back(cells[c]);
   }
-  return summary(graph) + boundary(graph, "input", graph.inputs) +
+  return summary(graph) + boundary(graph, "input", graph.inputs) + bound_inputs(graph) +
          boundary(graph, "parameter", graph.parameters) + boundary(graph, "output", graph.outputs) +
          layout(columns, graph.nodes.size());
 }

@@ -14,6 +14,7 @@
 #include "penstock/partition/denormals.h"
 #include "penstock/partition/outputs.h"
 #include "penstock/partition/resolve.h"
+#include "penstock/tensor/literal.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::partition {
@@ -205,6 +206,17 @@ std::vector<plan::Parameter> parameters_of(const Graph& graph) {
   return parameters;
 }
 
+std::vector<plan::BoundInput> bound_inputs_of(const Graph& graph) {
+  std::vector<plan::BoundInput> inputs;
+  for (const auto& [name, value] : graph.bound_inputs) {
+    plan::BoundInput input{name, value.type(), {}, {}};
+    if (value.bytes() <= plan::kMostBoundBytes) input.value = literal_of(value).value_or("");
+    if (input.value.empty()) input.file = concat("bound/", inputs.size(), ".npy");
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
 /// Where each library goes in the package: its own name, numbered where two share it.
 std::vector<std::string> custom_op_paths(const std::vector<fs::path>& libraries) {
   std::vector<std::string> paths;
@@ -226,6 +238,7 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
   plan.model_hash = graph::canonical_hash(Subgraph::whole(graph));
   plan.inputs = infos_of(graph, graph.inputs);
   plan.outputs = infos_of(graph, graph.outputs);
+  plan.bound_inputs = bound_inputs_of(graph);
   plan.parameters = parameters_of(graph);
   plan.custom_ops = custom_op_paths(options.custom_ops);
   plan.prediction = options.prediction;
@@ -280,6 +293,17 @@ Status write_parameters(const Graph& graph, const plan::Plan& plan, const fs::pa
       return internal_error("no default").within({Where::kParameter, parameter.name});
     auto written = write_npy(*value.constant, folder / parameter.file);
     if (!written) return std::move(written).error().within({Where::kParameter, parameter.name});
+  }
+  return {};
+}
+
+Status write_bound_inputs(const Graph& graph, const plan::Plan& plan, const fs::path& folder) {
+  for (std::size_t i = 0; i < plan.bound_inputs.size(); ++i) {
+    const auto& input = plan.bound_inputs[i];
+    if (input.file.empty()) continue;
+    PENSTOCK_CHECK_OK(make_folder(folder / "bound"));
+    auto written = write_npy(graph.bound_inputs[i].value, folder / input.file);
+    if (!written) return std::move(written).error().within({Where::kInput, input.name});
   }
   return {};
 }
@@ -342,6 +366,7 @@ Result<plan::Plan> split(const Graph& graph, const SplitOptions& options, const 
   PENSTOCK_TRY(auto package, plan::PackageWriter::create(target));
   PENSTOCK_CHECK_OK(write_stages(parts, plan, package.folder()));
   PENSTOCK_CHECK_OK(write_parameters(graph, plan, package.folder()));
+  PENSTOCK_CHECK_OK(write_bound_inputs(graph, plan, package.folder()));
   PENSTOCK_CHECK_OK(copy_custom_ops(options, plan, package.folder()));
   PENSTOCK_CHECK_OK(write_files(options, package.folder()));
   return package.commit(std::move(plan));

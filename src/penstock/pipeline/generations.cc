@@ -43,7 +43,11 @@ void carry_parameters(const State& old, State& fresh) {
 }  // namespace
 
 Generations::Generations(std::shared_ptr<State> first)
-    : turns(first->turns), inputs(first->plan.inputs), pushing(first), popping(first) {
+    : turns(first->turns),
+      inputs(first->plan.inputs),
+      bound(first->bound),
+      pushing(first),
+      popping(first) {
   live_.push_back(std::move(first));
 }
 

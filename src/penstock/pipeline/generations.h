@@ -44,6 +44,7 @@ struct Generations {
   bool pop_on();
   const std::shared_ptr<Turns> turns;
   const std::vector<plan::TensorInfo> inputs;  // Of every generation.
+  const plan::BoundValues bound;               // The same.
   alignas(64) std::shared_ptr<State> pushing;  // In the pusher's turn: the newest.
   std::atomic<std::thread::id>
       acquirer;  // Who is between acquire_input and push_acquired, if anyone.

@@ -358,6 +358,11 @@ Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds
   std::vector<bool> given(wanted.size(), false);
   for (const auto& [name, tensor] : inputs) {
     const auto found = std::ranges::find(wanted, name, &plan::TensorInfo::name);
+    if (found == wanted.end() && generations_->bound.contains(name)) {
+      Status bound = plan::check_bound(generations_->bound, name, tensor);
+      if (!bound) return std::move(bound).error().within("push");
+      continue;
+    }
     if (found == wanted.end())
       return invalid_argument("push: no input '", name, "'; the inputs are ", names());
     const auto i = static_cast<std::size_t>(found - wanted.begin());

@@ -104,7 +104,8 @@ class Pipeline {
   Result<FrameNumber> push(std::span<const Tensor> inputs,
                            std::chrono::nanoseconds timeout = kPatient,
                            const FrameOptions& options = {});
-  /// The same by name, in any order. \error kInvalidArgument  a name is unknown, missing or twice.
+  /// The same by name, in any order; the value of a bound input may be among them.
+  /// \error kInvalidArgument  a name is unknown, missing or twice; another value of a bound input.
   Result<FrameNumber> push(const Named& inputs, std::chrono::nanoseconds timeout = kPatient,
                            const FrameOptions& options = {});
   Result<FrameNumber> try_push(std::span<const Tensor> inputs, const FrameOptions& options = {}) {
@@ -194,7 +195,8 @@ class Pipeline {
   /// which drain() waits for and the next replace() too. Where an engine does not stand twice in
   /// the process, replace() waits for these frames itself, and pushes wait for it.
   /// \error as start(); the pipeline then goes on as before, and so with those below.
-  /// \error kInvalidArgument  the inputs or outputs have other names, types or another order; a
+  /// \error kInvalidArgument  the inputs or outputs have other names, types or another order; bound
+  ///                          inputs have other values; a
   ///                          state or parameter has another type or is absent: named.
   /// \error kFailedPrecondition  as drain()'s, of the plan before the old one.
   /// \error kCancelled  as push().

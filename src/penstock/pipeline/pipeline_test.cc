@@ -502,6 +502,21 @@ TEST(PipelineTest, WrongInputsAreRefusedBySentence) {
   EXPECT_EQ(pipeline->stats().pushed, 0U);
 }
 
+TEST(PipelineTest, ABoundInputMayBeSentAsItIs) {
+  auto network = chain();
+  network.plan.bound_inputs.push_back({"rate", number(0).type(), "16000", ""});
+  auto pipeline = start(network);
+  ASSERT_TRUE(pipeline->push(Named{{"rate", number(16000)}, {"in", number(1)}}, kLong));
+  ASSERT_TRUE(pipeline->push(Named{{"in", number(1)}}, kLong));
+  EXPECT_EQ(value_of(pop_one(*pipeline)[0]), value_of(pop_one(*pipeline)[0]));
+  const auto other = pipeline->push(Named{{"rate", number(8000)}, {"in", number(1)}});
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message(),
+            "push: input 'rate': bound when the model was split: expected 16000, found 8000; leave "
+            "it out, or split the model again without binding it");
+  EXPECT_EQ(pipeline->stats().pushed, 2U);
+}
+
 TEST(PipelineTest, TheFirstStageRunsBesideThePusher) {
   Gate gate;
   std::atomic<int> ran_on{0};

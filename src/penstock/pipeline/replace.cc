@@ -67,10 +67,31 @@ Status check_parameters(const plan::Plan& old, const plan::Plan& fresh) {
   return {};
 }
 
+// Who sends the value of a bound input is answered alike before and after.
+Status check_bound_inputs(const plan::Plan& old, const plan::Plan& fresh) {
+  const auto same = [&](const plan::BoundInput& a, const plan::BoundInput& b) {
+    if (a.name != b.name || a.type != b.type || a.value != b.value) return false;
+    const auto hash = old.files.find(a.file), other = fresh.files.find(b.file);
+    return a.file.empty() ? b.file.empty()
+                          : hash != old.files.end() && other != fresh.files.end() &&
+                                hash->second == other->second;
+  };
+  if (std::ranges::equal(old.bound_inputs, fresh.bound_inputs, same)) return {};
+  const auto texts = [](const plan::Plan& plan) {
+    const auto text = [](const plan::BoundInput& input) {
+      return concat(input.name, "=", input.value.empty() ? "a file's" : input.value);
+    };
+    return plan.bound_inputs.empty() ? "none" : join(plan.bound_inputs, ", ", text);
+  };
+  return invalid_argument("bound inputs: expected those of the plan that runs, ", texts(old),
+                          ", found ", texts(fresh));
+}
+
 Status check_fits(const plan::Plan& old, const plan::Plan& fresh) {
   PENSTOCK_CHECK_OK(plan::validate(fresh));
   PENSTOCK_CHECK_OK(check_same("input", old.inputs, fresh.inputs));
   PENSTOCK_CHECK_OK(check_same("output", old.outputs, fresh.outputs));
+  PENSTOCK_CHECK_OK(check_bound_inputs(old, fresh));
   PENSTOCK_CHECK_OK(check_states(old, fresh));
   return check_parameters(old, fresh);
 }

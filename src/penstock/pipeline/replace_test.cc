@@ -256,6 +256,22 @@ TEST(Replace, OtherInputsOrOutputsAreRefusedByName) {
   expect_works(*pipeline, 2);
 }
 
+TEST(Replace, OtherValuesOfBoundInputsAreRefused) {
+  const Type scalar = Type::tensor(DType::kI64, std::vector<Dim>());
+  auto old = times(2);
+  old.plan.bound_inputs.push_back({"rate", scalar, "16000", ""});
+  auto pipeline = started(old);
+  auto other = times(3);
+  other.plan.bound_inputs.push_back({"rate", scalar, "8000", ""});
+  EXPECT_THAT(refusal(replace(*pipeline, other), Code::kInvalidArgument),
+              HasSubstr("bound inputs: expected those of the plan that runs, rate=16000, found "
+                        "rate=8000"));
+  auto same = times(3);
+  same.plan.bound_inputs = old.plan.bound_inputs;
+  must_replace(*pipeline, same);
+  expect_works(*pipeline, 3);
+}
+
 TEST(Replace, StatesGoOverWithTheirValues) {
   auto old = sums(1);
   auto fresh = sums(100);

@@ -530,6 +530,7 @@ Status assemble(State& state, const std::filesystem::path& folder,
   const auto functions = std::make_shared<function::FunctionBackend>(state.options.functions,
                                                                      state.options.native_code);
   state.streams = std::make_unique<Streams>(state.plan.streams);
+  PENSTOCK_TRY(state.bound, plan::read_bound_values(state.plan, folder));
   make_edges(state);
   choose_window(state);
   PENSTOCK_CHECK_OK(make_states(state, folder));

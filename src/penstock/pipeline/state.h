@@ -26,6 +26,7 @@
 #include "penstock/pipeline/turns.h"
 #include "penstock/pipeline/watchdog.h"
 #include "penstock/pipeline/worker.h"
+#include "penstock/plan/bound.h"
 
 namespace penstock::pipeline {
 
@@ -56,6 +57,8 @@ struct State : std::enable_shared_from_this<State> {
   std::vector<std::unique_ptr<StateEdge>> states;  // Beside plan.states.
   std::vector<std::unique_ptr<Stage>> stages;
   std::vector<std::unique_ptr<Worker>> workers;  // Stage by stage, replica by replica.
+
+  plan::BoundValues bound;  // Of inputs that are none of the plan's.
 
   std::unique_ptr<Streams> streams;
 

@@ -150,6 +150,9 @@ Status check_listed(const Plan& plan) {
     }
   }
   for (const auto& parameter : plan.parameters) PENSTOCK_CHECK_OK(check(parameter.file));
+  for (const auto& input : plan.bound_inputs) {
+    if (!input.file.empty()) PENSTOCK_CHECK_OK(check(input.file));
+  }
   for (const auto& path : plan.custom_ops) PENSTOCK_CHECK_OK(check(path));
   for (const auto& state : plan.states) {
     if (!state.initial.empty()) PENSTOCK_CHECK_OK(check(state.initial));

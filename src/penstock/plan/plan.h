@@ -25,6 +25,9 @@ inline constexpr int kMostInstances = 1024;
 /// Calls in flight of one instance, and calls that it may leave behind: each may be a thread.
 inline constexpr int kMostLanes = 1024;
 
+/// What a bound input whose value stands in plan.json may take in memory; more is in a file.
+inline constexpr std::size_t kMostBoundBytes = std::size_t{64} << 20;
+
 /// The backend of a partition that is no part of a network, but a function (docs/functions.md).
 inline constexpr std::string_view kFunctionBackend = "function";
 
@@ -140,6 +143,15 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
+/// An input of the model that has one value for good, and is no input of the plan.
+struct BoundInput {
+  std::string name;
+  Type type;          ///< Fixed.
+  std::string value;  ///< As parse_literal() reads it, of what such a text tells; else:
+  std::string file;   ///< In the package: "bound/0.npy".
+  bool operator==(const BoundInput&) const = default;
+};
+
 /// What the planner foretold; all in seconds, 0 where unknown.
 struct Prediction {
   double period_seconds = 0;
@@ -161,11 +173,12 @@ struct Origin {
 enum class OnError { kDeliver, kStop };
 
 struct Plan {
-  std::string model;                ///< The model's name, for people.
-  std::string model_hash;           ///< Canonical hash of the whole imported graph.
-  std::vector<TensorInfo> inputs;   ///< In the model's order.
-  std::vector<TensorInfo> outputs;  ///< In the model's order.
-  std::vector<TensorInfo> tensors;  ///< Every other tensor that an edge or a partition names.
+  std::string model;                     ///< The model's name, for people.
+  std::string model_hash;                ///< Canonical hash of the whole imported graph.
+  std::vector<TensorInfo> inputs;        ///< In the model's order.
+  std::vector<TensorInfo> outputs;       ///< In the model's order.
+  std::vector<TensorInfo> tensors;       ///< Every other tensor that an edge or a partition names.
+  std::vector<BoundInput> bound_inputs;  ///< In the model's order.
   std::vector<Parameter> parameters;
   std::vector<Stage> stages;  ///< In topological order.
   std::vector<Edge> edges;
@@ -201,7 +214,8 @@ inline constexpr std::string_view kItemsExpected =
 /// capacities not negative, kLatest with capacity 0 or 1, paths relative and inside the package; of
 /// states: written by one replica, of one type at both ends, with a value for the first frame; of
 /// lanes: one where a call follows from the one before, for functions, and for several partitions;
-/// of models for several frames: ascending, within the stage's batch, none of a function.
+/// of models for several frames: ascending, within the stage's batch, none of a function; of bound
+/// inputs: of a fixed type, no inputs, with a value or a file.
 std::vector<std::string> violations(const Plan& plan);
 
 /// The first violations as one error. \error kInvalidArgument

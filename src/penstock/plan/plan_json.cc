@@ -145,6 +145,13 @@ Json parameter_to_json(const Parameter& parameter) {
   return json;
 }
 
+Json bound_to_json(const BoundInput& input) {
+  Json json = tensor_to_json({input.name, input.type});
+  if (!input.value.empty()) json["value"] = input.value;
+  if (!input.file.empty()) json["file"] = input.file;
+  return json;
+}
+
 Json batched_to_json(const std::vector<BatchedModel>& batched) {
   Json json = Json::array();
   for (const auto& [frames, model] : batched)
@@ -301,6 +308,14 @@ TensorInfo read_tensor(const Field& field) {
 Parameter read_parameter(const Field& field) {
   field.only({"name", "dtype", "shape", "onnx_type", "file"});
   return {field.at("name").string(), read_type(field), field.at("file").string()};
+}
+
+BoundInput read_bound(const Field& field) {
+  field.only({"name", "dtype", "shape", "value", "file"});
+  BoundInput input{field.at("name").string(), read_type(field), {}, {}};
+  if (const auto value = field.find("value")) input.value = value->string();
+  if (const auto file = field.find("file")) input.file = file->string();
+  return input;
 }
 
 device::Device read_device(const Field& field) {
@@ -467,14 +482,15 @@ void read_settings(const Field& field, Plan& plan) {
 
 Plan read_plan(const Field& field) {
   field.only({kVersionField, "model", "model_hash", "on_error", "max_age_us", "inputs", "outputs",
-              "tensors", "parameters", "stages", "edges", "states", "streams", "custom_ops",
-              "prediction", "origin", "files"});
+              "tensors", "bound_inputs", "parameters", "stages", "edges", "states", "streams",
+              "custom_ops", "prediction", "origin", "files"});
   Plan plan;
   plan.model = field.at("model").string();
   if (const auto hash = field.find("model_hash")) plan.model_hash = hash->string();
   read_list(field.at("inputs"), plan.inputs, read_tensor);
   read_list(field.at("outputs"), plan.outputs, read_tensor);
   read_list(field.find("tensors"), plan.tensors, read_tensor);
+  read_list(field.find("bound_inputs"), plan.bound_inputs, read_bound);
   read_list(field.find("parameters"), plan.parameters, read_parameter);
   read_list(field.at("stages"), plan.stages, read_stage);
   read_list(field.at("edges"), plan.edges, [&](const Field& f) { return read_edge(plan, f); });
@@ -529,6 +545,10 @@ std::string to_json(const Plan& plan) {
   json["inputs"] = tensors_to_json(plan.inputs);
   json["outputs"] = tensors_to_json(plan.outputs);
   json["tensors"] = tensors_to_json(plan.tensors);
+  if (!plan.bound_inputs.empty()) {
+    json["bound_inputs"] = Json::array();
+    for (const auto& item : plan.bound_inputs) json["bound_inputs"].push_back(bound_to_json(item));
+  }
   json["parameters"] = Json::array();
   for (const auto& item : plan.parameters) json["parameters"].push_back(parameter_to_json(item));
   json["stages"] = Json::array();

@@ -29,6 +29,7 @@ class Checker {
   std::vector<std::string> run() {
     check_tensors();
     check_parameters();
+    check_bound_inputs();
     check_stage_names();
     for (const auto& stage : plan_.stages) check_stage(stage);
     check_instances();
@@ -91,6 +92,32 @@ class Checker {
         add("parameter '", parameter.name, "' has the name of a tensor");
       }
       check_path(concat("parameter '", parameter.name, "': file"), parameter.file);
+    }
+  }
+
+  void check_bound_inputs() {
+    NameSet names;
+    for (const auto& input : plan_.bound_inputs) {
+      check_name("bound input", input.name);
+      if (!names.insert(input.name).second) add("bound input '", input.name, "' is listed twice");
+      const auto is_input = [&](const TensorInfo& info) { return info.name == input.name; };
+      if (std::ranges::any_of(plan_.inputs, is_input)) {
+        add("bound input '", input.name, "' is listed among the inputs");
+      }
+      if (input.type.kind != Type::Kind::kTensor || !input.type.ranked || !input.type.fixed()) {
+        add("bound input '", input.name, "': expected a tensor of fixed shape, found ", input.type);
+      }
+      if (input.value.empty() == input.file.empty()) {
+        add("bound input '", input.name, "': expected either 'value' or 'file', found ",
+            input.value.empty() ? "neither" : "both");
+      }
+      if (!input.value.empty() && input.type.max_bytes().value_or(SIZE_MAX) > kMostBoundBytes) {
+        add("bound input '", input.name, "': expected a file, as ", input.type, " is over ",
+            kMostBoundBytes, " bytes, found a value");
+      }
+      if (!input.file.empty()) {
+        check_path(concat("bound input '", input.name, "': file"), input.file);
+      }
     }
   }
 

@@ -157,7 +157,9 @@ fs::path find_model(const plan::Origin& origin, const fs::path& path) {
   return {};
 }
 
-Match match_model(const fs::path& file, const plan::Plan& plan, const backend::Registry& backends) {
+Match match_model(const fs::path& file, const plan::Package& package,
+                  const backend::Registry& backends) {
+  const auto& plan = package.plan;
   const auto& origin = plan.origin;
   const auto bytes = sha256_of_file(file);
   if (bytes && *bytes == origin.model_sha256) return Match::kSame;
@@ -171,6 +173,9 @@ Match match_model(const fs::path& file, const plan::Plan& plan, const backend::R
     const auto* info = plan.find_tensor(state.to);
     if (info != nullptr && info->type.ranked) import.shapes[state.to] = info->type.dims;
   }
+  const auto bound = plan::read_bound_values(plan, package.folder);
+  if (!bound) return Match::kUnknown;
+  import.constants.insert(bound->begin(), bound->end());
   for (const auto& parameter : plan.parameters) import.parameters.push_back(parameter.name);
   for (const bool as_is : {false, true}) {
     import.as_is = as_is;
@@ -187,6 +192,21 @@ Match match_model(const fs::path& file, const plan::Plan& plan, const backend::R
                           made_with->second == (*found)->describe().engine_version &&
                           origin.penstock == version();
   return comparable ? Match::kOther : Match::kUnknown;
+}
+
+Result<ModelFile> bind_model(const fs::path& file, const plan::BoundValues& bound,
+                             const backend::Registry& backends,
+                             const std::vector<fs::path>& custom_ops) {
+  if (bound.empty()) return ModelFile{file, nullptr};
+  graph::ImportOptions import;
+  import.as_is = true;
+  import.constants.insert(bound.begin(), bound.end());
+  PENSTOCK_TRY(const auto graph, import_model(file, import, backends, custom_ops));
+  PENSTOCK_TRY(auto folder, make_temporary_folder());
+  fs::path copy = *folder / "model.onnx";
+  const auto written = graph::write_onnx(graph::Subgraph::whole(graph), copy, {});
+  if (!written) return written.error();
+  return ModelFile{std::move(copy), std::move(folder)};
 }
 
 Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOptions options,
@@ -212,13 +232,13 @@ Result<plan::Plan> copy_package(const plan::Package& package, const fs::path& ta
   return repack(package.folder, package.plan, target);
 }
 
-Result<JoinedModel> write_joined(const plan::Package& package) {
+Result<ModelFile> write_joined(const plan::Package& package) {
   PENSTOCK_TRY(const auto graph, join_stages(package));
   PENSTOCK_TRY(auto folder, make_temporary_folder());
   fs::path file = *folder / "model.onnx";
   const auto written = graph::write_onnx(graph::Subgraph::whole(graph), file, {});
   if (!written) return written.error();
-  return JoinedModel{std::move(file), std::move(folder)};
+  return ModelFile{std::move(file), std::move(folder)};
 }
 
 Result<Opened> open_package(const fs::path& path, const pipeline::Options& options,

@@ -18,6 +18,7 @@
 #include "penstock/graph/import.h"
 #include "penstock/partition/split.h"
 #include "penstock/pipeline/pipeline.h"
+#include "penstock/plan/bound.h"
 #include "penstock/plan/package.h"
 #include "penstock/plan/stream_options.h"
 #include "penstock/session/batch_choice.h"
@@ -52,8 +53,20 @@ enum class Match { kSame, kOther, kUnknown };
 
 /// By its bytes, else by the canonical hash of its graph, imported as the plan says. kUnknown: it
 /// may have been imported otherwise (by another engine or version), or cannot be imported.
-Match match_model(const std::filesystem::path& file, const plan::Plan& plan,
+Match match_model(const std::filesystem::path& file, const plan::Package& package,
                   const backend::Registry& backends);
+
+/// A model file that was made for a while.
+struct ModelFile {
+  std::filesystem::path file;
+  std::shared_ptr<const void> files;  ///< They are removed with the last reference.
+};
+
+/// The model as it is, but that its inputs of `bound` are constants; where there are none, the file
+/// itself. \error as import_model() and graph::write_onnx()
+Result<ModelFile> bind_model(const std::filesystem::path& file, const plan::BoundValues& bound,
+                             const backend::Registry& backends,
+                             const std::vector<std::filesystem::path>& custom_ops = {});
 
 /// partition::split() with make_origin(), choose_batches() and check_batches(), then `stream` and
 /// `states`: outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or
@@ -70,14 +83,9 @@ Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOption
 /// Writes a package once more, to a folder or zip of its own. \returns the plan as written.
 Result<plan::Plan> copy_package(const plan::Package& package, const std::filesystem::path& target);
 
-/// A model file of the package's own stages, joined again.
-struct JoinedModel {
-  std::filesystem::path file;
-  std::shared_ptr<const void> files;  ///< They are removed with the last reference.
-};
-
+/// A model of the package's own stages, joined again.
 /// \error as join_stages() and graph::write_onnx()
-Result<JoinedModel> write_joined(const plan::Package& package);
+Result<ModelFile> write_joined(const plan::Package& package);
 
 /// A package, and its pipeline once started. Everything it needs on disk lives as long as it does.
 struct Opened {

@@ -1,0 +1,205 @@
+"""--constant: inputs that have one value for good."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from conftest import save, value
+from onnx import TensorProto, helper
+
+MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", ""))
+
+
+def branch(name, nodes, output, shape):
+    return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)])
+
+
+@pytest.fixture
+def rated(tmp_path):
+    """Its whole body stands in an If over `rate`, and in another over `mode`, as voice networks have it."""
+    deep = [
+        helper.make_node("MatMul", ["x", "w"], ["product"], "product"),
+        helper.make_node("Relu", ["product"], ["positive"], "positive"),
+        helper.make_node("Equal", ["mode", "one"], ["is_one"], "is_one"),
+        helper.make_node(
+            "If",
+            ["is_one"],
+            ["fast_out"],
+            "inner",
+            then_branch=branch("one", [helper.make_node("Sqrt", ["positive"], ["a"], "sqrt")], "a", ["n", 4]),
+            else_branch=branch("other", [helper.make_node("Neg", ["positive"], ["b"], "neg")], "b", ["n", 4]),
+        ),
+    ]
+    slow = [helper.make_node("Abs", ["x"], ["slow_out"], "abs")]
+    nodes = [
+        helper.make_node("Equal", ["rate", "known"], ["is_known"], "is_known"),
+        helper.make_node(
+            "If",
+            ["is_known"],
+            ["y"],
+            "outer",
+            then_branch=branch("fast", deep, "fast_out", ["n", 4]),
+            else_branch=branch("slow", slow, "slow_out", ["n", 4]),
+        ),
+    ]
+    inputs = [value("x", ["n", 4]), value("rate", [], TensorProto.INT64), value("mode", ["m"], TensorProto.INT64)]
+    weights = {
+        "w": np.random.default_rng(7).normal(size=(4, 4)).astype(np.float32),
+        "known": np.array(16000, np.int64),
+        "one": np.array([1], np.int64),
+    }
+    return save(tmp_path, "rated", nodes, inputs, [value("y", ["n", 4])], weights)
+
+
+BOUND = ["--constant", "rate=16000", "--constant", "mode=[1]"]
+
+
+def test_what_stands_in_an_if_is_split_and_verified(well, rated, tmp_path):
+    shown = well("show", rated, *BOUND, "--json").json
+    assert [node["op"] for node in shown["nodes"]] == ["MatMul", "Relu", "Sqrt"]
+    assert [(bound["name"], bound["value"]) for bound in shown["bound_inputs"]] == [("rate", "16000"), ("mode", "1")]
+    for cuts in (["0"], ["0", "1"]):
+        package = tmp_path / f"{len(cuts)}.penstock"
+        well("split", rated, *BOUND, *(word for cut in cuts for word in ("--cut", cut)), "-o", package)
+        plan = json.loads((package / "plan.json").read_text())
+        assert plan["penstock_plan"] == 2
+        assert [given["name"] for given in plan["inputs"]] == ["x"]
+        assert [(bound["name"], bound["value"]) for bound in plan["bound_inputs"]] == [("rate", "16000"), ("mode", "1")]
+        report = well("verify", package, "--json").json
+        assert report["ok"]
+        assert "rated.onnx" in report["reference"]
+        assert well("verify", package, "--model", rated, "--json").json["warnings"] == []
+
+
+def test_another_value_is_another_network(well, rated, tmp_path):
+    np.save(tmp_path / "rate.npy", np.array(8000, np.int64))
+    shown = well("show", rated, "--constant", "rate=rate.npy", "--json").json
+    assert [node["op"] for node in shown["nodes"]] == ["Abs"]
+
+
+def test_every_command_takes_it(well, rated):
+    assert well("run", rated, *BOUND, "--frames", "3", "--json").json["ok"] == 3
+    well("plan", rated, *BOUND, "--devices", "cpu:0", "--shape", "x=2x4")
+    rows = well("bench", rated, *BOUND, "--seconds", "0.2", "--json").json["runs"]
+    assert {"penstock", "onnxruntime"} <= {row["name"] for row in rows}
+
+
+def test_a_built_package_verifies(well, rated, tmp_path):
+    package = tmp_path / "built.penstock"
+    well("build", rated, *BOUND, "--shape", "x=2x4", "--budget", "1s", "--most-parts", "0", "-o", package, timeout=300)
+    assert well("verify", package, "--json").json["ok"]
+
+
+def test_who_sends_the_value_is_served_and_no_other(well, penstock, rated, tmp_path):
+    well("split", rated, *BOUND, "--cut", "0", "-o", "p.penstock")
+    x = np.ones((2, 4), np.float32)
+    right, wrong = np.array(16000, np.int64), np.array(8000, np.int64)
+    np.savez(tmp_path / "right.npz", x=x, rate=right)
+    well("run", "p.penstock", "--inputs", "right.npz", "--output", "out")
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "rate.npy", wrong)
+    np.savez(tmp_path / "wrong.npz", x=x, rate=wrong)
+    (tmp_path / "frames").mkdir()
+    np.save(tmp_path / "frames/x.npy", x)
+    np.save(tmp_path / "frames/rate.npy", wrong)
+    for given in (
+        ["--input", "x=x.npy", "--input", "rate=rate.npy"],
+        ["--inputs", "wrong.npz"],
+        ["--inputs", "frames"],
+    ):
+        for command in ("run", "verify", "bench"):
+            said = penstock(command, "p.penstock", *given)
+            assert said.code != 0, (command, given)
+            assert "input 'rate': bound when the model was split: expected 16000, found 8000" in said.error
+
+
+def test_a_large_value_is_a_file_of_the_package(well, penstock, tmp_path):
+    nodes = [helper.make_node("Mul", ["x", "mask"], ["m"], "mul"), helper.make_node("Neg", ["m"], ["y"], "neg")]
+    model = save(tmp_path, "masked", nodes, [value("x", [4, 8]), value("mask", [4, 8])], [value("y", [4, 8])])
+    mask = np.random.default_rng(1).normal(size=(4, 8)).astype(np.float32)
+    mask[0, 0] = -np.inf
+    np.save(tmp_path / "mask.npy", mask)
+    well("split", model, "--constant", "mask=mask.npy", "--cut", "mul", "-o", "p.penstock")
+    bound = json.loads((tmp_path / "p.penstock/plan.json").read_text())["bound_inputs"]
+    assert bound == [{"name": "mask", "dtype": "f32", "shape": [4, 8], "file": "bound/0.npy"}]
+    assert np.array_equal(np.load(tmp_path / "p.penstock/bound/0.npy"), mask)
+    np.save(tmp_path / "x.npy", np.ones((4, 8), np.float32))
+    well("run", "p.penstock", "--input", "x=x.npy", "--input", "mask=mask.npy", "--output", "out")
+    assert np.array_equal(np.load(tmp_path / "out/y.npy"), -mask)
+    np.save(tmp_path / "other.npy", mask + 1)
+    said = penstock("run", "p.penstock", "--input", "mask=other.npy").error
+    assert "input 'mask': bound when the model was split: expected the value of f32[4,8], found another" in said
+    (tmp_path / "p.penstock/bound/0.npy").unlink()
+    assert "bound/0.npy" in penstock("run", "p.penstock").error
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["rate"], "--constant 'rate': expected NAME=VALUE"),
+        (["speed=1"], "--constant: the model has no input 'speed'; its inputs are 'x', 'rate', 'mode'"),
+        (["rate=fast"], "--constant: input 'rate': expected an integer, as the input is i64, found 'fast'"),
+        (["rate=1e4"], "expected an integer, as the input is i64, found '1e4'"),
+        (["rate=[1, 2]"], "expected i64[], found 2 values of shape [2]"),
+        (["mode=1"], "one value does not tell the sizes of i64[m]; give a list, or fix the shape"),
+        (["x=nan", "--shape", "x=1x4"], "expected a finite number, found 'nan'"),
+        (["x=1e39", "--shape", "x=1x4"], "'1e39' is outside what f32 can hold"),
+        (["rate=none.npy"], "none.npy"),
+        (["rate=1", "--constant", "rate=2"], "--constant: input 'rate' is given twice"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(penstock, rated, given, said):
+    assert said in penstock("show", rated, "--constant", *given).error
+
+
+def test_a_package_and_an_application_have_their_own(penstock, well, rated, tmp_path):
+    well("split", rated, *BOUND, "-o", "p.penstock")
+    assert "--constant" in penstock("run", "p.penstock", "--constant", "rate=1").error
+    document = {
+        "penstock_app": 1,
+        "inputs": {"x": "f32[2,4]"},
+        "nodes": {
+            "net": {
+                "network": "rated.onnx",
+                "cuts": [0],
+                "inputs": {"x": "x"},
+                "constants": {"rate": 16000, "mode": [1]},
+            }
+        },
+        "outputs": {"y": "net.y"},
+    }
+    (tmp_path / "app.yaml").write_text(json.dumps(document))
+    assert well("run", "app.yaml", "--frames", "3", "--json").json["ok"] == 3
+    assert "--constant" in penstock("run", "app.yaml", "--constant", "rate=1").error
+    net = document["nodes"]["net"]
+    net["inputs"]["rate"] = "16000"
+    (tmp_path / "app.yaml").write_text(json.dumps(document))
+    said = penstock("run", "app.yaml").error
+    assert "input 'rate': is bound to a value (constants): leave out its source '16000'" in said
+    del net["constants"]
+    (tmp_path / "app.yaml").write_text(json.dumps(document))
+    assert "'constants: {rate: 16000}'" in penstock("run", "app.yaml").error
+
+
+def test_a_bound_model_holds_no_more_than_it_needs(well, rated, tmp_path):
+    well("split", rated, "--constant", "rate=8000", "-o", "p.penstock")
+    stage = onnx.load(tmp_path / "p.penstock/stages/0.onnx")
+    assert [node.op_type for node in stage.graph.node] == ["Abs"]
+    assert len(stage.graph.initializer) == 0
+
+
+@pytest.mark.skipif(not (MODELS / "silero_vad_16k_op15").is_dir(), reason="PENSTOCK_TEST_MODELS names no networks")
+def test_a_voice_network_is_split_in_two_and_three(well, tmp_path):
+    model = MODELS / "silero_vad_16k_op15/model.onnx"
+    bound = ["--constant", "sr=16000", "--shape", "input=1x576", "--shape", "state=2x1x128"]
+    count = len(well("show", model, *bound, "--json").json["nodes"])
+    for cuts in ([count // 2], [count // 3, 2 * count // 3]):
+        package = tmp_path / "voice.penstock"
+        well("split", model, *bound, *(word for cut in cuts for word in ("--cut", cut)), "-o", package)
+        report = well("verify", package, "--json").json
+        assert report["ok"]
+        assert "silero" in report["reference"]
+        assert well("show", package, "--json").json["bound_inputs"][0]["value"] == "16000"
