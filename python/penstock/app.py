@@ -13,7 +13,7 @@ from penstock.checks import listed, mapping, name_text, path_text
 from penstock.errors import InvalidArgument
 from penstock.make import _device_text, _functions_of, _run_options, _settings, _split_options, _start
 from penstock.pipeline import Pipeline
-from penstock.types import Batch, OnError, Path, Policy, PortType, Shape
+from penstock.types import Batch, Constant, OnError, Path, Policy, PortType, Shape
 
 _DTYPES = {
     "float32": "f32",
@@ -133,6 +133,7 @@ class App:
         replicas: int = 1,
         devices: str | Sequence[str] | None = None,
         shapes: Mapping[str, Shape] | None = None,
+        constants: Mapping[str, Constant] | None = None,
         pins: Mapping[str, str] | None = None,
         annotations: bool = False,
         backend: str = "onnxruntime",

@@ -11,12 +11,14 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from penstock import _core
 from penstock.checks import listed, mapping, path_text, unexpected
 from penstock.collector import stop_all
 from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.pipeline import Pipeline
-from penstock.types import Backends, Batch, Devices, Model, OnError, Path, Policy, Shape
+from penstock.types import Backends, Batch, Constant, Devices, Model, OnError, Path, Policy, Shape
 
 if TYPE_CHECKING:
     from penstock.app import Function
@@ -46,6 +48,7 @@ def split(
     devices: str | Sequence[str] | None = None,
     shapes: Mapping[str, Shape] | None = None,
     *,
+    constants: Mapping[str, Constant] | None = None,
     pins: Mapping[str, str] | None = None,
     annotations: bool = False,
     backend: str = "onnxruntime",
@@ -75,6 +78,8 @@ def split(
     devices: ``"cpu:0,cpu:1"`` or ``["cpu:0-1", "cpu:2+3"]``, dealt to the stages in turn, replica by
         replica; without, each CPU that this process may use.
     shapes: fixes or bounds open dimensions of inputs: ``{"x": (1, 3, 224, 224), "ids": "1x1..512"}``.
+    constants: inputs that never change, with their values: ``{"sr": 16000, "ids": [1, 2], "mask": array}``;
+        what hangs on them alone is folded, and frames go without them.
     pins: node to device; nodes of one device are a stage. Not with cuts.
     annotations: stages from the model's own ``pipeline_stage`` annotations. Not with cuts or pins.
     backend, custom_ops: who runs the stages, and libraries of operators for it.
@@ -109,6 +114,7 @@ def plan(
     devices: str | Sequence[str] | None = None,
     shapes: Mapping[str, Shape] | None = None,
     *,
+    constants: Mapping[str, Constant] | None = None,
     may_replicate: bool = False,
     segments_per_device: int = 1,
     goal: Literal["throughput", "latency"] = "throughput",
@@ -162,6 +168,7 @@ def build(
     backends: Sequence[str] | None = None,
     *,
     shapes: Mapping[str, Shape] | None = None,
+    constants: Mapping[str, Constant] | None = None,
     tolerance: float | None = None,
     most_parts: int | None = None,
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
@@ -337,6 +344,10 @@ def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
             f"{name}={_shape_text(name, shape)}"
             for name, shape in mapping("shapes", given["shapes"], "{'image': (1, 3, 224, 224)}").items()
         ],
+        "constants": [
+            (str(name), _constant(name, value))
+            for name, value in mapping("constants", given["constants"], "{'sr': 16000}").items()
+        ],
         "parameters": listed("parameters", given["parameters"]),
         "custom_ops": [path_text("custom_ops", path) for path in listed("custom_ops", given["custom_ops"])],
         "as_is": bool(given["as_is"]),
@@ -377,6 +388,20 @@ def _backend_options(values: Mapping[str, Mapping[str, object]] | None) -> dict[
 
 def _settings(name: str, values: Mapping[str, object] | None) -> dict[str, str]:
     return {str(key): str(value) for key, value in mapping(name, values, "{'key': 1}").items()}
+
+
+def _constant(name: str, value: Constant) -> str | np.ndarray[Any, Any]:
+    """A text as ``--constant`` takes it, or an array."""
+    if isinstance(value, str | os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return np.ascontiguousarray(value) if value.ndim else np.asarray(value)
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        raise unexpected(
+            f"constants[{name!r}]", "a value, a list of values or an array, such as 16000", value
+        ) from None
 
 
 def _shape_text(name: str, shape: Shape) -> str:

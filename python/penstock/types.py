@@ -36,6 +36,9 @@ Dimension: TypeAlias = int | str | None
 Shape: TypeAlias = str | Sequence[Dimension]
 """``"1x3x224x224"``, ``(1, 3, 224, 224)``; ``None`` is open, ``"1..512"`` open with a bound."""
 
+Constant: TypeAlias = bool | int | float | str | PathLike[str] | Sequence[Any] | Array | np.generic
+"""An input's value: ``16000``, ``[1, 2]``, an array, or the path of an ``.npy`` file."""
+
 Batch: TypeAlias = int | str
 """Most frames in one call, ``8``; ``"8:2.5"`` where the first waits 2.5 milliseconds for more."""
 

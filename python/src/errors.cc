@@ -10,11 +10,12 @@ namespace penstock::python {
 namespace {
 
 /// What the library's messages call as the command line does, and its name in Python.
-constexpr std::array<std::array<std::string_view, 2>, 7> kNames{{
+constexpr std::array<std::array<std::string_view, 2>, 8> kNames{{
     {"--no-native-code, in Python native_code=False", "native_code=False"},
     {"--no-native-code", "native_code=False"},
     {"--custom-ops", "custom_ops="},
     {"--parameter:", "parameters:"},
+    {"--constant", "constants"},
     {"--shape", "shapes"},
     {"--as-is", "as_is=True"},
     {"(max_run)", "(max_run_ms)"},

@@ -132,6 +132,7 @@ Pipeline::Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> ru
   running_ = Running(running.release(), [generation = generation_](pipeline::Pipeline* ended) {
     end(ended, generation);
   });
+  bound_ = value_or_raise(plan::read_bound_values(plan(), package_->folder));
   for (const auto& input : plan().inputs) input_names_.push_back(text_object(input.name));
   outputs_->infos = plan().outputs;
   for (const auto& output : plan().outputs) outputs_->names.push_back(text_object(output.name));
@@ -177,9 +178,21 @@ void Pipeline::check_process() const {
 std::string Pipeline::unknown_in(nb::handle feed) const {
   for (const auto key : nb::borrow<nb::dict>(feed).keys()) {
     const auto is_key = [&](const nb::object& name) { return name.equal(key); };
-    if (std::ranges::none_of(input_names_, is_key)) return text_of(nb::repr(key));
+    if (std::ranges::any_of(input_names_, is_key)) continue;
+    if (!PyUnicode_Check(key.ptr()) || !bound_.contains(text_of(key)))
+      return text_of(nb::repr(key));
   }
   return "";
+}
+
+void Pipeline::check_bound_in(nb::handle feed) const {
+  for (const auto& [name, value] : bound_) {
+    PyObject* sent = PyDict_GetItemWithError(feed.ptr(), text_object(name).ptr());
+    if (sent == nullptr) continue;
+    auto tensor = from_python(sent, {name, value.type()});
+    if (!tensor) raise(std::move(tensor).error().within({Where::kInput, name}));
+    check(plan::check_bound(bound_, name, *tensor));
+  }
 }
 
 std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
@@ -208,6 +221,8 @@ std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
     if (const auto other = unknown_in(feed); !other.empty()) {
       raise(invalid_argument("no input ", other, "; the inputs are ", names_of(inputs)));
     }
+    check_bound_in(feed);
+    return tensors;
   }
   if (PyTuple_Check(feed.ptr()) || PyList_Check(feed.ptr())) {
     const auto count = static_cast<std::size_t>(nb::len(feed));

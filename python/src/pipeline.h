@@ -102,6 +102,8 @@ class Pipeline {
   [[nodiscard]] Running running() const;
   void shut_down(Clock::time_point deadline);
   [[nodiscard]] std::vector<Tensor> tensors_of(nb::handle feed) const;
+  /// Raises InvalidArgument where a dict has another value for a bound input.
+  void check_bound_in(nb::handle feed) const;
   /// The first key of a dict that names no input, as Python shows it; empty: there is none.
   [[nodiscard]] std::string unknown_in(nb::handle feed) const;
   std::uint64_t remember_tag(nb::handle tag);
@@ -128,6 +130,7 @@ class Pipeline {
   Running running_;
   std::shared_ptr<OutputTypes> outputs_;
   std::vector<nb::object> input_names_;
+  plan::BoundValues bound_;
   std::vector<std::pair<std::uint64_t, std::weak_ptr<Lease>>> leases_;  // By frame.
   std::uint64_t lend_for_ =
       UINT64_MAX;  // Frames; 0: slots are not lent, their memory is moved out.

@@ -4,8 +4,31 @@
 
 #include "errors.h"
 #include "pipeline.h"
+#include "tensors.h"
 
 namespace penstock::python {
+namespace {
+
+/// A text, or a copy of a numpy array.
+Result<graph::InputValue> to_input_value(const std::string& name, nb::handle value) {
+  if (PyUnicode_Check(value.ptr())) return graph::InputValue(text_of(value));
+  const auto dtype_name = text_of(value.attr("dtype").attr("name"));
+  constexpr int kDtypes = 32;
+  for (int number = 1; number < kDtypes; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    if (numpy_name(dtype) != dtype_name) continue;
+    const auto dims = nb::cast<std::vector<std::int64_t>>(value.attr("shape"));
+    auto tensor = from_python(value, {name, Type::tensor(dtype, dims)});
+    if (!tensor) return std::move(tensor).error().within({Where::kInput, name});
+    return graph::InputValue(tensor->clone());
+  }
+  return invalid_argument("--constant: expected an array of numbers, booleans or texts, found ",
+                          dtype_name)
+      .within({Where::kInput, name});
+}
+
+}  // namespace
+
 const backend::Registry& backends() {
   static const auto* registry = new backend::Registry(backend::Registry::load());
   return *registry;
@@ -109,6 +132,11 @@ Result<SplitRequest> to_request(nb::handle model, const Options& options) {
   for (const auto& text : options.get<std::vector<std::string>>("shapes")) {
     PENSTOCK_TRY(auto shape, graph::parse_shape(text));
     request.import.shapes.insert(std::move(shape));
+  }
+  for (const nb::handle pair : options.get<nb::list>("constants")) {
+    auto name = text_of(pair[0]);
+    PENSTOCK_TRY(auto value, to_input_value(name, pair[1]));
+    request.import.constants.insert_or_assign(std::move(name), std::move(value));
   }
   request.import.parameters = options.get<std::vector<std::string>>("parameters");
   request.import.as_is = options.get<bool>("as_is");

@@ -31,6 +31,22 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("penstock ")]
 
 
+def save_voice(folder: Path) -> None:
+    """A network in an If over its sample rate, as docs/cli.md has it."""
+
+    def branch(*ops: str) -> onnx.GraphProto:
+        names = ["x", *(f"{op}_out" for op in ops)]
+        nodes = [helper.make_node(op, [a], [b]) for op, a, b in zip(ops, names, names[1:], strict=False)]
+        return helper.make_graph(nodes, ops[0], [], [value(names[-1], [1, 8])])
+
+    nodes = [
+        helper.make_node("Equal", ["sr", "known"], ["is_known"]),
+        helper.make_node("If", ["is_known"], ["y"], then_branch=branch("Relu", "Exp"), else_branch=branch("Neg")),
+    ]
+    inputs = [value("x", [1, 8]), value("sr", [], onnx.TensorProto.INT64)]
+    save(folder, "voice", nodes, inputs, [value("y", [1, 8])], {"known": np.array(16000, np.int64)})
+
+
 @pytest.fixture(scope="module")
 def costs(tmp_path_factory) -> Path:
     """What the pages measure: most build the same model."""
@@ -44,6 +60,7 @@ def test_the_commands_run(well, chain, costs: Path, tmp_path: Path, page: str):
     onnx.save(model, tmp_path / "model.onnx")
     for name in ("a", "b"):
         np.save(tmp_path / f"{name}.npy", np.zeros((1, 3, 4, 4), np.float32))
+    save_voice(tmp_path)
     (tmp_path / "problem.json").write_text(json.dumps(chain_of([4, 3, 2, 5])))
     found = commands(page)
     assert found, f"{page} has no commands"
