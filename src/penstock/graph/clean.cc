@@ -26,28 +26,6 @@ Tensor list_of(DType dtype, const std::vector<T>& values) {
   return tensor;
 }
 
-/// The value that a Constant node's one attribute holds.
-Result<Tensor> constant_of(const Attribute& attribute) {
-  if (const auto* i = std::get_if<std::int64_t>(&attribute.value)) return scalar_of(*i);
-  if (const auto* f = std::get_if<float>(&attribute.value)) return scalar_of(*f);
-  if (const auto* s = std::get_if<std::string>(&attribute.value)) {
-    return Tensor::strings({}, {*s});
-  }
-  if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute.value)) {
-    return list_of(DType::kI64, *ints);
-  }
-  if (const auto* floats = std::get_if<std::vector<float>>(&attribute.value)) {
-    return list_of(DType::kF32, *floats);
-  }
-  if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute.value)) {
-    return Tensor::strings({static_cast<std::int64_t>(texts->size())}, *texts);
-  }
-  onnx::AttributeProto proto;
-  PENSTOCK_CHECK_OK(fill(attribute, proto));
-  if (proto.has_sparse_tensor()) return tensor_of(proto.sparse_tensor());
-  return tensor_of(proto.t());
-}
-
 /// Which value stands for which; kept short as it is walked.
 class Aliases {
  public:
@@ -128,6 +106,27 @@ class IdentityRemover {
 };
 
 }  // namespace
+
+Result<Tensor> constant_of(const Attribute& attribute) {
+  if (const auto* i = std::get_if<std::int64_t>(&attribute.value)) return scalar_of(*i);
+  if (const auto* f = std::get_if<float>(&attribute.value)) return scalar_of(*f);
+  if (const auto* s = std::get_if<std::string>(&attribute.value)) {
+    return Tensor::strings({}, {*s});
+  }
+  if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute.value)) {
+    return list_of(DType::kI64, *ints);
+  }
+  if (const auto* floats = std::get_if<std::vector<float>>(&attribute.value)) {
+    return list_of(DType::kF32, *floats);
+  }
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute.value)) {
+    return Tensor::strings({static_cast<std::int64_t>(texts->size())}, *texts);
+  }
+  onnx::AttributeProto proto;
+  PENSTOCK_CHECK_OK(fill(attribute, proto));
+  if (proto.has_sparse_tensor()) return tensor_of(proto.sparse_tensor());
+  return tensor_of(proto.t());
+}
 
 Status make_constants(Draft& draft) {
   auto& graph = draft.graph;

@@ -6,6 +6,9 @@
 
 namespace penstock::graph {
 
+/// The value that a Constant node's one attribute holds.
+Result<Tensor> constant_of(const Attribute& attribute);
+
 /// Constant nodes become constants.
 Status make_constants(Draft& draft);
 

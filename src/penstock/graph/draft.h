@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "penstock/graph/graph.h"
@@ -21,6 +22,10 @@ struct Draft {
   std::map<std::string, Removal> removals;  ///< Old name of a node or tensor.
   std::size_t file_constant_bytes = 0;      ///< Of all constants before folding.
   std::set<std::string> unfoldable;  ///< First output of nodes that an evaluation has refused.
+
+  /// Where the graph is nested: names of the graphs around it, which its own must not be.
+  std::unordered_set<std::string> taken_outside;
+  std::size_t unrolled_nodes = 0;  ///< That loops have become.
 
   void remove(const std::string& name, std::string how, std::string by = {}) {
     if (!name.empty()) removals.try_emplace(name, Removal{std::move(how), std::move(by)});

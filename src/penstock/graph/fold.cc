@@ -65,19 +65,6 @@ bool has_random_node(const onnx::GraphProto& graph) {
   });
 }
 
-bool has_random_body(const Node& node) {
-  return std::ranges::any_of(node.attributes, [](const Attribute& attribute) {
-    if (!std::holds_alternative<Attribute::Opaque>(attribute.value)) return false;
-    onnx::NodeProto holder;
-    if (!fill(attribute, *holder.add_attribute())) return true;
-    bool random = false;
-    for_each_nested_graph(holder, [&](const onnx::GraphProto& nested) {
-      random = random || has_random_node(nested);
-    });
-    return random;
-  });
-}
-
 bool is_free_constant(const Value& value) {
   return value.constant && !value.is_parameter && !value.is_input;
 }
@@ -292,6 +279,19 @@ class Folder {
 };
 
 }  // namespace
+
+bool has_random_body(const Node& node) {
+  return std::ranges::any_of(node.attributes, [](const Attribute& attribute) {
+    if (!std::holds_alternative<Attribute::Opaque>(attribute.value)) return false;
+    onnx::NodeProto holder;
+    if (!fill(attribute, *holder.add_attribute())) return true;
+    bool random = false;
+    for_each_nested_graph(holder, [&](const onnx::GraphProto& nested) {
+      random = random || has_random_node(nested);
+    });
+    return random;
+  });
+}
 
 bool fold_known_integers(Draft& draft, const KnownIntegers& known) {
   auto& graph = draft.graph;

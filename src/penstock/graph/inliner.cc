@@ -1,0 +1,277 @@
+#include "penstock/graph/inliner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "penstock/graph/clean.h"
+#include "penstock/graph/proto.h"
+
+namespace penstock::graph {
+namespace {
+
+using Names = std::unordered_map<std::string, std::string>;
+
+std::unordered_set<std::string> locals_of(const onnx::GraphProto& graph) {
+  std::unordered_set<std::string> names;
+  for (const auto& input : graph.input()) names.insert(input.name());
+  for (const auto& constant : graph.initializer()) names.insert(constant.name());
+  for (const auto& constant : graph.sparse_initializer()) names.insert(constant.values().name());
+  for (const auto& node : graph.node()) names.insert(node.output().begin(), node.output().end());
+  return names;
+}
+
+/// Names that the graphs nested in this one define, at every depth.
+void add_nested_locals(const onnx::GraphProto& graph, std::unordered_set<std::string>& names) {
+  for (const auto& node : graph.node()) {
+    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
+      names.merge(locals_of(nested));
+      add_nested_locals(nested, names);
+    });
+  }
+}
+
+/// Gives what the graph reads from outside other names.
+void rename_captures(onnx::GraphProto& graph, Names names) {
+  for (const auto& local : locals_of(graph)) names.erase(local);
+  const auto rename = [&](std::string& name) {
+    if (const auto found = names.find(name); found != names.end()) name = found->second;
+  };
+  for (auto& node : *graph.mutable_node()) {
+    for (auto& input : *node.mutable_input()) rename(input);
+    for_each_nested_graph(node, [&](onnx::GraphProto& nested) { rename_captures(nested, names); });
+  }
+  for (auto& output : *graph.mutable_output()) rename(*output.mutable_name());
+}
+
+bool is_constant_node(const onnx::NodeProto& node) {
+  return node.op_type() == "Constant" && node.domain().empty() && node.output_size() == 1;
+}
+
+}  // namespace
+
+std::optional<onnx::GraphProto> nested_graph(const Graph& graph, const Node& node,
+                                             std::string_view attribute) {
+  const auto* found = node.find(attribute);
+  onnx::AttributeProto proto;
+  if (found == nullptr || !fill(*found, proto) || !proto.has_g()) return std::nullopt;
+  const auto scope = captures_of(graph, node);
+  const auto known = [&](const std::string& name) { return scope.contains(name); };
+  if (!std::ranges::all_of(captured_names(proto.g()), known)) return std::nullopt;
+  return std::move(*proto.mutable_g());
+}
+
+Scope captures_of(const Graph& graph, const Node& node) {
+  Scope scope;
+  for (const auto id : node.captures) scope[graph.value(id).name] = id;
+  return scope;
+}
+
+const Tensor* known_scalar(const Graph& graph, const Node& node, std::size_t input, DType dtype) {
+  if (node.inputs.size() <= input || node.inputs[input] == ValueId::kNone) return nullptr;
+  const auto& value = graph.value(node.inputs[input]);
+  const bool known = value.constant && !value.is_parameter && !value.is_input &&
+                     value.constant->dtype() == dtype && value.constant->count() == 1;
+  return known ? &*value.constant : nullptr;
+}
+
+std::size_t count_nodes(const onnx::GraphProto& graph) {
+  std::size_t count = 0;
+  for (const auto& node : graph.node()) {
+    ++count;
+    for_each_nested_graph(node,
+                          [&](const onnx::GraphProto& nested) { count += count_nodes(nested); });
+  }
+  return count;
+}
+
+/// One copy of a nested graph.
+class Inliner::Copy {
+ public:
+  Copy(Inliner& inliner, const onnx::GraphProto& nested, Scope scope)
+      : inliner_(inliner), graph_(inliner.graph_), nested_(nested), scope_(std::move(scope)) {}
+
+  std::vector<ValueId> run(const std::vector<ValueId>& wanted) {
+    claimed_ = inliner_.claims(nested_, wanted);
+    for (const auto& proto : nested_.node()) {
+      if (!is_constant_node(proto)) inliner_.add(node_of(proto));
+    }
+    std::vector<ValueId> outputs;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto made = scope_.at(nested_.output(static_cast<int>(i)).name());
+      outputs.push_back(wanted[i] == ValueId::kNone ? made : wanted[i]);
+      if (outputs.back() != made) inliner_.add("Identity", {made}, outputs.back());
+    }
+    take_types();
+    return outputs;
+  }
+
+ private:
+  /// What the file says of values whose types nothing else tells.
+  void take_types() {
+    for (const auto& info : nested_.value_info()) {
+      const auto local = scope_.find(info.name());
+      if (local == scope_.end()) continue;
+      auto& type = graph_.values[index(local->second)].type;
+      if (type.kind == Type::Kind::kUnknown) type = type_of(info.type());
+    }
+  }
+
+  ValueId define(const std::string& name) {
+    if (name.empty()) return ValueId::kNone;
+    const auto claimed = claimed_.find(name);
+    const auto id = claimed == claimed_.end() ? inliner_.fresh(name) : claimed->second;
+    scope_[name] = id;
+    return id;
+  }
+
+  Node node_of(onnx::NodeProto proto) {
+    Node node;
+    if (!proto.name().empty()) node.name = inliner_.prefixed(proto.name());
+    node.op = proto.op_type();
+    node.domain = proto.domain();
+    node.overload = proto.overload();
+    for (const auto& name : proto.input()) {
+      node.inputs.push_back(name.empty() ? ValueId::kNone : scope_.at(name));
+    }
+    std::ranges::sort(*proto.mutable_attribute(), {},
+                      [](const auto& attribute) { return attribute.name(); });
+    for_each_nested_graph(proto, [&](onnx::GraphProto& nested) {
+      Names renamed;
+      for (const auto& name : captured_names(nested)) {
+        const auto id = scope_.at(name);
+        if (!std::ranges::count(node.captures, id)) node.captures.push_back(id);
+        renamed[name] = graph_.value(id).name;
+      }
+      rename_captures(nested, std::move(renamed));
+    });
+    for (const auto& name : proto.output()) node.outputs.push_back(define(name));
+    for (const auto& attribute : proto.attribute()) {
+      node.attributes.push_back(attribute_of(attribute));
+    }
+    for (const auto& entry : proto.metadata_props()) node.metadata[entry.key()] = entry.value();
+    return node;
+  }
+
+  Inliner& inliner_;
+  Graph& graph_;
+  const onnx::GraphProto& nested_;
+  Scope scope_;
+  Scope claimed_;
+};
+
+Inliner::Inliner(Draft& draft)
+    : draft_(draft),
+      graph_(draft.graph),
+      nodes_(std::exchange(graph_.nodes, {})),
+      stages_(std::exchange(graph_.pipeline_stages, {})) {}
+
+void Inliner::add(Node node) {
+  graph_.nodes.push_back(std::move(node));
+  graph_.pipeline_stages.push_back(stages_[position_]);
+}
+
+ValueId Inliner::add(const std::string& op, std::vector<ValueId> inputs, ValueId output,
+                     std::vector<Attribute> attributes) {
+  Node node;
+  node.op = op;
+  node.inputs = std::move(inputs);
+  node.outputs = {output};
+  node.attributes = std::move(attributes);
+  add(std::move(node));
+  return output;
+}
+
+// Names of exporters may begin with '/'.
+std::string Inliner::prefixed(const std::string& name) const {
+  return prefix_ + (name.starts_with('/') ? name.substr(1) : name);
+}
+
+bool Inliner::take_name(const std::string& name) {
+  if (taken_.empty()) {
+    taken_ = draft_.taken_outside;
+    for (const auto& value : graph_.values) taken_.insert(value.name);
+    onnx::GraphProto holder;
+    for (const auto& node : nodes_) {
+      auto* proto = holder.add_node();
+      for (const auto& attribute : node.attributes) {
+        if (!std::holds_alternative<Attribute::Opaque>(attribute.value)) continue;
+        if (!fill(attribute, *proto->add_attribute())) proto->mutable_attribute()->RemoveLast();
+      }
+    }
+    add_nested_locals(holder, taken_);
+  }
+  return taken_.insert(name).second;
+}
+
+ValueId Inliner::fresh(const std::string& name) {
+  const std::string base = prefixed(name);
+  std::string free = base;
+  for (int copy = 2; !take_name(free); ++copy) free = concat(base, "_", copy);
+  graph_.values.emplace_back();
+  graph_.values.back().name = std::move(free);
+  return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+ValueId Inliner::constant(const std::string& name, Tensor tensor) {
+  const auto id = fresh(name);
+  auto& value = graph_.values[index(id)];
+  value.type = tensor.type();
+  value.constant = std::move(tensor);
+  return id;
+}
+
+Scope Inliner::claims(const onnx::GraphProto& nested, const std::vector<ValueId>& wanted) const {
+  std::unordered_set<std::string> nested_locals;
+  add_nested_locals(nested, nested_locals);
+  const auto locals = locals_of(nested);
+  Scope claimed;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto& name = nested.output(static_cast<int>(i)).name();
+    if (wanted[i] == ValueId::kNone || !locals.contains(name)) continue;
+    // A graph nested deeper that reads it could not tell it from its own value of that name.
+    if (nested_locals.contains(graph_.value(wanted[i]).name)) continue;
+    claimed.emplace(name, wanted[i]);
+  }
+  return claimed;
+}
+
+Result<Scope> Inliner::copy_constants(const onnx::GraphProto& nested, const Scope& claimed) {
+  Scope scope;
+  const auto define = [&](const std::string& name, Result<Tensor> tensor) -> Status {
+    if (!tensor) return std::move(tensor).error().within({Where::kConstant, name});
+    const auto as = claimed.find(name);
+    const auto id = as == claimed.end() ? fresh(name) : as->second;
+    auto& value = graph_.values[index(id)];
+    value.type = tensor->type();
+    value.constant = *std::move(tensor);
+    scope[name] = id;
+    return {};
+  };
+  for (const auto& proto : nested.initializer()) {
+    PENSTOCK_CHECK_OK(define(proto.name(), tensor_of(proto)));
+  }
+  for (const auto& proto : nested.sparse_initializer()) {
+    PENSTOCK_CHECK_OK(define(proto.values().name(), tensor_of(proto)));
+  }
+  for (const auto& proto : nested.node()) {
+    if (!is_constant_node(proto)) continue;
+    if (proto.attribute_size() != 1) {
+      return invalid_argument("expected one attribute of a Constant, found ",
+                              proto.attribute_size())
+          .within({Where::kNode, proto.name()});
+    }
+    PENSTOCK_CHECK_OK(define(proto.output(0), constant_of(attribute_of(proto.attribute(0)))));
+  }
+  return scope;
+}
+
+void Inliner::finish() {
+  compact(draft_, std::vector<bool>(graph_.nodes.size(), true));
+}
+
+std::vector<ValueId> Inliner::copy(const onnx::GraphProto& nested, Scope scope,
+                                   const std::vector<ValueId>& wanted) {
+  return Copy(*this, nested, std::move(scope)).run(wanted);
+}
+
+}  // namespace penstock::graph
