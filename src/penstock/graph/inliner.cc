@@ -9,8 +9,6 @@
 namespace penstock::graph {
 namespace {
 
-using Names = std::unordered_map<std::string, std::string>;
-
 std::unordered_set<std::string> locals_of(const onnx::GraphProto& graph) {
   std::unordered_set<std::string> names;
   for (const auto& input : graph.input()) names.insert(input.name());
@@ -20,18 +18,19 @@ std::unordered_set<std::string> locals_of(const onnx::GraphProto& graph) {
   return names;
 }
 
-/// Names that the graphs nested in this one define, at every depth.
-void add_nested_locals(const onnx::GraphProto& graph, std::unordered_set<std::string>& names) {
-  for (const auto& node : graph.node()) {
-    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
-      names.merge(locals_of(nested));
-      add_nested_locals(nested, names);
-    });
-  }
+/// Of all graphs nested in this one.
+void add_nested_names_of_all(const onnx::GraphProto& graph,
+                             std::unordered_set<std::string>& names) {
+  for (const auto& node : graph.node()) add_nested_names(node, names);
 }
 
-/// Gives what the graph reads from outside other names.
-void rename_captures(onnx::GraphProto& graph, Names names) {
+bool is_constant_node(const onnx::NodeProto& node) {
+  return node.op_type() == "Constant" && node.domain().empty() && node.output_size() == 1;
+}
+
+}  // namespace
+
+void rename_captures(onnx::GraphProto& graph, NewNames names) {
   for (const auto& local : locals_of(graph)) names.erase(local);
   const auto rename = [&](std::string& name) {
     if (const auto found = names.find(name); found != names.end()) name = found->second;
@@ -43,11 +42,12 @@ void rename_captures(onnx::GraphProto& graph, Names names) {
   for (auto& output : *graph.mutable_output()) rename(*output.mutable_name());
 }
 
-bool is_constant_node(const onnx::NodeProto& node) {
-  return node.op_type() == "Constant" && node.domain().empty() && node.output_size() == 1;
+void add_nested_names(const onnx::NodeProto& node, std::unordered_set<std::string>& names) {
+  for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
+    names.merge(locals_of(nested));
+    add_nested_names_of_all(nested, names);
+  });
 }
-
-}  // namespace
 
 std::optional<onnx::GraphProto> nested_graph(const Graph& graph, const Node& node,
                                              std::string_view attribute) {
@@ -136,7 +136,7 @@ class Inliner::Copy {
     std::ranges::sort(*proto.mutable_attribute(), {},
                       [](const auto& attribute) { return attribute.name(); });
     for_each_nested_graph(proto, [&](onnx::GraphProto& nested) {
-      Names renamed;
+      NewNames renamed;
       for (const auto& name : captured_names(nested)) {
         const auto id = scope_.at(name);
         if (!std::ranges::count(node.captures, id)) node.captures.push_back(id);
@@ -198,7 +198,7 @@ bool Inliner::take_name(const std::string& name) {
         if (!fill(attribute, *proto->add_attribute())) proto->mutable_attribute()->RemoveLast();
       }
     }
-    add_nested_locals(holder, taken_);
+    add_nested_names_of_all(holder, taken_);
   }
   return taken_.insert(name).second;
 }
@@ -222,7 +222,7 @@ ValueId Inliner::constant(const std::string& name, Tensor tensor) {
 
 Scope Inliner::claims(const onnx::GraphProto& nested, const std::vector<ValueId>& wanted) const {
   std::unordered_set<std::string> nested_locals;
-  add_nested_locals(nested, nested_locals);
+  add_nested_names_of_all(nested, nested_locals);
   const auto locals = locals_of(nested);
   Scope claimed;
   for (std::size_t i = 0; i < wanted.size(); ++i) {

@@ -31,6 +31,13 @@ Scope captures_of(const Graph& graph, const Node& node);
 /// may replace.
 const Tensor* known_scalar(const Graph& graph, const Node& node, std::size_t input, DType dtype);
 
+/// Gives what a graph reads from outside other names.
+using NewNames = std::unordered_map<std::string, std::string>;
+void rename_captures(onnx::GraphProto& graph, NewNames names);
+
+/// Names that the graphs nested in a node define, at every depth.
+void add_nested_names(const onnx::NodeProto& node, std::unordered_set<std::string>& names);
+
 /// Nodes of a graph with those of its nested graphs, at every depth.
 std::size_t count_nodes(const onnx::GraphProto& graph);
 

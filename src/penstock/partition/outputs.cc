@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "penstock/graph/captures.h"
+
 namespace penstock::partition {
 namespace {
 
@@ -32,7 +34,7 @@ NodeId add_identity(Graph& graph, ValueId from, ValueId to) {
 
 /// Gives the constant another name and makes the output of its old one; its readers keep reading
 /// the constant, so that no stage depends on another for it.
-NodeId move_constant(Graph& graph, ValueId output) {
+Result<NodeId> move_constant(Graph& graph, ValueId output) {
   auto copy = graph.value(output);
   copy.name = unused_name(graph, copy.name + "/constant");
   copy.is_output = copy.is_input = false;
@@ -40,7 +42,11 @@ NodeId move_constant(Graph& graph, ValueId output) {
   graph.values.push_back(std::move(copy));
   auto& value = graph.values[index(output)];
   for (const auto consumer : value.consumers) {
-    std::ranges::replace(graph.nodes[index(consumer)].inputs, output, constant);
+    auto& node = graph.nodes[index(consumer)];
+    std::ranges::replace(node.inputs, output, constant);
+    if (std::ranges::find(node.captures, output) == node.captures.end()) continue;
+    std::ranges::replace(node.captures, output, constant);
+    PENSTOCK_CHECK_OK(graph::rename_captured(node, value.name, graph.value(constant).name));
   }
   value.constant.reset();
   value.is_input = false;
@@ -64,14 +70,6 @@ Status check(const Graph& graph, ValueId output) {
     return make_error(Code::kUnimplemented, "is itself a parameter; leave it out of the parameters")
         .within({Where::kOutput, value.name});
   }
-  for (const auto consumer : value.consumers) {
-    if (std::ranges::find(graph.node(consumer).captures, output) !=
-        graph.node(consumer).captures.end()) {
-      return make_error(Code::kUnimplemented, "is a constant that node '",
-                        graph.node(consumer).name, "' captures: it runs in one stage only")
-          .within({Where::kOutput, value.name});
-    }
-  }
   return {};
 }
 
@@ -89,7 +87,8 @@ Result<Writable> make_writable(const Graph& graph, Stages stages) {
     const auto& value = result.changed ? result.changed->value(output) : graph.value(output);
     if (!value.constant) continue;
     PENSTOCK_CHECK_OK(check(graph, output));
-    last.push_back(move_constant(copy(), output));
+    PENSTOCK_TRY(const auto added, move_constant(copy(), output));
+    last.push_back(added);
   }
   if (last.empty() && !graph.inputs.empty()) {
     last.push_back(copy_input(copy(), graph.inputs.front()));

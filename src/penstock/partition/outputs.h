@@ -20,7 +20,7 @@ struct Writable {
 /// A constant that is an output is copied by an Identity, added to the last stage. An input that
 /// is an output needs no stage; if no node is left at all, an Identity of it is made (and read by
 /// nobody), for there is no model without outputs.
-/// \error kUnimplemented  a parameter is an output; a nested graph captures a constant output.
+/// \error kUnimplemented  a parameter is an output.
 Result<Writable> make_writable(const graph::Graph& graph, Stages stages);
 
 }  // namespace penstock::partition

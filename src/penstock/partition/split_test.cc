@@ -159,6 +159,31 @@ TEST_F(SplitTest, WritesAConstantThatIsAnOutput) {
   EXPECT_THAT(plan.stages[1].nodes, ElementsAre("b", "w/identity"));
 }
 
+TEST_F(SplitTest, WritesAConstantOutputThatANestedGraphReads) {
+  const auto bytes = graph::onnx_bytes_of_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x, bool d) => (float[2] k, float[2] y) {
+      k = Constant <value = float[2] {1, 2}> ()
+      t = Neg(x)
+      u = If (d) <
+        then_branch = yes () => (float[2] a) { a = Add(t, k) },
+        else_branch = no () => (float[2] b) {
+          b = If (d) <
+            then_branch = deep () => (float[2] p) { p = Mul(t, k) },
+            else_branch = deeper () => (float[2] q) { q = Identity(t) }>
+        }>
+      y = Abs(u)
+    })");
+  ASSERT_TRUE(bytes) << bytes.error().message();
+  const auto graph = graph::import_onnx_bytes(*bytes, {}, {});
+  ASSERT_TRUE(graph) << graph.error().message();
+  for (const std::string cut : {"t", "u"}) {
+    const auto plan = split(*graph, {cut});
+    ASSERT_EQ(plan.stages.size(), 2U);
+    EXPECT_THAT(plan.stages[1].outputs, testing::UnorderedElementsAre("k", "y"));
+  }
+}
+
 TEST_F(SplitTest, MakesOneStageOfAGraphWithoutNodes) {
   TestGraph constant;
   constant.input("x").constant("y").output("y");
