@@ -203,3 +203,26 @@ def test_a_voice_network_is_split_in_two_and_three(well, tmp_path):
         assert report["ok"]
         assert "silero" in report["reference"]
         assert well("show", package, "--json").json["bound_inputs"][0]["value"] == "16000"
+
+
+def test_an_engine_that_refuses_random_values_is_told_what_to_bind(penstock, tmp_path):
+    """`size` makes a padding, which random integers get wrong."""
+    nodes = [
+        helper.make_node("Pad", ["x", "size"], ["p"], "pad", mode="reflect"),
+        helper.make_node("Relu", ["p"], ["y"], "relu"),
+    ]
+    inputs = [value("x", ["n", 1]), value("size", [4], TensorProto.INT64)]
+    save(tmp_path, "padded", nodes, inputs, [value("y", ["a", "b"])])
+    advice = (
+        "the inputs were random, integers in 'size', open dimensions taken as 1 in 'x': bind what never changes "
+        "(--constant, in an application 'constants'), fix sizes (--shape, in an application 'shapes' and 'inputs')"
+    )
+    frames = ", or give frames that come out with --input"
+    assert penstock("split", "padded.onnx", "-o", "p.penstock").code == 0
+    for command in (["run", "padded.onnx", "--integer-limit", "9"], ["verify", "p.penstock", "--integer-limit", "9"]):
+        said = penstock(*command)
+        assert said.code != 0
+        assert advice + frames in said.err
+    built = penstock("build", "padded.onnx", "--integer-limit", "9", "--budget", "1s", "-o", "b.penstock")
+    assert built.code != 0
+    assert advice.replace(", fix", ", or fix") in built.error

@@ -126,7 +126,8 @@ def test_a_random_frame_that_fails_tells_what_to_bind(penstock, well, tmp_path, 
     model = save(tmp_path, "pad", [node], [value("x", [1, "n"])], [value("y", [1, "m"])], {"pads": pads})
     outcome = penstock(command[0], model, *command[1:])
     assert outcome.code == 1
-    assert "their open dimensions 1: bind these (--shape, an application's 'inputs') or give frames" in outcome.error
+    assert "the inputs were random, open dimensions taken as 1 in 'x': fix sizes (--shape," in outcome.error
+    assert ", or give frames that come out with --input" in outcome.error
     assert well(command[0], model, *command[1:], "--shape", "x=1x4")
 
 

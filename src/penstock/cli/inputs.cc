@@ -38,18 +38,8 @@ void add_input_options(CLI::App* command, frames::SourceOptions& options) {
 
 std::string advice_on_random(const Error& error, const frames::SourceOptions& options,
                              const std::vector<plan::TensorInfo>& inputs) {
-  const bool blameless =
-      error.code == Code::kDeadlineExceeded || error.code == Code::kResourceExhausted;
-  if (frames::has_files(options) || blameless) return {};
-  const bool open = std::ranges::any_of(inputs, [](const auto& info) {
-    return std::ranges::any_of(
-        info.type.dims, [](const Dim& dim) { return !dim.fixed() && dim.bound == Dim::kOpen; });
-  });
-  return concat(
-      "; the inputs were random",
-      open ? ", their open dimensions 1: bind these (--shape, an application's 'inputs') or give"
-           : ": give",
-      " frames that come out with --input");
+  if (frames::has_files(options)) return {};
+  return frames::advice_on_random(error, inputs, "give frames that come out with --input");
 }
 
 }  // namespace penstock::cli

@@ -147,9 +147,8 @@ class Verification {
           concat(popped->error().message(),
                  frames::has_files(options_.inputs)
                      ? "; the reference fails too: the input or the model is at fault"
-                     : "; the reference fails too, so the random input is at fault: give one with "
-                       "--input, bind open dimensions with 'split --shape', or try another "
-                       "--integer-limit"));
+                     : "; the reference fails too" +
+                           advice_on_random(popped->error(), options_.inputs, plan().inputs)));
     } else {
       const auto problems = report_.problem_count;
       compare_outputs(number, *popped, *expected);

@@ -1,10 +1,27 @@
 #include "penstock/frames/random.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "penstock/tensor/random.h"
 
 namespace penstock::frames {
+namespace {
+
+/// Narrower integers take all their values, as pictures do.
+bool holds_wide_integers(const Type& type) {
+  using enum DType;
+  constexpr std::array kWide{kI16, kU16, kI32, kU32, kI64, kU64};
+  return std::ranges::find(kWide, type.dtype) != kWide.end();
+}
+
+bool is_unbounded(const Type& type) {
+  return std::ranges::any_of(
+      type.dims, [](const Dim& dim) { return !dim.fixed() && dim.bound == Dim::kOpen; });
+}
+
+}  // namespace
 
 Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const RandomValues& values,
                            std::uint64_t number) {
@@ -28,6 +45,31 @@ Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& in
     frames.push_back(std::move(frame));
   }
   return frames;
+}
+
+std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
+                             std::string_view frames) {
+  if (error.code == Code::kDeadlineExceeded || error.code == Code::kResourceExhausted) return {};
+  std::vector<std::string> integers, open, advice;
+  for (const auto& info : inputs) {
+    const auto name = "'" + info.name + "'";
+    if (holds_wide_integers(info.type)) integers.push_back(name);
+    if (is_unbounded(info.type)) open.push_back(name);
+  }
+  std::string text = "; the inputs were random";
+  if (!integers.empty()) {
+    text += ", integers in " + join(integers, ", ");
+    advice.emplace_back("bind what never changes (--constant, in an application 'constants')");
+  }
+  if (!open.empty()) {
+    text += ", open dimensions taken as 1 in " + join(open, ", ");
+    advice.emplace_back("fix sizes (--shape, in an application 'shapes' and 'inputs')");
+  }
+  if (!frames.empty()) advice.emplace_back(frames);
+  for (std::size_t i = 0; i < advice.size(); ++i) {
+    text += (i == 0 ? ": " : i + 1 < advice.size() ? ", " : ", or ") + advice[i];
+  }
+  return text;
 }
 
 }  // namespace penstock::frames

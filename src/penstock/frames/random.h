@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/base/result.h"
@@ -23,5 +25,11 @@ Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const Ra
 /// The first `count` random frames.
 Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& inputs,
                                          const RandomValues& values, std::uint64_t count);
+
+/// What to do where random values of these inputs made a network fail: "; the inputs were random,
+/// integers in 'sr': bind what never changes (--constant ...), or " and `frames`. Empty where the
+/// values are not to blame: it was late, or something full.
+std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
+                             std::string_view frames);
 
 }  // namespace penstock::frames
