@@ -99,7 +99,7 @@ NETWORKS = {
         ["Sigmoid", "Greater", "Squeeze", "If", "Neg"],
     ),
     "a Scan whose body has a known If": (
-        """g (float[2] x, float[5, 2] rows, int64 mode) => (float[2] y, float[5, 2] z) <int64 one = {1}> {
+        """g (float[2] x, float[r, 2] rows, int64 mode) => (float[2] y, float[r, 2] z) <int64 one = {1}> {
           c = Equal(mode, one)
           s, w = Scan <num_scan_inputs = 1, body = b (float[2] state, float[2] row) => (float[2] next, float[2] out) {
             next = Add(state, row)
@@ -112,6 +112,20 @@ NETWORKS = {
         }""",
         ["mode=1"],
         ["Scan", "Exp", "Abs"],
+    ),
+    "a Scan of known length from the end of the second dimension": (
+        """g (float[2] x, float[2, 3] columns) => (float[2] y, float[2, 3] z) {
+          s, w = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],
+                       scan_output_axes = [1], body = b (float[2] state, float[2] column)
+            => (float[2] next, float[2] out) {
+            next = Add(state, column)
+            out = Tanh(next)
+          }> (x, columns)
+          y = Exp(s)
+          z = Abs(w)
+        }""",
+        [],
+        [*["Gather", "Add", "Tanh"] * 3, *["Unsqueeze"] * 3, "Concat", "Exp", "Abs"],
     ),
     "a Loop that ends before it begins": (
         """g (float[2] x, bool go) => (float[2] y, float[k, 2] all) <int64 n = {9}> {

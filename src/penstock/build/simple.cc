@@ -83,6 +83,14 @@ Result<std::optional<cost::Failure>> Simple::failure_of(const cost::Part& part) 
   return costs.front() ? costs.front()->failure : std::nullopt;
 }
 
+std::string Simple::in_users_words(std::string text) const {
+  const auto file = setting_.file.string();
+  const auto at = text.find(file);
+  return at == std::string::npos
+             ? text
+             : text.replace(at, file.size(), setting_.graph.import.file.string());
+}
+
 Status Simple::rehearse() {
   auto reference = part_of(kReference, setting_);
   reference.models.front().options["graph_optimization_level"] = "0";
@@ -94,8 +102,8 @@ Status Simple::rehearse() {
   }
   if (crashes()) {
     return make_error(Code::kFailedPrecondition,
-                      "reference (onnxruntime without optimisation): crash: ", broken->message,
-                      "; no plan can be compared with it");
+                      "reference (onnxruntime without optimisation): crash: ",
+                      in_users_words(broken->message), "; no plan can be compared with it");
   }
   for (const auto& way : kSimpleWays) {
     const auto backend = setting_.backends.find(std::string(way.backend));
@@ -103,7 +111,7 @@ Status Simple::rehearse() {
     PENSTOCK_TRY(const auto failure, failure_of(part_of(way, setting_)));
     if (!failure) continue;
     failed_[std::string(way.name)] =
-        internal_error(cost::to_string(failure->kind), ": ", failure->message);
+        internal_error(cost::to_string(failure->kind), ": ", in_users_words(failure->message));
   }
   return {};
 }

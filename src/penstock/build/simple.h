@@ -60,6 +60,9 @@ class Simple {
  private:
   Result<std::optional<cost::Failure>> failure_of(const cost::Part& part);
 
+  /// A model with bound inputs lies where the user did not put it.
+  [[nodiscard]] std::string in_users_words(std::string text) const;
+
   Setting setting_;
   std::map<std::string, Error> failed_;       ///< By name.
   std::optional<measure::PlainSides> sides_;  ///< Compiled for the first comparison.

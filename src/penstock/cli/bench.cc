@@ -91,10 +91,10 @@ Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& pa
   return report.whole.file;
 }
 
-/// The same, with the inputs bound that the package binds.
-Result<fs::path> bound_file(const BenchOptions& options, const plan::Package& package,
-                            const backend::Registry& backends, BenchReport& report) {
-  PENSTOCK_TRY(auto file, plain_file(options, package, backends, report));
+/// The same with the inputs bound that the package binds, in a temporary folder.
+Result<fs::path> bound_file(const fs::path& file, const BenchOptions& options,
+                            const plan::Package& package, const backend::Registry& backends,
+                            BenchReport& report) {
   if (file == report.whole.file) return file;
   PENSTOCK_TRY(const auto bound, plan::read_bound_values(package.plan, package.folder));
   PENSTOCK_TRY(report.whole, bind_model(file, bound, backends, options.source.engine.custom_ops));
@@ -105,7 +105,8 @@ Result<fs::path> bound_file(const BenchOptions& options, const plan::Package& pa
 Status add_plain_sides(const BenchOptions& options, const plan::Package& package,
                        const backend::Registry& backends, bool all_cpus, const measure::Ring& ring,
                        measure::Sides& sides, BenchReport& report) {
-  PENSTOCK_TRY(const auto file, bound_file(options, package, backends, report));
+  PENSTOCK_TRY(const auto known, plain_file(options, package, backends, report));
+  PENSTOCK_TRY(const auto file, bound_file(known, options, package, backends, report));
   measure::PlainRequest request{file, {}, report.cpus, all_cpus, &package.plan, &ring};
   for (const auto& library : package.plan.custom_ops) {
     request.custom_ops.push_back(package.folder / library);
@@ -114,7 +115,10 @@ Status add_plain_sides(const BenchOptions& options, const plan::Package& package
   for (auto& side : plain.sides) sides.push_back(std::move(side));
   for (const auto& [name, reason] : plain.missing) {
     if (name.starts_with("onnxruntime")) return Error(reason).within({Where::kWay, name});
-    report.missing.push_back(name + ": " + reason.message());
+    Error why = reason;
+    Where* const model = why.find(Where::kModel);
+    if (model != nullptr && model->name == file.string()) model->name = known.string();
+    report.missing.push_back(name + ": " + why.message());
   }
   return {};
 }

@@ -236,7 +236,12 @@ Result<std::unique_ptr<measure::Reference>> make_reference(const VerifyOptions& 
     custom_ops.push_back(package.folder / library);
   }
   PENSTOCK_TRY(const auto model, bind_model(options.model, bound, backends, custom_ops));
-  return measure::whole_reference(model.file, package, backends, optimized);
+  auto reference = measure::whole_reference(model.file, package, backends, optimized);
+  if (reference) return reference;
+  Error error = std::move(reference).error();
+  Where* const place = error.find(Where::kModel);
+  if (place != nullptr && place->name == model.file.string()) place->name = options.model.string();
+  return error;
 }
 
 std::string describe_reference(const VerifyOptions& options, const plan::Origin& origin) {

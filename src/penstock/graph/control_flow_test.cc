@@ -1,4 +1,4 @@
-// An If of known condition, at any depth, and a Loop of known count.
+// An If of known condition, at any depth, and a Loop or Scan of known count.
 #include <algorithm>
 #include <string>
 
@@ -11,7 +11,9 @@
 namespace penstock::graph {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr const char* kHead = R"(<ir_version: 8, opset_import: ["" : 17]> )";
 
@@ -70,7 +72,7 @@ TEST(KnownIf, IsTakenOutOfTheBranchesOfOneThatStays) {
 
 TEST(KnownIf, IsTakenOutOfTheBodiesOfLoopsAndScans) {
   const auto graph = imported(
-      R"(g (float[2] x, int64 n, float[3, 2] rows) => (float[2] y, float[2] z, float[3, 2] w)
+      R"(g (float[2] x, int64 n, float[m, 2] rows) => (float[2] y, float[2] z, float[m, 2] w)
       <bool go = {1}, bool c = {0}, bool always = {1}> {
       y = Loop (n, go, x) <body = b (int64 i, bool on, float[2] s) => (bool on2, float[2] t) {
         on2 = Identity(on)
@@ -313,6 +315,59 @@ TEST(KnownLoop, StaysWhereItIsNotKnownOrTooLong) {
   EXPECT_THAT(ops(") => (float[2] y) <int64 n = {2}>", "n, ",
                   on + " r = RandomNormalLike(t) u = Add(t, r)"),
               ElementsAre("Loop"));
+}
+
+TEST(KnownScan, BecomesItsIterations) {
+  const auto graph = imported(R"(g (float[2] x, float[3, 2] rows) => (float[2] y, float[3, 2] out) {
+      [scan] y, out = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] row) => (float[2] t, float[2] r) {
+        t = Add(s, row)
+        r = Neg(t)
+      }> (x, rows)
+    })");
+  ASSERT_THAT(ops_of(graph),
+              ElementsAre("Gather", "Add", "Neg", "Gather", "Add", "Neg", "Gather", "Add", "Neg",
+                          "Unsqueeze", "Unsqueeze", "Unsqueeze", "Concat"));
+  EXPECT_THAT(names_of(graph, graph.nodes[1].inputs), ElementsAre("x", "scan/0/row"));
+  EXPECT_THAT(names_of(graph, graph.nodes[4].inputs), ElementsAre("scan/0/t", "scan/1/row"));
+  EXPECT_THAT(names_of(graph, graph.nodes[7].outputs), ElementsAre("y"));
+  EXPECT_EQ(type_text(graph, "out"), "f32[3,2]");
+  expect_writable(graph);
+}
+
+TEST(KnownScan, GoesAlongItsAxesAndDirections) {
+  const auto graph =
+      imported(R"(g (float[2] x, float[2, 3] columns) => (float[2] y, float[2, 3] out) {
+      y, out = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],
+                     scan_output_axes = [1], scan_output_directions = [1],
+                     body = b (float[2] s, float[2] column) => (float[2] t, float[2] r) {
+        t = Add(s, column)
+        r = Neg(t)
+      }> (x, columns)
+    })");
+  ASSERT_EQ(graph.nodes.size(), 13U);
+  EXPECT_EQ(graph.nodes[0].int_or("axis", 0), 1);
+  const auto& at = graph.value(graph.nodes[0].inputs[1]);
+  EXPECT_EQ(at.constant->as<std::int64_t>()[0], 2);
+  const auto& concat = graph.nodes[12];
+  EXPECT_EQ(concat.int_or("axis", 0), 1);
+  const auto first = graph.value(concat.inputs[0]).producer;
+  EXPECT_THAT(names_of(graph, graph.node(*first).inputs), Contains(HasSubstr("2/r")));
+}
+
+TEST(KnownScan, StaysWhereItsLengthIsOpenOrAnAxisCountsFromTheEnd) {
+  const auto ops = [](const std::string& rows, const std::string& more) {
+    return ops_of(imported("g (float[2] x, float[" + rows + ", 2] rows) => (float[2] y, float[" +
+                           rows + ", 2] out) { y, out = Scan <num_scan_inputs = 1, " + more +
+                           R"(body = b (float[2] s, float[2] row) => (float[2] t, float[2] r) {
+        t = Add(s, row)
+        r = Neg(t)
+      }> (x, rows) })"));
+  };
+  EXPECT_EQ(ops("2", "").size(), 9U);
+  EXPECT_THAT(ops("n", ""), ElementsAre("Scan"));
+  EXPECT_THAT(ops("400", ""), ElementsAre("Scan"));
+  EXPECT_THAT(ops("2", "scan_input_axes = [-2], "), ElementsAre("Scan"));
+  EXPECT_THAT(ops("2", "scan_output_axes = [-2], "), ElementsAre("Scan"));
 }
 
 TEST(KnownLoop, AllTogetherBecomeSoManyNodes) {

@@ -26,10 +26,25 @@ Tensor true_scalar() {
   return tensor;
 }
 
+/// Along which dimension a Scan goes through a tensor, and whether from its end.
+struct Direction {
+  std::int64_t axis = 0;
+  bool backwards = false;
+};
+
+/// A Loop or a Scan.
 struct KnownLoop {
   onnx::GraphProto body;
   std::int64_t trips = 0;
-  std::size_t carried = 0;
+  bool is_scan = false;
+  std::vector<ValueId> begin;       ///< Of the values that an iteration hands to the next.
+  std::vector<ValueId> read;        ///< Tensors of which each iteration reads a slice.
+  std::vector<Direction> read_so;   ///< Beside `read`.
+  std::vector<Direction> gathered;  ///< Of the outputs behind those of `begin`.
+
+  /// Of the body: the number of the iteration and the condition, which a Scan has not.
+  [[nodiscard]] int leading_inputs() const { return is_scan ? 0 : kLoopInputs; }
+  [[nodiscard]] int leading_outputs() const { return is_scan ? 0 : 1; }
 };
 
 class LoopUnroller {
@@ -52,23 +67,72 @@ class LoopUnroller {
 
  private:
   [[nodiscard]] std::optional<KnownLoop> known_loop(const Node& node) {
-    if (node.op != "Loop" || !node.domain.empty() || node.inputs.size() < kLoopInputs) {
+    if (!node.domain.empty() || (node.op != "Loop" && node.op != "Scan")) return std::nullopt;
+    auto body = nested_graph(graph_, node, "body");
+    if (!body || has_random_body(node)) return std::nullopt;
+    // What the file says of the sizes in its body need not hold for each iteration.
+    body->clear_value_info();
+    auto loop =
+        node.op == "Loop" ? as_loop(node, *std::move(body)) : as_scan(node, *std::move(body));
+    if (!loop) return std::nullopt;
+    if (loop->trips == 0) return knows_empty_outputs(node, *loop) ? std::move(loop) : std::nullopt;
+    const auto nodes = std::max<std::size_t>(
+        count_nodes(loop->body) + loop->read.size() + loop->gathered.size(), 1);
+    const auto left = kMostUnrolledNodes - draft_.unrolled_nodes;
+    if (static_cast<std::uint64_t>(loop->trips) > left / nodes) return std::nullopt;
+    draft_.unrolled_nodes += nodes * static_cast<std::size_t>(loop->trips);
+    return loop;
+  }
+
+  [[nodiscard]] std::optional<KnownLoop> as_loop(const Node& node, onnx::GraphProto body) const {
+    if (node.inputs.size() < kLoopInputs || !fits(node, body)) return std::nullopt;
+    const auto trips = known_trips(node, body);
+    if (!trips) return std::nullopt;
+    KnownLoop loop{.body = std::move(body), .trips = *trips};
+    loop.begin.assign(node.inputs.begin() + kLoopInputs, node.inputs.end());
+    loop.gathered.resize(node.outputs.size() - loop.begin.size());
+    return loop;
+  }
+
+  [[nodiscard]] std::optional<KnownLoop> as_scan(const Node& node, onnx::GraphProto body) const {
+    constexpr std::int64_t kWithoutBatch = 9;  // The operator set that dropped Scan's batches.
+    const auto opset = graph_.info.opsets.find("");
+    const auto count = static_cast<std::size_t>(node.int_or("num_scan_inputs", 0));
+    const auto inputs = node.inputs.size();
+    const bool fits = opset != graph_.info.opsets.end() && opset->second >= kWithoutBatch &&
+                      count > 0 && count <= inputs && node.outputs.size() + count >= inputs &&
+                      std::ranges::count(node.inputs, ValueId::kNone) == 0 &&
+                      static_cast<std::size_t>(body.input_size()) == inputs &&
+                      static_cast<std::size_t>(body.output_size()) == node.outputs.size();
+    if (!fits) return std::nullopt;
+    KnownLoop scan{.body = std::move(body), .is_scan = true};
+    const auto first = node.inputs.begin() + static_cast<std::ptrdiff_t>(inputs - count);
+    scan.begin.assign(node.inputs.begin(), first);
+    scan.read.assign(first, node.inputs.end());
+    scan.read_so = directions_of(node, "scan_input", count);
+    scan.gathered = directions_of(node, "scan_output", node.outputs.size() - scan.begin.size());
+    const auto counted_from_the_end = [](const Direction& so) { return so.axis < 0; };
+    if (std::ranges::any_of(scan.read_so, counted_from_the_end) ||
+        std::ranges::any_of(scan.gathered, counted_from_the_end)) {
       return std::nullopt;
     }
-    auto body = nested_graph(graph_, node, "body");
-    if (!body || !fits(node, *body) || has_random_body(node)) return std::nullopt;
-    const auto trips = known_trips(node, *body);
-    if (!trips) return std::nullopt;
-    KnownLoop loop{std::move(*body), *trips, node.inputs.size() - kLoopInputs};
-    if (loop.trips == 0)
-      return knows_empty_outputs(node, loop) ? std::optional(loop) : std::nullopt;
-    const auto nodes = std::max<std::size_t>(count_nodes(loop.body), 1);
-    const auto left = kMostUnrolledNodes - draft_.unrolled_nodes;
-    if (static_cast<std::uint64_t>(loop.trips) > left / nodes) return std::nullopt;
-    draft_.unrolled_nodes += nodes * static_cast<std::size_t>(loop.trips);
-    // What the file says of the sizes in its body need not hold for each iteration.
-    loop.body.clear_value_info();
-    return loop;
+    const auto& type = graph_.value(scan.read.front()).type;
+    const auto axis = static_cast<std::size_t>(scan.read_so.front().axis);
+    if (!type.ranked || axis >= type.dims.size() || !type.dims[axis].fixed()) return std::nullopt;
+    scan.trips = type.dims[axis].size;
+    return scan.trips > 0 ? std::optional(std::move(scan)) : std::nullopt;
+  }
+
+  static std::vector<Direction> directions_of(const Node& node, const std::string& of,
+                                              std::size_t count) {
+    const auto axes = node.ints_or(of + "_axes", {});
+    const auto backwards = node.ints_or(of + "_directions", {});
+    std::vector<Direction> directions(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i < axes.size()) directions[i].axis = axes[i];
+      if (i < backwards.size()) directions[i].backwards = backwards[i] != 0;
+    }
+    return directions;
   }
 
   /// Whether node and body agree on how many values there are.
@@ -124,14 +188,15 @@ class LoopUnroller {
 
   /// Whether the shapes are known that outputs have which gather nothing.
   static bool knows_empty_outputs(const Node& node, const KnownLoop& loop) {
-    for (std::size_t i = loop.carried; i < node.outputs.size(); ++i) {
+    for (std::size_t i = loop.begin.size(); i < node.outputs.size(); ++i) {
       if (node.outputs[i] != ValueId::kNone && !empty_of(loop, i)) return false;
     }
     return true;
   }
 
   static std::optional<Tensor> empty_of(const KnownLoop& loop, std::size_t output) {
-    const auto type = type_of(loop.body.output(static_cast<int>(output) + 1).type());
+    const auto& declared = loop.body.output(static_cast<int>(output) + loop.leading_outputs());
+    const auto type = type_of(declared.type());
     const bool known =
         type.kind == Type::Kind::kTensor && type.ranked && type.fixed() && bits_of(type.dtype) > 0;
     if (!known) return std::nullopt;
@@ -147,21 +212,24 @@ class LoopUnroller {
     }
     prefix_ = (node.name.empty() ? first : node.name) + "/";
     inliner_.set_prefix(prefix_);
-    draft_.remove(node.name, "removed, a Loop of known count, the last of whose nodes makes",
+    draft_.remove(node.name,
+                  concat("removed, a ", node.op, " of known count, the last of whose nodes makes"),
                   first);
-    std::vector<ValueId> carried(node.inputs.begin() + kLoopInputs, node.inputs.end());
-    std::vector<std::vector<ValueId>> gathered(node.outputs.size() - loop.carried);
+    auto carried = loop.begin;
+    std::vector<std::vector<ValueId>> gathered(loop.gathered.size());
     if (loop.trips > 0) PENSTOCK_CHECK_OK(iterate(node, loop, carried, gathered));
-    for (std::size_t i = 0; i < loop.carried; ++i) {
+    for (std::size_t i = 0; i < carried.size(); ++i) {
       const auto output = node.outputs[i];
       if (output != ValueId::kNone && output != carried[i]) {
         inliner_.add("Identity", {carried[i]}, output);
       }
     }
     inliner_.set_prefix(prefix_);
-    for (std::size_t i = loop.carried; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] == ValueId::kNone) continue;
-      gather(loop, i, gathered[i - loop.carried], node.outputs[i]);
+    for (std::size_t i = 0; i < gathered.size(); ++i) {
+      const auto output = carried.size() + i;
+      if (node.outputs[output] == ValueId::kNone) continue;
+      if (loop.gathered[i].backwards) std::ranges::reverse(gathered[i]);
+      gather(loop, output, gathered[i], node.outputs[output]);
     }
     return {};
   }
@@ -172,29 +240,47 @@ class LoopUnroller {
     PENSTOCK_TRY(Scope around, inliner_.copy_constants(loop.body, {}));
     around.merge(captures_of(graph_, node));
     const auto& inputs = loop.body.input();
-    around[inputs[1].name()] = inliner_.constant(inputs[1].name(), true_scalar());
+    const auto leading = loop.leading_inputs();
+    if (!loop.is_scan) {
+      around[inputs[1].name()] = inliner_.constant(inputs[1].name(), true_scalar());
+    }
     for (std::int64_t trip = 0; trip < loop.trips; ++trip) {
       inliner_.set_prefix(concat(prefix_, trip, "/"));
       Scope scope = around;
-      const auto& number = inputs[0].name();
-      scope[number] = inliner_.constant(number, tensor_of_integer(trip, {}));
-      for (std::size_t i = 0; i < loop.carried; ++i) {
-        scope[inputs[static_cast<int>(i) + kLoopInputs].name()] = carried[i];
+      if (!loop.is_scan) {
+        const auto& number = inputs[0].name();
+        scope[number] = inliner_.constant(number, tensor_of_integer(trip, {}));
       }
-      std::vector<ValueId> wanted(node.outputs.size() + 1, ValueId::kNone);
+      for (std::size_t i = 0; i < carried.size(); ++i) {
+        scope[inputs[static_cast<int>(i) + leading].name()] = carried[i];
+      }
+      for (std::size_t i = 0; i < loop.read.size(); ++i) {
+        const auto& name = inputs[static_cast<int>(carried.size() + i) + leading].name();
+        scope[name] = slice(loop, i, trip, name);
+      }
+      const auto outputs = static_cast<std::size_t>(loop.leading_outputs());
+      std::vector<ValueId> wanted(node.outputs.size() + outputs, ValueId::kNone);
       if (trip + 1 == loop.trips) {
-        std::copy_n(node.outputs.begin(), loop.carried, wanted.begin() + 1);
+        std::copy_n(node.outputs.begin(), carried.size(), wanted.begin() + loop.leading_outputs());
       }
       const auto made = inliner_.copy(loop.body, std::move(scope), wanted);
-      for (std::size_t i = 0; i < loop.carried; ++i) carried[i] = made[i + 1];
+      for (std::size_t i = 0; i < carried.size(); ++i) carried[i] = made[outputs + i];
       for (std::size_t i = 0; i < gathered.size(); ++i) {
-        gathered[i].push_back(made[loop.carried + 1 + i]);
+        gathered[i].push_back(made[outputs + carried.size() + i]);
       }
     }
     return {};
   }
 
-  /// What the iterations made of one output, along a new first dimension.
+  /// What iteration `trip` of a Scan reads of a tensor.
+  ValueId slice(const KnownLoop& scan, std::size_t i, std::int64_t trip, const std::string& name) {
+    const auto& so = scan.read_so[i];
+    const auto place = so.backwards ? scan.trips - 1 - trip : trip;
+    const auto at = inliner_.constant(name + "/at", tensor_of_integer(place, {}));
+    return inliner_.add("Gather", {scan.read[i], at}, inliner_.fresh(name), {{"axis", so.axis}});
+  }
+
+  /// What the iterations made of one output, along a new dimension.
   void gather(const KnownLoop& loop, std::size_t output, const std::vector<ValueId>& values,
               ValueId to) {
     const auto name = graph_.value(to).name;
@@ -202,13 +288,14 @@ class LoopUnroller {
       inliner_.add("Identity", {inliner_.constant(name, *empty_of(loop, output))}, to);
       return;
     }
+    const auto axis = loop.gathered[output - loop.begin.size()].axis;
     const auto opset = graph_.info.opsets.find("");
     std::vector<ValueId> axes;
     std::vector<Attribute> attributes;
     if (opset != graph_.info.opsets.end() && opset->second >= kAxesAreInputs) {
-      axes.push_back(inliner_.constant("axes", tensor_of_integer(0, {1})));
+      axes.push_back(inliner_.constant("axes", tensor_of_integer(axis, {1})));
     } else {
-      attributes.push_back({"axes", std::vector<std::int64_t>{0}});
+      attributes.push_back({"axes", std::vector<std::int64_t>{axis}});
     }
     std::vector<ValueId> rows;
     for (const auto value : values) {
@@ -218,7 +305,7 @@ class LoopUnroller {
       rows.push_back(inliner_.add("Unsqueeze", std::move(inputs), row, attributes));
     }
     if (rows.size() == 1) return;
-    inliner_.add("Concat", std::move(rows), to, {{"axis", std::int64_t{0}}});
+    inliner_.add("Concat", std::move(rows), to, {{"axis", axis}});
   }
 
   Draft& draft_;

@@ -8,8 +8,8 @@
 namespace penstock::graph {
 
 /// Constants fold, an If of known condition gives way to its branch, at every depth, a short Loop
-/// of known count to its iterations; identities and what is dead go. Leaves the graph linked and
-/// compact. \error as make_constants()
+/// or Scan of known count to its iterations; identities and what is dead go. Leaves the graph
+/// linked and compact. \error as make_constants()
 Status simplify(Draft& draft, const Engine& engine);
 
 }  // namespace penstock::graph
