@@ -520,7 +520,7 @@ Status watch(State& state) {
     if (worker->watched_ns() > 0) watched.push_back(worker.get());
   }
   if (watched.empty()) return {};
-  PENSTOCK_TRY(state.watchdog, Watchdog::start(std::move(watched)));
+  PENSTOCK_TRY(state.watchdog, Watchdog::start(std::move(watched), state.source));
   return {};
 }
 

@@ -7,8 +7,12 @@
 
 namespace penstock::pipeline {
 
-Result<std::unique_ptr<Watchdog>> Watchdog::start(std::vector<Worker*> watched) {
-  std::unique_ptr<Watchdog> made(new Watchdog(std::move(watched)));
+Watchdog::Watchdog(std::vector<Worker*> watched, Progress& source)
+    : watched_(std::move(watched)),
+      pushes_{&source, source.add_waiters({&parker_}).front(), nullptr, 0} {}
+
+Result<std::unique_ptr<Watchdog>> Watchdog::start(std::vector<Worker*> watched, Progress& source) {
+  std::unique_ptr<Watchdog> made(new Watchdog(std::move(watched), source));
   PENSTOCK_CHECK_OK(start_thread(made->thread_, [dog = made.get()] { dog->loop(); }));
   return made;
 }
@@ -20,12 +24,23 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::loop() {
-  for (;;) {
+  const auto stopping = [&] { return stopping_.load(std::memory_order_seq_cst); };
+  while (!stopping()) {
+    const FrameNumber pushed = pushes_.progress->done();
+    if (idle(pushed)) {
+      sleep_until(pushes_, pushed + 1, {}, kNever, stopping);
+      continue;
+    }
     const std::int64_t next = look();
     parker_.prepare();
-    if (stopping_.load(std::memory_order_seq_cst)) return;
+    if (stopping()) return;
     parker_.sleep(next);
   }
+}
+
+bool Watchdog::idle(FrameNumber pushed) const {
+  return std::ranges::all_of(
+      watched_, [&](const Worker* worker) { return worker->stage().progress.done() >= pushed; });
 }
 
 std::int64_t Watchdog::look() {

@@ -9,30 +9,34 @@
 #include <vector>
 
 #include "penstock/base/result.h"
-#include "penstock/pipeline/parker.h"
+#include "penstock/pipeline/wait.h"
 
 namespace penstock::pipeline {
 
 class Worker;
 
-/// Wakes a few times in the shortest `max_run`, and looks at the workers that have one. A call past
-/// it ends its worker's part: the frame and those behind it fail, a new thread passes them on, and
-/// the old one is detached. It keeps the State, which it may touch, until its call comes back.
+/// While frames are in flight it wakes a few times in the shortest `max_run`, and looks at the
+/// workers that have one; else it sleeps until the next push. A call past it ends its worker's
+/// part: the frame and those behind it fail, a new thread passes them on, and the old one is
+/// detached. It keeps the State, which it may touch, until its call comes back.
 class Watchdog {
  public:
-  /// \error kResourceExhausted  there is no thread for it.
-  static Result<std::unique_ptr<Watchdog>> start(std::vector<Worker*> watched);
+  /// `source`: frames pushed. \pre  none is yet. \error kResourceExhausted  no thread is left.
+  static Result<std::unique_ptr<Watchdog>> start(std::vector<Worker*> watched, Progress& source);
   ~Watchdog();  ///< Joins.
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
-  explicit Watchdog(std::vector<Worker*> watched) : watched_(std::move(watched)) {}
+  Watchdog(std::vector<Worker*> watched, Progress& source);
   void loop();
+  /// Whether the watched stages are done with every frame before `pushed`.
+  [[nodiscard]] bool idle(FrameNumber pushed) const;
   std::int64_t look();  ///< When to look again, as deadline of the steady clock.
 
   const std::vector<Worker*> watched_;
   Parker parker_;
+  Wait pushes_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;  // Last: it uses the rest.
 };

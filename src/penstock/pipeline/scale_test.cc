@@ -1,0 +1,152 @@
+// Many pipelines, deep ones, large frames, long idleness.
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/device/affinity.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/sample.h"
+
+namespace penstock::pipeline {
+namespace {
+
+using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
+using ::testing::ElementsAre;
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kFewThreads = true;  // It has 8,128 at most, and takes long for each.
+#else
+constexpr bool kFewThreads = kSanitized;
+#endif
+
+/// `stages` of them one behind the other, each of which adds one to the first element.
+FakeNetwork adders(int stages, const Type& type = scalar(), int replicas = 1) {
+  FakeNetwork network;
+  network.input("t0", type);
+  for (int i = 1; i <= stages; ++i) {
+    network.stage(concat("s", i), {concat("t", i - 1)}, {concat("t", i)},
+                  unary([](float x) { return x + 1; }), replicas, {type});
+  }
+  network.output(concat("t", stages));
+  return network;
+}
+
+std::unique_ptr<Pipeline> started(FakeNetwork& network, const Options& options = {}) {
+  auto pipeline = network.start(options);
+  EXPECT_TRUE(pipeline) << pipeline.error().message();
+  return pipeline ? *std::move(pipeline) : nullptr;
+}
+
+float sent_through(Pipeline& pipeline, float value) {
+  const auto outputs = pipeline.run(std::vector<Tensor>{number(value)});
+  EXPECT_TRUE(outputs) << outputs.error().message();
+  return outputs ? value_of(outputs->front()) : 0;
+}
+
+std::set<std::string> thread_ids() {
+  std::set<std::string> ids;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    ids.insert(task.path().filename());
+  }
+  return ids;
+}
+
+/// How often the process's other threads went to sleep.
+std::uint64_t sleeps_of_others() {
+  std::uint64_t sum = 0;
+  for (const auto& id : thread_ids()) {
+    if (id == std::to_string(device::this_thread_id())) continue;
+    std::ifstream status("/proc/self/task/" + id + "/status");
+    for (std::string word; status >> word;) {
+      std::uint64_t count = 0;
+      if (word == "voluntary_ctxt_switches:" && status >> count) sum += count;
+    }
+  }
+  return sum;
+}
+
+TEST(ScaleTest, AThousandPipelinesRunAtATimeAndLeaveNoThread) {
+  const int pipelines = kFewThreads ? 50 : 1000;
+  const auto before = thread_ids();
+  FakeNetwork network = adders(2);
+  network.finish();
+  std::vector<std::unique_ptr<Pipeline>> running;
+  for (int i = 0; i < pipelines; ++i) {
+    running.push_back(started(network, {.capacity = 8}));
+    ASSERT_NE(running.back(), nullptr) << i;
+  }
+  EXPECT_GE(thread_ids().size(), before.size() + 2 * running.size());
+  std::vector<float> results, wanted;
+  for (auto& pipeline : running) {
+    wanted.push_back(static_cast<float>(results.size()) + 2);
+    results.push_back(sent_through(*pipeline, static_cast<float>(results.size())));
+  }
+  EXPECT_EQ(results, wanted);
+  for (const auto& pipeline : running) {
+    const auto stats = pipeline->stats();
+    EXPECT_EQ(stats.ok, 1U);
+    EXPECT_EQ(stats.stages[1].frames, 1U);
+  }
+  running.clear();
+  EXPECT_EQ(thread_ids(), before);
+  EXPECT_EQ(network.backend->alive(), 0);
+}
+
+TEST(ScaleTest, EveryOneOfSixtyFourStagesSeesAndCountsEveryFrame) {
+  constexpr int kStages = 64, kFrames = 300;
+  FakeNetwork network = adders(kStages, scalar(), 2);
+  const auto pipeline = started(network);
+  ASSERT_NE(pipeline, nullptr);
+  std::thread pusher([&] {
+    for (int i = 0; i < kFrames; ++i) {
+      const std::vector<Tensor> inputs{number(static_cast<float>(i))};
+      EXPECT_TRUE(pipeline->push(inputs));
+    }
+    pipeline->close();
+  });
+  FrameNumber frame = 0;
+  for (auto output = pipeline->pop(); output && *output; output = pipeline->pop()) {
+    EXPECT_EQ((*output)->number(), frame);
+    ASSERT_TRUE((*output)->ok()) << (*output)->error().message();
+    EXPECT_EQ(value_of((**output)[0]), static_cast<float>(frame++) + kStages);
+  }
+  pusher.join();
+  EXPECT_EQ(frame, static_cast<FrameNumber>(kFrames));
+  const auto stats = pipeline->stats();
+  ASSERT_EQ(stats.stages.size(), static_cast<std::size_t>(kStages));
+  for (const auto& stage : stats.stages) {
+    EXPECT_EQ(stage.frames, static_cast<std::uint64_t>(kFrames)) << stage.name;
+    EXPECT_THAT(stage.calls, ElementsAre(kFrames)) << stage.name;
+    EXPECT_EQ(stage.queue.count, static_cast<std::uint64_t>(kFrames)) << stage.name;
+    EXPECT_EQ(stage.copies + stage.errors + stage.drops + stage.surplus, 0U) << stage.name;
+  }
+}
+
+// Calls of the stage that may take only so long are watched by a thread, which looks a few times in
+// that time while there is something to see.
+TEST(ScaleTest, NoThreadWakesWhileNoFrameIsInFlight) {
+  FakeNetwork network = adders(2);
+  const auto pipeline = started(network, {.max_run = std::chrono::milliseconds(20)});
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_EQ(sent_through(*pipeline, 1), 3);
+  bool asleep = false;
+  for (int tries = 0; tries < 100 && !asleep; ++tries) {
+    const auto before = sleeps_of_others();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    asleep = sleeps_of_others() == before;
+  }
+  EXPECT_TRUE(asleep);
+  EXPECT_EQ(sent_through(*pipeline, 2), 4);
+}
+
+}  // namespace
+}  // namespace penstock::pipeline
