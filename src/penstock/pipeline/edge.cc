@@ -126,24 +126,39 @@ Status Edge::bring_back(Slot& slot, std::size_t at, FrameNumber frame, std::uint
   return {};
 }
 
-// Of the slots that lie one behind the other, the `at`-th: a row of each block.
-void Edge::add_rows(Slot& slot, std::size_t at) const {
+Edge::Block Edge::plan_block(const Type& type, bool together) const {
+  // A result that is taken out of the pipeline keeps the block in which it lies.
+  constexpr std::size_t kMostBytes = 1U << 20U;
+  const auto bytes = type.max_bytes();
+  if (!bytes) return {};
+  const bool rows = together && type.fixed() && bits_of(type.dtype) % 8 == 0;
+  if (rows) return {*bytes, place_count_, {}};
+  const std::size_t lines = std::max<std::size_t>(*bytes, 1) + Tensor::kAlignment - 1;
+  const std::size_t stride = lines / Tensor::kAlignment * Tensor::kAlignment;
+  return {stride, std::clamp<std::size_t>(kMostBytes / stride, 1, place_count_), {}};
+}
+
+void Edge::add_own(Slot& slot, std::size_t at) {
   for (std::size_t t = 0; t < blocks_.size(); ++t) {
-    if (blocks_[t].kind() == Tensor::Kind::kNone) {
-      slot.own.push_back(storage_for(types[t]));
+    Block& block = blocks_[t];
+    if (block.slots == 0) {
+      slot.own.emplace_back();
       continue;
     }
-    Tensor block = blocks_[t];  // Shares the storage.
-    auto* row = static_cast<std::byte*>(block.data()) + at * *types[t].max_bytes();
-    slot.own.push_back(Tensor::view(types[t].dtype, bound_of(types[t]), row, block.owner()));
+    const std::size_t row = at % block.slots;
+    if (row == 0) {
+      block.pages = untouched_pages(block.stride * std::min(block.slots, place_count_ - at));
+    }
+    auto* data = static_cast<std::byte*>(block.pages.get()) + row * block.stride;
+    slot.own.push_back(Tensor::view(types[t].dtype, bound_of(types[t]), data, block.pages));
   }
 }
 
 Result<Slot*> Edge::make_slot() {
   auto slot = std::make_unique<Slot>();
-  slot->lent.resize(tensors.size());
+  if (from == plan::kPipelineInput) slot->lent.resize(tensors.size());
   slot->now.resize(tensors.size());
-  if (slots_.size() < place_count_) add_rows(*slot, slots_.size());
+  add_own(*slot, slots_.size());
   if (own_storage_) PENSTOCK_CHECK_OK(make_own(*slot));
   if (own_storage_) point_at(*slot, slot->own);
   slots_.push_back(std::move(slot));
@@ -158,10 +173,9 @@ Status Edge::allocate(bool own_storage, int spare, std::size_t window, int kept,
   most_slots_ = count + static_cast<std::size_t>(kept);
   power_of_two_ = std::has_single_bit(count);
   capacity_mask_ = count - 1;
+  const bool in_blocks = memory_ == nullptr && (own_storage || together);
   for (const auto& type : types) {
-    if (!together || memory_ != nullptr) break;
-    const bool rows = type.fixed() && type.max_bytes() && bits_of(type.dtype) % 8 == 0;
-    blocks_.push_back(rows ? Tensor::reserve(type.dtype, count * *type.max_bytes()) : Tensor());
+    if (in_blocks) blocks_.push_back(plan_block(type, together));
   }
   slots_.reserve(most_slots_);
   aside_.reserve(most_slots_);
@@ -174,6 +188,7 @@ Status Edge::allocate(bool own_storage, int spare, std::size_t window, int kept,
     if (!made) return std::move(made).error().within(concat("edge '", name, "'"));
     places_[i] = *made;
   }
+  blocks_.clear();
   if (!lossy()) return {};
   window_mask_ = window - 1;
   slot_of_.assign(window, kNoSlot);

@@ -76,10 +76,7 @@ class Edge {
       const;  ///< Open shapes at their bound; unbounded as 0.
   [[nodiscard]] std::size_t slot_count() const { return most_slots_; }  ///< At most.
 
-  void free_slots() {  ///< \pre  nobody reads or writes one any more.
-    slots_.clear();
-    blocks_.clear();
-  }
+  void free_slots() { slots_.clear(); }  ///< \pre  nobody reads or writes one any more.
 
   /// The slot of a frame that is being written or read.
   Slot& slot(FrameNumber frame) { return *place_of(frame).load(std::memory_order_acquire); }
@@ -144,7 +141,16 @@ class Edge {
     if (lossy()) return places_[slot_of_[frame & window_mask_]];
     return places_[power_of_two_ ? frame & capacity_mask_ : frame % place_count_];
   }
-  void add_rows(Slot& slot, std::size_t at) const;
+  /// Memory of several slots for one tensor: one behind the other, each from its own cache line on
+  /// or, as rows, without a gap.
+  struct Block {
+    std::size_t stride = 0;
+    std::size_t slots = 0;  // That have room in it; 0: this tensor's memory lies elsewhere.
+    std::shared_ptr<void> pages;
+  };
+  [[nodiscard]] Block plan_block(const Type& type, bool together) const;
+  /// The storage of the `at`-th slot in the blocks, of which it begins the next where one is full.
+  void add_own(Slot& slot, std::size_t at);
   Result<Slot*> make_slot();
   Status make_own(Slot& slot) const;
   Status add_mirrors(Slot& slot) const;
@@ -161,8 +167,8 @@ class Edge {
   std::size_t window_mask_ = 0;
   bool own_storage_ = false;
   std::size_t place_count_ = 0, most_slots_ = 0;
-  std::vector<Tensor> blocks_;                // Beside `types`: holds it for each place; or empty.
-  std::vector<std::unique_ptr<Slot>> slots_;  // All; those in their places first.
+  std::vector<Block> blocks_;                     // Beside `types`; empty but in allocate().
+  std::vector<std::unique_ptr<Slot>> slots_;      // All; those in their places first.
   std::unique_ptr<std::atomic<Slot*>[]> places_;  // Where frames find theirs.
   std::vector<Slot*> aside_;
 

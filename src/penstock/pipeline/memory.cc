@@ -1,5 +1,10 @@
 #include "penstock/pipeline/memory.h"
 
+#include <algorithm>
+#include <new>
+
+#include <sys/mman.h>
+
 #include "penstock/pipeline/edge.h"
 
 namespace penstock::pipeline {
@@ -24,6 +29,13 @@ bool same_memory(const backend::Memory* a, const backend::Memory* b) {
 
 bool copies_directly(const backend::Memory* from, const backend::Memory* to) {
   return from == nullptr || to == nullptr || same_memory(from, to) || to->copies_from(*from);
+}
+
+std::shared_ptr<void> untouched_pages(std::size_t bytes) {
+  const std::size_t length = std::max<std::size_t>(bytes, 1);
+  void* pages = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  return {pages, [length](void* begin) { munmap(begin, length); }};
 }
 
 Result<Tensor> storage_in(backend::Memory* memory, const Type& type) {

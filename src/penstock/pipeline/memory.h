@@ -20,6 +20,11 @@ bool same_memory(const backend::Memory* a, const backend::Memory* b);
 /// Whether tensors get from the one to the other without passing through the host's.
 bool copies_directly(const backend::Memory* from, const backend::Memory* to);
 
+/// Zero-filled memory of the host that no thread has touched yet: on machines of several memory
+/// nodes each page comes to lie where the thread runs that touches it first. What the heap gives
+/// may have been in use before, and is zeroed by who asks for it. May throw bad_alloc.
+std::shared_ptr<void> untouched_pages(std::size_t bytes);
+
 /// As storage_for(), in the memory. \pre  the type has a bound.
 Result<Tensor> storage_in(backend::Memory* memory, const Type& type);
 /// As restore_storage_for(), in the memory.

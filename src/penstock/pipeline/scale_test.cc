@@ -1,4 +1,6 @@
 // Many pipelines, deep ones, large frames, long idleness.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -11,6 +13,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "penstock/device/affinity.h"
 #include "tests/support/fake_backend.h"
@@ -20,6 +24,7 @@ namespace penstock::pipeline {
 namespace {
 
 using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
+using ::testing::Each;
 using ::testing::ElementsAre;
 
 #if defined(__SANITIZE_THREAD__)
@@ -27,6 +32,10 @@ constexpr bool kFewThreads = true;  // It has 8,128 at most, and takes long for 
 #else
 constexpr bool kFewThreads = kSanitized;
 #endif
+
+Type floats(std::int64_t count) {
+  return Type::tensor(DType::kF32, std::vector<std::int64_t>{count});
+}
 
 /// `stages` of them one behind the other, each of which adds one to the first element.
 FakeNetwork adders(int stages, const Type& type = scalar(), int replicas = 1) {
@@ -146,6 +155,61 @@ TEST(ScaleTest, NoThreadWakesWhileNoFrameIsInFlight) {
   }
   EXPECT_TRUE(asleep);
   EXPECT_EQ(sent_through(*pipeline, 2), 4);
+}
+
+/// For each page of the tensor, whether somebody has read or written it.
+std::vector<bool> touched_pages(const Tensor& tensor) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data()) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(tensor.data()) + tensor.bytes();
+  std::vector<unsigned char> present((end - begin + page - 1) / page);
+  auto* first = reinterpret_cast<void*>(begin);  // NOLINT(performance-no-int-to-ptr)
+  EXPECT_EQ(mincore(first, end - begin, present.data()), 0);
+  std::vector<bool> touched;
+  for (const auto one : present) touched.push_back((one & 1U) != 0);
+  return touched;
+}
+
+/// Memory that the heap gives again, as in a program that has run for a while.
+void leave_used_memory_in_the_heap() {
+  constexpr std::size_t kBlock = 100'000;
+  std::vector<std::vector<char>> blocks;
+  for (int i = 0; i < 200; ++i) blocks.emplace_back(kBlock, 'x');
+}
+
+// On machines of several memory nodes a page lies where the thread runs that touches it first.
+TEST(ScaleTest, ASlotsMemoryIsFirstTouchedByTheStageThatWritesIt) {
+  for (const std::int64_t count :
+       {std::int64_t{1}, std::int64_t{8 * 1024}, std::int64_t{2 << 20}}) {
+    leave_used_memory_in_the_heap();
+    FakeNetwork network;
+    std::array<std::set<std::uintptr_t>, 2> touched;  // By each stage: pages' numbers.
+    std::array<std::size_t, 2> early{}, fresh{};
+    const auto writer = [&](std::size_t stage) {
+      return [&, stage](Inputs, Outputs out) -> Status {
+        auto* data = static_cast<float*>(out[0]->data());
+        const auto page = reinterpret_cast<std::uintptr_t>(data) / 4096;
+        if (touched[stage].insert(page).second) {
+          ++fresh[stage];
+          // Half of them: the kernel may map large pages, over two slots.
+          const auto pages = touched_pages(*out[0]);
+          early[stage] += std::ranges::count(pages, true) * 2 >= std::ssize(pages) ? 1 : 0;
+        }
+        std::fill_n(data, out[0]->bytes() / sizeof(float), 1.0F);
+        return {};
+      };
+    };
+    network.input("in", floats(1))
+        .stage("a", {"in"}, {"mid"}, writer(0), 1, {floats(count)})
+        .stage("b", {"mid"}, {"out"}, writer(1), 1, {floats(count)})
+        .output("out");
+    const auto pipeline = started(network);
+    ASSERT_NE(pipeline, nullptr);
+    early = {};  // The first slot: when a stage warms up, the one that reads it may be first.
+    for (int frame = 0; frame < 200; ++frame) sent_through(*pipeline, 0);
+    EXPECT_THAT(early, Each(0U)) << count;
+    EXPECT_THAT(fresh, Each(::testing::Ge(3U))) << count;
+  }
 }
 
 }  // namespace
