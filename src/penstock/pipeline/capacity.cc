@@ -9,10 +9,10 @@
 namespace penstock::pipeline {
 namespace {
 
-constexpr std::size_t kEdgeBudget = 1U << 20U;  // Bytes. Slots beyond a cache's size gain nothing.
-constexpr int kMostSlots = 512;                 // bench/hand_over: where the cost flattens out.
-constexpr int kLeastSlots = 4;
-constexpr std::size_t kLargeEdge = 256U << 20U;       // Bytes from which slots are spared.
+constexpr std::size_t kEdgeBudget = 1U << 20U;   // Bytes. Slots beyond a cache's size gain nothing.
+constexpr int kMostSlots = 512;                  // bench/hand_over: where the cost flattens out.
+constexpr int kLeastSlots = 4;                   // While they take less than a large edge.
+constexpr std::size_t kLargeEdge = 256U << 20U;  // Bytes from which slots are spared.
 constexpr std::size_t kUnbounded = kEdgeBudget / 16;  // What a tensor without bound is taken for.
 
 // Frames that one call of the stage takes; 1 for the pipeline's own ends.
@@ -34,9 +34,10 @@ std::size_t held_between(const plan::Plan& plan, const plan::Edge& edge) {
   return workers;
 }
 
-// Enough that every worker has a frame, and another ready unless that takes too much memory.
+// Enough that every worker has a frame and another one ready; where that takes too much memory,
+// that every worker has one and one is ready for all.
 std::size_t least_slots(std::size_t workers, std::size_t bytes) {
-  const std::size_t doubled = std::bit_ceil(2 * workers);
+  const std::size_t doubled = std::bit_ceil(std::max<std::size_t>(2 * workers, kLeastSlots));
   return doubled * bytes <= kLargeEdge ? doubled : workers + 1;
 }
 
@@ -149,9 +150,9 @@ int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Option
   if (edge.policy == plan::FullPolicy::kLatest) return 1;
   if (options.capacity > 0) return options.capacity;
   if (edge.capacity > 0) return edge.capacity;
-  if (edge.policy != plan::FullPolicy::kBlock) return kLeastSlots;
   const std::size_t bytes = std::max<std::size_t>(slot_bytes_or(plan, edge, kUnbounded), 1);
-  const auto affordable = std::clamp<std::size_t>(kEdgeBudget / bytes, kLeastSlots, kMostSlots);
+  if (edge.policy != plan::FullPolicy::kBlock) return static_cast<int>(least_slots(1, bytes));
+  const auto affordable = std::clamp<std::size_t>(kEdgeBudget / bytes, 1, kMostSlots);
   const std::size_t slots =
       std::max(std::bit_floor(affordable), least_slots(held_between(plan, edge), bytes));
   // Full calls, one after the other, find their frames one behind the other.

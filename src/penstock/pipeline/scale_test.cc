@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "penstock/device/affinity.h"
+#include "penstock/pipeline/capacity.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/sample.h"
 
@@ -210,6 +212,45 @@ TEST(ScaleTest, ASlotsMemoryIsFirstTouchedByTheStageThatWritesIt) {
     EXPECT_THAT(early, Each(0U)) << count;
     EXPECT_THAT(fresh, Each(::testing::Ge(3U))) << count;
   }
+}
+
+std::vector<int> slots_of(FakeNetwork& network, const Options& options = {}) {
+  std::vector<int> slots;
+  const auto& plan = network.finish();
+  for (const auto& edge : plan.edges) slots.push_back(choose_capacity(plan, edge, options));
+  return slots;
+}
+
+TEST(CapacityTest, SlotsAreChosenByTheBytesOfAFrame) {
+  constexpr std::int64_t kKilo = 256, kMega = 262'144;  // Floats.
+  const auto slots = [](std::int64_t count) {
+    auto network = adders(3, floats(count));
+    return slots_of(network);
+  };
+  EXPECT_THAT(slots(1), Each(512));
+  EXPECT_THAT(slots(16 * kKilo), Each(64));
+  // One at each end, and one ready; at the output one for each stage, and one that is held.
+  EXPECT_THAT(slots(kMega), ElementsAre(4, 4, 4, 8));
+  EXPECT_THAT(slots(16 * kMega), ElementsAre(4, 4, 4, 8));
+  EXPECT_THAT(slots(100 * kMega), ElementsAre(2, 3, 3, 5));
+}
+
+TEST(CapacityTest, LargeFramesHaveASlotForEveryReplica) {
+  auto network = adders(2, floats(25'000'000), 4);
+  EXPECT_THAT(slots_of(network), ElementsAre(5, 9, 10));
+}
+
+TEST(CapacityTest, ThatIsGivenHoldsForLargeFramesToo) {
+  auto network = adders(2, floats(25'000'000));
+  EXPECT_THAT(slots_of(network, {.capacity = 7}), Each(7));
+  network.plan.edges[1].capacity = 6;
+  EXPECT_THAT(slots_of(network), ElementsAre(2, 6, 4));
+}
+
+TEST(CapacityTest, FewLargeFramesWaitWhereOthersAreDropped) {
+  auto network = adders(1, floats(25'000'000));
+  network.finish().edges[0].policy = plan::FullPolicy::kDropOldest;
+  EXPECT_THAT(slots_of(network), ElementsAre(2, 3));
 }
 
 }  // namespace
