@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -43,26 +45,30 @@ std::optional<std::uint64_t> number_in(const fs::path& file) {
   return in >> number ? std::optional(number) : std::nullopt;
 }
 
-/// The number behind `key` in lines "key number" or "key: number kB"; 0 without it.
-std::uint64_t number_of(const fs::path& file, const std::string& key) {
+/// The sum of the numbers behind the keys in lines "key number" or "key: number kB".
+std::uint64_t sum_of(const fs::path& file, const std::set<std::string>& keys) {
   std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    std::istringstream words(line);
-    std::string name;
-    std::uint64_t number = 0;
-    if (words >> name >> number && name == key) return number;
+  std::uint64_t sum = 0;
+  std::string name;
+  for (std::uint64_t number = 0; in >> name;) {
+    if (keys.contains(name) && in >> number) sum += number;
+    in.clear();
+    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
-  return 0;
+  return sum;
 }
 
 std::optional<std::uint64_t> memory_left(const fs::path& group) {
+  constexpr std::uint64_t kNone = std::uint64_t{1}
+                                  << 62U;  // Version 1's limit where there is none.
   const bool second = fs::exists(group / "memory.max");
   const auto limit = number_in(group / (second ? "memory.max" : "memory.limit_in_bytes"));
-  if (!limit) return std::nullopt;
+  if (!limit || *limit >= kNone) return std::nullopt;
   const auto used = number_in(group / (second ? "memory.current" : "memory.usage_in_bytes"));
   const std::string prefix = second ? "" : "total_";
-  const auto cache = number_of(group / "memory.stat", prefix + "inactive_file") +
-                     number_of(group / "memory.stat", prefix + "active_file");
+  // The kernel adds up all of the group's CPUs for each reading.
+  const auto cache =
+      sum_of(group / "memory.stat", {prefix + "inactive_file", prefix + "active_file"});
   const auto taken = used.value_or(0) > cache ? *used - cache : 0;
   return *limit > taken ? *limit - taken : 0;
 }
@@ -122,7 +128,7 @@ std::optional<std::uint64_t> read_available_memory(const fs::path& meminfo,
                                                    const fs::path& root) {
   constexpr std::uint64_t kKibibyte = 1024;
   auto available = tightest<std::uint64_t>(membership, root, "memory", memory_left);
-  const auto machine = number_of(meminfo, "MemAvailable:") * kKibibyte;
+  const auto machine = sum_of(meminfo, {"MemAvailable:"}) * kKibibyte;
   if (machine > 0) available = std::min(available.value_or(machine), machine);
   return available;
 }

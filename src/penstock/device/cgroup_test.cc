@@ -103,6 +103,13 @@ TEST_F(AvailableMemoryTest, ReadsVersion1) {
   EXPECT_EQ(available(), 700'000U);
 }
 
+TEST_F(AvailableMemoryTest, IsEmptyWhereVersion1HasNoLimit) {
+  write("membership", "9:memory:/app\n");
+  write("cgroup/memory/app/memory.limit_in_bytes", "9223372036854771712\n");
+  write("cgroup/memory/app/memory.usage_in_bytes", "400000\n");
+  EXPECT_EQ(available(), std::nullopt);
+}
+
 TEST_F(AvailableMemoryTest, IsEmptyWhereNothingCanBeRead) {
   EXPECT_EQ(available(), std::nullopt);
   write("meminfo", "MemTotal:  8000 kB\n");
