@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "penstock/pipeline/parker.h"
+#include "penstock/pipeline/progress.h"
 #include "tests/support/fake_backend.h"
 
 namespace penstock {
@@ -221,6 +222,27 @@ double period_of(int stages, int replicas) {
   return found[0];
 }
 
+/// ns to complete a frame for which a stage of `replicas` may wait, of which none does.
+double ns_to_complete(int replicas) {
+  constexpr pipeline::FrameNumber kFrames = 1'000'000;
+  std::vector<std::unique_ptr<pipeline::Parker>> parkers;
+  std::vector<pipeline::Parker*> waiters;
+  for (int r = 0; r < replicas; ++r) {
+    parkers.push_back(std::make_unique<pipeline::Parker>());
+    waiters.push_back(parkers.back().get());
+  }
+  std::vector<double> found;
+  for (int round = 0; round < 5; ++round) {
+    pipeline::Progress progress;
+    progress.configure(1, true);
+    progress.add_waiters(waiters);
+    const auto start = now_ns();
+    for (pipeline::FrameNumber frame = 0; frame < kFrames; ++frame) progress.complete(frame);
+    found.push_back(static_cast<double>(now_ns() - start) / static_cast<double>(kFrames));
+  }
+  return *std::ranges::min_element(found);
+}
+
 void measure_frames() {
   std::printf("\nus a frame, nothing computed: 1 stage of N replicas; N stages, by stage\n");
   std::array<double, 2> few{}, many{};
@@ -231,6 +253,8 @@ void measure_frames() {
     if (n == 4) few = {replicas, stages};
     if (n == 64) many = {replicas, stages};
   }
+  expect("256 replicas, of 4: looking for one that waits, times",
+         ns_to_complete(256) / ns_to_complete(4), 2);
   expect("64 replicas of a stage, of 4: a frame, times", many[0] / few[0], 2);
   expect("64 stages, of 4: a frame, by stage, times", many[1] / few[1], 2);
 }

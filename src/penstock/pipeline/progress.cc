@@ -1,14 +1,21 @@
 #include "penstock/pipeline/progress.h"
 
+#include <bit>
+
 namespace penstock::pipeline {
 
 std::vector<Progress::Cell*> Progress::add_waiters(const std::vector<Parker*>& parkers) {
   Group group;
+  const std::size_t words = (parkers.size() + kMarks - 1) / kMarks;
+  if (parkers.size() > 1) group.marks = std::make_unique<std::atomic<std::uint64_t>[]>(words);
   std::vector<Cell*> cells;
   for (Parker* parker : parkers) {
-    group.push_back(std::make_unique<Cell>());
-    group.back()->parker = parker;
-    cells.push_back(group.back().get());
+    const std::size_t at = cells.size();
+    auto& cell = *group.cells.emplace_back(std::make_unique<Cell>());
+    cell.parker_ = parker;
+    if (group.marks) cell.marks_ = &group.marks[at / kMarks];
+    cell.mark_ = std::uint64_t{1} << (at % kMarks);
+    cells.push_back(&cell);
   }
   groups_.push_back(std::move(group));
   return cells;
@@ -30,16 +37,20 @@ void Progress::complete_out_of_order(FrameNumber frame) {
 }
 
 void Progress::wake_some(Group& group, FrameNumber done, FrameNumber count) {
-  for (auto& cell : group) {
-    if (wake_if_due(*cell, done) && --count == 0) return;
+  for (std::size_t first = 0; first < group.cells.size(); first += kMarks) {
+    auto waiting = group.marks[first / kMarks].load(std::memory_order_seq_cst);
+    for (; waiting != 0; waiting &= waiting - 1) {
+      const auto at = first + static_cast<std::size_t>(std::countr_zero(waiting));
+      if (wake_if_due(*group.cells[at], done) && --count == 0) return;
+    }
   }
 }
 
 void Progress::wake_all() {
   for (auto& group : groups_) {
-    for (auto& cell : group) {
-      cell->target.store(UINT64_MAX, std::memory_order_seq_cst);
-      cell->parker->wake();
+    for (auto& cell : group.cells) {
+      cell->target_.store(UINT64_MAX, std::memory_order_seq_cst);
+      cell->parker_->wake();
     }
   }
 }

@@ -16,13 +16,29 @@ namespace penstock::pipeline {
 ///
 /// Waiting: every pair (Progress, thread that may wait for it) has a Cell, registered before the
 /// threads start. A sleeper writes the count it waits for into its cell, looks again, sleeps; who
-/// completes a frame stores the count, then looks at the cells. All four accesses are sequentially
-/// consistent, so one of the two sees the other.
+/// completes a frame stores the count, then looks at the cells: among many, at those marked as
+/// waiting. All these accesses are sequentially consistent, so one of the two sees the other.
 class Progress {
  public:
-  struct Cell {
-    alignas(64) std::atomic<FrameNumber> target{UINT64_MAX};
-    Parker* parker = nullptr;
+  class Cell {
+   public:
+    /// From here on it is woken once `target` frames are complete.
+    void await(FrameNumber target) {
+      if (marks_ != nullptr) marks_->fetch_or(mark_, std::memory_order_seq_cst);
+      target_.store(target, std::memory_order_seq_cst);
+    }
+    void withdraw() {
+      target_.store(UINT64_MAX, std::memory_order_seq_cst);
+      if (marks_ != nullptr) marks_->fetch_and(~mark_, std::memory_order_relaxed);
+    }
+    [[nodiscard]] Parker& parker() const { return *parker_; }
+
+   private:
+    friend class Progress;
+    alignas(64) std::atomic<FrameNumber> target_{UINT64_MAX};
+    Parker* parker_ = nullptr;
+    std::atomic<std::uint64_t>* marks_ = nullptr;  // Of its group; null: it is alone there.
+    std::uint64_t mark_ = 0;
   };
 
   /// `window`: a power of two, at least the largest number of frames between the oldest incomplete
@@ -56,14 +72,20 @@ class Progress {
   void wake_all();
 
  private:
-  using Group = std::vector<std::unique_ptr<Cell>>;
+  static constexpr std::size_t kMarks = 64;  // Of a word.
+
+  struct Group {
+    std::vector<std::unique_ptr<Cell>> cells;
+    // A bit for each cell: set while it waits. Completing a frame does not look at all cells.
+    std::unique_ptr<std::atomic<std::uint64_t>[]> marks;
+  };
 
   void complete_out_of_order(FrameNumber frame);
 
   void notify(FrameNumber done, FrameNumber advanced) {
     for (auto& group : groups_) {
-      if (group.size() == 1) {
-        wake_if_due(*group.front(), done);
+      if (group.cells.size() == 1) {
+        wake_if_due(*group.cells.front(), done);
       } else {
         wake_some(group, done, advanced);
       }
@@ -71,9 +93,9 @@ class Progress {
   }
 
   static bool wake_if_due(Cell& cell, FrameNumber done) {
-    if (cell.target.load(std::memory_order_seq_cst) > done) return false;
-    if (cell.target.exchange(UINT64_MAX, std::memory_order_seq_cst) == UINT64_MAX) return false;
-    cell.parker->wake();
+    if (cell.target_.load(std::memory_order_seq_cst) > done) return false;
+    if (cell.target_.exchange(UINT64_MAX, std::memory_order_seq_cst) == UINT64_MAX) return false;
+    cell.parker_->wake();
     return true;
   }
 

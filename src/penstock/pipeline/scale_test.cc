@@ -19,6 +19,7 @@
 
 #include "penstock/device/affinity.h"
 #include "penstock/pipeline/capacity.h"
+#include "penstock/pipeline/progress.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/sample.h"
 
@@ -212,6 +213,69 @@ TEST(ScaleTest, ASlotsMemoryIsFirstTouchedByTheStageThatWritesIt) {
     EXPECT_THAT(early, Each(0U)) << count;
     EXPECT_THAT(fresh, Each(::testing::Ge(3U))) << count;
   }
+}
+
+/// Waiters of one part, none of which sleeps yet.
+struct Waiters {
+  explicit Waiters(std::size_t count) : parkers(count) {
+    std::vector<Parker*> all;
+    for (auto& parker : parkers) all.push_back(&parker);
+    progress.configure(1, true);
+    cells = progress.add_waiters(all);
+  }
+  void announce(std::size_t at, FrameNumber target) {
+    parkers[at].prepare();
+    cells[at]->await(target);
+  }
+  /// Those of the given that were woken since they announced themselves.
+  std::vector<std::size_t> woken(const std::vector<std::size_t>& announced) {
+    std::vector<std::size_t> found;
+    for (const std::size_t at : announced) {
+      if (parkers[at].sleep(0)) found.push_back(at);
+    }
+    return found;
+  }
+  std::vector<Parker> parkers;
+  Progress progress;
+  std::vector<Progress::Cell*> cells;
+};
+
+TEST(ProgressTest, AFrameWakesOneOfManyThatWaitForIt) {
+  Waiters waiters(256);
+  waiters.announce(3, 2);
+  waiters.announce(64, 1);
+  waiters.announce(255, 1);
+  waiters.progress.complete(0);
+  EXPECT_THAT(waiters.woken({3, 64, 255}), ElementsAre(64));
+}
+
+TEST(ProgressTest, EveryOneOfManyIsFoundWhereverItStands) {
+  for (const std::size_t count : {2, 63, 64, 65, 256}) {
+    Waiters waiters(count);
+    for (std::size_t at = 0; at < count; ++at) {
+      waiters.announce(at, at + 1);
+      waiters.progress.complete(at);
+      EXPECT_THAT(waiters.woken({at}), ElementsAre(at)) << count;
+      waiters.cells[at]->withdraw();
+    }
+  }
+}
+
+TEST(ProgressTest, WhoHasWithdrawnIsNotWoken) {
+  Waiters waiters(256);
+  waiters.announce(100, 1);
+  waiters.announce(200, 1);
+  waiters.cells[100]->withdraw();
+  waiters.progress.complete(0);
+  EXPECT_THAT(waiters.woken({100, 200}), ElementsAre(200));
+}
+
+TEST(ProgressTest, AllAreWokenWhereThePipelineChanges) {
+  Waiters waiters(70);
+  waiters.announce(0, 5);
+  waiters.announce(69, 9);
+  waiters.progress.wake_all();
+  EXPECT_THAT(waiters.woken({0, 69}), ElementsAre(0, 69));
 }
 
 std::vector<int> slots_of(FakeNetwork& network, const Options& options = {}) {

@@ -53,16 +53,16 @@ void sleep_until(Wait& wait, FrameNumber least, Batch batch, std::int64_t deadli
   // A batch is only ever waited for this long: whatever holds it up, `least` is looked at again.
   const std::int64_t until =
       batch.frames > 1 ? std::min(deadline, now_ns() + batch.patience_ns) : deadline;
-  Parker& parker = *wait.cell->parker;
+  Parker& parker = wait.cell->parker();
   parker.prepare();
-  wait.cell->target.store(target, std::memory_order_seq_cst);
+  wait.cell->await(target);
   wait.seen = wait.progress->done();
   if (wait.seen >= target || interrupted()) {
     parker.abandon();
   } else {
     parker.sleep(until);
   }
-  wait.cell->target.store(UINT64_MAX, std::memory_order_seq_cst);
+  wait.cell->withdraw();
   wait.seen = wait.progress->done();
 }
 
