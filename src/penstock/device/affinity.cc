@@ -18,6 +18,8 @@
 #include <xmmintrin.h>
 #endif
 
+#include "penstock/device/device.h"
+
 namespace penstock::device {
 namespace {
 
@@ -52,9 +54,9 @@ Status pin_this_thread(const std::vector<int>& cpus) {
   for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), kSetBytes, mask.data());
   if (sched_setaffinity(0, kSetBytes, mask.data()) == 0) return {};
   const auto code = errno == EPERM ? Code::kPermissionDenied : Code::kInvalidArgument;
-  return make_error(code, "cannot run on cpu ",
-                    join(cpus, "+", [](int c) { return std::to_string(c); }), ": ",
-                    std::strerror(errno));
+  const char* reason = std::strerror(errno);
+  return make_error(code, "cannot run on ", to_string(Device{.host = {}, .cpus = cpus}), ": ",
+                    reason);
 }
 
 std::vector<int> cpus_of_thread(int tid) {

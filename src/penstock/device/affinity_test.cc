@@ -68,6 +68,16 @@ TEST(AffinityTest, ThreadsAfterOneThatHasEndedAreAll) {
                                           Contains(threads.ids()[99]), Each(Ne(ended))));
 }
 
+TEST(AffinityTest, CpusThatAreNotThereAreNamedInShort) {
+  std::vector<int> absent;
+  for (int cpu = 4000; cpu < 4256; ++cpu) absent.push_back(cpu);
+  absent.push_back(5000);
+  const auto pinned = pin_this_thread(absent);
+  ASSERT_FALSE(pinned);
+  EXPECT_EQ(pinned.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(pinned.error().message(), "cannot run on cpu:4000-4255+5000: Invalid argument");
+}
+
 TEST(AffinityTest, AThreadHasTheNameThatItWasGivenOrItsMakers) {
   std::string named, inherited;
   std::jthread([&] {

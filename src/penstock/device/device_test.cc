@@ -51,6 +51,30 @@ TEST(ParseDeviceTest, PrintsWhatItReadInOneForm) {
   EXPECT_EQ(to_string(*parse_device("cpu:5+1+0+2")), "cpu:0-2+5");
 }
 
+TEST(ParseDeviceTest, ReadsAndPrintsManyCpus) {
+  for (const char* text :
+       {"cpu:0-255", "cpu:0-63+128-191", "cpu:64", "cpu:1000-2047", "cpu:65535"}) {
+    EXPECT_EQ(to_string(*parse_device(text)), text);
+  }
+  const auto all = parse_device("cpu:0-255")->cpus;
+  EXPECT_EQ(all.size(), 256U);
+  EXPECT_EQ(all.back(), 255);
+}
+
+TEST(ParseDevicesTest, KeepsManyDevicesApart) {
+  std::string text;
+  for (int cpu = 0; cpu < 256; cpu += 4) {
+    text += concat(cpu == 0 ? "" : ",", "cpu:", cpu, "-", cpu + 3);
+  }
+  auto devices = parse_devices(text);
+  ASSERT_TRUE(devices);
+  EXPECT_EQ(devices->size(), 64U);
+  EXPECT_TRUE(check_disjoint(*devices));
+  devices->push_back(*parse_device("cpu:255-256"));
+  EXPECT_EQ(check_disjoint(*devices).error().message(),
+            "device 'cpu:255-256': CPU 255 is in another device too; each may be in one");
+}
+
 TEST(ParseDeviceTest, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(message_of("gpu:0"), "device 'gpu:0': unknown kind" + forms());
   EXPECT_EQ(message_of(""), "device '': unknown kind" + forms());

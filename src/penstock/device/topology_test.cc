@@ -1,5 +1,10 @@
 #include "penstock/device/topology.h"
 
+#include <cstdlib>
+#include <numeric>
+#include <set>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,6 +40,68 @@ TEST(TopologyTest, KnowsMemoryAndAStableFingerprint) {
   EXPECT_GT(topology->memory_bytes, 0U);
   EXPECT_EQ(topology->fingerprint.size(), 16U);
   EXPECT_EQ(topology->fingerprint, read_topology()->fingerprint);
+}
+
+/// A machine that hwloc makes up: what the environment says, while it lives.
+class MadeUpMachine {
+ public:
+  explicit MadeUpMachine(const char* description) { setenv(kVariable, description, 1); }
+  ~MadeUpMachine() { unsetenv(kVariable); }
+  MadeUpMachine(const MadeUpMachine&) = delete;
+  MadeUpMachine& operator=(const MadeUpMachine&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "HWLOC_SYNTHETIC";
+};
+
+std::vector<int> numbers_from(int first, int count) {
+  std::vector<int> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+TEST(LargeTopologyTest, EveryOneOf256CpusHasItsPlace) {
+  const MadeUpMachine machine("pack:2 numa:4 l3:2 l2:8 core:1 pu:2");
+  const auto topology = read_topology();
+  ASSERT_TRUE(topology) << topology.error().message();
+  ASSERT_EQ(topology->cpus.size(), 256U);
+  for (int number = 0; number < 256; ++number) {
+    const Cpu& cpu = topology->cpus[static_cast<std::size_t>(number)];
+    EXPECT_EQ(cpu.number, number);
+    EXPECT_EQ(cpu.core, number / 2) << number;
+    EXPECT_EQ(cpu.package, number / 128) << number;
+    EXPECT_EQ(cpu.numa_node, number / 32) << number;
+    EXPECT_EQ(cpu.siblings, (std::vector{number ^ 1})) << number;
+  }
+  ASSERT_EQ(topology->numa_nodes.size(), 8U);
+  EXPECT_EQ(topology->numa_nodes[7].cpus, numbers_from(224, 32));
+  std::set<std::vector<int>> shared;
+  for (const auto& cache : topology->caches) {
+    if (cache.level == 3) shared.insert(cache.cpus);
+  }
+  EXPECT_EQ(shared.size(), 16U);
+  EXPECT_TRUE(shared.contains(numbers_from(240, 16)));
+}
+
+TEST(LargeTopologyTest, ACpuBeyondTheFixedSetsOfTheLibraryIsRead) {
+  const MadeUpMachine machine("numa:8 core:256 pu:1");
+  const auto topology = read_topology();
+  ASSERT_TRUE(topology) << topology.error().message();
+  ASSERT_EQ(topology->cpus.size(), 2048U);
+  EXPECT_EQ(topology->cpus.back().number, 2047);
+  EXPECT_EQ(topology->cpus.back().numa_node, 7);
+  EXPECT_EQ(topology->numa_nodes.back().cpus, numbers_from(1792, 256));
+}
+
+TEST(LargeTopologyTest, OnlyInheritedCpusAreAllowedOfThoseThereAre) {
+  const MadeUpMachine machine("numa:8 core:256 pu:1");
+  const auto topology = read_topology();
+  ASSERT_TRUE(topology) << topology.error().message();
+  std::vector<int> allowed;
+  for (const auto& cpu : topology->cpus) {
+    if (cpu.allowed) allowed.push_back(cpu.number);
+  }
+  EXPECT_EQ(allowed, inherited_cpus());
 }
 
 }  // namespace

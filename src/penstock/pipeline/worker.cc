@@ -13,7 +13,7 @@ namespace penstock::pipeline {
 namespace {
 
 std::string text_of(const std::vector<int>& cpus) {
-  return "cpu:" + join(cpus, "+", [](int cpu) { return std::to_string(cpu); });
+  return device::to_string(device::Device{.host = {}, .cpus = cpus});
 }
 
 constexpr std::int64_t kLook = 50'000'000;  // How often a call that goes on by itself is looked at.

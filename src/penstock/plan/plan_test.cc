@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/plan/plan_json.h"
 #include "penstock/plan/stream_options.h"
 #include "penstock/plan/test_plans.h"
 
@@ -119,6 +120,22 @@ TEST(ViolationsTest, AcceptsRandomPlans) {
   for (unsigned seed = 0; seed < 500; ++seed) {
     EXPECT_THAT(violations(RandomPlan(seed).make()), IsEmpty()) << "seed " << seed;
   }
+}
+
+// cpu:0-3, cpu:4-7, ... of a machine of 256.
+TEST(ViolationsTest, AcceptsManyStagesOnDevicesOfTheirOwn) {
+  std::vector<Stage> stages;
+  for (int i = 0; i < 64; ++i) {
+    stages.push_back(stage(i, {concat("t", i)}, {concat("t", i + 1)}));
+    stages.back().devices = {{.host = {}, .cpus = {4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3}}};
+  }
+  auto plan = finish({"t0"}, {"t64"}, stages);
+  EXPECT_EQ(plan.edges.size(), 65U);
+  EXPECT_TRUE(validate(plan));
+  const auto read = from_json(to_json(plan));
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(to_json(*read), to_json(plan));
+  EXPECT_EQ(device::to_string(read->stages[63].devices[0]), "cpu:252-255");
 }
 
 TEST(ViolationsTest, ListsEveryOne) {
