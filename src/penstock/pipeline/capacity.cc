@@ -22,6 +22,13 @@ std::size_t frames_of(const plan::Plan& plan, int stage) {
   return made.each.empty() ? static_cast<std::size_t>(made.batch.frames) : 1;
 }
 
+// Frames that one instance of the stage may hold: full calls in all its lanes, as far as the plan
+// says how many.
+std::size_t held_by(const plan::Plan& plan, int stage) {
+  const int lanes = plan.stages[static_cast<std::size_t>(stage)].lanes;
+  return frames_of(plan, stage) * static_cast<std::size_t>(std::clamp(lanes, 1, kMostSlots));
+}
+
 // How many frames the workers between the edge's ends can hold.
 std::size_t held_between(const plan::Plan& plan, const plan::Edge& edge) {
   const bool to_output = edge.to.empty() || edge.to.back() == plan::kPipelineOutput;
@@ -29,7 +36,7 @@ std::size_t held_between(const plan::Plan& plan, const plan::Edge& edge) {
   const int last = to_output ? static_cast<int>(plan.stages.size()) - 1 : edge.to.back();
   std::size_t workers = to_output ? 1 : 0;
   for (int stage = first; stage <= last; ++stage) {
-    workers += replicas_of(plan, stage) * frames_of(plan, stage);
+    workers += replicas_of(plan, stage) * held_by(plan, stage);
   }
   return workers;
 }

@@ -304,6 +304,13 @@ TEST(CapacityTest, LargeFramesHaveASlotForEveryReplica) {
   EXPECT_THAT(slots_of(network), ElementsAre(5, 9, 10));
 }
 
+TEST(CapacityTest, EdgesHoldAFrameForEveryLaneThatThePlanAsksFor) {
+  auto network = adders(2, floats(1'000'000));
+  EXPECT_THAT(slots_of(network), ElementsAre(4, 4, 8));
+  network.plan.stages[1].lanes = 16;
+  EXPECT_THAT(slots_of(network), ElementsAre(4, 64, 64));
+}
+
 TEST(CapacityTest, ThatIsGivenHoldsForLargeFramesToo) {
   auto network = adders(2, floats(25'000'000));
   EXPECT_THAT(slots_of(network, {.capacity = 7}), Each(7));
