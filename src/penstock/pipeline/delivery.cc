@@ -33,6 +33,11 @@ Status Delivery::start(State& state) {
   return start_thread(thread_, [this] { loop(); });
 }
 
+void Delivery::make_room(Streams::Seat seat) {
+  const std::scoped_lock lock(mutex_);
+  if (seat >= last_of_.size()) last_of_.resize(seat + std::size_t{1});
+}
+
 void Delivery::expect(FrameNumber frame, Done done, bool in_order) {
   const std::scoped_lock lock(mutex_);
   Entry& entry = entries_[frame & state_->window_mask];
@@ -40,7 +45,17 @@ void Delivery::expect(FrameNumber frame, Done done, bool in_order) {
   entry.done = std::move(done);
   entry.in_order = in_order;
   entry.ready = false;
+  entry.seat = state_->record(frame).seat.load(std::memory_order_relaxed);
+  put_behind_its_stream(entry);
   if (in_order) in_order_.append(&entry);
+}
+
+void Delivery::put_behind_its_stream(Entry& entry) {
+  Entry* before = std::exchange(last_of_[entry.seat], &entry);
+  if (before == &entry) before = nullptr;  // Its frame was called back long ago.
+  entry.follower = nullptr;
+  entry.follows = before != nullptr && before->done && before->seat == entry.seat;
+  if (entry.follows) before->follower = &entry;
 }
 
 void Delivery::ready(FrameNumber frame) {
@@ -53,7 +68,11 @@ void Delivery::ready(FrameNumber frame) {
 
 void Delivery::make_ready(Entry& entry) {
   entry.ready = true;
-  if (!entry.in_order) ready_.append(&entry);
+  list_if_due(entry);
+}
+
+void Delivery::list_if_due(Entry& entry) {
+  if (entry.ready && !entry.follows && !entry.in_order) due_.append(&entry);
 }
 
 void Delivery::hold() {
@@ -71,9 +90,18 @@ void Delivery::release() {
 
 Delivery::Entry* Delivery::take_next() {
   if (held_ && !ends_) return nullptr;
-  if (ready_.first != nullptr) return ready_.take();
-  if (in_order_.first != nullptr && in_order_.first->ready) return in_order_.take();
-  return nullptr;
+  Entry* taken = take_due();
+  if (taken != nullptr && taken->follower != nullptr) {
+    taken->follower->follows = false;
+    list_if_due(*taken->follower);
+  }
+  return taken;
+}
+
+Delivery::Entry* Delivery::take_due() {
+  if (due_.first != nullptr) return due_.take();
+  const Entry* first = in_order_.first;
+  return first != nullptr && first->ready && !first->follows ? in_order_.take() : nullptr;
 }
 
 void Delivery::loop() {

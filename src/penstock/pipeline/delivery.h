@@ -10,6 +10,7 @@
 
 #include "penstock/base/result.h"
 #include "penstock/pipeline/frame.h"
+#include "penstock/pipeline/streams.h"
 
 namespace penstock::pipeline {
 
@@ -21,7 +22,9 @@ class Delivery {
   /// Starts the thread, the first time. In the pusher's turn.
   /// \error kResourceExhausted  the system has no thread left, or no memory.
   Status start(State& state);
-  /// Before the frame's stages see it. Allocates nothing.
+  /// Room for a stream of that seat. In the pusher's turn. \throws std::bad_alloc
+  void make_room(Streams::Seat seat);
+  /// Before the frame's stages see it. Allocates nothing. \pre  there is room for its stream
   void expect(FrameNumber frame, Done done, bool in_order);
   /// No callback until release(): those of the generation before come first.
   void hold();
@@ -38,7 +41,10 @@ class Delivery {
     Done done;  // Empty: no frame waits here.
     bool in_order = true;
     bool ready = false;
-    Entry* next = nullptr;  // In one of the lists.
+    Streams::Seat seat = 0;
+    bool follows = false;       // A frame of its stream is to be called back before it.
+    Entry* follower = nullptr;  // The next one of its stream, which follows this one.
+    Entry* next = nullptr;      // In one of the lists.
   };
   struct List {
     Entry* first = nullptr;
@@ -48,16 +54,20 @@ class Delivery {
   };
 
   void loop();
-  Entry* take_next();  ///< Null: none is due. Under the lock.
+  Entry* take_next();  ///< Null: none is due. Under the lock, as the four below.
+  Entry* take_due();
+  void put_behind_its_stream(Entry& entry);
+  void make_ready(Entry& entry);
+  void list_if_due(Entry& entry);
   void call(FrameNumber frame, const Done& done);
-  void make_ready(Entry& entry);  ///< Under the lock.
 
   State* state_ = nullptr;
   std::mutex mutex_;  // Guards all below. Not held while a callback runs.
   std::condition_variable changed_;
-  std::vector<Entry> entries_;  // By frame & the state's window_mask.
-  List in_order_;               // As they were pushed.
-  List ready_;                  // Of the others, as they became ready.
+  std::vector<Entry> entries_;   // By frame & the state's window_mask.
+  List in_order_;                // As they were pushed.
+  List due_;                     // The others that may be called, as they became so.
+  std::vector<Entry*> last_of_;  // By seat: the frame pushed last. Its entry may be another's now.
   bool held_ = false;
   bool ends_ = false;
   std::thread thread_;  // Last: it uses the rest.

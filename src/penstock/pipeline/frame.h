@@ -92,6 +92,7 @@ struct FrameOptions {
   std::function<void(Output)> done;
   /// With `done`: behind those of the frames that were pushed before with `in_order`. Else as soon
   /// as every stage is done with the frame, which is earlier where replicas overtake one another.
+  /// Either way behind those of its stream that were pushed before.
   bool in_order = true;
 };
 

@@ -142,6 +142,7 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
   std::function<void(Output)> done;
   try {
     done = options.done;
+    if (done) state.delivery.make_room(seat);
   } catch (const std::bad_alloc&) {
     give_slots_back(state, frame);
     return out_of_memory();
