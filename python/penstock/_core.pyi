@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, overload
 
 from penstock.errors import PenstockError
@@ -77,9 +77,18 @@ class Pipeline:
         stream: int = 0,
         deadline: float | None = None,
         high: bool = False,
+        done: Callable[[Frame], object] | None = None,
+        in_order: bool = True,
     ) -> int: ...
     def try_push(
-        self, feed: Feed, tag: Any = None, stream: int = 0, deadline: float | None = None, high: bool = False
+        self,
+        feed: Feed,
+        tag: Any = None,
+        stream: int = 0,
+        deadline: float | None = None,
+        high: bool = False,
+        done: Callable[[Frame], object] | None = None,
+        in_order: bool = True,
     ) -> int | None: ...
     def pop(self, timeout: float | None = 60.0) -> Frame | None: ...
     def try_pop(self) -> Frame | None: ...

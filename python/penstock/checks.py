@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import os
@@ -15,15 +16,21 @@ _SHOWN = 100  # Characters of a value in a sentence: a model's bytes would fill 
 
 def unexpected(name: str, expected: str, found: object) -> InvalidArgument:
     """The error of an option that is none of what it may be; ``expected`` ends with an example."""
-    shown = " ".join(repr(found).split())
+    try:
+        shown = " ".join(repr(found).split())
+    except Exception:  # Of an integer of thousands of digits, say.
+        shown = object.__repr__(found)
     shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
     return InvalidArgument(f"{name}: expected {expected}, found {type(found).__name__} {shown}")
 
 
 def seconds(name: str, value: Any) -> float | None:
     """A waiting time; None: as long as it takes."""
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value == value):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+        with contextlib.suppress(OverflowError):
+            return float(value)
     raise unexpected(name, "a number of seconds or None, such as 0.5", value)
 
 
@@ -38,7 +45,7 @@ def stream_number(value: Any) -> int:
     number = whole("stream", value, 7)
     if 0 <= number < 2**64:
         return number
-    raise InvalidArgument(f"stream: expected a number from 0 to 2**64 - 1, found {number}")
+    raise unexpected("stream", "a number from 0 to 2**64 - 1", number)
 
 
 def sizes(name: str, values: Any) -> tuple[int, ...]:

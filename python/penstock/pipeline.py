@@ -43,16 +43,24 @@ class TensorInfo:
         return TensorInfo(name, kind, shape, dtype)
 
 
-def _how(tag: Any, stream: int, deadline: float | None, priority: str) -> dict[str, Any]:
+def _how(
+    tag: Any, stream: int, deadline: float | None, priority: str, done: Any = None, in_order: bool = True
+) -> dict[str, Any]:
     """What a frame is pushed with, as the library takes it."""
-    if priority not in ("normal", "high"):
+    if not isinstance(priority, str) or priority not in ("normal", "high"):
         raise unexpected("priority", "'normal' or 'high'", priority)
+    if done is not None and not callable(done):
+        raise unexpected("done", "None or what is called with the frame, such as queue.put", done)
+    if not isinstance(in_order, bool):
+        raise unexpected("in_order", "True or False", in_order)
     left = seconds("deadline", deadline)
     return {
         "tag": tag,
         "stream": stream_number(stream),
         "deadline": None if left is None else time.monotonic() + left,
         "high": priority == "high",
+        "done": done,
+        "in_order": in_order,
     }
 
 
@@ -201,6 +209,8 @@ class Pipeline:
         stream: int = 0,
         deadline: float | None = None,
         priority: Literal["normal", "high"] = "normal",
+        done: Callable[[_core.Frame], object] | None = None,
+        in_order: bool = True,
     ) -> int:
         """Gives the pipeline one frame and returns its number.
 
@@ -213,16 +223,36 @@ class Pipeline:
         deadline: seconds from now after which no stage begins with the frame, which is then an error
             (DeadlineExceeded); None: as ``max_age_ms`` says.
         priority: ``"high"`` goes before normal ones of other threads that wait for their turn to push.
+        done: called with the :class:`Frame`, which :meth:`pop` then passes over: once, however the frame ended,
+            also where the pipeline ends before. One thread of the pipeline's calls all of them: it should be
+            short and not wait for other frames, as a push without room does. What it raises goes to
+            ``sys.unraisablehook``, which prints it.
+        in_order: with ``done``, behind those of the frames that were pushed before with ``in_order``; else as
+            soon as the frame is done. Frames of one stream are in order always.
         """
-        how = _how(tag, stream, deadline, priority)
+        return self._push(feed, timeout, _how(tag, stream, deadline, priority, done, in_order))
+
+    def _push(self, feed: Feed, timeout: float | None, how: dict[str, Any]) -> int:
         with self._turns.call("push"):
             return self._core.push(plain(feed), seconds("timeout", timeout), **how)
 
-    def try_push(self, feed: Feed, tag: Any = None, *, stream: int = 0) -> int | None:
+    def try_push(
+        self,
+        feed: Feed,
+        tag: Any = None,
+        *,
+        stream: int = 0,
+        deadline: float | None = None,
+        priority: Literal["normal", "high"] = "normal",
+        done: Callable[[_core.Frame], object] | None = None,
+        in_order: bool = True,
+    ) -> int | None:
         """:meth:`push` without waiting: None where there is no room."""
-        number = stream_number(stream)
+        return self._try_push(feed, _how(tag, stream, deadline, priority, done, in_order))
+
+    def _try_push(self, feed: Feed, how: dict[str, Any]) -> int | None:
         with self._turns.call("try_push"):
-            return self._core.try_push(plain(feed), tag, number)
+            return self._core.try_push(plain(feed), **how)
 
     def pop(self, timeout: float | None = 60.0) -> _core.Frame | None:
         """The next frame in order, however it ended; None when all have come out of a closed pipeline.
@@ -420,13 +450,26 @@ class StreamOf:
         *,
         deadline: float | None = None,
         priority: Literal["normal", "high"] = "normal",
+        done: Callable[[_core.Frame], object] | None = None,
+        in_order: bool = True,
     ) -> int:
         """:meth:`Pipeline.push` of a frame of this stream."""
-        return self._pipeline.push(feed, timeout, tag, stream=self._number, deadline=deadline, priority=priority)
+        how = _how(tag, self._number, deadline, priority, done, in_order)
+        return self._pipeline._push(feed, timeout, how)
 
-    def try_push(self, feed: Feed, tag: Any = None) -> int | None:
+    def try_push(
+        self,
+        feed: Feed,
+        tag: Any = None,
+        *,
+        deadline: float | None = None,
+        priority: Literal["normal", "high"] = "normal",
+        done: Callable[[_core.Frame], object] | None = None,
+        in_order: bool = True,
+    ) -> int | None:
         """:meth:`push` without waiting: None where there is no room."""
-        return self._pipeline.try_push(feed, tag, stream=self._number)
+        how = _how(tag, self._number, deadline, priority, done, in_order)
+        return self._pipeline._try_push(feed, how)
 
     def submit(
         self,

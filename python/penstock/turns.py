@@ -97,7 +97,9 @@ class Turns:
         if self._calls - {threading.get_ident()}:  # Ctrl-C may have left its own.
             raise FailedPrecondition(f"{what}: another thread is in push(), pop() or run(); wait for it")
         if waiting := self._core.in_flight:
-            raise FailedPrecondition(f"{what}: {waiting} frames that were pushed are in flight; pop them first")
+            raise FailedPrecondition(
+                f"{what}: {waiting} frames that were pushed are in flight; pop them, or wait for their callbacks, first"
+            )
 
 
 class _Call:

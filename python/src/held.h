@@ -18,10 +18,11 @@ namespace nb = nanobind;
 
 /// What keeps the memory of one input in place, or a callable. Made and destroyed under the GIL.
 struct Held {
-  Py_buffer buffer{};         ///< `obj` is null where `array` is what holds.
-  nb::ndarray<nb::ro> array;  ///< By DLPack.
-  nb::object object;          ///< Any other.
-  Held* next = nullptr;       ///< On the stack.
+  Py_buffer buffer{};          ///< `obj` is null where `array` is what holds.
+  nb::ndarray<nb::ro> array;   ///< By DLPack.
+  nb::object object;           ///< Any other.
+  std::shared_ptr<void> more;  ///< What holds objects of its own.
+  Held* next = nullptr;        ///< On the stack.
 
   Held() = default;
   Held(const Held&) = delete;

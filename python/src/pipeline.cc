@@ -44,17 +44,12 @@ std::chrono::nanoseconds to_duration(std::optional<double> seconds) {
       std::chrono::duration<double>(*seconds));
 }
 
-/// `deadline`: seconds of time.monotonic(), which is the steady clock.
-pipeline::FrameOptions options_of(std::uint64_t stream, std::optional<double> deadline, bool high) {
+/// `seconds` of time.monotonic(), which is the steady clock.
+std::chrono::steady_clock::time_point to_time(double seconds) {
   using Clock = std::chrono::steady_clock;
   constexpr double kLongest = 1e9;  // Thirty years; more would not fit.
-  pipeline::FrameOptions options{.stream = stream};
-  if (deadline && *deadline < kLongest) {
-    const std::chrono::duration<double> since_start(std::max(*deadline, 0.0));
-    options.deadline = Clock::time_point(std::chrono::duration_cast<Clock::duration>(since_start));
-  }
-  if (high) options.priority = pipeline::Priority::kHigh;
-  return options;
+  const std::chrono::duration<double> since_start(std::clamp(seconds, 0.0, kLongest));
+  return Clock::time_point(std::chrono::duration_cast<Clock::duration>(since_start));
 }
 
 void warn_of(const std::vector<std::string>& left_behind) {
@@ -121,6 +116,71 @@ std::string names_of(const std::vector<plan::TensorInfo>& infos) {
 }
 
 }  // namespace
+
+/// What is called once with the frame that it was pushed with. Made and destroyed under the GIL; it
+/// may outlive the Pipeline.
+class Callback {
+ public:
+  Callback(nb::object done, nb::object tag, std::shared_ptr<OutputTypes> outputs,
+           std::shared_ptr<std::uint64_t> uncalled, std::uint64_t generation)
+      : done_(std::move(done)),
+        tag_(std::move(tag)),
+        outputs_(std::move(outputs)),
+        uncalled_(std::move(uncalled)),
+        generation_(generation) {
+    ++*uncalled_;
+  }
+  ~Callback() { leave(); }
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+
+  /// On the library's thread. Nobody waits for what the callable raises: Python's
+  /// sys.unraisablehook is told.
+  void call(pipeline::Output output) {
+    const WithGil gil;
+    release_dropped();
+    const nb::object done = std::move(done_);
+    const auto number = output.number();
+    leave();
+    try {
+      call(done, std::move(output));
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable(
+          text_object(concat("the callback of frame ", number, " of a penstock.Pipeline")));
+    } catch (const std::bad_alloc&) {
+      PyErr_NoMemory();
+      PyErr_WriteUnraisable(done.ptr());
+    }
+    release_dropped();
+  }
+
+ private:
+  void call(const nb::object& done, pipeline::Output output) {
+    auto made = std::make_unique<Frame>(std::move(output), outputs_, std::move(tag_), generation_);
+    const std::shared_ptr<Lease> lease = made->lease();
+    {
+      const nb::object frame = nb::cast(made.release(), nb::rv_policy::take_ownership);
+      const nb::object returned = nb::steal(
+          or_sleep([&] { return PyObject_CallFunctionObjArgs(done.ptr(), frame.ptr(), nullptr); }));
+      if (!returned.is_valid()) {
+        if (lease) lease->detach();  // The exception may hold the frame.
+        throw nb::python_error();
+      }
+    }
+    // Who kept the frame keeps its memory; the pipeline's next frames get other.
+    if (lease && lease.use_count() > 1) lease->detach();
+  }
+
+  // From now on the frame has come out.
+  void leave() {
+    if (uncalled_) --*std::exchange(uncalled_, nullptr);
+  }
+
+  nb::object done_, tag_;
+  std::shared_ptr<OutputTypes> outputs_;
+  std::shared_ptr<std::uint64_t> uncalled_;  // Null once it is called.
+  std::uint64_t generation_;                 // Of forks.
+};
 
 Pipeline::Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> running,
                    RunOptions run)
@@ -254,7 +314,7 @@ nb::object Pipeline::recall_tag(std::uint64_t id) {
 }
 
 bool Pipeline::give_up(const pipeline::Output& output) {
-  popped_ = std::max(popped_, output.number() + 1);
+  note_popped(output.number());
   if (output.number() >= given_up_) return false;
   recall_tag(output.tag());
   return true;
@@ -272,12 +332,46 @@ void Pipeline::throw_away_given_up(const Running& running) {
   }
 }
 
+pipeline::FrameOptions Pipeline::options_of(const How& how, nb::handle tag) {
+  pipeline::FrameOptions options{.stream = how.stream, .in_order = how.in_order};
+  if (how.deadline) options.deadline = to_time(*how.deadline);
+  if (how.high) options.priority = pipeline::Priority::kHigh;
+  if (how.done.is_none()) {
+    options.tag = remember_tag(tag);
+    return options;
+  }
+  auto made =
+      std::make_shared<Callback>(how.done, nb::borrow(tag), outputs_, uncalled_, generation_);
+  auto held = std::make_unique<Held>();
+  held->more = made;
+  options.done = [callback = made.get(), holder = share(std::move(held))](pipeline::Output output) {
+    callback->call(std::move(output));
+  };
+  return options;
+}
+
+void Pipeline::note_pushed(std::uint64_t frame, bool calls_back) {
+  pushed_ = std::max(pushed_, frame + 1);
+  if (calls_back && frame >= popped_) not_popped_.insert(frame);
+  pass_over_callbacks();
+}
+
+void Pipeline::note_popped(std::uint64_t frame) {
+  popped_ = std::max(popped_, frame + 1);
+  not_popped_.erase(not_popped_.begin(), not_popped_.lower_bound(popped_));
+  pass_over_callbacks();
+}
+
+void Pipeline::pass_over_callbacks() {
+  while (not_popped_.erase(popped_) > 0) ++popped_;
+}
+
 Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
-                                     std::chrono::nanoseconds timeout, nb::handle tag,
+                                     std::chrono::nanoseconds timeout,
                                      pipeline::FrameOptions options) {
   const Running running = this->running();
   throw_away_given_up(running);
-  const auto id = options.tag = remember_tag(tag);
+  const auto id = options.tag;
   Result<std::uint64_t> frame = running->try_push(inputs, options);
   const auto may_wait = [&] {
     return !frame && frame.error().code == Code::kDeadlineExceeded &&
@@ -305,35 +399,35 @@ Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
     recall_tag(id);
     return frame;
   }
-  pushed_ = std::max(pushed_, *frame + 1);
+  note_pushed(*frame, options.done != nullptr);
   return frame;
 }
 
 std::uint64_t Pipeline::push(nb::handle feed, std::optional<double> timeout, nb::handle tag,
-                             std::optional<double> told, std::uint64_t stream,
-                             std::optional<double> deadline, bool high) {
+                             std::optional<double> told, const How& how) {
   release_dropped();
   const auto duration = to_duration(timeout);
-  auto frame = push(tensors_of(feed), duration, tag, options_of(stream, deadline, high));
+  const auto inputs = tensors_of(feed);
+  auto frame = push(inputs, duration, options_of(how, tag));
   if (frame) return *frame;
+  release_dropped();  // The callback.
   raise(told ? with_timeout(std::move(frame).error(), to_duration(told)) : frame.error());
 }
 
-std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag,
-                                                std::uint64_t stream,
-                                                std::optional<double> deadline, bool high) {
+std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag, const How& how) {
   release_dropped();
   const Running running = this->running();
   throw_away_given_up(running);
   const auto inputs = tensors_of(feed);
-  auto options = options_of(stream, deadline, high);
-  const auto id = options.tag = remember_tag(tag);
+  auto options = options_of(how, tag);
   const auto frame = running->try_push(inputs, options);
   if (frame) {
-    pushed_ = std::max(pushed_, *frame + 1);
+    note_pushed(*frame, options.done != nullptr);
     return *frame;
   }
-  recall_tag(id);
+  recall_tag(options.tag);
+  options.done = nullptr;
+  release_dropped();
   if (frame.error().code == Code::kDeadlineExceeded) return {};
   raise(frame.error());
 }
@@ -403,8 +497,7 @@ nb::list Pipeline::run(nb::handle feed, std::uint64_t stream) {
                      " frames are in flight; use push and pop, or pop them first"));
   }
   try {
-    const auto number =
-        value_or_raise(push(tensors_of(feed), kForever, nb::none(), {.stream = stream}));
+    const auto number = value_or_raise(push(tensors_of(feed), kForever, {.stream = stream}));
     const nb::object object = pop({});
     if (object.is_none()) raise(make_error(Code::kCancelled, "the pipeline is closed"));
     auto& frame = nb::cast<Frame&>(object);
@@ -572,7 +665,9 @@ void Pipeline::shut_down(Clock::time_point deadline) {
 
 std::uint64_t Pipeline::in_flight() const {
   const auto out = std::max(popped_, given_up_);
-  return pushed_ > out ? pushed_ - out : 0;
+  const auto called_back = std::distance(not_popped_.lower_bound(out), not_popped_.end());
+  const auto to_pop = pushed_ > out ? pushed_ - out - static_cast<std::uint64_t>(called_back) : 0;
+  return to_pop + *uncalled_;
 }
 
 void Pipeline::give_up() {
@@ -656,15 +751,27 @@ void bind_pipeline(nb::module_& module) {
   using OptionalSeconds = std::optional<double>;
   nb::class_<Pipeline>(module, "Pipeline", nb::is_weak_referenceable(),
                        nb::type_slots(pipeline_slots))
-      .def("push",
-           nb::overload_cast<nb::handle, OptionalSeconds, nb::handle, OptionalSeconds,
-                             std::uint64_t, OptionalSeconds, bool>(&Pipeline::push),
-           nb::arg("feed").none(), nb::arg("timeout").none() = 60.0,
-           nb::arg("tag").none() = nb::none(), nb::arg("told").none() = nb::none(),
-           nb::arg("stream") = 0, nb::arg("deadline").none() = nb::none(), nb::arg("high") = false)
-      .def("try_push", &Pipeline::try_push, nb::arg("feed").none(),
-           nb::arg("tag").none() = nb::none(), nb::arg("stream") = 0,
-           nb::arg("deadline").none() = nb::none(), nb::arg("high") = false)
+      .def(
+          "push",
+          [](Pipeline& p, nb::handle feed, OptionalSeconds timeout, nb::handle tag,
+             OptionalSeconds told, std::uint64_t stream, OptionalSeconds deadline, bool high,
+             nb::object done, bool in_order) {
+            return p.push(feed, timeout, tag, told,
+                          {stream, deadline, high, std::move(done), in_order});
+          },
+          nb::arg("feed").none(), nb::arg("timeout").none() = 60.0,
+          nb::arg("tag").none() = nb::none(), nb::arg("told").none() = nb::none(),
+          nb::arg("stream") = 0, nb::arg("deadline").none() = nb::none(), nb::arg("high") = false,
+          nb::arg("done").none() = nb::none(), nb::arg("in_order") = true)
+      .def(
+          "try_push",
+          [](Pipeline& p, nb::handle feed, nb::handle tag, std::uint64_t stream,
+             OptionalSeconds deadline, bool high, nb::object done, bool in_order) {
+            return p.try_push(feed, tag, {stream, deadline, high, std::move(done), in_order});
+          },
+          nb::arg("feed").none(), nb::arg("tag").none() = nb::none(), nb::arg("stream") = 0,
+          nb::arg("deadline").none() = nb::none(), nb::arg("high") = false,
+          nb::arg("done").none() = nb::none(), nb::arg("in_order") = true)
       .def("pop", &Pipeline::pop, nb::arg("timeout").none() = 60.0)
       .def("try_pop", &Pipeline::try_pop)
       .def("run", &Pipeline::run, nb::arg("feed").none(), nb::arg("stream") = 0)

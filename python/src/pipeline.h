@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -21,6 +22,15 @@ namespace penstock::python {
 /// How long the end of a pipeline or of the process waits for calls in progress, where shut_down()
 /// is not told: as its docstring says.
 inline constexpr std::chrono::seconds kPatience{5};
+
+/// What a frame is pushed with, besides its inputs and its tag.
+struct How {
+  std::uint64_t stream = 0;
+  std::optional<double> deadline;  ///< Seconds of time.monotonic().
+  bool high = false;               ///< Its priority.
+  nb::object done;                 ///< None, or called with the Frame, which no pop() gives then.
+  bool in_order = true;
+};
 
 /// All functions are called under the GIL, from any thread; those that wait let it go meanwhile.
 ///
@@ -39,11 +49,9 @@ class Pipeline {
   /// `told`: the seconds that the error of a timeout tells of, where this is the end of a longer
   /// wait.
   std::uint64_t push(nb::handle feed, std::optional<double> timeout, nb::handle tag,
-                     std::optional<double> told, std::uint64_t stream,
-                     std::optional<double> deadline, bool high);
+                     std::optional<double> told, const How& how);
   /// None where there is no room now.
-  std::optional<std::uint64_t> try_push(nb::handle feed, nb::handle tag, std::uint64_t stream,
-                                        std::optional<double> deadline, bool high);
+  std::optional<std::uint64_t> try_push(nb::handle feed, nb::handle tag, const How& how);
   /// None when the pipeline is closed and every frame has come out.
   nb::object pop(std::optional<double> timeout);
   /// None where none is ready.
@@ -109,7 +117,13 @@ class Pipeline {
   std::uint64_t remember_tag(nb::handle tag);
   nb::object recall_tag(std::uint64_t id);
   Result<std::uint64_t> push(const std::vector<Tensor>& inputs, std::chrono::nanoseconds timeout,
-                             nb::handle tag, pipeline::FrameOptions options);
+                             pipeline::FrameOptions options);
+  /// As the library takes it; holds the tag, and the callback if there is one.
+  pipeline::FrameOptions options_of(const How& how, nb::handle tag);
+  void note_pushed(std::uint64_t frame, bool calls_back);
+  void note_popped(std::uint64_t frame);
+  /// Nobody pops those.
+  void pass_over_callbacks();
   /// True: a frame came out and was one given up.
   bool give_up(const pipeline::Output& output);
   /// What follows from the plan for the results that come out.
@@ -137,7 +151,9 @@ class Pipeline {
   std::unordered_map<std::uint64_t, nb::object> tags_;
   std::uint64_t next_tag_ = 1;
   std::uint64_t pushed_ = 0, popped_ = 0, given_up_ = 0;  // Frames below given_up_ nobody wants.
-  std::atomic<int> popping_ = 0, throwing_away_ = 0;      // Calls that take frames out.
+  std::set<std::uint64_t> not_popped_;  // Frames from popped_ on that callbacks are given.
+  std::shared_ptr<std::uint64_t> uncalled_ = std::make_shared<std::uint64_t>(0);  // Callbacks.
+  std::atomic<int> popping_ = 0, throwing_away_ = 0;  // Calls that take frames out.
   std::uint64_t generation_;
   std::uint64_t process_;
 };
