@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <iterator>
@@ -27,6 +28,7 @@ inline constexpr std::chrono::seconds kStandstill{60};
 struct Popped {
   std::uint64_t number = 0;
   std::int64_t tag = 0;
+  std::uint64_t stream = 0;
   pipeline::Outcome outcome = pipeline::Outcome::kOk;
   Error error;
   std::vector<Words> outputs;
@@ -38,6 +40,7 @@ struct Seen {
   std::vector<Event> events;
   std::map<std::uint64_t, std::int64_t> pushed;  ///< Number -> tag.
   std::vector<Popped> popped;
+  std::vector<Popped> called;          ///< Given to callbacks, in this order.
   std::set<std::uint64_t> cancelled;   ///< By their numbers; each before it came out.
   bool ended = false;                  ///< pop() said that nothing comes any more.
   bool shut = false;                   ///< A push was refused since the pipeline was closed.
@@ -57,6 +60,8 @@ class Caller {
         dice_(given.seed ^ 0xca11U),
         lossy_(plant.lossy()) {
     most_held_ = std::min(given.hold, running.in_flight_limit() - 1 + given.max_held);
+    // Frames that are called back go on, however far, beside those that are held.
+    if (given.called > 0) most_held_ = std::min(most_held_, given.max_held);
     for (const auto& edge : plant.network.plan.edges) {
       if (edge.to.back() == plan::kPipelineOutput) {
         most_held_ = std::min(most_held_, edge.capacity - 1 + given.max_held);
@@ -77,6 +82,7 @@ class Caller {
     given_.pushers > 0 ? run_beside_pushers() : run_alone();
     if (meddler.joinable()) meddler.join();
     if (!seen_.ended) return;
+    while (calls_due() > 0 && !stuck_) await_callback();
     seen_.stats = pipeline_.stats();
     if (given_.pushers == 0 && !given_.meddles && !stuck_) {
       if (seen_.stats.streams != known_.size()) wrong("another number of streams is known");
@@ -84,8 +90,9 @@ class Caller {
     }
   }
 
-  /// Results may outlive the pipeline.
+  /// Results may outlive the pipeline, callbacks do not.
   void release_all() {
+    collect();
     while (!held_.empty()) release(0);
   }
 
@@ -112,13 +119,49 @@ class Caller {
     return inputs;
   }
 
-  [[nodiscard]] pipeline::FrameOptions options_of(std::int64_t tag) const {
+  [[nodiscard]] pipeline::FrameOptions options_of(std::int64_t tag) {
     pipeline::FrameOptions options{.tag = static_cast<std::uint64_t>(tag),
                                    .stream = stream_of(given_, tag)};
     if (is_past(given_, tag)) {
       options.deadline = std::chrono::steady_clock::now() - std::chrono::milliseconds(1);
     }
+    if (calls_back(given_, tag)) {
+      options.done = [this](pipeline::Output output) { arrive(std::move(output)); };
+      options.in_order = in_order(tag);
+    }
     return options;
+  }
+
+  // Callbacks, by a thread of the pipeline's.
+
+  void arrive(pipeline::Output output) {
+    auto out = look_at(output);
+    {
+      const auto released = std::move(output);
+    }  // Who sees it finds room.
+    {
+      const std::scoped_lock lock(arrivals_);
+      arrived_.push_back(std::move(out));
+    }
+    arrival_.notify_all();
+  }
+  void collect() {
+    const std::scoped_lock lock(arrivals_);
+    for (auto& out : arrived_) {
+      leave(out.tag);
+      seen_.called.push_back(std::move(out));
+    }
+    arrived_.clear();
+  }
+  void await_callback() {
+    {
+      std::unique_lock lock(arrivals_);
+      if (!arrival_.wait_for(lock, kStandstill, [&] { return !arrived_.empty(); })) {
+        stuck_ = true;
+        return wrong("a standstill: no callback is called");
+      }
+    }
+    collect();
   }
 
   Result<std::uint64_t> push(std::int64_t tag, std::chrono::nanoseconds timeout) {
@@ -169,7 +212,7 @@ class Caller {
       if (given_.cancels && dice_.one_in(3)) cancel_one();
       while (!plant_.settling() && !stuck_ && in_flight() > 0 &&
              (given_.pops == Pops::kAtOnce || (given_.pops == Pops::kAnyTime && dice_.one_in(2)))) {
-        pop();
+        take_one();
       }
     }
     if (given_.end_at == given_.frames && !given_.meddles && !end()) return;
@@ -178,7 +221,26 @@ class Caller {
     while (!stuck_ && !seen_.ended) pop();
   }
 
-  [[nodiscard]] std::size_t in_flight() const { return seen_.pushed.size() - seen_.popped.size(); }
+  [[nodiscard]] std::size_t in_flight() const { return pops_due() + calls_due(); }
+  [[nodiscard]] std::size_t calls_due() const { return calls_ - seen_.called.size(); }
+  [[nodiscard]] std::size_t pops_due() const {
+    return seen_.pushed.size() - calls_ - seen_.popped.size();
+  }
+
+  void note_pushed(std::uint64_t number, std::int64_t tag) {
+    seen_.pushed[number] = tag;
+    if (calls_back(given_, tag)) ++calls_;
+  }
+
+  // Room comes as one comes out.
+  void take_one() {
+    collect();
+    if (pops_due() > 0) {
+      pop();
+    } else if (calls_due() > 0) {
+      await_callback();
+    }
+  }
 
   void push_one(std::int64_t tag) {
     while (!stuck_) {
@@ -186,7 +248,7 @@ class Caller {
       const auto number = push(tag, plant_.settling() ? kStandstill : pipeline::kNoWait);
       if (number) {
         if (*number != seen_.pushed.size()) wrong(concat("push gave number ", *number));
-        seen_.pushed[*number] = tag;
+        note_pushed(*number, tag);
         enter(tag);
         seen_.events.push_back({Event::Kind::kPush, tag, 0, {}});
         return;
@@ -201,12 +263,12 @@ class Caller {
         continue;
       }
       if (number.error().code == Code::kResourceExhausted && input_may_be_full()) {
-        if (in_flight() > 0) pop();
+        if (in_flight() > 0) take_one();
         return;  // The frame is refused.
       }
       if (number.error().code != Code::kDeadlineExceeded) return wrong(number.error().message());
       if (in_flight() > 0) {
-        pop();
+        take_one();
       } else if (!held_.empty()) {
         release(0);
       } else {
@@ -268,8 +330,9 @@ class Caller {
     std::advance(picked, dice_.below(known_.size()));
     const auto stream = picked->first;
     const bool idle = picked->second.in_flight == 0;
+    const bool sure = idle || calls_due() == 0;  // A callback may be on its way.
     const auto check = [&](const char* what, std::optional<Code> code) {
-      if (code != Code::kCancelled && code.has_value() == idle) {
+      if (code != Code::kCancelled && code.has_value() == idle && sure) {
         wrong(concat(what, " of a stream ", idle ? "that is idle: refused" : "in flight: done"));
       }
       return !code.has_value();
@@ -309,13 +372,25 @@ class Caller {
     keep(**std::move(popped));
   }
 
-  void keep(pipeline::Output output) {
-    Popped out{output.number(), static_cast<std::int64_t>(output.tag()), output.outcome(), {}, {}};
+  static Popped look_at(const pipeline::Output& output) {
+    Popped out{output.number(),
+               static_cast<std::int64_t>(output.tag()),
+               output.stream(),
+               output.outcome(),
+               {},
+               {}};
     if (!output.ok()) out.error = output.error();
-    if (output.stream() != stream_of(given_, out.tag)) wrong("a frame is of another stream");
-    if (given_.pushers == 0) --known_.at(stream_of(given_, out.tag)).in_flight;
     for (std::size_t i = 0; i < output.size(); ++i) out.outputs.push_back(words_of(output[i]));
-    seen_.popped.push_back(std::move(out));
+    return out;
+  }
+
+  void leave(std::int64_t tag) {
+    if (given_.pushers == 0) --known_.at(stream_of(given_, tag)).in_flight;
+  }
+
+  void keep(pipeline::Output output) {
+    seen_.popped.push_back(look_at(output));
+    leave(seen_.popped.back().tag);
     if (most_held_ <= 0) return;
     held_.push_back({std::move(output), seen_.popped.size() - 1});
     const auto span = [&] { return held_.back().output.number() - held_.front().output.number(); };
@@ -393,6 +468,7 @@ class Caller {
 
   // What is refused, and what only few frames see.
   void nag() {
+    collect();
     if (dice_.one_in(3)) nag_inputs();
     if (dice_.one_in(4)) nag_acquired();
     if (dice_.one_in(3) && !plant_.network.plan.parameters.empty()) set_parameter();
@@ -432,6 +508,7 @@ class Caller {
     const auto code = code_of(pipeline_.reset_states());
     if (!code) seen_.events.push_back({Event::Kind::kReset, 0, 0, {}});
     if (code == Code::kCancelled || code.has_value() == (in_flight() > 0)) return;
+    if (pops_due() == 0 && calls_due() > 0) return;  // A callback may be on its way.
     wrong(concat("reset_states with ", in_flight(),
                  " frames in flight: ", code ? "refused" : "done"));
   }
@@ -515,7 +592,7 @@ class Caller {
     const auto number = push(tag, kStandstill);
     const std::scoped_lock lock(mutex_);
     if (number) {
-      seen_.pushed[*number] = tag;
+      note_pushed(*number, tag);
       return true;
     }
     if (number.error().code == Code::kResourceExhausted && input_may_be_full()) return true;
@@ -538,7 +615,11 @@ class Caller {
   bool stuck_ = false;
   std::map<std::uint64_t, Known> known_{{0, {}}};  // Streams, where one thread pushes and pops.
   std::uint64_t evicted_ = 0;
-  std::mutex mutex_;  // Guards what pushers write of `seen_`.
+  std::size_t calls_ = 0;  // Frames pushed that have callbacks.
+  std::mutex mutex_;       // Guards what pushers write of `seen_`, and calls_ there.
+  std::mutex arrivals_;    // Guards the last.
+  std::condition_variable arrival_;
+  std::vector<Popped> arrived_;  // Given to callbacks, not collected.
 };
 
 }  // namespace penstock::contract

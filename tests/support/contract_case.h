@@ -121,11 +121,12 @@ struct Case {
   bool runs = false;     ///< The pushers call run(). \pre no states, no end before the last frame
   bool nags = false;     ///< Calls that are refused, parameters, resets and drains in between.
   End end = End::kClose;
-  int end_at = 1 << 20;  ///< After so many frames; later than the last: when all are out.
-  bool meddles = false;  ///< Another thread ends it, at any time. \pre not kDestroy
-  int streams = 1;       ///< That the frames are of.
-  int most_streams = 1;  ///< As the plan allows. Fewer than there are: \pre one thread pushes.
-  bool evicts = false;   ///< As the plan says.
+  int end_at = 1 << 20;    ///< After so many frames; later than the last: when all are out.
+  bool meddles = false;    ///< Another thread ends it, at any time. \pre not kDestroy
+  int streams = 1;         ///< That the frames are of.
+  int most_streams = 1;    ///< As the plan allows. Fewer than there are: \pre one thread pushes.
+  bool evicts = false;     ///< As the plan says.
+  std::size_t called = 0;  ///< About one frame in so many has a callback; 0: none. \pre no runs
 
   [[nodiscard]] int inputs() const {
     return static_cast<int>(
@@ -166,6 +167,15 @@ inline Words input_of(const Case& given, std::int64_t tag, int input) {
 
 inline bool is_past(const Case& given, std::int64_t tag) {
   return given.past > 0 && mix(given.seed + static_cast<std::uint64_t>(tag)) % given.past == 0;
+}
+
+/// Whether the frame is given to a callback, and with those that are called in order.
+inline bool calls_back(const Case& given, std::int64_t tag) {
+  return given.called > 0 &&
+         mix(~given.seed ^ mix(static_cast<std::uint64_t>(tag))) % given.called == 0;
+}
+inline bool in_order(std::int64_t tag) {
+  return mix(static_cast<std::uint64_t>(tag)) % 2 == 0;
 }
 
 inline std::int64_t tag_of(std::span<const Words> inputs) {
@@ -364,6 +374,12 @@ inline void choose_streams(Case& made) {
   }
 }
 
+inline void choose_callbacks(Case& made) {
+  Dice dice(made.seed ^ 0xd0e5U);
+  if (!dice.one_in(4) || made.runs || made.most_streams < made.streams) return;
+  made.called = dice.one_of<std::size_t>({1, 2, 4});
+}
+
 inline Case make_case(std::uint64_t seed) {
   Dice dice(seed);
   Case made;
@@ -389,6 +405,7 @@ inline Case make_case(std::uint64_t seed) {
     settle(made, dice);
     return made;
   }
+  choose_callbacks(made);
   if (!made.runs && dice.one_in(8)) made.past = dice.one_of<std::size_t>({1, 2, 5});
   made.cancels = made.pushers == 0 && !made.runs && dice.one_in(6);
   if (made.hold > 0) made.max_held = dice.from_to(0, 3);
@@ -412,14 +429,15 @@ inline std::string describe(const Case& c) {
   };
   std::string text = concat("seed ", c.seed, ": ", c.inputs(), " inputs, ", c.frames, " frames");
   if (c.pushers > 0) text += concat(", ", c.pushers, " pushers, ", c.poppers, " more poppers");
-  text += concat(", pops ", static_cast<int>(c.pops), ", hold ", c.hold,
-                 c.borrow ? ", borrows" : "", c.nags ? ", nags" : "", c.settles ? ", settles" : "",
-                 c.runs ? ", runs" : "", c.meddles ? ", meddles" : "", ", max_held ", c.max_held,
-                 ", past ", c.past, c.cancels ? ", cancels" : "", ", in_flight ", c.in_flight,
-                 ", streams ", c.streams, " of ", c.most_streams, c.evicts ? ", evicts" : "",
-                 c.stop_at_error ? ", on_error stop" : "", ", max_age ", c.max_age_us, ", end ",
-                 static_cast<int>(c.end), " at ", c.end_at, ", start fault ",
-                 static_cast<int>(c.start_fault), " at stage ", c.start_fault_stage, "\n");
+  text +=
+      concat(", pops ", static_cast<int>(c.pops), ", hold ", c.hold, c.borrow ? ", borrows" : "",
+             c.nags ? ", nags" : "", c.settles ? ", settles" : "", c.runs ? ", runs" : "",
+             c.meddles ? ", meddles" : "", ", max_held ", c.max_held, ", past ", c.past,
+             c.cancels ? ", cancels" : "", ", in_flight ", c.in_flight, ", streams ", c.streams,
+             " of ", c.most_streams, c.evicts ? ", evicts" : "", ", called ", c.called,
+             c.stop_at_error ? ", on_error stop" : "", ", max_age ", c.max_age_us, ", end ",
+             static_cast<int>(c.end), " at ", c.end_at, ", start fault ",
+             static_cast<int>(c.start_fault), " at stage ", c.start_fault_stage, "\n");
   for (std::size_t s = 0; s < c.stages.size(); ++s) {
     const auto& stage = c.stages[s];
     text +=

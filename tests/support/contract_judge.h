@@ -33,10 +33,12 @@ class Judge {
     if (model.wrong_saves() > 0) add(concat(model.wrong_saves(), " times wrong states were saved"));
     check_numbers();
     if (found_.empty()) {
-      for (const auto& out : seen_.popped) {
-        const auto& frame = expected[out.number];
-        if (const auto problem = judge(out, frame); !problem.empty()) {
-          add(concat("frame ", out.number, " (tag ", out.tag, "): ", problem));
+      for (const auto* list : {&seen_.popped, &seen_.called}) {
+        for (const auto& out : *list) {
+          const auto& frame = expected[out.number];
+          if (const auto problem = judge(out, frame); !problem.empty()) {
+            add(concat("frame ", out.number, " (tag ", out.tag, "): ", problem));
+          }
         }
       }
     }
@@ -55,21 +57,51 @@ class Judge {
     for (const auto& [number, tag] : seen_.pushed) {
       if (number != next++) add(concat("no push got the number ", next - 1));
     }
-    for (std::size_t i = 0; i < seen_.popped.size(); ++i) {
-      const auto& out = seen_.popped[i];
-      const auto pushed = seen_.pushed.find(i);
-      if (out.number != i) {
-        add(concat("pop ", i, " gave frame ", out.number));
-      } else if (pushed == seen_.pushed.end() || pushed->second != out.tag) {
-        add(concat("frame ", i, " came out with tag ", out.tag));
+    auto due = seen_.pushed;
+    check_ways_out(due);
+    std::size_t pop = 0;
+    for (const auto& [number, tag] : seen_.pushed) {
+      if (calls_back(given_, tag) || pop == seen_.popped.size()) continue;
+      const auto popped = seen_.popped[pop++].number;
+      if (popped != number) add(concat("pop ", pop - 1, " gave frame ", popped));
+    }
+    check_order_of_calls();
+    for (const auto& [number, tag] : due) {  // Callbacks are called in any case.
+      if (seen_.ended || calls_back(given_, tag)) add(concat("frame ", number, " never came out"));
+    }
+  }
+
+  // Each once, popped or given to its callback. `due`: what is left then.
+  void check_ways_out(std::map<std::uint64_t, std::int64_t>& due) {
+    for (const auto* list : {&seen_.popped, &seen_.called}) {
+      for (const auto& out : *list) {
+        const auto pushed = due.find(out.number);
+        if (pushed == due.end() || pushed->second != out.tag) {
+          add(concat("frame ", out.number, " came out with tag ", out.tag, " or twice"));
+        } else if (calls_back(given_, out.tag) != (list == &seen_.called)) {
+          add(concat("frame ", out.number, " came out the other way"));
+        } else {
+          due.erase(pushed);
+        }
       }
     }
-    if (seen_.ended && seen_.popped.size() != seen_.pushed.size()) {
-      add(concat(seen_.pushed.size(), " frames went in, ", seen_.popped.size(), " came out"));
+  }
+
+  void check_order_of_calls() {
+    std::map<std::uint64_t, std::uint64_t> last_of;
+    std::uint64_t last = 0;
+    for (const auto& out : seen_.called) {
+      auto& before = last_of[stream_of(given_, out.tag)];
+      if (out.number < before || (in_order(out.tag) && out.number < last)) {
+        add(concat("frame ", out.number, " was called back too late"));
+      }
+      before = out.number;
+      if (in_order(out.tag)) last = out.number;
     }
   }
 
   std::string judge(const Popped& out, const Expected& frame) {
+    if (out.stream != stream_of(given_, out.tag)) return "is of another stream";
     if (seen_.cancelled.contains(out.number)) {
       return out.outcome == pipeline::Outcome::kCancelled ? "" : "is not cancelled";
     }
@@ -227,14 +259,16 @@ class Judge {
     }
     std::map<pipeline::Outcome, std::uint64_t> counts;
     std::uint64_t by_edges = 0;
-    for (const auto& out : seen_.popped) {
-      ++counts[out.outcome];
-      by_edges +=
-          out.outcome != pipeline::Outcome::kOk && contains(out.error.message(), "was full (") ? 1
-                                                                                               : 0;
+    for (const auto* list : {&seen_.popped, &seen_.called}) {
+      for (const auto& out : *list) {
+        ++counts[out.outcome];
+        const bool ok = out.outcome == pipeline::Outcome::kOk;
+        by_edges += !ok && contains(out.error.message(), "was full (") ? 1 : 0;
+      }
     }
     const auto& stats = seen_.stats;
-    if (stats.pushed != seen_.pushed.size() || stats.popped != seen_.popped.size() ||
+    if (stats.pushed != seen_.pushed.size() ||
+        stats.popped != seen_.popped.size() + seen_.called.size() ||
         stats.ok != counts[pipeline::Outcome::kOk] ||
         stats.errors != counts[pipeline::Outcome::kError] ||
         stats.drops != counts[pipeline::Outcome::kDropped] ||
