@@ -77,6 +77,9 @@ struct StageCase {
   int together = 1;     ///< Frames in one call. \pre no function, one part, no items
   int wait_us = 0;      ///< For more of them.
   int lanes = 0;  ///< Calls in flight on a device; 0: it runs here. \pre no function, one part
+  /// 1: on the first accelerator, 2: on the second, 3: a replica on each; 0: on none. \pre  reads
+  /// and does what they can
+  int accelerators = 0;
   Fault fault = Fault::kNone;
   std::size_t every = 1;  ///< About one call in so many meets the fault.
 };
@@ -374,6 +377,34 @@ inline void choose_streams(Case& made) {
   }
 }
 
+/// What the runtime refuses there, stays here.
+inline bool fits_accelerator(const Case& made, int index) {
+  const auto& stage = made.stages[static_cast<std::size_t>(index)];
+  const auto is_items = [&](int t) { return made.tensors[static_cast<std::size_t>(t)].items; };
+  const auto is_written = [&](int t) {
+    return made.tensors[static_cast<std::size_t>(t)].producer == index;
+  };
+  const bool plain = !stage.function && !stage.in_two && !stage.parameter && stage.lanes == 0 &&
+                     stage.together == 1;
+  return plain && !stage.reads.empty() && stage.states.empty() &&
+         std::ranges::none_of(stage.reads, is_items) &&
+         std::ranges::none_of(made.states, is_written);
+}
+
+inline void choose_accelerators(Case& made) {
+  Dice dice(made.seed ^ 0xaccU);
+  if (!dice.one_in(4) || made.start_fault != StartFault::kNone || made.has(Fault::kHang)) return;
+  for (int s = 0; s < std::ssize(made.stages); ++s) {
+    auto& stage = made.stages[static_cast<std::size_t>(s)];
+    if (!fits_accelerator(made, s) || !dice.one_in(2)) continue;
+    stage.accelerators = dice.one_of({1, 1, 1, 2, 2, 3});
+    stage.replicas = stage.accelerators == 3 ? 2 : 1;
+    // A device throws nothing, and has no other outputs than it was given.
+    const bool fails = stage.fault == Fault::kDrop || stage.fault == Fault::kNone;
+    if (!fails) stage.fault = Fault::kError;
+  }
+}
+
 inline void choose_callbacks(Case& made) {
   Dice dice(made.seed ^ 0xd0e5U);
   if (!dice.one_in(4) || made.runs || made.most_streams < made.streams) return;
@@ -419,6 +450,7 @@ inline Case make_case(std::uint64_t seed) {
     if (!stage.reads.empty()) stage.fault = Fault::kHang;
     stage.every = 6;
   }
+  choose_accelerators(made);
   return made;
 }
 
@@ -440,13 +472,13 @@ inline std::string describe(const Case& c) {
              static_cast<int>(c.start_fault), " at stage ", c.start_fault_stage, "\n");
   for (std::size_t s = 0; s < c.stages.size(); ++s) {
     const auto& stage = c.stages[s];
-    text +=
-        concat("  s", s, stage.function ? " function" : "", stage.stateful ? " stateful" : "",
-               stage.each ? " each" : "", stage.finds ? " finds" : "", stage.odd ? " odd" : "",
-               stage.parameter ? " parameter" : "", stage.in_two ? " in two" : "", " reads t",
-               numbers(stage.reads), " states ", numbers(stage.states), " writes t",
-               c.first_written(static_cast<int>(s)), "+", stage.writes, " replicas ",
-               stage.replicas, " fault ", static_cast<int>(stage.fault), "/", stage.every, "\n");
+    text += concat("  s", s, stage.function ? " function" : "", stage.stateful ? " stateful" : "",
+                   stage.each ? " each" : "", stage.finds ? " finds" : "", stage.odd ? " odd" : "",
+                   stage.parameter ? " parameter" : "", stage.in_two ? " in two" : "", " reads t",
+                   numbers(stage.reads), " states ", numbers(stage.states), " writes t",
+                   c.first_written(static_cast<int>(s)), "+", stage.writes, " replicas ",
+                   stage.replicas, " accelerators ", stage.accelerators, " fault ",
+                   static_cast<int>(stage.fault), "/", stage.every, "\n");
   }
   text += concat("  states written from t", numbers(c.states), ", outputs t", numbers(c.outputs),
                  ", items t[");

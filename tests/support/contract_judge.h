@@ -250,6 +250,20 @@ class Judge {
     }
   }
 
+  // Which device a replica's frames are on, is not told. \pre  every stage ran for every frame
+  void check_copies() {
+    const auto on_both = [](const StageCase& s) { return s.accelerators == 3; };
+    if (std::ranges::any_of(given_.stages, on_both)) return;
+    const auto frames = static_cast<int>(seen_.pushed.size());
+    for (int device = 0; device < 2; ++device) {
+      const auto found = plant_.copies(device);
+      const auto each = copies_of(given_, device);
+      if (found.in == frames * each.in && found.out == frames * each.out) continue;
+      add(concat("device ", device, ": ", found.in, " copies to it, ", found.out, " from it; ",
+                 frames, " frames need ", each.in, " and ", each.out, " each"));
+    }
+  }
+
   void check_end(const std::vector<Expected>& expected) {
     if (!seen_.ended) return;
     const auto failed = [](const Expected& frame) { return !frame.failures.empty(); };
@@ -286,6 +300,7 @@ class Judge {
         add(concat("stage ", stage.name, " counts ", stage.frames, " frames"));
       }
     }
+    if (all_ok) check_copies();
     const bool fails = counts[pipeline::Outcome::kError] > 0;
     if (stops_ && seen_.cancelled_before == 0 && !fails &&
         counts[pipeline::Outcome::kCancelled] > seen_.cancelled.size()) {

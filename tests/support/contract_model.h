@@ -37,6 +37,28 @@ struct Expected {
   std::vector<Words> outputs;  ///< Empty where there is a failure.
 };
 
+/// Copies to a device, and back, for a frame that all stages run for: of each tensor one at most.
+struct Copies {
+  int in = 0, out = 0;
+};
+inline Copies copies_of(const Case& given, int device) {
+  Copies copies;
+  const auto is_there = [&](int stage) {
+    return stage >= 0 && given.stages[static_cast<std::size_t>(stage)].accelerators == device + 1;
+  };
+  for (int t = 0; t < std::ssize(given.tensors); ++t) {
+    bool there = false, elsewhere = std::ranges::find(given.outputs, t) != given.outputs.end();
+    for (int s = 0; s < std::ssize(given.stages); ++s) {
+      const auto& reads = given.stages[static_cast<std::size_t>(s)].reads;
+      if (std::ranges::find(reads, t) != reads.end()) (is_there(s) ? there : elsewhere) = true;
+    }
+    const bool written = is_there(given.tensors[static_cast<std::size_t>(t)].producer);
+    copies.in += !written && there ? 1 : 0;
+    copies.out += written && elsewhere ? 1 : 0;
+  }
+  return copies;
+}
+
 class Model {
  public:
   /// `began`: whether the stage was called for the frame of that tag, where races decide it (an

@@ -21,6 +21,8 @@
 #include "penstock/function/function.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/contract_case.h"
+#include "tests/support/contract_model.h"
+#include "tests/support/fake_accelerator.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/no_more_threads.h"
 #include "tests/support/temporary_folder.h"
@@ -107,6 +109,7 @@ class Plant {
     }
     auto started = network.start(options);
     no_threads_.reset();
+    if (accelerator_) accelerator_->forget_copies();
     return started;
   }
 
@@ -134,6 +137,12 @@ class Plant {
       found = &edge;
     }
     return given_.settles ? found : nullptr;
+  }
+  /// Since the start.
+  [[nodiscard]] Copies copies(int device) const {
+    if (!accelerator_) return {};
+    const auto& memory = accelerator_->memory_of(at(device));
+    return {memory.from_host, memory.to_host};
   }
   /// Ends the calls that hang, and waits for them. How many there were.
   int release() {
@@ -199,6 +208,7 @@ class Plant {
       network.stage(stage_name, inputs, outputs, call, made.replicas, types);
       take_together(stage_name, made);
       if (made.lanes > 0 && made.fault != Fault::kHang) move_to_device(stage_name, made.lanes);
+      if (made.accelerators > 0) move_to_accelerators(stage_name, made.accelerators);
       return;
     }
     auto function = function::stateless(stage_name, ports_in, ports_out, call);
@@ -225,6 +235,20 @@ class Plant {
     auto& stage = network.plan.stages.back();
     const bool ordered = !network.plan.states.empty() || !given_.states.empty();
     stage.lanes = ordered ? 0 : lanes;
+  }
+
+  void move_to_accelerators(const std::string& stage_name, int which) {
+    if (!accelerator_) {
+      accelerator_ = std::make_shared<testing::FakeAccelerator>();
+      accelerator_->asynchronous = given_.seed % 2 == 0;
+      accelerator_->contexts = 1 + static_cast<int>(given_.seed / 2 % 3);
+      network.registry.add(accelerator_);
+    }
+    std::vector<int> devices;
+    for (int device = 0; device < 2; ++device) {
+      if ((which >> device) % 2 == 1) devices.push_back(device);
+    }
+    accelerator_->take(network, stage_name, devices);
   }
 
   void add_in_two(const std::string& stage_name, const std::vector<std::string>& inputs,
@@ -358,7 +382,8 @@ class Plant {
   std::vector<std::atomic<int>> calls_, order_;  // By stage and tag.
   std::vector<std::atomic<int>> counters_;       // By stage.
   std::unique_ptr<NoMoreThreads> no_threads_;
-  std::shared_ptr<testing::FakeDevice> device_;  // Null where no stage is on it.
+  std::shared_ptr<testing::FakeDevice> device_;            // Null where no stage is on it.
+  std::shared_ptr<testing::FakeAccelerator> accelerator_;  // Null where no stage is on it.
   std::atomic<bool> open_{false};
   std::atomic<int> hung_{0}, inside_{0};
   std::mutex mutex_;

@@ -143,7 +143,8 @@ std::vector<Case> simpler(const Case& given) {
   }
   for (std::size_t i = 0; i < given.stages.size(); ++i) {
     with([i](Case& c) { c.stages[i].fault = Fault::kNone; });
-    with([i](Case& c) { c.stages[i].replicas = 1; });
+    with([i](Case& c) { c.stages[i].accelerators = 0; });
+    with([i](Case& c) { c.stages[i].replicas = c.stages[i].accelerators == 3 ? 2 : 1; });
     with([i](Case& c) { c.stages[i].parameter = false; });
     with([i](Case& c) { c.stages[i].stateful = false; });
     with([i](Case& c) { c.stages[i].in_two = false; });
