@@ -95,7 +95,7 @@ def split(
     capacity, in_flight: slots of every edge, and most frames on their way at once.
     max_age_ms: a frame's deadline since its push.
     max_run_ms: a stage's call that takes longer hangs: its frame and those behind it come out as
-        errors that name it, and the pipeline ends.
+        errors that name it, and the pipeline ends; where its plan allows more of them, its frame alone fails.
     on_error: ``"deliver"`` (default): an error is its frame's alone; ``"stop"``: it ends the pipeline.
     streams, evict: streams with states of their own at a time (1), see ``Pipeline.stream_of``; whether one
         more takes the place of that used last longest ago, instead of being refused.

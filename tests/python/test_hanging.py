@@ -190,6 +190,31 @@ print("alive", pipeline.alive, repr(pipeline))
     assert "left behind" not in out
 
 
+def test_a_call_that_hangs_costs_its_frame_where_the_plan_says_so(run_script: Run, tmp_path: Path) -> None:
+    text = """
+import json, pathlib
+def call(x):
+    if x[0] == 1: go_on.wait()
+    return 2 * x
+package = pathlib.Path(sys.argv[1])
+with start(call, max_run_ms=1000) as made: made.save(package)
+file = package / "plan.json"
+plan = json.loads(file.read_text())
+plan["stages"][0]["max_left_behind"] = 1
+file.write_text(json.dumps(plan))
+function = penstock.Function("busy", call, {"x": "f32[1]"}, {"y": "f32[1]"})
+with penstock.load(package, functions=[function]) as pipeline:
+    for i in range(8):
+        pipeline.push(np.full(1, i, np.float32))
+        frame = pipeline.pop(None)
+        print(frame.outcome, frame.error if frame.error else frame[0][0], flush=True)
+    print("alive", pipeline.alive)
+"""
+    lines = run_script(START + text, tmp_path / "made", seconds=120).splitlines()
+    assert "stage 'busy': frame 1: the call hangs: it has run for " in lines.pop(1)
+    assert lines == [*(f"ok {2.0 * i}" for i in (0, 2, 3, 4, 5, 6, 7)), "alive True"]
+
+
 def test_a_wait_for_the_interpreter_is_not_the_calls_own(run_script: Run) -> None:
     text = """
 import ctypes, subprocess

@@ -107,7 +107,8 @@ struct Case {
   std::vector<int> outputs;     ///< Tensors.
   int in_flight = 0;
   bool stop_at_error = false;
-  int max_age_us = 0;  ///< 0: none.
+  int max_age_us = 0;       ///< 0: none.
+  int max_left_behind = 0;  ///< As each stage says, of calls that hang.
   StartFault start_fault = StartFault::kNone;
   int start_fault_stage = 0;
   // The caller.
@@ -377,6 +378,16 @@ inline void choose_streams(Case& made) {
   }
 }
 
+inline void plant_hang(Case& made, Dice& dice) {
+  const int index = dice.below(made.stages.size());
+  auto& stage = made.stages[static_cast<std::size_t>(index)];
+  if (!stage.reads.empty()) stage.fault = Fault::kHang;
+  stage.every = 6;
+  made.max_left_behind = dice.one_of({0, 1, 2, 1000});
+  // The frames of one call fail together, and for those beside the guilty one it did not hang.
+  if (!made.states.empty()) stage.together = 1;
+}
+
 /// What the runtime refuses there, stays here.
 inline bool fits_accelerator(const Case& made, int index) {
   const auto& stage = made.stages[static_cast<std::size_t>(index)];
@@ -445,10 +456,8 @@ inline Case make_case(std::uint64_t seed) {
     made.start_fault = dice.one_of({StartFault::kCompile, StartFault::kCompileThrows,
                                     StartFault::kThread, StartFault::kMemory});
     made.start_fault_stage = dice.below(made.stages.size());
-  } else if (!made.runs && dice.one_in(1000)) {
-    auto& stage = made.stages[static_cast<std::size_t>(dice.below(made.stages.size()))];
-    if (!stage.reads.empty()) stage.fault = Fault::kHang;
-    stage.every = 6;
+  } else if (!made.runs && dice.one_in(300)) {
+    plant_hang(made, dice);
   }
   choose_accelerators(made);
   return made;
@@ -467,7 +476,8 @@ inline std::string describe(const Case& c) {
              c.meddles ? ", meddles" : "", ", max_held ", c.max_held, ", past ", c.past,
              c.cancels ? ", cancels" : "", ", in_flight ", c.in_flight, ", streams ", c.streams,
              " of ", c.most_streams, c.evicts ? ", evicts" : "", ", called ", c.called,
-             c.stop_at_error ? ", on_error stop" : "", ", max_age ", c.max_age_us, ", end ",
+             c.stop_at_error ? ", on_error stop" : "", ", max_age ", c.max_age_us,
+             ", max_left_behind ", c.max_left_behind, ", end ",
              static_cast<int>(c.end), " at ", c.end_at, ", start fault ",
              static_cast<int>(c.start_fault), " at stage ", c.start_fault_stage, "\n");
   for (std::size_t s = 0; s < c.stages.size(); ++s) {

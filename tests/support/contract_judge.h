@@ -23,11 +23,21 @@ class Judge {
     stops_ = given.stop_at_error;
     racy_ = lossy_ || seen.cancelled_before > 0 || stops_ || seen.hung > 0 || hasty ||
             given.has(Fault::kHang) || given.past > 0 || given.cancels;
+    for (int s = 0; s < std::ssize(given.stages); ++s) {
+      const auto told =
+          std::ranges::count_if(seen.popped, [&](const Popped& out) { return hung_in(s, out); });
+      too_many_hang_ |= std::max<std::ptrdiff_t>(told, plant.hangs(s)) > given.max_left_behind;
+    }
   }
 
   std::vector<std::string> run() {
     Model::Began began;
-    if (racy_) began = [&](int stage, std::int64_t tag) { return plant_.began(stage, tag); };
+    if (racy_) {
+      began = [&](int stage, std::int64_t tag) {
+        const auto hung = [&](const Popped& out) { return out.tag == tag && hung_in(stage, out); };
+        return plant_.began(stage, tag) && std::ranges::none_of(seen_.popped, hung);
+      };
+    }
     Model model(given_, began);
     const auto expected = model.run(seen_.events);
     if (model.wrong_saves() > 0) add(concat(model.wrong_saves(), " times wrong states were saved"));
@@ -123,6 +133,11 @@ class Judge {
     return "has no outcome";
   }
 
+  static bool hung_in(int stage, const Popped& out) {
+    const auto told = concat("stage 's", stage, "': frame ", out.number, ": the call hangs");
+    return contains(out.error.message(), told);
+  }
+
   static std::string tell(const Expected& frame) {
     if (frame.failures.empty()) return "expected it to be ok";
     return "expected a failure: " + join(frame.failures, " or ", [](const Failure& f) {
@@ -180,7 +195,9 @@ class Judge {
           contains(out.error.message(), "deadline_exceeded: "))
         return true;
       // A call may take long by the machine's fault too.
-      return given_.has(Fault::kHang) && contains(out.error.message(), "the call hangs");
+      if (!given_.has(Fault::kHang) || !contains(out.error.message(), "the call hangs"))
+        return false;
+      return too_many_hang_ || !contains(out.error.message(), "behind a call that hangs");
     }
     return std::ranges::any_of(frame.failures, [&](const Failure& f) { return is_of(out, f); });
   }
@@ -202,6 +219,8 @@ class Judge {
         return code == Code::kResourceExhausted && blames(out, f, "out of memory");
       case Fault::kDrop:
         return !made.function && blames(out, f, "planted");
+      case Fault::kHang:
+        return blames(out, f, "came back");
       case Fault::kWrongShape:
       case Fault::kWrongRank:
       case Fault::kWrongType: {
@@ -307,7 +326,7 @@ class Judge {
       add("the pipeline stopped at an error that no frame tells");
     }
     if (seen_.shut && seen_.cancelled_before == 0 && given_.end_at > 1000 && !(stops_ && fails) &&
-        !given_.has(Fault::kHang)) {
+        !too_many_hang_) {
       add("a push was refused though the pipeline was open");
     }
     const auto certain = [](const Expected& frame) {
@@ -326,6 +345,7 @@ class Judge {
   const Seen& seen_;
   const bool lossy_;
   bool stops_ = false, racy_ = false;
+  bool too_many_hang_ = false;  // Perhaps: the pipeline may have ended by it.
   std::vector<std::string> found_;
 };
 

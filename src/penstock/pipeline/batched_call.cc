@@ -122,9 +122,9 @@ const Tensor& BatchedCall::tensor_of(const Wire& wire, std::size_t frame) const 
     case Wire::Kind::kInEdge:
       return *(*bound.in[wire.where])[wire.tensor];
     case Wire::Kind::kStateIn:
-      return stage_.states_in[wire.where]->now(bound.seat, bound.step);
+      return *bound.state_in[wire.where];
     case Wire::Kind::kStateOut:
-      return stage_.states_out[wire.where]->next(bound.seat, bound.step);
+      return *bound.state_out[wire.where];
     default:
       return (*bound.out[wire.where])[wire.tensor];
   }

@@ -20,7 +20,16 @@ struct BoundFrame {
   // Beside Stage::in_edges and out_edges: of the slots, or of their mirrors.
   std::vector<const std::vector<const Tensor*>*> in;
   std::vector<std::vector<Tensor>*> out;
-  std::vector<Slot*> in_slots, out_slots;  // Where they have mirrors.
+  std::vector<Slot*> in_slots, out_slots;
+  std::vector<const Tensor*> state_in;  // Beside Stage::states_in and states_out.
+  std::vector<Tensor*> state_out;
+  // While it is apart, all that is shown above are these copies, which share the storage.
+  bool apart = false;
+  struct Copies {
+    std::vector<std::vector<Tensor>> in, out;
+    std::vector<std::vector<const Tensor*>> now;  // Into `in`.
+    std::vector<Tensor> state_in, state_out;
+  } copies;
 };
 
 /// The numbers of frames, ascending, for which all partitions of the stage have models; no 1.

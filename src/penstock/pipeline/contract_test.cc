@@ -72,7 +72,9 @@ std::vector<std::string> run_case(const Case& given) {
   caller.release_all();
   seen.hung = plant->release();
   if (seen.hung > 0) {  // A thread that was left behind may be on its way out of here.
+    static std::mutex mutex;
     static auto* kept = new std::vector<std::shared_ptr<Plant>>;
+    const std::scoped_lock lock(mutex);
     kept->push_back(plant);
   }
   auto wrong = seen.wrong;

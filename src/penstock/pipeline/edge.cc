@@ -208,6 +208,25 @@ Status Edge::make_own(Slot& slot) const {
   return {};
 }
 
+Status Edge::replace_all(Slot& slot) {
+  PENSTOCK_CHECK_OK(replace(slot.own, memory_));
+  for (std::size_t m = 0; m < slot.mirrors.size(); ++m) {
+    PENSTOCK_CHECK_OK(replace(slot.mirrors[m]->own, mirrors_[m]));
+  }
+  slot.left.store(false, std::memory_order_relaxed);
+  return {};
+}
+
+Status Edge::replace(std::vector<Tensor>& own, backend::Memory* memory) {
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    own[i].release();
+    if (!types[i].max_bytes()) continue;
+    PENSTOCK_CHECK_OK(restore_storage_in(memory, types[i], own[i]));
+    allocations.fetch_add(1, std::memory_order_relaxed);
+  }
+  return {};
+}
+
 std::size_t Edge::bytes_per_slot() const {
   std::size_t sum = 0;
   for (const auto& type : types) sum += type.max_bytes().value_or(0);

@@ -40,6 +40,8 @@ struct Slot {
   std::vector<const Tensor*> now;  ///< What readers read: into `own` or `lent`.
   std::atomic<int> readers{0};     ///< Input edges: readers that still need `lent`.
   std::vector<std::unique_ptr<Mirror>> mirrors;  ///< One for each that Edge::place() found.
+  /// A call that was left behind still reads `own`, or a mirror's: see Edge::renew().
+  std::atomic<bool> left{false};
 };
 
 /// "stage0 -> stage1", "input -> stage0+stage1".
@@ -105,6 +107,12 @@ class Edge {
 
   /// Gives the slot storage of its own if it has none yet, and open shapes their bound.
   void ensure_own(Slot& slot) const;
+  /// Gives the slot and its mirrors other storage before they are written, where a call that was
+  /// left behind still reads what they have. \error  of the memory that gives none.
+  Status renew(Slot& slot) {
+    return slot.left.load(std::memory_order_relaxed) ? replace_all(slot) : Status();
+  }
+
   /// Makes `tensors` (one for each tensor of the edge) what the readers of the slot see.
   static void point_at(Slot& slot, const std::vector<Tensor>& tensors);
 
@@ -153,6 +161,8 @@ class Edge {
   void add_own(Slot& slot, std::size_t at);
   Result<Slot*> make_slot();
   Status make_own(Slot& slot) const;
+  Status replace_all(Slot& slot);
+  Status replace(std::vector<Tensor>& own, backend::Memory* memory);
   Status add_mirrors(Slot& slot) const;
   void set_to_bounds(Slot& slot) const;
   void free_slot(FrameNumber frame);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "penstock/pipeline/generations.h"
+#include "penstock/pipeline/guarded.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -107,15 +108,17 @@ void give_slots_back(State& state, FrameNumber frame) {
 }
 
 // The frame's slots show the caller's tensors.
-void lend(State& state, FrameNumber frame, std::span<const Tensor> inputs, bool has_slots) {
+Status lend(State& state, FrameNumber frame, std::span<const Tensor> inputs, bool has_slots) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Place& place = state.input_places[i];
     // A stage that feeds a state reads the other edges all the same.
     if (place.edge == nullptr || (!has_slots && place.edge->lossy())) continue;
     Slot& slot = place.edge->slot(frame);
+    PENSTOCK_CHECK_OK(place.edge->renew(slot));
     slot.lent[place.tensor] = inputs[i];
     slot.now[place.tensor] = &slot.lent[place.tensor];
   }
+  return {};
 }
 
 // Before anything of the frame is written: an edge with policy `error` refuses it here.
@@ -340,11 +343,9 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   const TurnGuard guard(&state.turns->pusher);
   const FrameNumber frame = state.source.done();
   const bool has_slots = take_slots(state, frame);
-  try {
-    lend(state, frame, inputs, has_slots);
-  } catch (const std::bad_alloc&) {
+  if (Status lent = guarded([&] { return lend(state, frame, inputs, has_slots); }); !lent) {
     give_slots_back(state, frame);
-    return out_of_memory();
+    return std::move(lent).error();
   }
   return commit(state, frame, options, place.seat, has_slots);
 }
@@ -396,6 +397,10 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
       continue;
     }
     Slot& slot = place.edge->slot(frame);
+    if (Status own = place.edge->renew(slot); !own) {
+      give_slots_back(state, frame);
+      return std::move(own).error();
+    }
     place.edge->ensure_own(slot);
     state.acquired[i] = slot.own[place.tensor];
   }

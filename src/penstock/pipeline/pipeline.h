@@ -38,9 +38,10 @@ struct Options {
   std::optional<bool> pinned;  ///< Overrides every stage's.
   std::optional<plan::OnError> on_error;
   std::optional<std::chrono::microseconds> max_age;
-  /// A call that takes longer hangs: its frame and those behind it come out as errors, pushes are
-  /// refused, and its thread is left to itself, with what it may still touch. For all stages;
-  /// empty: each as the plan says.
+  /// A call that takes longer hangs: its frame comes out as an error, and its thread is left to
+  /// itself, with what it may still touch. With more such calls than plan::Stage::max_left_behind
+  /// the frames behind it fail too, and pushes are refused. For all stages; empty: each as the plan
+  /// says.
   std::optional<std::chrono::microseconds> max_run;
   /// What partitions of backend "function" without a library name.
   std::vector<function::Function> functions;

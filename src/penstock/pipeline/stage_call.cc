@@ -28,6 +28,11 @@ Tensor item_of(const Tensor& whole, std::int64_t item) {
   return item_of(same, item);
 }
 
+// What is told to nobody: the frame is another thread's.
+Error abandoned() {
+  return make_error(Code::kCancelled, "abandoned");
+}
+
 }  // namespace
 
 PausedClock::PausedClock() : ran_ns_(t_clock == nullptr ? -1 : t_clock->pause(now_ns())) {}
@@ -52,12 +57,7 @@ Status StageCall::open(const Executables& executables) {
     most = made->rows();
   }
   find_mirrors();
-  BoundFrame empty;
-  empty.in.resize(stage_.in_edges.size());
-  empty.out.resize(stage_.out_edges.size());
-  empty.in_slots.resize(stage_.in_edges.size());
-  empty.out_slots.resize(stage_.out_edges.size());
-  bound_.assign(most, empty);
+  while (bound_.size() < most) bound_.push_back(room_for_frame());
   statuses_.resize(most);
   if (!stage_.versions.empty()) parameters_ = stage_.versions.front();
   return {};
@@ -73,10 +73,28 @@ Status StageCall::open_part(std::size_t p, const std::shared_ptr<backend::Execut
   part.input_items.resize(partition.inputs.size());
   part.output_items.resize(partition.outputs.size());
   part.places.resize(partition.outputs.size());
-  part.own_inputs.resize(partition.inputs.size());
-  part.own_outputs.resize(partition.outputs.size());
   parts_.push_back(std::move(part));
   return {};
+}
+
+BoundFrame StageCall::room_for_frame() const {
+  BoundFrame made;
+  made.in.resize(stage_.in_edges.size());
+  made.out.resize(stage_.out_edges.size());
+  made.in_slots.resize(stage_.in_edges.size());
+  made.out_slots.resize(stage_.out_edges.size());
+  made.state_in.resize(stage_.states_in.size());
+  made.state_out.resize(stage_.states_out.size());
+  auto& copies = made.copies;
+  for (const Edge* edge : stage_.in_edges) {
+    auto& tensors = copies.in.emplace_back(edge->tensors.size());
+    auto& now = copies.now.emplace_back();
+    for (const auto& tensor : tensors) now.push_back(&tensor);
+  }
+  for (const Edge* edge : stage_.out_edges) copies.out.emplace_back(edge->tensors.size());
+  copies.state_in.resize(stage_.states_in.size());
+  copies.state_out.resize(stage_.states_out.size());
+  return made;
 }
 
 Status StageCall::warm_up() {
@@ -96,6 +114,7 @@ Status StageCall::warm_up() {
     at_->out_slots[e] = &stage_.out_edges[e]->first_slot();
     at_->out[e] = &at_->out_slots[e]->own;
   }
+  bind_states(*at_);
   if (moves_) {
     bind_mirrors(*at_);
     PENSTOCK_CHECK_OK(bring_inputs(*at_));
@@ -137,21 +156,40 @@ bool StageCall::has_items(std::size_t p) const {
   return true;
 }
 
-void StageCall::bind(FrameNumber frame, const Record& record) {
-  auto& bound = bound_[count_++];
+Status StageCall::bind(FrameNumber frame, const Record& record) {
+  auto& bound = bound_[count_];
+  bound.apart = false;
   bound.frame = frame;
   bound.deadline_ns = record.deadline_ns;
   bound.seat = record.seat;
   bound.step = record.step;
   for (std::size_t e = 0; e < bound.out.size(); ++e) {
-    bound.out_slots[e] = &stage_.out_edges[e]->slot(frame);
-    bound.out[e] = &bound.out_slots[e]->own;
+    Slot& slot = stage_.out_edges[e]->slot(frame);
+    PENSTOCK_CHECK_OK(guarded([&] { return stage_.out_edges[e]->renew(slot); }));
+    bound.out_slots[e] = &slot;
+    bound.out[e] = &slot.own;
   }
   for (std::size_t e = 0; e < bound.in.size(); ++e) {
     bound.in_slots[e] = &stage_.in_edges[e]->slot(frame);
     bound.in[e] = &bound.in_slots[e]->now;
   }
+  PENSTOCK_CHECK_OK(guarded([&]() -> Status {
+    for (StateEdge* state : stage_.states_out) state->renew(bound.seat, bound.step);
+    return {};
+  }));
+  bind_states(bound);
   if (moves_) bind_mirrors(bound);
+  ++count_;
+  return {};
+}
+
+void StageCall::bind_states(BoundFrame& bound) {
+  for (std::size_t s = 0; s < bound.state_in.size(); ++s) {
+    bound.state_in[s] = &stage_.states_in[s]->now(bound.seat, bound.step);
+  }
+  for (std::size_t s = 0; s < bound.state_out.size(); ++s) {
+    bound.state_out[s] = &stage_.states_out[s]->next(bound.seat, bound.step);
+  }
 }
 
 void StageCall::find_mirrors() {
@@ -186,7 +224,6 @@ Status StageCall::bring_inputs(const BoundFrame& bound) {
 
 // From where the frame was written to where all may read it.
 Status StageCall::bring_outputs() {
-  if (clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
   const std::int64_t began = now_ns();
   std::uint64_t copies = 0;
   Status brought;
@@ -236,10 +273,10 @@ void StageCall::gather(std::size_t p) {
         part.inputs[i] = &parameters_->values[wire.where];
         break;
       case Wire::Kind::kStateIn:
-        part.inputs[i] = &stage_.states_in[wire.where]->now(at_->seat, at_->step);
+        part.inputs[i] = at_->state_in[wire.where];
         break;
       case Wire::Kind::kStateOut:
-        part.inputs[i] = &stage_.states_out[wire.where]->next(at_->seat, at_->step);
+        part.inputs[i] = at_->state_out[wire.where];
         break;
     }
   }
@@ -256,7 +293,7 @@ Tensor& StageCall::target_of(const Wire& wire) {
     case Wire::Kind::kLocal:
       return locals_[wire.where];
     case Wire::Kind::kStateOut:
-      return stage_.states_out[wire.where]->next(at_->seat, at_->step);
+      return *at_->state_out[wire.where];
     default:
       return (*at_->out[wire.where])[wire.tensor];
   }
@@ -273,14 +310,14 @@ Status StageCall::restore_storage() {
   return {};
 }
 
-void StageCall::start(bool sample) {
+bool StageCall::start(bool sample) {
   t_clock = &clock_;
   sample_ = sample;
   began_ns_ = transfer_ns_ = transfer_before_ns_ = 0;
   together_ = nullptr;
   alone_ = 0;
-  if (count_ > 1) return start_together();
-  start_alone();
+  count_ > 1 ? start_together() : start_alone();
+  return in_progress_ || !clock_.abandoned();
 }
 
 bool StageCall::finish(std::int64_t until_ns) {
@@ -327,8 +364,9 @@ Status StageCall::run_together() {
     call.deadline_ns = std::min(call.deadline_ns, bound_[i].deadline_ns);
   }
   for (std::size_t i = 0; i < count_ && moves_; ++i) PENSTOCK_CHECK_OK(bring_inputs(bound_[i]));
+  if (!set_apart(std::span(bound_).first(count_))) return abandoned();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
-    if (p > 0 && clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
+    if (p > 0 && clock_.abandoned()) return abandoned();
     if (sample_ && p == 0) note_begin();
     PENSTOCK_CHECK_OK(together_->run(p, call, parameters_.get()));
     if (asynchronous_) {
@@ -336,7 +374,6 @@ Status StageCall::run_together() {
       return {};
     }
     PENSTOCK_CHECK_OK(together_->context(p).wait(backend::kNoDeadline));
-    if (clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
     PENSTOCK_CHECK_OK(together_->share_out(p));
   }
   return {};
@@ -344,12 +381,16 @@ Status StageCall::run_together() {
 
 // Where the call failed, each frame runs alone, so that only the guilty one fails.
 void StageCall::end_together(Status ended) {
-  if (clock_.abandoned()) return;
   if (ended && asynchronous_) ended = guarded([&] { return together_->share_out(0); });
   if (ended) {
-    for (std::size_t i = 0; i < count_; ++i) statuses_[i] = Status();
+    if (!clock_.end()) return;
+    for (std::size_t i = 0; i < count_; ++i) {
+      attach(bound_[i]);
+      statuses_[i] = Status();
+    }
     return;
   }
+  if (clock_.abandoned()) return;
   together_->restore();
   together_ = nullptr;
   start_alone();
@@ -368,23 +409,30 @@ void StageCall::start_alone() {
     Status ran = guarded([&]() -> Status {
       if (count_ > 1 && ending_.cancelled()) return ending_.error();
       if (moves_) PENSTOCK_CHECK_OK(bring_inputs(*at_));
+      if (!set_apart({at_, 1})) return abandoned();
       return stage_.plan->each.empty() ? run_parts() : run_items();
     });
-    if (in_progress_) return;
-    statuses_[alone_] = ran ? std::move(ran) : restored(std::move(ran));
+    if (in_progress_ || !settle(std::move(ran))) return;
   }
 }
 
 void StageCall::end_alone(Status ended) {
-  auto& part = parts_.back();
-  attach(part);
-  if (ended) {
-    ended = guarded([&]() -> Status {
-      PENSTOCK_CHECK_OK(check_results(parts_.size() - 1));
-      return moves_ ? bring_outputs() : Status();
-    });
+  if (ended) ended = guarded([&]() -> Status { return check_results(parts_.size() - 1); });
+  static_cast<void>(settle(std::move(ended)));  // Nobody else abandons it.
+}
+
+// The frame was computed, or failed: from here on the slots are the call's again. False: it was
+// abandoned before.
+bool StageCall::settle(Status ran) {
+  if (!clock_.end()) return false;
+  attach(*at_);
+  if (ran && moves_) {
+    clock_.begin(now_ns());
+    ran = guarded([&]() -> Status { return bring_outputs(); });
+    if (!clock_.end()) return false;
   }
-  statuses_[alone_] = ended ? std::move(ended) : restored(std::move(ended));
+  statuses_[alone_] = ran ? std::move(ran) : restored(std::move(ran));
+  return true;
 }
 
 // For a frame behind others of the same call. False: the call was abandoned.
@@ -407,11 +455,10 @@ backend::Call StageCall::call_of(const BoundFrame& frame) {
 Status StageCall::run_parts() {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     // A call that came back after all may have lost its frame meanwhile: nothing more is touched.
-    if (p > 0 && clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
+    if (p > 0 && clock_.abandoned()) return abandoned();
     gather(p);
     if (sample_ && p == 0 && began_ns_ == 0) note_begin();
     auto& part = parts_[p];
-    if (asynchronous_) detach(part);
     PENSTOCK_CHECK_OK(part.context->run(call_of(*at_), part.inputs, part.outputs));
     if (asynchronous_) {
       in_progress_ = true;
@@ -420,7 +467,7 @@ Status StageCall::run_parts() {
     PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
     PENSTOCK_CHECK_OK(check_results(p));
   }
-  return moves_ ? bring_outputs() : Status();
+  return {};
 }
 
 void StageCall::tell_done(void* self) {
@@ -431,35 +478,87 @@ void StageCall::tell_done(void* self) {
   parker.wake();
 }
 
-void StageCall::detach(Part& part) {
-  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
-    part.own_inputs[i] = *part.inputs[i];
-    part.inputs[i] = &part.own_inputs[i];
+// False: the call was abandoned before. No other thread abandons it meanwhile.
+bool StageCall::set_apart(std::span<BoundFrame> frames) {
+  if (!asynchronous_ && !may_be_left_) return true;
+  const std::int64_t since = clock_.read().since_ns;
+  if (!clock_.end()) return false;
+  for (auto& frame : frames) {
+    if (!frame.apart) detach(frame);
   }
-  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-    part.own_outputs[i] = *part.outputs[i];
-    part.outputs[i] = &part.own_outputs[i];
+  apart_.store(true, std::memory_order_relaxed);
+  clock_.begin(since);
+  return true;
+}
+
+void StageCall::detach(BoundFrame& bound) {
+  auto& copies = bound.copies;
+  for (std::size_t e = 0; e < bound.in.size(); ++e) {
+    for (std::size_t t = 0; t < copies.in[e].size(); ++t) copies.in[e][t] = *(*bound.in[e])[t];
+  }
+  for (std::size_t e = 0; e < bound.out.size(); ++e) {
+    for (std::size_t t = 0; t < copies.out[e].size(); ++t) copies.out[e][t] = (*bound.out[e])[t];
+  }
+  for (std::size_t s = 0; s < bound.state_in.size(); ++s) copies.state_in[s] = *bound.state_in[s];
+  for (std::size_t s = 0; s < bound.state_out.size(); ++s) {
+    copies.state_out[s] = *bound.state_out[s];
+  }
+  // Nothing may be thrown from here on.
+  bound.apart = true;
+  for (std::size_t e = 0; e < bound.in.size(); ++e) bound.in[e] = &copies.now[e];
+  for (std::size_t e = 0; e < bound.out.size(); ++e) bound.out[e] = &copies.out[e];
+  for (std::size_t s = 0; s < bound.state_in.size(); ++s) bound.state_in[s] = &copies.state_in[s];
+  for (std::size_t s = 0; s < bound.state_out.size(); ++s) {
+    bound.state_out[s] = &copies.state_out[s];
   }
 }
 
-void StageCall::attach(Part& part) {
-  for (auto& input : part.own_inputs) input.release();
-  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-    Tensor& target = target_of(stage_.partitions.back().outputs[i].wire);
-    target = part.own_outputs[i];
-    part.own_outputs[i].release();
-    part.outputs[i] = &target;
+// What was written is shown where it belongs.
+void StageCall::attach(BoundFrame& bound) {
+  if (!bound.apart) return;
+  bound.apart = false;
+  apart_.store(false, std::memory_order_relaxed);
+  auto& copies = bound.copies;
+  for (auto& tensors : copies.in) {
+    for (auto& tensor : tensors) tensor.release();
   }
+  for (auto& state : copies.state_in) state.release();
+  for (std::size_t e = 0; e < bound.out.size(); ++e) {
+    bound.out[e] = &written_of(bound, e);
+    std::ranges::swap_ranges(*bound.out[e], copies.out[e]);
+    for (auto& tensor : copies.out[e]) tensor.release();
+  }
+  bind_states(bound);
+  for (std::size_t s = 0; s < bound.state_out.size(); ++s) {
+    std::swap(*bound.state_out[s], copies.state_out[s]);
+    copies.state_out[s].release();
+  }
+}
+
+// Of the frame's slot, or of its mirror.
+std::vector<Tensor>& StageCall::written_of(const BoundFrame& bound, std::size_t edge) const {
+  Slot& slot = *bound.out_slots[edge];
+  return writes_[edge] == Edge::kOwn ? slot.own : slot.mirrors[writes_[edge]]->own;
 }
 
 Status StageCall::abandon() {
   cancel();
-  for (at_ = bound_.data(); at_ != bound_.data() + count_; ++at_) {
-    for (const auto& target : stage_.partitions.back().outputs) {
-      Tensor& lost = target_of(target.wire);
+  for (const auto& bound : std::span(bound_).first(count_)) PENSTOCK_CHECK_OK(leave(bound));
+  return {};
+}
+
+Status StageCall::leave(const BoundFrame& bound) {
+  for (Slot* slot : bound.in_slots) slot->left.store(true, std::memory_order_relaxed);
+  for (StateEdge* state : stage_.states_in) state->leave(bound.seat, bound.step);
+  for (const auto& partition : stage_.partitions) {
+    for (const auto& target : partition.outputs) {
+      const Wire& wire = target.wire;
+      if (wire.kind == Wire::Kind::kLocal) continue;
+      Tensor& lost = wire.kind == Wire::Kind::kStateOut
+                         ? stage_.states_out[wire.where]->next(bound.seat, bound.step)
+                         : written_of(bound, wire.where)[wire.tensor];
       lost.release();
-      if (target.wire.fresh) continue;
-      PENSTOCK_CHECK_OK(restore_storage_in(memory_, target.storage, lost));
+      if (!wire.fresh) PENSTOCK_CHECK_OK(restore_storage_in(memory_, target.storage, lost));
     }
   }
   return {};
@@ -468,11 +567,10 @@ Status StageCall::abandon() {
 // The slots are others' now: what the call has computed goes nowhere.
 bool StageCall::in_progress_still() {
   if (in_progress_) static_cast<void>(wait_for_context(0));
-  return in_progress_;
+  return in_progress_ || (clock_.abandoned() && !came_back_.load(std::memory_order_acquire));
 }
 
 Status StageCall::restored(Status failed) {
-  if (clock_.abandoned()) return failed;
   Status whole = guarded([&]() -> Status { return restore_storage(); });
   return whole ? std::move(failed) : std::move(whole);
 }
@@ -535,7 +633,7 @@ void StageCall::view_item(std::size_t p, std::int64_t item) {
 
 Status StageCall::run_item(std::int64_t item) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
-    if (p > 0 && clock_.abandoned()) return make_error(Code::kCancelled, "abandoned");
+    if (p > 0 && clock_.abandoned()) return abandoned();
     gather(p);
     view_item(p, item);
     auto& part = parts_[p];
@@ -609,7 +707,7 @@ Status StageCall::take_states(std::size_t i) {
     const auto& source = stage_.state_sources[s];
     if (!source) continue;
     const Tensor& value = source->kind == Wire::Kind::kStateOut
-                              ? stage_.states_out[source->where]->next(at_->seat, at_->step)
+                              ? *at_->state_out[source->where]
                               : (*at_->out[source->where])[source->tensor];
     if (stage_.states_out[s]->take(at_->seat, at_->step, value))
       copies_.fetch_add(1, std::memory_order_relaxed);

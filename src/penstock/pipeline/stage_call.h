@@ -24,9 +24,14 @@ class StageCall {
   using Executables = std::vector<std::shared_ptr<backend::Executable>>;
 
   /// `memory`: the replica's. `parker`: the worker's, woken when a call is done that goes on by
-  /// itself.
-  StageCall(Stage& stage, backend::Memory* memory, const Ending& ending, Parker& parker)
-      : stage_(stage), memory_(memory), ending_(ending), parker_(parker) {}
+  /// itself. `may_be_left`: another thread may abandon() one that hangs on the worker's thread.
+  StageCall(Stage& stage, backend::Memory* memory, const Ending& ending, Parker& parker,
+            bool may_be_left)
+      : stage_(stage),
+        memory_(memory),
+        ending_(ending),
+        parker_(parker),
+        may_be_left_(may_be_left) {}
 
   /// Makes the contexts.
   Status open(const Executables& executables);
@@ -36,13 +41,15 @@ class StageCall {
   void clear() { count_ = 0; }  ///< No frame is bound.
   /// Another frame that start() computes: where its tensors and its stream's states lie.
   /// \pre  its slots are held; fewer are bound than the stage takes in one call.
-  void bind(FrameNumber frame, const Record& record);
+  /// \error  of a memory that has no storage in place of what a lost call still reads.
+  Status bind(FrameNumber frame, const Record& record);
   [[nodiscard]] std::size_t count() const { return count_; }  ///< Frames that are bound.
 
   /// Begins to compute the frames that are bound: in one call, and where that fails, each frame
-  /// alone. With `sample`, began_ns() tells when the inputs were there. The clock must run: a call
-  /// that was abandoned meanwhile touches nothing more. \pre  frames are bound.
-  void start(bool sample);
+  /// alone. With `sample`, began_ns() tells when the inputs were there. The clock must run, and
+  /// stands still once the call has ended. False: the call was abandoned meanwhile, and touches
+  /// nothing more. \pre  frames are bound.
+  bool start(bool sample);
   /// Waits for what start() began. False: in_progress() still at `until_ns`.
   bool finish(std::int64_t until_ns);
   /// For how many frames the models are that computed them: 1 if each was computed alone.
@@ -62,9 +69,14 @@ class StageCall {
   [[nodiscard]] bool done() const { return !in_progress_ || done_.load(std::memory_order_seq_cst); }
   /// Of a call that was abandoned: looks once more whether it is in progress.
   bool in_progress_still();
-  /// What is in progress is lost: the frames' slots get storage that it does not write to.
+  /// Whether what is in progress touches no tensor but its own, so that it may be left behind.
+  [[nodiscard]] bool apart() const { return apart_.load(std::memory_order_relaxed); }
+  /// What is in progress is lost: the frames' slots get storage that it does not write to, and
+  /// those that it reads get other storage before they are written. \pre  apart()
   /// \error  of the memory that gives none.
   Status abandon();
+  /// By the thread of a call that was abandoned, when it has ended: others may free it now.
+  void come_back() { came_back_.store(true, std::memory_order_release); }
   /// Copies to the states what the i-th frame wrote elsewhere too. \pre  status(i) is ok.
   Status take_states(std::size_t i);
   [[nodiscard]] std::int64_t began_ns() const { return began_ns_; }  ///< 0: not sampled.
@@ -87,8 +99,6 @@ class StageCall {
     std::vector<Tensor*> outputs;
     std::vector<Tensor> input_items, output_items;  // Views; of stages that run for each item.
     std::vector<void*> places;                      // Where the items of `output_items` belong.
-    std::vector<Tensor> own_inputs,
-        own_outputs;  // Of asynchronous calls: share the slots' storage.
     backend::Context::Counters at_start;
   };
 
@@ -96,6 +106,8 @@ class StageCall {
   void warm_up_parts();
   [[nodiscard]] bool has_items(std::size_t part) const;
   void find_mirrors();
+  [[nodiscard]] BoundFrame room_for_frame() const;
+  void bind_states(BoundFrame& bound);
   void bind_mirrors(BoundFrame& bound);
   Status bring_inputs(const BoundFrame& bound);
   Status bring_outputs();
@@ -119,8 +131,13 @@ class StageCall {
   backend::Call call_of(const BoundFrame& frame);
   bool restart_clock();
 
-  void detach(Part& part);  // From the slots' own tensors, which a call that is lost would touch.
-  void attach(Part& part);
+  // A call that is lost touches nothing of the slots' or states' own: what it knows are copies.
+  bool set_apart(std::span<BoundFrame> frames);
+  static void detach(BoundFrame& bound);
+  void attach(BoundFrame& bound);
+  Status leave(const BoundFrame& bound);
+  std::vector<Tensor>& written_of(const BoundFrame& bound, std::size_t edge) const;
+  bool settle(Status ran);
   Status restored(Status failed);
   static void tell_done(void* self);
 
@@ -137,7 +154,9 @@ class StageCall {
   backend::Memory* const memory_;
   const Ending& ending_;
   Parker& parker_;
+  const bool may_be_left_;
   CallClock clock_;
+  std::atomic<bool> apart_{false}, came_back_{false};
   bool asynchronous_ = false;
   bool moves_ = false;
   std::vector<std::size_t> reads_, writes_;  // Which mirror, or Edge::kOwn: beside the edges.

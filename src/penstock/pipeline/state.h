@@ -98,6 +98,8 @@ struct State : std::enable_shared_from_this<State> {
   int running_workers = 0;
   std::atomic<bool> left_calls{false};  // Calls that hang still read what they were given.
 
+  std::atomic<int> hanging{0};  // Threads of such calls.
+
   std::atomic<int> awaiting_release{0};  // Stages that wait until the caller releases a result.
 
   std::atomic<std::uint64_t> popped{0};  // And those of the generations before.

@@ -34,8 +34,10 @@ StateEdge::StateEdge(std::string writes, std::string reads, const Type& type, co
     : from(std::move(writes)),
       to(std::move(reads)),
       versions(versions_kept),
+      type_(type),
       initial_(initial),
       slots_(seats * versions),
+      left_(slots_.size()),
       // Readers that may be behind are so by all frames in flight, where most of them fail.
       step_mask_((versions == kVersions ? kVersions : 2 * window) - 1),
       version_of_(seats * (step_mask_ + 1)) {
@@ -46,6 +48,12 @@ StateEdge::StateEdge(std::string writes, std::string reads, const Type& type, co
     }
   }
   reset(0, 0);  // Stream 0 is there always.
+}
+
+void StateEdge::renew(std::size_t at) {
+  if (!left_[at].load(std::memory_order_relaxed)) return;
+  slots_[at] = storage_for(type_);
+  left_[at].store(false, std::memory_order_relaxed);
 }
 
 bool StateEdge::put(Tensor& slot, const Tensor& value) {

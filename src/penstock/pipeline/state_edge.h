@@ -2,6 +2,7 @@
 // stream.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,6 +40,15 @@ class StateEdge {
   Tensor& next(std::size_t seat, FrameNumber step) {
     return slots_[seat * versions + ((version_of(seat, step) + 1) & (versions - 1))];
   }
+  /// A call that was left behind still reads the frame's now(). Any reader.
+  void leave(std::size_t seat, FrameNumber step) {
+    left_[seat * versions + version_of(seat, step)].store(true, std::memory_order_relaxed);
+  }
+  /// Gives next() other storage where such a call still reads what it has. The writer, before it
+  /// writes the frame.
+  void renew(std::size_t seat, FrameNumber step) {
+    renew(seat * versions + ((version_of(seat, step) + 1) & (versions - 1)));
+  }
   /// Copies to next() a value that others read too. \returns whether bytes were copied.
   bool take(std::size_t seat, FrameNumber step, const Tensor& value) {
     return put(next(seat, step), value);
@@ -58,7 +68,9 @@ class StateEdge {
   /// What the seat's next frame reads. \pre none of its frames is in flight; `step`: that of the
   /// next one.
   void set(std::size_t seat, FrameNumber step, const Tensor& value) {
-    put(slots_[seat * versions + version_of(seat, step)], value);
+    const std::size_t at = seat * versions + version_of(seat, step);
+    renew(at);
+    put(slots_[at], value);
   }
   void reset(std::size_t seat, FrameNumber step) { set(seat, step, initial_); }
 
@@ -67,6 +79,7 @@ class StateEdge {
 
  private:
   static bool put(Tensor& slot, const Tensor& value);
+  void renew(std::size_t at);
   [[nodiscard]] std::size_t place_of(std::size_t seat, FrameNumber step) const {
     return seat * (step_mask_ + 1) + (step & step_mask_);
   }
@@ -77,8 +90,10 @@ class StateEdge {
     return version_of_[place_of(seat, step)];
   }
 
+  const Type type_;
   const Tensor initial_;
-  std::vector<Tensor> slots_;  // By seat and version.
+  std::vector<Tensor> slots_;            // By seat and version.
+  std::vector<std::atomic<bool>> left_;  // Beside `slots_`: a call that was left behind reads it.
   const FrameNumber step_mask_;
   std::vector<std::uint8_t> version_of_;  // By seat and step: the version that the frame reads.
 };

@@ -49,11 +49,7 @@ std::int64_t Watchdog::look() {
   std::int64_t next = kSeldom;
   for (Worker* worker : watched_) {
     next = std::min(next, worker->watched_ns() / 4);
-    const auto reading = worker->clock().read();
-    const auto ran = worker->ran_ns(reading);
-    if (ran <= worker->watched_ns()) continue;
-    if (!worker->clock().abandon(reading)) continue;  // It came back this moment.
-    worker->replace(ran);
+    worker->give_up_if_hanging();
   }
   return now + std::max(next, kOften);
 }

@@ -46,6 +46,7 @@ void Worker::free() {
 
 Status Worker::start(const std::vector<backend::CompileRequest>& requests,
                      const std::vector<int>& mask, Executables& executables) {
+  mask_ = mask;
   std::promise<Status> started;
   auto outcome = started.get_future();
   // The thread keeps what it reads: it may come back from a call that everybody else gave up.
@@ -72,19 +73,23 @@ void Worker::main(const std::vector<backend::CompileRequest>& requests,
 
 Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
                        const std::vector<int>& mask, Executables& executables) {
-  device::name_this_thread(thread_name());
-  PENSTOCK_CHECK_OK(device::pin_this_thread(mask));
-  const bool flush = stage_.plan->flush_denormals;
-  device::set_flush_denormals(flush);
+  PENSTOCK_CHECK_OK(adopt_thread());
   PENSTOCK_CHECK_OK(compile(requests, executables));
   for (auto& lane : lanes_) PENSTOCK_CHECK_OK(lane.call->warm_up());
-  device::set_flush_denormals(flush);
+  device::set_flush_denormals(stage_.plan->flush_denormals);
   std::size_t threads = 0;
   for (std::size_t p = 0; p < requests.size(); ++p) {
     threads += static_cast<std::size_t>(requests[p].threads - 1 + executables[p]->idle_threads());
   }
   PENSTOCK_CHECK_OK(check_threads(mask, threads));
   if (state_.options.trace) spans_.resize(kSpansKept);
+  return {};
+}
+
+Status Worker::adopt_thread() {
+  device::name_this_thread(thread_name());
+  PENSTOCK_CHECK_OK(device::pin_this_thread(mask_));
+  device::set_flush_denormals(stage_.plan->flush_denormals);
   return {};
 }
 
@@ -122,8 +127,9 @@ Status Worker::open(Lane& lane) {
 }
 
 std::unique_ptr<StageCall> Worker::make_call() {
-  return std::make_unique<StageCall>(stage_, stage_.memories[replica_].get(), state_.ending,
-                                     parker);
+  const bool may_be_left = max_run_ns_ > 0 && stage_.plan->max_left_behind > 0;
+  return std::make_unique<StageCall>(stage_, stage_.memories[replica_].get(), state_.ending, parker,
+                                     may_be_left);
 }
 
 // Stages that states, items or several partitions hold to an order have one.
@@ -296,12 +302,11 @@ bool Worker::start(Lane& lane) {
   const bool alone = in_flight_++ == 0;
   call.clear();
   for (const FrameNumber frame : lane.frames) {
-    if (begin(frame)) {
-      lane.ready_ns[call.count()] = ready_since(frame);
-      call.bind(frame, state_.record(frame));
-    } else {
-      stage_.computed[frame & state_.window_mask] = 0;
-    }
+    stage_.computed[frame & state_.window_mask] = 0;
+    if (!begin(frame)) continue;
+    lane.ready_ns[call.count()] = ready_since(frame);
+    Status bound = call.bind(frame, state_.record(frame));
+    if (!bound) fail(frame, std::move(bound).error());
   }
   if (call.count() == 0) return true;
   const std::int64_t ready = lane.ready_ns[call.count() - 1];
@@ -310,8 +315,10 @@ bool Worker::start(Lane& lane) {
   // Two more clock reads tell the phases apart; short stages take them for one frame in 16.
   lane.sampled = average_ns_ > 20'000 || lane.frames.front() % 16 == 0;
   call.clock().begin(lane.start_ns);
-  call.start(lane.sampled);
-  return call.in_progress() || call.clock().end();
+  if (call.start(lane.sampled)) return true;
+  state_.hanging.fetch_sub(1, std::memory_order_relaxed);
+  call.come_back();
+  return false;
 }
 
 void Worker::finish_oldest() {
@@ -320,7 +327,8 @@ void Worker::finish_oldest() {
   if (computed && wait_for(lane)) {
     end(lane);
   } else if (computed) {
-    give_up(lane);
+    clock_ = now_ns();
+    give_up(lane, clock_ - lane.start_ns, true);
   }
   first_ = first_ + 1 == lanes_.size() ? 0 : first_ + 1;
   --in_flight_;
@@ -394,34 +402,45 @@ bool Worker::wait_for(Lane& lane) {
   return true;
 }
 
-// The call goes on without anybody, with tensors that nobody else has; its lane is opened anew.
-void Worker::give_up(Lane& lane) {
-  clock_ = now_ns();
-  Status opened = guarded([&]() -> Status {
-    auto fresh = make_call();
-    PENSTOCK_CHECK_OK(fresh->open(executables_));
-    PENSTOCK_CHECK_OK(lane.call->abandon());
-    std::erase_if(lost_, [](const auto& call) { return !call->in_progress_still(); });
-    const std::scoped_lock lock(calls_mutex_);
-    lost_.push_back(std::exchange(lane.call, std::move(fresh)));
-    return {};
-  });
+// The call goes on without anybody. `ready`: whether the frames behind can be computed.
+bool Worker::give_up(Lane& lane, std::int64_t ran_ns, bool ready) {
   state_.left_calls.store(true);
-  const Error cause = hanging(clock_ - lane.start_ns);
-  if (!opened || lost_.size() > static_cast<std::size_t>(stage_.plan->max_left_behind)) {
-    Error placed = Error(cause)
-                       .within({Where::kFrame, lane.frames.front()})
-                       .within({Where::kStage, stage_.plan->name});
-    if (!state_.ending.closed()) state_.hang(lane.frames.back() + 1, std::move(placed));
+  ready = ready && guarded([&]() -> Status { return reopen(lane); });
+  if (!ready) lane.call->cancel();
+  const bool too_many = lost_.size() > static_cast<std::size_t>(stage_.plan->max_left_behind);
+  if ((!ready || too_many) && !state_.ending.cancelled()) {
+    Status cause = guarded([&]() -> Status {
+      return hanging(ran_ns)
+          .within({Where::kFrame, lane.frames.front()})
+          .within({Where::kStage, stage_.plan->name});
+    });
+    state_.hang(lane.frames.back() + 1, std::move(cause).error());
   }
   for (const FrameNumber frame : lane.frames) {
     stage_.computed[frame & state_.window_mask] = 0;
-    if (state_.record(frame).alive()) fail(frame, cause);
+    if (state_.record(frame).alive()) fail(frame, hanging(ran_ns));
   }
+  return ready;
+}
+
+// Another call takes the place of the one that is lost, which has tensors that nobody else has.
+Status Worker::reopen(Lane& lane) {
+  std::erase_if(lost_, [](const auto& call) { return !call->in_progress_still(); });
+  lost_.reserve(lost_.size() + 1);
+  auto fresh = make_call();
+  PENSTOCK_CHECK_OK(fresh->open(executables_));
+  PENSTOCK_CHECK_OK(lane.call->abandon());
+  const auto counted = lane.call->counters();
+  const std::scoped_lock lock(calls_mutex_);
+  lost_copies_ += counted.copies;
+  lost_allocations_ += counted.allocations;
+  lost_.push_back(std::exchange(lane.call, std::move(fresh)));
+  return {};
 }
 
 bool Worker::keeps_lost() {
   std::erase_if(lost_, [](const auto& call) { return !call->in_progress_still(); });
+  if (!asynchronous_) return false;  // Their threads keep what they may touch.
   const bool in_progress = std::ranges::any_of(
       lanes_, [](const Lane& lane) { return lane.call && lane.call->in_progress_still(); });
   return in_progress || !lost_.empty();
@@ -614,25 +633,17 @@ void Worker::hand_on_states(FrameNumber frame) {
   }
 }
 
-void Worker::replace(std::int64_t ran_ns) {
-  const auto& taken = lanes_.front().frames;  // Of a call on this worker's thread, the only one.
-  const auto placed = [&](const Error& cause, FrameNumber frame) {
-    Error made = cause;
-    static_cast<void>(guarded([&]() -> Status {
-      made = Error(cause).within({Where::kFrame, frame}).within({Where::kStage, stage_.plan->name});
-      return {};
-    }));
-    return made;
-  };
-  const Error cause = hanging(ran_ns);
-  for (const FrameNumber frame : taken) {
-    if (!state_.record(frame).fail(Outcome::kError, [&] { return placed(cause, frame); })) continue;
-    errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+void Worker::give_up_if_hanging() {
+  std::int64_t ran = 0;
+  {
+    const std::scoped_lock lock(calls_mutex_);
+    CallClock& clock = lanes_.front().call->clock();
+    const auto reading = clock.read();
+    ran = ran_ns(reading);
+    if (ran <= max_run_ns_ || !clock.abandon(reading)) return;  // Or it came back this moment.
   }
-  state_.hang(taken.front(), placed(cause, taken.front()));
-  cancel_runs();
   // Without a thread for it this one, the watchdog's, passes on the frames until the pipeline ends.
-  if (!hand_over()) take_over();
+  if (!hand_over(ran)) take_over(ran, false);
 }
 
 Error Worker::hanging(std::int64_t ran_ns) const {
@@ -646,10 +657,19 @@ Error Worker::hanging(std::int64_t ran_ns) const {
 }
 
 std::int64_t Worker::ran_ns(CallClock::Reading reading) const {
-  const bool counts = reading.phase == CallClock::Phase::kRunning ||
-                      // Where a call hangs, what others wait for may never come.
-                      (reading.phase == CallClock::Phase::kPaused && state_.ending.hangs());
+  const bool counts =
+      reading.phase == CallClock::Phase::kRunning ||
+      // Where a call hangs, what others wait for may never come.
+      (reading.phase == CallClock::Phase::kPaused && (state_.ending.hangs() || state_.hanging > 0));
   return counts ? now_ns() - reading.since_ns : 0;
+}
+
+// Unless none is in progress.
+std::optional<CallClock::Reading> Worker::abandon_call() {
+  const std::scoped_lock lock(calls_mutex_);
+  CallClock& clock = lanes_.front().call->clock();
+  const auto reading = clock.read();
+  return clock.abandon(reading) ? std::optional(reading) : std::nullopt;
 }
 
 std::optional<std::string> Worker::leave_behind() {
@@ -658,24 +678,27 @@ std::optional<std::string> Worker::leave_behind() {
     leaves_.store(true, std::memory_order_relaxed);
     return std::nullopt;
   }
-  const auto reading = clock().read();
-  if (!clock().abandon(reading)) return std::nullopt;
+  const auto reading = abandon_call();
+  if (!reading) return std::nullopt;
   const auto& taken = lanes_.front().frames;
   const FrameNumber first = taken.front();
   for (const FrameNumber frame : taken) {
     state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
   }
-  if (!hand_over()) leave();
+  if (!hand_over(now_ns() - reading->since_ns)) leave();
   return concat("stage '", stage_.plan->name, "': frame ", first, ": the call has run for ",
-                ms(now_ns() - reading.since_ns),
+                ms(now_ns() - reading->since_ns),
                 " ms and goes on; the pipeline ends without it, and leaves its thread behind");
 }
 
-bool Worker::hand_over() {
+bool Worker::hand_over(std::int64_t ran_ns) {
+  state_.hanging.fetch_add(1, std::memory_order_relaxed);
   state_.left_calls.store(true);
+  const std::scoped_lock lock(calls_mutex_);
   thread_.detach();
-  return static_cast<bool>(
-      start_thread(thread_, [this, keep = state_.shared_from_this()] { take_over(); }));
+  return static_cast<bool>(start_thread(thread_, [this, keep = state_.shared_from_this(), ran_ns] {
+    take_over(ran_ns, static_cast<bool>(guarded([&] { return adopt_thread(); })));
+  }));
 }
 
 void Worker::cancel_runs() {
@@ -686,8 +709,8 @@ void Worker::cancel_runs() {
 }
 
 backend::Context::Counters Worker::counters() const {
-  backend::Context::Counters sum;
   const std::scoped_lock lock(calls_mutex_);
+  backend::Context::Counters sum{lost_copies_, lost_allocations_};
   for (const auto& lane : lanes_) {
     const auto of_lane = lane.call->counters();
     sum.copies += of_lane.copies;
@@ -696,19 +719,23 @@ backend::Context::Counters Worker::counters() const {
   return sum;
 }
 
-// What the call may still read stays as it is: nothing of this frame is released.
-void Worker::take_over() {
-  static_cast<void>(guarded([&]() -> Status {
-    device::name_this_thread(thread_name());
-    return {};
-  }));
+// `ready`: whether the thread can compute.
+void Worker::take_over(std::int64_t ran_ns, bool ready) {
   clock_ = now_ns();
+  Lane& lane = lanes_.front();  // Of a call on the worker's own thread, the only one.
+  const bool reopened =
+      give_up(lane, ran_ns, ready && lane.call->apart() && !state_.ending.cancelled());
   in_flight_ = 0;
-  for (const FrameNumber frame : lanes_.front().frames) {
-    stage_.computed[frame & state_.window_mask] = 0;
+  for (const FrameNumber frame : lane.frames) {
+    if (reopened) {
+      finish(frame);
+      continue;
+    }
+    // What the call may still read stays as it is: nothing of this frame is released.
     hand_on_states(frame);
     pass_on(frame);
   }
+  idled_ = true;
   loop();
 }
 

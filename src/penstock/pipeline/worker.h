@@ -72,11 +72,9 @@ class Worker {
   // For calls that hang; on other threads than its own.
   /// How long a call on the worker's own thread may take; 0: nobody watches it.
   [[nodiscard]] std::int64_t watched_ns() const { return asynchronous_ ? 0 : max_run_ns_; }
-  [[nodiscard]] CallClock& clock() { return lanes_.front().call->clock(); }
-  /// How long the call that was read has run, as far as that counts against it.
-  [[nodiscard]] std::int64_t ran_ns(CallClock::Reading reading) const;
-  /// Fails the frame of the call that hangs, and lets another thread pass on those behind it.
-  void replace(std::int64_t ran_ns);
+  /// Where the call takes longer: it goes on without anybody, and another thread fails its frames
+  /// and goes on with those behind.
+  void give_up_if_hanging();
   /// The same for a call in progress of a pipeline that ends. \pre it is cancelled.
   /// \returns a sentence about the call; nothing where there is none.
   std::optional<std::string> leave_behind();
@@ -144,7 +142,8 @@ class Worker {
   void doze(const Lane& lane, std::int64_t until_ns);
   bool wait_for(Lane& lane);  ///< False: the call is lost.
   void end(Lane& lane);
-  void give_up(Lane& lane);
+  bool give_up(Lane& lane, std::int64_t ran_ns, bool ready);  ///< \returns whether it is open anew.
+  Status reopen(Lane& lane);
   [[nodiscard]] std::int64_t hang_deadline(const Lane& lane) const;
   [[nodiscard]] Error hanging(std::int64_t ran_ns) const;
   /// Holds the frame's slots. False: it is not to be computed.
@@ -162,9 +161,12 @@ class Worker {
   void hand_on_states(FrameNumber frame);
   void pass_on(FrameNumber frame);
   void fail(FrameNumber frame, Error error);
-  void leave();                    ///< This worker passes no more frames.
-  [[nodiscard]] bool hand_over();  ///< False: there is no thread for it.
-  void take_over();
+  void leave();  ///< This worker passes no more frames.
+  [[nodiscard]] std::int64_t ran_ns(CallClock::Reading reading) const;
+  [[nodiscard]] bool hand_over(std::int64_t ran_ns);  ///< False: there is no thread for it.
+  void take_over(std::int64_t ran_ns, bool ready);
+  std::optional<CallClock::Reading> abandon_call();
+  Status adopt_thread();  ///< The calling one runs what the backends bring from now on.
   void note(const Lane& lane, std::size_t frame);
   void note_call(const Lane& lane);
 
@@ -174,11 +176,14 @@ class Worker {
   std::vector<Lane> lanes_;  // A ring: the calls in flight are [first_, first_ + in_flight_).
   std::size_t first_ = 0, in_flight_ = 0;
   bool asynchronous_ = false;
-  StageCall::Executables executables_;            // For lanes that are opened anew.
-  mutable std::mutex calls_mutex_;                // Guards the lanes' calls against being replaced.
-  std::vector<std::unique_ptr<StageCall>> lost_;  // Calls that hang, and may come back.
-  std::atomic<bool> cancelled_{false};            // Some frame was; perhaps one in flight here.
-  std::atomic<bool> leaves_{false};               // What is in progress is left behind.
+  StageCall::Executables executables_;  // For lanes that are opened anew.
+  // Guards the lanes' calls and the thread against being replaced.
+  mutable std::mutex calls_mutex_;
+  std::uint64_t lost_copies_ = 0, lost_allocations_ = 0;  // Of calls that were replaced.
+  std::vector<int> mask_;                                 // The thread's.
+  std::vector<std::unique_ptr<StageCall>> lost_;          // Calls that hang, and may come back.
+  std::atomic<bool> cancelled_{false};  // Some frame was; perhaps one in flight here.
+  std::atomic<bool> leaves_{false};     // What is in progress is left behind.
   std::int64_t clock_ = 0;  // End of the last frame; the start of the next unless idle between.
   bool idled_ = true;
   std::int64_t average_ns_ = 0;   // Of service, by frame.

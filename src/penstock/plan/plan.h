@@ -92,7 +92,7 @@ struct Stage {
   std::optional<std::chrono::microseconds> max_run;  ///< A call that takes longer hangs.
   std::vector<std::string> nodes;  ///< Names of the nodes it holds, for reports. May be empty.
   int lanes = 0;  ///< Calls in flight of each instance, at most; 0: as many as the backend likes.
-  /// Calls that hang that each instance may leave behind, before its frames are unavailable.
+  /// Calls that hang that each instance may leave behind at a time. One more ends the pipeline.
   int max_left_behind = 0;
   /// CPUs of this machine where the thread of a stage on another device runs, ascending. Empty: any
   /// that no stage owns; where there is none, any.
