@@ -101,6 +101,8 @@ class EdgeStats(TypedDict):
     depth: int
     drops: int
     bytes: int | None
+    memory: str
+    mirrors: dict[str, int]
     backend_allocated: bool
 
 

@@ -59,6 +59,10 @@ nb::dict edge_dict(const pipeline::EdgeStats& edge) {
   dict["drops"] = edge.drops;
   dict["bytes"] =
       edge.backend_allocated ? nb::object(nb::none()) : nb::object(nb::int_(edge.bytes));
+  dict["memory"] = edge.memory;
+  nb::dict mirrors;
+  for (const auto& [memory, bytes] : edge.mirrors) mirrors[memory.c_str()] = bytes;
+  dict["mirrors"] = mirrors;
   dict["backend_allocated"] = edge.backend_allocated;
   return dict;
 }

@@ -128,6 +128,8 @@ Json edges_json(const pipeline::Stats& stats) {
                      {"policy", edge.policy},
                      {"drops", edge.drops},
                      {"bytes", edge.backend_allocated ? Json(nullptr) : Json(edge.bytes)},
+                     {"memory", edge.memory},
+                     {"mirrors", edge.mirrors},
                      {"backend_allocated", edge.backend_allocated}});
   }
   return edges;
@@ -152,9 +154,12 @@ std::string stage_table(const pipeline::Stats& stats) {
 std::string edge_table(const pipeline::Stats& stats) {
   Table table({"edge", ">tensors", ">slots", "when full", ">drops", ">memory"});
   for (const auto& edge : stats.edges) {
+    std::string memory = edge.backend_allocated ? "backend's" : bytes(edge.bytes);
+    if (edge.memory != "host") memory += " in " + edge.memory;
+    for (const auto& [name, size] : edge.mirrors)
+      memory += concat(" + ", bytes(size), " in ", name);
     table.add({edge.name, std::to_string(edge.tensors.size()), std::to_string(edge.capacity),
-               edge.policy, std::to_string(edge.drops),
-               edge.backend_allocated ? "backend's" : bytes(edge.bytes)});
+               edge.policy, std::to_string(edge.drops), memory});
   }
   return table.print();
 }

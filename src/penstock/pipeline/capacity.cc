@@ -54,6 +54,17 @@ std::uint64_t slot_count(const plan::Plan& plan, const plan::Edge& edge, const O
          static_cast<std::uint64_t>(kept_slots(edge, options));
 }
 
+// How often the host's memory holds what one slot holds, over all slots.
+std::uint64_t host_slots(const plan::Plan& plan, const plan::Edge& edge, const Options& options,
+                         const Memories& memories) {
+  const auto places = memories_of(edge, memories);
+  const std::uint64_t slots = slot_count(plan, edge, options);
+  const auto kept = static_cast<std::uint64_t>(kept_slots(edge, options));
+  std::uint64_t sum = places.own == nullptr ? slots : 0;
+  if (std::ranges::find(places.mirrors, nullptr) != places.mirrors.end()) sum += slots - kept;
+  return sum;
+}
+
 // Bytes of one frame; each tensor without bound counts `unbounded`.
 std::size_t slot_bytes_or(const plan::Plan& plan, const plan::Edge& edge, std::size_t unbounded) {
   std::size_t bytes = 0;
@@ -193,12 +204,46 @@ int kept_slots(const plan::Edge& edge, const Options& options) {
   return leaves ? std::max(options.max_held, 0) : 0;
 }
 
+Memories memories_of(const plan::Plan& plan, const backend::Registry& backends) {
+  Memories memories;
+  for (const auto& stage : plan.stages) {
+    auto& of_stage = memories.emplace_back();
+    for (const auto& device : stage.devices) {
+      auto& memory = of_stage.emplace_back();
+      for (const auto& partition : stage.partitions) {
+        if (memory || partition.backend == plan::kFunctionBackend) continue;
+        if (const auto found = backends.find(partition.backend)) memory = (*found)->memory(device);
+      }
+    }
+  }
+  return memories;
+}
+
+EdgeMemories memories_of(const plan::Edge& edge, const Memories& memories) {
+  const auto add = [&](std::vector<backend::Memory*>& to, int stage) {
+    if (stage < 0) return to.push_back(nullptr);
+    for (const auto& memory : memories[static_cast<std::size_t>(stage)]) to.push_back(memory.get());
+  };
+  std::vector<backend::Memory*> writers, readers;
+  add(writers, edge.from);
+  for (const int to : edge.to) add(readers, to);
+  const bool leaves = std::ranges::find(edge.to, plan::kPipelineOutput) != edge.to.end();
+  return memories_for(writers, readers, leaves);
+}
+
 std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options) {
+  Memories host;
+  for (const auto& stage : plan.stages) host.emplace_back(stage.devices.size());
+  return memory_ceiling(plan, options, host);
+}
+
+std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options,
+                                            const Memories& memories) {
   std::uint64_t sum = 0;
   for (const auto& edge : plan.edges) {
     const auto bytes = slot_bytes(plan, edge);
     if (!bytes) return std::nullopt;
-    sum = sum_of(sum, product(*bytes, slot_count(plan, edge, options)));
+    sum = sum_of(sum, product(*bytes, host_slots(plan, edge, options, memories)));
   }
   for (const auto& state : plan.states) {
     const auto bytes = state_bytes(plan, state);
@@ -208,13 +253,16 @@ std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Option
   return sum_of(sum, rows_bytes(plan));
 }
 
-Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_t available_bytes) {
+Status check_memory(const plan::Plan& plan, const Options& options, const Memories& memories,
+                    std::uint64_t available_bytes) {
   std::uint64_t sum = 0;
   std::uint64_t most = 0;
   const plan::Edge* largest = nullptr;
   for (const auto& edge : plan.edges) {
-    const auto per_slot = sum_of(slot_bytes_or(plan, edge, 0), bookkeeping_bytes(edge));
-    const auto bytes = product(per_slot, slot_count(plan, edge, options));
+    const auto tensors =
+        product(slot_bytes_or(plan, edge, 0), host_slots(plan, edge, options, memories));
+    const auto bytes =
+        sum_of(tensors, product(bookkeeping_bytes(edge), slot_count(plan, edge, options)));
     sum = sum_of(sum, bytes);
     if (bytes > most) {
       most = bytes;

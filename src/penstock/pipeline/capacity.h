@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
+#include "penstock/pipeline/memory.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/plan.h"
 
@@ -31,9 +33,20 @@ std::size_t state_versions(const plan::Plan& plan, const plan::StateEdge& state)
 /// Slots for results that are held while their own are needed: of edges to the output.
 int kept_slots(const plan::Edge& edge, const Options& options);
 
-/// Whether the slots of all edges fit into `available_bytes`; tensors without bound count 0.
-/// \error kResourceExhausted  names the largest edge.
-Status check_memory(const plan::Plan& plan, const Options& options, std::uint64_t available_bytes);
+/// What the stages' replicas compute in: by stage and replica, null for the host's memory.
+using Memories = std::vector<std::vector<MemoryPtr>>;
+/// As the backends say. One that is not there counts as the host's.
+Memories memories_of(const plan::Plan& plan, const backend::Registry& backends);
+EdgeMemories memories_of(const plan::Edge& edge, const Memories& memories);
+
+/// As memory_ceiling(), where the plan runs in these memories: the host's alone is counted.
+std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options,
+                                            const Memories& memories);
+
+/// Whether what lies in the host's memory fits into `available_bytes`; tensors without bound count
+/// 0. \error kResourceExhausted  names the largest edge.
+Status check_memory(const plan::Plan& plan, const Options& options, const Memories& memories,
+                    std::uint64_t available_bytes);
 
 /// Most frames that a sleeping stage may wait for at once (see sleep_until): half of what the
 /// smallest edge holds. 1 where an edge may drop frames, or where a stage waits for a state that

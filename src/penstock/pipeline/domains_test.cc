@@ -1,6 +1,8 @@
 // Memory domains: stages whose tensors the host cannot read, and what is copied between them.
 #include <atomic>
+#include <map>
 #include <memory>
+#include <tuple>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -109,6 +111,30 @@ TEST_F(Domains, FromTheHostToADeviceAndBack) {
     pipeline.reset();
     EXPECT_EQ(HiddenPages::count(), 0U);
   }
+}
+
+TEST_F(Domains, TheirMemoryIsNotTheHosts) {
+  build_chain();
+  start({.capacity = 4, .max_held = 0});
+  const auto stats = pipeline->stats();
+  constexpr std::uint64_t kEdge = 4 * sizeof(float);
+  const std::map<std::string, std::uint64_t> none, on_device{{memory().name(), kEdge}},
+      here{{"host", kEdge}};
+  const auto lies = [&](std::size_t edge) {
+    return std::tuple(stats.edges[edge].memory, stats.edges[edge].bytes, stats.edges[edge].mirrors);
+  };
+  EXPECT_EQ(lies(0), std::tuple("host", kEdge, none));           // in -> a
+  EXPECT_EQ(lies(1), std::tuple("host", kEdge, on_device));      // a -> far
+  EXPECT_EQ(lies(2), std::tuple(memory().name(), kEdge, here));  // far -> b
+  EXPECT_EQ(lies(3), std::tuple("host", kEdge, none));           // b -> out
+  EXPECT_EQ(stats.memory_bytes, 4 * kEdge);
+  EXPECT_EQ(pipeline->memory_bytes(), 4 * kEdge);
+  pipeline.reset();
+  // What b reads on the same device needs no room here.
+  accelerator->take(network, "b");
+  start({.capacity = 4, .max_held = 0});
+  EXPECT_EQ(pipeline->memory_bytes(), 3 * kEdge);
+  EXPECT_EQ(pipeline->stats().edges[2].mirrors, none);
 }
 
 TEST_F(Domains, StagesOnOneDeviceCopyNothingBetweenThem) {

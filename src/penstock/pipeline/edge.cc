@@ -64,23 +64,6 @@ Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capac
   }
 }
 
-void Edge::place(const std::vector<backend::Memory*>& writers,
-                 const std::vector<backend::Memory*>& readers) {
-  const bool leaves = std::ranges::find(to, plan::kPipelineOutput) != to.end();
-  const bool of_one = !writers.empty() && std::ranges::all_of(writers, [&](const auto* writer) {
-    return same_memory(writer, writers.front());
-  });
-  memory_ = of_one && !leaves ? writers.front() : nullptr;
-  const auto mirror = [&](backend::Memory* memory) {
-    if (!same_memory(memory, memory_) && mirror_in(memory) == kOwn) mirrors_.push_back(memory);
-  };
-  for (auto* reader : readers) {
-    if (!copies_directly(memory_, reader)) mirror(nullptr);
-    mirror(reader);
-  }
-  for (auto* writer : writers) mirror(writer);
-}
-
 std::size_t Edge::mirror_in(const backend::Memory* memory) const {
   const auto found = std::ranges::find_if(
       mirrors_, [&](const auto* mirror) { return same_memory(mirror, memory); });

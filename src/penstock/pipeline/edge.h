@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/pipeline/frame.h"
@@ -57,12 +58,11 @@ class Edge {
  public:
   Edge(const plan::Edge& plan, std::vector<Type> types, int capacity, std::string name);
 
-  /// Finds where the slots lie: in the memory of the writers where all have one, and the pipeline's
-  /// output is no reader; else in the host's. Each slot has a mirror in every other memory of its
-  /// readers and writers, and in the host's where no direct way leads to one of them. Of the
-  /// pipeline's own ends, the memory is the host's. \pre  not allocated.
-  void place(const std::vector<backend::Memory*>& writers,
-             const std::vector<backend::Memory*>& readers);
+  /// \pre  not allocated.
+  void place(EdgeMemories memories) {
+    memory_ = memories.own;
+    mirrors_ = std::move(memories.mirrors);
+  }
 
   /// \param spare  slots beyond the capacity for frames being written or read (lossy edges only).
   /// \param window  a power of two, over the number of frames in flight.
@@ -77,6 +77,9 @@ class Edge {
   [[nodiscard]] std::size_t bytes_per_slot()
       const;  ///< Open shapes at their bound; unbounded as 0.
   [[nodiscard]] std::size_t slot_count() const { return most_slots_; }  ///< At most.
+  [[nodiscard]] std::size_t mirror_count() const {
+    return place_count_;
+  }  ///< In each of mirrors().
 
   void free_slots() { slots_.clear(); }  ///< \pre  nobody reads or writes one any more.
 
@@ -98,6 +101,7 @@ class Edge {
   /// Which of the slot's mirrors lies in the memory, or kOwn.
   [[nodiscard]] std::size_t mirror_in(const backend::Memory* memory) const;
   [[nodiscard]] backend::Memory* memory() const { return memory_; }  ///< Of the slots' own tensors.
+  [[nodiscard]] const std::vector<backend::Memory*>& mirrors() const { return mirrors_; }
   /// Copies the frame to the slot's mirror `at`, once for all who ask: later ones find it there.
   /// Adds to `copies`. \pre  it was written. \error  of a copy; names the tensor and both memories.
   Status bring(Slot& slot, std::size_t at, FrameNumber frame, std::uint64_t& copies);

@@ -38,6 +38,26 @@ std::shared_ptr<void> untouched_pages(std::size_t bytes) {
   return {pages, [length](void* begin) { munmap(begin, length); }};
 }
 
+EdgeMemories memories_for(std::span<backend::Memory* const> writers,
+                          std::span<backend::Memory* const> readers, bool leaves) {
+  const bool of_one = !writers.empty() && std::ranges::all_of(writers, [&](const auto* writer) {
+    return same_memory(writer, writers.front());
+  });
+  EdgeMemories made;
+  made.own = of_one && !leaves ? writers.front() : nullptr;
+  const auto mirror = [&](backend::Memory* memory) {
+    const auto lies_there = [&](const auto* other) { return same_memory(other, memory); };
+    if (!lies_there(made.own) && std::ranges::none_of(made.mirrors, lies_there))
+      made.mirrors.push_back(memory);
+  };
+  for (auto* reader : readers) {
+    if (!copies_directly(made.own, reader)) mirror(nullptr);
+    mirror(reader);
+  }
+  for (auto* writer : writers) mirror(writer);
+  return made;
+}
+
 Result<Tensor> storage_in(backend::Memory* memory, const Type& type) {
   if (memory == nullptr) return storage_for(type);
   const std::size_t bytes = *type.max_bytes();

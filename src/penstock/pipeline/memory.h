@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "penstock/backend/backend.h"
 #include "penstock/tensor/tensor.h"
@@ -24,6 +25,18 @@ bool copies_directly(const backend::Memory* from, const backend::Memory* to);
 /// nodes each page comes to lie where the thread runs that touches it first. What the heap gives
 /// may have been in use before, and is zeroed by who asks for it. May throw bad_alloc.
 std::shared_ptr<void> untouched_pages(std::size_t bytes);
+
+/// Where the slots of an edge lie.
+struct EdgeMemories {
+  backend::Memory* own = nullptr;
+  std::vector<backend::Memory*> mirrors;
+};
+/// In the memory of the writers where all have one, and the pipeline's output is no reader; else in
+/// the host's. Each slot has a mirror in every other memory of its readers and writers, and in the
+/// host's where no direct way leads to one of them. Of the pipeline's own ends, the memory is the
+/// host's.
+EdgeMemories memories_for(std::span<backend::Memory* const> writers,
+                          std::span<backend::Memory* const> readers, bool leaves);
 
 /// As storage_for(), in the memory. \pre  the type has a bound.
 Result<Tensor> storage_in(backend::Memory* memory, const Type& type);

@@ -724,7 +724,7 @@ std::optional<Error> Pipeline::closed_by() const {
 
 std::optional<std::uint64_t> Pipeline::memory_bytes() const {
   const auto [state, lock] = generations_->look();
-  return memory_ceiling(state->plan, state->options);
+  return memory_ceiling(state->plan, state->options, state->memories);
 }
 
 int Pipeline::in_flight_limit() const {

@@ -54,7 +54,7 @@ struct Options {
 };
 
 /// Most bytes that the slots of all edges take, the same as Pipeline::memory_bytes() of the running
-/// plan; nothing where a tensor's shape has no bound.
+/// plan where all of it computes in the host's memory; nothing where a tensor's shape has no bound.
 std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options = {});
 
 /// `timeout` for "as long as it takes" and for "not at all". The default is long but ends: a thread
@@ -210,8 +210,8 @@ class Pipeline {
   /// Frames are counted from the start on; stages and edges are those of the plan that takes frames
   /// now, as in write_trace().
   [[nodiscard]] Stats stats() const;
-  /// Ceiling of the memory of all edges' slots, known before the first frame; nothing where a
-  /// tensor's shape has no bound.
+  /// Ceiling of the host's memory that all edges' slots take, known before the first frame; nothing
+  /// where a tensor's shape has no bound. EdgeStats says what lies in other memories.
   [[nodiscard]] std::optional<std::uint64_t> memory_bytes() const;
   [[nodiscard]] int in_flight_limit() const;
   /// What takes frames now. The reference holds until replace() is called.

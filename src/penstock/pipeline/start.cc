@@ -64,25 +64,11 @@ void choose_window(State& state) {
   state.sink.configure(window, false);
 }
 
-std::vector<backend::Memory*> memories_of(const State& state, int stage) {
-  if (stage < 0) return {nullptr};
-  std::vector<backend::Memory*> memories;
-  for (const auto& memory : state.stages[static_cast<std::size_t>(stage)]->memories) {
-    memories.push_back(memory.get());
-  }
-  return memories;
-}
-
 // Once the stages are known, whose backends say where their tensors lie.
 Status allocate_edges(State& state) {
   for (std::size_t e = 0; e < state.edges.size(); ++e) {
     const auto& edge = state.plan.edges[e];
-    std::vector<backend::Memory*> readers;
-    for (const int to : edge.to) {
-      const auto of_reader = memories_of(state, to);
-      readers.insert(readers.end(), of_reader.begin(), of_reader.end());
-    }
-    state.edges[e]->place(memories_of(state, edge.from), readers);
+    state.edges[e]->place(memories_of(edge, state.memories));
     PENSTOCK_CHECK_OK(state.edges[e]->allocate(
         edge.from != plan::kPipelineInput, spare_slots(state.plan, edge), state.window_mask + 1,
         kept_slots(edge, state.options), most_together(state.plan, edge) > 1));
@@ -132,14 +118,9 @@ Status make_states(State& state, const std::filesystem::path& folder) {
   return {};
 }
 
-Status find_memories(Stage& stage) {
-  for (const auto& device : stage.plan->devices) {
-    MemoryPtr memory;
-    for (const auto& partition : stage.partitions) {
-      if (!memory) memory = partition.backend->memory(device);
-    }
+Status check_memories(const Stage& stage) {
+  for (const auto& memory : stage.memories) {
     if (memory) PENSTOCK_CHECK_OK(check_supported(stage, *memory));
-    stage.memories.push_back(std::move(memory));
   }
   return {};
 }
@@ -176,7 +157,8 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   find_state_sources(state.plan, *stage);
   PENSTOCK_TRY(stage->batch_sizes, batch_sizes(*stage->plan));
   stage->has_homes = !stage->states_out.empty() && stage->plan->devices.size() > 1;
-  PENSTOCK_CHECK_OK(find_memories(*stage));
+  stage->memories = state.memories[index];
+  PENSTOCK_CHECK_OK(check_memories(*stage));
   if (!stage->plan->parameters.empty()) {
     auto version = std::make_shared<ParameterVersion>();
     PENSTOCK_TRY(version->values, default_parameters(state, folder, *stage->plan));
@@ -567,12 +549,14 @@ Result<std::shared_ptr<State>> make_generation(const plan::Plan& plan,
   PENSTOCK_CHECK_OK(check_backend_options(plan, options));
   const auto available =
       device::read_available_memory("/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup");
-  if (available) PENSTOCK_CHECK_OK(check_memory(plan, options, *available));
+  auto memories = memories_of(plan, backends);
+  if (available) PENSTOCK_CHECK_OK(check_memory(plan, options, memories, *available));
   auto state = std::make_shared<State>();
   state->plan = plan;
   state->folder = folder;
   state->backends = backends;
   state->options = options;
+  state->memories = std::move(memories);
   if (!state->options.max_age) state->options.max_age = plan.max_age;
   if (!state->options.on_error) state->options.on_error = plan.on_error;
   warn_of_differences(*state, backends);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/delivery.h"
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/ending.h"
@@ -53,6 +54,7 @@ struct State : std::enable_shared_from_this<State> {
   std::filesystem::path folder;  // Where the plan's relative paths start.
   backend::Registry backends;    // What it was started with, should it begin anew.
   Options options;
+  Memories memories;
   std::vector<std::unique_ptr<Edge>> edges;
   std::vector<std::unique_ptr<StateEdge>> states;  // Beside plan.states.
   std::vector<std::unique_ptr<Stage>> stages;

@@ -65,6 +65,10 @@ EdgeStats stats_of(const State& state, const Edge& edge) {
                                  : 0;
   stats.drops = edge.drops.load(std::memory_order_relaxed);
   stats.bytes = edge.bytes_per_slot() * edge.slot_count();
+  stats.memory = pipeline::name_of(edge.memory());
+  for (const auto* mirror : edge.mirrors()) {
+    stats.mirrors[pipeline::name_of(mirror)] = edge.bytes_per_slot() * edge.mirror_count();
+  }
   stats.backend_allocated =
       std::ranges::any_of(edge.types, [](const Type& type) { return !type.max_bytes(); });
   stats.policy = plan::to_string(edge.policy);
@@ -86,7 +90,7 @@ Stats Pipeline::stats() const {
   stats.popped = stats.ok + stats.errors + stats.drops + stats.cancelled;
   stats.streams = state.streams->known();
   stats.streams_evicted = state.streams->evicted();
-  stats.memory_bytes = memory_ceiling(state.plan, state.options);
+  stats.memory_bytes = memory_ceiling(state.plan, state.options, state.memories);
   for (const auto& stage : state.stages) stats.stages.push_back(stats_of(state, *stage));
   for (const auto& edge : state.edges) {
     const auto& of_edge = stats.edges.emplace_back(stats_of(state, *edge));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,10 +40,13 @@ struct StageStats {
 struct EdgeStats {
   std::string name;  ///< "stage0 -> stage1", "input -> stage0"
   std::vector<std::string> tensors;
-  int capacity = 0;                ///< Slots.
-  std::uint64_t depth = 0;         ///< Frames in it now.
-  std::uint64_t drops = 0;         ///< By its policy.
-  std::uint64_t bytes = 0;         ///< Of its slots; 0 where the backend allocates them.
+  int capacity = 0;         ///< Slots.
+  std::uint64_t depth = 0;  ///< Frames in it now.
+  std::uint64_t drops = 0;  ///< By its policy.
+  std::uint64_t bytes = 0;  ///< Of its slots; 0 where the backend allocates them.
+  std::string memory;       ///< In which they lie: "host", "cuda:0".
+  /// What the slots have besides in other memories, for stages that read or write there.
+  std::map<std::string, std::uint64_t> mirrors;
   bool backend_allocated = false;  ///< Nothing bounds the shape of one of its tensors.
   std::string policy;
 };
@@ -51,7 +55,7 @@ struct Stats {
   std::uint64_t pushed = 0, popped = 0, ok = 0, errors = 0, drops = 0, cancelled = 0;
   std::uint64_t streams = 1;  ///< Known now.
   std::uint64_t streams_evicted = 0;
-  std::optional<std::uint64_t> memory_bytes;  ///< As Pipeline::memory_bytes().
+  std::optional<std::uint64_t> memory_bytes;  ///< The host's, as Pipeline::memory_bytes().
   std::vector<StageStats> stages;
   std::vector<EdgeStats> edges;
 };
