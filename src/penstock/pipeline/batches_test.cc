@@ -228,6 +228,28 @@ TEST_F(Batches, ShareWhatIsThereAmongReplicas) {
   }
 }
 
+// in -> net (a part that writes "y_between", and one that writes "y") -> out
+TEST(BatchMemory, WhatCallsHaveBesidesTheSlotsCounts) {
+  FakeNetwork network;
+  network.input("in").state_input("between");
+  network.stage("net", {"in"}, {"y"}, unary([](float x) { return x; }), 3).output("y");
+  network.finish();
+  const auto beside = [&] {
+    return *memory_ceiling(network.plan, {.capacity = 4, .max_held = 0}) - 2 * 4 * sizeof(float);
+  };
+  EXPECT_EQ(beside(), 0U);
+  auto& stage = network.plan.stages[0];
+  stage.partitions.push_back(stage.partitions[0]);
+  stage.partitions[0].outputs = stage.partitions[1].inputs = {"between"};
+  EXPECT_EQ(beside(), 3 * sizeof(float));  // Of each replica.
+  stage.batch.frames = 4;
+  // Rows of what is read, between and written, of all sizes up to 4.
+  EXPECT_EQ(beside(), 3 * (1 + 3 * 2 * 4) * sizeof(float));
+  std::ranges::find(network.plan.tensors, "between", &plan::TensorInfo::name)->type.dims[0].size =
+      std::int64_t{1} << 50U;
+  EXPECT_THAT(network.start().error().message(), HasSubstr("the edges and calls may take "));
+}
+
 TEST_F(Batches, ACallThatHangsFailsAllItsFrames) {
   Gate hang;
   network.together("net", {4}, [&](Inputs) -> Status {

@@ -94,21 +94,40 @@ std::uint64_t sum_of(std::uint64_t a, std::uint64_t b) {
   return __builtin_add_overflow(a, b, &result) ? UINT64_MAX : result;
 }
 
-// What the calls for several frames copy such frames to that do not lie one behind the other.
-std::uint64_t rows_bytes(const plan::Plan& plan) {
+// Of one frame; what has no bound, the backend allocates.
+std::uint64_t bytes_of(const plan::Plan& plan, const std::vector<std::string>& names) {
+  std::uint64_t sum = 0;
+  for (const auto& name : names) {
+    const auto* info = plan.find_tensor(name);
+    sum = sum_of(sum, info == nullptr ? 0 : info->type.max_bytes().value_or(0));
+  }
+  return sum;
+}
+
+// What passes between the partitions of a stage only.
+std::vector<std::string> locals_of(const plan::Stage& stage) {
+  std::vector<std::string> names;
+  for (const auto& partition : stage.partitions) {
+    for (const auto& name : partition.outputs) {
+      const bool leaves = std::ranges::find(stage.outputs, name) != stage.outputs.end();
+      if (!leaves && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+// What the calls have besides the slots: what passes between their partitions, and where those for
+// several frames copy such frames to that do not lie one behind the other.
+std::uint64_t calls_bytes(const plan::Plan& plan) {
   std::uint64_t sum = 0;
   for (const auto& stage : plan.stages) {
-    if (stage.batch.frames == 1) continue;
-    std::uint64_t of_frame = 0;
-    for (const auto* names : {&stage.inputs, &stage.outputs}) {
-      for (const auto& name : *names) {
-        const auto* info = plan.find_tensor(name);
-        of_frame = sum_of(of_frame, info == nullptr ? 0 : info->type.max_bytes().value_or(0));
-      }
-    }
+    const std::uint64_t locals = bytes_of(plan, locals_of(stage));
     // Of each size up to the largest, as each of them is at least twice the one before.
-    const auto calls = product(stage.devices.size(), std::max(stage.lanes, 1));
-    sum = sum_of(sum, product(product(of_frame, 2 * stage.batch.frames), calls));
+    const std::uint64_t rows = stage.batch.frames > 1 ? 2 * stage.batch.frames : 0;
+    const auto of_frame =
+        sum_of(sum_of(bytes_of(plan, stage.inputs), bytes_of(plan, stage.outputs)), locals);
+    const auto of_call = sum_of(locals, product(of_frame, rows));
+    sum = sum_of(sum, product(of_call, product(stage.devices.size(), std::max(stage.lanes, 1))));
   }
   return sum;
 }
@@ -250,7 +269,7 @@ std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Option
     if (!bytes) return std::nullopt;
     sum = sum_of(sum, *bytes);
   }
-  return sum_of(sum, rows_bytes(plan));
+  return sum_of(sum, calls_bytes(plan));
 }
 
 Status check_memory(const plan::Plan& plan, const Options& options, const Memories& memories,
@@ -276,13 +295,16 @@ Status check_memory(const plan::Plan& plan, const Options& options, const Memori
     states = sum_of(states, state_bytes(plan, state).value_or(0));
     states = sum_of(states, product(values, sizeof(Tensor)));
   }
-  sum = sum_of(sum_of(sum, states), rows_bytes(plan));
+  const std::uint64_t calls = calls_bytes(plan);
+  sum = sum_of(sum_of(sum, states), calls);
   if (sum <= available_bytes) return {};
-  if (states > most || largest == nullptr) {
-    return make_error(Code::kResourceExhausted, "the edges and states may take ", sum,
-                      " bytes of memory, ", available_bytes,
-                      " are available; the states alone take ", states, " bytes");
-  }
+  const auto beside = [&](const char* what, std::uint64_t bytes) {
+    return make_error(Code::kResourceExhausted, "the edges and ", what, " may take ", sum,
+                      " bytes of memory, ", available_bytes, " are available; the ", what,
+                      " alone take ", bytes, " bytes");
+  };
+  if (calls > std::max(states, most)) return beside("calls", calls);
+  if (states > most || largest == nullptr) return beside("states", states);
   return make_error(Code::kResourceExhausted, "the edges may take ", sum, " bytes of memory, ",
                     available_bytes, " are available; the largest is '", edge_name(plan, *largest),
                     "' with ", slot_count(plan, *largest, options), " slots and ", most,

@@ -53,8 +53,10 @@ struct Options {
   std::function<bool()> stopped;  ///< Asked by start() before each stage instance: true ends it.
 };
 
-/// Most bytes that the slots of all edges take, the same as Pipeline::memory_bytes() of the running
-/// plan where all of it computes in the host's memory; nothing where a tensor's shape has no bound.
+/// Most bytes that the slots of all edges take, the states, and what calls have besides (tensors
+/// between a stage's partitions, rows of several frames); not what engines do. The same as
+/// Pipeline::memory_bytes() of the running plan where all of it computes in the host's memory;
+/// nothing where a tensor's shape has no bound.
 std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options = {});
 
 /// `timeout` for "as long as it takes" and for "not at all". The default is long but ends: a thread
@@ -210,8 +212,8 @@ class Pipeline {
   /// Frames are counted from the start on; stages and edges are those of the plan that takes frames
   /// now, as in write_trace().
   [[nodiscard]] Stats stats() const;
-  /// Ceiling of the host's memory that all edges' slots take, known before the first frame; nothing
-  /// where a tensor's shape has no bound. EdgeStats says what lies in other memories.
+  /// As memory_ceiling(), of the host's memory alone; EdgeStats says what lies in others. Known
+  /// before the first frame.
   [[nodiscard]] std::optional<std::uint64_t> memory_bytes() const;
   [[nodiscard]] int in_flight_limit() const;
   /// What takes frames now. The reference holds until replace() is called.
