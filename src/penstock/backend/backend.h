@@ -154,9 +154,10 @@ class Memory {
   virtual Result<Tensor> allocate(DType dtype, std::size_t bytes) = 0;
 
   /// Copies `from.bytes()` bytes, of which there are some, to the beginning of `to`, which has as
-  /// many; returns when they are there, and soon with an error where they never will be. One of the
-  /// two is in this memory; the other one in the host's, or else `to` is here and `from` in a
-  /// memory that it copies_from(). It throws nothing.
+  /// many; returns when they are there, and soon with an error where they never will be. It must
+  /// return by itself: nobody gives it up as a run that hangs. One of the two is in this memory;
+  /// the other one in the host's, or else `to` is here and `from` in a memory that it
+  /// copies_from(). It throws nothing.
   virtual Status copy(const Tensor& from, Tensor& to) = 0;
 
   /// Whether copy() takes tensors of that memory. What it does not take goes through the host's.

@@ -113,6 +113,33 @@ TEST_F(Domains, FromTheHostToADeviceAndBack) {
   }
 }
 
+TEST_F(Domains, WhatTheCallerGivesMustLieInTheHosts) {
+  const TemporaryFolder folder;
+  network.folder = folder.path();
+  network.parameter("w", number(1));
+  network.input("in").state_input("s");
+  network.stage("a", {"in", "s", "w"}, {"out"}, plus(1)).output("out").state("out", "s");
+  start();
+  Tensor there = *memory().allocate(DType::kF32, sizeof(float));
+  ASSERT_TRUE(there.set_dims(std::vector<std::int64_t>{1}));
+  const auto refused = [](const auto& result, const std::string& name) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(result.error().message(),
+                HasSubstr(name + ": expected a tensor in the host's memory, found one in memory "
+                                 "domain 1"));
+  };
+  refused(pipeline->push(std::vector{there}, kLong), "push: input 'in'");
+  const auto slots = pipeline->acquire_input(kLong);
+  ASSERT_TRUE(slots);
+  (*slots)[0] = there;
+  refused(pipeline->push_acquired(), "push_acquired: input 'in'");
+  refused(pipeline->set_parameters("", {{"w", there}}), "set_parameters: 'w'");
+  refused(pipeline->restore_stream(0, {{"s", there}}), "state 's'");
+  push();
+  EXPECT_TRUE(pop().ok());
+}
+
 TEST_F(Domains, TheirMemoryIsNotTheHosts) {
   build_chain();
   start({.capacity = 4, .max_held = 0});

@@ -4,6 +4,7 @@
 
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/guarded.h"
+#include "penstock/pipeline/ports.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -334,7 +335,7 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
     return invalid_argument("push: expected ", wanted.size(), " inputs, found ", inputs.size());
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (Status fits = check_matches(wanted[i].type, inputs[i]); !fits) {
+    if (Status fits = check_given(wanted[i].type, inputs[i]); !fits) {
       return std::move(fits).error().within({Where::kInput, wanted[i].name}).within("push");
     }
   }
@@ -430,7 +431,7 @@ Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
     return std::move(ready).error();
   }
   for (std::size_t i = 0; i < state.acquired.size(); ++i) {
-    if (Status fits = check_matches(state.plan.inputs[i].type, state.acquired[i]); !fits) {
+    if (Status fits = check_given(state.plan.inputs[i].type, state.acquired[i]); !fits) {
       give_slots_back(state, frame);
       return std::move(fits).error().within(
           concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
@@ -563,7 +564,7 @@ Result<std::vector<Replacement>> find_replacements(const State& state, std::stri
     }
     if (found.size() == before) return no_such_parameter(state, stage_name, name);
     const auto info = std::ranges::find(state.plan.parameters, name, &plan::Parameter::name);
-    if (Status fits = check_matches(info->type, tensor); !fits) {
+    if (Status fits = check_given(info->type, tensor); !fits) {
       return std::move(fits).error().within(concat("set_parameters: '", name, "'"));
     }
   }

@@ -98,7 +98,8 @@ class Pipeline {
   /// Gives the pipeline one frame. `inputs[i]` is the i-th of plan.inputs; its storage is read in
   /// place and held until the frame has left the stages that read it.
   /// \returns the frame's number.
-  /// \error kInvalidArgument    a count, dtype or shape differs: names the input, expected, found.
+  /// \error kInvalidArgument    a count, dtype or shape differs, or a tensor lies in another memory
+  ///                            than the host's: names the input, expected, found.
   /// \error kDeadlineExceeded   no room within `timeout`; says what is full. Nothing was pushed.
   /// \error kResourceExhausted  the input edge is full and its policy is `error`; or the frame's
   ///                            stream is one more than the plan allows (plan::Streams).

@@ -176,4 +176,11 @@ Status check_outputs(const CompiledPartition& partition, std::span<Tensor* const
   return {};
 }
 
+Status check_given(const Type& type, const Tensor& value) {
+  PENSTOCK_CHECK_OK(check_matches(type, value));
+  if (value.in_host_memory()) return {};
+  return invalid_argument("expected a tensor in the host's memory, found one in memory domain ",
+                          static_cast<int>(value.domain()), "; copy it to the host's first");
+}
+
 }  // namespace penstock::pipeline

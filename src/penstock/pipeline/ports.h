@@ -21,4 +21,8 @@ Status check_output(const CompiledPartition& partition, std::size_t i, const Typ
                     const Tensor& value);
 Status check_outputs(const CompiledPartition& partition, std::span<Tensor* const> values);
 
+/// Whether the caller's tensor may stand where `type` is declared: check_matches(), and it lies in
+/// the host's memory. \error kInvalidArgument
+Status check_given(const Type& type, const Tensor& value);
+
 }  // namespace penstock::pipeline

@@ -201,7 +201,7 @@ Result<std::vector<const Tensor*>> match_states(const State& state, const Named&
     }
     auto& place = ordered[static_cast<std::size_t>(found - state.states.begin())];
     if (place != nullptr) return invalid_argument("state '", name, "' is given twice");
-    if (Status fits = check_matches(state.plan.find_tensor(name)->type, value); !fits)
+    if (Status fits = check_given(state.plan.find_tensor(name)->type, value); !fits)
       return std::move(fits).error().within(concat("state '", name, "'"));
     place = &value;
   }
