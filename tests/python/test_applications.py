@@ -401,6 +401,19 @@ def test_a_state_feeds_the_next_frame() -> None:
         assert pipeline(value(7))[0][0] == 7
 
 
+def test_an_error_names_the_stream_of_its_frame() -> None:
+    def fails(x: np.ndarray) -> np.ndarray:
+        raise ValueError("bad")
+
+    with of_one(fails).start(streams=2) as pipeline:
+        for stream, outer in ((7, [{"kind": "stream", "number": 7}]), (0, [])):
+            pipeline.push(value(1), stream=stream)
+            error = pipeline.pop(None).error
+            assert error is not None
+            assert [place for place in error.places if place["kind"] == "stream"] == outer
+            assert str(error).startswith("stream 7: stage 'f': frame 0: " if stream else "stage 'f': frame 1: ")
+
+
 def test_streams_have_states_of_their_own() -> None:
     app = penstock.App("sum")
     app.input("x")

@@ -44,7 +44,8 @@ class Output {
   [[nodiscard]] std::uint64_t stream() const { return stream_; }
   [[nodiscard]] Outcome outcome() const { return outcome_; }
   [[nodiscard]] bool ok() const { return outcome_ == Outcome::kOk; }
-  [[nodiscard]] const Error& error() const { return error_; }  ///< \pre !ok()
+  /// Names stage and frame, and the stream unless that is 0. \pre !ok()
+  [[nodiscard]] const Error& error() const { return error_; }
   /// From push() to pop().
   [[nodiscard]] std::chrono::nanoseconds latency() const { return latency_; }
 

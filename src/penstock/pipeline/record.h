@@ -42,12 +42,17 @@ class alignas(64) Record {
       return false;
     outcome_ = outcome;
     try {
-      error_ = make_error();
+      error_ = in_stream(make_error());
     } catch (const std::bad_alloc&) {
       error_ = out_of_memory();
     }
     life_.store(Life::kDead, std::memory_order_release);
     return true;
+  }
+
+  /// An error of the frame names its stream, unless that is the one that is there always.
+  [[nodiscard]] Error in_stream(Error error) const {
+    return stream == 0 ? std::move(error) : std::move(error).within({Where::kStream, stream});
   }
 
   /// By its owner's wish; with its error.

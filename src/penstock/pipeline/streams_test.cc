@@ -408,6 +408,43 @@ TEST(Streams, WhatIsNoStateIsRefusedAndChangesNothing) {
   EXPECT_EQ(*one(*pipeline, 1, 4), 6);
 }
 
+TEST(Streams, ErrorsOfTheirFramesNameThem) {
+  auto network = sequence(Writes::kItself, 2);
+  const std::vector<Where> in_stage{{Where::kStage, "step"}, {Where::kFrame, 1}},
+      named{{Where::kStream, 7}, {Where::kStage, "step"}, {Where::kFrame, 1}};
+  for (const auto stream : {std::uint64_t{0}, std::uint64_t{7}}) {
+    auto pipeline = started(network);
+    ASSERT_TRUE(put(*pipeline, 7, 1));
+    ASSERT_TRUE(put(*pipeline, stream, -1));  // Fails in its stage.
+    FrameOptions late{.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1),
+                      .stream = stream};
+    ASSERT_TRUE(pipeline->push(std::array{number(1)}, kAWhile, late));
+    EXPECT_TRUE((*pipeline->pop(kAWhile))->ok());
+    const auto failed = pipeline->pop(kAWhile);
+    EXPECT_EQ((*failed)->error().places, stream == 0 ? in_stage : named);
+    const auto expired = pipeline->pop(kAWhile);
+    EXPECT_EQ((*expired)->error().find(Where::kStream) != nullptr, stream == 7);
+  }
+  auto pipeline = started(network, {.on_error = plan::OnError::kStop});
+  ASSERT_TRUE(put(*pipeline, 7, -1));
+  const auto failed = pipeline->pop(kAWhile);
+  EXPECT_THAT((*failed)->error().message(), HasSubstr("stream 7: stage 'step': frame 0: "));
+  while (!pipeline->closed_by()) std::this_thread::yield();
+  EXPECT_THAT(pipeline->closed_by()->message(), HasSubstr("stream 7: stage 'step': frame 0: "));
+}
+
+TEST(Streams, WhatEdgesDropNamesThem) {
+  auto network = sequence(Writes::kItself, 2);
+  network.finish().edges.back().policy = plan::FullPolicy::kDropOldest;
+  auto pipeline = started(network, {.capacity = 1, .in_flight = 8});
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(put(*pipeline, 7, 1));
+  ASSERT_TRUE(pipeline->drain());
+  const auto dropped = pipeline->pop(kAWhile);
+  ASSERT_EQ((*dropped)->outcome(), Outcome::kDropped);
+  const std::vector<Where> places{{Where::kStream, 7}, {Where::kFrame, 0}};
+  EXPECT_EQ((*dropped)->error().places, places);
+}
+
 // A ceiling is no more than what is there: two versions for each stream, and the initial value.
 TEST(Streams, TheirStatesCountInTheMemory) {
   const auto bytes = [](Writes where, int most) {

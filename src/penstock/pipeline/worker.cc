@@ -409,10 +409,11 @@ bool Worker::give_up(Lane& lane, std::int64_t ran_ns, bool ready) {
   if (!ready) lane.call->cancel();
   const bool too_many = lost_.size() > static_cast<std::size_t>(stage_.plan->max_left_behind);
   if ((!ready || too_many) && !state_.ending.cancelled()) {
+    const FrameNumber first = lane.frames.front();
     Status cause = guarded([&]() -> Status {
-      return hanging(ran_ns)
-          .within({Where::kFrame, lane.frames.front()})
-          .within({Where::kStage, stage_.plan->name});
+      return state_.record(first).in_stream(hanging(ran_ns)
+                                                .within({Where::kFrame, first})
+                                                .within({Where::kStage, stage_.plan->name}));
     });
     state_.hang(lane.frames.back() + 1, std::move(cause).error());
   }
@@ -584,7 +585,7 @@ void Worker::fail(FrameNumber frame, Error error) {
   const auto placed = [&] {
     Error made =
         std::move(error).within({Where::kFrame, frame}).within({Where::kStage, stage_.plan->name});
-    if (stops) cause = made;
+    if (stops) cause = state_.record(frame).in_stream(made);
     return made;
   };
   const auto outcome = dropped     ? Outcome::kDropped
