@@ -470,16 +470,15 @@ inline std::string describe(const Case& c) {
   };
   std::string text = concat("seed ", c.seed, ": ", c.inputs(), " inputs, ", c.frames, " frames");
   if (c.pushers > 0) text += concat(", ", c.pushers, " pushers, ", c.poppers, " more poppers");
-  text +=
-      concat(", pops ", static_cast<int>(c.pops), ", hold ", c.hold, c.borrow ? ", borrows" : "",
-             c.nags ? ", nags" : "", c.settles ? ", settles" : "", c.runs ? ", runs" : "",
-             c.meddles ? ", meddles" : "", ", max_held ", c.max_held, ", past ", c.past,
-             c.cancels ? ", cancels" : "", ", in_flight ", c.in_flight, ", streams ", c.streams,
-             " of ", c.most_streams, c.evicts ? ", evicts" : "", ", called ", c.called,
-             c.stop_at_error ? ", on_error stop" : "", ", max_age ", c.max_age_us,
-             ", max_left_behind ", c.max_left_behind, ", end ",
-             static_cast<int>(c.end), " at ", c.end_at, ", start fault ",
-             static_cast<int>(c.start_fault), " at stage ", c.start_fault_stage, "\n");
+  text += concat(", pops ", static_cast<int>(c.pops), ", hold ", c.hold,
+                 c.borrow ? ", borrows" : "", c.nags ? ", nags" : "", c.settles ? ", settles" : "",
+                 c.runs ? ", runs" : "", c.meddles ? ", meddles" : "", ", max_held ", c.max_held,
+                 ", past ", c.past, c.cancels ? ", cancels" : "", ", in_flight ", c.in_flight,
+                 ", streams ", c.streams, " of ", c.most_streams, c.evicts ? ", evicts" : "",
+                 ", called ", c.called, c.stop_at_error ? ", on_error stop" : "", ", max_age ",
+                 c.max_age_us, ", max_left_behind ", c.max_left_behind, ", end ",
+                 static_cast<int>(c.end), " at ", c.end_at, ", start fault ",
+                 static_cast<int>(c.start_fault), " at stage ", c.start_fault_stage, "\n");
   for (std::size_t s = 0; s < c.stages.size(); ++s) {
     const auto& stage = c.stages[s];
     text += concat("  s", s, stage.function ? " function" : "", stage.stateful ? " stateful" : "",
