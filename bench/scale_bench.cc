@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -14,7 +14,6 @@
 
 #include <malloc.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "penstock/pipeline/parker.h"
@@ -29,7 +28,7 @@ using pipeline::now_ns;
 using pipeline::Pipeline;
 using Pipelines = std::vector<std::unique_ptr<Pipeline>>;
 
-int g_missed = 0;
+int g_missed = 0;  // NOLINT(*-avoid-non-const-global-variables): main() ends with it
 
 void expect(const std::string& what, double found, double most) {
   const bool met = found <= most;
@@ -375,7 +374,7 @@ int run(int idle_seconds) {
 }  // namespace penstock
 
 int main(int argc, char** argv) {
-  const int idle_seconds = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int idle_seconds = argc > 1 ? static_cast<int>(std::strtol(argv[1], nullptr, 10)) : 2;
   if (argc > 2 || idle_seconds < 1) {
     std::fprintf(stderr, "usage: scale_bench [SECONDS]: how long it idles, 2 by default\n");
     return 2;
