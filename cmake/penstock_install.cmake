@@ -11,9 +11,9 @@ set(PENSTOCK_PUBLIC_HEADERS
   graph/graph.h graph/import.h graph/subgraph.h graph/writer.h
   partition/batches.h partition/split.h
   pipeline/frame.h pipeline/pipeline.h pipeline/stats.h
-  plan/package.h plan/plan.h plan/plan_json.h plan/stream_options.h
+  plan/bound.h plan/package.h plan/plan.h plan/plan_json.h plan/stream_options.h
   session/batch_choice.h session/identify.h session/load.h session/session.h
-  tensor/compare.h tensor/dtype.h tensor/npy.h tensor/npz.h tensor/tensor.h)
+  tensor/compare.h tensor/dtype.h tensor/literal.h tensor/npy.h tensor/npz.h tensor/tensor.h)
 list(TRANSFORM PENSTOCK_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/src/penstock/)
 
 target_sources(penstock PUBLIC

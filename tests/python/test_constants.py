@@ -95,6 +95,12 @@ def test_a_saved_package_remembers(rated: Path, tmp_path: Path) -> None:
             pipeline.run(None, {"x": X, "rate": np.array(1, np.int64)})
 
 
+def test_a_built_network_takes_them(rated: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"budget": 1.0, "most_parts": 0, "costs": tmp_path / "costs.db"}
+    with penstock.build(rated, constants={"rate": 16000, "gain": 1}, **options) as pipeline:
+        np.testing.assert_array_equal(pipeline.run(None, {"x": X, "rate": np.array(16000, np.int64)})[0], [0, -2])
+
+
 def test_planned_and_composed_networks_take_them(rated: Path) -> None:
     with penstock.plan(rated, devices="cpu:0", constants={"rate": 16000, "gain": 1}) as pipeline:
         np.testing.assert_array_equal(pipeline.run(None, X)[0], [0, -2])

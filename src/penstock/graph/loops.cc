@@ -79,7 +79,7 @@ class LoopUnroller {
     const auto nodes = std::max<std::size_t>(
         count_nodes(loop->body) + loop->read.size() + loop->gathered.size(), 1);
     const auto left = kMostUnrolledNodes - draft_.unrolled_nodes;
-    if (static_cast<std::uint64_t>(loop->trips) > left / nodes) return std::nullopt;
+    if (std::cmp_greater(loop->trips, left / nodes)) return std::nullopt;
     draft_.unrolled_nodes += nodes * static_cast<std::size_t>(loop->trips);
     return loop;
   }

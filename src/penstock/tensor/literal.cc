@@ -113,9 +113,9 @@ class LiteralReader {
 template <typename T>
 std::optional<T> number_in(std::string_view item) {
   T value{};
-  const auto* end = item.data() + item.size();
-  const auto [stop, problem] = std::from_chars(item.data(), end, value);
-  return problem == std::errc() && stop == end ? std::optional(value) : std::nullopt;
+  const auto [stop, problem] = std::from_chars(item.data(), item.data() + item.size(), value);
+  const bool whole = problem == std::errc() && stop == item.data() + item.size();
+  return whole ? std::optional(value) : std::nullopt;
 }
 
 Error outside(DType dtype, std::string_view item) {
@@ -167,6 +167,7 @@ Result<std::uint64_t> bits_in(DType dtype, std::string_view item) {
 Result<std::vector<std::int64_t>> dims_of(const Listed& listed, const Type& type) {
   const auto fixed_dims = [&] {
     std::vector<std::int64_t> dims;
+    dims.reserve(type.dims.size());
     for (const auto& dim : type.dims) dims.push_back(dim.size);
     return dims;
   };
