@@ -46,13 +46,14 @@ struct Seen {
   bool shut = false;                   ///< A push was refused since the pipeline was closed.
   std::uint64_t cancelled_before = 0;  ///< By the caller: cancel(), give_up(), the destructor.
   int hung = 0;
-  pipeline::Stats stats;  ///< Once ended.
+  std::optional<std::uint64_t> swapped;  ///< The first frame of the other plan.
+  pipeline::Stats stats;                 ///< Once ended.
   std::vector<std::string> wrong;
 };
 
 class Caller {
  public:
-  Caller(const Case& given, const Plant& plant, pipeline::Pipeline& running, Seen& seen)
+  Caller(const Case& given, Plant& plant, pipeline::Pipeline& running, Seen& seen)
       : given_(given),
         plant_(plant),
         pipeline_(running),
@@ -62,7 +63,7 @@ class Caller {
     most_held_ = std::min(given.hold, running.in_flight_limit() - 1 + given.max_held);
     // Frames that are called back go on, however far, beside those that are held.
     if (given.called > 0) most_held_ = std::min(most_held_, given.max_held);
-    for (const auto& edge : plant.network.plan.edges) {
+    for (const auto& edge : plant.plan().edges) {
       if (edge.to.back() == plan::kPipelineOutput) {
         most_held_ = std::min(most_held_, edge.capacity - 1 + given.max_held);
       }
@@ -84,7 +85,7 @@ class Caller {
     if (!seen_.ended) return;
     while (calls_due() > 0 && !stuck_) await_callback();
     seen_.stats = pipeline_.stats();
-    if (given_.pushers == 0 && !given_.meddles && !stuck_) {
+    if (given_.pushers == 0 && !given_.meddles && !stuck_ && !seen_.swapped) {
       if (seen_.stats.streams != known_.size()) wrong("another number of streams is known");
       if (seen_.stats.streams_evicted != evicted_) wrong("another number of streams was evicted");
     }
@@ -196,7 +197,7 @@ class Caller {
 
   // An edge refuses a frame by its policy; a slot to be filled is refused where readers hold all.
   [[nodiscard]] bool input_may_be_full() const {
-    return std::ranges::any_of(plant_.network.plan.edges, [&](const plan::Edge& edge) {
+    return std::ranges::any_of(plant_.plan().edges, [&](const plan::Edge& edge) {
       if (edge.from != plan::kPipelineInput) return false;
       return edge.policy == plan::FullPolicy::kError ||
              (given_.borrow && edge.policy != plan::FullPolicy::kBlock);
@@ -207,6 +208,8 @@ class Caller {
   void run_alone() {
     for (std::int64_t tag = 1; tag <= given_.frames && !seen_.shut && !stuck_; ++tag) {
       if (tag - 1 == given_.end_at && !given_.meddles && !end()) return;
+      if (tag - 1 == given_.bad_swap_at) swap_badly();
+      if (tag - 1 == given_.swap_at) swap();
       if (given_.nags) nag();
       push_one(tag);
       if (given_.cancels && dice_.one_in(3)) cancel_one();
@@ -219,6 +222,26 @@ class Caller {
     if (plant_.settling() && !pipeline_.drain(kStandstill)) wrong("a standstill of drain()");
     pipeline_.close();
     while (!stuck_ && !seen_.ended) pop();
+  }
+
+  void swap() {
+    const auto replaced = plant_.replace(pipeline_);
+    if (!replaced) {
+      if (replaced.error().code != Code::kCancelled) wrong(replaced.error().message());
+      return;
+    }
+    seen_.swapped = seen_.pushed.size();
+    seen_.events.push_back({Event::Kind::kSwap, 0, 0, {}});
+  }
+  void swap_badly() {
+    if (plant_.replace_badly(pipeline_)) wrong("a plan that cannot start took another's place");
+  }
+  /// Whether frames of the plan before are in flight, of which the new one's streams know nothing.
+  [[nodiscard]] bool between_plans() const {
+    const auto before = [&](const Popped& out) { return out.number < seen_.swapped; };
+    const auto out =
+        std::ranges::count_if(seen_.popped, before) + std::ranges::count_if(seen_.called, before);
+    return seen_.swapped && static_cast<std::uint64_t>(out) < *seen_.swapped;
   }
 
   [[nodiscard]] std::size_t in_flight() const { return pops_due() + calls_due(); }
@@ -330,7 +353,8 @@ class Caller {
     std::advance(picked, dice_.below(known_.size()));
     const auto stream = picked->first;
     const bool idle = picked->second.in_flight == 0;
-    const bool sure = idle || calls_due() == 0;  // A callback may be on its way.
+    // A callback may be on its way.
+    const bool sure = idle || (calls_due() == 0 && !between_plans());
     const auto check = [&](const char* what, std::optional<Code> code) {
       if (code != Code::kCancelled && code.has_value() == idle && sure) {
         wrong(concat(what, " of a stream ", idle ? "that is idle: refused" : "in flight: done"));
@@ -442,7 +466,7 @@ class Caller {
 
   // An input that was acquired, and then misused.
   void nag_acquired() {
-    const auto& edges = plant_.network.plan.edges;
+    const auto& edges = plant_.plan().edges;
     if (std::ranges::none_of(edges, [](const auto& e) { return e.from == plan::kPipelineInput; })) {
       return;  // Nobody reads the inputs.
     }
@@ -471,9 +495,9 @@ class Caller {
     collect();
     if (dice_.one_in(3)) nag_inputs();
     if (dice_.one_in(4)) nag_acquired();
-    if (dice_.one_in(3) && !plant_.network.plan.parameters.empty()) set_parameter();
+    if (dice_.one_in(3) && !plant_.plan().parameters.empty()) set_parameter();
     if (dice_.one_in(4)) reset();
-    if (dice_.one_in(2)) nag_stream();
+    if (dice_.one_in(2) && !(seen_.swapped && given_.states.empty())) nag_stream();
     if (dice_.one_in(6) && !lossy_) {  // There it says after a second that results must be popped.
       const auto drained = pipeline_.drain(kStandstill);
       if (!drained) wrong("a standstill: " + drained.error().message());
@@ -508,7 +532,7 @@ class Caller {
     const auto code = code_of(pipeline_.reset_states());
     if (!code) seen_.events.push_back({Event::Kind::kReset, 0, 0, {}});
     if (code == Code::kCancelled || code.has_value() == (in_flight() > 0)) return;
-    if (pops_due() == 0 && calls_due() > 0) return;  // A callback may be on its way.
+    if (between_plans() || (pops_due() == 0 && calls_due() > 0)) return;
     wrong(concat("reset_states with ", in_flight(),
                  " frames in flight: ", code ? "refused" : "done"));
   }
@@ -605,7 +629,7 @@ class Caller {
   }
 
   const Case& given_;
-  const Plant& plant_;
+  Plant& plant_;
   pipeline::Pipeline& pipeline_;
   Seen& seen_;
   Dice dice_;

@@ -130,6 +130,8 @@ struct Case {
   int streams = 1;         ///< That the frames are of.
   int most_streams = 1;    ///< As the plan allows. Fewer than there are: \pre one thread pushes.
   bool evicts = false;     ///< As the plan says.
+  int swap_at = -1;        ///< After so many frames another plan takes those that follow.
+  int bad_swap_at = -1;    ///< One that does not start is to. \pre one thread pushes, no edge drops
   std::size_t called = 0;  ///< About one frame in so many has a callback; 0: none. \pre no runs
 
   [[nodiscard]] int inputs() const {
@@ -191,16 +193,17 @@ inline std::int64_t tag_of(std::span<const Words> inputs) {
 }
 
 /// One call of a stage, by backend and model alike: outputs, or the fault that befalls it.
+/// `version`: of the plan; 1 where another took the place of the first.
 struct Answer {
   Fault fault = Fault::kNone;
   std::vector<Words> outputs;
 };
 inline Answer answer(const Case& given, int stage, std::span<const Words> inputs,
-                     std::span<const Words> states, std::int64_t parameter) {
+                     std::span<const Words> states, std::int64_t parameter, std::uint64_t version) {
   const auto& made = given.stages[static_cast<std::size_t>(stage)];
   const std::int64_t tag = tag_of(inputs);
-  std::uint64_t hash =
-      mix(static_cast<std::uint64_t>(stage) ^ static_cast<std::uint64_t>(parameter));
+  std::uint64_t hash = mix(static_cast<std::uint64_t>(stage) ^
+                           static_cast<std::uint64_t>(parameter) ^ (version << 32U));
   for (const auto list : {inputs, states}) {
     for (const auto& words : list) {
       hash = mix(hash + words.size());
@@ -422,6 +425,18 @@ inline void choose_callbacks(Case& made) {
   made.called = dice.one_of<std::size_t>({1, 2, 4});
 }
 
+inline void choose_swaps(Case& made) {
+  Dice dice(made.seed ^ 0x54a9U);
+  const auto drops = [](const EdgeCase& e) { return e.policy != plan::FullPolicy::kBlock; };
+  if (!dice.one_in(4) || made.pushers > 0 || made.runs || made.end != End::kClose ||
+      made.start_fault != StartFault::kNone || made.has(Fault::kHang) ||
+      made.most_streams < made.streams || std::ranges::any_of(made.edges, drops)) {
+    return;
+  }
+  if (!dice.one_in(4)) made.swap_at = dice.from_to(0, made.frames - 1);
+  if (dice.one_in(2)) made.bad_swap_at = dice.from_to(0, made.frames - 1);
+}
+
 inline Case make_case(std::uint64_t seed) {
   Dice dice(seed);
   Case made;
@@ -460,6 +475,7 @@ inline Case make_case(std::uint64_t seed) {
     plant_hang(made, dice);
   }
   choose_accelerators(made);
+  choose_swaps(made);
   return made;
 }
 
@@ -475,8 +491,9 @@ inline std::string describe(const Case& c) {
                  c.runs ? ", runs" : "", c.meddles ? ", meddles" : "", ", max_held ", c.max_held,
                  ", past ", c.past, c.cancels ? ", cancels" : "", ", in_flight ", c.in_flight,
                  ", streams ", c.streams, " of ", c.most_streams, c.evicts ? ", evicts" : "",
-                 ", called ", c.called, c.stop_at_error ? ", on_error stop" : "", ", max_age ",
-                 c.max_age_us, ", max_left_behind ", c.max_left_behind, ", end ",
+                 ", called ", c.called, ", swaps at ", c.swap_at, ", badly at ", c.bad_swap_at,
+                 c.stop_at_error ? ", on_error stop" : "", ", max_age ", c.max_age_us,
+                 ", max_left_behind ", c.max_left_behind, ", end ",
                  static_cast<int>(c.end), " at ", c.end_at, ", start fault ",
                  static_cast<int>(c.start_fault), " at stage ", c.start_fault_stage, "\n");
   for (std::size_t s = 0; s < c.stages.size(); ++s) {

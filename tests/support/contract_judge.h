@@ -161,7 +161,7 @@ class Judge {
   }
 
   bool edge_says(const Popped& out, bool error) const {
-    const auto& plan = plant_.network.plan;
+    const auto& plan = plant_.plan();
     const auto end = [&](int to) -> std::string {
       if (to == plan::kPipelineInput) return "input";
       return to == plan::kPipelineOutput ? "output" : plan.stages[at(to)].name;
@@ -240,6 +240,7 @@ class Judge {
       const auto& made = given_.stages[at(s)];
       int last = -1;
       for (const auto& [number, tag] : seen_.pushed) {
+        if (number == seen_.swapped) last = -1;  // Without states, both plans run at once.
         if (!plant_.began(s, tag)) continue;
         const int most = made.each ? kMostItems : made.together > 1 ? 2 : 1;
         if (plant_.calls(s, tag) > most) {
@@ -315,7 +316,7 @@ class Judge {
     }
     const bool all_ok = counts[pipeline::Outcome::kOk] == seen_.pushed.size();
     for (const auto& stage : stats.stages) {
-      if (all_ok && stage.frames != seen_.pushed.size()) {
+      if (all_ok && stage.frames != seen_.pushed.size() - seen_.swapped.value_or(0)) {
         add(concat("stage ", stage.name, " counts ", stage.frames, " frames"));
       }
     }

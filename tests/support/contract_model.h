@@ -17,7 +17,7 @@ namespace penstock::contract {
 
 /// What the caller did, in the order in which the pipeline took it.
 struct Event {
-  enum class Kind : std::uint8_t { kPush, kParameter, kReset, kEnd, kSave, kRestore };
+  enum class Kind : std::uint8_t { kPush, kParameter, kReset, kEnd, kSave, kRestore, kSwap };
   Kind kind = Kind::kPush;  ///< kReset: of all streams. kEnd: one begins anew, or is forgotten.
   std::int64_t value = 0;   ///< The frame's tag, or the parameter.
   std::uint64_t stream = 0;
@@ -71,6 +71,7 @@ class Model {
     std::vector<Expected> frames;
     for (const auto& event : events) {
       if (event.kind == Event::Kind::kParameter) parameter_ = event.value;
+      if (event.kind == Event::Kind::kSwap) ++version_;  // States and parameters go over.
       if (event.kind == Event::Kind::kReset) streams_.clear();
       if (event.kind == Event::Kind::kEnd) streams_.erase(event.stream);
       if (event.kind == Event::Kind::kRestore) streams_[event.stream] = event.states;
@@ -122,7 +123,8 @@ class Model {
     std::vector<Words> outputs(at(made.writes));
     for (std::size_t row = 0; row < (made.each ? counts.front() : 1); ++row) {
       const auto call = made.each ? of_item(made, inputs, row) : inputs;
-      const auto answered = answer(case_, index, call, states, made.parameter ? parameter_ : 0);
+      const auto answered =
+          answer(case_, index, call, states, made.parameter ? parameter_ : 0, version_);
       if (answered.fault != Fault::kNone) return result.failures.push_back({index, answered.fault});
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         outputs[o].insert(outputs[o].end(), answered.outputs[o].begin(), answered.outputs[o].end());
@@ -166,6 +168,7 @@ class Model {
   std::map<std::uint64_t, std::vector<Words>> streams_;  // The states of each.
   int wrong_saves_ = 0;
   std::int64_t parameter_ = 0;
+  std::uint64_t version_ = 0;
   bool kept_out_ = false;  // A writer did not run for the frame, so it is not ok.
 };
 

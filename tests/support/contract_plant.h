@@ -59,7 +59,6 @@ inline Tensor tensor_of(const Words& words, bool items) {
   return tensor;
 }
 
-/// Where a thread's cases have the files of their plans.
 /// Of a process all threads, or none, may be refused.
 inline std::shared_mutex& thread_limit() {
   static std::shared_mutex mutex;
@@ -75,44 +74,35 @@ class Plant {
         order_(calls_.size()),
         hangs_(given.stages.size()),
         counters_(given.stages.size()) {
-    thread_local const TemporaryFolder kFolder;
-    network.folder = kFolder.path();
-    declare();
-    for (int s = 0; s < std::ssize(given.stages); ++s) add(s);
-    for (std::size_t i = 0; i < given.states.size(); ++i) {
-      network.state(name(given.states[i]), state(i));
-    }
-    for (const int output : given.outputs) network.output(name(output));
-    network.finish();
-    network.plan.streams = {given.most_streams, given.evicts};
-    for (std::size_t e = 0; e < network.plan.edges.size(); ++e) {
-      const auto& edge = given.edges[e % given.edges.size()];
-      auto& made = network.plan.edges[e];
-      made.capacity = edge.capacity;
-      if (!given.settles || made.to.back() == plan::kPipelineOutput) made.policy = edge.policy;
-    }
-    for (auto& stage : network.plan.stages) stage.max_left_behind = given.max_left_behind;
+    assemble(first_);
+    if (given.swap_at >= 0 || given.bad_swap_at >= 0) assemble(next_);
     if (given.start_fault == StartFault::kMemory) {
-      network.plan.edges.front().policy = plan::FullPolicy::kBlock;
-      network.plan.edges.front().capacity = 2'000'000'000;
+      first_.network.plan.edges.front().policy = plan::FullPolicy::kBlock;
+      first_.network.plan.edges.front().capacity = 2'000'000'000;
     }
-    network.backend->on_compile = [this](const auto& request) { return compiled(request); };
   }
 
   Result<std::unique_ptr<pipeline::Pipeline>> start() {
-    pipeline::Options options;
-    options.in_flight = given_.in_flight;
-    options.max_held = given_.max_held;
-    if (given_.stop_at_error) options.on_error = plan::OnError::kStop;
-    if (given_.max_age_us > 0) options.max_age = std::chrono::microseconds(given_.max_age_us);
-    if (given_.has(Fault::kHang)) options.max_run = kMaxRun;
     if (given_.start_fault == StartFault::kThread && given_.start_fault_stage == 0) {
       no_threads_ = std::make_unique<NoMoreThreads>();
     }
-    auto started = network.start(options);
+    auto started = first_.network.start(options());
     no_threads_.reset();
-    if (accelerator_) accelerator_->forget_copies();
+    if (first_.accelerator) first_.accelerator->forget_copies();
     return started;
+  }
+  /// Lets the other plan take the frames that follow.
+  Status replace(pipeline::Pipeline& running) {
+    auto with = options();
+    with.functions = next_.network.functions;
+    auto replaced =
+        running.replace(next_.network.plan, next_.network.folder, next_.network.registry, with);
+    if (next_.accelerator) next_.accelerator->forget_copies();
+    return replaced;
+  }
+  /// The same without backends and functions: it cannot start.
+  Status replace_badly(pipeline::Pipeline& running) const {
+    return running.replace(next_.network.plan, next_.network.folder, {}, options());
   }
 
   static std::string state(std::size_t index) { return "state" + std::to_string(index); }
@@ -123,15 +113,16 @@ class Plant {
   [[nodiscard]] int calls(int stage, std::int64_t tag) const { return calls_[place(stage, tag)]; }
   /// In which place among its stage's frames that of the tag was begun.
   [[nodiscard]] int order(int stage, std::int64_t tag) const { return order_[place(stage, tag)]; }
+  /// Of both plans, but for what they compute.
+  [[nodiscard]] const plan::Plan& plan() const { return first_.network.plan; }
   [[nodiscard]] bool lossy() const {
-    return std::ranges::any_of(network.plan.edges, [](const auto& edge) {
-      return edge.policy != plan::FullPolicy::kBlock;
-    });
+    return std::ranges::any_of(
+        plan().edges, [](const auto& edge) { return edge.policy != plan::FullPolicy::kBlock; });
   }
   /// The one edge to the output, if what it drops is certain once all stages are done.
   [[nodiscard]] const plan::Edge* settling() const {
     const plan::Edge* found = nullptr;
-    for (const auto& edge : network.plan.edges) {
+    for (const auto& edge : plan().edges) {
       if (edge.to.back() != plan::kPipelineOutput) continue;
       if (found != nullptr || edge.to.size() > 1 || edge.from < 0) return nullptr;
       if (given_.stages[at(edge.from)].replicas > 1) return nullptr;
@@ -142,9 +133,14 @@ class Plant {
   }
   /// Since the start.
   [[nodiscard]] Copies copies(int device) const {
-    if (!accelerator_) return {};
-    const auto& memory = accelerator_->memory_of(at(device));
-    return {memory.from_host, memory.to_host};
+    Copies sum;
+    for (const auto* side : {&first_, &next_}) {
+      if (!side->accelerator) continue;
+      const auto& memory = side->accelerator->memory_of(at(device));
+      sum.in += memory.from_host;
+      sum.out += memory.to_host;
+    }
+    return sum;
   }
   /// How many calls of the stage hung.
   [[nodiscard]] int hangs(int stage) const { return hangs_[at(stage)]; }
@@ -159,16 +155,56 @@ class Plant {
     return complaints_;
   }
 
-  testing::FakeNetwork network;
   static std::string name(int tensor) { return "t" + std::to_string(tensor); }
 
  private:
+  /// A plan, with what it runs on.
+  struct Side {
+    std::uint64_t version;
+    testing::FakeNetwork network;
+    std::shared_ptr<testing::FakeDevice> device;            // Null where no stage is on it.
+    std::shared_ptr<testing::FakeAccelerator> accelerator;  // The same.
+  };
+  Side first_{0, {}, {}, {}}, next_{1, {}, {}, {}};
+
+  [[nodiscard]] pipeline::Options options() const {
+    pipeline::Options options;
+    options.in_flight = given_.in_flight;
+    options.max_held = given_.max_held;
+    if (given_.stop_at_error) options.on_error = plan::OnError::kStop;
+    if (given_.max_age_us > 0) options.max_age = std::chrono::microseconds(given_.max_age_us);
+    if (given_.has(Fault::kHang)) options.max_run = kMaxRun;
+    return options;
+  }
+
+  void assemble(Side& side) {
+    thread_local const TemporaryFolder kFolder;
+    auto& network = side.network;
+    network.folder = kFolder.path();
+    declare(network);
+    for (int s = 0; s < std::ssize(given_.stages); ++s) add(side, s);
+    for (std::size_t i = 0; i < given_.states.size(); ++i) {
+      network.state(name(given_.states[i]), state(i));
+    }
+    for (const int output : given_.outputs) network.output(name(output));
+    network.finish();
+    network.plan.streams = {given_.most_streams, given_.evicts};
+    for (std::size_t e = 0; e < network.plan.edges.size(); ++e) {
+      const auto& edge = given_.edges[e % given_.edges.size()];
+      auto& made = network.plan.edges[e];
+      made.capacity = edge.capacity;
+      if (!given_.settles || made.to.back() == plan::kPipelineOutput) made.policy = edge.policy;
+    }
+    for (auto& stage : network.plan.stages) stage.max_left_behind = given_.max_left_behind;
+    network.backend->on_compile = [this](const auto& request) { return compiled(request); };
+  }
+
   [[nodiscard]] std::size_t width() const { return at(given_.frames) + 1; }
   [[nodiscard]] std::size_t place(int stage, std::int64_t tag) const {
     return at(stage) * width() + static_cast<std::size_t>(tag);
   }
 
-  void declare() {
+  void declare(testing::FakeNetwork& network) const {
     for (int i = 0; i < given_.inputs(); ++i)
       network.input(name(i), type_of(given_.tensors[at(i)]));
     for (std::size_t i = 0; i < given_.states.size(); ++i) {
@@ -179,7 +215,8 @@ class Plant {
     }
   }
 
-  void add(int index) {
+  void add(Side& side, int index) {
+    auto& network = side.network;
     const auto& made = given_.stages[at(index)];
     const auto stage_name = "s" + std::to_string(index);
     std::vector<std::string> inputs, outputs, each;
@@ -201,17 +238,19 @@ class Plant {
       ports_out.push_back(port(tensor));
       types.push_back(type_of(given_.tensors[at(tensor)]));
     }
-    const auto call = [this, index](testing::Inputs in, testing::Outputs out) {
-      return run(index, in, out);
+    const auto call = [this, index, version = side.version](testing::Inputs in,
+                                                            testing::Outputs out) {
+      return run(version, index, in, out);
     };
     if (!made.function) {
       for (const int i : made.states) inputs.push_back(state(at(i)));
       if (made.parameter) inputs.emplace_back("parameter");
-      if (made.in_two) return add_in_two(stage_name, inputs, outputs, call, made.replicas);
+      if (made.in_two) return add_in_two(network, stage_name, inputs, outputs, call, made.replicas);
       network.stage(stage_name, inputs, outputs, call, made.replicas, types);
-      take_together(stage_name, made);
-      if (made.lanes > 0 && made.fault != Fault::kHang) move_to_device(stage_name, made.lanes);
-      if (made.accelerators > 0) move_to_accelerators(stage_name, made.accelerators);
+      take_together(network, stage_name, made);
+      if (made.lanes > 0 && made.fault != Fault::kHang)
+        move_to_device(side, stage_name, made.lanes);
+      if (made.accelerators > 0) move_to_accelerators(side, stage_name, made.accelerators);
       return;
     }
     auto function = function::stateless(stage_name, ports_in, ports_out, call);
@@ -220,7 +259,8 @@ class Plant {
   }
 
   // For every number of frames: a call computes no rows that no frame has.
-  void take_together(const std::string& stage_name, const StageCase& made) {
+  static void take_together(testing::FakeNetwork& network, const std::string& stage_name,
+                            const StageCase& made) {
     std::vector<int> sizes;
     for (int frames = 2; frames <= made.together; ++frames) sizes.push_back(frames);
     if (sizes.empty()) return;
@@ -228,35 +268,36 @@ class Plant {
     network.plan.stages.back().batch.wait = std::chrono::microseconds(made.wait_us);
   }
 
-  void move_to_device(const std::string& stage_name, int lanes) {
-    if (!device_) {
-      device_ = std::make_shared<testing::FakeDevice>();
-      device_->on_compile = [this](const auto& request) { return compiled(request); };
-      network.registry.add(device_);
+  void move_to_device(Side& side, const std::string& stage_name, int lanes) {
+    if (!side.device) {
+      side.device = std::make_shared<testing::FakeDevice>();
+      side.device->on_compile = [this](const auto& request) { return compiled(request); };
+      side.network.registry.add(side.device);
     }
-    device_->take(network, stage_name);
-    auto& stage = network.plan.stages.back();
-    const bool ordered = !network.plan.states.empty() || !given_.states.empty();
+    side.device->take(side.network, stage_name);
+    auto& stage = side.network.plan.stages.back();
+    const bool ordered = !side.network.plan.states.empty() || !given_.states.empty();
     stage.lanes = ordered ? 0 : lanes;
   }
 
-  void move_to_accelerators(const std::string& stage_name, int which) {
-    if (!accelerator_) {
-      accelerator_ = std::make_shared<testing::FakeAccelerator>();
-      accelerator_->asynchronous = given_.seed % 2 == 0;
-      accelerator_->contexts = 1 + static_cast<int>(given_.seed / 2 % 3);
-      network.registry.add(accelerator_);
+  void move_to_accelerators(Side& side, const std::string& stage_name, int which) {
+    if (!side.accelerator) {
+      side.accelerator = std::make_shared<testing::FakeAccelerator>();
+      side.accelerator->asynchronous = given_.seed % 2 == 0;
+      side.accelerator->contexts = 1 + static_cast<int>(given_.seed / 2 % 3);
+      side.network.registry.add(side.accelerator);
     }
     std::vector<int> devices;
     for (int device = 0; device < 2; ++device) {
       if ((which >> device) % 2 == 1) devices.push_back(device);
     }
-    accelerator_->take(network, stage_name, devices);
+    side.accelerator->take(side.network, stage_name, devices);
   }
 
-  void add_in_two(const std::string& stage_name, const std::vector<std::string>& inputs,
-                  const std::vector<std::string>& outputs, const testing::Function& call,
-                  int replicas) {
+  static void add_in_two(testing::FakeNetwork& network, const std::string& stage_name,
+                         const std::vector<std::string>& inputs,
+                         const std::vector<std::string>& outputs, const testing::Function& call,
+                         int replicas) {
     std::vector<std::string> between;
     testing::FakeModel copy;
     for (const auto& output : outputs) {
@@ -290,7 +331,7 @@ class Plant {
     return {};
   }
 
-  Status run(int index, testing::Inputs in, testing::Outputs out) {
+  Status run(std::uint64_t version, int index, testing::Inputs in, testing::Outputs out) {
     const auto& made = given_.stages[at(index)];
     std::vector<Words> inputs, states;
     inputs.reserve(made.reads.size());
@@ -301,7 +342,7 @@ class Plant {
     const std::int64_t parameter = made.parameter ? in.back()->as<std::int64_t>()[0] : 0;
     const std::int64_t tag = tag_of(inputs);
     note(index, tag, inputs);
-    const auto answered = answer(given_, index, inputs, states, parameter);
+    const auto answered = answer(given_, index, inputs, states, parameter, version);
     if (answered.fault != Fault::kNone) {
       if (answered.fault == Fault::kHang) return hang(index, in, out);
       PENSTOCK_CHECK_OK(befall(answered.fault, out));
@@ -397,8 +438,7 @@ class Plant {
   std::vector<std::atomic<int>> hangs_;          // By stage.
   std::vector<std::atomic<int>> counters_;       // The same.
   std::unique_ptr<NoMoreThreads> no_threads_;
-  std::shared_ptr<testing::FakeDevice> device_;            // Null where no stage is on it.
-  std::shared_ptr<testing::FakeAccelerator> accelerator_;  // Null where no stage is on it.
+  std::shared_ptr<testing::FakeDevice> device_;  // Null where no stage is on it.
   std::atomic<bool> open_{false};
   std::atomic<int> hung_{0}, inside_{0};
   std::mutex mutex_;

@@ -127,6 +127,8 @@ std::vector<Case> simpler(const Case& given) {
   with([](Case& c) { c.past = 0; });
   with([](Case& c) { c.cancels = false; });
   with([](Case& c) { c.called = 0; });
+  with([](Case& c) { c.swap_at = -1; });
+  with([](Case& c) { c.bad_swap_at = -1; });
   with([](Case& c) { c.max_held = 1; });
   with([](Case& c) { c.stop_at_error = false; });
   with([](Case& c) { c.pops = Pops::kAtOnce; });
