@@ -199,7 +199,7 @@ bool State::cancel_frame(FrameNumber frame) {
   {
     const std::scoped_lock lock(ending.commit);  // No other frame gets the record meanwhile.
     const FrameNumber pushed = source.done();
-    if (frame >= pushed || pushed - frame > records.size()) return false;
+    if (frame < first || frame >= pushed || pushed - frame > records.size()) return false;
     const bool cancelled = record(frame).fail(Outcome::kCancelled, [&] {
       return make_error(Code::kCancelled, "cancelled by its number").within({Where::kFrame, frame});
     });

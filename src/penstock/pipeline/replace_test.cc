@@ -124,6 +124,17 @@ std::string refusal(const Status& status, Code code) {
   return status.error().message();
 }
 
+// The new plan has no record of it.
+TEST(Replace, AFrameThatCameOutOfTheOldPlanIsNotCancelledAnyMore) {
+  auto old = times(2);
+  auto fresh = times(3);
+  auto pipeline = started(old);
+  for (int i = 0; i < 3; ++i) expect_works(*pipeline, 2);
+  must_replace(*pipeline, fresh);
+  expect_works(*pipeline, 3);
+  for (FrameNumber out = 0; out < 4; ++out) EXPECT_FALSE(pipeline->cancel(out)) << out;
+}
+
 TEST(Replace, FramesBeforeItAreTheOldOnesAndThoseAfterItTheNewOnes) {
   auto old = times(2);
   auto fresh = times(3);
