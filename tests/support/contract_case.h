@@ -493,9 +493,9 @@ inline std::string describe(const Case& c) {
                  ", streams ", c.streams, " of ", c.most_streams, c.evicts ? ", evicts" : "",
                  ", called ", c.called, ", swaps at ", c.swap_at, ", badly at ", c.bad_swap_at,
                  c.stop_at_error ? ", on_error stop" : "", ", max_age ", c.max_age_us,
-                 ", max_left_behind ", c.max_left_behind, ", end ",
-                 static_cast<int>(c.end), " at ", c.end_at, ", start fault ",
-                 static_cast<int>(c.start_fault), " at stage ", c.start_fault_stage, "\n");
+                 ", max_left_behind ", c.max_left_behind, ", end ", static_cast<int>(c.end), " at ",
+                 c.end_at, ", start fault ", static_cast<int>(c.start_fault), " at stage ",
+                 c.start_fault_stage, "\n");
   for (std::size_t s = 0; s < c.stages.size(); ++s) {
     const auto& stage = c.stages[s];
     text += concat("  s", s, stage.function ? " function" : "", stage.stateful ? " stateful" : "",
