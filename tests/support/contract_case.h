@@ -503,8 +503,9 @@ inline std::string describe(const Case& c) {
                    stage.parameter ? " parameter" : "", stage.in_two ? " in two" : "", " reads t",
                    numbers(stage.reads), " states ", numbers(stage.states), " writes t",
                    c.first_written(static_cast<int>(s)), "+", stage.writes, " replicas ",
-                   stage.replicas, " accelerators ", stage.accelerators, " fault ",
-                   static_cast<int>(stage.fault), "/", stage.every, "\n");
+                   stage.replicas, " accelerators ", stage.accelerators, " together ",
+                   stage.together, " lanes ", stage.lanes, " fault ", static_cast<int>(stage.fault),
+                   "/", stage.every, "\n");
   }
   text += concat("  states written from t", numbers(c.states), ", outputs t", numbers(c.outputs),
                  ", items t[");

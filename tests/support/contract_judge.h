@@ -247,7 +247,9 @@ class Judge {
           add(concat("stage s", s, " was called ", plant_.calls(s, tag), " times for frame ",
                      number));
         }
-        if (made.replicas == 1 && plant_.order(s, tag) < last) {
+        // Where a call of several failed, they run again behind the calls that are in flight.
+        const bool overtakes = made.replicas > 1 || (made.together > 1 && made.lanes > 0);
+        if (!overtakes && plant_.order(s, tag) < last) {
           add(concat("stage s", s, " saw frame ", number, " behind a later one"));
         }
         last = plant_.order(s, tag);
