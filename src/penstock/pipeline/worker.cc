@@ -300,16 +300,18 @@ void Worker::wait_for_states(FrameNumber frame) {
 bool Worker::start(Lane& lane) {
   StageCall& call = *lane.call;
   const bool alone = in_flight_++ == 0;
-  call.clear();
+  lane.bound = 0;
   for (const FrameNumber frame : lane.frames) {
     stage_.computed[frame & state_.window_mask] = 0;
     if (!begin(frame)) continue;
-    lane.ready_ns[call.count()] = ready_since(frame);
+    // Not before: where the pipeline ends by a call that hangs, its thread has the call still.
+    if (lane.bound == 0) call.clear();
+    lane.ready_ns[lane.bound] = ready_since(frame);
     Status bound = call.bind(frame, state_.record(frame));
-    if (!bound) fail(frame, std::move(bound).error());
+    bound ? void(++lane.bound) : fail(frame, std::move(bound).error());
   }
-  if (call.count() == 0) return true;
-  const std::int64_t ready = lane.ready_ns[call.count() - 1];
+  if (lane.bound == 0) return true;
+  const std::int64_t ready = lane.ready_ns[lane.bound - 1];
   lane.start_ns = idled_ || !alone ? now_ns() : std::max(clock_, ready);
   idled_ = false;
   // Two more clock reads tell the phases apart; short stages take them for one frame in 16.
@@ -323,7 +325,7 @@ bool Worker::start(Lane& lane) {
 
 void Worker::finish_oldest() {
   Lane& lane = oldest();
-  const bool computed = lane.call->count() > 0;
+  const bool computed = lane.bound > 0;
   if (computed && wait_for(lane)) {
     end(lane);
   } else if (computed) {

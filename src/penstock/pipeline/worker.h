@@ -84,6 +84,7 @@ class Worker {
   struct Lane {
     std::unique_ptr<StageCall> call;
     std::vector<FrameNumber> frames;     // That the worker took for it, ascending.
+    std::size_t bound = 0;               // How many of them are computed.
     std::vector<std::int64_t> ready_ns;  // Of each that is computed, in the order of its bind().
     std::int64_t start_ns = 0;
     bool sampled = false;  // Its phases are told apart.
