@@ -7,12 +7,14 @@ set(PENSTOCK_PUBLIC_HEADERS
   backend/backend.h backend/registry.h
   base/error.h base/hash.h base/result.h base/version.h
   device/device.h device/topology.h
+  frames/frame.h frames/random.h
   function/function.h function/penstock_function.h
   graph/graph.h graph/import.h graph/subgraph.h graph/writer.h
+  measure/judge.h measure/reference.h measure/verify.h
   partition/batches.h partition/split.h
   pipeline/frame.h pipeline/pipeline.h pipeline/stats.h
   plan/bound.h plan/package.h plan/plan.h plan/plan_json.h plan/stream_options.h
-  session/batch_choice.h session/identify.h session/load.h session/session.h
+  session/batch_choice.h session/identify.h session/load.h session/session.h session/verify.h
   tensor/compare.h tensor/dtype.h tensor/literal.h tensor/npy.h tensor/npz.h tensor/tensor.h)
 list(TRANSFORM PENSTOCK_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/src/penstock/)
 

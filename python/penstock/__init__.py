@@ -38,7 +38,7 @@ from penstock.errors import (
     Unimplemented,
     Unknown,
 )
-from penstock.make import backends, build, devices, explain, include_dir, load, plan, split
+from penstock.make import backends, build, devices, explain, include_dir, load, plan, split, verify
 from penstock.pipeline import Pipeline, StreamOf, TensorInfo
 from penstock.stream import AsyncStream, Stream
 
@@ -83,4 +83,5 @@ __all__ = [
     "load",
     "plan",
     "split",
+    "verify",
 ]

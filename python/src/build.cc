@@ -1,6 +1,10 @@
 #include "build.h"
 
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "errors.h"
 #include "held.h"
@@ -8,7 +12,9 @@
 #include "penstock/build/build.h"
 #include "penstock/cost/database.h"
 #include "penstock/session/load.h"
+#include "penstock/session/verify.h"
 #include "request.h"
+#include "tensors.h"
 
 namespace penstock::python {
 namespace {
@@ -113,11 +119,75 @@ std::string explain(const std::string& package) {
   return build::to_json(value_or_raise(without_gil([&] { return build::read_report(package); })));
 }
 
+/// The values that a dict has for each input, copied: the check runs without Python.
+Result<frames::Frame> to_frame(nb::handle values, const std::vector<plan::TensorInfo>& inputs) {
+  frames::Frame frame;
+  for (const auto& input : inputs) {
+    PyObject* const value = PyDict_GetItemString(values.ptr(), input.name.c_str());
+    if (value == nullptr) {
+      return invalid_argument("frames: expected a value of input '", input.name,
+                              "' in each frame, found none");
+    }
+    PENSTOCK_TRY(const auto tensor, from_python(value, input));
+    frame.push_back(tensor.kind() == Tensor::Kind::kDense ? tensor.clone() : tensor);
+  }
+  return frame;
+}
+
+Result<VerifyOptions> to_verify_options(const Options& options, const plan::Package& package) {
+  VerifyOptions verify;
+  verify.model = options.get<std::string>("model");
+  verify.optimized = options.get<bool>("optimised");
+  verify.random = {.seed = options.get<std::uint64_t>("seed"),
+                   .integer_limit = options.get<std::uint64_t>("integer_limit")};
+  verify.frames = options.get<std::uint64_t>("count");
+  for (const auto values : options.get<nb::list>("frames")) {
+    PENSTOCK_TRY(verify.given.emplace_back(), to_frame(values, package.plan.inputs));
+  }
+  if (const auto tolerance = options.maybe<double>("tolerance")) {
+    if (!(*tolerance > 0)) {
+      return invalid_argument("tolerance: expected a number above 0, found ", *tolerance);
+    }
+    verify.tolerance = Tolerance::of(*tolerance);
+  } else if (const auto built = build::read_report(package)) {
+    verify.tolerance = Tolerance::of(built->tolerance);
+  }
+  return verify;
+}
+
+Result<measure::VerifyReport> verify_package(const fs::path& path, VerifyOptions options,
+                                             bool native_code, const Abandoned& abandoned) {
+  std::vector<std::string> warnings;
+  pipeline::Options settings;
+  settings.native_code = native_code;
+  settings.stopped = abandoned;
+  settings.warn = [&](const std::string& text) { warnings.push_back(text); };
+  options.stopped = abandoned;
+  PENSTOCK_TRY(auto opened, open_package(path, settings, backends()));
+  PENSTOCK_TRY(auto report, penstock::verify(opened, std::move(options), settings, backends()));
+  report.warnings = std::move(warnings);
+  return report;
+}
+
+/// \returns the report as JSON.
+std::string verify(const std::string& package, nb::dict given) {
+  const Options options(std::move(given));
+  const auto loaded = value_or_raise(without_gil([&] { return load_package(package); }));
+  const auto asked = value_or_raise(to_verify_options(options, loaded));
+  const bool native_code = options.get<bool>("native_code");
+  auto report = std::make_shared<std::optional<Result<measure::VerifyReport>>>();
+  run_aside([=](const Abandoned& abandoned) {
+    report->emplace(verify_package(package, asked, native_code, abandoned));
+  });
+  return measure::to_json(value_or_raise(**std::move(report)));
+}
+
 }  // namespace
 
 void bind_build(nb::module_& module) {
   module.def("build", &build_and_start, nb::arg("model"), nb::arg("options"));
   module.def("explain", &explain, nb::arg("package"));
+  module.def("verify", &verify, nb::arg("package"), nb::arg("options"));
 }
 
 }  // namespace penstock::python

@@ -208,3 +208,19 @@ def package(well, chain, tmp_path, cpu) -> Path:
     target = tmp_path / "chain.penstock"
     well("split", chain, "--cut", "relu1", "--devices", f"cpu:{cpu}", "-o", target)
     return target
+
+
+@pytest.fixture
+def synthetic_backends(program, tmp_path, monkeypatch):
+    """Writes what the synthetic backends are told to do."""
+    folder = program.parent.parent / "lib" / "synthetic"
+    if not folder.is_dir():
+        pytest.skip(f"no synthetic backends in {folder}: build them (target penstock_synthetic_backends)")
+    monkeypatch.setenv("PENSTOCK_PLUGIN_PATH", str(folder))
+
+    def write(**backends):
+        file = tmp_path / "synthetic.json"
+        file.write_text(json.dumps({f"synthetic_{name}": settings for name, settings in backends.items()}))
+        monkeypatch.setenv("PENSTOCK_SYNTHETIC", str(file))
+
+    return write

@@ -44,20 +44,10 @@ def simple_ways(program, tmp_path_factory, cpu) -> Path:
 
 
 @pytest.fixture
-def synthetic(program, tmp_path, monkeypatch, simple_ways, costs):
+def synthetic(synthetic_backends, simple_ways, costs):
     """Gives the synthetic backends their costs and faults."""
     shutil.copy(simple_ways, costs)
-    folder = program.parent.parent / "lib" / "synthetic"
-    if not folder.is_dir():
-        pytest.skip(f"no synthetic backends in {folder}: build them (target penstock_synthetic_backends)")
-    monkeypatch.setenv("PENSTOCK_PLUGIN_PATH", str(folder))
-
-    def write(**backends):
-        file = tmp_path / "synthetic.json"
-        file.write_text(json.dumps({f"synthetic_{name}": settings for name, settings in backends.items()}))
-        monkeypatch.setenv("PENSTOCK_SYNTHETIC", str(file))
-
-    return write
+    return synthetic_backends
 
 
 @pytest.fixture
@@ -390,6 +380,20 @@ def test_precision_is_lowered_where_a_tolerance_allows_it(build, well, chain, cp
     known = {row["precision"] for row in well("costs", "list", "--backend", "synthetic_a", "--json").json["parts"]}
     assert {"f32", "bf16"} <= known
     assert well("verify", tmp_path / "exact", "--model", chain, "--json").json["ok"] is True
+
+
+def test_the_report_says_what_was_allowed_and_where_it_cannot_tell(build, well, chain, cpu, tmp_path):
+    options = ("--devices", f"cpu:{cpu}", "--backends", "onnxruntime")
+    report = build(chain, *options, package="chain", budget="3s")
+    assert [(output["name"], output["doubt"]) for output in report["outputs"]] == [("y", "")]
+    assert "max|e|" in report["outputs"][0]["allowed"]
+    assert "allowed in the outputs:\n  'y': " in well("explain", tmp_path / "chain").out
+    nodes = [helper.make_node("Add", ["x", "far"], ["a"]), helper.make_node("Sigmoid", ["a"], ["y"])]
+    ends = [value("x", [1, 8])], [value("y", [1, 8])]
+    saturated = save(tmp_path, "saturated", nodes, *ends, {"far": np.float32(200)})
+    report = build(saturated, *options, package="saturated", budget="3s")
+    assert "less than ten times what is allowed" in report["outputs"][0]["doubt"]
+    assert any(note.startswith("inconclusive: output 'y'") for note in report["notes"])
 
 
 def test_precision_that_leaves_the_tolerance_is_refused(build, chain, cpu, synthetic, tmp_path):

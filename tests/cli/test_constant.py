@@ -225,4 +225,4 @@ def test_an_engine_that_refuses_random_values_is_told_what_to_bind(penstock, tmp
         assert advice + frames in said.err
     built = penstock("build", "padded.onnx", "--integer-limit", "9", "--budget", "1s", "-o", "b.penstock")
     assert built.code != 0
-    assert advice.replace(", fix", ", or fix") in built.error
+    assert advice + frames in built.error

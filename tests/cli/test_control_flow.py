@@ -163,13 +163,13 @@ NETWORKS = {
               k = Mul(i, j)
               f = Cast <to = 1> (k)
               q = Add(u, f)
-              v = Tanh(q)
+              v = Sin(q)
             }>
             sum = ReduceSum <keepdims = 0> (inner, axes)
           }>
         }""",
         [],
-        [*([*["Add", "Tanh"] * 3, *["Unsqueeze"] * 3, "Concat", "ReduceSum"] * 2), *["Unsqueeze"] * 2, "Concat"],
+        [*([*["Add", "Sin"] * 3, *["Unsqueeze"] * 3, "Concat", "ReduceSum"] * 2), *["Unsqueeze"] * 2, "Concat"],
     ),
 }
 

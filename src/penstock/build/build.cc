@@ -195,8 +195,8 @@ Status Build::prepare() {
   contest_.emplace(Contest::Setting{
       [this](bool as_is) { return graph(as_is); }, options_, backends_, database_, ring_, *gate_,
       [this](const std::string& what) { say(what); }, std::chrono::duration<double>(silence)});
-  tolerance.relative *= gate_->factor();
-  tolerance.absolute *= gate_->factor();
+  tolerance.relative *= gate_->judge().factor();
+  tolerance.absolute *= gate_->judge().factor();
   parts_->check_within(tolerance);
   return {};
 }

@@ -27,6 +27,7 @@ Report example() {
       {0, "one", "a .. b", {0, 1}, {{"one", 0.01, 0.009, 0.011, 1, ""}}, "the only one"}};
   report.nodes = {{"a", "Conv", {}, 0, "one", 0.006}, {"b", "Relu", {0}, 0, "one", 0.004}};
   report.period_seconds = 1 / 100.5;
+  report.outputs = {{"y", "1e-3 |e|", ""}};
   report.notes = {"left out: two on \"b\""};
   return report;
 }
@@ -52,7 +53,7 @@ TEST(ReportTest, RefusesWhatIsNoReport) {
   const auto error = [](const char* text) { return report_from_json(text).error().message(); };
   EXPECT_THAT(error("{"), HasSubstr("build.json: "));
   EXPECT_THAT(error("{}"), HasSubstr("version"));
-  EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 2, found 99"));
+  EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 3, found 99"));
 }
 
 TEST(ReportTest, RefusesIndicesOfNothing) {

@@ -29,6 +29,7 @@ constexpr double kRoundFrames = 12;     ///< And so many frames.
 constexpr double kLeastMargin = 0.005;  ///< By which a plan must beat the best so far, or
 constexpr double kMostMargin = 0.02;    ///< by the spread of its rounds, but no more than this.
 constexpr double kQueueSeconds = 0.02;  ///< What the frames in flight take together, about.
+constexpr double kMostRatio = 1e9;      ///< Of the tolerance; also of what cannot be compared.
 constexpr double kNear = 0.93;  ///< Of the best: less needs no more rounds, these run once more,
 constexpr std::size_t kMostNear = 3;  ///< but no more than these,
 constexpr int kMostRunOffs = 12;      ///< nor so often.
@@ -133,8 +134,8 @@ cost::PlanKey Contest::key_of(const Entry& entry) const {
   // The verdict depends on what was allowed, and on the frames.
   const auto& options = setting_.options;
   const auto tolerance = options.tolerance.value_or(Tolerance().relative);
-  return {concat(goal, entry.way.hash, " within ", tolerance, " of ", reference_, ", frames ",
-                 frames_, ", penstock ", version()),
+  return {concat(goal, entry.way.hash, " within ", tolerance, " and the rounding of ", reference_,
+                 ", frames ", frames_, ", penstock ", version()),
           fingerprint_, entry.engines};
 }
 
@@ -229,9 +230,14 @@ Status Contest::measure(Entry& entry, plan::Package package) {
     entry.way.failure = verdict.error().message();
     return {};
   }
-  entry.way.worst_ratio = verdict->worst_ratio;
-  entry.way.failure = verdict->failure;
-  if (!entry.way.failure.empty()) return {};
+  for (const auto& output : verdict->outputs) {
+    const double ratio = std::min(output.worst_ratio, kMostRatio);
+    entry.way.worst_ratio = std::max(entry.way.worst_ratio, ratio);
+  }
+  if (verdict->finding() == measure::Finding::kWrong) {
+    entry.way.failure = "wrong output: " + verdict->reason(measure::Finding::kWrong);
+    return {};
+  }
   // The gate's frames went through one by one: their time says how many to keep in flight.
   const double frame_seconds = seconds_since(begin) / kGateFrames;
   add_side(*running, frame_seconds);

@@ -86,17 +86,11 @@ void describe_parts(const Findings& findings, Report& report) {
   }
 }
 
-void add_notes(const Parts& parts, const Gate& gate, std::vector<std::string>& notes) {
-  for (const auto& failure : parts.failures()) notes.push_back("left out: " + failure);
-  for (const auto& name : gate.not_judged()) {
-    notes.push_back(
-        concat("output '", name, "': only its type and shape were compared: ONNX Runtime's own ",
-               "optimised run differs in it from the unoptimised one by more than rounding"));
-  }
-  if (gate.factor() > 1) {
-    notes.push_back(concat("ONNX Runtime's own optimised run differs from its unoptimised one by ",
-                           gate.factor(),
-                           " times the tolerance; as much is allowed to every plan"));
+void describe_outputs(const measure::Judge& judge, Report& report) {
+  for (const auto& allowed : judge.allowances()) {
+    report.outputs.push_back({allowed.output, measure::explain(allowed), measure::doubt(allowed)});
+    const auto& doubt = report.outputs.back().doubt;
+    if (!doubt.empty()) report.notes.push_back("inconclusive: " + doubt);
   }
 }
 
@@ -116,12 +110,14 @@ void describe(const Findings& findings, Report& report) {
   report.period_seconds = 1 / report.simple.back().frames_per_second;
   describe_parts(findings, report);
   report.tolerance = findings.options.tolerance.value_or(Tolerance().relative);
-  report.tolerance_factor = findings.gate.factor();
   // Devices share the frames, not one frame. A bound that was undercut is none: the parts' times
   // were too high.
   const double bound = findings.parts.least_cover() / static_cast<double>(findings.devices.size());
   if (!latency && bound <= report.period_seconds) report.lower_bound_seconds = bound;
-  add_notes(findings.parts, findings.gate, report.notes);
+  for (const auto& failure : findings.parts.failures()) {
+    report.notes.push_back("left out: " + failure);
+  }
+  describe_outputs(findings.gate.judge(), report);
 }
 
 }  // namespace penstock::build

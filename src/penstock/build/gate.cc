@@ -1,90 +1,45 @@
 #include "penstock/build/gate.h"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
+#include <string>
+#include <utility>
 
 #include "penstock/measure/reference.h"
+#include "penstock/session/known_outputs.h"
 
 namespace penstock::build {
-namespace {
 
-constexpr double kMostRatio = 1e9;  ///< Also of what cannot be compared at all.
-
-using Outputs = std::vector<std::vector<Tensor>>;
-
-/// Calls `see(frame, output, comparison)` for each.
-void compare_all(const Outputs& actual, const Outputs& expected, const Tolerance& tolerance,
-                 const std::function<void(std::size_t, std::size_t, const Comparison&)>& see) {
-  for (std::size_t frame = 0; frame < expected.size(); ++frame) {
-    for (std::size_t i = 0; i < expected[frame].size(); ++i) {
-      see(frame, i, compare(actual[frame][i], expected[frame][i], tolerance));
-    }
-  }
-}
-
-Result<Outputs> run_all(measure::Reference& reference, const std::vector<frames::Frame>& inputs) {
-  Outputs outputs;
-  for (const auto& frame : inputs) {
-    PENSTOCK_TRY(outputs.emplace_back(), reference.run(frame));
-  }
-  return outputs;
-}
-
-}  // namespace
+Gate::Gate(measure::Ring inputs, measure::Judge judge)
+    : inputs_(std::move(inputs)), judge_(std::move(judge)) {}
 
 Result<Gate> Gate::create(const Setting& setting) {
   const auto& [model, package, ring, backends, optimised, tolerance] = setting;
-  Gate gate;
-  gate.tolerance_ = tolerance;
-  gate.inputs_.assign(
-      ring.begin(), ring.begin() + static_cast<std::ptrdiff_t>(std::min(kGateFrames, ring.size())));
-  for (const auto& output : package.plan.outputs) gate.names_.push_back(output.name);
-  gate.factors_.assign(gate.names_.size(), 1);
-  gate.not_judged_.assign(gate.names_.size(), false);
-  PENSTOCK_TRY(auto plain, measure::whole_reference(model, package, backends, false));
-  PENSTOCK_TRY(gate.expected_, run_all(*plain, gate.inputs_));
-  if (!optimised) return gate;
-  plain.reset();
-  PENSTOCK_TRY(const auto own_run, measure::whole_reference(model, package, backends, true));
-  PENSTOCK_TRY(const auto own, run_all(*own_run, gate.inputs_));
-  compare_all(own, gate.expected_, tolerance,
-              [&](std::size_t, std::size_t i, const Comparison& comparison) {
-                if (std::isfinite(comparison.worst_ratio)) {
-                  gate.factors_[i] = std::max(gate.factors_[i], comparison.worst_ratio);
-                } else {
-                  gate.not_judged_[i] = true;
-                }
-              });
-  return gate;
+  const auto last = static_cast<std::ptrdiff_t>(std::min(kGateFrames, ring.size()));
+  measure::Ring inputs(ring.begin(), ring.begin() + last);
+  std::vector<std::string> outputs;
+  for (const auto& output : package.plan.outputs) outputs.push_back(output.name);
+  const auto make = [&setting](const measure::ReferenceSettings& settings) {
+    return measure::whole_reference(setting.model, setting.package, setting.backends, settings);
+  };
+  std::vector<measure::Judge::MakeReference> others;
+  others.emplace_back([&make] { return make({.one_thread = true}); });
+  if (optimised) others.emplace_back([&make] { return make({.optimize = true}); });
+  PENSTOCK_TRY(const auto reference, make({}));
+  PENSTOCK_TRY(auto judge,
+               measure::Judge::create({outputs, tolerance, inputs, others, known_outputs(package)},
+                                      *reference));
+  return Gate(std::move(inputs), std::move(judge));
 }
 
-std::vector<std::string> Gate::not_judged() const {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < names_.size(); ++i) {
-    if (not_judged_[i]) names.push_back(names_[i]);
+Result<measure::Verdict> Gate::judge(pipeline::Pipeline& pipeline) const {
+  measure::Trial trial(judge_);
+  for (std::size_t frame = 0; frame < inputs_.size(); ++frame) {
+    PENSTOCK_TRY(const auto outputs, pipeline.run(inputs_[frame]));
+    std::vector<const Tensor*> actual;
+    for (const auto& output : outputs) actual.push_back(&output);
+    trial.add(frame, inputs_[frame], actual, judge_.expected()[frame]);
   }
-  return names;
-}
-
-Result<Verdict> Gate::judge(pipeline::Pipeline& pipeline) const {
-  Verdict verdict;
-  Outputs actual;
-  for (const auto& frame : inputs_) {
-    PENSTOCK_TRY(actual.emplace_back(), pipeline.run(frame));
-  }
-  compare_all(actual, expected_, tolerance_,
-              [&](std::size_t frame, std::size_t i, const Comparison& comparison) {
-                if (not_judged_[i] && comparison.problem.empty()) return;
-                const double ratio = std::min(comparison.worst_ratio, kMostRatio);
-                const bool worse = ratio > verdict.worst_ratio;
-                verdict.worst_ratio = std::max(verdict.worst_ratio, ratio);
-                const bool wrong = !comparison.problem.empty() || ratio > factors_[i];
-                if (!wrong || (!worse && !verdict.failure.empty())) return;
-                verdict.failure = concat("wrong output: '", names_[i], "' of frame ", frame, ": ",
-                                         to_string(comparison));
-              });
-  return verdict;
+  return trial.verdict();
 }
 
 }  // namespace penstock::build

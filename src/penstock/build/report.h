@@ -57,6 +57,13 @@ struct NodeReport {
   double seconds = 0;  ///< Its share of its part's measured time.
 };
 
+/// What was allowed in an output, by the judge.
+struct OutputReport {
+  std::string name;
+  std::string allowed;
+  std::string doubt;  ///< Why wrong values could pass; empty: they could not.
+};
+
 struct Report {
   std::string model;
   std::string goal;  ///< "throughput" or "latency"
@@ -70,7 +77,7 @@ struct Report {
   double latency_seconds = 0;      ///< Measured, goal latency only.
   double lower_bound_seconds = 0;  ///< Of the period, by the costs measured; 0: none, or latency.
   double tolerance = 0;            ///< Relative error that was allowed.
-  double tolerance_factor = 1;     ///< By how much the engine's own optimised run exceeds it.
+  std::vector<OutputReport> outputs;
   std::vector<std::string> notes;  ///< Failures, refusals, budgets: one sentence each.
 
   /// Of the measured period over the bound; 0: no bound.

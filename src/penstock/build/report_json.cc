@@ -15,7 +15,7 @@ namespace penstock::build {
 
 namespace {
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 using Json = nlohmann::ordered_json;
 
@@ -68,6 +68,14 @@ static void fields(T& node, const auto& field) {
 }
 
 template <typename T>
+  requires std::same_as<std::remove_const_t<T>, OutputReport>
+static void fields(T& output, const auto& field) {
+  field("name", output.name);
+  field("allowed", output.allowed);
+  field("doubt", output.doubt);
+}
+
+template <typename T>
 concept HasFields = requires(T& part) { fields(part, [](const char*, const auto&) {}); };
 
 template <HasFields T>
@@ -92,7 +100,7 @@ std::string to_json(const Report& report) {
                      {"lower_bound_seconds", report.lower_bound_seconds},
                      {"gap", report.gap()},
                      {"tolerance", report.tolerance},
-                     {"tolerance_factor", report.tolerance_factor},
+                     {"outputs", report.outputs},
                      {"ways", report.ways},
                      {"simple", report.simple},
                      {"parts", report.parts},
@@ -154,7 +162,7 @@ Result<Report> report_from_json(std::string_view text) {
     json.at("latency_seconds").get_to(report.latency_seconds);
     json.at("lower_bound_seconds").get_to(report.lower_bound_seconds);
     json.at("tolerance").get_to(report.tolerance);
-    json.at("tolerance_factor").get_to(report.tolerance_factor);
+    json.at("outputs").get_to(report.outputs);
     json.at("ways").get_to(report.ways);
     json.at("simple").get_to(report.simple);
     json.at("parts").get_to(report.parts);

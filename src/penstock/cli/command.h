@@ -12,8 +12,9 @@
 namespace penstock::cli {
 
 inline constexpr int kOk = 0;
-inline constexpr int kFailed = 1;  ///< What was given is wrong, or a frame or a check failed.
-inline constexpr int kUsage = 2;   ///< The command line itself.
+inline constexpr int kFailed = 1;        ///< What was given is wrong, or a frame or a check failed.
+inline constexpr int kUsage = 2;         ///< The command line itself.
+inline constexpr int kInconclusive = 3;  ///< A check could not tell.
 inline constexpr int kOurBug = 70;
 
 /// Runs a command whose options are parsed. \returns the exit code.

@@ -27,7 +27,8 @@ constexpr const char* kFooter = R"(The road from a model to a running pipeline:
   penstock run model.penstock --inputs frames --output out   the pipeline over your own data
 
 'penstock COMMAND --help' tells more of each. Exit codes: 0 all well; 1 what was given is wrong, or a
-frame or a check failed; 2 wrong usage; 70 a bug of Penstock; 130 after Ctrl-C.)";
+frame or a check failed; 2 wrong usage; 3 'verify' could not tell; 70 a bug of Penstock;
+130 after Ctrl-C.)";
 
 void print_error(std::string message) {
   std::ranges::replace(message, '\n', ' ');

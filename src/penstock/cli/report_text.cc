@@ -70,6 +70,10 @@ std::string report_text(const build::Report& report) {
                    part.nodes.size() == 1 ? " node): " : " nodes): ", part.reason, "\n");
     for (const auto& trial : part.trials) text += "    " + trial_text(trial) + "\n";
   }
+  text += "\nallowed in the outputs:\n";
+  for (const auto& output : report.outputs) {
+    text += concat("  '", output.name, "': ", output.allowed, "\n");
+  }
   for (const auto& note : report.notes) text += "note: " + note + "\n";
   return text;
 }

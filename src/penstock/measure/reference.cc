@@ -7,6 +7,7 @@
 #include "penstock/backend/plain_model.h"
 #include "penstock/device/device.h"
 #include "penstock/measure/side.h"
+#include "penstock/measure/variants.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::measure {
@@ -15,13 +16,15 @@ namespace {
 constexpr std::string_view kReference = "onnxruntime";  ///< Whatever runs the stages.
 
 backend::CompileRequest request_for(const std::filesystem::path& file, std::string name,
-                                    const plan::Package& package, bool optimize) {
+                                    const plan::Package& package,
+                                    const ReferenceSettings& settings) {
   backend::CompileRequest request;
   request.name = std::move(name);
   request.file = file;
   request.device.cpus = device::inherited_cpus();
-  request.threads = static_cast<int>(std::max<std::size_t>(request.device.cpus.size(), 1));
-  request.optimize = optimize;
+  const auto cpus = std::max<std::size_t>(request.device.cpus.size(), 1);
+  request.threads = settings.one_thread ? 1 : static_cast<int>(cpus);
+  request.optimize = settings.optimize;
   for (const auto& library : package.plan.custom_ops) {
     request.custom_ops.push_back(package.folder / library);
   }
@@ -69,13 +72,14 @@ class Stages final : public Reference {
  public:
   static Result<std::unique_ptr<Reference>> create(const plan::Package& package,
                                                    const backend::Registry& backends,
-                                                   bool optimize) {
+                                                   const ReferenceSettings& settings) {
     auto stages = std::make_unique<Stages>();
     stages->plan_ = package.plan;
+    stages->change_between_ = settings.change_between;
     PENSTOCK_TRY(const auto backend, backends.find(kReference));
     for (const auto& stage : package.plan.stages) {
       for (const auto& partition : stage.partitions) {
-        auto request = request_for(package.folder / partition.model, stage.name, package, optimize);
+        auto request = request_for(package.folder / partition.model, stage.name, package, settings);
         if (partition.backend == kReference) request.options = partition.options;
         auto model = backend::PlainModel::create(*backend, request);
         if (!model) {
@@ -102,6 +106,7 @@ class Stages final : public Reference {
       for (const auto& port : model.inputs()) inputs.push_back(&values[port.name]);
       PENSTOCK_CHECK_OK(model.run(inputs));
       auto outputs = model.take_values();
+      if (change_between_) outputs = with_last_bits_changed(outputs, ++changes_);
       for (std::size_t i = 0; i < outputs.size(); ++i) {
         values[model.outputs()[i].name] = std::move(outputs[i]);
       }
@@ -114,6 +119,8 @@ class Stages final : public Reference {
 
  private:
   plan::Plan plan_;
+  bool change_between_ = false;
+  std::uint64_t changes_ = 0;
   std::vector<backend::PlainModel> models_;
   std::map<std::string, Tensor> parameters_;
 };
@@ -136,18 +143,18 @@ class OneAtATime final : public Reference {
 Result<std::unique_ptr<Reference>> whole_reference(const std::filesystem::path& model,
                                                    const plan::Package& package,
                                                    const backend::Registry& backends,
-                                                   bool optimize) {
+                                                   const ReferenceSettings& settings) {
   PENSTOCK_TRY(const auto backend, backends.find(kReference));
   auto plain =
-      backend::PlainModel::create(*backend, request_for(model, "reference", package, optimize));
+      backend::PlainModel::create(*backend, request_for(model, "reference", package, settings));
   if (!plain) return std::move(plain).error().within({Where::kModel, model.string()});
   return Whole::create(*std::move(plain), package.plan);
 }
 
 Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,
                                                    const backend::Registry& backends,
-                                                   bool optimize) {
-  return Stages::create(package, backends, optimize);
+                                                   const ReferenceSettings& settings) {
+  return Stages::create(package, backends, settings);
 }
 
 Result<std::unique_ptr<Reference>> one_at_a_time(const plan::Package& package,

@@ -21,17 +21,25 @@ class Reference {
   virtual Result<std::vector<Tensor>> run(const frames::Frame& inputs) = 0;
 };
 
-/// The whole model in ONNX Runtime, the file as it is, with or without the engine's optimisation.
+/// How the engine runs a reference.
+struct ReferenceSettings {
+  bool optimize = false;    ///< The graph.
+  bool one_thread = false;  ///< Else one for each CPU.
+  /// Of stages: what passes from one to the next is changed in its last bits.
+  bool change_between = false;
+};
+
+/// The whole model in ONNX Runtime, the file as it is.
 /// \error kInvalidArgument  its inputs or outputs are not those of the package.
 Result<std::unique_ptr<Reference>> whole_reference(const std::filesystem::path& model,
                                                    const plan::Package& package,
                                                    const backend::Registry& backends,
-                                                   bool optimize);
+                                                   const ReferenceSettings& settings);
 
 /// The package's own stages, one after the other.
 Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,
                                                    const backend::Registry& backends,
-                                                   bool optimize);
+                                                   const ReferenceSettings& settings);
 
 /// A pipeline of the package's stages without replicas that gets a frame when the last is out: for
 /// functions, states and several networks, which no one model computes. `options` as for the

@@ -248,7 +248,7 @@ Result<Opened> open_package(const fs::path& path, const pipeline::Options& optio
   if (!pipeline) {
     return std::move(pipeline).error().within({Where::kPackage, path.string()});
   }
-  return Opened{std::move(package), *std::move(pipeline)};
+  return Opened{std::move(package), *std::move(pipeline), path};
 }
 
 Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,

@@ -91,6 +91,7 @@ Result<ModelFile> write_joined(const plan::Package& package);
 struct Opened {
   plan::Package package;
   std::unique_ptr<pipeline::Pipeline> pipeline;
+  std::filesystem::path path;  ///< As it was given: of the folder or the zip.
 };
 
 /// Loads a package and starts it. \error as load_package() and Pipeline::start().

@@ -62,7 +62,7 @@ void compare_floats(const Load& actual, const Load& expected, std::size_t count,
     const double size = std::fabs(expected(i));
     if (std::isfinite(size)) largest = std::max(largest, size);
   }
-  const double floor = tolerance.absolute * largest;
+  const double floor = tolerance.absolute * largest + tolerance.floor;
   for (std::size_t i = 0; i < count; ++i) {
     const double e = expected(i);
     const double error = error_of(actual(i), e);
@@ -99,19 +99,33 @@ void compare_integers(const Tensor& actual, const Tensor& expected, const Tolera
   }
 }
 
+/// Calls `use(actual, expected, count)` with what reads a dense tensor of floats.
+template <typename Use>
+void with_floats(const Tensor& actual, const Tensor& expected, const Use& use) {
+  const DType dtype = expected.dtype();
+  const auto count = expected.count();
+  if (dtype == DType::kF32) {
+    use(loader<float>(actual), loader<float>(expected), count);
+  } else if (dtype == DType::kC64) {
+    use(loader<float>(actual), loader<float>(expected), count * 2);
+  } else if (dtype == DType::kF64) {
+    use(loader<double>(actual), loader<double>(expected), count);
+  } else if (dtype == DType::kC128) {
+    use(loader<double>(actual), loader<double>(expected), count * 2);
+  } else if (is_float(dtype)) {
+    use(bit_loader(actual), bit_loader(expected), count);
+  }
+}
+
 void compare_dense(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance,
                    Comparison& result) {
   const DType dtype = expected.dtype();
   const bool is_complex = dtype == DType::kC64 || dtype == DType::kC128;
   Tally tally(result, expected.dims(), is_complex ? 2 : 1);
-  const auto count = expected.count() * (is_complex ? 2 : 1);
-  if (dtype == DType::kF32 || dtype == DType::kC64) {
-    compare_floats(loader<float>(actual), loader<float>(expected), count, tolerance, tally);
-  } else if (dtype == DType::kF64 || dtype == DType::kC128) {
-    compare_floats(loader<double>(actual), loader<double>(expected), count, tolerance, tally);
-  } else if (is_float(dtype)) {
-    compare_floats(bit_loader(actual), bit_loader(expected), count, tolerance, tally);
-  } else if (expected.bytes() > 0) {
+  with_floats(actual, expected, [&](const auto& a, const auto& e, std::size_t count) {
+    compare_floats(a, e, count, tolerance, tally);
+  });
+  if (!is_complex && !is_float(dtype) && expected.bytes() > 0) {
     compare_integers(actual, expected, tolerance, tally);
   }
 }
@@ -183,6 +197,27 @@ Comparison compare(const Tensor& actual, const Tensor& expected, const Tolerance
     }
   }
   return result;
+}
+
+double largest_error(const Tensor& actual, const Tensor& expected, double limit) {
+  double largest = 0;
+  if (actual.kind() != expected.kind()) return largest;
+  if (expected.kind() == Tensor::Kind::kSequence) {
+    const auto count = std::min(actual.elements().size(), expected.elements().size());
+    for (std::size_t i = 0; i < count; ++i) {
+      largest =
+          std::max(largest, largest_error(actual.elements()[i], expected.elements()[i], limit));
+    }
+  } else if (expected.kind() == Tensor::Kind::kDense && actual.dtype() == expected.dtype() &&
+             actual.dims() == expected.dims()) {
+    with_floats(actual, expected, [&](const auto& a, const auto& e, std::size_t count) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const double error = error_of(a(i), e(i));
+        if (std::isfinite(error) && error <= limit) largest = std::max(largest, error);
+      }
+    });
+  }
+  return largest;
 }
 
 std::string to_string(const Comparison& comparison) {

@@ -9,12 +9,13 @@
 namespace penstock {
 
 /// A float a matches e where |a - e| <= relative * |e| + absolute * (largest finite |e| of the
-/// tensor). i8 and u8 match within `steps`; other integers, booleans and texts where equal. NaN
-/// matches NaN, an infinity itself. Complex numbers are compared part by part.
+/// tensor) + floor. i8 and u8 match within `steps`; other integers, booleans and texts where equal.
+/// NaN matches NaN, an infinity itself. Complex numbers are compared part by part.
 struct Tolerance {
   double relative = 1e-3;
   double absolute = 1e-5;
   double steps = 1;
+  double floor = 0;
 
   /// The default with another relative part, the absolute one in proportion.
   static Tolerance of(double relative) {
@@ -39,6 +40,10 @@ struct Comparison {
 };
 
 Comparison compare(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance = {});
+
+/// The largest |a - e| of the floats of two values that is finite and at most `limit`; 0 where
+/// there is none, or the values are not of one type and shape.
+double largest_error(const Tensor& actual, const Tensor& expected, double limit);
 
 /// "equal", "within tolerance, largest error 1.2e-06 at [0,3]", "3 of 1000 values outside the
 /// tolerance, largest error 0.5 at [0,3] (120 times the tolerance)", or the problem.

@@ -97,5 +97,20 @@ TEST(CompareTest, OtherTypesAndShapesAreAProblem) {
   EXPECT_TRUE(compare(Tensor(), Tensor()).ok());
 }
 
+TEST(CompareTest, AFloorAllowsAsMuchEverywhere) {
+  EXPECT_FALSE(compare(floats({1, 1e-3F}), floats({1, 0})).ok());
+  EXPECT_TRUE(compare(floats({1, 1e-3F}), floats({1, 0}), {.floor = 1e-3}).ok());
+  EXPECT_FALSE(compare(floats({1, 2e-3F}), floats({1, 0}), {.floor = 1e-3}).ok());
+}
+
+TEST(CompareTest, TheLargestErrorIsTheLargestWithinALimit) {
+  const auto actual = floats({1, 2.5F, 10, kNan, kInf});
+  const auto expected = floats({1, 2, 3, 3, 3});
+  EXPECT_EQ(largest_error(actual, expected, 100), 7);
+  EXPECT_EQ(largest_error(actual, expected, 1), 0.5);
+  EXPECT_EQ(largest_error(actual, floats({1}), 100), 0);
+  EXPECT_EQ(largest_error(Tensor::sequence({actual}), Tensor::sequence({expected}), 1), 0.5);
+}
+
 }  // namespace
 }  // namespace penstock

@@ -1,0 +1,324 @@
+#include "penstock/measure/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "penstock/measure/variants.h"
+#include "penstock/tensor/number.h"
+
+namespace penstock::measure {
+namespace {
+
+/// Of the reference's own rounding: another engine adds in another order at every node, not only
+/// where the inputs change.
+constexpr double kMargin = 8;
+/// Of the values that may lie outside.
+constexpr double kMostRate = 0.01;
+/// Of the values outside, that jumps may be blamed for, unless the reference itself jumps in more.
+constexpr double kMostDoubt = 0.75;
+/// Where values jump, they do so the more often, the larger the change: in f32 2^-15 times as often
+/// as in bf16, and more often where rounding adds up.
+constexpr double kF32Jumps = 1.0 / 256;
+/// By how much frames differ that can be told apart, in allowances.
+constexpr double kApart = 10;
+/// An engine may take what is smaller for 0.
+constexpr double kLeastNormal = std::numeric_limits<float>::min();
+constexpr double kAny = std::numeric_limits<double>::infinity();
+constexpr std::uint64_t kChanges = 3;
+constexpr std::size_t kProblemsKept = 5;
+
+/// What cannot be compared differs in every value.
+Comparison compare_all(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
+  auto result = compare(actual, expected, tolerance);
+  if (result.problem.empty()) return result;
+  result.count = result.mismatches = std::max<std::size_t>(result.count, 1);
+  result.worst_ratio = result.largest_error = std::numeric_limits<double>::infinity();
+  return result;
+}
+
+Tolerance with_floor(Tolerance tolerance, double floor) {
+  tolerance.floor = std::max(floor, kLeastNormal);
+  return tolerance;
+}
+
+/// How many of `values` may lie outside: the rate, three deviations of the count more, and at most
+/// the ceiling.
+std::size_t most_outside(double rate, std::size_t values) {
+  const double mean = rate * static_cast<double>(values);
+  const double luck = mean > 0 ? mean + 3 * std::sqrt(mean) + 1 : 0;
+  return static_cast<std::size_t>(std::min(luck, kMostRate * static_cast<double>(values)));
+}
+
+/// Whether what lies outside may be jumps as the reference's own: no more often than twice, and no
+/// further than twice.
+bool may_have_jumped(const OutputVerdict& output) {
+  const double own = output.allowed.own_rate;
+  const double rate = own > kMostDoubt ? 1 : std::min(2 * own, kMostDoubt);
+  return static_cast<double>(output.mismatches) <= rate * static_cast<double>(output.values) &&
+         output.largest_error <= 2 * output.allowed.jump;
+}
+
+/// Whether the outputs of two frames differ by ten times what is allowed.
+bool differ(const Tensor& one, const Tensor& other, const Allowance& allowed) {
+  auto tolerance = allowed.tolerance;
+  tolerance.relative *= kApart;
+  tolerance.absolute *= kApart;
+  tolerance.floor *= kApart;
+  tolerance.steps *= kApart;
+  const auto result = compare_all(other, one, tolerance);
+  return static_cast<double>(result.mismatches) >
+         kApart * allowed.rate * static_cast<double>(result.count);
+}
+
+bool is_empty(const Tensor& tensor) {
+  return tensor.kind() == Tensor::Kind::kDense && tensor.count() == 0;
+}
+
+/// The outputs of two different frames; where there is nothing in them, none is another's.
+void note_pair(Allowance& allowed, const Tensor& one, const Tensor& other) {
+  if (allowed.constant || (is_empty(one) && is_empty(other))) return;
+  allowed.compared = true;
+  allowed.told_apart = allowed.told_apart || differ(one, other, allowed);
+}
+
+std::string percent(double share) {
+  return concat(share * 100, " %");
+}
+
+/// Decides on one output by what all frames showed.
+void decide(OutputVerdict& output) {
+  const auto& allowed = output.allowed;
+  const auto most = most_outside(allowed.rate, output.values);
+  if (output.mismatches > most && !may_have_jumped(output)) {
+    output.finding = Finding::kWrong;
+    output.reason = output.problems.front();
+    if (most == 0) return;
+    output.reason += concat("; of all ", output.values, " values ", output.mismatches,
+                            " lie outside, where ", most, " may");
+  } else if (output.mismatches > most) {
+    output.finding = Finding::kInconclusive;
+    output.reason = concat(doubt(allowed), "; here ", output.mismatches, " of ", output.values,
+                           " values lie outside the tolerance");
+  } else if (allowed.compared && !allowed.told_apart) {
+    output.finding = Finding::kInconclusive;
+    output.reason = doubt(allowed);
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(Finding finding) {
+  switch (finding) {
+    case Finding::kRight:
+      return "right";
+    case Finding::kInconclusive:
+      return "inconclusive";
+    case Finding::kWrong:
+      break;
+  }
+  return "wrong";
+}
+
+std::string explain(const Allowance& allowed) {
+  const auto& [relative, absolute, steps, floor] = allowed.tolerance;
+  std::string text = concat(relative, " |e| + ", absolute, " max|e|");
+  if (!allowed.measured) return text + ", nothing else: the reference ran once";
+  if (allowed.last_rounding > kMargin * allowed.rounding) {
+    text += concat(" + ", floor, ", what its last function rounds near 0 or 1");
+  } else if (allowed.rounding > 0) {
+    text += concat(" + ", floor, ", 8 times the reference's own rounding of ", allowed.rounding,
+                   " (bf16 gives ", allowed.bf16, ")");
+  } else {
+    text += ", rounding changes no value of the reference";
+  }
+  if (allowed.rate == 0) return text + "; no value may lie outside";
+  return concat(text, "; ", percent(allowed.rate), " of the values may lie outside, as ",
+                percent(allowed.own_rate), " of the reference's own jump");
+}
+
+std::string doubt(const Allowance& allowed) {
+  if (allowed.compared && !allowed.told_apart) {
+    return concat("output '", allowed.output,
+                  "': different frames give what differs by less than ten times what is allowed, "
+                  "so that the output of a wrong frame would pass too: give frames that the "
+                  "network answers differently (--input)");
+  }
+  if (allowed.own_rate <= kMostRate) return {};
+  return concat("output '", allowed.output, "': the reference itself differs in ",
+                percent(allowed.own_rate),
+                " of its values where its inputs change in the last bits, or its engine's "
+                "settings: give frames on which it does not (--input)");
+}
+
+Finding Verdict::finding() const {
+  auto worst = Finding::kRight;
+  for (const auto& output : outputs) worst = std::max(worst, output.finding);
+  return worst;
+}
+
+std::string Verdict::reason(Finding finding) const {
+  const auto found = std::ranges::find(outputs, finding, &OutputVerdict::finding);
+  return found == outputs.end() ? std::string() : found->reason;
+}
+
+Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
+  Judge judge = unmeasured(setting.outputs, setting.tolerance);
+  for (const auto& frame : setting.frames) {
+    PENSTOCK_TRY(judge.expected_.emplace_back(), reference.run(frame));
+  }
+  for (std::size_t i = 0; i < setting.known.size(); ++i) {
+    judge.allowances_[i].last_rounding = setting.known[i].last_rounding;
+    judge.allowances_[i].constant = setting.known[i].constant;
+  }
+  const auto& frames = setting.frames;
+  judge.bf16_.resize(setting.outputs.size());
+  judge.own_.resize(setting.outputs.size());
+  for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
+    if (const auto rounded = reference.run(rounded_to_bf16(frames[f])))
+      judge.note_bf16(f, *rounded);
+  }
+  for (std::uint64_t change = 0; change < kChanges; ++change) {
+    for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
+      const auto changed = with_last_bits_changed(frames[f], change * frames.size() + f + 1);
+      if (same_values(changed, frames[f])) continue;
+      if (const auto outputs = reference.run(changed)) judge.note_run(0, f, *outputs);
+    }
+  }
+  judge.run_others(setting);
+  judge.conclude();
+  judge.tell_apart(frames, reference);
+  return judge;
+}
+
+Judge Judge::unmeasured(const std::vector<std::string>& outputs, const Tolerance& tolerance) {
+  Judge judge;
+  judge.base_ = tolerance;
+  for (const auto& name : outputs) {
+    judge.allowances_.push_back({.output = name, .tolerance = with_floor(tolerance, 0)});
+  }
+  return judge;
+}
+
+/// What bf16 gives at least: the inputs rounded, or the outputs.
+void Judge::note_bf16(std::size_t frame, const std::vector<Tensor>& rounded) {
+  for (std::size_t i = 0; i < allowances_.size(); ++i) {
+    const auto& expected = expected_[frame][i];
+    const auto result = compare_all(rounded[i], expected, base_);
+    bf16_[i].values += result.count;
+    bf16_[i].outside += result.mismatches;
+    allowances_[i].bf16 = std::max({allowances_[i].bf16, largest_error(rounded[i], expected, kAny),
+                                    largest_error(rounded_to_bf16(expected), expected, kAny)});
+  }
+}
+
+/// Errors of which the margin would lift the floor over half of bf16's are jumps.
+void Judge::note_run(std::size_t way, std::size_t frame, const std::vector<Tensor>& outputs) {
+  for (std::size_t i = 0; i < allowances_.size(); ++i) {
+    auto& allowed = allowances_[i];
+    const auto& expected = expected_[frame][i];
+    const double most = allowed.bf16 / (2 * kMargin);
+    const auto jumps =
+        compare_all(outputs[i], expected, with_floor(base_, std::max(most, allowed.last_rounding)));
+    if (own_[i].size() <= way) own_[i].resize(way + 1);
+    own_[i][way].values += jumps.count;
+    own_[i][way].outside += jumps.mismatches;
+    if (jumps.mismatches > 0) {
+      const bool has_size = expected.kind() == Tensor::Kind::kDense && is_float(expected.dtype());
+      allowed.jump = std::max(allowed.jump, has_size ? jumps.largest_error : kAny);
+    }
+    // Where more than a few jump, the others' errors come of that too.
+    if (static_cast<double>(jumps.mismatches) > kMostRate * static_cast<double>(jumps.count)) {
+      continue;
+    }
+    const double rounding = largest_error(outputs[i], expected, most);
+    allowed.rounding = std::max(allowed.rounding, rounding);
+    if (jumps.mismatches > 0 || rounding == 0) continue;
+    const double ratio = compare(outputs[i], expected, base_).worst_ratio;
+    factor_ = std::max(factor_, std::min(ratio, kMargin));
+  }
+}
+
+void Judge::run_others(const Setting& setting) {
+  for (std::size_t other = 0; other < setting.others.size(); ++other) {
+    if (setting.stopped()) return;
+    const auto made = setting.others[other]();
+    if (!made) continue;
+    for (std::size_t f = 0; f < setting.frames.size() && !setting.stopped(); ++f) {
+      if (const auto outputs = (*made)->run(setting.frames[f])) {
+        note_run(1 + other, f, *outputs);
+      }
+    }
+  }
+}
+
+void Judge::conclude() {
+  for (std::size_t i = 0; i < allowances_.size(); ++i) {
+    auto& allowed = allowances_[i];
+    for (const auto& count : own_[i]) allowed.own_rate = std::max(allowed.own_rate, count.share());
+    allowed.measured = true;
+    allowed.discrete = allowed.rounding == 0 && allowed.last_rounding == 0;
+    allowed.tolerance =
+        with_floor(base_, std::max(kMargin * allowed.rounding, allowed.last_rounding));
+    const double seldom = allowed.discrete ? kF32Jumps * bf16_[i].share() : 0;
+    allowed.rate = std::min(std::max(kMargin * allowed.own_rate, seldom), kMostRate);
+  }
+}
+
+void Judge::tell_apart(std::span<const frames::Frame> frames, Reference& reference) {
+  std::vector<frames::Frame> all(frames.begin(), frames.end());
+  auto outputs = expected_;
+  if (all.size() == 1) {
+    // Of one frame alone nothing can be said: its own values in another order are a second.
+    all.push_back(reversed(all.front()));
+    auto turned = reference.run(all.back());
+    if (!turned) return;
+    outputs.push_back(*std::move(turned));
+  }
+  for (std::size_t f = 0; f < all.size(); ++f) {
+    for (std::size_t g = 0; g < f; ++g) {
+      if (same_values(all[f], all[g])) continue;
+      for (std::size_t i = 0; i < allowances_.size(); ++i) {
+        note_pair(allowances_[i], outputs[f][i], outputs[g][i]);
+      }
+    }
+  }
+}
+
+Trial::Trial(const Judge& judge) {
+  for (const auto& allowed : judge.allowances()) {
+    outputs_.push_back({.allowed = allowed, .reason = {}, .problems = {}});
+  }
+}
+
+void Trial::add(std::uint64_t number, const frames::Frame& inputs,
+                std::span<const Tensor* const> actual, const std::vector<Tensor>& expected) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    auto& output = outputs_[i];
+    const auto result = compare_all(*actual[i], expected[i], output.allowed.tolerance);
+    output.values += result.count;
+    output.mismatches += result.mismatches;
+    output.largest_error = std::max(output.largest_error, result.largest_error);
+    output.worst_ratio = std::max(output.worst_ratio, result.worst_ratio);
+    if (result.mismatches == 0 || ++output.frames_differing > kProblemsKept) continue;
+    output.problems.push_back(
+        concat("frame ", number, ": output '", output.allowed.output, "': ", to_string(result)));
+  }
+  for (const auto& [other_inputs, other_expected] : seen_) {
+    if (same_values(inputs, other_inputs)) continue;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      note_pair(outputs_[i].allowed, other_expected[i], expected[i]);
+    }
+  }
+  if (seen_.size() == 2) seen_.pop_back();
+  seen_.push_back({inputs, expected});
+}
+
+Verdict Trial::verdict() const {
+  Verdict verdict{outputs_};
+  for (auto& output : verdict.outputs) decide(output);
+  return verdict;
+}
+
+}  // namespace penstock::measure

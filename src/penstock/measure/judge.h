@@ -1,0 +1,153 @@
+// The judge: whether outputs are those of a reference, as far as that can be told.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/frames/random.h"
+#include "penstock/measure/reference.h"
+#include "penstock/tensor/compare.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::measure {
+
+/// What is allowed in one output, and what it was made of.
+///
+/// A value within `tolerance` is right. The floor of it is eight times the largest error that the
+/// reference makes itself where its inputs change in the last bits and where its engine's settings
+/// change, and at most half of what bf16 gives; and no less than what its last function rounds,
+/// where that is known. A larger difference of the reference from itself is no rounding: a value
+/// jumped, as an integer, a NaN or an index does. How often that happens is a rate, and so many
+/// values may lie outside, 1 % at most.
+struct Allowance {
+  std::string output;
+  Tolerance tolerance;  ///< With the floor.
+  double rate = 0;      ///< Share of the values that may lie outside the tolerance.
+  bool measured = false;
+  double rounding = 0;       ///< The reference's largest error against itself that is no jump.
+  double bf16 = 0;           ///< Its largest error with inputs, or outputs, rounded to bf16.
+  double own_rate = 0;       ///< Share of the values in which it jumps,
+  double jump = 0;           ///< and how far at most; infinite: a NaN, an integer, a text.
+  double last_rounding = 0;  ///< As KnownOutput has it.
+  bool constant = false;     ///< Each frame has the same, and no other frame's can be wrong.
+  bool discrete = true;      ///< Values are the same or jump: rounding alone changes none.
+  bool compared = false;     ///< Two different frames were there.
+  bool told_apart = false;   ///< Their outputs differ by ten times what is allowed, at least.
+};
+
+/// "1e-3 |e| + 1e-5 max|e| + 2e-6: 8 times what rounding ..."
+std::string explain(const Allowance& allowance);
+
+/// Why no verdict on this output can be sure, whatever comes; empty: it can be.
+std::string doubt(const Allowance& allowance);
+
+enum class Finding {
+  kRight,
+  kInconclusive,  ///< What was seen is right, or might be, but wrong outputs could look the same.
+  kWrong,
+};
+std::string_view to_string(Finding finding);  ///< "right", "inconclusive", "wrong"
+
+/// What all frames showed of one output.
+struct OutputVerdict {
+  Allowance allowed;
+  Finding finding = Finding::kRight;
+  std::string reason;  ///< Why it is not right: one sentence; empty where it is.
+  std::size_t values = 0;
+  std::size_t mismatches = 0;  ///< Values outside the tolerance.
+  std::size_t frames_differing = 0;
+  double largest_error = 0;
+  double worst_ratio = 0;  ///< Of the tolerance.
+  /// The first frames that differ: "frame 3: output 'y': 2 of 1000 values outside ...".
+  std::vector<std::string> problems;
+};
+
+struct Verdict {
+  std::vector<OutputVerdict> outputs;
+
+  [[nodiscard]] Finding finding() const;  ///< The worst of them.
+  /// The reason of the first output of which that was found; empty: of none.
+  [[nodiscard]] std::string reason(Finding finding) const;
+};
+
+/// What the network says of an output.
+struct KnownOutput {
+  /// What its last function rounds in any engine, as a sigmoid near 0 does: the floor is no less.
+  double last_rounding = 0;
+  bool constant = false;  ///< It depends on no input.
+};
+
+/// What is allowed, measured once; trials of any number of pipelines borrow it. Immutable.
+class Judge {
+ public:
+  /// Makes another run that is right as well: the engine with other settings.
+  using MakeReference = std::function<Result<std::unique_ptr<Reference>>()>;
+  struct Setting {
+    std::vector<std::string> outputs;
+    Tolerance tolerance;
+    std::span<const frames::Frame> frames;   ///< That the network is tried with: four are enough.
+    std::vector<MakeReference> others = {};  ///< One that cannot be made, or fails, is left out.
+    std::vector<KnownOutput> known = {};     ///< Of each output; or empty. See known_outputs().
+    std::function<bool()> stopped = [] { return false; };  ///< Nothing more is measured then.
+  };
+  /// Runs each frame five times in the reference, and once in each of the others.
+  /// \error of the reference, on the frames as they are.
+  static Result<Judge> create(const Setting& setting, Reference& reference);
+  /// By the tolerance alone: where the reference can be asked each frame only once, in turn.
+  static Judge unmeasured(const std::vector<std::string>& outputs, const Tolerance& tolerance);
+
+  [[nodiscard]] const std::vector<Allowance>& allowances() const { return allowances_; }
+  /// The reference's outputs of the setting's frames; of unmeasured(): none.
+  [[nodiscard]] const std::vector<std::vector<Tensor>>& expected() const { return expected_; }
+  /// By how much the reference's own rounding leaves the tolerance without its floor; 1 to 8.
+  [[nodiscard]] double factor() const { return factor_; }
+
+ private:
+  void note_bf16(std::size_t frame, const std::vector<Tensor>& rounded);
+  void note_run(std::size_t way, std::size_t frame, const std::vector<Tensor>& outputs);
+  void run_others(const Setting& setting);
+  void conclude();
+  void tell_apart(std::span<const frames::Frame> frames, Reference& reference);
+
+  struct Count {
+    std::size_t values = 0, outside = 0;
+    [[nodiscard]] double share() const {
+      return values == 0 ? 0 : static_cast<double>(outside) / static_cast<double>(values);
+    }
+  };
+  Tolerance base_;
+  std::vector<Allowance> allowances_;
+  std::vector<std::vector<Tensor>> expected_;
+  std::vector<std::vector<Count>> own_;  ///< Jumps by output; by change of bits, then by other.
+  std::vector<Count> bf16_;              ///< Outside the tolerance by output.
+  double factor_ = 1;
+};
+
+/// One pipeline before the judge. Borrows it.
+class Trial {
+ public:
+  explicit Trial(const Judge& judge);
+
+  /// One frame, in order; its number is for messages. `actual` and `expected` follow the judge's
+  /// outputs.
+  void add(std::uint64_t number, const frames::Frame& inputs, std::span<const Tensor* const> actual,
+           const std::vector<Tensor>& expected);
+  [[nodiscard]] Verdict verdict() const;
+
+ private:
+  struct Seen {
+    frames::Frame inputs;
+    std::vector<Tensor> expected;
+  };
+  std::vector<OutputVerdict> outputs_;
+  std::vector<Seen> seen_;  ///< The first frame and the last.
+};
+
+}  // namespace penstock::measure

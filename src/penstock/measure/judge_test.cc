@@ -1,0 +1,243 @@
+#include "penstock/measure/judge.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/measure/variants.h"
+
+namespace penstock::measure {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kWidth = 1000;
+
+template <typename T>
+Tensor tensor(DType dtype, const std::function<T(std::size_t)>& value) {
+  auto made = Tensor::allocate(dtype, {1, kWidth});
+  for (std::size_t i = 0; i < made.count(); ++i) made.as<T>()[i] = value(i);
+  return made;
+}
+
+Tensor floats(const std::function<double(std::size_t)>& value) {
+  return tensor<float>(DType::kF32, [&](auto i) { return static_cast<float>(value(i)); });
+}
+
+using Network = std::function<Tensor(const Tensor&)>;
+
+/// One output of a function of one input.
+class Computed final : public Reference {
+ public:
+  explicit Computed(Network network) : network_(std::move(network)) {}
+  Result<std::vector<Tensor>> run(const frames::Frame& inputs) override {
+    return std::vector<Tensor>{network_(inputs[0])};
+  }
+
+ private:
+  Network network_;
+};
+
+/// y = f(x) elementwise.
+Network elementwise(const std::function<double(double)>& f) {
+  return [f](const Tensor& x) { return floats([&](auto i) { return f(x.as<float>()[i]); }); };
+}
+
+/// Evenly in (1, 2), others for each number.
+std::vector<frames::Frame> some_frames(std::size_t count = 4) {
+  std::vector<frames::Frame> all;
+  for (std::size_t f = 0; f < count; ++f) {
+    all.push_back({floats([&](auto i) {
+      return 1 +
+             std::fmod(static_cast<double>(i + 1) * 0.618034 + static_cast<double>(f) * 0.37, 1);
+    })});
+  }
+  return all;
+}
+
+Judge judge_of(const Network& network, const std::vector<frames::Frame>& frames) {
+  Computed reference(network);
+  auto judge = Judge::create({{"y"}, {}, frames}, reference);
+  EXPECT_TRUE(judge) << judge.error().message();
+  return *std::move(judge);
+}
+
+/// What is found of a backend that computes `actual` instead.
+OutputVerdict verdict_on(const Judge& judge, const std::vector<frames::Frame>& frames,
+                         const Network& actual) {
+  Trial trial(judge);
+  for (std::size_t f = 0; f < frames.size(); ++f) {
+    const auto value = actual(frames[f][0]);
+    const Tensor* const values[] = {&value};
+    trial.add(f, frames[f], values, judge.expected()[f]);
+  }
+  return trial.verdict().outputs.front();
+}
+
+TEST(Judge, AllowsWhatTheReferencesOwnRoundingGives) {
+  // Near zero at x = 1.5: a difference of large numbers, of which no share is right to more.
+  const auto ill = [](double offset) {
+    return elementwise([=](double x) { return (1e4 * x - 1.5e4 + offset) * 1e-4; });
+  };
+  const auto frames = some_frames();
+  const auto judge = judge_of(ill(0), frames);
+  const auto& allowed = judge.allowances().front();
+  EXPECT_GT(allowed.rounding, 5e-8);
+  EXPECT_DOUBLE_EQ(allowed.tolerance.floor, 8 * allowed.rounding);
+  EXPECT_LE(allowed.tolerance.floor, allowed.bf16 / 2);
+  EXPECT_EQ(verdict_on(judge, frames, ill(0)).finding, Finding::kRight);
+  EXPECT_EQ(verdict_on(judge, frames, ill(3e-3)).finding, Finding::kRight);
+  EXPECT_EQ(verdict_on(judge, frames, ill(1)).finding, Finding::kWrong);
+  EXPECT_THAT(explain(allowed), HasSubstr("8 times the reference's own rounding"));
+}
+
+TEST(Judge, RefusesWhatBf16Gives) {
+  const auto frames = some_frames();
+  for (const double scale : {1e-20, 1.0, 1e20}) {
+    const auto network = elementwise([=](double x) { return scale * (x - 1.5); });
+    const auto rounded = [&](const Tensor& x) { return network(rounded_to_bf16(x)); };
+    EXPECT_EQ(verdict_on(judge_of(network, frames), frames, rounded).finding, Finding::kWrong);
+  }
+}
+
+TEST(Judge, TellsTinyValuesFromZero) {
+  const auto frames = some_frames();
+  const auto judge = judge_of(elementwise([](double x) { return 1e-20 * x; }), frames);
+  const auto zero = elementwise([](double) { return 0; });
+  EXPECT_EQ(verdict_on(judge, frames, zero).finding, Finding::kWrong);
+}
+
+TEST(Judge, CannotTellFramesApartThatGiveTheSame) {
+  const auto frames = some_frames();
+  const auto saturated = elementwise([](double x) { return 1 / (1 + std::exp(-100 * x)); });
+  const auto judge = judge_of(saturated, frames);
+  const auto verdict = verdict_on(judge, frames, saturated);
+  EXPECT_EQ(verdict.finding, Finding::kInconclusive);
+  EXPECT_THAT(verdict.reason, HasSubstr("output 'y': different frames give"));
+  const auto zero = elementwise([](double) { return 0; });
+  EXPECT_EQ(verdict_on(judge, frames, zero).finding, Finding::kWrong);
+}
+
+TEST(Judge, SaysNothingOfFramesThatAreTheSame) {
+  const std::vector<frames::Frame> frames(3, {floats([](auto) { return 1; })});
+  const auto network = elementwise([](double x) { return x; });
+  EXPECT_EQ(verdict_on(judge_of(network, frames), frames, network).finding, Finding::kRight);
+}
+
+TEST(Judge, TriesOneFrameInReverseOrder) {
+  const auto frames = some_frames(1);
+  const auto network = elementwise([](double x) { return x; });
+  EXPECT_TRUE(judge_of(network, frames).allowances().front().told_apart);
+  const auto constant = elementwise([](double) { return 1; });
+  EXPECT_EQ(verdict_on(judge_of(constant, frames), frames, constant).finding,
+            Finding::kInconclusive);
+}
+
+/// In how many hundredths an input lies: an integer that jumps at each bound.
+Network hundredths(double offset) {
+  return [=](const Tensor& x) {
+    return tensor<std::int64_t>(DType::kI64, [&](auto i) {
+      return static_cast<std::int64_t>(
+          std::floor(100 * static_cast<double>(x.as<float>()[i]) + offset));
+    });
+  };
+}
+
+TEST(Judge, AllowsIntegersToJumpSeldom) {
+  const auto frames = some_frames();
+  const auto judge = judge_of(hundredths(0), frames);
+  EXPECT_GT(judge.allowances().front().rate, 0);
+  EXPECT_LE(judge.allowances().front().rate, 0.01);
+  EXPECT_EQ(verdict_on(judge, frames, hundredths(1e-5)).finding, Finding::kRight);
+  EXPECT_EQ(verdict_on(judge, frames, hundredths(0.1)).finding, Finding::kWrong);
+}
+
+TEST(Judge, AllowsNoIntegerToDifferThatNeverJumps) {
+  const auto frames = some_frames();
+  const auto places = [](std::int64_t wrong) {
+    return [=](const Tensor& x) {
+      const bool high = x.as<float>()[0] > 1.7;
+      return tensor<std::int64_t>(DType::kI64, [&](auto i) {
+        return static_cast<std::int64_t>(i) + (high ? 1 : 0) + (i == 7 ? wrong : 0);
+      });
+    };
+  };
+  const auto judge = judge_of(places(0), frames);
+  EXPECT_EQ(judge.allowances().front().rate, 0);
+  EXPECT_EQ(verdict_on(judge, frames, places(0)).finding, Finding::kRight);
+  EXPECT_EQ(verdict_on(judge, frames, places(1)).finding, Finding::kWrong);
+}
+
+TEST(Judge, IsInDoubtWhereTheReferenceItselfJumps) {
+  // What the last bits say is as good as random.
+  const auto last_bits = [](const Tensor& x) {
+    return tensor<std::int64_t>(DType::kI64, [&](auto i) {
+      return static_cast<std::int64_t>(std::fmod(x.as<float>()[i] * 0x1p23, 4));
+    });
+  };
+  const auto frames = some_frames();
+  const auto judge = judge_of(last_bits, frames);
+  EXPECT_GT(judge.allowances().front().own_rate, 0.5);
+  EXPECT_EQ(judge.allowances().front().rate, 0.01);
+  EXPECT_EQ(verdict_on(judge, frames, last_bits).finding, Finding::kRight);
+  const auto other = [&](const Tensor& x) { return last_bits(with_last_bits_changed({x}, 9)[0]); };
+  const auto verdict = verdict_on(judge, frames, other);
+  EXPECT_EQ(verdict.finding, Finding::kInconclusive);
+  EXPECT_THAT(verdict.reason, HasSubstr("the reference itself differs in"));
+}
+
+TEST(Judge, MeasuresNothingMoreOnceStopped) {
+  std::size_t runs = 0;
+  Computed reference([&](const Tensor& x) {
+    ++runs;
+    return x;
+  });
+  const auto frames = some_frames();
+  Judge::Setting setting{{"y"}, {}, frames};
+  setting.stopped = [&] { return runs >= frames.size() + 2; };
+  const auto judge = Judge::create(setting, reference);
+  ASSERT_TRUE(judge) << judge.error().message();
+  EXPECT_EQ(runs, frames.size() + 2);
+}
+
+TEST(Judge, RefusesAnotherShapeOrType) {
+  const auto frames = some_frames();
+  const auto network = elementwise([](double x) { return x; });
+  const auto judge = judge_of(network, frames);
+  const auto narrow = [](const Tensor&) { return Tensor::allocate(DType::kF32, {1, 2}); };
+  EXPECT_EQ(verdict_on(judge, frames, narrow).finding, Finding::kWrong);
+  EXPECT_EQ(verdict_on(judge, frames, hundredths(0)).finding, Finding::kWrong);
+}
+
+TEST(Judge, TakesNanForNanOnly) {
+  const auto some_nan = elementwise([](double x) { return x > 1.9 ? std::nan("") : x; });
+  const auto frames = some_frames();
+  const auto judge = judge_of(some_nan, frames);
+  EXPECT_EQ(verdict_on(judge, frames, some_nan).finding, Finding::kRight);
+  const auto no_nan = elementwise([](double x) { return x; });
+  EXPECT_EQ(verdict_on(judge, frames, no_nan).finding, Finding::kWrong);
+}
+
+TEST(Variants, ChangeLastBitsAndNoZero) {
+  auto x = floats([](auto i) { return static_cast<double>(i) - 500; });
+  x.as<float>()[0] = std::numeric_limits<float>::infinity();
+  const auto changed = with_last_bits_changed({x}, 1)[0];
+  std::size_t larger = 0;
+  for (std::size_t i = 0; i < x.count(); ++i) {
+    const float was = x.as<float>()[i], is = changed.as<float>()[i];
+    if (i == 0 || i == 500) {
+      EXPECT_EQ(is, was);
+    } else {
+      EXPECT_THAT(is, testing::AnyOf(std::nextafter(was, 1e9F), std::nextafter(was, -1e9F)));
+      larger += std::fabs(is) > std::fabs(was) ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(larger), 499, 80);
+}
+
+}  // namespace
+}  // namespace penstock::measure

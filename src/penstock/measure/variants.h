@@ -1,0 +1,25 @@
+// Frames that are almost, or deliberately not, a given one: what a network makes of them tells how
+// far a right result may be from another.
+#pragma once
+
+#include <cstdint>
+
+#include "penstock/frames/random.h"
+
+namespace penstock::measure {
+
+/// Every float but 0 one unit in the last place larger or smaller, by a seeded coin. Integers,
+/// texts and floats of 8 bits and fewer stay.
+frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed);
+
+/// Floats of more than 16 bits rounded to bf16's eight bits of mantissa.
+Tensor rounded_to_bf16(const Tensor& value);
+frames::Frame rounded_to_bf16(const frames::Frame& frame);
+
+/// The elements of each tensor in reverse order: another frame whose values are in the same ranges.
+frames::Frame reversed(const frames::Frame& frame);
+
+/// Whether all values are the same, bit by bit.
+bool same_values(const frames::Frame& a, const frames::Frame& b);
+
+}  // namespace penstock::measure

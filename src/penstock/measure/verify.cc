@@ -1,0 +1,117 @@
+#include "penstock/measure/verify.h"
+
+#include <deque>
+#include <utility>
+
+namespace penstock::measure {
+namespace {
+
+constexpr std::size_t kMostProblems = 5;
+
+/// What is in flight, and what came of it.
+class Run {
+ public:
+  explicit Run(const Verification& setting) : setting_(setting), trial_(setting.judge) {}
+
+  Status push_all() {
+    for (std::uint64_t number = 0; number < setting_.frames && !setting_.stopped(); ++number) {
+      PENSTOCK_TRY(auto inputs, setting_.frame(number));
+      PENSTOCK_CHECK_OK(push(inputs));
+      waiting_.push_back(std::move(inputs));
+    }
+    setting_.pipeline.close();
+    report_.interrupted = setting_.stopped();
+    while (!waiting_.empty()) PENSTOCK_CHECK_OK(judge_next());
+    return {};
+  }
+
+  VerifyReport report() {
+    report_.verdict = trial_.verdict();
+    return std::move(report_);
+  }
+
+ private:
+  Status push(const frames::Frame& inputs) {
+    for (;;) {
+      const auto pushed = setting_.pipeline.try_push(inputs);
+      if (pushed) return {};
+      if (pushed.error().code != Code::kDeadlineExceeded) return pushed.error();
+      PENSTOCK_CHECK_OK(judge_next());
+    }
+  }
+
+  Status judge_next() {
+    PENSTOCK_TRY(const auto popped, setting_.pipeline.pop());
+    if (!popped) return internal_error("verify: the pipeline ended with frames in flight");
+    const frames::Frame inputs = std::move(waiting_.front());
+    waiting_.pop_front();
+    const auto expected = setting_.reference.run(inputs);
+    if (expected && popped->ok()) {
+      std::vector<const Tensor*> actual;
+      for (std::size_t i = 0; i < expected->size(); ++i) actual.push_back(&(*popped)[i]);
+      trial_.add(report_.frames, inputs, actual, *expected);
+    } else if (popped->outcome() == pipeline::Outcome::kDropped && !expected &&
+               expected.error().code == popped->error().code) {
+      ++report_.dropped;
+    } else {
+      note_failure(*popped, expected);
+    }
+    setting_.progress(++report_.frames);
+    return {};
+  }
+
+  void note_failure(const pipeline::Output& popped, const Result<std::vector<Tensor>>& expected) {
+    if (++report_.failed > kMostProblems) return;
+    if (popped.ok()) {
+      report_.failures.push_back(concat(
+          "frame ", report_.frames,
+          ": the reference fails where the pipeline does not: ", expected.error().message()));
+      return;
+    }
+    auto text = popped.error().message();
+    if (!expected && popped.outcome() == pipeline::Outcome::kError) {
+      text += "; the reference fails too";
+      text += setting_.random ? frames::advice_on_random(popped.error(), setting_.inputs,
+                                                         "give frames that come out with --input")
+                              : ": the input or the model is at fault";
+    }
+    report_.failures.push_back(std::move(text));
+  }
+
+  const Verification& setting_;
+  Trial trial_;
+  VerifyReport report_;
+  std::deque<frames::Frame> waiting_;  ///< In flight.
+};
+
+}  // namespace
+
+Finding VerifyReport::finding() const {
+  return failed > 0 ? Finding::kWrong : verdict.finding();
+}
+
+std::vector<std::string> VerifyReport::problems() const {
+  auto all = failures;
+  for (const auto& output : verdict.outputs) {
+    if (output.finding != Finding::kWrong) continue;
+    all.insert(all.end(), output.problems.begin(), output.problems.end());
+  }
+  if (all.size() > kMostProblems) all.resize(kMostProblems);
+  return all;
+}
+
+std::uint64_t VerifyReport::problem_count() const {
+  auto count = failed;
+  for (const auto& output : verdict.outputs) {
+    if (output.finding == Finding::kWrong) count += output.frames_differing;
+  }
+  return count;
+}
+
+Result<VerifyReport> verify(const Verification& verification) {
+  Run run(verification);
+  PENSTOCK_CHECK_OK(run.push_all());
+  return run.report();
+}
+
+}  // namespace penstock::measure

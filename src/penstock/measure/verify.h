@@ -1,0 +1,53 @@
+// Frames through a pipeline, each judged by the reference.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/frames/random.h"
+#include "penstock/measure/judge.h"
+#include "penstock/measure/reference.h"
+#include "penstock/pipeline/pipeline.h"
+
+namespace penstock::measure {
+
+struct Verification {
+  pipeline::Pipeline& pipeline;  ///< Nothing in flight. It is closed in the end.
+  Reference& reference;
+  const Judge& judge;
+  std::function<Result<frames::Frame>(std::uint64_t number)> frame;
+  std::uint64_t frames = 0;
+  const std::vector<plan::TensorInfo>& inputs;
+  bool random = true;  ///< Nobody gave the frames: then they may be at fault.
+  std::function<bool()> stopped = [] { return false; };
+  std::function<void(std::uint64_t judged)> progress = [](std::uint64_t) {};
+};
+
+struct VerifyReport {
+  std::uint64_t frames = 0;
+  std::uint64_t dropped = 0;  ///< By a function, in the reference too.
+  Verdict verdict;
+  std::vector<std::string> failures;  ///< The first frames that failed.
+  std::uint64_t failed = 0;           ///< Frames.
+  bool interrupted = false;           ///< Before all frames were judged.
+  std::string reference;              ///< What it was.
+  std::vector<std::string> warnings;
+
+  /// kWrong also where a frame failed.
+  [[nodiscard]] Finding finding() const;
+  /// Failed frames, and those in which a wrong output differs: the first five.
+  [[nodiscard]] std::vector<std::string> problems() const;
+  [[nodiscard]] std::uint64_t problem_count() const;
+};
+
+/// Keeps the pipeline full, and judges what comes out in order. \error of a frame that cannot be
+/// made or pushed.
+Result<VerifyReport> verify(const Verification& verification);
+
+/// What `penstock verify --json` prints, but for the package.
+std::string to_json(const VerifyReport& report);
+
+}  // namespace penstock::measure

@@ -1,0 +1,174 @@
+#include "penstock/session/verify.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "penstock/device/device.h"
+#include "penstock/measure/judge.h"
+#include "penstock/measure/reference.h"
+#include "penstock/session/known_outputs.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::uint64_t kDefaultFrames = 20;
+constexpr std::uint64_t kTriedFrames = 4;  ///< That say what is allowed.
+
+/// The package, the options, and what makes references of them.
+class References {
+ public:
+  /// `whole`: the model with its bound inputs constant; empty: the stages are the reference.
+  References(const VerifyOptions& options, std::filesystem::path whole,
+             const plan::Package& package, const backend::Registry& backends)
+      : options_(options), whole_(std::move(whole)), package_(package), backends_(backends) {}
+
+  [[nodiscard]] Result<std::unique_ptr<measure::Reference>> make(
+      const measure::ReferenceSettings& settings) const {
+    if (whole_.empty()) return measure::stage_reference(package_, backends_, settings);
+    return measure::whole_reference(whole_, package_, backends_, settings);
+  }
+
+  /// The others that are right as well.
+  [[nodiscard]] std::vector<measure::Judge::MakeReference> others() const {
+    const bool optimized = options_.optimized;
+    std::vector<measure::Judge::MakeReference> all;
+    all.emplace_back([this, optimized] { return make({.optimize = !optimized}); });
+    if (device::inherited_cpus().size() > 1) {
+      all.emplace_back(
+          [this, optimized] { return make({.optimize = optimized, .one_thread = true}); });
+    }
+    // Not where the whole model is the reference: what is judged is no witness for itself.
+    if (options_.model.empty() && package_.plan.stages.size() > 1) {
+      all.emplace_back(
+          [this, optimized] { return make({.optimize = optimized, .change_between = true}); });
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::string describe() const {
+    const std::string how = options_.optimized ? "optimised" : "not optimised";
+    if (!options_.model.empty()) {
+      return "the whole model '" + options_.model.string() + "', " + how;
+    }
+    const auto& file = package_.plan.origin.model_file;
+    return concat("the package's own stages one after the other, ", how, ", as ",
+                  file.empty() ? "the model" : "'" + file + "'",
+                  " is gone or changed since the package was made (give --model for the whole)");
+  }
+
+ private:
+  const VerifyOptions& options_;
+  const std::filesystem::path whole_;
+  const plan::Package& package_;
+  const backend::Registry& backends_;
+};
+
+/// For a package that no one model computes: `why`.
+Status refuse_model_options(const VerifyOptions& options, const Opened& opened,
+                            const std::string& why) {
+  if (options.model.empty() && !options.optimized) return {};
+  return invalid_argument(
+      options.model.empty() ? "--optimised" : "--model", ": package '", opened.path.string(),
+      "' is compared with itself, one frame at a time, as ", why, "; leave the option out");
+}
+
+/// Finds the model that the package was made from, or warns where the one given is another.
+void find_whole(VerifyOptions& options, const Opened& opened, const backend::Registry& backends,
+                const pipeline::Options& settings) {
+  const auto& plan = opened.package.plan;
+  if (options.model.empty()) {
+    options.model = find_model(plan.origin, opened.path);
+  } else if (match_model(options.model, opened.package, backends) == Match::kOther &&
+             settings.warn) {
+    settings.warn(
+        concat("'", options.model.string(), "' is not the model that the package was made from"));
+  }
+}
+
+/// The whole model with the inputs constant that the package binds; none where it is not at hand.
+Result<ModelFile> bound_model(const VerifyOptions& options, const plan::Package& package,
+                              const backend::Registry& backends) {
+  if (options.model.empty()) return ModelFile();
+  PENSTOCK_TRY(const auto bound, plan::read_bound_values(package.plan, package.folder));
+  std::vector<std::filesystem::path> custom_ops;
+  for (const auto& library : package.plan.custom_ops) {
+    custom_ops.push_back(package.folder / library);
+  }
+  return bind_model(options.model, bound, backends, custom_ops);
+}
+
+Result<frames::Frame> frame_of(const VerifyOptions& options, const plan::Plan& plan,
+                               std::uint64_t number) {
+  if (!options.given.empty()) return options.given[number % options.given.size()];
+  return frames::random_frame(plan.inputs, options.random, number);
+}
+
+std::vector<std::string> names_of_outputs(const plan::Plan& plan) {
+  std::vector<std::string> names;
+  for (const auto& output : plan.outputs) names.push_back(output.name);
+  return names;
+}
+
+/// Measured; or by the tolerance alone where the reference fails on these frames, which the
+/// verification then tells frame by frame.
+Result<measure::Judge> make_judge(const VerifyOptions& options, const plan::Package& package,
+                                  const References& references, measure::Reference& reference) {
+  const auto& plan = package.plan;
+  std::vector<frames::Frame> tried;
+  const auto count =
+      options.given.empty() ? kTriedFrames : std::min(kTriedFrames, options.given.size());
+  for (std::uint64_t number = 0; number < count; ++number) {
+    PENSTOCK_TRY(tried.emplace_back(), frame_of(options, plan, number));
+  }
+  auto judge =
+      measure::Judge::create({names_of_outputs(plan), options.tolerance, tried, references.others(),
+                              known_outputs(package), options.stopped},
+                             reference);
+  if (judge) return judge;
+  return measure::Judge::unmeasured(names_of_outputs(plan), options.tolerance);
+}
+
+}  // namespace
+
+Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
+                                     const pipeline::Options& settings,
+                                     const backend::Registry& backends) {
+  const auto& plan = opened.package.plan;
+  const auto why = why_no_single_model(plan);
+  auto judge = measure::Judge::unmeasured(names_of_outputs(plan), options.tolerance);
+  std::unique_ptr<measure::Reference> reference;
+  std::string what;
+  if (why.empty()) {
+    find_whole(options, opened, backends, settings);
+    PENSTOCK_TRY(const auto whole, bound_model(options, opened.package, backends));
+    const References references(options, whole.file, opened.package, backends);
+    what = references.describe();
+    PENSTOCK_TRY(reference, references.make({.optimize = options.optimized}));
+    PENSTOCK_TRY(judge, make_judge(options, opened.package, references, *reference));
+  } else {
+    PENSTOCK_CHECK_OK(refuse_model_options(options, opened, why));
+    what = "the package's own stages, one frame at a time, as " + why;
+    auto silent = settings;
+    silent.warn = nullptr;
+    PENSTOCK_TRY(reference, measure::one_at_a_time(opened.package, backends, silent));
+  }
+  const auto usual = options.given.empty() ? kDefaultFrames : options.given.size();
+  const auto frames = options.frames > 0 ? options.frames : usual;
+  PENSTOCK_TRY(
+      auto report,
+      measure::verify({.pipeline = *opened.pipeline,
+                       .reference = *reference,
+                       .judge = judge,
+                       .frame = [&](auto number) { return frame_of(options, plan, number); },
+                       .frames = frames,
+                       .inputs = plan.inputs,
+                       .random = options.given.empty(),
+                       .stopped = options.stopped,
+                       .progress = [&](auto done) { options.progress(done, frames); }}));
+  report.reference = std::move(what);
+  return report;
+}
+
+}  // namespace penstock

@@ -1,0 +1,64 @@
+"""penstock.verify()."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from line import frame
+
+import penstock
+
+
+@pytest.fixture
+def package(model: Path, tmp_path: Path) -> Path:
+    with penstock.split(model, cuts=["increment"], output=tmp_path / "line.penstock"):
+        pass
+    return tmp_path / "line.penstock"
+
+
+def other_model(model: Path, tmp_path: Path) -> Path:
+    import onnx
+
+    other = onnx.load(model)
+    for tensor in other.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) * np.float32(2), tensor.name))
+    onnx.save(other, tmp_path / "other.onnx")
+    return tmp_path / "other.onnx"
+
+
+def test_a_package_computes_what_its_model_computes(package: Path, model: Path) -> None:
+    report = penstock.verify(package, model, 5)
+    assert (report["ok"], report["verdict"], report["frames"]) == (True, "right", 5)
+    assert str(model) in report["reference"]
+    assert all(0 < output["floor"] <= output["bf16"] / 2 for output in report["outputs"])
+
+
+def test_another_models_outputs_are_wrong(package: Path, model: Path, tmp_path: Path) -> None:
+    report = penstock.verify(package, other_model(model, tmp_path))
+    assert (report["ok"], report["verdict"]) == (False, "wrong")
+    assert report["problems"][0].startswith("frame 0: output ")
+    assert any("not the model that the package was made from" in text for text in report["warnings"])
+
+
+def test_frames_may_be_given(package: Path) -> None:
+    values = [{"x": np.asarray(frame(number))} for number in (1, 2, 3)]
+    report = penstock.verify(package, frames=values)
+    assert (report["verdict"], report["frames"]) == ("right", 3)
+    with pytest.raises(penstock.InvalidArgument, match="frames: expected a value of input 'x'"):
+        penstock.verify(package, frames=[{"y": values[0]["x"]}])
+
+
+def test_frames_that_give_the_same_are_inconclusive(package: Path) -> None:
+    tiny = [{"x": np.full((1, 4), value, np.float32)} for value in (1e-9, 2e-9)]
+    report = penstock.verify(package, frames=tiny)
+    assert (report["ok"], report["verdict"]) == (False, "inconclusive")
+    assert "give frames" in report["outputs"][0]["reason"]
+
+
+def test_mistakes_are_named(package: Path, tmp_path: Path) -> None:
+    with pytest.raises(penstock.InvalidArgument, match="tolerance: expected a number above 0, found -1"):
+        penstock.verify(package, tolerance=-1)
+    with pytest.raises(penstock.InvalidArgument, match="frames: expected frames or how many"):
+        penstock.verify(package, frames=0)
+    with pytest.raises(penstock.NotFound):
+        penstock.verify(tmp_path / "none")
