@@ -169,6 +169,7 @@ def build(
     *,
     shapes: Mapping[str, Shape] | None = None,
     constants: Mapping[str, Constant] | None = None,
+    frames: Iterable[Mapping[str, Any]] | None = None,
     tolerance: float | None = None,
     most_parts: int | None = None,
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
@@ -194,6 +195,7 @@ def build(
     budget: seconds to spend; the simple ways that you would have tried are measured in any case.
     backends: those that may be chosen; without, all there are.
     most_parts: parts to measure, whole networks and the simple ways besides; without, what the budget allows.
+    frames: what is measured and compared with, by input, ``[{"x": array}, ...]``; without, random ones.
     tolerance: relative error allowed (1e-3); where it is given, lower precisions are tried too.
     rules: a JSON file, by backend: what it may be tried on, instead of what it says itself.
     costs: the database of what was measured; without, that of the program.
@@ -207,6 +209,7 @@ def build(
         goal=goal,
         budget=budget,
         backends=listed("backends", backends or ()),
+        frames=_given_frames(frames or ()),
         tolerance=tolerance,
         most_parts=most_parts,
         settings=_backend_options(backend_options),
@@ -222,6 +225,10 @@ def build(
         with open(file, "wb") as out:
             out.write(source)
         return _start(_core.build, file, options)
+
+
+def _given_frames(frames: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [dict(mapping("frames", frame, "[{'x': array}]")) for frame in frames]
 
 
 def explain(package: Path) -> dict[str, Any]:
@@ -261,11 +268,7 @@ def verify(
     count = frames if isinstance(frames, int) else 0
     if isinstance(frames, bool) or count < 0 or (isinstance(frames, int) and count == 0):
         raise unexpected("frames", "frames or how many, 1 or more", frames)
-    given = (
-        []
-        if frames is None or isinstance(frames, int)
-        else [dict(mapping("frames", frame, "[{'x': array}]")) for frame in frames]
-    )
+    given = [] if frames is None or isinstance(frames, int) else _given_frames(frames)
     options = {
         "model": "" if model is None else path_text("model", model),
         "frames": given,

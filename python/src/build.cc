@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 struct BuildRequest {
   SplitRequest model;
   build::Options build;
-  fs::path costs;  ///< Empty: where the program has them.
+  fs::path costs;                    ///< Empty: where the program has them.
+  std::shared_ptr<PyObject> frames;  ///< A list of dicts.
 };
 
 /// Tells a Python callable, which may be None, from another thread.
@@ -41,6 +42,32 @@ std::function<void(const std::string&, double)> to_progress(nb::object call) {
       error.discard_as_unraisable("the progress of penstock.build()");
     }
   };
+}
+
+/// The values that a dict has for each input, copied: what runs them goes without Python.
+Result<frames::Frame> to_frame(nb::handle values, const std::vector<plan::TensorInfo>& inputs) {
+  frames::Frame frame;
+  for (const auto& input : inputs) {
+    PyObject* const value = PyDict_GetItemString(values.ptr(), input.name.c_str());
+    if (value == nullptr) {
+      return invalid_argument("frames: expected a value of input '", input.name,
+                              "' in each frame, found none");
+    }
+    PENSTOCK_TRY(const auto tensor, from_python(value, input));
+    frame.push_back(tensor.kind() == Tensor::Kind::kDense ? tensor.clone() : tensor);
+  }
+  return frame;
+}
+
+/// Of each dict, once the inputs are known.
+Result<std::vector<frames::Frame>> frames_of(const BuildRequest& request,
+                                             const std::vector<plan::TensorInfo>& inputs) {
+  const WithGil gil;
+  std::vector<frames::Frame> frames;
+  for (const auto values : nb::borrow<nb::list>(request.frames.get())) {
+    PENSTOCK_TRY(frames.emplace_back(), to_frame(values, inputs));
+  }
+  return frames;
 }
 
 Result<BuildRequest> to_build_request(nb::handle model, const Options& options) {
@@ -76,6 +103,10 @@ Result<BuildRequest> to_build_request(nb::handle model, const Options& options) 
     return invalid_argument("tolerance: expected a number above 0, found ", *build.tolerance);
   }
   build.progress = to_progress(options.get<nb::object>("progress"));
+  auto held = std::make_unique<Held>();
+  held->object = options.get<nb::object>("frames");
+  PyObject* const frames = held->object.ptr();
+  request.frames = std::shared_ptr<PyObject>(share(std::move(held)), frames);
   return request;
 }
 
@@ -100,6 +131,7 @@ Status make_built(BuildRequest request, Made& made, const Abandoned& abandoned) 
   build.import = request.model.import;
   PENSTOCK_TRY(const auto graph, import_model(request.model.model.file, request.model.import,
                                               backends(), build.custom_ops));
+  PENSTOCK_TRY(build.frames, frames_of(request, inputs_of(graph)));
   if (const auto report = build::build_model(graph, build, backends(), costs); !report) {
     return report.error();
   }
@@ -117,21 +149,6 @@ nb::object build_and_start(nb::handle model, nb::dict options) {
 
 std::string explain(const std::string& package) {
   return build::to_json(value_or_raise(without_gil([&] { return build::read_report(package); })));
-}
-
-/// The values that a dict has for each input, copied: the check runs without Python.
-Result<frames::Frame> to_frame(nb::handle values, const std::vector<plan::TensorInfo>& inputs) {
-  frames::Frame frame;
-  for (const auto& input : inputs) {
-    PyObject* const value = PyDict_GetItemString(values.ptr(), input.name.c_str());
-    if (value == nullptr) {
-      return invalid_argument("frames: expected a value of input '", input.name,
-                              "' in each frame, found none");
-    }
-    PENSTOCK_TRY(const auto tensor, from_python(value, input));
-    frame.push_back(tensor.kind() == Tensor::Kind::kDense ? tensor.clone() : tensor);
-  }
-  return frame;
 }
 
 Result<VerifyOptions> to_verify_options(const Options& options, const plan::Package& package) {

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from line import expected, frame
 
@@ -33,6 +35,23 @@ def test_the_best_pipeline_is_built_started_and_explained(model: Path, tmp_path:
     assert {part["backend"] for part in report["parts"]} == {"onnxruntime"}
     assert told
     assert all(isinstance(what, str) and share >= 0 for what, share in told)
+
+
+def test_it_is_built_by_ones_own_frames(tmp_path: Path) -> None:
+    """y = table[i - 1000], which random integers are never in."""
+    graph = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (int64[1] i) => (float[1] y)'
+        " <float[4] table = {1, 2, 3, 4}, int64[1] offset = {1000}> { at = Sub(i, offset) y = Gather(table, at) }"
+    )
+    onnx.save(graph, tmp_path / "lookup.onnx")
+    options = {"devices": f"cpu:{penstock.devices()['cpuset'][0]}", "budget": 1, "backends": ["onnxruntime"]}
+    frames = [{"i": np.array([1000 + at], np.int64)} for at in range(4)]
+    with penstock.build(tmp_path / "lookup.onnx", frames=frames, **options) as pipeline:
+        np.testing.assert_array_equal(pipeline(frames[2]["i"])[0], [3])
+    with pytest.raises(penstock.PenstockError, match="out of data bounds"):
+        penstock.build(tmp_path / "lookup.onnx", **options)
+    with pytest.raises(penstock.InvalidArgument, match="frames: expected a value of input 'i' in each frame"):
+        penstock.build(tmp_path / "lookup.onnx", frames=[{"j": np.zeros(1)}], **options)
 
 
 def test_mistakes_are_named(model: Path, tmp_path: Path) -> None:
