@@ -157,7 +157,8 @@ class App:
         The rest is as for :func:`penstock.split`.
         """
         stream = dict.fromkeys(
-            ("policy", "capacity", "in_flight", "max_age_ms", "on_error", "streams", "evict", "trace", "output")
+            ("policy", "capacity", "in_flight", "max_age_ms", "max_left_behind", "on_error", "streams", "evict")
+            + ("trace", "output")
         )
         split = _split_options(stream | locals())
         split["model"] = path_text(f"node '{name}': model", model)
@@ -243,6 +244,7 @@ class App:
         in_flight: int | None = None,
         max_age_ms: float | None = None,
         max_run_ms: float | None = None,
+        max_left_behind: int | None = None,
         on_error: OnError | None = None,
         streams: int | None = None,
         evict: bool = False,

@@ -63,6 +63,7 @@ def split(
     in_flight: int | None = None,
     max_age_ms: float | None = None,
     max_run_ms: float | None = None,
+    max_left_behind: int | None = None,
     on_error: OnError | None = None,
     streams: int | None = None,
     evict: bool = False,
@@ -95,7 +96,9 @@ def split(
     capacity, in_flight: slots of every edge, and most frames on their way at once.
     max_age_ms: a frame's deadline since its push.
     max_run_ms: a stage's call that takes longer hangs: its frame and those behind it come out as
-        errors that name it, and the pipeline ends; where its plan allows more of them, its frame alone fails.
+        errors that name it, and the pipeline ends.
+    max_left_behind: so many calls that hang each stage instance leaves behind (0): their frames alone fail,
+        and the pipeline goes on.
     on_error: ``"deliver"`` (default): an error is its frame's alone; ``"stop"``: it ends the pipeline.
     streams, evict: streams with states of their own at a time (1), see ``Pipeline.stream_of``; whether one
         more takes the place of that used last longest ago, instead of being refused.
@@ -133,6 +136,7 @@ def plan(
     in_flight: int | None = None,
     max_age_ms: float | None = None,
     max_run_ms: float | None = None,
+    max_left_behind: int | None = None,
     on_error: OnError | None = None,
     streams: int | None = None,
     evict: bool = False,
@@ -182,6 +186,7 @@ def build(
     in_flight: int | None = None,
     max_age_ms: float | None = None,
     max_run_ms: float | None = None,
+    max_left_behind: int | None = None,
     on_error: OnError | None = None,
     streams: int | None = None,
     evict: bool = False,
@@ -293,6 +298,7 @@ def load(
     in_flight: int | None = None,
     max_age_ms: float | None = None,
     max_run_ms: float | None = None,
+    max_left_behind: int | None = None,
     on_error: OnError | None = None,
     streams: int | None = None,
     evict: bool = False,
@@ -373,8 +379,8 @@ def _functions_of(functions: Sequence[Function]) -> list[Function]:
 
 
 def _run_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("policy", "capacity", "in_flight", "max_age_ms", "max_run_ms", "on_error", "streams", "pinned", "trace")
-    options = {name: given[name] for name in names}
+    limits = ("capacity", "in_flight", "max_age_ms", "max_run_ms", "max_left_behind", "streams")
+    options = {name: given[name] for name in ("policy", "on_error", "pinned", "trace", *limits)}
     options["trace"] = bool(options["trace"])
     options["evict"] = bool(given["evict"])
     options["native_code"] = bool(given.get("native_code", True))

@@ -87,6 +87,13 @@ Result<RunOptions> to_run_options(const Options& options) {
   run.pipeline.in_flight = in_flight.value_or(0);
   PENSTOCK_TRY(run.stream.max_age, to_microseconds(options, "max_age_ms"));
   PENSTOCK_TRY(run.stream.max_run, to_microseconds(options, "max_run_ms"));
+  if (const auto most = options.maybe<std::int64_t>("max_left_behind")) {
+    if (*most < 0 || *most > plan::kMostLanes) {
+      return invalid_argument("max_left_behind: expected 0 to ", plan::kMostLanes, ", found ",
+                              *most);
+    }
+    run.stream.max_left_behind = static_cast<int>(*most);
+  }
   if (const auto on_error = options.maybe<std::string>("on_error")) {
     if (*on_error != "deliver" && *on_error != "stop") {
       return invalid_argument("on_error: expected 'deliver' or 'stop', found '", *on_error, "'");

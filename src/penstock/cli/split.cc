@@ -202,16 +202,16 @@ void report(const SplitOptions& options, const plan::Plan& plan, const backend::
 
 /// An application says all but where it goes.
 Result<int> run_app(const SplitOptions& options) {
-  const bool plain = options.cuts.empty() && options.pins.empty() && !options.annotations &&
-                     options.annotate.empty() && options.replicas == 1 && options.devices.empty() &&
-                     !options.unpinned && !options.flush_denormals &&
-                     options.import.shapes.empty() && options.import.constants.empty() &&
-                     options.import.parameters.empty() && !options.import.as_is &&
-                     options.engine.options.empty() && options.engine.custom_ops.empty() &&
-                     options.states.empty() && options.batches.empty() &&
-                     options.stream.policy.empty() && !options.stream.capacity &&
-                     !options.stream.max_age_ms && options.stream.on_error.empty() &&
-                     !options.stream.max_run_ms && options.stream.streams.empty();
+  const bool plain =
+      options.cuts.empty() && options.pins.empty() && !options.annotations &&
+      options.annotate.empty() && options.replicas == 1 && options.devices.empty() &&
+      !options.unpinned && !options.flush_denormals && options.import.shapes.empty() &&
+      options.import.constants.empty() && options.import.parameters.empty() &&
+      !options.import.as_is && options.engine.options.empty() &&
+      options.engine.custom_ops.empty() && options.states.empty() && options.batches.empty() &&
+      options.stream.policy.empty() && !options.stream.capacity && !options.stream.max_age_ms &&
+      options.stream.on_error.empty() && !options.stream.max_run_ms &&
+      !options.stream.max_left_behind && options.stream.streams.empty();
   if (!plain) {
     return invalid_argument("'", options.model.string(),
                             "': an application says at its nodes how they are split; of the "

@@ -33,6 +33,11 @@ void add_stream_options(CLI::App* command, StreamArguments& arguments) {
                    "those behind it fail (default: none)")
       ->check(milliseconds());
   command
+      ->add_option("--max-left-behind", arguments.max_left_behind,
+                   "So many calls that hang each stage instance leaves behind, and goes on; one "
+                   "more ends the pipeline (default: 0)")
+      ->check(whole_number(0, plan::kMostLanes));
+  command
       ->add_option("--streams", arguments.streams,
                    "Sequences with states of their own at a time (default: 1); with ':evict' one "
                    "more takes the place of that used last longest ago, else it is refused")
@@ -112,6 +117,7 @@ Result<plan::StreamOptions> to_stream_options(const StreamArguments& arguments) 
   stream.capacity = arguments.capacity;
   if (arguments.max_age_ms) stream.max_age = to_microseconds(*arguments.max_age_ms);
   if (arguments.max_run_ms) stream.max_run = to_microseconds(*arguments.max_run_ms);
+  stream.max_left_behind = arguments.max_left_behind;
   if (!arguments.streams.empty()) {
     PENSTOCK_TRY(stream.streams, to_streams(arguments.streams));
   }

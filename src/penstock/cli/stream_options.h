@@ -19,6 +19,7 @@ struct StreamArguments {
   std::optional<double> max_age_ms;
   std::string on_error;
   std::optional<double> max_run_ms;
+  std::optional<int> max_left_behind;
   std::string streams;
 };
 

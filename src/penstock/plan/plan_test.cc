@@ -415,6 +415,7 @@ TEST(StreamOptionsTest, WhatIsGivenIsWrittenIntoThePlan) {
   stream.max_age = std::chrono::milliseconds(3);
   stream.on_error = OnError::kStop;
   stream.max_run = std::chrono::milliseconds(5);
+  stream.max_left_behind = 2;
   stream.streams = Streams{4, true};
   apply(stream, plan);
   EXPECT_EQ(plan.edges[0].policy, FullPolicy::kDropOldest);
@@ -422,7 +423,10 @@ TEST(StreamOptionsTest, WhatIsGivenIsWrittenIntoThePlan) {
   EXPECT_EQ(plan.edges[1].capacity, 1);  // Of `latest`, whatever is asked for.
   EXPECT_EQ(plan.edges[2].policy, FullPolicy::kBlock);
   EXPECT_EQ(plan.edges[2].capacity, 7);
-  for (const auto& stage : plan.stages) EXPECT_EQ(stage.max_run, std::chrono::milliseconds(5));
+  for (const auto& stage : plan.stages) {
+    EXPECT_EQ(stage.max_run, std::chrono::milliseconds(5));
+    EXPECT_EQ(stage.max_left_behind, 2);
+  }
   EXPECT_EQ(plan.max_age, std::chrono::milliseconds(3));
   EXPECT_EQ(plan.on_error, OnError::kStop);
   EXPECT_EQ(plan.streams, (Streams{4, true}));

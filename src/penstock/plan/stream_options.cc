@@ -10,6 +10,7 @@ void apply(const StreamOptions& stream, Plan& plan) {
   }
   for (auto& stage : plan.stages) {
     if (stream.max_run) stage.max_run = stream.max_run;
+    if (stream.max_left_behind) stage.max_left_behind = *stream.max_left_behind;
   }
   if (stream.max_age) plan.max_age = stream.max_age;
   if (stream.on_error) plan.on_error = *stream.on_error;

@@ -15,6 +15,7 @@ struct StreamOptions {
   std::optional<std::chrono::microseconds> max_age;
   std::optional<OnError> on_error;
   std::optional<std::chrono::microseconds> max_run;  ///< Of every stage.
+  std::optional<int> max_left_behind;                ///< Of every stage.
   std::optional<Streams> streams;
 
   friend bool operator==(const StreamOptions&, const StreamOptions&) = default;
