@@ -105,13 +105,12 @@ def test_a_generated_network_computes_the_same_in_stages(
 
 
 @pytest.mark.skipif("mp_selfie_segmentation" not in given_networks(), reason="needs PENSTOCK_TEST_MODELS")
-def test_an_engine_that_differs_from_itself_is_named(penstock, tmp_path: Path) -> None:
+def test_what_an_engine_differs_from_itself_by_is_allowed(penstock, tmp_path: Path) -> None:
     model = Path(os.environ["PENSTOCK_TEST_MODELS"]) / "mp_selfie_segmentation/model.onnx"
     penstock.split(model, tmp_path / "package", 2)
     done = penstock.run("verify", tmp_path / "package", "--model", model, "--frames", "20", "--seed", "1")
-    assert done.returncode == 1
-    assert "the engine itself, optimised and not, differs by" in done.stderr
-    assert "--optimised" in done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "times the reference's own rounding of " in done.stdout
 
 
 @pytest.mark.skipif("super_resolution_10" not in given_networks(), reason="needs PENSTOCK_TEST_MODELS")

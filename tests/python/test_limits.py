@@ -91,7 +91,7 @@ print("let go")
     assert run_script(START + text) == "let go\n"
 
 
-@pytest.mark.parametrize("mebibytes", [0, 9, 16, 33, 45, 64, 96, 112, 128, 160, 256])
+@pytest.mark.parametrize("mebibytes", [0, 9, 16, 33, 45, 64, 96, 112, 128, 160, 256, 384, 512])
 def test_a_limit_of_memory_is_an_error_or_enough(
     run_script: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mebibytes: int
 ) -> None:

@@ -162,7 +162,10 @@ Error no_engine(const EngineLibrary& engine, const std::vector<std::string>& tri
 }
 
 Result<LoadedLibrary> LoadedLibrary::open(const fs::path& file) {
-  constexpr std::size_t kBesideTheFile = std::size_t{64} << 20U;
+  // What an engine takes while it starts, and what the stages' threads, which start beside it, have
+  // the heap set aside (64 MiB of addresses for each): an engine that runs out then ends the
+  // process.
+  constexpr std::size_t kBesideTheFile = std::size_t{256} << 20U;
   std::error_code unknown;
   const auto bytes = fs::file_size(file, unknown);  // Unknown where the loader searches for a name.
   PENSTOCK_CHECK_OK(check_memory_left((unknown ? 0 : bytes) + kBesideTheFile));
