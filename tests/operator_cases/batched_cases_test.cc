@@ -136,7 +136,8 @@ TEST_P(BatchedCases, ComputeWhatSoManyCallsDo) {
   std::cout << GetParam() << ": " << refused_ << " refused; taken, by the first operator:";
   for (const auto& [op, count] : batched_) std::cout << " " << op << " " << count;
   std::cout << "\n";
-  if (only_ == nullptr) EXPECT_FALSE(batched_.empty());
+  const bool whole = only_ == nullptr && one_of(5) == 1;  // A sample may hold none that is taken.
+  if (whole) EXPECT_FALSE(batched_.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BatchedCases,
