@@ -1,5 +1,7 @@
 """Networks of nested control flow: split at any cut, they compute what ONNX Runtime makes of the file."""
 
+from pathlib import Path
+
 import onnx.parser
 import pytest
 
@@ -174,12 +176,18 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_split_at_every_cut_they_compute_the_same(well, tmp_path, name):
+def saved(folder: Path, name: str) -> tuple[Path, list[str], list[str]]:
+    """The network's file, the options that bind its inputs, and the operators that are left then."""
     text, bound, ops = NETWORKS[name]
-    file = tmp_path / "network.onnx"
+    file = folder / "network.onnx"
     onnx.save(onnx.parser.parse_model(HEAD + text), file)
     constants = [word for constant in bound for word in ("--constant", constant)]
+    return file, constants, ops
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_split_at_every_cut_they_compute_the_same(well, tmp_path, name):
+    file, constants, ops = saved(tmp_path, name)
     nodes = well("show", file, *constants, "--json").json["nodes"]
     assert [node["op"] for node in nodes] == ops
     for cut in range(len(nodes) - 1):
@@ -190,10 +198,7 @@ def test_split_at_every_cut_they_compute_the_same(well, tmp_path, name):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_whole_and_in_three_too(well, tmp_path, name):
-    text, bound, ops = NETWORKS[name]
-    file = tmp_path / "network.onnx"
-    onnx.save(onnx.parser.parse_model(HEAD + text), file)
-    constants = [word for constant in bound for word in ("--constant", constant)]
+    file, constants, ops = saved(tmp_path, name)
     for cuts in ([], sorted({0, (len(ops) - 1) // 2})):
         package = tmp_path / "network.penstock"
         chosen = [word for cut in cuts for word in ("--cut", cut)]
