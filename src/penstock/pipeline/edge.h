@@ -77,9 +77,8 @@ class Edge {
   [[nodiscard]] std::size_t bytes_per_slot()
       const;  ///< Open shapes at their bound; unbounded as 0.
   [[nodiscard]] std::size_t slot_count() const { return most_slots_; }  ///< At most.
-  [[nodiscard]] std::size_t mirror_count() const {
-    return place_count_;
-  }  ///< In each of mirrors().
+  /// In each of mirrors().
+  [[nodiscard]] std::size_t mirror_count() const { return place_count_; }
 
   void free_slots() { slots_.clear(); }  ///< \pre  nobody reads or writes one any more.
 
