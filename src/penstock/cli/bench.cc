@@ -108,9 +108,7 @@ Status add_plain_sides(const BenchOptions& options, const plan::Package& package
   PENSTOCK_TRY(const auto known, plain_file(options, package, backends, report));
   PENSTOCK_TRY(const auto file, bound_file(known, options, package, backends, report));
   measure::PlainRequest request{file, {}, report.cpus, all_cpus, &package.plan, &ring};
-  for (const auto& library : package.plan.custom_ops) {
-    request.custom_ops.push_back(package.folder / library);
-  }
+  request.custom_ops = plan::custom_op_files(package);
   auto plain = measure::make_plain_sides(request, backends);
   for (auto& side : plain.sides) sides.push_back(std::move(side));
   for (const auto& [name, reason] : plain.missing) {

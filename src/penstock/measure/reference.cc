@@ -25,9 +25,7 @@ backend::CompileRequest request_for(const std::filesystem::path& file, std::stri
   const auto cpus = std::max<std::size_t>(request.device.cpus.size(), 1);
   request.threads = settings.one_thread ? 1 : static_cast<int>(cpus);
   request.optimize = settings.optimize;
-  for (const auto& library : package.plan.custom_ops) {
-    request.custom_ops.push_back(package.folder / library);
-  }
+  request.custom_ops = plan::custom_op_files(package);
   return request;
 }
 

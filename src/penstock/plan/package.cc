@@ -233,6 +233,12 @@ PackageWriter::PackageWriter(PackageWriter&&) noexcept = default;
 PackageWriter& PackageWriter::operator=(PackageWriter&&) noexcept = default;
 PackageWriter::~PackageWriter() = default;
 
+std::vector<fs::path> custom_op_files(const Package& package) {
+  std::vector<fs::path> files;
+  for (const auto& file : package.plan.custom_ops) files.push_back(package.folder / file);
+  return files;
+}
+
 Result<PackageWriter> PackageWriter::create(const fs::path& target) {
   try {
     if (target.empty()) return invalid_argument("package: expected a path, found an empty one");

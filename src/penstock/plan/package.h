@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "penstock/base/result.h"
 #include "penstock/plan/plan.h"
@@ -16,6 +17,9 @@ struct Package {
   std::filesystem::path folder;       ///< Where `plan`'s relative paths start.
   std::shared_ptr<const void> files;  ///< Keeps the unpacked copy of a zip; null for a folder.
 };
+
+/// The package's libraries of custom operators.
+std::vector<std::filesystem::path> custom_op_files(const Package& package);
 
 /// Writes a package. Usage: create(), write the stage models under folder(), then commit().
 /// Everything goes to a temporary sibling folder first: a failed write leaves nothing behind.

@@ -92,11 +92,7 @@ Result<ModelFile> bound_model(const VerifyOptions& options, const plan::Package&
                               const backend::Registry& backends) {
   if (options.model.empty()) return ModelFile();
   PENSTOCK_TRY(const auto bound, plan::read_bound_values(package.plan, package.folder));
-  std::vector<std::filesystem::path> custom_ops;
-  for (const auto& library : package.plan.custom_ops) {
-    custom_ops.push_back(package.folder / library);
-  }
-  return bind_model(options.model, bound, backends, custom_ops);
+  return bind_model(options.model, bound, backends, plan::custom_op_files(package));
 }
 
 Result<frames::Frame> frame_of(const VerifyOptions& options, const plan::Plan& plan,
