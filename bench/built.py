@@ -1,15 +1,23 @@
 #!/usr/bin/env python3
 """Builds each network by measurement, and prints what was built beside the simple ways.
 
-    bench/built.py [--budget 60s] [--seconds 8] [--json FILE] [--neighbour] [--fresh] MODEL.onnx|FOLDER ...
+    bench/built.py [--budget 60s] [--seconds 8] [--json FILE] [--neighbour] [--fresh] [--batches] MODEL.onnx|FOLDER ...
 
 The package is built first; then, in a new process, `penstock bench` runs it in turn with ONNX Runtime's
-default, one session a core, and OpenVINO's latency and throughput hints, all f32 on the file as it is:
-only ratios of one row are to be compared. `error` is how far the built plan's predicted period was off.
+default, one session a core, OpenVINO's latency and throughput hints, and one OpenVINO model of one thread a
+core, all f32 on the file as it is: only ratios of one row are to be compared. `error` is how far the built
+plan's predicted period was off.
+
+A second table tells what each step gives over the ones before it (bench/steps.py), so that the choice of an
+engine is not taken for partitioning: another engine in one session, one a core, the clean import by the same
+engines, Penstock's own backends (oneDNN), the file as it is by them, several backends in a stage, several
+stages. Its last columns hold each engine on the clean import to itself on the file as it is, one a core.
 
 The bar: time per frame <= that of the best simple way / 0.97 + 1.5 us.
 --neighbour keeps the last CPU busy with one spinning process, while building and while measuring.
 --fresh begins with an empty database of costs.
+--batches also packs the best single backend, one a core, with as many frames in one call as measuring says is
+best (`penstock split --batch auto`), and runs that: the step that `build` does not take by itself.
 """
 
 import argparse
@@ -22,20 +30,44 @@ import tempfile
 import time
 from pathlib import Path
 
-from compare import bench, models_in, name_of, neighbour, penstock, rate, shapes_of
+from compare import bench, models_in, name_of, neighbour, penstock, rate, shapes_of, split
+from steps import STEPS, gains_of, imports_of
 
-WAYS = ("onnxruntime", "onnxruntime-per-core", "openvino-latency", "openvino-throughput")
+WAYS = ("onnxruntime", "onnxruntime-per-core", "openvino-latency", "openvino-throughput", "openvino-per-core")
 
 
-def measure(model: Path, budget: str, seconds: float) -> dict:
+def best_single(built: dict) -> str:
+    """The backend whose plan of the whole network on each device is the fastest; none: empty."""
+    rates = {
+        way["name"].split()[0]: way["frames_per_second"]
+        for way in built["ways"]
+        if way["name"].endswith(" on each device") and not way["failure"] and " in " not in way["name"]
+    }
+    return max(rates, key=lambda name: rates[name], default="")
+
+
+def batched_rate(model: Path, built: dict, folder: Path, seconds: float, simple: dict[str, float]) -> float:
+    """Of the best single backend with several frames in one call, as if it had run beside `simple`; 0: it does not."""
+    cpus = str(len(os.sched_getaffinity(0)))
+    try:
+        split(model, folder / "batched", "--backend", best_single(built), "--replicas", cpus, "--batch", "auto")
+        report = bench(folder / "batched", model, seconds)
+    except RuntimeError as error:
+        print(f"{model}: no batches: {error}", file=sys.stderr)
+        return 0
+    return rate(report, "penstock") / rate(report, "onnxruntime") * simple["onnxruntime"]
+
+
+def measure(model: Path, budget: str, seconds: float, batches: bool) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "built.penstock"
         begin = time.monotonic()
         built = penstock("build", str(model), *shapes_of(model), "--budget", budget, "-o", str(package))
         spent = time.monotonic() - begin
         report = bench(package, model, seconds)
-    ours = rate(report, "penstock")
-    ways = {run["name"]: run["frames_per_second"] for run in report["runs"] if run["name"] in WAYS}
+        ours = rate(report, "penstock")
+        ways = {run["name"]: run["frames_per_second"] for run in report["runs"] if run["name"] in WAYS}
+        batched = batched_rate(model, built, Path(folder), seconds, ways) if batches else 0
     best = max(ways.values())
     return {
         "model": name_of(model),
@@ -46,6 +78,8 @@ def measure(model: Path, budget: str, seconds: float) -> dict:
         "over_default": ours / ways["onnxruntime"],
         "meets": 1 / ours <= 1 / best / 0.97 + 1.5e-6,
         "prediction_error": built["period_seconds"] * ours - 1,
+        "steps": gains_of(built, ways, ours, batched),
+        "imports": imports_of(built, ways, ours),
         "build_seconds": spent,
         "measured_parts": built["measured_parts"],
         "measured_plans": built["measured_plans"],
@@ -60,6 +94,20 @@ def print_rows(rows: list[dict]) -> None:
               f"{'met' if row['meets'] else 'MISSED':7} {row['chosen']}", flush=True)  # fmt: skip
 
 
+def print_steps(rows: list[dict]) -> None:
+    print(
+        f"\n{'x the ways before':24}"
+        + "".join(f"{step:>18}" for step in STEPS)
+        + f"{'ORT import':>14}{'OV import':>14}"
+    )
+    for row in rows:
+        gains = "".join(f"{row['steps'][step]:>18.3f}" for step in STEPS)
+        imports = "".join(f"{row['imports'].get(engine, math.nan):>14.3f}" for engine in ("onnxruntime", "openvino"))
+        print(f"{row['model']:24}{gains}{imports}")
+    means = "".join(f"{geometric_mean(row['steps'][step] for row in rows):>18.3f}" for step in STEPS)
+    print(f"{'geometric means':24}{means}")
+
+
 def geometric_mean(values) -> float:
     return math.exp(statistics.fmean(math.log(value) for value in values))
 
@@ -72,6 +120,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the rows there too")
     parser.add_argument("--neighbour", action="store_true")
     parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--batches", action="store_true")
     options = parser.parse_args()
     rows = []
     print(f"{'network':24}{'ORT':>11}{'ORT/core':>11}{'OV lat':>11}{'OV thr':>11}{'penstock':>11}"
@@ -81,11 +130,12 @@ def main() -> int:
             os.environ["PENSTOCK_COSTS"] = str(Path(folder) / "costs.db")
         for model in models_in(options.models):
             try:
-                rows.append(measure(model, options.budget, options.seconds))
+                rows.append(measure(model, options.budget, options.seconds, options.batches))
                 print_rows(rows[-1:])
             except RuntimeError as error:
                 print(f"{model}: {error}", file=sys.stderr)
     if rows:
+        print_steps(rows)
         errors = sorted(abs(row["prediction_error"]) * 100 for row in rows)
         print(f"geometric means: {geometric_mean(row['over_best'] for row in rows):.3f} of the best simple way, "
               f"{geometric_mean(row['over_default'] for row in rows):.2f} of ONNX Runtime's default; "

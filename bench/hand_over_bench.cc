@@ -507,9 +507,9 @@ void bm_lanes(benchmark::State& state) {
     running.network.plan.stages.front().lanes = lanes;
     running.start();
     const int frames = kFrames * lanes / 16;
-    const double rate = frames / stream(*running.pipeline, frames);
+    const double found = frames / stream(*running.pipeline, frames);
     running.pipeline.reset();
-    return rate;
+    return found;
   };
   std::vector<double> gain;
   for (auto _ : state) gain.push_back(rate(16) / rate(1));

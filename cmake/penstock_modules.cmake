@@ -14,6 +14,7 @@ function(penstock_precompile target)
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "AS" "LINKS;HEADERS")
   if(NOT arg_AS)
+    penstock_write_no_times(${target})
     target_precompile_headers(${target} PRIVATE ${arg_HEADERS})
     return()
   endif()
@@ -39,10 +40,29 @@ function(penstock_precompile target)
     if(lightly)
       penstock_optimize_lightly(${owner})
     endif()
+    penstock_write_no_times(${owner})
     target_link_libraries(${owner} PRIVATE ${arg_LINKS})
     target_precompile_headers(${owner} PRIVATE ${arg_HEADERS})
   endif()
   target_precompile_headers(${target} REUSE_FROM ${owner})
+endfunction()
+
+# penstock_write_no_times(target): Clang writes into precompiled headers when their files changed. Without
+# these times ccache knows whatever uses them again, in a fresh clone too.
+function(penstock_write_no_times target)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)
+endfunction()
+
+# penstock_install(component folder target ...): installs programs and plugins, which find Penstock's
+# libraries from the folder they lie in. `penstock_installed` builds all that is installed.
+add_custom_target(penstock_installed)
+function(penstock_install component folder)
+  file(RELATIVE_PATH libraries /${folder} /${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(${ARGN} PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries}")
+  add_dependencies(penstock_installed ${ARGN})
+  install(TARGETS ${ARGN}
+    RUNTIME DESTINATION ${folder} COMPONENT ${component}
+    LIBRARY DESTINATION ${folder} COMPONENT ${component} NAMELINK_SKIP)
 endfunction()
 
 # penstock_optimize_lightly(target): for code that mostly waits for what it calls. Optimising it takes
@@ -52,14 +72,17 @@ function(penstock_optimize_lightly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0> $<$<CONFIG:Release,RelWithDebInfo>:-Og>)
 endfunction()
 
-# penstock_add_module(name SOURCES a.cc ... [LINKS privately linked targets] [LIGHTLY_OPTIMIZED])
-# The module's objects become part of the shared library `penstock`.
+# penstock_add_module(name SOURCES a.cc ... [LINKS privately linked targets] [LIBRARY library] [LIGHTLY_OPTIMIZED])
+# The module's objects become part of the shared library, `penstock` unless another is named.
 function(penstock_add_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "LIGHTLY_OPTIMIZED" "" "SOURCES;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LIGHTLY_OPTIMIZED" "LIBRARY" "SOURCES;LINKS")
+  if(NOT arg_LIBRARY)
+    set(arg_LIBRARY penstock)
+  endif()
   add_library(penstock_${name} OBJECT ${arg_SOURCES})
   target_include_directories(penstock_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(penstock_${name} PRIVATE ${arg_LINKS})
-  target_link_libraries(penstock PRIVATE penstock_${name} ${arg_LINKS})
+  target_link_libraries(${arg_LIBRARY} PRIVATE penstock_${name} ${arg_LINKS})
   if(arg_LIGHTLY_OPTIMIZED)
     penstock_optimize_lightly(penstock_${name})
   endif()

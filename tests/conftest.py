@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from built_program import find_program
 
 ROOT = Path(__file__).resolve().parents[1]
-PRESETS = ("release", "dev")  # where a built program is looked for, in this order
 
 
 def pytest_configure() -> None:
@@ -68,13 +68,7 @@ class Penstock:
 
 @pytest.fixture(scope="session")
 def penstock() -> Penstock:
-    """PENSTOCK_BIN, or the program of the first preset that is built."""
-    named = os.environ.get("PENSTOCK_BIN")
-    places = [Path(named)] if named else [ROOT / "build" / preset / "bin/penstock" for preset in PRESETS]
-    for place in places:
-        if place.exists():
-            return Penstock(place.resolve())
-    pytest.skip(f"no program at {', '.join(map(str, places))}: build one, or name it in PENSTOCK_BIN")
+    return Penstock(find_program())
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,8 @@
     tools/api_docs.py [--check]
 
 It reads sources and stubs: nothing needs to be built. `--check` writes nothing, and fails where the page
-is not what it would write. Public is what `penstock` and `penstock.io` import, and all of `penstock.types`.
+is not what it would write. Public is what `penstock` and `penstock.io` import, and all of `penstock.types` and
+`penstock.ray`.
 """
 
 import ast
@@ -19,10 +20,11 @@ PACKAGE = ROOT / "python/penstock"
 HEAD = "# Python API\n\nWritten by `tools/api_docs.py` from the docstrings; `docs/python.md` is where to begin.\n"
 SECTIONS = {
     "": ["__init__.py"],
-    "Making pipelines": ["make.py"],
+    "Making pipelines": ["make.py", "connecting.py", "judge.py"],
     "Pipelines and their results": ["pipeline.py", "_core.pyi", "stream.py"],
     "Applications": ["app.py"],
     "Sources and sinks": ["io/__init__.py", "io/sources.py", "io/sinks.py", "io/pictures.py"],
+    "Ray": ["ray.py"],
     "Errors": ["errors.py"],
     "Types": ["types.py"],
 }
@@ -57,11 +59,12 @@ def module(file: str) -> Iterator[str]:
     if file.endswith("__init__.py"):
         yield prose(ast.get_docstring(tree) or "")
         return
-    prefix = "penstock." + {"io/": "io.", "typ": "types."}.get(file[:3], "")
+    prefix = "penstock." + {"io/": "io.", "typ": "types.", "ray": "ray."}.get(file[:3], "")
     public = imported(file)
     for node, text in documented(tree.body):
         name = name_of(node)
-        if name not in public and (file != "types.py" or isinstance(node, Function)):
+        of_its_own = file == "ray.py" and not name.startswith("_")
+        if name not in public and not of_its_own and (file != "types.py" or isinstance(node, Function)):
             continue
         yield f"### {prefix}{name}"
         if isinstance(node, ast.ClassDef):

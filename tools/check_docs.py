@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails where README.md, ARCHITECTURE.md or CONTRIBUTING.md names a path that does not exist.
+"""Fails where README.md, ARCHITECTURE.md or CONTRIBUTING.md names a path that does not exist, or a page
+(docs/*.md) a header that is not installed.
 
 A path is a word in backticks or a link's target that begins with a file or folder of the root.
 Argument: the tree's root (default: this one)."""
@@ -9,9 +10,10 @@ import sys
 from pathlib import Path
 
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
-TOPS = "src|plugins|tools|docs|tests|bench|cmake|examples|script|python|include"
+TOPS = "src|plugins|tools|docs|tests|bench|cmake|examples|script|python|packaging|include"
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)")
+HEADER = re.compile(r"(?<!src/)\bpenstock/(\w+/\w+\.h)\b")  # As a program includes it.
 IN_A_FOLDER = re.compile(rf"(?<![\w./-])(?:\./)?((?:{TOPS})/[\w./{{}},*-]*)")
 AT_THE_ROOT = re.compile(r"(?:\./)?([A-Z]\w*\.(?:md|txt|json)|[\w.]+\.txt|presubmit|LICENSE)")
 
@@ -38,6 +40,19 @@ def exists(root: Path, path: str) -> bool:
     return any(root.glob(path)) if "*" in path else (root / path).exists()
 
 
+def headers_not_installed(root: Path) -> list[tuple[str, str]]:
+    """Page and header, of those that a page names as a program includes them."""
+    named = [
+        (f"docs/{page.name}", header)
+        for page in sorted((root / "docs").glob("*.md"))
+        for header in sorted(set(HEADER.findall(page.read_text(encoding="utf-8"))))
+    ]
+    if not named:
+        return []
+    installed = re.findall(r"[\w./]+", (root / "cmake/penstock_install.cmake").read_text(encoding="utf-8"))
+    return [(page, header) for page, header in named if header not in installed]
+
+
 def main() -> int:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
     bad = 0
@@ -48,6 +63,9 @@ def main() -> int:
             if not exists(root, path):
                 print(f"{document} names '{path}', which does not exist")
                 bad += 1
+    for page, header in headers_not_installed(root):
+        print(f"{page} offers 'penstock/{header}', which cmake/penstock_install.cmake does not install")
+        bad += 1
     return 1 if bad else 0
 
 

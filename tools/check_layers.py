@@ -35,6 +35,14 @@ class Layers:
             self.problems.append(f"layers.txt:{number}: {name}: not defined above it: {names}")
         self.modules[name] = allowed
 
+    def module_of(self, path: str) -> str:
+        """Of a file below src/penstock/, or from plugins/ on: the innermost folder that is a module."""
+        folders = path.split("/")[:-1]
+        for depth in range(len(folders), 0, -1):
+            if (name := "/".join(folders[:depth])) in self.modules:
+                return name
+        return "plugins/*" if folders[:1] == ["plugins"] else "/".join(folders[:1])
+
 
 def is_test(path: Path) -> bool:
     return path.stem.endswith(("_test", "_bench")) or path.stem.startswith(("test_", "fake_"))
@@ -44,7 +52,7 @@ def check_file(layers: Layers, path: Path, file: str) -> list[str]:
     """`file`: the path below src/penstock/, or from plugins/ or python/ on. Returns the problems."""
     parts = file.split("/")
     outside_src = parts[0] in ("plugins", "python")
-    module = "plugins/*" if parts[0] == "plugins" else parts[0]
+    module = layers.module_of(file)
     shown = file if outside_src else f"src/penstock/{file}"
     spine = len(parts) == 1
     if not spine and module not in layers.modules:
@@ -52,10 +60,12 @@ def check_file(layers: Layers, path: Path, file: str) -> list[str]:
     problems = []
     for found in INCLUDE.finditer(path.read_text(encoding="utf-8")):
         own, outside = found["own"] or "", found["outside"] or ""
-        used = own.split("/")[1] if own.startswith("penstock/") and own.count("/") > 1 else ""
+        generated = own.endswith(".pb.h")  # Messages: as any outside library's.
+        inner = own.startswith("penstock/") and own.count("/") > 1 and not generated
+        used = layers.module_of(own.removeprefix("penstock/")) if inner else ""
         if used and not spine and used != module and used not in layers.modules[module]:
             problems.append(f"{shown}: {module} may not include {used}/ (layers.txt)")
-        if own.startswith("penstock/") and not used and not spine and not is_test(path):
+        if own.startswith("penstock/") and not (used or generated or spine or is_test(path)):
             problems.append(f'{shown}: "{own}" is above the modules (layers.txt)')
         if own.startswith(tuple(layers.outside)):
             problems.append(f'{shown}: "{own}": headers of others take <>')

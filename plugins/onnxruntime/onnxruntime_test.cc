@@ -602,7 +602,8 @@ TEST_F(OnnxRuntimeTest, NamesACustomOperatorLibraryThatCannotBeUsed) {
   CompileRequest request = request_for("add");
   request.custom_ops = {"absent.so"};
   EXPECT_EQ(compile_error(request).code, Code::kNotFound);
-  EXPECT_EQ(compile_error(request).message(), "custom-operator library 'absent.so': no such file");
+  EXPECT_EQ(compile_error(request).message(),
+            "custom-operator library 'absent.so': no such file; check the path");
   request.custom_ops = {model("add")};
   const Error error = compile_error(request);
   EXPECT_EQ(error.code, Code::kInvalidArgument);
@@ -613,7 +614,7 @@ TEST_F(OnnxRuntimeTest, NamesACustomOperatorLibraryThatCannotBeUsed) {
 
 TEST_F(OnnxRuntimeTest, RefusesWhatIsNoModel) {
   EXPECT_EQ(compile_error(request_for("absent")).message(),
-            "model '" + model("absent").string() + "': no such file");
+            "model '" + model("absent").string() + "': no such file; check the path");
   const Error junk = compile_error(request_for("junk"));
   EXPECT_EQ(junk.code, Code::kDataLoss);
   EXPECT_NE(junk.message().find(model("junk").string()), std::string::npos) << junk.message();

@@ -148,7 +148,7 @@ Status Settings::set_execution_mode(const std::string& value) {
 Status Settings::add_custom_ops(const fs::path& library) {
   const Where name{Where::kCustomOps, library.string()};
   std::error_code ignored;
-  if (!fs::exists(library, ignored)) return not_found("no such file").within(name);
+  if (!fs::exists(library, ignored)) return not_found("no such file; check the path").within(name);
   // A name without a folder would be sought among the system's libraries.
   const auto path = fs::absolute(library, ignored);
   auto outcome = engine_->check(api().RegisterCustomOpsLibrary_V2(options_.get(), path.c_str()));

@@ -225,7 +225,12 @@ Status fill(Model& model, const CompileRequest& request, std::shared_ptr<WorkerP
   if (model.own_threads) {
     model.recommended_contexts = optimal_contexts(*model.engine, model.first->model.get());
   }
-  return complete_ports(model);
+  PENSTOCK_CHECK_OK(complete_ports(model));
+  const auto fixed = [](const backend::Port& port) {
+    return port.type.ranked && std::ranges::all_of(port.type.dims, &Dim::fixed);
+  };
+  model.requests_share = model.own_threads && std::ranges::all_of(model.inputs, fixed);
+  return {};
 }
 
 }  // namespace

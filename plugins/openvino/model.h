@@ -15,7 +15,8 @@ namespace penstock::openvino {
 
 using PortHandle = Handle<ov_output_const_port_t>;
 
-/// One compiled model. Runs of one thread's settings take turns on it: each context has its own.
+/// One compiled model. Runs of one thread's settings take turns on it: each context has its own,
+/// but for a model whose requests share it.
 struct Compiled {
   Handle<ov_compiled_model_t> model;
   std::vector<PortHandle> inputs;  ///< In the file's order; null: OpenVINO has no use for it.
@@ -35,6 +36,10 @@ struct Model {
   bool any_open_output = false;
   int most_threads = 0;      ///< That a compilation may start.
   bool own_threads = false;  ///< A performance hint: OpenVINO's queue and threads run it.
+  /// Requests of one compilation run at the same time. Where shapes are open, OpenVINO (2026.4)
+  /// reads the buffers of the one that runs while another is given its tensors: that ends the
+  /// process.
+  bool requests_share = false;
   int recommended_contexts = 1;
   std::shared_ptr<WorkerPool> pool;       ///< Of a stage of several CPUs, else null.
   std::shared_ptr<const Compiled> first;  ///< What compile_model() made.

@@ -505,6 +505,33 @@ TEST_F(OpenVinoTest, APerformanceHintStartsFramesThatAreWaitedFor) {
   }
 }
 
+TEST_F(OpenVinoTest, FramesOfOneModelMayEachHaveAnotherShapeAtTheSameTime) {
+  // While one sizes its buffers, the next is given its tensors.
+  CompileRequest request = request_for("open_scan");
+  request.options = {{"PERFORMANCE_HINT", "THROUGHPUT"}};
+  Runner first = runner(request);
+  std::vector<std::unique_ptr<Context>> contexts;
+  for (int i = 0; i < 4; ++i) contexts.push_back(*first.executable->create_context());
+  std::vector<Tensor> inputs;
+  for (const std::size_t length : {3, 5, 8, 2, 6}) {
+    inputs.push_back(floats({static_cast<std::int64_t>(length), 1, 4}, Values(4 * length, 0)));
+  }
+  std::array<std::array<Tensor, 2>, 4> outputs;
+  for (std::size_t frame = 0; frame < 4000; ++frame) {
+    auto& context = *contexts[frame % 4];
+    auto& made = outputs[frame % 4];
+    ASSERT_TRUE(context.wait(backend::kNoDeadline));
+    for (auto& output : made) {
+      if (frame >= 4) EXPECT_EQ(values_of(output), Values(4, 0));
+      output = Tensor::allocate(DType::kF32, {1, 4});
+    }
+    const std::array<const Tensor*, 1> in{&inputs[frame % inputs.size()]};
+    const std::array<Tensor*, 2> out{made.data(), &made[1]};
+    ASSERT_TRUE(context.run({}, in, out));
+  }
+  for (const auto& context : contexts) ASSERT_TRUE(context->wait(backend::kNoDeadline));
+}
+
 TEST_F(OpenVinoTest, AWaitThatEndsAtItsDeadlineMayBeRepeatedUntilTheRunIsFinished) {
   CompileRequest request = request_for("long_chain");
   request.options = {{"PERFORMANCE_HINT", "LATENCY"}};
@@ -652,7 +679,7 @@ TEST_F(OpenVinoTest, RefusesToCompileWithoutThreadsForTheEngine) {
 
 TEST_F(OpenVinoTest, RefusesWhatIsNoModel) {
   EXPECT_EQ(compile_error(request_for("absent")).message(),
-            "model '" + model("absent").string() + "': no such file");
+            "model '" + model("absent").string() + "': no such file; check the path");
   EXPECT_EQ(compile_error(request_for("junk")).code, Code::kDataLoss);
   EXPECT_EQ(compile_error(request_for("junk")).message(),
             "model '" + model("junk").string() + "': not an ONNX model");

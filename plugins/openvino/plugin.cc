@@ -25,9 +25,9 @@ class Executable final : public backend::Executable {
   [[nodiscard]] int recommended_contexts() const override { return model_->recommended_contexts; }
   [[nodiscard]] int idle_threads() const override { return kIdleThreads; }
 
-  /// Requests of one compiled model take turns, unless OpenVINO's own threads run them.
+  /// A compilation for each, but where its requests can run at the same time.
   Result<std::unique_ptr<backend::Context>> create_context() override {
-    if (model_->own_threads) return openvino::create_context(model_, model_->first);
+    if (model_->requests_share) return openvino::create_context(model_, model_->first);
     if (auto first = take_unused()) return openvino::create_context(model_, std::move(first));
     PENSTOCK_TRY(auto compiled, compile_source(*model_));
     return openvino::create_context(model_, std::move(compiled));

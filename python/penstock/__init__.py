@@ -10,7 +10,7 @@
 
 Pipelines come from :func:`split` (a model and where to cut it), :func:`plan` (the cuts are found),
 :func:`build` (all is measured), :func:`load` (a package) and :class:`App` (several networks and
-functions). ``docs/python.md`` tells the rest.
+functions), and :func:`connect` (a server's model). ``docs/python.md`` tells the rest.
 """
 
 from collections.abc import Mapping as _Mapping
@@ -19,6 +19,7 @@ from penstock import errors, io
 from penstock._core import Frame
 from penstock._core import version as __version__
 from penstock.app import DROP, App, Drop, Function
+from penstock.connecting import connect
 from penstock.errors import (
     Aborted,
     AlreadyExists,
@@ -34,12 +35,15 @@ from penstock.errors import (
     PenstockWarning,
     PermissionDenied,
     ResourceExhausted,
+    Unauthenticated,
     Unavailable,
     Unimplemented,
     Unknown,
 )
-from penstock.make import backends, build, devices, explain, include_dir, load, plan, split, verify
+from penstock.judge import verify
+from penstock.make import backends, build, cmake_dir, devices, explain, include_dir, load, plan, split
 from penstock.pipeline import Pipeline, StreamOf, TensorInfo
+from penstock.serving import Serving, serve
 from penstock.stream import AsyncStream, Stream
 
 _Mapping.register(Frame)
@@ -66,15 +70,19 @@ __all__ = [
     "PermissionDenied",
     "Pipeline",
     "ResourceExhausted",
+    "Serving",
     "Stream",
     "StreamOf",
     "TensorInfo",
+    "Unauthenticated",
     "Unavailable",
     "Unimplemented",
     "Unknown",
     "__version__",
     "backends",
     "build",
+    "cmake_dir",
+    "connect",
     "devices",
     "errors",
     "explain",
@@ -82,6 +90,7 @@ __all__ = [
     "io",
     "load",
     "plan",
+    "serve",
     "split",
     "verify",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from penstock import _core
 from penstock.checks import listed, mapping, name_text, path_text
 from penstock.errors import InvalidArgument
-from penstock.make import _device_text, _functions_of, _run_options, _settings, _split_options, _start
+from penstock.make import _device_text, _functions_of, _run_options, _settings, _shape_texts, _split_options, _start
 from penstock.pipeline import Pipeline
 from penstock.types import Batch, Constant, OnError, Path, Policy, PortType, Shape
 
@@ -81,6 +81,30 @@ class _Node:
     sources: list[tuple[str, str]] = field(default_factory=list)
 
 
+def _served(
+    place: str,
+    model: str,
+    *,
+    devices: str | Sequence[str] | None,
+    standby: str | Sequence[str] | None,
+    idempotent: bool,
+    lanes: int,
+    shapes: Mapping[str, Shape] | None,
+    options: Mapping[str, object] | None,
+) -> dict[str, Any]:
+    """A server's model as the library takes it."""
+    return {
+        "kind": "served",
+        "model": name_text(f"{place}: model", model),
+        "devices": _device_text(devices),
+        "standby": _device_text(standby),
+        "idempotent": bool(idempotent),
+        "lanes": lanes,
+        "shapes": _shape_texts(shapes),
+        "options": _settings(f"{place}: options", options),
+    }
+
+
 class App:
     """Networks and functions, connected by names, that become one pipeline.
 
@@ -135,6 +159,7 @@ class App:
         shapes: Mapping[str, Shape] | None = None,
         constants: Mapping[str, Constant] | None = None,
         pins: Mapping[str, str] | None = None,
+        standby: str | Sequence[str] | None = None,
         annotations: bool = False,
         backend: str = "onnxruntime",
         backend_options: Mapping[str, Mapping[str, object]] | None = None,
@@ -158,11 +183,11 @@ class App:
         """
         stream = dict.fromkeys(
             ("policy", "capacity", "in_flight", "max_age_ms", "max_left_behind", "on_error", "streams", "evict")
-            + ("trace", "output")
+            + ("trace", "output", "states")
         )
         split = _split_options(stream | locals())
         split["model"] = path_text(f"node '{name}': model", model)
-        self._add(name, {"is_network": True, "split": split}, each, max_run_ms, _sources(name, reads, []))
+        self._add(name, {"kind": "network", "split": split}, each, max_run_ms, _sources(name, reads, []))
 
     def function(
         self,
@@ -200,7 +225,7 @@ class App:
         )
         declared = None if call is None else Function(name, call, inputs, outputs, stateful)
         what = {
-            "is_network": False,
+            "kind": "function",
             "function": library_name if call is None else name,
             "library": "" if library is None else path_text(f"function '{name}': library", library),
             "options": _settings(f"function '{name}': options", options),
@@ -210,6 +235,44 @@ class App:
         self._add(name, what, each, max_run_ms, _sources(name, reads, list(inputs)))
         if declared is not None:
             self._functions.append(declared)
+
+    def served(
+        self,
+        name: str,
+        model: str,
+        *,
+        devices: str | Sequence[str] | None = None,
+        standby: str | Sequence[str] | None = None,
+        idempotent: bool = False,
+        lanes: int = 0,
+        shapes: Mapping[str, Shape] | None = None,
+        options: Mapping[str, object] | None = None,
+        each: Sequence[str] = (),
+        max_run_ms: float | None = None,
+        reads: Mapping[str, str] | None = None,
+    ) -> None:
+        """Adds a model that a server of the Open Inference Protocol has; its ports are what the server says.
+
+        model: ``"oip://host:port/name"`` or ``"oip://host:port/name:version"``.
+        devices, standby: servers (``"oip://host:port"``) that have it too: replicas, and those that take over
+            the frames of one that is lost.
+        idempotent: a frame may be run again by another server.
+        lanes: calls in flight at each server; 0: as many as is usual.
+        shapes: of inputs and outputs whose sizes the server leaves open.
+        options: of the backend ``remote`` (docs/remote.md).
+        each, max_run_ms, reads: as for :meth:`network`.
+        """
+        what = _served(
+            f"node '{name}'",
+            model,
+            devices=devices,
+            standby=standby,
+            idempotent=idempotent,
+            lanes=lanes,
+            shapes=shapes,
+            options=options,
+        )
+        self._add(name, what, each, max_run_ms, _sources(name, reads, []))
 
     def connect(self, source: str, *ports: str) -> None:
         """Lets ``"node.port"`` ports read an input of the application, or another node's ``"node.port"``."""
@@ -267,6 +330,7 @@ class App:
             "nodes": [node.what | {"inputs": node.sources} for node in self._nodes.values()],
             "states": self._states,
             "functions": [function._declaration() for function in self._functions],
+            "served": [],
         }
         options = _run_options(locals())
         options["output"] = "" if output is None else path_text("output", output)

@@ -70,7 +70,7 @@ class AlreadyExists(PenstockError, FileExistsError):
 
 
 class PermissionDenied(PenstockError, PermissionError):
-    """The operating system refused."""
+    """The operating system or a server refused."""
 
     code = "permission_denied"
 
@@ -123,6 +123,12 @@ class DataLoss(PenstockError, ValueError):
     code = "data_loss"
 
 
+class Unauthenticated(PenstockError, PermissionError):
+    """A server does not know who asks: a token or certificate is missing or wrong."""
+
+    code = "unauthenticated"
+
+
 class PenstockWarning(UserWarning):
     """Something is legitimate and yet seldom meant."""
 
@@ -145,6 +151,7 @@ _CLASSES: dict[str, type[PenstockError]] = {
         Internal,
         Unavailable,
         DataLoss,
+        Unauthenticated,
     )
 }
 

@@ -9,7 +9,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -17,11 +17,14 @@ from penstock import _core
 from penstock.checks import listed, mapping, path_text, unexpected
 from penstock.collector import stop_all
 from penstock.errors import InvalidArgument, PenstockWarning
+from penstock.judge import given_frames
 from penstock.pipeline import Pipeline
-from penstock.types import Backends, Batch, Constant, Devices, Model, OnError, Path, Policy, Shape
+from penstock.types import Backends, Batch, Constant, Devices, Model, OnError, Path, Policy, Shape, State
 
 if TYPE_CHECKING:
     from penstock.app import Function
+
+STATES = "{'cache_out': 'cache_in', 'h_out': ('h_in', 'first.npy')}"
 
 atexit.register(stop_all)  # Called last to first: pipelines are cancelled before.
 atexit.register(_core.shut_down_all)  # Threads end while the interpreter still stands.
@@ -50,6 +53,7 @@ def split(
     *,
     constants: Mapping[str, Constant] | None = None,
     pins: Mapping[str, str] | None = None,
+    standby: str | Sequence[str] | None = None,
     annotations: bool = False,
     backend: str = "onnxruntime",
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
@@ -58,6 +62,7 @@ def split(
     as_is: bool = False,
     pinned: bool | None = None,
     batch: Batch | Mapping[str, Batch] | None = None,
+    states: Mapping[str, State] | None = None,
     policy: Policy | None = None,
     capacity: int | None = None,
     in_flight: int | None = None,
@@ -82,6 +87,7 @@ def split(
     constants: inputs that never change, with their values: ``{"sr": 16000, "ids": [1, 2], "mask": array}``;
         what hangs on them alone is folded, and frames go without them.
     pins: node to device; nodes of one device are a stage. Not with cuts.
+    standby: devices that take over the frames of stages on other machines that are lost.
     annotations: stages from the model's own ``pipeline_stage`` annotations. Not with cuts or pins.
     backend, custom_ops: who runs the stages, and libraries of operators for it.
     backend_options: by backend, settings of its own: ``{"onnxruntime": {"graph_optimization_level": 1}}``.
@@ -91,6 +97,8 @@ def split(
     batch: most frames in one call of each stage, ``8``, or ``"8:2.5"`` where the first waits 2.5 ms for
         more; ``"auto"`` or ``"auto:16"``: as many as measuring says, up to 8 or 16; or by stage,
         ``{"stage0": 8}``, where ``""`` stands for the others.
+    states: outputs that are inputs of the next frame, ``{"cache_out": "cache_in"}``; the first frame reads zeros,
+        or the file of ``{"cache_out": ("cache_in", "first.npy")}``.
     policy: what happens when the input is full: ``"block"`` (default), ``"drop_oldest"``,
         ``"drop_newest"``, ``"latest"`` or ``"error"``.
     capacity, in_flight: slots of every edge, and most frames on their way at once.
@@ -98,7 +106,7 @@ def split(
     max_run_ms: a stage's call that takes longer hangs: its frame and those behind it come out as
         errors that name it, and the pipeline ends.
     max_left_behind: so many calls that hang each stage instance leaves behind (0): their frames alone fail,
-        and the pipeline goes on.
+        and with one more its frames are unavailable. With 0 a call that hangs ends the pipeline.
     on_error: ``"deliver"`` (default): an error is its frame's alone; ``"stop"``: it ends the pipeline.
     streams, evict: streams with states of their own at a time (1), see ``Pipeline.stream_of``; whether one
         more takes the place of that used last longest ago, instead of being refused.
@@ -153,7 +161,7 @@ def plan(
     proved lower bound.
     """
     options = _split_options(
-        locals() | {"cuts": (), "replicas": 1, "annotations": False},
+        locals() | {"cuts": (), "replicas": 1, "annotations": False, "states": None},
         may_replicate=may_replicate,
         segments_per_device=segments_per_device,
         goal=goal,
@@ -171,8 +179,11 @@ def build(
     budget: float = 60.0,
     backends: Sequence[str] | None = None,
     *,
+    hosts: Path | None = None,
+    standby: bool = False,
     shapes: Mapping[str, Shape] | None = None,
     constants: Mapping[str, Constant] | None = None,
+    states: Mapping[str, State] | None = None,
     frames: Iterable[Mapping[str, Any]] | None = None,
     tolerance: float | None = None,
     most_parts: int | None = None,
@@ -194,12 +205,19 @@ def build(
 ) -> Pipeline:
     """Measures which backend runs which part best, and starts the fastest pipeline that it found.
 
+    model: as for :func:`split`; or an application's file (``app.yaml``), whose networks, functions and devices
+        are tuned together.
     output: the package to write, with its reasons (:func:`explain`); without, a temporary one.
     devices: those to use; without, each CPU that this process may use.
     goal: what counts, frames per second or the latency of one frame at a time.
     budget: seconds to spend; the simple ways that you would have tried are measured in any case.
     backends: those that may be chosen; without, all there are.
+    hosts: a file of machines that run ``penstock worker`` (``docs/hosts.md``), instead of devices of this one: costs
+        and links are measured there, and plans run there. Its files of connections are used; to load the package
+        again, name them in ``backend_options={"remote": ...}``.
+    standby: with ``hosts``, each stage gets a device of another host that takes over its frames.
     most_parts: parts to measure, whole networks and the simple ways besides; without, what the budget allows.
+    states: as for :func:`split`; what writes one has one instance, and frames are a sequence.
     frames: what is measured and compared with, by input, ``[{"x": array}, ...]``; without, random ones.
     tolerance: relative error allowed (1e-3); where it is given, lower precisions are tried too.
     rules: a JSON file, by backend: what it may be tried on, instead of what it says itself.
@@ -209,12 +227,14 @@ def build(
     """
     options = _split_options(
         {key: value for key, value in locals().items() if key != "backend_options"}
-        | dict.fromkeys(("pins", "backend_options", "pinned", "batch"))
+        | dict.fromkeys(("pins", "backend_options", "pinned", "batch", "standby"))
         | {"cuts": (), "annotations": False, "replicas": 1, "parameters": (), "as_is": False, "backend": "onnxruntime"},
         goal=goal,
         budget=budget,
         backends=listed("backends", backends or ()),
-        frames=_given_frames(frames or ()),
+        frames=given_frames(frames or ()),
+        hosts="" if hosts is None else path_text("hosts", hosts),
+        host_standby=bool(standby),
         tolerance=tolerance,
         most_parts=most_parts,
         settings=_backend_options(backend_options),
@@ -222,7 +242,7 @@ def build(
         costs="" if costs is None else path_text("costs", costs),
         progress=progress,
     )
-    source = _model_of(model)
+    source = os.fspath(model) if _is_application(model) else _model_of(model)
     if isinstance(source, str):
         return _start(_core.build, source, options)
     with tempfile.TemporaryDirectory() as folder:  # The simple ways run a file.
@@ -232,59 +252,12 @@ def build(
         return _start(_core.build, file, options)
 
 
-def _given_frames(frames: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [dict(mapping("frames", frame, "[{'x': array}]")) for frame in frames]
-
-
 def explain(package: Path) -> dict[str, Any]:
     """Why a package of :func:`build` is as it is, as ``penstock explain --json`` has it.
 
     Raises NotFound where the package was made otherwise.
     """
     report: dict[str, Any] = json.loads(_core.explain(path_text("package", package)))
-    return report
-
-
-def verify(
-    package: Path,
-    model: Path | None = None,
-    frames: Iterable[Mapping[str, Any]] | int | None = None,
-    *,
-    tolerance: float | None = None,
-    optimised: bool = False,
-    seed: int = 0,
-    integer_limit: int = 2,
-    native_code: bool = True,
-) -> dict[str, Any]:
-    """Whether a package computes what its model computes, as ``penstock verify --json`` has it.
-
-    ``report["verdict"]`` is ``"right"``, ``"wrong"`` or ``"inconclusive"`` (wrong outputs could have passed:
-    give other frames), ``report["ok"]`` whether it is right; each of ``report["outputs"]`` has its own
-    ``verdict``, ``reason``, and what was ``allowed``. ``docs/cli.md`` tells how that is measured.
-
-    model: the file that the package was made from (default: that file, if unchanged).
-    frames: values by input, ``[{"x": array}, ...]``, or how many random ones (20).
-    tolerance: relative error allowed (default: what ``build`` was given, else 1e-3).
-    optimised: lets ONNX Runtime optimise the reference.
-    seed, integer_limit: of random frames; integers of 16 bits and more stay under the limit.
-    native_code: False refuses a package that holds libraries.
-    Raises what :func:`load` raises, and InvalidArgument for a model with other inputs or outputs.
-    """
-    count = frames if isinstance(frames, int) else 0
-    if isinstance(frames, bool) or count < 0 or (isinstance(frames, int) and count == 0):
-        raise unexpected("frames", "frames or how many, 1 or more", frames)
-    given = [] if frames is None or isinstance(frames, int) else _given_frames(frames)
-    options = {
-        "model": "" if model is None else path_text("model", model),
-        "frames": given,
-        "count": count,
-        "tolerance": tolerance,
-        "optimised": bool(optimised),
-        "seed": seed,
-        "integer_limit": integer_limit,
-        "native_code": bool(native_code),
-    }
-    report: dict[str, Any] = json.loads(_core.verify(path_text("package", package), options))
     return report
 
 
@@ -329,6 +302,11 @@ def include_dir() -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 
 
+def cmake_dir() -> str:
+    """The folder for CMake's ``-DPenstock_DIR=``: programs in C++ and C use the library of an installed wheel."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lib", "cmake", "Penstock")
+
+
 def backends() -> Backends:
     """The toolchains that can run stages: the library taken and its version, or why there is none."""
     return _core.backends()
@@ -359,8 +337,12 @@ def _model_of(model: Model) -> str | bytes:
     return model.SerializeToString()
 
 
+def _is_application(model: Model) -> TypeGuard[Path]:
+    return isinstance(model, str | os.PathLike) and os.fspath(model).lower().endswith((".yaml", ".yml"))
+
+
 def _no_application(path: str, expected: str) -> str:
-    if path.lower().endswith((".yaml", ".yml")):
+    if _is_application(path):
         raise InvalidArgument(
             f"'{path}': expected {expected}, found an application; penstock.App.read({path!r}).start() runs it"
         )
@@ -396,10 +378,8 @@ def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "annotations": bool(given["annotations"]),
         "replicas": given["replicas"],
         "devices": _device_text(given["devices"]),
-        "shapes": [
-            f"{name}={_shape_text(name, shape)}"
-            for name, shape in mapping("shapes", given["shapes"], "{'image': (1, 3, 224, 224)}").items()
-        ],
+        "standby": _device_text(given.get("standby")),
+        "shapes": _shape_texts(given["shapes"]),
         "constants": [
             (str(name), _constant(name, value))
             for name, value in mapping("constants", given["constants"], "{'sr': 16000}").items()
@@ -408,9 +388,19 @@ def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "custom_ops": [path_text("custom_ops", path) for path in listed("custom_ops", given["custom_ops"])],
         "as_is": bool(given["as_is"]),
         "batch": _batch_texts(given["batch"]),
+        "states": [_state(*pair) for pair in mapping("states", given["states"], STATES).items()],
         "output": "" if given["output"] is None else path_text("output", given["output"]),
         **more,
     }
+
+
+def _state(output: str, read: State) -> tuple[str, str, str]:
+    """Output, input and file."""
+    if isinstance(read, str):
+        return str(output), read, ""
+    if not isinstance(read, tuple | list) or len(read) != 2 or not isinstance(read[0], str):
+        raise unexpected(f"states[{output!r}]", f"an input, or an input and a file, as in {STATES}", read)
+    return str(output), read[0], path_text(f"states[{output!r}]", read[1])
 
 
 def _batch_texts(batch: Batch | Mapping[str, Batch] | None) -> list[str]:
@@ -421,6 +411,11 @@ def _batch_texts(batch: Batch | Mapping[str, Batch] | None) -> list[str]:
         if isinstance(one, bool) or not isinstance(one, int | str):
             raise unexpected("batch", "a number of frames, '8:2.5', 'auto' or {'stage0': 8}", one)
     return [f"{stage}={one}" if stage else str(one) for stage, one in named.items()]
+
+
+def _shape_texts(shapes: Mapping[str, Shape] | None) -> list[str]:
+    given = mapping("shapes", shapes, "{'image': (1, 3, 224, 224)}")
+    return [f"{name}={_shape_text(name, shape)}" for name, shape in given.items()]
 
 
 def _device_text(devices: str | Sequence[str] | None) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import json
+import os
+import tempfile
 import threading
 import time
 import warnings
@@ -16,6 +18,7 @@ from typing import Any, Literal, NoReturn, SupportsIndex, TypeVar
 from penstock import _core
 from penstock.checks import listed, mapping, path_text, seconds, stream_number, unexpected, whole
 from penstock.errors import InvalidArgument, PenstockWarning
+from penstock.judge import verify
 from penstock.stream import AsyncStream, Stream
 from penstock.turns import Turns
 from penstock.types import Array, Feed, Path, Stats, plain
@@ -323,6 +326,18 @@ class Pipeline:
     def save(self, path: Path) -> None:
         """Writes the package (a folder, or a file ending in ``.zip``) that :func:`penstock.load` takes."""
         self._core.save(path_text("path", path))
+
+    def verify(
+        self, model: Path | None = None, frames: Iterable[Mapping[str, Any]] | int | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """What :func:`penstock.verify` finds of this pipeline's package, with its ``options``.
+
+        A second pipeline of the same plan runs beside this one for it; frames in flight here are not touched.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            package = os.path.join(folder, "verified.penstock")
+            self.save(package)
+            return verify(package, model, frames, **options)
 
     # The end
 

@@ -42,6 +42,9 @@ Constant: TypeAlias = bool | int | float | str | PathLike[str] | Sequence[Any] |
 Batch: TypeAlias = int | str
 """Most frames in one call, ``8``; ``"8:2.5"`` where the first waits 2.5 milliseconds for more."""
 
+State: TypeAlias = str | tuple[str, Path]
+"""The input that reads an output of the frame before; with the ``.npy`` file that the first frame reads."""
+
 PortType: TypeAlias = str | tuple[npt.DTypeLike, Sequence[Dimension]]
 """``"u8[h<=1080,w<=1920,3]"``, or ``("uint8", ("h<=1080", "w<=1920", 3))``; ``None`` is open."""
 

@@ -1,10 +1,13 @@
 #include "app.h"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "errors.h"
 #include "penstock/app/app.h"
+#include "penstock/app/connect.h"
+#include "penstock/graph/import.h"
 #include "penstock/session/load.h"
 #include "request.h"
 
@@ -15,7 +18,8 @@ using Named = std::vector<std::pair<std::string, std::string>>;
 
 struct AppRequest {
   app::App app;
-  std::filesystem::path yaml;  ///< Instead of `app`.
+  std::filesystem::path yaml;             ///< Instead of `app`.
+  std::optional<app::ServedNode> served;  ///< The same: of this one model.
   RunOptions run;
   std::filesystem::path output;
 };
@@ -23,12 +27,8 @@ struct AppRequest {
 Result<app::Network> to_network(const Options& node) {
   const nb::dict options = node.get<nb::dict>("split");
   PENSTOCK_TRY(auto request, to_request(nb::object(options["model"]), Options(options)));
-  app::Network network{request.model.file, std::move(request.import), std::move(request.split)};
-  for (const auto& [name, device] : request.pins) {
-    PENSTOCK_TRY(auto parsed, device::parse_device(device));
-    network.split.pins.emplace_back(name, std::move(parsed));
-  }
-  return network;
+  PENSTOCK_TRY(request.split.by, to_split_by(request));
+  return app::Network{request.model.file, std::move(request.import), std::move(request.split)};
 }
 
 Result<app::FunctionNode> to_function_node(const Options& node) {
@@ -41,26 +41,40 @@ Result<app::FunctionNode> to_function_node(const Options& node) {
   return function;
 }
 
+Result<app::ServedNode> to_served_node(const Options& node) {
+  app::ServedNode served;
+  PENSTOCK_TRY(served.model, plan::parse_served_model(node.get<std::string>("model")));
+  PENSTOCK_TRY(served.devices, to_devices(node.get<std::string>("devices")));
+  PENSTOCK_TRY(served.standby, to_devices(node.get<std::string>("standby")));
+  served.idempotent = node.get<bool>("idempotent");
+  served.lanes = node.get<int>("lanes");
+  served.options = node.get<std::map<std::string, std::string>>("options");
+  for (const auto& text : node.get<std::vector<std::string>>("shapes")) {
+    PENSTOCK_TRY(auto shape, graph::parse_shape(text));
+    served.shapes.insert(std::move(shape));
+  }
+  return served;
+}
+
+template <typename Kind>
+Status to_kind(app::Node& node, Result<Kind> made) {
+  if (!made) return std::move(made).error().within({Where::kNode, node.name});
+  node.runs = *std::move(made);
+  return {};
+}
+
 Result<app::Node> to_node(const Options& options) {
   app::Node node;
   node.name = options.get<std::string>("name");
-  const auto within = [&](Error error) {
-    return std::move(error).within({Where::kNode, node.name});
-  };
-  if (options.get<bool>("is_network")) {
-    auto network = to_network(options);
-    if (!network) return within(std::move(network).error());
-    node.runs = *std::move(network);
-  } else {
-    auto function = to_function_node(options);
-    if (!function) return within(std::move(function).error());
-    node.runs = *std::move(function);
-  }
+  const auto kind = options.get<std::string>("kind");
+  PENSTOCK_CHECK_OK(kind == "network"  ? to_kind(node, to_network(options))
+                    : kind == "served" ? to_kind(node, to_served_node(options))
+                                       : to_kind(node, to_function_node(options)));
   for (auto& [port, source] : options.get<Named>("inputs"))
     node.inputs.push_back({port, source, {}});
   node.each = options.get<std::vector<std::string>>("each");
   auto max_run = to_microseconds(options, "max_run_ms");
-  if (!max_run) return within(std::move(max_run).error());
+  if (!max_run) return std::move(max_run).error().within({Where::kNode, node.name});
   node.max_run = *max_run;
   return node;
 }
@@ -97,7 +111,10 @@ Result<app::App> to_app(const Options& description) {
 Result<AppRequest> to_app_request(const Options& description, const Options& options) {
   AppRequest request;
   request.yaml = description.get<std::string>("yaml");
-  if (request.yaml.empty()) {
+  const nb::list served = description.get<nb::list>("served");
+  if (served.size() > 0) {
+    PENSTOCK_TRY(request.served, to_served_node(Options(nb::cast<nb::dict>(served[0]))));
+  } else if (request.yaml.empty()) {
     PENSTOCK_TRY(request.app, to_app(description));
   }
   PENSTOCK_TRY(request.run, to_run_options(options));
@@ -106,7 +123,16 @@ Result<AppRequest> to_app_request(const Options& description, const Options& opt
   return request;
 }
 
+/// A plan without files: it starts where nothing lies.
+Status make_served(AppRequest request, Made& made) {
+  plan::Package package;
+  PENSTOCK_TRY(package.plan, app::plan_of_served(*request.served, backends()));
+  package.folder = ".";
+  return start(std::move(package), std::move(request.run), made);
+}
+
 Status make_app(AppRequest request, Made& made) {
+  if (request.served) return make_served(std::move(request), made);
   if (!request.yaml.empty()) {
     PENSTOCK_TRY(request.app, app::read_yaml(request.yaml));
   }

@@ -8,11 +8,16 @@
 
 #include "errors.h"
 #include "held.h"
+#include "penstock/app/tune.h"
 #include "penstock/base/files.h"
-#include "penstock/build/build.h"
 #include "penstock/cost/database.h"
+#include "penstock/hosts/hosts.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/load.h"
 #include "penstock/session/verify.h"
+#include "penstock/site/build.h"
+#include "penstock/site/reach.h"
+#include "penstock/tune/build.h"
 #include "request.h"
 #include "tensors.h"
 
@@ -23,8 +28,10 @@ namespace fs = std::filesystem;
 
 struct BuildRequest {
   SplitRequest model;
-  build::Options build;
-  fs::path costs;                    ///< Empty: where the program has them.
+  tune::Options build;
+  fs::path costs;  ///< Empty: where the program has them.
+  fs::path hosts;  ///< Empty: devices of this machine.
+  bool standby = false;
   std::shared_ptr<PyObject> frames;  ///< A list of dicts.
 };
 
@@ -75,6 +82,8 @@ Result<BuildRequest> to_build_request(nb::handle model, const Options& options) 
   PENSTOCK_TRY(request.model, to_request(model, options));
   request.costs = options.get<std::string>("costs");
   request.build.rules = options.get<std::string>("rules");
+  request.hosts = options.get<std::string>("hosts");
+  request.standby = options.get<bool>("host_standby");
   auto& build = request.build;
   build.output = request.model.output;
   build.devices = request.model.split.devices;
@@ -83,7 +92,7 @@ Result<BuildRequest> to_build_request(nb::handle model, const Options& options) 
   if (goal != "throughput" && goal != "latency") {
     return invalid_argument("goal: expected 'throughput' or 'latency', found '", goal, "'");
   }
-  build.goal = goal == "latency" ? build::Goal::kLatency : build::Goal::kThroughput;
+  build.goal = goal == "latency" ? tune::Goal::kLatency : tune::Goal::kThroughput;
   build.budget_seconds = options.get<double>("budget");
   constexpr double kMostSeconds = 1e7;
   if (!(build.budget_seconds > 0 && build.budget_seconds < kMostSeconds)) {
@@ -119,6 +128,53 @@ Result<cost::Database> open_costs(const fs::path& file, std::vector<std::string>
   return cost::Database::in_memory();
 }
 
+/// The pipeline is then started with the files of the hosts' connections.
+Status build_over(BuildRequest& request, const graph::Graph& graph, cost::Database& costs) {
+  PENSTOCK_TRY(auto all, hosts::read_hosts(request.hosts));
+  for (const auto& host : all.hosts) {
+    if (host.connection.empty()) continue;
+    auto& remote = request.model.run.pipeline.backend_options[std::string(plan::kRemoteBackend)];
+    remote.insert(host.connection.begin(), host.connection.end());
+  }
+  PENSTOCK_TRY(const auto reach, site::load_reach());
+  const auto report = site::build_over(graph, std::move(all), reach,
+                                       {request.build, request.standby}, backends(), costs);
+  return report ? Status() : report.error();
+}
+
+Status build_network(BuildRequest& request, cost::Database& costs) {
+  auto& build = request.build;
+  build.import = request.model.import;
+  build.states = request.model.states;
+  PENSTOCK_TRY(const auto graph, import_model(request.model.model.file, request.model.import,
+                                              backends(), build.custom_ops));
+  PENSTOCK_TRY(build.frames, frames_of(request, inputs_of(graph, build.states)));
+  if (!request.hosts.empty()) return build_over(request, graph, costs);
+  const auto report = tune::build_model(graph, build, backends(), costs);
+  return report ? Status() : report.error();
+}
+
+Status build_application(BuildRequest& request, cost::Database& costs) {
+  const auto& model = request.model;
+  const bool plain = model.import.shapes.empty() && model.import.constants.empty() &&
+                     model.states.empty() && model.split.custom_ops.empty();
+  if (!plain) {
+    return invalid_argument("'", model.model.file.string(),
+                            "': shapes, constants, states and custom_ops are for a model: an "
+                            "application says so at its nodes and 'states'");
+  }
+  if (!request.hosts.empty()) {
+    return invalid_argument(
+        "hosts: for a model; an application names devices of other hosts at "
+        "its nodes");
+  }
+  PENSTOCK_TRY(const auto application, app::read_yaml(model.model.file));
+  PENSTOCK_TRY(const auto written, app::pack(application, backends()));
+  PENSTOCK_TRY(request.build.frames, frames_of(request, written.plan.inputs));
+  const auto report = app::build_app(application, request.build, backends(), costs);
+  return report ? Status() : report.error();
+}
+
 Status make_built(BuildRequest request, Made& made, const Abandoned& abandoned) {
   auto& build = request.build;
   build.stopped = abandoned;
@@ -128,13 +184,8 @@ Status make_built(BuildRequest request, Made& made, const Abandoned& abandoned) 
     build.output = *temporary / "package";
   }
   PENSTOCK_TRY(auto costs, open_costs(request.costs, made.warnings));
-  build.import = request.model.import;
-  PENSTOCK_TRY(const auto graph, import_model(request.model.model.file, request.model.import,
-                                              backends(), build.custom_ops));
-  PENSTOCK_TRY(build.frames, frames_of(request, inputs_of(graph)));
-  if (const auto report = build::build_model(graph, build, backends(), costs); !report) {
-    return report.error();
-  }
+  const bool is_app = identify(request.model.model.file) == FileKind::kApplication;
+  PENSTOCK_CHECK_OK((is_app ? build_application : build_network)(request, costs));
   PENSTOCK_TRY(auto package, load_package(build.output));
   if (temporary) package.files = temporary;
   return start(std::move(package), std::move(request.model.run), made);
@@ -148,7 +199,7 @@ nb::object build_and_start(nb::handle model, nb::dict options) {
 }
 
 std::string explain(const std::string& package) {
-  return build::to_json(value_or_raise(without_gil([&] { return build::read_report(package); })));
+  return tune::to_json(value_or_raise(without_gil([&] { return tune::read_report(package); })));
 }
 
 Result<VerifyOptions> to_verify_options(const Options& options, const plan::Package& package) {
@@ -166,7 +217,7 @@ Result<VerifyOptions> to_verify_options(const Options& options, const plan::Pack
       return invalid_argument("tolerance: expected a number above 0, found ", *tolerance);
     }
     verify.tolerance = Tolerance::of(*tolerance);
-  } else if (const auto built = build::read_report(package)) {
+  } else if (const auto built = tune::read_report(package)) {
     verify.tolerance = Tolerance::of(built->tolerance);
   }
   return verify;

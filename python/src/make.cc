@@ -58,10 +58,7 @@ Result<partition::SplitOptions> to_split(const SplitRequest& request, const grap
                                          const Abandoned& abandoned) {
   partition::SplitOptions split = request.split;
   if (!request.planning) {
-    for (const auto& [node, text] : request.pins) {
-      PENSTOCK_TRY(auto device, device::parse_device(text));
-      split.pins.emplace_back(node, std::move(device));
-    }
+    PENSTOCK_TRY(split.by, to_split_by(request));
     return split;
   }
   auto planning = *request.planning;
@@ -72,28 +69,24 @@ Result<partition::SplitOptions> to_split(const SplitRequest& request, const grap
     planning.costs.pins.emplace_back(node, std::move(device));
   }
   PENSTOCK_TRY(const auto planned, plan_model(graph, planning));
-  PENSTOCK_TRY(auto chosen, split_options_of(planned));
-  chosen.backend = split.backend;
-  chosen.backend_options = split.backend_options;
-  chosen.custom_ops = split.custom_ops;
-  chosen.pinned = split.pinned;
-  chosen.batches = split.batches;
-  return chosen;
+  PENSTOCK_TRY(split.by, chosen_stages_of(planned));
+  return split;
 }
 
 Status make(SplitRequest request, Made& made, const Abandoned& abandoned) {
   if (const auto found = backends().find(request.split.backend); !found) return found.error();
   PENSTOCK_TRY(const auto graph, import(request, made.warnings));
   PENSTOCK_TRY(auto split, to_split(request, graph, abandoned));
-  if (split.stages.empty() && split.devices.empty()) {
+  if (!request.planning && split.devices.empty()) {
     // Named, so that pack_model() does not take it for a wish for one replica on each.
     PENSTOCK_TRY(split.devices, device::parse_devices("all"));
   }
   plan::Package package;
   if (request.output.empty()) {
-    PENSTOCK_TRY(package, pack_model(graph, split, backends()));
+    PENSTOCK_TRY(package, pack_model(graph, split, backends(), request.states));
   } else {
-    const auto plan = split_model(graph, split, request.run.stream, request.output, backends());
+    const auto plan =
+        split_model(graph, split, request.run.stream, request.output, backends(), request.states);
     if (!plan) return plan.error();
     PENSTOCK_TRY(package, load_package(request.output));
   }

@@ -8,6 +8,7 @@
 #include "make.h"
 #include "penstock/session/session.h"
 #include "pipeline.h"
+#include "serving.h"
 #include "sound.h"
 
 NB_MODULE(_core, module) {
@@ -23,6 +24,7 @@ NB_MODULE(_core, module) {
   python::bind_make(module);
   python::bind_app(module);
   python::bind_build(module);
+  python::bind_serving(module);
   python::bind_sound(module);
   // Called at exit, while the interpreter still stands.
   module.def("shut_down_all", [] {

@@ -1,8 +1,10 @@
 #include "request.h"
 
 #include <limits>
+#include <tuple>
 
 #include "errors.h"
+#include "penstock/session/load.h"
 #include "pipeline.h"
 #include "tensors.h"
 
@@ -107,7 +109,7 @@ Result<RunOptions> to_run_options(const Options& options) {
     }
     run.stream.streams = {static_cast<int>(*most), options.get<bool>("evict")};
   }
-  run.pipeline.pinned = options.maybe<bool>("pinned");
+  run.stream.pinned = options.maybe<bool>("pinned");
   run.pipeline.native_code = options.get<bool>("native_code");
   run.pipeline.trace = options.get<bool>("trace");
   PENSTOCK_TRY(run.pipeline.backend_options, to_backend_options(options, "backend_options"));
@@ -148,8 +150,8 @@ Result<SplitRequest> to_request(nb::handle model, const Options& options) {
   request.import.parameters = options.get<std::vector<std::string>>("parameters");
   request.import.as_is = options.get<bool>("as_is");
   auto& split = request.split;
-  split.cuts = options.get<std::vector<std::string>>("cuts");
-  split.use_annotations = options.get<bool>("annotations");
+  request.cuts = options.get<std::vector<std::string>>("cuts");
+  request.annotations = options.get<bool>("annotations");
   split.replicas = options.get<int>("replicas");
   if (split.replicas < 1) {
     return invalid_argument("replicas: expected 1 or more, found ", split.replicas);
@@ -163,8 +165,13 @@ Result<SplitRequest> to_request(nb::handle model, const Options& options) {
   for (const auto& file : options.get<std::vector<std::string>>("custom_ops")) {
     split.custom_ops.emplace_back(file);
   }
+  for (const auto& [from, to, initial] :
+       options.get<std::vector<std::tuple<std::string, std::string, std::string>>>("states")) {
+    request.states.push_back({from, to, initial});
+  }
   request.pins = options.get<std::vector<std::pair<std::string, std::string>>>("pins");
   PENSTOCK_TRY(split.devices, to_devices(options.get<std::string>("devices")));
+  PENSTOCK_TRY(split.standby, to_devices(options.get<std::string>("standby")));
   PENSTOCK_TRY(request.run, to_run_options(options));
   for (const auto& [backend, settings] : request.run.pipeline.backend_options) {
     if (backend != split.backend) {
@@ -174,6 +181,15 @@ Result<SplitRequest> to_request(nb::handle model, const Options& options) {
     split.backend_options = settings;
   }
   return request;
+}
+
+Result<partition::SplitBy> to_split_by(const SplitRequest& request) {
+  std::vector<std::pair<std::string, device::Device>> pins;
+  for (const auto& [node, text] : request.pins) {
+    PENSTOCK_TRY(auto device, device::parse_device(text));
+    pins.emplace_back(node, std::move(device));
+  }
+  return partition::split_by(request.cuts, std::move(pins), request.annotations);
 }
 
 Status start(plan::Package package, RunOptions run, Made& made) {

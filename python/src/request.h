@@ -16,6 +16,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "callable.h"
@@ -46,8 +47,12 @@ struct SplitRequest {
   Model model;
   graph::ImportOptions import;
   partition::SplitOptions split;
+  // What says where the stages are, for to_split_by(); pins are the planner's too.
+  std::vector<std::string> cuts;
   std::vector<std::pair<std::string, std::string>> pins;
+  bool annotations = false;
   std::optional<PlanModelOptions> planning;
+  std::vector<plan::StateEdge> states;  ///< `initial` is a file, or empty.
   RunOptions run;
   std::filesystem::path output;  ///< Empty: nothing is written but a temporary package.
 };
@@ -110,6 +115,9 @@ Model to_model(nb::handle model);
 
 /// A model and all that split() may be told. \pre the caller holds the GIL.
 Result<SplitRequest> to_request(nb::handle model, const Options& options);
+
+/// \error kInvalidArgument  several ways are given, or a pin names no device.
+Result<partition::SplitBy> to_split_by(const SplitRequest& request);
 
 /// Starts a package with the stream's options in its plan.
 Status start(plan::Package package, RunOptions run, Made& made);

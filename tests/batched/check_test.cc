@@ -28,7 +28,7 @@ class BatchCheckTest : public testing::Test {
     import.parameters = parameters;
     graph_ = graph::import_text(kNetwork, import);
     partition::SplitOptions options;
-    options.cuts = {"a"};
+    options.by = partition::Cuts{{"a"}};
     options.batches[""] = {.frames = 3};
     const auto plan = split_model(graph_, options, {}, package(), backends_);
     EXPECT_TRUE(plan) << plan.error().message();

@@ -38,7 +38,7 @@ class BatchChoiceTest : public testing::Test {
     ::setenv("PENSTOCK_SYNTHETIC", costs.c_str(), 1);
     backends_ = backend::Registry::load();
     options_.backend = "synthetic_a";
-    options_.cuts = {"first", "second"};
+    options_.by = partition::Cuts{{"first", "second"}};
     options_.devices = {{.host = {}, .cpus = {device::inherited_cpus().front()}}};
     options_.batches[""] = {.frames = 4, .measured = true};
   }

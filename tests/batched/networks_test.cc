@@ -93,7 +93,9 @@ TEST(BatchedNetworks, ComputeTheSameOrAreRefusedByANode) {
     const auto refusal = refusal_of(file, backends, **backend);
     std::cout << name_of(file) << ": " << (refusal.empty() ? "batched" : refusal) << "\n";
     EXPECT_EQ(!refusal.empty(), name_of(file) == kRefused);
-    if (!refusal.empty()) EXPECT_THAT(refusal, HasSubstr("node '"));
+    if (!refusal.empty()) {
+      EXPECT_THAT(refusal, HasSubstr("node '"));
+    }
   }
 }
 
@@ -110,7 +112,7 @@ TEST(BatchedNetworks, MayBeCutAnywhere) {
       SCOPED_TRACE(concat(name_of(file), " cut ", number));
       const auto last = graph->nodes.size() - 2;
       partition::SplitOptions options;
-      options.cuts = {concat(last * number / 12), concat(last * (number + 6) / 12)};
+      options.by = partition::Cuts{{concat(last * number / 12), concat(last * (number + 6) / 12)}};
       options.batches[""] = {.frames = 3};
       const auto plan = split_model(*graph, options, {}, folder.path() / "p", backends);
       ASSERT_TRUE(plan) << plan.error().message();

@@ -9,19 +9,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from built_program import find_program
 from onnx import TensorProto, helper, numpy_helper
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def find_program() -> Path:
-    """PENSTOCK_BIN, or the build that is there."""
-    named = os.environ.get("PENSTOCK_BIN")
-    candidates = [Path(named)] if named else [ROOT / f"build/{preset}/bin/penstock" for preset in ("dev", "release")]
-    for candidate in candidates:
-        if candidate.exists():
-            return candidate
-    pytest.skip("no penstock: build it, or name it in PENSTOCK_BIN")
 
 
 class Outcome:
@@ -193,6 +184,17 @@ def lookup(tmp_path) -> Path:
     ]
     table = np.arange(4, dtype=np.float32)
     return save(tmp_path, "lookup", nodes, [value("i", [2], TensorProto.INT64)], [value("y", [2])], {"table": table})
+
+
+@pytest.fixture
+def lookup_of_squares(tmp_path) -> Path:
+    """y = table[i * i]: fails for an index over 1, and no reader of `i` tells that."""
+    nodes = [
+        helper.make_node("Mul", ["i", "i"], ["s"], "square"),
+        helper.make_node("Gather", ["table", "s"], ["y"], "gather"),
+    ]
+    table = {"table": np.arange(4, dtype=np.float32)}
+    return save(tmp_path, "squares", nodes, [value("i", [2], TensorProto.INT64)], [value("y", [2])], table)
 
 
 @pytest.fixture

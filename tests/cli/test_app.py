@@ -109,6 +109,33 @@ def test_a_network_of_an_application_takes_several_frames_in_one_call(well, plus
     assert np.array_equal(made, np.arange(12) + 1)
 
 
+def test_a_batch_of_a_network_is_chosen_by_measurement(well, plus, tmp_path):
+    node = {"network": "plus.onnx", "inputs": {"x": "image"}, "batch": "auto:4"}
+    file = write(tmp_path, {"inputs": {"image": None}, "nodes": {"net": node}, "outputs": {"y": "net.y"}})
+    (stage,) = well("split", file, "-o", tmp_path / "p", "--json").json["stages"]
+    # Which number it is, the machine says; the models go with it.
+    frames = stage.get("batch", {"frames": 1})["frames"]
+    assert frames in (1, 2, 4)
+    batched = [f"stages/net/0.b{n}.onnx" for n in (2, 4) if n <= frames]
+    assert stage["models"] == ["stages/net/0.onnx", *batched]
+
+
+def test_a_wrong_batch_of_a_network_is_told_with_its_line(penstock, plus, tmp_path):
+    node = {"network": "plus.onnx", "inputs": {"x": "image"}, "batch": "auto:1"}
+    file = write(tmp_path, {"inputs": {"image": None}, "nodes": {"net": node}, "outputs": {"y": "net.y"}})
+    said = penstock("split", file, "-o", tmp_path / "p").error
+    expected = "expected frames from 1 to 1024, 'auto', 'auto:16' or a mapping with frames and wait_ms, found 'auto:1'"
+    assert f"nodes.net.batch: {expected}" in said
+
+
+def test_the_plan_says_how_many_calls_of_a_node_may_be_left_behind(well, app, tmp_path):
+    app["nodes"]["scale"] |= {"max_run_ms": 1000, "max_left_behind": 3}
+    app["nodes"]["last"]["max_left_behind"] = 1
+    well("split", write(tmp_path, app), "-o", tmp_path / "p")
+    stages = json.loads((tmp_path / "p/plan.json").read_text())["stages"]
+    assert {s["name"]: s.get("max_left_behind", 0) for s in stages} == {"scale": 3, "first": 0, "last": 1}
+
+
 def test_functions_and_networks_run_as_one_pipeline(stream, app, tmp_path):
     x = rows(20)
     found, done = stream(write(tmp_path, app), {"image": x})
@@ -604,17 +631,16 @@ def test_a_state_comes_from_a_node(penstock, app, tmp_path):
 
 def test_an_application_is_told_from_a_model(penstock, app, tmp_path):
     file = write(tmp_path, app)
-    for command, *options in [["plan"], ["build", "-o", "p"]]:
-        assert penstock(command, file, *options).error == (
-            f"'{file}': expected a model, found an application; 'penstock show', 'run', 'bench' and 'split' take it"
-        )
+    assert penstock("plan", file).error == (
+        f"'{file}': expected a model, found an application; "
+        "'penstock show', 'run', 'bench', 'build' and 'split' take it"
+    )
     assert penstock("verify", file).error == (
         f"'{file}': expected a package (a folder or a .zip), found an application; "
         "'penstock split' makes one of a model or an application"
     )
     assert penstock("explain", file).error == (
-        f"'{file}': expected a package made by 'penstock build', found an application; "
-        "explain the packages that its nodes name"
+        f"'{file}': expected a package made by 'penstock build', found an application; build it, and explain that"
     )
 
 
@@ -627,8 +653,8 @@ def test_an_application_is_shown_as_it_would_be_packed(well, penstock, app, tmp_
 
 def test_state_options_are_checked(penstock, plus):
     assert penstock("run", plus, "--state", "y").error == ("--state: expected OUT=IN or OUT=IN:FILE.npy, found 'y'")
-    assert penstock("run", plus, "--state", "y=s").error == "state 'y' -> 's': no input 's'; the inputs are 'x'"
-    assert penstock("run", plus, "--state", "z=x").error == "state 'z' -> 'x': no output 'z'; the outputs are 'y'"
+    assert penstock("run", plus, "--state", "y=s").error == "state 'y' -> 's': no input 's'; did you mean 'x'?"
+    assert penstock("run", plus, "--state", "z=x").error == "state 'z' -> 'x': no output 'z'; did you mean 'y'?"
 
 
 def test_the_schema_lists_the_fields_that_are_read(penstock, app, library, tmp_path):

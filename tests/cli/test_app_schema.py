@@ -58,6 +58,7 @@ WHOLE = {
             "inputs": {"x": "x"},
             "each": ["x"],
             "max_run_ms": 0.5,
+            "max_left_behind": 0,
             "cuts": [12, "relu"],
             "replicas": 2,
             "devices": "cpu:0",
@@ -77,6 +78,7 @@ WHOLE = {
             "inputs": {"a": "net.y"},
             "each": ["a"],
             "max_run_ms": 100,
+            "max_left_behind": 1024,
             "replicas": 1024,
             "devices": "cpu:0",
             "options": {"gain": 0.5},
@@ -95,6 +97,8 @@ NO_LIST: list[Any] = [{}, "a", 1, None]
 NO_MAPPING: list[Any] = [[], "a", 1, None]
 NO_NUMBER: list[Any] = [0, -1, "many", "", 1e13, None, [], {}]
 NO_COUNT: list[Any] = [0, -1, 4097, 1.5, "many", "", None, [], {}]
+NO_LIMIT: list[Any] = [-1, 1025, 1.5, "many", "", None, [], {}]
+NO_BATCH: list[Any] = ["8:2.5", "s=8", "Auto", "auto:", "auto:1", "auto:1025", "auto:x", "auto:-2", "s=auto"]
 NO_FLAG: list[Any] = ["maybe", 3, None, [], {}]
 SPOILT: dict[str, list[Any]] = {
     "": [[], "a", None],
@@ -110,6 +114,7 @@ SPOILT: dict[str, list[Any]] = {
     "nodes.net.each": NO_LIST,
     "nodes.net.each.0": [*NO_TEXT, None],
     "nodes.net.max_run_ms": NO_NUMBER,
+    "nodes.net.max_left_behind": NO_LIMIT,
     "nodes.net.cuts": NO_LIST,
     "nodes.net.cuts.0": [*NO_TEXT, None],
     "nodes.net.replicas": NO_COUNT,
@@ -127,7 +132,7 @@ SPOILT: dict[str, list[Any]] = {
     "nodes.net.custom_ops": NO_LIST,
     "nodes.net.custom_ops.0": [*NO_TEXT, None],
     "nodes.net.unpinned": NO_FLAG,
-    "nodes.net.batch": [*NO_COUNT, {"wait_ms": 1}, {"frames": 8, "wait": 1}],
+    "nodes.net.batch": [*NO_COUNT, *NO_BATCH, {"wait_ms": 1}, {"frames": 8, "wait": 1}],
     "nodes.net.batch.frames": NO_COUNT,
     "nodes.net.batch.wait_ms": NO_NUMBER,
     "nodes.f": [*NO_MAPPING, {}, {"network": "net.onnx", "function": "./f.so"}],
@@ -135,6 +140,7 @@ SPOILT: dict[str, list[Any]] = {
     "nodes.f.name": [*NO_TEXT, None],
     "nodes.f.inputs.a": [*NO_TEXT, None],
     "nodes.f.max_run_ms": NO_NUMBER,
+    "nodes.f.max_left_behind": NO_LIMIT,
     "nodes.f.replicas": NO_COUNT,
     "nodes.f.options": NO_MAPPING,
     "states": NO_LIST,
@@ -183,6 +189,13 @@ def spoilt(path: str, value: Any) -> Any:
 def test_what_is_right_is_right_to_both(refusal) -> None:
     assert [error.message for error in VALID.iter_errors(WHOLE)] == []
     assert refusal(WHOLE) == ""
+
+
+@pytest.mark.parametrize("batch", [1, 1024, "auto", "auto:2", "auto:99", "auto:999", "auto:1009", "auto:1024"])
+def test_batches_are_right_to_both(refusal, batch: int | str) -> None:
+    document = spoilt("nodes.net.batch", batch)
+    assert VALID.is_valid(document)
+    assert refusal(document) == ""
 
 
 @pytest.mark.parametrize("path", SPOILT, ids=lambda path: path or "whole")

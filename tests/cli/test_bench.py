@@ -28,7 +28,7 @@ def test_a_bare_model_is_compared_with_onnx_runtime(well, chain):
     assert report["cores"] == len(os.sched_getaffinity(0))
     assert names(report)[:3] == ["penstock", "onnxruntime", "onnxruntime-per-core"]
     hints = {*names(report)[3:], *(missing.split(":")[0] for missing in report["missing"])}
-    assert hints == {"openvino-latency", "openvino-throughput"}
+    assert hints == {"openvino-latency", "openvino-throughput", "openvino-per-core"}
     for run in report["runs"]:
         assert run["frames_per_second"] > 0
         assert set(run["latency_ms"]) == QUANTILES
@@ -138,8 +138,8 @@ def test_the_text_is_a_table(well, chain):
         assert word in text
 
 
-def test_a_frame_that_fails_ends_it(penstock, lookup):
-    outcome = penstock("bench", lookup, "--integer-limit", "1000", "--seconds", "0.3")
+def test_a_frame_that_fails_ends_it(penstock, lookup_of_squares):
+    outcome = penstock("bench", lookup_of_squares, "--integer-limit", "1000", "--seconds", "0.3")
     assert outcome.code == 1
     assert outcome.error.startswith("onnxruntime: ")
     assert "gather" in outcome.error

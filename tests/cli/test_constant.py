@@ -124,7 +124,7 @@ def test_a_large_value_is_a_file_of_the_package(well, penstock, tmp_path):
     np.save(tmp_path / "mask.npy", mask)
     well("split", model, "--constant", "mask=mask.npy", "--cut", "mul", "-o", "p.penstock")
     bound = json.loads((tmp_path / "p.penstock/plan.json").read_text())["bound_inputs"]
-    assert bound == [{"name": "mask", "dtype": "f32", "shape": [4, 8], "file": "bound/0.npy"}]
+    assert bound == [{"name": "mask", "dtype": "f32", "shape": [4, 8], "file": "bound/0.npy", "position": 1}]
     assert np.array_equal(np.load(tmp_path / "p.penstock/bound/0.npy"), mask)
     np.save(tmp_path / "x.npy", np.ones((4, 8), np.float32))
     well("run", "p.penstock", "--input", "x=x.npy", "--input", "mask=mask.npy", "--output", "out")
@@ -226,3 +226,39 @@ def test_an_engine_that_refuses_random_values_is_told_what_to_bind(penstock, tmp
     built = penstock("build", "padded.onnx", "--integer-limit", "9", "--budget", "1s", "-o", "b.penstock")
     assert built.code != 0
     assert advice + frames in built.error
+
+
+def test_an_input_with_a_default_is_bound_too(well, tmp_path):
+    """From IR 4 on an initialiser that is an input, too, is a default."""
+    nodes = [helper.make_node("Mul", ["x", "gain"], ["m"], "scale"), helper.make_node("Relu", ["m"], ["y"], "relu")]
+    inputs = [value("x", [2]), value("gain", [2])]
+    model = save(tmp_path, "gained", nodes, inputs, [value("y", [2])], {"gain": np.float32([1, 1])})
+    np.save(tmp_path / "x.npy", np.float32([3, 4]))
+    well("split", model, "--constant", "gain=[2, 5]", "--cut", "scale", "-o", "p.penstock")
+    for what in ("p.penstock", [model, "--constant", "gain=[2, 5]"]):
+        words = what if isinstance(what, list) else [what]
+        well("run", *words, "--input", "x=x.npy", "--output", "out.npz")
+        with np.load(tmp_path / "out.npz") as out:
+            assert out["y"].tolist() == [6, 20]
+    assert "gained.onnx" in well("verify", "p.penstock", "--json").json["reference"]
+
+
+def test_numbered_files_are_those_of_the_models_inputs(penstock, well, tmp_path):
+    """input_<i>.pb counts the bound inputs too, as data beside a model of ONNX do."""
+    nodes = [helper.make_node("Mul", ["x", "by"], ["m"], "scale"), helper.make_node("Sub", ["m", "z"], ["y"], "less")]
+    inputs = [value("x", [2]), value("by", []), value("z", [2])]
+    model = save(tmp_path, "ordered", nodes, inputs, [value("y", [2])])
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for i, array in enumerate(([3, 4], 2, [1, 1])):
+        tensor = onnx.numpy_helper.from_array(np.float32(array))
+        (folder / f"input_{i}.pb").write_bytes(tensor.SerializeToString())
+    well("split", model, "--constant", "by=2", "-o", "p.penstock")
+    for what in (["p.penstock"], [model], [model, "--constant", "by=2"]):
+        well("run", *what, "--inputs", folder, "--output", "out.npz")
+        with np.load(tmp_path / "out.npz") as out:
+            assert out["y"].tolist() == [5, 7]
+    built = ["build", model, "--constant", "by=2", "--inputs", folder, "--budget", "1s", "--backends", "onnxruntime"]
+    well(*built, "-o", "b.penstock")
+    (folder / "input_1.pb").write_bytes(onnx.numpy_helper.from_array(np.float32(3)).SerializeToString())
+    assert "'by'" in penstock("run", "p.penstock", "--inputs", folder).error

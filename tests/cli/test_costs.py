@@ -4,6 +4,7 @@ import json
 import os
 import sqlite3
 import stat
+import time
 
 import pytest
 
@@ -80,6 +81,16 @@ def test_list_shows_times_and_failures(costs, exported):
     assert "feedbeef0123" in text and "1.25 ms" in text and "acme 1.0" in text
     assert "crash: killed by SIGSEGV while it ran" in text
     assert "100.5 101" in text
+
+
+def test_list_says_how_old_and_how_sure_a_figure_is(costs, exported, tmp_path):
+    part = PART | {"model": "abcd", "measured_at": int(time.time()) - 3 * 86400 - 10, "low": 0.0010, "high": 0.0015}
+    path = tmp_path / "older.json"
+    path.write_text(json.dumps({"version": 1, "parts": [part], "plans": []}))
+    assert costs("import", path).code == 0
+    lines = costs("list", "--model", "abcd").out.splitlines()
+    header, row = (line for line in lines if "abcd" in line or "age" in line)
+    assert "sure" in header and "+-20 %" in row and " 3 d" in row
 
 
 def test_list_as_json_has_every_column(costs, exported, file):

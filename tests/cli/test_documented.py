@@ -47,6 +47,23 @@ def save_voice(folder: Path) -> None:
     save(folder, "voice", nodes, inputs, [value("y", [1, 8])], {"known": np.array(16000, np.int64)})
 
 
+def save_speech(folder: Path) -> None:
+    """A network with a state and a sample rate, frames for it, and an application, as README.md has them."""
+    nodes = [
+        helper.make_node("Cast", ["sr"], ["rate"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "h"], ["y"]),
+        helper.make_node("Div", ["y", "rate"], ["h_out"]),
+    ]
+    ends = value("x", [1, 8]), value("h", [1, 8]), value("sr", [], onnx.TensorProto.INT64)
+    save(folder, "speech", nodes, [*ends], [value("y", [1, 8]), value("h_out", [1, 8])])
+    (folder / "calls").mkdir()
+    np.save(folder / "calls/x.npy", np.ones((1, 8), np.float32))
+    save(folder, "part", [helper.make_node("Relu", ["x"], ["y"])], [value("x", [1, 8])], [value("y", [1, 8])])
+    node = {"network": "part.onnx", "inputs": {"x": "sound"}}
+    app = {"penstock_app": 1, "inputs": {"sound": "f32[1,8]"}, "nodes": {"part": node}, "outputs": {"y": "part.y"}}
+    (folder / "app.yaml").write_text(json.dumps(app))
+
+
 @pytest.fixture(scope="module")
 def costs(tmp_path_factory) -> Path:
     """What the pages measure: most build the same model."""
@@ -61,6 +78,7 @@ def test_the_commands_run(well, chain, costs: Path, tmp_path: Path, page: str):
     for name in ("a", "b"):
         np.save(tmp_path / f"{name}.npy", np.zeros((1, 3, 4, 4), np.float32))
     save_voice(tmp_path)
+    save_speech(tmp_path)
     (tmp_path / "problem.json").write_text(json.dumps(chain_of([4, 3, 2, 5])))
     found = commands(page)
     assert found, f"{page} has no commands"
@@ -72,6 +90,19 @@ def test_the_commands_run(well, chain, costs: Path, tmp_path: Path, page: str):
         for target in command[command.index("-o") + 1 :][:1] if "-o" in command else []:
             shutil.rmtree(tmp_path / target, ignore_errors=True)
         well(*command, *options, env={"PENSTOCK_COSTS": str(costs)})
+
+
+def test_the_script_that_swaps_runs(program, chain, tmp_path: Path):
+    """By the shell; what it runs beside itself hears of hang-ups, whatever started the tests."""
+    [script] = blocks("docs/cli.md", "sh")
+    shutil.copy(chain, tmp_path / "model.onnx")
+    path = f"{program.resolve().parent}:{os.environ['PATH']}"
+    command = ["env", "--default-signal=HUP", "sh", "-ec", script + "wait $! || true"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "penstock: SIGHUP: replaced" in done.stdout.splitlines(), (tmp_path / "told.txt").read_text()
 
 
 # What makes a benchmark of a page short, or only say what it would run.
@@ -99,7 +130,8 @@ def test_the_benchmarks_of_the_functions_run(program, cpus, tmp_path: Path):
         assert ("bm_functions" if options else "of the bottleneck") in done.stdout
 
 
-# What stands before and behind the snippets of a page, which together are the body of a function.
+# What stands before and behind the snippets of a page, which together are the body of a function;
+# "PAGE#1" is for the page's second snippet alone.
 AROUND = {
     "docs/cpp.md": (
         "const std::vector inputs{filled({1, 3, 8, 8}, -2)};",
@@ -108,6 +140,27 @@ show(*value(std::move(output)));
 if (!replaced) std::cout << replaced.error().message() << "\\n";
 value((*pipeline)->push(inputs));
 show(*value((*pipeline)->pop()));
+""",
+    ),
+    "docs/cpp.md#1": (
+        "auto backends = penstock::backend::Registry::load();",
+        """
+if (!serving) std::cout << serving.error().message() << "\\n";
+std::cout << address.substr(0, address.find(':')) << " " << (*serving)->models().size() << "\\n";
+""",
+    ),
+    "docs/cpp.md#2": (
+        """
+const std::vector inputs{filled({1, 3, 8, 8}, -3)};
+auto backends = penstock::backend::Registry::load();
+auto serving =
+    value(penstock::gateway::start_serving({.models = {"m=model.penstock"}, .grpc = "127.0.0.1:0"}, backends));
+const auto address = serving->grpc_address();
+if (!penstock::app::connect({.model = {address, "none", ""}}, backends)) std::cout << "no such model\\n";
+""",
+        """
+if (!far) std::cout << far.error().message() << "\\n";
+show(value(std::move(answer)));
 """,
     ),
     "docs/composition.md": (
@@ -142,7 +195,9 @@ PROGRAM = """
 #include <algorithm>
 #include <iostream>
 #include "penstock/app/app.h"
+#include "penstock/app/connect.h"
 #include "penstock/backend/registry.h"
+#include "penstock/gateway/serving.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
 
@@ -171,10 +226,12 @@ void crop(const Tensor& image, const Tensor& box, Tensor& face) {
 
 def program_of_the_snippets() -> str:
     pages = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
-    assert {page for page in pages if blocks(page, "cpp")} == AROUND.keys()
+    with_cpp = sorted(page for page in pages if blocks(page, "cpp"))
+    assert with_cpp == sorted({key.partition("#")[0] for key in AROUND})
     functions, calls = "", ""
-    for page, (before, behind) in AROUND.items():
+    for page in dict.fromkeys(key.partition("#")[0] for key in AROUND):
         for number, snippet in enumerate(blocks(page, "cpp")):
+            before, behind = AROUND.get(f"{page}#{number}", AROUND[page])
             name = f"{Path(page).stem}_{number}"
             functions += f'void {name}() {{\n{before}\n#line 1 "{page}"\n{snippet}\n{behind}\n}}\n'
             calls += f"{name}();"
@@ -210,6 +267,9 @@ def test_the_cpp_runs(program, well, absolute, tmp_path: Path):
     assert run("./program").splitlines() == [
         "f32[1,3,8,8] 2",
         "f32[1,3,8,8] 2",
+        "127.0.0.1 1",
+        "no such model",
+        "f32[1,3,8,8] 3",
         "f32[1,1,257] 8",
         "f32[1,2,128,2] -0",
         "f32[2] 7",

@@ -10,9 +10,10 @@ import wave
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from conftest import save, value
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 def copy_of(folder: Path, *shape) -> Path:
@@ -353,3 +354,81 @@ def test_outputs_of_a_stream_are_folders_and_refuse_those_of_before(program, tmp
     done = subprocess.run(command, input=bytes(8), capture_output=True, check=False)
     assert done.returncode == 1
     assert "of an earlier run would remain beside the frames of this one" in told(done)
+
+
+READERS = {
+    "gather": ([helper.make_node("Gather", ["x", "i"], ["y"], axis=1)], "int64", [0, 5]),
+    "cast": (
+        [helper.make_node("Cast", ["i"], ["j"], to=TensorProto.INT64), helper.make_node("Gather", ["x", "j"], ["y"])],
+        "float32",
+        [0, 1],
+    ),
+    "shifted": (
+        [helper.make_node("Sub", ["i", "far"], ["j"]), helper.make_node("Gather", ["x", "j"], ["y"])],
+        "int64",
+        [1000, 1001],
+    ),
+    "blocked": (
+        [
+            helper.make_node("Sub", ["one", "i"], ["j"]),
+            helper.make_node("Mul", ["j", "low"], ["k"]),
+            helper.make_node("Add", ["x", "k"], ["y"]),
+        ],
+        "float32",
+        [0, 1],
+    ),
+}
+CONSTANTS = {"far": np.array(1000), "one": np.float32(1), "low": np.float32(-10000)}
+
+
+@pytest.mark.parametrize("case", READERS)
+def test_random_values_are_what_the_readers_take(well, tmp_path, case):
+    nodes, kind, ends = READERS[case]
+    used = {name for node in nodes for name in node.input}
+    dtype = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    graph = save(
+        tmp_path,
+        case,
+        [*nodes, helper.make_node("Identity", ["i"], ["seen"])],
+        [value("x", [2, 6]), value("i", [6], dtype)],
+        [value("y", None), value("seen", [6], dtype)],
+        {name: array for name, array in CONSTANTS.items() if name in used},
+    )
+    well("split", graph, "-o", "p")
+    plan = json.loads((tmp_path / "p/plan.json").read_text())
+    assert [info.get("values") for info in plan["inputs"]] == [None, ends]
+    for what in (graph, "p"):
+        well("run", what, "--frames", "40", "--output", "out.npz", "--integer-limit", "100000")
+        assert sorted(set(outputs(tmp_path / "out.npz", "seen").flat)) == list(range(ends[0], ends[1] + 1))
+    well("verify", "p", "--frames", "4")
+
+
+def test_a_picture_of_open_size_gets_one_that_the_network_takes(well, tmp_path):
+    random = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Reshape", ["p", "rows"], ["f"], "flat"),
+        helper.make_node("MatMul", ["f", "w"], ["y"], "product"),
+    ]
+    weights = {"rows": np.array([-1, 3 * 14 * 14]), "w": random.standard_normal((3 * 14 * 14, 4), np.float32)}
+    graph = save(tmp_path, "digits", nodes, [value("x", ["n", 3, "h", "w"])], [value("y", ["n", 4])], weights)
+    well("split", graph, "--cut", "pool", "-o", "p")
+    shape = json.loads((tmp_path / "p/plan.json").read_text())["inputs"][0]["shape"]
+    assert [shape[1], *(dim["usual"] for dim in shape[2:])] == [3, 28, 28]
+    assert well("verify", "p", "--frames", "4", "--json").json["verdict"] == "right"
+    well("build", graph, "-o", "b", "--budget", "1s", "--backends", "onnxruntime")
+    assert well("verify", "b", "--frames", "4", "--json").json["verdict"] == "right"
+
+
+def test_random_texts_are_those_that_the_network_knows(well, tmp_path):
+    keys = {"keys_strings": ["cat", "dog", "bird"], "values_int64s": [0, 1, 2], "default_int64": 3}
+    encoder = helper.make_node("LabelEncoder", ["s"], ["i"], "encode", domain="ai.onnx.ml", **keys)
+    nodes = [encoder, helper.make_node("Gather", ["table", "i"], ["y"], "look_up")]
+    table = numpy_helper.from_array(np.arange(4, dtype=np.float32) * 10, "table")
+    graph = helper.make_graph(nodes, "labels", [value("s", [8], TensorProto.STRING)], [value("y", [8])], [table])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "labels.onnx")
+    well("split", "labels.onnx", "--cut", "encode", "-o", "p")
+    well("run", "p", "--frames", "20", "--output", "out.npz")
+    assert set(outputs(tmp_path / "out.npz", "y").flat) == {0, 10, 20}
+    assert well("verify", "p", "--frames", "4", "--json").json["verdict"] == "right"

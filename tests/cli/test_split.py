@@ -1,5 +1,7 @@
 """penstock split."""
 
+import socket
+
 import onnx
 import pytest
 from conftest import save, value
@@ -180,10 +182,15 @@ def test_without_an_engine_cuts_go_by_name_only(penstock, well, chain, tmp_path)
     assert "names and indices of nodes may differ" in outcome.err
 
 
-@pytest.mark.parametrize("device", ["cuda:0", "localhost:99/cpu:0"])
-def test_a_device_that_nothing_here_runs_is_a_warning(well, chain, tmp_path, device):
-    outcome = well("split", chain, "--devices", device, "-o", tmp_path / "p")
-    assert f"no backend that is present runs {device}" in outcome.err
+def test_a_device_that_nothing_here_runs_is_a_warning(well, chain, tmp_path):
+    outcome = well("split", chain, "--devices", "cuda:0", "-o", tmp_path / "p")
+    assert "no backend that is present runs cuda:0" in outcome.err
+    with socket.socket() as silent, socket.create_server(("127.0.0.1", 0)) as listening:
+        silent.bind(("127.0.0.1", 0))  # And listens not: who connects is refused.
+        there, gone = (f"127.0.0.1:{each.getsockname()[1]}" for each in (listening, silent))
+        outcome = well("split", chain, "--devices", f"{gone}/cpu:0", "--standby", "cpu:0", "-o", tmp_path / "p")
+        assert f"nothing answers at {gone}: a worker or server has to listen there" in outcome.err
+        assert well("split", chain, "--devices", f"{there}/cpu:0", "-o", tmp_path / "p").err == ""
 
 
 def test_stages_that_share_a_cpu_are_one_warning(well, chain, tmp_path, cpu):

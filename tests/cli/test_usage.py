@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ["show", "split", "plan", "run", "bench", "verify", "devices", "backends", "costs", "completion"]
+COMMANDS = "show split plan run bench verify devices backends costs token up down completion".split()
 
 
 def test_the_version_is_printed(well):

@@ -72,8 +72,8 @@ def test_a_model_with_other_inputs_is_refused(penstock, package, lookup):
     assert "'i'" in outcome.error
 
 
-def test_inputs_that_the_model_itself_refuses_are_said_to_be_at_fault(penstock, well, lookup, tmp_path):
-    well("split", lookup, "--cut", "gather", "-o", "p")
+def test_inputs_that_the_model_itself_refuses_are_said_to_be_at_fault(penstock, well, lookup_of_squares, tmp_path):
+    well("split", lookup_of_squares, "--cut", "square", "-o", "p")
     outcome = penstock("verify", "p", "--integer-limit", "1000", "--frames", "1")
     assert outcome.code == 1
     assert "the reference fails too; the inputs were random" in outcome.error
@@ -241,3 +241,38 @@ def test_a_constant_output_is_right_whatever_the_frames(well, tmp_path):
     well("split", model, "-o", "p.penstock")
     report = well("verify", "p.penstock", "--json").json
     assert [output["verdict"] for output in report["outputs"]] == ["right"] * 3
+
+
+def test_random_numbers_are_said_to_be_what_nothing_can_be_said_of(penstock, well, tmp_path):
+    nodes = [
+        helper.make_node("RandomNormalLike", ["x"], ["r"], "noise"),
+        helper.make_node("Add", ["x", "r"], ["a"], "add"),
+        helper.make_node("Relu", ["a"], ["y"], "relu"),
+        helper.make_node("Neg", ["x"], ["z"], "neg"),
+    ]
+    outputs = [value("y", [2, 8]), value("z", [2, 8])]
+    model = save(tmp_path, "noisy", nodes, [value("x", [2, 8])], outputs)
+    well("split", model, "--cut", "add", "-o", "split.penstock")
+    well("build", model, "-o", "built.penstock", "--budget", "1s", "--backends", "onnxruntime")
+    for package in ("split.penstock", "built.penstock"):
+        outcome = penstock("verify", package, "--json")
+        random, sure = outcome.json["outputs"]
+        assert (outcome.code, random["verdict"], sure["verdict"]) == (3, "inconclusive", "right")
+        assert "'y' depends on node 'noise' (RandomNormalLike), which draws random numbers" in random["reason"]
+
+
+def test_an_engine_may_keep_more_digits_than_f16_between_two_nodes(well, tmp_path):
+    random = np.random.default_rng(3)
+    weights = {name: (random.standard_normal((16, 16)) / 4).astype(np.float16) for name in ("w", "v")}
+    nodes = [
+        helper.make_node("Cast", ["x"], ["h"], "narrow", to=TensorProto.FLOAT16),
+        helper.make_node("MatMul", ["h", "w"], ["m"], "first"),
+        helper.make_node("Relu", ["m"], ["r"], "relu"),
+        helper.make_node("MatMul", ["r", "v"], ["n"], "second"),
+        helper.make_node("Cast", ["n"], ["y"], "wide", to=TensorProto.FLOAT),
+    ]
+    model = save(tmp_path, "half", nodes, [value("x", [4, 16])], [value("y", [4, 16])], weights)
+    for cut in ("narrow", "first", "relu", "second"):
+        well("split", model, "--cut", cut, "-o", f"{cut}.penstock")
+        output = well("verify", f"{cut}.penstock", "--json").json["outputs"][0]
+        assert (output["verdict"], "what f16 gives" in output["allowed"]) == ("right", True)

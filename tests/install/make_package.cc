@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   penstock::partition::TestGraph graph;
   graph.input("x").node("relu", "Relu", {"x"}, {"t"}).node("neg", "Neg", {"t"}, {"y"}).output("y");
   penstock::partition::SplitOptions options;
-  options.cuts = {"relu"};
+  options.by = penstock::partition::Cuts{{"relu"}};
   options.backend = argv[1];
   const auto plan = penstock::partition::split(graph, options, argv[2], {});
   if (!plan) std::cerr << plan.error().message() << '\n';

@@ -2,14 +2,18 @@
 //
 // PENSTOCK_TEST_MODELS: a folder of networks, NAME/model.onnx; only those of our own generator are
 // tried without it.
+// PENSTOCK_JUDGED: a file that gets a line for each network and seed that was done, and those that
+// it names already are not done again (script/judge).
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
-#include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +29,7 @@
 #include "penstock/measure/variants.h"
 #include "penstock/session/known_outputs.h"
 #include "penstock/session/session.h"
+#include "tests/support/faulty_outputs.h"
 #include "tests/support/sample.h"
 
 namespace penstock::measure {
@@ -35,6 +40,7 @@ namespace fs = std::filesystem;
 using Outputs = std::vector<Tensor>;
 
 constexpr std::uint64_t kSeeds = 100;
+constexpr std::uint64_t kBlock = 10;
 constexpr std::size_t kFrames = 4;
 
 /// What must be known of inputs with open dimensions: network and --shape.
@@ -64,6 +70,16 @@ std::vector<Network> networks() {
   std::ranges::sort(found, {}, &Network::name);
   return found;
 }
+
+/// One that lives longer.
+class Borrowed final : public Reference {
+ public:
+  explicit Borrowed(Reference& of) : of_(of) {}
+  Result<std::vector<Tensor>> run(const frames::Frame& frame) override { return of_.run(frame); }
+
+ private:
+  Reference& of_;
+};
 
 /// A network packed whole, its frames and the engines.
 class Subject {
@@ -95,15 +111,21 @@ class Subject {
   /// ONNX Runtime on the file as it is, not optimised: made once, as are the others.
   Reference& reference() { return *run_of("reference", {}); }
 
-  [[nodiscard]] Judge judge(const std::vector<frames::Frame>& frames) {
+  [[nodiscard]] std::vector<Judge::MakeReference> others() {
     std::vector<Judge::MakeReference> others;
     for (const bool optimize : {true, false}) {
-      others.emplace_back([this, optimize] {
-        return whole_reference(network_.file, package_, backends_,
-                               {.optimize = optimize, .one_thread = !optimize});
+      const char* const name = optimize ? "onnxruntime optimised" : "onnxruntime one thread";
+      others.emplace_back([this, name, optimize]() -> Result<std::unique_ptr<Reference>> {
+        return std::unique_ptr<Reference>(std::make_unique<Borrowed>(
+            *run_of(name, {.optimize = optimize, .one_thread = !optimize})));
       });
     }
-    auto judge = Judge::create({names_, {}, frames, others, known_outputs(package_)}, reference());
+    return others;
+  }
+
+  [[nodiscard]] Judge judge(const std::vector<frames::Frame>& frames) {
+    auto judge =
+        Judge::create({names_, {}, frames, others(), known_outputs(package_)}, reference());
     EXPECT_TRUE(judge) << judge.error().message();
     return *std::move(judge);
   }
@@ -179,7 +201,7 @@ class Subject {
   std::map<std::string, std::optional<backend::PlainModel>> plain_;
 };
 
-Verdict verdict_on(const Judge& judge, const std::vector<frames::Frame>& frames,
+Verdict verdict_on(Subject& subject, const Judge& judge, const std::vector<frames::Frame>& frames,
                    const std::vector<Outputs>& actual) {
   Trial trial(judge);
   for (std::size_t f = 0; f < frames.size(); ++f) {
@@ -187,45 +209,11 @@ Verdict verdict_on(const Judge& judge, const std::vector<frames::Frame>& frames,
     for (const auto& value : actual[f]) values.push_back(&value);
     trial.add(f, frames[f], values, judge.expected()[f]);
   }
+  trial.look_again(subject.reference(), subject.others());
   return trial.verdict();
 }
 
 // Faults.
-
-std::size_t size_of_element(const Tensor& value) {
-  return bits_of(value.dtype()) / 8;
-}
-
-Tensor zeros(const Tensor& value) {
-  return Tensor::allocate(value.dtype(), value.dims());
-}
-
-/// Each channel, or what the second of several dimensions is, gets what the one before it had.
-Tensor shifted_channels(const Tensor& value) {
-  Tensor shifted = value.clone();
-  const auto& dims = value.dims();
-  const std::size_t axis = dims.size() > 1 ? 1 : 0;
-  std::size_t inner = size_of_element(value);
-  for (std::size_t i = axis + 1; i < dims.size(); ++i) inner *= static_cast<std::size_t>(dims[i]);
-  const std::size_t whole = inner * static_cast<std::size_t>(dims.empty() ? 1 : dims[axis]);
-  auto* to = static_cast<char*>(shifted.data());
-  for (auto* row = to; whole > 0 && row < to + value.bytes(); row += whole) {
-    std::rotate(row, row + (whole - inner), row + whole);
-  }
-  return shifted;
-}
-
-/// A hundredth of the elements in the middle, one at least, have what the first ones have.
-Tensor one_wrong_block(const Tensor& value) {
-  Tensor wrong = value.clone();
-  const auto count = value.count();
-  const auto size = size_of_element(value);
-  const auto length = std::max<std::size_t>(count / 50, 1);
-  const auto begin = count / 2;
-  std::memmove(static_cast<char*>(wrong.data()) + begin * size, value.data(),
-               std::min(length, count - begin) * size);
-  return wrong;
-}
 
 std::vector<Outputs> each(const std::vector<Outputs>& right,
                           const std::function<Tensor(const Tensor&)>& change) {
@@ -270,8 +258,8 @@ std::vector<Outputs> swapped(const std::vector<Outputs>& right) {
 std::vector<Outputs> in_bf16(Subject& subject, const std::vector<frames::Frame>& frames) {
   std::vector<Outputs> wrong;
   for (const auto& frame : frames) {
-    wrong.push_back(*subject.reference().run(rounded_to_bf16(frame)));
-    for (auto& value : wrong.back()) value = rounded_to_bf16(value);
+    wrong.push_back(*subject.reference().run(rounded_to(DType::kBF16, frame)));
+    for (auto& value : wrong.back()) value = rounded_to(DType::kBF16, value);
   }
   return wrong;
 }
@@ -297,45 +285,102 @@ bool changes_nothing(const std::vector<Outputs>& wrong, const std::vector<Output
   return std::ranges::equal(wrong, right, same_values);
 }
 
-TEST(JudgedNetworks, NoRightEngineIsRefused) {
-  const auto backends = backend::Registry::load();
-  for (const auto& network : networks()) {
-    Subject subject(network, backends);
-    Sweep sweep(100, "/" + network.name);
-    for (const auto seed : sweep.numbers(0, kSeeds)) {
-      const auto frames = subject.frames(seed);
-      const auto judge = subject.judge(frames);
-      for (const char* engine : {"onnxruntime optimised", "onnxruntime optimised, one thread",
-                                 "onnxruntime one thread", "openvino", "onednn"}) {
-        SCOPED_TRACE(concat(network.name, " by ", engine, ", seed ", seed));
-        const auto outputs = subject.outputs_of(engine, frames);
-        if (outputs.empty()) continue;
-        const auto verdict = verdict_on(judge, frames, outputs);
-        EXPECT_EQ(to_string(verdict.finding()), "right")
-            << verdict.reason(Finding::kWrong) << verdict.reason(Finding::kInconclusive);
-      }
-    }
+/// What is said of right outputs that are not found right.
+std::vector<std::string> refused_engines(Subject& subject, const Judge& judge,
+                                         const std::vector<frames::Frame>& frames) {
+  std::vector<std::string> failures;
+  for (const char* engine : {"onnxruntime optimised", "onnxruntime optimised, one thread",
+                             "onnxruntime one thread", "openvino", "onednn"}) {
+    const auto outputs = subject.outputs_of(engine, frames);
+    if (outputs.empty()) continue;
+    const auto verdict = verdict_on(subject, judge, frames, outputs);
+    if (verdict.finding() == Finding::kRight) continue;
+    failures.push_back(concat(engine, " is ", to_string(verdict.finding()), ": ",
+                              verdict.reason(Finding::kWrong),
+                              verdict.reason(Finding::kInconclusive)));
   }
+  return failures;
 }
 
-TEST(JudgedNetworks, NoPlantedFaultPasses) {
+/// What is said of wrong outputs that are not found wrong.
+std::vector<std::string> passing_faults(Subject& subject, const Judge& judge,
+                                        const std::vector<frames::Frame>& frames) {
+  // A quantised network whose own outputs jump with the last bits of its inputs may leave it open
+  // whether a fault is such a jump; it never passes.
+  const bool jumps = std::ranges::any_of(
+      judge.allowances(), [](const auto& allowed) { return allowed.own_rate > 0.01; });
+  std::vector<std::string> failures;
+  for (const auto& [fault, outputs] : faults(subject, judge, frames)) {
+    if (changes_nothing(outputs, judge.expected())) continue;
+    const auto verdict = verdict_on(subject, judge, frames, outputs);
+    if (verdict.finding() == Finding::kWrong) continue;
+    if (jumps && verdict.finding() == Finding::kInconclusive) continue;
+    failures.push_back(concat(fault, " is ", to_string(verdict.finding()), " ",
+                              verdict.reason(Finding::kInconclusive)));
+  }
+  return failures;
+}
+
+/// What a sweep that was ended has done already, a line each: "NETWORK SEED", then what failed.
+class Done {
+ public:
+  Done() {
+    const char* file = std::getenv("PENSTOCK_JUDGED");
+    if (file == nullptr) return;
+    file_ = file;
+    std::ifstream lines(file_);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string name, failure;
+      std::uint64_t seed = 0;
+      words >> name >> seed;
+      std::getline(words >> std::ws, failure);
+      EXPECT_EQ(failure, "") << name << ", seed " << seed;
+      done_.emplace(name, seed);
+    }
+  }
+
+  [[nodiscard]] bool contains(const std::string& name, std::uint64_t seed) const {
+    return done_.contains({name, seed});
+  }
+  void add(const std::string& name, std::uint64_t seed, const std::vector<std::string>& failures) {
+    if (file_.empty()) return;
+    std::string line = concat(name, " ", seed);
+    for (const auto& failure : failures) line += " " + failure + ";";
+    std::ranges::replace(line, '\n', ' ');
+    std::ofstream(file_, std::ios::app) << line + "\n" << std::flush;
+  }
+
+ private:
+  fs::path file_;
+  std::set<std::pair<std::string, std::uint64_t>> done_;
+};
+
+/// Blocks of seeds, each over all networks, so that a sweep that is ended early has seen them all.
+TEST(JudgedNetworks, NoRightEngineIsRefusedAndNoPlantedFaultPasses) {
   const auto backends = backend::Registry::load();
-  for (const auto& network : networks()) {
-    Subject subject(network, backends);
-    Sweep sweep(100, "/" + network.name);
-    for (const auto seed : sweep.numbers(0, kSeeds)) {
-      const auto frames = subject.frames(seed);
-      const auto judge = subject.judge(frames);
-      for (const auto& [fault, outputs] : faults(subject, judge, frames)) {
-        SCOPED_TRACE(concat(network.name, ": ", fault, ", seed ", seed));
-        if (changes_nothing(outputs, judge.expected())) continue;
-        const auto verdict = verdict_on(judge, frames, outputs);
-        // A quantised network whose own outputs jump with the last bits of its inputs may leave it
-        // open whether a fault is such a jump; it never passes.
-        const bool jumps = std::ranges::any_of(
-            judge.allowances(), [](const auto& allowed) { return allowed.own_rate > 0.01; });
-        if (jumps && verdict.finding() == Finding::kInconclusive) continue;
-        EXPECT_EQ(to_string(verdict.finding()), "wrong") << verdict.reason(Finding::kInconclusive);
+  const auto all = networks();
+  std::vector<std::vector<std::uint64_t>> seeds;
+  for (const auto& network : all) {
+    seeds.push_back(Sweep(100, "/" + network.name).numbers(0, kSeeds));
+  }
+  Done done;
+  for (std::uint64_t from = 0; from < kSeeds; from += kBlock) {
+    for (std::size_t n = 0; n < all.size(); ++n) {
+      const auto& name = all[n].name;
+      auto block = seeds[n];
+      std::erase_if(block, [&](std::uint64_t seed) {
+        return seed < from || seed >= from + kBlock || done.contains(name, seed);
+      });
+      if (block.empty()) continue;
+      Subject subject(all[n], backends);
+      for (const auto seed : block) {
+        const auto frames = subject.frames(seed);
+        const auto judge = subject.judge(frames);
+        auto failures = refused_engines(subject, judge, frames);
+        std::ranges::move(passing_faults(subject, judge, frames), std::back_inserter(failures));
+        EXPECT_THAT(failures, ::testing::IsEmpty()) << name << ", seed " << seed;
+        done.add(name, seed, failures);
       }
     }
   }

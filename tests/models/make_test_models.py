@@ -172,6 +172,28 @@ def long_chain():
     return model(nodes, [value("x", F32, io)], [value("y", F32, io)], [w])
 
 
+def open_scan():
+    """h after each row of x[t,1,4] is tanh(x + h / 4): its last one, and the rows' mean."""
+    w = weight("w", np.full((4, 4), 1 / 4, np.float32))
+    nodes = [
+        helper.make_node("MatMul", ["h", "w"], ["mixed"]),
+        helper.make_node("Add", ["row", "mixed"], ["sum"]),
+        helper.make_node("Tanh", ["sum"], ["next"]),
+        helper.make_node("Identity", ["next"], ["kept"]),
+    ]
+    io = [1, 4]
+    ends = [value("h", F32, io), value("row", F32, io)], [value("next", F32, io), value("kept", F32, io)]
+    body = helper.make_graph(nodes, "body", *ends)
+    nodes = [
+        helper.make_node("Scan", ["zero", "x"], ["last", "all"], body=body, num_scan_inputs=1),
+        helper.make_node("ReduceMean", ["all", "first"], ["mean"], keepdims=0),
+        helper.make_node("MatMul", ["mean", "w"], ["y"]),
+    ]
+    weights = [w, weight("zero", np.zeros(io, np.float32)), weight("first", np.zeros(1, np.int64))]
+    outputs = [value("y", F32, io), value("last", F32, io)]
+    return model(nodes, [value("x", F32, ["t", 1, 4])], outputs, weights)
+
+
 def unknown_operator():
     nodes = [helper.make_node("Swish", ["x"], ["y"], "swish_3", domain="acme")]
     return model(nodes, [value("x", F32, [1])], [value("y", F32, [1])], domains=["acme"])
@@ -238,6 +260,7 @@ MODELS = [
     lying_shape,
     merged_names,
     nonzero,
+    open_scan,
     optional,
     plain_types,
     scalar,

@@ -122,3 +122,8 @@ def test_an_open_batch_flows_through_the_stages(penstock, tmp_path: Path, shape:
     archive = write_frames(tmp_path / "frames.npz", frames)
     report = penstock.json("verify", tmp_path / "package", "--model", model, "--inputs", archive)
     assert (report["frames"], report["problems"]) == (4, [])
+
+
+def test_random_words_and_masks_are_such_as_the_network_takes(penstock, make_model, tmp_path):
+    plan = penstock.split(make_model("bert_tiny"), tmp_path / "package", 2)
+    assert [info.get("values") for info in plan["inputs"]] == [[0, 999], [0, 1], [0, 1]]

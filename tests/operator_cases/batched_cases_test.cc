@@ -137,7 +137,9 @@ TEST_P(BatchedCases, ComputeWhatSoManyCallsDo) {
   for (const auto& [op, count] : batched_) std::cout << " " << op << " " << count;
   std::cout << "\n";
   const bool whole = only_ == nullptr && one_of(5) == 1;  // A sample may hold none that is taken.
-  if (whole) EXPECT_FALSE(batched_.empty());
+  if (whole) {
+    EXPECT_FALSE(batched_.empty());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BatchedCases,

@@ -1,13 +1,16 @@
 #include "tests/operator_cases/cases.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include <gtest/gtest.h>
 
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
+#include "penstock/session/session.h"
 #include "penstock/tensor/compare.h"
 
 namespace penstock::operator_cases {
@@ -102,6 +105,22 @@ Result<Values> run(backend::Executable& executable, const Values& inputs) {
   return named(executable.outputs(), values);
 }
 
+std::string run_frame(Opened& opened, const Sample& sample) {
+  std::vector<Tensor> inputs;
+  for (const auto& info : opened.package.plan.inputs) {
+    const auto found = sample.inputs.find(info.name);
+    if (found == sample.inputs.end()) return "no value for input '" + info.name + "'";
+    inputs.push_back(found->second);
+  }
+  const auto outputs = opened.pipeline->run(inputs);
+  if (!outputs) return "run: " + outputs.error().message();
+  Values actual;
+  for (std::size_t i = 0; i < outputs->size(); ++i) {
+    actual[opened.package.plan.outputs[i].name] = (*outputs)[i];
+  }
+  return difference(actual, sample.outputs);
+}
+
 }  // namespace
 
 std::vector<Case> find_cases(const fs::path& root, const std::string& group) {
@@ -172,6 +191,54 @@ std::string run_written(backend::Backend& backend, const graph::Graph& graph,
     if (auto text = difference(*found, sample.outputs); !text.empty()) return text;
   }
   return {};
+}
+
+std::string run_pipeline(const graph::Graph& graph, const partition::SplitOptions& options,
+                         const backend::Registry& backends, const fs::path& folder,
+                         const std::vector<Sample>& samples) {
+  const auto target = folder / "package";
+  if (const auto plan = partition::split(graph, options, target, {}); !plan) {
+    return "split: " + plan.error().message();
+  }
+  auto opened = open_package(target, {}, backends);
+  if (!opened) return "start: " + opened.error().message();
+  for (const auto& sample : samples) {
+    auto text = run_frame(*opened, sample);
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+std::vector<std::size_t> cuts_of(const graph::Graph& graph) {
+  std::vector<std::size_t> cuts;
+  std::vector<std::set<std::size_t>> before(graph.nodes.size());
+  const auto add = [&](std::size_t i, graph::ValueId id) {
+    if (id == graph::ValueId::kNone || !graph.value(id).producer) return;
+    const auto producer = index(*graph.value(id).producer);
+    before[i].insert(producer);
+    before[i].insert(before[producer].begin(), before[producer].end());
+  };
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const auto id : graph.nodes[i].inputs) add(i, id);
+    for (const auto id : graph.nodes[i].captures) add(i, id);
+    if (before[i].size() + 1 < graph.nodes.size()) cuts.push_back(i);
+  }
+  return cuts;
+}
+
+void note(const Record& record) {
+  const char* file = std::getenv("PENSTOCK_CONFORMANCE");
+  if (file == nullptr) return;
+  std::string line;
+  for (const auto* field :
+       {&record.backend, &record.name, &record.form, &record.outcome, &record.said}) {
+    auto text = *field;
+    std::ranges::replace(text, '\t', ' ');
+    std::ranges::replace(text, '\n', ' ');
+    line += (line.empty() ? "" : "\t") + text;
+  }
+  // One write, at the end of the file: other tests write there too.
+  std::ofstream(file, std::ios::app) << line + "\n" << std::flush;
 }
 
 std::map<std::string, std::string> read_exceptions(const fs::path& file) {

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "penstock/backend/backend.h"
+#include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
 #include "penstock/graph/graph.h"
+#include "penstock/partition/split.h"
 #include "penstock/tensor/tensor.h"
 
 namespace penstock::operator_cases {
@@ -50,6 +52,26 @@ Result<std::vector<Sample>> run_file(backend::Backend& backend, const Case& test
 /// Writes the graph into `folder`, compiles and runs it. Empty if the outputs are those expected.
 std::string run_written(backend::Backend& backend, const graph::Graph& graph,
                         const std::filesystem::path& folder, const std::vector<Sample>& samples);
+
+/// The same through a package and a running pipeline.
+std::string run_pipeline(const graph::Graph& graph, const partition::SplitOptions& options,
+                         const backend::Registry& backends, const std::filesystem::path& folder,
+                         const std::vector<Sample>& samples);
+
+/// Indices of nodes such that some others are no ancestors: cuts that leave two stages.
+std::vector<std::size_t> cuts_of(const graph::Graph& graph);
+
+/// What one backend made of a case.
+struct Record {
+  std::string backend, name;
+  std::string form;     ///< "whole", "cut", "with constants"
+  std::string outcome;  ///< "passed", "refused", "excused", "unclaimed", "wrong"
+  std::string said;     ///< Why, where it did not pass.
+};
+
+/// Appends it, tabs between the fields, to the file that PENSTOCK_CONFORMANCE names, if it names
+/// one: tools/conformance.py makes a table of them.
+void note(const Record& record);
 
 /// Exceptions by case: "node/test_x" excuses all of a case, "node/test_x cut" its cuts only.
 std::map<std::string, std::string> read_exceptions(const std::filesystem::path& file);

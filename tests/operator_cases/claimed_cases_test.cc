@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ClaimCounts {
-  std::size_t cases = 0, claimed = 0, passed = 0, excused = 0;
+  std::size_t cases = 0, claimed = 0, passed = 0, excused = 0, cuts = 0;
 };
 
 /// A backend and a group of cases.
@@ -96,8 +96,7 @@ class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::
     for (std::size_t i = 0; i < outputs->size(); ++i) {
       sample.outputs[graph->value(graph->outputs[i]).name] = (*outputs)[i];
     }
-    report(test.name + " with constants",
-           run_written(*backend_, *folded, folder_.path(), {sample}));
+    report(test.name, "with constants", run_written(*backend_, *folded, folder_.path(), {sample}));
   }
 
   static std::vector<backend::Port> ports_of(const graph::Graph& graph,
@@ -115,7 +114,40 @@ class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::
     options.engine = engine_;
     const auto graph = graph::import_onnx(test.model, options);
     if (!graph) return "import: " + graph.error().message();
-    return run_written(*backend_, *graph, folder_.path(), *samples);
+    auto problem = run_written(*backend_, *graph, folder_.path(), *samples);
+    if (problem.empty() && claims(*graph)) check_cuts(test, *graph, *samples);
+    return problem;
+  }
+
+  void check_cuts(const Case& test, const graph::Graph& graph, const std::vector<Sample>& samples) {
+    const auto places = cuts_of(graph);
+    if (places.empty()) return;
+    partition::SplitOptions options;
+    options.backend = backend_name();
+    std::string problems;
+    for (const auto place : places) {
+      options.by = partition::Cuts{{graph.nodes[place].name}};
+      const auto text = run_pipeline(graph, options, *registry_, folder_.path(), samples);
+      ++counts_.cuts;
+      if (text.empty()) continue;
+      problems += concat("  after node ", place, " (", graph.nodes[place].op, "): ", text, "\n");
+    }
+    report(test.name, "cut", problems);
+  }
+
+  /// What the rules do not claim is refused with a sentence, or compiles all the same. Takes
+  /// minutes, and so only where somebody wants the table of it.
+  void check_unclaimed(const Case& test) {
+    if (std::getenv("PENSTOCK_CONFORMANCE") == nullptr) return;
+    backend::CompileRequest request;
+    request.name = test.name;
+    request.file = test.model;
+    const auto executable = backend_->compile(request);
+    note({backend_name(), test.name, "whole", "unclaimed",
+          executable ? "" : executable.error().message()});
+    if (!executable) {
+      EXPECT_NE(executable.error().message(), "") << test.name;
+    }
   }
 
   void check(const Case& test) {
@@ -124,14 +156,20 @@ class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::
     const bool claimed = claims(test);
     EXPECT_TRUE(claimed || listed == exceptions_.end())
         << test.name << ": is listed as an exception, and the rules do not claim it";
-    if (!claimed) return;
-    report(test.name, problem_of(test));
+    if (!claimed) return check_unclaimed(test);
+    report(test.name, "whole", problem_of(test));
   }
 
   /// Fails unless `problem` is empty exactly where no exception is listed.
-  void report(const std::string& name, const std::string& problem) {
+  void report(const std::string& test, const std::string& form, const std::string& problem) {
     ++counts_.claimed;
+    const auto name = form == "whole" ? test : test + " " + form;
     const auto listed = exceptions_.find(name);
+    const auto outcome = listed != exceptions_.end() ? "excused"
+                         : problem.empty()           ? "passed"
+                                                     : "wrong";
+    note({backend_name(), test, form, outcome,
+          listed != exceptions_.end() ? listed->second : problem});
     if (listed == exceptions_.end()) {
       EXPECT_EQ(problem, "") << name;
       if (problem.empty()) ++counts_.passed;
@@ -164,8 +202,8 @@ TEST_P(ClaimedCases, PassByThatBackend) {
     check_with_constants(cases[i]);
   }
   std::cout << backend_name() << ", " << group() << ": " << counts_.cases << " cases, claims "
-            << counts_.claimed << ", passes " << counts_.passed << "; " << counts_.excused
-            << " exceptions\n";
+            << counts_.claimed << ", passes " << counts_.passed << ", with " << counts_.cuts
+            << " cuts; " << counts_.excused << " exceptions\n";
   EXPECT_TRUE(only != nullptr || counts_.passed > 0);
 }
 

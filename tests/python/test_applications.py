@@ -573,7 +573,7 @@ def test_an_application_shows_itself() -> None:
 def test_an_application_is_no_model(tmp_path: Path) -> None:
     file = tmp_path / "app.yaml"
     sentence = r"app.yaml': expected a (model|package), found an application; penstock.App.read\(.*\).start\(\) runs it"
-    for make in (penstock.split, penstock.plan, penstock.build, penstock.load):
+    for make in (penstock.split, penstock.plan, penstock.load):
         with pytest.raises(penstock.InvalidArgument, match=sentence):
             make(file)
     for make in (penstock.split, penstock.plan, penstock.build):

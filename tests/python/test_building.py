@@ -1,5 +1,8 @@
 """penstock.build() and explain()."""
 
+import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +57,52 @@ def test_it_is_built_by_ones_own_frames(tmp_path: Path) -> None:
         penstock.build(tmp_path / "lookup.onnx", frames=[{"j": np.zeros(1)}], **options)
 
 
+def test_a_state_is_handed_on(tmp_path: Path) -> None:
+    """y = x + s, which the next frame reads as s."""
+    graph = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x, float[2] s) => (float[2] y, float[2] t)'
+        " { y = Add(x, s) t = Identity(y) }"
+    )
+    onnx.save(graph, tmp_path / "sum.onnx")
+    np.save(tmp_path / "ten.npy", np.full(2, 10, np.float32))
+    options = {"devices": f"cpu:{penstock.devices()['cpuset'][0]}"}
+    one = np.ones(2, np.float32)
+    with penstock.build(
+        tmp_path / "sum.onnx",
+        tmp_path / "sum.penstock",
+        states={"t": ("s", tmp_path / "ten.npy")},
+        frames=[{"x": one * i} for i in range(4)],
+        budget=1,
+        backends=["onnxruntime"],
+        **options,
+    ) as pipeline:
+        assert [pipeline(one)[0][0] for _ in range(3)] == [11, 12, 13]
+    assert penstock.verify(tmp_path / "sum.penstock")["ok"]
+    with penstock.split(tmp_path / "sum.onnx", states={"t": "s"}, **options) as pipeline:
+        assert [pipeline(one)[0][0] for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(penstock.NotFound, match="no output 'u'; did you mean 'y' or 't'"):
+        penstock.build(tmp_path / "sum.onnx", states={"u": "s"}, **options)
+    with pytest.raises(penstock.InvalidArgument, match=r"states\['t'\]: expected an input, or an input and a file"):
+        penstock.build(tmp_path / "sum.onnx", states={"t": 3}, **options)  # type: ignore[dict-item]
+
+
+def test_an_application_is_built(model: Path, tmp_path: Path) -> None:
+    cpu = penstock.devices()["cpuset"][0]
+    nodes = {"net": {"network": str(model), "inputs": {"x": "image"}, "devices": f"cpu:{cpu}"}}
+    document = {"penstock_app": 1, "inputs": {"image": None}, "nodes": nodes, "outputs": {"y": "net.z"}}
+    file = tmp_path / "app.yaml"
+    file.write_text(json.dumps(document))
+    with penstock.build(file, tmp_path / "app.penstock", budget=1, frames=[{"image": frame(3)}]) as pipeline:
+        np.testing.assert_allclose(pipeline(frame(4))[0], expected(4))
+    report = penstock.explain(tmp_path / "app.penstock")
+    assert [node["name"] for node in report["nodes"]] == ["net"]
+    assert "as it is written" in [way["name"] for way in report["simple"]]
+    with pytest.raises(penstock.InvalidArgument, match="states and custom_ops are for a model"):
+        penstock.build(file, states={"y": "image"})
+    with pytest.raises(penstock.InvalidArgument, match="frames: expected a value of input 'image' in each frame"):
+        penstock.build(file, frames=[{"x": frame(3)}])
+
+
 def test_mistakes_are_named(model: Path, tmp_path: Path) -> None:
     with pytest.raises(penstock.InvalidArgument, match="goal: expected 'throughput' or 'latency', found 'speed'"):
         penstock.build(model, goal="speed")  # type: ignore[arg-type]
@@ -84,3 +133,26 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     assert "interrupted" in run_script(text, model, tmp_path / "best.penstock")
+
+
+def test_hosts_are_asked_and_run(model: Path, tmp_path: Path) -> None:
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+    import local_hosts
+
+    cpu = min(os.sched_getaffinity(0))
+    with local_hosts.Worker(tmp_path / "a") as a, local_hosts.Worker(tmp_path / "b") as b:
+        hosts = tmp_path / "hosts.yaml"
+        named = "".join(
+            f'  {name}: {{address: "{worker.address}", devices: "cpu:{cpu}"}}\n'
+            for name, worker in {"a": a, "b": b}.items()
+        )
+        hosts.write_text("penstock_hosts: 1\nhosts:\n" + named)
+        package = tmp_path / "p.penstock"
+        options = {"budget": 4, "backends": ["onnxruntime"], "costs": tmp_path / "c.db"}
+        with penstock.build(model, package, hosts=hosts, standby=True, **options) as pipeline:
+            devices = [device for stage in pipeline.plan["stages"] for device in stage["devices"]]
+            assert devices and all(device.startswith("127.0.0.1:") for device in devices)
+            np.testing.assert_allclose(pipeline(frame(3))[0], expected(3))
+        assert any(way["name"].startswith("the whole network on ") for way in penstock.explain(package)["simple"])
+    with pytest.raises(penstock.Unavailable, match="no host can be reached"):
+        penstock.build(model, tmp_path / "none", hosts=hosts, **options)

@@ -11,7 +11,7 @@ import pytest
 from penstock import io
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["docs/python.md", "docs/python_api.md", "docs/composition.md", "docs/coming_from.md", "README.md"]
+PAGES = ["docs/c.md", "docs/python.md", "docs/python_api.md", "docs/composition.md", "docs/coming_from.md", "README.md"]
 
 
 def snippets(page: str) -> list[tuple[int, str]]:

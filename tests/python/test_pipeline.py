@@ -1179,7 +1179,7 @@ def test_a_mask_is_not_lost_in_silence(pipeline: penstock.Pipeline) -> None:
 
 def test_every_code_has_a_class_of_its_own() -> None:
     codes = [cls.code for cls in penstock.PenstockError.__subclasses__()]
-    assert len(codes) == len(set(codes)) == 15
+    assert len(codes) == len(set(codes)) == 16
     for cls in penstock.PenstockError.__subclasses__():
         places: list[penstock.types.Place] = [{"kind": "stage", "name": "a"}, {"kind": "frame", "number": 3}]
         error = penstock.errors.make_error(cls.code, "stage 'a': frame 3: what", "what", places)

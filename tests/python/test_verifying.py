@@ -40,6 +40,18 @@ def test_another_models_outputs_are_wrong(package: Path, model: Path, tmp_path: 
     assert any("not the model that the package was made from" in text for text in report["warnings"])
 
 
+def test_a_running_pipeline_is_verified_beside_itself(model: Path, tmp_path: Path) -> None:
+    with penstock.split(model, cuts=["increment"]) as pipeline:
+        pipeline.push({"x": frame(3)})
+        report = pipeline.verify(frames=4, seed=7)
+        assert (report["verdict"], report["frames"]) == ("right", 4)
+        assert str(model) in report["reference"]
+        assert pipeline.verify(other_model(model, tmp_path))["verdict"] == "wrong"
+        assert pipeline.pop() is not None
+        with pytest.raises(penstock.InvalidArgument, match="frames: expected frames or how many"):
+            pipeline.verify(frames=0)
+
+
 def test_frames_may_be_given(package: Path) -> None:
     values = [{"x": np.asarray(frame(number))} for number in (1, 2, 3)]
     report = penstock.verify(package, frames=values)

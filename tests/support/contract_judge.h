@@ -26,7 +26,8 @@ class Judge {
     for (int s = 0; s < std::ssize(given.stages); ++s) {
       const auto told =
           std::ranges::count_if(seen.popped, [&](const Popped& out) { return hung_in(s, out); });
-      too_many_hang_ |= std::max<std::ptrdiff_t>(told, plant.hangs(s)) > given.max_left_behind;
+      const auto hang = std::max<std::ptrdiff_t>(told, plant.hangs(s));
+      if (hang > given.max_left_behind) exhausted_.push_back(s);
     }
   }
 
@@ -133,6 +134,10 @@ class Judge {
     return "has no outcome";
   }
 
+  [[nodiscard]] bool ends_by_hang() const {
+    return given_.max_left_behind == 0 && !exhausted_.empty();
+  }
+
   static bool hung_in(int stage, const Popped& out) {
     const auto told = concat("stage 's", stage, "': frame ", out.number, ": the call hangs");
     return contains(out.error.message(), told);
@@ -197,7 +202,13 @@ class Judge {
       // A call may take long by the machine's fault too.
       if (!given_.has(Fault::kHang) || !contains(out.error.message(), "the call hangs"))
         return false;
-      return too_many_hang_ || !contains(out.error.message(), "behind a call that hangs");
+      return ends_by_hang() || !contains(out.error.message(), "behind a call that hangs");
+    }
+    if (code == Code::kUnavailable) {
+      return given_.max_left_behind > 0 && std::ranges::any_of(exhausted_, [&](int s) {
+               return contains(out.error.message(),
+                               concat("stage 's", s, "': frame ", out.number, ": unavailable: "));
+             });
     }
     return std::ranges::any_of(frame.failures, [&](const Failure& f) { return is_of(out, f); });
   }
@@ -329,7 +340,7 @@ class Judge {
       add("the pipeline stopped at an error that no frame tells");
     }
     if (seen_.shut && seen_.cancelled_before == 0 && given_.end_at > 1000 && !(stops_ && fails) &&
-        !too_many_hang_) {
+        !ends_by_hang()) {
       add("a push was refused though the pipeline was open");
     }
     const auto certain = [](const Expected& frame) {
@@ -348,7 +359,7 @@ class Judge {
   const Seen& seen_;
   const bool lossy_;
   bool stops_ = false, racy_ = false;
-  bool too_many_hang_ = false;  // Perhaps: the pipeline may have ended by it.
+  std::vector<int> exhausted_;  // Stages of which perhaps more calls hang than may be left behind.
   std::vector<std::string> found_;
 };
 

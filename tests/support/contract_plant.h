@@ -86,7 +86,7 @@ class Plant {
     if (given_.start_fault == StartFault::kThread && given_.start_fault_stage == 0) {
       no_threads_ = std::make_unique<NoMoreThreads>();
     }
-    auto started = first_.network.start(options());
+    auto started = first_.network.start({}, options());
     no_threads_.reset();
     if (first_.accelerator) first_.accelerator->forget_copies();
     return started;
@@ -171,9 +171,6 @@ class Plant {
     pipeline::Options options;
     options.in_flight = given_.in_flight;
     options.max_held = given_.max_held;
-    if (given_.stop_at_error) options.on_error = plan::OnError::kStop;
-    if (given_.max_age_us > 0) options.max_age = std::chrono::microseconds(given_.max_age_us);
-    if (given_.has(Fault::kHang)) options.max_run = kMaxRun;
     return options;
   }
 
@@ -195,7 +192,12 @@ class Plant {
       made.capacity = edge.capacity;
       if (!given_.settles || made.to.back() == plan::kPipelineOutput) made.policy = edge.policy;
     }
-    for (auto& stage : network.plan.stages) stage.max_left_behind = given_.max_left_behind;
+    if (given_.stop_at_error) network.plan.on_error = plan::OnError::kStop;
+    if (given_.max_age_us > 0) network.plan.max_age = std::chrono::microseconds(given_.max_age_us);
+    for (auto& stage : network.plan.stages) {
+      stage.max_left_behind = given_.max_left_behind;
+      if (given_.has(Fault::kHang)) stage.max_run = kMaxRun;
+    }
     network.backend->on_compile = [this](const auto& request) { return compiled(request); };
   }
 

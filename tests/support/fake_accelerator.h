@@ -60,13 +60,14 @@ class HiddenPages {
   }
 
  private:
+  // Neither is destroyed: a copy that was left behind may still ask when the process ends.
   static std::mutex& mutex() {
-    static std::mutex made;
-    return made;
+    static auto* const made = new std::mutex;
+    return *made;
   }
   static std::map<const void*, void*>& all() {
-    static std::map<const void*, void*> made;
-    return made;
+    static auto* const made = new std::map<const void*, void*>;
+    return *made;
   }
 
   std::size_t bytes_;

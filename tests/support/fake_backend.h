@@ -15,6 +15,7 @@
 #include "penstock/backend/registry.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/plan.h"
+#include "penstock/plan/stream_options.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::testing {
@@ -216,10 +217,16 @@ class FakeNetwork {
   }
 
   /// Connects the plan (once) and starts it.
-  Result<std::unique_ptr<pipeline::Pipeline>> start(pipeline::Options options = {}) {
-    finish();
+  Result<std::unique_ptr<pipeline::Pipeline>> start(const plan::StreamOptions& stream = {},
+                                                    pipeline::Options options = {}) {
     options.functions = functions;
-    return pipeline::Pipeline::start(plan, folder, registry, options);
+    return pipeline::Pipeline::start(with(stream), folder, registry, options);
+  }
+  /// The plan with what a user says of the stream.
+  plan::Plan with(const plan::StreamOptions& stream) {
+    plan::Plan changed = finish();
+    plan::apply(stream, changed);
+    return changed;
   }
   plan::Plan& finish() {
     if (plan.edges.empty()) {

@@ -24,6 +24,7 @@ class FakeDevice : public backend::Backend {
  public:
   int contexts = 4;  ///< Executable::recommended_contexts().
   std::chrono::nanoseconds latency{0};
+  bool deaf = false;  ///< Goes on with calls that are cancelled.
   std::function<Status(const backend::CompileRequest&)> on_compile = [](const auto&) {
     return Status();
   };
@@ -150,6 +151,7 @@ class FakeDevice : public backend::Backend {
     void cancel() noexcept override {
       {
         const std::scoped_lock lock(device.mutex_);
+        if (device.deaf) return;
         (job ? job->cancelled : cancels_next) = true;
       }
       device.changed_.notify_all();

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "penstock/measure/variants.h"
+#include "tests/support/faulty_outputs.h"
 
 namespace penstock::synthetic {
 namespace {
@@ -35,6 +39,52 @@ void eat_memory(std::uint64_t most) {
 template <typename T>
 void add(Tensor& tensor, double by) {
   for (auto& element : tensor.as<T>()) element += static_cast<T>(by);
+}
+
+/// Of the last two calls.
+void remember(std::span<Tensor* const> outputs, Faults::Past& past) {
+  if (past.size() == 2) past.erase(past.begin());
+  auto& now = past.emplace_back();
+  for (const auto* output : outputs) now.push_back(output->clone());
+}
+
+void swap_equal(std::span<Tensor* const> outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (std::size_t k = i + 1; k < outputs.size(); ++k) {
+      if (!(outputs[i]->type() == outputs[k]->type())) continue;
+      const auto first = outputs[i]->clone();
+      std::memcpy(outputs[i]->data(), outputs[k]->data(), first.bytes());
+      std::memcpy(outputs[k]->data(), first.data(), first.bytes());
+      return;
+    }
+  }
+}
+
+/// Output `i` as the fault gives it; as it is, where the fault cannot be.
+Tensor spoiled(const Fault& fault, const Tensor& right, std::size_t i, const Faults::Past& past) {
+  Tensor wrong = right.clone();
+  switch (fault.kind) {
+    case Kind::kWrong:
+      if (right.dtype() == DType::kF32) add<float>(wrong, fault.by);
+      if (right.dtype() == DType::kF64) add<double>(wrong, fault.by);
+      return wrong;
+    case Kind::kZeros:
+      return zeros(right);
+    case Kind::kShifted:
+      return shifted_channels(right);
+    case Kind::kBlock:
+      return one_wrong_block(right);
+    case Kind::kLastRow:
+      return without_last_row(right);
+    case Kind::kBf16:
+      return measure::rounded_to(DType::kBF16, right);
+    case Kind::kStale:
+      return past.empty() ? wrong : past.back()[i].clone();
+    case Kind::kOther:
+      return past.size() < 2 ? wrong : past.front()[i].clone();
+    default:
+      return wrong;
+  }
 }
 
 }  // namespace
@@ -68,20 +118,24 @@ Status Faults::commit(std::int64_t time) const {
         break;
       case Kind::kRefuse:
         return make_error(Code::kUnimplemented, "operator ", op, " is not implemented");
-      case Kind::kWrong:
-        break;
+      default:
+        break;  // Of the outputs: see spoil().
     }
   }
   return {};
 }
 
-void Faults::spoil(std::int64_t time, std::span<Tensor* const> outputs) const {
+void Faults::spoil(std::int64_t time, std::span<Tensor* const> outputs, Past& past) const {
   for (const auto& [fault, op] : met_) {
-    if (fault.kind != Kind::kWrong || time < fault.after) continue;
-    for (auto* const output : outputs) {
-      if (output->kind() != Tensor::Kind::kDense) continue;
-      if (output->dtype() == DType::kF32) add<float>(*output, fault.by);
-      if (output->dtype() == DType::kF64) add<double>(*output, fault.by);
+    if (time < fault.after) continue;
+    const Past before = past;
+    remember(outputs, past);
+    if (fault.kind == Kind::kSwapped) swap_equal(outputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      auto& output = *outputs[i];
+      if (output.kind() != Tensor::Kind::kDense || bits_of(output.dtype()) < 8) continue;
+      const auto wrong = spoiled(fault, output, i, before);
+      std::memcpy(output.data(), wrong.data(), std::min(wrong.bytes(), output.bytes()));
     }
   }
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "penstock/base/result.h"
 #include "penstock/graph/graph.h"
@@ -19,8 +21,10 @@ class Faults {
   /// The `time`-th time, from 0: does what the faults say, and may not return.
   /// \error kUnimplemented  kRefuse, with the operator.
   [[nodiscard]] Status commit(std::int64_t time) const;
-  /// kWrong of the `time`-th time.
-  void spoil(std::int64_t time, std::span<Tensor* const> outputs) const;
+  /// What makes outputs wrong, the `time`-th time. `past`: the right outputs of the calls before
+  /// in this context, the last one at the end; these are added.
+  using Past = std::vector<std::vector<Tensor>>;
+  void spoil(std::int64_t time, std::span<Tensor* const> outputs, Past& past) const;
 
  private:
   struct Met {

@@ -79,7 +79,24 @@ Result<std::shared_ptr<const Cpus>> hold_place() {
   return place;
 }
 
+/// Room for a model in this process, held as long as the answer lives. \error kResourceExhausted
+Result<std::shared_ptr<void>> hold_room(std::int64_t nodes, std::int64_t room) {
+  static std::mutex mutex;
+  static std::int64_t held = 0;
+  const std::scoped_lock lock(mutex);
+  if (held + nodes > room) {
+    return make_error(Code::kResourceExhausted, kName, " has no memory for ", nodes,
+                      " nodes more in this process");
+  }
+  held += nodes;
+  return std::shared_ptr<void>(nullptr, [nodes](void*) {
+    const std::scoped_lock release(mutex);
+    held -= nodes;
+  });
+}
+
 struct Model {
+  std::shared_ptr<void> room;
   std::shared_ptr<const Cpus> place;  ///< Null: it may stand anywhere.
   Settings settings;
   graph::Graph graph;
@@ -101,7 +118,7 @@ class Context final : public backend::Context {
     PENSTOCK_CHECK_OK(model_->faults.commit(time));
     PENSTOCK_CHECK_OK(inner_->run(call, inputs, outputs));
     PENSTOCK_CHECK_OK(inner_->wait(backend::kNoDeadline));
-    model_->faults.spoil(time, outputs);
+    model_->faults.spoil(time, outputs, past_);
     while (!cancelled_.load(std::memory_order_relaxed) && computed_seconds() < end) continue;
     if (!cancelled_.exchange(false)) return {};
     return make_error(Code::kCancelled, kName, " was told to stop");
@@ -119,6 +136,7 @@ class Context final : public backend::Context {
   std::shared_ptr<const Model> model_;
   std::unique_ptr<backend::Context> inner_;
   std::int64_t runs_ = 0;
+  Faults::Past past_;
   std::mt19937 random_;  // NOLINT(*-msc51-cpp): the same times in every process
   std::atomic<bool> cancelled_ = false;
 };
@@ -186,6 +204,8 @@ class Backend final : public backend::Backend {
     if (settings_->one_place) {
       PENSTOCK_TRY(model->place, hold_place());
     }
+    PENSTOCK_TRY(model->room,
+                 hold_room(static_cast<std::int64_t>(read.nodes.size()), settings_->room));
     model->settings = *settings_;
     model->graph = std::move(read);
     model->seconds = settings_->seconds_of(model->graph, request.threads);

@@ -14,7 +14,7 @@ namespace {
 using plan::Field;
 using plan::Json;
 
-constexpr std::array<std::pair<std::string_view, Kind>, 7> kKinds = {{
+constexpr std::array<std::pair<std::string_view, Kind>, 15> kKinds = {{
     {"crash", Kind::kCrash},
     {"abort", Kind::kAbort},
     {"exit", Kind::kExit},
@@ -22,6 +22,14 @@ constexpr std::array<std::pair<std::string_view, Kind>, 7> kKinds = {{
     {"eat_memory", Kind::kEatMemory},
     {"refuse", Kind::kRefuse},
     {"wrong", Kind::kWrong},
+    {"zeros", Kind::kZeros},
+    {"shifted", Kind::kShifted},
+    {"stale", Kind::kStale},
+    {"other", Kind::kOther},
+    {"block", Kind::kBlock},
+    {"last_row", Kind::kLastRow},
+    {"bf16", Kind::kBf16},
+    {"swapped", Kind::kSwapped},
 }};
 constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
 
@@ -64,7 +72,7 @@ Fault read_fault(const Field& field) {
 Settings read_settings(const Field& field) {
   field.only({"version", "unavailable", "whole_graph", "rules", "seconds", "fusion",
               "seconds_per_call", "seconds_per_byte", "noise", "speedup", "compile_seconds",
-              "one_place", "faults", "precisions", "log"});
+              "one_place", "room", "faults", "precisions", "log"});
   Settings settings;
   read_text(field, "version", settings.version);
   read_text(field, "unavailable", settings.unavailable);
@@ -82,6 +90,7 @@ Settings read_settings(const Field& field) {
   read_amount(field, "speedup", settings.speedup);
   read_amount(field, "compile_seconds", settings.compile_seconds);
   if (const auto place = field.find("one_place")) settings.one_place = place->boolean();
+  if (const auto room = field.find("room")) settings.room = room->integer(1, kMost);
   if (const auto faults = field.find("faults")) {
     faults->each([&](const Field& fault) { settings.faults.push_back(read_fault(fault)); });
   }

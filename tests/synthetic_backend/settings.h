@@ -22,7 +22,16 @@ enum class Kind {
   kEatMemory,  ///< Touches new memory until there is no more, then aborts.
   kRefuse,     ///< kUnimplemented that names the operator. At compile, of an operator that the
                ///< rules claim, this is a backend that lies.
-  kWrong,      ///< Adds `by` to every floating-point element of the outputs. Only at run.
+  // Only at run: the outputs are wrong.
+  kWrong,    ///< Adds `by` to every floating-point element.
+  kZeros,    ///< Nothing but zeros.
+  kShifted,  ///< Each channel has what the one before it is due.
+  kStale,    ///< What the call before gave.
+  kOther,    ///< What the second call before gave.
+  kBlock,    ///< A part in the middle has what the first elements have.
+  kLastRow,  ///< The last row of several is not computed.
+  kBf16,     ///< Rounded to bf16.
+  kSwapped,  ///< The first two outputs of equal type change places.
 };
 
 struct Fault {
@@ -54,6 +63,7 @@ struct Settings {
   double speedup = 1;           ///< What each thread beyond the first adds: time / (1 + (n-1)s).
   double compile_seconds = 0;
   bool one_place = false;  ///< All its models in one process have the same CPUs, or are refused.
+  std::int64_t room = INT64_MAX;  ///< Nodes of all its models in one process: no memory for more.
   std::vector<Fault> faults;
   std::map<std::string, Lower> precisions;  ///< Below f32: "bf16".
   std::filesystem::path log;  ///< "compile NODES" and "run NODES" are appended; empty: nowhere.

@@ -2,16 +2,18 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <sstream>
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "penstock/backend/evaluate.h"
 #include "penstock/backend/registry.h"
 #include "penstock/graph/onnx_text.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/synthetic_backend/settings.h"
 
 namespace penstock::synthetic {
@@ -28,20 +30,15 @@ constexpr const char* kModel = R"(
 class SyntheticBackendTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + "-" +
-               std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
     setenv("PENSTOCK_PLUGIN_PATH", PENSTOCK_SYNTHETIC_BACKENDS, 1);
     auto model = graph::onnx_bytes_of_text(kModel);
     ASSERT_TRUE(model) << model.error().message();
     model_ = *std::move(model);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::shared_ptr<backend::Backend> load(const std::string& settings,
                                          const std::string& name = "synthetic_a") {
-    const auto file = folder_ / "settings.json";
+    const auto file = folder_.path() / "settings.json";
     std::ofstream(file) << settings;
     setenv("PENSTOCK_SYNTHETIC", file.c_str(), 1);
     auto found = backend::Registry::load().find(name);
@@ -55,7 +52,7 @@ class SyntheticBackendTest : public testing::Test {
     return backend::evaluate(*load(settings), model_, {x});
   }
 
-  std::filesystem::path folder_;
+  const TemporaryFolder folder_;
   std::string model_;
 };
 
@@ -91,17 +88,38 @@ TEST_F(SyntheticBackendTest, LeavesModelsWithoutTheOperatorAlone) {
   EXPECT_TRUE(run(R"({"synthetic_a": {"faults": [{"do": "crash", "nodes": 77}]}})"));
 }
 
+/// A process that dies leaves its temporary folders: the processes that this one starts have them
+/// in a folder of this one's, and go with it.
+class OthersLeaveTheirFoldersIn {
+ public:
+  explicit OthersLeaveTheirFoldersIn(const std::filesystem::path& folder) {
+    if (const char* before = std::getenv("TMPDIR")) before_ = before;
+    setenv("TMPDIR", folder.c_str(), 1);
+  }
+  OthersLeaveTheirFoldersIn(const OthersLeaveTheirFoldersIn&) = delete;
+  OthersLeaveTheirFoldersIn& operator=(const OthersLeaveTheirFoldersIn&) = delete;
+  ~OthersLeaveTheirFoldersIn() {
+    before_ ? setenv("TMPDIR", before_->c_str(), 1) : unsetenv("TMPDIR");
+  }
+
+ private:
+  std::optional<std::string> before_;
+};
+
 TEST_F(SyntheticBackendTest, EndsTheProcessWhereItIsToldTo) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const OthersLeaveTheirFoldersIn folder(folder_.path());
   EXPECT_DEATH((void)run(R"({"synthetic_a": {"faults": [{"do": "crash"}]}})"), "");
   EXPECT_DEATH((void)run(R"({"synthetic_a": {"faults": [{"do": "abort", "when": "compile"}]}})"),
                "");
   EXPECT_EXIT((void)run(R"({"synthetic_a": {"faults": [{"do": "exit"}]}})"),
               testing::ExitedWithCode(3), "");
+  const std::filesystem::directory_iterator left(folder_.path());
+  EXPECT_EQ(std::distance(begin(left), end(left)), 3);
 }
 
 TEST_F(SyntheticBackendTest, LogsWhatItCompilesAndRuns) {
-  const auto log = folder_ / "log";
+  const auto log = folder_.path() / "log";
   ASSERT_TRUE(run(concat(R"({"synthetic_a": {"log": ")", log.string(), "\"}}")));
   std::ostringstream text;
   text << std::ifstream(log).rdbuf();
@@ -127,7 +145,8 @@ TEST(SyntheticSettingsTest, DiscountsEachNodeByFusion) {
 
 TEST(SyntheticSettingsTest, SaysWhatIsWrongWhere) {
   EXPECT_EQ(parse_settings(R"({"a": {"faults": [{"do": "dance"}]}})", "a").error().message(),
-            "a.faults[0].do: expected crash, abort, exit, hang, eat_memory, refuse, wrong, found "
+            "a.faults[0].do: expected crash, abort, exit, hang, eat_memory, refuse, wrong, zeros, "
+            "shifted, stale, other, block, last_row, bf16, swapped, found "
             "'dance'");
   EXPECT_EQ(parse_settings(R"({"a": {"fusion": -1}})", "a").error().message(),
             "a.fusion: expected 0 or more, found -1");

@@ -1,4 +1,4 @@
-"""tools/check_docs.py: every path that the documents name exists."""
+"""tools/check_docs.py: every path that the documents name exists, every header that they offer is installed."""
 
 import subprocess
 import sys
@@ -48,6 +48,18 @@ def test_paths_that_exist_and_what_is_no_path_pass(check, text):
 )
 def test_a_path_that_is_gone_is_named(check, text, path):
     assert check(text) == (1, f"ARCHITECTURE.md names '{path}', which does not exist\n")
+
+
+def test_a_header_that_is_offered_but_not_installed_is_named(check, tmp_path):
+    for folder in ("docs", "cmake"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "cmake/penstock_install.cmake").write_text("set(PUBLIC base/error.h\n  plan/plan.h)")
+    page = tmp_path / "docs/cpp.md"
+    page.write_text("`penstock/base/error.h`, `penstock/plan/plan.h`; inside: `src/penstock/base/secret.h`")
+    assert check("") == (0, "")
+    page.write_text("`penstock/base/secret.h`")
+    expected = "docs/cpp.md offers 'penstock/base/secret.h', which cmake/penstock_install.cmake does not install\n"
+    assert check("") == (1, expected)
 
 
 def test_this_tree_names_only_what_exists():

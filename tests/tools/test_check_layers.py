@@ -76,6 +76,28 @@ def test_a_forbidden_include_is_named(check, file, line, says):
     assert file in output and says in output
 
 
+def test_a_folder_in_a_module_may_be_one_of_its_own(check):
+    layers = LAYERS + "graph/inner: base\nplugins/y: base tensor\n"
+    assert check({"src/penstock/graph/inner/a.cc": '#include "penstock/base/a.h"\n'}, layers) == (0, "")
+    code, output = check({"src/penstock/graph/inner/a.cc": '#include "penstock/tensor/b.h"\n'}, layers)
+    assert code == 1 and "graph/inner may not include tensor/" in output
+    assert (
+        "may not include graph/inner"
+        in check({"src/penstock/graph/c.cc": '#include "penstock/graph/inner/a.h"\n'}, layers)[1]
+    )
+
+
+def test_a_plugin_may_have_a_line_of_its_own(check):
+    layers = LAYERS + "plugins/y: base tensor\n"
+    files = {"plugins/y/p.cc": '#include "penstock/tensor/b.h"\n', "plugins/x/p.cc": '#include "penstock/tensor/b.h"\n'}
+    code, output = check(files, layers)
+    assert code == 1 and output.count("may not include") == 1 and "plugins/* may not include tensor/" in output
+
+
+def test_generated_messages_are_no_module_of_ours(check):
+    assert check({"src/penstock/base/a.cc": '#include "penstock/graph/c.pb.h"\n'}) == (0, "")
+
+
 def test_tests_may_include_any_outside_header(check):
     assert check({"src/penstock/base/a_test.cc": "#include <dlfcn.h>\n"}) == (0, "")
 

@@ -90,7 +90,8 @@ def test_about_a_quarter_stays_and_each_number_in_some_sample(left_out) -> None:
 
 
 def test_pytest_keeps_one_of_so_many_and_tells_the_others(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "tests/conftest.py", tmp_path)
+    for file in ("conftest.py", "support/built_program.py"):
+        shutil.copy(ROOT / "tests" / file, tmp_path)
     shutil.copy(ROOT / "tests/pytest.ini", tmp_path)
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"

@@ -33,7 +33,8 @@ class Builder {
     if (const auto topology = device::read_topology()) plan_.origin.cpu = topology->fingerprint;
     for (const auto p : wiring_.order) {
       list_tensors(p);
-      PENSTOCK_CHECK_OK(parts_[p].folder.empty() ? add_function(p) : add_network(p));
+      const auto* network = parts_[p].network();
+      PENSTOCK_CHECK_OK(network == nullptr ? add_function(p) : add_network(p, *network));
     }
     PENSTOCK_CHECK_OK(add_states());
     plan::connect(plan_);
@@ -55,6 +56,7 @@ class Builder {
     const auto& part = parts_[p];
     stage.name = name;
     if (part.node->max_run) stage.max_run = part.node->max_run;
+    if (part.node->max_left_behind) stage.max_left_behind = *part.node->max_left_behind;
     if (!part.devices_given) {
       static const auto cpus = device::inherited_cpus();
       for (auto& device : stage.devices) device.cpus = {cpus[dealt_++ % cpus.size()]};
@@ -70,6 +72,16 @@ class Builder {
     return not_found("'", from.string(), "': cannot be copied into the package: ", error.message());
   }
 
+  /// A function's ports are told by their order, a server's by their names.
+  static void name_ports(const plan::Plan& of_part, plan::Partition& partition) {
+    const auto name = [&](const auto& ports, const auto& tensors) {
+      for (std::size_t i = 0; i < ports.size(); ++i) partition.ports[ports[i].name] = tensors[i];
+    };
+    name(of_part.inputs, partition.inputs);
+    name(of_part.outputs, partition.outputs);
+  }
+
+  /// A function, or a server's model.
   Status add_function(std::size_t p) {
     const auto& part = parts_[p];
     plan::Stage stage = part.plan.stages.front();
@@ -89,8 +101,10 @@ class Builder {
       const auto& tensor = wiring_.reads[p].at(port).tensor;
       if (std::ranges::find(stage.each, tensor) == stage.each.end()) stage.each.push_back(tensor);
     }
-    if (!part.library.empty()) {
-      PENSTOCK_TRY(partition.model, add_library(part.library, "functions", part.node->name));
+    if (partition.served) name_ports(part.plan, partition);
+    const auto* function = std::get_if<FunctionPart>(&part.of);
+    if (function != nullptr && !function->library.empty()) {
+      PENSTOCK_TRY(partition.model, add_library(function->library, "functions", part.node->name));
     }
     plan_.stages.push_back(finish(p, std::move(stage), part.node->name));
     return {};
@@ -112,17 +126,17 @@ class Builder {
     return path;
   }
 
-  Status add_network(std::size_t p) {
+  Status add_network(std::size_t p, const NetworkPart& network) {
     const auto& part = parts_[p];
     const auto& node = *part.node;
     Names names = names_of(p);
-    PENSTOCK_CHECK_OK(copy(part.folder / "stages", fs::path("stages") / node.name));
+    PENSTOCK_CHECK_OK(copy(network.folder / "stages", fs::path("stages") / node.name));
     for (const auto& parameter : part.plan.parameters) {
       const auto file = moved(parameter.file, node.name);
-      PENSTOCK_CHECK_OK(copy(part.folder / parameter.file, file));
+      PENSTOCK_CHECK_OK(copy(network.folder / parameter.file, file));
       plan_.parameters.push_back({names.at(parameter.name), parameter.type, file});
     }
-    for (const auto& file : part.custom_ops) {
+    for (const auto& file : network.custom_ops) {
       PENSTOCK_TRY(const auto path, add_library(file, "custom_ops", node.name));
       if (std::ranges::find(plan_.custom_ops, path) == plan_.custom_ops.end()) {
         plan_.custom_ops.push_back(path);

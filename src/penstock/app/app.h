@@ -35,6 +35,11 @@ struct Network {
   std::filesystem::path model;  ///< Or package.
   graph::ImportOptions import;
   partition::SplitOptions split;  ///< Without devices: one CPU each, dealt over the application.
+  /// Seconds, of build_app() alone; none: a share of what there is.
+  std::optional<double> build_budget;
+
+  /// Whether nothing is said of how it is split, where and by what it runs.
+  [[nodiscard]] bool is_undecided() const;
 };
 
 /// A function of a library, or one that the program registers.
@@ -46,12 +51,26 @@ struct FunctionNode {
   std::vector<device::Device> devices;  ///< In turn; empty: one CPU each.
 };
 
+/// A model that a server of the Open Inference Protocol has; it is asked for its inputs and
+/// outputs.
+struct ServedNode {
+  plan::ServedModel model;
+  std::vector<device::Device> devices;  ///< Servers, one for each replica; empty: the model's.
+  std::vector<device::Device> standby;  ///< Servers that take its frames over.
+  bool idempotent = false;              ///< A frame may be run again by another one.
+  int lanes = 0;                        ///< Calls in flight at each; 0: as many as is usual.
+  /// Of its inputs and outputs, where the server leaves sizes open.
+  std::map<std::string, std::vector<Dim>> shapes;
+  std::map<std::string, std::string> options;  ///< Of the backend `remote`.
+};
+
 struct Node {
   std::string name;  ///< Unique; letters, digits, '_' and '-'.
-  std::variant<Network, FunctionNode> runs;
+  std::variant<Network, FunctionNode, ServedNode> runs;
   std::vector<Connection> inputs;
   std::vector<std::string> each;  ///< Ports whose sources hold items: it runs once for each.
   std::optional<std::chrono::microseconds> max_run;
+  std::optional<int> max_left_behind;  ///< As plan::Stage says, of each of its stages.
   std::vector<Where> place;
   std::map<std::string, std::vector<Where>> places;  ///< Of its fields: "devices".
 };

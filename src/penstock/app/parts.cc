@@ -20,16 +20,12 @@ Result<T> placed(const Node& node, const std::string& field, Result<T> result) {
   return std::move(result).error().within(place_of(node, field));
 }
 
-/// Whether nothing is said that splitting a model would need.
+/// Whether nothing is said that a model would need.
 bool settles_nothing(const Network& network) {
-  const auto& split = network.split;
   const auto& import = network.import;
-  const partition::SplitOptions usual;
-  return split.stages.empty() && split.cuts.empty() && split.pins.empty() &&
-         !split.use_annotations && split.replicas == usual.replicas && split.devices.empty() &&
-         split.backend == usual.backend && split.backend_options.empty() && split.batches.empty() &&
-         split.custom_ops.empty() && split.pinned == usual.pinned && import.shapes.empty() &&
-         import.constants.empty() && import.parameters.empty() && !import.as_is;
+  return network.is_undecided() && !network.build_budget && network.split.custom_ops.empty() &&
+         import.shapes.empty() && import.constants.empty() && import.parameters.empty() &&
+         !import.as_is;
 }
 
 /// Of a package of one network, as `penstock split`, `plan` and `build` write them.
@@ -41,22 +37,19 @@ Result<Part> package_part(const Node& node, const Network& network) {
                "made; leave that out here, or name its model")
         .within(place);
   }
-  PENSTOCK_TRY(auto package, load_package(network.model));
-  if (const auto why = why_no_single_model(package.plan); !why.empty()) {
+  PENSTOCK_TRY(auto package, penstock::load_package(network.model));
+  const auto why = package.plan.states.empty() ? why_no_single_model(package.plan)
+                                               : "it keeps a state from frame to frame";
+  if (!why.empty()) {
     return invalid_argument(
                "expected one network, as 'penstock split', 'plan' and "
                "'build' write it from a model, found that ",
                why, "; name its networks, functions and states here")
         .within(place);
   }
-  Part part;
-  part.node = &node;
-  part.plan = std::move(package.plan);
-  part.folder = std::move(package.folder);
-  part.files = std::move(package.files);
-  part.devices_given = true;
-  for (const auto& file : part.plan.custom_ops) part.custom_ops.push_back(part.folder / file);
-  return part;
+  NetworkPart made{std::move(package.folder), std::move(package.files), {}};
+  for (const auto& file : package.plan.custom_ops) made.custom_ops.push_back(made.folder / file);
+  return Part{&node, std::move(package.plan), std::move(made), true};
 }
 
 Status check_available(const std::vector<device::Device>& devices) {
@@ -69,8 +62,11 @@ Result<graph::Graph> import_network(const Node& node, const Network& network,
                                     const backend::Registry& backends) {
   const auto& split = network.split;
   PENSTOCK_CHECK_OK(placed(node, "devices", check_available(split.devices)));
-  for (const auto& [pinned, device] : split.pins) {
-    PENSTOCK_CHECK_OK(placed(node, "pins", device::check_available(device)));
+  PENSTOCK_CHECK_OK(placed(node, "standby", check_available(split.standby)));
+  if (const auto* pins = std::get_if<partition::Pins>(&split.by)) {
+    for (const auto& [pinned, device] : pins->nodes) {
+      PENSTOCK_CHECK_OK(placed(node, "pins", device::check_available(device)));
+    }
   }
   PENSTOCK_TRY(const auto backend, placed(node, "backend", backends.find(split.backend)));
   auto engine = make_engine(backends, split.custom_ops);
@@ -97,21 +93,19 @@ Result<Part> network_part(const Node& node, const Network& network,
   }
   PENSTOCK_TRY(const auto graph, import_network(node, network, backends));
   auto split = network.split;
-  Part part;
-  part.devices_given = !split.devices.empty() || !split.pins.empty() || !split.stages.empty();
+  const bool devices_given = !split.devices.empty() ||
+                             std::holds_alternative<partition::Pins>(split.by) ||
+                             std::holds_alternative<partition::ChosenStages>(split.by);
   // pack_model() would take an answer of its own where nothing is said: one replica, no more.
-  if (!part.devices_given) {
+  if (!devices_given) {
     const auto cpus = device::inherited_cpus();
     split.devices = {{.host = {}, .cpus = {cpus.front()}}};
   }
-  PENSTOCK_TRY(auto package, placed(node, network.split.cuts.empty() ? "network" : "cuts",
-                                    pack_model(graph, std::move(split), backends)));
-  part.node = &node;
-  part.plan = std::move(package.plan);
-  part.folder = std::move(package.folder);
-  part.files = std::move(package.files);
-  part.custom_ops = network.split.custom_ops;
-  return part;
+  const auto* cuts = std::get_if<partition::Cuts>(&split.by);
+  const std::string field = cuts == nullptr || cuts->nodes.empty() ? "network" : "cuts";
+  PENSTOCK_TRY(auto package, placed(node, field, pack_model(graph, std::move(split), backends)));
+  NetworkPart made{std::move(package.folder), std::move(package.files), network.split.custom_ops};
+  return Part{&node, std::move(package.plan), std::move(made), devices_given};
 }
 
 Result<function::Function> declaration_of(const FunctionNode& source,
@@ -144,7 +138,7 @@ Result<Part> function_part(const Node& node, const FunctionNode& source,
   PENSTOCK_CHECK_OK(placed(node, "devices", check_available(source.devices)));
   Part part;
   part.node = &node;
-  part.library = source.library;
+  part.of = FunctionPart{source.library};
   part.devices_given = !source.devices.empty();
   for (const auto& port : declared.inputs) part.plan.inputs.push_back({port.name, port.type});
   for (const auto& port : declared.outputs) part.plan.outputs.push_back({port.name, port.type});
@@ -165,7 +159,63 @@ Result<Part> function_part(const Node& node, const FunctionNode& source,
   return part;
 }
 
+/// What the server leaves open, the application may say.
+Status fix_shapes(const ServedNode& source, plan::Plan& plan) {
+  for (const auto& [name, dims] : source.shapes) {
+    bool found = false;
+    for (auto* list : {&plan.inputs, &plan.outputs}) {
+      for (auto& info : *list) {
+        if (info.name != name) continue;
+        found = true;
+        const Type said = Type::tensor(info.type.dtype, dims);
+        if (!plan::agree(said, info.type)) {
+          return invalid_argument("'", name, "': the server says ", info.type, ", found ", said);
+        }
+        info.type = said;
+      }
+    }
+    if (!found) return not_found("the server's model has no input or output '", name, "'");
+  }
+  return {};
+}
+
+Result<Part> served_part(const Node& node, const ServedNode& source,
+                         const backend::Registry& backends) {
+  Part part;
+  part.node = &node;
+  part.of = ServedPart{};
+  part.devices_given = true;
+  plan::Stage stage;
+  stage.devices = source.devices;
+  if (stage.devices.empty()) {
+    stage.devices.push_back({.host = source.model.address, .kind = device::Device::Kind::kServer});
+  }
+  stage.standby = source.standby;
+  stage.lanes = source.lanes;
+  plan::Partition partition;
+  partition.backend = plan::kRemoteBackend;
+  partition.served = source.model;
+  partition.idempotent = source.idempotent;
+  partition.options = source.options;
+  PENSTOCK_TRY(const auto remote, placed(node, "model", backends.find(partition.backend)));
+  backend::CompileRequest request;
+  request.name = concat("node '", node.name, "'");
+  request.device = stage.devices.front();
+  request.served = to_string(source.model);
+  request.options = source.options;
+  PENSTOCK_TRY(const auto model, placed(node, "model", remote->compile(request)));
+  for (const auto& port : model->inputs()) part.plan.inputs.push_back({port.name, port.type});
+  for (const auto& port : model->outputs()) part.plan.outputs.push_back({port.name, port.type});
+  if (Status fixed = fix_shapes(source, part.plan); !fixed) {
+    return std::move(fixed).error().within(place_of(node, "shapes"));
+  }
+  stage.partitions.push_back(std::move(partition));
+  part.plan.stages.push_back(std::move(stage));
+  return part;
+}
+
 Status refuse_native_code(const Node& node) {
+  if (std::holds_alternative<ServedNode>(node.runs)) return {};
   if (const auto* function = std::get_if<FunctionNode>(&node.runs)) {
     if (function->library.empty()) return {};
     return plan::native_code_refused("function library '" + function->library.string() + "'");
@@ -176,7 +226,7 @@ Status refuse_native_code(const Node& node) {
                                      network.split.custom_ops.front().string() + "'");
   }
   if (identify(network.model) != FileKind::kPackage) return {};
-  PENSTOCK_TRY(const auto package, load_package(network.model));
+  PENSTOCK_TRY(const auto package, penstock::load_package(network.model));
   return plan::refuse_native_code(package.plan);
 }
 
@@ -186,6 +236,14 @@ const plan::TensorInfo* find(const std::vector<plan::TensorInfo>& list, std::str
 }
 
 }  // namespace
+
+bool Network::is_undecided() const {
+  const partition::SplitOptions usual;
+  const auto* cuts = std::get_if<partition::Cuts>(&split.by);
+  return cuts != nullptr && cuts->nodes.empty() && split.replicas == usual.replicas &&
+         split.devices.empty() && split.standby.empty() && split.backend == usual.backend &&
+         split.backend_options.empty() && split.batches.empty() && split.pinned == usual.pinned;
+}
 
 const plan::TensorInfo* Part::find_input(std::string_view port) const {
   return find(plan.inputs, port);
@@ -225,6 +283,9 @@ Status refuse_native_code(const App& app) {
 
 Result<Part> make_part(const Node& node, const backend::Registry& backends,
                        const std::vector<function::Function>& functions) {
+  if (const auto* served = std::get_if<ServedNode>(&node.runs)) {
+    return served_part(node, *served, backends);
+  }
   const auto* network = std::get_if<Network>(&node.runs);
   return network != nullptr ? network_part(node, *network, backends)
                             : function_part(node, std::get<FunctionNode>(node.runs), functions);

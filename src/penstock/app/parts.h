@@ -4,21 +4,32 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "penstock/app/app.h"
 
 namespace penstock::app {
 
+struct NetworkPart {
+  std::filesystem::path folder;       ///< Where its files are.
+  std::shared_ptr<const void> files;  ///< Keeps the folder.
+  std::vector<std::filesystem::path> custom_ops;
+};
+
+struct FunctionPart {
+  std::filesystem::path library;  ///< Empty: the program registers it.
+};
+
+struct ServedPart {};
+
 struct Part {
   const Node* node = nullptr;
-  plan::Plan plan;                    ///< Of the node alone, with its own names.
-  std::filesystem::path folder;       ///< Of a network: where its files are.
-  std::shared_ptr<const void> files;  ///< Keeps the folder.
-  std::filesystem::path library;      ///< Of a function.
-  std::vector<std::filesystem::path> custom_ops;
+  plan::Plan plan;  ///< Of the node alone, with its own names.
+  std::variant<NetworkPart, FunctionPart, ServedPart> of;
   bool devices_given = false;
 
+  [[nodiscard]] const NetworkPart* network() const { return std::get_if<NetworkPart>(&of); }
   [[nodiscard]] const plan::TensorInfo* find_input(std::string_view port) const;
   [[nodiscard]] const plan::TensorInfo* find_output(std::string_view port) const;
 };
@@ -28,7 +39,7 @@ struct Part {
 std::vector<Where> place_of(const Node& node, const std::string& field = "");
 Error at(const std::vector<Where>& place, Error error);
 
-/// Imports and splits a network, or looks a function's declaration up.
+/// Imports and splits a network, looks a function's declaration up, or asks a server for its model.
 Result<Part> make_part(const Node& node, const backend::Registry& backends,
                        const std::vector<function::Function>& functions);
 

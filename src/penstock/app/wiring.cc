@@ -117,7 +117,7 @@ class Wirer {
 
   /// Whether anything in the part reads the port: a model may list inputs for nothing.
   static bool is_read(const Part& part, const std::string& port) {
-    if (!part.library.empty() || part.folder.empty()) return true;
+    if (part.network() == nullptr) return true;
     return std::ranges::any_of(part.plan.stages,
                                [&](const plan::Stage& stage) {
                                  return std::ranges::find(stage.inputs, port) != stage.inputs.end();
@@ -253,12 +253,17 @@ class Wirer {
                                    .within({Where::kInput, input.name}));
       }
       auto type = input.type;
+      std::optional<WholeRange> range;
+      std::vector<std::string> words;
       for (const auto p : wiring_.order) {
         for (const auto& connection : parts_[p].node->inputs) {
-          if (type || connection.source != input.name) continue;
+          if (connection.source != input.name) continue;
           const auto& each = parts_[p].node->each;
           if (std::ranges::find(each, connection.port) != each.end()) continue;
-          type = parts_[p].find_input(connection.port)->type;
+          const auto& info = *parts_[p].find_input(connection.port);
+          range = meet(range, info.range);
+          if (words.empty()) words = info.words;
+          if (!type) type = info.type;
         }
       }
       if (!type) {
@@ -267,7 +272,7 @@ class Wirer {
                       .within({Where::kInput, input.name}));
       }
       inputs_[input.name] = {input.name, *type};
-      wiring_.inputs.push_back({input.name, *type});
+      wiring_.inputs.push_back({input.name, *type, range, words});
     }
     return {};
   }
@@ -324,7 +329,7 @@ class Wirer {
 
   /// What a function is given is checked for each frame; an engine knows no bounds.
   static bool exceeds(const Type& given, const Part& part, const Type& port) {
-    if (part.folder.empty() || !given.ranked || !port.ranked) return false;
+    if (part.network() == nullptr || !given.ranked || !port.ranked) return false;
     return !std::ranges::equal(given.dims, port.dims, [](const Dim& one, const Dim& other) {
       return one.bound == Dim::kOpen || other.bound == Dim::kOpen || one.bound <= other.bound;
     });
@@ -396,7 +401,7 @@ class Wirer {
       if (each) PENSTOCK_CHECK_OK(check("", connection, given.front()));
       const auto& declared = part.find_input(connection.port)->type.dims;
       const std::size_t items = each ? 1 : 0;
-      if (!part.folder.empty() || given.size() != declared.size() + items) continue;
+      if (part.network() != nullptr || given.size() != declared.size() + items) continue;
       for (std::size_t i = 0; i < declared.size(); ++i) {
         if (declared[i].fixed() || declared[i].symbol.empty()) continue;
         PENSTOCK_CHECK_OK(check(declared[i].symbol, connection, given[i + items]));
@@ -410,7 +415,7 @@ class Wirer {
     for (const auto& output : part.plan.outputs) {
       // A network may hand an input on as it is.
       const auto through =
-          part.folder.empty() ? wiring_.reads[p].end() : wiring_.reads[p].find(output.name);
+          part.network() == nullptr ? wiring_.reads[p].end() : wiring_.reads[p].find(output.name);
       if (through != wiring_.reads[p].end()) {
         wiring_.writes[p][output.name] = through->second;
         continue;
@@ -420,8 +425,8 @@ class Wirer {
       if (wiring_.items[p] && !plan::holds_items(type)) {
         return invalid_argument("output ", in_quotes(output.name),
                                 ", made for each item: expected a fixed shape, found ", output.type,
-                                part.folder.empty() ? "; fix it where it is declared"
-                                                    : "; fix the input's with 'shapes'")
+                                part.network() == nullptr ? "; fix it where it is declared"
+                                                          : "; fix the input's with 'shapes'")
             .within(place_of(*part.node, "each"));
       }
       const auto named = output_names_.find({p, output.name});
@@ -437,7 +442,7 @@ class Wirer {
   [[nodiscard]] std::size_t replicas_of(const End& end) const {
     const auto& part = parts_[*end.part];
     const auto writes = [&](const plan::Stage& stage) {
-      return part.folder.empty() ||
+      return part.network() == nullptr ||
              std::ranges::find(stage.outputs, end.name) != stage.outputs.end();
     };
     const auto stage = std::ranges::find_if(part.plan.stages, writes);

@@ -1,180 +1,17 @@
 // Applications as YAML: docs/app.schema.json says the same to editors.
 #include <algorithm>
-#include <cmath>
-#include <exception>
-#include <fstream>
-#include <initializer_list>
 #include <limits>
-#include <set>
 #include <utility>
 
-#include <yaml-cpp/yaml.h>
-
 #include "penstock/app/app.h"
-#include "penstock/tensor/utf.h"
+#include "penstock/tune/budget.h"
+#include "penstock/yaml/field.h"
 
 namespace penstock::app {
 namespace {
 
 namespace fs = std::filesystem;
-using Names = std::initializer_list<std::string_view>;
-
-/// One place in the file. The first thing wrong is kept, with its line; what is read after it is a
-/// harmless default, so that code reads as a list of fields.
-class Field {
- public:
-  Field(const YAML::Node& value, std::string path, const std::string& file,
-        std::optional<Error>& error)
-      : Field(value, value.Mark(), std::move(path), file, error) {}
-
-  /// The file and its line.
-  [[nodiscard]] std::vector<Where> place() const {
-    std::vector<Where> place{{Where::kFile, *file_}};
-    if (!mark_.is_null()) place.emplace_back(Where::kLine, mark_.line + 1);
-    return place;
-  }
-
-  void fail(const std::string& what) const {
-    if (*error_) return;
-    *error_ = invalid_argument(path_, path_.empty() ? "" : ": ", what).within(place());
-  }
-  void fail_expected(std::string_view expected) const {
-    fail(concat("expected ", expected, ", found ", shown()));
-  }
-
-  [[nodiscard]] bool is_nothing() const { return value_.IsNull(); }
-  [[nodiscard]] bool is_mapping() const { return value_.IsMap(); }
-
-  [[nodiscard]] std::string string() const {
-    if (value_.IsScalar()) return value_.Scalar();
-    return fail_expected("a text"), std::string();
-  }
-
-  /// A value as parse_literal() reads it: a scalar, or lists of them.
-  [[nodiscard]] std::string literal() const {
-    if (value_.IsScalar()) return value_.Scalar();
-    if (!value_.IsSequence()) return fail_expected("a value or a list of values"), std::string();
-    std::vector<std::string> items;
-    each([&](const Field& item) {
-      auto text = item.literal();
-      const bool plain = item.value_.IsSequence() || text.find_first_of(",[]\"") == text.npos;
-      items.push_back(plain ? std::move(text) : "\"" + text + "\"");
-    });
-    return "[" + join(items, ", ") + "]";
-  }
-
-  [[nodiscard]] bool boolean() const {
-    bool value = false;
-    if (!value_.IsScalar() || !YAML::convert<bool>::decode(value_, value)) {
-      fail_expected("true or false");
-    }
-    return value;
-  }
-
-  [[nodiscard]] double positive() const {
-    double value = 0;
-    constexpr double kMost = 1e12;
-    if (!value_.IsScalar() || !YAML::convert<double>::decode(value_, value) || std::isnan(value) ||
-        value < 0.001 || value > kMost) {
-      fail_expected("a number from 0.001 to 1e12");
-      return 1;
-    }
-    return value;
-  }
-
-  [[nodiscard]] int integer(int lowest, int highest) const {
-    int value = 0;
-    if (!value_.IsScalar() || !YAML::convert<int>::decode(value_, value) || value < lowest ||
-        value > highest) {
-      fail_expected(concat("an integer from ", lowest, " to ", highest));
-      return lowest;
-    }
-    return value;
-  }
-
-  template <typename Read>
-  void each(Read read) const {
-    if (!value_.IsSequence()) return fail_expected("a list");
-    for (std::size_t i = 0; i < value_.size() && !*error_; ++i) {
-      read(Field(value_[i], concat(path_, "[", i, "]"), *file_, *error_));
-    }
-  }
-
-  /// The fields of a mapping, in the file's order: read(name, field).
-  template <typename Read>
-  void each_named(Read read) const {
-    if (!value_.IsMap()) return fail_expected("a mapping of names");
-    std::set<std::string> seen;
-    for (const auto& pair : value_) {
-      if (*error_) return;
-      const YAML::Node& key = pair.first;
-      const Field name(key, path_, *file_, *error_);
-      if (!key.IsScalar()) return name.fail_expected("a name");
-      if (!seen.insert(key.Scalar()).second)
-        return name.fail("'" + key.Scalar() + "' is there twice");
-      // A scalar may stand lines below its name, as blocks of text do; all else begins at its name.
-      const auto mark = pair.second.IsScalar() ? pair.second.Mark() : key.Mark();
-      read(key.Scalar(), Field(pair.second, mark, path_of(key.Scalar()), *file_, *error_));
-    }
-  }
-
-  /// Refuses fields of other names: a misspelt one would be ignored else.
-  void only(Names names) const {
-    each_named([&](const std::string& name, const Field&) {
-      if (std::ranges::find(names, name) != names.end()) return;
-      for (const auto& pair : value_) {
-        if (pair.first.Scalar() != name) continue;
-        Field(pair.first, path_of(name), *file_, *error_)
-            .fail("unknown field; expected one of " + join(names, ", "));
-      }
-    });
-  }
-
-  [[nodiscard]] std::optional<Field> find(std::string_view name) const {
-    if (!value_.IsMap()) return std::nullopt;
-    const auto found = value_[std::string(name)];
-    if (!found.IsDefined()) return std::nullopt;
-    return Field(found, path_of(name), *file_, *error_);
-  }
-
-  [[nodiscard]] std::vector<std::string> strings() const {
-    std::vector<std::string> list;
-    each([&](const Field& item) { list.push_back(item.string()); });
-    return list;
-  }
-
-  /// What a parser made of the text, or its error with the line before it.
-  template <typename T>
-  T take(Result<T> parsed) const {
-    if (parsed) return *std::move(parsed);
-    fail(parsed.error().message());
-    return T();
-  }
-
- private:
-  Field(const YAML::Node& value, const YAML::Mark& mark, std::string path, const std::string& file,
-        std::optional<Error>& error)
-      : value_(value), mark_(mark), path_(std::move(path)), file_(&file), error_(&error) {}
-
-  [[nodiscard]] std::string path_of(std::string_view name) const {
-    return path_.empty() ? std::string(name) : concat(path_, ".", name);
-  }
-
-  [[nodiscard]] std::string shown() const {
-    constexpr std::size_t kMost = 60;
-    if (value_.IsMap()) return "a mapping";
-    if (value_.IsSequence()) return "a list";
-    if (!value_.IsScalar()) return "nothing";
-    const auto& text = value_.Scalar();
-    return "'" + (text.size() > kMost ? text.substr(0, kMost) + "..." : text) + "'";
-  }
-
-  YAML::Node value_;
-  YAML::Mark mark_;  // Where a message points.
-  std::string path_;
-  const std::string* file_;  // Both are the reader's, who outlives every Field.
-  std::optional<Error>* error_;
-};
+using yaml::Field;
 
 std::chrono::microseconds milliseconds(const Field& field) {
   return std::chrono::duration_cast<std::chrono::microseconds>(
@@ -187,9 +24,6 @@ std::vector<device::Device> read_devices(const Field& field) {
 
 class Reader {
  public:
-  Reader(fs::path folder, std::optional<Error>& error)
-      : folder_(std::move(folder)), error_(error) {}
-
   App read(const Field& field) {
     App app;
     app.place = field.place();
@@ -247,14 +81,18 @@ class Reader {
     node.place = field.place();
     field.each_named(
         [&](const std::string& key, const Field& value) { node.places[key] = value.place(); });
-    const bool network = field.find("network").has_value();
-    if (network == field.find("function").has_value()) {
-      field.fail(
-          concat("expected either 'network' or 'function', found ", network ? "both" : "neither"));
+    std::vector<std::string> kinds;
+    for (const auto* kind : {"network", "function", "model"}) {
+      if (field.find(kind)) kinds.emplace_back(kind);
+    }
+    if (kinds.size() != 1) {
+      field.fail(concat("expected one of 'network', 'function' and 'model', found ",
+                        kinds.empty() ? "none" : join(kinds, " and ")));
       return node;
     }
-    node.runs = network ? std::variant<Network, FunctionNode>(read_network(field))
-                        : std::variant<Network, FunctionNode>(read_function(field));
+    if (kinds.front() == "network") node.runs = read_network(field);
+    if (kinds.front() == "function") node.runs = read_function(field);
+    if (kinds.front() == "model") node.runs = read_served(field);
     if (const auto inputs = field.find("inputs")) {
       inputs->each_named([&](const std::string& port, const Field& source) {
         node.inputs.push_back({port, source.string(), source.place()});
@@ -262,27 +100,31 @@ class Reader {
     }
     if (const auto each = field.find("each")) node.each = each->strings();
     if (const auto max_run = field.find("max_run_ms")) node.max_run = milliseconds(*max_run);
+    if (const auto most = field.find("max_left_behind")) {
+      node.max_left_behind = most->integer(0, plan::kMostLanes);
+    }
     return node;
   }
 
   Network read_network(const Field& field) {
-    field.only({"network", "inputs", "each", "max_run_ms", "cuts", "replicas", "devices", "backend",
-                "options", "shapes", "constants", "parameters", "as_is", "custom_ops", "unpinned",
-                "batch"});
+    field.only({"network", "inputs", "each", "max_run_ms", "max_left_behind", "cuts", "replicas",
+                "devices", "standby", "backend", "options", "shapes", "constants", "parameters",
+                "as_is", "custom_ops", "unpinned", "batch", "build"});
     Network network;
-    network.model = path_at(*field.find("network"));
+    network.model = field.find("network")->existing_path();
     auto& split = network.split;
-    if (const auto cuts = field.find("cuts")) split.cuts = cuts->strings();
+    if (const auto cuts = field.find("cuts")) split.by = partition::Cuts{cuts->strings()};
     if (const auto replicas = field.find("replicas")) {
       split.replicas = replicas->integer(1, plan::kMostInstances);
     }
     if (const auto devices = field.find("devices")) split.devices = read_devices(*devices);
+    if (const auto standby = field.find("standby")) split.standby = read_devices(*standby);
     if (const auto backend = field.find("backend")) split.backend = backend->string();
     if (const auto options = field.find("options")) split.backend_options = read_options(*options);
     if (const auto unpinned = field.find("unpinned")) split.pinned = !unpinned->boolean();
     if (const auto batch = field.find("batch")) split.batches[""] = read_batch(*batch);
     if (const auto libraries = field.find("custom_ops")) {
-      libraries->each([&](const Field& file) { split.custom_ops.push_back(path_at(file)); });
+      libraries->each([&](const Field& file) { split.custom_ops.push_back(file.existing_path()); });
     }
     if (const auto shapes = field.find("shapes")) {
       shapes->each_named([&](const std::string& input, const Field& dims) {
@@ -297,7 +139,7 @@ class Reader {
     if (const auto constants = field.find("constants")) {
       constants->each_named([&](const std::string& input, const Field& value) {
         auto text = value.literal();
-        if (text.ends_with(".npy")) text = path_at(value).string();
+        if (text.ends_with(".npy")) text = value.existing_path().string();
         network.import.constants[input] = std::move(text);
       });
     }
@@ -305,12 +147,31 @@ class Reader {
       network.import.parameters = parameters->strings();
     }
     if (const auto as_is = field.find("as_is")) network.import.as_is = as_is->boolean();
+    if (const auto build = field.find("build")) {
+      network.build_budget = read_budget(*build);
+      if (!network.is_undecided()) {
+        build->fail(
+            "is found by measuring: leave out cuts, replicas, devices, backend, options, batch "
+            "and unpinned, or 'build'");
+      }
+    }
     return network;
   }
 
-  /// 8, or {frames: 8, wait_ms: 2}.
+  /// {budget: 30s}
+  static std::optional<double> read_budget(const Field& field) {
+    field.only({"budget"});
+    const auto budget = field.find("budget");
+    if (!budget) {
+      field.fail("budget: missing");
+      return std::nullopt;
+    }
+    return budget->take(tune::parse_budget(budget->string()));
+  }
+
+  /// 8, auto, auto:16, or {frames: 8, wait_ms: 2}.
   static partition::AskedBatch read_batch(const Field& field) {
-    if (!field.is_mapping()) return {.frames = field.integer(1, partition::kMostFrames)};
+    if (!field.is_mapping()) return read_frames(field);
     field.only({"frames", "wait_ms"});
     partition::AskedBatch batch;
     if (const auto frames = field.find("frames")) {
@@ -322,16 +183,27 @@ class Reader {
     return batch;
   }
 
+  /// In words as `split --batch` has them, but for what the mapping says.
+  static partition::AskedBatch read_frames(const Field& field) {
+    const auto text = field.scalar();
+    const auto batch = partition::parse_batch(text);
+    const bool plain = text.starts_with("auto") || text.find(':') == text.npos;
+    if (batch && batch->first.empty() && plain) return batch->second;
+    field.fail_expected(concat("frames from 1 to ", partition::kMostFrames,
+                               ", 'auto', 'auto:16' or a mapping with frames and wait_ms"));
+    return {};
+  }
+
   FunctionNode read_function(const Field& field) {
-    field.only(
-        {"function", "name", "inputs", "each", "max_run_ms", "replicas", "devices", "options"});
+    field.only({"function", "name", "inputs", "each", "max_run_ms", "max_left_behind", "replicas",
+                "devices", "options"});
     FunctionNode function;
     const auto source = *field.find("function");
     const auto text = source.string();
     if (text.empty()) source.fail_expected("a library's path or a function's name");
     const bool library = text.find('/') != text.npos || text.ends_with(".so");
     if (library) {
-      function.library = path_at(source);
+      function.library = source.existing_path();
     } else {
       function.name = text;
     }
@@ -347,6 +219,32 @@ class Reader {
     return function;
   }
 
+  static ServedNode read_served(const Field& field) {
+    field.only({"model", "inputs", "each", "max_run_ms", "max_left_behind", "devices", "standby",
+                "idempotent", "lanes", "shapes", "options"});
+    ServedNode served;
+    const auto model = *field.find("model");
+    served.model = model.take(plan::parse_served_model(model.string()));
+    if (const auto devices = field.find("devices")) served.devices = read_devices(*devices);
+    if (const auto standby = field.find("standby")) served.standby = read_devices(*standby);
+    if (const auto idempotent = field.find("idempotent")) {
+      served.idempotent = idempotent->boolean();
+    }
+    if (const auto lanes = field.find("lanes")) served.lanes = lanes->integer(0, plan::kMostLanes);
+    if (const auto shapes = field.find("shapes")) {
+      shapes->each_named([&](const std::string& port, const Field& dims) {
+        auto shape = graph::parse_shape(port + "=" + dims.string());
+        if (shape) {
+          served.shapes.insert(*std::move(shape));
+        } else {
+          dims.fail_expected("sizes such as 1x3x224x224, 1x1..512 (1 to 512) or ?x80 (open)");
+        }
+      });
+    }
+    if (const auto options = field.find("options")) served.options = read_options(*options);
+    return served;
+  }
+
   State read_state(const Field& field) {
     field.only({"from", "to", "initial"});
     State state;
@@ -358,7 +256,7 @@ class Reader {
         field.fail(concat(name, ": missing"));
       }
     }
-    if (const auto initial = field.find("initial")) state.initial = path_at(*initial);
+    if (const auto initial = field.find("initial")) state.initial = initial->existing_path();
     return state;
   }
 
@@ -378,92 +276,16 @@ class Reader {
         [&](const std::string& name, const Field& value) { options[name] = value.string(); });
     return options;
   }
-
-  /// A file that is there, relative to the application's folder.
-  fs::path path_at(const Field& field) const {
-    const fs::path given = field.string();
-    const auto path = given.is_absolute() ? given : folder_ / given;
-    std::error_code ignored;
-    if (!error_ && !fs::exists(path, ignored)) {
-      field.fail("no such file");
-      error_->code = Code::kNotFound;
-      error_ = (*std::move(error_)).adding(": '" + path.string() + "'");
-    }
-    return path;
-  }
-
-  const fs::path folder_;
-  std::optional<Error>& error_;
 };
-
-/// One line of the library's own words.
-std::string one_line(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20; }, ' ');
-  return text;
-}
-
-/// The first line that is not UTF-8, counted from 1.
-std::optional<int> find_other_text(const fs::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  for (int i = 1; std::getline(in, line); ++i) {
-    if (!is_utf8(line)) return i;
-  }
-  return std::nullopt;
-}
-
-/// Whether a line up to the given one, counted from 0, is indented with a tab.
-bool tab_indents(const fs::path& file, int last) {
-  std::ifstream in(file);
-  std::string line;
-  for (int i = 0; i <= last && std::getline(in, line); ++i) {
-    if (line.substr(0, line.find_first_not_of(" \t")).find('\t') != line.npos) return true;
-  }
-  return false;
-}
-
-/// What people write that is no YAML.
-std::string_view advice(const fs::path& file, const YAML::Exception& error) {
-  if (tab_indents(file, error.mark.line)) return "; indent with spaces, not tabs";
-  if (error.msg.find("flow") == std::string::npos) return "";
-  // `{x: f32[4]}`, whose bracket ends nothing.
-  return "; within { } and [ ], a text with brackets or commas needs quotes: {x: 'f32[4]'}";
-}
 
 }  // namespace
 
 Result<App> read_yaml(const fs::path& file) {
-  const auto name = file.string();
-  const auto line = [&](int number) {
-    return std::vector<Where>{{Where::kFile, name}, {Where::kLine, number}};
-  };
-  try {
-    std::error_code ignored;
-    if (!fs::is_regular_file(file, ignored)) {
-      return not_found("no such file").within({Where::kFile, name});
-    }
-    if (const auto other = find_other_text(file)) {
-      return invalid_argument("expected text in UTF-8, found other bytes; save the file so")
-          .within(line(*other));
-    }
-    const auto documents = YAML::LoadAllFromFile(name);
-    if (documents.size() > 1) {
-      return invalid_argument("expected one application in a file, found another document")
-          .within(line(documents[1].Mark().line + 1));
-    }
-    const auto document = documents.empty() ? YAML::Node() : documents.front();
-    std::optional<Error> error;
-    const Field top(document, "", name, error);
-    auto app = Reader(file.parent_path(), error).read(top);
-    if (error) return *std::move(error);
-    if (app.name.empty()) app.name = file.stem().string();
-    return app;
-  } catch (const YAML::Exception& e) {
-    return invalid_argument("not YAML: ", one_line(e.msg), advice(file, e))
-        .within(line(e.mark.line + 1));
-  } catch (const std::exception& e) {
-    return invalid_argument("cannot be read: ", one_line(e.what())).within({Where::kFile, name});
-  }
+  App app;
+  PENSTOCK_CHECK_OK(yaml::read_document(file, "application",
+                                        [&](const Field& top) { app = Reader().read(top); }));
+  if (app.name.empty()) app.name = file.stem().string();
+  return app;
 }
 
 }  // namespace penstock::app

@@ -20,7 +20,7 @@
 namespace penstock::backend {
 
 /// Changes whenever anything in this header (or in what it includes) changes its layout or meaning.
-inline constexpr int kAbiVersion = 5;
+inline constexpr int kAbiVersion = 7;
 
 /// One input or output of a compiled model.
 struct Port {
@@ -46,6 +46,12 @@ struct CompileRequest {
   Precision precision = Precision::kF32;
   std::chrono::microseconds spin{100};         ///< How long idle workers may spin.
   std::map<std::string, std::string> options;  ///< The engine's own keys, passed through.
+  /// On a device of another machine: the backend there that compiles the model.
+  std::string backend;
+  /// On a server that has the model, in place of a file: "oip://host:port/name:version".
+  std::string served;
+  /// Other machines of the plan ("host:port"), whose stages may make what this one reads.
+  std::vector<std::string> peers;
   /// Custom-operator libraries of the whole network. Who cannot load such leaves them to others.
   std::vector<std::filesystem::path> custom_ops;
 };
@@ -68,6 +74,19 @@ struct Call {
   /// the run.
   void (*done)(void* whom) = nullptr;
   void* whom = nullptr;
+  /// W3C trace context of who asked for the frame, for peers; empty: none. Valid until run()
+  /// returns.
+  std::string_view traceparent;
+};
+
+/// What another machine did of a run, in nanoseconds of this machine's steady clock, as far as that
+/// can be told: each time is off by at most `error_ns`. 0: it did not happen, or is not known.
+struct FarTimes {
+  std::int64_t received_ns = 0;  ///< The inputs were there, but for those that it had to fetch.
+  std::int64_t pulled_ns = 0;    ///< These too.
+  std::int64_t begun_ns = 0;     ///< It was given to the stage there.
+  std::int64_t ended_ns = 0;     ///< It was computed.
+  std::int64_t error_ns = 0;
 };
 
 /// One caller's state of an Executable: scratch memory, bindings. One thread at a time calls run(),
@@ -88,7 +107,8 @@ class Context {
   /// the two spans are the caller's again at once.
   ///
   /// All tensors lie in the memory of the device that the model was compiled for:
-  /// Backend::memory(). What the backend puts in place of an output does too.
+  /// Backend::memory(), or in the host's where that reaches_host(). What the backend puts in place
+  /// of an output does too.
   ///
   /// An error means that the run was not started, or has ended: wait() is not called for it, and
   /// Call::done is not either. No exception leaves it. A failed run leaves the context usable.
@@ -116,6 +136,9 @@ class Context {
     std::uint64_t allocations = 0;
   };
   [[nodiscard]] virtual Counters counters() const { return {}; }
+
+  /// Of the run that wait() returned for last, where another machine computed it and says so.
+  [[nodiscard]] virtual FarTimes far_times() const { return {}; }
 };
 
 /// A compiled model. Immutable; may be shared by threads; must outlive its contexts.
@@ -132,6 +155,11 @@ class Executable {
   /// Whether run() returns before the frame is finished, calls Call::done when it is, and takes up
   /// to recommended_contexts() runs, each on a context of its own.
   [[nodiscard]] virtual bool is_asynchronous() const { return false; }
+
+  /// Whether its device is lost, as far as is known. A run would then not be started, and end as
+  /// kUnavailable; one that was in progress does too. Such frames may be run elsewhere. It may come
+  /// back. Any thread.
+  [[nodiscard]] virtual bool is_lost() const { return false; }
 
   /// Threads that a context may bring besides its workers, which compute no part of any frame and
   /// sleep while frames run: an engine's queues. They stay on the caller's CPUs like the workers.
@@ -164,6 +192,14 @@ class Memory {
   [[nodiscard]] virtual bool copies_from([[maybe_unused]] const Memory& other) const {
     return false;
   }
+
+  /// Whether runs take inputs and outputs that lie in the host's memory too, and bring them there
+  /// and back themselves. Then an edge to or from the host's needs no copy.
+  [[nodiscard]] virtual bool reaches_host() const { return false; }
+
+  /// The frame whose value the tensor holds is over: what is kept for it may go. The storage stays
+  /// and is written again.
+  virtual void forget([[maybe_unused]] Tensor& tensor) noexcept {}
 };
 
 /// What `penstock backends` shows, and what a package remembers of the engine it was made with.

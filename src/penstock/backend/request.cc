@@ -49,7 +49,7 @@ Status check_on_cpu(const CompileRequest& request, std::string_view backend) {
   }
   std::error_code ignored;
   if (std::filesystem::exists(request.file, ignored)) return {};
-  return not_found("no such file").within({Where::kModel, request.file.string()});
+  return not_found("no such file; check the path").within({Where::kModel, request.file.string()});
 }
 
 Error in_model(Error error, const CompileRequest& request) {

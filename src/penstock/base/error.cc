@@ -85,6 +85,8 @@ std::string_view to_string(Code code) {
       return "unavailable";
     case Code::kDataLoss:
       return "data_loss";
+    case Code::kUnauthenticated:
+      return "unauthenticated";
   }
   return "unknown";
 }

@@ -20,15 +20,16 @@ enum class Code {
   kDeadlineExceeded = 4,    ///< A timeout or a frame's `max_age` ran out.
   kNotFound = 5,            ///< A file, node, tensor, device or backend that does not exist.
   kAlreadyExists = 6,       ///< Would overwrite something.
-  kPermissionDenied = 7,    ///< The operating system refused.
+  kPermissionDenied = 7,    ///< The operating system or a server refused.
   kResourceExhausted = 8,   ///< Memory, slots or an edge's capacity ran out.
   kFailedPrecondition = 9,  ///< Right call, wrong time or wrong machine.
   kAborted = 10,            ///< Dropped by a policy the user chose.
   kOutOfRange = 11,         ///< An index past the end.
   kUnimplemented = 12,      ///< No backend runs this.
   kInternal = 13,           ///< Our bug.
-  kUnavailable = 14,        ///< An engine or worker cannot be reached.
+  kUnavailable = 14,        ///< An engine, a worker or a stage cannot be reached.
   kDataLoss = 15,           ///< A file is truncated, changed or corrupt.
+  kUnauthenticated = 16,    ///< A server does not know who asks.
 };
 
 /// The code's stable spelling ("invalid_argument"), used in JSON.

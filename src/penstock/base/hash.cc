@@ -4,6 +4,7 @@
 #include <fstream>
 #include <vector>
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 namespace penstock {
@@ -46,6 +47,10 @@ std::string sha256_of(std::string_view text) {
   Sha256 hash;
   hash.update(text);
   return hash.finish();
+}
+
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 Result<std::string> sha256_of_file(const std::filesystem::path& file) {

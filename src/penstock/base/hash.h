@@ -32,6 +32,10 @@ class Sha256 {
 
 std::string sha256_of(std::string_view text);
 
+/// Takes the same time wherever the texts of one length differ, so that it tells nothing of a
+/// secret.
+bool equal_in_constant_time(std::string_view a, std::string_view b);
+
 /// \error kNotFound  the file cannot be read.
 Result<std::string> sha256_of_file(const std::filesystem::path& file);
 

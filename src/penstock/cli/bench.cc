@@ -107,12 +107,14 @@ Status add_plain_sides(const BenchOptions& options, const plan::Package& package
                        measure::Sides& sides, BenchReport& report) {
   PENSTOCK_TRY(const auto known, plain_file(options, package, backends, report));
   PENSTOCK_TRY(const auto file, bound_file(known, options, package, backends, report));
-  measure::PlainRequest request{file, {}, report.cpus, all_cpus, &package.plan, &ring};
+  measure::PlainRequest request{file, {}, report.cpus, all_cpus, &package, &ring};
   request.custom_ops = plan::custom_op_files(package);
   auto plain = measure::make_plain_sides(request, backends);
   for (auto& side : plain.sides) sides.push_back(std::move(side));
   for (const auto& [name, reason] : plain.missing) {
-    if (name.starts_with("onnxruntime")) return Error(reason).within({Where::kWay, name});
+    const bool needed =
+        package.plan.states.empty() ? name.starts_with("onnxruntime") : name == "onnxruntime";
+    if (needed) return Error(reason).within({Where::kWay, name});
     Error why = reason;
     Where* const model = why.find(Where::kModel);
     if (model != nullptr && model->name == file.string()) model->name = known.string();
@@ -278,7 +280,7 @@ Runtime with its default threads, and with one session on each core; OpenVINO, w
 takes the model, with its latency and with its throughput hint, in f32. All take their frames from one
 ring of 16 seeded inputs, write into outputs bound beforehand, and may use the plan's CPUs and no
 others. The engines run the model's file as it is: --model, or the one that the package was made from
-where it is still there and unchanged. An application, or a package with functions, states or several
+where it is still there and unchanged. An application, or a package with functions or several
 networks, which no engine runs alone, is measured beside itself with one frame at a time. Latency is push to pop, with as many frames in
 flight as the table says.
 

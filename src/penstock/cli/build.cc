@@ -1,30 +1,38 @@
 // penstock build: a model and devices -> the measured best package.
-#include "penstock/build/build.h"
+#include "penstock/tune/build.h"
 
-#include <charconv>
 #include <filesystem>
 #include <memory>
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/app/tune.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/package_needs.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/report_text.h"
+#include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
 #include "penstock/frames/source.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/session.h"
+#include "penstock/site/build.h"
+#include "penstock/site/reach.h"
+#include "penstock/tune/budget.h"
 
 namespace penstock::cli {
 namespace {
 
 struct BuildOptions {
   std::filesystem::path model, package, costs, rules;
-  std::string devices = "all";
+  std::filesystem::path hosts;  ///< Instead of devices of this machine.
+  bool standby = false;
+  std::string devices;
   std::string goal = "throughput";
   std::string budget = "60s";
   std::int64_t most_parts = INT64_MAX;
@@ -33,21 +41,10 @@ struct BuildOptions {
   ImportArguments import;
   BackendArguments engine;
   frames::SourceOptions inputs;
+  std::vector<std::string> states;
+  bool refresh = false;
   bool json = false;
 };
-
-/// "60s", "90", "2m", "1.5h"
-Result<double> parse_duration(const std::string& text) {
-  double value = 0;
-  const auto* end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, value);
-  const std::string_view unit(stop, static_cast<std::size_t>(end - stop));
-  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  if (problem != std::errc() || scale == 0 || !(value > 0) || !(value * scale < 1e7)) {
-    return invalid_argument("--budget: expected a time such as 60s, 5m or 1h, found '", text, "'");
-  }
-  return value * scale;
-}
 
 /// The database of costs; one in memory, with a warning, where there is none to be had.
 Result<cost::Database> open_costs(const BuildOptions& options) {
@@ -58,14 +55,19 @@ Result<cost::Database> open_costs(const BuildOptions& options) {
   return cost::Database::in_memory();
 }
 
-Result<build::Options> to_build_options(const BuildOptions& options) {
-  build::Options to;
+Result<tune::Options> to_build_options(const BuildOptions& options) {
+  tune::Options to;
   to.output = options.package;
-  auto devices = device::parse_devices(options.devices);
-  if (!devices) return std::move(devices).error().within("--devices");
-  to.devices = *std::move(devices);
-  to.goal = options.goal == "latency" ? build::Goal::kLatency : build::Goal::kThroughput;
-  PENSTOCK_TRY(to.budget_seconds, parse_duration(options.budget));
+  if (options.hosts.empty()) {
+    auto devices = device::parse_devices(options.devices.empty() ? "all" : options.devices);
+    if (!devices) return std::move(devices).error().within("--devices");
+    to.devices = *std::move(devices);
+  }
+  to.goal = options.goal == "latency" ? tune::Goal::kLatency : tune::Goal::kThroughput;
+  auto budget = tune::parse_budget(options.budget);
+  if (!budget) return std::move(budget).error().within("--budget");
+  to.budget_seconds = *budget;
+  to.refresh = options.refresh;
   to.most_parts = options.most_parts;
   to.backends = options.backends;
   to.rules = options.rules;
@@ -73,11 +75,12 @@ Result<build::Options> to_build_options(const BuildOptions& options) {
   to.custom_ops = options.engine.custom_ops;
   to.tolerance = options.tolerance;
   to.random = options.inputs.random;
+  PENSTOCK_TRY(to.states, to_states(options.states));
   to.stopped = interrupted;
   return to;
 }
 
-Json now_json(const build::Report& report) {
+Json now_json(const tune::Report& report) {
   Json ways = Json::array();
   for (const auto& way : report.now) {
     ways.push_back({{"name", way.name},
@@ -89,11 +92,89 @@ Json now_json(const build::Report& report) {
   return ways;
 }
 
-std::string budget_text(const build::Report& report, double budget) {
+std::string budget_text(const tune::Report& report, double budget) {
   if (report.minimum_seconds <= budget) return "";
   return concat("the budget of ", number(budget, 1), " s is less than the ",
                 number(report.minimum_seconds, 1),
                 " s that whole networks and the simple ways alone needed\n");
+}
+
+/// What this build made of what the database knew.
+std::string known_text(const tune::Report& report) {
+  constexpr double kHour = 3600;
+  if (!report.measured_again.empty()) {
+    return concat("measured again: of the plan chosen earlier, ", report.measured_again, "\n");
+  }
+  if (report.age_seconds <= 0) return "";
+  return concat("chosen ", number(report.age_seconds / kHour, 1),
+                " hours ago; --refresh measures all again\n");
+}
+
+/// An application says at its nodes what a model is told here.
+Status check_app_options(const BuildOptions& options) {
+  const auto& import = options.import;
+  if (import.shapes.empty() && import.constants.empty() && import.parameters.empty() &&
+      !import.as_is && options.engine.custom_ops.empty() && options.states.empty()) {
+    return {};
+  }
+  return invalid_argument("'", options.model.string(),
+                          "': --shape, --constant, --parameter, --as-is, --custom-ops and --state "
+                          "are for a model: an application says so at its nodes and 'states'");
+}
+
+Result<tune::Report> build_app(const BuildOptions& options, tune::Options to,
+                               const backend::Registry& backends, cost::Database& database) {
+  if (!options.hosts.empty()) {
+    return invalid_argument("'", options.model.string(),
+                            "': --hosts is for a model; an application names devices of other "
+                            "hosts at its nodes");
+  }
+  PENSTOCK_CHECK_OK(check_app_options(options));
+  PENSTOCK_TRY(const auto application, app::read_yaml(options.model));
+  if (frames::has_files(options.inputs)) {
+    PENSTOCK_TRY(const auto package, app::pack(application, backends));
+    PENSTOCK_TRY(to.frames, frames::read_frames(package.plan.inputs, options.inputs));
+  }
+  return app::build_app(application, to, backends, database);
+}
+
+/// What is given may be given for the inputs that are bound, too.
+frames::SourceOptions with_bound(const BuildOptions& options, const graph::Graph& graph,
+                                 const std::vector<plan::TensorInfo>& inputs_of_frames) {
+  auto inputs = options.inputs;
+  std::vector<std::pair<std::size_t, std::string>> places;
+  for (const auto& [name, value, position] : graph.bound_inputs) {
+    inputs.bound.emplace(name, value);
+    places.emplace_back(position, name);
+  }
+  inputs.order = frames::order_of(inputs_of_frames, std::move(places));
+  return inputs;
+}
+
+Result<tune::Report> build_over(const BuildOptions& options, const tune::Options& to,
+                                const graph::Graph& graph, const backend::Registry& backends,
+                                cost::Database& database) {
+  PENSTOCK_TRY(auto all, hosts::read_hosts(options.hosts));
+  PENSTOCK_TRY(const auto reach, site::load_reach());
+  return site::build_over(graph, std::move(all), reach, {to, options.standby}, backends, database);
+}
+
+Result<tune::Report> build_model(const BuildOptions& options, tune::Options to,
+                                 const backend::Registry& backends, cost::Database& database) {
+  PENSTOCK_TRY(const auto graph,
+               import_file(options.model, options.import, backends, options.engine.custom_ops));
+  PENSTOCK_TRY(to.import, to_import_options(options.import));
+  const auto inputs = inputs_of(graph, to.states);
+  if (frames::has_files(options.inputs)) {
+    PENSTOCK_TRY(to.frames, frames::read_frames(inputs, with_bound(options, graph, inputs)));
+  }
+  auto built = options.hosts.empty() ? tune::build_model(graph, to, backends, database)
+                                     : build_over(options, to, graph, backends, database);
+  if (built) return built;
+  // The frames are at fault only where the network itself fails on them.
+  const bool on_frames = built.error().find(Where::kWay) != nullptr;
+  const auto advice = on_frames ? advice_on_random(built.error(), options.inputs, inputs) : "";
+  return std::move(built).error().adding(advice);
 }
 
 Result<int> run(const BuildOptions& options) {
@@ -101,42 +182,41 @@ Result<int> run(const BuildOptions& options) {
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(auto database, open_costs(options));
   const InterruptGuard guard;
-  PENSTOCK_TRY(const auto graph,
-               import_file(options.model, options.import, backends, options.engine.custom_ops));
-  PENSTOCK_TRY(to.import, to_import_options(options.import));
-  if (frames::has_files(options.inputs)) {
-    PENSTOCK_TRY(to.frames, frames::read_frames(inputs_of(graph), options.inputs));
-  }
   Progress progress("build", "% of the budget", 100);
   to.progress = [&](const std::string& what, double share) {
     spdlog::info("{}", what);
     progress.show(static_cast<std::uint64_t>(share * 100));
   };
-  auto built = build::build_model(graph, to, backends, database);
-  if (!built) {
-    // The frames are at fault only where the network itself fails on them.
-    const bool on_frames = built.error().find(Where::kWay) != nullptr;
-    const auto advice =
-        on_frames ? advice_on_random(built.error(), options.inputs, inputs_of(graph)) : "";
-    return std::move(built).error().adding(advice);
-  }
+  to.too_short = [&](double seconds) {
+    spdlog::warn(
+        "the budget of {} s is short: whole networks and the simple ways alone take about {} s",
+        number(to.budget_seconds, 1), number(seconds, 0));
+  };
+  const bool is_app = identify(options.model) == FileKind::kApplication;
+  auto built = (is_app ? build_app : build_model)(options, to, backends, database);
+  if (!built) return std::move(built).error();
   const auto report = *std::move(built);
   if (options.json) {
-    auto json = Json::parse(build::to_json(report));
+    auto json = Json::parse(tune::to_json(report));
     json["package"] = options.package.string();
     json["seconds"] = report.seconds;
     json["minimum_seconds"] = report.minimum_seconds;
     json["measured_parts"] = report.measured_parts;
     json["measured_plans"] = report.measured_plans;
     json["now"] = now_json(report);
+    json["measured_again"] = report.measured_again;
+    json["age_seconds"] = report.age_seconds;
     json["interrupted"] = report.interrupted;
     print_json(json);
   } else {
-    print(report_text(report) +
+    print(report_text(report) + known_text(report) +
           concat("written to '", options.package.string(), "' in ", number(report.seconds, 1),
                  " s, ", report.measured_parts, " parts and ", report.measured_plans,
                  " plans measured\n") +
           budget_text(report, to.budget_seconds));
+    if (!options.hosts.empty()) {
+      if (const auto all = hosts::read_hosts(options.hosts)) print(connections_text(*all));
+    }
   }
   return report.interrupted ? interrupt_code() : kOk;
 }
@@ -147,16 +227,23 @@ fastest of them, plans stages and replicas for the devices, runs the plans besid
 the costs by what was measured and plans again; the package holds the plan that was measured the
 fastest, and why (penstock explain). The simple ways that you would have tried are always among what is
 measured: ONNX Runtime with its default threads and with a session on each core, OpenVINO with its
-latency and its throughput hint, on the file as it is.
+latency and its throughput hint and with a model on each core, on the file as it is.
 
 Nothing is chosen whose outputs are not those of ONNX Runtime without optimisation, within the tolerance
 that 'penstock verify' will take, too. What is measured is kept in a database (penstock costs), so that the next build of
 the same model measures no part again.
 
+Of an application, each network that says nothing of how it is split is built on what the nodes before it
+make, functions are timed, and all stages are placed on the devices together; plans of the whole run beside
+the application as it is written.
+
 Examples:
   penstock build model.onnx -o model.penstock
   penstock build model.onnx -o model.penstock --devices cpu:0,cpu:1 --budget 5m --json
-  penstock build model.onnx -o model.penstock --goal latency --backends onnxruntime,openvino)";
+  penstock build model.onnx -o model.penstock --goal latency --backends onnxruntime,openvino
+  penstock build model.onnx -o model.penstock --hosts hosts.yaml     over several machines (docs/hosts.md)
+  penstock build app.yaml -o app.penstock --budget 2m              networks and functions (docs/composition.md)
+  penstock build denoise.onnx --state cache_out=cache_in -o denoise.penstock      one frame's state for the next)";
 
 }  // namespace
 
@@ -165,14 +252,26 @@ void declare_build(CLI::App& app, Action& chosen) {
   auto* command = add_command(
       app, "build", "Measures which backend runs which part best, and writes the best pipeline.",
       kBuildFooter);
-  command->add_option("model", options->model, "A model (.onnx)")->required();
+  command->add_option("model", options->model, "A model (.onnx), or an application (.yaml)")
+      ->required();
   command
       ->add_option("-o,--output", options->package,
                    "The package to write: a folder, or a file ending in .zip")
       ->required();
+  auto* devices = command
+                      ->add_option("--devices", options->devices,
+                                   "cpu:0,cpu:1 or cpu:0-1,cpu:2-3; all: each CPU (the default)")
+                      ->check(not_empty("devices such as cpu:0,cpu:1 or all"));
+  auto* hosts = command
+                    ->add_option("--hosts", options->hosts,
+                                 "A file of machines that run 'penstock worker' (docs/hosts.md): "
+                                 "build over these")
+                    ->check(not_empty("a file"))
+                    ->excludes(devices);
   command
-      ->add_option("--devices", options->devices, "cpu:0,cpu:1 or cpu:0-1,cpu:2-3; all: each CPU")
-      ->capture_default_str();
+      ->add_flag("--standby", options->standby,
+                 "With --hosts: each stage gets a device of another host that takes over")
+      ->needs(hosts);
   command->add_option("--goal", options->goal, "throughput, or latency of one frame at a time")
       ->capture_default_str()
       ->check(CLI::IsMember({"throughput", "latency"}));
@@ -197,7 +296,10 @@ void declare_build(CLI::App& app, Action& chosen) {
   command->add_option("--costs", options->costs,
                       "The database of what was measured (default: PENSTOCK_COSTS, else the "
                       "user's cache folder)");
+  command->add_flag("--refresh", options->refresh,
+                    "Measure again what the database knows, as after a change of the machine");
   add_input_options(command, options->inputs);
+  add_state_option(command, options->states);
   add_import_options(command, options->import);
   add_backend_options(command, options->engine);
   command->add_flag("--json", options->json, "Print JSON");

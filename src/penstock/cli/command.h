@@ -24,6 +24,8 @@ using Action = std::function<Result<int>()>;
 using Declare = void (*)(CLI::App& app, Action& chosen);
 
 void declare_devices(CLI::App& app, Action& chosen);
+void declare_up(CLI::App& app, Action& chosen);
+void declare_down(CLI::App& app, Action& chosen);
 void declare_backends(CLI::App& app, Action& chosen);
 void declare_costs(CLI::App& app, Action& chosen);
 void declare_show(CLI::App& app, Action& chosen);
@@ -33,8 +35,17 @@ void declare_build(CLI::App& app, Action& chosen);
 void declare_explain(CLI::App& app, Action& chosen);
 void declare_run(CLI::App& app, Action& chosen);
 void declare_bench(CLI::App& app, Action& chosen);
+void declare_serve(CLI::App& app, Action& chosen);
+void declare_worker(CLI::App& app, Action& chosen);
 void declare_verify(CLI::App& app, Action& chosen);
+void declare_token(CLI::App& app, Action& chosen);
 void declare_completion(CLI::App& app, Action& chosen);
+
+/// The options of `serve` and `token`, and their actions, which the library of gRPC brings; once.
+/// \throws CLI::ValidationError  the library cannot be loaded.
+void load_serving_options(CLI::App& app, Action& chosen);
+/// The library's entry for each of the two.
+using DeclareOptions = void (*)(CLI::App& command, Action& chosen);
 
 /// A new command with its description and, below its options, text such as examples.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,

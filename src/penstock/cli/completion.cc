@@ -10,7 +10,7 @@ namespace {
 
 struct CompletionOptions {
   std::string shell;
-  const CLI::App* root = nullptr;
+  CLI::App* root = nullptr;
 };
 
 struct Flag {
@@ -250,6 +250,8 @@ std::string fish_script(const std::vector<Command>& commands) {
 }
 
 Result<int> run(const CompletionOptions& options) {
+  Action ignored;
+  load_serving_options(*options.root, ignored);
   const auto commands = all_commands(*options.root);
   if (options.shell == "bash") {
     print(bash_script(commands));

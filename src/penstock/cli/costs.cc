@@ -1,5 +1,7 @@
 // penstock costs: what was measured, and is kept.
+#include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -49,6 +51,25 @@ std::string seconds_at(const Json& row, const char* name) {
   return time < 0 ? "-" + duration(-time) : duration(time);
 }
 
+/// "+-2 %": half of the interval that the median is in with 95 %, of the median.
+std::string sureness_at(const Json& row) {
+  const auto &seconds = row["seconds"], &low = row["low"], &high = row["high"];
+  if (!seconds.is_number() || !low.is_number() || !high.is_number()) return "-";
+  const double half = (high.get<double>() - low.get<double>()) / 2;
+  return concat("+-", number(half / seconds.get<double>() * 100, 1), " %");
+}
+
+/// How long ago it was measured: "40 s", "5 min", "3 h", "12 d".
+std::string age_at(const Json& row) {
+  constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
+  const auto& at = row["measured_at"];
+  if (!at.is_number_integer()) return "-";
+  const auto age = std::max<std::int64_t>(0, std::time(nullptr) - at.get<std::int64_t>());
+  if (age < 2 * kMinute) return concat(age, " s");
+  if (age < 2 * kHour) return concat(age / kMinute, " min");
+  return age < 2 * kDay ? concat(age / kHour, " h") : concat(age / kDay, " d");
+}
+
 std::string engine_of(const Json& row, const char* backend, const char* engine) {
   return concat(text_at(row, backend), " ", text_at(row, engine));
 }
@@ -56,7 +77,7 @@ std::string engine_of(const Json& row, const char* backend, const char* engine) 
 std::string parts_table(const Json& rows) {
   constexpr std::size_t kShortHash = 12;
   Table table({"model", "part", "backend", ">threads", "condition", ">time", ">from", ">to",
-               ">runs", "failure"});
+               ">sure", ">runs", ">age", "failure or remark"});
   for (const auto& row : rows) {
     const std::string failure = text_at(row, "failure");
     const auto bound = [&](const char* name) {
@@ -65,49 +86,50 @@ std::string parts_table(const Json& rows) {
     table.add({text_at(row, "model").substr(0, kShortHash), text_at(row, "name"),
                engine_of(row, "backend", "engine"), row["threads"].dump(),
                text_at(row, "condition"), seconds_at(row, "seconds"), bound("low"), bound("high"),
-               row["runs"].dump(),
-               failure.empty() ? "" : concat(failure, ": ", text_at(row, "message"))});
+               failure.empty() ? sureness_at(row) : "", row["runs"].dump(), age_at(row),
+               concat(failure, failure.empty() ? "" : ": ", text_at(row, "message"))});
   }
   return table.empty() ? "" : "parts\n" + table.print();
 }
 
 std::string checks_table(const Json& rows) {
-  Table table({"part", "backend", "seeds", ">of tolerance", "worst at", "failure"});
+  Table table({"part", "backend", "seeds", ">of tolerance", "worst at", ">age", "failure"});
   for (const auto& row : rows) {
     const auto& ratio = row["worst_ratio"];
     table.add({text_at(row, "name"), engine_of(row, "backend", "engine"), text_at(row, "seeds"),
                ratio.is_number() ? number(ratio.get<double>(), 3) : "-",
-               concat(text_at(row, "output"), " ", text_at(row, "place")),
+               concat(text_at(row, "output"), " ", text_at(row, "place")), age_at(row),
                text_at(row, "message")});
   }
   return table.empty() ? "" : "\ncomparisons with the reference\n" + table.print();
 }
 
 std::string boundaries_table(const Json& rows) {
-  Table table({"from", "to", ">bytes", ">beyond the parts", ">beyond the whole", "failure"});
+  Table table(
+      {"from", "to", ">bytes", ">beyond the parts", ">beyond the whole", ">age", "failure"});
   for (const auto& row : rows) {
     table.add({engine_of(row, "source", "source_engine"), engine_of(row, "target", "target_engine"),
                bytes(row["bytes"].get<std::uint64_t>()), seconds_at(row, "seconds"),
-               seconds_at(row, "cut_seconds"), text_at(row, "message")});
+               seconds_at(row, "cut_seconds"), age_at(row), text_at(row, "message")});
   }
   return table.empty() ? "" : "\nboundaries\n" + table.print();
 }
 
 std::string links_table(const Json& rows) {
-  Table table({"from", "to", ">latency", ">bandwidth"});
+  Table table({"from", "to", ">latency", ">bandwidth", ">age"});
   for (const auto& row : rows) {
     const auto speed = static_cast<std::uint64_t>(row["bytes_per_second"].get<double>());
     table.add({text_at(row, "source"), text_at(row, "target"), seconds_at(row, "latency_seconds"),
-               bytes(speed) + "/s"});
+               bytes(speed) + "/s", age_at(row)});
   }
   return table.empty() ? "" : "\nlinks\n" + table.print();
 }
 
 std::string plans_table(const Json& rows) {
   constexpr std::size_t kShortHash = 12;
-  Table table({"plan", "engines", "frames/s of each round"});
+  Table table({"plan", "engines", ">age", "frames/s of each round"});
   for (const auto& row : rows) {
-    table.add({text_at(row, "plan").substr(0, kShortHash), text_at(row, "engines"),
+    table.add({text_at(row, "plan").substr(0, kShortHash), text_at(row, "engines"), age_at(row),
                text_at(row, "frames_per_second")});
   }
   return table.empty() ? "" : "\nplans, end to end\n" + table.print();

@@ -1,8 +1,11 @@
 // penstock devices: what this machine is.
+#include <filesystem>
 #include <memory>
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/devices_hosts.h"
 #include "penstock/cli/json.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/cli/text.h"
 #include "penstock/device/device.h"
 #include "penstock/device/topology.h"
@@ -11,6 +14,7 @@ namespace penstock::cli {
 namespace {
 
 struct DevicesOptions {
+  std::filesystem::path hosts;
   bool json = false;
 };
 
@@ -92,6 +96,7 @@ std::string to_text(const device::Topology& topology) {
 }
 
 Result<int> run(const DevicesOptions& options) {
+  if (!options.hosts.empty()) return show_hosts(options.hosts, options.json);
   PENSTOCK_TRY(const auto topology, device::read_topology());
   if (options.json) {
     print_json(to_json(topology));
@@ -113,8 +118,17 @@ void declare_devices(CLI::App& app, Action& chosen) {
       R"(The names in the first column are those that --devices takes: 'cpu:0' is one CPU, 'cpu:0-3' or
 'cpu:0+2' one device of several. Kinds order the cores by power, 0 the weakest; all 0 where alike.
 
-Example:
-  penstock devices --json)");
+With --hosts it shows what the workers of that file say of their machines, and measures how long a word
+takes between any two of them and here, and how many bytes a second get through each way.
+
+Examples:
+  penstock devices --json
+  penstock devices --hosts hosts.yaml)");
+  command
+      ->add_option("--hosts", options->hosts,
+                   "Show the machines of this file instead, and the links between them "
+                   "(docs/hosts.md)")
+      ->check(not_empty("a file"));
   command->add_flag("--json", options->json, "Print JSON");
   set_action(command, chosen, options, run);
 }

@@ -5,12 +5,12 @@
 #include <system_error>
 
 #include "penstock/app/app.h"
-#include "penstock/build/report.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/report_text.h"
 #include "penstock/cli/text.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/session.h"
+#include "penstock/tune/report.h"
 
 namespace penstock::cli {
 namespace {
@@ -30,7 +30,7 @@ Status check_built(const std::filesystem::path& path) {
   };
   const auto kind = identify(path);
   if (kind == FileKind::kApplication) {
-    return refuse("an application; explain the packages that its nodes name");
+    return refuse("an application; build it, and explain that");
   }
   if (kind == FileKind::kModel) {
     return refuse("another file; of a model, 'penstock build' makes one");
@@ -40,17 +40,17 @@ Status check_built(const std::filesystem::path& path) {
 
 Result<int> run(const ExplainOptions& options) {
   PENSTOCK_CHECK_OK(check_built(options.package));
-  PENSTOCK_TRY(const auto report, build::read_report(options.package));
+  PENSTOCK_TRY(const auto report, tune::read_report(options.package));
   if (!options.html.empty()) {
     std::ofstream out(options.html, std::ios::binary);
-    out << build::to_html(report);
+    out << tune::to_html(report);
     if (!out.flush()) {
       return make_error(Code::kPermissionDenied, "'", options.html.string(),
                         "': cannot be written");
     }
   }
   if (options.json) {
-    print(build::to_json(report));
+    print(tune::to_json(report));
   } else if (options.html.empty()) {
     print(report_text(report));
   }
@@ -74,8 +74,9 @@ void declare_explain(CLI::App& app, Action& chosen) {
       app, "explain", "Tells why a package of 'penstock build' is as it is.", kExplainFooter);
   command->add_option("package", options->package, "A package made by 'penstock build'")
       ->required();
-  command->add_option("--html", options->html,
-                      "Write one page that stands alone: the graph coloured by backend and stage");
+  command->add_option(
+      "--html", options->html,
+      "Write one page that stands alone: the network drawn, what was tried, a timeline");
   command->add_flag("--json", options->json, "Print JSON");
   set_action(command, chosen, options, run);
 }

@@ -57,7 +57,7 @@ Status check_model(const std::filesystem::path& file) {
   if (kind == FileKind::kApplication) {
     return invalid_argument("'", file.string(),
                             "': expected a model, found an application; 'penstock show', 'run', "
-                            "'bench' and 'split' take it");
+                            "'bench', 'build' and 'split' take it");
   }
   if (kind == FileKind::kPackage) {
     return invalid_argument("'", file.string(), "': expected a model (.onnx), found a ",

@@ -38,7 +38,13 @@ void add_input_options(CLI::App* command, frames::SourceOptions& options) {
 
 std::string advice_on_random(const Error& error, const frames::SourceOptions& options,
                              const std::vector<plan::TensorInfo>& inputs) {
-  if (frames::has_files(options)) return {};
+  if (frames::has_files(options)) {
+    const bool of_frame =
+        error.find(Where::kFrame) != nullptr || error.find(Where::kNode) != nullptr;
+    return of_frame && error.code == Code::kInvalidArgument
+               ? "; the frame's values are those given with --input or --inputs"
+               : "";
+  }
   return frames::advice_on_random(error, inputs, "give frames that come out with --input");
 }
 

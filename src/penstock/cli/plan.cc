@@ -1,9 +1,12 @@
 // penstock plan: the best pipeline, with its proof.
+#include "penstock/hosts/plan.h"
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -13,15 +16,20 @@
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/package_needs.h"
 #include "penstock/cli/plan_report.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/text.h"
+#include "penstock/hosts/costs.h"
+#include "penstock/hosts/stages.h"
+#include "penstock/hosts/survey.h"
 #include "penstock/partition/resolve.h"
 #include "penstock/planner/solve.h"
 #include "penstock/planner/svg.h"
 #include "penstock/planner/workload.h"
 #include "penstock/session/plan_model.h"
 #include "penstock/session/session.h"
+#include "penstock/site/reach.h"
 
 namespace penstock::cli {
 namespace {
@@ -37,6 +45,10 @@ struct ProblemOptions {
 
   std::filesystem::path model;
   std::filesystem::path package;
+  std::filesystem::path hosts;  ///< Instead of devices of this machine.
+  bool standby = false;
+  bool measure = false;  ///< Ask the hosts.
+  double measure_seconds = 60;
   std::vector<std::string> pins;
   std::string figures;
   std::string backend = "onnxruntime";
@@ -127,7 +139,7 @@ Result<planner::Split> read_split(const PlanOptions& options, const planner::Pro
   }
   std::ifstream in(options.split, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) return not_found("cannot be read").within(place);
+  if (!in) return not_found("cannot be read; check the path").within(place);
   auto split = planner::parse_workload_split(text, problem);
   if (!split) return std::move(split).error().within(place);
   return split;
@@ -182,7 +194,8 @@ WhatIfs ask_what_if(const planner::Problem& problem, const planner::Options& pla
 struct PlanReport {
   planner::Answer answer;
   WhatIfs what_if;
-  std::string note;  ///< Ends the text.
+  std::string note;                         ///< Ends the text.
+  std::vector<hosts::WireLoad> wires = {};  ///< Of several hosts.
 };
 
 Status report(const planner::Problem& problem, const planner::Options& planning,
@@ -206,6 +219,10 @@ Status report(const planner::Problem& problem, const planner::Options& planning,
     json["pareto"] = pareto_json(problem, front);
     text += pareto_text(front);
   }
+  if (!found.wires.empty()) {
+    json["links"] = wires_json(found.wires);
+    text += wires_text(found.wires, answer);
+  }
   json["interrupted"] = interrupted();
   if (options.json) {
     print_json(json);
@@ -219,6 +236,7 @@ Status report(const planner::Problem& problem, const planner::Options& planning,
 Status refuse_with_workload(const ProblemOptions& options) {
   const auto& import = options.import;
   const auto* given = !options.package.empty()             ? "--output"
+                      : !options.hosts.empty()             ? "--hosts"
                       : !options.pins.empty()              ? "--pin"
                       : !options.figures.empty()           ? "--figures"
                       : !import.shapes.empty()             ? "--shape"
@@ -272,15 +290,17 @@ Result<int> plan_workload(const PlanOptions& options) {
   return plan_problem(rest, free);
 }
 
-Status write_package(const PlannedModel& planned, const graph::Graph& graph,
+Status write_package(partition::ChosenStages stages, const graph::Graph& graph,
                      const ProblemOptions& options, const backend::Registry& backends) {
-  PENSTOCK_TRY(auto split, split_options_of(planned));
+  partition::SplitOptions split;
+  split.by = std::move(stages);
   if (const auto found = backends.find(options.backend); !found) return found.error();
   split.backend = options.backend;
   split.custom_ops = options.engine.custom_ops;
   PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine));
   const auto written = split_model(graph, split, {}, options.package, backends);
   if (!written) return written.error();
+  warn_of_silent_hosts(*written);
   return {};
 }
 
@@ -297,7 +317,96 @@ std::size_t count_open(const graph::Graph& graph) {
   return open;
 }
 
+void warn_of_open_shapes(const graph::Graph& graph) {
+  const auto unknown = count_open(graph);
+  if (unknown == 0) return;
+  spdlog::warn("{} of {} nodes have open shapes and cost too little here; bind them with --shape",
+               unknown, graph.nodes.size());
+}
+
+constexpr const char* kNotMeasured = "\ntimes are seconds by an analytic model, not measured\n";
+
+Status refuse_with_hosts(const PlanOptions& options) {
+  const auto& problem = options.problem;
+  const auto* given = !problem.devices.empty() ? "--devices"
+                      : problem.memory         ? "--memory"
+                      : options.what_if        ? "--what-if"
+                      : options.pareto         ? "--pareto"
+                                               : nullptr;
+  if (given == nullptr) return {};
+  return invalid_argument(given,
+                          ": does not go with --hosts, whose file says what there is; change "
+                          "that to ask what would be");
+}
+
+void warn_of_unknown_links(const hosts::Hosts& all, const hosts::Known& known) {
+  const auto ways = hosts::Network(all, known.links).unknown();
+  if (ways.empty()) return;
+  spdlog::warn(
+      "how much these carry is not known, and taken to be without limit: {}; say 'link' in "
+      "'{}'",
+      join(ways, ", "), all.file.string());
+}
+
+/// What earlier surveys measured of the links; with --measure what the hosts say now, and what the
+/// network takes there.
+Result<hosts::Known> ask_hosts(const PlanOptions& options, const graph::Graph& graph,
+                               const backend::Registry& backends, hosts::Hosts& all) {
+  hosts::Known known;
+  auto database = cost::Database::open(cost::Database::default_path());
+  if (database) known.links = hosts::known_links(*database, all);
+  if (!options.problem.measure) return known;
+  PENSTOCK_TRY(const auto reach, site::load_reach());
+  auto survey = hosts::survey(all, reach, true);
+  for (const auto& host : survey.hosts) {
+    if (host.error) spdlog::warn("{}; it is planned for as its file says", host.error->message());
+  }
+  for (const auto& error : survey.failed) spdlog::warn("not measured: {}", error.message());
+  hosts::complete(all, survey);
+  for (const auto& [ends, way] : survey.links) known.links[ends] = way;
+  if (database) {
+    const auto kept = hosts::keep_links(*database, all, survey.links);
+    if (!kept) spdlog::warn("{}", kept.error().message());
+  }
+  hosts::MeasureOptions measuring;
+  measuring.backend = options.problem.backend;
+  PENSTOCK_TRY(measuring.backend_options,
+               to_options_of(options.problem.backend, options.problem.engine));
+  measuring.seconds = options.problem.measure_seconds;
+  measuring.stop = interrupted;
+  measuring.warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  PENSTOCK_TRY(known.costs, hosts::measure_costs(graph, all, survey, backends,
+                                                 database ? &*database : nullptr, measuring));
+  return known;
+}
+
+Result<int> plan_hosts(const PlanOptions& options) {
+  PENSTOCK_CHECK_OK(refuse_with_model(options.problem));
+  PENSTOCK_CHECK_OK(refuse_with_hosts(options));
+  PENSTOCK_TRY(auto all, hosts::read_hosts(options.problem.hosts));
+  const auto backends = backend::Registry::load();
+  PENSTOCK_TRY(const auto graph, import_file(options.problem.model, options.problem.import,
+                                             backends, options.problem.engine.custom_ops));
+  PENSTOCK_TRY(const auto known, ask_hosts(options, graph, backends, all));
+  warn_of_open_shapes(graph);
+  warn_of_unknown_links(all, known);
+  PENSTOCK_TRY(auto to, to_model_options(options.problem, graph));
+  PENSTOCK_TRY(const auto planning, to_planner_options(options, {}));
+  PENSTOCK_TRY(const auto found, hosts::plan_over(graph, all, known, {to.costs, planning}));
+  std::string note = known.costs.empty() ? kNotMeasured : "\ntimes are seconds\n";
+  if (!options.problem.package.empty()) {
+    PENSTOCK_TRY(auto stages, chosen_stages_of({found.problem, found.answer}));
+    PENSTOCK_CHECK_OK(hosts::equip(stages, all, found, options.problem.standby));
+    PENSTOCK_CHECK_OK(write_package(std::move(stages), graph, options.problem, backends));
+    note += "written to '" + options.problem.package.string() + "'\n" + connections_text(all);
+  }
+  PENSTOCK_CHECK_OK(report(found.problem, planning, options,
+                           {found.answer, std::nullopt, std::move(note), found.wires}));
+  return kOk;
+}
+
 Result<int> plan_model(const PlanOptions& options) {
+  if (!options.problem.hosts.empty()) return plan_hosts(options);
   PENSTOCK_CHECK_OK(refuse_with_model(options.problem));
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto graph, import_file(options.problem.model, options.problem.import,
@@ -308,13 +417,11 @@ Result<int> plan_model(const PlanOptions& options) {
   PENSTOCK_TRY(auto answer, solve_visibly(problem, planning));
   auto what_if = ask_what_if(problem, planning, options, answer);
   const PlannedModel planned{std::move(problem), std::move(answer)};
-  std::string note = "\ntimes are seconds by an analytic model, not measured\n";
-  if (const auto unknown = count_open(graph); unknown > 0) {
-    spdlog::warn("{} of {} nodes have open shapes and cost too little here; bind them with --shape",
-                 unknown, graph.nodes.size());
-  }
+  std::string note = kNotMeasured;
+  warn_of_open_shapes(graph);
   if (!options.problem.package.empty()) {
-    PENSTOCK_CHECK_OK(write_package(planned, graph, options.problem, backends));
+    PENSTOCK_TRY(auto stages, chosen_stages_of(planned));
+    PENSTOCK_CHECK_OK(write_package(std::move(stages), graph, options.problem, backends));
     note += "written to '" + options.problem.package.string() + "'\n";
   }
   PENSTOCK_CHECK_OK(report(planned.problem, planning, options,
@@ -336,12 +443,15 @@ A model is planned for CPUs of this machine, with the time of each node taken fr
 multiply-accumulates and bytes; -o writes the package that 'penstock run' runs. --figures macs=2e10,
 bytes=1e10,node=2e-6,transfer=5e-7 says what a CPU does in a second, and what a node and a transfer cost.
 
+With --hosts it is planned for the machines of that file, over their links, which may be there or not.
+
 A workload is a planning problem in the JSON format of the dnn-partitioning project (Tarnawski et al.,
 NeurIPS 2020): nodes with a time on each kind of device, edges with a cost. Times have the file's unit.
 
 Examples:
   penstock plan model.onnx --devices cpu:0,cpu:1 -o model.penstock
   penstock plan model.onnx --devices cpu:0,cpu:1,cpu:2-3 --replicas --svg plan.svg
+  penstock plan model.onnx --hosts hosts.yaml --standby -o model.penstock
   penstock plan --workload bert24.json
   penstock plan --workload bert24.json --devices 8 --cpus 0 --memory 17e9 --json
   penstock plan --workload bert24.json --segments-per-device 4 --deadline 10 --svg plan.svg
@@ -382,6 +492,27 @@ void add_idle_option(CLI::App* command, ProblemOptions& options) {
 void add_model_options(CLI::App* command, ProblemOptions& options) {
   command->add_option("-o,--output", options.package,
                       "The package to write: a folder, or a file ending in .zip");
+  auto* hosts = command
+                    ->add_option("--hosts", options.hosts,
+                                 "A file of machines and links to plan for, there or not yet "
+                                 "(docs/hosts.md)")
+                    ->check(not_empty("a file"));
+  command
+      ->add_flag("--standby", options.standby,
+                 "Give each stage a device of another host, which takes its frames over")
+      ->needs(hosts);
+  auto* measure =
+      command
+          ->add_flag("--measure", options.measure,
+                     "Ask the workers of the hosts what they are, and measure the links and what "
+                     "the network takes there; what is known already is not measured again")
+          ->needs(hosts);
+  command
+      ->add_option("--measure-seconds", options.measure_seconds,
+                   "For measuring what the network takes, on all kinds of host together")
+      ->capture_default_str()
+      ->check(not_negative_number())
+      ->needs(measure);
   add_list(command, "--pin", options.pins, "NODE=DEVICE: this node on that device");
   command->add_option("--figures", options.figures, "What a CPU does: macs=2e10,bytes=1e10,...");
   command->add_option("--backend", options.backend, "Who runs the stages")

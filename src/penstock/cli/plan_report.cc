@@ -191,6 +191,12 @@ Json pareto_json(const planner::Problem& problem, const std::vector<planner::Par
   return json;
 }
 
+Json wires_json(const std::vector<hosts::WireLoad>& wires) {
+  Json json = Json::array();
+  for (const auto& wire : wires) json.push_back({{"name", wire.name}, {"load", wire.seconds}});
+  return json;
+}
+
 std::string bounds_text(const planner::Options& options, double lower_bound, double cost) {
   const auto* goal = options.goal == planner::Goal::kLatency ? "latency " : "period ";
   auto text = concat("plan  ", goal, cost_text(cost), ", at least ", cost_text(lower_bound));
@@ -222,6 +228,15 @@ std::string what_if_text(const std::vector<planner::WhatIf>& items, const planne
                    item.why_not.empty() ? change_text(item, answer) : item.why_not, "\n");
   }
   return text;
+}
+
+std::string wires_text(const std::vector<hosts::WireLoad>& wires, const planner::Answer& answer) {
+  Table table({"link", ">load", ">of the period"});
+  for (const auto& wire : wires) {
+    const double share = answer.evaluation.period > 0 ? wire.seconds / answer.evaluation.period : 0;
+    table.add({wire.name, cost_text(wire.seconds), concat(number(100 * share, 1), " %")});
+  }
+  return "\n" + table.print();
 }
 
 std::string pareto_text(const std::vector<planner::ParetoPoint>& front) {

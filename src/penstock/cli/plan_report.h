@@ -4,6 +4,7 @@
 #include <string>
 
 #include "penstock/cli/json.h"
+#include "penstock/hosts/plan.h"
 #include "penstock/planner/answer.h"
 #include "penstock/planner/pareto.h"
 #include "penstock/planner/what_if.h"
@@ -20,6 +21,9 @@ Json answer_json(const planner::Problem& problem, const planner::Options& option
 Json what_if_json(const std::vector<planner::WhatIf>& items);
 Json pareto_json(const planner::Problem& problem, const std::vector<planner::ParetoPoint>& front);
 
+/// [{"name", "load"}]: how long each link is busy with a frame.
+Json wires_json(const std::vector<hosts::WireLoad>& wires);
+
 /// "plan  period 12.3, at least 11.9, gap 3.36 %", while the search goes on.
 std::string bounds_text(const planner::Options& options, double lower_bound, double cost);
 
@@ -27,6 +31,7 @@ std::string bounds_text(const planner::Options& options, double lower_bound, dou
 std::string answer_text(const planner::Problem& problem, const planner::Options& options,
                         const planner::Answer& answer);
 std::string what_if_text(const std::vector<planner::WhatIf>& items, const planner::Answer& answer);
+std::string wires_text(const std::vector<hosts::WireLoad>& wires, const planner::Answer& answer);
 std::string pareto_text(const std::vector<planner::ParetoPoint>& front);
 
 }  // namespace penstock::cli

@@ -9,7 +9,7 @@ namespace penstock::cli {
 namespace {
 
 /// `chosen`: the worth of the plan that was chosen, measured with these.
-std::string ways_table(const std::vector<build::WayReport>& ways, double chosen, bool latency) {
+std::string ways_table(const std::vector<tune::WayReport>& ways, double chosen, bool latency) {
   Table table(
       {"way", ">frames/s", ">latency", ">chosen is", ">spread", ">of the tolerance", "what"});
   std::string failed;
@@ -35,7 +35,7 @@ std::string shortened(const std::string& label) {
   return concat(label.substr(0, kMost / 2), "...", label.substr(label.size() - kMost / 2));
 }
 
-std::string trial_text(const build::TrialReport& trial) {
+std::string trial_text(const tune::TrialReport& trial) {
   if (!trial.failure.empty()) return concat(trial.backend, ": ", trial.failure);
   return concat(trial.backend, " ", duration(trial.seconds * 1e9), " (", duration(trial.low * 1e9),
                 " to ", duration(trial.high * 1e9),
@@ -44,7 +44,7 @@ std::string trial_text(const build::TrialReport& trial) {
 
 }  // namespace
 
-std::string report_text(const build::Report& report) {
+std::string report_text(const tune::Report& report) {
   const bool latency = report.goal == "latency";
   std::string text = concat("model '", report.model, "', goal ", report.goal, ", devices");
   for (const auto& device : report.devices) text += " " + device;
@@ -52,15 +52,16 @@ std::string report_text(const build::Report& report) {
                  duration((latency ? report.latency_seconds : report.period_seconds) * 1e9),
                  latency ? " from push to pop, measured" : " a frame, measured");
   if (report.lower_bound_seconds > 0 && !latency) {
-    text += concat("; by these costs no plan is under ", duration(report.lower_bound_seconds * 1e9),
-                   ": gap ", number(report.gap() * 100, 1), " %");
+    text += concat("; no plan with each stage on one of the devices, by these costs, is under ",
+                   duration(report.lower_bound_seconds * 1e9), ": gap ",
+                   number(report.gap() * 100, 1), " %");
   }
   text += "\n";
   if (report.simple.size() > 1) {
     text += "\nsimple ways, on the file as it is:\n" +
             ways_table(report.simple, report.simple.back().worth(latency), latency);
   }
-  const auto own = std::ranges::find(report.ways, report.chosen, &build::WayReport::name);
+  const auto own = std::ranges::find(report.ways, report.chosen, &tune::WayReport::name);
   text += "\nplans:\n" +
           ways_table(report.ways, own == report.ways.end() ? 0 : own->worth(latency), latency);
   text += "\npartitions of the chosen plan:\n";

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "penstock/build/report.h"
+#include "penstock/tune/report.h"
 
 namespace penstock::cli {
 
 /// The ways that were measured, the partitions with what was tried, and the reasons.
-std::string report_text(const build::Report& report);
+std::string report_text(const tune::Report& report);
 
 }  // namespace penstock::cli

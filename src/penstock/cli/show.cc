@@ -72,7 +72,7 @@ Json node_json(const Graph& graph, std::size_t index) {
 
 Json bound_json(const Graph& graph) {
   Json bound = Json::array();
-  for (const auto& [name, value] : graph.bound_inputs) {
+  for (const auto& [name, value, position] : graph.bound_inputs) {
     Json json = tensor_json(name, value.type());
     const auto text = literal_of(value);
     json["value"] = text ? Json(*text) : Json(nullptr);
@@ -114,11 +114,12 @@ Status show_plan(const ShowOptions& options) {
   source.import = options.import;
   source.engine.custom_ops = options.custom_ops;
   source.no_native_code = options.no_native_code;
-  PENSTOCK_TRY(const auto package, load_source(source, backend::Registry::load()));
+  const auto backends = backend::Registry::load();
+  PENSTOCK_TRY(const auto package, load_source(source, backends));
   if (options.json) {
-    print_json(plan_json(package.plan));
+    print_json(plan_json(package.plan, backends));
   } else {
-    print(plan_text(package.plan));
+    print(plan_text(package.plan, backends));
   }
   return {};
 }

@@ -25,7 +25,10 @@ std::string backends_text(const plan::Stage& stage) {
 
 Json infos_json(const std::vector<plan::TensorInfo>& infos) {
   Json list = Json::array();
-  for (const auto& info : infos) list.push_back(tensor_json(info.name, info.type));
+  for (const auto& info : infos) {
+    list.push_back(tensor_json(info.name, info.type));
+    if (info.range) list.back()["values"] = {info.range->least, info.range->most};
+  }
   return list;
 }
 
@@ -38,7 +41,7 @@ Json devices_json(const std::vector<device::Device>& devices) {
 Json stage_plan_json(const plan::Stage& stage) {
   Json models = Json::array();
   for (const auto& partition : stage.partitions) {
-    models.push_back(partition.model);
+    models.push_back(partition.served ? to_string(*partition.served) : partition.model);
     for (const auto& batched : partition.batched) models.push_back(batched.model);
   }
   return {{"name", stage.name},
@@ -129,7 +132,7 @@ std::string origin_text(const plan::Plan& plan) {
 
 }  // namespace
 
-Json plan_json(const plan::Plan& plan) {
+Json plan_json(const plan::Plan& plan, const backend::Registry& backends) {
   Json stages = Json::array();
   for (const auto& stage : plan.stages) stages.push_back(stage_plan_json(stage));
   Json edges = Json::array();
@@ -150,7 +153,7 @@ Json plan_json(const plan::Plan& plan) {
   for (const auto& parameter : plan.parameters) {
     parameters.push_back(tensor_json(parameter.name, parameter.type));
   }
-  const auto memory = pipeline::memory_ceiling(plan);
+  const auto memory = pipeline::memory_ceiling(plan, {}, backends);
   return {{"model", plan.model},
           {"model_hash", plan.model_hash},
           {"inputs", infos_json(plan.inputs)},
@@ -172,7 +175,7 @@ Json plan_json(const plan::Plan& plan) {
             {"model_sha256", plan.origin.model_sha256}}}};
 }
 
-std::string plan_text(const plan::Plan& plan) {
+std::string plan_text(const plan::Plan& plan, const backend::Registry& backends) {
   std::string text = concat("model '", plan.model, "': ", plan.stages.size(),
                             plan.stages.size() == 1 ? " stage\n" : " stages\n");
   text += origin_text(plan);
@@ -194,7 +197,7 @@ std::string plan_text(const plan::Plan& plan) {
         plan.streams.evict ? "takes the place of that used last longest ago" : "is refused", "\n");
   }
   text += "\n" + stages_text(plan) + "\n" + edges_text(plan);
-  const auto memory = pipeline::memory_ceiling(plan);
+  const auto memory = pipeline::memory_ceiling(plan, {}, backends);
   text += "\nmemory of the edges: " +
           (memory ? "at most " + bytes(*memory)
                   : std::string("without bound: the engine allocates what no shape bounds")) +

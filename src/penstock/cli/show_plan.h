@@ -9,8 +9,9 @@
 
 namespace penstock::cli {
 
-Json plan_json(const plan::Plan& plan);
-std::string plan_text(const plan::Plan& plan);
+/// `backends`: they tell what lies in another memory than the host's, which is not counted.
+Json plan_json(const plan::Plan& plan, const backend::Registry& backends);
+std::string plan_text(const plan::Plan& plan, const backend::Registry& backends);
 
 /// Tells the log each stage, and which engines run them.
 void log_plan(const plan::Plan& plan, const backend::Registry& backends);

@@ -4,33 +4,17 @@
 
 #include <spdlog/spdlog.h>
 
-#include "penstock/app/app.h"
+#include "penstock/app/source.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
 #include "penstock/session/identify.h"
-#include "penstock/session/load.h"
 
 namespace penstock::cli {
 
 namespace {
-
-/// What the package of a bare model or an application, which the user does not see, was made from.
-Error in_users_words(Error error, const SourceArguments& arguments, const plan::Plan& plan) {
-  const auto kind = identify(arguments.file);
-  if (kind == FileKind::kApplication) {
-    const auto application = app::read_yaml(arguments.file);
-    return application ? app::place_error(*application, std::move(error)) : error;
-  }
-  if (kind == FileKind::kPackage) return error;
-  Where* const model = error.find(Where::kModel);
-  if (model != nullptr && model->name == plan.stages.front().partitions.front().model) {
-    model->name = arguments.file.string();
-  }
-  return error;
-}
 
 Status complete(pipeline::Options& options, const SourceArguments& arguments) {
   PENSTOCK_TRY(options.backend_options, to_backend_options(arguments.engine));
@@ -55,13 +39,6 @@ void add_source_options(CLI::App* command, SourceArguments& arguments) {
   add_native_code_option(command, arguments.no_native_code);
 }
 
-Result<plan::Package> load_app(const std::filesystem::path& file, bool native_code,
-                               const backend::Registry& backends) {
-  PENSTOCK_TRY(const auto application, app::read_yaml(file));
-  if (!native_code) PENSTOCK_CHECK_OK(app::refuse_native_code(application));
-  return app::pack(application, backends);
-}
-
 Result<plan::Package> load_source(const SourceArguments& arguments,
                                   const backend::Registry& backends) {
   const auto& import = arguments.import;
@@ -76,7 +53,7 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
           "--shape, --constant, --parameter, --as-is, --custom-ops, --state and --batch are for a "
           "model: an application says so at its nodes and 'states'");
     }
-    return load_app(arguments.file, !arguments.no_native_code, backends);
+    return app::load_application(arguments.file, !arguments.no_native_code, backends);
   }
   if (kind == FileKind::kPackage) {
     if (of_a_model) {
@@ -85,9 +62,7 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
           "settled "
           "when a package is made; give them to 'penstock split', or give the model");
     }
-    PENSTOCK_TRY(auto package, load_package(arguments.file));
-    if (arguments.no_native_code) PENSTOCK_CHECK_OK(plan::refuse_native_code(package.plan));
-    return package;
+    return app::load_package(arguments.file, !arguments.no_native_code);
   }
   PENSTOCK_TRY(const auto graph, import_file(arguments.file, arguments.import, backends,
                                              arguments.engine.custom_ops));
@@ -104,7 +79,8 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
                                                          const backend::Registry& backends) {
   PENSTOCK_CHECK_OK(complete(options, arguments));
   auto started = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
-  if (!started) return in_users_words(std::move(started).error(), arguments, package.plan);
+  if (!started)
+    return app::in_users_words(std::move(started).error(), arguments.file, package.plan);
   auto pipeline = *std::move(started);
   log_plan(package.plan, backends);
   spdlog::info("{} stages started, edges hold {}, {} frames in flight at most",
@@ -119,7 +95,7 @@ Status replace_source(const SourceArguments& arguments, const plan::Package& pac
   PENSTOCK_CHECK_OK(complete(options, arguments));
   Status replaced = pipeline.replace(package.plan, package.folder, backends, options);
   if (replaced) return replaced;
-  return in_users_words(std::move(replaced).error(), arguments, package.plan);
+  return app::in_users_words(std::move(replaced).error(), arguments.file, package.plan);
 }
 
 }  // namespace penstock::cli

@@ -23,11 +23,6 @@ struct SourceArguments {
 /// The positional argument and the options of both.
 void add_source_options(CLI::App* command, SourceArguments& arguments);
 
-/// An application as a package in a temporary folder; its nodes' libraries are opened to read what
-/// they declare, unless `native_code` is false. \error as app::read_yaml() and app::pack().
-Result<plan::Package> load_app(const std::filesystem::path& file, bool native_code,
-                               const backend::Registry& backends);
-
 /// The package, loaded or made. \error kInvalidArgument  import options beside a package.
 Result<plan::Package> load_source(const SourceArguments& arguments,
                                   const backend::Registry& backends);

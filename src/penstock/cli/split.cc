@@ -12,6 +12,7 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/package_needs.h"
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
@@ -30,7 +31,7 @@ struct SplitOptions {
   bool annotations = false;
   std::filesystem::path annotate;
   int replicas = 1;
-  std::string devices;
+  std::string devices, standby;
   std::string backend = "onnxruntime";
   bool unpinned = false;
   bool flush_denormals = false;
@@ -54,27 +55,33 @@ Status check_devices(const std::vector<device::Device>& devices) {
 
 Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
   partition::SplitOptions split;
-  split.cuts = options.cuts;
-  split.use_annotations = options.annotations;
   split.replicas = options.replicas;
   split.backend = options.backend;
   split.custom_ops = options.engine.custom_ops;
   split.pinned = !options.unpinned;
   split.flush_denormals = options.flush_denormals;
+  std::vector<std::pair<std::string, device::Device>> pins;
   for (const auto& text : options.pins) {
     PENSTOCK_TRY(const auto pair,
                  split_pair(text, true, "--pin", "NODE=DEVICE, such as conv1=cpu:0"));
     auto device = device::parse_device(pair.second);
     if (!device) return std::move(device).error().within("--pin");
     PENSTOCK_CHECK_OK(check_devices({*device}));
-    split.pins.emplace_back(pair.first, *device);
+    pins.emplace_back(pair.first, *device);
   }
+  PENSTOCK_TRY(split.by, partition::split_by(options.cuts, std::move(pins), options.annotations));
   PENSTOCK_TRY(split.batches, to_batches(options.batches));
   if (!options.devices.empty()) {
     auto devices = device::parse_devices(options.devices);
     if (!devices) return std::move(devices).error().within("--devices");
     PENSTOCK_CHECK_OK(check_devices(*devices));
     split.devices = *std::move(devices);
+  }
+  if (!options.standby.empty()) {
+    auto standby = device::parse_devices(options.standby);
+    if (!standby) return std::move(standby).error().within("--standby");
+    PENSTOCK_CHECK_OK(check_devices(*standby));
+    split.standby = *std::move(standby);
   }
   PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine));
   return split;
@@ -100,7 +107,7 @@ Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
 /// Where the backend is not present, CPUs of this machine are taken for possible.
 bool runs_on(const std::string& name, const device::Device& device,
              const backend::Registry& backends) {
-  const auto backend = backends.find(name);
+  const auto backend = backends.find(device.is_remote() ? std::string(plan::kRemoteBackend) : name);
   return backend ? (*backend)->accepts(device) : device.is_local_cpu();
 }
 
@@ -144,6 +151,7 @@ void warn_of_shared_cpus(const plan::Plan& plan) {
 
 void warn_of_devices(const plan::Plan& plan, const backend::Registry& backends) {
   warn_of_foreign_devices(plan, backends);
+  warn_of_silent_hosts(plan);
   warn_of_shared_cpus(plan);
 }
 
@@ -189,13 +197,13 @@ void report(const SplitOptions& options, const plan::Plan& plan, const backend::
   log_plan(plan, backends);
   warn_of_devices(plan, backends);
   if (options.json) {
-    Json json = plan_json(plan);
+    Json json = plan_json(plan, backends);
     json["package"] = options.package.string();
     json["measured_batches"] = choices_json(choices);
     print_json(json);
     return;
   }
-  print(plan_text(plan));
+  print(plan_text(plan, backends));
   print(choices_text(choices));
   print(concat("written to '", options.package.string(), "'\n"));
 }
@@ -303,8 +311,13 @@ void declare_split(CLI::App& app, Action& chosen) {
       ->check(whole_number(1, plan::kMostInstances));
   command
       ->add_option("--devices", options->devices,
-                   "Devices in turn, such as cpu:0,cpu:1 or cpu:0-1,cpu:2+3; all: each CPU")
+                   "Devices in turn, such as cpu:0,cpu:1 or cpu:0-1,cpu:2+3; all: each CPU; "
+                   "HOST:PORT/cpu:0-3: of a machine that runs 'penstock worker'")
       ->check(not_empty("devices such as cpu:0,cpu:1 or all"));
+  command
+      ->add_option("--standby", options->standby,
+                   "Devices that take over the frames of stages on other machines that are lost")
+      ->check(not_empty("devices such as host:8001/cpu:0 or cpu:0"));
   command->add_option("--backend", options->backend, "Who runs the stages")
       ->capture_default_str()
       ->type_name(kBackendType);

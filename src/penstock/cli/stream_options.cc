@@ -34,8 +34,9 @@ void add_stream_options(CLI::App* command, StreamArguments& arguments) {
       ->check(milliseconds());
   command
       ->add_option("--max-left-behind", arguments.max_left_behind,
-                   "So many calls that hang each stage instance leaves behind, and goes on; one "
-                   "more ends the pipeline (default: 0)")
+                   "So many calls that hang each stage instance leaves behind, and goes on; with "
+                   "one more its frames are unavailable (default: 0: a call that hangs ends the "
+                   "pipeline)")
       ->check(whole_number(0, plan::kMostLanes));
   command
       ->add_option("--streams", arguments.streams,

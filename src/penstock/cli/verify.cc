@@ -9,7 +9,6 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/app/app.h"
-#include "penstock/build/report.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/inputs.h"
@@ -26,6 +25,7 @@
 #include "penstock/session/session.h"
 #include "penstock/session/verify.h"
 #include "penstock/tensor/compare.h"
+#include "penstock/tune/report.h"
 
 namespace penstock::cli {
 namespace {
@@ -68,7 +68,7 @@ std::string to_text(const measure::VerifyReport& report) {
 /// What the user says, or said when the package was built by measurement.
 Tolerance tolerance_for(const VerifyOptions& options, const plan::Package& package) {
   if (options.tolerance) return Tolerance::of(*options.tolerance);
-  const auto built = build::read_report(package);
+  const auto built = tune::read_report(package);
   return built ? Tolerance::of(built->tolerance) : Tolerance();
 }
 
@@ -148,7 +148,7 @@ Result<int> run(const VerifyOptions& options) {
 constexpr const char* kVerifyFooter =
     R"(Checks the hash of every file, loads the package, and compares what the pipeline makes of each frame
 with the whole model: --model, or the file that the package was made from where it is still there and
-unchanged; else with its own stages one after the other. A package with functions, states or several
+unchanged; else with its own stages one after the other. A package with functions or several
 networks is compared with its own stages without replicas, one frame at a time. A model as the reference
 runs without graph optimisation (with it: --optimised). A value a matches e where
 |a-e| <= 1e-3 |e| + 1e-5 max|e| over its tensor + a floor: 8 times what the reference differs from itself

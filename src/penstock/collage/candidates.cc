@@ -71,6 +71,7 @@ class InUnits {
         single_(units.size() == graph.nodes.size()) {}
 
   void find(const Rule& rule) { find(rule, {}, false); }
+  void find_whole(const Rule& rule);
   std::vector<Candidate> finish(const std::string& backend);
 
  private:
@@ -164,6 +165,14 @@ void InUnits::find_sets(const Rule& rule, const Checks& checks, bool host) {
   }
 }
 
+/// Where units are nodes, what is connected is found. A network need not be, as where an output is
+/// an input that passes through.
+void InUnits::find_whole(const Rule& rule) {
+  NodeSet all = unit_wiring_.none();
+  for (std::size_t unit = 0; unit < units_->size(); ++unit) all.add(unit);
+  if (!all.empty() && given(yields_, rule, nodes_of(all))) add(std::move(all), false);
+}
+
 std::vector<Candidate> InUnits::finish(const std::string& backend) {
   std::vector<std::pair<NodeSet, bool>> list(found_.begin(), found_.end());
   const auto size = [](const auto& entry) { return entry.first.count(); };
@@ -182,6 +191,17 @@ std::vector<Candidate> InUnits::finish(const std::string& backend) {
     candidates.push_back(std::move(candidate));
   }
   return candidates;
+}
+
+Status check_limits(const Graph& graph, const std::string& backend, const Limits& limits) {
+  if (limits.max_nodes == 0 || limits.beam == 0 || limits.max_candidates == 0) {
+    return invalid_argument("limits of candidates: expected numbers above 0");
+  }
+  if (graph.nodes.size() > kMostNodes) {
+    return make_error(Code::kResourceExhausted, "candidates of backend '", backend,
+                      "': the graph has ", graph.nodes.size(), " nodes, more than ", kMostNodes);
+  }
+  return {};
 }
 
 }  // namespace
@@ -212,21 +232,20 @@ NodeSet supported_nodes(const Graph& graph, const Rule& rule) {
 
 Result<std::vector<Candidate>> candidates(const Graph& graph, const std::string& backend,
                                           const Rule& rule, const Limits& limits) {
-  return candidates(graph, each_node(graph), backend, rule, limits);
+  PENSTOCK_CHECK_OK(check_limits(graph, backend, limits));
+  const auto units = each_node(graph);
+  InUnits finder(graph, units, limits);
+  finder.find(rule);
+  return finder.finish(backend);
 }
 
 Result<std::vector<Candidate>> candidates(const Graph& graph, const Units& units,
                                           const std::string& backend, const Rule& rule,
                                           const Limits& limits) {
-  if (limits.max_nodes == 0 || limits.beam == 0 || limits.max_candidates == 0) {
-    return invalid_argument("limits of candidates: expected numbers above 0");
-  }
-  if (graph.nodes.size() > kMostNodes) {
-    return make_error(Code::kResourceExhausted, "candidates of backend '", backend,
-                      "': the graph has ", graph.nodes.size(), " nodes, more than ", kMostNodes);
-  }
+  PENSTOCK_CHECK_OK(check_limits(graph, backend, limits));
   InUnits finder(graph, units, limits);
   finder.find(rule);
+  finder.find_whole(rule);
   return finder.finish(backend);
 }
 

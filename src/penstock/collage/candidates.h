@@ -35,9 +35,9 @@ Result<std::vector<Candidate>> candidates(const graph::Graph& graph, const std::
 /// Those that are made of whole units.
 ///
 /// Where a unit has several nodes, `combine` (without joins) yields every run of consecutive units
-/// all of whose nodes the rule takes, and connected convex unions besides: the whole network if the
-/// backend takes it, and each largest region that it takes. Other rules yield what they yield node
-/// by node, as far as it is made of whole units.
+/// all of whose nodes the rule takes, and connected convex unions besides: each largest region that
+/// the backend takes. Other rules yield what they yield node by node, as far as it is made of whole
+/// units. The whole network is among them if the backend takes it, connected or not.
 Result<std::vector<Candidate>> candidates(const graph::Graph& graph, const Units& units,
                                           const std::string& backend, const Rule& rule,
                                           const Limits& limits = {});

@@ -175,7 +175,9 @@ TEST(UnitCandidatesTest, OfRulesThatDoNotCombineAreThoseThatFit) {
 TEST(UnitCandidatesTest, HoldTheWholeNetworkWhereItsPartsDoNotTouch) {
   const auto graph = TestNetwork().node("a", "Relu", {"x"}).node("b", "Relu", {"y"}).get();
   Units units = each_node(graph);
-  EXPECT_EQ(found(graph, units, R"({"combine": {"all": true}})"), "a; b");
+  EXPECT_EQ(found(graph, units, R"({"combine": {"all": true}})"), "a; a b; b");
+  EXPECT_EQ(found(graph, units, R"({"combine": {"ops": ["Sin"]}})"), "");
+  EXPECT_EQ(found(graph, units, R"({"ops": ["Relu"]})"), "a; b");
   units.nodes = {{graph::NodeId{0}, graph::NodeId{1}}};
   units.of_node = {0, 0};
   EXPECT_EQ(found(graph, units, R"({"combine": {"all": true}})"), "a b");

@@ -14,6 +14,7 @@ struct Figures {
   double bytes_per_second = 1e10;
   double seconds_per_node = 2e-6;        ///< An engine's own work around each operator.
   double seconds_per_transfer = 0.5e-6;  ///< Handing one tensor to another stage of this machine.
+  bool operator==(const Figures&) const = default;
 };
 
 /// "macs=2e10,bytes=1e10,node=2e-6,transfer=5e-7", any of them, over the defaults.

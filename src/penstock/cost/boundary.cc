@@ -71,7 +71,8 @@ Result<PartModel> model_of(const Graph& graph, std::vector<NodeId> nodes,
 
 /// The parts that tell of one boundary: source, target, both in one model of either, the chain.
 Result<std::vector<Part>> parts_of(const Graph& graph, const std::string& from,
-                                   const std::string& to, const device::Device& device) {
+                                   const std::string& to, const device::Device& device,
+                                   const std::vector<device::Device>& neighbours) {
   PENSTOCK_TRY(const auto source, model_of(graph, {NodeId{0}}, from));
   PENSTOCK_TRY(const auto target, model_of(graph, {NodeId{1}}, to));
   PENSTOCK_TRY(const auto whole_from, model_of(graph, {NodeId{0}, NodeId{1}}, from));
@@ -82,6 +83,8 @@ Result<std::vector<Part>> parts_of(const Graph& graph, const std::string& from,
     Part part;
     part.models = std::move(models);
     part.device = device;
+    part.threads = static_cast<int>(device.cpus.size());
+    part.neighbours = neighbours;
     parts.push_back(std::move(part));
   }
   return parts;
@@ -138,25 +141,24 @@ double at(const Line& line, double bytes) {
 
 }  // namespace
 
-Result<std::vector<std::pair<double, Boundary>>> measure_boundary(Profiler& profiler,
-                                                                  const std::string& from,
-                                                                  const std::string& to,
-                                                                  const device::Device& device) {
+Result<std::vector<std::pair<double, Boundary>>> measure_boundary(
+    Profiler& profiler, const std::string& from, const std::string& to,
+    const device::Device& device, const std::vector<device::Device>& neighbours) {
   std::vector<std::pair<double, Boundary>> points;
+  const auto place = concat(device_key(profiler.topology(), device), " ",
+                            condition_of(profiler.topology(), device, neighbours));
   for (const auto& shape : kShapes) {
     const double bytes = bytes_of_shape(shape);
-    BoundaryKey key{from,
-                    profiler.engine_version(from),
-                    to,
-                    profiler.engine_version(to),
-                    "plain",
-                    static_cast<std::int64_t>(bytes),
-                    device_key(profiler.topology(), device)};
-    PENSTOCK_TRY(auto boundary, profiler.database().find(key));
+    BoundaryKey key{from,    profiler.engine_version(from),    to,   profiler.engine_version(to),
+                    "plain", static_cast<std::int64_t>(bytes), place};
+    std::optional<Boundary> boundary;
+    if (!profiler.options().refresh) {
+      PENSTOCK_TRY(boundary, profiler.database().find(key));
+    }
     if (!boundary) {
       const Graph graph = two_nodes(shape);
       const Visit visit(profiler, graph);
-      PENSTOCK_TRY(const auto parts, parts_of(graph, from, to, device));
+      PENSTOCK_TRY(const auto parts, parts_of(graph, from, to, device, neighbours));
       PENSTOCK_TRY(const auto costs, profiler.measure(parts));
       boundary = boundary_of(costs);
       if (!boundary) return points;
@@ -171,11 +173,12 @@ Result<std::vector<std::pair<double, Boundary>>> measure_boundary(Profiler& prof
 }
 
 Result<Boundaries> Boundaries::measure(Profiler& profiler, std::span<const std::string> backends,
-                                       const device::Device& device) {
+                                       const device::Device& device,
+                                       const std::vector<device::Device>& neighbours) {
   Boundaries boundaries;
   for (const auto& from : backends) {
     for (const auto& to : backends) {
-      PENSTOCK_TRY(const auto points, measure_boundary(profiler, from, to, device));
+      PENSTOCK_TRY(const auto points, measure_boundary(profiler, from, to, device, neighbours));
       if (points.empty()) continue;
       std::vector<std::pair<double, double>> beyond_parts, beyond_whole;
       for (const auto& [bytes, boundary] : points) {

@@ -13,14 +13,16 @@
 
 namespace penstock::cost {
 
-/// Lines a + b * bytes for each pair of backends, fitted to chains of two element-wise models of
-/// four sizes (Theil and Sen's fit, so that one bad measurement does no harm).
+/// Measured as parts are: with a thread for each CPU of the device, while the same runs on the
+/// neighbours. Lines a + b * bytes for each pair of backends, fitted to chains of two element-wise
+/// models of four sizes (Theil and Sen's fit, so that one bad measurement does no harm).
 class Boundaries {
  public:
   /// From the database, the rest by measuring, within the profiler's limits. A pair that cannot be
   /// measured gets the default. \error as Profiler::measure()
   static Result<Boundaries> measure(Profiler& profiler, std::span<const std::string> backends,
-                                    const device::Device& device);
+                                    const device::Device& device,
+                                    const std::vector<device::Device>& neighbours = {});
 
   /// What is to be added to the sum of two parts that were measured by themselves, at least 0: each
   /// of them holds its own engine's call and layouts already.
@@ -46,9 +48,8 @@ class Boundaries {
 
 /// One pair over the sizes measured, each kept in the database as it comes.
 /// Empty: not all could be had.
-Result<std::vector<std::pair<double, Boundary>>> measure_boundary(Profiler& profiler,
-                                                                  const std::string& from,
-                                                                  const std::string& to,
-                                                                  const device::Device& device);
+Result<std::vector<std::pair<double, Boundary>>> measure_boundary(
+    Profiler& profiler, const std::string& from, const std::string& to,
+    const device::Device& device, const std::vector<device::Device>& neighbours = {});
 
 }  // namespace penstock::cost

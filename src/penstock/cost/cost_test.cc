@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "penstock/cost/graph_problem.h"
+#include "penstock/cost/part_keys.h"
 #include "penstock/graph/test_support.h"
+#include "tests/support/made_up_machine.h"
 
 namespace penstock::cost {
 namespace {
@@ -27,6 +29,32 @@ std::vector<device::Device> devices(const std::string& text) {
 
 std::string message_of(const Result<planner::Problem>& problem) {
   return problem ? "" : problem.error().message();
+}
+
+device::Topology machine(const char* description) {
+  const MadeUpMachine made_up(description);
+  auto topology = device::read_topology();
+  EXPECT_TRUE(topology) << topology.error().message();
+  return topology ? *std::move(topology) : device::Topology();
+}
+
+TEST(DeviceKeyTest, TellsNodesAndCachesApart) {
+  const auto topology = machine("pack:2 numa:1 l3:1 core:32 pu:1");
+  const auto key = [&](const char* text) { return device_key(topology, devices(text).front()); };
+  EXPECT_EQ(key("cpu:0-1"), key("cpu:62-63"));
+  EXPECT_NE(key("cpu:0-1"), key("cpu:31-32"));
+}
+
+TEST(ConditionTest, TellsWhereTheNeighbourIs) {
+  const auto nodes = machine("pack:2 numa:1 l3:1 core:32 pu:1");
+  const auto siblings = machine("numa:1 core:4 pu:2");
+  const auto condition = [](const device::Topology& topology, const char* neighbours) {
+    return condition_of(topology, devices("cpu:0").front(), devices(neighbours));
+  };
+  EXPECT_EQ(condition(nodes, "cpu:1"), condition(nodes, "cpu:2"));
+  EXPECT_NE(condition(nodes, "cpu:1"), condition(nodes, "cpu:32"));
+  EXPECT_NE(condition(siblings, "cpu:1"), condition(siblings, "cpu:2"));
+  EXPECT_EQ(condition_of(nodes, devices("cpu:0").front(), {}), "alone");
 }
 
 TEST(NodeSecondsTest, IsTheLargerOfComputingAndMovingAndTheEnginesWork) {
@@ -74,6 +102,18 @@ TEST(ProblemOfGraphTest, HasAGroupForEachNodeAndATypeForEachSizeOfDevice) {
   EXPECT_THAT(problem->order, ElementsAre(std::pair(0, 1)));
 }
 
+TEST(ProblemOfGraphTest, HasATypeForEachPaceOfDevice) {
+  GraphProblemOptions options;
+  options.paces = {1, 2.5, 1};
+  const auto problem = problem_of(two_products(), devices("cpu:0,cpu:1,cpu:2"), options);
+  ASSERT_TRUE(problem) << problem.error().message();
+  ASSERT_EQ(problem->types.size(), 2U);
+  EXPECT_THAT(problem->types[0].devices, ElementsAre("cpu:0", "cpu:2"));
+  EXPECT_THAT(problem->types[1].devices, ElementsAre("cpu:1"));
+  const auto& time = problem->groups[0].time;
+  EXPECT_DOUBLE_EQ(time[1], 2.5 * time[0]);
+}
+
 TEST(ProblemOfGraphTest, TakesMeasuredSecondsForTheCpusThatTheyWereMeasuredOn) {
   GraphProblemOptions options;
   options.figures.macs_per_second = 1;  // More CPUs help.
@@ -98,11 +138,12 @@ TEST(ProblemOfGraphTest, GivesAPinnedNodeADeviceOfItsOwn) {
 }
 
 TEST(ProblemOfGraphTest, RefusesDevicesThatItCannotJudge) {
-  EXPECT_THAT(message_of(problem_of(two_products(), {}, {})), HasSubstr("at least one"));
+  EXPECT_THAT(message_of(problem_of(two_products(), std::vector<device::Device>(), {})),
+              HasSubstr("at least one"));
   EXPECT_THAT(message_of(problem_of(two_products(), devices("cpu:0,cpu:0"), {})),
               HasSubstr("cpu:0"));
   EXPECT_THAT(message_of(problem_of(two_products(), devices("host:1/cpu:0"), {})),
-              HasSubstr("not known without measuring"));
+              HasSubstr("(--hosts)"));
   EXPECT_THAT(message_of(problem_of(two_products(), devices("cpu:0-1,cpu:1"), {})),
               HasSubstr("device 'cpu:1': CPU 1 is in another device too"));
 }

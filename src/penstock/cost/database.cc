@@ -184,8 +184,10 @@ class Row {
 };
 
 Cost cost_of(const Row& row) {
-  return {number_of(row["seconds"]), number_of(row["low"]), number_of(row["high"]),
-          integer_of(row["runs"]), failure_of(row["failure"], row["message"])};
+  Cost cost{number_of(row["seconds"]), number_of(row["low"]), number_of(row["high"]),
+            integer_of(row["runs"]), failure_of(row["failure"], row["message"])};
+  if (!cost.failure) cost.remark = text_of(row["message"]);
+  return cost;
 }
 
 std::string numbers_text(const std::vector<double>& numbers) {
@@ -333,6 +335,9 @@ Result<Database> Database::open(const fs::path& file) {
   const auto open_to_write = [&]() -> Status {
     if (file.has_parent_path()) PENSTOCK_CHECK_OK(make_folder(file.parent_path()));
     PENSTOCK_TRY(state->connection, Connection::open(file, Connection::Mode::kWrite));
+    if (state->connection.is_read_only()) {
+      return make_error(Code::kPermissionDenied, "it may only be read");
+    }
     PENSTOCK_TRY(const bool there, check_schema(state->connection, file));
     PENSTOCK_CHECK_OK(use_log(state->connection));
     if (there) return {};
@@ -344,11 +349,15 @@ Result<Database> Database::open(const fs::path& file) {
   if (opened.error().code != Code::kPermissionDenied) {
     return explain(std::move(opened).error(), file);
   }
-  const auto open_to_read = [&]() -> Result<bool> {
-    PENSTOCK_TRY(state->connection, Connection::open(file, Connection::Mode::kRead));
+  const auto open_to_read = [&](Connection::Mode mode) -> Result<bool> {
+    PENSTOCK_TRY(state->connection, Connection::open(file, mode));
     return check_schema(state->connection, file);
   };
-  const auto readable = open_to_read();
+  auto readable = open_to_read(Connection::Mode::kRead);
+  // Its log wants a file beside it, and no file can be made there.
+  if (!readable && readable.error().code == Code::kPermissionDenied) {
+    readable = open_to_read(Connection::Mode::kReadUnchanging);
+  }
   if (!readable || !*readable) return explain(std::move(opened).error(), file);
   state->writable = false;
   return Database(std::move(state));
@@ -388,7 +397,8 @@ Status Database::put(const PartKey& key, const Cost& cost, const std::string& na
       {key.model, key.structure, key.inputs, key.precision, key.backend, key.engine, key.device,
        std::int64_t{key.threads}, key.condition, key.options, name, figure(cost.seconds),
        limited ? Cell(cost.low) : figure(cost.low), figure(cost.high), cost.runs,
-       kind_cell(cost.failure), message_cell(cost.failure), now()});
+       kind_cell(cost.failure),
+       failed || cost.remark.empty() ? message_cell(cost.failure) : Cell(cost.remark), now()});
 }
 
 Result<std::optional<Check>> Database::find(const CheckKey& key) {
@@ -439,6 +449,12 @@ Result<std::optional<PlanResult>> Database::find(const PlanKey& key) {
   if (!row) return std::optional<PlanResult>();
   return std::optional(
       PlanResult{numbers_of(text_of((*row)["frames_per_second"])), text_of((*row)["text"])});
+}
+
+Result<std::optional<std::int64_t>> Database::measured_at(const PlanKey& key) {
+  const Table& plans = table("plans");
+  PENSTOCK_TRY(const auto row, state_->find(plans, key_names(plans), cells_of(key)));
+  return row ? std::optional(integer_of((*row)["measured_at"])) : std::nullopt;
 }
 
 Status Database::put(const PlanKey& key, const PlanResult& result) {

@@ -45,6 +45,7 @@ struct Cost {
   double high = 0;
   std::int64_t runs = 0;
   std::optional<Failure> failure;  ///< Then the other figures mean nothing.
+  std::string remark = {};  ///< In what it was measured otherwise than asked; empty: in nothing.
   bool operator==(const Cost&) const = default;
 };
 
@@ -58,7 +59,7 @@ struct PartKey {
   std::string engine;     ///< Its version and Penstock's, joined alike.
   std::string device;     ///< device_key()
   int threads = 1;
-  std::string condition = "alone";  ///< Or "crowded+N": N neighbours run the same meanwhile.
+  std::string condition = "alone";  ///< condition_of()
   std::string options;              ///< "key=value;...", flush_denormals among them; sorted.
   bool operator==(const PartKey&) const = default;
 };
@@ -163,6 +164,8 @@ class Database {
   Result<std::optional<Check>> find(const CheckKey& key);
   Result<std::optional<Boundary>> find(const BoundaryKey& key);
   Result<std::optional<PlanResult>> find(const PlanKey& key);
+  /// Seconds since 1970.
+  Result<std::optional<std::int64_t>> measured_at(const PlanKey& key);
   Result<std::optional<Link>> find_link(const std::string& source, const std::string& target,
                                         const std::string& device);
 

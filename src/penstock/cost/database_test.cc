@@ -48,6 +48,55 @@ Error error_of(const fs::path& file) {
   return database ? Error{} : database.error();
 }
 
+/// What a user may do who owns nothing, while it lives; root itself may do all.
+class AsNobody {
+ public:
+  AsNobody() {
+    if (::geteuid() == 0) changed_ = ::seteuid(kNobody) == 0;
+  }
+  ~AsNobody() {
+    if (changed_ && ::seteuid(0) != 0) std::abort();
+  }
+  AsNobody(const AsNobody&) = delete;
+  AsNobody& operator=(const AsNobody&) = delete;
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+  bool changed_ = false;
+};
+
+/// A file that may only be read, in a folder that may or may not be written.
+void read_what_may_only_be_read(fs::perms of_folder) {
+  const TemporaryFolder folder;
+  const auto below = folder.path() / "a ?#% name";  // A folder by whose name no URI may be misled.
+  const auto file = below / "costs.db";
+  ASSERT_TRUE(open(file).put(key("m"), cost(0.25)));
+  constexpr auto kReadOnly = fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read;
+  fs::permissions(file, kReadOnly);
+  fs::permissions(folder.path(), fs::perms::all);
+  fs::permissions(below, of_folder);
+  {
+    const AsNobody nobody;
+    auto database = Database::open(file);
+    ASSERT_TRUE(database) << database.error().message();
+    EXPECT_FALSE(database->writable());
+    const auto found = database->find(key("m"));
+    ASSERT_TRUE(found) << found.error().message();
+    EXPECT_EQ(*found, std::optional(cost(0.25)));
+    EXPECT_EQ(database->put(key("n"), cost(1)).error().code, Code::kPermissionDenied);
+  }
+  fs::permissions(below, fs::perms::all);  // So that it can go.
+}
+
+TEST(DatabaseTest, AFileThatMayOnlyBeReadIsRead) {
+  read_what_may_only_be_read(fs::perms::all);
+}
+
+TEST(DatabaseTest, AFileInAFolderThatMayOnlyBeReadIsRead) {
+  read_what_may_only_be_read(fs::perms::all & ~(fs::perms::owner_write | fs::perms::group_write |
+                                                fs::perms::others_write));
+}
+
 TEST(DatabaseTest, KeepsWhatItWasGivenUnderTheWholeKey) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "below" / "costs.db";

@@ -116,6 +116,7 @@ JobReport report_of(const Json& json) {
   report.low = json.at("low");
   report.high = json.at("high");
   report.runs = json.at("runs");
+  report.neighbours = json.at("neighbours");
   report.bytes_per_second = json.at("bytes_per_second");
   report.error = {static_cast<Code>(json.at("code").get<int>()), json.at("message")};
   if (const auto check = json.find("check"); check != json.end()) {
@@ -171,6 +172,7 @@ std::string to_line(const JobReport& report) {
                {"low", report.low},
                {"high", report.high},
                {"runs", report.runs},
+               {"neighbours", report.neighbours},
                {"bytes_per_second", report.bytes_per_second},
                {"code", static_cast<int>(report.error.code)},
                {"message", report.error.message()}};

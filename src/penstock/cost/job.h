@@ -76,6 +76,7 @@ struct JobReport {
   std::string phase;  ///< "loaded", "compiled", "ran"; of kFailed: "compile" or "run".
   double seconds = 0, low = 0, high = 0;
   std::int64_t runs = 0;
+  std::int64_t neighbours = 0;  ///< That ran meanwhile.
   double bytes_per_second = 0;  ///< Of a link; its latency is `seconds`.
   std::optional<JobCheck> check;
   Error error;  ///< kFailed, kRefused

@@ -40,7 +40,7 @@ struct Part {
 /// Its models, for people: "nodes 0-3 + nodes 4-9".
 std::string name_of(const Part& part);
 
-/// The type as a run binds it: open dimensions at their bound, else 1.
+/// The type as a run binds it: open dimensions as Dim::likely() says.
 Type bound(Type type);
 
 }  // namespace penstock::cost

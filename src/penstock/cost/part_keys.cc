@@ -1,11 +1,11 @@
 #include "penstock/cost/part_keys.h"
 
 #include <algorithm>
-#include <set>
 
 #include "penstock/backend/request.h"
 #include "penstock/base/hash.h"
 #include "penstock/base/version.h"
+#include "penstock/device/place.h"
 
 namespace penstock::cost {
 namespace {
@@ -42,7 +42,7 @@ std::string name_of(const Part& part) {
 
 Type bound(Type type) {
   for (auto& dim : type.dims) {
-    if (!dim.fixed()) dim = {dim.bound == Dim::kOpen ? 1 : dim.bound, "", Dim::kOpen};
+    if (!dim.fixed()) dim = {dim.likely(), "", Dim::kOpen};
   }
   return type;
 }
@@ -65,15 +65,14 @@ Status check_device(const device::Device& device) {
 }
 
 std::string device_key(const device::Topology& topology, const device::Device& device) {
-  std::set<int> cores;
-  std::map<int, int> kinds;
-  for (const auto& cpu : topology.cpus) {
-    if (!std::ranges::binary_search(device.cpus, cpu.number)) continue;
-    cores.insert(cpu.core);
-    ++kinds[cpu.kind];
-  }
-  const auto kind = [](const auto& entry) { return concat(entry.second, "k", entry.first); };
-  return concat(topology.fingerprint, "/", join(kinds, "+", kind), "/", cores.size(), "cores");
+  return concat(topology.fingerprint, "/", device::place_of(topology, device));
+}
+
+std::string condition_of(const device::Topology& topology, const device::Device& device,
+                         const std::vector<device::Device>& neighbours) {
+  if (neighbours.empty()) return "alone";
+  const auto shared = device::shared_with(topology, device, neighbours);
+  return concat("crowded+", neighbours.size(), shared.empty() ? "" : " ", shared);
 }
 
 Result<std::string> PartKeys::hash_of_file(const std::filesystem::path& file) {
@@ -104,6 +103,7 @@ Result<std::pair<std::string, std::string>> PartKeys::hashes_of(const PartModel&
 std::string PartKeys::engine_version(const std::string& backend) {
   const auto known = versions_.find(backend);
   if (known != versions_.end()) return known->second;
+  if (elsewhere_ != nullptr) return versions_[backend] = elsewhere_->engine_version(backend);
   const auto found = backends_.find(backend);
   auto version = found ? (*found)->describe().engine_version : std::string();
   // What a plugin makes of its engine changes with Penstock.
@@ -125,22 +125,6 @@ Result<std::string> PartKeys::options_text(const Part& part) {
   if (part.flush_denormals) text += " flush_denormals";
   if (!libraries.empty()) text += " custom_ops=" + join(libraries, ",");
   return text;
-}
-
-std::string PartKeys::condition_of(const Part& part) const {
-  if (part.neighbours.empty()) return "alone";
-  std::set<int> cores;
-  bool shares = false;
-  for (const auto& cpu : topology_.cpus) {
-    if (std::ranges::binary_search(part.device.cpus, cpu.number)) cores.insert(cpu.core);
-  }
-  for (const auto& neighbour : part.neighbours) {
-    for (const auto& cpu : topology_.cpus) {
-      shares = shares ||
-               (std::ranges::binary_search(neighbour.cpus, cpu.number) && cores.contains(cpu.core));
-    }
-  }
-  return concat("crowded+", part.neighbours.size(), shares ? " smt" : "");
 }
 
 Result<PartKey> PartKeys::key_of(const Part& part) {
@@ -168,7 +152,7 @@ Result<PartKey> PartKeys::key_of(const Part& part) {
   key.engine = join(engines, "+");
   key.device = device_key(topology_, part.device);
   key.threads = part.threads;
-  key.condition = condition_of(part);
+  key.condition = condition_of(topology_, part.device, part.neighbours);
   PENSTOCK_TRY(key.options, options_text(part));
   return key;
 }

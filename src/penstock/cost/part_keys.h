@@ -10,14 +10,19 @@
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
 #include "penstock/cost/database.h"
+#include "penstock/cost/elsewhere.h"
 #include "penstock/cost/part.h"
 #include "penstock/device/topology.h"
 
 namespace penstock::cost {
 
-/// A device as costs know it: the machine's fingerprint, how many CPUs and cores, of which kind.
-/// Devices of one key take the same time.
+/// A device as costs know it: the machine's fingerprint and device::place_of() it. Devices of one
+/// key take the same time.
 std::string device_key(const device::Topology& topology, const device::Device& device);
+
+/// "alone", or "crowded+N" with what the N neighbours share with the device: device::shared_with().
+std::string condition_of(const device::Topology& topology, const device::Device& device,
+                         const std::vector<device::Device>& neighbours);
 
 /// \error kInvalidArgument  not CPUs of this machine
 Status check_device(const device::Device& device);
@@ -28,8 +33,10 @@ std::string wiring(const Part& part);
 /// Remembers hashes of graphs and files. Borrows what it is made with. One thread.
 class PartKeys {
  public:
-  PartKeys(const backend::Registry& backends, const device::Topology& topology)
-      : backends_(backends), topology_(topology) {}
+  /// `elsewhere`: the machine of `topology` and its engines; null: this one.
+  PartKeys(const backend::Registry& backends, const device::Topology& topology,
+           const Elsewhere* elsewhere = nullptr)
+      : backends_(backends), topology_(topology), elsewhere_(elsewhere) {}
 
   /// \error kInvalidArgument  a part has no model, or a device that is not of this machine; and of
   ///        files that cannot be read
@@ -48,10 +55,10 @@ class PartKeys {
   /// With its weights, and with their types.
   Result<std::pair<std::string, std::string>> hashes_of(const PartModel& model);
   Result<std::string> options_text(const Part& part);
-  [[nodiscard]] std::string condition_of(const Part& part) const;
 
   const backend::Registry& backends_;
   const device::Topology& topology_;
+  const Elsewhere* elsewhere_;
   std::map<const graph::Graph*, Hashers> hashers_;
   std::map<std::filesystem::path, std::string> file_hashes_;
   std::map<std::string, std::string> versions_;

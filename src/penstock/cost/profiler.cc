@@ -1,11 +1,13 @@
 #include "penstock/cost/profiler.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "penstock/backend/request.h"
 #include "penstock/base/files.h"
 #include "penstock/base/hash.h"
+#include "penstock/cost/elsewhere.h"
 #include "penstock/cost/job.h"
 #include "penstock/cost/part_keys.h"
 #include "penstock/cost/turn.h"
@@ -24,6 +26,11 @@ constexpr const char* kReference = "onnxruntime";
 
 std::string tolerance_text(const Tolerance& tolerance) {
   return concat(tolerance.relative, "|e|+", tolerance.absolute, "max,", tolerance.steps);
+}
+
+std::string text_of(const PartKey& key) {
+  return concat(key.model, "|", key.inputs, "|", key.precision, "|", key.backend, "|", key.engine,
+                "|", key.device, "|", key.threads, "|", key.condition, "|", key.options);
 }
 
 /// Failures of the machine's state, not of the part.
@@ -50,6 +57,7 @@ struct Profiler::State {
   const backend::Registry& backends;
   Database* given;              // The caller's; may be null.
   std::optional<Database> own;  // Where there is none, or it cannot be written.
+  std::set<std::string> fresh;  // What this profiler has measured, by text_of() its keys.
   Options options;
   device::Topology topology;
   std::shared_ptr<const fs::path> folder;
@@ -84,8 +92,10 @@ struct Profiler::State {
   [[nodiscard]] bool interrupted() const {
     return stopped() || seconds_left() < -std::chrono::duration<double>(kGrace).count();
   }
+  /// Of this machine. Another one takes its own, which is the same where it is this one after all.
   [[nodiscard]] Turn take_turn() {
-    return Turn::wait(database().file(), [this] { return over(); });
+    return Turn::wait(options.elsewhere ? fs::path() : database().file(),
+                      [this] { return over(); });
   }
   [[nodiscard]] bool over() const {
     return stopped() || count >= options.most_measurements || seconds_left() < options.min_seconds;
@@ -107,7 +117,8 @@ Result<std::optional<Cost>> Profiler::State::find(const PartKey& key) {
   if (own) {
     PENSTOCK_TRY(known, own->find(key));
   }
-  if (!known && given != nullptr) {
+  const bool counts = !options.refresh || fresh.contains(text_of(key));
+  if (!known && given != nullptr && counts) {
     PENSTOCK_TRY(known, given->find(key));
   }
   if (known && known->failure && may_do_now(*known)) known.reset();
@@ -116,6 +127,7 @@ Result<std::optional<Cost>> Profiler::State::find(const PartKey& key) {
 
 /// A database that cannot be written loses nothing of this run.
 Status Profiler::State::keep(const PartKey& key, const Cost& cost, const Part& part) {
+  fresh.insert(text_of(key));
   auto kept = database().writable()
                   ? database().put(key, cost, name_of(part))
                   : Status(make_error(Code::kPermissionDenied, "cost database '",
@@ -211,6 +223,7 @@ bool deserves_another_try(const WorkerOutcome& outcome) {
 
 Result<WorkerOutcome> Profiler::State::run(const Job& job) {
   const auto interrupted = [this] { return this->interrupted(); };
+  if (options.elsewhere) return options.elsewhere->run(job, interrupted);
   for (;;) {
     if (!worker) {
       PENSTOCK_TRY(worker, Worker::start({options.memory_bytes,
@@ -252,6 +265,10 @@ Result<std::optional<Cost>> Profiler::State::measure(const Part& part, const Par
     cost.failure = outcome.failure;
   } else if (report.event == JobReport::Event::kDone) {
     cost = {report.seconds, report.low, report.high, report.runs, {}};
+    if (const auto wanted = part.neighbours.size(); std::cmp_less(report.neighbours, wanted)) {
+      cost.remark = concat("timed beside ", report.neighbours, " of ", wanted,
+                           " neighbours: its engine refuses more in one process");
+    }
   } else {
     cost.failure = failure_of(report);
     if (report.event == JobReport::Event::kRefused || says_nothing_of_the_part(report.error)) {
@@ -338,8 +355,13 @@ Result<std::unique_ptr<Profiler>> Profiler::start(const backend::Registry& backe
   if (database == nullptr) {
     PENSTOCK_TRY(state->own, Database::in_memory());
   }
-  PENSTOCK_TRY(state->topology, device::read_topology());
-  state->keys.emplace(backends, state->topology);
+  const auto* elsewhere = state->options.elsewhere.get();
+  if (elsewhere != nullptr) {
+    state->topology = elsewhere->topology();
+  } else {
+    PENSTOCK_TRY(state->topology, device::read_topology());
+  }
+  state->keys.emplace(backends, state->topology, elsewhere);
   PENSTOCK_TRY(state->folder, make_temporary_folder());
   return std::unique_ptr<Profiler>(new Profiler(std::move(state)));
 }
@@ -420,7 +442,10 @@ Result<std::optional<Link>> Profiler::link(const device::Device& from, const dev
   const auto known = [&] {
     return state_->database().find_link(names.first, names.second, machine);
   };
-  PENSTOCK_TRY(auto link, known());
+  std::optional<Link> link;
+  if (!state_->options.refresh) {
+    PENSTOCK_TRY(link, known());
+  }
   if (link || state_->over()) return link;
   const Turn turn = state_->take_turn();
   if (!turn.taken()) return link;

@@ -25,6 +25,8 @@
 
 namespace penstock::cost {
 
+class Elsewhere;
+
 /// Looks up, measures what is missing, and keeps it. One thread at a time: others would disturb
 /// what is timed, and so would another process, which it does not know of.
 class Profiler {
@@ -34,6 +36,9 @@ class Profiler {
   struct Options {
     Clock::time_point deadline = Clock::time_point::max();  ///< Nothing is begun after it.
     std::int64_t most_measurements = INT64_MAX;
+    /// What was measured before this profiler was started counts for nothing, but for comparisons
+    /// with the reference.
+    bool refresh = false;
     double min_seconds = 0.03;  ///< Of timing one part; its compiling comes on top.
     double seconds_per_part = 0.5;
     double silence_seconds = 60;  ///< Compiling or one run for longer is a hang.
@@ -46,6 +51,9 @@ class Profiler {
     std::function<void(std::size_t, std::size_t, const Part&)> on_progress;
     std::function<bool()> stop;  ///< Asked ten times a second; true ends what runs.
     std::function<void(const std::string&)> warn;
+    /// Another machine whose costs are asked for, and that measures them; null: this one. Devices
+    /// of parts are named as there.
+    std::shared_ptr<Elsewhere> elsewhere;
   };
 
   /// Borrows all; `database` null: what is measured lives as long as the profiler.

@@ -331,6 +331,16 @@ TEST_F(ProfilerTest, StoppingKeepsWhatIsKnown) {
   EXPECT_EQ(next->measured(), 1);
 }
 
+TEST_F(ProfilerTest, WhatIsToBeRefreshedIsMeasuredOnceMoreAndOnlyOnce) {
+  measure(*start(), {first()});
+  options_.refresh = true;
+  const auto profiler = start();
+  EXPECT_TRUE(measure(*profiler, {first()})[0]);
+  EXPECT_EQ(profiler->measured(), 1);
+  EXPECT_TRUE(measure(*profiler, {first()})[0]);
+  EXPECT_EQ(profiler->measured(), 1);
+}
+
 TEST_F(ProfilerTest, CrowdedIsMeasuredApartFromAlone) {
   const auto profiler = start();
   const auto costs = measure(*profiler, {first(), crowded()});
@@ -348,6 +358,8 @@ TEST_F(ProfilerTest, ANeighbourThatTheProcessCannotHaveIsDoneWithout) {
   EXPECT_FALSE(cost->failure) << cost->failure->message;
   EXPECT_GT(cost->runs, 0);
   EXPECT_EQ(compiled(), 2);
+  EXPECT_THAT(cost->remark, HasSubstr("timed beside 0 of 1 neighbours"));
+  EXPECT_EQ((*start()->find(crowded()))->remark, cost->remark);  // The database says so too.
 }
 
 TEST_F(ProfilerTest, ANeighbourThatFailsOtherwiseFailsThePart) {

@@ -53,6 +53,21 @@ int bind_cell(sqlite3_stmt* statement, int position, const Cell& cell) {
   return sqlite3_bind_null(statement, position);
 }
 
+/// "file:" and the path, with what a URI gives a meaning of its own to written as %XX.
+std::string uri_of(const std::filesystem::path& file) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string uri = "file:";
+  for (const char byte : std::filesystem::absolute(file).string()) {
+    if (byte != '%' && byte != '?' && byte != '#') {
+      uri += byte;
+      continue;
+    }
+    const auto value = static_cast<unsigned char>(byte);
+    uri += {'%', kDigits[value >> 4U], kDigits[value & 15U]};
+  }
+  return uri;
+}
+
 Cell cell_of(sqlite3_stmt* statement, int column) {
   switch (sqlite3_column_type(statement, column)) {
     case SQLITE_INTEGER:
@@ -105,9 +120,12 @@ void Connection::Close::operator()(sqlite3* connection) const {
 
 Result<Connection> Connection::open(const std::filesystem::path& file, Mode mode) {
   const int flags =
-      mode == Mode::kRead ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+      mode == Mode::kWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+  const auto name = mode == Mode::kReadUnchanging ? uri_of(file) + "?immutable=1" : file.string();
+  const int form = mode == Mode::kReadUnchanging ? SQLITE_OPEN_URI : 0;
   sqlite3* raw = nullptr;
-  const int code = sqlite3_open_v2(file.c_str(), &raw, flags | SQLITE_OPEN_EXRESCODE, nullptr);
+  const int code =
+      sqlite3_open_v2(name.c_str(), &raw, flags | form | SQLITE_OPEN_EXRESCODE, nullptr);
   Connection connection;
   connection.connection_.reset(raw);
   if (code != SQLITE_OK) return error_of(raw, code);
@@ -134,6 +152,10 @@ Result<Cell> Connection::value(const std::string& sql) {
   PENSTOCK_TRY(const bool found, statement.step());
   if (!found) return Cell();
   return statement.row().at(0);
+}
+
+bool Connection::is_read_only() const {
+  return sqlite3_db_readonly(connection_.get(), "main") == 1;
 }
 
 std::int64_t Connection::changes() const {

@@ -40,7 +40,12 @@ class Statement {
 /// An open file. One thread at a time.
 class Connection {
  public:
-  enum class Mode { kWrite, kRead };
+  enum class Mode {
+    kWrite,
+    kRead,
+    kReadUnchanging,  ///< Without the files beside it: others must not write meanwhile.
+  };
+  /// SQLite opens a file that may only be read in kWrite too; is_read_only() tells.
   /// \error kPermissionDenied, kDataLoss  names the file
   static Result<Connection> open(const std::filesystem::path& file, Mode mode);
 
@@ -48,6 +53,7 @@ class Connection {
   Status execute(const std::string& sql);
   /// The first cell of the first row.
   Result<Cell> value(const std::string& sql);
+  [[nodiscard]] bool is_read_only() const;
   /// Rows that the last statement changed.
   [[nodiscard]] std::int64_t changes() const;
 

@@ -43,8 +43,7 @@ fs::path folder_of_library() {
 }
 
 std::uint64_t memory_left() {
-  const auto available =
-      device::read_available_memory("/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup");
+  const auto available = device::available_memory();
   if (!available) return 0;
   const std::uint64_t reserve = std::max(*available / 10, kReserveBytes);
   return *available > reserve ? *available - reserve : *available / 2;
@@ -92,12 +91,10 @@ Result<fs::path> find_measure_program() {
   std::error_code ignored;
   const fs::path beside = fs::read_symlink("/proc/self/exe", ignored).parent_path();
   const fs::path library = folder_of_library();
-  const std::vector<fs::path> places = {beside / kProgram,
-                                        beside / "../libexec/penstock" / kProgram,
-                                        library / "../libexec/penstock" / kProgram,
-                                        library / "../bin" / kProgram,
-                                        library / "../../libexec/penstock" / kProgram,
-                                        library / kProgram};  // The last: of a wheel.
+  const std::vector<fs::path> places = {
+      beside / kProgram, beside / "../libexec/penstock" / kProgram,
+      library / "../libexec/penstock" / kProgram, library / "../bin" / kProgram,
+      library / "../../libexec/penstock" / kProgram};
   for (const auto& place : places) {
     if (access(place.c_str(), X_OK) == 0) return fs::canonical(place, ignored);
   }

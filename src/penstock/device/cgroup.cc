@@ -45,6 +45,8 @@ std::optional<std::uint64_t> number_in(const fs::path& file) {
   return in >> number ? std::optional(number) : std::nullopt;
 }
 
+constexpr std::uint64_t kKibibyte = 1024;
+
 /// The sum of the numbers behind the keys in lines "key number" or "key: number kB".
 std::uint64_t sum_of(const fs::path& file, const std::set<std::string>& keys) {
   std::ifstream in(file);
@@ -126,11 +128,18 @@ std::optional<double> read_cpu_quota(const fs::path& membership, const fs::path&
 std::optional<std::uint64_t> read_available_memory(const fs::path& meminfo,
                                                    const fs::path& membership,
                                                    const fs::path& root) {
-  constexpr std::uint64_t kKibibyte = 1024;
   auto available = tightest<std::uint64_t>(membership, root, "memory", memory_left);
   const auto machine = sum_of(meminfo, {"MemAvailable:"}) * kKibibyte;
   if (machine > 0) available = std::min(available.value_or(machine), machine);
   return available;
+}
+
+std::optional<std::uint64_t> available_memory() {
+  return read_available_memory("/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup");
+}
+
+std::uint64_t read_machine_memory(const fs::path& meminfo) {
+  return sum_of(meminfo, {"MemTotal:"}) * kKibibyte;
 }
 
 }  // namespace penstock::device

@@ -1,4 +1,4 @@
-// The CPU time and the memory that the process's control group may use.
+// The CPU time and the memory that the machine has, and the process's control group may use.
 #pragma once
 
 #include <cstdint>
@@ -19,5 +19,11 @@ std::optional<double> read_cpu_quota(const std::filesystem::path& membership,
 std::optional<std::uint64_t> read_available_memory(const std::filesystem::path& meminfo,
                                                    const std::filesystem::path& membership,
                                                    const std::filesystem::path& root);
+
+/// The same of this machine and process.
+std::optional<std::uint64_t> available_memory();
+
+/// Bytes that the machine has: MemTotal of `meminfo`. 0: nothing tells.
+std::uint64_t read_machine_memory(const std::filesystem::path& meminfo);
 
 }  // namespace penstock::device

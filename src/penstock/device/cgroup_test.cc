@@ -116,6 +116,12 @@ TEST_F(AvailableMemoryTest, IsEmptyWhereNothingCanBeRead) {
   EXPECT_EQ(available(), std::nullopt);
 }
 
+TEST_F(AvailableMemoryTest, OfTheMachineIsWhatTheKernelCounts) {
+  EXPECT_EQ(read_machine_memory(root_ / "meminfo"), 0U);
+  write("meminfo", "MemTotal:  8000 kB\nMemFree:  10 kB\nMemAvailable:    4000 kB\n");
+  EXPECT_EQ(read_machine_memory(root_ / "meminfo"), 8'192'000U);
+}
+
 TEST_F(CpuQuotaTest, IsEmptyWhereNothingCanBeRead) {
   EXPECT_EQ(quota(), std::nullopt);
   write("membership", "garbage\n\n:::\n0::");

@@ -12,11 +12,13 @@
 namespace penstock::device {
 namespace {
 
+constexpr std::string_view kServer = "oip://";
 constexpr int kMostCpus = 1 << 16;  // More than any kernel has; keeps "cpu:0-4000000000" small.
 
 Error not_understood(std::string_view text, std::string_view why) {
-  return invalid_argument("device '", text, "': ", why,
-                          "; write cpu:0, cpu:0-3, cpu:0+2, cuda:0 or host:port/cpu:0");
+  return invalid_argument(
+      "device '", text, "': ", why,
+      "; write cpu:0, cpu:0-3, cpu:0+2, cuda:0, host:port/cpu:0 or oip://host:port");
 }
 
 /// The whole of `text` as a number in [0, limit).
@@ -87,6 +89,7 @@ std::vector<Device> one_per_cpu() {
 }  // namespace
 
 std::string to_string(const Device& device) {
+  if (device.kind == Device::Kind::kServer) return concat(kServer, device.host);
   const std::string place = device.host.empty() ? "" : device.host + "/";
   if (device.kind == Device::Kind::kCuda) return place + "cuda:" + std::to_string(device.index);
   return place + "cpu:" + ranges_of(device.cpus);
@@ -100,6 +103,12 @@ bool is_host(std::string_view text) {
 
 Result<Device> parse_device(std::string_view text) {
   Device device;
+  if (text.starts_with(kServer)) {
+    device.kind = Device::Kind::kServer;
+    device.host = text.substr(kServer.size());
+    if (is_host(device.host)) return device;
+    return not_understood(text, concat("expected oip://host:port, found '", device.host, "'"));
+  }
   std::string_view local = text;
   if (const auto slash = text.rfind('/'); slash != std::string_view::npos) {
     device.host = text.substr(0, slash);

@@ -9,9 +9,11 @@
 
 namespace penstock::device {
 
-/// "cpu:0", "cpu:0-3", "cpu:0+2", "cuda:0", "host:port/cpu:0-3". A value; need not exist here.
+/// "cpu:0", "cpu:0-3", "cpu:0+2", "cuda:0", "host:port/cpu:0-3", "oip://host:port". A value; need
+/// not exist here.
 struct Device {
-  enum class Kind { kCpu, kCuda };
+  /// kServer: one that has its own models, and says nothing of where it runs them.
+  enum class Kind { kCpu, kCuda, kServer };
 
   std::string host;  ///< "address:port", or empty for this machine.
   Kind kind = Kind::kCpu;
@@ -22,6 +24,7 @@ struct Device {
 
   /// Whether it is made of CPUs of this machine; they need not be available.
   [[nodiscard]] bool is_local_cpu() const { return host.empty() && kind == Kind::kCpu; }
+  [[nodiscard]] bool is_remote() const { return !host.empty(); }
 };
 
 /// Canonical text: "cpu:0-2+5".

@@ -9,7 +9,7 @@ namespace penstock::device {
 namespace {
 
 std::string forms() {
-  return "; write cpu:0, cpu:0-3, cpu:0+2, cuda:0 or host:port/cpu:0";
+  return "; write cpu:0, cpu:0-3, cpu:0+2, cuda:0, host:port/cpu:0 or oip://host:port";
 }
 
 std::string message_of(std::string_view text) {
@@ -45,7 +45,8 @@ TEST(DeviceTest, OnlyCpusWithoutAHostAreOfThisMachine) {
 }
 
 TEST(ParseDeviceTest, PrintsWhatItReadInOneForm) {
-  for (const char* text : {"cpu:0", "cpu:0-2+5", "cpu:0+2", "cuda:7", "a:1/cpu:0-3"}) {
+  for (const char* text :
+       {"cpu:0", "cpu:0-2+5", "cpu:0+2", "cuda:7", "a:1/cpu:0-3", "oip://[::1]:8001"}) {
     EXPECT_EQ(to_string(*parse_device(text)), text);
   }
   EXPECT_EQ(to_string(*parse_device("cpu:5+1+0+2")), "cpu:0-2+5");
@@ -90,9 +91,26 @@ TEST(ParseDeviceTest, SaysWhatItDoesNotUnderstand) {
 }
 
 TEST(ParseDeviceTest, RefusesGarbageAndHugeNumbers) {
-  for (const char* text : {"cpu:-1", "cpu:0-", "cpu:-", "cpu:0+", "cpu:+0", "cpu:1.5", "cpu: 1",
-                           "cpu:0x1", "cpu:99999999999999999999", "cpu:0-4000000000", "cpu:65536",
-                           "cuda:", "cuda:-1", ":1/cpu:0", "a:99999/cpu:0", "a:1/", "/cpu:0"}) {
+  for (const char* text : {"cpu:-1",
+                           "cpu:0-",
+                           "cpu:-",
+                           "cpu:0+",
+                           "cpu:+0",
+                           "cpu:1.5",
+                           "cpu: 1",
+                           "cpu:0x1",
+                           "cpu:99999999999999999999",
+                           "cpu:0-4000000000",
+                           "cpu:65536",
+                           "cuda:",
+                           "cuda:-1",
+                           ":1/cpu:0",
+                           "oip://",
+                           "oip://a",
+                           "oip://a:1/b",
+                           "a:99999/cpu:0",
+                           "a:1/",
+                           "/cpu:0"}) {
     message_of(text);
   }
 }

@@ -95,10 +95,12 @@ std::vector<NumaNode> read_numa_nodes(hwloc_topology_t topology) {
   return nodes;
 }
 
-std::size_t total_memory(const std::vector<NumaNode>& nodes) {
+/// Memory that was plugged in while the machine ran is in no node's count, but in the machine's.
+std::size_t total_memory(hwloc_topology_t topology, const std::vector<NumaNode>& nodes) {
   std::size_t bytes = 0;
   for (const auto& node : nodes) bytes += node.memory_bytes;
-  return bytes;
+  if (hwloc_topology_is_thissystem(topology) == 0) return bytes;
+  return std::max(bytes, static_cast<std::size_t>(read_machine_memory("/proc/meminfo")));
 }
 
 /// The first line "key : value" of /proc/cpuinfo for each key.
@@ -143,7 +145,7 @@ Result<Topology> read_topology() {
   topology.cpus = read_cpus(hwloc.get());
   topology.caches = read_caches(hwloc.get());
   topology.numa_nodes = read_numa_nodes(hwloc.get());
-  topology.memory_bytes = total_memory(topology.numa_nodes);
+  topology.memory_bytes = total_memory(hwloc.get(), topology.numa_nodes);
   topology.fingerprint = fingerprint_of(topology, first_of(cpuinfo, {"flags", "Features"}));
   topology.cpu_quota = read_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
   return topology;

@@ -1,6 +1,5 @@
 #include "penstock/device/topology.h"
 
-#include <cstdlib>
 #include <numeric>
 #include <set>
 #include <string>
@@ -8,7 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/device/cgroup.h"
 #include "penstock/device/device.h"
+#include "tests/support/made_up_machine.h"
 
 namespace penstock::device {
 namespace {
@@ -37,22 +38,12 @@ TEST(TopologyTest, SiblingsAreMutualAndOfTheSameCore) {
 TEST(TopologyTest, KnowsMemoryAndAStableFingerprint) {
   const auto topology = read_topology();
   ASSERT_TRUE(topology);
-  EXPECT_GT(topology->memory_bytes, 0U);
+  const auto left = read_available_memory("/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup");
+  ASSERT_TRUE(left);
+  EXPECT_GE(topology->memory_bytes, *left);
   EXPECT_EQ(topology->fingerprint.size(), 16U);
   EXPECT_EQ(topology->fingerprint, read_topology()->fingerprint);
 }
-
-/// A machine that hwloc makes up: what the environment says, while it lives.
-class MadeUpMachine {
- public:
-  explicit MadeUpMachine(const char* description) { setenv(kVariable, description, 1); }
-  ~MadeUpMachine() { unsetenv(kVariable); }
-  MadeUpMachine(const MadeUpMachine&) = delete;
-  MadeUpMachine& operator=(const MadeUpMachine&) = delete;
-
- private:
-  static constexpr const char* kVariable = "HWLOC_SYNTHETIC";
-};
 
 std::vector<int> numbers_from(int first, int count) {
   std::vector<int> numbers(static_cast<std::size_t>(count));

@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Infos = std::vector<plan::TensorInfo>;
+using Names = std::vector<std::string>;
 
 std::string names_of(const Infos& inputs) {
   return join(inputs, ", ", [](const auto& info) { return "'" + info.name + "'"; });
@@ -77,23 +78,26 @@ Status add_archive(const Infos& inputs, const fs::path& file, Columns& columns) 
 
 /// The position of the input that a file of a folder is for: "<name>.npy", or "input_<i>.pb" as
 /// ONNX's own test data have it.
-std::optional<std::size_t> input_of_file(const Infos& inputs, const fs::path& file) {
+std::optional<std::size_t> input_of_file(const Infos& inputs, const Names& order,
+                                         const fs::path& file) {
   const std::string stem = file.stem().string();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (stem == inputs[i].name || stem == file_name_of(inputs[i].name)) return i;
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (stem == concat("input_", i)) return i;
+    const auto named = std::ranges::find(order, inputs[i].name);
+    const auto number = named == order.end() ? i : static_cast<std::size_t>(named - order.begin());
+    if (stem == concat("input_", number)) return i;
   }
   return std::nullopt;
 }
 
 /// Adds the files of one frame. \returns whether there was any.
-Result<bool> add_files(const Infos& inputs, const std::vector<fs::path>& entries,
-                       Columns& columns) {
+Result<bool> add_files(const Infos& inputs, const Names& order,
+                       const std::vector<fs::path>& entries, Columns& columns) {
   bool any = false;
   for (const auto& entry : entries) {
-    const auto i = input_of_file(inputs, entry);
+    const auto i = input_of_file(inputs, order, entry);
     if (!i || fs::is_directory(entry)) continue;
     PENSTOCK_TRY(auto value, load_value(entry, inputs[*i]));
     columns[*i].push_back(constant(std::move(value)));
@@ -102,13 +106,14 @@ Result<bool> add_files(const Infos& inputs, const std::vector<fs::path>& entries
   return any;
 }
 
-Status add_folder(const Infos& inputs, const fs::path& folder, Columns& columns) {
+Status add_folder(const Infos& inputs, const Names& order, const fs::path& folder,
+                  Columns& columns) {
   PENSTOCK_TRY(const auto entries, list_folder(folder));
-  PENSTOCK_TRY(bool any, add_files(inputs, entries, columns));
+  PENSTOCK_TRY(bool any, add_files(inputs, order, entries, columns));
   for (const auto& entry : entries) {
     if (any || !fs::is_directory(entry)) continue;
     PENSTOCK_TRY(const auto files, list_folder(entry));
-    PENSTOCK_TRY(const bool found, add_files(inputs, files, columns));
+    PENSTOCK_TRY(const bool found, add_files(inputs, order, files, columns));
     if (!found) {
       return not_found("folder '", entry.string(), "': holds no file of an input; expected ",
                        file_name_of(inputs.front().name), ".npy and so on, of ", names_of(inputs));
@@ -162,8 +167,24 @@ bool has_files(const SourceOptions& options) {
   return !options.files.empty() || !options.all.empty();
 }
 
+Names order_of(const Infos& inputs, std::vector<std::pair<std::size_t, std::string>> bound) {
+  Names order;
+  for (const auto& info : inputs) order.push_back(info.name);
+  std::ranges::stable_sort(bound, {}, &std::pair<std::size_t, std::string>::first);
+  for (auto& [position, name] : bound) {
+    const auto place = std::min(position, order.size());
+    order.insert(order.begin() + static_cast<std::ptrdiff_t>(place), std::move(name));
+  }
+  return order;
+}
+
 Result<SourceOptions> with_bound(SourceOptions options, const plan::Package& package) {
   PENSTOCK_TRY(options.bound, plan::read_bound_values(package.plan, package.folder));
+  std::vector<std::pair<std::size_t, std::string>> places;
+  for (const auto& input : package.plan.bound_inputs) {
+    places.emplace_back(input.position, input.name);
+  }
+  options.order = order_of(package.plan.inputs, std::move(places));
   return options;
 }
 
@@ -185,7 +206,7 @@ Result<GivenInputs> read_given(const Infos& inputs, const SourceOptions& options
     if (options.all.extension() == ".npz") {
       PENSTOCK_CHECK_OK(add_archive(known, options.all, more));
     } else if (fs::is_directory(options.all)) {
-      PENSTOCK_CHECK_OK(add_folder(known, options.all, more));
+      PENSTOCK_CHECK_OK(add_folder(known, options.order, options.all, more));
     } else {
       return not_found("--inputs: expected a folder or a .npz file, found '", options.all.string(),
                        "'");

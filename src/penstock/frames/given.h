@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/base/result.h"
@@ -23,7 +24,13 @@ struct SourceOptions {
   std::uint64_t hop = 0;           ///< Of sounds: see sound_values().
   RandomValues random;             ///< Of the inputs that are not given.
   plan::BoundValues bound;         ///< That may be named, too: what is given must be equal.
+  /// All inputs that the model had, by name: the numbers of `input_<i>.pb`. Empty: the inputs.
+  std::vector<std::string> order;
 };
+
+/// The names of `inputs`, with those that are bound at their places.
+std::vector<std::string> order_of(const std::vector<plan::TensorInfo>& inputs,
+                                  std::vector<std::pair<std::size_t, std::string>> bound);
 
 /// These options, with the inputs that a package binds. \error as plan::read_bound_values()
 Result<SourceOptions> with_bound(SourceOptions options, const plan::Package& package);

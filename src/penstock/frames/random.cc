@@ -30,7 +30,7 @@ Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const Ra
   Random random(base);
   Frame frame;
   for (const auto& info : inputs) {
-    auto value = random_tensor(info.type, random, {values.integer_limit, 1});
+    auto value = random_tensor(info.type, random, {values.integer_limit, info.range, info.words});
     if (!value) return std::move(value).error().within({Where::kInput, info.name});
     frame.push_back(*std::move(value));
   }
@@ -49,20 +49,37 @@ Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& in
 
 std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
                              std::string_view frames) {
-  if (error.code == Code::kDeadlineExceeded || error.code == Code::kResourceExhausted) return {};
-  std::vector<std::string> integers, open, advice;
+  const bool late_or_full =
+      error.code == Code::kDeadlineExceeded || error.code == Code::kResourceExhausted;
+  // What cannot be compiled names its model; what runs, its frame.
+  const bool before_any_frame =
+      error.find(Where::kModel) != nullptr && error.find(Where::kFrame) == nullptr;
+  const bool other_model = error.code == Code::kFailedPrecondition;
+  if (late_or_full || before_any_frame || other_model) return {};
+  std::vector<std::string> integers, open, sized, advice;
   for (const auto& info : inputs) {
     const auto name = "'" + info.name + "'";
-    if (holds_wide_integers(info.type)) integers.push_back(name);
-    if (is_unbounded(info.type)) open.push_back(name);
+    if (holds_wide_integers(info.type) && !info.range) integers.push_back(name);
+    if (!is_unbounded(info.type)) continue;
+    const bool usual = std::ranges::any_of(
+        info.type.dims, [](const Dim& dim) { return !dim.fixed() && dim.likely() != 1; });
+    if (usual) {
+      sized.push_back(concat(
+          name, " (",
+          join(info.type.dims, "x", [](const Dim& dim) { return std::to_string(dim.likely()); }),
+          ")"));
+    } else {
+      open.push_back(name);
+    }
   }
   std::string text = "; the inputs were random";
   if (!integers.empty()) {
     text += ", integers in " + join(integers, ", ");
     advice.emplace_back("bind what never changes (--constant, in an application 'constants')");
   }
-  if (!open.empty()) {
-    text += ", open dimensions taken as 1 in " + join(open, ", ");
+  if (!open.empty()) text += ", open dimensions taken as 1 in " + join(open, ", ");
+  if (!sized.empty()) text += ", sizes taken for open dimensions in " + join(sized, ", ");
+  if (!open.empty() || !sized.empty()) {
     advice.emplace_back("fix sizes (--shape, in an application 'shapes' and 'inputs')");
   }
   if (!frames.empty()) advice.emplace_back(frames);

@@ -17,7 +17,8 @@ struct RandomValues {
   std::uint64_t integer_limit = 2;  ///< Random integers of 16 bits and more stay under this.
 };
 
-/// Random values of frame `number`: the same for the same seed and number.
+/// Random values of frame `number`: the same for the same seed and number; those of an input whose
+/// range is known within it.
 /// \error kInvalidArgument  an input's shape has no bound, or its type no random values: names it.
 Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const RandomValues& values,
                            std::uint64_t number);
@@ -28,7 +29,7 @@ Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& in
 
 /// What to do where random values of these inputs made a network fail: "; the inputs were random,
 /// integers in 'sr': bind what never changes (--constant ...), or " and `frames`. Empty where the
-/// values are not to blame: it was late, or something full.
+/// values are not to blame: it was late, something full, or the model itself is refused.
 std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
                              std::string_view frames);
 

@@ -73,6 +73,14 @@ struct Taken {
   const char* y;
 };
 
+// The name of a test says what its model computes.
+std::string_view body_of(std::string_view text) {
+  return text.substr(text.rfind('{'));
+}
+void PrintTo(const Taken& taken, std::ostream* out) {
+  *out << body_of(taken.text);
+}
+
 class TakenTest : public testing::TestWithParam<Taken> {};
 
 TEST_P(TakenTest, HoldsTheFramesAlongTheFirstDimension) {
@@ -227,6 +235,9 @@ struct Refused {
   const char* text;
   const char* sentence;
 };
+void PrintTo(const Refused& refused, std::ostream* out) {
+  *out << body_of(refused.text);
+}
 
 class RefusedTest : public testing::TestWithParam<Refused> {};
 

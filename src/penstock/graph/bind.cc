@@ -1,6 +1,8 @@
 #include "penstock/graph/bind.h"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "penstock/graph/inference.h"
 #include "penstock/tensor/literal.h"
@@ -12,9 +14,7 @@ namespace {
 Result<Tensor> tensor_of_text(const std::string& text, const Type& type) {
   if (!text.ends_with(".npy")) return parse_literal(text, type);
   const bool told = type.kind == Type::Kind::kTensor;
-  auto tensor = read_npy(text, told ? std::optional(type.dtype) : std::nullopt);
-  if (!tensor) return std::move(tensor).error().within({Where::kFile, text});
-  return tensor;
+  return read_npy(text, told ? std::optional(type.dtype) : std::nullopt);
 }
 
 Result<Tensor> value_for(const Type& type, const InputValue& given) {
@@ -31,33 +31,49 @@ Result<Tensor> value_for(const Type& type, const InputValue& given) {
   return tensor;
 }
 
+/// An input, or a constant that the file lists as one: its value is only the default.
+std::optional<ValueId> find_bindable(const Draft& draft, const std::string& name) {
+  const auto& graph = draft.graph;
+  for (const auto id : graph.inputs) {
+    if (graph.value(id).name == name) return id;
+  }
+  return draft.defaults.contains(name) ? graph.find_value(name) : std::nullopt;
+}
+
 }  // namespace
 
 Status bind_inputs(Draft& draft, const std::map<std::string, InputValue>& constants) {
   auto& graph = draft.graph;
   std::map<std::string, std::vector<Dim>> shapes;
+  std::vector<ValueId> bound;
   for (const auto& [name, given] : constants) {
-    const auto id = std::ranges::find(graph.inputs, name,
-                                      [&](ValueId input) { return graph.value(input).name; });
-    if (id == graph.inputs.end()) {
+    const auto id = find_bindable(draft, name);
+    if (!id) {
       return not_found("--constant: the model has no input '", name, "'; its inputs are ",
                        names_of_inputs(graph));
     }
+    bound.push_back(*id);
     auto& input = graph.values[index(*id)];
     auto value = value_for(input.type, given);
     if (!value) {
       return std::move(value).error().within({Where::kInput, name}).within("--constant");
     }
-    if (input.type.kind == Type::Kind::kTensor) shapes[name] = value->type().dims;
+    const bool has_shape = input.type.kind == Type::Kind::kTensor && !draft.defaults.contains(name);
+    if (has_shape) shapes[name] = value->type().dims;
     input.constant = *std::move(value);
   }
-  PENSTOCK_CHECK_OK(bind_shapes(graph, shapes));
-  for (const auto id : graph.inputs) {
+  if (auto status = bind_shapes(graph, shapes); !status) {
+    return std::move(status).error().within("--constant");
+  }
+  // In the model's order, those with a default behind the others.
+  std::ranges::stable_sort(bound, {},
+                           [&](ValueId id) { return std::ranges::find(graph.inputs, id); });
+  for (const auto id : bound) {
+    const auto position = std::ranges::find(graph.inputs, id) - graph.inputs.begin();
     auto& input = graph.values[index(id)];
-    if (!input.constant) continue;
     input.type = input.constant->type();
     input.is_input = false;
-    graph.bound_inputs.push_back({input.name, *input.constant});
+    graph.bound_inputs.push_back({input.name, *input.constant, static_cast<std::size_t>(position)});
     draft.remove(input.name, "an input that is bound to a value");
   }
   std::erase_if(graph.inputs, [&](ValueId id) { return !graph.value(id).is_input; });

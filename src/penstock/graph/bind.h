@@ -10,7 +10,8 @@
 
 namespace penstock::graph {
 
-/// Makes constants of inputs, and notes them in Graph::bound_inputs. Where a value tells an open
+/// Makes constants of inputs, those with a default among them, and notes them in
+/// Graph::bound_inputs. Where a value tells an open
 /// size, other inputs of that symbol have it, too.
 /// \error kNotFound         no such input, or no such file.
 /// \error kInvalidArgument  a value does not fit its input, or two disagree on a size.

@@ -64,6 +64,23 @@ TEST(BoundInputs, MayBeTensorsAndFiles) {
   }
 }
 
+TEST(BoundInputs, MayHaveADefault) {
+  const std::string text = R"(<ir_version: 8, opset_import: ["" : 17]>
+      g (float[2] x, float[2] gain = {1, 1}) => (float[2] y) { y = Mul(x, gain) })";
+  for (const bool as_is : {false, true}) {
+    ImportOptions options = binding("gain", "[3, 4]");
+    options.as_is = as_is;
+    const auto graph = import_text(text, options);
+    EXPECT_THAT(names_of(graph, graph.inputs), ElementsAre("x"));
+    ASSERT_EQ(graph.bound_inputs.size(), 1U);
+    const auto& gain = graph.value(*graph.find_value("gain"));
+    EXPECT_FALSE(gain.is_input);
+    EXPECT_THAT(gain.constant->as<float>(), ElementsAre(3, 4));
+  }
+  EXPECT_THAT(error_of_text(text, binding("gain", "[3, 4, 5]")).message(),
+              HasSubstr("--constant: input 'gain': expected f32[2]"));
+}
+
 TEST(BoundInputs, TellTheSizesOfOthers) {
   const auto graph = import_text(kRated, binding("scale", "[1, 2, 3]"));
   EXPECT_EQ(type_text(graph, "x"), "f32[3,2]");

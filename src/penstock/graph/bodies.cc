@@ -76,42 +76,12 @@ class BodySimplifier {
     }
   }
 
-  /// The nested graph as a model of its own: what it captures is constant or an input.
   Result<onnx::GraphProto> simplified(const Node& node, const onnx::GraphProto& nested) {
-    onnx::ModelProto model;
-    model.set_ir_version(graph_.info.ir_version);
-    for (const auto& [domain, version] : graph_.info.opsets) {
-      auto* opset = model.add_opset_import();
-      opset->set_domain(domain);
-      opset->set_version(version);
-    }
-    auto& body = *model.mutable_graph();
-    body = nested;
-    body.clear_value_info();
-    for (auto& input : *body.mutable_input()) forget_shapes(input);
-    for (auto& output : *body.mutable_output()) forget_shapes(output);
-    Sources sources{graph_.info.ir_version, {}};
-    for (const auto& constant : nested.initializer()) {
-      PENSTOCK_TRY(sources.weights[constant.name()], tensor_of(constant));
-    }
-    for (const auto& constant : nested.sparse_initializer()) {
-      PENSTOCK_TRY(sources.weights[constant.values().name()], tensor_of(constant));
-    }
-    const auto scope = captures_of(graph_, node);
-    for (const auto& name : captured_names(nested)) {
-      const auto& value = graph_.value(scope.at(name));
-      if (value.constant && !value.is_parameter && !value.is_input) {
-        body.add_initializer()->set_name(name);
-        sources.weights[name] = *value.constant;
-      } else {
-        fill(value, *body.add_input());
-      }
-    }
-    PENSTOCK_TRY(Draft inner, draft_of(model, std::move(sources), {}));
+    PENSTOCK_TRY(Draft inner, draft_of_body(graph_, node, nested));
     inner.taken_outside = names_around();
     inner.unrolled_nodes = kMostUnrolledNodes;  // It stays one node: more of them gain nothing.
     PENSTOCK_CHECK_OK(simplify(inner, engine_));
-    return graph_of(inner, nested, scope);
+    return graph_of(inner, nested, captures_of(graph_, node));
   }
 
   [[nodiscard]] std::unordered_set<std::string> names_around() const {
@@ -158,6 +128,39 @@ class BodySimplifier {
 };
 
 }  // namespace
+
+Result<Draft> draft_of_body(const Graph& graph, const Node& node, const onnx::GraphProto& nested) {
+  onnx::ModelProto model;
+  model.set_ir_version(graph.info.ir_version);
+  for (const auto& [domain, version] : graph.info.opsets) {
+    auto* opset = model.add_opset_import();
+    opset->set_domain(domain);
+    opset->set_version(version);
+  }
+  auto& body = *model.mutable_graph();
+  body = nested;
+  body.clear_value_info();
+  for (auto& input : *body.mutable_input()) forget_shapes(input);
+  for (auto& output : *body.mutable_output()) forget_shapes(output);
+  Sources sources{graph.info.ir_version, {}};
+  for (const auto& constant : nested.initializer()) {
+    PENSTOCK_TRY(sources.weights[constant.name()], tensor_of(constant));
+  }
+  for (const auto& constant : nested.sparse_initializer()) {
+    PENSTOCK_TRY(sources.weights[constant.values().name()], tensor_of(constant));
+  }
+  const auto scope = captures_of(graph, node);
+  for (const auto& name : captured_names(nested)) {
+    const auto& value = graph.value(scope.at(name));
+    if (value.constant && !value.is_parameter && !value.is_input) {
+      body.add_initializer()->set_name(name);
+      sources.weights[name] = *value.constant;
+    } else {
+      fill(value, *body.add_input());
+    }
+  }
+  return draft_of(model, std::move(sources), {});
+}
 
 Result<bool> simplify_bodies(Draft& draft, const Engine& engine) {
   return BodySimplifier(draft, engine).run();

@@ -63,12 +63,13 @@ class Builder {
 
   Status read_inputs() {
     // Before IR 4 every initialiser had to be listed; engines take those for constants.
-    const bool overridable = options_.as_is && sources_.ir_version >= 4;
+    const bool overridable = sources_.ir_version >= 4;
     for (const auto& input : model_.graph().input()) {
       const auto id = value_named(input.name());
       auto& known = graph().values[index(id)];
       if (known.constant) {
-        known.is_input = overridable;
+        known.is_input = overridable && options_.as_is;
+        if (overridable) draft_.defaults.insert(known.name);
         continue;
       }
       known.is_input = true;

@@ -21,6 +21,7 @@ struct Draft {
   Graph graph;
   std::map<std::string, Removal> removals;  ///< Old name of a node or tensor.
   std::size_t file_constant_bytes = 0;      ///< Of all constants before folding.
+  std::set<std::string> defaults;    ///< Constants that the file lists as inputs, from IR 4 on.
   std::set<std::string> unfoldable;  ///< First output of nodes that an evaluation has refused.
 
   /// Where the graph is nested: names of the graphs around it, which its own must not be.

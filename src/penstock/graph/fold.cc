@@ -7,6 +7,7 @@
 
 #include "penstock/graph/model_proto.h"
 #include "penstock/graph/proto.h"
+#include "penstock/graph/randomness.h"
 
 namespace penstock::graph {
 namespace {
@@ -18,13 +19,6 @@ constexpr std::size_t kGrowthFactor = 2;
 constexpr std::size_t kBatchBytes = std::size_t{64} << 20;
 
 using OpNames = std::unordered_set<std::string_view>;
-
-bool is_random(std::string_view op) {
-  static const OpNames kOps = {
-      "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-      "Multinomial",  "Bernoulli",        "Dropout"};
-  return kOps.contains(op);
-}
 
 bool is_quantisation(std::string_view op) {
   return op.ends_with("QuantizeLinear") || op.ends_with("DequantizeLinear");
@@ -54,15 +48,6 @@ bool is_grower(std::string_view op) {
                                "CenterCropPad",
                                "MaxUnpool"};
   return kOps.contains(op);
-}
-
-bool has_random_node(const onnx::GraphProto& graph) {
-  return std::ranges::any_of(graph.node(), [](const onnx::NodeProto& node) {
-    bool random = is_random(node.op_type());
-    for_each_nested_graph(
-        node, [&](const onnx::GraphProto& nested) { random = random || has_random_node(nested); });
-    return random;
-  });
 }
 
 bool is_free_constant(const Value& value) {
@@ -156,9 +141,7 @@ class Folder {
 
   bool foldable(const Node& node) const {
     static const std::unordered_set<std::string> kDomains = {"", "ai.onnx.ml", "com.microsoft"};
-    if (!kDomains.contains(node.domain) || is_random(node.op) || is_quantisation(node.op)) {
-      return false;
-    }
+    if (!kDomains.contains(node.domain) || is_quantisation(node.op)) return false;
     const auto constant = [&](ValueId id) {
       return id == ValueId::kNone || folding_[index(id)] || is_free_constant(graph_.value(id));
     };
@@ -167,7 +150,7 @@ class Folder {
       return false;
     }
     if (draft_.unfoldable.contains(key_of(node)) || !small_enough(node)) return false;
-    return !has_random_body(node);
+    return !is_random(graph_, node);
   }
 
   [[nodiscard]] std::string key_of(const Node& node) const {
@@ -279,19 +262,6 @@ class Folder {
 };
 
 }  // namespace
-
-bool has_random_body(const Node& node) {
-  return std::ranges::any_of(node.attributes, [](const Attribute& attribute) {
-    if (!std::holds_alternative<Attribute::Opaque>(attribute.value)) return false;
-    onnx::NodeProto holder;
-    if (!fill(attribute, *holder.add_attribute())) return true;
-    bool random = false;
-    for_each_nested_graph(holder, [&](const onnx::GraphProto& nested) {
-      random = random || has_random_node(nested);
-    });
-    return random;
-  });
-}
 
 bool fold_known_integers(Draft& draft, const KnownIntegers& known) {
   auto& graph = draft.graph;

@@ -9,9 +9,6 @@ namespace penstock::graph {
 /// Makes values constants that inference has already computed. True if there was one.
 bool fold_known_integers(Draft& draft, const KnownIntegers& known);
 
-/// Whether a graph nested in the node's attributes draws random numbers, at any depth.
-bool has_random_body(const Node& node);
-
 /// Evaluates nodes whose inputs are constants. Stay: what is random, what is quantised for the
 /// engine to fuse, what the engine refuses, and what would grow to more than twice the constants
 /// it replaces and 64 KiB. True if something was folded: then types may be inferred further.

@@ -64,7 +64,9 @@ struct Value {
   std::optional<Tensor> constant;  ///< An initialiser. Its storage may be mapped from a file.
   bool is_input = false;
   bool is_output = false;
-  bool is_parameter = false;  ///< Named by --parameter: `constant` is only its default.
+  bool is_parameter = false;        ///< Named by --parameter: `constant` is only its default.
+  std::optional<WholeRange> range;  ///< Of an input: what all its readers take, where they tell.
+  std::vector<std::string> words;   ///< Of an input of texts: those that its readers know.
 };
 
 /// The model's own words, carried through to the models written from it.
@@ -89,6 +91,8 @@ struct ImportNotes {
 struct BoundInput {
   std::string name;
   Tensor value;
+  /// Among the file's inputs, those with a default left out; behind them: it has one.
+  std::size_t position = 0;
 };
 
 /// A device configuration annotation of ONNX (IR 11 on): which stage a node is meant for.

@@ -11,9 +11,13 @@
 #include "penstock/graph/external_data.h"
 #include "penstock/graph/inference.h"
 #include "penstock/graph/normalise.h"
+#include "penstock/graph/order.h"
 #include "penstock/graph/proto.h"
+#include "penstock/graph/ranges.h"
 #include "penstock/graph/simplify.h"
+#include "penstock/graph/sizes.h"
 #include "penstock/graph/wire.h"
+#include "penstock/graph/words.h"
 
 namespace penstock::graph {
 namespace {
@@ -115,7 +119,9 @@ Result<Graph> import_from(std::string_view bytes, std::shared_ptr<const MappedFi
   PENSTOCK_TRY(onnx::ModelProto model, parse(bytes));
   PENSTOCK_TRY(Draft draft, build(std::move(model), reader, options));
   PENSTOCK_CHECK_OK(check_order(draft.graph));
-  PENSTOCK_CHECK_OK(bind_shapes(draft.graph, options.shapes));
+  if (auto status = bind_shapes(draft.graph, options.shapes); !status) {
+    return std::move(status).error().within("--shape");
+  }
   PENSTOCK_CHECK_OK(bind_inputs(draft, options.constants));
   draft.graph.import.file_nodes = draft.graph.nodes.size();
   draft.graph.import.not_folded = !options.as_is && !options.engine.evaluate;
@@ -126,6 +132,9 @@ Result<Graph> import_from(std::string_view bytes, std::shared_ptr<const MappedFi
     PENSTOCK_CHECK_OK(simplify(draft, options.engine));
   }
   bound_dimensions(draft.graph);
+  find_sizes(draft.graph);
+  if (!options.as_is) find_ranges(draft.graph);
+  find_words(draft.graph);
   name_nodes(draft.graph);
   explain_removals(draft);
   return std::move(draft.graph);
@@ -193,6 +202,17 @@ Result<Graph> import_onnx(const fs::path& file, const ImportOptions& options) {
   if (!graph) return std::move(graph).error().within({Where::kFile, file.string()});
   (*graph).import.file = file;
   return graph;
+}
+
+Result<bool> needs_mending(const fs::path& file) {
+  PENSTOCK_TRY(const auto mapped, MappedFile::open(file));
+  PENSTOCK_TRY(auto model, guarded(Code::kDataLoss, "not an ONNX model",
+                                   [&] { return parse(mapped->bytes()); }));
+  std::unordered_set<std::string> names;
+  for (const auto& node : model.graph().node()) {
+    if (!node.name().empty() && !names.insert(node.name()).second) return true;
+  }
+  return sort_nodes(model);
 }
 
 Result<Graph> import_onnx_bytes(std::string_view bytes, const fs::path& folder,

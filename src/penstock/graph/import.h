@@ -71,4 +71,8 @@ Result<Graph> import_onnx(const std::filesystem::path& file, const ImportOptions
 Result<Graph> import_onnx_bytes(std::string_view bytes, const std::filesystem::path& folder,
                                 const ImportOptions& options);
 
+/// Whether engines refuse the file for what the import mends: nodes that share a name, or that
+/// stand before what they read. Written again from an import they take it. \error as import_onnx()
+Result<bool> needs_mending(const std::filesystem::path& file);
+
 }  // namespace penstock::graph

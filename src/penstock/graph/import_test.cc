@@ -232,8 +232,10 @@ TEST(ImportTest, RefusesShapesThatDoNotFitAndSaysWhy) {
   EXPECT_EQ(error("z=1x3").message(),
             "model: --shape: the model has no input 'z'; its inputs are 'x'");
   EXPECT_EQ(error("x=1x4").code, Code::kInvalidArgument);
-  EXPECT_EQ(error("x=1x4").message(), "model: input 'x', dimension 1: expected [3], found [4]");
-  EXPECT_EQ(error("x=1").message(), "model: input 'x': expected 2 dimensions, f32[n,3], found 1");
+  EXPECT_EQ(error("x=1x4").message(),
+            "model: --shape: input 'x', dimension 1: expected [3], found [4]");
+  EXPECT_EQ(error("x=1").message(),
+            "model: --shape: input 'x': expected 2 dimensions, f32[n,3], found 1; give as many");
 }
 
 TEST(ImportTest, KeepsNamedParametersReplaceable) {

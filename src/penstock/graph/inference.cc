@@ -188,6 +188,7 @@ class Inferencer {
     }
     return std::move(shapes_);
   }
+  [[nodiscard]] std::size_t refused() const { return refused_; }
 
  private:
   void set_type(const Value& value) {
@@ -200,7 +201,7 @@ class Inferencer {
     try {
       infer_by_schema(proto, node);
     } catch (const std::exception&) {
-      // The node's outputs stay as known as the file declares them.
+      ++refused_;  // The node's outputs stay as known as the file declares them.
     }
     for (const auto id : node.outputs) {
       if (id != ValueId::kNone && !types_.contains(graph_.value(id).name)) {
@@ -260,6 +261,7 @@ class Inferencer {
 
   Graph& graph_;
   Source source_;
+  std::size_t refused_ = 0;  ///< Nodes.
   onnx::ModelProto model_;
   std::unordered_map<std::string, int> opsets_;
   std::unordered_map<std::string, onnx::TypeProto> storage_;
@@ -323,7 +325,7 @@ class Bindings {
     if (!type.ranked) type = Type::tensor(type.dtype, std::vector<Dim>(wanted.size()));
     if (type.dims.size() != wanted.size()) {
       return invalid_argument(place, ": expected ", type.dims.size(), " dimensions, ", type,
-                              ", found ", wanted.size());
+                              ", found ", wanted.size(), "; give as many");
     }
     for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
       auto& dim = type.dims[axis];
@@ -383,9 +385,11 @@ Graph at_the_bounds(const Graph& graph) {
 
 }  // namespace
 
-KnownIntegers infer_types(Graph& graph, Source source) {
+KnownIntegers infer_types(Graph& graph, Source source, std::size_t* refused) {
   KnownIntegers known;
-  const auto shapes = Inferencer(graph, source).run();
+  Inferencer inferencer(graph, source);
+  const auto shapes = inferencer.run();
+  if (refused != nullptr) *refused = inferencer.refused();
   if (!shapes) return known;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     if (!graph.values[i].producer) continue;
@@ -426,7 +430,7 @@ Status bind_shapes(Graph& graph, const std::map<std::string, std::vector<Dim>>& 
     const auto input =
         std::ranges::find(graph.inputs, name, [&](ValueId id) { return graph.value(id).name; });
     if (input == graph.inputs.end()) {
-      return not_found("--shape: the model has no input '", name, "'; its inputs are ",
+      return not_found("the model has no input '", name, "'; its inputs are ",
                        names_of_inputs(graph));
     }
     PENSTOCK_CHECK_OK(bindings.add(graph.values[index(*input)], dims));

@@ -1,6 +1,7 @@
 // Types of values, as far as ONNX's shape inference and the engine know them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -19,8 +20,9 @@ using KnownIntegers = std::map<ValueId, std::vector<std::int64_t>>;
 enum class Source { kFile, kInference };
 
 /// Improves the type of every value that a node makes. Sizes that the file declares give way where
-/// inference finds a dimension open: exporters leave stale ones behind.
-KnownIntegers infer_types(Graph& graph, Source source);
+/// inference finds a dimension open: exporters leave stale ones behind. `refused`: how many nodes
+/// cannot have inputs of these types.
+KnownIntegers infer_types(Graph& graph, Source source, std::size_t* refused = nullptr);
 
 /// Asks the engine for the types that are still unknown, and infers again.
 void ask_engine(Graph& graph, const Engine& engine);

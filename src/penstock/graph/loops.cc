@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "penstock/graph/fold.h"
 #include "penstock/graph/inliner.h"
 #include "penstock/graph/proto.h"
+#include "penstock/graph/randomness.h"
 
 namespace penstock::graph {
 namespace {
@@ -69,7 +69,7 @@ class LoopUnroller {
   [[nodiscard]] std::optional<KnownLoop> known_loop(const Node& node) {
     if (!node.domain.empty() || (node.op != "Loop" && node.op != "Scan")) return std::nullopt;
     auto body = nested_graph(graph_, node, "body");
-    if (!body || has_random_body(node)) return std::nullopt;
+    if (!body || is_random(graph_, node)) return std::nullopt;
     // What the file says of the sizes in its body need not hold for each iteration.
     body->clear_value_info();
     auto loop =

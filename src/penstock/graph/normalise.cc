@@ -6,6 +6,7 @@
 #include <onnx/checker.h>
 #include <onnx/inliner/inliner.h>
 
+#include "penstock/graph/order.h"
 #include "penstock/graph/proto.h"
 
 namespace penstock::graph {
@@ -205,6 +206,7 @@ void normalise(onnx::ModelProto& model) {
     rename_domain(*function.mutable_node());
   }
   name_graphs(*model.mutable_graph());
+  sort_nodes(model);
   model.clear_training_info();
   if (!model.has_ir_version() || model.ir_version() < 1) return;
   if (model.ir_version() < kOpsetsIr && model.opset_import_size() == 0) {
@@ -238,6 +240,18 @@ Result<Weights> take_weights(onnx::ModelProto& model, DataReader& reader) {
   return weights;
 }
 
+namespace {
+
+/// The first node of an operator that the checker does not know: it names no node there.
+const onnx::NodeProto* unknown_node(const onnx::GraphProto& graph, const std::string& refused) {
+  for (const auto& node : graph.node()) {
+    if (refused.find("No Op registered for " + node.op_type() + " ") != refused.npos) return &node;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 Status check(onnx::ModelProto& model) {
   auto status = guarded(Code::kInvalidArgument, "ONNX's checker refuses it", [&]() -> Status {
     const Boundary completed(*model.mutable_graph());
@@ -246,7 +260,11 @@ Status check(onnx::ModelProto& model) {
     return {};
   });
   if (status) return status;
-  return std::move(status).error().adding("; repair the model, or export it again");
+  auto error = std::move(status).error().adding("; repair the model, or export it again");
+  const auto* node = unknown_node(model.graph(), error.reason);
+  if (node == nullptr) return error;
+  return std::move(error).within(
+      {{Where::kNode, node->name()}, {Where::kOperator, node->op_type()}});
 }
 
 Status inline_functions(onnx::ModelProto& model) {

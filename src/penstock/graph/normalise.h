@@ -12,6 +12,7 @@
 namespace penstock::graph {
 
 /// The old name of ONNX's own domain goes, an operator set is always named, graphs have names,
+/// nodes stand behind what they read,
 /// and in files before IR 4 nested graphs do not list initialisers as inputs. Raises the model's
 /// IR version to 4.
 void normalise(onnx::ModelProto& model);

@@ -106,6 +106,9 @@ struct Variant {
   const char* name;
   const char* body;
 };
+void PrintTo(const Variant& variant, std::ostream* out) {
+  *out << variant.name;
+}
 
 class CanonicalHashDiffersTest : public testing::TestWithParam<Variant> {};
 

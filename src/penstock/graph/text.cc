@@ -130,7 +130,7 @@ std::string summary(const Graph& graph) {
 
 std::string bound_inputs(const Graph& graph) {
   std::string text;
-  for (const auto& [name, value] : graph.bound_inputs) {
+  for (const auto& [name, value, position] : graph.bound_inputs) {
     text +=
         concat("bound  ", name, "  ", value.type(), "  ", literal_of(value).value_or("..."), "\n");
   }

@@ -27,7 +27,11 @@ constexpr double kApart = 10;
 constexpr double kLeastNormal = std::numeric_limits<float>::min();
 constexpr double kAny = std::numeric_limits<double>::infinity();
 constexpr std::uint64_t kChanges = 3;
+/// Of what f16 gives: at each node that is rounded anew. Less than half of what bf16 does, which
+/// has three digits fewer.
+constexpr double kHalfMargin = 3;
 constexpr std::size_t kProblemsKept = 5;
+constexpr std::uint64_t kLooks = 8;  ///< At a frame that differs.
 
 /// What cannot be compared differs in every value.
 Comparison compare_all(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
@@ -58,6 +62,20 @@ bool may_have_jumped(const OutputVerdict& output) {
   const double rate = own > kMostDoubt ? 1 : std::min(2 * own, kMostDoubt);
   return static_cast<double>(output.mismatches) <= rate * static_cast<double>(output.values) &&
          output.largest_error <= 2 * output.allowed.jump;
+}
+
+/// Whether one is no more and no larger than twice the other.
+bool is_as_the_own(const Comparison& found, const Comparison& own) {
+  return found.mismatches <= 2 * own.mismatches && found.largest_error <= 2 * own.largest_error;
+}
+
+void keep_the_most(Comparison& most, const Tensor& actual, const Tensor& expected,
+                   const Tolerance& tolerance) {
+  const auto result = compare_all(actual, expected, tolerance);
+  if (result.mismatches == 0) return;
+  const bool has_size = expected.kind() == Tensor::Kind::kDense && is_float(expected.dtype());
+  most.mismatches = std::max(most.mismatches, result.mismatches);
+  most.largest_error = std::max(most.largest_error, has_size ? result.largest_error : kAny);
 }
 
 /// Whether the outputs of two frames differ by ten times what is allowed.
@@ -91,7 +109,16 @@ std::string percent(double share) {
 void decide(OutputVerdict& output) {
   const auto& allowed = output.allowed;
   const auto most = most_outside(allowed.rate, output.values);
-  if (output.mismatches > most && !may_have_jumped(output)) {
+  if (!allowed.drawn.empty()) {
+    output.finding = Finding::kInconclusive;
+    output.reason = doubt(allowed);
+  } else if (output.mismatches > most && output.unsteady) {
+    output.finding = Finding::kInconclusive;
+    output.reason = concat(output.problems.front(),
+                           "; in each frame that differs the reference itself does, where its "
+                           "inputs change in the last three bits, or its engine's settings: give "
+                           "frames on which it does not (--input)");
+  } else if (output.mismatches > most && !may_have_jumped(output)) {
     output.finding = Finding::kWrong;
     output.reason = output.problems.front();
     if (most == 0) return;
@@ -127,6 +154,8 @@ std::string explain(const Allowance& allowed) {
   if (!allowed.measured) return text + ", nothing else: the reference ran once";
   if (allowed.last_rounding > kMargin * allowed.rounding) {
     text += concat(" + ", floor, ", what its last function rounds near 0 or 1");
+  } else if (allowed.half > 0 && floor > kMargin * allowed.rounding) {
+    text += concat(" + ", floor, ", 3 times what f16 gives, in which the network computes");
   } else if (allowed.rounding > 0) {
     text += concat(" + ", floor, ", 8 times the reference's own rounding of ", allowed.rounding,
                    " (bf16 gives ", allowed.bf16, ")");
@@ -139,6 +168,11 @@ std::string explain(const Allowance& allowed) {
 }
 
 std::string doubt(const Allowance& allowed) {
+  if (!allowed.drawn.empty()) {
+    return concat("output '", allowed.output, "' depends on ", allowed.drawn,
+                  ", which draws random numbers: no two runs agree, so that nothing can be said of "
+                  "it; to compare the rest of the network, export it with the numbers as an input");
+  }
   if (allowed.compared && !allowed.told_apart) {
     return concat("output '", allowed.output,
                   "': different frames give what differs by less than ten times what is allowed, "
@@ -165,25 +199,40 @@ std::string Verdict::reason(Finding finding) const {
 
 Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
   Judge judge = unmeasured(setting.outputs, setting.tolerance);
+  PENSTOCK_CHECK_OK(reference.begin_sequence());
   for (const auto& frame : setting.frames) {
     PENSTOCK_TRY(judge.expected_.emplace_back(), reference.run(frame));
   }
   for (std::size_t i = 0; i < setting.known.size(); ++i) {
     judge.allowances_[i].last_rounding = setting.known[i].last_rounding;
     judge.allowances_[i].constant = setting.known[i].constant;
+    judge.allowances_[i].drawn = setting.known[i].drawn;
   }
   const auto& frames = setting.frames;
   judge.bf16_.resize(setting.outputs.size());
   judge.own_.resize(setting.outputs.size());
+  PENSTOCK_CHECK_OK(reference.begin_sequence());
   for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
-    if (const auto rounded = reference.run(rounded_to_bf16(frames[f])))
+    if (const auto rounded = reference.run(rounded_to(DType::kBF16, frames[f])))
       judge.note_bf16(f, *rounded);
   }
-  for (std::uint64_t change = 0; change < kChanges; ++change) {
+  if (std::ranges::any_of(setting.known, &KnownOutput::half)) {
+    PENSTOCK_CHECK_OK(reference.begin_sequence());
     for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
-      const auto changed = with_last_bits_changed(frames[f], change * frames.size() + f + 1);
-      if (same_values(changed, frames[f])) continue;
-      if (const auto outputs = reference.run(changed)) judge.note_run(0, f, *outputs);
+      if (const auto rounded = reference.run(rounded_to(DType::kF16, frames[f]))) {
+        judge.note_half(f, *rounded);
+      }
+    }
+  }
+  for (std::uint64_t change = 0; change < kChanges; ++change) {
+    std::vector<frames::Frame> changed;
+    for (std::size_t f = 0; f < frames.size(); ++f) {
+      changed.push_back(with_last_bits_changed(frames[f], change * frames.size() + f + 1));
+    }
+    if (std::ranges::equal(changed, frames, same_values)) continue;
+    PENSTOCK_CHECK_OK(reference.begin_sequence());
+    for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
+      if (const auto outputs = reference.run(changed[f])) judge.note_run(0, f, *outputs);
     }
   }
   judge.run_others(setting);
@@ -208,8 +257,18 @@ void Judge::note_bf16(std::size_t frame, const std::vector<Tensor>& rounded) {
     const auto result = compare_all(rounded[i], expected, base_);
     bf16_[i].values += result.count;
     bf16_[i].outside += result.mismatches;
-    allowances_[i].bf16 = std::max({allowances_[i].bf16, largest_error(rounded[i], expected, kAny),
-                                    largest_error(rounded_to_bf16(expected), expected, kAny)});
+    allowances_[i].bf16 =
+        std::max({allowances_[i].bf16, largest_error(rounded[i], expected, kAny),
+                  largest_error(rounded_to(DType::kBF16, expected), expected, kAny)});
+  }
+}
+
+void Judge::note_half(std::size_t frame, const std::vector<Tensor>& rounded) {
+  for (std::size_t i = 0; i < allowances_.size(); ++i) {
+    const auto& expected = expected_[frame][i];
+    allowances_[i].half =
+        std::max({allowances_[i].half, largest_error(rounded[i], expected, kAny),
+                  largest_error(rounded_to(DType::kF16, expected), expected, kAny)});
   }
 }
 
@@ -260,7 +319,8 @@ void Judge::conclude() {
     allowed.measured = true;
     allowed.discrete = allowed.rounding == 0 && allowed.last_rounding == 0;
     allowed.tolerance =
-        with_floor(base_, std::max(kMargin * allowed.rounding, allowed.last_rounding));
+        with_floor(base_, std::max({kMargin * allowed.rounding, allowed.last_rounding,
+                                    std::min(kHalfMargin * allowed.half, allowed.bf16 / 2)}));
     const double seldom = allowed.discrete ? kF32Jumps * bf16_[i].share() : 0;
     allowed.rate = std::min(std::max(kMargin * allowed.own_rate, seldom), kMostRate);
   }
@@ -272,7 +332,8 @@ void Judge::tell_apart(std::span<const frames::Frame> frames, Reference& referen
   if (all.size() == 1) {
     // Of one frame alone nothing can be said: its own values in another order are a second.
     all.push_back(reversed(all.front()));
-    auto turned = reference.run(all.back());
+    const auto begun = reference.begin_sequence();
+    auto turned = begun ? reference.run(all.back()) : begun.error();
     if (!turned) return;
     outputs.push_back(*std::move(turned));
   }
@@ -294,9 +355,11 @@ Trial::Trial(const Judge& judge) {
 
 void Trial::add(std::uint64_t number, const frames::Frame& inputs,
                 std::span<const Tensor* const> actual, const std::vector<Tensor>& expected) {
+  std::vector<Comparison> found;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     auto& output = outputs_[i];
-    const auto result = compare_all(*actual[i], expected[i], output.allowed.tolerance);
+    const auto& result =
+        found.emplace_back(compare_all(*actual[i], expected[i], output.allowed.tolerance));
     output.values += result.count;
     output.mismatches += result.mismatches;
     output.largest_error = std::max(output.largest_error, result.largest_error);
@@ -313,6 +376,49 @@ void Trial::add(std::uint64_t number, const frames::Frame& inputs,
   }
   if (seen_.size() == 2) seen_.pop_back();
   seen_.push_back({inputs, expected});
+  const bool differs =
+      std::ranges::any_of(found, [](const auto& one) { return one.mismatches > 0; });
+  if (differs && differing_.size() < kProblemsKept) {
+    differing_.push_back({seen_.back(), std::move(found)});
+  }
+}
+
+void Trial::look_again(Reference& reference, std::span<const Judge::MakeReference> others) {
+  if (verdict().finding() != Finding::kWrong) return;
+  std::vector<std::unique_ptr<Reference>> made;
+  for (const auto& make : others) {
+    if (auto other = make()) made.push_back(*std::move(other));
+  }
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].unsteady = std::ranges::any_of(
+        differing_, [&](const Differing& one) { return one.found[i].mismatches > 0; });
+  }
+  for (const auto& [frame, found] : differing_) {
+    const auto own = own_differences(frame, reference, made);
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      outputs_[i].unsteady = outputs_[i].unsteady && is_as_the_own(found[i], own[i]);
+    }
+    if (std::ranges::none_of(outputs_, &OutputVerdict::unsteady)) return;
+  }
+}
+
+/// The most by which the reference's outputs of one frame differ from themselves.
+std::vector<Comparison> Trial::own_differences(
+    const Seen& frame, Reference& reference,
+    const std::vector<std::unique_ptr<Reference>>& others) const {
+  std::vector<Comparison> most(outputs_.size());
+  const auto note = [&](const Result<std::vector<Tensor>>& outputs) {
+    for (std::size_t i = 0; outputs && i < outputs_.size(); ++i) {
+      keep_the_most(most[i], (*outputs)[i], frame.expected[i], outputs_[i].allowed.tolerance);
+    }
+  };
+  for (std::uint64_t look = 1; look <= kLooks; ++look) {
+    const auto units = static_cast<std::uint64_t>(kMargin);
+    const auto changed = with_last_bits_changed(frame.inputs, look, units);
+    if (!same_values(changed, frame.inputs)) note(reference.run(changed));
+  }
+  for (const auto& other : others) note(other->run(frame.inputs));
+  return most;
 }
 
 Verdict Trial::verdict() const {

@@ -23,9 +23,10 @@ namespace penstock::measure {
 /// A value within `tolerance` is right. The floor of it is eight times the largest error that the
 /// reference makes itself where its inputs change in the last bits and where its engine's settings
 /// change, and at most half of what bf16 gives; and no less than what its last function rounds,
-/// where that is known. A larger difference of the reference from itself is no rounding: a value
-/// jumped, as an integer, a NaN or an index does. How often that happens is a rate, and so many
-/// values may lie outside, 1 % at most.
+/// where that is known, nor, where the network computes in f16, than three times what that gives:
+/// an engine may keep more digits between two nodes. A larger difference of the reference from
+/// itself is no rounding: a value jumped, as an integer, a NaN or an index does. How often that
+/// happens is a rate, and so many values may lie outside, 1 % at most.
 struct Allowance {
   std::string output;
   Tolerance tolerance;  ///< With the floor.
@@ -36,6 +37,8 @@ struct Allowance {
   double own_rate = 0;       ///< Share of the values in which it jumps,
   double jump = 0;           ///< and how far at most; infinite: a NaN, an integer, a text.
   double last_rounding = 0;  ///< As KnownOutput has it.
+  std::string drawn;         ///< As KnownOutput has it: then no verdict is possible.
+  double half = 0;           ///< Its largest error with inputs, or it, in f16, where that counts.
   bool constant = false;     ///< Each frame has the same, and no other frame's can be wrong.
   bool discrete = true;      ///< Values are the same or jump: rounding alone changes none.
   bool compared = false;     ///< Two different frames were there.
@@ -65,6 +68,8 @@ struct OutputVerdict {
   std::size_t frames_differing = 0;
   double largest_error = 0;
   double worst_ratio = 0;  ///< Of the tolerance.
+  /// In the frames that differ, the reference differs from itself as much. See Trial::look_again().
+  bool unsteady = false;
   /// The first frames that differ: "frame 3: output 'y': 2 of 1000 values outside ...".
   std::vector<std::string> problems;
 };
@@ -82,6 +87,9 @@ struct KnownOutput {
   /// What its last function rounds in any engine, as a sigmoid near 0 does: the floor is no less.
   double last_rounding = 0;
   bool constant = false;  ///< It depends on no input.
+  /// What draws random numbers that it depends on: "node 'r' (RandomNormal)"; empty: nothing does.
+  std::string drawn;
+  bool half = false;  ///< It depends on values of f16.
 };
 
 /// What is allowed, measured once; trials of any number of pipelines borrow it. Immutable.
@@ -92,7 +100,8 @@ class Judge {
   struct Setting {
     std::vector<std::string> outputs;
     Tolerance tolerance;
-    std::span<const frames::Frame> frames;   ///< That the network is tried with: four are enough.
+    /// That the network is tried with, a sequence: four are enough where it has no states.
+    std::span<const frames::Frame> frames;
     std::vector<MakeReference> others = {};  ///< One that cannot be made, or fails, is left out.
     std::vector<KnownOutput> known = {};     ///< Of each output; or empty. See known_outputs().
     std::function<bool()> stopped = [] { return false; };  ///< Nothing more is measured then.
@@ -103,6 +112,9 @@ class Judge {
   /// By the tolerance alone: where the reference can be asked each frame only once, in turn.
   static Judge unmeasured(const std::vector<std::string>& outputs, const Tolerance& tolerance);
 
+  [[nodiscard]] bool is_measured() const {
+    return !allowances_.empty() && allowances_.front().measured;
+  }
   [[nodiscard]] const std::vector<Allowance>& allowances() const { return allowances_; }
   /// The reference's outputs of the setting's frames; of unmeasured(): none.
   [[nodiscard]] const std::vector<std::vector<Tensor>>& expected() const { return expected_; }
@@ -111,6 +123,7 @@ class Judge {
 
  private:
   void note_bf16(std::size_t frame, const std::vector<Tensor>& rounded);
+  void note_half(std::size_t frame, const std::vector<Tensor>& rounded);
   void note_run(std::size_t way, std::size_t frame, const std::vector<Tensor>& outputs);
   void run_others(const Setting& setting);
   void conclude();
@@ -141,13 +154,28 @@ class Trial {
            const std::vector<Tensor>& expected);
   [[nodiscard]] Verdict verdict() const;
 
+  /// Where that is wrong: runs the first frames that differ in the reference again, with their
+  /// inputs changed by as many units in the last place as the floor allows for, and in the others.
+  /// What jumps there as well, as boxes of nearly one score that change places, is no proof.
+  /// \pre no states.
+  void look_again(Reference& reference, std::span<const Judge::MakeReference> others);
+
  private:
   struct Seen {
     frames::Frame inputs;
     std::vector<Tensor> expected;
   };
+  struct Differing {
+    Seen frame;
+    std::vector<Comparison> found;  ///< By output.
+  };
+  [[nodiscard]] std::vector<Comparison> own_differences(
+      const Seen& frame, Reference& reference,
+      const std::vector<std::unique_ptr<Reference>>& others) const;
+
   std::vector<OutputVerdict> outputs_;
-  std::vector<Seen> seen_;  ///< The first frame and the last.
+  std::vector<Seen> seen_;            ///< The first frame and the last.
+  std::vector<Differing> differing_;  ///< The first frames that do.
 };
 
 }  // namespace penstock::measure

@@ -95,12 +95,84 @@ TEST(Judge, AllowsWhatTheReferencesOwnRoundingGives) {
   EXPECT_THAT(explain(allowed), HasSubstr("8 times the reference's own rounding"));
 }
 
+/// y = x + state, which is half of the y before.
+class Summing final : public Reference {
+ public:
+  Result<std::vector<Tensor>> run(const frames::Frame& inputs) override {
+    const auto y = floats([&](auto i) { return inputs[0].template as<float>()[i] + state_; });
+    state_ = y.as<float>()[0] / 2;
+    return std::vector<Tensor>{y};
+  }
+  Status begin_sequence() override {
+    state_ = 0;
+    return {};
+  }
+
+ private:
+  double state_ = 0;
+};
+
+TEST(Judge, RunsEachSequenceFromItsBeginning) {
+  Summing reference;
+  ASSERT_TRUE(reference.run(some_frames(1)[0]));  // What was before is no part of it.
+  const auto frames = some_frames();
+  const auto judge = Judge::create({{"y"}, {}, frames}, reference);
+  ASSERT_TRUE(judge) << judge.error().message();
+  EXPECT_EQ(judge->expected()[0][0].as<float>()[0], frames[0][0].as<float>()[0]);
+  const auto& allowed = judge->allowances().front();
+  EXPECT_EQ(allowed.own_rate, 0);  // It does not differ from itself by more than rounding.
+  EXPECT_GT(allowed.rounding, 0);
+  EXPECT_LT(allowed.rounding, 1e-5);
+}
+
 TEST(Judge, RefusesWhatBf16Gives) {
   const auto frames = some_frames();
   for (const double scale : {1e-20, 1.0, 1e20}) {
     const auto network = elementwise([=](double x) { return scale * (x - 1.5); });
-    const auto rounded = [&](const Tensor& x) { return network(rounded_to_bf16(x)); };
+    const auto rounded = [&](const Tensor& x) { return network(rounded_to(DType::kBF16, x)); };
     EXPECT_EQ(verdict_on(judge_of(network, frames), frames, rounded).finding, Finding::kWrong);
+  }
+}
+
+/// Of a network that says more of its output.
+Judge judge_of(const Network& network, const std::vector<frames::Frame>& frames,
+               const KnownOutput& known) {
+  Computed reference(network);
+  auto judge = Judge::create(
+      {.outputs = {"y"}, .tolerance = {}, .frames = frames, .known = {known}}, reference);
+  EXPECT_TRUE(judge) << judge.error().message();
+  return *std::move(judge);
+}
+
+TEST(Judge, AllowsAnEngineToKeepMoreDigitsThanF16) {
+  const auto frames = some_frames();
+  const auto in = [](DType narrow) {
+    return [narrow](const Tensor& x) {
+      auto sums = rounded_to(narrow, x);
+      for (auto& y : sums.as<float>()) y = y - 1.5F;
+      return rounded_to(narrow, sums);
+    };
+  };
+  const auto f32 = elementwise([](double x) { return x - 1.5; });
+  const auto judge = judge_of(f32, frames, {.half = true});
+  const auto& allowed = judge.allowances().front();
+  EXPECT_LE(allowed.tolerance.floor, allowed.bf16 / 2);
+  EXPECT_THAT(explain(allowed), HasSubstr("3 times what f16 gives"));
+  EXPECT_EQ(verdict_on(judge, frames, in(DType::kF16)).finding, Finding::kRight);
+  EXPECT_EQ(verdict_on(judge, frames, in(DType::kBF16)).finding, Finding::kWrong);
+  // Of a network that does not compute in f16, it is a fault.
+  EXPECT_EQ(verdict_on(judge_of(f32, frames), frames, in(DType::kF16)).finding, Finding::kWrong);
+}
+
+TEST(Judge, SaysNothingOfRandomNumbers) {
+  const auto frames = some_frames();
+  const auto network = elementwise([](double x) { return x; });
+  const auto judge = judge_of(network, frames, {.drawn = "node 'r' (RandomNormal)"});
+  const auto wrong = elementwise([](double x) { return x + 1; });
+  for (const auto& actual : {network, wrong}) {
+    const auto verdict = verdict_on(judge, frames, actual);
+    EXPECT_EQ(verdict.finding, Finding::kInconclusive);
+    EXPECT_THAT(verdict.reason, HasSubstr("'y' depends on node 'r' (RandomNormal), which draws"));
   }
 }
 
@@ -190,6 +262,43 @@ TEST(Judge, IsInDoubtWhereTheReferenceItselfJumps) {
   EXPECT_THAT(verdict.reason, HasSubstr("the reference itself differs in"));
 }
 
+TEST(Judge, LooksAgainAtFramesInWhichManyValuesJumpAtOnce) {
+  // As where two boxes of nearly one score change places: in few frames, but with all their values.
+  const auto frames = some_frames(10);
+  const auto moved = [](const Tensor& x) {
+    return floats([&](auto i) { return x.as<float>()[i < 300 ? 299 - i : i]; });
+  };
+  const auto with_tie_at = [&](float score) {
+    return [=](const Tensor& x) { return x.as<float>()[0] == score ? moved(x) : x; };
+  };
+  const float tie = frames[7][0].as<float>()[0];
+  const auto sorted = [=](const Tensor& x) {
+    return x.as<float>()[0] > tie && x.as<float>()[0] < tie + 1e-5F ? moved(x) : x;
+  };
+  Computed reference(sorted);
+  auto judge = Judge::create({{"y"}, {}, std::span(frames).first(4)}, reference);
+  ASSERT_TRUE(judge) << judge.error().message();
+  EXPECT_EQ(judge->allowances().front().own_rate, 0);
+  const auto verdict_of = [&](const Network& actual) {
+    Trial trial(*judge);
+    for (std::size_t f = 0; f < frames.size(); ++f) {
+      const auto value = actual(frames[f][0]);
+      const Tensor* const values[] = {&value};
+      trial.add(f, frames[f], values, *reference.run(frames[f]));
+    }
+    EXPECT_EQ(trial.verdict().finding(), Finding::kWrong);
+    trial.look_again(reference, {});
+    return trial.verdict();
+  };
+  const auto at_the_tie = verdict_of(with_tie_at(tie));
+  EXPECT_EQ(at_the_tie.finding(), Finding::kInconclusive);
+  EXPECT_THAT(at_the_tie.outputs.front().reason, HasSubstr("frame 7: output 'y': 300 of 1000"));
+  const float no_tie = frames[6][0].as<float>()[0];
+  EXPECT_EQ(verdict_of(with_tie_at(no_tie)).finding(), Finding::kWrong);
+  const auto larger = elementwise([](double x) { return 1.01 * x; });
+  EXPECT_EQ(verdict_of(larger).finding(), Finding::kWrong);
+}
+
 TEST(Judge, MeasuresNothingMoreOnceStopped) {
   std::size_t runs = 0;
   Computed reference([&](const Tensor& x) {
@@ -220,6 +329,20 @@ TEST(Judge, TakesNanForNanOnly) {
   EXPECT_EQ(verdict_on(judge, frames, some_nan).finding, Finding::kRight);
   const auto no_nan = elementwise([](double x) { return x; });
   EXPECT_EQ(verdict_on(judge, frames, no_nan).finding, Finding::kWrong);
+}
+
+TEST(Variants, ChangeSeveralLastBitsWithoutASign) {
+  constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
+  const auto x = floats([](auto i) { return i % 2 == 0 ? -1.0 : 2.0 * kSmallest; });
+  const auto changed = with_last_bits_changed({x}, 1, 8)[0];
+  for (std::size_t i = 0; i < x.count(); ++i) {
+    const float is = changed.as<float>()[i];
+    if (i % 2 == 0) {
+      EXPECT_THAT(is, testing::AnyOf(-1 - 0x1p-20F, -1 + 0x1p-21F));
+    } else {
+      EXPECT_THAT(is, testing::AnyOf(2 * kSmallest, 10 * kSmallest));
+    }
+  }
 }
 
 TEST(Variants, ChangeLastBitsAndNoZero) {

@@ -7,6 +7,7 @@
 #include "penstock/backend/plain_model.h"
 #include "penstock/device/device.h"
 #include "penstock/measure/side.h"
+#include "penstock/measure/states.h"
 #include "penstock/measure/variants.h"
 #include "penstock/tensor/npy.h"
 
@@ -32,18 +33,16 @@ backend::CompileRequest request_for(const std::filesystem::path& file, std::stri
 class Whole final : public Reference {
  public:
   static Result<std::unique_ptr<Reference>> create(backend::PlainModel model,
-                                                   const plan::Plan& plan) {
+                                                   const plan::Package& package) {
     auto whole = std::make_unique<Whole>();
-    PENSTOCK_TRY(whole->inputs_, match_inputs(model, plan.inputs));
-    const auto ports = model.outputs();
+    const auto& plan = package.plan;
+    PENSTOCK_TRY(whole->inputs_, match_inputs(model, plan));
+    PENSTOCK_TRY(whole->states_, States::create(plan, package.folder));
     for (const auto& output : plan.outputs) {
-      const auto found = std::ranges::find(ports, output.name, &backend::Port::name);
-      if (found == ports.end()) {
-        return invalid_argument("--model: expected an output '", output.name,
-                                "' as the package has, found none; is it the model that the "
-                                "package was made from?");
-      }
-      whole->outputs_.push_back(static_cast<std::size_t>(found - ports.begin()));
+      PENSTOCK_TRY(whole->outputs_.emplace_back(), place_of(model, output.name));
+    }
+    for (const auto& state : plan.states) {
+      PENSTOCK_TRY(whole->written_.emplace_back(), place_of(model, state.from));
     }
     whole->model_.emplace(std::move(model));
     return std::unique_ptr<Reference>(std::move(whole));
@@ -52,18 +51,37 @@ class Whole final : public Reference {
   Result<std::vector<Tensor>> run(const frames::Frame& frame) override {
     std::vector<const Tensor*> inputs;
     inputs.reserve(inputs_.size());
-    for (const auto i : inputs_) inputs.push_back(&frame[i]);
+    for (const auto i : inputs_) {
+      inputs.push_back(i < frame.size() ? &frame[i] : &states_.value(i - frame.size()));
+    }
     PENSTOCK_CHECK_OK(model_->run(inputs));
     const auto values = model_->take_values();
+    for (std::size_t i = 0; i < written_.size(); ++i) states_.set(i, values[written_[i]]);
     std::vector<Tensor> ordered;
     ordered.reserve(outputs_.size());
     for (const auto i : outputs_) ordered.push_back(values[i]);
     return ordered;
   }
 
+  Status begin_sequence() override {
+    states_.begin_sequence();
+    return {};
+  }
+
  private:
+  static Result<std::size_t> place_of(const backend::PlainModel& model, const std::string& output) {
+    const auto ports = model.outputs();
+    const auto found = std::ranges::find(ports, output, &backend::Port::name);
+    if (found != ports.end()) return static_cast<std::size_t>(found - ports.begin());
+    return invalid_argument("--model: expected an output '", output,
+                            "' as the package has, found none; is it the model that the package "
+                            "was made from?");
+  }
+
   std::optional<backend::PlainModel> model_;
-  std::vector<std::size_t> inputs_, outputs_;
+  std::vector<std::size_t> inputs_;  ///< Of the frame's values, then of the states.
+  std::vector<std::size_t> outputs_, written_;
+  States states_;
 };
 
 class Stages final : public Reference {
@@ -93,12 +111,15 @@ class Stages final : public Reference {
       PENSTOCK_TRY(auto value, read_npy(package.folder / parameter.file, parameter.type.dtype));
       stages->parameters_[parameter.name] = std::move(value);
     }
+    PENSTOCK_TRY(stages->states_, States::create(package.plan, package.folder));
     return std::unique_ptr<Reference>(std::move(stages));
   }
 
   Result<std::vector<Tensor>> run(const frames::Frame& frame) override {
     std::map<std::string, Tensor> values = parameters_;
     for (std::size_t i = 0; i < frame.size(); ++i) values[plan_.inputs[i].name] = frame[i];
+    const auto& states = states_.edges();
+    for (std::size_t i = 0; i < states.size(); ++i) values[states[i].to] = states_.value(i);
     for (auto& model : models_) {
       std::vector<const Tensor*> inputs;
       for (const auto& port : model.inputs()) inputs.push_back(&values[port.name]);
@@ -112,7 +133,13 @@ class Stages final : public Reference {
     std::vector<Tensor> ordered;
     ordered.reserve(plan_.outputs.size());
     for (const auto& output : plan_.outputs) ordered.push_back(values[output.name]);
+    for (std::size_t i = 0; i < states.size(); ++i) states_.set(i, values[states[i].from]);
     return ordered;
+  }
+
+  Status begin_sequence() override {
+    states_.begin_sequence();
+    return {};
   }
 
  private:
@@ -121,6 +148,7 @@ class Stages final : public Reference {
   std::uint64_t changes_ = 0;
   std::vector<backend::PlainModel> models_;
   std::map<std::string, Tensor> parameters_;
+  States states_;
 };
 
 class OneAtATime final : public Reference {
@@ -132,9 +160,26 @@ class OneAtATime final : public Reference {
     return pipeline_->run(frame);
   }
 
+  Status begin_sequence() override { return pipeline_->reset_states(); }
+
  private:
   std::unique_ptr<pipeline::Pipeline> pipeline_;
 };
+
+constexpr const char* kNameOfWhole = "reference";
+
+/// Says once which way it was, and of which model.
+Error refused(Error error, const std::filesystem::path& model) {
+  std::erase(error.places, Where{Where::kText, kNameOfWhole});
+  if (error.find(Where::kModel) == nullptr) {
+    error = std::move(error).within({Where::kModel, model.string()});
+  }
+  if (error.code == Code::kUnimplemented) {
+    error =
+        std::move(error).adding("; for operators of your own give their library (--custom-ops)");
+  }
+  return std::move(error).within({Where::kWay, kNameOfWhole});
+}
 
 }  // namespace
 
@@ -144,9 +189,9 @@ Result<std::unique_ptr<Reference>> whole_reference(const std::filesystem::path& 
                                                    const ReferenceSettings& settings) {
   PENSTOCK_TRY(const auto backend, backends.find(kReference));
   auto plain =
-      backend::PlainModel::create(*backend, request_for(model, "reference", package, settings));
-  if (!plain) return std::move(plain).error().within({Where::kModel, model.string()});
-  return Whole::create(*std::move(plain), package.plan);
+      backend::PlainModel::create(*backend, request_for(model, kNameOfWhole, package, settings));
+  if (!plain) return refused(std::move(plain).error(), model);
+  return Whole::create(*std::move(plain), package);
 }
 
 Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,

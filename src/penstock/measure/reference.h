@@ -13,12 +13,15 @@
 
 namespace penstock::measure {
 
-/// Computes a frame without a pipeline. One frame at a time.
+/// Computes a frame without a pipeline. One frame at a time, in order: each reads the states that
+/// the one before it wrote.
 class Reference {
  public:
   virtual ~Reference() = default;
-  /// In the order of the plan's outputs.
+  /// In the order of the plan's outputs. A frame that fails leaves the states as they are.
   virtual Result<std::vector<Tensor>> run(const frames::Frame& inputs) = 0;
+  /// The next frame reads the states' initial values.
+  virtual Status begin_sequence() { return {}; }
 };
 
 /// How the engine runs a reference.
@@ -29,7 +32,7 @@ struct ReferenceSettings {
   bool change_between = false;
 };
 
-/// The whole model in ONNX Runtime, the file as it is.
+/// The whole model in ONNX Runtime, the file as it is; the package's states are handed on.
 /// \error kInvalidArgument  its inputs or outputs are not those of the package.
 Result<std::unique_ptr<Reference>> whole_reference(const std::filesystem::path& model,
                                                    const plan::Package& package,
@@ -42,7 +45,7 @@ Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,
                                                    const ReferenceSettings& settings);
 
 /// A pipeline of the package's stages without replicas that gets a frame when the last is out: for
-/// functions, states and several networks, which no one model computes. `options` as for the
+/// functions and several networks, which no one model computes. `options` as for the
 /// pipeline that is compared. \error as Pipeline::start().
 Result<std::unique_ptr<Reference>> one_at_a_time(const plan::Package& package,
                                                  const backend::Registry& backends,

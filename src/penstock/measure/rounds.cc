@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "penstock/base/quantile.h"
+
 namespace penstock::measure {
 namespace {
 
@@ -19,7 +21,7 @@ std::chrono::nanoseconds to_ns(double seconds) {
 Result<std::vector<Measured>> measure_in_turn(const Sides& sides, const Rounds& rounds) {
   std::vector<Measured> all;
   for (const auto& side : sides) {
-    all.push_back({side->name(), side->explain(), side->in_flight(), {}, {}});
+    all.push_back({side->name(), side->explain(), side->in_flight(), {}, {}, {}});
   }
   const auto count = static_cast<std::size_t>(rounds.count);
   const double share = rounds.seconds / static_cast<double>(count * sides.size());
@@ -36,6 +38,7 @@ Result<std::vector<Measured>> measure_in_turn(const Sides& sides, const Rounds& 
       measured.rates.push_back(sample->frames_per_second);
       measured.latencies_ns.insert(measured.latencies_ns.end(), sample->latencies_ns.begin(),
                                    sample->latencies_ns.end());
+      measured.middle_latencies_ns.push_back(quantile(sample->latencies_ns, 0.5));
       if (rounds.stopped()) return all;
     }
   }

@@ -13,8 +13,9 @@ namespace penstock::measure {
 struct Measured {
   std::string name, explain;
   int in_flight = 1;
-  std::vector<double> rates;        ///< Frames per second of each round.
-  std::vector<float> latencies_ns;  ///< Of all counted frames.
+  std::vector<double> rates;                ///< Frames per second of each round.
+  std::vector<float> latencies_ns;          ///< Of all counted frames.
+  std::vector<double> middle_latencies_ns;  ///< The median of each round's.
 };
 
 struct Rounds {

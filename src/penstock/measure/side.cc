@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "penstock/device/affinity.h"
+#include "penstock/measure/states.h"
 #include "penstock/pipeline/thread.h"
 
 namespace penstock::measure {
@@ -121,6 +122,9 @@ class PipelineSide final : public Side {
 struct Session {
   backend::PlainModel model;
   std::vector<std::vector<const Tensor*>> ring;
+  States states;
+  std::vector<std::pair<std::size_t, std::size_t>> reads;  ///< Input of the model, state.
+  std::vector<std::size_t> writes;                         ///< Output of the model, by state.
 
   static Result<Session> create(backend::Backend& backend, const backend::CompileRequest& compile,
                                 const PlainRequest& request) {
@@ -129,23 +133,60 @@ struct Session {
   }
 
   static Result<Session> create(backend::PlainModel model, const PlainRequest& request) {
-    PENSTOCK_TRY(const auto positions, match_inputs(model, request.plan->inputs));
-    Session session{std::move(model), {}};
+    const auto& plan = request.package->plan;
+    PENSTOCK_TRY(const auto positions, match_inputs(model, plan));
+    Session session{std::move(model), {}, {}, {}, {}};
+    PENSTOCK_TRY(session.states, States::create(plan, request.package->folder));
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      if (positions[i] >= plan.inputs.size()) {
+        session.reads.emplace_back(i, positions[i] - plan.inputs.size());
+      }
+    }
     for (const auto& frame : *request.ring) {
       auto& inputs = session.ring.emplace_back();
-      for (const auto i : positions) inputs.push_back(&frame[i]);
+      for (const auto i : positions) inputs.push_back(i < frame.size() ? &frame[i] : nullptr);
     }
-    PENSTOCK_CHECK_OK(session.model.bind_outputs(session.ring.front()));
+    const auto outputs = session.model.outputs();
+    for (const auto& state : plan.states) {
+      const auto found = std::ranges::find(outputs, state.from, &backend::Port::name);
+      if (found == outputs.end()) {
+        return invalid_argument("expected an output '", state.from, "', the state of input '",
+                                state.to, "', found none");
+      }
+      session.writes.push_back(static_cast<std::size_t>(found - outputs.begin()));
+    }
+    // A state is read while the next one is written: then each run has outputs of its own.
+    if (plan.states.empty()) {
+      PENSTOCK_CHECK_OK(session.model.bind_outputs(session.ring.front()));
+    }
     return session;
   }
 
-  Status run_one() { return model.run(ring.front()); }
+  /// The inputs of a frame of the ring. They hold until the next call.
+  std::span<const Tensor* const> inputs_of(std::size_t number) {
+    auto& inputs = ring[number % ring.size()];
+    for (const auto& [input, state] : reads) inputs[input] = &states.value(state);
+    return inputs;
+  }
+
+  /// After each frame, once it is computed.
+  void keep_states() {
+    if (writes.empty()) return;
+    auto values = model.take_values();
+    for (std::size_t i = 0; i < writes.size(); ++i) states.set(i, values[writes[i]]);
+  }
+
+  Status run_one(std::size_t number = 0) {
+    PENSTOCK_CHECK_OK(model.run(inputs_of(number)));
+    keep_states();
+    return {};
+  }
 
   Result<Sample> measure(const Round& round) {
     Window window(round);
     auto before = Clock::now();
     for (std::size_t next = 0;; ++next) {
-      PENSTOCK_CHECK_OK(model.run(ring[next % ring.size()]));
+      PENSTOCK_CHECK_OK(run_one(next));
       const auto now = Clock::now();
       if (!window.add(now, now - before)) break;
       before = now;
@@ -153,6 +194,13 @@ struct Session {
     return std::move(window).finish();
   }
 };
+
+/// A way that has so many frames on their way at once.
+Status check_in_sequence(const PlainRequest& request, std::size_t at_once) {
+  if (request.package->plan.states.empty() || at_once == 1) return {};
+  return make_error(Code::kFailedPrecondition, "it runs ", at_once,
+                    " frames at once, and cannot hand a state from each to the next");
+}
 
 backend::CompileRequest compile_request(const PlainRequest& request) {
   backend::CompileRequest compile;
@@ -175,14 +223,21 @@ class DefaultSide final : public Side {
   Session session_;
 };
 
-class PerCoreSide final : public Side {
+/// Several sessions, each driven by a thread of its own: the next frame of each begins as soon as
+/// the last one has ended, whatever the others do.
+class SessionsSide final : public Side {
  public:
-  PerCoreSide(std::vector<Session> sessions, std::vector<int> cpus)
-      : sessions_(std::move(sessions)), cpus_(std::move(cpus)) {}
+  /// \pre  a CPU for each session, where its thread stays; or none
+  SessionsSide(std::vector<Session> sessions, std::vector<int> cpus, std::string name,
+               std::string explain)
+      : sessions_(std::move(sessions)),
+        cpus_(std::move(cpus)),
+        name_(std::move(name)),
+        explain_(std::move(explain)) {}
 
-  std::string name() const override { return "onnxruntime-per-core"; }
-  std::string explain() const override { return "a session of one thread on each core"; }
-  int in_flight() const override { return static_cast<int>(cpus_.size()); }
+  std::string name() const override { return name_; }
+  std::string explain() const override { return explain_; }
+  int in_flight() const override { return static_cast<int>(sessions_.size()); }
 
   // Who has counted its frames goes on until all have: none may count frames that ran alone, which
   // on cores that share caches or a clock are faster.
@@ -224,7 +279,7 @@ class PerCoreSide final : public Side {
   /// On a bare thread: what is thrown here would end the process.
   Result<Sample> measure_one(std::size_t i, const Round& round) {
     try {
-      PENSTOCK_CHECK_OK(device::pin_this_thread({cpus_[i]}));
+      if (!cpus_.empty()) PENSTOCK_CHECK_OK(device::pin_this_thread({cpus_[i]}));
       return sessions_[i].measure(round);
     } catch (const std::bad_alloc&) {
       return make_error(Code::kResourceExhausted, "out of memory");
@@ -233,46 +288,6 @@ class PerCoreSide final : public Side {
 
   std::vector<Session> sessions_;
   std::vector<int> cpus_;
-};
-
-/// Several requests of one compiled model, started and waited for in turn from the calling thread.
-class RequestsSide final : public Side {
- public:
-  RequestsSide(std::vector<Session> requests, std::string name, std::string explain)
-      : requests_(std::move(requests)), name_(std::move(name)), explain_(std::move(explain)) {}
-
-  std::string name() const override { return name_; }
-  std::string explain() const override { return explain_; }
-  int in_flight() const override { return static_cast<int>(requests_.size()); }
-
-  Result<Sample> measure(const Round& round) override {
-    Window window(round);
-    std::vector<Clock::time_point> begun(requests_.size());
-    std::size_t next = 0;
-    const auto start = [&](std::size_t i) {
-      begun[i] = Clock::now();
-      return requests_[i].model.start(requests_[i].ring[next++ % requests_[i].ring.size()]);
-    };
-    Status status;
-    std::size_t flying = 0;
-    bool going = true;
-    for (; flying < requests_.size() && status; ++flying) status = start(flying);
-    for (std::size_t i = 0; flying > 0; i = (i + 1) % requests_.size()) {
-      auto waited = requests_[i].model.wait();
-      --flying;
-      if (!waited && status) status = std::move(waited);
-      const auto now = Clock::now();
-      if (going && status) going = window.add(now, now - begun[i]);
-      if (!going || !status) continue;
-      status = start(i);
-      ++flying;
-    }
-    if (!status) return std::move(status).error();
-    return std::move(window).finish();
-  }
-
- private:
-  std::vector<Session> requests_;
   std::string name_, explain_;
 };
 
@@ -295,16 +310,21 @@ Result<std::unique_ptr<Side>> default_side(backend::Backend& backend, const Plai
   return std::unique_ptr<Side>(std::make_unique<DefaultSide>(std::move(session)));
 }
 
-Result<std::unique_ptr<Side>> per_core_side(backend::Backend& backend,
-                                            const PlainRequest& request) {
+Result<std::unique_ptr<Side>> per_core_side(backend::Backend& backend, const PlainRequest& request,
+                                            const std::string& engine) {
+  PENSTOCK_CHECK_OK(check_in_sequence(request, request.cpus.size()));
   auto compile = compile_request(request);
+  compile.name = engine;
   std::vector<Session> sessions;
   for (std::size_t i = 0; i < request.cpus.size(); ++i) {
     compile.device.cpus = {request.cpus[i]};
     PENSTOCK_TRY(auto session, Session::create(backend, compile, request));
     sessions.push_back(std::move(session));
   }
-  return std::unique_ptr<Side>(std::make_unique<PerCoreSide>(std::move(sessions), request.cpus));
+  return std::unique_ptr<Side>(std::make_unique<SessionsSide>(
+      std::move(sessions), request.cpus, engine + "-per-core",
+      engine == "onnxruntime" ? "a session of one thread on each core"
+                              : "a model of one thread on each core, one request at a time"));
 }
 
 Result<std::unique_ptr<Side>> hint_side(backend::Backend& backend, const PlainRequest& request,
@@ -319,15 +339,17 @@ Result<std::unique_ptr<Side>> hint_side(backend::Backend& backend, const PlainRe
   }
   PENSTOCK_TRY(auto compiled, backend.compile(compile));
   const std::shared_ptr<backend::Executable> executable = std::move(compiled);
+  const int count = std::max(executable->recommended_contexts(), 1);
+  PENSTOCK_CHECK_OK(check_in_sequence(request, static_cast<std::size_t>(count)));
   std::vector<Session> requests;
-  for (int i = 0; i < std::max(executable->recommended_contexts(), 1); ++i) {
+  for (int i = 0; i < count; ++i) {
     PENSTOCK_TRY(auto model, backend::PlainModel::create(executable));
     PENSTOCK_TRY(auto session, Session::create(std::move(model), request));
     requests.push_back(std::move(session));
   }
   const bool latency = hint == "LATENCY";
-  return std::unique_ptr<Side>(std::make_unique<RequestsSide>(
-      std::move(requests), latency ? "openvino-latency" : "openvino-throughput",
+  return std::unique_ptr<Side>(std::make_unique<SessionsSide>(
+      std::move(requests), std::vector<int>(), latency ? "openvino-latency" : "openvino-throughput",
       concat("its ", latency ? "latency" : "throughput", " hint, f32")));
 }
 
@@ -347,25 +369,33 @@ PlainSides make_plain_sides(const PlainRequest& request, const backend::Registry
   };
   add("onnxruntime", "onnxruntime", [&](auto& backend) { return default_side(backend, request); });
   add("onnxruntime", "onnxruntime-per-core",
-      [&](auto& backend) { return per_core_side(backend, request); });
+      [&](auto& backend) { return per_core_side(backend, request, "onnxruntime"); });
   add("openvino", "openvino-latency",
       [&](auto& backend) { return hint_side(backend, request, "LATENCY"); });
   add("openvino", "openvino-throughput",
       [&](auto& backend) { return hint_side(backend, request, "THROUGHPUT"); });
+  add("openvino", "openvino-per-core",
+      [&](auto& backend) { return per_core_side(backend, request, "openvino"); });
   return made;
 }
 
 Result<std::vector<std::size_t>> match_inputs(const backend::PlainModel& model,
-                                              const std::vector<plan::TensorInfo>& inputs) {
+                                              const plan::Plan& plan) {
   std::vector<std::size_t> positions;
   for (const auto& port : model.inputs()) {
-    const auto found = std::ranges::find(inputs, port.name, &plan::TensorInfo::name);
-    if (found == inputs.end()) {
-      return invalid_argument("--model: its input '", port.name,
-                              "' is none of the package's; expected the model that the package was "
-                              "made from");
+    const auto state = std::ranges::find(plan.states, port.name, &plan::StateEdge::to);
+    if (state != plan.states.end()) {
+      positions.push_back(plan.inputs.size() +
+                          static_cast<std::size_t>(state - plan.states.begin()));
+      continue;
     }
-    positions.push_back(static_cast<std::size_t>(found - inputs.begin()));
+    const auto found = std::ranges::find(plan.inputs, port.name, &plan::TensorInfo::name);
+    if (found == plan.inputs.end()) {
+      return make_error(Code::kFailedPrecondition, "--model: its input '", port.name,
+                        "' is none of the package's; expected the model that the package was made "
+                        "from");
+    }
+    positions.push_back(static_cast<std::size_t>(found - plan.inputs.begin()));
   }
   return positions;
 }

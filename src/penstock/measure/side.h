@@ -15,6 +15,7 @@
 #include "penstock/base/result.h"
 #include "penstock/frames/random.h"
 #include "penstock/pipeline/pipeline.h"
+#include "penstock/plan/package.h"
 
 namespace penstock::measure {
 
@@ -53,36 +54,42 @@ struct PlainRequest {
   std::vector<std::filesystem::path> custom_ops;
   std::vector<int> cpus;     ///< Those that all sides may use.
   bool own_default = false;  ///< The engine chooses its threads itself, if it has the machine.
-  const plan::Plan* plan = nullptr;
-  const Ring* ring = nullptr;                  ///< In the order of the plan's inputs.
+  /// The ring's frames are in the order of its plan's inputs, and its states are handed on.
+  const plan::Package* package = nullptr;
+  const Ring* ring = nullptr;
   std::map<std::string, Error> left_out = {};  ///< Sides by name, that are not made, and why.
 };
 
 /// ONNX Runtime: one session with its default threads.
 Result<std::unique_ptr<Side>> default_side(backend::Backend& backend, const PlainRequest& request);
 
-/// ONNX Runtime: one session of one thread for each CPU, each with a thread of its own there.
-Result<std::unique_ptr<Side>> per_core_side(backend::Backend& backend, const PlainRequest& request);
+/// One session of one thread for each CPU, each with a thread of its own there that runs one frame
+/// after the other. `engine` names the side: "onnxruntime-per-core".
+Result<std::unique_ptr<Side>> per_core_side(backend::Backend& backend, const PlainRequest& request,
+                                            const std::string& engine = "onnxruntime");
 
 /// OpenVINO with one of its performance hints, in f32: "LATENCY", or "THROUGHPUT", which keeps as
-/// many infer requests in flight as the engine recommends.
+/// many infer requests in flight as the engine recommends; each begins its next frame when it has
+/// ended the last.
 Result<std::unique_ptr<Side>> hint_side(backend::Backend& backend, const PlainRequest& request,
                                         const std::string& hint);
 
-/// All of them, as far as their engines are there and take the file.
+/// All of them, as far as their engines are there and take the file. A way that runs several frames
+/// at once cannot hand a state on, and is missing where there are states.
 struct PlainSides {
   struct Missing {
     std::string name;
     Error reason;
   };
-  Sides sides;  ///< "onnxruntime", "onnxruntime-per-core", "openvino-latency", "-throughput".
+  Sides sides;  ///< "onnxruntime", "onnxruntime-per-core", "openvino-latency", "-throughput",
+                ///< "-per-core".
   std::vector<Missing> missing;
 };
 PlainSides make_plain_sides(const PlainRequest& request, const backend::Registry& backends);
 
-/// For each input of the model, its position among the plan's inputs.
+/// For each input of the model, its position among the plan's inputs, behind which are its states.
 /// \error kInvalidArgument  the model has an input that the package has not: is it the same model?
 Result<std::vector<std::size_t>> match_inputs(const backend::PlainModel& model,
-                                              const std::vector<plan::TensorInfo>& inputs);
+                                              const plan::Plan& plan);
 
 }  // namespace penstock::measure

@@ -53,19 +53,19 @@ class PlainSideTest : public ::testing::Test {
     PlainRequest made;
     made.file = "whole.onnx";
     made.cpus = cpus_;
-    made.plan = &plan_;
+    made.package = &package_;
     made.ring = &ring_;
     return made;
   }
 
   FakeBackend engine_;
   std::vector<int> cpus_ = device::inherited_cpus();
-  plan::Plan plan_ = [] {
-    plan::Plan plan;
-    plan.inputs = {{"x", scalar()}};
-    return plan;
+  plan::Package package_ = [] {
+    plan::Package package;
+    package.plan.inputs = {{"x", scalar()}};
+    return package;
   }();
-  Ring ring_ = *frames::random_frames(plan_.inputs, {}, 16);
+  Ring ring_ = *frames::random_frames(package_.plan.inputs, {}, 16);
 };
 
 TEST_F(PlainSideTest, ASessionOnEachCpuRunsAtTheSameTimeAsTheOthers) {
@@ -92,6 +92,51 @@ TEST_F(PlainSideTest, ASessionOnEachCpuRunsAtTheSameTimeAsTheOthers) {
   std::set<std::vector<int>> expected;
   for (const int cpu : cpus_) expected.insert({cpu});
   EXPECT_EQ(places, expected);
+}
+
+/// y = sum = x + last, which the next frame reads as its last.
+class PlainSideWithStateTest : public PlainSideTest {
+ protected:
+  PlainSideWithStateTest() {
+    auto& plan = package_.plan;
+    plan.states = {{"sum", "last", ""}};
+    plan.tensors = {{"sum", scalar()}, {"last", scalar()}};
+    FakeModel made;
+    made.inputs = {{"last", scalar()}, {"x", scalar()}};
+    made.outputs = {{"y", scalar()}, {"sum", scalar()}};
+    made.run = [this](Inputs in, Outputs out) -> Status {
+      read_.push_back(value_of(*in[0]));
+      for (auto* const one : out) {
+        *one = number(value_of(*in[0]) + value_of(*in[1]));
+        wrote_.push_back(value_of(*one));
+      }
+      return {};
+    };
+    engine_.models["whole.onnx"] = std::move(made);
+  }
+
+  std::vector<float> read_, wrote_;
+};
+
+TEST_F(PlainSideWithStateTest, EachFrameReadsWhatTheOneBeforeItWrote) {
+  const auto side = default_side(engine_, request());
+  ASSERT_TRUE(side) << side.error().message();
+  const auto sample = (*side)->measure(round_of_frames());
+  ASSERT_TRUE(sample) << sample.error().message();
+  ASSERT_GE(read_.size(), kFrames);
+  EXPECT_EQ(read_[0], 0);
+  EXPECT_NE(wrote_[1], 0);
+  for (std::size_t frame = 1; frame < read_.size(); ++frame) {
+    EXPECT_EQ(read_[frame], wrote_[2 * frame - 1]) << "frame " << frame;
+  }
+}
+
+TEST_F(PlainSideWithStateTest, SeveralSessionsCannotHandAStateOn) {
+  cpus_ = {0, 1};
+  const auto side = per_core_side(engine_, request());
+  ASSERT_FALSE(side);
+  EXPECT_EQ(side.error().message(),
+            "it runs 2 frames at once, and cannot hand a state from each to the next");
 }
 
 TEST_F(PlainSideTest, NoSessionCountsFramesThatRanAlone) {
@@ -123,6 +168,62 @@ TEST_F(PlainSideTest, NoSessionCountsFramesThatRanAlone) {
   ASSERT_TRUE(sample) << sample.error().message();
   EXPECT_FALSE(alone);
   EXPECT_EQ(sample->latencies_ns.size(), 1 + 20 * (cpus_.size() - 1));
+}
+
+/// Recommends two requests of a model.
+class OfTwoRequests final : public FakeBackend {
+ public:
+  Result<std::unique_ptr<backend::Executable>> compile(
+      const backend::CompileRequest& request) override {
+    PENSTOCK_TRY(auto made, FakeBackend::compile(request));
+    return std::unique_ptr<backend::Executable>(std::make_unique<Compiled>(std::move(made)));
+  }
+
+ private:
+  struct Compiled final : backend::Executable {
+    explicit Compiled(std::unique_ptr<backend::Executable> of) : inner(std::move(of)) {}
+    [[nodiscard]] std::span<const backend::Port> inputs() const override { return inner->inputs(); }
+    [[nodiscard]] std::span<const backend::Port> outputs() const override {
+      return inner->outputs();
+    }
+    Result<std::unique_ptr<backend::Context>> create_context() override {
+      return inner->create_context();
+    }
+    [[nodiscard]] int recommended_contexts() const override { return 2; }
+    std::unique_ptr<backend::Executable> inner;
+  };
+};
+
+TEST_F(PlainSideTest, ARequestThatIsSlowHoldsUpNoOther) {
+  std::atomic<bool> measuring = false, first = true, alone = false;
+  std::atomic<std::size_t> others = 0;
+  OfTwoRequests engine;
+  engine.models["whole.onnx"] = model([&](Inputs in, Outputs out) -> Status {
+    if (measuring && first.exchange(false)) {
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      for (; others < 3 && !alone; std::this_thread::yield()) {
+        alone = std::chrono::steady_clock::now() > limit;
+      }
+    }
+    ++others;
+    return copy(in, out);
+  });
+  const auto side = hint_side(engine, request(), "THROUGHPUT");
+  ASSERT_TRUE(side) << side.error().message();
+  EXPECT_EQ((*side)->in_flight(), 2);
+  others = 0;
+  measuring = true;
+  const auto sample = (*side)->measure(round_of_frames());
+  ASSERT_TRUE(sample) << sample.error().message();
+  EXPECT_FALSE(alone);
+  EXPECT_EQ(sample->latencies_ns.size(), 2 * kFrames);
+}
+
+TEST_F(PlainSideTest, TheSideOfAnotherEngineHasItsName) {
+  set(copy);
+  const auto side = per_core_side(engine_, request(), "openvino");
+  ASSERT_TRUE(side) << side.error().message();
+  EXPECT_EQ((*side)->name(), "openvino-per-core");
 }
 
 TEST_F(PlainSideTest, AThreadThatTheSystemRefusesIsAnError) {
@@ -173,7 +274,7 @@ TEST_F(PlainSideTest, AFrameThatFailsOnOneCpuIsTheSidesError) {
 
 TEST_F(PlainSideTest, AnInputThatThePlanDoesNotHaveIsNamed) {
   set(copy);
-  plan_.inputs[0].name = "image";
+  package_.plan.inputs[0].name = "image";
   const auto side = default_side(engine_, request());
   ASSERT_FALSE(side);
   EXPECT_EQ(side.error().message(),
@@ -195,7 +296,8 @@ TEST(RoundsTest, APipelineAndAnEngineTakeTurns) {
   PlainRequest request;
   request.file = "whole.onnx";
   request.cpus = device::inherited_cpus();
-  request.plan = &network.plan;
+  const plan::Package package{network.plan, {}, {}};
+  request.package = &package;
   request.ring = &ring;
   Sides sides;
   sides.push_back(pipeline_side(**pipeline, ring, 4));

@@ -32,12 +32,15 @@ Tensor with_floats_changed(const Tensor& value, const Change& change) {
   return changed;
 }
 
-/// Two's complement in the magnitude: the next float away from 0, or towards it.
-std::uint64_t next_to(DType dtype, std::uint64_t bits, bool larger) {
+/// A float next to this one, away from 0 or towards it: the bits of magnitudes are their order.
+std::uint64_t next_to(DType dtype, std::uint64_t bits, std::uint64_t units, bool larger) {
   const double number = number_from_bits(dtype, bits);
   if (number == 0 || !std::isfinite(number)) return bits;
-  const auto next = larger ? bits + 1 : bits - 1;
-  return std::isfinite(number_from_bits(dtype, next)) ? next : bits;
+  const auto next = larger ? bits + units : bits - units;
+  const double moved = number_from_bits(dtype, next);
+  const bool past_the_end = !std::isfinite(moved) || std::signbit(moved) != std::signbit(number) ||
+                            (std::abs(moved) > std::abs(number)) != larger;
+  return past_the_end ? bits : next;
 }
 
 Tensor reversed(const Tensor& value) {
@@ -69,7 +72,8 @@ bool same_value(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed) {
+frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed,
+                                     std::uint64_t units) {
   Random coins(seed);
   std::uint64_t left = 0, drawn = 0;
   frames::Frame changed;
@@ -80,24 +84,23 @@ frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t s
         left = 64;
       }
       const bool larger = (drawn >> --left & 1U) != 0;
-      return next_to(dtype, bits, larger);
+      return next_to(dtype, bits, units, larger);
     }));
   }
   return changed;
 }
 
-Tensor rounded_to_bf16(const Tensor& value) {
-  return with_floats_changed(value, [](DType dtype, std::uint64_t bits) {
+Tensor rounded_to(DType narrow, const Tensor& value) {
+  return with_floats_changed(value, [narrow](DType dtype, std::uint64_t bits) {
     const double number = number_from_bits(dtype, bits);
-    if (!std::isfinite(number)) return bits;
-    return bits_from_number(dtype,
-                            number_from_bits(DType::kBF16, bits_from_number(DType::kBF16, number)));
+    const double rounded = number_from_bits(narrow, bits_from_number(narrow, number));
+    return std::isfinite(rounded) ? bits_from_number(dtype, rounded) : bits;
   });
 }
 
-frames::Frame rounded_to_bf16(const frames::Frame& frame) {
+frames::Frame rounded_to(DType narrow, const frames::Frame& frame) {
   frames::Frame rounded;
-  for (const auto& value : frame) rounded.push_back(rounded_to_bf16(value));
+  for (const auto& value : frame) rounded.push_back(rounded_to(narrow, value));
   return rounded;
 }
 

@@ -8,13 +8,15 @@
 
 namespace penstock::measure {
 
-/// Every float but 0 one unit in the last place larger or smaller, by a seeded coin. Integers,
+/// Every float but 0 so many units in the last place larger or smaller, by a seeded coin. Integers,
 /// texts and floats of 8 bits and fewer stay.
-frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed);
+frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed,
+                                     std::uint64_t units = 1);
 
-/// Floats of more than 16 bits rounded to bf16's eight bits of mantissa.
-Tensor rounded_to_bf16(const Tensor& value);
-frames::Frame rounded_to_bf16(const frames::Frame& frame);
+/// Each float rounded to what the narrower type holds, and kept in its own: bf16 has eight bits of
+/// mantissa, f16 eleven.
+Tensor rounded_to(DType narrow, const Tensor& value);
+frames::Frame rounded_to(DType narrow, const frames::Frame& frame);
 
 /// The elements of each tensor in reverse order: another frame whose values are in the same ranges.
 frames::Frame reversed(const frames::Frame& frame);

@@ -22,6 +22,9 @@ class Run {
     setting_.pipeline.close();
     report_.interrupted = setting_.stopped();
     while (!waiting_.empty()) PENSTOCK_CHECK_OK(judge_next());
+    const bool may_ask_again = setting_.judge.is_measured() &&
+                               setting_.pipeline.plan().states.empty() && !setting_.stopped();
+    if (may_ask_again) trial_.look_again(setting_.reference, setting_.others);
     return {};
   }
 

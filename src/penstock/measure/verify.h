@@ -18,6 +18,7 @@ struct Verification {
   pipeline::Pipeline& pipeline;  ///< Nothing in flight. It is closed in the end.
   Reference& reference;
   const Judge& judge;
+  std::vector<Judge::MakeReference> others;  ///< As Judge::Setting has them.
   std::function<Result<frames::Frame>(std::uint64_t number)> frame;
   std::uint64_t frames = 0;
   const std::vector<plan::TensorInfo>& inputs;

@@ -72,11 +72,11 @@ Result<Stages> stages_of_cuts(const Graph& graph, const std::vector<std::string>
   return stages;
 }
 
-Result<Stages> stages_of_pins(const Graph& graph, const SplitOptions& options) {
+Result<Stages> stages_of_pins(const Graph& graph, const Pins& pins) {
   Groups groups;
   groups.of_node.assign(graph.nodes.size(), -1);
   std::vector<std::string> devices;
-  for (const auto& [text, device] : options.pins) {
+  for (const auto& [text, device] : pins.nodes) {
     PENSTOCK_TRY(const auto node, resolve_node(graph, text, "pin"));
     const auto name = device::to_string(device);
     const auto at = std::ranges::find(devices, name) - devices.begin();
@@ -195,18 +195,25 @@ Result<Stages> stages_chosen(const Graph& graph, const std::vector<ChosenStage>&
 
 }  // namespace
 
-Result<Stages> assign_stages(const Graph& graph, const SplitOptions& options) {
-  const bool cuts = !options.cuts.empty(), pins = !options.pins.empty();
-  const bool chosen = !options.stages.empty();
-  if (int{cuts} + int{pins} + int{options.use_annotations} + int{chosen} > 1) {
+Result<SplitBy> split_by(std::vector<std::string> cuts,
+                         std::vector<std::pair<std::string, device::Device>> pins,
+                         bool annotations) {
+  if (int{!cuts.empty()} + int{!pins.empty()} + int{annotations} > 1) {
     return invalid_argument(
-        "expected cuts, pins, the model's annotations or chosen stages, found several; "
-        "use one of them");
+        "expected cuts, pins or the model's annotations, found several; use one of them");
   }
-  if (chosen) return stages_chosen(graph, options.stages);
-  if (pins) return stages_of_pins(graph, options);
-  if (options.use_annotations) return stages_of_annotations(graph);
-  return stages_of_cuts(graph, options.cuts);
+  if (!pins.empty()) return SplitBy(Pins{std::move(pins)});
+  if (annotations) return SplitBy(Annotations());
+  return SplitBy(Cuts{std::move(cuts)});
+}
+
+Result<Stages> assign_stages(const Graph& graph, const SplitOptions& options) {
+  if (const auto* chosen = std::get_if<ChosenStages>(&options.by)) {
+    return stages_chosen(graph, chosen->stages);
+  }
+  if (const auto* pins = std::get_if<Pins>(&options.by)) return stages_of_pins(graph, *pins);
+  if (const auto* cuts = std::get_if<Cuts>(&options.by)) return stages_of_cuts(graph, cuts->nodes);
+  return stages_of_annotations(graph);
 }
 
 }  // namespace penstock::partition

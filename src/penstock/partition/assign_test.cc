@@ -20,24 +20,20 @@ std::string shown(const graph::Graph& graph, const SplitOptions& options) {
 }
 
 std::string cut(const graph::Graph& graph, std::vector<std::string> cuts) {
-  SplitOptions options;
-  options.cuts = std::move(cuts);
-  return shown(graph, options);
+  return shown(graph, {.by = Cuts{std::move(cuts)}});
 }
 
 std::string pin(const graph::Graph& graph, const std::vector<std::pair<std::string, int>>& pins) {
-  SplitOptions options;
+  Pins given;
   for (const auto& [name, cpu] : pins) {
-    options.pins.emplace_back(name, device::Device{.host = {}, .cpus = {cpu}});
+    given.nodes.emplace_back(name, device::Device{.host = {}, .cpus = {cpu}});
   }
-  return shown(graph, options);
+  return shown(graph, {.by = given});
 }
 
 void expect_error(const graph::Graph& graph, std::vector<std::string> cuts, Code code,
                   const std::string& message) {
-  SplitOptions options;
-  options.cuts = std::move(cuts);
-  const auto stages = assign_stages(graph, options);
+  const auto stages = assign_stages(graph, {.by = Cuts{std::move(cuts)}});
   ASSERT_FALSE(stages) << message;
   EXPECT_EQ(stages.error().code, code);
   EXPECT_EQ(stages.error().message(), message);
@@ -194,15 +190,13 @@ TestGraph annotated(int a, int b, int c) {
 }
 
 TEST(AnnotationTest, GivesTheStages) {
-  SplitOptions options;
-  options.use_annotations = true;
+  const SplitOptions options{.by = Annotations()};
   EXPECT_EQ(shown(annotated(0, 0, 7), options), "a b | c");
   EXPECT_EQ(shown(annotated(3, -1, 1), options), "a b | c");
 }
 
 TEST(AnnotationTest, TakesLayersWhereThereAreNoStages) {
-  SplitOptions options;
-  options.use_annotations = true;
+  const SplitOptions options{.by = Annotations()};
   graph::Graph layers = annotated(-1, -1, -1);
   layers.nodes[0].metadata["layer_ann"] = "enc";
   layers.nodes[2].metadata["layer_ann"] = "dec";
@@ -212,8 +206,7 @@ TEST(AnnotationTest, TakesLayersWhereThereAreNoStages) {
 }
 
 TEST(AnnotationTest, RefusesACycleAndAModelWithoutThem) {
-  SplitOptions options;
-  options.use_annotations = true;
+  const SplitOptions options{.by = Annotations()};
   EXPECT_THAT(
       shown(annotated(0, 1, 0), options),
       HasSubstr("node 'b' of pipeline_stage 1 reads 'ta' of pipeline_stage 0, and node 'c' of "
@@ -222,22 +215,28 @@ TEST(AnnotationTest, RefusesACycleAndAModelWithoutThem) {
               StartsWith("error: the model has no pipeline_stage annotations"));
 }
 
-TEST(AssignTest, TakesOneWayOfSplittingOnly) {
-  SplitOptions options;
-  options.cuts = {"a"};
-  options.use_annotations = true;
-  EXPECT_EQ(shown(chain_graph(), options),
-            "error: expected cuts, pins, the model's annotations or chosen stages, found several; "
-            "use one of them");
+TEST(SplitByTest, TakesOneWayOfSplittingOnly) {
+  const std::vector<std::pair<std::string, device::Device>> pins = {{"a", {}}};
+  EXPECT_TRUE(std::holds_alternative<Cuts>(*split_by({}, {}, false)));
+  EXPECT_EQ(std::get<Cuts>(*split_by({"a"}, {}, false)).nodes, std::vector<std::string>{"a"});
+  EXPECT_EQ(std::get<Pins>(*split_by({}, pins, false)).nodes, pins);
+  EXPECT_TRUE(std::holds_alternative<Annotations>(*split_by({}, {}, true)));
+  for (const auto& several :
+       {split_by({"a"}, pins, false), split_by({"a"}, {}, true), split_by({}, pins, true)}) {
+    ASSERT_FALSE(several);
+    EXPECT_EQ(several.error().code, Code::kInvalidArgument);
+    EXPECT_EQ(several.error().message(),
+              "expected cuts, pins or the model's annotations, found several; use one of them");
+  }
 }
 
 SplitOptions chosen(const std::vector<std::vector<int>>& stages) {
-  SplitOptions options;
+  ChosenStages made;
   for (const auto& nodes : stages) {
-    auto& stage = options.stages.emplace_back();
+    auto& stage = made.stages.emplace_back();
     for (const int node : nodes) stage.nodes.push_back(static_cast<graph::NodeId>(node));
   }
-  return options;
+  return {.by = made};
 }
 
 TEST(ChosenStagesTest, AreTakenAsTheyAre) {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <vector>
+
+#include "penstock/base/near_names.h"
 
 namespace penstock::partition {
 namespace {
@@ -11,55 +12,19 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 
-/// Levenshtein's distance, or more than `limit` as soon as it is known to be.
-std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
-  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    std::size_t least = row[0];
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const auto replace = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
-      least = std::min(least, row[j + 1]);
-    }
-    if (least > limit) return limit + 1;
-  }
-  return row.back();
-}
-
-/// Names of nodes and of what they make that could have been meant, the nearest first.
-std::vector<std::string> near_names(const Graph& graph, std::string_view text) {
-  constexpr std::size_t kMost = 3;
-  const auto limit = std::max<std::size_t>(2, text.size() / 3);
-  std::vector<std::pair<std::size_t, std::string>> found;
-  const auto consider = [&](const std::string& name) {
-    const bool inside = text.size() >= 3 && name.find(text) != name.npos;
-    const auto distance = edit_distance(text, name, limit);
-    if (distance <= limit || inside) found.emplace_back(distance, name);
-  };
-  for (const auto& node : graph.nodes) consider(node.name);
-  for (const auto& value : graph.values) {
-    if (value.producer) consider(value.name);
-  }
-  std::ranges::stable_sort(found, {}, &std::pair<std::size_t, std::string>::first);
+/// Names of nodes and of what they make.
+std::vector<std::string> names_in(const Graph& graph) {
   std::vector<std::string> names;
-  for (const auto& [distance, name] : found) {
-    const auto quoted = concat("'", name, "'");
-    if (names.size() < kMost && std::ranges::find(names, quoted) == names.end()) {
-      names.push_back(quoted);
-    }
+  for (const auto& node : graph.nodes) names.push_back(node.name);
+  for (const auto& value : graph.values) {
+    if (value.producer) names.push_back(value.name);
   }
   return names;
 }
 
 Error no_such_name(const Graph& graph, const std::string& text, std::string_view role) {
-  const auto near = near_names(graph, text);
-  const auto offer = near.empty() ? "" : "; did you mean " + join(near, " or ") + "?";
-  return not_found(role, " '", text, "': no node or tensor of that name", offer,
-                   "; 'penstock show' lists them");
+  return not_found(role, " '", text, "': no node or tensor of that name",
+                   did_you_mean(text, names_in(graph)), "; 'penstock show' lists them");
 }
 
 Result<NodeId> resolve_index(const Graph& graph, const std::string& text, std::string_view role) {

@@ -58,10 +58,12 @@ bool is_whole(const Graph& graph, const Stages& stages) {
 /// The parts of stage `number`, which may hold nodes that were added to make it writable.
 std::vector<ChosenPart> parts_of(const std::vector<NodeId>& nodes, std::size_t number,
                                  const SplitOptions& options) {
-  if (number >= options.stages.size() || options.stages[number].parts.empty()) {
+  const auto* chosen = std::get_if<ChosenStages>(&options.by);
+  if (chosen == nullptr || number >= chosen->stages.size() ||
+      chosen->stages[number].parts.empty()) {
     return {{options.backend, options.backend_options, nodes}};
   }
-  auto parts = options.stages[number].parts;
+  auto parts = chosen->stages[number].parts;
   std::set<NodeId> added(nodes.begin(), nodes.end());
   for (const auto& part : parts) {
     for (const auto node : part.nodes) added.erase(node);
@@ -110,7 +112,10 @@ Result<Parts> cut_parts(const Graph& graph, const Stages& stages, const SplitOpt
 std::vector<plan::TensorInfo> infos_of(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<plan::TensorInfo> infos;
   infos.reserve(values.size());
-  for (const auto id : values) infos.push_back({graph.value(id).name, graph.value(id).type});
+  for (const auto id : values) {
+    const auto& value = graph.value(id);
+    infos.push_back({value.name, value.type, value.range, value.words});
+  }
   return infos;
 }
 
@@ -124,17 +129,18 @@ std::vector<device::Device> one_per_cpu() {
 Result<std::vector<std::vector<device::Device>>> deal_devices(const Graph& graph,
                                                               const Stages& stages,
                                                               const SplitOptions& options) {
-  if (!options.stages.empty()) {
+  if (const auto* chosen = std::get_if<ChosenStages>(&options.by)) {
     std::vector<std::vector<device::Device>> devices;
-    devices.reserve(options.stages.size());
-    for (const auto& stage : options.stages) devices.push_back(stage.devices);
+    devices.reserve(chosen->stages.size());
+    for (const auto& stage : chosen->stages) devices.push_back(stage.devices);
     return devices;
   }
   if (options.replicas < 1 || options.replicas > plan::kMostInstances) {
     return invalid_argument("replicas: expected 1 to ", plan::kMostInstances, ", found ",
                             options.replicas);
   }
-  if (!options.pins.empty() && options.replicas > 1) {
+  const auto* pins = std::get_if<Pins>(&options.by);
+  if (pins != nullptr && options.replicas > 1) {
     return invalid_argument(
         "replicas: expected 1 with pins, which name one device for a stage, "
         "found ",
@@ -148,7 +154,8 @@ Result<std::vector<std::vector<device::Device>>> deal_devices(const Graph& graph
       dealt[i].push_back(devices[(i * replicas + j) % devices.size()]);
     }
   }
-  for (const auto& [text, device] : options.pins) {
+  if (pins == nullptr) return dealt;
+  for (const auto& [text, device] : pins->nodes) {
     PENSTOCK_TRY(const auto node, resolve_node(graph, text, "pin"));
     for (std::size_t i = 0; i < stages.size(); ++i) {
       if (std::ranges::find(stages[i], node) != stages[i].end()) dealt[i] = {device};
@@ -208,8 +215,8 @@ std::vector<plan::Parameter> parameters_of(const Graph& graph) {
 
 std::vector<plan::BoundInput> bound_inputs_of(const Graph& graph) {
   std::vector<plan::BoundInput> inputs;
-  for (const auto& [name, value] : graph.bound_inputs) {
-    plan::BoundInput input{name, value.type(), {}, {}};
+  for (const auto& [name, value, position] : graph.bound_inputs) {
+    plan::BoundInput input{name, value.type(), {}, {}, position};
     if (value.bytes() <= plan::kMostBoundBytes) input.value = literal_of(value).value_or("");
     if (input.value.empty()) input.file = concat("bound/", inputs.size(), ".npy");
     inputs.push_back(std::move(input));
@@ -231,6 +238,17 @@ std::vector<std::string> custom_op_paths(const std::vector<fs::path>& libraries)
   return paths;
 }
 
+/// CPUs of this machine are not lost.
+void stand_by(const std::vector<device::Device>& standby, plan::Stage& stage) {
+  const auto is_local = [](const device::Device& device) { return device.is_local_cpu(); };
+  if (std::ranges::all_of(stage.devices, is_local)) return;
+  for (const auto& device : standby) {
+    if (std::ranges::find(stage.devices, device) == stage.devices.end()) {
+      stage.standby.push_back(device);
+    }
+  }
+}
+
 Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages& stages,
                            const SplitOptions& options) {
   plan::Plan plan;
@@ -241,11 +259,18 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
   plan.bound_inputs = bound_inputs_of(graph);
   plan.parameters = parameters_of(graph);
   plan.custom_ops = custom_op_paths(options.custom_ops);
-  plan.prediction = options.prediction;
+  const auto* chosen = std::get_if<ChosenStages>(&options.by);
+  if (chosen != nullptr) plan.prediction = chosen->prediction;
   PENSTOCK_TRY(auto devices, deal_devices(graph, stages, options));
   for (std::size_t i = 0; i < parts.stages.size(); ++i) {
     plan.stages.push_back(make_stage(parts.stages[i], i, options, plan));
     plan.stages.back().devices = std::move(devices[i]);
+    stand_by(options.standby, plan.stages.back());
+    if (chosen == nullptr) continue;
+    plan.stages.back().host_cpus = chosen->stages[i].host_cpus;
+    if (!chosen->stages[i].standby.empty()) {
+      plan.stages.back().standby = chosen->stages[i].standby;
+    }
   }
   PENSTOCK_CHECK_OK(add_batches(options.batches, plan));
   plan::connect(plan);

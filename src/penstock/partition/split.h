@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "penstock/base/result.h"
@@ -29,22 +31,44 @@ struct ChosenStage {
   std::vector<device::Device> devices;  ///< One for each replica.
   /// Its nodes, each once, in the order of execution; empty: one part, of SplitOptions::backend.
   std::vector<ChosenPart> parts;
+  std::vector<int> host_cpus = {};           ///< As plan::Stage::host_cpus.
+  std::vector<device::Device> standby = {};  ///< As plan::Stage::standby.
 };
 
-struct SplitOptions {
-  /// All nodes, each once, in stages that stand in topological order. Not with cuts, pins,
-  /// annotations, replicas or devices, which say the same otherwise.
+/// Each ends a stage after the named node, the producer of the named tensor, or the node of that
+/// index ("12"). Taken in topological order; N cuts give N+1 stages.
+struct Cuts {
+  std::vector<std::string> nodes;
+};
+
+/// Node name or index -> device: nodes pinned to one device form a stage of it.
+struct Pins {
+  std::vector<std::pair<std::string, device::Device>> nodes;
+};
+
+/// Stages from the file's own `pipeline_stage` annotations.
+struct Annotations {};
+
+/// All nodes, each once, in stages that stand in topological order, with their devices.
+struct ChosenStages {
   std::vector<ChosenStage> stages;
-  plan::Prediction prediction;  ///< Of the chosen stages.
-  /// Each ends a stage after the named node, the producer of the named tensor, or the node of that
-  /// index ("12"). Taken in topological order; N cuts give N+1 stages.
-  std::vector<std::string> cuts;
-  /// Node name or index -> device: nodes pinned to one device form a stage of it. Not with cuts.
-  std::vector<std::pair<std::string, device::Device>> pins;
-  /// Stages from the file's own `pipeline_stage` annotations. Not with cuts or pins.
-  bool use_annotations = false;
+  plan::Prediction prediction;
+};
+
+/// What says where the stages are.
+using SplitBy = std::variant<Cuts, Pins, Annotations, ChosenStages>;
+
+/// The one of these that a user gave; none: no cuts. \error kInvalidArgument  they gave several.
+Result<SplitBy> split_by(std::vector<std::string> cuts,
+                         std::vector<std::pair<std::string, device::Device>> pins,
+                         bool annotations);
+
+struct SplitOptions {
+  SplitBy by;
   int replicas = 1;                     ///< Of every stage; all of them: plan::kMostInstances.
   std::vector<device::Device> devices;  ///< Dealt to stage instances in turn; empty: one per CPU.
+  /// They take over the frames of stages on other machines, or on accelerators, that are lost.
+  std::vector<device::Device> standby;
   std::string backend = "onnxruntime";
   std::map<std::string, std::string> backend_options;
   std::vector<std::filesystem::path> custom_ops;

@@ -30,7 +30,7 @@ class SplitTest : public testing::Test {
   static device::Device cpu(int number) { return {.host = {}, .cpus = {number}}; }
 
   plan::Plan split(const graph::Graph& graph, std::vector<std::string> cuts = {}) {
-    options_.cuts = std::move(cuts);
+    if (!std::holds_alternative<Pins>(options_.by)) options_.by = Cuts{std::move(cuts)};
     const auto made = partition::split(graph, options_, folder_ / "p", {});
     EXPECT_TRUE(made) << made.error().message();
     if (!made) return {};
@@ -213,7 +213,7 @@ TEST_F(SplitTest, UsesEachInheritedCpuWhereNoDeviceIsNamed) {
 }
 
 TEST_F(SplitTest, PutsPinnedStagesOnTheirDevices) {
-  options_.pins = {{"c", cpu(5)}, {"a", cpu(4)}};
+  options_.by = Pins{{{"c", cpu(5)}, {"a", cpu(4)}}};
   const auto plan = split(chain_graph());
   EXPECT_THAT(plan.stages[0].devices, ElementsAre(cpu(4)));
   EXPECT_THAT(plan.stages[1].devices, ElementsAre(cpu(5)));
@@ -225,7 +225,7 @@ TEST_F(SplitTest, RefusesReplicasThatCannotBe) {
   options_.replicas = 2'000'000'000;
   EXPECT_EQ(error(chain_graph()).message(), "replicas: expected 1 to 1024, found 2000000000");
   options_.replicas = 2;
-  options_.pins = {{"a", cpu(0)}};
+  options_.by = Pins{{{"a", cpu(0)}}};
   EXPECT_EQ(error(chain_graph()).message(),
             "replicas: expected 1 with pins, which name one device for a stage, found 2");
 }
@@ -280,7 +280,7 @@ TEST_F(SplitTest, FlushesDenormalsOnRequest) {
 
 TEST_F(SplitTest, RefusesAStageThatWritesNothing) {
   auto graph = chain_graph().node("dead", "Sin", {"x"}, {"nothing"});
-  options_.cuts = {"d"};
+  options_.by = Cuts{{"d"}};
   EXPECT_THAT(
       error(graph).message(),
       StartsWith("stage 'stage1': nothing reads what its nodes make (the first is 'dead')"));
@@ -293,7 +293,7 @@ TEST_F(SplitTest, RefusesAGraphWithoutOutputs) {
 }
 
 TEST_F(SplitTest, WritesAZip) {
-  options_.cuts = {"b"};
+  options_.by = Cuts{{"b"}};
   const auto made = partition::split(chain_graph(), options_, folder_ / "p.zip", {});
   ASSERT_TRUE(made) << made.error().message();
   const auto loaded = plan::load_package(folder_ / "p.zip");
@@ -338,7 +338,7 @@ TEST(MakePlanTest, PartsOfAStageBecomePartitionsInTheirOrder) {
   SplitOptions options;
   ChosenStage first{nodes_of({0, 1, 2}), {{.host = {}, .cpus = {0}}}, {}};
   first.parts = {{"one", {{"key", "value"}}, nodes_of({0})}, {"two", {}, nodes_of({1, 2})}};
-  options.stages = {first, {nodes_of({3}), {{.host = {}, .cpus = {1}}}, {}}};
+  options.by = ChosenStages{{first, {nodes_of({3}), {{.host = {}, .cpus = {1}}}, {}}}, {}};
   const auto stages = assign_stages(built, options);
   ASSERT_TRUE(stages) << stages.error().message();
   const auto plan = make_plan(built, *stages, options);
@@ -359,10 +359,11 @@ TEST(MakePlanTest, PartsMustHoldTheStagesNodesInOrder) {
   SplitOptions options;
   ChosenStage all{nodes_of({0, 1, 2, 3}), {{.host = {}, .cpus = {0}}}, {}};
   all.parts = {{"one", {}, nodes_of({0, 2})}, {"two", {}, nodes_of({1, 3})}};
-  options.stages = {all};
+  options.by = ChosenStages{{all}, {}};
   EXPECT_EQ(assign_stages(built, options).error().message(),
             "chosen stages: part 0 of stage0 reads 'tb', which part 1 of stage0 makes later");
-  options.stages[0].parts.pop_back();
+  all.parts.pop_back();
+  options.by = ChosenStages{{all}, {}};
   EXPECT_EQ(assign_stages(built, options).error().message(),
             "chosen stages: stage0 has 4 nodes, but its parts have 2");
 }
@@ -374,15 +375,17 @@ TEST(MakePlanTest, AnyCutOfAnyGraphGivesAValidPlan) {
     std::mt19937 random(seed);
     SplitOptions options;
     options.devices = {{.host = {}, .cpus = {0}}};
+    Cuts cuts;
     for (std::size_t i = 0; i + 1 < graph.nodes.size(); ++i) {
-      if (random() % 3 == 0) options.cuts.push_back(concat(i));
+      if (random() % 3 == 0) cuts.nodes.push_back(concat(i));
     }
+    options.by = cuts;
     const auto stages = assign_stages(graph, options);
     if (!stages) {  // The cuts may have taken everything.
       EXPECT_THAT(stages.error().message(), HasSubstr("nothing is left")) << "seed " << seed;
       continue;
     }
-    EXPECT_EQ(stages->size(), options.cuts.size() + 1) << "seed " << seed;
+    EXPECT_EQ(stages->size(), cuts.nodes.size() + 1) << "seed " << seed;
     const auto plan = make_plan(graph, *stages, options);
     ASSERT_TRUE(plan) << "seed " << seed << ": " << plan.error().message();
     EXPECT_EQ(plan->outputs.size(), graph.outputs.size());
@@ -416,7 +419,7 @@ TEST_F(SplitTest, NamesStageAndNodeThatStopABatch) {
           (float[2] x) => (float[2] y) { [a] t = Relu(x) [b] y = Softmax<axis = 0>(t) })"),
       {}, {});
   ASSERT_TRUE(graph) << graph.error().message();
-  options_.cuts = {"a"};
+  options_.by = Cuts{{"a"}};
   options_.batches = {{"", {.frames = 2}}};
   EXPECT_EQ(error(*graph).message(),
             "stage 'stage1': node 'b': Softmax cannot take several frames in one call: it works "
@@ -439,7 +442,7 @@ TEST_F(SplitTest, TellsWhichStagesToMeasureCannotTakeSeveralFrames) {
           { [a] t = Relu(x) [b] u = Softmax<axis = 0>(t) [c] y = Softmax<axis = 0>(u) })"),
       {}, {});
   ASSERT_TRUE(graph) << graph.error().message();
-  options_.cuts = {"a", "b"};
+  options_.by = Cuts{{"a", "b"}};
   options_.batches = {{"", {.frames = 4, .measured = true}}, {"stage2", {.frames = 4}}};
   const auto without = stages_without_batch(*graph, options_);
   ASSERT_TRUE(without) << without.error().message();

@@ -206,13 +206,9 @@ void BatchedCall::cancel() {
   for (auto& part : parts_) part.context->cancel();
 }
 
-backend::Context::Counters BatchedCall::counters() const {
-  backend::Context::Counters sum;
-  for (const auto& part : parts_) {
-    const auto now = part.context->counters();
-    sum.copies += now.copies - part.at_start.copies;
-    sum.allocations += now.allocations - part.at_start.allocations;
-  }
+Counters BatchedCall::counters() const {
+  Counters sum;
+  for (const auto& part : parts_) add_since(sum, part.at_start, *part.context);
   sum.copies += copies_.load(std::memory_order_relaxed);
   return sum;
 }

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "penstock/pipeline/counters.h"
 #include "penstock/pipeline/rows.h"
 #include "penstock/pipeline/stage.h"
 
@@ -17,6 +19,7 @@ struct BoundFrame {
   std::int64_t deadline_ns = backend::kNoDeadline;  // Steady clock.
   std::uint32_t seat = 0;                           // Where its stream's states lie: StateEdge.
   FrameNumber step = 0;
+  std::string_view traceparent;  // The record's.
   // Beside Stage::in_edges and out_edges: of the slots, or of their mirrors.
   std::vector<const std::vector<const Tensor*>*> in;
   std::vector<std::vector<Tensor>*> out;
@@ -65,7 +68,7 @@ class BatchedCall {
   void restore();  ///< After a run that failed.
   void cancel();   ///< Asks the backends to end a run in progress. Any thread.
 
-  [[nodiscard]] backend::Context::Counters counters() const;  ///< The backends', and copied rows.
+  [[nodiscard]] Counters counters() const;  ///< The backends', and copied rows.
 
  private:
   struct Port {
@@ -79,7 +82,7 @@ class BatchedCall {
     std::vector<Port> inputs, outputs;
     std::vector<const Tensor*> read;  // By the run in progress.
     std::vector<Tensor*> written;
-    backend::Context::Counters at_start;
+    Counters at_start;
   };
 
   Status add_part(const CompiledPartition& partition, backend::Executable& one,

@@ -64,8 +64,8 @@ struct Batches : ::testing::Test {
         .output("y");
   }
 
-  void start(Options options = {.capacity = 16}) {
-    auto started = network.start(std::move(options));
+  void start(const plan::StreamOptions& stream = {.capacity = 16}) {
+    auto started = network.start(stream);
     ASSERT_TRUE(started) << started.error().message();
     pipeline = *std::move(started);
     rows_read.clear();
@@ -235,7 +235,7 @@ TEST(BatchMemory, WhatCallsHaveBesidesTheSlotsCounts) {
   network.stage("net", {"in"}, {"y"}, unary([](float x) { return x; }), 3).output("y");
   network.finish();
   const auto beside = [&] {
-    return *memory_ceiling(network.plan, {.capacity = 4, .max_held = 0}) - 2 * 4 * sizeof(float);
+    return *memory_ceiling(network.with({.capacity = 4}), {.max_held = 0}) - 2 * 4 * sizeof(float);
   };
   EXPECT_EQ(beside(), 0U);
   auto& stage = network.plan.stages[0];
@@ -427,7 +427,9 @@ TEST_F(BatchesOfStreams, AFailingFrameLeavesTheStatesOfOthersRight) {
   for (int stream = 0; stream < kStreams; ++stream) {
     const Output output = pop();
     ASSERT_EQ(output.ok(), stream != 1);
-    if (stream != 1) EXPECT_EQ(value_of(output[0]), 2);
+    if (stream != 1) {
+      EXPECT_EQ(value_of(output[0]), 2);
+    }
   }
   for (std::uint64_t stream = 0; stream < kStreams; ++stream) push(1, stream);
   for (int stream = 0; stream < kStreams; ++stream) {

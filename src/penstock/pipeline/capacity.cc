@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "penstock/pipeline/edge.h"
+#include "penstock/pipeline/stage.h"
 #include "penstock/pipeline/state_edge.h"
 
 namespace penstock::pipeline {
@@ -49,7 +50,7 @@ std::size_t least_slots(std::size_t workers, std::size_t bytes) {
 }
 
 std::uint64_t slot_count(const plan::Plan& plan, const plan::Edge& edge, const Options& options) {
-  return static_cast<std::uint64_t>(choose_capacity(plan, edge, options)) +
+  return static_cast<std::uint64_t>(choose_capacity(plan, edge)) +
          static_cast<std::uint64_t>(spare_slots(plan, edge)) +
          static_cast<std::uint64_t>(kept_slots(edge, options));
 }
@@ -57,7 +58,7 @@ std::uint64_t slot_count(const plan::Plan& plan, const plan::Edge& edge, const O
 // How often the host's memory holds what one slot holds, over all slots.
 std::uint64_t host_slots(const plan::Plan& plan, const plan::Edge& edge, const Options& options,
                          const Memories& memories) {
-  const auto places = memories_of(edge, memories);
+  const auto places = memories_of(plan, edge, memories);
   const std::uint64_t slots = slot_count(plan, edge, options);
   const auto kept = static_cast<std::uint64_t>(kept_slots(edge, options));
   std::uint64_t sum = places.own == nullptr ? slots : 0;
@@ -127,7 +128,7 @@ std::uint64_t calls_bytes(const plan::Plan& plan) {
     const auto of_frame =
         sum_of(sum_of(bytes_of(plan, stage.inputs), bytes_of(plan, stage.outputs)), locals);
     const auto of_call = sum_of(locals, product(of_frame, rows));
-    sum = sum_of(sum, product(of_call, product(stage.devices.size(), std::max(stage.lanes, 1))));
+    sum = sum_of(sum, product(of_call, product(places_of(stage).size(), std::max(stage.lanes, 1))));
   }
   return sum;
 }
@@ -183,9 +184,8 @@ std::size_t state_versions(const plan::Plan& plan, const plan::StateEdge& state)
   return StateEdge::kVersions;
 }
 
-int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Options& options) {
+int choose_capacity(const plan::Plan& plan, const plan::Edge& edge) {
   if (edge.policy == plan::FullPolicy::kLatest) return 1;
-  if (options.capacity > 0) return options.capacity;
   if (edge.capacity > 0) return edge.capacity;
   const std::size_t bytes = std::max<std::size_t>(slot_bytes_or(plan, edge, kUnbounded), 1);
   if (edge.policy != plan::FullPolicy::kBlock) return static_cast<int>(least_slots(1, bytes));
@@ -197,7 +197,7 @@ int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Option
   return static_cast<int>((slots + together - 1) / together * together);
 }
 
-int choose_wake_batch(const plan::Plan& plan, const Options& options) {
+int choose_wake_batch(const plan::Plan& plan) {
   const auto drops = [](const plan::Edge& edge) { return edge.policy != plan::FullPolicy::kBlock; };
   const auto crosses = [&](const plan::StateEdge& state) {
     return std::ranges::none_of(plan.stages, [&](const plan::Stage& stage) {
@@ -207,7 +207,7 @@ int choose_wake_batch(const plan::Plan& plan, const Options& options) {
   };
   if (std::ranges::any_of(plan.edges, drops) || std::ranges::any_of(plan.states, crosses)) return 1;
   int least = kMostSlots;
-  for (const auto& edge : plan.edges) least = std::min(least, choose_capacity(plan, edge, options));
+  for (const auto& edge : plan.edges) least = std::min(least, choose_capacity(plan, edge));
   return std::max(least / 2, 1);
 }
 
@@ -223,25 +223,54 @@ int kept_slots(const plan::Edge& edge, const Options& options) {
   return leaves ? std::max(options.max_held, 0) : 0;
 }
 
+namespace {
+
+/// Whether tensors of the stage are looked at, or copied, here.
+bool needs_host(const plan::Plan& plan, const plan::Stage& stage) {
+  const auto is_of = [](const std::vector<std::string>& names) {
+    return
+        [&names](const std::string& name) { return std::ranges::find(names, name) != names.end(); };
+  };
+  const bool has_states = std::ranges::any_of(plan.states, [&](const plan::StateEdge& state) {
+    return is_of(stage.inputs)(state.to) || is_of(stage.outputs)(state.from);
+  });
+  const bool batches = std::ranges::any_of(
+      stage.partitions, [](const auto& partition) { return !partition.batched.empty(); });
+  return has_states || batches || !stage.each.empty() || !stage.parameters.empty() ||
+         stage.partitions.size() > 1;
+}
+
+}  // namespace
+
 Memories memories_of(const plan::Plan& plan, const backend::Registry& backends) {
   Memories memories;
   for (const auto& stage : plan.stages) {
     auto& of_stage = memories.emplace_back();
-    for (const auto& device : stage.devices) {
+    for (const auto& device : places_of(stage)) {
       auto& memory = of_stage.emplace_back();
       for (const auto& partition : stage.partitions) {
         if (memory || partition.backend == plan::kFunctionBackend) continue;
-        if (const auto found = backends.find(partition.backend)) memory = (*found)->memory(device);
+        const auto name =
+            device.is_remote() ? std::string(plan::kRemoteBackend) : partition.backend;
+        if (const auto found = backends.find(name)) memory = (*found)->memory(device);
       }
+      if (memory && memory->reaches_host() && needs_host(plan, stage)) memory = nullptr;
     }
   }
   return memories;
 }
 
-EdgeMemories memories_of(const plan::Edge& edge, const Memories& memories) {
+EdgeMemories memories_of(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories) {
+  // Elsewhere there is no storage without a bound: then what reaches the host's memory is asked to.
+  const bool bounded = std::ranges::all_of(edge.tensors, [&](const auto& name) {
+    const auto* info = plan.find_tensor(name);
+    return info != nullptr && info->type.max_bytes().has_value();
+  });
   const auto add = [&](std::vector<backend::Memory*>& to, int stage) {
     if (stage < 0) return to.push_back(nullptr);
-    for (const auto& memory : memories[static_cast<std::size_t>(stage)]) to.push_back(memory.get());
+    for (const auto& memory : memories[static_cast<std::size_t>(stage)]) {
+      to.push_back(memory && memory->reaches_host() && !bounded ? nullptr : memory.get());
+    }
   };
   std::vector<backend::Memory*> writers, readers;
   add(writers, edge.from);
@@ -250,10 +279,9 @@ EdgeMemories memories_of(const plan::Edge& edge, const Memories& memories) {
   return memories_for(writers, readers, leaves);
 }
 
-std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options) {
-  Memories host;
-  for (const auto& stage : plan.stages) host.emplace_back(stage.devices.size());
-  return memory_ceiling(plan, options, host);
+std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options,
+                                            const backend::Registry& backends) {
+  return memory_ceiling(plan, options, memories_of(plan, backends));
 }
 
 std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options,

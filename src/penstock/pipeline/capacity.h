@@ -20,8 +20,8 @@ int most_together(const plan::Plan& plan, const plan::Edge& edge);
 /// Bytes of one frame on the edge, shapes at their bound; empty where a tensor has no bound.
 std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& edge);
 
-/// Frames that the edge may hold: what the options or the plan say, else chosen from the sizes.
-int choose_capacity(const plan::Plan& plan, const plan::Edge& edge, const Options& options);
+/// Frames that the edge may hold: what the plan says, else chosen from the sizes.
+int choose_capacity(const plan::Plan& plan, const plan::Edge& edge);
 
 /// Slots beyond the capacity: frames being written or read, which only lossy edges keep apart.
 int spare_slots(const plan::Plan& plan, const plan::Edge& edge);
@@ -37,7 +37,7 @@ int kept_slots(const plan::Edge& edge, const Options& options);
 using Memories = std::vector<std::vector<MemoryPtr>>;
 /// As the backends say. One that is not there counts as the host's.
 Memories memories_of(const plan::Plan& plan, const backend::Registry& backends);
-EdgeMemories memories_of(const plan::Edge& edge, const Memories& memories);
+EdgeMemories memories_of(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories);
 
 /// As memory_ceiling(), where the plan runs in these memories: the host's alone is counted.
 std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options,
@@ -51,6 +51,6 @@ Status check_memory(const plan::Plan& plan, const Options& options, const Memori
 /// Most frames that a sleeping stage may wait for at once (see sleep_until): half of what the
 /// smallest edge holds. 1 where an edge may drop frames, or where a stage waits for a state that
 /// another one writes: a wake that comes late would hold up the stage that it waits for.
-int choose_wake_batch(const plan::Plan& plan, const Options& options);
+int choose_wake_batch(const plan::Plan& plan);
 
 }  // namespace penstock::pipeline

@@ -125,7 +125,7 @@ void Delivery::loop() {
 void Delivery::call(FrameNumber frame, const Done& done) {
   // Whoever throws in a callback has nobody to tell: the thread is ours, the frame is out.
   static_cast<void>(guarded([&]() -> Status {
-    done(Output(state_->shared_from_this(), frame));
+    done(Output(state_->shared_from_this(), frame, Output::By::kCallback));
     return {};
   }));
 }

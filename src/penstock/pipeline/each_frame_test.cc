@@ -32,8 +32,9 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
 
-std::unique_ptr<Pipeline> start(FakeNetwork& network, const Options& options = {}) {
-  auto started = network.start(options);
+std::unique_ptr<Pipeline> start(FakeNetwork& network, const plan::StreamOptions& stream = {},
+                                const Options& options = {}) {
+  auto started = network.start(stream, options);
   EXPECT_TRUE(started) << started.error().message();
   return *std::move(started);
 }
@@ -94,9 +95,16 @@ TEST(DeadlineTest, IsTheFramesOwn) {
 TEST(DeadlineTest, TakesThePlaceOfMaxAge) {
   Gate gate;
   auto network = behind(gate);
-  auto pipeline = start(network, {.max_age = std::chrono::microseconds(0)});
+  gate.stops = 5;
+  auto pipeline = start(network, {.max_age = std::chrono::microseconds(1)});
+  push(*pipeline, 5, {.deadline = Clock::now() + kLong});
+  gate.entered.acquire();
   push(*pipeline, 1);
   push(*pipeline, 2, {.deadline = Clock::now() + kLong});
+  for (const auto late = Clock::now() + std::chrono::microseconds(2); Clock::now() < late;) {
+  }
+  gate.open.release();
+  EXPECT_TRUE(pop(*pipeline).ok());
   EXPECT_EQ(pop(*pipeline).error().code, Code::kDeadlineExceeded);
   EXPECT_TRUE(pop(*pipeline).ok());
 }
@@ -619,7 +627,9 @@ TEST(CallbacksTest, OfManyThreadsAreCalledOnceEach) {
           options.done = [&, at, t](const Output& output) {
             ++called[static_cast<std::size_t>(at)];
             EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(at));
-            if (t == 1) EXPECT_GT(static_cast<std::int64_t>(output.number()), last.load());
+            if (t == 1) {
+              EXPECT_GT(static_cast<std::int64_t>(output.number()), last.load());
+            }
             if (t == 1) last = static_cast<std::int64_t>(output.number());
           };
         }
@@ -671,7 +681,7 @@ TEST_P(HeldTest, OneResultStopsNobody) {
 }
 
 TEST_P(HeldTest, AsManyAsTheBoundAndNoMore) {
-  auto pipeline = start(network, {.capacity = GetParam(), .max_held = 3});
+  auto pipeline = start(network, {.capacity = GetParam()}, {.max_held = 3});
   std::vector<Output> held;
   for (int i = 0; i < GetParam() + 3; ++i) {
     push(*pipeline, static_cast<float>(i));
@@ -738,7 +748,7 @@ TEST_P(HeldTest, BesideEdgesThatDrop) {
 }
 
 TEST_P(HeldTest, ThoseThatFailedTakeNoRoom) {
-  auto pipeline = start(network, {.capacity = GetParam(), .max_held = 0});
+  auto pipeline = start(network, {.capacity = GetParam()}, {.max_held = 0});
   std::vector<Output> held;
   for (int i = 0; i < 20; ++i) {
     push(*pipeline, 1, {.deadline = Clock::now() - milliseconds(1)});
@@ -752,10 +762,10 @@ TEST_P(HeldTest, ThoseThatFailedTakeNoRoom) {
 TEST_P(HeldTest, TheMemoryOfTheirSlotsIsKnownBefore) {
   network.finish();
   const auto bytes = [&](int held) {
-    return *memory_ceiling(network.plan, {.capacity = GetParam(), .max_held = held});
+    return *memory_ceiling(network.with({.capacity = GetParam()}), {.max_held = held});
   };
   EXPECT_EQ(bytes(2), bytes(0) + 2 * 2 * sizeof(float));  // Both outputs are on edges to it.
-  auto pipeline = start(network, {.capacity = GetParam(), .max_held = 2});
+  auto pipeline = start(network, {.capacity = GetParam()}, {.max_held = 2});
   std::uint64_t sum = 0;
   for (const auto& edge : pipeline->stats().edges) sum += edge.bytes;
   EXPECT_EQ(sum, bytes(2));
@@ -763,7 +773,7 @@ TEST_P(HeldTest, TheMemoryOfTheirSlotsIsKnownBefore) {
 
 // Readers, pushers and poppers at once, each result held for a while.
 TEST_P(HeldTest, WhatIsReadMeanwhileStaysWhole) {
-  auto pipeline = start(network, {.capacity = GetParam(), .max_held = 2});
+  auto pipeline = start(network, {.capacity = GetParam()}, {.max_held = 2});
   constexpr int kFrames = 2000;
   std::thread pusher([&] {
     for (int i = 0; i < kFrames; ++i) push(*pipeline, static_cast<float>(i));

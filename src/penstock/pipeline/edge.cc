@@ -299,11 +299,17 @@ void Edge::end_read(FrameNumber frame) {
     const std::scoped_lock lock(mutex_);
     if (slot_of_[frame & window_mask_] == kNoSlot) return;
     if (--readers_left_[frame & window_mask_] == 0) free_slot(frame);
-  } else if (from == plan::kPipelineInput) {
+  } else if (lets_go()) {
     Slot& read = slot(frame);
-    if (read.readers.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-    for (auto& tensor : read.lent) tensor.release();
+    if (to.size() > 1 && read.readers.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    let_go(read);
   }
+}
+
+void Edge::let_go(Slot& slot) {
+  for (auto& tensor : slot.lent) tensor.release();
+  if (memory_ == nullptr) return;
+  for (auto& tensor : slot.own) memory_->forget(tensor);
 }
 
 bool Edge::full() const {
@@ -314,7 +320,7 @@ bool Edge::full() const {
 void Edge::free_slot(FrameNumber frame) {
   auto& slot = slot_of_[frame & window_mask_];
   if (slot == kNoSlot) return;
-  for (auto& tensor : places_[slot].load()->lent) tensor.release();
+  let_go(*places_[slot].load());
   free_.push_back(slot);
   slot = kNoSlot;
 }

@@ -34,15 +34,15 @@ struct Mirror {
   std::vector<const Tensor*> now;  // Into `own`.
 };
 
-/// One frame's tensors on one edge.
-struct Slot {
-  std::vector<Tensor> own;         ///< The edge's storage; empty until needed on the input edges.
-  std::vector<Tensor> lent;        ///< Input edges: the caller's tensors of the frame in the slot.
+/// One frame's tensors on one edge. What every frame needs lies in the first cache line.
+struct alignas(64) Slot {
   std::vector<const Tensor*> now;  ///< What readers read: into `own` or `lent`.
-  std::atomic<int> readers{0};     ///< Input edges: readers that still need `lent`.
-  std::vector<std::unique_ptr<Mirror>> mirrors;  ///< One for each that Edge::place() found.
+  std::vector<Tensor> own;         ///< The edge's storage; empty until needed on the input edges.
   /// A call that was left behind still reads `own`, or a mirror's: see Edge::renew().
   std::atomic<bool> left{false};
+  std::atomic<int> readers{0};  ///< Where Edge::lets_go(): readers to come, if several.
+  std::vector<Tensor> lent;     ///< Input edges: the caller's tensors of the frame in the slot.
+  std::vector<std::unique_ptr<Mirror>> mirrors;  ///< One for each that Edge::place() found.
 };
 
 /// "stage0 -> stage1", "input -> stage0+stage1".
@@ -119,6 +119,14 @@ class Edge {
   /// Makes `tensors` (one for each tensor of the edge) what the readers of the slot see.
   static void point_at(Slot& slot, const std::vector<Tensor>& tensors);
 
+  /// Whether what is kept of a frame goes when its last reader is done: of the caller's tensors,
+  /// and in a memory of its own.
+  [[nodiscard]] bool lets_go() const { return from == plan::kPipelineInput || memory_ != nullptr; }
+  /// Where it lets_go(): the frame's readers are to come, each of which ends with end_read().
+  void begin_readers(FrameNumber frame) {
+    if (to.size() == 1) return;  // The only one lets go of what was lent.
+    if (!lossy()) slot(frame).readers.store(static_cast<int>(to.size()), std::memory_order_relaxed);
+  }
   /// Each reader, once for each frame, however the frame fared: what the edge holds of it may go.
   void end_read(FrameNumber frame);
 
@@ -169,6 +177,7 @@ class Edge {
   Status add_mirrors(Slot& slot) const;
   void set_to_bounds(Slot& slot) const;
   void free_slot(FrameNumber frame);
+  void let_go(Slot& slot);
   void drop(FrameNumber frame);
 
   const int capacity_;

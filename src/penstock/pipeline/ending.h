@@ -50,6 +50,11 @@ class Ending {
     return frame < given_up_.load(std::memory_order_acquire);
   }
 
+  /// Neither life nor a call that hangs nor its owner ends this frame.
+  [[nodiscard]] bool spares(FrameNumber frame) const {
+    return !cancelled() && !fails(frame) && !given_up(frame);
+  }
+
   /// Held while a frame is committed: life goes on before it or after it.
   std::mutex commit;
 

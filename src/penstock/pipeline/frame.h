@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -45,7 +46,7 @@ class Output {
   [[nodiscard]] Outcome outcome() const { return outcome_; }
   [[nodiscard]] bool ok() const { return outcome_ == Outcome::kOk; }
   /// Names stage and frame, and the stream unless that is 0. \pre !ok()
-  [[nodiscard]] const Error& error() const { return error_; }
+  [[nodiscard]] const Error& error() const { return *error_; }
   /// From push() to pop().
   [[nodiscard]] std::chrono::nanoseconds latency() const { return latency_; }
 
@@ -60,7 +61,8 @@ class Output {
  private:
   friend class Pipeline;
   friend class Delivery;
-  Output(std::shared_ptr<State> state, FrameNumber number);
+  enum class By : std::uint8_t { kPop, kCallback };
+  Output(std::shared_ptr<State> state, FrameNumber number, By by);
   void release();
 
   std::shared_ptr<State> state_;
@@ -69,7 +71,7 @@ class Output {
   std::uint64_t stream_ = 0;
   Outcome outcome_ = Outcome::kOk;
   std::chrono::nanoseconds latency_{0};
-  Error error_;
+  std::optional<Error> error_;  // Where it is not ok: results are moved often.
 };
 
 /// Orders those who wait to push, and nothing else: frames do not overtake one another.
@@ -95,6 +97,9 @@ struct FrameOptions {
   /// as every stage is done with the frame, which is earlier where replicas overtake one another.
   /// Either way behind those of its stream that were pushed before.
   bool in_order = true;
+  /// W3C trace context of who asks: goes with the frame to other machines. Empty: none. One that
+  /// holds anything but printable ASCII is left out, as no header can hold it.
+  std::string traceparent;
 };
 
 }  // namespace penstock::pipeline

@@ -33,8 +33,9 @@ Made simple(const std::string& name, std::function<Status(Inputs, Outputs)> call
   return function::stateless(name, ports({"x"}, scalar()), ports({"y"}, scalar()), std::move(call));
 }
 
-std::unique_ptr<Pipeline> start(FakeNetwork& network, const Options& options = {}) {
-  auto pipeline = network.start(options);
+std::unique_ptr<Pipeline> start(FakeNetwork& network, const plan::StreamOptions& stream = {},
+                                const Options& options = {}) {
+  auto pipeline = network.start(stream, options);
   EXPECT_TRUE(pipeline) << pipeline.error().message();
   return pipeline ? *std::move(pipeline) : nullptr;
 }
@@ -173,7 +174,7 @@ TEST(FunctionStage, WhatCannotRunIsRefusedBySentence) {
     network.input("in").function("f", simple("f", identity), {"in"}, {"out"}).output("out");
     network.finish();
     spoil(network);
-    const auto pipeline = network.start(options);
+    const auto pipeline = network.start({}, options);
     EXPECT_FALSE(pipeline);
     return pipeline ? "" : pipeline.error().message();
   };
@@ -703,7 +704,7 @@ TEST(MaxRun, WhatACallWaitsForWithItsClockPausedIsNotItsOwn) {
       .function("waits", waits_for("waits", innocent), {"in"}, {"out"})
       .output("out");
   hanging.input("in").function("hangs", hangs_on("hangs", guilty), {"in"}, {"out"}).output("out");
-  const Options options{.max_run = std::chrono::milliseconds(200)};
+  const plan::StreamOptions options{.max_run = std::chrono::milliseconds(200)};
   auto first = start(waiting, options);
   ASSERT_TRUE(first->push(std::vector{number(3)}, kLong));
   innocent.entered.acquire();

@@ -32,8 +32,8 @@ struct Lanes : ::testing::Test {
 
   plan::Stage& far() { return network.plan.stages[1]; }
 
-  void start(const Options& options = {.capacity = 8}) {
-    auto started = network.start(options);
+  void start(const plan::StreamOptions& stream = {.capacity = 8}, const Options& options = {}) {
+    auto started = network.start(stream, options);
     ASSERT_TRUE(started) << started.error().message();
     pipeline = *std::move(started);
   }
@@ -177,7 +177,52 @@ TEST_F(Lanes, ACallThatHangsLosesItsFrameAndTheLaneIsOpenedAnew) {
   device->let_go();
 }
 
-TEST_F(Lanes, MoreCallsThatHangThanThePlanAllowsEndThePipeline) {
+TEST_F(Lanes, ACallThatIsLostReadsWhatItWasGivenForAsLongAsItGoesOn) {
+  std::mutex mutex;
+  std::vector<float> read;
+  network.backend->models.at("far.onnx").run = [&](Inputs in, Outputs out) -> Status {
+    const std::scoped_lock lock(mutex);
+    read.push_back(value_of(*in[0]));
+    out[0]->as<float>()[0] = 2 * read.back();
+    return {};
+  };
+  device->take(network, "far");
+  far().max_run = milliseconds(20);
+  far().max_left_behind = 1;
+  device->deaf = true;
+  start({.capacity = 2});
+  device->lose(0);
+  push(1);
+  EXPECT_EQ(pop().outcome(), Outcome::kError);
+  for (int i = 0; i < 8; ++i) {  // Each slot is written anew.
+    push(1);
+    pop_good(1);
+  }
+  read.clear();
+  device->let_go();
+  while (device->in_flight() > 0) std::this_thread::yield();
+  EXPECT_THAT(read, ::testing::ElementsAre(1));
+}
+
+TEST_F(Lanes, PastThoseThatThePlanAllowsFramesAreUnavailableUntilOneIsBack) {
+  far().max_run = milliseconds(100);
+  far().max_left_behind = 1;
+  start();
+  for (const int frame : {0, 1}) {
+    device->lose(static_cast<FrameNumber>(frame));
+    push(1);
+    EXPECT_EQ(pop().error().code, Code::kDeadlineExceeded);
+  }
+  push(8);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(pop().error().code, Code::kUnavailable);
+  device->let_go();
+  while (device->in_flight() > 0) std::this_thread::yield();
+  push(8);
+  pop_good(8);
+  EXPECT_FALSE(pipeline->closed_by());
+}
+
+TEST_F(Lanes, WhereNoCallMayBeLeftBehindOneThatHangsEndsThePipeline) {
   far().max_run = milliseconds(20);
   device->lose(1);
   start();

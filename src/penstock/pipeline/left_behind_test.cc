@@ -109,8 +109,8 @@ struct LeftBehind : ::testing::Test {
     while (!condition()) std::this_thread::sleep_for(milliseconds(1));
   }
 
-  void start(const Options& options = {.capacity = 2}) {
-    auto started = network.start(options);
+  void start(const plan::StreamOptions& stream = {.capacity = 2}, const Options& options = {}) {
+    auto started = network.start(stream, options);
     ASSERT_TRUE(started) << started.error().message();
     pipeline = *std::move(started);
   }
@@ -139,6 +139,13 @@ struct LeftBehind : ::testing::Test {
                     HasSubstr(concat("stage 'far': frame ", output.number(), ": the call hangs")));
       }
     }
+  }
+  static void expect_unavailable(const Output& output, int hang, int most) {
+    ASSERT_EQ(output.outcome(), Outcome::kError);
+    EXPECT_EQ(output.error().code, Code::kUnavailable);
+    EXPECT_EQ(output.error().message(),
+              concat("stage 'far': frame ", output.number(), ": unavailable: ", hang,
+                     " calls hang, at most ", most, " may be left behind (max_left_behind)"));
   }
   static auto doubled_but(float hanging) {
     return [=](float x) { return x == hanging ? std::nullopt : std::optional(2 * x); };
@@ -203,16 +210,19 @@ TEST_F(LeftBehind, WhatTheCallerBorrowedIsTheirsToRead) {
     ASSERT_TRUE(pipeline->push_acquired());
     const Output output = pop();
     ASSERT_EQ(output.ok(), frame != 3);
-    if (output.ok()) EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(frame));
+    if (output.ok()) {
+      EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(frame));
+    }
   }
   let_come_back(running);
   EXPECT_THAT(read_late(), ElementsAre(3));
 }
 
-TEST_F(LeftBehind, OneMoreThanThePlanAllowsEndsThePipeline) {
+TEST_F(LeftBehind, PastThoseThatThePlanAllowsTheStagesFramesAreUnavailable) {
   chain();
   bound(2);
   start({.capacity = 8});
+  const auto running = threads();
   for (const float value : {1.F, 3.F, 5.F}) hang(value);
   for (int i = 0; i < 8; ++i) push();
   for (int i = 0; i < 8; ++i) {
@@ -220,11 +230,49 @@ TEST_F(LeftBehind, OneMoreThanThePlanAllowsEndsThePipeline) {
     const int frame = static_cast<int>(output.number());
     EXPECT_EQ(output.ok(), frame == 0 || frame == 2 || frame == 4) << frame;
     if (output.ok()) continue;
-    EXPECT_THAT(output.error().message(),
-                HasSubstr(concat("stage 'far': frame ", std::min(frame, 5), ": the call hangs")));
+    if (frame > 5) {
+      expect_unavailable(output, 3, 2);
+    } else {
+      EXPECT_THAT(output.error().message(),
+                  HasSubstr(concat("stage 'far': frame ", frame, ": the call hangs")));
+    }
   }
+  EXPECT_FALSE(pipeline->closed_by());
+  EXPECT_EQ(pipeline->stats().stages[1].errors, 5U);
+  // Until one of them is back.
+  let_come_back(running);
+  run(20, doubled_but(-1));
+  EXPECT_EQ(pipeline->stats().stages[1].errors, 5U);
+}
+
+TEST_F(LeftBehind, AReplicaThatIsUnavailableLeavesItsFramesToTheOthers) {
+  chain(2);
+  start({.capacity = 8});
+  const auto running = threads();
+  // One replica has two of them then, the other one.
+  for (const float value : {1.F, 2.F, 3.F}) hang(value);
+  run(24, [](float x) { return x > 0 && x < 4 ? std::nullopt : std::optional(2 * x); });
+  // Now none is able.
+  hang(24);
+  run(1, doubled_but(24));
+  for (int i = 0; i < 8; ++i) {
+    push();
+    expect_unavailable(pop(), 2, 1);
+  }
+  let_come_back(running);
+  run(20, doubled_but(-1));
+  EXPECT_FALSE(pipeline->closed_by());
+}
+
+TEST_F(LeftBehind, WhereNoneMayBeThePipelineEnds) {
+  chain();
+  bound(0);
+  start({.capacity = 8});
+  hang(2);
+  for (int i = 0; i < 8; ++i) push();
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(pop().ok(), i < 2);
   ASSERT_TRUE(pipeline->closed_by());
-  EXPECT_THAT(pipeline->closed_by()->message(), HasSubstr("stage 'far': frame 5: the call hangs"));
+  EXPECT_THAT(pipeline->closed_by()->message(), HasSubstr("stage 'far': frame 2: the call hangs"));
   EXPECT_FALSE(*pipeline->pop(kLong));
 }
 
@@ -238,7 +286,9 @@ TEST_F(LeftBehind, ReplicasToo) {
     if (i < 4) continue;
     const Output output = pop();
     EXPECT_EQ(output.ok(), output.number() != 1 && output.number() != 2);
-    if (output.ok()) EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(output.number()));
+    if (output.ok()) {
+      EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(output.number()));
+    }
   }
   EXPECT_FALSE(pipeline->closed_by());
 }
@@ -327,7 +377,9 @@ TEST_F(LeftBehind, SeveralFramesInOneCallFailTogether) {
     for (int i = 0; i < 4; ++i) {
       const Output output = pop();
       ASSERT_EQ(output.ok(), round != 1);
-      if (output.ok()) EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(output.number()));
+      if (output.ok()) {
+        EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(output.number()));
+      }
     }
   }
   let_come_back(running);
@@ -339,7 +391,7 @@ TEST_F(LeftBehind, EdgesThatDropFramesGoOn) {
   chain();
   network.finish();
   for (auto& edge : network.plan.edges) edge.policy = plan::FullPolicy::kDropOldest;
-  start({.capacity = 2, .in_flight = 16});
+  start({.capacity = 2}, {.in_flight = 16});
   const auto running = threads();
   hang(3);
   run(20, doubled_but(3));

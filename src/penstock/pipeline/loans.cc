@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
 #include <utility>
 
 namespace penstock::pipeline {
@@ -50,8 +51,8 @@ Slot& Loans::slot(Edge& edge, FrameNumber frame) {
     if (entry(frame).load(std::memory_order_acquire) == lent(frame)) return found;
   }
   const std::scoped_lock lock(mutex_);
-  const auto kept = find_kept(frame);
-  if (kept == kept_.end()) return edge.slot(frame);
+  const Kept* const kept = find_kept(frame);
+  if (kept == nullptr) return edge.slot(frame);
   return *kept->slots[static_cast<std::size_t>(std::ranges::find(edges_, &edge) - edges_.begin())];
 }
 
@@ -62,10 +63,9 @@ void Loans::give_back(FrameNumber frame) {
   }
   {
     const std::scoped_lock lock(mutex_);
-    const auto kept = find_kept(frame);
+    Kept* const kept = find_kept(frame);
     for (std::size_t e = 0; e < edges_.size(); ++e) edges_[e]->put_aside(*kept->slots[e]);
-    *kept = std::move(kept_.back());
-    kept_.pop_back();
+    std::swap(*kept, kept_[--kept_count_]);
   }
   replace_slots(UINT64_MAX);  // Another one may keep its own now.
 }
@@ -80,37 +80,46 @@ void Loans::want_back(FrameNumber least) {
 void Loans::replace_slots(FrameNumber before) {
   const std::scoped_lock lock(mutex_);
   const FrameNumber end = std::min(before, wanted_.load(std::memory_order_seq_cst));
-  for (FrameNumber frame = sink_->done(); frame < end && kept_.size() < most_; ++frame) {
+  for (FrameNumber frame = sink_->done(); frame < end && kept_count_ < most_; ++frame) {
     if (entry(frame).load(std::memory_order_seq_cst) != lent(frame)) continue;
     if (!replace_slots_of(frame)) return;
   }
 }
 
 bool Loans::replace_slots_of(FrameNumber frame) {
-  Kept kept{.frame = frame, .slots = {}};
-  std::vector<Slot*> fresh;
+  std::size_t fresh = 0;
+  const auto put_fresh_aside = [&] {
+    while (fresh-- > 0) edges_[fresh]->put_aside(*kept_[kept_count_].slots[fresh]);
+  };
   try {
-    kept.slots.reserve(edges_.size());
-    for (Edge* edge : edges_) fresh.push_back(&edge->fresh_slot());
+    if (kept_count_ == kept_.size()) {
+      kept_.push_back({.frame = frame, .slots = std::vector<Slot*>(edges_.size())});
+    }
+    for (; fresh < edges_.size(); ++fresh) {
+      kept_[kept_count_].slots[fresh] = &edges_[fresh]->fresh_slot();
+    }
   } catch (const std::bad_alloc&) {
-    for (std::size_t e = 0; e < fresh.size(); ++e) edges_[e]->put_aside(*fresh[e]);
+    put_fresh_aside();
     return false;
   }
   FrameNumber expected = lent(frame);
   if (!entry(frame).compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) {
-    for (std::size_t e = 0; e < fresh.size(); ++e) edges_[e]->put_aside(*fresh[e]);
+    put_fresh_aside();
     return true;  // It was given back this moment.
   }
-  for (std::size_t e = 0; e < fresh.size(); ++e) {
-    kept.slots.push_back(edges_[e]->replace_slot(frame, *fresh[e]));
+  Kept& kept = kept_[kept_count_++];
+  kept.frame = frame;
+  for (std::size_t e = 0; e < edges_.size(); ++e) {
+    kept.slots[e] = edges_[e]->replace_slot(frame, *kept.slots[e]);
   }
-  kept_.push_back(std::move(kept));
   sink_->complete(frame);
   return true;
 }
 
-std::vector<Loans::Kept>::iterator Loans::find_kept(FrameNumber frame) {
-  return std::ranges::find(kept_, frame, &Kept::frame);
+Loans::Kept* Loans::find_kept(FrameNumber frame) {
+  const std::span kept(kept_.data(), kept_count_);
+  const auto found = std::ranges::find(kept, frame, &Kept::frame);
+  return found == kept.end() ? nullptr : &*found;
 }
 
 }  // namespace penstock::pipeline

@@ -46,7 +46,7 @@ class Loans {
   void replace_wanted(FrameNumber popped);
   void replace_slots(FrameNumber before);  ///< Of those lent before it, as far as they are wanted.
   bool replace_slots_of(FrameNumber frame);  ///< Under the lock. False: there is no memory.
-  std::vector<Kept>::iterator find_kept(FrameNumber frame);
+  Kept* find_kept(FrameNumber frame);        ///< Null: its slots are in their place.
 
   std::vector<Edge*> edges_;
   Progress* sink_ = nullptr;
@@ -58,7 +58,8 @@ class Loans {
   std::atomic<bool> calls_back_{false};
   std::atomic<FrameNumber> wanted_{0};  // The frames before it.
   std::mutex mutex_;                    // Guards `kept_`, and is held while slots are replaced.
-  std::vector<Kept> kept_;
+  std::vector<Kept> kept_;              // The first `kept_count_`; those behind are room for more.
+  std::size_t kept_count_ = 0;
 };
 
 }  // namespace penstock::pipeline

@@ -17,6 +17,24 @@ Status copy_tensor(const Tensor& from, Tensor& to, backend::Memory& asked) {
   return from.bytes() == 0 ? Status() : asked.copy(from, to);
 }
 
+/// Of an edge that the pipeline's output does not read.
+backend::Memory* own_of(std::span<backend::Memory* const> writers,
+                        std::span<backend::Memory* const> readers) {
+  const auto far = std::ranges::find_if(
+      writers, [](const auto* writer) { return writer != nullptr && writer->reaches_host(); });
+  if (far == writers.end()) {
+    const bool of_one = !writers.empty() && std::ranges::all_of(writers, [&](const auto* writer) {
+      return same_memory(writer, writers.front());
+    });
+    return of_one ? writers.front() : nullptr;
+  }
+  const bool of_both = std::ranges::all_of(
+      writers, [&](const auto* writer) { return writer == nullptr || same_memory(writer, *far); });
+  const bool is_read =
+      std::ranges::any_of(readers, [&](const auto* reader) { return same_memory(reader, *far); });
+  return of_both && is_read ? *far : nullptr;
+}
+
 }  // namespace
 
 std::string name_of(const backend::Memory* memory) {
@@ -40,12 +58,10 @@ std::shared_ptr<void> untouched_pages(std::size_t bytes) {
 
 EdgeMemories memories_for(std::span<backend::Memory* const> writers,
                           std::span<backend::Memory* const> readers, bool leaves) {
-  const bool of_one = !writers.empty() && std::ranges::all_of(writers, [&](const auto* writer) {
-    return same_memory(writer, writers.front());
-  });
   EdgeMemories made;
-  made.own = of_one && !leaves ? writers.front() : nullptr;
+  made.own = leaves ? nullptr : own_of(writers, readers);
   const auto mirror = [&](backend::Memory* memory) {
+    if (made.own == nullptr && memory != nullptr && memory->reaches_host()) return;
     const auto lies_there = [&](const auto* other) { return same_memory(other, memory); };
     if (!lies_there(made.own) && std::ranges::none_of(made.mirrors, lies_there))
       made.mirrors.push_back(memory);

@@ -34,7 +34,8 @@ struct EdgeMemories {
 /// In the memory of the writers where all have one, and the pipeline's output is no reader; else in
 /// the host's. Each slot has a mirror in every other memory of its readers and writers, and in the
 /// host's where no direct way leads to one of them. Of the pipeline's own ends, the memory is the
-/// host's.
+/// host's. A memory that reaches the host's needs no mirror of what lies there; tensors lie in it
+/// where one writes and one reads there, whether or not others of the host do too.
 EdgeMemories memories_for(std::span<backend::Memory* const> writers,
                           std::span<backend::Memory* const> readers, bool leaves);
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <mutex>
 
 #include <linux/futex.h>
@@ -12,8 +13,12 @@
 
 namespace penstock::pipeline {
 
+/// Of std::chrono::steady_clock, asked without the library's two calls: every frame does several
+/// times.
 inline std::int64_t now_ns() {
-  return std::chrono::steady_clock::now().time_since_epoch().count();
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
 inline constexpr std::int64_t kNever = INT64_MAX;
@@ -84,7 +89,8 @@ class Turn {
   }
 
   void end() {
-    if ((state_.fetch_and(~kTaken) & kAwaited) == 0) return;
+    // One instruction, where fetch_and() of a value that is used is a loop.
+    if ((state_.fetch_sub(kTaken) & kAwaited) == 0) return;
     const std::scoped_lock lock(mutex_);
     wake_next();
   }

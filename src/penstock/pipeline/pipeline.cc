@@ -135,8 +135,8 @@ Status check_error_policy(State& state) {
 
 std::int64_t frame_deadline(const State& state, const FrameOptions& options, std::int64_t pushed) {
   if (options.deadline) return options.deadline->time_since_epoch().count();
-  if (!state.options.max_age) return kNever;
-  const auto age = std::chrono::nanoseconds(*state.options.max_age).count();
+  if (!state.plan.max_age) return kNever;
+  const auto age = std::chrono::nanoseconds(*state.plan.max_age).count();
   return age > kNever - pushed ? kNever : pushed + age;
 }
 
@@ -145,8 +145,10 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
                            Streams::Seat seat, bool has_slots) {
   std::function<void(Output)> done;
   try {
-    done = options.done;
-    if (done) state.delivery.make_room(seat);
+    if (options.done) {
+      done = options.done;
+      state.delivery.make_room(seat);
+    }
   } catch (const std::bad_alloc&) {
     give_slots_back(state, frame);
     return out_of_memory();
@@ -164,7 +166,7 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
   state.source_ready_ns[frame & state.window_mask] = now;
   for (Edge* edge : state.input_edges) {
     if (!edge->lossy()) {
-      edge->slot(frame).readers.store(static_cast<int>(edge->to.size()), std::memory_order_relaxed);
+      edge->begin_readers(frame);
     } else if (has_slots) {
       edge->end_write(frame);
     } else {
@@ -183,7 +185,10 @@ void State::wake_everybody() {
   sink.wake_all();
   turns->pusher.wake_all();
   streams->wake_all();
-  for (auto& stage : stages) stage->progress.wake_all();
+  for (auto& stage : stages) {
+    stage->progress.wake_all();
+    stage->returns.wake();
+  }
 }
 
 void State::cancel(Error cause) {
@@ -251,7 +256,6 @@ void State::hang(FrameNumber frame, Error cause) {
 void State::begin_at(FrameNumber next) {
   first = next;
   next_pop = next;
-  popped.store(next);
   source.begin_at(next);
   sink.begin_at(next);
   for (auto& stage : stages) {
@@ -508,7 +512,7 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
     }
     state.next_pop = frame + 1;
     if (!has_callback(state, frame)) {
-      return std::optional<Output>(Output(generations_->popping, frame));
+      return std::optional<Output>(Output(generations_->popping, frame, Output::By::kPop));
     }
   }
 }
@@ -631,7 +635,7 @@ class ReleaseWatch {
   explicit ReleaseWatch(const State& state) : state_(state) {}
 
   bool stuck() {
-    const auto popped = state_.popped.load(std::memory_order_relaxed);
+    const auto popped = state_.totals->all();
     const auto released = state_.sink.done();
     const bool moved = popped != popped_ || released != released_;
     if (moved || state_.awaiting_release.load(std::memory_order_relaxed) == 0) since_ = now_ns();
@@ -737,7 +741,7 @@ const plan::Plan& Pipeline::plan() const {
 
 // Output
 
-Output::Output(std::shared_ptr<State> state, FrameNumber number)
+Output::Output(std::shared_ptr<State> state, FrameNumber number, By by)
     : state_(std::move(state)), number_(number) {
   auto& record = state_->record(number);
   tag_ = record.tag;
@@ -746,16 +750,9 @@ Output::Output(std::shared_ptr<State> state, FrameNumber number)
   for (Edge* edge : state_->output_edges) {
     if (edge->lossy()) edge->begin_read(number);
   }
-  // Who sees it, sees also what the stages wrote.
-  state_->popped.fetch_add(1, std::memory_order_release);
   state_->streams->pop(record);
   if (!record.come_out()) std::tie(outcome_, error_) = record.take_failure();
-  Totals& totals = *state_->totals;
-  auto& counter = outcome_ == Outcome::kOk        ? totals.ok
-                  : outcome_ == Outcome::kError   ? totals.errors
-                  : outcome_ == Outcome::kDropped ? totals.drops
-                                                  : totals.cancels;
-  counter.fetch_add(1, std::memory_order_relaxed);
+  by == By::kPop ? state_->totals->count_popped(outcome_) : state_->totals->count(outcome_);
   // Last: from here on a later frame may take the record.
   if (ok()) {
     state_->loans.lend(number);

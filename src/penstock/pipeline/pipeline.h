@@ -29,20 +29,12 @@ struct Generations;  // The plan that runs, and those before it that still do; p
 /// Frames of each worker that a trace holds; later ones take the place of the earliest.
 inline constexpr std::size_t kSpansKept = 100'000;
 
+/// What is no part of a plan; the rest is in the plan itself, where plan::apply() writes it.
 struct Options {
-  int capacity = 0;   ///< Slots of every edge; 0: the plan's, or chosen from the sizes.
   int in_flight = 0;  ///< Most frames between push and release; 0: the output edge's slots.
   /// Results that may be held for as long as anybody likes, beyond those: a slot for each, made
   /// when it is first needed. Whoever holds more holds the pushers back. In memory_ceiling().
   int max_held = 1;
-  std::optional<bool> pinned;  ///< Overrides every stage's.
-  std::optional<plan::OnError> on_error;
-  std::optional<std::chrono::microseconds> max_age;
-  /// A call that takes longer hangs: its frame comes out as an error, and its thread is left to
-  /// itself, with what it may still touch. With more such calls than plan::Stage::max_left_behind
-  /// the frames behind it fail too, and pushes are refused. For all stages; empty: each as the plan
-  /// says.
-  std::optional<std::chrono::microseconds> max_run;
   /// What partitions of backend "function" without a library name.
   std::vector<function::Function> functions;
   bool native_code =
@@ -53,11 +45,13 @@ struct Options {
   std::function<bool()> stopped;  ///< Asked by start() before each stage instance: true ends it.
 };
 
-/// Most bytes that the slots of all edges take, the states, and what calls have besides (tensors
-/// between a stage's partitions, rows of several frames); not what engines do. The same as
-/// Pipeline::memory_bytes() of the running plan where all of it computes in the host's memory;
+/// Most bytes of the host's memory that the slots of all edges take, the states, and what calls
+/// have besides (tensors between a stage's partitions, rows of several frames); not what engines
+/// do. What lies in another memory is told by `backends`: a stage whose backend is not among them
+/// counts as one in the host's. With those that run the plan it is Pipeline::memory_bytes();
 /// nothing where a tensor's shape has no bound.
-std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options = {});
+std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options = {},
+                                            const backend::Registry& backends = {});
 
 /// `timeout` for "as long as it takes" and for "not at all". The default is long but ends: a thread
 /// that pushes without ever popping gets a sentence, not a standstill.
@@ -67,6 +61,9 @@ inline constexpr std::chrono::nanoseconds kNoWait{0};
 
 /// Named tensors, for push by name.
 using Named = std::vector<std::pair<std::string, Tensor>>;
+
+class TraceFile;     // trace_file.h
+struct WorkerSpans;  // spans.h
 
 /// \threads  all functions may be called from any thread at any time; frames pushed by several
 /// threads get their numbers in some order, and come out in the order of the numbers.
@@ -219,14 +216,21 @@ class Pipeline {
   [[nodiscard]] int in_flight_limit() const;
   /// What takes frames now. The reference holds until replace() is called.
   [[nodiscard]] const plan::Plan& plan() const;
+  /// The spans kept, by worker, of the plan that takes frames now; as they come, nothing stops.
+  /// \error kFailedPrecondition  Options::trace was false.
+  [[nodiscard]] Result<std::vector<WorkerSpans>> spans() const;
   /// Chrome/Perfetto JSON of the spans kept: of each worker's last kSpansKept frames.
   /// \returns how many earlier spans, of all workers together, are no longer among them.
   /// \error kFailedPrecondition  Options::trace was false.
   /// \error kNotFound, kResourceExhausted  the file cannot be written, or not to its end.
   Result<std::uint64_t> write_trace(const std::filesystem::path& file) const;
+  /// The same, as a group of lanes of that name in a file that holds other things too.
+  /// \error kFailedPrecondition  as write_trace().
+  Result<std::uint64_t> add_trace(TraceFile& trace, const std::string& name) const;
 
  private:
   explicit Pipeline(std::unique_ptr<Generations> generations);
+  [[nodiscard]] Status check_traced() const;
   struct Admitted {
     State* state = nullptr;
     std::uint32_t seat = 0;  // Of the frame's stream.

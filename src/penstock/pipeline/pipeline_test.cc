@@ -52,8 +52,9 @@ FakeNetwork chain() {
   return network;
 }
 
-std::unique_ptr<Pipeline> start(FakeNetwork& network, const Options& options = {}) {
-  auto pipeline = network.start(options);
+std::unique_ptr<Pipeline> start(FakeNetwork& network, const plan::StreamOptions& stream = {},
+                                const Options& options = {}) {
+  auto pipeline = network.start(stream, options);
   EXPECT_TRUE(pipeline) << pipeline.error().message();
   return pipeline ? *std::move(pipeline) : nullptr;
 }
@@ -879,7 +880,7 @@ TEST(PipelineTest, AFailingCompileNamesTheStageAndEndsTheOthers) {
 }
 
 TEST(PipelineTest, EdgesThatTakeMoreMemoryThanThereIsAreRefused) {
-  const auto refusal = [](std::int64_t elements, int option, int planned) {
+  const auto refusal = [](std::int64_t elements, const plan::StreamOptions& stream, int planned) {
     const auto large = Type::tensor(DType::kF32, std::vector<std::int64_t>{elements});
     FakeNetwork network;
     network.input("in")
@@ -887,18 +888,20 @@ TEST(PipelineTest, EdgesThatTakeMoreMemoryThanThereIsAreRefused) {
         .stage("b", {"mid"}, {"out"}, unary(twice))
         .output("out");
     network.finish().edges[1].capacity = planned;
-    const auto pipeline = network.start({.capacity = option});
+    const auto pipeline = network.start(stream);
     EXPECT_FALSE(pipeline);
     return pipeline ? Error{} : pipeline.error();
   };
-  for (const auto& error : {refusal(1 << 20, 2'000'000'000, 0), refusal(1 << 20, 0, 2'000'000'000),
-                            refusal(std::int64_t{1} << 50, 2'000'000'000, 0)}) {
+  for (const auto& error :
+       {refusal(1 << 20, {.capacity = 2'000'000'000}, 0), refusal(1 << 20, {}, 2'000'000'000),
+        refusal(std::int64_t{1} << 50, {.capacity = 2'000'000'000}, 0)}) {
     EXPECT_EQ(error.code, Code::kResourceExhausted);
     EXPECT_THAT(error.message(), HasSubstr("the largest is 'a -> b' with 2000000000 slots and "));
     EXPECT_THAT(error.message(), HasSubstr("give it a smaller capacity"));
   }
   // Small tensors take far more than their bytes.
-  EXPECT_THAT(refusal(1, 2'147'483'647, 0).message(), HasSubstr("with 2147483648 slots"));
+  EXPECT_THAT(refusal(1, {.capacity = 2'147'483'647}, 0).message(),
+              HasSubstr("with 2147483648 slots"));
 }
 
 TEST(PipelineTest, StatesThatTakeMoreMemoryThanThereIsAreRefused) {
@@ -940,7 +943,7 @@ TEST(PipelineTest, RunningOutOfMemoryIsAnError) {
   auto on_the_way = chain();
   on_the_way.plan.origin.engines["fake"] = "0";
   const auto started =
-      on_the_way.start({.warn = [](const std::string&) { throw std::bad_alloc(); }});
+      on_the_way.start({}, {.warn = [](const std::string&) { throw std::bad_alloc(); }});
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().code, Code::kResourceExhausted);
   EXPECT_THAT(started.error().message(), HasSubstr("out of memory"));
@@ -1139,7 +1142,9 @@ TEST(FullPolicyTest, AnInputThatIsAnOutputKeepsItsSlotUntilTheResultIsReleased) 
     if (popped % 4 == 0) push_what_fits();
     EXPECT_EQ(pushed, popped / 4 * 4 + 4);
     const Output output = pop_one(*pipeline);
-    if (output.ok()) EXPECT_EQ(value_of(output[0]), static_cast<float>(popped));
+    if (output.ok()) {
+      EXPECT_EQ(value_of(output[0]), static_cast<float>(popped));
+    }
   }
 }
 
@@ -1475,31 +1480,21 @@ TEST(PipelineTest, AStartIsStoppedBetweenInstances) {
   FakeNetwork network;
   network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one), 3).output("out");
   int asked = 0;
-  const auto stopped = network.start({.stopped = [&] { return ++asked == 3; }});
+  const auto stopped = network.start({}, {.stopped = [&] { return ++asked == 3; }});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, Code::kCancelled);
   EXPECT_EQ(stopped.error().message(), "stage 'a': replica 2: stopped before it was started");
-  EXPECT_TRUE(network.start({.stopped = [] { return false; }}));
+  EXPECT_TRUE(network.start({}, {.stopped = [] { return false; }}));
 }
 
-TEST(PipelineTest, WhatIsNotRunYetIsRefusedAtTheStart) {
-  const auto refusal = [](const std::function<void(plan::Plan&)>& change) {
-    FakeNetwork network;
-    network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one)).output("out");
-    change(network.finish());
-    const auto refused = network.start();
-    if (refused) return std::string("started");
-    EXPECT_EQ(refused.error().code, Code::kUnimplemented);
-    return refused.error().message();
-  };
-  EXPECT_EQ(refusal([](plan::Plan& plan) {
-              plan.stages[0].standby = {*device::parse_device("a:1/cpu:0")};
-            }),
-            "stage 'a': standby: expected no device, found 'a:1/cpu:0': this release moves no "
-            "frames from one device to another; leave it out of the plan");
-  EXPECT_EQ(refusal([](plan::Plan& plan) { plan.stages[0].partitions[0].address = "a:1"; }),
-            "stage 'a': address: expected none, found 'a:1': this release runs models in its own "
-            "process only; leave it out of the plan");
+TEST(PipelineTest, AStageOnAnotherMachineNeedsTheBackendForThose) {
+  FakeNetwork network;
+  network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one)).output("out");
+  network.finish().stages[0].standby = {*device::parse_device("a:1/cpu:0")};
+  const auto refused = network.start();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kNotFound);
+  EXPECT_THAT(refused.error().message(), HasSubstr("stage 'a': no backend 'remote'"));
 }
 
 TEST(PipelineTest, ABackendIsAskedWhichDevicesItAccepts) {
@@ -1577,7 +1572,7 @@ TEST(PipelineTest, ATimeoutIsDataForWhoWaitsInSlices) {
 
 TEST(PipelineTest, TraceHasOneSpanPerStageAndFrame) {
   auto network = chain();
-  auto pipeline = start(network, {.trace = true});
+  auto pipeline = start(network, {}, {.trace = true});
   static_cast<void>(stream(*pipeline, 10));
   const auto file = std::filesystem::path(::testing::TempDir()) / "trace.json";
   ASSERT_TRUE(pipeline->write_trace(file));
@@ -1591,7 +1586,7 @@ TEST(PipelineTest, TraceHasOneSpanPerStageAndFrame) {
 TEST(PipelineTest, ATraceTellsHowManySpansItLost) {
   if (kSanitized) GTEST_SKIP() << "writes a trace of " << kSpansKept << " frames, minutes there";
   auto network = chain();
-  auto pipeline = start(network, {.trace = true});
+  auto pipeline = start(network, {}, {.trace = true});
   const auto file = std::filesystem::path(::testing::TempDir()) / "lossy_trace.json";
   static_cast<void>(stream(*pipeline, static_cast<int>(kSpansKept)));
   EXPECT_EQ(*pipeline->write_trace(file), 0U);
@@ -1604,7 +1599,7 @@ TEST(PipelineTest, ATraceTellsHowManySpansItLost) {
 
 TEST(PipelineTest, ATraceThatCannotBeWrittenToItsEndIsAnError) {
   auto network = chain();
-  auto pipeline = start(network, {.trace = true});
+  auto pipeline = start(network, {}, {.trace = true});
   static_cast<void>(stream(*pipeline, 1));
   const auto error = pipeline->write_trace("/dev/full").error();
   EXPECT_EQ(error.code, Code::kResourceExhausted);
@@ -1613,11 +1608,11 @@ TEST(PipelineTest, ATraceThatCannotBeWrittenToItsEndIsAnError) {
 
 TEST(CapacityTest, StagesWaitForOneFrameAtATimeWhereAStateCrossesOrAnEdgeDrops) {
   auto plain = chain();
-  EXPECT_GT(choose_wake_batch(plain.finish(), {}), 1);
-  EXPECT_EQ(choose_wake_batch(plain.plan, {.capacity = 8}), 4);
-  EXPECT_EQ(choose_wake_batch(plain.plan, {.capacity = 1}), 1);
+  EXPECT_GT(choose_wake_batch(plain.finish()), 1);
+  EXPECT_EQ(choose_wake_batch(plain.with({.capacity = 8})), 4);
+  EXPECT_EQ(choose_wake_batch(plain.with({.capacity = 1})), 1);
   plain.plan.edges[1].policy = plan::FullPolicy::kDropOldest;
-  EXPECT_EQ(choose_wake_batch(plain.plan, {.capacity = 8}), 1);
+  EXPECT_EQ(choose_wake_batch(plain.with({.capacity = 8})), 1);
 
   const auto with_state = [](const char* written) {
     FakeNetwork network;
@@ -1627,7 +1622,7 @@ TEST(CapacityTest, StagesWaitForOneFrameAtATimeWhereAStateCrossesOrAnEdgeDrops) 
         .stage("b", {"mid"}, {"out"}, unary(twice))
         .output("out")
         .state(written, "last");
-    return choose_wake_batch(network.finish(), {.capacity = 8});
+    return choose_wake_batch(network.with({.capacity = 8}));
   };
   EXPECT_EQ(with_state("mid"), 4);
   EXPECT_EQ(with_state("out"), 1);
@@ -1645,7 +1640,7 @@ TEST(CapacityTest, LargeFramesTakeASlotAWorkerAndOneMore) {
       last = name;
     }
     network.output("out").finish();
-    return choose_capacity(network.plan, network.plan.edges.back(), {});
+    return choose_capacity(network.plan, network.plan.edges.back());
   };
   EXPECT_EQ(capacity(1), 512);
   EXPECT_EQ(capacity(25'000'000), 66);  // 64 stages and the caller.
@@ -1658,7 +1653,7 @@ TEST(CapacityTest, ATensorWithoutBoundCountsASixteenthOfTheEdgesBudget) {
   plan.tensors = {{"open", Type{.kind = Type::Kind::kTensor, .dtype = DType::kF32}},
                   {"small", Type::tensor(DType::kF32, std::vector<std::int64_t>{1})}};
   const auto slots = [&](std::vector<std::string> tensors) {
-    return choose_capacity(plan, {.from = 0, .to = {1}, .tensors = std::move(tensors)}, {});
+    return choose_capacity(plan, {.from = 0, .to = {1}, .tensors = std::move(tensors)});
   };
   EXPECT_EQ(slots({"open"}), 16);
   EXPECT_EQ(slots({"open", "open"}), 8);

@@ -25,6 +25,7 @@ const Type* declared_type(const plan::Plan& plan, const std::string& name) {
 }
 
 std::string name_of(const plan::Partition& partition) {
+  if (partition.served) return "model '" + to_string(*partition.served) + "'";
   if (partition.backend != plan::kFunctionBackend) return "model '" + partition.model + "'";
   const auto named = partition.options.find("function");
   return "function '" + (named == partition.options.end() ? partition.model : named->second) + "'";
@@ -66,6 +67,20 @@ Status check_count(const plan::Partition& partition, std::string_view what, std:
   if (declared == given) return {};
   return invalid_argument(name_of(partition), " has ", declared, " ", what, ", the plan gives it ",
                           given);
+}
+
+// What the plan expects of the model, the model must give.
+Status check_all_given(const plan::Partition& partition, const backend::Executable& executable) {
+  const auto given = executable.outputs();
+  for (const auto& expected : partition.outputs) {
+    const bool found = std::ranges::any_of(given, [&](const backend::Port& port) {
+      return partition.tensor_of(port.name) == expected;
+    });
+    if (found) continue;
+    return invalid_argument(name_of(partition), ": expected an output '", expected, "', found '",
+                            join(given, "', '", [](const auto& port) { return port.name; }), "'");
+  }
+  return {};
 }
 
 std::optional<std::size_t> find_state(const std::vector<StateEdge*>& list,
@@ -131,6 +146,7 @@ Status join_ports(const plan::Plan& plan, Stage& stage, CompiledPartition& parti
     partition.outputs.push_back({wire ? *wire : local(name, port.type), name,
                                  items ? item_type(storage) : storage, storage});
   }
+  if (!in_order) PENSTOCK_CHECK_OK(check_all_given(*partition.plan, executable));
   for (std::size_t i = 0; i < executable.inputs().size(); ++i) {
     const auto& port = executable.inputs()[i];
     const auto& name = in_order ? partition.plan->inputs[i] : partition.plan->tensor_of(port.name);
@@ -156,7 +172,26 @@ Status join_ports(const plan::Plan& plan, Stage& stage, CompiledPartition& parti
     PENSTOCK_CHECK_OK(check_type(plan, *partition.plan, name, port, holds_items(name)));
     partition.inputs.push_back(wire);
   }
+  partition.ports.assign(executable.inputs().begin(), executable.inputs().end());
+  partition.ports.insert(partition.ports.end(), executable.outputs().begin(),
+                         executable.outputs().end());
   return {};
+}
+
+Status check_same_ports(const CompiledPartition& partition, const backend::Executable& executable,
+                        const device::Device& place) {
+  std::vector<backend::Port> found(executable.inputs().begin(), executable.inputs().end());
+  found.insert(found.end(), executable.outputs().begin(), executable.outputs().end());
+  const auto same = [](const backend::Port& a, const backend::Port& b) {
+    return a.name == b.name && plan::agree(a.type, b.type);
+  };
+  if (std::ranges::equal(partition.ports, found, same)) return {};
+  const auto text = [](const backend::Port& port) {
+    return concat(port.name, " ", to_string(port.type));
+  };
+  return invalid_argument("device '", device::to_string(place), "': ", name_of(*partition.plan),
+                          " is another than on the first device: expected ",
+                          join(partition.ports, ", ", text), ", found ", join(found, ", ", text));
 }
 
 Status check_output(const CompiledPartition& partition, std::size_t i, const Type& type,
@@ -167,13 +202,6 @@ Status check_output(const CompiledPartition& partition, std::size_t i, const Typ
   return internal_error("backend '", partition.plan->backend, "': ", name_of(*partition.plan),
                         ": output '", name, "': ", std::move(fits).error().message(),
                         "; its outputs must be as it declares them");
-}
-
-Status check_outputs(const CompiledPartition& partition, std::span<Tensor* const> values) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    PENSTOCK_CHECK_OK(check_output(partition, i, partition.outputs[i].type, *values[i]));
-  }
-  return {};
 }
 
 Status check_given(const Type& type, const Tensor& value) {

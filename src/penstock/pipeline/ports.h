@@ -6,6 +6,10 @@
 
 namespace penstock::pipeline {
 
+/// Whether a later instance's model is wired like the first one's. \error kInvalidArgument
+Status check_same_ports(const CompiledPartition& partition, const backend::Executable& executable,
+                        const device::Device& place);
+
 /// Finds where else each state that the stage writes is written: as an edge's tensor, say.
 void find_state_sources(const plan::Plan& plan, Stage& stage);
 
@@ -19,7 +23,6 @@ Status join_ports(const plan::Plan& plan, Stage& stage, CompiledPartition& parti
 /// Whether what a backend made of output `i` is of the type. \error kInternal  it is not.
 Status check_output(const CompiledPartition& partition, std::size_t i, const Type& type,
                     const Tensor& value);
-Status check_outputs(const CompiledPartition& partition, std::span<Tensor* const> values);
 
 /// Whether the caller's tensor may stand where `type` is declared: check_matches(), and it lies in
 /// the host's memory. \error kInvalidArgument

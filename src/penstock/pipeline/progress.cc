@@ -24,9 +24,15 @@ std::vector<Progress::Cell*> Progress::add_waiters(const std::vector<Parker*>& p
 void Progress::complete_out_of_order(FrameNumber frame) {
   // Mark, then look whether the run of complete frames can be extended. Whoever marks the last
   // missing frame sees the marks of the others, since marks and done are sequentially consistent.
-  marks_[frame & mask_].store(frame + 1, std::memory_order_seq_cst);
   FrameNumber done = done_.load(std::memory_order_seq_cst);
   FrameNumber advanced = 0;
+  if (done == frame) {  // It needs no mark: nobody else goes past a frame that has none.
+    done_.store(++done, std::memory_order_seq_cst);
+    ++advanced;
+  } else {
+    marks_[frame & mask_].store(frame + 1, std::memory_order_seq_cst);
+    done = done_.load(std::memory_order_seq_cst);
+  }
   while (marks_[done & mask_].load(std::memory_order_seq_cst) == done + 1) {
     if (done_.compare_exchange_strong(done, done + 1, std::memory_order_seq_cst)) {
       ++done;

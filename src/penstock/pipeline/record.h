@@ -1,6 +1,7 @@
 // Record: what the pipeline remembers of a frame between push and release.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <new>
@@ -24,6 +25,7 @@ class alignas(64) Record {
   void reset(const FrameOptions& options, std::uint32_t seat_given, std::int64_t pushed_at,
              std::int64_t deadline) {
     tag = options.tag;
+    if (traceparent != options.traceparent) take_traceparent(options.traceparent);
     stream = options.stream;
     seat.store(seat_given, std::memory_order_relaxed);
     pushed_ns = pushed_at;
@@ -91,11 +93,20 @@ class alignas(64) Record {
   FrameNumber behind = 0;  // It reads the states once this many frames are through their writers.
 
  private:
+  /// What a header cannot hold would end the connection that it is sent by.
+  void take_traceparent(const std::string& given) {
+    const bool printable = std::ranges::all_of(given, [](char c) { return c >= ' ' && c <= '~'; });
+    traceparent = printable ? given : std::string();
+  }
+
   enum class Life : std::uint8_t { kAlive, kDying, kDead, kOut };
   std::atomic<Life> life_{Life::kAlive};
   std::atomic<int> stages_left_{-1};  // Below 0: it has no callback.
   Outcome outcome_ = Outcome::kOk;
   Error error_;
+
+ public:
+  std::string traceparent;  // FrameOptions::traceparent. Last: few frames have one.
 };
 
 }  // namespace penstock::pipeline

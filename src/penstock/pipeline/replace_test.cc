@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/device/affinity.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/no_more_threads.h"
@@ -76,19 +77,22 @@ FakeNetwork single(const Function& function, int replicas = 1) {
   return network;
 }
 
-std::unique_ptr<Pipeline> started(FakeNetwork& network, const Options& options = {}) {
-  auto pipeline = network.start(options);
+std::unique_ptr<Pipeline> started(FakeNetwork& network, const plan::StreamOptions& stream = {},
+                                  const Options& options = {}) {
+  auto pipeline = network.start(stream, options);
   EXPECT_TRUE(pipeline) << pipeline.error().message();
   return *std::move(pipeline);
 }
 
-Status replace(Pipeline& pipeline, FakeNetwork& network, Options options = {}) {
+Status replace(Pipeline& pipeline, FakeNetwork& network, const plan::StreamOptions& stream = {},
+               Options options = {}) {
   options.functions = network.functions;
-  return pipeline.replace(network.finish(), network.folder, network.registry, options);
+  return pipeline.replace(network.with(stream), network.folder, network.registry, options);
 }
 
-void must_replace(Pipeline& pipeline, FakeNetwork& network, const Options& options = {}) {
-  const Status replaced = replace(pipeline, network, options);
+void must_replace(Pipeline& pipeline, FakeNetwork& network,
+                  const plan::StreamOptions& stream = {}) {
+  const Status replaced = replace(pipeline, network, stream);
   ASSERT_TRUE(replaced) << replaced.error().message();
 }
 
@@ -172,6 +176,48 @@ TEST(Replace, TheOldOneEndsWhileNobodyPops) {
   EXPECT_EQ(result_of(*pipeline), 24);
 }
 
+void wait_until_asleep(int thread) {
+  for (std::string state; state != "S"; std::this_thread::yield()) {
+    std::ifstream stat(concat("/proc/self/task/", thread, "/stat"));
+    std::string number, name;
+    stat >> number >> name >> state;
+  }
+}
+
+// One replica takes the old plan's last frame. The other, which waits for it too, ends all the
+// same: else the third plan would wait for it for ever.
+TEST(Replace, AReplicaThatWaitsForTheLastFrameInVainEnds) {
+  Barrier barrier;
+  std::mutex mutex;
+  std::set<int> replicas;
+  FakeNetwork old;
+  old.input("in")
+      .stage("first", {"in"}, {"mid"}, barrier.function())
+      .stage(
+          "shared", {"mid"}, {"out"},
+          [&](Inputs in, Outputs out) -> Status {
+            const std::scoped_lock lock(mutex);
+            replicas.insert(device::this_thread_id());  // Each warms up.
+            out[0]->as<float>()[0] = value_of(*in[0]);
+            return {};
+          },
+          2)
+      .output("out");
+  auto fresh = times(3);
+  auto third = times(4);
+  auto pipeline = started(old);
+  ASSERT_EQ(replicas.size(), 2U);
+  pushed(*pipeline, 7);
+  barrier.entered.acquire();
+  must_replace(*pipeline, fresh);
+  for (const int replica : replicas) wait_until_asleep(replica);
+  barrier.open.release();
+  EXPECT_EQ(result_of(*pipeline), 7);
+  expect_works(*pipeline, 3);
+  must_replace(*pipeline, third);
+  expect_works(*pipeline, 4);
+}
+
 TEST(Replace, RunGoesOn) {
   auto old = times(2);
   auto fresh = times(3);
@@ -208,7 +254,7 @@ TEST(Replace, OneThatFailsToStartChangesNothing) {
   EXPECT_THAT(refusal(replace(*pipeline, huge), Code::kResourceExhausted), HasSubstr("memory"));
 
   auto stopped = times(3);
-  refusal(replace(*pipeline, stopped, {.stopped = [] { return true; }}), Code::kCancelled);
+  refusal(replace(*pipeline, stopped, {}, {.stopped = [] { return true; }}), Code::kCancelled);
   EXPECT_FALSE(pipeline->closed_by());
 
   auto invalid = times(3);
@@ -939,8 +985,12 @@ TEST(Replace, UnderLoadNothingIsLostDoubledOrReordered) {
     at_least = factor - 1;
     plans.insert(factor);
     const auto swap = static_cast<std::size_t>(factor - 1);
-    if (swap > 0) ASSERT_GE(frame, swapped[2 * swap - 1]) << "plan " << swap;
-    if (swap < kSwaps) ASSERT_LT(frame, swapped[2 * swap + 2]) << "plan " << swap;
+    if (swap > 0) {
+      ASSERT_GE(frame, swapped[2 * swap - 1]) << "plan " << swap;
+    }
+    if (swap < kSwaps) {
+      ASSERT_LT(frame, swapped[2 * swap + 2]) << "plan " << swap;
+    }
   }
   EXPECT_EQ(plans.size(), kSwaps + 1U);
   const auto stats = pipeline->stats();

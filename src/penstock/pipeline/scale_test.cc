@@ -51,8 +51,9 @@ FakeNetwork adders(int stages, const Type& type = scalar(), int replicas = 1) {
   return network;
 }
 
-std::unique_ptr<Pipeline> started(FakeNetwork& network, const Options& options = {}) {
-  auto pipeline = network.start(options);
+std::unique_ptr<Pipeline> started(FakeNetwork& network, const plan::StreamOptions& stream = {},
+                                  const Options& options = {}) {
+  auto pipeline = network.start(stream, options);
   EXPECT_TRUE(pipeline) << pipeline.error().message();
   return pipeline ? *std::move(pipeline) : nullptr;
 }
@@ -302,10 +303,10 @@ TEST(ProgressTest, AllAreWokenWhereThePipelineChanges) {
   EXPECT_THAT(waiters.woken({0, 69}), ElementsAre(0, 69));
 }
 
-std::vector<int> slots_of(FakeNetwork& network, const Options& options = {}) {
+std::vector<int> slots_of(FakeNetwork& network, const plan::StreamOptions& stream = {}) {
   std::vector<int> slots;
-  const auto& plan = network.finish();
-  for (const auto& edge : plan.edges) slots.push_back(choose_capacity(plan, edge, options));
+  const auto plan = network.with(stream);
+  for (const auto& edge : plan.edges) slots.push_back(choose_capacity(plan, edge));
   return slots;
 }
 

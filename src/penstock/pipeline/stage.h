@@ -13,6 +13,7 @@
 #include "penstock/backend/registry.h"
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/progress.h"
+#include "penstock/pipeline/returns.h"
 #include "penstock/pipeline/state_edge.h"
 #include "penstock/plan/plan.h"
 
@@ -49,17 +50,29 @@ struct ParameterVersion {
 struct CompiledPartition {
   const plan::Partition* plan = nullptr;
   std::shared_ptr<backend::Backend> backend;
-  std::vector<Wire> inputs;     // In the order of the executable's ports.
-  std::vector<Target> outputs;  // In the order of the executable's ports.
+  std::shared_ptr<backend::Backend> remote;  // In its place on other machines.
+  std::vector<Wire> inputs;                  // In the order of the executable's ports.
+  std::vector<Target> outputs;               // In the order of the executable's ports.
+  std::vector<backend::Port> ports;          // Of the first instance: inputs, then outputs.
 };
+
+/// Where the stage has an instance: its devices, then those that stand by.
+inline std::vector<device::Device> places_of(const plan::Stage& stage) {
+  auto places = stage.devices;
+  places.insert(places.end(), stage.standby.begin(), stage.standby.end());
+  return places;
+}
 
 struct Stage {
   const plan::Stage* plan = nullptr;
   std::size_t index = 0;
   std::vector<Edge*> in_edges, out_edges;
+  std::vector<Edge*> lossy_in, lossy_out;  // Those of them that may drop frames.
+  std::vector<Edge*> kept_out;             // Those that Edge::lets_go().
   std::vector<CompiledPartition> partitions;
-  std::vector<MemoryPtr> memories;  // Of each replica; null: the host's.
-  std::vector<Type> locals;         // Values passed between partitions of the stage only.
+  std::vector<device::Device> places;  // Of each instance: the replicas, then the stand-by devices.
+  std::vector<MemoryPtr> memories;     // Beside them; null: the host's.
+  std::vector<Type> locals;            // Values passed between partitions of the stage only.
   std::vector<std::string> local_names;
   std::vector<StateEdge*> states_in, states_out;   // That it reads, that it writes.
   std::vector<std::optional<Wire>> state_sources;  // Beside states_out: where else it is written.
@@ -72,8 +85,14 @@ struct Stage {
   // frame fares beside it: else states would tell who was faster.
   bool feeds_state = false;
 
-  Progress progress;                       // Frames this stage has completed.
-  std::atomic<FrameNumber> next{0};        // The next frame to claim.
+  Progress progress;                  // Frames this stage has completed.
+  std::atomic<FrameNumber> next{0};   // The next frame to claim.
+  std::atomic<int> able{0};           // Replicas that are neither exhausted nor lost.
+  std::atomic<int> able_standbys{0};  // The same of stand-by devices.
+  Returns returns;                    // Of replicas and stand-by devices that are lost.
+  // One frame at a time, in order, whichever instance has it: the next one reads its state.
+  bool in_turn = false;
+  std::atomic<int> await_turn{0};          // Instances that wait for that.
   std::vector<std::int64_t> ready_ns;      // By frame & window_mask: when this stage completed it.
   std::vector<std::uint8_t> computed;      // The same; whether it computed it.
   std::atomic<std::int64_t> period_ns{0};  // Moving average of the time between two frames.
@@ -81,6 +100,12 @@ struct Stage {
   std::vector<Progress*> producers;  // Of its inputs, each once. The source if it has none.
   std::vector<const std::vector<std::int64_t>*> producer_ready_ns;  // Beside `producers`.
   std::vector<const Stage*> stages_before;                          // Of them, the stages.
+
+  /// Whether a stand-by device takes frames.
+  [[nodiscard]] bool needs_standby() const {
+    return able.load(std::memory_order_seq_cst) < static_cast<int>(plan->devices.size()) ||
+           !returns.empty();
+  }
 
   std::mutex parameter_mutex;                                    // Guards `versions`.
   std::deque<std::shared_ptr<const ParameterVersion>> versions;  // Oldest first.

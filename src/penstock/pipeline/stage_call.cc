@@ -9,6 +9,7 @@
 #include "penstock/pipeline/paused_clock.h"
 #include "penstock/pipeline/ports.h"
 
+// Functions that are `inline` here are on every frame's way, and no other file calls them.
 namespace penstock::pipeline {
 namespace {
 
@@ -42,13 +43,15 @@ PausedClock::~PausedClock() {
 }
 
 Status StageCall::open(const Executables& executables) {
+  t_clock = &clock_;
   asynchronous_ = goes_on_alone(stage_, executables);
+  stateful_ = !stage_.states_in.empty() || !stage_.states_out.empty();
   const std::size_t count = stage_.partitions.size();
   const std::span all(executables);
   for (std::size_t p = 0; p < count; ++p) PENSTOCK_CHECK_OK(open_part(p, executables[p]));
   for (const auto& type : stage_.locals) {
     Tensor& local = locals_.emplace_back();
-    if (type.max_bytes()) PENSTOCK_CHECK_OK(restore_storage_in(memory_, type, local));
+    if (type.max_bytes()) PENSTOCK_CHECK_OK(restore_storage_in(local_memory(), type, local));
   }
   std::size_t most = 1;
   for (const int rows : stage_.batch_sizes) {
@@ -163,23 +166,38 @@ Status StageCall::bind(FrameNumber frame, const Record& record) {
   bound.deadline_ns = record.deadline_ns;
   bound.seat = record.seat;
   bound.step = record.step;
-  for (std::size_t e = 0; e < bound.out.size(); ++e) {
-    Slot& slot = stage_.out_edges[e]->slot(frame);
-    PENSTOCK_CHECK_OK(guarded([&] { return stage_.out_edges[e]->renew(slot); }));
-    bound.out_slots[e] = &slot;
-    bound.out[e] = &slot.own;
+  bound.traceparent = record.traceparent;
+  bool left = false;  // By a call that hangs: storage that is to be written.
+  auto* out = bound.out.data();
+  auto* out_slot = bound.out_slots.data();
+  for (Edge* edge : stage_.out_edges) {
+    Slot& slot = edge->slot(frame);
+    left = left || slot.left.load(std::memory_order_relaxed);
+    *out_slot++ = &slot;
+    *out++ = &slot.own;
   }
-  for (std::size_t e = 0; e < bound.in.size(); ++e) {
-    bound.in_slots[e] = &stage_.in_edges[e]->slot(frame);
-    bound.in[e] = &bound.in_slots[e]->now;
+  auto* in = bound.in.data();
+  auto* in_slot = bound.in_slots.data();
+  for (Edge* edge : stage_.in_edges) {
+    Slot& slot = edge->slot(frame);
+    *in_slot++ = &slot;
+    *in++ = &slot.now;
   }
-  PENSTOCK_CHECK_OK(guarded([&]() -> Status {
-    for (StateEdge* state : stage_.states_out) state->renew(bound.seat, bound.step);
-    return {};
-  }));
-  bind_states(bound);
+  for (const StateEdge* state : stage_.states_out) {
+    left = left || state->is_left(bound.seat, bound.step);
+  }
+  if (left) PENSTOCK_CHECK_OK(guarded([&] { return renew(bound); }));
+  if (stateful_) bind_states(bound);
   if (moves_) bind_mirrors(bound);
   ++count_;
+  return {};
+}
+
+Status StageCall::renew(const BoundFrame& bound) {
+  for (std::size_t e = 0; e < bound.out_slots.size(); ++e) {
+    PENSTOCK_CHECK_OK(stage_.out_edges[e]->renew(*bound.out_slots[e]));
+  }
+  for (StateEdge* state : stage_.states_out) state->renew(bound.seat, bound.step);
   return {};
 }
 
@@ -236,13 +254,17 @@ Status StageCall::bring_outputs() {
   return brought;
 }
 
-Status StageCall::check_results(std::size_t p) const {
-  const auto& outputs = parts_[p].outputs;
-  PENSTOCK_CHECK_OK(check_outputs(stage_.partitions[p], outputs));
-  for (std::size_t i = 0; i < outputs.size() && memory_ != nullptr; ++i) {
-    if (!outputs[i]->in_host_memory()) continue;
-    return internal_error("backend '", stage_.partitions[p].plan->backend, "': output '",
-                          stage_.partitions[p].outputs[i].name,
+inline Status StageCall::check_results(std::size_t p) const {
+  const auto& partition = stage_.partitions[p];
+  const auto* output = parts_[p].outputs.data();
+  for (const Target& target : partition.outputs) {
+    const Tensor& value = **output++;
+    if (!fits(target.type, value)) {
+      const auto at = static_cast<std::size_t>(&target - partition.outputs.data());
+      return check_output(partition, at, target.type, value);
+    }
+    if (memory_ == nullptr || memory_->reaches_host() || !value.in_host_memory()) continue;
+    return internal_error("backend '", partition.plan->backend, "': output '", target.name,
                           "' lies in the host's memory: expected '", memory_->name(), "'");
   }
   return {};
@@ -253,38 +275,39 @@ void StageCall::note_begin() {
   transfer_before_ns_ = transfer_ns_;
 }
 
-void StageCall::gather(std::size_t p) {
+inline void StageCall::gather(std::size_t p) {
   auto& part = parts_[p];
   const auto& partition = stage_.partitions[p];
-  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
-    const Wire& wire = partition.inputs[i];
+  auto* input = part.inputs.data();
+  for (const Wire& wire : partition.inputs) {
     switch (wire.kind) {
       case Wire::Kind::kInEdge:
-        part.inputs[i] = (*at_->in[wire.where])[wire.tensor];
+        *input = (*at_->in[wire.where])[wire.tensor];
         break;
       case Wire::Kind::kOutEdge:
-        part.inputs[i] = &(*at_->out[wire.where])[wire.tensor];
+        *input = &(*at_->out[wire.where])[wire.tensor];
         break;
       case Wire::Kind::kLocal:
-        part.inputs[i] = &locals_[wire.where];
+        *input = &locals_[wire.where];
         break;
       case Wire::Kind::kParameter:
         advance_parameters(at_->frame);
-        part.inputs[i] = &parameters_->values[wire.where];
+        *input = &parameters_->values[wire.where];
         break;
       case Wire::Kind::kStateIn:
-        part.inputs[i] = at_->state_in[wire.where];
+        *input = at_->state_in[wire.where];
         break;
       case Wire::Kind::kStateOut:
-        part.inputs[i] = at_->state_out[wire.where];
+        *input = at_->state_out[wire.where];
         break;
     }
+    ++input;
   }
-  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-    const Wire& wire = partition.outputs[i].wire;
-    Tensor& output = target_of(wire);
-    if (wire.fresh) output = Tensor();
-    part.outputs[i] = &output;
+  auto* output = part.outputs.data();
+  for (const Target& target : partition.outputs) {
+    Tensor& written = target_of(target.wire);
+    if (target.wire.fresh) written = Tensor();
+    *output++ = &written;
   }
 }
 
@@ -299,19 +322,31 @@ Tensor& StageCall::target_of(const Wire& wire) {
   }
 }
 
+backend::Memory* StageCall::memory_of(const Wire& wire) const {
+  switch (wire.kind) {
+    case Wire::Kind::kLocal:
+      return local_memory();
+    case Wire::Kind::kStateOut:
+      return nullptr;
+    default:
+      return writes_[wire.where] == Edge::kOwn ? stage_.out_edges[wire.where]->memory() : memory_;
+  }
+}
+
 // A call that failed may have left something else where the next frame is to be written.
 Status StageCall::restore_storage() {
   for (const auto& partition : stage_.partitions) {
     for (const auto& target : partition.outputs) {
       if (target.wire.fresh) continue;
-      PENSTOCK_CHECK_OK(restore_storage_in(memory_, target.storage, target_of(target.wire)));
+      PENSTOCK_CHECK_OK(
+          restore_storage_in(memory_of(target.wire), target.storage, target_of(target.wire)));
     }
   }
   return {};
 }
 
 bool StageCall::start(bool sample) {
-  t_clock = &clock_;
+  if (asynchronous_) t_clock = &clock_;  // Else the thread has this call alone.
   sample_ = sample;
   began_ns_ = transfer_ns_ = transfer_before_ns_ = 0;
   together_ = nullptr;
@@ -339,6 +374,11 @@ backend::Context& StageCall::context_in_progress() {
   return together_ != nullptr ? together_->context(0) : *parts_.back().context;
 }
 
+backend::FarTimes StageCall::far_times() const {
+  if (together_ != nullptr) return together_->context(parts_.size() - 1).far_times();
+  return count_ == 1 ? parts_.back().context->far_times() : backend::FarTimes{};
+}
+
 void StageCall::cancel_run() {
   context_in_progress().cancel();
 }
@@ -364,7 +404,9 @@ Status StageCall::run_together() {
     call.deadline_ns = std::min(call.deadline_ns, bound_[i].deadline_ns);
   }
   for (std::size_t i = 0; i < count_ && moves_; ++i) PENSTOCK_CHECK_OK(bring_inputs(bound_[i]));
-  if (!set_apart(std::span(bound_).first(count_))) return abandoned();
+  if (asynchronous_ || may_be_left_) {
+    if (!set_apart(std::span(bound_).first(count_))) return abandoned();
+  }
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (p > 0 && clock_.abandoned()) return abandoned();
     if (sample_ && p == 0) note_begin();
@@ -402,36 +444,38 @@ BatchedCall& StageCall::smallest_for(std::size_t frames) {
 }
 
 // The frames from `alone_` on, until one of them goes on by itself.
-void StageCall::start_alone() {
+inline void StageCall::start_alone() {
   for (; alone_ < count_; ++alone_) {
     if (count_ > 1 && !restart_clock()) return;
     at_ = &bound_[alone_];
-    Status ran = guarded([&]() -> Status {
+    statuses_[alone_] = guarded([&]() -> Status {
       if (count_ > 1 && ending_.cancelled()) return ending_.error();
       if (moves_) PENSTOCK_CHECK_OK(bring_inputs(*at_));
-      if (!set_apart({at_, 1})) return abandoned();
+      if ((asynchronous_ || may_be_left_) && !set_apart({at_, 1})) return abandoned();
       return stage_.plan->each.empty() ? run_parts() : run_items();
     });
-    if (in_progress_ || !settle(std::move(ran))) return;
+    if (in_progress_ || !settle()) return;
   }
 }
 
 void StageCall::end_alone(Status ended) {
   if (ended) ended = guarded([&]() -> Status { return check_results(parts_.size() - 1); });
-  static_cast<void>(settle(std::move(ended)));  // Nobody else abandons it.
+  statuses_[alone_] = std::move(ended);
+  static_cast<void>(settle());  // Nobody else abandons it.
 }
 
 // The frame was computed, or failed: from here on the slots are the call's again. False: it was
 // abandoned before.
-bool StageCall::settle(Status ran) {
+inline bool StageCall::settle() {
   if (!clock_.end()) return false;
-  attach(*at_);
-  if (ran && moves_) {
+  Status& status = statuses_[alone_];
+  if (at_->apart) attach(*at_);
+  if (status && moves_) {
     clock_.begin(now_ns());
-    ran = guarded([&]() -> Status { return bring_outputs(); });
+    status = guarded([&]() -> Status { return bring_outputs(); });
     if (!clock_.end()) return false;
   }
-  statuses_[alone_] = ran ? std::move(ran) : restored(std::move(ran));
+  if (!status) status = restored(std::move(status));
   return true;
 }
 
@@ -443,7 +487,8 @@ bool StageCall::restart_clock() {
 }
 
 backend::Call StageCall::call_of(const BoundFrame& frame) {
-  backend::Call call{.frame = frame.frame, .deadline_ns = frame.deadline_ns};
+  backend::Call call{
+      .frame = frame.frame, .deadline_ns = frame.deadline_ns, .traceparent = frame.traceparent};
   if (!asynchronous_) return call;
   done_.store(false, std::memory_order_relaxed);
   call.done = tell_done;
@@ -452,7 +497,7 @@ backend::Call StageCall::call_of(const BoundFrame& frame) {
 }
 
 // Runs the parts one after the other; of an asynchronous backend, the last one goes on by itself.
-Status StageCall::run_parts() {
+inline Status StageCall::run_parts() {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     // A call that came back after all may have lost its frame meanwhile: nothing more is touched.
     if (p > 0 && clock_.abandoned()) return abandoned();
@@ -480,7 +525,6 @@ void StageCall::tell_done(void* self) {
 
 // False: the call was abandoned before. No other thread abandons it meanwhile.
 bool StageCall::set_apart(std::span<BoundFrame> frames) {
-  if (!asynchronous_ && !may_be_left_) return true;
   const std::int64_t since = clock_.read().since_ns;
   if (!clock_.end()) return false;
   for (auto& frame : frames) {
@@ -558,7 +602,7 @@ Status StageCall::leave(const BoundFrame& bound) {
                          ? stage_.states_out[wire.where]->next(bound.seat, bound.step)
                          : written_of(bound, wire.where)[wire.tensor];
       lost.release();
-      if (!wire.fresh) PENSTOCK_CHECK_OK(restore_storage_in(memory_, target.storage, lost));
+      if (!wire.fresh) PENSTOCK_CHECK_OK(restore_storage_in(memory_of(wire), target.storage, lost));
     }
   }
   return {};
@@ -730,18 +774,10 @@ void StageCall::cancel() {
   for (auto& batched : batched_) batched->cancel();
 }
 
-backend::Context::Counters StageCall::counters() const {
-  backend::Context::Counters sum;
-  for (const auto& part : parts_) {
-    const auto now = part.context->counters();
-    sum.copies += now.copies - part.at_start.copies;
-    sum.allocations += now.allocations - part.at_start.allocations;
-  }
-  for (const auto& batched : batched_) {
-    const auto of_batched = batched->counters();
-    sum.copies += of_batched.copies;
-    sum.allocations += of_batched.allocations;
-  }
+Counters StageCall::counters() const {
+  Counters sum;
+  for (const auto& part : parts_) add_since(sum, part.at_start, *part.context);
+  for (const auto& batched : batched_) add(sum, batched->counters());
   sum.copies += copies_.load(std::memory_order_relaxed);
   return sum;
 }

@@ -85,11 +85,13 @@ class StageCall {
   [[nodiscard]] std::int64_t transfer_ns() const { return transfer_ns_; }  ///< How long that took.
   /// The part of it that came before began_ns().
   [[nodiscard]] std::int64_t transfer_before_ns() const { return transfer_before_ns_; }
+  /// What another machine did of the call that ended last; zeros where its frames had a call each.
+  [[nodiscard]] backend::FarTimes far_times() const;
 
   void cancel();      ///< Asks the backends to end a run in progress, or else the next one.
   void cancel_run();  ///< The same of the run in_progress(). On the worker's thread.
   [[nodiscard]] CallClock& clock() { return clock_; }
-  [[nodiscard]] backend::Context::Counters counters() const;  ///< Since the warm-up.
+  [[nodiscard]] Counters counters() const;  ///< Since the warm-up.
 
  private:
   struct Part {  // A partition's context and its argument arrays, filled for each frame.
@@ -99,7 +101,7 @@ class StageCall {
     std::vector<Tensor*> outputs;
     std::vector<Tensor> input_items, output_items;  // Views; of stages that run for each item.
     std::vector<void*> places;                      // Where the items of `output_items` belong.
-    backend::Context::Counters at_start;
+    Counters at_start;
   };
 
   Status open_part(std::size_t part, const std::shared_ptr<backend::Executable>& executable);
@@ -107,6 +109,7 @@ class StageCall {
   [[nodiscard]] bool has_items(std::size_t part) const;
   void find_mirrors();
   [[nodiscard]] BoundFrame room_for_frame() const;
+  Status renew(const BoundFrame& bound);
   void bind_states(BoundFrame& bound);
   void bind_mirrors(BoundFrame& bound);
   Status bring_inputs(const BoundFrame& bound);
@@ -115,7 +118,8 @@ class StageCall {
   void note_begin();
   void gather(std::size_t part);
   void advance_parameters(FrameNumber frame);
-  Tensor& target_of(const Wire& wire);  // Where the frame is written.
+  Tensor& target_of(const Wire& wire);                               // Where the frame is written.
+  [[nodiscard]] backend::Memory* memory_of(const Wire& wire) const;  // Of that.
 
   // Several frames in one call.
   void start_together();
@@ -137,7 +141,7 @@ class StageCall {
   void attach(BoundFrame& bound);
   Status leave(const BoundFrame& bound);
   std::vector<Tensor>& written_of(const BoundFrame& bound, std::size_t edge) const;
-  bool settle(Status ran);
+  bool settle();
   Status restored(Status failed);
   static void tell_done(void* self);
 
@@ -150,6 +154,11 @@ class StageCall {
   Status put_in_place(const Target& target, const Tensor& item, void* place);
   Status restore_storage();
 
+  // Of what lies on no edge.
+  [[nodiscard]] backend::Memory* local_memory() const {
+    return memory_ != nullptr && memory_->reaches_host() ? nullptr : memory_;
+  }
+
   Stage& stage_;
   backend::Memory* const memory_;
   const Ending& ending_;
@@ -159,6 +168,7 @@ class StageCall {
   std::atomic<bool> apart_{false}, came_back_{false};
   bool asynchronous_ = false;
   bool moves_ = false;
+  bool stateful_ = false;                    // States are read or written.
   std::vector<std::size_t> reads_, writes_;  // Which mirror, or Edge::kOwn: beside the edges.
   bool in_progress_ = false;
   std::atomic<bool> done_{false};

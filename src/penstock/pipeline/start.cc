@@ -1,6 +1,7 @@
 // Pipeline::start(): from a plan to threads that wait for frame 0.
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <new>
 #include <set>
 
@@ -22,7 +23,7 @@ void make_edges(State& state) {
   for (const auto& plan_edge : state.plan.edges) {
     std::vector<Type> types;
     for (const auto& name : plan_edge.tensors) types.push_back(state.plan.find_tensor(name)->type);
-    const int capacity = choose_capacity(state.plan, plan_edge, state.options);
+    const int capacity = choose_capacity(state.plan, plan_edge);
     state.edges.push_back(std::make_unique<Edge>(plan_edge, std::move(types), capacity,
                                                  edge_name(state.plan, plan_edge)));
     Edge* edge = state.edges.back().get();
@@ -54,7 +55,7 @@ void choose_window(State& state) {
   if (state.options.in_flight > 0)
     limit = std::min(limit, static_cast<FrameNumber>(state.options.in_flight));
   state.in_flight_limit = limit;
-  const auto batch = static_cast<FrameNumber>(choose_wake_batch(state.plan, state.options));
+  const auto batch = static_cast<FrameNumber>(choose_wake_batch(state.plan));
   state.wake_batch = std::clamp<FrameNumber>(batch, 1, std::max<FrameNumber>(limit / 2, 1));
   const std::size_t window = std::bit_ceil(limit);
   state.window_mask = window - 1;
@@ -68,7 +69,7 @@ void choose_window(State& state) {
 Status allocate_edges(State& state) {
   for (std::size_t e = 0; e < state.edges.size(); ++e) {
     const auto& edge = state.plan.edges[e];
-    state.edges[e]->place(memories_of(edge, state.memories));
+    state.edges[e]->place(memories_of(state.plan, edge, state.memories));
     PENSTOCK_CHECK_OK(state.edges[e]->allocate(
         edge.from != plan::kPipelineInput, spare_slots(state.plan, edge), state.window_mask + 1,
         kept_slots(edge, state.options), most_together(state.plan, edge) > 1));
@@ -90,29 +91,12 @@ Result<std::vector<Tensor>> default_parameters(const State& state,
   return values;
 }
 
-Result<Tensor> initial_state(const State& state, const std::filesystem::path& folder,
-                             const plan::StateEdge& edge) {
-  const Type& type = state.plan.find_tensor(edge.to)->type;
-  if (edge.initial.empty()) {
-    std::vector<std::int64_t> dims;
-    for (const auto& dim : type.dims) dims.push_back(dim.size);
-    return Tensor::allocate(type.dtype, std::move(dims));
-  }
-  PENSTOCK_TRY(Tensor value, read_npy(folder / edge.initial, type.dtype));
-  if (Status fits = check_matches(type, value); !fits) return std::move(fits).error();
-  return value;
-}
-
 Status make_states(State& state, const std::filesystem::path& folder) {
   for (const auto& edge : state.plan.states) {
-    const auto initial = initial_state(state, folder, edge);
-    if (!initial) {
-      return Error(initial.error())
-          .within(concat("state '", edge.from, "' -> '", edge.to, "': initial value"));
-    }
+    PENSTOCK_TRY(const auto initial, plan::initial_value(state.plan, folder, edge));
     state.states.push_back(
         std::make_unique<StateEdge>(edge.from, edge.to, state.plan.find_tensor(edge.from)->type,
-                                    *initial, static_cast<std::size_t>(state.plan.streams.most),
+                                    initial, static_cast<std::size_t>(state.plan.streams.most),
                                     state_versions(state.plan, edge), state.window_mask + 1));
   }
   return {};
@@ -120,9 +104,22 @@ Status make_states(State& state, const std::filesystem::path& folder) {
 
 Status check_memories(const Stage& stage) {
   for (const auto& memory : stage.memories) {
-    if (memory) PENSTOCK_CHECK_OK(check_supported(stage, *memory));
+    if (memory && !memory->reaches_host()) PENSTOCK_CHECK_OK(check_supported(stage, *memory));
   }
   return {};
+}
+
+// Whether frames of a lost device go to other instances. A function is never run again, and where
+// each stream has a replica of its own, its states are there.
+void configure_returns(Stage& stage, std::size_t window) {
+  const auto may_be_lost = [](const device::Device& place) { return !place.is_local_cpu(); };
+  if (stage.places.size() == 1 || stage.may_drop || stage.has_homes ||
+      std::ranges::none_of(stage.places, may_be_lost))
+    return;
+  constexpr std::size_t kMostTries = 255;
+  stage.returns.configure(window,
+                          static_cast<std::uint8_t>(std::min(stage.places.size() + 1, kMostTries)));
+  stage.in_turn = !stage.states_out.empty();
 }
 
 Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
@@ -132,11 +129,14 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   auto stage = std::make_unique<Stage>();
   stage->plan = &state.plan.stages[index];
   stage->index = index;
+  stage->places = places_of(*stage->plan);
   for (auto& edge : state.edges) {
     if (edge->from == static_cast<int>(index)) stage->out_edges.push_back(edge.get());
     if (std::ranges::find(edge->to, static_cast<int>(index)) != edge->to.end())
       stage->in_edges.push_back(edge.get());
   }
+  std::ranges::copy_if(stage->in_edges, std::back_inserter(stage->lossy_in), &Edge::lossy);
+  std::ranges::copy_if(stage->out_edges, std::back_inserter(stage->lossy_out), &Edge::lossy);
   for (const auto& partition : stage->plan->partitions) {
     CompiledPartition compiled;
     compiled.plan = &partition;
@@ -145,6 +145,9 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
       stage->may_drop = true;
     } else {
       PENSTOCK_TRY(compiled.backend, backends.find(partition.backend));
+    }
+    if (std::ranges::any_of(stage->places, &device::Device::is_remote)) {
+      PENSTOCK_TRY(compiled.remote, backends.find(plan::kRemoteBackend));
     }
     stage->partitions.push_back(std::move(compiled));
   }
@@ -157,6 +160,9 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   find_state_sources(state.plan, *stage);
   PENSTOCK_TRY(stage->batch_sizes, batch_sizes(*stage->plan));
   stage->has_homes = !stage->states_out.empty() && stage->plan->devices.size() > 1;
+  stage->able.store(static_cast<int>(stage->plan->devices.size()), std::memory_order_relaxed);
+  stage->able_standbys.store(static_cast<int>(stage->plan->standby.size()),
+                             std::memory_order_relaxed);
   stage->memories = state.memories[index];
   PENSTOCK_CHECK_OK(check_memories(*stage));
   if (!stage->plan->parameters.empty()) {
@@ -165,7 +171,8 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
     version->given.assign(version->values.size(), false);
     stage->versions.push_back(std::move(version));
   }
-  stage->progress.configure(state.window_mask + 1, stage->plan->devices.size() == 1);
+  configure_returns(*stage, state.window_mask + 1);
+  stage->progress.configure(state.window_mask + 1, stage->places.size() == 1);
   stage->ready_ns.assign(state.window_mask + 1, 0);
   stage->computed.assign(state.window_mask + 1, 0);
   return stage;
@@ -215,7 +222,10 @@ void connect_waits(State& state) {
     producers.erase(std::ranges::unique(producers).begin(), producers.end());
     const auto workers = workers_of(*stage);
     std::vector<Parker*> parkers;
-    for (Worker* worker : workers) parkers.push_back(&worker->parker);
+    for (Worker* worker : workers) {
+      parkers.push_back(&worker->parker);
+      stage->returns.add(worker->parker);
+    }
     for (const int producer : producers) {
       Stage* from = producer < 0 ? nullptr : state.stages[static_cast<std::size_t>(producer)].get();
       Progress& progress = from == nullptr ? state.source : from->progress;
@@ -305,7 +315,7 @@ void place_inputs_and_outputs(State& state) {
 std::vector<int> cpus_of(const plan::Plan& plan) {
   std::vector<int> cpus;
   for (const auto& stage : plan.stages) {
-    for (const auto& place : stage.devices) {
+    for (const auto& place : places_of(stage)) {
       if (place.is_local_cpu()) cpus.insert(cpus.end(), place.cpus.begin(), place.cpus.end());
     }
   }
@@ -326,19 +336,32 @@ std::vector<int> host_cpus_for(const State& state, const plan::Stage& stage) {
 std::vector<int> cpus_for(const State& state, const plan::Stage& stage,
                           const device::Device& device) {
   if (!device.is_local_cpu()) return host_cpus_for(state, stage);
-  if (state.options.pinned.value_or(stage.pinned)) return device.cpus;
+  if (stage.pinned) return device.cpus;
   return cpus_of(state.plan);  // Free to move among all CPUs that the plan names.
 }
 
 Status check_accepted(const Stage& stage, const device::Device& device) {
   for (const auto& partition : stage.partitions) {
-    if (partition.backend->accepts(device)) continue;
+    const auto& backend = device.is_remote() ? partition.remote : partition.backend;
+    if (backend->accepts(device)) continue;
     return make_error(Code::kUnimplemented, "device '", device::to_string(device), "': backend '",
                       partition.plan->backend,
                       "' does not run there; use CPUs of this machine, such as 'cpu:0', or a "
                       "backend that does");
   }
   return {};
+}
+
+// Other machines that run stages of the plan.
+std::vector<std::string> workers_of(const plan::Plan& plan) {
+  std::set<std::string> hosts;
+  for (const auto& stage : plan.stages) {
+    for (const auto& place : places_of(stage)) {
+      if (place.is_remote() && place.kind != device::Device::Kind::kServer)
+        hosts.insert(place.host);
+    }
+  }
+  return {hosts.begin(), hosts.end()};
 }
 
 backend::CompileRequest request_for(const State& state, const std::filesystem::path& folder,
@@ -351,9 +374,17 @@ backend::CompileRequest request_for(const State& state, const std::filesystem::p
   request.replicas = static_cast<int>(stage.devices.size());
   request.flush_denormals = stage.flush_denormals;
   request.options = partition.options;
-  if (const auto extra = state.options.backend_options.find(partition.backend);
-      extra != state.options.backend_options.end()) {
+  const auto add_options = [&](std::string_view backend) {
+    const auto extra = state.options.backend_options.find(std::string(backend));
+    if (extra == state.options.backend_options.end()) return;
     for (const auto& [key, value] : extra->second) request.options[key] = value;
+  };
+  add_options(partition.backend);
+  if (device.is_remote()) {
+    request.backend = partition.backend;
+    if (partition.served) request.served = plan::to_string(*partition.served);
+    request.peers = workers_of(state.plan);
+    add_options(plan::kRemoteBackend);
   }
   for (const auto& file : state.plan.custom_ops) request.custom_ops.push_back(folder / file);
   return request;
@@ -438,7 +469,7 @@ Status start_workers(State& state) {
   Worker::Executables shared;
   for (auto& worker : state.workers) {
     const auto& stage = *worker->stage().plan;
-    const auto& device = stage.devices[worker->replica()];
+    const auto& device = worker->stage().places[worker->replica()];
     const Where place{Where::kStage, stage.name};
     if (state.options.stopped && state.options.stopped()) {
       return make_error(Code::kCancelled, "stopped before it was started")
@@ -449,7 +480,8 @@ Status start_workers(State& state) {
     if (!requests) return std::move(requests).error().within(place);
     // A pool of threads belongs to one replica, and so does what an accelerator holds.
     const bool alone = !device.is_local_cpu() || device.cpus.size() > 1;
-    if (worker->replica() == 0 || alone || !worth_sharing(*requests)) shared.clear();
+    const bool first = worker->replica() == 0 || worker->replica() == stage.devices.size();
+    if (first || alone || !worth_sharing(*requests)) shared.clear();
     Status started = worker->start(*requests, cpus_for(state, stage, device), shared);
     if (!started) {
       return blame_model(std::move(started).error(), state, state.folder, stage, *requests)
@@ -484,6 +516,9 @@ Status check_backend_options(const plan::Plan& plan, const Options& options) {
   for (const auto& stage : plan.stages) {
     for (const auto& partition : stage.partitions) {
       if (partition.backend != plan::kFunctionBackend) used.insert(partition.backend);
+    }
+    if (std::ranges::any_of(places_of(stage), &device::Device::is_remote)) {
+      used.insert(std::string(plan::kRemoteBackend));
     }
   }
   for (const auto& [backend, settings] : options.backend_options) {
@@ -525,7 +560,10 @@ Status assemble(State& state, const std::filesystem::path& folder,
   }
   PENSTOCK_CHECK_OK(allocate_edges(state));
   for (auto& stage : state.stages) {
-    for (std::size_t r = 0; r < stage->plan->devices.size(); ++r) {
+    std::ranges::copy_if(stage->out_edges, std::back_inserter(stage->kept_out), &Edge::lets_go);
+  }
+  for (auto& stage : state.stages) {
+    for (std::size_t r = 0; r < stage->places.size(); ++r) {
       state.workers.push_back(std::make_unique<Worker>(state, *stage, r));
     }
   }
@@ -547,8 +585,7 @@ Result<std::shared_ptr<State>> make_generation(const plan::Plan& plan,
   // Before any file of the package is opened.
   if (!options.native_code) PENSTOCK_CHECK_OK(plan::refuse_native_code(plan));
   PENSTOCK_CHECK_OK(check_backend_options(plan, options));
-  const auto available =
-      device::read_available_memory("/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup");
+  const auto available = device::available_memory();
   auto memories = memories_of(plan, backends);
   if (available) PENSTOCK_CHECK_OK(check_memory(plan, options, memories, *available));
   auto state = std::make_shared<State>();
@@ -557,8 +594,6 @@ Result<std::shared_ptr<State>> make_generation(const plan::Plan& plan,
   state->backends = backends;
   state->options = options;
   state->memories = std::move(memories);
-  if (!state->options.max_age) state->options.max_age = plan.max_age;
-  if (!state->options.on_error) state->options.on_error = plan.on_error;
   warn_of_differences(*state, backends);
   PENSTOCK_CHECK_OK(assemble(*state, folder, backends));
   return state;

@@ -2,6 +2,7 @@
 // replaced. Shared by the Pipeline, its workers and the Outputs that are still held.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -45,8 +46,30 @@ struct Place {
 };
 
 /// How the frames of all generations of a pipeline came out.
-struct Totals {
-  std::atomic<std::uint64_t> ok{0}, errors{0}, drops{0}, cancels{0};
+class Totals {
+  using Counters = std::array<std::atomic<std::uint64_t>, 4>;  // By Outcome.
+  static auto& at(auto& counters, Outcome outcome) {
+    return counters[static_cast<std::size_t>(outcome)];
+  }
+
+ public:
+  void count(Outcome outcome) { at(others_, outcome).fetch_add(1, std::memory_order_release); }
+  /// The same, in the popper's turn.
+  void count_popped(Outcome outcome) {
+    auto& counter = at(popped_, outcome);
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  [[nodiscard]] std::uint64_t of(Outcome outcome) const {
+    return at(popped_, outcome).load(std::memory_order_acquire) +
+           at(others_, outcome).load(std::memory_order_acquire);
+  }
+  /// Of every outcome. Who sees a frame counted here sees also what the stages wrote for it.
+  [[nodiscard]] FrameNumber all() const {
+    return of(Outcome::kOk) + of(Outcome::kError) + of(Outcome::kDropped) + of(Outcome::kCancelled);
+  }
+
+ private:
+  Counters popped_{}, others_{};
 };
 
 struct State : std::enable_shared_from_this<State> {
@@ -104,7 +127,6 @@ struct State : std::enable_shared_from_this<State> {
 
   std::atomic<int> awaiting_release{0};  // Stages that wait until the caller releases a result.
 
-  std::atomic<std::uint64_t> popped{0};  // And those of the generations before.
   std::shared_ptr<Totals> totals = std::make_shared<Totals>();
 
   Record& record(FrameNumber frame) { return records[frame & window_mask]; }

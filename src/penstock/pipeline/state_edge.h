@@ -44,6 +44,11 @@ class StateEdge {
   void leave(std::size_t seat, FrameNumber step) {
     left_[seat * versions + version_of(seat, step)].store(true, std::memory_order_relaxed);
   }
+  /// Whether it reads what next() is to be written to.
+  [[nodiscard]] bool is_left(std::size_t seat, FrameNumber step) const {
+    const std::size_t at = seat * versions + ((version_of(seat, step) + 1) & (versions - 1));
+    return left_[at].load(std::memory_order_relaxed);
+  }
   /// Gives next() other storage where such a call still reads what it has. The writer, before it
   /// writes the frame.
   void renew(std::size_t seat, FrameNumber step) {

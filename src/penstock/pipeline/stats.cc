@@ -83,10 +83,10 @@ Stats Pipeline::stats() const {
   Stats stats;
   stats.pushed = state.source.done();
   const Totals& totals = *state.totals;
-  stats.ok = totals.ok.load(std::memory_order_relaxed);
-  stats.errors = totals.errors.load(std::memory_order_relaxed);
-  stats.drops = totals.drops.load(std::memory_order_relaxed);
-  stats.cancelled = totals.cancels.load(std::memory_order_relaxed);
+  stats.ok = totals.of(Outcome::kOk);
+  stats.errors = totals.of(Outcome::kError);
+  stats.drops = totals.of(Outcome::kDropped);
+  stats.cancelled = totals.of(Outcome::kCancelled);
   stats.popped = stats.ok + stats.errors + stats.drops + stats.cancelled;
   stats.streams = state.streams->known();
   stats.streams_evicted = state.streams->evicted();

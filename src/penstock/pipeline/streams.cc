@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "penstock/pipeline/generations.h"
+#include "penstock/pipeline/ports.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -159,7 +160,7 @@ FrameNumber State::steps(Streams::Seat seat) const {
 }
 
 FrameNumber State::not_popped(Streams::Seat seat) const {
-  return streams->many() ? streams->in_flight(seat) : source.done() - popped.load();
+  return streams->many() ? streams->in_flight(seat) : source.done() - totals->all();
 }
 
 void State::reset_states(Streams::Seat seat, FrameNumber step) {
@@ -221,7 +222,7 @@ Status Pipeline::reset_states() {
   State& state = *generations_->pushing;
   if (state.ending.closed()) return state.ending.error();
   const FrameNumber next = state.source.done();
-  const FrameNumber popped = state.popped.load();
+  const FrameNumber popped = state.totals->all();
   const bool done = std::ranges::all_of(
       state.stages, [&](const auto& stage) { return stage->progress.done() == next; });
   if (popped != next || !done) {

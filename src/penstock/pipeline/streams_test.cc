@@ -69,8 +69,9 @@ class Reference {
   float state_ = 0;
 };
 
-std::unique_ptr<Pipeline> started(FakeNetwork& network, const Options& options = {}) {
-  auto pipeline = network.start(options);
+std::unique_ptr<Pipeline> started(FakeNetwork& network, const plan::StreamOptions& stream = {},
+                                  const Options& options = {}) {
+  auto pipeline = network.start(stream, options);
   EXPECT_TRUE(pipeline) << pipeline.error().message();
   return pipeline ? *std::move(pipeline) : nullptr;
 }
@@ -88,13 +89,13 @@ Status put(Pipeline& pipeline, std::uint64_t stream, float x,
 }
 
 class ManyStreams : public ::testing::TestWithParam<Writes> {};
-std::string name_of(const ::testing::TestParamInfo<Writes>& writes) {
+void PrintTo(Writes writes, std::ostream* out) {
   constexpr std::array<const char*, 3> kNames{"ItsReader", "Behind", "Before"};
-  return kNames[static_cast<std::size_t>(writes.param)];
+  *out << kNames[static_cast<std::size_t>(writes)];
 }
 INSTANTIATE_TEST_SUITE_P(By, ManyStreams,
                          ::testing::Values(Writes::kItself, Writes::kBehind, Writes::kBefore),
-                         name_of);
+                         ::testing::PrintToStringParamName());
 
 // Frames in an order that looks at random, some of which fail; every stream is as if alone.
 TEST_P(ManyStreams, EachIsAsIfItWereAlone) {
@@ -113,7 +114,9 @@ TEST_P(ManyStreams, EachIsAsIfItWereAlone) {
       ASSERT_EQ(output.number(), frame);
       ASSERT_EQ(output.stream(), ids[frame]);
       ASSERT_EQ(output.ok(), expected[frame].has_value()) << "frame " << frame;
-      if (output.ok()) ASSERT_EQ(value_of(output[0]), *expected[frame]) << "frame " << frame;
+      if (output.ok()) {
+        ASSERT_EQ(value_of(output[0]), *expected[frame]) << "frame " << frame;
+      }
     };
     std::size_t popped = 0;
     for (int i = 0; i < 1000; ++i) {
@@ -163,7 +166,9 @@ TEST_P(ManyStreams, ComeFromThreadsOfTheirOwn) {
     const auto id = output.stream();
     const auto expected = alone[id].next(input(id, seen[id]++));
     EXPECT_EQ(output.ok(), expected.has_value());
-    if (output.ok() && expected) EXPECT_EQ(value_of(output[0]), *expected) << "frame " << i;
+    if (output.ok() && expected) {
+      EXPECT_EQ(value_of(output[0]), *expected) << "frame " << i;
+    }
   }
   for (auto& thread : threads) thread.join();
 }
@@ -436,7 +441,7 @@ TEST(Streams, ErrorsOfTheirFramesNameThem) {
 TEST(Streams, WhatEdgesDropNamesThem) {
   auto network = sequence(Writes::kItself, 2);
   network.finish().edges.back().policy = plan::FullPolicy::kDropOldest;
-  auto pipeline = started(network, {.capacity = 1, .in_flight = 8});
+  auto pipeline = started(network, {.capacity = 1}, {.in_flight = 8});
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(put(*pipeline, 7, 1));
   ASSERT_TRUE(pipeline->drain());
   const auto dropped = pipeline->pop(kAWhile);

@@ -1,5 +1,7 @@
 #include "penstock/pipeline/supported.h"
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 
 namespace penstock::pipeline {
@@ -10,15 +12,20 @@ Error not_yet(const Args&... what) {
   return make_error(Code::kUnimplemented, what..., "; leave it out of the plan");
 }
 
-Status check_stage(const plan::Stage& stage) {
-  if (!stage.standby.empty()) {
+Status check_stage(const plan::Plan& plan, const plan::Stage& stage) {
+  if (stage.standby.empty()) return {};
+  const auto refuse = [&](const char* why) {
     return not_yet("standby: expected no device, found '", device::to_string(stage.standby.front()),
-                   "': this release moves no frames from one device to another");
+                   "': ", why);
+  };
+  if (stage.partitions.front().backend == plan::kFunctionBackend) {
+    return refuse("a function is never run again");
   }
-  for (const auto& partition : stage.partitions) {
-    if (partition.address.empty()) continue;
-    return not_yet("address: expected none, found '", partition.address,
-                   "': this release runs models in its own process only");
+  const bool writes_state = std::ranges::any_of(plan.states, [&](const plan::StateEdge& state) {
+    return std::ranges::find(stage.outputs, state.from) != stage.outputs.end();
+  });
+  if (writes_state && stage.devices.size() > 1) {
+    return refuse("each stream has one replica, where its states are written");
   }
   return {};
 }
@@ -27,7 +34,7 @@ Status check_stage(const plan::Stage& stage) {
 
 Status check_supported(const plan::Plan& plan) {
   for (const auto& stage : plan.stages) {
-    if (Status supported = check_stage(stage); !supported) {
+    if (Status supported = check_stage(plan, stage); !supported) {
       return std::move(supported).error().within({Where::kStage, stage.name});
     }
   }

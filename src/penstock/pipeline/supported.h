@@ -9,8 +9,8 @@
 namespace penstock::pipeline {
 
 /// Nothing of a plan is ignored: what is not run is refused before anything starts.
-/// \error kUnimplemented  several frames in a call, several streams, stand-by devices, or a model
-///                        behind an address: names the first.
+/// \error kUnimplemented  stand-by devices of a function, or where each stream has one replica for
+///                        its home: names the first.
 Status check_supported(const plan::Plan& plan);
 
 /// The same of a stage that has an instance in another memory than the host's.

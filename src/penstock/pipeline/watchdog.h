@@ -18,8 +18,8 @@ class Worker;
 /// While frames are in flight it wakes a few times in the shortest `max_run`, and looks at the
 /// workers that have one; else it sleeps until the next push. A call past it ends its thread's
 /// part: its frames fail, a new thread goes on with those behind, and the old one is detached. It
-/// keeps the State, which it may touch, until its call comes back. Where more calls hang than the
-/// plan allows, the frames behind fail too, and the pipeline ends.
+/// keeps the State, which it may touch, until its call comes back. Where the plan allows no call to
+/// be left behind, the frames behind fail too, and the pipeline ends.
 class Watchdog {
  public:
   /// `source`: frames pushed. \pre  none is yet. \error kResourceExhausted  no thread is left.

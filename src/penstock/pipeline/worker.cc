@@ -9,6 +9,7 @@
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/thread.h"
 
+// Functions that are `inline` here are on every frame's way, and no other file calls them.
 namespace penstock::pipeline {
 namespace {
 
@@ -25,9 +26,8 @@ double ms(std::int64_t ns) {
 }  // namespace
 
 Worker::Worker(State& state, Stage& stage, std::size_t replica)
-    : state_(state), stage_(stage), replica_(replica) {
-  const auto max_run = state.options.max_run ? state.options.max_run : stage.plan->max_run;
-  if (max_run) max_run_ns_ = std::chrono::nanoseconds(*max_run).count();
+    : state_(state), stage_(stage), replica_(replica), replicas_(stage.plan->devices.size()) {
+  if (stage.plan->max_run) max_run_ns_ = std::chrono::nanoseconds(*stage.plan->max_run).count();
 }
 
 Worker::~Worker() {
@@ -75,7 +75,11 @@ Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
                        const std::vector<int>& mask, Executables& executables) {
   PENSTOCK_CHECK_OK(adopt_thread());
   PENSTOCK_CHECK_OK(compile(requests, executables));
-  for (auto& lane : lanes_) PENSTOCK_CHECK_OK(lane.call->warm_up());
+  // A server of others is asked for frames alone.
+  const bool served = stage_.partitions.front().plan->served.has_value();
+  for (auto& lane : lanes_) {
+    if (!served) PENSTOCK_CHECK_OK(lane.call->warm_up());
+  }
   device::set_flush_denormals(stage_.plan->flush_denormals);
   std::size_t threads = 0;
   for (std::size_t p = 0; p < requests.size(); ++p) {
@@ -99,15 +103,20 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
   for (std::size_t r = 0; r < requests.size(); ++r) {
     if (executables[r]) continue;
     const auto& partition = stage_.partitions[r % stage_.partitions.size()];
-    PENSTOCK_TRY(std::shared_ptr<backend::Executable> made,
-                 partition.backend->compile(requests[r]));
+    const auto& device = requests[r].device;
+    const auto& backend = device.host.empty() ? partition.backend : partition.remote;
+    PENSTOCK_TRY(std::shared_ptr<backend::Executable> made, backend->compile(requests[r]));
     executables[r] = std::move(made);
   }
-  for (std::size_t p = 0; p < stage_.partitions.size() && replica_ == 0; ++p) {
-    PENSTOCK_CHECK_OK(join_ports(state_.plan, stage_, stage_.partitions[p], *executables[p]));
+  for (std::size_t p = 0; p < stage_.partitions.size(); ++p) {
+    auto& partition = stage_.partitions[p];
+    PENSTOCK_CHECK_OK(replica_ == 0
+                          ? join_ports(state_.plan, stage_, partition, *executables[p])
+                          : check_same_ports(partition, *executables[p], stage_.places[replica_]));
   }
   executables_ = executables;
   asynchronous_ = StageCall::goes_on_alone(stage_, executables);
+  may_be_lost_ = !stage_.places[replica_].is_local_cpu();
   if (stage_.plan->each.empty() && !stage_.batch_sizes.empty()) {
     most_ = static_cast<FrameNumber>(stage_.batch_sizes.back());
   }
@@ -182,18 +191,29 @@ Status Worker::check_threads(const std::vector<int>& mask, std::size_t expected)
 void Worker::loop() {
   for (;;) {
     auto next = Next::kFinish;
+    if (may_be_lost_) look_whether_unable();
     if (in_flight_ == 0) {
       Lane& lane = next_lane();
-      if (!claim(lane)) break;
+      if (stands_by() && !stand_by()) break;
+      if (unable_ || may_be_lost_ ? !claim_once_able(lane) : !claim(lane)) break;
       if (!start(lane)) return;
       if (lanes_.size() > 1) next = Next::kLook;
-    } else if (in_flight_ < lanes_.size()) {
+    } else if (in_flight_ < lanes_.size() && !unable_ && may_claim()) {
       next = start_or_wait();
     }
     if (next == Next::kLeave) return;
     if (next == Next::kFinish) finish_oldest();
   }
+  wake_replicas();
   leave();
+}
+
+// A frame wakes one replica. Others that wait for the last one would do so for ever: they look
+// again, and leave too.
+void Worker::wake_replicas() {
+  for (auto& worker : state_.workers) {
+    if (&worker->stage_ == &stage_ && worker.get() != this) worker->parker.wake();
+  }
 }
 
 Worker::Next Worker::start_or_wait() {
@@ -203,12 +223,13 @@ Worker::Next Worker::start_or_wait() {
            leaves_.load(std::memory_order_relaxed);
   };
   if (due() || now_ns() >= hang_deadline(oldest())) return Next::kFinish;
+  if (take_returned(next_lane())) return start(next_lane()) ? Next::kLook : Next::kLeave;
   const FrameNumber next = stage_.next.load(std::memory_order_acquire);
   const auto [wait, least] = obstacle(next);
   if (wait != nullptr && wait->progress == &state_.sink) state_.loans.want_back(least);
   const auto changed = [&] {
     return due() || cancelled_.load(std::memory_order_seq_cst) ||
-           stage_.next.load(std::memory_order_seq_cst) != next;
+           stage_.next.load(std::memory_order_seq_cst) != next || !stage_.returns.empty();
   };
   const std::int64_t look = std::min(now_ns() + kLook, hang_deadline(oldest()));
   if (wait != nullptr) {
@@ -225,7 +246,7 @@ Worker::Next Worker::start_or_wait() {
 }
 
 // No division: this is on every frame's way.
-Worker::Lane& Worker::next_lane() {
+inline Worker::Lane& Worker::next_lane() {
   const std::size_t at = first_ + in_flight_;
   return lanes_[at < lanes_.size() ? at : at - lanes_.size()];
 }
@@ -247,6 +268,7 @@ std::pair<Wait*, FrameNumber> Worker::obstacle(FrameNumber frame) {
 }
 
 void Worker::leave() {
+  drop_returned();
   const std::scoped_lock lock(state_.left_mutex);
   --state_.running_workers;
   state_.left.notify_all();
@@ -254,10 +276,13 @@ void Worker::leave() {
 
 bool Worker::leave_at(FrameNumber frame) const {
   if (state_.ending.stopping()) return true;
-  return state_.ending.closed() && frame >= state_.source.done();
+  if (!state_.ending.closed() || frame < state_.source.done()) return false;
+  // What another instance has may come back.
+  return !stage_.returns.enabled() || stage_.progress.done() >= state_.source.done();
 }
 
-void Worker::wait_for_room(FrameNumber frame) {
+inline bool Worker::wait_for_room(FrameNumber frame) {
+  bool waited = false;
   const auto interrupted = [&] { return state_.ending.cancelled(); };
   for (auto& room : rooms) {
     if (frame < room.capacity) continue;
@@ -265,7 +290,7 @@ void Worker::wait_for_room(FrameNumber frame) {
     while (room.wait.seen < least) {
       room.wait.seen = room.wait.progress->done();
       if (room.wait.seen >= least || interrupted()) break;
-      idled_ = true;
+      idled_ = waited = true;
       const bool of_caller = room.wait.progress == &state_.sink;
       if (of_caller) state_.loans.want_back(least);
       if (of_caller) ++state_.awaiting_release;
@@ -273,9 +298,10 @@ void Worker::wait_for_room(FrameNumber frame) {
       if (of_caller) --state_.awaiting_release;
     }
   }
+  return waited;
 }
 
-std::int64_t Worker::ready_since(FrameNumber frame) const {
+inline std::int64_t Worker::ready_since(FrameNumber frame) const {
   std::int64_t ready = 0;
   for (const auto* times : stage_.producer_ready_ns) {
     ready = std::max(ready, (*times)[frame & state_.window_mask]);
@@ -284,17 +310,19 @@ std::int64_t Worker::ready_since(FrameNumber frame) const {
 }
 
 // A reader of its own state has it already: it sees the frames in order.
-void Worker::wait_for_states(FrameNumber frame) {
+bool Worker::wait_for_states(FrameNumber frame) {
+  bool waited = false;
   const auto interrupted = [&] { return state_.ending.cancelled(); };
   const FrameNumber least = state_.record(frame).behind;
   for (auto& wait : states) {
     while (wait.seen < least) {
       wait.seen = wait.progress->done();
       if (wait.seen >= least || interrupted()) break;
-      idled_ = true;
+      idled_ = waited = true;
       sleep_until(wait, least, {}, kNever, interrupted);
     }
   }
+  return waited;
 }
 
 bool Worker::start(Lane& lane) {
@@ -303,7 +331,7 @@ bool Worker::start(Lane& lane) {
   lane.bound = 0;
   for (const FrameNumber frame : lane.frames) {
     stage_.computed[frame & state_.window_mask] = 0;
-    if (!begin(frame)) continue;
+    if (!begin(frame, lane.begun)) continue;
     // Not before: where the pipeline ends by a call that hangs, its thread has the call still.
     if (lane.bound == 0) call.clear();
     lane.ready_ns[lane.bound] = ready_since(frame);
@@ -323,9 +351,10 @@ bool Worker::start(Lane& lane) {
   return false;
 }
 
-void Worker::finish_oldest() {
+inline void Worker::finish_oldest() {
   Lane& lane = oldest();
   const bool computed = lane.bound > 0;
+  lane.begun = false;
   if (computed && wait_for(lane)) {
     end(lane);
   } else if (computed) {
@@ -343,7 +372,7 @@ void Worker::finish_oldest() {
 }
 
 // The call has ended.
-void Worker::end(Lane& lane) {
+inline void Worker::end(Lane& lane) {
   clock_ = now_ns();
   for (std::size_t i = 0; i < lane.call->count(); ++i) {
     Status& status = lane.call->status(i);
@@ -353,8 +382,10 @@ void Worker::end(Lane& lane) {
     stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
     if (status) {
       note(lane, i);
+    } else if (status.error().code == Code::kUnavailable && hand_back(frame, true)) {
+      std::erase(lane.frames, frame);
     } else if (status.error().code == Code::kCancelled && is_late(frame)) {
-      fail(frame, lateness(frame));  // The engine ended its call in time.
+      fail_late(frame);  // The engine ended its call in time.
     } else {
       fail(frame, std::move(status).error());
     }
@@ -389,7 +420,7 @@ void Worker::doze(const Lane& lane, std::int64_t until_ns) {
   }
 }
 
-bool Worker::wait_for(Lane& lane) {
+inline bool Worker::wait_for(Lane& lane) {
   if (!lane.call->in_progress()) return true;
   for (;;) {
     look_for_cancelled();
@@ -409,8 +440,8 @@ bool Worker::give_up(Lane& lane, std::int64_t ran_ns, bool ready) {
   state_.left_calls.store(true);
   ready = ready && guarded([&]() -> Status { return reopen(lane); });
   if (!ready) lane.call->cancel();
-  const bool too_many = lost_.size() > static_cast<std::size_t>(stage_.plan->max_left_behind);
-  if ((!ready || too_many) && !state_.ending.cancelled()) {
+  const bool ends = !ready || stage_.plan->max_left_behind == 0;
+  if (ends && !state_.ending.cancelled()) {
     const FrameNumber first = lane.frames.front();
     Status cause = guarded([&]() -> Status {
       return state_.record(first).in_stream(hanging(ran_ns)
@@ -423,26 +454,89 @@ bool Worker::give_up(Lane& lane, std::int64_t ran_ns, bool ready) {
     stage_.computed[frame & state_.window_mask] = 0;
     if (state_.record(frame).alive()) fail(frame, hanging(ran_ns));
   }
+  if (!ends) look_whether_unable();
   return ready;
 }
 
 // Another call takes the place of the one that is lost, which has tensors that nobody else has.
 Status Worker::reopen(Lane& lane) {
-  std::erase_if(lost_, [](const auto& call) { return !call->in_progress_still(); });
   lost_.reserve(lost_.size() + 1);
   auto fresh = make_call();
   PENSTOCK_CHECK_OK(fresh->open(executables_));
   PENSTOCK_CHECK_OK(lane.call->abandon());
   const auto counted = lane.call->counters();
   const std::scoped_lock lock(calls_mutex_);
-  lost_copies_ += counted.copies;
-  lost_allocations_ += counted.allocations;
+  add(lost_counters_, counted);
   lost_.push_back(std::exchange(lane.call, std::move(fresh)));
   return {};
 }
 
-bool Worker::keeps_lost() {
+void Worker::look_for_lost() {
   std::erase_if(lost_, [](const auto& call) { return !call->in_progress_still(); });
+}
+
+bool Worker::look_whether_unable() {
+  look_for_lost();
+  const auto lost = [](const auto& executable) { return executable->is_lost(); };
+  const bool unable = lost_.size() > static_cast<std::size_t>(stage_.plan->max_left_behind) ||
+                      (may_be_lost_ && std::ranges::any_of(executables_, lost));
+  if (unable == unable_) return unable;
+  (stands_by() ? stage_.able_standbys : stage_.able).fetch_add(unable ? -1 : 1);
+  unable_ = unable;
+  stage_.returns.wake();  // Others take its place, or give it back.
+  return unable;
+}
+
+bool Worker::claim_once_able(Lane& lane) {
+  for (;;) {
+    if (!leave_to_others() || !claim(lane)) return false;
+    if (!look_whether_unable()) return true;
+    hand_back(lane);
+    refuse(lane);
+  }
+}
+
+bool Worker::leave_to_others() {
+  while (look_whether_unable() && others_are_able()) {
+    parker.prepare();
+    if (leave_at(stage_.next.load())) {
+      parker.abandon();
+      return false;
+    }
+    parker.sleep(now_ns() + kLook);
+  }
+  return true;
+}
+
+void Worker::refuse(Lane& lane) {
+  clock_ = now_ns();
+  for (const FrameNumber frame : lane.frames) {
+    stage_.computed[frame & state_.window_mask] = 0;
+    if (!lane.begun) begin_read(frame);
+    if (is_due(frame) && !fail_if_ended(frame) && !fail_if_expired(frame)) {
+      fail(frame, unavailable());
+    }
+    finish(frame);
+  }
+  lane.begun = false;
+}
+
+Error Worker::unavailable() const {
+  Status told = guarded([&]() -> Status {
+    if (lost_.empty()) {
+      const auto& place = stage_.places[replica_];
+      return make_error(Code::kUnavailable, "device '", device::to_string(place),
+                        "' is lost, and no other of the stage is there")
+          .within({Where::kPeer, place.host});
+    }
+    return make_error(Code::kUnavailable, "unavailable: ", lost_.size(), " calls hang, at most ",
+                      stage_.plan->max_left_behind, " may be left behind (max_left_behind)");
+  });
+  return std::move(told).error();
+}
+
+bool Worker::keeps_lost() {
+  look_for_lost();
   if (!asynchronous_) return false;  // Their threads keep what they may touch.
   const bool in_progress = std::ranges::any_of(
       lanes_, [](const Lane& lane) { return lane.call && lane.call->in_progress_still(); });
@@ -453,41 +547,47 @@ std::int64_t Worker::hang_deadline(const Lane& lane) const {
   return max_run_ns_ > 0 ? lane.call->clock().read().since_ns + max_run_ns_ : kNever;
 }
 
-bool Worker::begin(FrameNumber frame) {
-  for (Edge* edge : stage_.in_edges) {
-    if (edge->lossy()) edge->begin_read(frame);
-  }
-  if (!is_due(frame) || fail_if_expired(frame)) return false;
-  if (!states.empty()) wait_for_states(frame);
-  wait_for_room(frame);
-  // Much may have become of it while it waited.
-  if (fail_if_ended(frame) || !is_due(frame) || fail_if_expired(frame)) return false;
-  return take_slots(frame);
+void Worker::begin_read(FrameNumber frame) {
+  for (Edge* edge : stage_.lossy_in) edge->begin_read(frame);
+}
+
+inline bool Worker::begin(FrameNumber frame, bool begun) {
+  const auto failed = [&] {
+    return fail_if_ended(frame) || !is_due(frame) || fail_if_expired(frame);
+  };
+  if (!begun) begin_read(frame);
+  if (failed()) return false;
+  bool waited = !states.empty() && wait_for_states(frame);
+  waited = wait_for_room(frame) || waited;
+  if (waited && failed()) return false;  // Much may have become of it meanwhile.
+  return begun || stage_.lossy_out.empty() || take_slots(frame);
 }
 
 // Of the lossy edges that the stage writes. False: one has none, and the frame is dropped.
-bool Worker::take_slots(FrameNumber frame) {
-  const auto& edges = stage_.out_edges;
+inline bool Worker::take_slots(FrameNumber frame) {
+  const auto& edges = stage_.lossy_out;
   for (std::size_t e = 0; e < edges.size(); ++e) {
-    if (!edges[e]->lossy() || edges[e]->begin_write(frame)) continue;
+    if (edges[e]->begin_write(frame)) continue;
     edges[e]->on_drop(*edges[e], frame);
     edges[e]->drops.fetch_add(1, std::memory_order_relaxed);
-    while (e-- > 0) {
-      if (edges[e]->lossy()) edges[e]->abandon_write(frame);
-    }
+    while (e-- > 0) edges[e]->abandon_write(frame);
     return false;
   }
   return true;
 }
 
-bool Worker::is_due(FrameNumber frame) const {
+inline bool Worker::is_due(FrameNumber frame) const {
   if (!stage_.feeds_state) return state_.record(frame).alive();
   return std::ranges::all_of(stage_.stages_before, [&](const Stage* before) {
     return before->computed[frame & state_.window_mask] != 0;
   });
 }
 
-bool Worker::fail_if_ended(FrameNumber frame) {
+inline bool Worker::fail_if_ended(FrameNumber frame) {
+  return !state_.ending.spares(frame) && fail_ended(frame);
+}
+
+bool Worker::fail_ended(FrameNumber frame) {
   // A call may hang once the pipeline is cancelled: the frames behind it are cancelled then.
   const bool cancelled =
       state_.ending.cancelled() && state_.ending.error().code == Code::kCancelled;
@@ -510,13 +610,17 @@ bool Worker::fail_if_ended(FrameNumber frame) {
   return true;
 }
 
-bool Worker::fail_if_expired(FrameNumber frame) {
+inline bool Worker::fail_if_expired(FrameNumber frame) {
   if (!is_late(frame)) return false;
-  fail(frame, lateness(frame));
+  fail_late(frame);
   return true;
 }
 
-bool Worker::is_late(FrameNumber frame) const {
+void Worker::fail_late(FrameNumber frame) {
+  fail(frame, lateness(frame));
+}
+
+inline bool Worker::is_late(FrameNumber frame) const {
   const std::int64_t deadline = state_.record(frame).deadline_ns;
   return deadline != kNever && now_ns() > deadline;
 }
@@ -533,7 +637,7 @@ Error Worker::lateness(FrameNumber frame) const {
   return std::move(late).error();
 }
 
-void Worker::note(const Lane& lane, std::size_t i) {
+inline void Worker::note(const Lane& lane, std::size_t i) {
   frames.store(frames.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   queue.record(lane.start_ns - lane.ready_ns[i]);
   const std::int64_t began = lane.call->began_ns();
@@ -544,11 +648,11 @@ void Worker::note(const Lane& lane, std::size_t i) {
   if (state_.options.trace) {
     const std::scoped_lock lock(span_mutex_);
     spans_[span_count_++ % spans_.size()] = {lane.call->frame(i), lane.ready_ns[i], lane.start_ns,
-                                             clock_};
+                                             clock_, lane.call->far_times()};
   }
 }
 
-void Worker::note_call(const Lane& lane) {
+inline void Worker::note_call(const Lane& lane) {
   average_ns_ += (clock_ - lane.start_ns - average_ns_) / 8;
   // Of arrivals, not of service: a fast stage behind a slow one brings frames at the slow one's
   // pace. A pause counts as what nobody waits longer than, so that it is soon forgotten.
@@ -566,14 +670,19 @@ void Worker::note_call(const Lane& lane) {
   const auto frames_of_call = static_cast<std::int64_t>(count);
   const std::int64_t of_frame = frames_of_call == 1 ? interval : interval / frames_of_call;
   interval_ns_ += (of_frame - interval_ns_) / 8;
-  stage_.period_ns.store(interval_ns_ / static_cast<std::int64_t>(stage_.plan->devices.size()),
+  const auto replicas = static_cast<std::int64_t>(replicas_);
+  stage_.period_ns.store(replicas == 1 ? interval_ns_ : interval_ns_ / replicas,
                          std::memory_order_relaxed);
 }
 
-Spans Worker::spans() const {
+WorkerSpans Worker::spans() const {
   const std::scoped_lock lock(span_mutex_);
   const auto kept = std::min<std::uint64_t>(span_count_, spans_.size());
-  return {{spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(kept)}, span_count_ - kept};
+  return {.stage = stage_.plan->name,
+          .replica = replica_,
+          .device = device::to_string(stage_.places[replica_]),
+          .kept = {spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(kept)},
+          .lost = span_count_ - kept};
 }
 
 void Worker::fail(FrameNumber frame, Error error) {
@@ -582,7 +691,7 @@ void Worker::fail(FrameNumber frame, Error error) {
   auto& counter = dropped ? drops : errors;
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const bool cancelled = state_.ending.cancelled() && error.code == Code::kCancelled;
-  const bool stops = !dropped && !cancelled && state_.options.on_error == plan::OnError::kStop;
+  const bool stops = !dropped && !cancelled && state_.plan.on_error == plan::OnError::kStop;
   Error cause;
   const auto placed = [&] {
     Error made =
@@ -601,25 +710,23 @@ void Worker::fail(FrameNumber frame, Error error) {
 void Worker::finish(FrameNumber frame) {
   const bool alive = state_.record(frame).alive();
   for (Edge* edge : stage_.in_edges) edge->end_read(frame);
-  for (Edge* edge : stage_.out_edges) {
-    if (!edge->lossy()) continue;
-    if (alive) {
-      edge->end_write(frame);
-    } else {
-      edge->abandon_write(frame);
-    }
-  }
+  for (Edge* edge : stage_.kept_out) edge->begin_readers(frame);
+  for (Edge* edge : stage_.lossy_out) alive ? edge->end_write(frame) : edge->abandon_write(frame);
   hand_on_states(frame);
   pass_on(frame);
 }
 
-void Worker::pass_on(FrameNumber frame) {
+inline void Worker::pass_on(FrameNumber frame) {
   stage_.ready_ns[frame & state_.window_mask] = clock_;
   auto& record = state_.record(frame);
   const bool calls_back = record.calls_back();
   stage_.progress.complete(frame);
   // Another frame may have the record now, but not where a callback waits for this stage.
   if (calls_back && record.leave_stage()) state_.delivery.ready(frame);
+  // Other instances wait for its turn, or stay in case that it comes back.
+  if (!stage_.returns.enabled()) return;
+  const bool last = state_.ending.closed() && stage_.progress.done() >= state_.source.done();
+  if (last || stage_.await_turn.load(std::memory_order_seq_cst) > 0) stage_.returns.wake();
 }
 
 // To the next frame of the stream.
@@ -711,14 +818,10 @@ void Worker::cancel_runs() {
   }
 }
 
-backend::Context::Counters Worker::counters() const {
+Counters Worker::counters() const {
   const std::scoped_lock lock(calls_mutex_);
-  backend::Context::Counters sum{lost_copies_, lost_allocations_};
-  for (const auto& lane : lanes_) {
-    const auto of_lane = lane.call->counters();
-    sum.copies += of_lane.copies;
-    sum.allocations += of_lane.allocations;
-  }
+  Counters sum = lost_counters_;
+  for (const auto& lane : lanes_) add(sum, lane.call->counters());
   return sum;
 }
 

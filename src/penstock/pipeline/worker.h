@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "penstock/pipeline/histogram.h"
+#include "penstock/pipeline/spans.h"
 #include "penstock/pipeline/stage.h"
 #include "penstock/pipeline/stage_call.h"
 #include "penstock/pipeline/wait.h"
@@ -20,16 +21,6 @@
 namespace penstock::pipeline {
 
 struct State;
-
-struct Span {
-  FrameNumber frame;
-  std::int64_t ready_ns, start_ns, end_ns;
-};
-
-struct Spans {
-  std::vector<Span> kept;  ///< The last ones, in no order.
-  std::uint64_t lost = 0;  ///< How many came before them.
-};
 
 class Worker {
  public:
@@ -63,9 +54,9 @@ class Worker {
   Histogram queue, compute_input, compute_infer, compute_output, transfer;
   std::atomic<std::uint64_t> frames{0}, errors{0}, drops{0}, surplus{0};
   std::vector<std::atomic<std::uint64_t>> calls;                     // [n - 1]: calls of n frames.
-  [[nodiscard]] backend::Context::Counters counters() const;         ///< Since the warm-up.
+  [[nodiscard]] Counters counters() const;                           ///< Since the warm-up.
   [[nodiscard]] std::size_t lanes() const { return lanes_.size(); }  ///< 0 once it was freed.
-  [[nodiscard]] Spans spans() const;                                 ///< If tracing.
+  [[nodiscard]] WorkerSpans spans() const;                           ///< If tracing.
   [[nodiscard]] const Stage& stage() const { return stage_; }
   [[nodiscard]] std::size_t replica() const { return replica_; }
 
@@ -88,6 +79,7 @@ class Worker {
     std::vector<std::int64_t> ready_ns;  // Of each that is computed, in the order of its bind().
     std::int64_t start_ns = 0;
     bool sampled = false;  // Its phases are told apart.
+    bool begun = false;    // Of frames that came back: their slots are held already.
   };
 
   void main(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
@@ -101,6 +93,29 @@ class Worker {
 
   void loop();
   bool claim(Lane& lane);  ///< False: none will come any more.
+  /// The same of an exhausted instance, which computes nothing until it is able again: it leaves
+  /// the frames to other replicas, or fails those that none of them can take.
+  bool claim_once_able(Lane& lane);
+  bool leave_to_others();  ///< Until it is able again, or no other is. False: none will come.
+  [[nodiscard]] bool others_are_able() const;  ///< \pre  this instance is not.
+  /// Of a device that stands by: until it is needed. False: it will not be.
+  bool stand_by();
+  [[nodiscard]] bool stands_by() const { return replica_ >= replicas_; }
+  /// Whether the instance may claim a frame now.
+  [[nodiscard]] bool may_claim() const { return !stands_by() || stage_.needs_standby(); }
+  bool take_returned(Lane& lane);
+  /// Frames that cannot be computed here go to other instances, if there are such. \returns whether
+  /// this one is another's now.
+  bool hand_back(FrameNumber frame, bool begun);
+  void hand_back(Lane& lane);
+  void drop_returned();  ///< Those that nobody takes any more, as the pipeline ends.
+  [[nodiscard]] bool may_run_again() const;
+  void refuse(Lane& lane);
+  [[nodiscard]] Error unavailable() const;
+  /// Looks which of the calls that were left behind have ended, and whether the device is there.
+  /// \returns unable_
+  bool look_whether_unable();
+  void look_for_lost();
   /// The first frame that is nobody's yet and may be this worker's.
   FrameNumber next_frame();
   [[nodiscard]] bool is_of_others(FrameNumber frame) const;
@@ -122,8 +137,9 @@ class Worker {
   std::pair<Wait*, FrameNumber> obstacle(FrameNumber frame);
   [[nodiscard]] bool leave_at(FrameNumber frame) const;
   void wait_for_input(FrameNumber frame);
+  void wait_for_turn(FrameNumber frame);
   [[nodiscard]] bool has_inputs(FrameNumber frame);
-  void wait_for_room(FrameNumber frame);
+  bool wait_for_room(FrameNumber frame);  ///< \returns whether it slept.
   [[nodiscard]] std::size_t choose_lanes(const backend::Executable& executable) const;
   [[nodiscard]] int lanes_of(const Edge& edge) const;
   Status open(Lane& lane);
@@ -148,20 +164,24 @@ class Worker {
   [[nodiscard]] std::int64_t hang_deadline(const Lane& lane) const;
   [[nodiscard]] Error hanging(std::int64_t ran_ns) const;
   /// Holds the frame's slots. False: it is not to be computed.
-  bool begin(FrameNumber frame);
+  bool begin(FrameNumber frame, bool begun);
+  void begin_read(FrameNumber frame);
   bool take_slots(FrameNumber frame);
   [[nodiscard]] bool is_due(FrameNumber frame) const;  ///< Not failed before or, mostly, beside.
   /// Fails what is given up, cancelled or behind a call that hangs. \returns whether it is.
   bool fail_if_ended(FrameNumber frame);
+  bool fail_ended(FrameNumber frame);
   bool fail_if_expired(FrameNumber frame);  ///< \returns whether it is past its deadline.
+  void fail_late(FrameNumber frame);
   [[nodiscard]] bool is_late(FrameNumber frame) const;
   [[nodiscard]] Error lateness(FrameNumber frame) const;
-  void wait_for_states(FrameNumber frame);
+  bool wait_for_states(FrameNumber frame);  ///< \returns whether it slept.
   [[nodiscard]] std::int64_t ready_since(FrameNumber frame) const;
   void finish(FrameNumber frame);
   void hand_on_states(FrameNumber frame);
   void pass_on(FrameNumber frame);
   void fail(FrameNumber frame, Error error);
+  void wake_replicas();
   void leave();  ///< This worker passes no more frames.
   [[nodiscard]] std::int64_t ran_ns(CallClock::Reading reading) const;
   [[nodiscard]] bool hand_over(std::int64_t ran_ns);  ///< False: there is no thread for it.
@@ -174,15 +194,18 @@ class Worker {
   State& state_;
   Stage& stage_;
   const std::size_t replica_;
-  std::vector<Lane> lanes_;  // A ring: the calls in flight are [first_, first_ + in_flight_).
+  const std::size_t replicas_;  // Of the stage, without devices that stand by.
+  std::vector<Lane> lanes_;     // A ring: the calls in flight are [first_, first_ + in_flight_).
   std::size_t first_ = 0, in_flight_ = 0;
   bool asynchronous_ = false;
   StageCall::Executables executables_;  // For lanes that are opened anew.
   // Guards the lanes' calls and the thread against being replaced.
   mutable std::mutex calls_mutex_;
-  std::uint64_t lost_copies_ = 0, lost_allocations_ = 0;  // Of calls that were replaced.
-  std::vector<int> mask_;                                 // The thread's.
-  std::vector<std::unique_ptr<StageCall>> lost_;          // Calls that hang, and may come back.
+  Counters lost_counters_;                        // Of calls that were replaced.
+  std::vector<int> mask_;                         // The thread's.
+  std::vector<std::unique_ptr<StageCall>> lost_;  // Calls that hang, and may come back.
+  bool may_be_lost_ = false;                      // Its device is no CPU of this machine.
+  bool unable_ = false;  // The device is lost, or `lost_` are more than the plan allows.
   std::atomic<bool> cancelled_{false};  // Some frame was; perhaps one in flight here.
   std::atomic<bool> leaves_{false};     // What is in progress is left behind.
   std::int64_t clock_ = 0;  // End of the last frame; the start of the next unless idle between.
@@ -191,9 +214,11 @@ class Worker {
   std::int64_t interval_ns_ = 0;  // Between the ends of two frames, on average.
   std::int64_t last_end_ = 0;
   std::int64_t max_run_ns_ = 0;
-  FrameNumber most_ = 1;           // Frames that one call takes.
-  FrameNumber own_next_ = 0;       // Where each stream has its replica: no frame before it is free.
-  FrameNumber chosen_until_ = 0;   // The frames before it were looked at by choose().
+  FrameNumber most_ = 1;      // Frames that one call takes.
+  FrameNumber own_next_ = 0;  // Where each stream has its replica: no frame before it is free.
+  // Frames before it were looked at by the last choose(). What is asked about its choice next,
+  // fills_until(), full_at() and whether more come, goes on from there.
+  FrameNumber chosen_until_ = 0;
   FrameNumber filling_ = 0;        // The frame that waits for others to go with it, and one;
   std::int64_t filling_ns_ = 0;    // since when.
   mutable std::mutex span_mutex_;  // Guards the two below.

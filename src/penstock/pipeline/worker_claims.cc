@@ -18,10 +18,16 @@ bool Worker::has_inputs(FrameNumber frame) {
 // Replicas claim a frame only once its inputs are there, so that the idle one takes it.
 bool Worker::claim(Lane& lane) {
   for (;;) {
+    if (!stage_.returns.empty() && take_returned(lane)) return true;
     const FrameNumber next = next_frame();
     if (!has_inputs(next)) {
       if (leave_at(next)) return false;
       wait_for_input(next);
+      continue;
+    }
+    if (stage_.in_turn && stage_.progress.done() < next) {
+      wait_for_turn(next);
+      if (state_.ending.stopping()) return false;
       continue;
     }
     if (stage_.has_homes && is_of_others(next)) continue;  // Its inputs came this moment.
@@ -53,7 +59,7 @@ bool Worker::was_taken(FrameNumber next) const {
 bool Worker::is_of_others(FrameNumber frame) const {
   const auto seat = state_.record(frame).seat.load(std::memory_order_acquire);
   if (stage_.progress.done() > frame) return true;
-  return seat % stage_.plan->devices.size() != replica_;
+  return seat % replicas_ != replica_;
 }
 
 bool Worker::choose(FrameNumber next, std::vector<FrameNumber>& chosen) {
@@ -62,7 +68,7 @@ bool Worker::choose(FrameNumber next, std::vector<FrameNumber>& chosen) {
     chosen.push_back(next);
     return false;
   }
-  const auto replicas = static_cast<FrameNumber>(stage_.plan->devices.size());
+  const auto replicas = static_cast<FrameNumber>(replicas_);
   const FrameNumber there = inputs_until(next + 2 * most_ * replicas);
   const FrameNumber end = alike_until(next, room_until(next, there));
   // Replicas share what is there, unless the plan has them wait for full calls.
@@ -107,7 +113,7 @@ FrameNumber Worker::alike_until(FrameNumber next, FrameNumber most) {
 bool Worker::may_join(FrameNumber frame, const std::vector<FrameNumber>& chosen) const {
   if (chosen.empty() || (stage_.states_in.empty() && stage_.states_out.empty())) return true;
   // Of a frame that another replica may take meanwhile, the seat is not known.
-  if (stage_.plan->devices.size() > 1 && !stage_.has_homes) return false;
+  if (replicas_ > 1 && !stage_.has_homes) return false;
   const auto seat = [&](FrameNumber of) { return state_.record(of).seat.load(); };
   return std::ranges::none_of(chosen, [&](FrameNumber of) { return seat(of) == seat(frame); });
 }
@@ -142,8 +148,11 @@ bool Worker::take(const std::vector<FrameNumber>& chosen) {
     return true;
   }
   FrameNumber next = chosen.front();
-  if (stage_.plan->devices.size() > 1)
-    return stage_.next.compare_exchange_strong(next, end, std::memory_order_acq_rel);
+  if (stage_.places.size() > 1) {
+    if (!stage_.next.compare_exchange_strong(next, end, std::memory_order_acq_rel)) return false;
+    for (const FrameNumber frame : chosen) stage_.returns.begin(frame);
+    return true;
+  }
   stage_.next.store(end, std::memory_order_relaxed);
   return true;
 }
@@ -153,12 +162,13 @@ void Worker::wait_for_input(FrameNumber frame) {
   const auto late =
       std::ranges::find_if(inputs, [&](const Wait& wait) { return wait.seen <= frame; });
   Batch batch;
-  if (stage_.plan->devices.size() == 1) {
+  if (replicas_ == 1) {
     const FrameNumber pushed = state_.source.done();
     const FrameNumber upstream = pushed > frame ? pushed - frame : 0;
     batch.frames = std::clamp<FrameNumber>(upstream / 2, 1, state_.wake_batch);
   }
-  sleep_until(*late, frame + 1, batch, kNever, [&] { return leave_at(frame) || was_taken(frame); });
+  sleep_until(*late, frame + 1, batch, kNever,
+              [&] { return leave_at(frame) || was_taken(frame) || !stage_.returns.empty(); });
 }
 
 }  // namespace penstock::pipeline

@@ -4,6 +4,9 @@
 #include <array>
 #include <utility>
 
+#include "penstock/base/near_names.h"
+#include "penstock/tensor/npy.h"
+
 namespace penstock::plan {
 namespace {
 
@@ -48,6 +51,45 @@ void connect_producer(int from, const std::vector<std::string>& tensors, const R
       edge->tensors.push_back(tensor);
     }
   }
+}
+
+std::vector<std::string> names_of(const std::vector<TensorInfo>& infos) {
+  std::vector<std::string> names;
+  names.reserve(infos.size());
+  for (const auto& info : infos) names.push_back(info.name);
+  return names;
+}
+
+/// "; did you mean 'h'?"; or all names, where none is near.
+std::string offer(const std::string& text, const std::vector<TensorInfo>& infos, const char* what) {
+  const auto names = names_of(infos);
+  if (auto near = did_you_mean(text, names); !near.empty()) return near;
+  if (names.empty()) return concat("; there are no ", what);
+  return concat("; the ", what, " are ",
+                join(names, ", ", [](const std::string& name) { return "'" + name + "'"; }));
+}
+
+Error no_input_for(const Plan& plan, const StateEdge& state) {
+  if (std::ranges::find(plan.bound_inputs, state.to, &BoundInput::name) !=
+      plan.bound_inputs.end()) {
+    return invalid_argument("input '", state.to,
+                            "' is bound to a constant, so that no frame gives it another value; "
+                            "leave out the constant or the state");
+  }
+  if (const auto* const other = plan.find_state(state.to); other != nullptr) {
+    return invalid_argument("'", state.to, "' reads '", other->from,
+                            "' already; an input reads one state");
+  }
+  return not_found("no input '", state.to, "'", offer(state.to, plan.inputs, "inputs"));
+}
+
+Error no_output_for(const Plan& plan, const StateEdge& state) {
+  const auto other = std::ranges::find(plan.states, state.from, &StateEdge::from);
+  if (other != plan.states.end()) {
+    return invalid_argument("output '", state.from, "' is the state of input '", other->to,
+                            "' already; an output is one state");
+  }
+  return not_found("no output '", state.from, "'", offer(state.from, plan.outputs, "outputs"));
 }
 
 }  // namespace
@@ -132,27 +174,37 @@ Status refuse_native_code(const Plan& plan) {
 }
 
 Status add_state(Plan& plan, const StateEdge& state, bool keep_output) {
-  const auto quoted = [](const TensorInfo& info) { return "'" + info.name + "'"; };
+  const auto place = concat("state '", state.from, "' -> '", state.to, "'");
   const auto input = std::ranges::find(plan.inputs, state.to, &TensorInfo::name);
-  if (input == plan.inputs.end()) {
-    return not_found("state '", state.from, "' -> '", state.to, "': no input '", state.to,
-                     "'; the inputs are ", join(plan.inputs, ", ", quoted));
-  }
+  if (input == plan.inputs.end()) return no_input_for(plan, state).within(place);
   const auto output = std::ranges::find(plan.outputs, state.from, &TensorInfo::name);
-  if (output == plan.outputs.end()) {
-    return not_found("state '", state.from, "' -> '", state.to, "': no output '", state.from,
-                     "'; the outputs are ", join(plan.outputs, ", ", quoted));
-  }
+  if (output == plan.outputs.end()) return no_output_for(plan, state).within(place);
   plan.states.push_back(state);
   plan.tensors.push_back(*input);
   plan.inputs.erase(input);
   if (!keep_output) {
-    const TensorInfo info = *output;
+    TensorInfo info = *output;
     std::erase_if(plan.outputs, [&](const TensorInfo& other) { return other.name == info.name; });
-    if (plan.find_tensor(info.name) == nullptr) plan.tensors.push_back(info);
+    if (plan.find_tensor(info.name) == nullptr) plan.tensors.push_back(std::move(info));
   }
   connect(plan);
   return validate(plan);
+}
+
+Result<Tensor> initial_value(const Plan& plan, const std::filesystem::path& folder,
+                             const StateEdge& state) {
+  const Type& type = plan.find_tensor(state.to)->type;
+  if (state.initial.empty()) {
+    std::vector<std::int64_t> dims;
+    dims.reserve(type.dims.size());
+    for (const auto& dim : type.dims) dims.push_back(dim.size);
+    return Tensor::allocate(type.dtype, std::move(dims));
+  }
+  auto value = read_npy(folder / state.initial, type.dtype);
+  const Status fits = value ? check_matches(type, *value) : Status(value.error());
+  if (fits) return value;
+  return Error(fits.error())
+      .within(concat("state '", state.from, "' -> '", state.to, "': initial value"));
 }
 
 void connect(Plan& plan) {

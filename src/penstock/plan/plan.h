@@ -5,6 +5,7 @@
 #include <chrono>
 #include <compare>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,10 +32,15 @@ inline constexpr std::size_t kMostBoundBytes = std::size_t{64} << 20;
 /// The backend of a partition that is no part of a network, but a function (docs/functions.md).
 inline constexpr std::string_view kFunctionBackend = "function";
 
+/// The backend that runs what is on other machines: stages on their devices, and models of servers.
+inline constexpr std::string_view kRemoteBackend = "remote";
+
 /// A tensor that enters, leaves or moves between stages, by the model's own name.
 struct TensorInfo {
   std::string name;
   Type type;
+  std::optional<WholeRange> range = {};  ///< Of an input: the numbers that the network takes.
+  std::vector<std::string> words = {};   ///< Of an input of texts: those that the network knows.
   bool operator==(const TensorInfo&) const = default;
 };
 
@@ -45,6 +51,20 @@ struct BatchedModel {
   bool operator==(const BatchedModel&) const = default;
 };
 
+/// A model that a server of the Open Inference Protocol has.
+struct ServedModel {
+  std::string address;  ///< "host:port"
+  std::string name;
+  std::string version;  ///< Empty: the server's own choice.
+  bool operator==(const ServedModel&) const = default;
+};
+/// "oip://host:port/name", "oip://host:port/name:version".
+std::string to_string(const ServedModel& model);
+/// Whether the text begins as one does.
+bool is_served_model(std::string_view text);
+/// \error kInvalidArgument  names the text, what was expected and found.
+Result<ServedModel> parse_served_model(std::string_view text);
+
 /// A part of a stage that one backend runs. Partitions of a stage run one after the other.
 struct Partition {
   std::string backend;  ///< "onnxruntime"
@@ -54,7 +74,8 @@ struct Partition {
   std::vector<std::string> inputs, outputs;    ///< Tensor names, in the model's order.
   std::map<std::string, std::string> options;  ///< Passed to the engine.
   std::map<std::string, std::string> ports;    ///< Name in the model -> tensor, where they differ.
-  std::string address;  ///< Of a server that runs the model: "host:port". Empty: compiled here.
+  /// In place of `model`: nothing is compiled. plan.json has it as the model, "oip://...".
+  std::optional<ServedModel> served;
   /// A frame may be run again elsewhere, though the server is not one of ours.
   bool idempotent = false;
   /// Frames ascending. The first dimension of each input and output, parameters left out, holds so
@@ -89,10 +110,15 @@ struct Stage {
   /// Inputs of several items along their first dimension: the stage runs once for each item, and
   /// its outputs have as many. Empty: it runs once for each frame.
   std::vector<std::string> each;
-  std::optional<std::chrono::microseconds> max_run;  ///< A call that takes longer hangs.
+  /// A call that takes longer hangs: its frames come out as errors, and its thread is left to
+  /// itself, with what it may still touch. Where max_left_behind is 0 the frames behind it fail
+  /// too, and pushes are refused.
+  std::optional<std::chrono::microseconds> max_run;
   std::vector<std::string> nodes;  ///< Names of the nodes it holds, for reports. May be empty.
   int lanes = 0;  ///< Calls in flight of each instance, at most; 0: as many as the backend likes.
-  /// Calls that hang that each instance may leave behind at a time. One more ends the pipeline.
+  /// Calls that hang that each instance may leave behind at a time. With one more its frames are
+  /// unavailable until one has ended, where no other instance can take them; with 0 the pipeline
+  /// ends.
   int max_left_behind = 0;
   /// CPUs of this machine where the thread of a stage on another device runs, ascending. Empty: any
   /// that no stage owns; where there is none, any.
@@ -149,6 +175,8 @@ struct BoundInput {
   Type type;          ///< Fixed.
   std::string value;  ///< As parse_literal() reads it, of what such a text tells; else:
   std::string file;   ///< In the package: "bound/0.npy".
+  /// Among the inputs that the model had; further than there are: behind them.
+  std::size_t position = SIZE_MAX;
   bool operator==(const BoundInput&) const = default;
 };
 
@@ -223,9 +251,15 @@ Status validate(const Plan& plan);
 
 /// Makes output `state.from` and input `state.to` of the plan a state edge, and connects anew: what
 /// edges were told of capacity and policy is forgotten. With `keep_output` `from` stays an output.
-/// \error kNotFound         no such input or output: names those there are.
-/// \error kInvalidArgument  their types differ, or a stage that writes it has several replicas.
+/// \error kNotFound         no such input or output: offers the nearest names.
+/// \error kInvalidArgument  their types differ, the input is bound or reads a state already, the
+/// output is one, or a stage that writes it has several replicas.
 Status add_state(Plan& plan, const StateEdge& state, bool keep_output = false);
+
+/// What the first frame reads of a state of the plan: its file, or zeros. `folder`: of the package.
+/// \error as read_npy(); kInvalidArgument  the value does not fit: names the state.
+Result<Tensor> initial_value(const Plan& plan, const std::filesystem::path& folder,
+                             const StateEdge& state);
 
 /// What is said of a library where native code is not allowed.
 Error native_code_refused(const std::string& library);

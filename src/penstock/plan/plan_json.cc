@@ -45,13 +45,14 @@ std::optional<std::string> from_hex(std::string_view text) {
 
 /// 3 (fixed), "batch" (open), null (open, without a name), or an object for what else there is.
 Json dim_to_json(const Dim& dim) {
-  const bool bare = dim.bound == Dim::kOpen;
+  const bool bare = dim.bound == Dim::kOpen && (dim.fixed() || dim.usual == Dim::kOpen);
   if (dim.fixed() && bare && dim.symbol.empty()) return dim.size;
   if (!dim.fixed() && bare) return dim.symbol.empty() ? Json() : Json(dim.symbol);
   Json json = Json::object();
   if (dim.fixed()) json["size"] = dim.size;
   if (!dim.symbol.empty()) json["symbol"] = dim.symbol;
-  if (!bare) json["bound"] = dim.bound;
+  if (dim.bound != Dim::kOpen) json["bound"] = dim.bound;
+  if (!dim.fixed() && dim.usual != Dim::kOpen) json["usual"] = dim.usual;
   return json;
 }
 
@@ -62,14 +63,15 @@ Dim read_dim(const Field& field) {
   if (json.is_string()) {
     dim.symbol = field.string();
   } else if (json.is_object()) {
-    field.only({"size", "symbol", "bound"});
+    field.only({"size", "symbol", "bound", "usual"});
     if (const auto size = field.find("size")) dim.size = size->integer(0, kAny);
     if (const auto symbol = field.find("symbol")) dim.symbol = symbol->string();
     if (const auto bound = field.find("bound")) dim.bound = bound->integer(0, kAny);
+    if (const auto usual = field.find("usual")) dim.usual = usual->integer(0, kAny);
   } else if (json.is_number_integer()) {
     dim.size = field.integer(0, kAny);
   } else {
-    field.fail("a size, a name, null, or an object with size, symbol, bound");
+    field.fail("a size, a name, null, or an object with size, symbol, bound, usual");
   }
   return dim;
 }
@@ -124,6 +126,8 @@ Type read_type(const Field& field) {
 Json tensor_to_json(const TensorInfo& info) {
   Json json = {{"name", info.name}};
   put_type(json, info.type);
+  if (info.range) json["values"] = {info.range->least, info.range->most};
+  if (!info.words.empty()) json["words"] = info.words;
   return json;
 }
 
@@ -149,6 +153,7 @@ Json bound_to_json(const BoundInput& input) {
   Json json = tensor_to_json({input.name, input.type});
   if (!input.value.empty()) json["value"] = input.value;
   if (!input.file.empty()) json["file"] = input.file;
+  if (input.position != SIZE_MAX) json["position"] = input.position;
   return json;
 }
 
@@ -162,13 +167,12 @@ Json batched_to_json(const std::vector<BatchedModel>& batched) {
 Json partition_to_json(const Partition& partition) {
   Json json;
   json["backend"] = partition.backend;
-  json["model"] = partition.model;
+  json["model"] = partition.served ? to_string(*partition.served) : partition.model;
   if (!partition.batched.empty()) json["batched"] = batched_to_json(partition.batched);
   json["inputs"] = partition.inputs;
   json["outputs"] = partition.outputs;
   json["options"] = map_to_json(partition.options);
   if (!partition.ports.empty()) json["ports"] = map_to_json(partition.ports);
-  if (!partition.address.empty()) json["address"] = partition.address;
   if (partition.idempotent) json["idempotent"] = true;
   return json;
 }
@@ -300,9 +304,23 @@ void read_list(const std::optional<Field>& field, std::vector<T>& list, Read rea
   if (field) field->each([&](const Field& item) { list.push_back(read(item)); });
 }
 
+WholeRange read_range(const Field& field) {
+  constexpr std::int64_t kFarthest = 1LL << 52U;  // A double holds them all.
+  std::vector<std::int64_t> ends;
+  field.each([&](const Field& end) { ends.push_back(end.integer(-kFarthest, kFarthest)); });
+  if (ends.size() == 2 && ends[0] <= ends[1]) return {ends[0], ends[1]};
+  field.fail("the least and the largest number");
+  return {};
+}
+
 TensorInfo read_tensor(const Field& field) {
-  field.only({"name", "dtype", "shape", "onnx_type"});
-  return {field.at("name").string(), read_type(field)};
+  field.only({"name", "dtype", "shape", "onnx_type", "values", "words"});
+  TensorInfo info{field.at("name").string(), read_type(field)};
+  if (const auto values = field.find("values")) info.range = read_range(*values);
+  if (const auto words = field.find("words")) {
+    words->each([&](const Field& word) { info.words.push_back(word.string()); });
+  }
+  return info;
 }
 
 Parameter read_parameter(const Field& field) {
@@ -311,10 +329,13 @@ Parameter read_parameter(const Field& field) {
 }
 
 BoundInput read_bound(const Field& field) {
-  field.only({"name", "dtype", "shape", "value", "file"});
+  field.only({"name", "dtype", "shape", "value", "file", "position"});
   BoundInput input{field.at("name").string(), read_type(field), {}, {}};
   if (const auto value = field.find("value")) input.value = value->string();
   if (const auto file = field.find("file")) input.file = file->string();
+  if (const auto position = field.find("position")) {
+    input.position = static_cast<std::size_t>(position->integer(0, kAny));
+  }
   return input;
 }
 
@@ -330,18 +351,29 @@ BatchedModel read_batched(const Field& field) {
   return {static_cast<int>(field.at("frames").integer(2, kMaxInt)), field.at("model").string()};
 }
 
+/// A path, or the address of a server and a model's name.
+void read_model(const Field& field, Partition& partition) {
+  auto text = field.string();
+  if (!is_served_model(text)) {
+    partition.model = std::move(text);
+  } else if (auto served = parse_served_model(text)) {
+    partition.served = *std::move(served);
+  } else {
+    field.fail("a model such as 'oip://host:port/name'");
+  }
+}
+
 Partition read_partition(const Field& field) {
-  field.only({"backend", "model", "batched", "inputs", "outputs", "options", "ports", "address",
-              "idempotent"});
+  field.only(
+      {"backend", "model", "batched", "inputs", "outputs", "options", "ports", "idempotent"});
   Partition partition;
   partition.backend = field.at("backend").string();
-  partition.model = field.at("model").string();
+  read_model(field.at("model"), partition);
   read_list(field.find("batched"), partition.batched, read_batched);
   partition.inputs = read_strings(field.at("inputs"));
   partition.outputs = read_strings(field.at("outputs"));
   if (const auto options = field.find("options")) partition.options = read_map(*options);
   if (const auto ports = field.find("ports")) partition.ports = read_map(*ports);
-  if (const auto address = field.find("address")) partition.address = address->string();
   if (const auto idempotent = field.find("idempotent")) {
     partition.idempotent = idempotent->boolean();
   }

@@ -40,6 +40,19 @@ TEST(PlanJsonTest, ReadsWhatItWrites) {
   }
 }
 
+TEST(PlanJsonTest, KeepsTheNumbersThatAnInputTakes) {
+  auto plan = chain();
+  plan.inputs[0].range = WholeRange{-3, 29};
+  const auto text = to_json(plan);
+  const auto again = from_json(text);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(again->inputs[0].range, (WholeRange{-3, 29}));
+  auto turned = text;
+  turned.replace(turned.find("-3"), 2, "30");
+  expect_error(turned, Code::kInvalidArgument,
+               "inputs[0].values: expected the least and the largest number, found");
+}
+
 TEST(PlanJsonTest, KeepsADeviceThatIsNoCpu) {
   auto plan = chain();
   plan.stages[0].devices = {*device::parse_device("cuda:1"),
@@ -65,7 +78,7 @@ TEST(PlanJsonTest, WritesNoDefaultsOfWhatFewPlansSay) {
   const auto text = to_json(chain());
   for (const auto* field :
        {"stateful", "each", "max_run_us", "ports", "states", "lanes", "max_left_behind",
-        "host_cpus", "batch", "batched", "standby", "address", "idempotent", "streams"}) {
+        "host_cpus", "batch", "batched", "standby", "idempotent", "streams"}) {
     EXPECT_THAT(text, Not(HasSubstr(field)));
   }
 }
@@ -115,7 +128,9 @@ TEST(PlanJsonTest, KeepsHowCallsAreMade) {
   stage.batch = {8, std::chrono::microseconds(250)};
   stage.partitions[0].batched = {{2, "stages/0.b2.onnx"}, {8, "stages/0.b8.onnx"}};
   plan.stages[1].partitions[0].model.clear();
-  plan.stages[1].partitions[0].address = "models.example:8001";
+  plan.stages[1].devices = {*device::parse_device("oip://models.example:8001")};
+  plan.stages[1].partitions[0].backend = kRemoteBackend;
+  plan.stages[1].partitions[0].served = {"models.example:8001", "resnet", "2"};
   plan.stages[1].partitions[0].idempotent = true;
   plan.streams = {100, true};
   const auto text = to_json(plan);
@@ -124,7 +139,7 @@ TEST(PlanJsonTest, KeepsHowCallsAreMade) {
            R"("max_left_behind": 2)",
            R"("host_cpus": [0,3])",
            R"("standby": ["10.0.0.1:70/cuda:2"])",
-           R"("address": "models.example:8001")",
+           R"("model": "oip://models.example:8001/resnet:2")",
            "\"frames\": 2,\n              \"model\": \"stages/0.b2.onnx\"\n",
            R"("idempotent": true)",
        }) {
@@ -155,7 +170,7 @@ TEST(PlanJsonTest, NamesTheFieldThatIsWrong) {
                "inputs[0].shape[0]: expected an integer from 0 to ");
   expect_error(changed("\"shape\": [1]", "\"shape\": [true]"), Code::kInvalidArgument,
                "inputs[0].shape[0]: expected a size, a name, null, or an object with size, symbol, "
-               "bound, found true");
+               "bound, usual, found true");
   expect_error(changed("\"block\"", "\"wait\""), Code::kInvalidArgument,
                "edges[0].policy: expected one of block, drop_oldest, drop_newest, latest, error, "
                "found 'wait'");

@@ -79,10 +79,35 @@ TEST(StateTest, AnOutputFedBackIsNeitherInputNorOutput) {
 
 TEST(StateTest, NamesWhatIsNotThere) {
   auto plan = chain();
-  EXPECT_EQ(add_state(plan, {"y", "s", ""}).error().message(),
-            "state 'y' -> 's': no input 's'; the inputs are 'x'");
-  EXPECT_EQ(add_state(plan, {"t", "x", ""}).error().message(),
-            "state 't' -> 'x': no output 't'; the outputs are 'y'");
+  const auto message = [&](const StateEdge& state) {
+    return add_state(plan, state).error().message();
+  };
+  EXPECT_EQ(message({"y", "cache_in", ""}),
+            "state 'y' -> 'cache_in': no input 'cache_in'; the inputs are 'x'");
+  EXPECT_EQ(message({"y", "xx", ""}), "state 'y' -> 'xx': no input 'xx'; did you mean 'x'?");
+  EXPECT_EQ(message({"cache_out", "x", ""}),
+            "state 'cache_out' -> 'x': no output 'cache_out'; the outputs are 'y'");
+  EXPECT_EQ(message({"yy", "x", ""}), "state 'yy' -> 'x': no output 'yy'; did you mean 'y'?");
+}
+
+TEST(StateTest, RefusesWhatIsTakenAlready) {
+  const auto fresh = [] {
+    return finish({"x", "s", "r"}, {"y", "t", "u"}, {stage(0, {"x", "s", "r"}, {"y", "t", "u"})});
+  };
+  auto plan = fresh();
+  ASSERT_TRUE(add_state(plan, {"t", "s", ""}));
+  EXPECT_EQ(
+      add_state(plan, {"t", "r", ""}).error().message(),
+      "state 't' -> 'r': output 't' is the state of input 's' already; an output is one state");
+  plan = fresh();
+  ASSERT_TRUE(add_state(plan, {"t", "s", ""}));
+  EXPECT_EQ(add_state(plan, {"u", "s", ""}).error().message(),
+            "state 'u' -> 's': 's' reads 't' already; an input reads one state");
+  plan = fresh();
+  plan.bound_inputs.push_back({.name = "h", .type = plan.inputs[0].type, .value = "0", .file = ""});
+  EXPECT_EQ(add_state(plan, {"t", "h", ""}).error().message(),
+            "state 't' -> 'h': input 'h' is bound to a constant, so that no frame gives it another "
+            "value; leave out the constant or the state");
 }
 
 TEST(ViolationsTest, HoldsItemsToBoundedFirstDimensions) {
@@ -105,8 +130,18 @@ TEST(ViolationsTest, RefusesOptionsThatNameAPlaceOnTheDisk) {
   EXPECT_THAT(violations(plan),
               ElementsAre(AllOf(HasSubstr("stage 'stage0', partition 0: option 'CACHE_DIR' names"),
                                 HasSubstr("--backend-option openvino:CACHE_DIR=..."))));
-  partition.options = {{"session.model_external_initializers_file_folder_path", "/tmp"}};
-  EXPECT_THAT(violations(plan), SizeIs(1));
+  for (const auto& [key, value] : std::map<std::string, std::string>{
+           {"session.model_external_initializers_file_folder_path", "/tmp"},
+           {"ep.context_enable", "1"},
+           {"extension_library", "x"},
+           {"DIR", "x"},
+           {"key", "../x"},
+           {"other", ".."}}) {
+    partition.options = {{key, value}};
+    EXPECT_THAT(violations(plan), SizeIs(1)) << key;
+  }
+  partition.options = {{"DIRECTION", "forward"}, {"NUM_STREAMS", "1.5"}};
+  EXPECT_THAT(violations(plan), IsEmpty());
 }
 
 TEST(ViolationsTest, AcceptsSkipsOverSeveralStages) {
@@ -253,8 +288,13 @@ TEST(ViolationsTest, BoundsTheInstancesOfAllStages) {
   EXPECT_THAT(violations(plan), IsEmpty());
   plan.stages[0].devices.push_back(device);
   EXPECT_THAT(violations(plan),
-              ElementsAre("the stages have 1025 replicas in all: expected at most 1024, as each is "
-                          "a thread"));
+              ElementsAre("the stages have 1025 replicas in all: expected at most "
+                          "1024, as each is a thread"));
+  plan.stages[0].devices.pop_back();
+  plan.stages[0].standby = {*device::parse_device("cpu:1")};
+  EXPECT_THAT(violations(plan),
+              ElementsAre("the stages have 1024 replicas and 1 stand-by devices in all: expected "
+                          "at most 1024, as each is a thread"));
 }
 
 TEST(ViolationsTest, BoundsHowCallsAreMade) {
@@ -365,23 +405,62 @@ TEST(ViolationsTest, NamesStandbyDevicesThatDoNotHelp) {
                           "stage 'stage0': standby: device names no CPU"));
 }
 
-TEST(ViolationsTest, TakesAModelBehindAnAddress) {
+Plan with_a_served_stage() {
   auto plan = chain();
-  auto& first = plan.stages[0].partitions[0];
+  auto& stage = plan.stages[0];
+  stage.devices = {*device::parse_device("oip://[::1]:8001")};
+  auto& first = stage.partitions[0];
   first.model.clear();
-  first.address = "[::1]:8001";
-  first.idempotent = true;
+  first.backend = kRemoteBackend;
+  first.served = {"[::1]:8001", "resnet", ""};
+  return plan;
+}
+
+TEST(ViolationsTest, TakesAModelThatAServerHas) {
+  auto plan = with_a_served_stage();
+  plan.stages[0].partitions[0].idempotent = true;
+  plan.stages[0].standby = {*device::parse_device("oip://10.0.0.2:8001")};
   EXPECT_THAT(violations(plan), IsEmpty());
-  first.address = "nowhere";
-  first.backend = kFunctionBackend;
-  first.options["function"] = "f";
+}
+
+TEST(ViolationsTest, NamesWhatContradictsAServersModel) {
+  auto plan = with_a_served_stage();
+  auto& stage = plan.stages[0];
+  stage.partitions[0].backend = "onnxruntime";
+  stage.partitions[0].served->address = "elsewhere:1";
+  stage.standby = {*device::parse_device("cpu:1")};
   plan.stages[1].partitions[0].idempotent = true;
-  EXPECT_THAT(violations(plan),
-              ElementsAre("stage 'stage0', partition 0: address 'nowhere': expected host:port",
-                          "stage 'stage0', partition 0: address 'nowhere': expected none, as a "
-                          "function runs here",
-                          "stage 'stage1', partition 0: idempotent says something of a server: "
-                          "expected its address"));
+  plan.stages[1].devices = {*device::parse_device("oip://[::1]:8001")};
+  EXPECT_THAT(
+      violations(plan),
+      ElementsAre(
+          "stage 'stage0', partition 0: backend 'onnxruntime': expected 'remote', as a server has "
+          "the model",
+          "stage 'stage0', partition 0: 'oip://elsewhere:1/resnet': expected its server, "
+          "'oip://elsewhere:1', among the stage's devices",
+          "stage 'stage0': device 'cpu:1': expected a server, 'oip://host:port', as it has the "
+          "model",
+          "stage 'stage1', partition 0: idempotent says something of a server: expected a model "
+          "'oip://...'",
+          "stage 'stage1': device 'oip://[::1]:8001': expected CPUs or a GPU, as the model is the "
+          "package's own"));
+}
+
+TEST(ServedModelTest, IsReadAsItIsWritten) {
+  for (const auto* text : {"oip://host:8001/resnet", "oip://[::1]:1/a.b-c:3", "oip://host:1/"}) {
+    const auto model = parse_served_model(text);
+    ASSERT_TRUE(model) << model.error().message();
+    EXPECT_EQ(to_string(*model), text);
+  }
+}
+
+TEST(ServedModelTest, SaysWhatIsMissing) {
+  for (const auto* text : {"oip://", "oip://host/resnet", "oip://host:1", "oip://host:1/:1",
+                           "oip://host:1/a/b", "oip://host:1/a:", "http://host:1/a"}) {
+    const auto model = parse_served_model(text);
+    ASSERT_FALSE(model) << text;
+    EXPECT_THAT(model.error().message(), HasSubstr("write oip://host:port/name"));
+  }
 }
 
 TEST(ViolationsTest, NamesTypesThatContradict) {

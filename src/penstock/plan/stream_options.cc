@@ -9,6 +9,7 @@ void apply(const StreamOptions& stream, Plan& plan) {
     if (edge.policy == FullPolicy::kLatest) edge.capacity = 1;
   }
   for (auto& stage : plan.stages) {
+    if (stream.pinned) stage.pinned = *stream.pinned;
     if (stream.max_run) stage.max_run = stream.max_run;
     if (stream.max_left_behind) stage.max_left_behind = *stream.max_left_behind;
   }

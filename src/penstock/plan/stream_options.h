@@ -14,9 +14,10 @@ struct StreamOptions {
   std::optional<int> capacity;             ///< Slots of every edge; `latest` has 1.
   std::optional<std::chrono::microseconds> max_age;
   std::optional<OnError> on_error;
-  std::optional<std::chrono::microseconds> max_run;  ///< Of every stage.
+  std::optional<std::chrono::microseconds> max_run;  ///< Of every stage: see Stage::max_run.
   std::optional<int> max_left_behind;                ///< Of every stage.
   std::optional<Streams> streams;
+  std::optional<bool> pinned;  ///< Of every stage.
 
   friend bool operator==(const StreamOptions&, const StreamOptions&) = default;
 };

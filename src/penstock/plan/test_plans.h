@@ -102,12 +102,24 @@ class RandomPlan {
       made.partitions[0].backend = kFunctionBackend;
       made.partitions[0].model = chance() ? "" : "functions/libf.so";
       made.partitions[0].options["function"] = "f";
-      made.partitions[0].address.clear();
       made.partitions[0].batched.clear();
-      made.partitions[0].idempotent = false;
       made.lanes = below(2);
+    } else if (below(5) == 0) {
+      random_served(made);
     }
     return made;
+  }
+
+  void random_served(Stage& made) {
+    auto& partition = made.partitions[0];
+    partition.backend = kRemoteBackend;
+    partition.model.clear();
+    partition.batched.clear();
+    partition.served = {"[::1]:8001", "model", chance() ? "" : "3"};
+    partition.idempotent = chance();
+    made.devices = {*device::parse_device("oip://[::1]:8001")};
+    made.standby.clear();
+    if (chance()) made.standby = {*device::parse_device("oip://10.0.0.2:80")};
   }
 
   void random_calls(Stage& made) {
@@ -119,8 +131,6 @@ class RandomPlan {
     }
     if (chance()) made.standby = {{.host = "10.0.0.2:70", .cpus = {0}}};
     if (!made.standby.empty() && chance()) made.host_cpus = {0, 1, 7};
-    if (chance()) made.partitions[0].address = "[::1]:8001";
-    made.partitions[0].idempotent = !made.partitions[0].address.empty() && chance();
   }
 
   /// The same name must have the same type wherever it is listed.

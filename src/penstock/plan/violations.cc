@@ -1,5 +1,6 @@
 // What makes a plan impossible to run, sentence by sentence.
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <functional>
@@ -13,14 +14,6 @@
 
 namespace penstock::plan {
 namespace {
-
-/// Whether an engine's setting names a place on the disk, which it then reads or writes: OpenVINO's
-/// "CACHE_DIR", ONNX Runtime's "session.model_external_initializers_file_folder_path".
-bool names_a_place(std::string key) {
-  std::ranges::transform(key, key.begin(), [](unsigned char c) { return std::tolower(c); });
-  const auto has = [&](std::string_view word) { return key.find(word) != key.npos; };
-  return has("path") || has("file") || has("folder") || has("_dir") || has("directory");
-}
 
 class Checker {
  public:
@@ -155,6 +148,7 @@ class Checker {
     check_lanes(place, stage);
     check_host_cpus(place, stage);
     check_standby(place, stage);
+    check_servers(place, stage);
   }
 
   void check_range(const std::string& place, int lowest, int highest, int found) {
@@ -263,18 +257,29 @@ class Checker {
   }
 
   void check_device(const std::string& place, const device::Device& device) {
-    const bool cpu = device.kind == device::Device::Kind::kCpu;
-    if (cpu ? device.cpus.empty() : device.index < 0) {
-      add(place, ": device names no ", cpu ? "CPU" : "GPU");
+    switch (device.kind) {
+      case device::Device::Kind::kCpu:
+        if (device.cpus.empty()) add(place, ": device names no CPU");
+        return;
+      case device::Device::Kind::kCuda:
+        if (device.index < 0) add(place, ": device names no GPU");
+        return;
+      case device::Device::Kind::kServer:
+        if (!device::is_host(device.host)) add(place, ": device names no server");
+        return;
     }
   }
 
   void check_instances() {
-    std::size_t count = 0;
-    for (const auto& stage : plan_.stages) count += stage.devices.size();
-    if (count <= static_cast<std::size_t>(kMostInstances)) return;
-    add("the stages have ", count, " replicas in all: expected at most ", kMostInstances,
-        ", as each is a thread");
+    std::size_t replicas = 0, standby = 0;
+    for (const auto& stage : plan_.stages) {
+      replicas += stage.devices.size();
+      standby += stage.standby.size();
+    }
+    if (replicas + standby <= static_cast<std::size_t>(kMostInstances)) return;
+    const auto besides = standby == 0 ? "" : concat(" and ", standby, " stand-by devices");
+    add("the stages have ", replicas, " replicas", besides, " in all: expected at most ",
+        kMostInstances, ", as each is a thread");
   }
 
   /// Partitions run in order: each reads what the stage reads or what an earlier one wrote.
@@ -282,7 +287,7 @@ class Checker {
   void check_options(const std::string& where, const Partition& partition) {
     if (partition.backend == kFunctionBackend) return;
     for (const auto& [key, value] : partition.options) {
-      if (!names_a_place(key)) continue;
+      if (!names_a_place(key, value)) continue;
       add(where, ": option '", key,
           "' names a place on the disk, which a package may not; leave it ",
           "out there, and give it where the package is run (--backend-option ", partition.backend,
@@ -294,7 +299,7 @@ class Checker {
     if (partition.backend == kFunctionBackend && partition.model.empty()) {
       if (partition.options.contains("function")) return;
       add(where, ": a function without a library: expected its name as the option 'function'");
-    } else if (partition.address.empty() || !partition.model.empty()) {
+    } else if (!partition.served) {
       check_path(where + ": model", partition.model);
     }
   }
@@ -317,19 +322,48 @@ class Checker {
     }
   }
 
-  /// A server knows its model by the options: the package need not hold it.
-  void check_address(const std::string& where, const Partition& partition) {
-    if (partition.address.empty()) {
+  /// A server has its model, of which the plan knows the name: on other devices there is none.
+  void check_served(const std::string& where, const Stage& stage, const Partition& partition) {
+    const bool remote = partition.backend == kRemoteBackend;
+    if (remote != partition.served.has_value()) {
+      add(where, ": backend '", partition.backend, "': expected ",
+          remote ? "the one that runs the model on its device's machine, as no server has it"
+                 : concat("'", kRemoteBackend, "', as a server has the model"));
+    }
+    if (!partition.served) {
       if (partition.idempotent) {
-        add(where, ": idempotent says something of a server: expected its address");
+        add(where, ": idempotent says something of a server: expected a model 'oip://...'");
       }
       return;
     }
-    if (!device::is_host(partition.address)) {
-      add(where, ": address '", partition.address, "': expected host:port");
+    const auto text = to_string(*partition.served);
+    if (!partition.model.empty()) add(where, ": '", text, "': expected no model in the package");
+    if (!partition.batched.empty()) {
+      add(where, ": '", text, "': expected no models for several frames beside a server's");
     }
-    if (partition.backend == kFunctionBackend) {
-      add(where, ": address '", partition.address, "': expected none, as a function runs here");
+    if (stage.partitions.size() > 1) {
+      add(where, ": '", text, "': expected a stage of its own, found ", stage.partitions.size(),
+          " partitions in it");
+    }
+    const auto is_there = [&](const device::Device& device) {
+      return device.host == partition.served->address;
+    };
+    if (!std::ranges::any_of(stage.devices, is_there)) {
+      add(where, ": '", text, "': expected its server, 'oip://", partition.served->address,
+          "', among the stage's devices");
+    }
+  }
+
+  /// Servers of others run their own models, machines of ours those of the package.
+  void check_servers(const std::string& place, const Stage& stage) {
+    const bool served = !stage.partitions.empty() && stage.partitions.front().served.has_value();
+    for (const auto* devices : {&stage.devices, &stage.standby}) {
+      for (const auto& device : *devices) {
+        if ((device.kind == device::Device::Kind::kServer) == served) continue;
+        add(place, ": device '", device::to_string(device), "': expected ",
+            served ? "a server, 'oip://host:port', as it has the model"
+                   : "CPUs or a GPU, as the model is the package's own");
+      }
     }
   }
 
@@ -343,7 +377,7 @@ class Checker {
       const auto where = concat(place, ", partition ", i);
       if (partition.backend.empty()) add(where, ": no backend named");
       check_options(where, partition);
-      check_address(where, partition);
+      check_served(where, stage, partition);
       check_model(where, partition);
       check_batched(where, stage, partition);
       check_once(where, "writes", partition.outputs);
@@ -520,7 +554,8 @@ class Checker {
       return;
     }
     if (!agree(from->type, to->type)) {
-      add(place, ": writes ", from->type, ", reads ", to->type);
+      add(place, ": writes ", from->type, ", reads ", to->type,
+          "; expected one type and shape: choose other tensors");
     }
     if (!state.initial.empty()) {
       check_path(place + ": initial value", state.initial);
@@ -562,6 +597,17 @@ class Checker {
 };
 
 }  // namespace
+
+bool names_a_place(std::string_view key, std::string_view value) {
+  if (value == ".." || value.find_first_of("/\\") != value.npos) return true;
+  std::string lower(key);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  constexpr std::array kWords = {"path", "file",      "folder",  "dir_",
+                                 "_dir", "directory", "library", "context"};
+  return lower == "dir" || std::ranges::any_of(kWords, [&](const char* word) {
+           return lower.find(word) != std::string::npos;
+         });
+}
 
 std::string_view path_problem(std::string_view path) {
   if (path.empty()) return "is empty: expected a path inside the package";

@@ -130,6 +130,8 @@ std::string to_string(const Binding& binding) {
       return "memory: without its caps a cheaper plan exists";
     case Kind::kLatencyCap:
       return "the latency cap";
+    case Kind::kLink:
+      return binding.device;
     case Kind::kPath:
       return "the longest path of one frame";
   }

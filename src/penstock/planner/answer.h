@@ -20,6 +20,7 @@ struct Binding {
     kMemory,      ///< A cheaper split was found once no memory had a cap. Where none was, another
                   ///< kind is told, though memory may bind.
     kLatencyCap,  ///< The split's latency is the cap.
+    kLink,        ///< What several devices send through: `device` names it.
     kPath,        ///< The goal is latency: what one frame must wait for, one after the other.
   };
   Kind kind = Kind::kCompute;

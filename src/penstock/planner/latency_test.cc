@@ -157,6 +157,9 @@ struct PublicCase {
   double known;    ///< The best feasible one published: planner.md §2.6.
   double optimum;  ///< Proved by this search.
 };
+void PrintTo(const PublicCase& made, std::ostream* out) {
+  *out << made.file;
+}
 
 class PublicLatencyTest : public ::testing::TestWithParam<PublicCase> {};
 

@@ -86,7 +86,8 @@ Status check_group(const Problem& problem, const Group& group) {
   if (!supported) return invalid_argument("group '", group.name, "': no device supports it");
   if (group.memory > most) {
     return invalid_argument("group '", group.name, "': needs ", group.memory,
-                            " bytes, more than any device that supports it has (", most, ")");
+                            " bytes, more than any device that supports it has (", most,
+                            "); give them more memory");
   }
   return {};
 }

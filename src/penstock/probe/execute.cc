@@ -167,16 +167,21 @@ Result<Timing> time_chain(Chain& chain, const Job& job, std::uint64_t cache_byte
                    [&] { alive("ran"); });
 }
 
-/// Starts the neighbours one after the other: memory peaks once. An engine that stands once in a
-/// process refuses the next, which is no fault of the part: it goes without. A plan that wants both
+/// Whether the part goes without the neighbour that cannot start, which is no fault of its own: its
+/// engine stands once in a process only, or there is no memory for another. A plan that wants both
 /// is refused when it is started.
+bool is_done_without(const Error& error) {
+  return error.code == Code::kFailedPrecondition || error.code == Code::kResourceExhausted;
+}
+
+/// Starts the neighbours one after the other: memory peaks once.
 Status start_neighbours(const Job& job, const backend::Registry& backends,
                         std::uint64_t cache_bytes, const Alive& alive,
                         std::vector<std::unique_ptr<Neighbour>>& neighbours) {
   for (const auto& cpus : job.neighbours) {
     auto neighbour = std::make_unique<Neighbour>(backends, job, cpus, cache_bytes);
     auto started = neighbour->wait_until_running();
-    if (!started && started.error().code != Code::kFailedPrecondition) return started;
+    if (!started && !is_done_without(started.error())) return started;
     if (started) neighbours.push_back(std::move(neighbour));
     alive("compiled");
   }
@@ -234,6 +239,7 @@ JobReport execute(const Job& job, const backend::Registry& backends, const Alive
   report.low = timing->low;
   report.high = timing->high;
   report.runs = timing->runs;
+  report.neighbours = static_cast<std::int64_t>(neighbours.size());
   return report;
 }
 

@@ -74,7 +74,7 @@ class BatchCheck {
     auto& values = values_[name];
     const auto* info = plan_.find_tensor(name);
     while (info != nullptr && values.size() < kFrames) {
-      PENSTOCK_TRY(auto value, random_tensor(info->type, random_));
+      PENSTOCK_TRY(auto value, random_tensor(info->type, random_, {.range = info->range}));
       values.push_back(std::move(value));
     }
     return &values;

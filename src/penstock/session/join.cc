@@ -47,6 +47,12 @@ class Joiner {
       value(output).is_output = true;
       joined_.outputs.push_back(ids_.at(output.name));
     }
+    for (const auto& state : plan.states) {
+      joined_.values[index(ids_.at(state.to))].is_input = true;
+      joined_.inputs.push_back(ids_.at(state.to));
+      joined_.values[index(ids_.at(state.from))].is_output = true;
+      joined_.outputs.push_back(ids_.at(state.from));
+    }
     joined_.info.name = plan.model;
     return std::move(joined_);
   }

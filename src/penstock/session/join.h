@@ -7,7 +7,8 @@
 
 namespace penstock {
 
-/// The whole network as its stages have it, parameters at their defaults. Borrows the package's
+/// The whole network as its stages have it, parameters at their defaults; states are inputs and
+/// outputs behind the others. Borrows the package's
 /// files, which its constants are mapped from. \error as graph::import_onnx() and read_npy()
 Result<graph::Graph> join_stages(const plan::Package& package);
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "penstock/graph/randomness.h"
 #include "penstock/session/join.h"
 
 namespace penstock {
@@ -49,6 +50,33 @@ bool depends_on_no_input(const graph::Graph& graph, graph::ValueId value) {
   return !graph.value(value).is_input;
 }
 
+/// What reaches each value.
+struct Reaching {
+  const graph::Node* drawn = nullptr;  ///< Draws random numbers.
+  bool half = false;                   ///< Values of f16.
+};
+
+std::vector<Reaching> what_reaches(const graph::Graph& graph) {
+  std::vector<Reaching> reaching(graph.values.size());
+  const auto note = [&](graph::ValueId id, Reaching& node) {
+    if (id == graph::ValueId::kNone) return;
+    const auto& value = reaching[graph::index(id)];
+    if (value.drawn != nullptr) node.drawn = value.drawn;
+    node.half = node.half || value.half || graph.value(id).type.dtype == DType::kF16;
+  };
+  for (const auto& node : graph.nodes) {
+    Reaching here;
+    if (graph::is_random(graph, node)) here.drawn = &node;
+    for (const auto id : node.inputs) note(id, here);
+    for (const auto id : node.captures) note(id, here);
+    for (const auto id : node.outputs) note(id, here);
+    for (const auto id : node.outputs) {
+      if (id != graph::ValueId::kNone) reaching[graph::index(id)] = here;
+    }
+  }
+  return reaching;
+}
+
 }  // namespace
 
 std::vector<measure::KnownOutput> known_outputs(const plan::Package& package) {
@@ -56,9 +84,14 @@ std::vector<measure::KnownOutput> known_outputs(const plan::Package& package) {
   std::vector<measure::KnownOutput> known(package.plan.outputs.size());
   const auto graph = join_stages(package);
   if (!graph) return known;
+  const auto reached = what_reaches(*graph);
   for (std::size_t i = 0; i < known.size() && i < graph->outputs.size(); ++i) {
     if (computes_with_one(*graph, graph->outputs[i])) known[i].last_rounding = kEightUnits;
     known[i].constant = depends_on_no_input(*graph, graph->outputs[i]);
+    const auto& reaching = reached[graph::index(graph->outputs[i])];
+    known[i].half = reaching.half;
+    if (reaching.drawn == nullptr) continue;
+    known[i].drawn = concat("node '", reaching.drawn->name, "' (", reaching.drawn->op, ")");
   }
   return known;
 }

@@ -11,7 +11,8 @@ namespace penstock {
 /// For each output of the plan, the rounding that its last function has in any engine, however
 /// small its value: eight units in the last place of 1 where that computes with 1, as a sigmoid
 /// does; else 0. What only moves or picks values (Reshape, Transpose, Concat, ...) is looked
-/// through; nested graphs and stages that cannot be read are not. And whether it is a constant.
+/// through; nested graphs and stages that cannot be read are not. And whether it is a constant,
+/// which node that it depends on draws random numbers, and whether it depends on values of f16.
 std::vector<measure::KnownOutput> known_outputs(const plan::Package& package);
 
 }  // namespace penstock

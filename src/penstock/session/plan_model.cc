@@ -1,6 +1,14 @@
 #include "penstock/session/plan_model.h"
 
+#include "penstock/planner/runs.h"
+
 namespace penstock {
+namespace {
+
+/// The planner knows what stands behind each: a quarter of the square in bytes, by bits.
+constexpr std::size_t kMostGroups = 4096;
+
+}  // namespace
 
 Result<planner::Problem> problem_of_model(const graph::Graph& graph,
                                           const PlanModelOptions& options) {
@@ -8,7 +16,8 @@ Result<planner::Problem> problem_of_model(const graph::Graph& graph,
   if (devices.empty()) {
     for (const int cpu : device::inherited_cpus()) devices.push_back({.host = {}, .cpus = {cpu}});
   }
-  return cost::problem_of(graph, devices, options.costs);
+  PENSTOCK_TRY(auto problem, cost::problem_of(graph, devices, options.costs));
+  return planner::merge_runs(std::move(problem), kMostGroups);
 }
 
 Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& options) {
@@ -17,25 +26,30 @@ Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOption
   return PlannedModel{std::move(problem), std::move(answer)};
 }
 
-Result<partition::SplitOptions> split_options_of(const PlannedModel& planned) {
+Result<partition::ChosenStages> chosen_stages_of(const PlannedModel& planned) {
   std::vector<std::string> names;
   for (const auto& type : planned.problem.types) {
     names.insert(names.end(), type.devices.begin(), type.devices.end());
   }
-  partition::SplitOptions options;
+  partition::ChosenStages made;
   for (const auto& stage : planned.answer.split.stages) {
     partition::ChosenStage chosen;
-    for (const int group : stage.groups) chosen.nodes.push_back(static_cast<graph::NodeId>(group));
+    for (const int group : stage.groups) {
+      for (const int node : planned.problem.groups[static_cast<std::size_t>(group)].nodes) {
+        chosen.nodes.push_back(static_cast<graph::NodeId>(node));
+      }
+    }
+    if (chosen.nodes.empty()) continue;  // An end of the caller's.
     for (const int index : stage.devices) {
       PENSTOCK_TRY(auto device, device::parse_device(names[static_cast<std::size_t>(index)]));
       chosen.devices.push_back(std::move(device));
     }
-    options.stages.push_back(std::move(chosen));
+    made.stages.push_back(std::move(chosen));
   }
-  options.prediction = {.period_seconds = planned.answer.evaluation.period,
-                        .latency_seconds = planned.answer.evaluation.latency,
-                        .lower_bound_seconds = planned.answer.lower_bound};
-  return options;
+  made.prediction = {.period_seconds = planned.answer.evaluation.period,
+                     .latency_seconds = planned.answer.evaluation.latency,
+                     .lower_bound_seconds = planned.answer.lower_bound};
+  return made;
 }
 
 }  // namespace penstock

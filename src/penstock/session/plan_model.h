@@ -18,7 +18,8 @@ struct PlanModelOptions {
   planner::Options search;
 };
 
-/// The answer with the problem that it answers. Group i of the problem is node i of the graph.
+/// The answer with the problem that it answers. Group i of the problem is node i of the graph;
+/// further ones have no nodes. Of networks of more than 4,096 nodes, groups are runs of them.
 struct PlannedModel {
   planner::Problem problem;
   planner::Answer answer;
@@ -33,8 +34,8 @@ Result<planner::Problem> problem_of_model(const graph::Graph& graph,
 /// planner::solve()
 Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& options);
 
-/// What partition::split() and split_model() take to make the package of the answer.
+/// The answer's stages, for partition::split() and split_model().
 /// \error kInternal  the answer names a device that no text stands for
-Result<partition::SplitOptions> split_options_of(const PlannedModel& planned);
+Result<partition::ChosenStages> chosen_stages_of(const PlannedModel& planned);
 
 }  // namespace penstock

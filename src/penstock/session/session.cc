@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include <sys/stat.h>
 
 #include "penstock/backend/evaluate.h"
 #include "penstock/backend/settings.h"
@@ -50,12 +56,13 @@ Status add_states(const std::vector<plan::StateEdge>& states, plan::Plan& plan,
 }
 
 std::set<std::string> backends_of(const partition::SplitOptions& options) {
+  const auto* chosen = std::get_if<partition::ChosenStages>(&options.by);
+  if (chosen == nullptr) return {options.backend};
   std::set<std::string> names;
-  for (const auto& stage : options.stages) {
+  for (const auto& stage : chosen->stages) {
     for (const auto& part : stage.parts) names.insert(part.backend);
     if (stage.parts.empty()) names.insert(options.backend);
   }
-  if (options.stages.empty()) names.insert(options.backend);
   return names;
 }
 
@@ -64,8 +71,13 @@ Status check_backend_options(const partition::SplitOptions& options,
                              const backend::Registry& backends) {
   std::map<std::string, std::set<std::map<std::string, std::string>>> given;
   given[options.backend].insert(options.backend_options);
-  for (const auto& stage : options.stages) {
-    for (const auto& part : stage.parts) given[part.backend].insert(part.options);
+  if (const auto* chosen = std::get_if<partition::ChosenStages>(&options.by)) {
+    for (const auto& stage : chosen->stages) {
+      const bool elsewhere = std::ranges::all_of(
+          stage.devices, [](const device::Device& device) { return !device.host.empty(); });
+      if (elsewhere) continue;  // The options are for an engine of that machine.
+      for (const auto& part : stage.parts) given[part.backend].insert(part.options);
+    }
   }
   for (const auto& [name, settings] : given) {
     const auto backend = backends.find(name);
@@ -121,14 +133,60 @@ Result<graph::Graph> import_model(const fs::path& file, graph::ImportOptions opt
 
 std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph) {
   std::vector<plan::TensorInfo> infos;
-  for (const auto id : graph.inputs) infos.push_back({graph.value(id).name, graph.value(id).type});
+  for (const auto id : graph.inputs) {
+    const auto& value = graph.value(id);
+    infos.push_back({value.name, value.type, value.range, value.words});
+  }
   return infos;
 }
+
+std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph,
+                                        const std::vector<plan::StateEdge>& states) {
+  auto infos = inputs_of(graph);
+  std::erase_if(infos, [&](const plan::TensorInfo& info) {
+    return std::ranges::find(states, info.name, &plan::StateEdge::to) != states.end();
+  });
+  return infos;
+}
+
+namespace {
+
+/// Of the file as it lies there now. Plans by the dozen come of one file: it is read once, as long
+/// as it is not written or replaced. What was written a moment ago may be written again within a
+/// tick of the file system's clock, so that is read each time.
+Result<std::string> hash_of_origin(const fs::path& file) {
+  struct Known {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    std::int64_t changed_ns;
+    bool operator==(const Known&) const = default;
+  };
+  static std::mutex mutex;
+  static std::optional<std::pair<Known, std::string>> last;
+  struct stat found{};
+  if (stat(file.c_str(), &found) != 0) return sha256_of_file(file);
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const Known known{found.st_dev, found.st_ino, found.st_size,
+                    found.st_ctim.tv_sec * kSecond + found.st_ctim.tv_nsec};
+  {
+    const std::scoped_lock lock(mutex);
+    if (last && last->first == known) return last->second;
+  }
+  PENSTOCK_TRY(auto hash, sha256_of_file(file));
+  const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
+  if (now.count() - known.changed_ns < kSecond) return hash;
+  const std::scoped_lock lock(mutex);
+  last.emplace(known, hash);
+  return hash;
+}
+
+}  // namespace
 
 plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& backends,
                          const std::set<std::string>& names) {
   plan::Origin origin;
-  if (auto hash = sha256_of_file(graph.import.file)) {
+  if (auto hash = hash_of_origin(graph.import.file)) {
     origin.model_file = graph.import.file.string();
     origin.model_sha256 = *std::move(hash);
   }
@@ -197,7 +255,9 @@ Match match_model(const fs::path& file, const plan::Package& package,
 Result<ModelFile> bind_model(const fs::path& file, const plan::BoundValues& bound,
                              const backend::Registry& backends,
                              const std::vector<fs::path>& custom_ops) {
-  if (bound.empty()) return ModelFile{file, nullptr};
+  const auto mending = graph::needs_mending(file);
+  // What cannot be read is refused by who runs it.
+  if (bound.empty() && (!mending || !*mending)) return ModelFile{file, nullptr};
   graph::ImportOptions import;
   import.as_is = true;
   import.constants.insert(bound.begin(), bound.end());
@@ -255,8 +315,9 @@ Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOpti
                                  const backend::Registry& backends,
                                  const std::vector<plan::StateEdge>& states) {
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
-  if (split.cuts.empty() && split.devices.empty() && split.stages.empty() && split.replicas == 1 &&
-      states.empty()) {
+  const auto* cuts = std::get_if<partition::Cuts>(&split.by);
+  const bool whole = cuts != nullptr && cuts->nodes.empty();
+  if (whole && split.devices.empty() && split.replicas == 1 && states.empty()) {
     const auto cpus = static_cast<int>(device::inherited_cpus().size());
     split.replicas = std::clamp(cpus, 1, plan::kMostInstances);
   }
@@ -266,11 +327,10 @@ Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOpti
 }
 
 std::string why_no_single_model(const plan::Plan& plan) {
-  if (!plan.states.empty()) return "it keeps a state from frame to frame";
   for (const auto& stage : plan.stages) {
     for (const auto& partition : stage.partitions) {
       if (partition.backend == plan::kFunctionBackend) return "it holds functions";
-      if (partition.model.empty()) return "a server has a part of it";
+      if (partition.served) return "a server has a part of it";
       if (!partition.ports.empty()) return "it is an application of several networks";
     }
   }

@@ -37,8 +37,10 @@ Result<graph::Graph> import_model(const std::filesystem::path& file, graph::Impo
                                   const backend::Registry& backends,
                                   const std::vector<std::filesystem::path>& custom_ops = {});
 
-/// What a frame of the network holds.
+/// What a frame of the network holds; where it has states, without those that it reads.
 std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph);
+std::vector<plan::TensorInfo> inputs_of(const graph::Graph& graph,
+                                        const std::vector<plan::StateEdge>& states);
 
 /// This Penstock, this CPU, the versions of the engines behind `names`, and the model's file.
 plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& backends,
@@ -63,7 +65,8 @@ struct ModelFile {
 };
 
 /// The model as it is, but that its inputs of `bound` are constants; where there are none, the file
-/// itself. \error as import_model() and graph::write_onnx()
+/// itself, unless engines refuse that for what an import mends. \error as import_model() and
+/// graph::write_onnx()
 Result<ModelFile> bind_model(const std::filesystem::path& file, const plan::BoundValues& bound,
                              const backend::Registry& backends,
                              const std::vector<std::filesystem::path>& custom_ops = {});
@@ -104,8 +107,8 @@ Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOpti
                                  const backend::Registry& backends,
                                  const std::vector<plan::StateEdge>& states = {});
 
-/// Why a package cannot be compared with one network: it holds functions, states, or several
-/// networks. Empty if it can.
+/// Why a package cannot be compared with one network: it holds functions or several networks. Empty
+/// if it can.
 std::string why_no_single_model(const plan::Plan& plan);
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,7 +15,8 @@ namespace penstock {
 namespace {
 
 constexpr std::uint64_t kDefaultFrames = 20;
-constexpr std::uint64_t kTriedFrames = 4;  ///< That say what is allowed.
+constexpr std::uint64_t kTriedFrames = 4;      ///< That say what is allowed,
+constexpr std::uint64_t kSequenceFrames = 16;  ///< and where rounding adds up in states.
 
 /// The package, the options, and what makes references of them.
 class References {
@@ -113,8 +115,8 @@ Result<measure::Judge> make_judge(const VerifyOptions& options, const plan::Pack
                                   const References& references, measure::Reference& reference) {
   const auto& plan = package.plan;
   std::vector<frames::Frame> tried;
-  const auto count =
-      options.given.empty() ? kTriedFrames : std::min(kTriedFrames, options.given.size());
+  const auto wanted = plan.states.empty() ? kTriedFrames : kSequenceFrames;
+  const auto count = options.given.empty() ? wanted : std::min(wanted, options.given.size());
   for (std::uint64_t number = 0; number < count; ++number) {
     PENSTOCK_TRY(tried.emplace_back(), frame_of(options, plan, number));
   }
@@ -135,14 +137,17 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
   const auto why = why_no_single_model(plan);
   auto judge = measure::Judge::unmeasured(names_of_outputs(plan), options.tolerance);
   std::unique_ptr<measure::Reference> reference;
+  ModelFile whole;
+  std::optional<References> references;
   std::string what;
   if (why.empty()) {
     find_whole(options, opened, backends, settings);
-    PENSTOCK_TRY(const auto whole, bound_model(options, opened.package, backends));
-    const References references(options, whole.file, opened.package, backends);
-    what = references.describe();
-    PENSTOCK_TRY(reference, references.make({.optimize = options.optimized}));
-    PENSTOCK_TRY(judge, make_judge(options, opened.package, references, *reference));
+    PENSTOCK_TRY(whole, bound_model(options, opened.package, backends));
+    references.emplace(options, whole.file, opened.package, backends);
+    what = references->describe();
+    PENSTOCK_TRY(reference, references->make({.optimize = options.optimized}));
+    PENSTOCK_TRY(judge, make_judge(options, opened.package, *references, *reference));
+    PENSTOCK_CHECK_OK(reference->begin_sequence());
   } else {
     PENSTOCK_CHECK_OK(refuse_model_options(options, opened, why));
     what = "the package's own stages, one frame at a time, as " + why;
@@ -157,6 +162,8 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
       measure::verify({.pipeline = *opened.pipeline,
                        .reference = *reference,
                        .judge = judge,
+                       .others = references ? references->others()
+                                            : std::vector<measure::Judge::MakeReference>(),
                        .frame = [&](auto number) { return frame_of(options, plan, number); },
                        .frames = frames,
                        .inputs = plan.inputs,

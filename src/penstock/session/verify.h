@@ -31,7 +31,7 @@ struct VerifyOptions {
 };
 
 /// Runs frames through an opened package and judges each output; the pipeline is closed then.
-/// A package with functions, states or several networks is compared with itself, without replicas
+/// A package with functions or several networks is compared with itself, without replicas
 /// and one frame at a time. `settings`: those that the package was opened with; their `warn` hears
 /// of another model than the package's, and of the reference's own warnings.
 /// \error kInvalidArgument  a model or `optimized` for a package that no one model computes; and of

@@ -34,9 +34,27 @@ void fill(Tensor& tensor, Random& random, std::uint64_t integer_limit) {
   }
 }
 
-Tensor random_texts(std::vector<std::int64_t> dims, std::size_t count, Random& random) {
+void fill(Tensor& tensor, Random& random, const WholeRange& range) {
+  const auto span = static_cast<std::uint64_t>(range.most - range.least) + 1;
+  for (std::size_t i = 0; i < tensor.count(); ++i) {
+    const auto number = range.least + static_cast<std::int64_t>(random.below(span));
+    store_bits(tensor.dtype(), tensor.data(), i,
+               bits_from_number(tensor.dtype(), static_cast<double>(number)));
+  }
+}
+
+bool is_real_number(DType dtype) {
+  return dtype != DType::kBool && dtype != DType::kC64 && dtype != DType::kC128;
+}
+
+Tensor random_texts(std::vector<std::int64_t> dims, std::size_t count, Random& random,
+                    std::span<const std::string> words) {
   std::vector<std::string> texts(count);
   for (auto& text : texts) {
+    if (!words.empty()) {
+      text = words[random.below(words.size())];
+      continue;
+    }
     for (auto letters = 1 + random.below(8); letters > 0; --letters) {
       text += static_cast<char>('a' + random.below(26));
     }
@@ -75,19 +93,24 @@ Result<Tensor> random_tensor(const Type& type, Random& random, const RandomOptio
   std::vector<std::int64_t> dims;
   std::size_t count = 1;
   for (auto& dim : sized.dims) {
-    if (!dim.fixed()) dim.size = dim.bound == Dim::kOpen ? options.open_dim : dim.bound;
+    dim.size = dim.likely();
     dims.push_back(dim.size);
     if (__builtin_mul_overflow(count, static_cast<std::size_t>(dim.size), &count)) {
       return invalid_argument("a value of type ", type, " is larger than any memory");
     }
   }
   try {
-    if (type.dtype == DType::kString) return random_texts(std::move(dims), count, random);
+    if (type.dtype == DType::kString)
+      return random_texts(std::move(dims), count, random, options.words);
     if (!sized.max_bytes()) {
       return invalid_argument("a value of type ", type, " is larger than any memory");
     }
     Tensor tensor = Tensor::allocate(type.dtype, std::move(dims));
-    fill(tensor, random, options.integer_limit);
+    if (options.range && is_real_number(type.dtype)) {
+      fill(tensor, random, *options.range);
+    } else {
+      fill(tensor, random, options.integer_limit);
+    }
     return tensor;
   } catch (const std::exception&) {
     return make_error(Code::kResourceExhausted, "a value of type ", type,

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <random>
+#include <span>
+#include <string>
 
 #include "penstock/base/result.h"
 #include "penstock/tensor/tensor.h"
@@ -30,10 +33,13 @@ struct RandomOptions {
   /// Integers of 16 bits and more are in [0, limit): small, since they often are indices. 8-bit
   /// ones are usually pixels or quantised numbers and take their whole range.
   std::uint64_t integer_limit = 2;
-  std::int64_t open_dim = 1;  ///< Size of an open dimension without a bound; others take the bound.
+  std::optional<WholeRange> range = {};     ///< Numbers of every dtype are whole and in it, evenly.
+  std::span<const std::string> words = {};  ///< Texts are among them, evenly; empty: short words.
 };
 
-/// Floats as Random::normal(), booleans even, texts short words, integers as `options` say.
+/// Open dimensions are as Dim::likely() says. Floats as Random::normal(), booleans even, texts
+/// short words, integers as `options` say; numbers within a range of whole ones where they name
+/// one.
 /// \error kInvalidArgument  not a tensor type, or its rank is not known.
 Result<Tensor> random_tensor(const Type& type, Random& random, const RandomOptions& options = {});
 

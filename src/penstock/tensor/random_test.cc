@@ -2,9 +2,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "penstock/tensor/number.h"
 
 namespace penstock {
 namespace {
@@ -32,6 +35,20 @@ TEST(RandomTest, NormalNumbersHaveMeanZeroAndDeviationOne) {
   }
   EXPECT_NEAR(sum / kCount, 0, 0.01);
   EXPECT_NEAR(squares / kCount, 1, 0.01);
+}
+
+TEST(RandomTest, NumbersOfARangeAreWholeAndReachBothEnds) {
+  using enum DType;
+  for (const auto dtype : {kF32, kF16, kF64, kI8, kI16, kI32, kI64}) {
+    Random random(0);
+    const auto tensor = random_tensor(type_of(dtype, {300}), random, {.range = WholeRange{-2, 3}});
+    ASSERT_TRUE(tensor);
+    std::set<double> found;
+    for (std::size_t i = 0; i < tensor->count(); ++i) {
+      found.insert(number_from_bits(dtype, load_bits(dtype, tensor->data(), i)));
+    }
+    EXPECT_EQ(found, (std::set<double>{-2, -1, 0, 1, 2, 3})) << to_string(dtype);
+  }
 }
 
 TEST(RandomTest, IntegersStayUnderTheLimit) {

@@ -26,6 +26,13 @@ std::string to_string(const Dim& dim) {
 
 }  // namespace
 
+std::optional<WholeRange> meet(const std::optional<WholeRange>& first,
+                               const std::optional<WholeRange>& second) {
+  if (!first || !second) return first ? first : second;
+  const WholeRange both{std::max(first->least, second->least), std::min(first->most, second->most)};
+  return both.least <= both.most ? both : *first;
+}
+
 Type Type::tensor(DType dtype, std::vector<Dim> dims) {
   Type type;
   type.kind = Kind::kTensor;
@@ -195,20 +202,8 @@ Type Tensor::type() const {
 }
 
 Status check_matches(const Type& type, const Tensor& value) {
-  const auto mismatch = [&] {
-    return invalid_argument("expected ", type, ", found ", value.type());
-  };
-  if (type.kind != Type::Kind::kTensor) return {};
-  if (value.dtype() != type.dtype) return mismatch();
-  if (!type.ranked) return {};
-  if (value.dims().size() != type.dims.size()) return mismatch();
-  for (std::size_t i = 0; i < type.dims.size(); ++i) {
-    const auto& dim = type.dims[i];
-    const auto size = value.dims()[i];
-    if (dim.fixed() ? size != dim.size : dim.bound != Dim::kOpen && size > dim.bound)
-      return mismatch();
-  }
-  return {};
+  if (fits(type, value)) return {};
+  return invalid_argument("expected ", type, ", found ", value.type());
 }
 
 }  // namespace penstock

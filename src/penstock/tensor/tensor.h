@@ -21,10 +21,31 @@ struct Dim {
   std::int64_t size = kOpen;   ///< >= 0, or kOpen.
   std::string symbol;          ///< Name of an open dimension; empty if it has none.
   std::int64_t bound = kOpen;  ///< Upper bound of an open dimension; kOpen if nothing bounds it.
+  std::int64_t usual = kOpen;  ///< Of one that nothing bounds: a size that the network takes.
 
   [[nodiscard]] bool fixed() const { return size != kOpen; }
-  bool operator==(const Dim&) const = default;
+  /// What it is in a frame of which nobody says more: its size, its bound, the usual size, or 1.
+  [[nodiscard]] std::int64_t likely() const {
+    for (const auto known : {size, bound, usual}) {
+      if (known != kOpen) return known;
+    }
+    return 1;
+  }
+  /// A usual size is no part of what two types agree in.
+  bool operator==(const Dim& other) const {
+    return size == other.size && symbol == other.symbol && bound == other.bound;
+  }
 };
+
+/// The whole numbers from `least` to `most`, both among them. \pre least <= most
+struct WholeRange {
+  std::int64_t least = 0, most = 0;
+  bool operator==(const WholeRange&) const = default;
+};
+
+/// What both allow. Where they exclude each other no number can be right, and the first stays.
+std::optional<WholeRange> meet(const std::optional<WholeRange>& first,
+                               const std::optional<WholeRange>& second);
 
 /// What is known of a value before it is computed.
 struct Type {
@@ -145,7 +166,22 @@ class Tensor {
   std::shared_ptr<const Boxed> boxed_;  // Shared by copies; strings and sequences.
 };
 
-/// Whether `value` may stand where `type` is declared; the error says what was expected and found.
+/// Whether `value` may stand where `type` is declared.
+inline bool fits(const Type& type, const Tensor& value) {
+  if (type.kind != Type::Kind::kTensor) return true;
+  if (value.dtype() != type.dtype) return false;
+  if (!type.ranked) return true;
+  const auto& dims = value.dims();
+  if (dims.size() != type.dims.size()) return false;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const Dim& dim = type.dims[i];
+    if (dim.fixed() ? dims[i] != dim.size : dim.bound != Dim::kOpen && dims[i] > dim.bound) {
+      return false;
+    }
+  }
+  return true;
+}
+/// fits(), with an error that says what was expected and found.
 /// \error kInvalidArgument  "expected f32[1,3,224,224], found u8[1,224,224,3]"
 Status check_matches(const Type& type, const Tensor& value);
 

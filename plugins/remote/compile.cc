@@ -1,0 +1,61 @@
+#include "compile.h"
+
+#include <string>
+#include <utility>
+
+#include "executable.h"
+#include "penstock/grpc/client/model_client.h"
+#include "penstock/grpc/client/peer_options.h"
+#include "penstock/grpc/client/stage_client.h"
+
+namespace penstock::remote {
+namespace {
+
+/// "oip://host:port/name:version", of which the device says the server.
+std::pair<std::string, std::string> name_and_version(const std::string& served) {
+  const auto name = served.substr(served.rfind('/') + 1);
+  const auto colon = name.rfind(':');
+  if (colon == std::string::npos) return {name, ""};
+  return {name.substr(0, colon), name.substr(colon + 1)};
+}
+
+Compiled open_served(const backend::CompileRequest& request) {
+  auto options = request.options;
+  PENSTOCK_TRY(auto peer, grpc::read_peer_options(request.device.host, options));
+  if (!options.empty()) {
+    return invalid_argument("option '", options.begin()->first,
+                            "': expected tls, root_file, certificate_file, key_file, token_file "
+                            "or patience_ms: a server takes none for its model");
+  }
+  const auto [name, version] = name_and_version(request.served);
+  PENSTOCK_TRY(auto model, grpc::connect_model(std::move(peer), name, version));
+  return executable_over(std::move(model));
+}
+
+/// Options that are not of the way to the worker are its engine's.
+Compiled open_stage(const backend::CompileRequest& request) {
+  grpc::StageRequest stage;
+  stage.options = request.options;
+  PENSTOCK_TRY(auto peer, grpc::read_peer_options(request.device.host, stage.options));
+  device::Device there = request.device;
+  there.host.clear();
+  stage.name = request.name;
+  stage.model = request.file;
+  stage.bytes = request.bytes;
+  stage.custom_ops = request.custom_ops;
+  stage.backend = request.backend;
+  stage.device = device::to_string(there);
+  stage.flush_denormals = request.flush_denormals;
+  stage.peers = request.peers;
+  PENSTOCK_TRY(auto model, grpc::open_stage(std::move(peer), std::move(stage)));
+  return executable_over(std::move(model));
+}
+
+}  // namespace
+}  // namespace penstock::remote
+
+extern "C" __attribute__((visibility("default"))) void penstock_remote_compile(
+    const penstock::backend::CompileRequest& request, penstock::remote::Compiled& made) {
+  made = request.served.empty() ? penstock::remote::open_stage(request)
+                                : penstock::remote::open_served(request);
+}

@@ -1,0 +1,58 @@
+"""Whether a package computes what its model computes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock import _core
+from penstock.checks import mapping, path_text, unexpected
+from penstock.types import Path
+
+
+def verify(
+    package: Path,
+    model: Path | None = None,
+    frames: Iterable[Mapping[str, Any]] | int | None = None,
+    *,
+    tolerance: float | None = None,
+    optimised: bool = False,
+    seed: int = 0,
+    integer_limit: int = 2,
+    native_code: bool = True,
+) -> dict[str, Any]:
+    """Whether a package computes what its model computes, as ``penstock verify --json`` has it.
+
+    ``report["verdict"]`` is ``"right"``, ``"wrong"`` or ``"inconclusive"`` (wrong outputs could have passed:
+    give other frames), ``report["ok"]`` whether it is right; each of ``report["outputs"]`` has its own
+    ``verdict``, ``reason``, and what was ``allowed``. ``docs/cli.md`` tells how that is measured.
+
+    model: the file that the package was made from (default: that file, if unchanged).
+    frames: values by input, ``[{"x": array}, ...]``, or how many random ones (20).
+    tolerance: relative error allowed (default: what ``build`` was given, else 1e-3).
+    optimised: lets ONNX Runtime optimise the reference.
+    seed, integer_limit: of random frames; integers of 16 bits and more stay under the limit.
+    native_code: False refuses a package that holds libraries.
+    Raises what :func:`load` raises, and InvalidArgument for a model with other inputs or outputs.
+    """
+    count = frames if isinstance(frames, int) else 0
+    if isinstance(frames, bool) or count < 0 or (isinstance(frames, int) and count == 0):
+        raise unexpected("frames", "frames or how many, 1 or more", frames)
+    given = [] if frames is None or isinstance(frames, int) else given_frames(frames)
+    options = {
+        "model": "" if model is None else path_text("model", model),
+        "frames": given,
+        "count": count,
+        "tolerance": tolerance,
+        "optimised": bool(optimised),
+        "seed": seed,
+        "integer_limit": integer_limit,
+        "native_code": bool(native_code),
+    }
+    report: dict[str, Any] = json.loads(_core.verify(path_text("package", package), options))
+    return report
+
+
+def given_frames(frames: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [dict(mapping("frames", frame, "[{'x': array}]")) for frame in frames]

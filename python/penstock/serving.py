@@ -1,0 +1,149 @@
+"""Models behind a port, and models behind other ports."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock import _core
+from penstock.checks import path_text, unexpected
+from penstock.make import _backend_options, _functions_of
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from penstock.app import Function
+    from penstock.types import Path
+
+
+class Serving:
+    """Models that are served, until the ``with`` block or the program ends, or :meth:`close`.
+
+    Every method may be called from any thread; requests are answered by threads of its own.
+    """
+
+    def __init__(self, core: _core.Server) -> None:
+        self._core = core
+        # Also at the interpreter's end, while its threads can still be joined.
+        self._end = weakref.finalize(self, core.stop)
+
+    @property
+    def grpc(self) -> str:
+        """Where it listens for gRPC, "HOST:PORT", with the port that was chosen."""
+        return self._core.grpc
+
+    @property
+    def http(self) -> str | None:
+        """The same for HTTP; None: it does not."""
+        return self._core.http or None
+
+    @property
+    def models(self) -> list[str]:
+        """ "NAME version VERSION" of each model that is ready."""
+        return self._core.models()
+
+    def reload(self) -> None:
+        """Reads each model again, while requests go on; none is lost. Raises the first error, of a model
+        which then stays as it is."""
+        self._core.reload()
+
+    def trace(self, path: Path) -> int:
+        """Writes the last requests and frames for ui.perfetto.dev. Returns how many earlier spans are lost.
+
+        Raises FailedPrecondition where it was started without ``trace=True``.
+        """
+        return self._core.write_trace(path_text("path", path))
+
+    def close(self) -> None:
+        """Takes no new requests, ends those in progress (for ``patience`` seconds), closes the ports."""
+        self._end()
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = f"at {self.grpc}" if self._end.alive else "closed"
+        return f"<penstock.Serving {', '.join(self.models)} {state}>"
+
+
+def serve(
+    models: Path | Iterable[Path] | Mapping[str, Path],
+    *,
+    listen: str = "127.0.0.1:8001",
+    http: str | None = None,
+    tls_certificate: Path | None = None,
+    tls_key: Path | None = None,
+    tls_client_authority: Path | None = None,
+    tokens: Path | None = None,
+    insecure: bool = False,
+    access_log: Path | None = None,
+    trace: bool = False,
+    backend_options: Mapping[str, Mapping[str, object]] | None = None,
+    functions: Sequence[Function] = (),
+    native_code: bool = True,
+    allow_native_code: bool = False,
+    patience: float = 30.0,
+    max_models: int | None = None,
+    max_waiting: int | None = None,
+    max_message: int | None = None,
+    max_inputs: int | None = None,
+    max_connections: int | None = None,
+    max_streams: int | None = None,
+    max_sequences: int | None = None,
+) -> Serving:
+    """Serves models to clients of the Open Inference Protocol (Triton, KServe), in this process.
+
+    models: packages, applications (.yaml) or models (.onnx), each a path or ``"[NAME[:VERSION]=]PATH"``; or a
+    dict of paths by name, or by ``"NAME:VERSION"``.
+    listen, http: HOST:PORT for gRPC and for HTTP; port 0 is any that is free, see :attr:`Serving.grpc`.
+    functions: the Python callables that applications name.
+    The others are the options of ``penstock serve``; those left out have its defaults.
+    Raises what loading a model raises; Unavailable where an address is taken; PermissionDenied where plain
+    text would leave this machine.
+    """
+
+    def text(name: str, path: Path | None) -> str:
+        return "" if path is None else path_text(name, path)
+
+    options = {
+        "models": _sources(models),
+        "listen": listen,
+        "http": http or "",
+        "tls_certificate": text("tls_certificate", tls_certificate),
+        "tls_key": text("tls_key", tls_key),
+        "tls_client_authority": text("tls_client_authority", tls_client_authority),
+        "tokens": text("tokens", tokens),
+        "insecure": bool(insecure),
+        "access_log": text("access_log", access_log),
+        "trace": bool(trace),
+        "backend_options": _backend_options(backend_options),
+        "functions": [function._declaration() for function in _functions_of(functions)],
+        "native_code": bool(native_code),
+        "allow_native_code": bool(allow_native_code),
+        "patience": float(patience),
+        "max_models": max_models,
+        "max_waiting": max_waiting,
+        "max_message": max_message,
+        "max_inputs": max_inputs,
+        "max_connections": max_connections,
+        "max_streams": max_streams,
+        "max_sequences": max_sequences,
+    }
+    return Serving(_core.serve(options))
+
+
+def _sources(models: Path | Iterable[Path] | Mapping[str, Path]) -> list[str]:
+    if isinstance(models, Mapping):
+        return [f"{name}={path_text('models', path)}" for name, path in models.items()]
+    if isinstance(models, str | os.PathLike):
+        return [path_text("models", models)]
+    if not isinstance(models, Iterable):
+        raise unexpected("models", "a path, a list of paths or a dict of paths by name", models)
+    return [path_text("models", path) for path in models]

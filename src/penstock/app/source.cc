@@ -1,0 +1,55 @@
+#include "penstock/app/source.h"
+
+#include <utility>
+
+#include "penstock/app/app.h"
+#include "penstock/session/identify.h"
+#include "penstock/session/load.h"
+#include "penstock/session/session.h"
+
+namespace penstock::app {
+
+Result<plan::Package> load_application(const std::filesystem::path& file, bool native_code,
+                                       const backend::Registry& backends,
+                                       const std::vector<function::Function>& functions) {
+  PENSTOCK_TRY(const auto application, read_yaml(file));
+  if (!native_code) PENSTOCK_CHECK_OK(refuse_native_code(application));
+  return pack(application, backends, functions);
+}
+
+Result<plan::Package> load_package(const std::filesystem::path& path, bool native_code) {
+  PENSTOCK_TRY(auto package, penstock::load_package(path));
+  if (!native_code) PENSTOCK_CHECK_OK(plan::refuse_native_code(package.plan));
+  return package;
+}
+
+Result<plan::Package> load_source(const std::filesystem::path& path, bool native_code,
+                                  const backend::Registry& backends,
+                                  const std::vector<function::Function>& functions) {
+  switch (identify(path)) {
+    case FileKind::kApplication:
+      return load_application(path, native_code, backends, functions);
+    case FileKind::kPackage:
+      return load_package(path, native_code);
+    case FileKind::kModel:
+      break;
+  }
+  PENSTOCK_TRY(const auto graph, import_model(path, {}, backends));
+  return pack_model(graph, {}, backends);
+}
+
+Error in_users_words(Error error, const std::filesystem::path& path, const plan::Plan& plan) {
+  const auto kind = identify(path);
+  if (kind == FileKind::kApplication) {
+    const auto application = read_yaml(path);
+    return application ? place_error(*application, std::move(error)) : error;
+  }
+  if (kind == FileKind::kPackage) return error;
+  Where* const model = error.find(Where::kModel);
+  if (model != nullptr && model->name == plan.stages.front().partitions.front().model) {
+    model->name = path.string();
+  }
+  return error;
+}
+
+}  // namespace penstock::app

@@ -1,0 +1,236 @@
+#include "penstock/app/tune.h"
+
+#include <fstream>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "penstock/app/networks.h"
+#include "penstock/app/parts.h"
+#include "penstock/app/race.h"
+#include "penstock/app/recording.h"
+#include "penstock/app/tuning.h"
+#include "penstock/frames/random.h"
+#include "penstock/session/session.h"
+#include "penstock/tune/plans.h"
+
+namespace penstock::app {
+namespace {
+
+bool writes_state(const plan::Plan& plan, const plan::Stage& stage) {
+  return std::ranges::any_of(plan.states, [&](const plan::StateEdge& state) {
+    return std::ranges::find(stage.outputs, state.from) != stage.outputs.end();
+  });
+}
+
+class Tuner {
+ public:
+  Tuner(const App& app, const tune::Options& options, const backend::Registry& backends,
+        cost::Database& database)
+      : tuning_{app, options, backends, database, options.devices} {}
+
+  Result<tune::Report> run() {
+    PENSTOCK_CHECK_OK(prepare());
+    PENSTOCK_TRY(recording_, record(tuning_, written_, frames_));
+    if (!recording_.left_out.empty()) report_.notes.push_back(recording_.left_out);
+    PENSTOCK_TRY(built_, build_networks(tuning_, written_, recording_, report_));
+    PENSTOCK_CHECK_OK(time_stages());
+    propose();
+    PENSTOCK_CHECK_OK(race_->judge(report_));
+    PENSTOCK_CHECK_OK(race_->run(frame_seconds()));
+    return write();
+  }
+
+ private:
+  Status prepare();
+  Status time_stages();
+  void propose();
+  void propose_simple(const char* name, const std::vector<device::Device>& networks,
+                      const std::vector<device::Device>& functions);
+  void propose_planned(bool replicas);
+  Result<tune::Report> write();
+  void describe(const Candidate& best, tune::Report& report) const;
+
+  [[nodiscard]] double frame_seconds() const {
+    double sum = 0;
+    for (const auto& cost : costs_) sum += cost.seconds;
+    return sum;
+  }
+
+  Tuning tuning_;
+  measure::Ring frames_;
+  plan::Package written_;  ///< As the application says.
+  Recording recording_;
+  BuiltNetworks built_;
+  std::vector<StageCost> costs_;  ///< Of the stages with built networks.
+  double lower_bound_ = 0;
+  std::optional<Race> race_;
+  tune::Report report_;
+};
+
+Status Tuner::prepare() {
+  tuning_.say("packing the application");
+  if (tuning_.devices.empty()) {
+    for (const int cpu : device::inherited_cpus())
+      tuning_.devices.push_back({.host = {}, .cpus = {cpu}});
+  }
+  for (const auto& device : tuning_.devices) PENSTOCK_CHECK_OK(device::check_available(device));
+  PENSTOCK_CHECK_OK(device::check_disjoint(tuning_.devices));
+  PENSTOCK_TRY(written_, pack(tuning_.app, tuning_.backends));
+  if (!tuning_.options.frames.empty()) {
+    frames_ = frames::repeated(tuning_.options.frames, kRing);
+    return {};
+  }
+  PENSTOCK_TRY(frames_, frames::random_frames(written_.plan.inputs, tuning_.options.random, kRing));
+  return {};
+}
+
+/// Each stage on the first device, one frame at a time, on what the stages before it make.
+Status Tuner::time_stages() {
+  tuning_.say("timing the stages");
+  auto plan = built_.package.plan;
+  for (auto& stage : plan.stages) {
+    if (!is_fixed(tuning_.node_of(stage))) stage.devices = {tuning_.devices.front()};
+  }
+  PENSTOCK_TRY(const auto pipeline, tuning_.start(plan, built_.package.folder));
+  for (const auto& frame : recording_.ring) {
+    if (tuning_.options.stopped()) return stopped_early();
+    const auto outputs = pipeline->run(frame);
+    if (!outputs) return place_error(tuning_.app, outputs.error());
+  }
+  const auto stats = pipeline->stats();
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& stage = plan.stages[i];
+    costs_.push_back({stats.stages[i].compute_infer.p50_ns / 1e9,
+                      stage.stateful || writes_state(plan, stage),
+                      is_fixed(tuning_.node_of(stage))});
+  }
+  return {};
+}
+
+/// What a user would have tried: the networks, and the functions, as they are told here.
+void Tuner::propose_simple(const char* name, const std::vector<device::Device>& networks,
+                           const std::vector<device::Device>& functions) {
+  std::vector<std::vector<device::Device>> devices;
+  std::size_t dealt = 0;
+  for (const auto& stage : written_.plan.stages) {
+    auto& chosen = devices.emplace_back();
+    if (is_fixed(tuning_.node_of(stage))) continue;
+    if (!is_function(stage)) {
+      chosen = networks;
+    } else if (!functions.empty()) {
+      chosen = {functions[dealt++ % functions.size()]};
+    }
+  }
+  race_->enter(name, written_, true, devices);
+}
+
+/// The simple ways first: of equals the simplest is taken.
+void Tuner::propose() {
+  tuning_.say("planning");
+  race_.emplace(tuning_, written_, recording_.ring);
+  race_->enter("as it is written", written_, true, {});
+  propose_simple("each network on all CPUs", {tune::union_of(tuning_.devices)}, {});
+  const auto others =
+      tuning_.devices.size() == 1
+          ? tuning_.devices
+          : std::vector<device::Device>(tuning_.devices.begin() + 1, tuning_.devices.end());
+  propose_simple("overlap only", {tuning_.devices.front()}, others);
+  race_->enter("each network as built by itself", built_.package, false, {});
+  std::vector<std::vector<device::Device>> everywhere(costs_.size(), tuning_.devices);
+  for (std::size_t i = 0; i < costs_.size(); ++i) {
+    if (costs_[i].single) everywhere[i] = {tuning_.devices.front()};
+    if (costs_[i].fixed) everywhere[i].clear();
+  }
+  race_->enter("each stage on each device", built_.package, false, everywhere);
+  for (const bool replicas : {false, true}) propose_planned(replicas);
+}
+
+void Tuner::propose_planned(bool replicas) {
+  const auto placed = place_stages(built_.package.plan, costs_, tuning_.devices, replicas);
+  if (!placed) {
+    report_.notes.push_back(concat("left out: a plan ", replicas ? "with" : "without",
+                                   " replicas: ", placed.error().message()));
+    return;
+  }
+  race_->enter(replicas ? "planned, with replicas" : "planned", built_.package, false,
+               placed->devices);
+  if (replicas) lower_bound_ = placed->lower_bound_seconds;
+}
+
+/// A node of the report for each stage.
+void Tuner::describe(const Candidate& best, tune::Report& report) const {
+  const auto& stages = best.plan.stages;
+  const bool tuned = best.package == &built_.package;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const auto& stage = stages[i];
+    const auto backend = join(stage.partitions, "+", [](const auto& part) { return part.backend; });
+    tune::NodeReport node{.name = stage.name,
+                          .op = is_function(stage) ? "function" : "network",
+                          .inputs = {},
+                          .stage = static_cast<int>(i),
+                          .backend = backend};
+    node.seconds = tuned ? costs_[i].seconds : recording_.seconds.at(stage.name);
+    for (std::size_t before = 0; before < i; ++before) {
+      const auto& made = stages[before].outputs;
+      if (std::ranges::find_first_of(stage.inputs, made) != stage.inputs.end()) {
+        node.inputs.push_back(static_cast<int>(before));
+      }
+    }
+    tune::PartReport part;
+    part.stage = static_cast<int>(i);
+    part.backend = backend;
+    part.label = stage.name;
+    part.nodes = {static_cast<int>(i)};
+    part.reason = concat(node.seconds * 1e6, " us a frame, on ", devices_text(stage.devices),
+                         is_fixed(tuning_.node_of(stage)) ? ", as the application says" : "");
+    report.nodes.push_back(std::move(node));
+    report.parts.push_back(std::move(part));
+  }
+}
+
+Result<tune::Report> Tuner::write() {
+  const auto& best = race_->best();
+  auto& report = report_;
+  report.model = tuning_.app.name;
+  report.goal = tuning_.latency() ? "latency" : "throughput";
+  for (const auto& device : tuning_.devices) report.devices.push_back(device::to_string(device));
+  report.chosen = best.way.name;
+  for (const auto& candidate : race_->candidates()) {
+    report.ways.push_back(candidate.way);
+    if (candidate.simple) report.simple.push_back(candidate.way);
+  }
+  report.simple.push_back(best.way);
+  report.simple.back().name = "penstock";
+  report.now = report.simple;
+  report.period_seconds = 1 / best.way.frames_per_second;
+  if (tuning_.latency()) report.latency_seconds = best.way.latency_seconds;
+  if (!tuning_.latency() && lower_bound_ <= report.period_seconds) {
+    report.lower_bound_seconds = lower_bound_;
+  }
+  report.tolerance = tuning_.options.tolerance.value_or(Tolerance().relative);
+  describe(best, report);
+  const auto& folder = best.package->folder;
+  {
+    std::ofstream out(folder / "build.json", std::ios::binary);
+    out << tune::to_json(report);
+  }
+  auto plan = best.plan;
+  plan.prediction = {report.period_seconds, report.latency_seconds, report.lower_bound_seconds};
+  const auto written = copy_package({plan, folder, nullptr}, tuning_.options.output);
+  if (!written) return written.error();
+  report.measured_plans += static_cast<int>(race_->candidates().size());
+  report.seconds = tuning_.spent();
+  return std::move(report_);
+}
+
+}  // namespace
+
+Result<tune::Report> build_app(const App& app, const tune::Options& options,
+                               const backend::Registry& backends, cost::Database& database) {
+  return std::async(std::launch::async,
+                    [&] { return Tuner(app, options, backends, database).run(); })
+      .get();
+}
+
+}  // namespace penstock::app

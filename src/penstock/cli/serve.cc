@@ -1,0 +1,260 @@
+// penstock serve, and penstock worker, which is the same server with room for stages of callers of
+// other machines. In a library of its own: serve_library.cc.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+#include "penstock/cli/command.h"
+#include "penstock/cli/import_options.h"
+#include "penstock/cli/interrupt.h"
+#include "penstock/gateway/serving.h"
+
+namespace penstock::cli {
+namespace {
+
+struct ServeOptions {
+  BackendArguments engine;
+  bool no_native_code = false;
+  bool worker = false;  // Stages of callers are taken, too.
+  host::Options host;
+  double lease_s = 5;
+  double patience_s = 30;
+  std::filesystem::path trace;  // Empty: none.
+  gateway::Options all;
+};
+
+constexpr auto kLook = std::chrono::milliseconds(50);  // Between looks at signals.
+
+void say(const std::string& line) {
+  std::fputs(concat("penstock: ", line, "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+/// Each connection takes a descriptor: lets the process have as many as the system allows, and
+/// bounds connections by what is left for them.
+void fit_descriptors(std::size_t& connections, std::size_t protocols) {
+  constexpr rlim_t kOthers = 256;  // Models, libraries, regions of shared memory.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const rlim_t left = limit.rlim_cur > 2 * kOthers ? limit.rlim_cur - kOthers : limit.rlim_cur / 2;
+  const std::size_t most = std::max<std::size_t>(1, left / protocols);
+  if (connections > most) {
+    spdlog::info("at most {} connections, as the limit of descriptors is {}", most, limit.rlim_cur);
+  }
+  connections = std::min(connections, most);
+}
+
+host::Options to_host_options(const ServeOptions& options) {
+  auto host = options.host;
+  host.native_code = options.all.server.uploads_native_code;
+  host.limits.lease = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(options.lease_s));
+  host.limits.most_lease = std::max(host.limits.most_lease, host.limits.lease);
+  host.say = [](const std::string& line) { spdlog::info("{}", line); };
+  return host;
+}
+
+Result<gateway::Options> to_options(const ServeOptions& options) {
+  auto all = options.all;
+  auto& server = all.server;
+  PENSTOCK_TRY(server.backend_options, to_backend_options(options.engine));
+  fit_descriptors(server.limits.connections, all.http.empty() ? 1 : 2);
+  server.trace = !options.trace.empty();
+  server.native_code = !options.no_native_code;
+  server.warn = [](const std::string& message) { spdlog::warn("{}", message); };
+  server.stopped = interrupted;
+  server.patience = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(options.patience_s));
+  if (options.worker) all.worker = to_host_options(options);
+  return all;
+}
+
+void tell_reload(const std::vector<Error>& errors) {
+  for (const auto& error : errors) {
+    std::fputs(concat("penstock: SIGHUP: not replaced: ", error.message(), "\n").c_str(), stderr);
+  }
+  if (errors.empty()) std::fputs("penstock: SIGHUP: replaced\n", stderr);
+}
+
+/// Until a signal ends it. SIGHUP reads the models again, beside the requests.
+void wait_for_the_end(gateway::Serving& serving) {
+  std::future<std::vector<Error>> reloading;
+  while (!interrupted()) {
+    std::this_thread::sleep_for(kLook);
+    if (reloading.valid() &&
+        reloading.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+      tell_reload(reloading.get());
+    }
+    if (reloading.valid() || !take_reload()) continue;
+    try {
+      reloading = std::async(std::launch::async, [&] { return serving.reload(); });
+    } catch (const std::system_error& error) {
+      tell_reload(
+          {make_error(Code::kResourceExhausted, "no thread could be started: ", error.what())});
+    }
+  }
+  if (reloading.valid()) tell_reload(reloading.get());
+}
+
+Status write_trace(const gateway::Serving& serving, const std::filesystem::path& file) {
+  PENSTOCK_TRY(const auto lost, serving.write_trace(file));
+  if (lost > 0) spdlog::warn("trace '{}': {} earlier spans are lost", file.string(), lost);
+  return {};
+}
+
+Result<int> run(const ServeOptions& options) {
+  PENSTOCK_TRY(const auto serving_options, to_options(options));
+  const backend::Registry backends = backend::Registry::load();
+  const InterruptGuard guard(Hangup::kReload);
+  PENSTOCK_TRY(const auto serving, gateway::start_serving(serving_options, backends));
+  if (!serving->contents().empty()) say(concat("contents in ", serving->contents().string()));
+  for (const auto& model : serving->models()) say(concat("model ", model));
+  if (serving_options.insecure)
+    say("plain text: whoever reaches the port can read what goes over it");
+  say(concat("gRPC on ", serving->grpc_address()));
+  if (!serving->http_address().empty()) say(concat("HTTP on ", serving->http_address()));
+  wait_for_the_end(*serving);
+  if (!serving->stop()) spdlog::warn("requests were left; they ended as cancelled");
+  if (!options.trace.empty()) PENSTOCK_CHECK_OK(write_trace(*serving, options.trace));
+  return kOk;
+}
+
+void add_limits(CLI::App* command, serve::Limits& limits) {
+  const auto add = [&](const char* name, auto& value, const char* description) {
+    command->add_option(name, value, description)
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+  };
+  add("--max-models", limits.models, "Models that may be loaded, versions counted one by one");
+  add("--max-waiting", limits.waiting,
+      "Requests of a model that may wait for room in its pipeline");
+  add("--max-message", limits.message_bytes, "Bytes of one message");
+  add("--max-inputs", limits.request_bytes, "Bytes of the inputs of all requests in progress");
+  add("--max-connections", limits.connections,
+      "Connections of each protocol; fewer where the limit of descriptors (ulimit -n) is low");
+  add("--max-streams", limits.streams, "Calls of one connection at a time");
+  add("--max-sequences", limits.sequences, "Open sequences of a model with states");
+}
+
+constexpr const char* kServeFooter =
+    R"(Examples:
+  penstock serve resnet50.onnx                         over gRPC on 127.0.0.1:8001
+  penstock serve seg=a.penstock seg:2=b.penstock.zip   two versions of one model
+  penstock serve app.yaml --listen 127.0.0.1:0         on a free port, which is printed
+  penstock serve app.yaml --http 127.0.0.1:8000        over HTTP too
+
+SIGHUP reads the models again, without a lost request. SIGTERM ends the requests in progress, takes
+no new ones, and leaves.)";
+
+constexpr const char* kWorkerFooter =
+    R"(Examples:
+  penstock worker                                      for callers of this machine, on 127.0.0.1:8001
+  penstock worker --listen 0.0.0.0:8001 --tls-certificate me.pem --tls-key me.key \
+      --tls-client-authority cluster.pem               for a cluster's other machines
+  taskset -c 2,3 penstock worker                       on two CPUs alone
+
+A worker compiles what callers send with its own engines, on the CPUs that it was started with.
+SIGTERM ends the calls in progress, takes no new ones, and leaves.)";
+
+void add_security(CLI::App* command, ServeOptions& options) {
+  command->add_flag("--insecure", options.all.insecure,
+                    "Plain text also where others than this machine can reach the address");
+  auto& tls = options.all.tls;
+  command->add_option("--tls-certificate", tls.certificate, "The server's certificates (PEM)");
+  command->add_option("--tls-key", tls.key, "The certificate's key (PEM)");
+  command->add_option("--tls-client-authority", tls.client_authority,
+                      "Each client must show a certificate that these signed (PEM)");
+  command->add_option("--tokens", options.all.tokens, "Who may do what: a file of hashed tokens");
+}
+
+/// What serve and worker have in common.
+void add_server(CLI::App* command, ServeOptions& options) {
+  command
+      ->add_option(
+          "models", options.all.models,
+          "[NAME[:VERSION]=]PATH of a package (a folder or .zip), an application (.yaml) or "
+          "a model (.onnx); default: the file's name, version 1")
+      ->required(!options.worker);
+  command->add_option("--listen", options.all.grpc, "HOST:PORT for gRPC; port 0: a free one")
+      ->capture_default_str();
+  command->add_option("--http", options.all.http,
+                      "HOST:PORT for HTTP, with metrics at /metrics; port 0: a free one");
+  command->add_option("--access-log", options.all.access_log,
+                      "A line of JSON for each request, appended to the file; '-': stdout");
+  command->add_option("--trace", options.trace,
+                      "Write the last requests and frames to this file at the end, for "
+                      "ui.perfetto.dev");
+  add_security(command, options);
+  add_list(command, "--backend-option", options.engine.options,
+           "A setting of an engine's own: onnxruntime:KEY=VALUE");
+  add_native_code_option(command, options.no_native_code);
+  command->add_flag("--allow-native-code", options.all.server.uploads_native_code,
+                    "Models that clients send may bring libraries, and options that name files");
+  command
+      ->add_option("--patience", options.patience_s,
+                   "Seconds that requests in progress have to end when a model or the server goes")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  add_limits(command, options.all.server.limits);
+}
+
+void add_worker(CLI::App* command, ServeOptions& options) {
+  const auto add = [&](const char* name, auto& value, const char* description) {
+    command->add_option(name, value, description)
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+  };
+  command->add_option("--cache", options.host.cache,
+                      "Folder of the contents that callers send; default: one of the user's cache "
+                      "that no other worker has");
+  auto& limits = options.host.limits;
+  add("--max-cache", limits.content_bytes,
+      "Bytes of that folder: what was used last longest ago goes");
+  add("--max-sessions", limits.sessions, "Callers at a time");
+  add("--max-stages", limits.stages, "Stages of all callers");
+  add("--max-calls", limits.calls, "Calls in progress of one stream");
+  add("--max-tickets", limits.ticket_bytes,
+      "Bytes of the tensors that stay here until other workers pull them");
+  add("--lease", options.lease_s,
+      "Seconds after which a caller that says nothing loses what it has, where it wants no other");
+  command->add_option(
+      "--peer-authority", options.all.peer_authority,
+      "Whose certificates other workers show (PEM); default: --tls-client-authority");
+  command->add_option(
+      "--peer-token", options.all.peer_token,
+      "A file: its first line is the token that is shown to other workers that ask for one");
+}
+
+void declare_server(CLI::App* command, Action& chosen, bool worker) {
+  const auto options = std::make_shared<ServeOptions>();
+  options->worker = worker;
+  command->footer(worker ? kWorkerFooter : kServeFooter);
+  add_server(command, *options);
+  if (worker) add_worker(command, *options);
+  set_action(command, chosen, options, run);
+}
+
+}  // namespace
+}  // namespace penstock::cli
+
+extern "C" void penstock_declare_serve_options(CLI::App& command, penstock::cli::Action& chosen) {
+  penstock::cli::declare_server(&command, chosen, false);
+}
+
+extern "C" void penstock_declare_worker_options(CLI::App& command, penstock::cli::Action& chosen) {
+  penstock::cli::declare_server(&command, chosen, true);
+}

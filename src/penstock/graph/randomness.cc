@@ -1,0 +1,63 @@
+#include "penstock/graph/randomness.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+#include <variant>
+
+#include <onnx/onnx_pb.h>
+
+#include "penstock/graph/proto.h"
+
+namespace penstock::graph {
+namespace {
+
+bool draws(std::string_view op) {
+  static const std::unordered_set<std::string_view> kOps = {"RandomNormal",  "RandomNormalLike",
+                                                            "RandomUniform", "RandomUniformLike",
+                                                            "Multinomial",   "Bernoulli"};
+  return kOps.contains(op);
+}
+
+constexpr std::size_t kTraining = 2;  ///< The input of a Dropout that says whether it trains.
+
+bool has_random_node(const onnx::GraphProto& graph) {
+  return std::ranges::any_of(graph.node(), [](const onnx::NodeProto& node) {
+    const bool trains = node.op_type() == "Dropout" && node.input_size() > int{kTraining} &&
+                        !node.input(kTraining).empty();
+    bool random = draws(node.op_type()) || trains;
+    for_each_nested_graph(
+        node, [&](const onnx::GraphProto& nested) { random = random || has_random_node(nested); });
+    return random;
+  });
+}
+
+bool has_random_body(const Node& node) {
+  return std::ranges::any_of(node.attributes, [](const Attribute& attribute) {
+    if (!std::holds_alternative<Attribute::Opaque>(attribute.value)) return false;
+    onnx::NodeProto holder;
+    if (!fill(attribute, *holder.add_attribute())) return true;
+    bool random = false;
+    for_each_nested_graph(holder, [&](const onnx::GraphProto& nested) {
+      random = random || has_random_node(nested);
+    });
+    return random;
+  });
+}
+
+bool trains(const Graph& graph, const Node& node) {
+  if (node.op != "Dropout" || node.inputs.size() <= kTraining) return false;
+  const auto id = node.inputs[kTraining];
+  if (id == ValueId::kNone) return false;
+  const auto& constant = graph.value(id).constant;
+  return !constant || constant->kind() != Tensor::Kind::kDense || constant->count() == 0 ||
+         constant->dtype() != DType::kBool || *static_cast<const bool*>(constant->data());
+}
+
+}  // namespace
+
+bool is_random(const Graph& graph, const Node& node) {
+  return draws(node.op) || trains(graph, node) || has_random_body(node);
+}
+
+}  // namespace penstock::graph

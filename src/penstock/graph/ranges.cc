@@ -1,0 +1,513 @@
+#include "penstock/graph/ranges.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include "penstock/graph/bodies.h"
+#include "penstock/graph/clean.h"
+#include "penstock/graph/inference.h"
+#include "penstock/graph/inliner.h"
+#include "penstock/tensor/number.h"
+
+namespace penstock::graph {
+namespace {
+
+using Range = std::optional<WholeRange>;
+/// Of each value, by ValueId.
+using RangesOfValues = std::vector<Range>;
+
+constexpr std::int64_t kFewSteps = 4;              ///< Of a loop whose count is open.
+constexpr std::int64_t kShortLength = 8;           ///< Of what an input makes as long as it says.
+constexpr double kBlocking = 1000;                 ///< Masks are multiplied by this or more.
+constexpr std::size_t kMostConstants = 1U << 20U;  ///< Larger tables are no offsets of indices.
+constexpr std::int64_t kFarthest = 1LL << 52U;     ///< Sums of two stay exact in a double.
+
+Range between(double least, double most) {
+  const double low = std::ceil(least), high = std::floor(most);
+  if (!(low <= high) || std::abs(low) > kFarthest || std::abs(high) > kFarthest) return {};
+  return WholeRange{static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)};
+}
+
+/// The least and the largest element of a constant.
+std::optional<std::pair<double, double>> extremes_of(const Value& value) {
+  if (!value.constant || value.is_parameter) return {};
+  const auto& tensor = *value.constant;
+  const bool real = is_float(tensor.dtype()) || value.type.dtype == DType::kI64 ||
+                    value.type.dtype == DType::kI32;
+  if (tensor.kind() != Tensor::Kind::kDense || !real) return {};
+  if (tensor.count() == 0 || tensor.count() > kMostConstants) return {};
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  for (std::size_t i = 0; i < tensor.count(); ++i) {
+    const double number =
+        number_from_bits(tensor.dtype(), load_bits(tensor.dtype(), tensor.data(), i));
+    if (std::isnan(number)) return {};
+    least = std::min(least, number);
+    most = std::max(most, number);
+  }
+  return std::pair(least, most);
+}
+
+/// One node and what is asked of its outputs; collects what it asks of its inputs.
+class RangeSite {
+ public:
+  RangeSite(const Graph& graph, const Node& node, RangesOfValues& ranges)
+      : graph_(graph), node_(node), ranges_(ranges) {}
+
+  [[nodiscard]] const Node& node() const { return node_; }
+  [[nodiscard]] const Graph& graph() const { return graph_; }
+  [[nodiscard]] bool has(std::size_t input) const {
+    return input < node_.inputs.size() && node_.inputs[input] != ValueId::kNone;
+  }
+  [[nodiscard]] const Value& value(std::size_t input) const {
+    return graph_.value(node_.inputs[input]);
+  }
+  [[nodiscard]] Range made(std::size_t output = 0) const {
+    const bool there = output < node_.outputs.size() && node_.outputs[output] != ValueId::kNone;
+    return there ? ranges_[index(node_.outputs[output])] : Range();
+  }
+  void ask(std::size_t input, const Range& range) {
+    if (has(input)) ask_value(node_.inputs[input], range);
+  }
+  void ask_value(ValueId id, const Range& range) {
+    ranges_[index(id)] = meet(ranges_[index(id)], range);
+  }
+
+  [[nodiscard]] std::optional<std::size_t> rank(std::size_t input) const {
+    if (!has(input) || !value(input).type.ranked) return {};
+    return value(input).type.dims.size();
+  }
+  /// Elements along an axis in a random frame.
+  [[nodiscard]] std::optional<std::int64_t> size(std::size_t input, std::int64_t axis) const {
+    return has(input) ? size_of(value(input).type, axis) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<std::pair<double, double>> extremes(std::size_t input) const {
+    return has(input) ? extremes_of(value(input)) : std::nullopt;
+  }
+  /// How many elements an input has, where its shape is known.
+  [[nodiscard]] std::optional<std::int64_t> count(std::size_t input) const {
+    if (!rank(input)) return {};
+    std::int64_t count = 1;
+    for (const auto& dim : value(input).type.dims) {
+      if (!dim.fixed()) return {};
+      count *= dim.size;
+    }
+    return count;
+  }
+
+ private:
+  static std::optional<std::size_t> axis_of(const Type& type, std::int64_t axis) {
+    if (!type.ranked) return {};
+    const auto rank = static_cast<std::int64_t>(type.dims.size());
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank) return {};
+    return static_cast<std::size_t>(axis);
+  }
+  static std::optional<std::int64_t> size_of(const Type& type, std::int64_t axis) {
+    const auto place = axis_of(type, axis);
+    if (!place) return {};
+    return type.dims[*place].likely();
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  RangesOfValues& ranges_;
+};
+
+using RangeRule = std::function<void(RangeSite&)>;
+
+/// Indices of so many places, counted from the front.
+Range places(const std::optional<std::int64_t>& size) {
+  return size && *size > 0 ? Range(WholeRange{0, *size - 1}) : Range();
+}
+
+// --- What only moves or shifts numbers ----------------------------------------------------------
+
+RangeRule moves(std::initializer_list<std::size_t> inputs) {
+  return [inputs = std::vector(inputs)](RangeSite& site) {
+    for (const auto input : inputs) site.ask(input, site.made());
+  };
+}
+
+void moves_all(RangeSite& site) {
+  for (std::size_t i = 0; i < site.node().inputs.size(); ++i) site.ask(i, site.made());
+}
+
+void splits(RangeSite& site) {
+  for (std::size_t i = 0; i < site.node().outputs.size(); ++i) site.ask(0, site.made(i));
+}
+
+void cast(RangeSite& site) {
+  constexpr std::int64_t kOnnxBool = 9;
+  site.ask(0, site.node().int_or("to", 0) == kOnnxBool ? WholeRange{0, 1} : site.made());
+}
+
+void adds(RangeSite& site) {
+  const auto made = site.made();
+  for (const std::size_t input : {0U, 1U}) {
+    const auto other = site.extremes(1 - input);
+    if (made && other) {
+      site.ask(input, between(static_cast<double>(made->least) - other->first,
+                              static_cast<double>(made->most) - other->second));
+    }
+  }
+}
+
+void subtracts(RangeSite& site) {
+  const auto made = site.made();
+  if (!made) return;
+  const auto least = static_cast<double>(made->least), most = static_cast<double>(made->most);
+  if (const auto right = site.extremes(1)) {
+    site.ask(0, between(least + right->second, most + right->first));
+  }
+  if (const auto left = site.extremes(0)) {
+    site.ask(1, between(left->second - most, left->first - least));
+  }
+}
+
+/// Whether a value is what blocks where a mask is 0: `1 - mask`, `mask - 1` or `mask + -1`.
+bool is_mask_less_one(const RangeSite& site, const Value& value, bool negated) {
+  if (!value.producer) return false;
+  const auto& graph = site.graph();
+  const auto& node = graph.node(*value.producer);
+  const auto is = [&](std::size_t input, double number) {
+    if (input >= node.inputs.size() || node.inputs[input] == ValueId::kNone) return false;
+    const auto found = extremes_of(graph.value(node.inputs[input]));
+    return found && found->first == number && found->second == number;
+  };
+  if (negated) return node.op == "Sub" && is(0, 1);
+  return (node.op == "Sub" && is(1, 1)) || (node.op == "Add" && (is(0, -1) || is(1, -1)));
+}
+
+void multiplies(RangeSite& site) {
+  for (const std::size_t input : {0U, 1U}) {
+    const auto factor = site.extremes(1 - input);
+    if (!factor || !site.has(input)) continue;
+    if (factor->second <= -kBlocking && is_mask_less_one(site, site.value(input), true)) {
+      site.ask(input, WholeRange{0, 1});
+    } else if (factor->first >= kBlocking && is_mask_less_one(site, site.value(input), false)) {
+      site.ask(input, WholeRange{-1, 0});
+    }
+    const auto made = site.made();
+    if (!made || factor->first <= 0) continue;
+    const auto least = static_cast<double>(made->least), most = static_cast<double>(made->most);
+    site.ask(input, between(least / (least <= 0 ? factor->second : factor->first),
+                            most / (most >= 0 ? factor->second : factor->first)));
+  }
+}
+
+void divides(RangeSite& site) {
+  const auto made = site.made();
+  const auto by = site.extremes(1);
+  if (!made || !by || by->first <= 0) return;
+  const auto least = static_cast<double>(made->least), most = static_cast<double>(made->most);
+  site.ask(0, between(least * (least <= 0 ? by->first : by->second),
+                      most * (most >= 0 ? by->first : by->second)));
+}
+
+void negates(RangeSite& site) {
+  if (const auto made = site.made()) site.ask(0, WholeRange{-made->most, -made->least});
+}
+
+// --- Indices ------------------------------------------------------------------------------------
+
+void gathers(RangeSite& site) {
+  site.ask(0, site.made());
+  site.ask(1, places(site.size(0, site.node().int_or("axis", 0))));
+}
+
+void scatters(RangeSite& site) {
+  gathers(site);
+  site.ask(2, site.made());
+}
+
+/// Along each of the axes that a row of indices names.
+void ask_places_of_rows(RangeSite& site, std::int64_t first) {
+  const auto rank = site.rank(0), rank_of_indices = site.rank(1);
+  if (!rank || !rank_of_indices || *rank_of_indices == 0) return;
+  const auto& row = site.value(1).type.dims.back();
+  const auto all = static_cast<std::int64_t>(*rank);
+  const auto last = row.fixed() ? std::min(first + row.size, all) : all;
+  for (auto axis = first; axis < last; ++axis) site.ask(1, places(site.size(0, axis)));
+}
+
+void gathers_rows(RangeSite& site) {
+  site.ask(0, site.made());
+  ask_places_of_rows(site, site.node().int_or("batch_dims", 0));
+}
+
+void scatters_rows(RangeSite& site) {
+  site.ask(0, site.made());
+  site.ask(2, site.made());
+  ask_places_of_rows(site, 0);
+}
+
+void reads_one_hot(RangeSite& site) {
+  if (const auto depth = site.extremes(1)) site.ask(0, between(0, depth->first - 1));
+  site.ask(1, WholeRange{1, kShortLength});
+}
+
+/// Words, segments and the tables of both.
+void embeds(RangeSite& site) {
+  site.ask(0, places(site.size(2, 0)));
+  site.ask(1, places(site.size(4, 0)));
+}
+
+void axis_of_data(RangeSite& site) {
+  const auto rank = site.rank(0);
+  if (rank && site.count(1) == 1) site.ask(1, places(static_cast<std::int64_t>(*rank)));
+}
+
+// --- Lengths ------------------------------------------------------------------------------------
+
+RangeRule lengths(std::size_t input, WholeRange range) {
+  return [=](RangeSite& site) { site.ask(input, range); };
+}
+
+void ranges(RangeSite& site) {
+  site.ask(0, WholeRange{0, 0});
+  site.ask(1, WholeRange{1, kShortLength});
+  site.ask(2, WholeRange{1, 1});
+}
+
+void slices(RangeSite& site) {
+  site.ask(0, site.made());
+  site.ask(1, WholeRange{0, 0});
+  site.ask(4, WholeRange{1, 1});
+  const auto rank = site.rank(0);
+  if (!rank) return;
+  std::int64_t shortest = kShortLength;
+  for (std::size_t axis = 0; axis < *rank; ++axis) {
+    const auto size = site.size(0, static_cast<std::int64_t>(axis));
+    if (size) shortest = std::min(shortest, *size);
+  }
+  const bool single = site.has(3) && site.count(3) == 1;
+  const auto axis = site.extremes(3);
+  if (single && axis) {
+    shortest = site.size(0, static_cast<std::int64_t>(axis->first)).value_or(shortest);
+  }
+  if (shortest > 0) site.ask(2, WholeRange{1, shortest});
+  if (single) site.ask(3, places(static_cast<std::int64_t>(*rank)));
+}
+
+void expands(RangeSite& site) {
+  site.ask(0, site.made());
+  site.ask(1, WholeRange{1, 1});
+}
+
+/// One size is what is left; as many as the data has are its own.
+void reshapes(RangeSite& site) {
+  site.ask(0, site.made());
+  const auto count = site.count(1);
+  const auto rank = site.rank(0);
+  if (count == 1) {
+    site.ask(1, WholeRange{-1, -1});
+  } else if (count && rank && static_cast<std::int64_t>(*rank) == *count &&
+             site.node().int_or("allowzero", 0) == 0) {
+    site.ask(1, WholeRange{0, 0});
+  }
+}
+
+void takes_top(RangeSite& site) {
+  site.ask(0, site.made());
+  const auto size = site.size(0, site.node().int_or("axis", -1));
+  if (size && *size > 0) site.ask(1, WholeRange{1, *size});
+}
+
+void recurs(RangeSite& site) {
+  const auto time = site.size(0, site.node().int_or("layout", 0) == 0 ? 0 : 1);
+  if (time && *time > 0) site.ask(4, WholeRange{1, *time});
+}
+
+void reverses(RangeSite& site) {
+  site.ask(0, site.made());
+  const auto time = site.size(0, site.node().int_or("time_axis", 0));
+  if (time && *time > 0) site.ask(1, WholeRange{1, *time});
+}
+
+void suppresses(RangeSite& site) {
+  site.ask(2, WholeRange{1, kShortLength});
+  site.ask(3, WholeRange{0, 1});
+}
+
+void scales(RangeSite& site) {
+  site.ask(site.node().op == "Upsample" ? 1 : 2, WholeRange{1, 1});
+  // Sizes; but nearest neighbours, what resizes keeps some axes as they are.
+  const auto* mode = site.node().find("mode");
+  const auto* named = mode == nullptr ? nullptr : std::get_if<std::string>(&mode->value);
+  if (named == nullptr || *named == "nearest") site.ask(3, WholeRange{1, kShortLength});
+}
+
+void squeezes_in(RangeSite& site) {
+  site.ask(0, site.made());
+  if (site.count(1) == 1) site.ask(1, WholeRange{0, 0});
+}
+
+// --- Nested graphs ------------------------------------------------------------------------------
+
+RangesOfValues ranges_within(const Graph& graph, const std::vector<Range>& outputs);
+
+/// How many of the nested graph's own inputs the node's inputs are, and from which on; likewise of
+/// the outputs: (input of the node, input of the body), (output of the node, output of the body).
+struct BodyPorts {
+  std::size_t node_input, body_input, inputs, body_output;
+};
+
+BodyPorts ports_of(const Node& node) {
+  if (node.op == "Loop")
+    return {2, 2, node.inputs.size() - std::min<std::size_t>(2, node.inputs.size()), 1};
+  if (node.op == "Scan") return {0, 0, node.inputs.size(), 0};
+  return {0, 0, 0, 0};
+}
+
+void ask_of_body(RangeSite& site, const onnx::GraphProto& nested) {
+  auto draft = draft_of_body(site.graph(), site.node(), nested);
+  if (!draft || !make_constants(*draft)) return;  // It is no graph that an engine would take.
+  auto& body = draft->graph;
+  link(body);
+  infer_types(body, Source::kFile);
+  const auto ports = ports_of(site.node());
+  std::vector<Range> outputs(body.outputs.size());
+  for (std::size_t i = 0; i + ports.body_output < outputs.size(); ++i) {
+    outputs[i + ports.body_output] = site.made(i);
+  }
+  const auto found = ranges_within(body, outputs);
+  for (const auto id : site.node().captures) {
+    const auto inner = body.find_value(site.graph().value(id).name);
+    if (inner && body.value(*inner).is_input) site.ask_value(id, found[index(*inner)]);
+  }
+  for (std::size_t i = 0; i < ports.inputs; ++i) {
+    const auto place = i + ports.body_input;
+    if (place >= static_cast<std::size_t>(nested.input_size())) break;
+    const auto inner = body.find_value(nested.input(static_cast<int>(place)).name());
+    if (inner) site.ask(i + ports.node_input, found[index(*inner)]);
+  }
+}
+
+void ask_of_bodies(RangeSite& site) {
+  if (site.node().op == "Loop") site.ask(0, WholeRange{1, kFewSteps});
+  for (const auto& attribute : site.node().attributes) {
+    if (!std::holds_alternative<Attribute::Opaque>(attribute.value)) continue;
+    const auto nested = nested_graph(site.graph(), site.node(), attribute.name);
+    if (nested) ask_of_body(site, *nested);
+  }
+}
+
+// --- The table ----------------------------------------------------------------------------------
+
+const std::unordered_map<std::string, RangeRule>& rules() {
+  static const std::unordered_map<std::string, RangeRule> kRules = [] {
+    std::unordered_map<std::string, RangeRule> table;
+    for (const char* op :
+         {"Identity", "Flatten", "Squeeze", "Transpose", "Dropout", "Floor", "Ceil", "Round", "Pad",
+          "Compress", "Clip", "Trilu", "Unique", "CastLike", "DepthToSpace", "SpaceToDepth"}) {
+      table[op] = moves({0});
+    }
+    for (const char* op : {"Concat", "Min", "Max"}) table[op] = moves_all;
+    for (const char* op : {"ReduceSum", "ReduceMean", "CumSum"}) table[op] = axis_of_data;
+    for (const char* op : {"ReduceMax", "ReduceMin"}) {
+      table[op] = [](RangeSite& site) {
+        site.ask(0, site.made());
+        axis_of_data(site);
+      };
+    }
+    for (const char* op : {"LSTM", "GRU", "RNN"}) table[op] = recurs;
+    for (const char* op : {"Gather", "GatherElements"}) table[op] = gathers;
+    for (const char* op : {"Scatter", "ScatterElements"}) table[op] = scatters;
+    for (const char* op : {"Resize", "Upsample"}) table[op] = scales;
+    for (const char* op : {"If", "Loop", "Scan"}) table[op] = ask_of_bodies;
+    table["Where"] = moves({1, 2});
+    table["Split"] = splits;
+    table["Cast"] = cast;
+    table["Add"] = adds;
+    table["Sub"] = subtracts;
+    table["Mul"] = multiplies;
+    table["Div"] = divides;
+    table["Neg"] = negates;
+    table["GatherND"] = gathers_rows;
+    table["ScatterND"] = scatters_rows;
+    table["OneHot"] = reads_one_hot;
+    table["Range"] = ranges;
+    table["Slice"] = slices;
+    table["Tile"] = expands;
+    table["Expand"] = expands;
+    table["Reshape"] = reshapes;
+    table["Unsqueeze"] = squeezes_in;
+    table["ConstantOfShape"] = lengths(0, {1, 1});
+    table["SequenceAt"] = lengths(1, {0, 0});
+    table["TopK"] = takes_top;
+    table["ReverseSequence"] = reverses;
+    table["NonMaxSuppression"] = suppresses;
+    table["com.microsoft.EmbedLayerNormalization"] = embeds;
+    return table;
+  }();
+  return kRules;
+}
+
+/// What each value may hold where the graph's outputs may hold `outputs`.
+RangesOfValues ranges_within(const Graph& graph, const std::vector<Range>& outputs) {
+  RangesOfValues ranges(graph.values.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    auto& range = ranges[index(graph.outputs[i])];
+    range = meet(range, outputs[i]);
+  }
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    const auto rule = rules().find(node->domain.empty() ? node->op : node->domain + "." + node->op);
+    if (rule == rules().end()) continue;
+    RangeSite site(graph, *node, ranges);
+    rule->second(site);
+  }
+  return ranges;
+}
+
+/// The whole numbers that the dtype holds exactly, or none where it holds no numbers.
+Range exact_in(DType dtype) {
+  const auto end = [](std::int64_t bits) { return WholeRange{-(1LL << bits), 1LL << bits}; };
+  switch (dtype) {
+    case DType::kF16:
+      return end(11);
+    case DType::kBF16:
+      return end(8);
+    case DType::kF32:
+      return end(24);
+    case DType::kF64:
+    case DType::kI64:
+      return end(52);
+    case DType::kU64:
+      return WholeRange{0, 1LL << 52U};
+    case DType::kI32:
+      return WholeRange{INT32_MIN, INT32_MAX};
+    case DType::kU32:
+      return WholeRange{0, UINT32_MAX};
+    case DType::kI16:
+      return WholeRange{INT16_MIN, INT16_MAX};
+    case DType::kU16:
+      return WholeRange{0, UINT16_MAX};
+    case DType::kI8:
+      return WholeRange{INT8_MIN, INT8_MAX};
+    case DType::kU8:
+      return WholeRange{0, UINT8_MAX};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+void find_ranges(Graph& graph) {
+  const auto found = ranges_within(graph, {});
+  for (const auto id : graph.inputs) {
+    auto& value = graph.values[index(id)];
+    const auto exact = exact_in(value.type.dtype);
+    const auto& range = found[index(id)];
+    if (!exact || !range || range->most < exact->least || range->least > exact->most) continue;
+    value.range = meet(range, exact);
+  }
+}
+
+}  // namespace penstock::graph

@@ -1,0 +1,182 @@
+#include "penstock/graph/ranges.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/graph/test_support.h"
+
+namespace penstock::graph {
+namespace {
+
+/// "3..29", "none": what the input `name` of a graph may hold.
+std::string range_of(const Graph& graph, const std::string& name) {
+  const auto id = graph.find_value(name);
+  if (!id) return "absent";
+  const auto& range = graph.value(*id).range;
+  return range ? concat(range->least, "..", range->most) : "none";
+}
+
+/// The range of input `i` of a graph written "(inputs) => (outputs) <constants> { nodes }".
+std::string range_in(const std::string& graph, const std::string& name = "i") {
+  return range_of(
+      import_text(R"(<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g )" + graph),
+      name);
+}
+
+TEST(Ranges, KeepIndicesInsideTheirAxis) {
+  EXPECT_EQ(range_in("(float[30, 4] t, int64[5] i) => (float[5, 4] y) { y = Gather(t, i) }"),
+            "0..29");
+  EXPECT_EQ(range_in("(float[30, 4] t, int64[5] i) => (float[30, 5] y) { y = Gather<axis = -1>(t, "
+                     "i) }"),
+            "0..3");
+  EXPECT_EQ(range_in("(float[30, 4] t, int64[30, 2] i) => (float[30, 2] y) { y = "
+                     "GatherElements<axis = 1>(t, i) }"),
+            "0..3");
+  EXPECT_EQ(
+      range_in("(float[30, 4, 9] t, int64[5, 2] i) => (float[5, 9] y) { y = GatherND(t, i) }"),
+      "0..3");
+  EXPECT_EQ(range_in("(float[30, 4] t, int64[5, 1] i, float[5, 4] u) => (float[30, 4] y) { y = "
+                     "ScatterND(t, i, u) }"),
+            "0..29");
+  EXPECT_EQ(range_in("(float[30, 4] t, int64[30, 2] i, float[30, 2] u) => (float[30, 4] y) { y = "
+                     "ScatterElements<axis = 1>(t, i, u) }"),
+            "0..3");
+}
+
+TEST(Ranges, KeepAnOpenAxisToItsFirstElementOrItsBound) {
+  const std::string graph =
+      R"(<ir_version: 8, opset_import: ["" : 17]> g (float[n, 4] t, int64[5] i) => (float[5, 4] y)
+         { y = Gather(t, i) })";
+  EXPECT_EQ(range_of(import_text(graph), "i"), "0..0");
+  ImportOptions options;
+  options.shapes["t"] = {Dim{.bound = 7}, Dim{.size = 4}};
+  EXPECT_EQ(range_of(import_text(graph, options), "i"), "0..6");
+}
+
+TEST(Ranges, LeadBackThroughWhatMovesNumbers) {
+  EXPECT_EQ(range_in(R"((float[30, 4] t, float[1, 5] i) => (float[5, 4] y) <int64[1] all = {-1},
+      int64[1] one = {1}, int64[1] two = {2}, int64[3] more = {7, 8, 9}> {
+        turned = Transpose(i)
+        whole = Cast<to = 7>(turned)
+        flat = Reshape(whole, all)
+        high = Unsqueeze(flat, one)
+        low = Squeeze(high, one)
+        half = Slice(low, one, two)
+        long = Concat<axis = 0>(half, more)
+        y = Gather(t, long) })"),
+            "0..29");
+}
+
+TEST(Ranges, FollowSumsProductsAndChoices) {
+  const auto of = [](const std::string& node) {
+    return range_in(
+        "(float[30] t, int64[5] i, bool[5] c) => (float[5] y) <int64[5] offsets = {0, "
+        "5, 10, 15, 20}, int64 two = {2}, int64 last = {29}> { j = " +
+        node + " y = Gather(t, j) }");
+  };
+  EXPECT_EQ(of("Add(i, offsets)"), "0..9");
+  EXPECT_EQ(of("Sub(i, two)"), "2..31");
+  EXPECT_EQ(of("Sub(last, i)"), "0..29");
+  EXPECT_EQ(of("Mul(i, two)"), "0..14");
+  EXPECT_EQ(of("Div(i, two)"), "0..58");
+  EXPECT_EQ(of("Where(c, two, i)"), "0..29");
+  EXPECT_EQ(of("Clip(i, two, last)"), "0..29");
+  EXPECT_EQ(of("Mod(i, last)"), "none");
+}
+
+TEST(Ranges, AreWhatAllReadersTake) {
+  EXPECT_EQ(range_in("(float[30] t, float[12] s, int64[5] i) => (float[5] y) { a = Gather(t, i) b "
+                     "= Gather(s, i) y = Add(a, b) }"),
+            "0..11");
+}
+
+TEST(Ranges, KnowMasks) {
+  const auto of = [](const std::string& nodes) {
+    return range_in(
+        "(float[5] x, float[5] i) => (float[5] y) <float one = {1.0}, float far = "
+        "{-10000.0}, float high = {10000.0}, float half = {0.5}> { " +
+        nodes + " }");
+  };
+  EXPECT_EQ(of("a = Sub(one, i) b = Mul(a, far) y = Add(x, b)"), "0..1");
+  EXPECT_EQ(of("a = Sub(i, one) b = Mul(high, a) y = Add(x, b)"), "0..1");
+  EXPECT_EQ(of("a = Cast<to = 9>(i) y = Where(a, x, one)"), "0..1");
+  EXPECT_EQ(of("a = Sub(one, i) b = Mul(a, half) y = Add(x, b)"), "none");
+  EXPECT_EQ(of("a = Mul(i, far) y = Add(x, a)"), "none");
+}
+
+TEST(Ranges, KeepLengthsToWhatFits) {
+  EXPECT_EQ(range_in("(int64[4] x, int64 i) => (float[4, 6] y) <float[2] v = {0.0, 1.0}> { y = "
+                     "OneHot(x, i, v) }"),
+            "1..8");
+  EXPECT_EQ(range_in("(int64[4] i) => (float[4, 6] y) <float[2] v = {0.0, 1.0}, int64 d = {6}> { y "
+                     "= OneHot(i, d, v) }"),
+            "0..5");
+  EXPECT_EQ(range_in("(float[2, 9] x, int64[1] i) => (float[2, k] y, int64[2, k] z) { y, z = "
+                     "TopK(x, i) }"),
+            "1..9");
+  EXPECT_EQ(range_in("(float[2, 9] x, int64[1] i) => (float[k, 9] y) <int64[1] b = {0}, int64[1] "
+                     "a = {0}> { y = Slice(x, b, i, a) }"),
+            "1..2");
+  EXPECT_EQ(range_in("(float[2, 9] x, int64[1] i) => (float[n] y) { y = Reshape(x, i) }"),
+            "-1..-1");
+  EXPECT_EQ(range_in("(float[2, 9] x, int64[2] i) => (float[n, m] y) { y = Reshape(x, i) }"),
+            "0..0");
+  EXPECT_EQ(range_in("(float[2, 9] x, int64[2] i) => (float[n, m] y) { y = Expand(x, i) }"),
+            "1..1");
+  EXPECT_EQ(range_in("(float[2, 9] x, int64[2] i) => (float[n, m] y) { y = Tile(x, i) }"), "1..1");
+  EXPECT_EQ(range_in("(float[1, 2, 3, 4] x, int64[4] i) => (float[a, b, c, d] y) { y = "
+                     "Resize(x, , , i) }"),
+            "1..8");
+  EXPECT_EQ(range_in("(float[1, 2, 3, 4] x, int64[4] i) => (float[a, b, c, d] y) { y = "
+                     "Resize<mode = \"linear\">(x, , , i) }"),
+            "none");
+  EXPECT_EQ(range_in("(int64 i) => (int64[n] y) <int64 a = {0}, int64 d = {1}> { y = Range(a, i, "
+                     "d) }"),
+            "1..8");
+  EXPECT_EQ(range_in(R"((float[7, 2, 3] x, int32[2] i, float[1, 16, 3] w, float[1, 16, 4] r)
+      => (float[7, 1, 2, 4] y) {
+        y = LSTM<hidden_size = 4>(x, w, r, , i) })"),
+            "1..7");
+}
+
+TEST(Ranges, SeeIntoNestedGraphs) {
+  EXPECT_EQ(range_in(R"((float[30] t, int64[5] i, bool c) => (float[5] y) {
+      y = If(c) <then_branch = one () => (float[5] a) { a = Gather(t, i) },
+                 else_branch = two () => (float[5] b) <float[5] b = {0, 0, 0, 0, 0}> { }> })"),
+            "0..29");
+  EXPECT_EQ(range_in(R"((float[30] t, int64[5] i, bool c) => (float[5] y) {
+      j = If(c) <then_branch = one () => (int64[5] a) { a = Neg(i) },
+                 else_branch = two () => (int64[5] b) { b = Identity(i) }>
+      y = Gather(t, j) })"),
+            "0..0");
+  const std::string loop = R"((float[30] t, int64 m, bool c, int64[5] i) => (int64[5] y) {
+      y = Loop(m, c, i) <body = b (int64 k, bool go, int64[5] j)
+        => (bool on, int64[5] next) {
+          on = Identity(go)
+          a = Gather(t, j)
+          next = Cast<to = 7>(a) }> })";
+  EXPECT_EQ(range_in(loop), "0..29");
+  EXPECT_EQ(range_in(loop, "m"), "1..4");
+}
+
+TEST(Ranges, LeaveAloneWhatNothingRestricts) {
+  EXPECT_EQ(range_in("(float[30] x, float[30] i) => (float[30] y) { a = Add(x, i) y = Mul(a, i) }"),
+            "none");
+  EXPECT_EQ(range_in("(float[30] x, int64[30] i) => (bool[30] y) <int64 z = {0}> { y = Equal(i, z) "
+                     "}"),
+            "none");
+}
+
+TEST(Ranges, FitTheElementType) {
+  EXPECT_EQ(range_in("(float[300] t, uint8[5] i) => (float[5] y) { j = Cast<to = 7>(i) y = "
+                     "Gather(t, j) }"),
+            "0..255");
+  EXPECT_EQ(range_in("(float[3000] t, float16[5] i) => (float[5] y) { j = Cast<to = 7>(i) y = "
+                     "Gather(t, j) }"),
+            "0..2048");
+}
+
+}  // namespace
+}  // namespace penstock::graph

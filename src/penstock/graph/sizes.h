@@ -1,0 +1,15 @@
+// Which sizes of open dimensions a network takes. Internal to graph.
+#pragma once
+
+#include "penstock/graph/graph.h"
+
+namespace penstock::graph {
+
+/// Gives the open dimensions that nothing bounds a size (Dim::usual) with which inference finds
+/// nothing wrong: no product, reshape or join that does not fit, no window larger than what it
+/// slides over. All of them get one, but for the first dimensions of inputs of several, which are
+/// taken for batches. A picture's is not 1, which says nothing; others' is where that fits. None is
+/// given where no size of a list fits, or 1 does. \pre  types are inferred, constants folded.
+void find_sizes(Graph& graph);
+
+}  // namespace penstock::graph

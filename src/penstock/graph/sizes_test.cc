@@ -1,0 +1,87 @@
+#include "penstock/graph/sizes.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/graph/randomness.h"
+#include "penstock/graph/test_support.h"
+
+namespace penstock::graph {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Graph graph_of(const std::string& text) {
+  return import_text(R"(<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> g )" + text);
+}
+
+/// "1x3x28x28": what the input `x` is in a frame of which nobody says more.
+std::string size_in(const std::string& text) {
+  const auto graph = graph_of(text);
+  return join(graph.value(*graph.find_value("x")).type.dims, "x",
+              [](const Dim& dim) { return std::to_string(dim.likely()); });
+}
+
+TEST(Sizes, OfPicturesAreNotOne) {
+  EXPECT_EQ(size_in("(float[n, 3, h, w] x) => (float[n, 3, h, w] y) { y = Relu(x) }"), "1x3x64x64");
+  EXPECT_EQ(size_in("(float[n, h, w, 3] x) => (float[n, h, w, 3] y) { y = Relu(x) }"), "1x64x64x3");
+}
+
+TEST(Sizes, AreSuchAsReshapesTake) {
+  // 28 x 28, halved, as a row of a product.
+  EXPECT_EQ(size_in(R"((float[1, 3, h, w] x, float[588, 10] p) => (float[1, 10] y)
+      <int64[2] rows = {1, 588}> {
+        a = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)
+        b = Reshape(a, rows)
+        y = MatMul(b, p) })"),
+            "1x3x28x28");
+}
+
+TEST(Sizes, AreLongEnoughForWindows) {
+  EXPECT_EQ(size_in(R"((float[1, 1, t] x, float[4, 1, 30] k) => (float[1, 4, s] y) {
+        y = Conv(x, k) })"),
+            "1x1x32");
+  EXPECT_EQ(size_in("(float[1, t] x) => (float[1, t] y) { y = Relu(x) }"), "1x1");
+}
+
+TEST(Sizes, ReachWhatStandsBehind) {
+  const auto graph = graph_of(R"((float[n, 3, h, w] x) => (float[n, 3, a, b] y) {
+      p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)
+      y = Relu(p) })");
+  EXPECT_EQ(graph.value(*graph.find_value("p")).type.dims[2].likely(), 32);
+}
+
+TEST(Sizes, AreThoseThatWereGiven) {
+  EXPECT_EQ(size_in("(float[1, 3, 20, 30] x) => (float[1, 3, 20, 30] y) { y = Relu(x) }"),
+            "1x3x20x30");
+}
+
+TEST(Words, AreThoseThatReadersKnow) {
+  const auto graph = graph_of(R"((string[4] s, string[4] t, string[2] u) => (int64[4] y, bool[4] z,
+      string[2] v) {
+        m = Identity(s)
+        y = ai.onnx.ml.LabelEncoder<keys_strings = ["cat", "dog"], values_int64s = [4, 5]>(m)
+        one = Constant<value_strings = ["yes"]>()
+        z = Equal(t, one)
+        v = Identity(u) })");
+  const auto words = [&](const char* name) { return graph.value(*graph.find_value(name)).words; };
+  EXPECT_THAT(words("s"), ElementsAre("cat", "dog"));
+  EXPECT_THAT(words("u"), IsEmpty());
+}
+
+TEST(Randomness, IsSeenInNestedGraphsToo) {
+  const auto graph = graph_of(R"((float[2] x, bool c) => (float[2] y, float[2] z) {
+      y = If(c) <then_branch = one () => (float[2] a) { a = RandomNormalLike(x) },
+                 else_branch = two () => (float[2] b) { b = Neg(x) }>
+      z = If(c) <then_branch = three () => (float[2] d) { d = Abs(x) },
+                 else_branch = four () => (float[2] e) { e = Neg(x) }> })");
+  ASSERT_EQ(graph.nodes.size(), 2U);
+  EXPECT_TRUE(is_random(graph, graph.nodes[0]));
+  EXPECT_FALSE(is_random(graph, graph.nodes[1]));
+}
+
+}  // namespace
+}  // namespace penstock::graph

@@ -1,0 +1,12 @@
+// Which texts the readers of an input know. Internal to graph.
+#pragma once
+
+#include "penstock/graph/graph.h"
+
+namespace penstock::graph {
+
+/// Gives each input of texts the keys and vocabularies of the nodes that read it, also through what
+/// only moves texts (Value::words); at most 64 of them. Nested graphs are not seen into.
+void find_words(Graph& graph);
+
+}  // namespace penstock::graph

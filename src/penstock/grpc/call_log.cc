@@ -1,0 +1,55 @@
+#include "penstock/grpc/call_log.h"
+
+#include <string_view>
+
+namespace penstock::grpc {
+namespace {
+
+/// gRPC says "ipv4:10.0.0.7:43210"; all protocols' lines have the address alone.
+std::string address_of(std::string_view peer) {
+  for (const std::string_view family : {"ipv4:", "ipv6:"}) {
+    if (peer.starts_with(family)) return std::string(peer.substr(family.size()));
+  }
+  return std::string(peer);
+}
+
+}  // namespace
+
+CallLog::CallLog(serve::AccessLog* log, const ::grpc::CallbackServerContext& context,
+                 const char* kind, const char* method)
+    : log_(log) {
+  if (log_ == nullptr) return;
+  begin_ = std::chrono::steady_clock::now();
+  entry_.emplace();
+  entry_->protocol = "grpc";
+  entry_->peer = address_of(context.peer());
+  entry_->method = kind;
+  entry_->target = std::string("/inference.GRPCInferenceService/") + method;
+}
+
+void CallLog::client(const std::string& name) {
+  if (entry_) entry_->client = name;
+}
+
+void CallLog::received(std::size_t bytes) {
+  if (entry_) entry_->request_bytes = bytes;
+}
+
+void CallLog::asks(const serve::Request& request) {
+  if (!entry_) return;
+  entry_->notes["model"] = request.model;
+  if (!request.id.empty()) entry_->notes["id"] = request.id;
+  if (!request.traceparent.empty()) entry_->notes["traceparent"] = request.traceparent;
+}
+
+void CallLog::end(const ::grpc::Status& status, std::size_t bytes) {
+  if (!entry_) return;
+  entry_->status = status.error_code();
+  entry_->response_bytes = bytes;
+  entry_->duration = std::chrono::steady_clock::now() - begin_;
+  if (!status.ok()) entry_->notes["error"] = status.error_message();
+  log_->write(*entry_);
+  entry_.reset();
+}
+
+}  // namespace penstock::grpc

@@ -1,0 +1,50 @@
+// HeldSource: the tensors that a worker holds for one of our stages.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "penstock/grpc/client/held.h"
+#include "penstock/grpc/client/line.h"
+#include "penstock/grpc/client/peer.h"
+#include "penstock/grpc/client/remote_model.h"
+#include "penstock/tensor/tensor.h"
+
+namespace penstock::grpc {
+
+/// \threads  all functions may be called from any thread.
+class HeldSource : public std::enable_shared_from_this<HeldSource> {
+ public:
+  explicit HeldSource(std::string address) : address_(std::move(address)) {}
+
+  /// Another way to the worker. `same_session`: it has what it had before the last one was lost.
+  void connected(const Connection& connection, const std::shared_ptr<Line>& line,
+                 bool same_session);
+  /// The worker is lost. Calls elsewhere that wait for what it has end now: it may never send it.
+  void lost();
+  [[nodiscard]] bool is_lost() const;
+
+  /// What the worker has kept for us.
+  std::shared_ptr<const Held> hold(std::string ticket, DType dtype, std::vector<std::int64_t> dims);
+
+  /// A call on another worker that reads one of these: lost() cancels it.
+  void note_reader(const std::shared_ptr<InferCall>& call);
+
+ private:
+  class HeldHere;
+  void release(const std::string& ticket);
+  Status read(const HeldHere& held, Tensor& to) const;
+
+  const std::string address_;
+  mutable std::mutex mutex_;  // Guards all below.
+  std::shared_ptr<const Connection> connection_;
+  std::weak_ptr<Line> line_;
+  bool lost_ = false;
+  std::vector<std::string> released_;  // While it was lost.
+  std::vector<std::weak_ptr<InferCall>> readers_;
+};
+
+}  // namespace penstock::grpc

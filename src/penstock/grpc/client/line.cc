@@ -1,0 +1,467 @@
+#include "penstock/grpc/client/line.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include "penstock/grpc/client/answer.h"
+#include "penstock/grpc/client/held_source.h"
+#include "penstock/grpc/client/question.h"
+#include "penstock/grpc/client/raw_message.h"
+#include "penstock/grpc/client/worker_messages.h"
+#include "penstock/grpc/client/worker_protocol.h"
+#include "penstock/grpc/worker.pb.h"
+
+namespace penstock::grpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kRun = "/penstock.worker.Worker/Run";
+constexpr auto kLineOpens = std::chrono::seconds(5);
+
+/// Readers may fetch it as often as they like, until the frame is over and it is released.
+constexpr std::uint32_t kPulls = UINT32_MAX;
+
+std::vector<std::string> tickets_of(const worker::Answer& answer) {
+  std::vector<std::string> tickets;
+  for (const auto& value : answer.outputs()) {
+    if (!value.ticket().empty()) tickets.push_back(value.ticket());
+  }
+  return tickets;
+}
+
+class LineImpl;
+
+/// A call in flight.
+class RunCall final : public InferCall {
+ public:
+  RunCall(std::weak_ptr<LineImpl> line, std::uint64_t number, std::span<const ModelPort> ports,
+          const LineOptions& of_line, const InferOptions& options)
+      : line_(std::move(line)),
+        number_(number),
+        ports_(ports),
+        peer_(of_line.address),
+        source_(of_line.source),
+        clock_(of_line.clock),
+        deadline_ns_(options.deadline_ns),
+        done_(options.done),
+        whom_(options.whom),
+        far_(options.far.begin(), options.far.end()) {}
+  RunCall(const RunCall&) = delete;
+  RunCall& operator=(const RunCall&) = delete;
+  ~RunCall() override { release(head_); }
+
+  bool wait(std::int64_t until_ns) override;
+  void cancel() noexcept override;
+  Status take(std::span<Tensor* const> outputs, std::uint64_t& allocations) override;
+  std::vector<std::shared_ptr<const Held>> take_held() override { return std::move(held_); }
+  [[nodiscard]] CallTimes times() const override;
+
+  void end(Result<RawMessage> answer, worker::Answer head) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (ended_) return release(head);
+      answer_ = std::move(answer);
+      head_ = std::move(head);
+      tell_end();
+    }
+    changed_.notify_all();
+  }
+  void end(const Error& why) { end(why, {}); }
+
+ private:
+  void tell_end() {
+    ended_ = true;
+    if (done_ != nullptr) done_(whom_);
+  }
+  void release(const worker::Answer& answer);  ///< What stays there for it: nobody wants it.
+  Error blame(Error told) const;
+  Status take_value(const worker::Value& value, std::size_t at, Tensor& output,
+                    std::uint64_t& allocations);
+
+  const std::weak_ptr<LineImpl> line_;
+  const std::uint64_t number_;
+  const std::span<const ModelPort> ports_;
+  const std::string peer_;
+  const std::shared_ptr<HeldSource> source_;
+  const std::shared_ptr<const PeerClock> clock_;
+  const std::int64_t deadline_ns_;
+  void (*const done_)(void*);
+  void* const whom_;
+  std::vector<std::shared_ptr<const Held>> far_;  // Its inputs: they stay until it has ended.
+  std::vector<std::shared_ptr<const Held>> held_;
+  std::mutex mutex_;  // Guards all below.
+  std::condition_variable changed_;
+  bool ended_ = false;
+  Result<RawMessage> answer_ = make_error(Code::kInternal, "no answer");
+  worker::Answer head_;
+};
+
+class LineImpl final : public Line, public std::enable_shared_from_this<LineImpl> {
+ public:
+  explicit LineImpl(LineOptions options) : options_(std::move(options)) {}
+
+  Status begin(const Connection& connection, ::grpc::CompletionQueue& queue);
+
+  Result<std::shared_ptr<InferCall>> call(std::uint64_t stage,
+                                          std::span<const Tensor* const> inputs,
+                                          std::span<const ModelPort> ports,
+                                          const InferOptions& options) override;
+  void release(const std::vector<std::string>& tickets) override;
+  std::optional<Error> broken() override {
+    const std::scoped_lock lock(mutex_);
+    return why_;
+  }
+  [[nodiscard]] bool is_broken() const override {
+    return is_broken_.load(std::memory_order_acquire);
+  }
+  void break_off(const Error& why) override;
+  void wait_until_over() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return over_; });
+  }
+
+  void cancel(std::uint64_t number);
+  void forget(std::uint64_t number) {
+    const std::scoped_lock lock(mutex_);
+    calls_.erase(number);
+  }
+
+  enum class Happens : std::uint8_t { kStarted, kWritten, kRead, kOver };
+  struct Event {
+    LineImpl* line;
+    Happens what;
+  };
+  void happened(Happens what, bool ok);
+
+ private:
+  void send(::grpc::ByteBuffer message);
+  void write_next();  ///< \pre  holds the lock.
+  void read_message();
+  void end_with(const Error& why);
+
+  const LineOptions options_;
+  ::grpc::ClientContext context_;
+  std::unique_ptr<::grpc::GenericClientAsyncReaderWriter> stream_;
+  ::grpc::ByteBuffer incoming_;
+  ::grpc::Status status_;
+  Event started_{this, Happens::kStarted}, written_{this, Happens::kWritten},
+      read_{this, Happens::kRead}, over_event_{this, Happens::kOver};
+  std::shared_ptr<LineImpl> self_;  // Until it is over.
+
+  std::atomic<bool> is_broken_{false};  // why_.has_value()
+  std::mutex mutex_;                    // Guards all below.
+  std::condition_variable changed_;
+  std::deque<::grpc::ByteBuffer> outgoing_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<RunCall>> calls_;
+  std::uint64_t next_number_ = 1;
+  std::optional<Error> why_;
+  bool open_ = false;
+  bool writing_ = false;                       ///< One event of `started_` or `written_` is due.
+  bool finishing_ = false, finished_ = false;  ///< The end of the stream is asked for; was told.
+  bool over_ = false;                          ///< No event is due any more.
+};
+
+Status LineImpl::begin(const Connection& connection, ::grpc::CompletionQueue& queue) {
+  connection.introduce(context_);
+  ::grpc::GenericStub stub(connection.channel());
+  self_ = shared_from_this();
+  stream_ = stub.PrepareCall(&context_, kRun, &queue);
+  worker::RunRequest open;
+  open.mutable_open()->set_session(options_.session);
+  PENSTOCK_TRY(auto message, RawWriter(open.SerializeAsString(), kRawField).finish());
+  outgoing_.push_back(std::move(message));
+  writing_ = true;  // Until it is started.
+  stream_->StartCall(&started_);
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_for(lock, kLineOpens, [&] { return open_ || why_; })) {
+    why_ =
+        make_error(Code::kUnavailable, "did not answer").within({Where::kPeer, options_.address});
+  }
+  if (!why_) return {};
+  const Error why = *why_;
+  lock.unlock();
+  context_.TryCancel();
+  wait_until_over();
+  return why;
+}
+
+void LineImpl::happened(Happens what, bool ok) {
+  if (what == Happens::kRead && ok) {
+    read_message();
+    stream_->Read(&incoming_, &read_);
+    return;
+  }
+  if (what == Happens::kStarted && ok) stream_->Read(&incoming_, &read_);
+  if (what == Happens::kOver) {
+    end_with(status_.ok() ? make_error(Code::kUnavailable, "it ended the stream")
+                          : to_error(status_, options_.address));
+  }
+  std::shared_ptr<LineImpl> self;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (what == Happens::kWritten) outgoing_.pop_front();
+    if (what == Happens::kWritten || what == Happens::kStarted) writing_ = false;
+    if (what == Happens::kOver) finished_ = true;
+    const bool failed = !ok && (what == Happens::kRead || what == Happens::kStarted);
+    if (failed && !std::exchange(finishing_, true)) stream_->Finish(&status_, &over_event_);
+    if (ok && what != Happens::kOver) write_next();  // Else the reader learns of the end.
+    // A write that was in progress may be told of behind the end.
+    over_ = finished_ && !writing_;
+    if (!over_) return;
+    self = std::move(self_);
+  }
+  changed_.notify_all();
+}
+
+void LineImpl::write_next() {
+  if (writing_ || finishing_ || outgoing_.empty()) return;
+  writing_ = true;
+  stream_->Write(outgoing_.front(), &written_);
+}
+
+void LineImpl::send(::grpc::ByteBuffer message) {
+  const std::scoped_lock lock(mutex_);
+  outgoing_.push_back(std::move(message));
+  write_next();
+}
+
+void LineImpl::read_message() {
+  auto raw = RawMessage::read(incoming_, kRawField, "RunResponse");
+  incoming_.Clear();
+  worker::RunResponse message;
+  if (!raw || !message.ParseFromString(raw->head())) {
+    context_.TryCancel();
+    return;
+  }
+  std::shared_ptr<RunCall> call;
+  {
+    const std::scoped_lock lock(mutex_);
+    open_ = open_ || message.has_opened();
+    if (message.has_answer()) {
+      if (auto found = calls_.extract(message.answer().number())) call = found.mapped();
+    }
+  }
+  if (message.has_opened()) changed_.notify_all();
+  if (call != nullptr) return call->end(*std::move(raw), std::move(*message.mutable_answer()));
+  if (message.has_answer()) release(tickets_of(message.answer()));
+}
+
+void LineImpl::end_with(const Error& why) {
+  std::unordered_map<std::uint64_t, std::shared_ptr<RunCall>> calls;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!why_) why_ = why;
+    is_broken_.store(true, std::memory_order_release);
+    calls.swap(calls_);
+  }
+  changed_.notify_all();
+  Error told = why;
+  if (told.code != Code::kCancelled) told.code = Code::kUnavailable;
+  for (const auto& [number, call] : calls) call->end(told);
+}
+
+void LineImpl::break_off(const Error& why) {
+  end_with(why);
+  context_.TryCancel();
+}
+
+void LineImpl::release(const std::vector<std::string>& tickets) {
+  if (tickets.empty()) return;
+  worker::RunRequest request;
+  for (const auto& ticket : tickets) request.mutable_release()->add_tickets(ticket);
+  auto message = RawWriter(request.SerializeAsString(), kRawField).finish();
+  if (message) send(*std::move(message));
+}
+
+void LineImpl::cancel(std::uint64_t number) {
+  worker::RunRequest request;
+  request.mutable_cancel()->set_number(number);
+  auto message = RawWriter(request.SerializeAsString(), kRawField).finish();
+  if (message) send(*std::move(message));
+}
+
+Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
+                                                  std::span<const Tensor* const> inputs,
+                                                  std::span<const ModelPort> ports,
+                                                  const InferOptions& options) {
+  for (const auto& far : options.far) {
+    if (far == nullptr || !far->is_lost()) continue;
+    return make_error(Code::kUnavailable, "an input was lost with the worker that had it")
+        .within({Where::kPeer, far->address()});
+  }
+  worker::RunRequest request;
+  auto& asked = *request.mutable_call();
+  asked.set_stage(stage);
+  asked.set_frame(options.frame);
+  if (options.deadline_ns != INT64_MAX) {
+    asked.set_left_ns(std::max<std::int64_t>(options.deadline_ns - now_ns(), 1));
+  }
+  std::shared_ptr<RunCall> call;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (why_) return *why_;
+    asked.set_number(next_number_++);
+    call = std::make_shared<RunCall>(weak_from_this(), asked.number(), ports, options_, options);
+    calls_.emplace(asked.number(), call);
+  }
+  const auto is_far = [&](std::size_t i) { return i < options.far.size() && options.far[i]; };
+  std::uint32_t sent = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    auto& input = *asked.add_inputs();
+    input.set_dtype(static_cast<int>(inputs[i]->dtype()));
+    for (const auto size : inputs[i]->dims()) input.add_dims(size);
+    if (!is_far(i)) {
+      input.set_raw(sent++);
+      continue;
+    }
+    const Held& far = *options.far[i];
+    input.mutable_ticket()->set_id(far.ticket());
+    if (far.address() != options_.address) input.mutable_ticket()->set_address(far.address());
+  }
+  for (const char stays : options.stay) {
+    auto& output = *asked.add_outputs();
+    output.set_drop(stays != 0);
+    output.set_pulls(stays != 0 ? kPulls : 0);
+  }
+  asked.set_traceparent(std::string(options.traceparent));
+  RawWriter writer(request.SerializeAsString(), kRawField);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_far(i)) writer.add(*inputs[i]);
+  }
+  auto message = std::move(writer).finish();
+  if (!message) {
+    forget(asked.number());
+    return std::move(message).error();
+  }
+  send(*std::move(message));
+  for (const auto& far : options.far) {
+    if (far != nullptr) far->read_by(call);
+  }
+  return std::shared_ptr<InferCall>(std::move(call));
+}
+
+/// A worker that goes on over its time is not waited for.
+bool RunCall::wait(std::int64_t until_ns) {
+  std::unique_lock lock(mutex_);
+  const auto ended = [&] { return ended_; };
+  const std::int64_t until = std::min(until_ns, deadline_ns_);
+  if (until == INT64_MAX) {
+    changed_.wait(lock, ended);
+    return true;
+  }
+  if (changed_.wait_until(lock, Clock::time_point(std::chrono::nanoseconds(until)), ended))
+    return true;
+  if (now_ns() < deadline_ns_) return false;
+  answer_ = make_error(Code::kCancelled, "its deadline has passed").within({Where::kPeer, peer_});
+  tell_end();
+  lock.unlock();
+  cancel();
+  if (const auto line = line_.lock()) line->forget(number_);
+  return true;
+}
+
+void RunCall::cancel() noexcept {
+  if (const auto line = line_.lock()) line->cancel(number_);
+}
+
+Status RunCall::take(std::span<Tensor* const> outputs, std::uint64_t& allocations) {
+  if (!answer_) return std::move(answer_).error();
+  if (head_.has_error()) return blame(read(head_.error()));
+  far_.clear();
+  const auto wrong = [&](Error error) {
+    error.code = Code::kDataLoss;
+    return std::move(error).within("the answer").within({Where::kPeer, peer_});
+  };
+  if (static_cast<std::size_t>(head_.outputs_size()) != outputs.size()) {
+    return wrong(
+        invalid_argument("expected ", outputs.size(), " outputs, found ", head_.outputs_size()));
+  }
+  for (int i = 0; i < head_.outputs_size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    Status written = take_value(head_.outputs(i), at, *outputs[at], allocations);
+    if (!written) {
+      return wrong(std::move(written).error().within({Where::kOutput, ports_[at].name}));
+    }
+  }
+  head_.clear_outputs();
+  return {};
+}
+
+Status RunCall::take_value(const worker::Value& value, std::size_t at, Tensor& output,
+                           std::uint64_t& allocations) {
+  PENSTOCK_TRY(const DType dtype, read_dtype(value.dtype()));
+  PENSTOCK_TRY(auto dims, read_dims(value.dims()));
+  if (value.ticket().empty() != output.in_host_memory()) {
+    return invalid_argument("expected ", output.in_host_memory() ? "the tensor" : "a ticket",
+                            ", found ", output.in_host_memory() ? "a ticket" : "the tensor");
+  }
+  if (value.ticket().empty()) {
+    const std::size_t raw = value.raw() == 0 ? SIZE_MAX : value.raw() - 1;
+    return read_value(ports_[at], dtype, dims, *answer_, raw, output, allocations);
+  }
+  PENSTOCK_CHECK_OK(check_value(ports_[at], dtype, dims));
+  if (!output.set_dims(dims)) {
+    return invalid_argument("expected at most ", output.capacity_bytes(), " bytes, found ",
+                            Type::tensor(dtype, std::span(std::as_const(dims))));
+  }
+  held_.resize(static_cast<std::size_t>(head_.outputs_size()));
+  held_[at] = source_->hold(value.ticket(), dtype, std::move(dims));
+  return {};
+}
+
+/// What the worker could not fetch any more is as lost as the one that had it.
+Error RunCall::blame(Error told) const {
+  if (told.code == Code::kDeadlineExceeded) told.code = Code::kCancelled;
+  const auto lost =
+      std::ranges::find_if(far_, [](const auto& far) { return far != nullptr && far->is_lost(); });
+  const bool gone = !far_.empty() && told.code == Code::kNotFound && told.find(Where::kInput);
+  if (gone) told.code = Code::kUnavailable;
+  if (told.code == Code::kCancelled && lost != far_.end()) {
+    told = make_error(Code::kUnavailable, "an input was lost with the worker that had it")
+               .within({Where::kPeer, (*lost)->address()});
+  }
+  return std::move(told).within({Where::kPeer, peer_});
+}
+
+void RunCall::release(const worker::Answer& answer) {
+  const auto tickets = tickets_of(answer);
+  const auto line = tickets.empty() ? nullptr : line_.lock();
+  if (line != nullptr) line->release(tickets);
+}
+
+CallTimes RunCall::times() const {
+  const auto offset = clock_->offset();
+  const auto& told = head_.times();
+  if (!offset || told.ended_ns() == 0) return {};
+  const auto here = [&](std::int64_t there) { return there == 0 ? 0 : there - offset->ahead_ns; };
+  return {here(told.received_ns()), here(told.pulled_ns()), here(told.begun_ns()),
+          here(told.ended_ns()), offset->error_ns};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Line>> Line::open(const Connection& connection, LineOptions options,
+                                         ::grpc::CompletionQueue& queue) {
+  auto line = std::make_shared<LineImpl>(std::move(options));
+  PENSTOCK_CHECK_OK(line->begin(connection, queue));
+  return std::shared_ptr<Line>(std::move(line));
+}
+
+void Line::dispatch(::grpc::CompletionQueue& queue) {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue.Next(&tag, &ok)) {
+    const auto& event = *static_cast<LineImpl::Event*>(tag);
+    event.line->happened(event.what, ok);
+  }
+}
+
+}  // namespace penstock::grpc

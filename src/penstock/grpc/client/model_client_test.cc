@@ -1,0 +1,301 @@
+#include "penstock/grpc/client/model_client.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_server.h"
+
+namespace penstock::grpc {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeServer;
+using ::testing::HasSubstr;
+
+Tensor numbers(std::vector<float> values) {
+  Tensor made = Tensor::allocate(DType::kF32, {static_cast<std::int64_t>(values.size())});
+  std::ranges::copy(values, made.as<float>().begin());
+  return made;
+}
+
+struct Called {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int times = 0;
+  static void tell(void* self) {
+    auto& called = *static_cast<Called*>(self);
+    const std::scoped_lock lock(called.mutex);
+    ++called.times;
+    called.changed.notify_all();
+  }
+  void wait_for(int least) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return times >= least; });
+  }
+};
+
+class ModelClientTest : public ::testing::Test {
+ protected:
+  Result<std::unique_ptr<RemoteModel>> connect(const std::string& model = "twice") {
+    PeerOptions options;
+    options.address = server.address();
+    return connect_model(options, model, "");
+  }
+  std::shared_ptr<InferCall> begin(RemoteModel& client, const Tensor& x,
+                                   InferOptions options = {}) {
+    const Tensor* const inputs[] = {&x};
+    auto call = client.infer(inputs, options);
+    EXPECT_TRUE(call) << call.error().message();
+    return call ? *std::move(call) : nullptr;
+  }
+  Status end(InferCall& call, Tensor& y) {
+    EXPECT_TRUE(call.wait(INT64_MAX));
+    Tensor* const outputs[] = {&y};
+    return call.take(outputs, allocations);
+  }
+  static void wait_until(const RemoteModel& client, bool lost) {
+    while (client.is_lost() != lost) std::this_thread::yield();
+  }
+
+  FakeServer server;
+  std::uint64_t allocations = 0;
+};
+
+TEST_F(ModelClientTest, TellsWhatTheModelReadsAndGives) {
+  const auto client = connect();
+  ASSERT_TRUE(client) << client.error().message();
+  ASSERT_EQ((*client)->model().inputs.size(), 1U);
+  EXPECT_EQ((*client)->model().inputs[0].name, "x");
+  EXPECT_EQ(to_string((*client)->model().outputs[0].type), "f32[?]");
+}
+
+TEST_F(ModelClientTest, AnAnswerIsWrittenWhereThereIsRoom) {
+  const auto client = connect();
+  ASSERT_TRUE(client);
+  Tensor y = Tensor::reserve(DType::kF32, 64);
+  const void* const place = y.data();
+  auto call = begin(**client, numbers({1, 2, 3}));
+  ASSERT_TRUE(end(*call, y));
+  EXPECT_EQ(y.data(), place);
+  EXPECT_THAT(y.as<float>(), ElementsAre(2, 4, 6));
+  EXPECT_EQ(allocations, 0U);
+}
+
+TEST_F(ModelClientTest, AnAnswerWithoutRoomBringsItsOwn) {
+  const auto client = connect();
+  Tensor y;
+  auto call = begin(**client, numbers({5}));
+  ASSERT_TRUE(end(*call, y));
+  EXPECT_THAT(y.as<float>(), ElementsAre(10));
+  EXPECT_EQ(allocations, 1U);
+}
+
+TEST_F(ModelClientTest, ManyCallsAreInFlightAndEachTellsThatItIsDone) {
+  const auto client = connect();
+  Called called;
+  server.hold(true);
+  std::vector<std::shared_ptr<InferCall>> calls;
+  for (int i = 0; i < 4; ++i) {
+    calls.push_back(
+        begin(**client, numbers({static_cast<float>(i)}), {.done = Called::tell, .whom = &called}));
+  }
+  server.wait_for_calls(4);
+  EXPECT_FALSE(calls[0]->wait(0));
+  server.hold(false);
+  called.wait_for(4);
+  for (int i = 3; i >= 0; --i) {
+    Tensor y;
+    ASSERT_TRUE(end(*calls[static_cast<std::size_t>(i)], y));
+    EXPECT_THAT(y.as<float>(), ElementsAre(2.0F * static_cast<float>(i)));
+  }
+}
+
+TEST_F(ModelClientTest, WhatTheServerSaysOfAnErrorIsToldWithItsAddress) {
+  const auto client = connect();
+  server.on_infer = [](const auto&, auto&) {
+    return ::grpc::Status(::grpc::StatusCode::INVALID_ARGUMENT, "no such shape");
+  };
+  Tensor y;
+  auto call = begin(**client, numbers({1}));
+  const Status ended = end(*call, y);
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(ended.error().find(Where::kPeer)->name, server.address());
+  EXPECT_FALSE((*client)->is_lost());
+}
+
+TEST_F(ModelClientTest, AnAnswerOfAnotherShapeIsRefused) {
+  server.on_metadata = [](auto& metadata) { metadata.mutable_outputs(0)->set_shape(0, 2); };
+  const auto client = connect();
+  Tensor y;
+  auto call = begin(**client, numbers({1, 2, 3}));
+  const Status ended = end(*call, y);
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Code::kDataLoss);
+  EXPECT_THAT(ended.error().message(), HasSubstr("output 'y': expected f32[2], found f32[3]"));
+}
+
+TEST_F(ModelClientTest, AnAnswerWithTooFewBytesOrWithoutAnOutputIsRefused) {
+  const auto client = connect();
+  Tensor y;
+  server.on_infer = [](const auto&, auto& answer) {
+    answer.mutable_raw_output_contents(0)->pop_back();
+    return ::grpc::Status::OK;
+  };
+  EXPECT_EQ(end(*begin(**client, numbers({1})), y).error().code, Code::kDataLoss);
+  server.on_infer = [](const auto&, auto& answer) {
+    answer.Clear();
+    return ::grpc::Status::OK;
+  };
+  const Status ended = end(*begin(**client, numbers({1})), y);
+  EXPECT_THAT(ended.error().message(), HasSubstr("output 'y': it is missing"));
+}
+
+TEST_F(ModelClientTest, AnAnswerMayHoldListsOfNumbers) {
+  const auto client = connect();
+  server.on_infer = [](const auto&, auto& answer) {
+    answer.clear_raw_output_contents();
+    answer.mutable_outputs(0)->mutable_contents()->add_fp32_contents(7);
+    return ::grpc::Status::OK;
+  };
+  Tensor y;
+  ASSERT_TRUE(end(*begin(**client, numbers({1})), y));
+  EXPECT_THAT(y.as<float>(), ElementsAre(7));
+}
+
+TEST_F(ModelClientTest, ACallEndsAtItsDeadline) {
+  const auto client = connect();
+  server.hold(true);
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  auto call = begin(**client, numbers({1}), {.deadline_ns = soon.time_since_epoch().count()});
+  Tensor y;
+  EXPECT_EQ(end(*call, y).error().code, Code::kCancelled);
+  server.hold(false);
+}
+
+TEST_F(ModelClientTest, ACancelledCallEndsWhileTheServerGoesOn) {
+  const auto client = connect();
+  server.hold(true);
+  auto call = begin(**client, numbers({1}));
+  server.wait_for_calls(1);
+  call->cancel();
+  Tensor y;
+  EXPECT_EQ(end(*call, y).error().code, Code::kCancelled);
+  server.hold(false);
+}
+
+TEST_F(ModelClientTest, AModelThatIsNotThereIsNamed) {
+  const auto client = connect("thrice");
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().code, Code::kNotFound);
+}
+
+TEST_F(ModelClientTest, ATypeThatNobodyKnowsIsRefusedAtTheStart) {
+  server.on_metadata = [](auto& metadata) { metadata.mutable_inputs(0)->set_datatype("FP31"); };
+  const auto client = connect();
+  ASSERT_FALSE(client);
+  EXPECT_THAT(client.error().message(),
+              HasSubstr("model 'twice': input 'x': 'FP31' is no datatype"));
+}
+
+TEST_F(ModelClientTest, WhereNobodyListensItSaysSo) {
+  server.stop();
+  const auto client = connect();
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().code, Code::kUnavailable);
+  EXPECT_EQ(client.error().find(Where::kPeer)->name, server.address());
+}
+
+TEST_F(ModelClientTest, CallsInFlightOfAServerThatDiesAreUnavailable) {
+  const auto client = connect();
+  server.hold(true);
+  auto call = begin(**client, numbers({1}));
+  server.wait_for_calls(1);
+  server.stop();
+  Tensor y;
+  const Status ended = end(*call, y);
+  EXPECT_EQ(ended.error().code, Code::kUnavailable);
+  wait_until(**client, true);
+  const Tensor x = numbers({1});
+  const Tensor* const inputs[] = {&x};
+  EXPECT_EQ((*client)->infer(inputs, {}).error().code, Code::kUnavailable);
+}
+
+TEST_F(ModelClientTest, CallsInFlightOfAServerThatHangsAreUnavailable) {
+  const auto client = connect();
+  server.hang(true);
+  Tensor y;
+  const Status ended = end(*begin(**client, numbers({1})), y);
+  EXPECT_EQ(ended.error().code, Code::kUnavailable);
+  EXPECT_THAT(ended.error().message(), HasSubstr("no sign of life"));
+  server.hang(false);
+  wait_until(**client, false);
+  ASSERT_TRUE(end(*begin(**client, numbers({4})), y));
+  EXPECT_THAT(y.as<float>(), ElementsAre(8));
+}
+
+TEST_F(ModelClientTest, AServerThatReturnsIsTakenBack) {
+  const auto client = connect();
+  server.stop();
+  wait_until(**client, true);
+  server.restart();
+  wait_until(**client, false);
+  Tensor y;
+  ASSERT_TRUE(end(*begin(**client, numbers({4})), y));
+  EXPECT_THAT(y.as<float>(), ElementsAre(8));
+}
+
+TEST_F(ModelClientTest, AServerThatReturnsWithAnotherModelStaysLost) {
+  const auto client = connect();
+  server.stop();
+  wait_until(**client, true);
+  std::atomic<int> asked{0};
+  server.on_metadata = [&](auto& metadata) {
+    metadata.mutable_inputs(0)->set_datatype("INT8");
+    ++asked;
+  };
+  server.restart();
+  while (asked < 2) std::this_thread::yield();
+  EXPECT_TRUE((*client)->is_lost());
+  server.stop();
+}
+
+TEST_F(ModelClientTest, AClientThatGoesEndsItsCalls) {
+  auto client = connect();
+  server.hold(true);
+  auto call = begin(**client, numbers({1}));
+  server.wait_for_calls(1);
+  call.reset();
+  client->reset();
+  server.hold(false);
+}
+
+TEST(PeerOptions, ATokenDoesNotGoToAnotherMachineInPlainText) {
+  std::map<std::string, std::string> options{{"token_file", "token"}};
+  const auto read = read_peer_options("10.0.0.1:8001", options);
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().message(), HasSubstr("give 'tls' or 'root_file' too"));
+}
+
+TEST(PeerOptions, WhatIsKnownIsTakenAndAllElseLeft) {
+  std::map<std::string, std::string> options{
+      {"token_file", "token"}, {"patience_ms", "200"}, {"precision", "bf16"}};
+  const auto read = read_peer_options("127.0.0.1:8001", options);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->token, "token");
+  EXPECT_EQ(read->patience, std::chrono::milliseconds(200));
+  EXPECT_EQ(options.size(), 1U);
+}
+
+TEST(PeerOptions, ACertificateNeedsItsKey) {
+  std::map<std::string, std::string> options{{"certificate_file", "cert.pem"}};
+  EXPECT_EQ(read_peer_options("127.0.0.1:1", options).error().code, Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace penstock::grpc

@@ -1,0 +1,124 @@
+#include "penstock/grpc/client/peer.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include "penstock/grpc/client/worker_messages.h"
+
+namespace penstock::grpc {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // Of a file of keys.
+
+/// What is said of the key here, or else in the environment.
+std::string take(std::map<std::string, std::string>& options, const std::string& key) {
+  if (auto given = options.extract(key)) return given.mapped();
+  std::string variable = "PENSTOCK_REMOTE_" + key;
+  std::ranges::transform(variable, variable.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  const char* found = std::getenv(variable.c_str());
+  return found == nullptr ? "" : found;
+}
+
+Result<bool> read_flag(const std::string& text) {
+  if (text.empty() || text == "false") return false;
+  if (text == "true") return true;
+  return invalid_argument("option 'tls': expected true or false, found '", text, "'");
+}
+
+Result<std::chrono::nanoseconds> read_patience(const std::string& text) {
+  if (text.empty()) return PeerOptions().patience;
+  constexpr int kLeast = 50, kMost = 3'600'000;
+  int ms = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
+  if (error != std::errc() || end != text.data() + text.size() || ms < kLeast || ms > kMost) {
+    return invalid_argument("option 'patience_ms': expected from ", kLeast, " to ", kMost,
+                            " milliseconds, found '", text, "'");
+  }
+  return std::chrono::nanoseconds(std::chrono::milliseconds(ms));
+}
+
+bool is_loopback(std::string_view address) {
+  const auto host = address.substr(0, address.rfind(':'));
+  const bool ipv4 = host.starts_with("127.") && std::ranges::count(host, '.') == 3 &&
+                    host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return ipv4 || host == "localhost" || host == "[::1]";
+}
+
+Result<std::string> read_if_given(const std::filesystem::path& file) {
+  if (file.empty()) return std::string();
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return not_found("cannot be read").within({Where::kFile, file.string()});
+  std::string text(kMostBytes, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return text;
+}
+
+Result<std::shared_ptr<::grpc::ChannelCredentials>> credentials_of(const PeerOptions& options) {
+  if (!options.encrypted()) return ::grpc::InsecureChannelCredentials();
+  ::grpc::SslCredentialsOptions tls;
+  PENSTOCK_TRY(tls.pem_root_certs, read_if_given(options.roots));
+  PENSTOCK_TRY(tls.pem_cert_chain, read_if_given(options.certificate));
+  PENSTOCK_TRY(tls.pem_private_key, read_if_given(options.key));
+  return ::grpc::SslCredentials(tls);
+}
+
+}  // namespace
+
+Result<PeerOptions> read_peer_options(std::string address,
+                                      std::map<std::string, std::string>& options) {
+  PeerOptions read;
+  read.address = std::move(address);
+  PENSTOCK_TRY(read.tls, read_flag(take(options, "tls")));
+  read.roots = take(options, "root_file");
+  read.certificate = take(options, "certificate_file");
+  read.key = take(options, "key_file");
+  read.token = take(options, "token_file");
+  PENSTOCK_TRY(read.patience, read_patience(take(options, "patience_ms")));
+  if (read.certificate.empty() != read.key.empty()) {
+    return invalid_argument(
+        "options 'certificate_file' and 'key_file': expected both or neither, found ",
+        read.key.empty() ? "only the certificate" : "only the key");
+  }
+  if (!read.token.empty() && !read.encrypted() && !is_loopback(read.address)) {
+    return invalid_argument("option 'token_file': '", read.address,
+                            "' is another machine, and whoever is between could read the token: "
+                            "give 'tls' or 'root_file' too");
+  }
+  return read;
+}
+
+Result<Connection> Connection::open(const PeerOptions& options) {
+  Connection made;
+  PENSTOCK_TRY(const auto credentials, credentials_of(options));
+  PENSTOCK_TRY(const auto token, read_if_given(options.token));
+  if (!token.empty())
+    made.authorization_ = "Bearer " + token.substr(0, token.find_first_of("\r\n"));
+  ::grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  // A connection of its own: after a peer is lost, another one must not be the same that hangs.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  made.channel_ = ::grpc::CreateCustomChannel(options.address, credentials, arguments);
+  return made;
+}
+
+bool Connection::broken() const {
+  return channel_->GetState(false) != GRPC_CHANNEL_READY;
+}
+
+Error to_error(const ::grpc::Status& status, const std::string& address) {
+  return read_status(status).within({Where::kPeer, address});
+}
+
+}  // namespace penstock::grpc

@@ -1,0 +1,37 @@
+// Connection: a way to another machine.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include "penstock/base/result.h"
+#include "penstock/grpc/client/peer_options.h"
+
+namespace penstock::grpc {
+
+/// A way to a peer. Opening it makes no connection yet.
+class Connection {
+ public:
+  /// \error kNotFound  a file; names it.
+  static Result<Connection> open(const PeerOptions& options);
+
+  [[nodiscard]] const std::shared_ptr<::grpc::Channel>& channel() const { return channel_; }
+  /// Tells the peer with the call who asks.
+  void introduce(::grpc::ClientContext& context) const {
+    if (!authorization_.empty()) context.AddMetadata("authorization", authorization_);
+  }
+  /// Of a call that ended as UNAVAILABLE: whether the connection is what failed.
+  [[nodiscard]] bool broken() const;
+
+ private:
+  std::shared_ptr<::grpc::Channel> channel_;
+  std::string authorization_;
+};
+
+/// The end of a call as an error, with the peer as its place. \pre  !status.ok()
+Error to_error(const ::grpc::Status& status, const std::string& address);
+
+}  // namespace penstock::grpc

@@ -1,0 +1,83 @@
+// WorkerProbe: asks a worker of ours what it is, what the way to it carries, and what models cost
+// there. For planning; frames go by other ways.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/device/topology.h"
+#include "penstock/grpc/client/peer_options.h"
+
+namespace penstock::grpc {
+
+struct WorkerBackend {
+  std::string name;
+  std::string engine_version;
+  std::string unavailable;  ///< Why it cannot run; empty: it can.
+};
+
+struct WorkerDescription {
+  std::string host;      ///< The system's own name for itself.
+  std::string penstock;  ///< Version.
+  /// `cpus` are those that the worker may use.
+  device::Topology topology;
+  std::uint64_t memory_left_bytes = 0;  ///< Now. 0: not known.
+  std::vector<WorkerBackend> backends;
+};
+
+/// The way between two machines.
+struct MeasuredWay {
+  double latency_seconds = 0;         ///< One way: half of there and back, the median.
+  double there_bytes_per_second = 0;  ///< From the caller, or the worker that was asked.
+  double back_bytes_per_second = 0;
+};
+
+/// How a job of penstock-measure ended.
+struct MeasuredJob {
+  std::string report;  ///< One line of JSON; empty: the process died.
+  std::string died;    ///< "crash", "hang", "out_of_memory"
+  std::string why;
+};
+
+/// A session with one worker. One thread at a time.
+class WorkerProbe {
+ public:
+  /// Blocks for seconds at most. `peers`: addresses of the workers that way_to() may name.
+  /// \error kUnavailable  no worker is there, or it has not answered in time.
+  ///        kFailedPrecondition  it speaks another version.
+  static Result<std::unique_ptr<WorkerProbe>> connect(PeerOptions options,
+                                                      std::vector<std::string> peers);
+  ~WorkerProbe();
+  WorkerProbe(const WorkerProbe&) = delete;
+  WorkerProbe& operator=(const WorkerProbe&) = delete;
+
+  [[nodiscard]] const WorkerDescription& description() const;
+
+  /// Between here and there. Takes about half a second.
+  Result<MeasuredWay> way();
+  /// Between this worker and another one. \error kUnavailable  it cannot reach that.
+  Result<MeasuredWay> way_to(const std::string& address);
+
+  /// A file of this machine under the path by which a job names it.
+  struct File {
+    std::string path;
+    std::filesystem::path file;
+  };
+  /// Runs a job there (cost::Job as a line) once the files that it lacks are sent. Blocks; while it
+  /// does, `interrupted` is asked ten times a second: true ends it as kCancelled.
+  /// \error what the worker says.
+  Result<MeasuredJob> measure(const std::string& job, const std::vector<File>& files,
+                              double silence_seconds, const std::function<bool()>& interrupted);
+
+ private:
+  struct State;
+  explicit WorkerProbe(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace penstock::grpc

@@ -1,0 +1,162 @@
+#include "penstock/grpc/front.h"
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <utility>
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include "penstock/grpc/health.h"
+#include "penstock/grpc/listener.h"
+#include "penstock/grpc/service.h"
+#include "penstock/grpc/worker_service.h"
+#include "penstock/serve/server_options.h"
+#include "penstock/serve/worker.h"
+
+namespace penstock::grpc {
+namespace {
+
+constexpr unsigned kSecondsBetweenReads = 1;  // Of the certificates.
+
+std::shared_ptr<::grpc::ServerCredentials> credentials_of(const Encryption& encryption) {
+  if (encryption.key.empty()) return ::grpc::InsecureServerCredentials();
+  using Provider = ::grpc::experimental::FileWatcherCertificateProvider;
+  const auto provider =
+      std::make_shared<Provider>(encryption.key.string(), encryption.certificate.string(),
+                                 encryption.client_roots.string(), kSecondsBetweenReads);
+  ::grpc::experimental::TlsServerCredentialsOptions options(provider);
+  options.watch_identity_key_cert_pairs();
+  if (!encryption.client_roots.empty()) {
+    options.watch_root_certs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return ::grpc::experimental::TlsServerCredentials(options);
+}
+
+int to_int(std::uint64_t number) {
+  return static_cast<int>(std::min<std::uint64_t>(number, INT_MAX));
+}
+
+/// Bytes of messages on their way in and out, of all connections: over it, gRPC closes idle
+/// connections, then ends calls. A message that one alone may send fits.
+std::size_t wire_bytes(const serve::Limits& limits) {
+  return limits.request_bytes + limits.message_bytes;
+}
+
+/// What one client or all of them could otherwise make grow.
+void limit(::grpc::ServerBuilder& builder, const serve::Limits& limits) {
+  builder.SetResourceQuota(::grpc::ResourceQuota("penstock").Resize(wire_bytes(limits)));
+  builder.SetMaxReceiveMessageSize(to_int(limits.message_bytes));
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, to_int(limits.streams));
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 300'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);  // Half-open ones are closed.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+}
+
+}  // namespace
+
+struct Front::State {
+  State(serve::Server& models, const serve::Access& access, serve::AccessLog* log)
+      : health(models), service(models, access, worker, log) {}
+  serve::Worker worker;
+  Health health;
+  Service service;
+  std::unique_ptr<WorkerParts> parts;  // Null: no callers of other machines.
+  std::unique_ptr<WorkerService> worker_service;
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<::grpc::experimental::ExternalConnectionAcceptor> acceptor;
+  std::unique_ptr<::grpc::Server> server;
+};
+
+namespace {
+
+constexpr std::size_t kChores = 4;  // Stages that are compiled at a time, say.
+
+Result<std::unique_ptr<WorkerParts>> make_parts(const serve::Server& server,
+                                                const serve::Access& access,
+                                                const Front::Options& options) {
+  std::unique_ptr<WorkerParts> parts(new WorkerParts{.host = *options.host,
+                                                     .access = access,
+                                                     .message_bytes = server.limits().message_bytes,
+                                                     .puller = WorkerPuller(options.peers)});
+  PENSTOCK_CHECK_OK(parts->chores.start(kChores));
+  PENSTOCK_CHECK_OK(parts->disk.start());
+  PENSTOCK_CHECK_OK(parts->measuring.start());
+  return parts;
+}
+
+}  // namespace
+
+Front::Front(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Front::~Front() {
+  stop(std::chrono::nanoseconds(0));
+}
+
+Result<std::unique_ptr<Front>> Front::start(serve::Server& server, const serve::Access& access,
+                                            const Options& options) {
+  // Of bytes that are no message it would write a line for each: strangers could fill the log.
+  google::protobuf::SetLogHandler(nullptr);
+  auto state = std::make_unique<State>(server, access, options.log);
+  PENSTOCK_CHECK_OK(state->worker.start());
+  PENSTOCK_CHECK_OK(state->health.start());
+  PENSTOCK_TRY(state->listener, Listener::bind(options.address));
+  ::grpc::ServerBuilder builder;
+  using Kind = ::grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  state->acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      Kind::FROM_FD, credentials_of(options.encryption));
+  limit(builder, server.limits());
+  builder.RegisterService(&state->service);
+  builder.RegisterService(&state->health);
+  if (options.host != nullptr) {
+    PENSTOCK_TRY(state->parts, make_parts(server, access, options));
+    state->worker_service = std::make_unique<WorkerService>(*state->parts);
+    builder.RegisterService(state->worker_service.get());
+  }
+  state->server = builder.BuildAndStart();
+  if (state->server == nullptr) {
+    return make_error(Code::kUnavailable, "gRPC could not be started at '", options.address, "'");
+  }
+  PENSTOCK_CHECK_OK(state->listener->start(
+      server.limits().connections, [acceptor = state->acceptor.get()](int descriptor) {
+        ::grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+        connection.fd = descriptor;
+        acceptor->HandleNewConnection(&connection);
+      }));
+  return std::unique_ptr<Front>(new Front(std::move(state)));
+}
+
+const std::string& Front::address() const {
+  return state_->listener->address();
+}
+
+void Front::stop(std::chrono::nanoseconds patience) {
+  if (state_ == nullptr || state_->server == nullptr) return;
+  state_->listener->stop();
+  state_->health.stop();
+  if (state_->parts != nullptr) state_->parts->lasting.end();
+  constexpr auto kLongest = std::chrono::hours(24);
+  state_->server->Shutdown(std::chrono::system_clock::now() +
+                           std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                               std::min<std::chrono::nanoseconds>(patience, kLongest)));
+  state_->worker.stop();
+  if (state_->parts != nullptr) {
+    state_->parts->chores.stop();
+    state_->parts->disk.stop();
+    state_->parts->measuring.stop();
+  }
+  state_->server.reset();
+}
+
+}  // namespace penstock::grpc

@@ -1,0 +1,223 @@
+#include "penstock/grpc/listener.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "penstock/pipeline/thread.h"
+
+namespace penstock::grpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kBetweenCounts = std::chrono::milliseconds(10);
+constexpr int kRetryMs = 100;  // Where no descriptor is left.
+constexpr int kBacklog = 4096;
+
+std::string reason_of(int error) {
+  return std::error_code(error, std::generic_category()).message();
+}
+
+Error cannot_listen(const std::string& address, const std::string& reason) {
+  return make_error(Code::kUnavailable, "'", address, "' cannot be listened on: ", reason,
+                    "; expected HOST:PORT of this machine, free, or unix:PATH");
+}
+
+/// Which socket the descriptor is of: the system numbers them. 0: of none.
+ino_t socket_of(int descriptor) {
+  struct stat about{};
+  if (::fstat(descriptor, &about) != 0 || !S_ISSOCK(about.st_mode)) return 0;
+  return about.st_ino;
+}
+
+int port_of(int descriptor) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (address.ss_family == AF_INET) {
+    return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  }
+  return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
+}
+
+void set(int descriptor, int level, int option, int value) {
+  // One that the system lacks is no reason not to serve.
+  static_cast<void>(::setsockopt(descriptor, level, option, &value, sizeof value));
+}
+
+void set_port(sockaddr* address, int port) {
+  const auto number = htons(static_cast<std::uint16_t>(port));
+  if (address->sa_family == AF_INET) {
+    reinterpret_cast<sockaddr_in*>(address)->sin_port = number;
+  } else {
+    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = number;
+  }
+}
+
+/// Listens; -1, and errno says why, where that is not possible.
+int listen_at(int family, const sockaddr* address, socklen_t size) {
+  Descriptor made(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (made.get() < 0) return -1;
+  if (family != AF_UNIX) set(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (family == AF_INET6) set(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (::bind(made.get(), address, size) != 0 || ::listen(made.get(), kBacklog) != 0) return -1;
+  return made.release();
+}
+
+}  // namespace
+
+Descriptor::Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(number_, other.number_);
+  return *this;
+}
+Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+int Descriptor::release() {
+  return std::exchange(number_, -1);
+}
+
+Result<std::unique_ptr<Listener>> Listener::bind(const std::string& address) {
+  std::unique_ptr<Listener> made(new Listener);
+  constexpr std::string_view kUnix = "unix:";
+  if (address.starts_with(kUnix)) {
+    made->address_ = address;
+    PENSTOCK_CHECK_OK(made->open_unix(address.substr(kUnix.size())));
+    return made;
+  }
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
+    return cannot_listen(address, "it has no host or no port");
+  }
+  std::string host = address.substr(0, colon);
+  made->address_ = host + ':';
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  PENSTOCK_CHECK_OK(made->open(host, address.substr(colon + 1)));
+  made->address_ += std::to_string(port_of(made->listening_.front().get()));
+  return made;
+}
+
+Status Listener::open_unix(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    return cannot_listen(address_, "the path is empty or too long");
+  }
+  std::memcpy(static_cast<void*>(address.sun_path), path.c_str(), path.size() + 1);
+  struct stat before{};
+  // A socket that a server left.
+  if (::lstat(path.c_str(), &before) == 0 && S_ISSOCK(before.st_mode)) ::unlink(path.c_str());
+  const int made = listen_at(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  if (made < 0) return cannot_listen(address_, reason_of(errno));
+  listening_.emplace_back(made);
+  return {};
+}
+
+Status Listener::open(const std::string& host, const std::string& port) {
+  const std::string text = address_ + port;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int failed = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found); failed != 0) {
+    return cannot_listen(text, ::gai_strerror(failed));
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, ::freeaddrinfo);
+  int error = 0;
+  for (const auto* at = found; at != nullptr; at = at->ai_next) {
+    if (!listening_.empty()) set_port(at->ai_addr, port_of(listening_.front().get()));
+    const int made = listen_at(at->ai_family, at->ai_addr, at->ai_addrlen);
+    if (made >= 0) listening_.emplace_back(made);
+    if (made < 0) error = errno;
+  }
+  if (listening_.empty()) return cannot_listen(text, reason_of(error));
+  return {};
+}
+
+Listener::~Listener() {
+  stop();
+}
+
+Status Listener::start(std::size_t most, Take take) {
+  most_ = most;
+  take_ = std::move(take);
+  wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake_.get() < 0) {
+    return make_error(Code::kResourceExhausted, "no descriptor for listening: ", reason_of(errno));
+  }
+  return pipeline::start_thread(thread_, [this] { loop(); });
+}
+
+void Listener::stop() {
+  if (!thread_.joinable()) return;
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(wake_.get(), &one, sizeof one));
+  thread_.join();
+  listening_.clear();
+}
+
+void Listener::loop() {
+  std::vector<pollfd> waits{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+  for (const auto& listening : listening_) {
+    waits.push_back({.fd = listening.get(), .events = POLLIN, .revents = 0});
+  }
+  while (true) {
+    // Who waits for a descriptor would be told of at once, again and again.
+    const bool starved = std::exchange(starved_, false);
+    const nfds_t count = starved ? 1 : waits.size();
+    if (::poll(waits.data(), count, starved ? kRetryMs : -1) < 0 && errno != EINTR) return;
+    if ((waits.front().revents & POLLIN) != 0) return;
+    for (const auto& listening : listening_) accept_all(listening.get());
+  }
+}
+
+void Listener::accept_all(int listening) {
+  while (true) {
+    Descriptor connection(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (connection.get() >= 0) {
+      take_in(std::move(connection));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    starved_ = starved_ || (errno != EAGAIN && errno != EWOULDBLOCK);
+    return;
+  }
+}
+
+void Listener::take_in(Descriptor connection) {
+  // A GOAWAY would make gRPC's clients come again at once, and again; a connection that is closed
+  // makes them wait longer each time.
+  if (!has_room()) return;
+  set(connection.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  open_.insert_or_assign(connection.get(), socket_of(connection.get()));
+  take_(connection.release());
+}
+
+/// gRPC tells nobody when it closes a connection; but then its descriptor is closed, or is another
+/// socket's.
+bool Listener::has_room() {
+  if (open_.size() < most_) return true;
+  const auto now = Clock::now();
+  if (now - counted_ < kBetweenCounts) return false;
+  counted_ = now;
+  std::erase_if(open_, [](const auto& held) { return socket_of(held.first) != held.second; });
+  return open_.size() < most_;
+}
+
+}  // namespace penstock::grpc

@@ -1,0 +1,172 @@
+#include "penstock/grpc/worker_puller.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "penstock/grpc/client/pull.h"
+#include "penstock/grpc/worker.grpc.pb.h"
+#include "penstock/serve/access.h"
+
+namespace penstock::grpc {
+namespace {
+
+using Clock = host::Clock;
+
+constexpr std::size_t kMostWays = 64;
+/// For a peer that says nothing.
+constexpr auto kLongestMeasuring = std::chrono::seconds(30);
+
+std::chrono::system_clock::time_point system_time(Clock::time_point time) {
+  return std::chrono::system_clock::now() +
+         std::chrono::duration_cast<std::chrono::system_clock::duration>(time - Clock::now());
+}
+
+/// A pull that a call of a stage waits for.
+class PullOfCall final : public serve::Call {
+ public:
+  explicit PullOfCall(std::shared_ptr<Pull> pull) : pull_(std::move(pull)) {}
+  void cancel() override { pull_->cancel(); }
+
+ private:
+  const std::shared_ptr<Pull> pull_;
+};
+
+}  // namespace
+
+/// They may outlive the puller, by the pulls in progress.
+struct WorkerPuller::Ways {
+  struct Way {
+    std::shared_ptr<const Connection> connection;
+    std::uint64_t used = 0;
+  };
+
+  void forget(const std::string& address) {
+    const std::scoped_lock lock(mutex);
+    by_address.erase(address);
+  }
+
+  std::mutex mutex;  // Guards all below.
+  std::map<std::string, Way> by_address;
+  std::uint64_t uses = 0;
+};
+
+WorkerPuller::WorkerPuller(PeerOptions peers)
+    : peers_(std::move(peers)), ways_(std::make_shared<Ways>()) {}
+
+std::shared_ptr<serve::Call> WorkerPuller::pull(const host::Ticket& ticket, DType dtype,
+                                                const std::vector<std::int64_t>& dims,
+                                                std::optional<Clock::time_point> deadline,
+                                                Done done) {
+  auto connection = connect(ticket.address);
+  if (!connection) {
+    done(std::move(connection).error().within({Where::kPeer, ticket.address}));
+    return nullptr;
+  }
+  auto finish = [ways = ways_, address = ticket.address,
+                 told = std::move(done)](Result<Tensor> pulled) {
+    if (!pulled && pulled.error().code == Code::kUnavailable) ways->forget(address);
+    told(std::move(pulled));
+  };
+  return std::make_shared<PullOfCall>(start_pull(
+      *std::move(connection), ticket.address,
+      {.ticket = ticket.id, .dtype = dtype, .dims = dims, .deadline = deadline, .into = {}},
+      std::move(finish)));
+}
+
+Result<std::shared_ptr<const Connection>> WorkerPuller::connect(const std::string& address) {
+  const std::scoped_lock lock(ways_->mutex);
+  auto& ways = ways_->by_address;
+  auto& way = ways[address];
+  way.used = ++ways_->uses;
+  if (way.connection != nullptr) return way.connection;
+  auto options = peers_;
+  options.address = address;
+  // In plain text it leaves this machine for nobody.
+  if (!options.encrypted() && !serve::is_loopback(address)) options.token.clear();
+  auto opened = Connection::open(options);
+  if (!opened) {
+    ways.erase(address);
+    return std::move(opened).error();
+  }
+  way.connection = std::make_shared<const Connection>(*std::move(opened));
+  auto made = way.connection;
+  if (ways.size() > kMostWays) {
+    ways.erase(
+        std::ranges::min_element(ways, {}, [](const auto& entry) { return entry.second.used; }));
+  }
+  return made;
+}
+
+void WorkerPuller::forget(const std::string& address) {
+  ways_->forget(address);
+}
+
+// ------------------------------------------------------------------------------------------ links
+
+namespace {
+
+using Echoes = ::grpc::ClientReaderWriter<worker::EchoRequest, worker::EchoResponse>;
+
+constexpr int kRounds = 20;
+constexpr std::size_t kFirstBytes = std::size_t{64} << 10;
+constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+constexpr double kEnoughSeconds = 0.03;  // Beside it the latency is small.
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Seconds of one exchange; negative: the stream has broken.
+double exchange(Echoes& echoes, std::size_t there, std::size_t back) {
+  worker::EchoRequest request;
+  request.set_payload(std::string(there, '\0'));
+  request.set_answer_bytes(back);
+  worker::EchoResponse response;
+  const auto begin = Clock::now();
+  if (!echoes.Write(request) || !echoes.Read(&response)) return -1;
+  return seconds_since(begin);
+}
+
+/// More and more bytes, until they take long enough or the time is over.
+double rate(Echoes& echoes, bool there, double round_trip, Clock::time_point end) {
+  for (std::size_t bytes = kFirstBytes;; bytes *= 2) {
+    const double seconds = exchange(echoes, there ? bytes : 0, there ? 0 : bytes);
+    if (seconds < 0) return -1;
+    const double moving = std::max(seconds - round_trip, 1e-9);
+    if (seconds >= kEnoughSeconds || bytes >= kMostBytes || Clock::now() >= end) {
+      return static_cast<double>(bytes) / moving;
+    }
+  }
+}
+
+}  // namespace
+
+Result<LinkTimes> measure_link(const Connection& connection, const std::string& address,
+                               std::chrono::nanoseconds most) {
+  const auto begin = Clock::now();
+  const auto stub = worker::Worker::NewStub(connection.channel());
+  ::grpc::ClientContext context;
+  connection.introduce(context);
+  context.set_deadline(system_time(begin + most + kLongestMeasuring));
+  const auto echoes = stub->Echo(&context);
+  std::vector<double> rounds;
+  for (int i = 0; i < kRounds; ++i) rounds.push_back(exchange(*echoes, 0, 0));
+  const bool whole = std::ranges::none_of(rounds, [](double seconds) { return seconds < 0; });
+  LinkTimes times;
+  if (whole) {
+    std::ranges::sort(rounds);
+    const double round_trip = rounds[kRounds / 2];
+    times.latency_seconds = round_trip / 2;
+    times.there_bytes_per_second = rate(*echoes, true, round_trip, begin + most / 2);
+    times.back_bytes_per_second = rate(*echoes, false, round_trip, begin + most);
+  }
+  echoes->WritesDone();
+  if (const auto status = echoes->Finish(); !status.ok()) return to_error(status, address);
+  if (times.there_bytes_per_second > 0 && times.back_bytes_per_second > 0) return times;
+  return make_error(Code::kUnavailable, "the link broke while it was measured")
+      .within({Where::kPeer, address});
+}
+
+}  // namespace penstock::grpc

@@ -1,0 +1,36 @@
+// What the nodes of a network take on each kind of host, measured there.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/cost/database.h"
+#include "penstock/cost/graph_problem.h"
+#include "penstock/graph/graph.h"
+#include "penstock/hosts/survey.h"
+
+namespace penstock::hosts {
+
+struct MeasureOptions {
+  std::string backend = "onnxruntime";
+  std::map<std::string, std::string> backend_options;
+  double seconds = 60;   ///< For all hosts together.
+  bool refresh = false;  ///< What the database has is measured again.
+  std::function<bool()> stop;
+  std::function<void(const std::string&)> warn;
+};
+
+/// For each kind, by the first host of it that has the largest share of its CPUs' time: the network
+/// as a whole, and runs of its nodes, of which each node gets its share. What the database has is
+/// not measured again; what is measured is kept there by the host's fingerprint. Kinds of which no
+/// host could be reached are left out. `hosts` are completed. \error as cost::Profiler::measure()
+Result<std::map<std::string, cost::NodeCosts>> measure_costs(const graph::Graph& graph,
+                                                             const Hosts& hosts, Survey& survey,
+                                                             const backend::Registry& backends,
+                                                             cost::Database* database,
+                                                             const MeasureOptions& options);
+
+}  // namespace penstock::hosts

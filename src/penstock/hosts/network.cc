@@ -1,0 +1,84 @@
+#include "penstock/hosts/network.h"
+
+#include <algorithm>
+
+namespace penstock::hosts {
+
+Network::Network(const Hosts& hosts, MeasuredLinks measured)
+    : hosts_(hosts), measured_(std::move(measured)) {
+  const auto add_end = [&](const std::string& name, const std::optional<Link>& link,
+                           const std::string& uplink) {
+    const int out = add_wire("link of " + name + ", out", link ? link->up : planner::kInfinite);
+    const int in = add_wire("link of " + name + ", in", link ? link->down : planner::kInfinite);
+    ends_.push_back({&link, &uplink, out, in});
+  };
+  for (const auto& host : hosts.hosts) add_end("'" + host.name + "'", host.link, host.uplink);
+  add_end("the caller", hosts.caller.link, hosts.caller.uplink);
+  for (const auto& [name, link] : hosts.uplinks) {
+    const int out = add_wire("uplink '" + name + "', out", link.up);
+    uplinks_[name] = {out, add_wire("uplink '" + name + "', in", link.down)};
+  }
+}
+
+int Network::add_wire(const std::string& name, double bandwidth) {
+  wires_.push_back({name, bandwidth});
+  return static_cast<int>(wires_.size()) - 1;
+}
+
+const Network::End& Network::end(int host) const {
+  return host == kCaller ? ends_.back() : ends_[static_cast<std::size_t>(host)];
+}
+
+std::string Network::name_of(int host) const {
+  return host == kCaller ? "the caller"
+                         : "'" + hosts_.hosts[static_cast<std::size_t>(host)].name + "'";
+}
+
+std::vector<int> Network::wires(int from, int to) const {
+  if (from == to) return {};
+  const auto &a = end(from), &b = end(to);
+  std::vector<int> passed{a.out};
+  if (*a.uplink != *b.uplink) {
+    if (!a.uplink->empty()) passed.push_back(uplinks_.at(*a.uplink).first);
+    if (!b.uplink->empty()) passed.push_back(uplinks_.at(*b.uplink).second);
+  }
+  passed.push_back(b.in);
+  return passed;
+}
+
+planner::Link Network::way(int from, int to) const {
+  planner::Link way;
+  if (from == to) return way;
+  for (const int wire : wires(from, to)) {
+    way.bandwidth = std::min(way.bandwidth, wires_[static_cast<std::size_t>(wire)].bandwidth);
+  }
+  const auto measured = measured_.find({from, to});
+  if (measured != measured_.end()) {
+    way.bandwidth = std::min(way.bandwidth, measured->second.bandwidth);
+    way.latency = measured->second.latency;
+    return way;
+  }
+  for (const int host : {from, to}) {
+    if (*end(host).link) way.latency += (*end(host).link)->latency;
+    const auto& uplink = *end(host).uplink;
+    if (uplink.empty() || *end(from).uplink == *end(to).uplink) continue;
+    const auto found = std::ranges::find(hosts_.uplinks, uplink, &Uplink::name);
+    way.latency += found->link.latency;
+  }
+  return way;
+}
+
+std::vector<std::string> Network::unknown() const {
+  std::vector<std::string> ways;
+  const int count = static_cast<int>(hosts_.hosts.size());
+  for (int from = kCaller; from < count; ++from) {
+    for (int to = kCaller; to < count; ++to) {
+      if (from != to && way(from, to).bandwidth == planner::kInfinite) {
+        ways.push_back(name_of(from) + " to " + name_of(to));
+      }
+    }
+  }
+  return ways;
+}
+
+}  // namespace penstock::hosts

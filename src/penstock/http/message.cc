@@ -1,0 +1,42 @@
+#include "penstock/http/message.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+namespace penstock::http {
+namespace {
+
+bool same_letter(char a, char b) {
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  return lower(a) == lower(b);
+}
+
+}  // namespace
+
+const std::string* find_header(const std::vector<Header>& headers, std::string_view name) {
+  const auto found = std::ranges::find_if(headers, [&](const Header& header) {
+    return std::ranges::equal(header.name, name, same_letter);
+  });
+  return found == headers.end() ? nullptr : &found->value;
+}
+
+Response text_response(int status, std::string content_type, std::string text) {
+  Response response{.status = status};
+  response.headers.push_back({"Content-Type", std::move(content_type)});
+  response.body.push_back({.text = std::move(text)});
+  return response;
+}
+
+Response error_response(int status, const std::string& sentence) {
+  // What a client sent may be in the sentence, and need not be UTF-8.
+  auto response = text_response(status, "application/json",
+                                nlohmann::json{{"error", sentence}}.dump(
+                                    -1, ' ', false, nlohmann::json::error_handler_t::replace));
+  response.notes["error"] = sentence;
+  return response;
+}
+
+}  // namespace penstock::http

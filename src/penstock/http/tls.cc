@@ -1,0 +1,88 @@
+#include "penstock/http/tls.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+namespace penstock::http {
+namespace {
+
+namespace ssl = boost::asio::ssl;
+
+Error unusable(const std::filesystem::path& file, std::string_view what,
+               const boost::system::error_code& failed) {
+  return invalid_argument("cannot be used as ", what, " (", failed.message(), ")")
+      .within({Where::kFile, file.string()});
+}
+
+std::string text_of(const ASN1_STRING* text) {
+  unsigned char* utf8 = nullptr;
+  const int size = ASN1_STRING_to_UTF8(&utf8, text);
+  if (size < 0) return {};
+  std::string copy(reinterpret_cast<const char*>(utf8), static_cast<std::size_t>(size));
+  OPENSSL_free(utf8);
+  return copy;
+}
+
+std::string common_name(X509* certificate) {
+  X509_NAME* subject = X509_get_subject_name(certificate);
+  const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  if (at < 0) return {};
+  return text_of(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+}
+
+std::string first_alternative_name(X509* certificate) {
+  auto* names = static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  std::string found;
+  for (int i = 0; i < sk_GENERAL_NAME_num(names) && found.empty(); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
+    if (name->type == GEN_DNS || name->type == GEN_URI) found = text_of(name->d.ia5);
+  }
+  GENERAL_NAMES_free(names);
+  return found;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TlsContext>> load_tls(const TlsFiles& files) {
+  auto tls = std::make_shared<TlsContext>();
+  auto& context = tls->context;
+  boost::system::error_code failed;
+  context.set_options(ssl::context::default_workarounds | ssl::context::no_sslv2 |
+                      ssl::context::no_sslv3 | ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1 |
+                      SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_mode(context.native_handle(), SSL_MODE_RELEASE_BUFFERS);  // Idle ones keep little.
+  context.use_certificate_chain_file(files.certificate.string(), failed);
+  if (failed) return unusable(files.certificate, "a certificate in PEM", failed);
+  context.use_private_key_file(files.key.string(), ssl::context::pem, failed);
+  if (failed) return unusable(files.key, "the certificate's key in PEM", failed);
+  if (files.client_authority.empty()) return tls;
+  context.load_verify_file(files.client_authority.string(), failed);
+  if (failed)
+    return unusable(files.client_authority, "the certificate that signs clients'", failed);
+  context.set_verify_mode(ssl::verify_peer |
+                          (files.client_required ? ssl::verify_fail_if_no_peer_cert : 0));
+  return tls;
+}
+
+std::string stamp_of(const TlsFiles& files) {
+  std::string stamp;
+  for (const auto* file : {&files.certificate, &files.key, &files.client_authority}) {
+    std::error_code failed;
+    const auto written = std::filesystem::last_write_time(*file, failed);
+    stamp += concat(failed ? 0 : written.time_since_epoch().count(), " ");
+  }
+  return stamp;
+}
+
+std::string certificate_name(SSL* connection) {
+  X509* certificate = SSL_get0_peer_certificate(connection);
+  if (certificate == nullptr || SSL_get_verify_result(connection) != X509_V_OK) return {};
+  auto name = common_name(certificate);
+  return name.empty() ? first_alternative_name(certificate) : name;
+}
+
+}  // namespace penstock::http

@@ -1,0 +1,30 @@
+// TLS for the server: a context made of files, made again when they change.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <boost/asio/ssl/context.hpp>
+
+#include "penstock/base/result.h"
+#include "penstock/base/tls_files.h"
+
+namespace penstock::http {
+
+struct TlsContext {
+  boost::asio::ssl::context context{boost::asio::ssl::context::tls_server};
+};
+
+/// TLS 1.2 or newer.
+/// \error kInvalidArgument  a file cannot be used: names it.
+Result<std::shared_ptr<TlsContext>> load_tls(const TlsFiles& files);
+
+/// When the files were written, as text: another one, where one of them has changed.
+std::string stamp_of(const TlsFiles& files);
+
+/// The common name in the client's certificate, or the first name of its alternative ones where it
+/// has none. Empty: no certificate, or none that was verified.
+std::string certificate_name(SSL* connection);
+
+}  // namespace penstock::http

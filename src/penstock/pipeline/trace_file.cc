@@ -1,0 +1,100 @@
+#include "penstock/pipeline/trace_file.h"
+
+#include <chrono>
+
+#include <nlohmann/json.hpp>
+
+namespace penstock::pipeline {
+namespace {
+
+using nlohmann::json;
+
+/// Microseconds with nanosecond digits, as the format has them.
+double us(std::int64_t ns) {
+  return static_cast<double>(ns) / 1000.0;
+}
+
+json to_json(const TraceFile::Arguments& arguments) {
+  json made = json::object();
+  for (const auto& [name, value] : arguments) {
+    std::visit([&, key = name](const auto& held) { made[key] = held; }, value);
+  }
+  return made;
+}
+
+/// A client's own words may be no UTF-8.
+std::string text_of(const json& event) {
+  return event.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+template <typename Clock>
+std::int64_t now_of() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Result<TraceFile> TraceFile::create(const std::filesystem::path& file) {
+  std::ofstream out(file);
+  if (!out) return not_found("trace: cannot write '", file.string(), "'");
+  const json clocks = {{"steady_ns", now_of<std::chrono::steady_clock>()},
+                       {"unix_ns", now_of<std::chrono::system_clock>()}};
+  out << R"({"displayTimeUnit":"ns","otherData":)" << clocks.dump() << ",\"traceEvents\":[\n";
+  return TraceFile(file, std::move(out));
+}
+
+void TraceFile::write(const std::string& event) {
+  if (!std::exchange(first_, false)) out_ << ",\n";
+  out_ << event;
+}
+
+int TraceFile::add_process(const std::string& name) {
+  const int number = ++processes_;
+  write(text_of(
+      {{"ph", "M"}, {"name", "process_name"}, {"pid", number}, {"args", {{"name", name}}}}));
+  return number;
+}
+
+void TraceFile::name_lane(int process, int lane, const std::string& name) {
+  write(text_of({{"ph", "M"},
+                 {"name", "thread_name"},
+                 {"pid", process},
+                 {"tid", lane},
+                 {"args", {{"name", name}}}}));
+}
+
+void TraceFile::add_span(int process, int lane, const std::string& name, std::string_view category,
+                         std::int64_t start_ns, std::int64_t end_ns, const Arguments& arguments) {
+  write(text_of({{"ph", "X"},
+                 {"name", name},
+                 {"cat", category},
+                 {"pid", process},
+                 {"tid", lane},
+                 {"ts", us(start_ns)},
+                 {"dur", us(end_ns - start_ns)},
+                 {"args", to_json(arguments)}}));
+}
+
+void TraceFile::add_free_span(int process, std::uint64_t id, const std::string& name,
+                              std::string_view category, std::int64_t start_ns, std::int64_t end_ns,
+                              const Arguments& arguments) {
+  const auto event = [&](const char* phase, std::int64_t at_ns) {
+    return json{{"ph", phase},    {"name", name}, {"cat", category}, {"id", id},
+                {"pid", process}, {"tid", 0},     {"ts", us(at_ns)}};
+  };
+  json begins = event("b", start_ns);
+  begins["args"] = to_json(arguments);
+  write(text_of(begins));
+  write(text_of(event("e", end_ns)));
+}
+
+Status TraceFile::close() {
+  out_ << "\n]}\n";
+  out_.close();  // Only then is it known that all was written.
+  if (out_) return {};
+  return make_error(Code::kResourceExhausted, "trace: cannot write '", name_.string(),
+                    "'; is the disk full?");
+}
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,53 @@
+// TraceFile: spans in Chrome's trace event format, which ui.perfetto.dev reads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "penstock/base/result.h"
+
+namespace penstock::pipeline {
+
+/// Times are of this machine's steady clock, in nanoseconds. The file also says what the clock of
+/// the day showed at a moment of the steady one, so that files of several machines can be laid
+/// side by side.
+class TraceFile {
+ public:
+  using Value = std::variant<std::uint64_t, double, std::string>;
+  using Arguments = std::vector<std::pair<std::string, Value>>;
+
+  /// \error kNotFound  it cannot be written.
+  static Result<TraceFile> create(const std::filesystem::path& file);
+
+  /// A group of lanes. \returns its number, from 1 on.
+  int add_process(const std::string& name);
+  void name_lane(int process, int lane, const std::string& name);
+  /// Spans of one lane lie beside or within one another.
+  void add_span(int process, int lane, const std::string& name, std::string_view category,
+                std::int64_t start_ns, std::int64_t end_ns, const Arguments& arguments);
+  /// One of several at a time: what has the same `id` lies in one lane, which the reader makes.
+  void add_free_span(int process, std::uint64_t id, const std::string& name,
+                     std::string_view category, std::int64_t start_ns, std::int64_t end_ns,
+                     const Arguments& arguments = {});
+
+  /// \error kResourceExhausted  not all could be written.
+  Status close();
+
+ private:
+  TraceFile(std::filesystem::path name, std::ofstream out)
+      : name_(std::move(name)), out_(std::move(out)) {}
+  void write(const std::string& event);
+
+  std::filesystem::path name_;
+  std::ofstream out_;
+  bool first_ = true;
+  int processes_ = 0;
+};
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,181 @@
+// What gateway::start_serving() loads: the server with all of its ports.
+#include "penstock/gateway/serving.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "penstock/grpc/front.h"
+#include "penstock/host/host.h"
+#include "penstock/rest/front.h"
+#include "penstock/serve/access.h"
+#include "penstock/serve/access_log.h"
+#include "penstock/serve/server.h"
+
+namespace penstock::ports {
+namespace {
+
+using gateway::Options;
+
+Result<Options> with_models(Options options) {
+  for (const auto& text : options.models) {
+    PENSTOCK_TRY(auto source, serve::parse_source(text));
+    options.server.models.push_back(std::move(source));
+  }
+  return options;
+}
+
+Status check_models(const std::vector<serve::ModelSource>& models) {
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (models[i].name != models[j].name || models[i].version != models[j].version) continue;
+      return invalid_argument("'", models[j].path.string(), "' and '", models[i].path.string(),
+                              "' are both model '", models[i].name, "' version ", models[i].version,
+                              "; name them NAME[:VERSION]=PATH");
+    }
+  }
+  return {};
+}
+
+Status check_encryption(const Options& options) {
+  const TlsFiles& tls = options.tls;
+  if (tls.key.empty() != tls.certificate.empty()) {
+    return invalid_argument("--tls-certificate and --tls-key belong together: one is missing");
+  }
+  if (tls.key.empty() && !tls.client_authority.empty()) {
+    return invalid_argument("--tls-client-authority needs --tls-certificate and --tls-key");
+  }
+  const bool encrypted = !tls.key.empty();
+  if (!options.http.empty()) {
+    PENSTOCK_CHECK_OK(serve::check_exposure(options.http, encrypted, options.insecure));
+  }
+  return serve::check_exposure(options.grpc, encrypted, options.insecure);
+}
+
+Result<serve::Access> open_access(const Options& options) {
+  serve::Access::Options access;
+  access.tokens = options.tokens;
+  access.client_certificates = !options.tls.client_authority.empty();
+  access.say = options.server.warn;
+  return serve::Access::open(access);
+}
+
+/// As it is reached itself, so it reaches others.
+grpc::PeerOptions peers_of(const Options& options) {
+  grpc::PeerOptions peers;
+  peers.token = options.peer_token;
+  if (options.tls.key.empty()) return peers;
+  peers.tls = true;
+  peers.certificate = options.tls.certificate;
+  peers.key = options.tls.key;
+  const bool named = !options.peer_authority.empty();
+  peers.roots = named ? options.peer_authority : options.tls.client_authority;
+  return peers;
+}
+
+class Ports final : public gateway::Serving {
+ public:
+  Ports(serve::Access opened, std::chrono::nanoseconds patience)
+      : access_(std::move(opened)), patience_(patience) {}
+  Ports(const Ports&) = delete;
+  Ports& operator=(const Ports&) = delete;
+  ~Ports() override {
+    if (!stopped_) patience_ = std::chrono::nanoseconds(0);
+    close();
+  }
+
+  /// \pre  no other function was called before
+  Status open(const Options& options, const backend::Registry& backends) {
+    if (!options.access_log.empty()) {
+      PENSTOCK_TRY(log_, serve::AccessLog::open(options.access_log));
+    }
+    PENSTOCK_TRY(server_, serve::Server::start(options.server, backends));
+    if (options.worker) {
+      PENSTOCK_TRY(host_, host::Host::start(*server_, *options.worker));
+    }
+    const TlsFiles& tls = options.tls;
+    PENSTOCK_TRY(grpc_,
+                 grpc::Front::start(*server_, access_,
+                                    {.address = options.grpc,
+                                     .encryption = {tls.certificate, tls.key, tls.client_authority},
+                                     .log = log_.get(),
+                                     .host = host_.get(),
+                                     .peers = peers_of(options)}));
+    if (options.http.empty()) return {};
+    rest::Front::Options http{.address = options.http, .log = log_.get()};
+    http.say = options.server.warn;
+    if (!tls.key.empty()) http.tls = tls;
+    PENSTOCK_TRY(http_, rest::Front::start(*server_, access_, std::move(http)));
+    http_address_ = http_->address();
+    return {};
+  }
+
+  [[nodiscard]] const std::string& grpc_address() const override { return grpc_->address(); }
+  [[nodiscard]] const std::string& http_address() const override { return http_address_; }
+  [[nodiscard]] std::vector<std::string> models() const override {
+    std::vector<std::string> names;
+    for (const auto& model : server_->index(true)) {
+      names.push_back(concat(model.name, " version ", model.version));
+    }
+    return names;
+  }
+  [[nodiscard]] std::filesystem::path contents() const override {
+    return host_ == nullptr ? std::filesystem::path() : host_->contents().folder();
+  }
+  std::vector<Error> reload() override { return server_->reload(); }
+  [[nodiscard]] Result<std::uint64_t> write_trace(
+      const std::filesystem::path& file) const override {
+    return server_->write_trace(file);
+  }
+  bool stop() override { return close(); }
+
+ private:
+  bool close() {
+    if (std::exchange(stopped_, true) || server_ == nullptr) return true;
+    const auto end = std::chrono::steady_clock::now() + patience_;
+    const auto left = [&] {
+      return std::max(end - std::chrono::steady_clock::now(),
+                      std::chrono::steady_clock::duration(0));
+    };
+    bool drained = server_->drain(patience_);
+    if (host_ != nullptr) drained = host_->drain(left()) && drained;
+    if (grpc_ != nullptr) grpc_->stop(left());
+    if (http_ != nullptr) http_->stop(left());
+    return drained;
+  }
+
+  // In the order in which they use one another.
+  serve::Access access_;
+  std::unique_ptr<serve::AccessLog> log_;
+  std::unique_ptr<serve::Server> server_;
+  std::unique_ptr<host::Host> host_;  // Null: it is no worker.
+  std::unique_ptr<grpc::Front> grpc_;
+  std::unique_ptr<rest::Front> http_;
+  std::string http_address_;
+  std::chrono::nanoseconds patience_;
+  bool stopped_ = false;
+};
+
+Result<std::unique_ptr<gateway::Serving>> start(const Options& given,
+                                                const backend::Registry& backends) {
+  PENSTOCK_TRY(const auto options, with_models(given));
+  PENSTOCK_CHECK_OK(check_models(options.server.models));
+  PENSTOCK_CHECK_OK(check_encryption(options));
+  PENSTOCK_TRY(auto access, open_access(options));
+  auto ports = std::make_unique<Ports>(std::move(access), options.server.patience);
+  PENSTOCK_CHECK_OK(ports->open(options, backends));
+  return std::unique_ptr<gateway::Serving>(std::move(ports));
+}
+
+}  // namespace
+}  // namespace penstock::ports
+
+/// What gateway::start_serving() looks for.
+extern "C" void penstock_start_serving(
+    const penstock::gateway::Options& options, const penstock::backend::Registry& backends,
+    penstock::Result<std::unique_ptr<penstock::gateway::Serving>>& made) {
+  made = penstock::ports::start(options, backends);
+}

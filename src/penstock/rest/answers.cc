@@ -1,0 +1,266 @@
+#include "penstock/rest/answers.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/version.h"
+#include "penstock/rest/json.h"
+#include "penstock/serve/extensions.h"
+#include "penstock/tensor/datatype.h"
+
+namespace penstock::rest {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json tensors_json(const std::vector<serve::TensorDescription>& tensors) {
+  Json all = Json::array();
+  for (const auto& tensor : tensors) {
+    all.push_back(
+        {{"name", tensor.name}, {"datatype", datatype_of(tensor.dtype)}, {"shape", tensor.dims}});
+  }
+  return all;
+}
+
+Json configured(const std::vector<serve::TensorDescription>& tensors) {
+  Json all = Json::array();
+  for (const auto& tensor : tensors) {
+    const std::string_view name =
+        tensor.dtype == DType::kString ? "STRING" : datatype_of(tensor.dtype);
+    all.push_back(
+        {{"name", tensor.name}, {"data_type", concat("TYPE_", name)}, {"dims", tensor.dims}});
+  }
+  return all;
+}
+
+Json to_json(const serve::Duration& duration) {
+  return {{"count", duration.count}, {"ns", duration.ns}};
+}
+
+Json to_json(const serve::ModelStatistics& model) {
+  const Json none = to_json(serve::Duration{});
+  Json batches = Json::array();
+  for (const auto& batch : model.batches) {
+    batches.push_back({{"batch_size", batch.batch_size},
+                       {"compute_input", none},
+                       {"compute_infer", to_json(serve::Duration{.count = batch.calls})},
+                       {"compute_output", none}});
+  }
+  return {{"name", model.name},
+          {"version", model.version},
+          {"last_inference", model.last_inference_ms},
+          {"inference_count", model.inferences},
+          {"execution_count", model.executions},
+          {"inference_stats",
+           {{"success", to_json(model.success)},
+            {"fail", to_json(model.fail)},
+            {"queue", to_json(model.queue)},
+            {"compute_input", to_json(model.compute_input)},
+            {"compute_infer", to_json(model.compute_infer)},
+            {"compute_output", to_json(model.compute_output)},
+            {"cache_hit", none},
+            {"cache_miss", none}}},
+          {"response_stats", Json::object()},
+          {"batch_stats", std::move(batches)},
+          {"memory_usage",
+           Json::array({{{"type", "CPU"}, {"id", 0}, {"byte_size", model.memory_bytes}}})}};
+}
+
+std::optional<unsigned> sextet_of(char c) {
+  constexpr std::string_view kAlphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto at = kAlphabet.find(c);
+  if (at == std::string_view::npos) return std::nullopt;
+  return static_cast<unsigned>(at);
+}
+
+/// Empty where the text is not base64.
+std::optional<std::string> base64_decoded(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3 + 2);
+  unsigned held = 0;
+  int bits = 0;
+  for (const char c : text) {
+    const auto sextet = sextet_of(c);
+    if (!sextet) return std::nullopt;
+    held = (held << 6U) | *sextet;
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    bytes += static_cast<char>((held >> static_cast<unsigned>(bits)) & 0xFFU);
+  }
+  return bytes;
+}
+
+Status read_load_parameter(std::string_view name, const Element& element,
+                           serve::LoadOptions& options) {
+  constexpr std::string_view kFile = "file:";
+  std::string_view text;
+  const bool is_file = name.starts_with(kFile);
+  if (!is_file && name != "config") {
+    return invalid_argument("unrecognized load parameter '", name.substr(0, 128), "'.");
+  }
+  if (element.get(text) != simdjson::SUCCESS) {
+    return invalid_argument("load parameter '", name.substr(0, 128), "': expected a string, found ",
+                            kind_of(element));
+  }
+  if (!is_file) {
+    options.config = text;
+    return {};
+  }
+  auto bytes = base64_decoded(text);
+  if (!bytes) {
+    return invalid_argument("load parameter '", name.substr(0, 128), "': it is not base64");
+  }
+  options.files[std::string(name.substr(kFile.size()))] = *std::move(bytes);
+  return {};
+}
+
+}  // namespace
+
+int status_of(Code code) {
+  switch (code) {
+    case Code::kUnauthenticated:
+      return 401;
+    case Code::kPermissionDenied:
+      return 403;
+    case Code::kNotFound:
+      return 404;
+    case Code::kResourceExhausted:
+      return 429;
+    case Code::kUnimplemented:
+      return 501;
+    case Code::kUnavailable:
+      return 503;
+    case Code::kDeadlineExceeded:
+      return 504;
+    case Code::kInternal:  // What a client uploads may be corrupt: that is its own error.
+      return 500;
+    default:
+      return 400;
+  }
+}
+
+http::Response response_of(const Error& error) {
+  auto response = http::error_response(status_of(error.code), error.message());
+  if (response.status == 429 || response.status == 503) {
+    response.headers.push_back({"Retry-After", "1"});
+  }
+  if (response.status == 401) {
+    response.headers.push_back({"WWW-Authenticate", "Bearer realm=\"penstock\""});
+  }
+  return response;
+}
+
+std::string server_metadata() {
+  return text_of(
+      {{"name", serve::kServerName}, {"version", version()}, {"extensions", serve::kExtensions}});
+}
+
+std::string model_metadata(const serve::ModelDescription& model) {
+  return text_of({{"name", model.name},
+                  {"versions", model.versions},
+                  {"platform", serve::kPlatform},
+                  {"inputs", tensors_json(model.inputs)},
+                  {"outputs", tensors_json(model.outputs)}});
+}
+
+std::string model_config(const serve::ModelDescription& model) {
+  Json config = {{"name", model.name},
+                 {"platform", serve::kPlatform},
+                 {"backend", serve::kPlatform},
+                 {"max_batch_size", 0},
+                 {"input", configured(model.inputs)},
+                 {"output", configured(model.outputs)}};
+  if (model.has_states) config["sequence_batching"] = Json::object();
+  return text_of(config);
+}
+
+std::string statistics_json(const std::vector<serve::ModelStatistics>& models) {
+  Json all = Json::array();
+  for (const auto& model : models) all.push_back(to_json(model));
+  return text_of({{"model_stats", std::move(all)}});
+}
+
+std::string index_json(const std::vector<serve::IndexEntry>& entries) {
+  Json all = Json::array();
+  for (const auto& entry : entries) {
+    Json one = {{"name", entry.name}};
+    if (!entry.version.empty()) one["version"] = entry.version;
+    if (!entry.state.empty()) one["state"] = entry.state;
+    if (!entry.reason.empty()) one["reason"] = entry.reason;
+    all.push_back(std::move(one));
+  }
+  return text_of(all);
+}
+
+std::string regions_json(const std::vector<serve::RegionInfo>& regions) {
+  Json all = Json::array();
+  for (const auto& region : regions) {
+    all.push_back({{"name", region.name},
+                   {"key", region.key},
+                   {"offset", region.offset},
+                   {"byte_size", region.byte_size}});
+  }
+  return text_of(all);
+}
+
+std::string trace_settings() {
+  return text_of({{"trace_level", Json::array({"OFF"})}});
+}
+
+std::string log_settings() {
+  return text_of({{"log_file", ""},
+                  {"log_info", true},
+                  {"log_warning", true},
+                  {"log_error", true},
+                  {"log_verbose_level", 0},
+                  {"log_format", "default"}});
+}
+
+Result<serve::LoadOptions> read_load(const http::Body& body) {
+  serve::LoadOptions options;
+  if (body.size == 0) return options;
+  simdjson::dom::parser parser;
+  PENSTOCK_TRY(const Object root, parse_object(parser, body.text()));
+  PENSTOCK_TRY(const auto parameters, object_field(root, "parameters"));
+  if (!parameters) return options;
+  for (const auto [name, element] : *parameters) {
+    PENSTOCK_CHECK_OK(read_load_parameter(name, element, options));
+  }
+  return options;
+}
+
+Result<bool> read_index(const http::Body& body) {
+  if (body.size == 0) return false;
+  simdjson::dom::parser parser;
+  PENSTOCK_TRY(const Object root, parse_object(parser, body.text()));
+  PENSTOCK_TRY(const auto ready, bool_field(root, "ready"));
+  return ready.value_or(false);
+}
+
+Result<serve::RegionInfo> read_region(const http::Body& body, std::string name) {
+  simdjson::dom::parser parser;
+  PENSTOCK_TRY(const Object root, parse_object(parser, body.text()));
+  serve::RegionInfo region{.name = std::move(name)};
+  PENSTOCK_TRY(region.key, needed_string(root, "key"));
+  PENSTOCK_TRY(const auto offset, number_field(root, "offset"));
+  region.offset = offset.value_or(0);
+  PENSTOCK_TRY(const auto size, number_field(root, "byte_size"));
+  if (!size) return invalid_argument("expected an integer 'byte_size', found none");
+  region.byte_size = *size;
+  return region;
+}
+
+}  // namespace penstock::rest

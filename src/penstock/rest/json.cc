@@ -1,0 +1,102 @@
+#include "penstock/rest/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/tensor/utf.h"
+
+namespace penstock::rest {
+namespace {
+
+template <typename T>
+Result<std::optional<T>> field(const Object& object, std::string_view name,
+                               std::string_view expected) {
+  Element element;
+  if (object.at_key(name).get(element) != simdjson::SUCCESS) return std::optional<T>();
+  T value{};
+  if (element.get(value) != simdjson::SUCCESS) {
+    return invalid_argument("'", name, "': expected ", expected, ", found ", kind_of(element));
+  }
+  return std::optional<T>(value);
+}
+
+}  // namespace
+
+Result<Object> parse_object(simdjson::dom::parser& parser, std::string_view text) {
+  if (text.empty()) return invalid_argument("expected a JSON object, found nothing");
+  Element root;
+  auto failed = parser.allocate(text.size(), kMostOpen);
+  if (failed == simdjson::SUCCESS) {
+    failed = parser.parse(text.data(), text.size(), false).get(root);
+  }
+  if (failed == simdjson::MEMALLOC) {
+    return make_error(Code::kResourceExhausted, "no memory to read the JSON");
+  }
+  if (failed == simdjson::DEPTH_ERROR) {
+    return invalid_argument("the JSON has more than ", kMostOpen, " brackets open at one place");
+  }
+  if (failed != simdjson::SUCCESS) {
+    return invalid_argument("expected a JSON object; it is not JSON: ",
+                            simdjson::error_message(failed));
+  }
+  Object object;
+  if (root.get(object) != simdjson::SUCCESS) {
+    return invalid_argument("expected a JSON object, found ", kind_of(root));
+  }
+  return object;
+}
+
+std::string_view kind_of(const Element& element) {
+  using Type = simdjson::dom::element_type;
+  switch (element.type()) {
+    case Type::ARRAY:
+      return "an array";
+    case Type::OBJECT:
+      return "an object";
+    case Type::INT64:
+    case Type::UINT64:
+      return "an integer";
+    case Type::DOUBLE:
+      return "a number with a fraction";
+    case Type::STRING:
+      return "a string";
+    case Type::BOOL:
+      return "true or false";
+    case Type::NULL_VALUE:
+      return "null";
+  }
+  return "something else";
+}
+
+Result<std::optional<std::string>> string_field(const Object& object, std::string_view name) {
+  PENSTOCK_TRY(const auto text, field<std::string_view>(object, name, "a string"));
+  return text ? std::optional<std::string>(*text) : std::nullopt;
+}
+
+Result<std::optional<std::uint64_t>> number_field(const Object& object, std::string_view name) {
+  return field<std::uint64_t>(object, name, "an integer of 0 or more");
+}
+
+Result<std::optional<bool>> bool_field(const Object& object, std::string_view name) {
+  return field<bool>(object, name, "true or false");
+}
+
+Result<std::optional<Object>> object_field(const Object& object, std::string_view name) {
+  return field<Object>(object, name, "an object");
+}
+
+Result<std::optional<Array>> array_field(const Object& object, std::string_view name) {
+  return field<Array>(object, name, "an array");
+}
+
+Result<std::string> needed_string(const Object& object, std::string_view name) {
+  PENSTOCK_TRY(auto text, string_field(object, name));
+  if (!text) return invalid_argument("expected a string '", name, "', found none");
+  return *std::move(text);
+}
+
+std::optional<std::string> json_string(std::string_view text) {
+  if (!is_utf8(text)) return std::nullopt;
+  return nlohmann::json(text).dump();
+}
+
+}  // namespace penstock::rest

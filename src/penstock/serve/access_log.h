@@ -1,0 +1,42 @@
+// AccessLog: one line of JSON for each request, whichever protocol it came by.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "penstock/base/result.h"
+
+namespace penstock::serve {
+
+struct AccessEntry {
+  std::string protocol;  ///< "http", "grpc"
+  std::string peer;      ///< "10.0.0.7:43210"
+  std::string client;    ///< Whose rights it had; empty: nobody was asked.
+  std::string method;    ///< "POST"
+  std::string target;    ///< "/v2/models/m/infer"
+  int status = 0;        ///< As the protocol counts.
+  std::uint64_t request_bytes = 0, response_bytes = 0;
+  std::chrono::nanoseconds duration{0};
+  std::map<std::string, std::string> notes;  ///< Model, error, trace.
+};
+
+/// \threads  write() may be called from any thread.
+class AccessLog {
+ public:
+  /// Appends to the file; "-" is the standard output.
+  /// \error kPermissionDenied  it cannot be written, with the system's reason.
+  static Result<std::unique_ptr<AccessLog>> open(const std::string& file);
+  ~AccessLog();
+
+  /// One line, written whole. What cannot be written is lost.
+  void write(const AccessEntry& entry);
+
+ private:
+  explicit AccessLog(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+};
+
+}  // namespace penstock::serve

@@ -1,0 +1,142 @@
+#include "penstock/serve/admission.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "penstock/pipeline/thread.h"
+
+namespace penstock::serve {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// How long a push waits before those behind it are looked at again: cancelled, late, or of a
+/// higher priority.
+constexpr auto kPatience = milliseconds(10);
+constexpr auto kBetweenTries = milliseconds(1);
+
+Error late() {
+  return make_error(Code::kDeadlineExceeded,
+                    "Request timeout expired: it waited for room in the pipeline");
+}
+
+bool is_late(const Entrant& entrant, std::chrono::steady_clock::time_point now) {
+  const auto deadline = entrant.deadline();
+  return deadline && *deadline <= now;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Admission>> Admission::start(std::size_t most_waiting,
+                                                    std::function<bool()> between) {
+  std::unique_ptr<Admission> made(new Admission(most_waiting, std::move(between)));
+  PENSTOCK_CHECK_OK(
+      pipeline::start_thread(made->thread_, [admission = made.get()] { admission->loop(); }));
+  return made;
+}
+
+Admission::~Admission() {
+  if (!thread_.joinable()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+Admission::Queue& Admission::queue_of(const Entrant& entrant) {
+  return entrant.priority() == pipeline::Priority::kHigh ? high_ : normal_;
+}
+
+void Admission::add(const std::shared_ptr<Entrant>& entrant) {
+  Status pushed;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (count() == 0) {
+      pushed = entrant->push(std::chrono::nanoseconds(0));
+      if (pushed) return;
+    }
+    if (pushed || pushed.error().code == Code::kDeadlineExceeded) {
+      if (count() < most_waiting_) {
+        queue_of(*entrant).push_back(entrant);
+        changed_.notify_one();
+        return;
+      }
+      pushed = make_error(Code::kResourceExhausted, "Exceeds maximum queue size: ", most_waiting_,
+                          " requests wait for this model; try again later");
+    }
+  }
+  entrant->refuse(std::move(pushed).error());
+}
+
+bool Admission::remove(const Entrant& entrant) {
+  const std::scoped_lock lock(mutex_);
+  return std::erase_if(queue_of(entrant),
+                       [&](const auto& waiting) { return waiting.get() == &entrant; }) > 0;
+}
+
+void Admission::wake() {
+  const std::scoped_lock lock(mutex_);
+  asked_ = true;
+  changed_.notify_one();
+}
+
+std::size_t Admission::waiting() const {
+  const std::scoped_lock lock(mutex_);
+  return count();
+}
+
+void Admission::loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return ends_ || asked_ || count() > 0; });
+    if (ends_) return;
+    if (std::exchange(asked_, false)) {
+      lock.unlock();
+      const bool done = between_();
+      lock.lock();
+      asked_ = asked_ || !done;
+    }
+    refuse_late(lock);
+    if (count() > 0) {
+      push_first(lock);
+    } else if (asked_) {
+      changed_.wait_for(lock, kBetweenTries);
+    }
+  }
+}
+
+void Admission::push_first(std::unique_lock<std::mutex>& lock) {
+  Queue& queue = high_.empty() ? normal_ : high_;
+  const auto first = std::move(queue.front());
+  queue.pop_front();
+  pushing_ = true;
+  lock.unlock();
+  Status pushed = first->push(kPatience);
+  const bool no_room = !pushed && pushed.error().code == Code::kDeadlineExceeded;
+  if (!pushed && !no_room) first->refuse(std::move(pushed).error());
+  lock.lock();
+  pushing_ = false;
+  if (no_room) queue.push_front(first);
+}
+
+void Admission::refuse_late(std::unique_lock<std::mutex>& lock) {
+  const auto now = Clock::now();
+  std::vector<std::shared_ptr<Entrant>> gone;
+  for (Queue* queue : {&high_, &normal_}) {
+    std::erase_if(*queue, [&](const auto& waiting) {
+      if (!is_late(*waiting, now)) return false;
+      gone.push_back(waiting);
+      return true;
+    });
+  }
+  if (gone.empty()) return;
+  lock.unlock();
+  for (const auto& entrant : gone) entrant->refuse(late());
+  gone.clear();
+  lock.lock();
+}
+
+}  // namespace penstock::serve

@@ -1,0 +1,379 @@
+#include "penstock/serve/repository.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "penstock/app/source.h"
+#include "penstock/serve/upload.h"
+
+namespace penstock::serve {
+namespace {
+
+Error unknown_model(const std::string& name) {
+  return not_found("Request for unknown model: '", name, "' is not found");
+}
+
+Result<std::uint64_t> parse_version(const std::string& text) {
+  std::uint64_t version = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, version);
+  if (error == std::errc() && stop == end && !text.empty()) return version;
+  return invalid_argument("expected a version such as '1', found '", text.substr(0, 32), "'");
+}
+
+std::unique_ptr<Shared> make_shared_parts(const Server::Options& options,
+                                          const backend::Registry& backends) {
+  pipeline::Options start;
+  start.functions = options.functions;
+  start.backend_options = options.backend_options;
+  start.warn = options.warn;
+  start.stopped = options.stopped;
+  start.trace = options.trace;
+  const auto& limits = options.limits;
+  return std::unique_ptr<Shared>(new Shared{
+      backends, std::move(start), limits, SharedMemory(limits.regions, limits.region_bytes),
+      Budget(limits.request_bytes), options.trace ? std::make_unique<RequestTrace>() : nullptr});
+}
+
+}  // namespace
+
+Result<ModelSource> parse_source(const std::string& text) {
+  ModelSource source;
+  const auto equals = text.find('=');
+  source.path = equals == std::string::npos ? text : text.substr(equals + 1);
+  if (equals != std::string::npos) source.name = text.substr(0, equals);
+  if (const auto colon = source.name.rfind(':'); colon != std::string::npos) {
+    auto version = parse_version(source.name.substr(colon + 1));
+    if (!version) return std::move(version).error().within("'" + text + "'");
+    source.version = *version;
+    source.name.resize(colon);
+  }
+  if (source.path.empty()) {
+    return invalid_argument("expected [NAME[:VERSION]=]PATH, found '", text, "'");
+  }
+  if (equals == std::string::npos) {
+    auto path = source.path.has_filename() ? source.path : source.path.parent_path();
+    source.name = path.stem().string();
+    if (path.stem().extension() == ".penstock") source.name = path.stem().stem().string();
+  }
+  PENSTOCK_CHECK_OK(check_model_name(source.name));
+  return source;
+}
+
+Repository::Repository(const Server::Options& options, const backend::Registry& backends)
+    : shared_(make_shared_parts(options, backends)),
+      patience_(options.patience),
+      native_code_(options.native_code),
+      uploads_native_code_(options.uploads_native_code) {
+  for (const auto& model : options.models) {
+    given_[model.name][model.version] = {model.path, native_code_, nullptr, 0};
+  }
+}
+
+Repository::~Repository() {
+  drain();
+  for (auto& [name, versions] : models_) {
+    for (auto& [number, version] : versions) {
+      if (version.model == nullptr) continue;
+      version.model->give_up();
+      version.model->pins()->wait_for_none();
+    }
+  }
+}
+
+Status Repository::load_all() {
+  const std::scoped_lock changing(changing_);
+  for (const auto& [name, sources] : given_) PENSTOCK_CHECK_OK(apply(name, sources));
+  return {};
+}
+
+std::vector<Error> Repository::reload() {
+  const std::scoped_lock changing(changing_);
+  std::vector<Error> errors;
+  for (const auto& [name, sources] : given_) {
+    if (ready_versions(name).empty()) continue;
+    if (Status loaded = apply(name, sources); !loaded) errors.push_back(std::move(loaded).error());
+  }
+  return errors;
+}
+
+Status Repository::load(const std::string& name, const LoadOptions& options) {
+  PENSTOCK_CHECK_OK(check_model_name(name));
+  const std::scoped_lock changing(changing_);
+  if (!options.files.empty()) {
+    PENSTOCK_TRY(const auto sources, receive(name, options));
+    return apply(name, sources);
+  }
+  const auto given = given_.find(name);
+  if (given != given_.end()) return apply(name, given->second);
+  return not_found("failed to load '", name,
+                   "': the server was started without a model of that name, and the request brings "
+                   "no files");
+}
+
+Result<Repository::Sources> Repository::receive(const std::string& name,
+                                                const LoadOptions& options) {
+  std::uint64_t used = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [called, versions] : models_) {
+      for (const auto& [number, version] : versions)
+        used += called == name ? 0 : version.source.bytes;
+    }
+  }
+  const std::uint64_t most = shared_->limits.upload_bytes;
+  PENSTOCK_TRY(const auto upload, write_upload(name, options, most - std::min(used, most)));
+  Sources sources;
+  for (const auto& [number, path] : upload.versions) {
+    const std::uint64_t bytes = sources.empty() ? upload.bytes : 0;
+    sources[number] = {path, uploads_native_code_, upload.files, bytes};
+  }
+  return sources;
+}
+
+/// The versions that are wanted first, so that there is always one; then the others go.
+Status Repository::apply(const std::string& name, const Sources& wanted) {
+  for (const auto& [number, source] : wanted) {
+    if (Status loaded = load_version(name, number, source); !loaded) {
+      return std::move(loaded).error().within(concat("model '", name, "' version ", number));
+    }
+  }
+  std::vector<std::uint64_t> others;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [number, version] : models_[name]) {
+      if (!wanted.contains(number)) others.push_back(number);
+    }
+  }
+  for (const auto number : others) retire(name, number, "unloaded");
+  return {};
+}
+
+Status Repository::make_room(const std::string& name, std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  std::size_t loaded = 0;
+  for (const auto& [called, versions] : models_) {
+    for (const auto& [version, held] : versions) {
+      if (held.model != nullptr && (called != name || version != number)) ++loaded;
+    }
+  }
+  if (loaded < shared_->limits.models) return {};
+  return make_error(Code::kResourceExhausted, "the server takes ", shared_->limits.models,
+                    " models, and so many are loaded; unload one");
+}
+
+Status Repository::load_version(const std::string& name, std::uint64_t number,
+                                const Source& source) {
+  PENSTOCK_CHECK_OK(make_room(name, number));
+  RunningModel* running = nullptr;
+  {
+    const std::scoped_lock lock(mutex_);
+    Version& version = models_[name][number];
+    running = version.model.get();
+    if (running == nullptr) version.state = "LOADING";
+  }
+  Status loaded =
+      running != nullptr ? renew(name, number, source, *running) : start(name, number, source);
+  if (!loaded && running == nullptr) note_failure(name, number, source, loaded.error());
+  return loaded;
+}
+
+/// What the server was started with is known to be missing; nothing is left of an upload.
+void Repository::note_failure(const std::string& name, std::uint64_t number, const Source& source,
+                              const Error& error) {
+  const std::scoped_lock lock(mutex_);
+  if (source.files == nullptr) {
+    models_[name][number].state = "UNAVAILABLE";
+    models_[name][number].reason = error.message();
+  } else {
+    forget(name, number);
+  }
+}
+
+void Repository::forget(const std::string& name, std::uint64_t number) {
+  models_[name].erase(number);
+  if (models_[name].empty()) models_.erase(name);
+}
+
+Result<plan::Package> Repository::load_source(const Source& source) const {
+  return app::load_source(source.path, source.native_code, shared_->backends,
+                          shared_->start.functions);
+}
+
+Status Repository::start(const std::string& name, std::uint64_t number, const Source& source) {
+  PENSTOCK_TRY(auto package, load_source(source));
+  auto started =
+      RunningModel::start(name, std::to_string(number), package, source.native_code, *shared_);
+  if (!started) return app::in_users_words(std::move(started).error(), source.path, package.plan);
+  std::unique_ptr<RunningModel> before;
+  {
+    const std::scoped_lock lock(mutex_);
+    Version& version = models_[name][number];
+    before = std::exchange(version.model, *std::move(started));
+    version.source = source;
+    version.state = "READY";
+    version.reason.clear();
+  }
+  if (before != nullptr) take_away(std::move(before));
+  return {};
+}
+
+/// The pipeline goes on with the new plan; where the interface is another, another pipeline takes
+/// its place.
+Status Repository::renew(const std::string& name, std::uint64_t number, const Source& source,
+                         RunningModel& model) {
+  if (model.closed_by()) return start(name, number, source);
+  PENSTOCK_TRY(auto package, load_source(source));
+  if (!model.has_interface_of(package.plan)) return start(name, number, source);
+  Status replaced = model.replace(package, source.native_code);
+  if (!replaced) return app::in_users_words(std::move(replaced).error(), source.path, package.plan);
+  const std::scoped_lock lock(mutex_);
+  models_[name][number].source = source;
+  return {};
+}
+
+Status Repository::unload(const std::string& name) {
+  const std::scoped_lock changing(changing_);
+  std::vector<std::uint64_t> numbers;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = models_.find(name);
+    if (found == models_.end()) return {};
+    for (const auto& [number, version] : found->second) numbers.push_back(number);
+  }
+  for (const auto number : numbers) retire(name, number, "unloaded");
+  return {};
+}
+
+void Repository::retire(const std::string& name, std::uint64_t number, const std::string& reason) {
+  std::unique_ptr<RunningModel> model;
+  {
+    const std::scoped_lock lock(mutex_);
+    Version& version = models_[name][number];
+    model = std::move(version.model);
+    version.state = model == nullptr ? "UNAVAILABLE" : "UNLOADING";
+    version.reason = reason;
+  }
+  if (model != nullptr) take_away(std::move(model));
+  const std::scoped_lock lock(mutex_);
+  Version& version = models_[name][number];
+  version.state = "UNAVAILABLE";
+  if (version.source.files != nullptr) forget(name, number);
+}
+
+void Repository::take_away(std::unique_ptr<RunningModel> model) const {
+  if (!model->pins()->wait_for_none(patience_)) {
+    model->give_up();
+    model->pins()->wait_for_none();
+  }
+}
+
+Result<const Repository::Version*> Repository::look_up(const std::string& name,
+                                                       const std::string& text) const {
+  const auto found = models_.find(name);
+  if (found == models_.end()) return unknown_model(name);
+  const Versions& versions = found->second;
+  if (text.empty()) {
+    const auto latest = std::find_if(versions.rbegin(), versions.rend(), [](const auto& version) {
+      return version.second.model != nullptr;
+    });
+    if (latest != versions.rend()) return &latest->second;
+    return not_found("Request for unknown model: '", name, "' has no available versions");
+  }
+  PENSTOCK_TRY(const auto number, parse_version(text));
+  const auto version = versions.find(number);
+  if (version != versions.end()) return &version->second;
+  return not_found("Request for unknown model: '", name, "' version ", number, " is not found");
+}
+
+Result<Pinned<RunningModel>> Repository::find(const std::string& name,
+                                              const std::string& version) const {
+  const std::scoped_lock lock(mutex_);
+  if (draining_) {
+    return make_error(Code::kUnavailable, "the server is shutting down and takes no new requests");
+  }
+  PENSTOCK_TRY(const auto found, look_up(name, version));
+  if (found->model != nullptr) return found->model->pin();
+  return make_error(
+      Code::kUnavailable, "Request for model '", name, "' version ", version,
+      " is not at ready state: ", found->reason.empty() ? found->state : found->reason);
+}
+
+std::vector<Pinned<RunningModel>> Repository::ready_ones(const std::string& name) const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<Pinned<RunningModel>> ready;
+  for (const auto& [called, versions] : models_) {
+    if (!name.empty() && name != called) continue;
+    for (const auto& [number, version] : versions) {
+      if (version.model != nullptr) ready.push_back(version.model->pin());
+    }
+  }
+  return ready;
+}
+
+std::vector<std::string> Repository::ready_versions(const std::string& name) const {
+  std::vector<std::string> versions;
+  for (const auto& model : ready_ones(name)) versions.push_back(model->version());
+  return versions;
+}
+
+Result<bool> Repository::is_ready(const std::string& name, const std::string& version) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = look_up(name, version);
+  if (!found && version.empty() && models_.contains(name)) return false;
+  if (!found) return found.error();
+  return !draining_ && (*found)->model != nullptr && !(*found)->model->closed_by();
+}
+
+bool Repository::all_ready() const {
+  const std::scoped_lock lock(mutex_);
+  const auto is_well = [](const auto& version) {
+    const Version& held = version.second;
+    return held.model != nullptr ? !held.model->closed_by() : held.reason == "unloaded";
+  };
+  return !draining_ && std::ranges::all_of(models_, [&](const auto& model) {
+    return std::ranges::all_of(model.second, is_well);
+  });
+}
+
+std::vector<IndexEntry> Repository::index() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<IndexEntry> entries;
+  for (const auto& [name, versions] : models_) {
+    for (const auto& [number, version] : versions) {
+      IndexEntry entry{name, std::to_string(number), version.state, version.reason};
+      const auto closed =
+          version.model == nullptr ? std::optional<Error>() : version.model->closed_by();
+      if (closed) {
+        entry.state = "UNAVAILABLE";
+        entry.reason = closed->message();
+      }
+      entries.push_back(std::move(entry));
+    }
+  }
+  return entries;
+}
+
+void Repository::drain() {
+  const std::scoped_lock lock(mutex_);
+  draining_ = true;
+}
+
+bool Repository::is_draining() const {
+  const std::scoped_lock lock(mutex_);
+  return draining_;
+}
+
+std::size_t Repository::pending() const {
+  const std::scoped_lock lock(mutex_);
+  std::size_t pending = 0;
+  for (const auto& [name, versions] : models_) {
+    for (const auto& [number, version] : versions) {
+      if (version.model != nullptr) pending += version.model->pins()->count();
+    }
+  }
+  return pending;
+}
+
+}  // namespace penstock::serve

@@ -1,0 +1,332 @@
+#include "penstock/serve/running_model.h"
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+namespace penstock::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t bytes_of_inputs(const std::vector<Tensor>& inputs) {
+  std::uint64_t bytes = 0;
+  for (const auto& input : inputs) {
+    bytes += input.bytes();
+    if (input.kind() != Tensor::Kind::kStrings) continue;
+    for (const auto& text : input.strings()) bytes += sizeof(text) + text.size();
+  }
+  return bytes;
+}
+
+std::vector<std::uint64_t> calls_of(const pipeline::Stats& stats) {
+  return stats.stages.empty() ? std::vector<std::uint64_t>() : stats.stages.front().calls;
+}
+
+void add_each(std::vector<std::uint64_t>& to, const std::vector<std::uint64_t>& from) {
+  to.resize(std::max(to.size(), from.size()));
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+}
+
+std::vector<TensorDescription> describe_all(const std::vector<plan::TensorInfo>& infos) {
+  std::vector<TensorDescription> described;
+  for (const auto& info : infos) {
+    TensorDescription tensor{info.name, info.type.dtype, {}};
+    for (const auto& dim : info.type.dims) tensor.dims.push_back(dim.fixed() ? dim.size : -1);
+    if (!info.type.ranked) tensor.dims = {-1};
+    described.push_back(std::move(tensor));
+  }
+  return described;
+}
+
+}  // namespace
+
+/// A request on its way: it waits, is a frame, and ends once.
+class RunningModel::Running final : public Call,
+                                    public Entrant,
+                                    public std::enable_shared_from_this<Running> {
+ public:
+  Running(Pinned<RunningModel> model, Request request, Done done)
+      : model_(&*model),
+        request_(std::move(request)),
+        done_(std::move(done)),
+        pin_(std::move(model)) {}
+
+  /// \error  it cannot begin, and has to be ended.
+  Status begin() {
+    PENSTOCK_CHECK_OK(check_outputs(request_, model_->interface_));
+    PENSTOCK_TRY(inputs_, read_inputs(request_, model_->interface_, model_->shared_.regions));
+    request_.inputs.clear();
+    Budget& budget = model_->shared_.budget;
+    const std::uint64_t bytes = bytes_of_inputs(inputs_);
+    if (!budget.take(bytes)) {
+      return make_error(Code::kResourceExhausted,
+                        "the inputs of all requests in progress may take ", budget.most(),
+                        " bytes; try again later");
+    }
+    bytes_ = bytes;
+    PENSTOCK_TRY(lane_, model_->sequences_->enter(request_.sequence));
+    read_ = Clock::now();
+    model_->admission_->add(shared_from_this());
+    return {};
+  }
+
+  [[nodiscard]] pipeline::Priority priority() const override { return request_.priority; }
+  [[nodiscard]] std::optional<Clock::time_point> deadline() const override {
+    return request_.deadline;
+  }
+
+  Status push(std::chrono::nanoseconds timeout) override {
+    if (is_cancelled()) return cancelled();
+    pipeline::FrameOptions options;
+    options.deadline = request_.deadline;
+    options.traceparent = request_.traceparent;
+    options.stream = lane_->stream;
+    options.priority = request_.priority;
+    options.in_order = false;
+    options.done = [running = shared_from_this()](pipeline::Output output) {
+      running->end(std::move(output));
+    };
+    pushed_ = Clock::now();
+    const auto frame = model_->pipeline_->push(inputs_, timeout, options);
+    if (!frame) return frame.error();
+    note_frame(*frame);
+    return {};
+  }
+
+  void refuse(Error error) override { finish(std::move(error)); }
+
+  void cancel() override {
+    const auto pin = pin_again([&] { cancelled_ = true; });
+    if (!pin) return;
+    if (const auto frame = frame_number()) {
+      model_->pipeline_->cancel(*frame);
+    } else if (model_->admission_->remove(*this)) {
+      finish(cancelled());
+    }
+  }
+
+  /// Ends it, unless it has ended.
+  void finish(Result<Reply> reply) {
+    Done done;
+    std::optional<Pinned<RunningModel>> pin;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!done_) return;
+      done = std::exchange(done_, nullptr);
+      pin.emplace(*std::move(pin_));
+      pin_.reset();
+    }
+    const auto now = Clock::now();
+    trace(reply, now);
+    if (lane_ != nullptr) model_->leave(lane_);
+    model_->shared_.budget.give(bytes_);
+    if (reply) {
+      model_->recorder_.succeed(times(now), copies_ + request_.copies);
+    } else {
+      model_->recorder_.fail(reply.error(), now - request_.received);
+      if (!request_.id.empty()) {
+        reply = std::move(reply).error().within(concat("[request id: ", request_.id, "]"));
+      }
+    }
+    done(std::move(reply));
+  }
+
+ private:
+  static Error cancelled() {
+    return make_error(Code::kCancelled, "the client cancelled the request");
+  }
+
+  [[nodiscard]] bool is_cancelled() {
+    const std::scoped_lock lock(mutex_);
+    return cancelled_;
+  }
+
+  [[nodiscard]] std::optional<pipeline::FrameNumber> frame_number() {
+    const std::scoped_lock lock(mutex_);
+    return frame_;
+  }
+
+  void trace(const Result<Reply>& reply, Clock::time_point now) {
+    const auto& requests = model_->shared_.requests;
+    if (requests == nullptr) return;
+    const auto reached = [](Clock::time_point time) {
+      return time == Clock::time_point() ? std::nullopt : std::optional(time);
+    };
+    requests->add({.model = model_->name_,
+                   .version = model_->version_,
+                   .id = request_.id,
+                   .traceparent = request_.traceparent,
+                   .error = reply ? std::string() : std::string(to_string(reply.error().code)),
+                   .frame = frame_number(),
+                   .received = request_.received,
+                   .read = reached(read_),
+                   .pushed = reached(pushed_),
+                   .out = reached(out_),
+                   .end = now});
+  }
+
+  /// Keeps the model for a while; nothing where the request has ended, and its pin is gone.
+  template <typename Change>
+  std::optional<Pinned<RunningModel>> pin_again(Change change) {
+    const std::scoped_lock lock(mutex_);
+    std::optional<Pinned<RunningModel>> pin;
+    if (!done_) return pin;
+    change();
+    pin.emplace(model_->pin());
+    return pin;
+  }
+
+  void note_frame(pipeline::FrameNumber frame) {
+    const auto pin = pin_again([&] { frame_ = frame; });
+    if (pin && is_cancelled()) model_->pipeline_->cancel(frame);
+  }
+
+  void end(pipeline::Output output) {
+    out_ = Clock::now();
+    {
+      const std::scoped_lock lock(mutex_);
+      frame_ = output.number();  // It may be out before push() has returned.
+    }
+    inputs_.clear();
+    if (!output.ok()) return finish(output.error());
+    auto reply = make_reply(request_, model_->interface_, model_->shared_.regions, output, copies_);
+    finish(std::move(reply));
+  }
+
+  [[nodiscard]] Times times(Clock::time_point now) const {
+    return {read_ - request_.received, pushed_ - read_, out_ - pushed_, now - out_,
+            now - request_.received};
+  }
+
+  RunningModel* const model_;  // While `pin_` is.
+  Request request_;
+  std::vector<Tensor> inputs_;
+  std::shared_ptr<Sequences::Lane> lane_;
+  std::uint64_t bytes_ = 0, copies_ = 0;
+  Clock::time_point read_, pushed_, out_;
+
+  std::mutex mutex_;  // Guards all below.
+  Done done_;         // Empty: it has ended.
+  std::optional<Pinned<RunningModel>> pin_;
+  bool cancelled_ = false;
+  std::optional<pipeline::FrameNumber> frame_;
+};
+
+Result<std::unique_ptr<RunningModel>> RunningModel::start(std::string name, std::string version,
+                                                          plan::Package package, bool native_code,
+                                                          Shared& shared) {
+  std::unique_ptr<RunningModel> model(
+      new RunningModel(std::move(name), std::move(version), shared));
+  PENSTOCK_CHECK_OK(model->open(std::move(package), native_code));
+  return model;
+}
+
+/// As many streams as requests may be in progress, so that they come out as they are done. A frame
+/// that fails is its request's answer, and ends nothing.
+void RunningModel::prepare(plan::Package& package) const {
+  auto& streams = package.plan.streams;
+  const std::size_t wanted = has_states_ ? shared_.limits.sequences + Sequences::kMostEnding + 1
+                                         : shared_.limits.waiting + std::size_t{4096};
+  streams.most = std::max(streams.most, static_cast<int>(std::min<std::size_t>(wanted, INT_MAX)));
+  streams.evict = false;
+  package.plan.on_error = plan::OnError::kDeliver;
+}
+
+Status RunningModel::open(plan::Package package, bool native_code) {
+  const auto begin = Clock::now();
+  has_states_ = !package.plan.states.empty();
+  interface_.inputs = package.plan.inputs;
+  interface_.outputs = package.plan.outputs;
+  PENSTOCK_TRY(interface_.bound, plan::read_bound_values(package.plan, package.folder));
+  PENSTOCK_CHECK_OK(check_interface(interface_));
+  prepare(package);
+  auto options = shared_.start;
+  options.native_code = native_code;
+  PENSTOCK_TRY(pipeline_,
+               pipeline::Pipeline::start(package.plan, package.folder, shared_.backends, options));
+  files_.push_back(package.files);
+  const auto end_stream = [this](std::uint64_t stream) -> bool {
+    return static_cast<bool>(pipeline_->end_stream(stream));
+  };
+  sequences_ = std::make_unique<Sequences>(Sequences::Options{
+      has_states_, shared_.limits.sequences, shared_.limits.sequence_idle, end_stream});
+  PENSTOCK_TRY(admission_, Admission::start(shared_.limits.waiting,
+                                            [this] { return sequences_->end_streams(); }));
+  load_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
+  return {};
+}
+
+RunningModel::~RunningModel() {
+  admission_.reset();
+  pipeline_.reset();
+}
+
+void RunningModel::end(std::chrono::nanoseconds patience) {
+  pipeline_->cancel();
+  if (!pipeline_->end(patience)) pipeline_->leave_behind();
+  pins_->wait_for_none();
+}
+
+Status RunningModel::replace(plan::Package package, bool native_code) {
+  const std::scoped_lock lock(replacing_);
+  const auto begin = Clock::now();
+  prepare(package);
+  auto options = shared_.start;
+  options.native_code = native_code;
+  const auto calls_before = calls_of(pipeline_->stats());
+  PENSTOCK_CHECK_OK(pipeline_->replace(package.plan, package.folder, shared_.backends, options));
+  add_each(earlier_calls_, calls_before);
+  if (files_.size() > 1) files_.erase(files_.begin());
+  files_.push_back(package.files);
+  load_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
+  return {};
+}
+
+bool RunningModel::has_interface_of(const plan::Plan& plan) const {
+  return plan.inputs == interface_.inputs && plan.outputs == interface_.outputs &&
+         plan.states.empty() == !has_states_;
+}
+
+void RunningModel::leave(const std::shared_ptr<Sequences::Lane>& lane) {
+  sequences_->leave(lane);
+  if (has_states_ && !sequences_->end_streams()) admission_->wake();
+}
+
+std::shared_ptr<Call> RunningModel::infer(Pinned<RunningModel> model, Request request, Done done) {
+  auto running = std::make_shared<Running>(std::move(model), std::move(request), std::move(done));
+  if (Status begun = running->begin(); !begun) running->finish(std::move(begun).error());
+  return running;
+}
+
+ModelDescription RunningModel::describe() const {
+  return {.name = name_,
+          .version = version_,
+          .versions = {},
+          .inputs = describe_all(interface_.inputs),
+          .outputs = describe_all(interface_.outputs),
+          .has_states = has_states_,
+          .in_flight = pipeline_->in_flight_limit()};
+}
+
+ModelStatistics RunningModel::statistics() const {
+  ModelStatistics statistics;
+  statistics.name = name_;
+  statistics.version = version_;
+  recorder_.read(statistics);
+  statistics.pending = pins_->count();
+  statistics.waiting = admission_->waiting();
+  const std::scoped_lock lock(replacing_);
+  statistics.pipeline = pipeline_->stats();
+  auto all = earlier_calls_;
+  add_each(all, calls_of(statistics.pipeline));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    statistics.executions += all[i];
+    if (all[i] > 0) statistics.batches.push_back({i + 1, all[i]});
+  }
+  statistics.memory_bytes = pipeline_->memory_bytes().value_or(0);
+  statistics.load_seconds = load_seconds_;
+  return statistics;
+}
+
+}  // namespace penstock::serve

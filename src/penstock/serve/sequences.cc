@@ -1,0 +1,106 @@
+#include "penstock/serve/sequences.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string name_of(const SequenceId& id) {
+  const auto* number = std::get_if<std::uint64_t>(&id);
+  return number != nullptr ? std::to_string(*number) : "'" + std::get<std::string>(id) + "'";
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Sequences::Lane>> Sequences::enter(const std::optional<Sequence>& sequence) {
+  const std::scoped_lock lock(mutex_);
+  std::shared_ptr<Lane> lane;
+  if (sequence) {
+    if (const auto found = by_id_.find(sequence->id); found != by_id_.end()) lane = found->second;
+    if (lane != nullptr && sequence->start && options_.has_states)
+      close(std::exchange(lane, nullptr));
+    if (lane == nullptr && !sequence->start && options_.has_states) {
+      return invalid_argument("sequence ", name_of(sequence->id),
+                              " is not known: its first request must say sequence_start, and it "
+                              "may have ended, or been idle for too long");
+    }
+  }
+  if (lane == nullptr) {
+    if (options_.has_states && !has_room()) {
+      return make_error(Code::kResourceExhausted, "the model takes ", options_.most,
+                        " sequences at a time, and so many are open; end one, or try again later");
+    }
+    lane = open(sequence ? std::optional(sequence->id) : std::nullopt);
+  }
+  ++lane->requests;
+  lane->used = Clock::now();
+  if (options_.has_states && (!sequence || sequence->end)) close(lane);
+  return lane;
+}
+
+std::shared_ptr<Sequences::Lane> Sequences::open(const std::optional<SequenceId>& id) {
+  auto lane = std::make_shared<Lane>();
+  if (free_.empty()) {
+    lane->stream = next_++;
+  } else {
+    lane->stream = free_.back();
+    free_.pop_back();
+  }
+  lane->id = id;
+  ++open_;
+  if (id) by_id_[*id] = lane;
+  return lane;
+}
+
+/// No request finds it any more.
+void Sequences::close(const std::shared_ptr<Lane>& lane) {
+  if (lane->id && by_id_.contains(*lane->id)) by_id_.erase(*lane->id);
+  lane->id.reset();
+  if (std::exchange(lane->ended, true)) return;
+  if (lane->requests == 0) end(*lane);
+}
+
+/// Its stream is over; the pipeline may have to be told later.
+void Sequences::end(const Lane& lane) {
+  over_.push_back(lane.stream);
+  --open_;
+}
+
+bool Sequences::has_room() {
+  if (open_ >= options_.most) {
+    const auto before = Clock::now() - options_.idle_after;
+    const auto idle = std::ranges::find_if(by_id_, [&](const auto& known) {
+      return known.second->requests == 0 && known.second->used <= before;
+    });
+    if (idle == by_id_.end()) return false;
+    close(std::shared_ptr(idle->second));
+  }
+  return over_.size() < kMostEnding || (end_over(), over_.size() < kMostEnding);
+}
+
+void Sequences::leave(const std::shared_ptr<Lane>& lane) {
+  const std::scoped_lock lock(mutex_);
+  if (--lane->requests > 0) return;
+  if (options_.has_states) {
+    if (lane->ended) end(*lane);
+    return;
+  }
+  if (lane->id) by_id_.erase(*lane->id);
+  free_.push_back(lane->stream);
+  --open_;
+}
+
+void Sequences::end_over() {
+  std::erase_if(over_, options_.end_stream);
+}
+
+bool Sequences::end_streams() {
+  const std::scoped_lock lock(mutex_);
+  end_over();
+  return over_.empty();
+}
+
+}  // namespace penstock::serve

@@ -1,0 +1,493 @@
+// A server in the process, over applications of functions: what needs no engine and no wire.
+#include "penstock/serve/server.h"
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <future>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "penstock/app/app.h"
+#include "penstock/serve/server_options.h"
+#include "penstock/serve/shared_memory.h"
+#include "penstock/tensor/datatype.h"
+#include "tests/support/temporary_folder.h"
+
+namespace penstock::serve {
+namespace {
+
+using function::Function;
+using function::Inputs;
+using function::Outputs;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+Type numbers(std::int64_t count) {
+  return Type::tensor(DType::kF32, std::vector<Dim>{{count, "", Dim::kOpen}});
+}
+
+Tensor tensor_of(std::vector<float> values) {
+  Tensor tensor = Tensor::allocate(DType::kF32, {static_cast<std::int64_t>(values.size())});
+  std::ranges::copy(values, tensor.as<float>().begin());
+  return tensor;
+}
+
+/// Lets calls of the function "wait" through one by one.
+class Barrier {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++arrived_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_ || allowed_ > 0; });
+    if (!open_) --allowed_;
+  }
+  void allow(int calls) {
+    const std::scoped_lock lock(mutex_);
+    allowed_ += calls;
+    changed_.notify_all();
+  }
+  void open() {
+    const std::scoped_lock lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void wait_for_arrivals(int calls) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return arrived_ >= calls; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int arrived_ = 0, allowed_ = 0;
+  bool open_ = false;
+};
+
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() {
+    options_.functions = {
+        function::stateless("double", {{"x", numbers(2)}}, {{"y", numbers(2)}},
+                            [](Inputs in, Outputs out) -> Status {
+                              for (std::size_t i = 0; i < 2; ++i)
+                                out[0]->as<float>()[i] = 2 * in[0]->as<float>()[i];
+                              return {};
+                            }),
+        function::stateless("wait", {{"x", numbers(2)}}, {{"y", numbers(2)}},
+                            [this](Inputs in, Outputs out) -> Status {
+                              if (warm_) barrier_.pass();
+                              std::ranges::copy(in[0]->as<float>(), out[0]->as<float>().begin());
+                              return {};
+                            }),
+        function::stateless("sum", {{"x", numbers(2)}, {"before", numbers(2)}},
+                            {{"total", numbers(2)}}, [](Inputs in, Outputs out) -> Status {
+                              for (std::size_t i = 0; i < 2; ++i)
+                                out[0]->as<float>()[i] =
+                                    in[0]->as<float>()[i] + in[1]->as<float>()[i];
+                              return {};
+                            })};
+  }
+  ~ServerTest() override { barrier_.open(); }
+
+  void add_model(const std::string& function, const std::string& output, bool states = false,
+                 const std::string& file = {}) {
+    app::App app;
+    app.inputs = {{"x", std::nullopt, {}}};
+    app::Node node;
+    node.name = "n";
+    node.runs = app::FunctionNode{function, {}, {}, 1, {}};
+    node.inputs.push_back({"x", "x", {}});
+    app.nodes.push_back(node);
+    app.outputs = {{"out", "n." + output, {}}};
+    if (states) app.states = {{"n." + output, "n.before", {}, {}}};
+    const auto path = folder_.path() / (file.empty() ? function : file);
+    const auto written = app::write_package(app, path, {}, options_.functions);
+    ASSERT_TRUE(written) << written.error().message();
+    options_.models.push_back({function, 1, path});
+  }
+
+  void start() {
+    auto server = Server::start(options_, {});
+    ASSERT_TRUE(server) << server.error().message();
+    server_ = *std::move(server);
+    warm_ = true;
+  }
+
+  static Request request(const std::string& model, float value) {
+    Request made;
+    made.model = model;
+    made.inputs.push_back({"x", DType::kF32, {2}, tensor_of({value, value + 1}), std::nullopt});
+    return made;
+  }
+  static Request in_sequence(Request request, std::uint64_t id, bool begin, bool end) {
+    request.sequence = Sequence{id, begin, end};
+    return request;
+  }
+
+  struct Pending {
+    std::shared_ptr<Call> call;
+    std::future<Result<Reply>> reply;
+  };
+  Pending infer(Request request) {
+    auto promise = std::make_shared<std::promise<Result<Reply>>>();
+    Pending pending{nullptr, promise->get_future()};
+    pending.call = server_->infer(std::move(request), [promise](Result<Reply> reply) {
+      promise->set_value(std::move(reply));
+    });
+    return pending;
+  }
+
+  static std::vector<float> values(const Result<Reply>& reply) {
+    EXPECT_TRUE(reply) << reply.error().message();
+    if (!reply || reply->outputs.size() != 1) return {};
+    const auto found = reply->outputs[0].value.as<float>();
+    return {found.begin(), found.end()};
+  }
+  std::vector<float> answer(Request request) {
+    return values(infer(std::move(request)).reply.get());
+  }
+  Error error_of(Request request) {
+    const auto reply = infer(std::move(request)).reply.get();
+    EXPECT_FALSE(reply);
+    return reply ? Error{} : reply.error();
+  }
+
+  TemporaryFolder folder_;
+  Barrier barrier_;
+  std::atomic<bool> warm_{false};
+  Server::Options options_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(ServerTest, ARequestIsAFrame) {
+  add_model("double", "y");
+  start();
+  auto asked = request("double", 3);
+  asked.id = "mine";
+  const auto reply = infer(std::move(asked)).reply.get();
+  EXPECT_THAT(values(reply), ElementsAre(6, 8));
+  EXPECT_EQ(reply->id, "mine");
+  EXPECT_EQ(reply->version, "1");
+  EXPECT_EQ(reply->outputs[0].name, "out");
+}
+
+TEST_F(ServerTest, WhatIsWrongIsSaid) {
+  add_model("double", "y");
+  start();
+  EXPECT_EQ(error_of(request("other", 0)).message(),
+            "Request for unknown model: 'other' is not found");
+  auto wrong = request("double", 0);
+  wrong.version = "7";
+  EXPECT_EQ(error_of(wrong).code, Code::kNotFound);
+  wrong.version = "x";
+  EXPECT_EQ(error_of(wrong).code, Code::kInvalidArgument);
+  wrong.version = "";
+  wrong.inputs[0].name = "z";
+  EXPECT_THAT(error_of(wrong).message(), HasSubstr("unexpected inference input 'z'"));
+  wrong.inputs.clear();
+  wrong.id = "42";
+  EXPECT_THAT(error_of(wrong).message(), HasSubstr("[request id: 42]"));
+  wrong.inputs = request("double", 0).inputs;
+  wrong.inputs.push_back(wrong.inputs[0]);
+  EXPECT_THAT(error_of(wrong).message(), HasSubstr("twice"));
+  wrong.inputs.resize(1);
+  wrong.inputs[0].value = tensor_of({1, 2, 3});
+  EXPECT_THAT(error_of(wrong).message(), HasSubstr("expected f32[2], found f32[3]"));
+  wrong = request("double", 0);
+  wrong.outputs.push_back({.name = "nothing"});
+  EXPECT_THAT(error_of(wrong).message(), HasSubstr("unexpected inference output 'nothing'"));
+  const auto statistics = server_->statistics("double", "");
+  ASSERT_TRUE(statistics);
+  EXPECT_EQ(statistics->at(0).success.count, 0U);
+  EXPECT_EQ(statistics->at(0).fail.count, 5U);
+}
+
+TEST_F(ServerTest, WhatDoesNotFitWaitsAndThenIsRefused) {
+  options_.limits.waiting = 2;
+  add_model("wait", "y");
+  start();
+  std::vector<Pending> taken;
+  std::optional<Error> refused;
+  for (int i = 0; i < 100'000 && !refused; ++i) {
+    auto pending = infer(request("wait", static_cast<float>(i)));
+    if (pending.reply.wait_for(milliseconds(0)) == std::future_status::ready) {
+      const auto reply = pending.reply.get();
+      ASSERT_FALSE(reply);
+      refused = reply.error();
+    } else {
+      taken.push_back(std::move(pending));
+    }
+  }
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, Code::kResourceExhausted);
+  EXPECT_EQ(server_->statistics("wait", "")->at(0).waiting, 2U);
+  barrier_.open();
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const auto number = static_cast<float>(i);
+    EXPECT_THAT(values(taken[i].reply.get()), ElementsAre(number, number + 1));
+  }
+  EXPECT_EQ(server_->statistics("wait", "")->at(0).success.count, taken.size());
+}
+
+TEST_F(ServerTest, HighPriorityDeadlineAndCancelHoldWhileWaiting) {
+  add_model("wait", "y");
+  start();
+  std::vector<Pending> taken;  // Fills the pipeline: one more waits.
+  while (server_->statistics("wait", "")->at(0).waiting == 0) {
+    taken.push_back(infer(request("wait", 0)));
+  }
+  auto late = request("wait", 1);
+  late.deadline = Clock::now() + milliseconds(5);
+  auto late_one = infer(std::move(late));
+  auto cancelled = infer(request("wait", 2));
+  auto normal = infer(request("wait", 3));
+  auto urgent = request("wait", 4);
+  urgent.priority = pipeline::Priority::kHigh;
+  auto high = infer(std::move(urgent));
+  const auto expired = late_one.reply.get();
+  ASSERT_FALSE(expired);
+  EXPECT_EQ(expired.error().code, Code::kDeadlineExceeded);
+  cancelled.call->cancel();
+  const auto gone = cancelled.reply.get();
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, Code::kCancelled);
+  // The first one that waited may be at the door already; then the high one, then the normal one.
+  while (high.reply.wait_for(milliseconds(1)) != std::future_status::ready) barrier_.allow(1);
+  EXPECT_EQ(normal.reply.wait_for(milliseconds(0)), std::future_status::timeout);
+  EXPECT_THAT(values(high.reply.get()), ElementsAre(4, 5));
+  barrier_.open();
+  EXPECT_THAT(values(normal.reply.get()), ElementsAre(3, 4));
+  for (auto& pending : taken) EXPECT_TRUE(pending.reply.get());
+}
+
+TEST_F(ServerTest, AFrameInThePipelineIsCancelled) {
+  add_model("wait", "y");
+  start();
+  auto first = infer(request("wait", 0));
+  barrier_.wait_for_arrivals(1);
+  auto second = infer(request("wait", 1));
+  second.call->cancel();
+  barrier_.open();
+  EXPECT_TRUE(first.reply.get());
+  const auto reply = second.reply.get();
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, Code::kCancelled);
+  second.call->cancel();  // Long after.
+}
+
+TEST_F(ServerTest, SequencesHaveStatesOfTheirOwn) {
+  options_.limits.sequences = 3;
+  add_model("sum", "total", true);
+  start();
+  EXPECT_THAT(answer(in_sequence(request("sum", 1), 7, true, false)), ElementsAre(1, 2));
+  EXPECT_THAT(answer(in_sequence(request("sum", 1), 8, true, false)), ElementsAre(1, 2));
+  EXPECT_THAT(answer(in_sequence(request("sum", 1), 7, false, false)), ElementsAre(2, 4));
+  EXPECT_THAT(answer(request("sum", 5)), ElementsAre(5, 6));
+  EXPECT_THAT(answer(in_sequence(request("sum", 1), 7, false, true)), ElementsAre(3, 6));
+  EXPECT_THAT(error_of(in_sequence(request("sum", 1), 7, false, false)).message(),
+              HasSubstr("sequence 7 is not known"));
+  EXPECT_THAT(answer(in_sequence(request("sum", 1), 8, true, false)), ElementsAre(1, 2));
+  for (int i = 0; i < 50; ++i) {  // Each makes room for the next one.
+    EXPECT_THAT(answer(in_sequence(request("sum", 4), 100 + i, true, true)), ElementsAre(4, 5));
+  }
+  EXPECT_THAT(answer(in_sequence(request("sum", 1), 1, true, false)), ElementsAre(1, 2));
+  EXPECT_THAT(answer(in_sequence(request("sum", 1), 2, true, false)), ElementsAre(1, 2));
+  EXPECT_EQ(error_of(in_sequence(request("sum", 1), 3, true, false)).code,
+            Code::kResourceExhausted);
+}
+
+TEST_F(ServerTest, ManyClientsGetTheirOwnAnswers) {
+  options_.limits.waiting = 1000;
+  add_model("double", "y");
+  start();
+  std::vector<std::thread> clients;
+  std::atomic<int> right{0};
+  for (int client = 0; client < 4; ++client) {
+    clients.emplace_back([&, client] {
+      for (int i = 0; i < 200; ++i) {
+        const auto value = static_cast<float>(1000 * client + i);
+        const auto found = answer(request("double", value));
+        if (found.size() == 2 && found[0] == 2 * value) ++right;
+      }
+    });
+  }
+  for (auto& client : clients) client.join();
+  EXPECT_EQ(right, 800);
+  auto statistics = server_->statistics("double", "1");
+  ASSERT_TRUE(statistics);
+  while (statistics->at(0).pending > 1) {  // A request ends just behind its reply.
+    std::this_thread::yield();
+    statistics = server_->statistics("double", "1");
+    ASSERT_TRUE(statistics);
+  }
+  const auto& of_model = statistics->at(0);
+  EXPECT_EQ(of_model.success.count, 800U);
+  EXPECT_EQ(of_model.queue.count, 800U);
+  EXPECT_EQ(of_model.compute_infer.count, 800U);
+  EXPECT_GE(of_model.executions, 800U);
+  EXPECT_EQ(of_model.pending, 1U);  // Who asks.
+}
+
+TEST_F(ServerTest, AModelIsUnloadedAndLoadedWhileItIsAsked) {
+  options_.limits.waiting = 1000;
+  add_model("double", "y");
+  start();
+  std::atomic<bool> ends{false};
+  std::atomic<int> wrong{0}, right{0};
+  std::thread client([&] {
+    while (!ends) {
+      const auto reply = infer(request("double", 5)).reply.get();
+      if (reply) ++right;
+      if (!reply && reply.error().code != Code::kNotFound) ++wrong;
+    }
+  });
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(server_->unload("double"));
+    EXPECT_FALSE(*server_->model_ready("double", "1"));
+    EXPECT_EQ(server_->index(false).at(0).state, "UNAVAILABLE");
+    EXPECT_EQ(server_->index(false).at(0).reason, "unloaded");
+    EXPECT_TRUE(server_->load("double", {}));
+    EXPECT_TRUE(server_->load("double", {}));  // Once more: replaced.
+    EXPECT_TRUE(*server_->model_ready("double", ""));
+    const int before = right;
+    while (right == before) std::this_thread::yield();
+  }
+  ends = true;
+  client.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_FALSE(server_->load("unknown", {}));
+}
+
+TEST_F(ServerTest, ReloadingLosesNoRequest) {
+  options_.limits.waiting = 1000;
+  add_model("double", "y");
+  start();
+  std::atomic<bool> ends{false};
+  std::atomic<int> lost{0};
+  std::thread client([&] {
+    while (!ends) {
+      if (!infer(request("double", 5)).reply.get()) ++lost;
+    }
+  });
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(server_->reload().empty());
+  ends = true;
+  client.join();
+  EXPECT_EQ(lost, 0);
+}
+
+TEST_F(ServerTest, ADrainingServerEndsWhatItHas) {
+  add_model("wait", "y");
+  start();
+  EXPECT_TRUE(server_->ready());
+  auto pending = infer(request("wait", 0));
+  barrier_.wait_for_arrivals(1);
+  EXPECT_FALSE(server_->drain(milliseconds(1)));
+  EXPECT_FALSE(server_->ready());
+  EXPECT_EQ(error_of(request("wait", 1)).code, Code::kUnavailable);
+  barrier_.open();
+  EXPECT_TRUE(server_->drain(std::chrono::minutes(1)));
+  EXPECT_TRUE(pending.reply.get());
+}
+
+TEST_F(ServerTest, UploadsStayInTheirFolder) {
+  add_model("double", "y");
+  start();
+  const auto load = [&](const std::string& config, const std::string& path) {
+    const Status loaded = server_->load("new", {config, {{path, "bytes"}}});
+    EXPECT_FALSE(loaded);
+    return loaded ? std::string() : loaded.error().message();
+  };
+  EXPECT_THAT(load("", "1/model.onnx"), HasSubstr("'config' must be specified"));
+  EXPECT_THAT(load("[]", "1/model.onnx"), HasSubstr("JSON object"));
+  EXPECT_THAT(load("{\"nme\":1}", "1/model.onnx"), HasSubstr("unknown field 'nme'"));
+  EXPECT_THAT(load("{\"name\":\"other\"}", "1/model.onnx"), HasSubstr("of model 'other'"));
+  EXPECT_THAT(load("{\"max_batch_size\":4}", "1/model.onnx"), HasSubstr("max_batch_size"));
+  for (const std::string path :
+       {"model.onnx", "/1/model.onnx", "1/../../x", "1//etc/x", "1/", "x/y", "-1/x", "1/a/../b"}) {
+    EXPECT_THAT(load("{}", path), HasSubstr("expected VERSION/PATH")) << path;
+  }
+  EXPECT_FALSE(server_->load("../new", {"{}", {{"1/model.onnx", ""}}}));
+  EXPECT_THAT(load("{}", "1/model.onnx"), HasSubstr("model 'new' version 1"));
+}
+
+TEST_F(ServerTest, RegionsAreReadInPlaceAndWritten) {
+  add_model("double", "y");
+  start();
+  const std::string key = "/penstock_test_" + std::to_string(::getpid());
+  const int file = ::shm_open(key.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(::ftruncate(file, 4096), 0);
+  auto* floats =
+      static_cast<float*>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  auto& regions = server_->shared_memory();
+  EXPECT_TRUE(regions.add({"r", key, 0, 4096}));
+  EXPECT_EQ(regions.add({"r", key, 0, 4096}).error().code, Code::kAlreadyExists);
+  EXPECT_FALSE(regions.add({"s", key, 0, 4097}));
+  EXPECT_FALSE(regions.add({"s", key, std::numeric_limits<std::uint64_t>::max(), 2}));
+  EXPECT_FALSE(regions.add({"s", "/../etc/passwd", 0, 1}));
+  EXPECT_FALSE(regions.add({"s", "/there_is_no_such_thing", 0, 1}));
+  floats[0] = 10;
+  floats[1] = 20;
+  Request made;
+  made.model = "double";
+  made.inputs.push_back({"x", DType::kF32, {2}, {}, RegionPlace{"r", 0, 8}});
+  made.outputs.push_back({"out", RegionPlace{"r", 512, 8}, 0, true});
+  const auto reply = infer(made).reply.get();
+  ASSERT_TRUE(reply) << reply.error().message();
+  EXPECT_EQ(floats[128], 20);
+  EXPECT_EQ(floats[129], 40);
+  EXPECT_EQ(reply->outputs[0].place->byte_size, 8U);
+  EXPECT_EQ(server_->statistics("double", "")->at(0).copies, 1U);  // The output's.
+  auto outside = made;
+  outside.inputs[0].place->offset = 4090;
+  EXPECT_THAT(error_of(outside).message(), HasSubstr("do not lie within"));
+  auto small = made;
+  small.inputs[0].place->byte_size = 4;
+  EXPECT_THAT(error_of(small).message(), HasSubstr("expected 8 bytes"));
+  auto tight = made;
+  tight.outputs[0].place->byte_size = 4;
+  EXPECT_THAT(error_of(tight).message(), HasSubstr("it has 8 bytes"));
+  regions.remove("r");
+  EXPECT_THAT(error_of(made).message(), HasSubstr("Unable to find shared memory region"));
+  ::munmap(floats, 4096);
+  ::close(file);
+  ::shm_unlink(key.c_str());
+}
+
+TEST(Datatype, ShapesAndBytesAreChecked) {
+  const auto elements = [](std::vector<std::int64_t> dims) { return count_elements(dims); };
+  EXPECT_EQ(*elements({2, 3}), 6U);
+  EXPECT_EQ(*elements({}), 1U);
+  EXPECT_EQ(*elements({0, 1000}), 0U);
+  EXPECT_FALSE(elements({-1}));
+  EXPECT_FALSE(elements({std::int64_t{1} << 32, std::int64_t{1} << 32}));
+  EXPECT_FALSE(elements({std::int64_t{1} << 62}));
+  const std::array<std::byte, 6> bytes{std::byte{2}, {}, {}, {}, std::byte{'a'}, std::byte{'b'}};
+  const auto strings = decode_strings(bytes, {1});
+  ASSERT_TRUE(strings);
+  EXPECT_EQ(strings->strings(), std::vector<std::string>{"ab"});
+  EXPECT_EQ(encode_strings(*strings).size(), 6U);
+  EXPECT_FALSE(decode_strings(std::span(bytes).first(5), {1}));
+  EXPECT_FALSE(decode_strings(bytes, {2}));
+  EXPECT_FALSE(decode_strings(bytes, {0}));
+  EXPECT_FALSE(decode_strings(bytes, {std::int64_t{1} << 50}));
+  EXPECT_FALSE(copy_raw(DType::kF32, {2}, bytes));
+  EXPECT_EQ(copy_raw(DType::kU8, {2, 3}, bytes)->bytes(), 6U);
+  EXPECT_FALSE(parse_datatype("fp32"));
+  EXPECT_EQ(*parse_datatype("BYTES"), DType::kString);
+}
+
+}  // namespace
+}  // namespace penstock::serve

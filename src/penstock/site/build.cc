@@ -1,0 +1,308 @@
+#include "penstock/site/build.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <iterator>
+#include <optional>
+
+#include "penstock/device/device.h"
+#include "penstock/frames/random.h"
+#include "penstock/hosts/survey.h"
+#include "penstock/session/session.h"
+#include "penstock/site/candidates.h"
+#include "penstock/tune/contest.h"
+#include "penstock/tune/describe.h"
+#include "penstock/tune/gate.h"
+#include "penstock/tune/way.h"
+
+namespace penstock::site {
+namespace {
+
+constexpr std::uint64_t kRing = 16;
+constexpr double kMeasureShare = 0.4;         ///< Of the budget, for measuring on the hosts;
+constexpr double kSearchShare = 0.03;         ///< for one search of the planner,
+constexpr double kMostSearch = 10;            ///< which takes no more seconds than these.
+constexpr std::chrono::seconds kMostRun{60};  ///< A call that takes longer hangs.
+
+Status refuse_useless(const tune::Options& options) {
+  const auto* given = !options.devices.empty()          ? "devices"
+                      : !options.rules.empty()          ? "rules"
+                      : options.most_parts != INT64_MAX ? "most parts"
+                      : !options.custom_ops.empty()     ? "libraries of operators"
+                                                        : nullptr;
+  if (given == nullptr) return {};
+  return invalid_argument(given, ": a build over hosts has no use for them");
+}
+
+class SiteBuild {
+ public:
+  SiteBuild(const graph::Graph& graph, hosts::Hosts hosts, const Options& options,
+            const backend::Registry& backends, cost::Database& database)
+      : graph_(graph),
+        hosts_(std::move(hosts)),
+        options_(options),
+        backends_(backends),
+        database_(database),
+        budget_(options.build.budget_seconds, options.build.begin) {}
+
+  Result<tune::Report> run(const hosts::Reach& reach) {
+    PENSTOCK_CHECK_OK(refuse_useless(options_.build));
+    PENSTOCK_CHECK_OK(ask_hosts(reach));
+    PENSTOCK_CHECK_OK(refuse_unlike_connections());
+    PENSTOCK_CHECK_OK(measure());
+    PENSTOCK_CHECK_OK(make_gate());
+    PENSTOCK_CHECK_OK(race());
+    describe();
+    PENSTOCK_CHECK_OK(write());
+    report_.seconds = spent();
+    report_.measured_plans = contest_->measured();
+    return std::move(report_);
+  }
+
+ private:
+  [[nodiscard]] double spent() const { return budget_.spent(); }
+  void say(const std::string& what) const {
+    options_.build.progress(what, std::min(1.0, spent() / options_.build.budget_seconds));
+  }
+
+  /// Those that answer stay.
+  Status ask_hosts(const hosts::Reach& reach) {
+    say("asking the hosts");
+    auto survey = hosts::survey(hosts_, reach, true);
+    std::string reasons;
+    std::vector<int> place(hosts_.hosts.size(), hosts::kCaller);
+    std::vector<hosts::Host> reached;
+    for (std::size_t i = 0; i < hosts_.hosts.size(); ++i) {
+      if (survey.hosts[i].error) {
+        report_.notes.push_back("left out: " + survey.hosts[i].error->message());
+        reasons += "; " + survey.hosts[i].error->message();
+        continue;
+      }
+      place[i] = static_cast<int>(reached.size());
+      reached.push_back(hosts_.hosts[i]);
+      survey_.hosts.push_back(std::move(survey.hosts[i]));
+    }
+    if (reached.empty()) {
+      return make_error(Code::kUnavailable, "no host can be reached", reasons);
+    }
+    hosts_.hosts = std::move(reached);
+    if (!hosts_.caller.devices.empty()) {
+      report_.notes.push_back(
+          "left out: this machine's own devices (caller: devices): start a worker here and name "
+          "it");
+      hosts_.caller.devices.clear();
+    }
+    const auto at = [&](int host) {
+      return host == hosts::kCaller ? host : place[static_cast<std::size_t>(host)];
+    };
+    auto links = hosts::known_links(database_, hosts_);
+    for (const auto& [ends, way] : survey.links) links[{at(ends.first), at(ends.second)}] = way;
+    survey_.links = std::move(links);
+    for (const auto& error : survey.failed) {
+      report_.notes.push_back("not measured: " + error.message());
+    }
+    hosts::complete(hosts_, survey_);
+    // A database that cannot be written must not lose the run.
+    (void)hosts::keep_links(database_, hosts_, survey_.links);
+    for (const auto& way : hosts::Network(hosts_, survey_.links).unknown()) {
+      report_.notes.push_back("not known, and taken to be without limit: the link of " + way);
+    }
+    return {};
+  }
+
+  Status measure() {
+    PENSTOCK_TRY(const auto ways, tune::usable_ways(options_.build, backends_, report_.notes));
+    PENSTOCK_TRY(ways_, measure_ways({graph_, hosts_, options_}, survey_, ways,
+                                     options_.build.budget_seconds * kMeasureShare, backends_,
+                                     database_, report_.notes));
+    return {};
+  }
+
+  Status make_gate() {
+    say("running the reference");
+    partition::SplitOptions whole;
+    whole.devices = {{.host = {}, .cpus = {device::inherited_cpus().front()}}};
+    PENSTOCK_TRY(whole_, pack_model(graph_, whole, backends_, options_.build.states));
+    plan::BoundValues bound;
+    for (const auto& input : graph_.bound_inputs) bound.emplace(input.name, input.value);
+    PENSTOCK_TRY(file_, bind_model(graph_.import.file, bound, backends_));
+    if (options_.build.frames.empty()) {
+      PENSTOCK_TRY(ring_, frames::random_frames(whole_.plan.inputs, options_.build.random, kRing));
+    } else {
+      ring_ = frames::repeated(options_.build.frames, kRing);
+    }
+    const auto tolerance = Tolerance::of(options_.build.tolerance.value_or(Tolerance().relative));
+    auto gate = tune::Gate::create(
+        {file_.file, whole_, ring_, backends_, true, tolerance, options_.build.stopped});
+    if (!gate) return std::move(gate).error().within({Where::kWay, "reference"});
+    gate_ = *std::move(gate);
+    return {};
+  }
+
+  /// A pipeline has one set of options for all its connections.
+  [[nodiscard]] Status refuse_unlike_connections() const {
+    for (const auto& host : hosts_.hosts) {
+      const auto& first = hosts_.hosts.front();
+      if (host.connection == first.connection) continue;
+      return make_error(Code::kFailedPrecondition, "hosts '", first.name, "' and '", host.name,
+                        "' differ in the files or options of their connections: a pipeline has one "
+                        "set of them for all hosts; write it under 'defaults'");
+    }
+    return {};
+  }
+
+  /// Whatever the connections of the hosts need; a package names none of it.
+  [[nodiscard]] pipeline::Options connections() const {
+    pipeline::Options run;
+    const auto& shared = hosts_.hosts.front().connection;
+    if (!shared.empty()) {
+      run.backend_options[std::string(plan::kRemoteBackend)].insert(shared.begin(), shared.end());
+    }
+    return run;
+  }
+
+  Status race() {
+    const double search = std::min(kMostSearch, options_.build.budget_seconds * kSearchShare);
+    say("planning");
+    PENSTOCK_TRY(candidates_, candidates({graph_, hosts_, options_}, survey_.links, ways_, search));
+    runners_.emplace(tune::Pipelines::Setting{
+        [this](bool) -> Result<const graph::Graph*> { return &graph_; }, options_.build, backends_,
+        ring_, *gate_, kMostRun, connections()});
+    contest_.emplace(
+        tune::Contest::Setting{.runners = *runners_,
+                               .database = database_,
+                               .budget = budget_,
+                               .goal = options_.build.goal,
+                               .verdict_key = tune::verdict_key(options_.build, backends_, ring_),
+                               .judged_frames = gate_->frames(),
+                               .say = [this](const std::string& what) { say(what); },
+                               .stopped = options_.build.stopped,
+                               .refresh = true});
+    for (const auto& candidate : candidates_) {
+      PENSTOCK_TRY(const auto place, contest_->enter(candidate.contestant));
+      of_entry_.emplace(place, &candidate);
+    }
+    say("running the best plans once more");
+    if (contest_->best()) {
+      PENSTOCK_CHECK_OK(contest_->run_off(options_.build.budget_seconds - spent()));
+    }
+    if (contest_->best()) return {};
+    std::string reasons;
+    for (const auto& entry : contest_->entries()) {
+      reasons += concat("; ", entry.way.name, ": ", entry.way.failure);
+    }
+    return make_error(Code::kFailedPrecondition, "no plan runs on the hosts", reasons);
+  }
+
+  void describe() {
+    const auto& entries = contest_->entries();
+    const auto& best = entries[*contest_->best()];
+    const bool latency = options_.build.goal == tune::Goal::kLatency;
+    report_.model = graph_.import.file.filename().string();
+    report_.goal = latency ? "latency" : "throughput";
+    for (const auto& host : hosts_.hosts) {
+      const auto devices = hosts::devices_of(host);
+      if (!devices) continue;
+      for (const auto& device : *devices) report_.devices.push_back(device::to_string(device));
+    }
+    report_.chosen = best.way.name;
+    for (const auto& entry : entries) {
+      report_.ways.push_back(entry.way);
+      const bool simple = entry.way.name.starts_with(kSimple);
+      if (simple && &entry != &best) report_.simple.push_back(entry.way);
+    }
+    report_.simple.push_back(best.way);
+    report_.now = report_.simple;
+    report_.period_seconds = 1 / best.score;
+    report_.latency_seconds = latency ? best.way.latency_seconds : 0;
+    report_.tolerance = options_.build.tolerance.value_or(Tolerance().relative);
+    const auto& candidate = *of_entry_.at(*contest_->best());
+    if (!candidate.expects.empty()) report_.notes.push_back(candidate.expects);
+    // A bound that was undercut is none: what was measured was too high.
+    if (!latency && candidate.lower_bound <= report_.period_seconds) {
+      report_.lower_bound_seconds = candidate.lower_bound;
+    }
+    describe_parts(best.contestant.split);
+    tune::describe_outputs(gate_->judge(), report_);
+  }
+
+  /// By the way that each stage's part was given, on its first device's kind of host.
+  [[nodiscard]] std::vector<double> node_seconds(const partition::ChosenStages& split) const {
+    std::vector<double> seconds(graph_.nodes.size(), 0);
+    for (const auto& stage : split.stages) {
+      const auto kind = kind_of(hosts_, stage.devices.front());
+      for (const auto& part : stage.parts) {
+        const auto chosen = std::ranges::find_if(ways_, [&](const WayCosts& costs) {
+          return costs.way.backend == part.backend && costs.way.options == part.options;
+        });
+        if (chosen == ways_.end()) continue;
+        for (const auto node : part.nodes) {
+          seconds[graph::index(node)] = seconds_of(*chosen, kind, {node});
+        }
+      }
+    }
+    return seconds;
+  }
+
+  void describe_parts(const partition::ChosenStages& split) {
+    report_.nodes = tune::nodes_of(graph_, node_seconds(split));
+    for (std::size_t i = 0; i < split.stages.size(); ++i) {
+      const auto& stage = split.stages[i];
+      const auto kind = kind_of(hosts_, stage.devices.front());
+      for (const auto& chosen : stage.parts) {
+        auto part = tune::part_report(chosen, static_cast<int>(i), report_.nodes);
+        for (const auto& way : ways_) {
+          const double sum = seconds_of(way, kind, chosen.nodes);
+          part.trials.push_back({way.way.name(), sum, sum, sum, 1, ""});
+        }
+        part.reason = concat("measured on hosts as ", device::to_string(stage.devices.front()));
+        report_.parts.push_back(std::move(part));
+      }
+    }
+  }
+
+  Status write() {
+    auto stages = contest_->entries()[*contest_->best()].contestant.split;
+    stages.prediction = {report_.period_seconds, report_.latency_seconds,
+                         report_.lower_bound_seconds};
+    partition::SplitOptions split{.by = std::move(stages)};
+    split.files["build.json"] = tune::to_json(report_);
+    const auto written =
+        split_model(graph_, split, {}, options_.build.output, backends_, options_.build.states);
+    return written ? Status() : written.error();
+  }
+
+  const graph::Graph& graph_;
+  hosts::Hosts hosts_;  ///< Those that were reached.
+  const Options& options_;
+  const backend::Registry& backends_;
+  cost::Database& database_;
+  const tune::Budget budget_;
+  hosts::Survey survey_;
+  std::vector<WayCosts> ways_;
+  plan::Package whole_;
+  ModelFile file_;
+  measure::Ring ring_;
+  std::optional<tune::Gate> gate_;
+  std::vector<Candidate> candidates_;
+  std::optional<tune::Pipelines> runners_;
+  std::optional<tune::Contest> contest_;
+  std::map<std::size_t, const Candidate*> of_entry_;
+  tune::Report report_;
+};
+
+}  // namespace
+
+Result<tune::Report> build_over(const graph::Graph& graph, hosts::Hosts hosts,
+                                const hosts::Reach& reach, const Options& options,
+                                const backend::Registry& backends, cost::Database& database) {
+  return std::async(
+             std::launch::async,
+             [&] {
+               return SiteBuild(graph, std::move(hosts), options, backends, database).run(reach);
+             })
+      .get();
+}
+
+}  // namespace penstock::site

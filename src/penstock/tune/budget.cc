@@ -1,0 +1,27 @@
+#include "penstock/tune/budget.h"
+
+#include <charconv>
+#include <string_view>
+
+namespace penstock::tune {
+
+Result<double> parse_budget(const std::string& text) {
+  constexpr double kMost = 1e7;
+  double value = 0;
+  const auto* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  const std::string_view unit(stop, static_cast<std::size_t>(end - stop));
+  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (problem != std::errc() || scale == 0 || !(value > 0) || !(value * scale < kMost)) {
+    return invalid_argument("expected a time such as 60s, 5m or 1h, found '", text, "'");
+  }
+  return value * scale;
+}
+
+double least_seconds(const Needs& needs) {
+  constexpr double kTrialAndRun = 2;
+  return needs.spent_seconds + needs.comparison_seconds +
+         kTrialAndRun * needs.trial_seconds * static_cast<double>(needs.whole_networks);
+}
+
+}  // namespace penstock::tune

@@ -1,0 +1,69 @@
+// penstock build: from a model and devices to the pipeline that was measured to be the best.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/cost/database.h"
+#include "penstock/device/device.h"
+#include "penstock/frames/random.h"
+#include "penstock/graph/graph.h"
+#include "penstock/graph/import.h"
+#include "penstock/plan/plan.h"
+#include "penstock/tune/report.h"
+
+namespace penstock::tune {
+
+enum class Goal { kThroughput, kLatency };
+
+struct Options {
+  std::filesystem::path output;         ///< The package: a folder, or a file ending in ".zip".
+  graph::ImportOptions import;          ///< That the graph was imported with.
+  std::vector<device::Device> devices;  ///< Empty: each CPU of the inherited cpuset.
+  Goal goal = Goal::kThroughput;
+  double budget_seconds = 60;  ///< From `begin` on; the simple ways are measured in any case.
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  bool refresh = false;  ///< Measures again what is known, but for comparisons with the reference.
+  std::int64_t most_parts = INT64_MAX;  ///< Measured; whole networks and the simple ways besides.
+  std::vector<std::string> backends;    ///< Those that may be chosen; empty: all there are.
+  std::filesystem::path rules;          ///< A file of rules by backend name, instead of their own.
+  std::map<std::string, std::map<std::string, std::string>> backend_options;  ///< By backend name.
+  std::vector<std::filesystem::path> custom_ops;
+  std::optional<double> tolerance;  ///< Relative error allowed, and a hundredth of it of the
+                                    ///< largest value; leave for lower precision.
+  /// Outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or empty. What
+  /// writes one has one instance, and frames are measured and judged as a sequence.
+  std::vector<plan::StateEdge> states;
+  /// What is measured and compared with, in the order of inputs_of(graph, states); empty: random
+  /// ones.
+  std::vector<frames::Frame> frames;
+  frames::RandomValues random;
+  std::function<bool()> stopped = [] { return false; };
+  /// Told once, as soon as it is known: about the seconds that the build takes in any case, where
+  /// the budget is less.
+  std::function<void(double)> too_short = [](double) {};
+  /// What is being done, for a person, and the share of the budget that is spent.
+  std::function<void(const std::string&, double)> progress = [](const std::string&, double) {};
+};
+
+/// Builds, writes the package and says why it is so.
+///
+/// The graph is the clean import of `graph.import.file`; the simple ways run that file as it is,
+/// and the package holds a plan of that where it is the fastest.
+/// \error kFailedPrecondition  no backend can run the network: names each with its reason.
+/// \error kNotFound, kInvalidArgument  the file of rules: the place of what is wrong.
+/// \error kNotFound, kInvalidArgument  as plan::add_state() and plan::initial_value()
+/// \error kCancelled           stopped before anything was measured; nothing is written.
+/// \error as partition::split() and Database
+/// \threads  measures on a thread of its own; the caller's is never pinned.
+Result<Report> build_model(const graph::Graph& graph, const Options& options,
+                           const backend::Registry& backends, cost::Database& database);
+
+}  // namespace penstock::tune

@@ -1,0 +1,137 @@
+// Contest: plans run for real, each beside the best so far.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/cost/database.h"
+#include "penstock/measure/side.h"
+#include "penstock/plan/package.h"
+#include "penstock/tune/budget.h"
+#include "penstock/tune/build.h"
+#include "penstock/tune/report.h"
+#include "penstock/tune/runner.h"
+
+namespace penstock::tune {
+
+/// What is known of it.
+struct Entry {
+  Contestant contestant;
+  WayReport way;
+  std::vector<double> stage_seconds;  ///< Of computing one frame, the median, for each stage.
+  std::string engines;                ///< "onnxruntime 1.31.1, openvino 2026.4.1"
+  double score = 0;                   ///< Frames per second, or frames after one another.
+  std::string beside;                 ///< Of the plan that it ran in turn with, the hash; kAlone.
+  double ratio = 0;                   ///< Of its score to that plan's.
+  bool crowded_out = false;           ///< It failed for want of room in the process, or of memory.
+};
+
+/// Nothing could stand beside it, though there were others.
+inline constexpr const char* kAlone = "alone";
+
+/// The score of a plan that was measured earlier among these entries; none: it has to be measured
+/// again. A machine is faster at one moment than at another, so of an earlier moment only the
+/// ratio to what ran in turn with it counts; the first entry of all sets the scale.
+std::optional<double> score_among(const std::vector<Entry>& entries, const Entry& known);
+
+/// Who has a turn after whom in a round: forwards and backwards in alternation, as what comes first
+/// finds the machine otherwise than what comes last.
+std::vector<std::size_t> order_of_turns(std::size_t count, int round);
+
+/// A plan that runs, and is measured.
+struct Running {
+  plan::Package package;
+  std::unique_ptr<Runner> runner;
+  std::unique_ptr<measure::Side> side;  ///< Null until it is known how many frames it should have.
+};
+
+/// Borrows what it is made with. One thread. Knows time by the budget's clock only.
+class Contest {
+ public:
+  struct Setting {
+    Runners& runners;
+    cost::Database& database;
+    const Budget& budget;
+    Goal goal = Goal::kThroughput;
+    /// What a verdict depends on beside the plan: the tolerance, the engine that tells what is
+    /// right, the frames. Known verdicts of others do not count.
+    std::string verdict_key;
+    std::size_t judged_frames = 1;  ///< That Runner::judge() runs.
+    std::function<void(const std::string&)> say = [](const std::string&) {};
+    std::function<bool()> stopped = [] { return false; };
+    bool refresh = false;  ///< Nothing is taken from the database.
+  };
+  explicit Contest(Setting setting);
+
+  /// Runs the plan beside the best so far, or takes what the database knows of it where that can be
+  /// compared (score_among()). A plan that fails is an entry too. \returns its position among
+  /// entries().
+  /// \error  of the database, the package's folder, or kCancelled.
+  Result<std::size_t> enter(Contestant contestant);
+
+  /// Decides among those that are near the best, in so many seconds. \error as enter()
+  Status run_off(double seconds);
+
+  /// Runs two or more in turn, the best so far being the first, and takes the best of them. Nothing
+  /// where the rounds are too few to say.
+  Status decide(std::vector<std::size_t> contenders, int rounds);
+
+  /// The entry failed after all: another is the best now, if any is left; what ran as the best
+  /// ends.
+  void refuse(std::size_t entry, const std::string& failure);
+
+  /// Whether it did not fail, and more rounds might tell it from the best. \pre best()
+  [[nodiscard]] bool is_near_best(std::size_t entry) const;
+
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  /// The best entry, if any did not fail.
+  [[nodiscard]] std::optional<std::size_t> best() const { return best_; }
+  /// The best one that starts, running; those that do not are refused. Null: none is left.
+  /// \error kFailedPrecondition  it cannot stand beside what runs; and of the package's folder
+  Result<Running*> run_best();
+  [[nodiscard]] int measured() const { return measured_; }
+  /// What the entry that took longest took; 0 where the database knew all.
+  [[nodiscard]] double entry_seconds() const { return entry_seconds_; }
+  /// About what starting a plan takes, as far as it had to be compiled.
+  [[nodiscard]] double start_seconds() const { return kStartShare * entry_seconds_; }
+  /// How often plans take turns: less often where frames are slow. \pre best()
+  [[nodiscard]] int rounds() const { return rounds_for(1 / entries_[*best_].score); }
+
+ private:
+  static constexpr double kStartShare = 0.2;  ///< Of an entry's time, that starting the plan took.
+
+  /// Under which the database has it.
+  [[nodiscard]] cost::PlanKey key_of(const Entry& entry) const;
+  /// Takes over what is known. \returns whether anything is that counts here.
+  Result<bool> take_known(Entry& entry) const;
+  Result<Running> start(plan::Package package) const;
+  Status measure(Entry& entry, plan::Package package);
+  Status race(Entry& entry, Running& running, double frame_seconds);
+  [[nodiscard]] bool beats_best(const Entry& entry) const;
+  [[nodiscard]] std::vector<std::size_t> near_best() const;
+  /// The score of each relative to the first's, by rounds in turn; none: one failed, and is
+  /// refused. Takes out those that cannot stand beside the others.
+  Result<std::optional<std::vector<double>>> compare(std::vector<std::size_t>& entries, int rounds);
+  [[nodiscard]] double score_of(measure::Sample& sample) const;
+  void add_side(Running& running, double frame_seconds) const;
+  [[nodiscard]] measure::Round round_for(double frame_seconds) const;
+  [[nodiscard]] static int rounds_for(double frame_seconds);
+
+  Setting setting_;
+  std::string fingerprint_;
+  std::vector<Entry> entries_;
+  std::optional<std::size_t> best_;
+  std::optional<Running> king_;  ///< The best one, once it had to run.
+  int measured_ = 0;
+  double entry_seconds_ = 0;
+};
+
+/// A hash of what decides how a plan runs: all but its prediction and origin.
+std::string hash_of(plan::Plan plan);
+
+}  // namespace penstock::tune

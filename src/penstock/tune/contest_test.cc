@@ -1,0 +1,271 @@
+// The contest over invented numbers: plans whose rates are given, on a clock that only they move.
+#include "penstock/tune/contest.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace penstock::tune {
+namespace {
+
+using testing::HasSubstr;
+
+/// What a plan does.
+struct Made {
+  std::function<double(double second)> rate;  ///< Frames per second at that moment.
+  Error fails_to_start = {};                  ///< No message: it starts.
+  int fails_after = -1;                       ///< So many measurements; -1: never.
+  bool wrong = false;
+  bool large = false;  ///< Stands alone in the process.
+};
+
+/// A machine that runs invented plans, one moment after another.
+class Machine final : public Runners {
+ public:
+  std::map<std::string, Made> plans;
+  double second = 0;
+  int started = 0;
+
+  [[nodiscard]] Budget budget(double seconds) {
+    return Budget(seconds, Budget::Clock::time_point(), [this] {
+      return Budget::Clock::time_point(std::chrono::duration_cast<Budget::Clock::duration>(
+          std::chrono::duration<double>(second)));
+    });
+  }
+
+  Result<plan::Package> pack(const Contestant& contestant) override {
+    plan::Package package;
+    package.plan.model = contestant.name;
+    plan::Stage stage;
+    stage.name = "stage0";
+    stage.devices = {{.host = {}, .cpus = {0}}};
+    package.plan.stages.push_back(std::move(stage));
+    return package;
+  }
+
+  Result<std::unique_ptr<Runner>> start(const plan::Package& package) override {
+    const auto& name = package.plan.model;
+    const auto& made = plans.at(name);
+    if (!made.fails_to_start.reason.empty()) return made.fails_to_start;
+    if (running_ > 0 && (made.large || large_runs_)) {
+      return make_error(Code::kResourceExhausted, "no memory beside what runs");
+    }
+    ++started;
+    second += 1;  // Of compiling.
+    return std::unique_ptr<Runner>(std::make_unique<Invented>(*this, made));
+  }
+
+ private:
+  class Invented final : public Runner {
+   public:
+    Invented(Machine& machine, const Made& made) : machine_(machine), made_(made) {
+      ++machine_.running_;
+      machine_.large_runs_ = machine_.large_runs_ || made.large;
+    }
+    ~Invented() override {
+      --machine_.running_;
+      if (made_.large) machine_.large_runs_ = false;
+    }
+    Result<measure::Verdict> judge() override {
+      machine_.second += 1 / made_.rate(machine_.second);
+      measure::Verdict verdict;
+      auto& output = verdict.outputs.emplace_back();
+      output.worst_ratio = made_.wrong ? 5 : 0.1;
+      if (made_.wrong) {
+        output.finding = measure::Finding::kWrong;
+        output.reason = "'y' is off";
+      }
+      return verdict;
+    }
+    std::unique_ptr<measure::Side> side(int) override {
+      return std::make_unique<InventedSide>(machine_, made_);
+    }
+    [[nodiscard]] std::vector<double> stage_seconds() const override {
+      return {1 / made_.rate(machine_.second)};
+    }
+
+   private:
+    Machine& machine_;
+    const Made& made_;
+  };
+
+  class InventedSide final : public measure::Side {
+   public:
+    InventedSide(Machine& machine, const Made& made) : machine_(machine), made_(made) {}
+    [[nodiscard]] std::string name() const override { return "penstock"; }
+    [[nodiscard]] std::string explain() const override { return {}; }
+    [[nodiscard]] int in_flight() const override { return 1; }
+    Result<measure::Sample> measure(const measure::Round& round) override {
+      if (measured_++ == made_.fails_after) return internal_error("a frame failed");
+      const double rate = made_.rate(machine_.second);
+      machine_.second += std::chrono::duration<double>(round.warm_up + round.measured).count();
+      return measure::Sample{rate, {static_cast<float>(1e9 / rate)}};
+    }
+
+   private:
+    Machine& machine_;
+    const Made& made_;
+    int measured_ = 0;
+  };
+
+  int running_ = 0;
+  bool large_runs_ = false;
+};
+
+class RaceTest : public testing::Test {
+ protected:
+  RaceTest() {
+    auto opened = cost::Database::open(folder_.path() / "costs.db");
+    EXPECT_TRUE(opened) << opened.error().message();
+    database_.emplace(*std::move(opened));
+  }
+
+  static Made at(double rate) {
+    return {.rate = [rate](double) { return rate; }};
+  }
+  [[nodiscard]] Contest contest(Goal goal = Goal::kThroughput) {
+    return Contest({.runners = machine_,
+                    .database = *database_,
+                    .budget = budget_,
+                    .goal = goal,
+                    .verdict_key = "as always"});
+  }
+  static std::size_t enter(Contest& contest, const std::string& name) {
+    Contestant contestant;
+    contestant.name = name;
+    const auto place = contest.enter(std::move(contestant));
+    EXPECT_TRUE(place) << place.error().message();
+    return place ? *place : SIZE_MAX;
+  }
+  static std::string best_of(const Contest& contest) {
+    return contest.best() ? contest.entries()[*contest.best()].way.name : "none";
+  }
+
+  const TemporaryFolder folder_;
+  Machine machine_;
+  Budget budget_ = machine_.budget(60);
+  std::optional<cost::Database> database_;
+};
+
+TEST_F(RaceTest, TheFasterIsTheBestWhoeverCameFirst) {
+  machine_.plans = {{"slow", at(50)}, {"fast", at(80)}, {"slower", at(70)}};
+  auto contest = this->contest();
+  for (const char* name : {"slow", "fast", "slower"}) enter(contest, name);
+  EXPECT_EQ(best_of(contest), "fast");
+  EXPECT_EQ(contest.measured(), 3);
+  EXPECT_NEAR(contest.entries()[2].score / contest.entries()[1].score, 70.0 / 80, 1e-9);
+}
+
+TEST_F(RaceTest, WhatWinsByNoMoreThanNoiseDoesNotTakeThePlace) {
+  machine_.plans = {{"first", at(100)}, {"hardly", at(100.4)}};
+  auto contest = this->contest();
+  enter(contest, "first");
+  enter(contest, "hardly");
+  EXPECT_EQ(best_of(contest), "first");
+}
+
+TEST_F(RaceTest, AMachineThatBecomesFasterFavoursNobody) {
+  // Twice as fast from some moment on: by absolute rates the worse one would win.
+  const auto mood = [](double rate) {
+    return Made{.rate = [rate](double second) { return second < 3 ? rate : 2 * rate; }};
+  };
+  machine_.plans = {{"better", mood(100)}, {"worse", mood(90)}};
+  auto contest = this->contest();
+  enter(contest, "better");
+  enter(contest, "worse");
+  EXPECT_GT(machine_.second, 3);
+  EXPECT_EQ(best_of(contest), "better");
+  EXPECT_NEAR(contest.entries()[1].score / contest.entries()[0].score, 0.9, 1e-9);
+}
+
+TEST_F(RaceTest, WrongOutputsAndPlansThatDoNotStartAreLeftOut) {
+  machine_.plans = {{"sound", at(10)}, {"wrong", at(99)}, {"absent", at(99)}};
+  machine_.plans["wrong"].wrong = true;
+  machine_.plans["absent"].fails_to_start = make_error(Code::kUnavailable, "no such engine");
+  auto contest = this->contest();
+  for (const char* name : {"wrong", "absent", "sound"}) enter(contest, name);
+  EXPECT_EQ(best_of(contest), "sound");
+  EXPECT_THAT(contest.entries()[0].way.failure, HasSubstr("wrong output: 'y' is off"));
+  EXPECT_THAT(contest.entries()[1].way.failure, HasSubstr("no such engine"));
+}
+
+TEST_F(RaceTest, ABestThatFailsInTheRaceLeavesItsPlace) {
+  machine_.plans = {{"brittle", at(100)}, {"sound", at(60)}};
+  machine_.plans["brittle"].fails_after = 6;  // It ran five rounds alone.
+  auto contest = this->contest();
+  enter(contest, "brittle");
+  enter(contest, "sound");
+  EXPECT_EQ(best_of(contest), "sound");
+  EXPECT_THAT(contest.entries()[0].way.failure, HasSubstr("a frame failed"));
+}
+
+TEST_F(RaceTest, WhatHasNoRoomBesideTheBestRunsWithoutIt) {
+  machine_.plans = {{"small", at(50)}, {"large", at(80)}};
+  machine_.plans["large"].large = true;
+  auto contest = this->contest();
+  enter(contest, "small");
+  enter(contest, "large");
+  EXPECT_EQ(best_of(contest), "large");
+  EXPECT_EQ(contest.entries()[1].beside, kAlone);
+}
+
+TEST_F(RaceTest, ALatencyIsBestWhereItIsLeast) {
+  machine_.plans = {{"slow", at(50)}, {"fast", at(80)}};
+  auto contest = this->contest(Goal::kLatency);
+  enter(contest, "slow");
+  enter(contest, "fast");
+  EXPECT_EQ(best_of(contest), "fast");
+  EXPECT_NEAR(contest.entries()[1].way.latency_seconds / contest.entries()[0].way.latency_seconds,
+              50.0 / 80, 1e-6);
+}
+
+TEST_F(RaceTest, ARunOffTellsThoseThatAreNear) {
+  // The second has bad luck while it enters, and is the better one.
+  machine_.plans = {{"first", at(100)},
+                    {"unlucky", {.rate = [](double second) { return second < 12 ? 98 : 110; }}}};
+  auto contest = this->contest();
+  enter(contest, "first");
+  enter(contest, "unlucky");
+  ASSERT_EQ(best_of(contest), "first");
+  machine_.second = 20;
+  ASSERT_TRUE(contest.run_off(30));
+  EXPECT_EQ(best_of(contest), "unlucky");
+}
+
+TEST_F(RaceTest, ARunOffWithoutTimeDecidesNothing) {
+  machine_.plans = {{"first", at(100)}, {"second", at(98)}};
+  auto contest = this->contest();
+  enter(contest, "first");
+  enter(contest, "second");
+  const int started = machine_.started;
+  ASSERT_TRUE(contest.run_off(0.5));
+  EXPECT_EQ(machine_.started, started);
+}
+
+TEST_F(RaceTest, WhatIsKnownBesideAPlanThatIsHereIsNotRunAgain) {
+  machine_.plans = {{"first", at(100)}, {"second", at(70)}};
+  {
+    auto before = this->contest();
+    enter(before, "first");
+    enter(before, "second");
+  }
+  auto contest = this->contest();
+  enter(contest, "first");
+  enter(contest, "second");
+  EXPECT_EQ(contest.measured(), 0);
+  EXPECT_EQ(contest.entry_seconds(), 0);
+  EXPECT_NEAR(contest.entries()[1].score / contest.entries()[0].score, 0.7, 1e-9);
+}
+
+TEST_F(RaceTest, AnEntryTakesWhatTheClockSays) {
+  machine_.plans = {{"first", at(100)}};
+  auto contest = this->contest();
+  enter(contest, "first");
+  EXPECT_NEAR(contest.entry_seconds(), machine_.second, 1e-6);
+}
+
+}  // namespace
+}  // namespace penstock::tune

@@ -1,0 +1,46 @@
+// What the chosen plan is made of, and why.
+#pragma once
+
+#include <vector>
+
+#include "penstock/tune/contest.h"
+#include "penstock/tune/gate.h"
+#include "penstock/tune/parts.h"
+#include "penstock/tune/report.h"
+
+namespace penstock::tune {
+
+/// What a search knows at its end.
+struct Findings {
+  const graph::Graph& graph;  ///< That the chosen plan is a split of.
+  const Options& options;
+  const std::vector<device::Device>& devices;
+  const std::vector<std::string>& kinds;  ///< device::kinds_of() them.
+  const Contest& contest;
+  const Parts& parts;
+  const Gate& gate;
+};
+
+/// Seconds a frame that no plan like the contestant takes less than, by the least that any cover of
+/// the measured parts takes on the first device; 0: not known. It holds for plans of the clean
+/// import whose stages stand on one device each, and where all devices are of one kind: of others
+/// nothing was measured. \pre  a kind for each device
+double least_period(double least_cover, const std::vector<device::Device>& devices,
+                    const std::vector<std::string>& kinds, const Contestant& contestant);
+
+/// Adds to a report what is allowed in each output, and where no verdict can be sure.
+void describe_outputs(const measure::Judge& judge, Report& report);
+
+/// Adds to a report all but its comparison with the simple ways, and the notes that it has.
+/// \pre findings.contest.best(), and report.simple ends with the chosen plan
+void describe(const Findings& findings, Report& report);
+
+/// The pieces of it. Of all nodes, with their share of the time.
+std::vector<NodeReport> nodes_of(const graph::Graph& graph, const std::vector<double>& seconds);
+/// What a backend runs of a stage; the nodes are told where they are. Without trials and reason.
+PartReport part_report(const partition::ChosenPart& chosen, int stage,
+                       std::vector<NodeReport>& nodes);
+/// What the judge allows, and its doubts among the notes.
+void describe_outputs(const measure::Judge& judge, Report& report);
+
+}  // namespace penstock::tune

@@ -1,0 +1,54 @@
+// Gate: nothing is chosen whose outputs are not the reference's.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/measure/judge.h"
+#include "penstock/measure/side.h"
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/plan/package.h"
+#include "penstock/tensor/compare.h"
+
+namespace penstock::tune {
+
+inline constexpr std::size_t kGateFrames = 4;
+inline constexpr std::size_t kSequenceFrames = 16;  ///< Of networks whose errors add up in states.
+
+/// The judge's reference is the whole model, the file as it is, in ONNX Runtime without
+/// optimisation, for the first frames of a ring, which are a sequence.
+class Gate {
+ public:
+  /// What it refers to outlives the gate.
+  struct Setting {
+    const std::filesystem::path& model;
+    const plan::Package& package;  ///< Gives the order of inputs and outputs.
+    const measure::Ring& ring;
+    const backend::Registry& backends;
+    bool optimised;  ///< Whether the optimised run may be asked, too: it takes no process along.
+    Tolerance tolerance;
+    std::function<bool()> stopped;  ///< Ctrl-C: then the judge measures no further.
+  };
+  static Result<Gate> create(const Setting& setting);
+
+  /// Runs the gate's frames through the pipeline. \error a frame that failed.
+  [[nodiscard]] Result<measure::Verdict> judge(pipeline::Pipeline& pipeline) const;
+  [[nodiscard]] const measure::Judge& judge() const { return judge_; }
+  /// How many frames that takes.
+  [[nodiscard]] std::size_t frames() const { return inputs_.size(); }
+
+ private:
+  Gate(measure::Ring inputs, measure::Judge judge, measure::Judge::MakeReference reference,
+       std::vector<measure::Judge::MakeReference> others);
+
+  measure::Ring inputs_;
+  measure::Judge judge_;
+  measure::Judge::MakeReference reference_;  ///< For a second look at what is wrong.
+  std::vector<measure::Judge::MakeReference> others_;
+};
+
+}  // namespace penstock::tune

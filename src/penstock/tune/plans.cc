@@ -1,0 +1,259 @@
+#include "penstock/tune/plans.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "penstock/session/plan_model.h"
+
+namespace penstock::tune {
+namespace {
+
+using graph::NodeId;
+
+/// What of the cover lies in the stage; `nodes` ascending.
+std::vector<partition::ChosenPart> parts_within(const Cover& cover,
+                                                const std::vector<NodeId>& nodes) {
+  std::vector<partition::ChosenPart> parts;
+  for (const auto& part : cover) {
+    partition::ChosenPart inside{part.backend, part.options, {}};
+    auto of_part = part.nodes;
+    std::ranges::sort(of_part);
+    std::ranges::set_intersection(of_part, nodes, std::back_inserter(inside.nodes));
+    if (!inside.nodes.empty()) parts.push_back(std::move(inside));
+  }
+  return parts;
+}
+
+std::optional<NodeId> writer_of(const graph::Graph& graph, const std::string& name) {
+  const auto value = std::ranges::find(graph.values, name, &graph::Value::name);
+  return value == graph.values.end() ? std::nullopt : value->producer;
+}
+
+std::vector<NodeId> readers_of(const graph::Graph& graph, const std::string& name) {
+  const auto value = std::ranges::find(graph.values, name, &graph::Value::name);
+  return value == graph.values.end() ? std::vector<NodeId>() : value->consumers;
+}
+
+std::vector<NodeId> consumers_of(const graph::Graph& graph, NodeId node) {
+  std::vector<NodeId> nodes;
+  for (const auto id : graph.nodes[graph::index(node)].outputs) {
+    if (id == graph::ValueId::kNone) continue;
+    const auto& readers = graph.value(id).consumers;
+    nodes.insert(nodes.end(), readers.begin(), readers.end());
+  }
+  return nodes;
+}
+
+std::vector<NodeId> producers_of(const graph::Graph& graph, NodeId node) {
+  std::vector<NodeId> nodes;
+  const auto& of = graph.nodes[graph::index(node)];
+  for (const auto* list : {&of.inputs, &of.captures}) {
+    for (const auto id : *list) {
+      if (id != graph::ValueId::kNone && graph.value(id).producer) {
+        nodes.push_back(*graph.value(id).producer);
+      }
+    }
+  }
+  return nodes;
+}
+
+/// Whether each node can be reached from these by `next`.
+template <typename Next>
+std::vector<bool> marked(const graph::Graph& graph, std::vector<NodeId> from, const Next& next) {
+  std::vector<bool> marks(graph.nodes.size());
+  while (!from.empty()) {
+    const auto node = from.back();
+    from.pop_back();
+    if (marks[graph::index(node)]) continue;
+    marks[graph::index(node)] = true;
+    for (const auto other : next(graph, node)) from.push_back(other);
+  }
+  return marks;
+}
+
+partition::ChosenStages one_stage(const graph::Graph& graph, const Cover& cover,
+                                  std::vector<device::Device> devices) {
+  partition::ChosenStages split;
+  split.stages.push_back({all_nodes(graph), std::move(devices), cover});
+  return split;
+}
+
+}  // namespace
+
+std::vector<NodeId> all_nodes(const graph::Graph& graph) {
+  std::vector<NodeId> nodes(graph.nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i] = static_cast<NodeId>(i);
+  return nodes;
+}
+
+std::vector<double> analytic_seconds(const graph::Graph& graph, std::size_t cpus) {
+  std::vector<double> seconds;
+  for (const auto id : all_nodes(graph)) {
+    seconds.push_back(cost::node_seconds(graph, id, {}, static_cast<int>(cpus)));
+  }
+  return seconds;
+}
+
+Cover whole_cover(const graph::Graph& graph, const Way& way) {
+  return {{way.backend, way.options, all_nodes(graph)}};
+}
+
+device::Device union_of(const std::vector<device::Device>& devices) {
+  device::Device all;
+  for (const auto& device : devices) {
+    all.cpus.insert(all.cpus.end(), device.cpus.begin(), device.cpus.end());
+  }
+  std::ranges::sort(all.cpus);
+  return all;
+}
+
+std::vector<std::vector<NodeId>> state_loops(const graph::Graph& graph,
+                                             const std::vector<plan::StateEdge>& states) {
+  // Nodes that are on a way from one that reads a state to the one that writes it.
+  std::vector<std::vector<NodeId>> loops;
+  for (const auto& state : states) {
+    const auto writes = writer_of(graph, state.from);
+    if (!writes) continue;
+    const auto after = marked(graph, readers_of(graph, state.to), consumers_of);
+    const auto before = marked(graph, {*writes}, producers_of);
+    auto& loop = loops.emplace_back();
+    for (const auto node : all_nodes(graph)) {
+      const auto i = graph::index(node);
+      if ((after[i] && before[i]) || node == *writes) loop.push_back(node);
+    }
+  }
+  // Loops that share a node wait for one another: they are one.
+  for (std::size_t i = 0; i < loops.size(); ++i) {
+    for (std::size_t j = i + 1; j < loops.size();) {
+      if (std::ranges::find_first_of(loops[i], loops[j]) == loops[i].end()) {
+        ++j;
+        continue;
+      }
+      loops[i].insert(loops[i].end(), loops[j].begin(), loops[j].end());
+      std::ranges::sort(loops[i]);
+      loops[i].erase(std::ranges::unique(loops[i]).begin(), loops[i].end());
+      loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(j));
+      j = i + 1;
+    }
+  }
+  return loops;
+}
+
+partition::ChosenStages on_each(const graph::Graph& graph, const Cover& cover,
+                                const std::vector<device::Device>& devices) {
+  return one_stage(graph, cover, devices);
+}
+
+partition::ChosenStages on_all(const graph::Graph& graph, const Cover& cover,
+                               const std::vector<device::Device>& devices) {
+  return one_stage(graph, cover, {union_of(devices)});
+}
+
+Cover merge_neighbours(const Cover& cover) {
+  Cover merged;
+  for (const auto& part : cover) {
+    if (merged.empty() || way_of(merged.back()) != way_of(part)) {
+      merged.push_back(part);
+      continue;
+    }
+    auto& nodes = merged.back().nodes;
+    nodes.insert(nodes.end(), part.nodes.begin(), part.nodes.end());
+    std::ranges::sort(nodes);
+  }
+  return merged;
+}
+
+std::string backends_in(const Cover& cover) {
+  std::vector<std::string> ways;
+  for (const auto& part : cover) {
+    auto way = way_of(part).name();
+    if (std::ranges::find(ways, way) == ways.end()) ways.push_back(std::move(way));
+  }
+  return join(ways, "+", [](const std::string& name) { return name; });
+}
+
+std::string name_of(const Cover& cover) {
+  const auto names = backends_in(cover);
+  return cover.size() == 1 ? names : concat(names, " in ", cover.size(), " parts");
+}
+
+double memory_share(const graph::Graph& graph, std::size_t devices,
+                    std::optional<std::uint64_t> available) {
+  constexpr double kCopies = 2;  // An engine packs weights for itself.
+  double weights = 0;
+  for (const auto id : all_nodes(graph)) {
+    weights += static_cast<double>(graph::weight_bytes_of(graph, id));
+  }
+  const double room = available ? static_cast<double>(*available) / kCopies : kUnlimited;
+  const auto count = static_cast<double>(devices);
+  return weights * count <= room ? kUnlimited : room / count;
+}
+
+Result<Planned> pipelined(const Place& place, const Cover& cover, const Measurements& measurements,
+                          bool replicas, double search_seconds) {
+  const auto& devices = place.devices;
+  PlanModelOptions options;
+  options.devices = devices;
+  options.costs.node_seconds = measurements.node_seconds;
+  options.costs.figures = measurements.figures;
+  options.costs.measured_cpus = static_cast<int>(devices.front().cpus.size());
+  options.costs.together = measurements.loops;
+  options.costs.memory = measurements.memory;
+  options.costs.paces = place.paces;
+  if (replicas) {  // A device that something is pinned to stands in for no other.
+    const auto& fastest = *std::ranges::min_element(devices, {}, [&](const auto& device) {
+      return place.seconds_on(device, all_nodes(place.graph), measurements.node_seconds);
+    });
+    for (const auto& loop : measurements.loops) {
+      for (const auto node : loop) options.costs.pins.emplace_back(node, fastest);
+    }
+  }
+  options.search.replicas = replicas;
+  options.search.seconds = search_seconds;
+  PENSTOCK_TRY(const auto planned, plan_model(place.graph, options));
+  Planned made;
+  PENSTOCK_TRY(made.split, chosen_stages_of(planned));
+  made.period_seconds = planned.answer.evaluation.period;
+  for (auto& stage : made.split.stages) {
+    std::ranges::sort(stage.nodes);
+    stage.parts = parts_within(cover, stage.nodes);
+  }
+  return made;
+}
+
+double Place::pace_of(const device::Device& device) const {
+  const auto found = std::ranges::find(devices, device);
+  const auto number = static_cast<std::size_t>(found - devices.begin());
+  return number < paces.size() ? paces[number] : 1;
+}
+
+double Place::seconds_on(const device::Device& device, const std::vector<NodeId>& nodes,
+                         const std::vector<double>& node_seconds) const {
+  const auto measured = static_cast<int>(devices.front().cpus.size());
+  const auto cpus = static_cast<int>(device.cpus.size());
+  double sum = 0;
+  for (const auto node : nodes) {
+    double seconds = node_seconds[graph::index(node)];
+    if (cpus != measured) {
+      seconds *=
+          cost::node_seconds(graph, node, {}, cpus) / cost::node_seconds(graph, node, {}, measured);
+    }
+    sum += seconds;
+  }
+  return sum * pace_of(device);
+}
+
+void correct(std::vector<double>& node_seconds, const Place& place,
+             const partition::ChosenStages& split, const std::vector<double>& stage_seconds) {
+  for (std::size_t i = 0; i < split.stages.size() && i < stage_seconds.size(); ++i) {
+    const auto& stage = split.stages[i];
+    const double sum = place.seconds_on(stage.devices.front(), stage.nodes, node_seconds);
+    if (sum <= 0 || stage_seconds[i] <= 0) continue;
+    for (const auto node : stage.nodes) {
+      node_seconds[graph::index(node)] *= stage_seconds[i] / sum;
+    }
+  }
+}
+
+}  // namespace penstock::tune

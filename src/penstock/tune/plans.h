@@ -1,0 +1,102 @@
+// From a cover and devices to plans.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/cost/analytic.h"
+#include "penstock/device/device.h"
+#include "penstock/graph/graph.h"
+#include "penstock/partition/split.h"
+#include "penstock/tune/way.h"
+
+namespace penstock::tune {
+
+/// All nodes of the graph, each once, in the order of execution on one thread.
+using Cover = std::vector<partition::ChosenPart>;
+
+std::vector<graph::NodeId> all_nodes(const graph::Graph& graph);
+
+/// By the analytic model, of each node on so many CPUs.
+std::vector<double> analytic_seconds(const graph::Graph& graph, std::size_t cpus);
+
+/// One part.
+Cover whole_cover(const graph::Graph& graph, const Way& way);
+
+/// One device that has the CPUs of all.
+device::Device union_of(const std::vector<device::Device>& devices);
+
+/// The nodes of each loop that a state closes: a frame cannot begin it before the frame ahead has
+/// left it, so that dividing it over stages gains nothing. And what writes a state, by itself.
+std::vector<std::vector<graph::NodeId>> state_loops(const graph::Graph& graph,
+                                                    const std::vector<plan::StateEdge>& states);
+
+/// The whole network on each device: "one session per core".
+partition::ChosenStages on_each(const graph::Graph& graph, const Cover& cover,
+                                const std::vector<device::Device>& devices);
+
+/// The whole network on one device that has the CPUs of all.
+partition::ChosenStages on_all(const graph::Graph& graph, const Cover& cover,
+                               const std::vector<device::Device>& devices);
+
+/// The cover with one part for all that follow one another on one backend, where nothing that the
+/// order of execution allows becomes a cycle.
+Cover merge_neighbours(const Cover& cover);
+
+/// "onednn", "openvino:bf16+onednn"
+std::string backends_in(const Cover& cover);
+/// The same, "in 5 parts" where they are several.
+std::string name_of(const Cover& cover);
+
+/// What the planner makes of it.
+struct Planned {
+  partition::ChosenStages split;
+  double period_seconds = 0;
+};
+
+/// What seconds of nodes are of.
+struct Place {
+  const graph::Graph& graph;
+  const std::vector<device::Device>& devices;  ///< Seconds are those on the first.
+  /// Of each device: what the seconds there are multiplied by, beside what the analytic model makes
+  /// of its number of CPUs; empty: 1 each.
+  std::vector<double> paces = {};
+
+  [[nodiscard]] double pace_of(const device::Device& device) const;
+  /// What the nodes take there, by their seconds on the first device.
+  [[nodiscard]] double seconds_on(const device::Device& device,
+                                  const std::vector<graph::NodeId>& nodes,
+                                  const std::vector<double>& node_seconds) const;
+};
+
+inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+/// Bytes of weights that each device may hold, where the machine has so many left: one for all of
+/// them. Unlimited where a copy of the network for each device finds room.
+double memory_share(const graph::Graph& graph, std::size_t devices,
+                    std::optional<std::uint64_t> available);
+
+/// What planning knows of the network and the machine.
+struct Measurements {
+  const std::vector<double>& node_seconds;        ///< Of each node on the first device.
+  cost::Figures figures;                          ///< Of handing over.
+  std::vector<std::vector<graph::NodeId>> loops;  ///< state_loops()
+  double memory = kUnlimited;                     ///< memory_share()
+};
+
+/// The pipeline of the least period; with `replicas`, stages may stand on several devices, but not
+/// those of loops, which are then one stage on the fastest device.
+/// \error as planner::solve(): kFailedPrecondition where the memory forbids each
+Result<Planned> pipelined(const Place& place, const Cover& cover, const Measurements& measurements,
+                          bool replicas, double search_seconds);
+
+/// Scales the seconds of the nodes of each stage so that, where it stands, they add up to what was
+/// measured. Seconds of 0 were not measured.
+void correct(std::vector<double>& node_seconds, const Place& place,
+             const partition::ChosenStages& split, const std::vector<double>& stage_seconds);
+
+}  // namespace penstock::tune

@@ -1,0 +1,119 @@
+#include "penstock/tune/recall.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "penstock/base/quantile.h"
+#include "penstock/tune/simple.h"
+
+namespace penstock::tune {
+namespace {
+
+constexpr double kMostOff = 1.10;
+
+constexpr std::size_t kFewRounds = 5;  ///< Fewer have none to spare.
+
+/// What all rounds lie in, or all but the least and the greatest.
+struct Interval {
+  double low = 0, high = 0;
+};
+
+std::optional<Interval> interval_of(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  const auto [low, high] = std::ranges::minmax(values);
+  return Interval{low, high};
+}
+
+Interval middle_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t spared = values.size() < kFewRounds ? 0 : 1;
+  return {values[spared], values[values.size() - 1 - spared]};
+}
+
+/// What the way is worth, over what the plan is in the same round.
+std::vector<double> beside_plan(const WayReport& way, const WayReport& plan) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(way.rounds.size(), plan.rounds.size()); ++i) {
+    if (way.rounds[i] > 0 && plan.rounds[i] > 0) ratios.push_back(way.rounds[i] / plan.rounds[i]);
+  }
+  return ratios;
+}
+
+/// By which factor, at least, what lies in `now` is greater than what lay in `then`; below 1: less;
+/// 1: they meet.
+double apart(const Interval& then, const Interval& now) {
+  if (now.low > then.high) return now.low / then.high;
+  return now.high < then.low ? now.high / then.low : 1;
+}
+
+/// Of one simple way beside the plan, in two comparisons.
+struct Beside {
+  std::string name;
+  std::vector<double> then, now;  ///< By round; of then none: it did not run.
+};
+
+std::vector<Beside> simple_ways(const std::vector<WayReport>& then,
+                                const std::vector<WayReport>& now) {
+  std::vector<Beside> all;
+  for (auto way = now.begin(); way != now.end() - 1; ++way) {
+    Beside one{way->name, {}, beside_plan(*way, now.back())};
+    if (one.now.empty()) continue;
+    if (!then.empty()) {
+      const auto last = then.end() - 1;
+      const auto before = std::ranges::find(then.begin(), last, way->name, &WayReport::name);
+      if (before != last) one.then = beside_plan(*before, *last);
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+/// The way that passes the plan by most, in every round, and did not when it was chosen.
+const Beside* passing(const std::vector<Beside>& simple, const std::vector<Way>& ways) {
+  const Beside* most = nullptr;
+  for (const auto& one : simple) {
+    if (!may_be_chosen(one.name, ways)) continue;
+    const auto then = interval_of(one.then);
+    if (interval_of(one.now)->low <= kAhead * std::max(1.0, then ? then->high : 1)) continue;
+    if (most == nullptr || median(one.now) > median(most->now)) most = &one;
+  }
+  return most;
+}
+
+/// By which factor the plan is faster beside most of the simple ways, at least.
+double beside_most(const std::vector<Beside>& simple, double otherwise) {
+  std::vector<double> factors;
+  for (const auto& one : simple) {
+    if (!one.then.empty()) factors.push_back(1 / apart(middle_of(one.then), middle_of(one.now)));
+  }
+  return factors.empty() ? otherwise : median(factors);
+}
+
+}  // namespace
+
+std::string stale(const std::vector<WayReport>& then, const std::vector<WayReport>& now,
+                  const std::vector<Way>& ways) {
+  const auto simple = simple_ways(then, now);
+  if (const auto* const way = passing(simple, ways)) {
+    return concat("'", way->name, "' is ", std::lround((median(way->now) - 1) * 100),
+                  " % faster than it");
+  }
+  const auto plan_then = then.empty() ? std::nullopt : interval_of(then.back().rounds);
+  const auto plan_now = interval_of(now.back().rounds);
+  if (!plan_then || !plan_now) return {};
+  // By itself too: it is not the simple ways alone that have changed.
+  const double own = apart(*plan_then, *plan_now), beside = beside_most(simple, own);
+  if (std::min(own, beside) > kMostOff) {
+    return concat("it is at least ", std::lround((std::min(own, beside) - 1) * 100),
+                  " % faster than when it was chosen, by itself and beside the simple ways");
+  }
+  if (std::max(own, beside) < 1 / kMostOff) {
+    return concat("it is at least ", std::lround((1 - std::max(own, beside)) * 100),
+                  " % slower than when it was chosen, by itself and beside the simple ways");
+  }
+  return {};
+}
+
+}  // namespace penstock::tune

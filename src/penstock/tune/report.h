@@ -1,0 +1,135 @@
+// What a build found out, as values: printed, drawn, and kept in the package as build.json.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/plan/package.h"
+
+namespace penstock::tune {
+
+/// A way to run the network that was measured end to end.
+struct WayReport {
+  std::string name;  ///< "openvino on each core"
+  std::string what;  ///< "2 replicas of 1 stage", "the file as it is, its default threads"
+  std::string hash;  ///< Of its plan; empty for a simple way.
+  double frames_per_second = 0;
+  double latency_seconds = 0;  ///< Of one frame at a time; 0 where it was not measured.
+  double spread = 0;           ///< Of the rounds, relative: half of what the middle half spans.
+  std::vector<double> rounds;  ///< Of each round, worth() for the goal; ways in turn have as many.
+  double worst_ratio = 0;      ///< Of the tolerance, against the reference; 0 for a simple way.
+  std::string failure;         ///< Why it was left out; empty where it was not.
+
+  /// What is to be large: frames per second or, where latency counts, one over it.
+  [[nodiscard]] double worth(bool latency) const {
+    if (!latency) return frames_per_second;
+    return latency_seconds > 0 ? 1 / latency_seconds : 0;
+  }
+};
+
+/// One backend's trial of a part.
+struct TrialReport {
+  std::string backend;
+  double seconds = 0, low = 0, high = 0;  ///< 95 % confidence interval of one run's time.
+  int pieces = 1;                         ///< Timed by themselves, that this is the sum of.
+  std::string failure;
+};
+
+/// A partition of the chosen plan.
+struct PartReport {
+  int stage = 0;
+  std::string backend;
+  std::string label;       ///< "conv1 .. relu4"
+  std::vector<int> nodes;  ///< Indices in the imported graph.
+  std::vector<TrialReport> trials;
+  std::string reason;  ///< Why this backend.
+};
+
+/// A node as the page draws it.
+struct NodeReport {
+  std::string name, op;
+  std::vector<int> inputs;  ///< Nodes whose values it reads, all before it.
+  int stage = 0;
+  std::string backend;
+  double seconds = 0;  ///< Its share of its part's measured time.
+};
+
+/// What was allowed in an output, by the judge.
+struct OutputReport {
+  std::string name;
+  std::string allowed;
+  std::string doubt;  ///< Why wrong values could pass; empty: they could not.
+};
+
+/// One call of a worker. Seconds from the begin of the trace; what reaches over its ends is there.
+struct SpanReport {
+  std::uint64_t frame = 0;
+  double ready = 0, start = 0, end = 0;  ///< As in pipeline::Span.
+};
+
+struct LaneReport {
+  std::string name;  ///< "stage0/1 on cpu:3"
+  std::vector<SpanReport> spans;
+};
+
+/// A piece of the chosen plan's steady state, when it last ran beside the simple ways.
+struct TraceReport {
+  double seconds = 0;             ///< 0: too few frames came for one.
+  std::vector<LaneReport> lanes;  ///< One for each worker.
+};
+
+struct Report {
+  std::string model;
+  std::string goal;  ///< "throughput" or "latency"
+  std::vector<std::string> devices;
+  std::string chosen;             ///< The name of a way.
+  std::vector<WayReport> ways;    ///< Plans, in the order in which they were measured.
+  std::vector<WayReport> simple;  ///< The simple ways, in turn with the chosen plan, then that.
+  std::vector<PartReport> parts;
+  std::vector<NodeReport> nodes;
+  double period_seconds = 0;       ///< Measured: what the plan predicts.
+  double latency_seconds = 0;      ///< Measured, goal latency only.
+  double lower_bound_seconds = 0;  ///< Of the period, by the costs measured; 0: none.
+  double tolerance = 0;            ///< Relative error that was allowed.
+  std::vector<OutputReport> outputs;
+  TraceReport trace;
+  std::vector<std::string> notes;  ///< Failures, refusals, budgets: one sentence each.
+
+  /// Of the measured period over the bound; 0: no bound.
+  [[nodiscard]] double gap() const {
+    return lower_bound_seconds > 0 ? period_seconds / lower_bound_seconds - 1 : 0;
+  }
+
+  // What differs from run to run, and is not kept:
+  std::vector<WayReport> now;  ///< As `simple`, measured in this build.
+  std::string measured_again;  ///< Why what was chosen earlier was not taken; empty: nothing was.
+  double age_seconds = 0;      ///< Of what was chosen earlier and is taken.
+  double seconds = 0;          ///< Of the build.
+  double minimum_seconds = 0;  ///< What importing, whole networks and the simple ways needed.
+  int measured_parts = 0;      ///< In this build.
+  int measured_plans = 0;      ///< In this build.
+  bool interrupted = false;    ///< Stopped before all was measured.
+};
+
+/// As build.json has it: what the database gives again, so that the same database gives the same
+/// bytes.
+std::string to_json(const Report& report);
+/// \error kDataLoss, kFailedPrecondition  not such a text, or of another version: names what is
+/// wrong.
+Result<Report> report_from_json(std::string_view text);
+
+/// What a package of build_model() says of itself.
+/// \error kNotFound  the package was made otherwise; and those of load_package().
+Result<Report> read_report(const std::filesystem::path& package);
+Result<Report> read_report(const plan::Package& package);
+
+/// One self-contained HTML page, without links to elsewhere: the network drawn in layers, what was
+/// tried on each part and why, the ways that were measured, the trace. web/ has its program.
+std::string to_html(const Report& report);
+
+}  // namespace penstock::tune

@@ -1,0 +1,85 @@
+// Simple: what a user would have tried without a plan, run beside the best one.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/cost/profiler.h"
+#include "penstock/measure/rounds.h"
+#include "penstock/measure/side.h"
+#include "penstock/tune/build.h"
+#include "penstock/tune/contest.h"
+#include "penstock/tune/report.h"
+#include "penstock/tune/way.h"
+
+namespace penstock::tune {
+
+/// A way of running the file as it is, in f32.
+struct SimpleWay {
+  std::string_view name;  ///< "onnxruntime-per-core"
+  std::string_view backend;
+  bool on_each_device;    ///< As a plan does that on each device; else as one on all CPUs.
+  std::string_view hint;  ///< OpenVINO's; empty: none.
+};
+
+/// Borrows what it is made with. One thread.
+class Simple {
+ public:
+  struct Setting {
+    const graph::Graph& graph;
+    const std::filesystem::path& file;  ///< Of the model as it is.
+    const Options& options;
+    const std::vector<device::Device>& devices;
+    const backend::Registry& backends;
+    cost::Profiler& profiler;
+    cost::Database& database;
+    const measure::Ring& ring;
+  };
+  explicit Simple(const Setting& setting) : setting_(setting) {}
+
+  /// The reference and each way once in a process of its own, where the database does not know how
+  /// that ends: what fails there is left out of run_beside().
+  /// \error kFailedPrecondition  the reference crashes or hangs; and those of the profiler
+  Status rehearse();
+  /// As far as rehearse() has seen.
+  [[nodiscard]] bool runs(std::string_view way) const {
+    return !failed_.contains(std::string(way));
+  }
+
+  /// In turn with a plan that runs, which is the last; one that fails is there with its reason.
+  /// Where that is the plan, nothing else was measured. \error kCancelled, or of this process.
+  Result<std::vector<WayReport>> run_beside(Running& plan, double seconds, int rounds);
+  /// The engines of the simple ways go, until the next run_beside().
+  void rest() { sides_.reset(); }
+
+ private:
+  Result<std::optional<cost::Failure>> failure_of(const cost::Part& part);
+
+  /// A model with bound inputs lies where the user did not put it.
+  [[nodiscard]] std::string in_users_words(std::string text) const;
+
+  Setting setting_;
+  std::map<std::string, Error> failed_;       ///< By name.
+  std::optional<measure::PlainSides> sides_;  ///< Compiled for the first comparison.
+};
+
+inline constexpr double kAhead = 1.02;  ///< So far before the plan is no noise.
+
+/// What was measured in rounds, in a way's own terms.
+void note_rounds(measure::Measured& side, bool latency, WayReport& way);
+
+/// Whether the simple way of that name runs by a backend that a plan may have.
+bool may_be_chosen(std::string_view name, const std::vector<Way>& ways);
+
+/// The best of those whose backend may be chosen, where it passes the plan, the last, by more than
+/// noise.
+std::optional<SimpleWay> better_than_plan(const std::vector<WayReport>& reports,
+                                          const std::vector<Way>& ways, bool latency);
+
+}  // namespace penstock::tune

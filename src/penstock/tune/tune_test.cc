@@ -1,0 +1,567 @@
+#include <cmath>
+#include <map>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "penstock/tune/budget.h"
+#include "penstock/tune/contest.h"
+#include "penstock/tune/describe.h"
+#include "penstock/tune/outcome.h"
+#include "penstock/tune/plans.h"
+#include "penstock/tune/recall.h"
+#include "penstock/tune/report.h"
+#include "penstock/tune/steady.h"
+
+namespace penstock::tune {
+namespace {
+
+using testing::DoubleEq;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+Report example() {
+  Report report;
+  report.model = "a <model> & more";
+  report.goal = "throughput";
+  report.devices = {"cpu:0", "cpu:1"};
+  report.chosen = "one on each device";
+  report.ways = {
+      {"one on each device", "one on cpu:0,cpu:1", "ab12", 100.5, 0, 0.01, {100, 101}, 0.2, ""},
+      {"two on each device", "", "cd34", 0, 0, 0, {}, 0, "wrong output: 'y' of frame 0"}};
+  report.simple = {{.name = "onnxruntime", .frames_per_second = 50}};
+  report.parts = {
+      {0, "one", "a .. b", {0, 1}, {{"one", 0.01, 0.009, 0.011, 1, ""}}, "the only one"}};
+  report.nodes = {{"a", "Conv", {}, 0, "one", 0.006}, {"b", "Relu", {0}, 0, "one", 0.004}};
+  report.period_seconds = 1 / 100.5;
+  report.outputs = {{"y", "1e-3 |e|", ""}};
+  report.trace = {0.02, {{"stage0/0 on cpu:0", {{7, -0.001, 0, 0.01}, {8, 0.005, 0.01, 0.02}}}}};
+  report.notes = {"left out: two on \"b\""};
+  return report;
+}
+
+TEST(ReportTest, ComesBackFromItsText) {
+  const auto text = to_json(example());
+  const auto again = report_from_json(text);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(to_json(*again), text);
+  EXPECT_EQ(again->ways[1].failure, "wrong output: 'y' of frame 0");
+}
+
+TEST(ReportTest, LeavesOutWhatDiffersFromRunToRun) {
+  auto report = example();
+  const auto text = to_json(report);
+  report.seconds = 12;
+  report.measured_parts = 3;
+  report.now = report.simple;
+  EXPECT_EQ(to_json(report), text);
+}
+
+TEST(ReportTest, RefusesWhatIsNoReport) {
+  const auto error = [](const char* text) { return report_from_json(text).error().message(); };
+  EXPECT_THAT(error("{"), HasSubstr("build.json: "));
+  EXPECT_THAT(error("{}"), HasSubstr("version"));
+  EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 3 to 5, found 99"));
+}
+
+TEST(ReportTest, ReadsWhatOlderVersionsWrote) {
+  auto json = nlohmann::json::parse(to_json(example()));
+  json["version"] = 3;
+  json.erase("trace");
+  for (const auto* ways : {"ways", "simple"}) {
+    for (auto& way : json[ways]) way.erase("rounds");
+  }
+  const auto read = report_from_json(json.dump());
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->tolerance, example().tolerance);
+  EXPECT_EQ(read->ways.size(), example().ways.size());
+  EXPECT_TRUE(read->ways[0].rounds.empty());
+  EXPECT_TRUE(read->trace.lanes.empty());
+}
+
+TEST(ReportTest, RefusesIndicesOfNothing) {
+  const auto error = [](const auto& change) {
+    auto report = example();
+    change(report);
+    const auto read = report_from_json(to_json(report));
+    return read ? "" : read.error().message();
+  };
+  EXPECT_EQ(error([](Report&) {}), "");
+  EXPECT_EQ(error([](Report& report) { report.nodes[1].inputs = {0, 1}; }),
+            "build.json: nodes[1].inputs: expected an integer from 0 to below 1, found 1");
+  EXPECT_EQ(error([](Report& report) { report.nodes[1].inputs = {-1}; }),
+            "build.json: nodes[1].inputs: expected an integer from 0 to below 1, found -1");
+  EXPECT_EQ(error([](Report& report) { report.nodes[0].inputs = {0}; }),
+            "build.json: nodes[0].inputs: expected none, found 0");
+  EXPECT_EQ(error([](Report& report) { report.nodes[0].stage = 2; }),
+            "build.json: nodes[0].stage: expected an integer from 0 to below 2, found 2");
+  EXPECT_EQ(error([](Report& report) { report.parts[0].stage = -1; }),
+            "build.json: parts[0].stage: expected an integer from 0 to below 2, found -1");
+  EXPECT_EQ(error([](Report& report) { report.parts[0].nodes = {0, 7}; }),
+            "build.json: parts[0].nodes: expected an integer from 0 to below 2, found 7");
+}
+
+TEST(ReportTest, RefusesAnUnknownGoal) {
+  auto report = example();
+  report.goal = "<script>";
+  EXPECT_EQ(report_from_json(to_json(report)).error().message(),
+            "build.json: goal: expected 'throughput' or 'latency', found '<script>'");
+}
+
+TEST(PageTest, HoldsNoTagOfTheReport) {
+  auto report = example();
+  report.notes = {"left out: </script><b>two</b>"};
+  const auto page = to_html(report);
+  EXPECT_THAT(page, HasSubstr(R"(\u003c/script>\u003cb>two)"));
+  EXPECT_THAT(page, HasSubstr("<title>a &lt;model&gt; &amp; more"));
+  EXPECT_THAT(page, Not(HasSubstr("<b>two")));
+}
+
+Contestant on(const std::vector<device::Device>& devices) {
+  Contestant contestant;
+  contestant.split.stages.resize(1);
+  contestant.split.stages[0].devices = devices;
+  return contestant;
+}
+
+TEST(BoundTest, IsSharedByDevicesOfOneKind) {
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}},
+                                               {.host = {}, .cpus = {1}}};
+  EXPECT_DOUBLE_EQ(least_period(0.010, devices, {"a", "a"}, on(devices)), 0.005);
+}
+
+TEST(BoundTest, IsNotKnownWhereDevicesAreUnlike) {
+  // 10 ms on the first and 4 ms on the other: 2.86 ms are possible, not 5.
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}},
+                                               {.host = {}, .cpus = {1, 2, 3}}};
+  EXPECT_EQ(least_period(0.010, devices, {"one", "three"}, on(devices)), 0);
+}
+
+TEST(BoundTest, IsNoneOfOneCallOnAllCpusNorOfTheFileAsItIs) {
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}},
+                                               {.host = {}, .cpus = {1}}};
+  EXPECT_EQ(least_period(0.010, devices, {"a", "a"}, on({{.host = {}, .cpus = {0, 1}}})), 0);
+  auto as_is = on(devices);
+  as_is.as_is = true;
+  EXPECT_EQ(least_period(0.010, devices, {"a", "a"}, as_is), 0);
+}
+
+Entry entry(const std::string& hash, double score, const std::string& beside = "",
+            double ratio = 0) {
+  Entry made;
+  made.way.hash = hash;
+  made.score = score;
+  made.beside = beside;
+  made.ratio = ratio;
+  return made;
+}
+
+TEST(ScoreTest, OfAnEarlierMomentOnlyTheRatioCounts) {
+  // The plan ran at 150 when the machine was twice as fast, beside one that runs at 100 now.
+  EXPECT_EQ(score_among({entry("a", 100)}, entry("b", 150, "a", 0.75)), std::optional(75.0));
+}
+
+TEST(ScoreTest, IsNotKnownBesideAPlanThatIsNotHere) {
+  EXPECT_EQ(score_among({entry("a", 100)}, entry("b", 150, "c", 0.75)), std::nullopt);
+  EXPECT_EQ(score_among({entry("a", 100)}, entry("b", 150)), std::nullopt);
+}
+
+TEST(ScoreTest, OfTheFirstSetsTheScale) {
+  EXPECT_EQ(score_among({}, entry("b", 150, "c", 0.75)), std::optional(150.0));
+  auto failed = entry("a", 0);
+  failed.way.failure = "wrong output";
+  EXPECT_EQ(score_among({failed}, entry("b", 150)), std::optional(150.0));
+}
+
+TEST(ScoreTest, OfOneThatNothingCanStandBesideIsTaken) {
+  EXPECT_EQ(score_among({entry("a", 100)}, entry("b", 150, kAlone)), std::optional(150.0));
+}
+
+TEST(TurnsTest, GoForwardsAndBackwards) {
+  EXPECT_THAT(order_of_turns(3, 0), ElementsAre(0, 1, 2));
+  EXPECT_THAT(order_of_turns(3, 1), ElementsAre(2, 1, 0));
+}
+
+TEST(BudgetTest, NeedsWhatEachWholeNetworkTakesTwice) {
+  EXPECT_DOUBLE_EQ(least_seconds({.spent_seconds = 2,
+                                  .trial_seconds = 0.5,
+                                  .whole_networks = 6,
+                                  .comparison_seconds = 2.5}),
+                   10.5);
+  EXPECT_DOUBLE_EQ(least_seconds({.spent_seconds = 2, .comparison_seconds = 2.5}), 4.5);
+}
+
+/// What each of the simple ways, then the plan, was worth in every round.
+using Rounds = std::vector<double>;
+std::vector<WayReport> comparison(const Rounds& onnxruntime, const Rounds& per_core,
+                                  const Rounds& plan) {
+  std::vector<WayReport> ways;
+  for (const auto& [name, rounds] : std::vector<std::pair<std::string, Rounds>>{
+           {"onnxruntime", onnxruntime}, {"onnxruntime-per-core", per_core}, {"penstock", plan}}) {
+    WayReport way;
+    way.name = name;
+    way.rounds = rounds;
+    ways.push_back(way);
+  }
+  return ways;
+}
+
+std::vector<WayReport> steady(double onnxruntime, double per_core, double plan) {
+  return comparison(Rounds(5, onnxruntime), Rounds(5, per_core), Rounds(5, plan));
+}
+
+std::vector<Way> only_onnxruntime() {
+  return {{"onnxruntime", {}}};
+}
+
+TEST(RecallTest, HoldsWhereNothingChanged) {
+  EXPECT_EQ(stale(steady(50, 80, 100), steady(51, 79, 104), only_onnxruntime()), "");
+}
+
+TEST(RecallTest, HoldsOnAMachineThatIsSlowerAsAWhole) {
+  EXPECT_EQ(stale(steady(50, 80, 100), steady(25, 40, 50), only_onnxruntime()), "");
+}
+
+TEST(RecallTest, DoesNotWhereASimpleWayWins) {
+  EXPECT_EQ(stale(steady(50, 80, 100), steady(50, 110, 100), only_onnxruntime()),
+            "'onnxruntime-per-core' is 10 % faster than it");
+  EXPECT_EQ(stale({}, steady(50, 110, 100), only_onnxruntime()),
+            "'onnxruntime-per-core' is 10 % faster than it");
+  // Its backend was not to be chosen.
+  EXPECT_EQ(stale(steady(50, 80, 100), steady(50, 105, 100), {{"openvino", {}}}), "");
+}
+
+TEST(RecallTest, HoldsWhereASimpleWayHadWonAlready) {
+  EXPECT_EQ(stale(steady(50, 110, 100), steady(50, 111, 100), only_onnxruntime()), "");
+  EXPECT_EQ(stale(steady(50, 110, 100), steady(50, 130, 100), only_onnxruntime()),
+            "'onnxruntime-per-core' is 30 % faster than it");
+}
+
+TEST(RecallTest, DoesNotWhereThePlanIsOffBesideTheSimpleWays) {
+  EXPECT_EQ(stale(steady(50, 50, 100), steady(50, 50, 80), only_onnxruntime()),
+            "it is at least 20 % slower than when it was chosen, by itself and beside the simple "
+            "ways");
+  EXPECT_EQ(stale(steady(50, 50, 100), steady(50, 50, 120), only_onnxruntime()),
+            "it is at least 20 % faster than when it was chosen, by itself and beside the simple "
+            "ways");
+}
+
+TEST(RecallTest, HoldsWhereARoundSpeaksAgainstIt) {
+  const auto then = comparison({50, 50, 50}, {80, 80, 80}, {100, 101, 99});
+  EXPECT_EQ(
+      stale(then, comparison({50, 50, 50}, {115, 115, 101}, {100, 100, 100}), only_onnxruntime()),
+      "");
+  EXPECT_EQ(stale(then, comparison({50, 50, 50}, {80, 80, 80}, {70, 70, 95}), only_onnxruntime()),
+            "");
+  // Nor is one round of a simple way's own, where the others tell.
+  EXPECT_EQ(stale(steady(50, 50, 100),
+                  comparison({50, 5, 50, 50, 50}, {50, 50, 50, 50, 9}, {20, 20, 20, 20, 20}),
+                  only_onnxruntime()),
+            "it is at least 80 % slower than when it was chosen, by itself and beside the simple "
+            "ways");
+  // What slows all in one round is no noise in the ratio.
+  EXPECT_EQ(
+      stale(then, comparison({50, 25, 50}, {115, 55, 112}, {100, 50, 100}), only_onnxruntime()),
+      "'onnxruntime-per-core' is 12 % faster than it");
+}
+
+TEST(RecallTest, NoiseIsNoReason) {
+  // Rounds of 15 % deviation, one in eight of which a neighbour halves; the simple way is as fast.
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> noise(0, 0.15);
+  const auto rounds = [&](double worth) {
+    Rounds all;
+    for (int i = 0; i < 5; ++i) {
+      all.push_back(worth * std::exp(noise(random)) * (random() % 8 == 0 ? 0.5 : 1));
+    }
+    return all;
+  };
+  const auto compared = [&] { return comparison(rounds(50), rounds(100), rounds(100)); };
+  int measured_again = 0;
+  for (int build = 0; build < 2000; ++build) {
+    const auto then = compared();
+    const bool first = !stale(then, compared(), only_onnxruntime()).empty();
+    if (first && !stale(then, compared(), only_onnxruntime()).empty()) ++measured_again;
+  }
+  EXPECT_LE(measured_again, 2);
+}
+
+TEST(PlansTest, CorrectsTheNodesOfAStageToWhatItTook) {
+  partition::ChosenStages split;
+  split.stages.resize(2);
+  split.stages[0].nodes = {graph::NodeId{0}, graph::NodeId{1}};
+  split.stages[1].nodes = {graph::NodeId{2}};
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}}};
+  for (auto& stage : split.stages) stage.devices = devices;
+  std::vector<double> seconds = {1, 3, 5};
+  correct(seconds, {{}, devices}, split, {8, 0});  // Of the second nothing was measured.
+  EXPECT_THAT(seconds, ElementsAre(DoubleEq(2), DoubleEq(6), DoubleEq(5)));
+}
+
+TEST(PlansTest, CorrectsByWhatTheStagesDeviceMakesOfTheNodes) {
+  graph::Graph graph;
+  graph.nodes.resize(2);
+  graph.nodes[0].op = "Relu";  // Moves bytes: as fast on two CPUs, by the analytic model.
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}},
+                                               {.host = {}, .cpus = {1, 2}}};
+  partition::ChosenStages split;
+  split.stages.resize(1);
+  split.stages[0].nodes = {graph::NodeId{0}};
+  split.stages[0].devices = {devices[1]};
+  std::vector<double> seconds = {1, 3};
+  correct(seconds, {graph, devices}, split, {2});
+  EXPECT_THAT(seconds, ElementsAre(DoubleEq(2), DoubleEq(3)));
+}
+
+TEST(PlansTest, CorrectsByWhatTheStagesKindOfDeviceMakesOfTheNodes) {
+  graph::Graph graph;
+  graph.nodes.resize(1);
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}},
+                                               {.host = {}, .cpus = {1}}};
+  partition::ChosenStages split;
+  split.stages.resize(1);
+  split.stages[0].nodes = {graph::NodeId{0}};
+  split.stages[0].devices = {devices[1]};
+  std::vector<double> seconds = {1};
+  correct(seconds, {graph, devices, {1, 2}}, split, {3});  // 2 were expected there.
+  EXPECT_THAT(seconds, ElementsAre(DoubleEq(1.5)));
+}
+
+TEST(PlansTest, MergesPartsOfOneBackendThatFollowOneAnother) {
+  const auto part = [](const char* backend, std::vector<std::uint32_t> nodes) {
+    partition::ChosenPart made{backend, {}, {}};
+    for (const auto node : nodes) made.nodes.push_back(graph::NodeId{node});
+    return made;
+  };
+  Cover cover = {part("one", {0, 4}), part("one", {1, 2}), part("two", {3}), part("one", {5})};
+  const auto merged = merge_neighbours(cover);
+  ASSERT_EQ(merged.size(), 3U);
+  EXPECT_EQ(merged[0].nodes, part("", {0, 1, 2, 4}).nodes);
+  EXPECT_EQ(merged[2].nodes, part("", {5}).nodes);
+  EXPECT_EQ(name_of(merged), "one+two in 3 parts");
+  cover[1].options["key"] = "other";
+  EXPECT_EQ(merge_neighbours(cover).size(), 4U);
+}
+
+/// x -> head -> h, (h, s) -> body -> b, b -> keep -> t, b -> tail -> y; t is s of the next frame.
+graph::Graph looped() {
+  graph::Graph graph;
+  const auto value = [&](const char* name) {
+    graph.values.emplace_back().name = name;
+    graph.values.back().type = Type::tensor(DType::kF32, std::vector<std::int64_t>{4});
+    return static_cast<graph::ValueId>(graph.values.size() - 1);
+  };
+  const auto node = [&](const char* name, const std::vector<graph::ValueId>& reads,
+                        graph::ValueId makes) {
+    const auto id = static_cast<graph::NodeId>(graph.nodes.size());
+    auto& made = graph.nodes.emplace_back();
+    made.name = name;
+    made.op = "Relu";
+    made.inputs = reads;
+    made.outputs = {makes};
+    for (const auto read : reads) graph.values[graph::index(read)].consumers.push_back(id);
+    graph.values[graph::index(makes)].producer = id;
+  };
+  const auto x = value("x"), s = value("s"), h = value("h"), b = value("b"), t = value("t"),
+             y = value("y");
+  graph.inputs = {x, s};
+  graph.outputs = {y, t};
+  node("head", {x}, h);
+  node("body", {h, s}, b);
+  node("keep", {b}, t);
+  node("tail", {b}, y);
+  return graph;
+}
+
+using Nodes = std::vector<graph::NodeId>;
+
+TEST(PlansTest, ALoopIsWhatAStateComesThrough) {
+  const auto graph = looped();
+  EXPECT_THAT(state_loops(graph, {}), ElementsAre());
+  EXPECT_THAT(state_loops(graph, {{"t", "s", ""}}),
+              ElementsAre(Nodes{graph::NodeId{1}, graph::NodeId{2}}));
+  // What nothing on the way to it reads still writes a state; loops that share a node are one.
+  EXPECT_THAT(state_loops(graph, {{"h", "s", ""}}), ElementsAre(Nodes{graph::NodeId{0}}));
+  EXPECT_THAT(state_loops(graph, {{"t", "s", ""}, {"y", "s", ""}}),
+              ElementsAre(Nodes{graph::NodeId{1}, graph::NodeId{2}, graph::NodeId{3}}));
+}
+
+TEST(PlansTest, ReplicatesWhatWritesNoState) {
+  const auto graph = looped();
+  const std::vector<device::Device> devices = {
+      {.host = {}, .cpus = {0}}, {.host = {}, .cpus = {1}}, {.host = {}, .cpus = {2}}};
+  const std::vector<double> seconds = {8, 1, 1, 1};  // The head is worth two devices of the three.
+  const auto loops = state_loops(graph, {{"t", "s", ""}});
+  const auto planned =
+      pipelined({graph, devices}, whole_cover(graph, {"one", {}}), {seconds, {}, loops}, true, 5);
+  ASSERT_TRUE(planned) << planned.error().message();
+  std::map<std::uint32_t, std::size_t> instances;
+  for (const auto& stage : planned->split.stages) {
+    for (const auto node : stage.nodes) {
+      instances[static_cast<std::uint32_t>(graph::index(node))] = stage.devices.size();
+    }
+  }
+  EXPECT_EQ(instances[0], 2U);
+  EXPECT_EQ(instances[1], 1U);
+  EXPECT_EQ(instances[2], 1U);
+}
+
+/// A chain of nodes, each with so many kilobytes of weights.
+graph::Graph weighed(const std::vector<std::int64_t>& kilobytes) {
+  graph::Graph graph;
+  const auto value = [&](const std::string& name, std::int64_t elements) {
+    graph.values.emplace_back().name = name;
+    graph.values.back().type = Type::tensor(DType::kF32, std::vector<std::int64_t>{elements});
+    return static_cast<graph::ValueId>(graph.values.size() - 1);
+  };
+  auto last = value("x", 4);
+  graph.inputs = {last};
+  for (std::size_t i = 0; i < kilobytes.size(); ++i) {
+    const auto id = static_cast<graph::NodeId>(i);
+    const auto weight = value(concat("w", i), kilobytes[i] * 256);
+    graph.values.back().constant = Tensor::allocate(DType::kF32, {kilobytes[i] * 256});
+    const auto next = value(concat("v", i), 4);
+    auto& node = graph.nodes.emplace_back();
+    node.name = concat("n", i);
+    node.op = "Mul";
+    node.inputs = {last, weight};
+    node.outputs = {next};
+    graph.values[graph::index(last)].consumers.push_back(id);
+    graph.values[graph::index(weight)].consumers.push_back(id);
+    graph.values[graph::index(next)].producer = id;
+    last = next;
+  }
+  graph.outputs = {last};
+  return graph;
+}
+
+TEST(PlansTest, MemoryIsSharedWhereCopiesDoNotFit) {
+  const auto graph = weighed({600, 400});
+  EXPECT_EQ(memory_share(graph, 2, std::nullopt), kUnlimited);
+  EXPECT_EQ(memory_share(graph, 2, 4 * 1024 * 1000), kUnlimited);  // Engines pack weights.
+  EXPECT_EQ(memory_share(graph, 2, 3 * 1024 * 1000), 3 * 1024 * 1000 / 4);
+}
+
+TEST(PlansTest, ReplicatesNoMoreThanMemoryHolds) {
+  const auto graph = weighed({600, 400});
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}},
+                                               {.host = {}, .cpus = {1}}};
+  const std::vector<double> seconds = {3, 1};
+  const auto stages = [&](double memory) {
+    const auto planned = pipelined({graph, devices}, whole_cover(graph, {"one", {}}),
+                                   {seconds, {}, {}, memory}, true, 5);
+    return planned ? planned->split.stages.size() : 0;
+  };
+  EXPECT_EQ(stages(kUnlimited), 1U);    // On each device.
+  EXPECT_EQ(stages(700 * 1024.0), 2U);  // One on each.
+  EXPECT_EQ(stages(500 * 1024.0), 0U);
+}
+
+TEST(PlansTest, ASlowKindOfDeviceGetsLess) {
+  const auto graph = weighed({1, 1, 1, 1});
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}},
+                                               {.host = {}, .cpus = {1}}};
+  const std::vector<double> seconds = {1, 1, 1, 1};
+  const auto planned = pipelined({graph, devices, {1, 3}}, whole_cover(graph, {"one", {}}),
+                                 {seconds, {}, {}}, false, 5);
+  ASSERT_TRUE(planned) << planned.error().message();
+  std::map<int, std::size_t> nodes;
+  for (const auto& stage : planned->split.stages) {
+    nodes[stage.devices.front().cpus.front()] += stage.nodes.size();
+  }
+  EXPECT_EQ(nodes, (std::map<int, std::size_t>{{0, 3}, {1, 1}}));
+  EXPECT_NEAR(planned->period_seconds, 3, 0.01);
+}
+
+TEST(PlansTest, AStateIsKeptOnTheFastestDevice) {
+  const auto graph = looped();
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}},
+                                               {.host = {}, .cpus = {1}}};
+  const std::vector<double> seconds = {1, 1, 1, 1};
+  const auto loops = state_loops(graph, {{"t", "s", ""}});
+  const auto planned = pipelined({graph, devices, {1, 0.25}}, whole_cover(graph, {"one", {}}),
+                                 {seconds, {}, loops}, true, 5);
+  ASSERT_TRUE(planned) << planned.error().message();
+  for (const auto& stage : planned->split.stages) {
+    if (std::ranges::find(stage.nodes, graph::NodeId{1}) == stage.nodes.end()) continue;
+    EXPECT_EQ(stage.devices, (std::vector{devices[1]}));
+  }
+}
+
+TEST(OutcomeTest, ComesBackFromItsText) {
+  Outcome outcome;
+  outcome.budget_seconds = 25;
+  outcome.most_parts = 7;
+  outcome.report = example();
+  outcome.contestant.name = "one+two in 2 parts on each device, cover 3";
+  outcome.contestant.as_is = true;
+  partition::ChosenStage stage;
+  stage.nodes = {graph::NodeId{0}, graph::NodeId{1}};
+  stage.devices = {{.host = {}, .cpus = {0}}, {.host = {}, .cpus = {2, 3}}};
+  stage.parts = {{"one", {{"key", "value"}}, {graph::NodeId{1}}}, {"two", {}, {graph::NodeId{0}}}};
+  outcome.contestant.split.stages = {stage};
+  const auto again = outcome_from_json(to_json(outcome));
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(to_json(*again), to_json(outcome));
+  EXPECT_EQ(again->most_parts, 7);
+  EXPECT_EQ(again->contestant.split.stages[0].devices[1].cpus, (std::vector<int>{2, 3}));
+  EXPECT_EQ(again->contestant.split.stages[0].parts[0].options.at("key"), "value");
+  EXPECT_FALSE(outcome_from_json("{}"));
+}
+
+/// Frames one after the other at one worker, a millisecond each, `pause_ms` before frame `at`.
+std::vector<pipeline::WorkerSpans> steady_worker(std::uint64_t frames, std::uint64_t at,
+                                                 std::int64_t pause_ms) {
+  pipeline::WorkerSpans worker{.stage = "stage0", .replica = 1, .device = "cpu:3"};
+  for (std::uint64_t frame = 0; frame < frames; ++frame) {
+    const auto begin = static_cast<std::int64_t>(frame) + (frame >= at ? pause_ms : 0);
+    worker.kept.push_back(
+        {frame, (begin - 1) * 1'000'000, begin * 1'000'000, (begin + 1) * 1'000'000});
+  }
+  return {worker};
+}
+
+TEST(SteadyTraceTest, HoldsWholePeriodsBeforeThePipelineRanEmpty) {
+  const auto trace = steady_trace(steady_worker(100, 0, 0), 4);
+  EXPECT_DOUBLE_EQ(trace.seconds, 0.024);
+  ASSERT_EQ(trace.lanes.size(), 1U);
+  EXPECT_EQ(trace.lanes[0].name, "stage0/1 on cpu:3");
+  ASSERT_EQ(trace.lanes[0].spans.size(), 24U);
+  EXPECT_EQ(trace.lanes[0].spans.back().frame, 95U);  // Frames 96 to 99 are the last 4.
+  EXPECT_DOUBLE_EQ(trace.lanes[0].spans.front().start, 0);
+  EXPECT_DOUBLE_EQ(trace.lanes[0].spans.front().ready, -0.001);
+}
+
+TEST(SteadyTraceTest, BeginsAfterTheTurnsOfOthers) {
+  const auto trace = steady_trace(steady_worker(100, 90, 50), 4);
+  EXPECT_DOUBLE_EQ(trace.seconds, 0.005);  // From the end of frame 90 to that of 95.
+  EXPECT_EQ(trace.lanes[0].spans.front().frame, 91U);
+}
+
+TEST(SteadyTraceTest, EndsBeforeAPauseThatLeavesTooFewFramesBehindIt) {
+  const auto trace = steady_trace(steady_worker(100, 95, 50), 4);
+  EXPECT_DOUBLE_EQ(trace.seconds, 0.024);
+  EXPECT_EQ(trace.lanes[0].spans.back().frame, 94U);
+}
+
+TEST(SteadyTraceTest, IsEmptyWhereTooFewFramesCame) {
+  EXPECT_TRUE(steady_trace({}, 1).lanes.empty());
+  EXPECT_TRUE(steady_trace(steady_worker(5, 0, 0), 4).lanes.empty());
+}
+
+TEST(ContestTest, ThePlansHashIsOfWhatDecidesHowItRuns) {
+  plan::Plan plan;
+  plan.model = "m";
+  const auto hash = hash_of(plan);
+  plan.prediction.period_seconds = 3;
+  plan.origin.penstock = "9";
+  EXPECT_EQ(hash_of(plan), hash);
+  plan.stages.emplace_back();
+  EXPECT_NE(hash_of(plan), hash);
+}
+
+}  // namespace
+}  // namespace penstock::tune

@@ -1,0 +1,81 @@
+"""`penstock plan --hosts`: hosts that need not be there, and links that the file tells of."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+HOSTS = """\
+penstock_hosts: 1
+caller:
+  link: {bandwidth: 1gbit, latency: 0.2ms}
+  host_cpus: cpu:0
+hosts:
+  fast: {address: "10.0.0.1:8500", cpus: 1, speed: 0.001, link: {bandwidth: 200mbit, latency: 0.2ms}}
+  half: {address: "10.0.0.2:8500", cpus: 1, speed: 0.001, quota: 0.5, link: {bandwidth: 200mbit, latency: 0.2ms}}
+"""
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Path:
+    file = tmp_path / "hosts.yaml"
+    file.write_text(HOSTS)
+    return file
+
+
+def test_the_plan_has_stages_on_the_hosts_and_tells_what_binds(well, chain, hosts, tmp_path):
+    package = tmp_path / "p.penstock"
+    answer = well("plan", chain, "--hosts", hosts, "--standby", "-o", package, "--json", "--deadline", 2).json
+    plan = json.loads((package / "plan.json").read_text())
+    devices = [stage["devices"] for stage in plan["stages"]]
+    assert all(device[0].startswith("10.0.0.") for device in devices)
+    assert all(stage["host_cpus"] == [0] for stage in plan["stages"])
+    for stage in plan["stages"]:
+        assert stage["standby"][0].split("/")[0] != stage["devices"][0].split("/")[0]
+    assert plan["prediction"]["period_seconds"] == pytest.approx(answer["period"])
+    assert answer["lower_bound"] <= answer["period"] * (1 + 1e-9)
+    assert answer["binding"]
+    busiest = max(link["load"] for link in answer["links"])
+    assert busiest <= answer["period"] * (1 + 1e-9)
+
+
+def test_a_package_for_hosts_that_are_not_there_is_a_warning(well, chain, hosts, tmp_path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # And listens not: who connects is refused.
+        gone = f"127.0.0.1:{silent.getsockname()[1]}"
+        hosts.write_text(HOSTS.replace("10.0.0.1:8500", gone).replace("10.0.0.2:8500", gone.replace("0.0.1", "0.0.2")))
+        outcome = well("plan", chain, "--hosts", hosts, "-o", tmp_path / "p.penstock", "--deadline", 1)
+        assert "nothing answers at 127.0.0." in outcome.err
+        assert "nothing answers" not in well("plan", chain, "--hosts", hosts, "--deadline", 1).err
+
+
+def test_a_slower_link_is_what_binds_then(well, chain, hosts):
+    hosts.write_text(HOSTS.replace("link: {bandwidth: 1gbit", "link: {bandwidth: 1kbit"))
+    answer = well("plan", chain, "--hosts", hosts, "--json", "--deadline", 2).json
+    assert answer["binding"].startswith("link of the caller")
+
+
+def test_links_of_which_nothing_is_said_are_named(well, chain, hosts):
+    hosts.write_text('penstock_hosts: 1\nhosts:\n  a: {address: "a:1", cpus: 1}\n')
+    outcome = well("plan", chain, "--hosts", hosts, "--deadline", 1)
+    assert "the caller to 'a'" in outcome.err
+
+
+def test_what_is_wrong_in_the_file_is_told_with_its_line(penstock, chain, hosts):
+    hosts.write_text(HOSTS.replace("200mbit", "200"))
+    assert "hosts.yaml:6: hosts.fast.link.bandwidth: expected a bandwidth" in (
+        penstock("plan", chain, "--hosts", hosts).error
+    )
+
+
+@pytest.mark.parametrize("option", [["--devices", "cpu:0"], ["--what-if"], ["--memory", "1e9"]])
+def test_options_that_the_file_answers_are_refused(penstock, chain, hosts, option):
+    assert "does not go with --hosts" in penstock("plan", chain, "--hosts", hosts, *option).error
+
+
+def test_devices_of_other_hosts_are_taken_by_a_split_by_hand(well, chain, tmp_path):
+    package = tmp_path / "p.penstock"
+    well("split", chain, "--devices", "10.0.0.1:8500/cpu:0", "-o", package)
+    plan = json.loads((package / "plan.json").read_text())
+    assert plan["stages"][0]["devices"] == ["10.0.0.1:8500/cpu:0"]

@@ -1,0 +1,63 @@
+"""Networks that nothing was tuned for split at any cut, build, and verify: on random frames and on the user's."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from unseen import NETWORKS
+
+RIGHT, INCONCLUSIVE = 0, 3
+
+
+@pytest.fixture(autouse=True)
+def costs(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_COSTS", str(tmp_path / "costs.db"))
+
+
+@pytest.fixture(params=NETWORKS)
+def unseen(request, tmp_path):
+    return NETWORKS[request.param](tmp_path)
+
+
+@pytest.fixture
+def check(penstock, unseen, tmp_path):
+    """Verifies a package on random frames, and on the network's own."""
+    frames = {f"{i:02}/{name}": array for i, frame in enumerate(unseen.frames) for name, array in frame.items()}
+    np.savez(tmp_path / "own.npz", **frames)
+
+    def run(package, what=None):
+        on_random = penstock("verify", package, "--frames", "6", "--json")
+        own = penstock("verify", package, "--inputs", "own.npz", "--json")
+        allowed = {RIGHT, INCONCLUSIVE} if unseen.random_is_saturated else {RIGHT}
+        assert {on_random.code, own.code} <= allowed, (what, on_random, own)
+
+    return run
+
+
+def some_cuts(count: int):
+    """Each place, or six of many; and two at once in some places."""
+    places, chosen = range(count - 1), random.Random(0)
+    one = places if len(places) <= 8 else sorted(chosen.sample(places, 6))
+    two = list(itertools.combinations(places, 2))
+    return [[place] for place in one] + [list(pair) for pair in chosen.sample(two, min(2, len(two)))]
+
+
+@pytest.mark.sweep(of=6)
+def test_it_splits_in_two_and_three(well, check, unseen, tmp_path):
+    options = [] if "--state" in unseen.options else unseen.options
+    nodes = well("show", unseen.file, *options, "--json").json["nodes"]
+    for number, cuts in enumerate(some_cuts(len(nodes))):
+        package = tmp_path / f"{number}.penstock"
+        places = [word for cut in cuts for word in ("--cut", cut)]
+        well("split", unseen.file, *places, *unseen.options, "-o", package)
+        assert len(well("show", package, "--json").json["stages"]) == len(cuts) + 1
+        check(package, cuts)
+
+
+@pytest.mark.sweep(of=12)
+@pytest.mark.parametrize("own", [False, True])
+def test_it_builds(well, check, unseen, own, tmp_path):
+    frames = ["--inputs", "own.npz"] if own else []
+    well("build", unseen.file, "-o", "built.penstock", "--budget", "1s", *frames, *unseen.options)
+    check(tmp_path / "built.penstock")

@@ -1,0 +1,107 @@
+"""penstock.connect(): a model of a server as a pipeline."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock
+
+
+def frames(count: int) -> list[np.ndarray]:
+    return [np.full((1, 4), i, np.float32) for i in range(count)]
+
+
+@pytest.fixture(scope="module")
+def server(model: Path) -> Iterator[penstock.Serving]:
+    with penstock.serve({"m": model}, listen="127.0.0.1:0") as serving:
+        yield serving
+
+
+@pytest.fixture
+def far(server: penstock.Serving) -> Iterator[penstock.Pipeline]:
+    with penstock.connect(server.grpc, "m") as pipeline:
+        yield pipeline
+
+
+@pytest.fixture(scope="module")
+def expected(model: Path) -> list[list[np.ndarray]]:
+    with penstock.split(model) as here:
+        return [here(frame) for frame in frames(30)]
+
+
+def same(found: list, expected: list) -> bool:
+    return len(found) == len(expected) and all(map(np.array_equal, found, expected))
+
+
+def test_its_inputs_and_outputs_are_the_models(far: penstock.Pipeline, model: Path) -> None:
+    with penstock.split(model) as here:
+        assert far.get_inputs() == here.get_inputs()
+        assert far.get_outputs() == here.get_outputs()
+
+
+def test_it_runs_streams_and_submits_as_every_pipeline(far: penstock.Pipeline, expected: list) -> None:
+    name = far.get_inputs()[0].name
+    assert same(far.run(None, {name: frames(2)[1]}), expected[1])
+    assert all(same(list(frame.outputs), each) for frame, each in zip(far.stream(frames(30)), expected, strict=True))
+    found = [far.submit(frame) for frame in frames(30)]
+    assert all(same(list(future.result(60).outputs), each) for future, each in zip(found, expected, strict=True))
+
+
+def test_it_runs_asynchronously(far: penstock.Pipeline, expected: list) -> None:
+    async def run() -> list:
+        return [list(frame.outputs) async for frame in far.astream(frames(30))]
+
+    assert all(map(same, asyncio.run(run()), expected))
+
+
+def test_the_only_model_needs_no_name(server: penstock.Serving, expected: list) -> None:
+    with penstock.connect(server.grpc) as far:
+        assert same(far(frames(4)[3]), expected[3])
+
+
+def test_several_models_need_one(model: Path) -> None:
+    with penstock.serve({"a": model, "b": model}, listen="127.0.0.1:0") as server:
+        with pytest.raises(penstock.InvalidArgument, match="2 models, 'a', 'b': name one"):
+            penstock.connect(server.grpc)
+        with pytest.raises(penstock.NotFound, match="c"):
+            penstock.connect(server.grpc, "c")
+
+
+def test_a_version_may_be_named(model: Path, expected: list) -> None:
+    with (
+        penstock.serve({"m": model, "m:2": model}, listen="127.0.0.1:0") as server,
+        penstock.connect(server.grpc, "m", version="2") as far,
+    ):
+        assert same(far(frames(1)[0]), expected[0])
+
+
+def test_one_that_stands_by_takes_over(model: Path, expected: list) -> None:
+    with (
+        penstock.serve({"m": model}, listen="127.0.0.1:0") as second,
+        penstock.serve({"m": model}, listen="127.0.0.1:0") as first,
+        penstock.connect(first.grpc, "m", standby=second.grpc, idempotent=True) as far,
+    ):
+        assert same(far(frames(1)[0]), expected[0])
+        first.close()
+        assert same(far(frames(2)[1]), expected[1])
+
+
+def test_it_says_where_nobody_listens() -> None:
+    with pytest.raises(penstock.Unavailable, match="127.0.0.1:1"):
+        penstock.connect("127.0.0.1:1", "m")
+
+
+def test_what_makes_no_sense_is_refused(server: penstock.Serving) -> None:
+    with pytest.raises(penstock.InvalidArgument, match="host:port"):
+        penstock.connect("nowhere", "m")
+    with pytest.raises(penstock.InvalidArgument, match="speed"):
+        penstock.connect(server.grpc, "m", options={"speed": "high"})
+
+
+def test_files_of_the_way_there_are_this_sides_own(server: penstock.Serving, tmp_path: Path, expected: list) -> None:
+    (tmp_path / "token").write_text("unknown\n")
+    with penstock.connect(server.grpc, "m", options={"token_file": tmp_path / "token"}) as far:
+        assert same(far(frames(1)[0]), expected[0])

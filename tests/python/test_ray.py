@@ -1,0 +1,206 @@
+"""penstock.ray over several raylets of one machine; what stands in for `penstock worker` where only placing counts."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import penstock.ray
+import pytest
+from penstock.ray import WorkerSpec
+
+import penstock
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+import local_hosts  # noqa: E402
+import local_ray  # noqa: E402
+
+if reason := local_ray.why_not():
+    pytest.skip(reason, allow_module_level=True)
+import ray  # noqa: E402
+
+# What a worker does at its start, and nothing else.
+STAND_IN = f"""#!{sys.executable} -S
+import socket, sys, time
+host, port = sys.argv[sys.argv.index("--listen") + 1].rsplit(":", 1)
+listening = socket.create_server((host, int(port)))
+print(f"penstock: gRPC on {{host}}:{{listening.getsockname()[1]}}", flush=True)
+time.sleep(3600)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with local_ray.cluster(2, cpus=4, board=4) as made:
+        yield made
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    file = tmp_path / "penstock"
+    file.write_text(STAND_IN)
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return str(file)
+
+
+def pid_of(fleet: Any, name: str) -> int:
+    return int(ray.get(fleet._workers[name].pid.remote()))
+
+
+def until(condition: Any) -> None:
+    """What is waited for comes; a test that hangs is ended from outside."""
+    while not condition():
+        os.sched_yield()
+
+
+def test_workers_are_placed_where_their_resources_are(cluster: Any, program: str) -> None:
+    specs = [WorkerSpec(name, resources={"board": 1}, program=program) for name in ("a", "b")]
+    fleet = penstock.ray.start(specs, strategy="STRICT_SPREAD")
+    try:
+        addresses = fleet.addresses()
+        assert list(addresses) == ["a", "b"]
+        assert len(set(addresses.values())) == 2
+        nodes = {ray.get(worker.node.remote()) for worker in fleet._workers.values()}
+        assert len(nodes) == 2
+    finally:
+        fleet.stop()
+
+
+def test_a_worker_that_is_killed_is_started_again(cluster: Any, program: str) -> None:
+    fleet = penstock.ray.start([WorkerSpec("a", program=program)])
+    try:
+        before = pid_of(fleet, "a")
+        os.kill(before, signal.SIGKILL)
+
+        def is_another() -> bool:
+            fleet.addresses()
+            try:
+                return pid_of(fleet, "a") != before
+            except ray.exceptions.RayActorError:
+                return False
+
+        until(is_another)
+    finally:
+        fleet.stop()
+
+
+def test_workers_end_with_their_fleet(cluster: Any, program: str) -> None:
+    fleet = penstock.ray.start([WorkerSpec("a", program=program)])
+    pid = pid_of(fleet, "a")
+    fleet.stop()
+
+    def is_gone() -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+        except (FileNotFoundError, ProcessLookupError):  # Also while it is read.
+            return True
+
+    until(is_gone)
+
+
+def test_what_nobody_has_room_for_is_told(cluster: Any, program: str) -> None:
+    with pytest.raises(penstock.Unavailable, match=r"no room for the workers .* 'a' .*'quantum': 1"):
+        penstock.ray.start([WorkerSpec("a", resources={"quantum": 1}, program=program)], timeout=1)
+
+
+def test_up_writes_the_hosts_and_down_ends_them(cluster: Any, program: str, tmp_path: Path) -> None:
+    file, hosts = tmp_path / "cluster.yaml", tmp_path / "hosts.yaml"
+    file.write_text(
+        f"penstock_cluster: 1\nname: ours\ndefaults: {{program: {program}}}\n"
+        "workers:\n  a: {connection: {tls: true}}\n  b: {resources: {board: 1}}\n"
+    )
+    addresses = penstock.ray.up(file, hosts)
+    text = hosts.read_text()
+    assert f'"a": {{"address": "{addresses["a"]}", "tls": true}}' in text
+    with pytest.raises(penstock.AlreadyExists, match="'ours' are up already"):
+        penstock.ray.up(file)
+    assert penstock.ray.attach("ours").addresses() == addresses
+    penstock.ray.down(file)
+    with pytest.raises(penstock.NotFound, match="no workers 'ours' are up"):
+        penstock.ray.attach("ours")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("workers: {a: {}}\n", "expected 'penstock_cluster: 1'"),
+        ("penstock_cluster: 1\n", "workers: expected a mapping of names"),
+        ("penstock_cluster: 1\nworkers: {a: {prot: 1}}\n", "workers.a: unknown field prot; expected one of arguments"),
+        ("a: [\n", "not YAML"),
+    ],
+    ids=["no version", "no workers", "misspelt", "no yaml"],
+)
+def test_a_cluster_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text)
+    with pytest.raises(penstock.InvalidArgument, match=message):
+        penstock.ray.up(file)
+
+
+def test_a_package_without_hosts_is_not_deployed(cluster: Any, model: Path, tmp_path: Path) -> None:
+    package = tmp_path / "p.penstock"
+    with penstock.split(model) as pipeline:
+        pipeline.save(package)
+    with pytest.raises(penstock.FailedPrecondition, match="no device of another host"):
+        penstock.ray.deploy(package)
+
+
+# The whole: workers of ours, a pipeline over them
+
+
+@pytest.fixture(scope="module")
+def worker_program() -> str:
+    program = os.environ.get("PENSTOCK_BIN", str(ROOT / "build/dev/bin/penstock"))
+    if "\n  worker " not in subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout:
+        pytest.skip("this build has no 'penstock worker'")
+    return program
+
+
+@pytest.fixture(scope="module")
+def secrets(worker_program: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What workers and the pipeline are given: files of an authority, a certificate for this machine, and a token."""
+    made = local_hosts.make_secrets(tmp_path_factory.mktemp("secrets"), [ray.util.get_node_ip_address(), "127.0.0.1"])
+    return {
+        "program": worker_program,
+        "arguments": made.worker_arguments,
+        "backend_options": {"remote": made.remote_options},
+    }
+
+
+@pytest.fixture
+def package(model: Path, tmp_path: Path, worker_program: str) -> Path:
+    """Two stages on two hosts, which have no address yet."""
+    file = tmp_path / "two.penstock"
+    command = [worker_program, "split", str(model), "--cut", "increment", "-o", str(file), "--devices"]
+    subprocess.run([*command, "a:1/cpu:0,b:1/cpu:0"], check=True, capture_output=True)
+    return file
+
+
+def test_a_pipeline_goes_on_where_ray_starts_its_worker_again(
+    cluster: Any, package: Path, secrets: dict[str, Any], model: Path
+) -> None:
+    x = np.arange(4, dtype=np.float32).reshape(1, 4)
+    with penstock.split(model) as here:
+        expected = here.run(None, [x])[0]
+    with penstock.ray.deploy(package, strategy="STRICT_SPREAD", **secrets) as deployed:
+        assert json.dumps(deployed.pipeline.plan).find('"a:1/') < 0
+        np.testing.assert_allclose(deployed.pipeline.run(None, [x])[0], expected, rtol=1e-6)
+        os.kill(pid_of(deployed._fleet, deployed._fleet.names[0]), signal.SIGKILL)
+        until(lambda: deployed.moves > 0)
+        np.testing.assert_allclose(deployed.pipeline.run(None, [x])[0], expected, rtol=1e-6)
+
+
+def test_a_node_that_dies_is_left_for_another(cluster: Any, package: Path, secrets: dict[str, Any]) -> None:
+    x = np.ones((1, 4), np.float32)
+    with penstock.ray.deploy(package, strategy="PACK", **secrets) as deployed:
+        expected = deployed.pipeline.run(None, [x])[0]
+        local_ray.lose(cluster, local_ray.node_of(cluster, deployed._fleet, deployed._fleet.names[0]))
+        until(lambda: deployed.moves > 0)
+        np.testing.assert_allclose(deployed.pipeline.run(None, [x])[0], expected, rtol=1e-6)

@@ -1,0 +1,122 @@
+"""penstock.serve(): models behind a port of this process."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock
+
+FREE = {"listen": "127.0.0.1:0", "http": "127.0.0.1:0"}
+
+
+def ask(address: str | None, path: str, body: dict | None = None) -> dict:
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(f"http://{address}{path}", data, timeout=60) as answer:
+        return json.loads(answer.read() or "{}")
+
+
+def infer(address: str | None, model: str, values: list[float], name: str = "x") -> list[float]:
+    tensor = {"name": name, "shape": [1, 4], "datatype": "FP32", "data": values}
+    return ask(address, f"/v2/models/{model}/infer", {"inputs": [tensor]})["outputs"][0]["data"]
+
+
+def input_name(model: Path) -> str:
+    with penstock.split(model) as pipeline:
+        return pipeline.get_inputs()[0].name
+
+
+def test_it_serves_until_the_block_ends(model: Path) -> None:
+    name = input_name(model)
+    with penstock.serve({"m": model, "m:2": model}, **FREE) as server:
+        assert server.models == ["m version 1", "m version 2"]
+        host, _, port = server.grpc.rpartition(":")
+        assert host == "127.0.0.1" and int(port) > 0 and server.grpc in repr(server)
+        with penstock.split(model) as pipeline:
+            expected = pipeline(np.arange(4, dtype=np.float32).reshape(1, 4))[0].ravel().tolist()
+        assert infer(server.http, "m", [0, 1, 2, 3], name) == expected
+        address = server.http
+    assert "closed" in repr(server)
+    with pytest.raises(urllib.error.URLError):
+        ask(address, "/v2")
+    server.close()
+
+
+def test_two_serve_at_once_and_python_runs_beside(model: Path) -> None:
+    name = input_name(model)
+    with penstock.serve(model, **FREE) as one, penstock.serve([f"other={model}"], **FREE) as two:
+        answers: list[list[float]] = []
+
+        def work() -> None:
+            answers.extend(infer(one.http, model.stem, [1, 1, 1, 1], name) for _ in range(20))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(answers) == 80 and all(answer == answers[0] for answer in answers)
+        assert infer(two.http, "other", [1, 1, 1, 1], name) == answers[0]
+
+
+def test_callables_of_applications_are_served(tmp_path: Path) -> None:
+    (tmp_path / "app.yaml").write_text(
+        "penstock_app: 1\nname: app\ninputs: {frame: 'f32[1,4]'}\n"
+        "nodes: {twice: {function: twice, inputs: {x: frame}}}\noutputs: {out: twice.y}\n"
+    )
+    twice = penstock.Function("twice", lambda x: 2 * x, {"x": "f32[1,4]"}, {"y": "f32[1,4]"})
+    with penstock.serve(tmp_path / "app.yaml", functions=[twice], **FREE) as server:
+        assert infer(server.http, "app", [1, 2, 3, 4], "frame") == [2, 4, 6, 8]
+
+
+def test_models_are_read_again(model: Path, tmp_path: Path) -> None:
+    package = tmp_path / "m.penstock"
+    with penstock.split(model, output=package):
+        pass
+    with penstock.serve(package, **FREE) as server:
+        server.reload()
+        assert server.models == ["m version 1"]
+        (package / "plan.json").write_text("{}")
+        with pytest.raises(penstock.PenstockError):
+            server.reload()
+        assert ask(server.http, "/v2/models/m")["name"] == "m"
+
+
+def test_a_trace_is_written(model: Path, tmp_path: Path) -> None:
+    name = input_name(model)
+    with penstock.serve(model, trace=True, **FREE) as server:
+        infer(server.http, model.stem, [1, 1, 1, 1], name)
+        assert server.trace(tmp_path / "trace.json") == 0
+    names = {event["name"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]}
+    assert {f"request {model.stem}", "frame 0"} <= names
+    with penstock.serve(model, **FREE) as server, pytest.raises(penstock.FailedPrecondition):
+        server.trace(tmp_path / "trace.json")
+
+
+def test_it_says_what_is_wrong(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(penstock.NotFound):
+        penstock.serve(tmp_path / "absent.onnx", **FREE)
+    with pytest.raises(penstock.PermissionDenied, match="plain text"):
+        penstock.serve(model, listen="0.0.0.0:0")
+    with pytest.raises(penstock.InvalidArgument, match="max_waiting"):
+        penstock.serve(model, max_waiting=0, **FREE)
+    with pytest.raises(penstock.InvalidArgument, match="both model"):
+        penstock.serve([model, model], **FREE)
+    with pytest.raises(penstock.InvalidArgument, match="models"):
+        penstock.serve(3, **FREE)  # type: ignore[arg-type]
+    with penstock.serve(model, **FREE) as server, pytest.raises(penstock.Unavailable, match="cannot be listened on"):
+        penstock.serve(model, listen=server.grpc)
+
+
+def test_a_program_may_end_while_it_serves(model: Path, run_script) -> None:
+    text = """
+import sys, penstock
+before = open("/proc/self/maps").read()
+server = penstock.serve(sys.argv[1], listen="127.0.0.1:0")
+print("grpc" in before, "grpc" in open("/proc/self/maps").read())
+"""
+    assert run_script(text, model) == "False True\n"

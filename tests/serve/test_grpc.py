@@ -1,0 +1,230 @@
+"""penstock serve over gRPC, as unchanged clients see it: clients/grpc_client.py in an environment of its own."""
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from servers import CLIENTS, SECONDS, Server, find_program, make_certificates, run_client, save, value
+
+SCRIPT = Path(__file__).parent / "clients/grpc_client.py"
+
+
+def save_add(file: Path, addend: float = 1) -> Path:
+    """sum = x + addend, f32[2,4]; product = x * 3."""
+    nodes = [helper.make_node("Add", ["x", "one"], ["sum"]), helper.make_node("Mul", ["x", "three"], ["product"])]
+    weights = {"one": np.array(addend, np.float32), "three": np.array(3, np.float32)}
+    return save(file, nodes, [value("x", [2, 4])], [value("sum", [2, 4]), value("product", [2, 4])], **weights)
+
+
+def save_models(folder: Path) -> list[str]:
+    """What each is for is said in clients/grpc_client.py."""
+    save_add(folder / "add.onnx")
+    same = [helper.make_node("Identity", ["x"], ["y"])]
+    for name, dtype in {"text": TensorProto.STRING, "int8": TensorProto.INT8, "half": TensorProto.FLOAT16}.items():
+        save(folder / f"{name}.onnx", same, [value("x", [3], dtype)], [value("y", [3], dtype)])
+    save(folder / "open.onnx", same, [value("x", ["n", 2])], [value("y", ["n", 2])])
+    add = [helper.make_node("Add", ["x", "one"], ["y"])]
+    save(folder / "rows.onnx", add, [value("x", [2, 4])], [value("y", [2, 4])], one=np.array(1, np.float32))
+    weight = np.eye(1500, dtype=np.float32)
+    chain = [helper.make_node("MatMul", [f"x{i}" if i else "x", "w"], [f"x{i + 1}"]) for i in range(20)]
+    chain.append(helper.make_node("Identity", ["x20"], ["y"]))
+    save(folder / "slow.onnx", chain, [value("x", [1500, 1500])], [value("y", [1500, 1500])], w=weight)
+    running = [helper.make_node("Add", ["x", "before"], ["total"]), helper.make_node("Identity", ["total"], ["sum"])]
+    outputs = [value("sum", [2]), value("total", [2])]
+    save(folder / "running.onnx", running, [value("x", [2]), value("before", [2])], outputs)
+    made = folder / "running.penstock"
+    run = [find_program(), "split", folder / "running.onnx", "--state", "total=before", "-o", made]
+    subprocess.run(run, check=True, capture_output=True)
+    (folder / "app.yaml").write_text(
+        "penstock_app: 1\nname: app\ninputs: {frame: 'f32[2,4]'}\n"
+        "nodes: {add: {network: add.onnx, inputs: {x: frame}}}\noutputs: {more: add.sum}\n"
+    )
+    made = folder / "batched.penstock"
+    run = [find_program(), "split", folder / "rows.onnx", "--batch", "4:20", "-o", made]
+    subprocess.run(run, check=True, capture_output=True)
+    names = ["add", "text", "int8", "half", "open", "slow"]
+    return [
+        *(f"{folder / name}.onnx" for name in names),
+        f"add:3={folder / 'add.onnx'}",
+        *(f"{folder / name}.penstock" for name in ("running", "batched")),
+        str(folder / "app.yaml"),
+    ]
+
+
+def ask(server: Server, case: str, *arguments: str) -> str:
+    return run_client("grpc_client.py", server.address, case, *arguments, case=case)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return save_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def server(models: list[str]) -> Iterator[Server]:
+    server = Server(*models, "--max-waiting", "8", "--max-sequences", "3")
+    yield server
+    assert server.end() == 0, server.errors
+
+
+CASES = [
+    "tells_of_itself",
+    "infers",
+    "infers_asynchronously",
+    "infers_in_asyncio",
+    "computes_requests_together",
+    "carries_all_types",
+    "reads_contents",
+    "says_what_is_wrong",
+    "survives_malformed_messages",
+    "streams",
+    "streams_errors",
+    "ends_a_stream_on_errors",
+    "has_sequences",
+    "has_sequences_in_streams",
+    "cancels",
+    "times_out",
+    "is_full",
+    "counts",
+    "shares_memory",
+    "loads_and_unloads",
+    "uploads",
+    "answers_health",
+    "answers_settings",
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_client(server: Server, models: list[str], case: str) -> None:
+    ask(server, case, models[0])
+
+
+def test_it_says_what_is_served_where(server: Server) -> None:
+    assert "penstock: model add version 1" in server.said
+    assert "penstock: model add version 3" in server.said
+    assert "penstock: model running version 1" in server.said
+
+
+def test_it_drains_and_leaves(models: list[str]) -> None:
+    server = Server(models[5])  # slow
+    command = [str(CLIENTS), str(SCRIPT), server.address, "is_answered_at_the_end"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as client:
+        assert client.stdout.readline() == "asked\n"
+        assert server.end() == 0
+        said = client.stdout.read()
+        assert client.wait(SECONDS) == 0, said
+
+
+def test_it_reads_models_again_without_a_lost_request(tmp_path: Path) -> None:
+    file = save_add(tmp_path / "add.onnx")
+    server = Server(str(file))
+    command = [str(CLIENTS), str(SCRIPT), server.address, "asks_until_another_answers"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as client:
+        assert client.stdout.readline() == "asked\n"
+        save_add(tmp_path / "new.onnx", addend=5).rename(file)
+        server.process.send_signal(signal.SIGHUP)
+        said = client.stdout.read()
+        assert client.wait(SECONDS) == 0, said
+    assert server.end() == 0
+    assert "penstock: SIGHUP: replaced\n" in server.errors
+
+
+def test_many_clients_lose_nothing_while_models_are_read_again(tmp_path: Path) -> None:
+    file = save_add(tmp_path / "add.onnx")
+    server = Server(str(file))
+    command = [str(CLIENTS), str(SCRIPT), server.address, "asks_through_reloads"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True) as client:
+        assert client.stdout.readline() == "asked\n"
+        for i in range(6):
+            save_add(tmp_path / "new.onnx", addend=(5, 1)[i % 2]).rename(file)
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for("penstock: SIGHUP: replaced\n", i + 1)
+        said, _ = client.communicate(timeout=SECONDS)
+        assert client.returncode == 0, said
+    assert server.end() == 0, server.errors
+
+
+def test_the_access_log_has_a_line_for_each_call_and_each_request_of_a_stream(
+    models: list[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "access.jsonl"
+    server = Server(models[0], "--access-log", str(log))
+    ask(server, "is_logged")
+    assert server.end() == 0
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    told = [(line["method"], line["target"].rpartition("/")[2], line["status"], line.get("id")) for line in lines]
+    expected = [  # The stream's second fails while the first is computed.
+        ("unary", "ModelMetadata", 0, None),
+        ("unary", "ModelInfer", 0, "one"),
+        ("unary", "ModelInfer", 5, "two"),
+        ("stream", "ModelStreamInfer", 0, "three"),
+        ("stream", "ModelStreamInfer", 5, "four"),
+        ("unary", "RepositoryModelLoad", 5, None),
+    ]
+    assert sorted(told, key=str) == sorted(expected, key=str)
+    assert {line["protocol"] for line in lines} == {"grpc"}
+    assert lines[1]["model"] == "add" and lines[1]["request_bytes"] > 32 and lines[1]["response_bytes"] > 64
+    assert lines[1]["traceparent"] == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    assert "unknown model" in lines[2]["error"]
+
+
+def test_connections_are_bounded(models: list[str]) -> None:
+    server = Server(models[0], "--max-connections", "2")
+    ask(server, "is_refused_while_it_is_full")
+    assert server.end() == 0
+
+
+def test_it_serves_on_after_more_connections_than_descriptors(models: list[str]) -> None:
+    server = Server(models[0], descriptors=200)
+    ask(server, "outlives_a_flood")
+    assert server.end() == 0
+
+
+def test_it_speaks_tls_and_asks_for_certificates(models: list[str], tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    own = ["--tls-certificate", f"{tmp_path}/localhost.pem", "--tls-key", f"{tmp_path}/localhost.key"]
+    server = Server(models[0], *own)
+    ask(server, "is_served_over_tls", str(tmp_path))
+    ask(server, "is_refused_in_plain_text")
+    assert server.end() == 0
+    (tmp_path / "new").mkdir()
+    make_certificates(tmp_path / "new")
+    server = Server(models[0], *own)
+    ask(server, "is_served_over_tls", str(tmp_path))
+    for suffix in "key", "pem":
+        shutil.copy(tmp_path / f"new/localhost.{suffix}", tmp_path / f"localhost.{suffix}")
+    ask(server, "meets_another_certificate", str(tmp_path))
+    assert server.end() == 0
+    for suffix in "key", "pem":
+        (tmp_path / f"localhost.{suffix}").unlink()
+    make_certificates(tmp_path)
+    server = Server(models[0], *own, "--tls-client-authority", f"{tmp_path}/ca.pem")
+    ask(server, "is_served_with_a_certificate", str(tmp_path))
+    ask(server, "is_refused_without_a_certificate", str(tmp_path))
+    assert server.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--listen", "0.0.0.0:0"], "--insecure"),
+        (["--listen", "127.0.0.1:none"], "cannot be listened on"),
+        (["--tls-key", "key.pem"], "--tls-certificate and --tls-key belong together"),
+        (["x/y=model.onnx"], "without '/'"),
+        (["m:x=model.onnx"], "expected a version"),
+        (["absent.onnx"], "absent.onnx"),
+    ],
+)
+def test_it_says_what_is_wrong(models: list[str], arguments: list[str], error: str) -> None:
+    command = [find_program(), "serve", models[0], *arguments]
+    command += [] if "--listen" in arguments else ["--listen", "127.0.0.1:0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 1
+    assert error in done.stderr

@@ -1,0 +1,253 @@
+"""penstock serve over HTTP, as unchanged clients see it: clients/http_client.py in its own environment, and curl."""
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from servers import SECONDS, find_program, run_client, save, value
+
+
+def save_models(folder: Path) -> list[str]:
+    """What each is for is said in clients/http_client.py."""
+    nodes = [helper.make_node("Add", ["x", "one"], ["sum"]), helper.make_node("Mul", ["x", "three"], ["product"])]
+    weights = {"one": np.array(1, np.float32), "three": np.array(3, np.float32)}
+    outputs = [value("sum", [2, 4]), value("product", [2, 4])]
+    save(folder / "add.onnx", nodes, [value("x", [2, 4])], outputs, **weights)
+    same = [helper.make_node("Identity", ["x"], ["y"])]
+    for name, dtype in {"text": TensorProto.STRING, "half": TensorProto.FLOAT16}.items():
+        save(folder / f"{name}.onnx", same, [value("x", [3], dtype)], [value("y", [3], dtype)])
+    save(folder / "open.onnx", same, [value("x", ["n", 2])], [value("y", ["n", 2])])
+    weight = np.eye(1500, dtype=np.float32)
+    chain = [helper.make_node("MatMul", [f"x{i}" if i else "x", "w"], [f"x{i + 1}"]) for i in range(20)]
+    chain.append(helper.make_node("Identity", ["x20"], ["y"]))
+    save(folder / "slow.onnx", chain, [value("x", [1500, 1500])], [value("y", [1500, 1500])], w=weight)
+    running = [helper.make_node("Add", ["x", "before"], ["total"]), helper.make_node("Identity", ["total"], ["sum"])]
+    outputs = [value("total", [2]), value("sum", [2])]
+    save(folder / "running.onnx", running, [value("x", [2]), value("before", [2])], outputs)
+    made = folder / "running.penstock"
+    run = [find_program(), "split", folder / "running.onnx", "--state", "total=before", "-o", made]
+    subprocess.run(run, check=True, capture_output=True)
+    return [*(f"{folder / name}.onnx" for name in ("add", "text", "half", "open", "slow")), str(made)]
+
+
+class Server:
+    def __init__(self, *arguments: str) -> None:
+        addresses = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+        self.errors = tempfile.TemporaryFile("w+")  # A pipe that nobody reads would stop the server.
+        command = ["env", "--default-signal=HUP", str(find_program()), "serve", *addresses, *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.address = self._address()
+
+    def _address(self) -> str:
+        for line in self.process.stdout:
+            if found := re.fullmatch(r"penstock: gRPC on (\S+)\n", line):
+                self.grpc = found[1]
+            if found := re.fullmatch(r"penstock: HTTP on (\S+)\n", line):
+                return found[1]
+        raise AssertionError(self.said())
+
+    def said(self) -> str:
+        """What it wrote to the standard error."""
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def client(self, case: str, *arguments: str) -> None:
+        """Runs the case, which must end well."""
+        run_client("http_client.py", self.address, case, *arguments, case=case)
+
+    def curl(self, path: str, *arguments: str, scheme: str = "http", data: str = "") -> tuple[int, str]:
+        """The status and the body; 0 and what curl says where there was no answer. `-d @-` sends the data."""
+        if shutil.which("curl") is None:
+            pytest.skip("no curl")
+        command = ["curl", "-sS", "-w", "\n%{http_code}", *arguments, f"{scheme}://{self.address}{path}"]
+        done = subprocess.run(command, input=data, capture_output=True, text=True, timeout=SECONDS, check=False)
+        if done.returncode != 0:
+            return 0, done.stderr
+        body, _, status = done.stdout.rpartition("\n")
+        return int(status), body
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=SECONDS)
+        return self.process.returncode
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return save_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def server(models: list[str]) -> Iterator[Server]:
+    server = Server(*models)
+    yield server
+    assert server.end() == 0
+
+
+CASES = [
+    "tells_of_itself",
+    "infers",
+    "infers_asynchronously",
+    "carries_all_types",
+    "reads_packed_bodies",
+    "reads_bodies_of_bytes",
+    "says_what_is_wrong",
+    "has_sequences",
+    "counts",
+    "shares_memory",
+    "loads",
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_clients(server: Server, models: list[str], case: str) -> None:
+    server.client(case, models[0])
+
+
+REQUEST = json.dumps({"inputs": [{"name": "x", "shape": [2, 4], "datatype": "FP32", "data": list(range(8))}]})
+
+
+def test_curl_infers(server: Server) -> None:
+    status, body = server.curl("/v2/models/add/infer", "-d", REQUEST)
+    assert status == 200, body
+    outputs = {output["name"]: output["data"] for output in json.loads(body)["outputs"]}
+    assert outputs["sum"] == [x + 1 for x in range(8)]
+
+
+def test_large_json_bodies_are_read(server: Server) -> None:
+    rows = {"name": "x", "shape": [50000, 2], "datatype": "FP32", "data": [0.5] * 100000}
+    status, body = server.curl("/v2/models/open/infer", "-d", "@-", data=json.dumps({"inputs": [rows]}))
+    assert status == 200, body
+    assert json.loads(body)["outputs"][0]["data"] == rows["data"]
+
+
+def test_a_client_that_leaves_cancels_its_request(server: Server) -> None:
+    host, _, port = server.address.rpartition(":")
+    body = np.ones([1500, 1500], np.float32).tobytes()
+    length = f"Inference-Header-Content-Length: 0\r\nContent-Length: {len(body)}\r\n"
+    head = f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: a\r\n{length}\r\n"
+    cancelled = re.compile(r'nv_inference_request_failure\{model="slow",version="1",reason="CANCELED"\} ([0-9.e+]+)')
+    sockets = []
+    for _ in range(8):
+        one = socket.create_connection((host, int(port)))
+        one.sendall(head.encode() + body)
+        sockets.append(one)
+    for one in sockets:
+        one.close()
+    deadline = time.monotonic() + SECONDS
+    while float(cancelled.search(server.curl("/metrics")[1])[1]) == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_rights_are_those_of_the_token(models: list[str], tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    command = [str(find_program()), "token", "me", "--rights", "infer"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    tokens.write_text(made.stdout)
+    token = made.stderr.removeprefix("token: ").strip()
+    assert token not in made.stdout
+    server = Server(models[0], "--tokens", str(tokens))
+    try:
+        server.client("may_only_infer", token)
+    finally:
+        assert server.end() == 0
+
+
+def test_the_access_log_has_a_line_for_each_request(models: list[str], tmp_path: Path) -> None:
+    log = tmp_path / "access.jsonl"
+    server = Server(models[0], "--access-log", str(log))
+    try:
+        trace = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        assert server.curl("/v2/models/add/infer", "-d", REQUEST, "-H", trace)[0] == 200
+        assert server.curl("/v2/models/none/infer", "-d", REQUEST)[0] == 404
+    finally:
+        assert server.end() == 0
+    first, second = (json.loads(line) for line in log.read_text().splitlines())
+    assert (first["status"], first["model"], first["request_bytes"]) == (200, "add", len(REQUEST))
+    assert first["traceparent"] == trace.split()[1]
+    assert (second["status"], second["target"]) == (404, "/v2/models/none/infer")
+    assert "unknown model" in second["error"]
+
+
+def test_a_trace_has_requests_and_what_stages_did_for_them(models: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    server = Server(models[0], "--trace", str(file))
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    assert server.curl("/v2/models/add/infer", "-d", REQUEST, "-H", f"traceparent: {parent}")[0] == 200
+    assert server.curl("/v2/models/add/infer", "-d", REQUEST, "-H", "traceparent: nonsense")[0] == 200
+    assert server.curl("/v2/models/add/infer", "-d", '{"inputs": []}')[0] == 400
+    assert server.end() == 0
+    trace = json.loads(file.read_text())
+    assert set(trace["otherData"]) == {"steady_ns", "unix_ns"}
+    events = trace["traceEvents"]
+    groups = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert groups == {"requests", "add version 1"}
+    first, second, failed = [event["args"] for event in events if event["name"] == "request add" and event["ph"] == "b"]
+    assert (first["trace_id"], first["parent_id"]) == (parent.split("-")[1], parent.split("-")[2])
+    assert "trace_id" not in second and failed["error"] == "invalid_argument"
+    frames = {event["args"]["frame"] for event in events if event["ph"] == "X"}
+    assert {first["frame"], second["frame"]} == frames
+    phases = [event["name"] for event in events if event["ph"] == "b" and event["id"] == 1]
+    assert phases == ["request add", "compute_input", "queue", "compute_infer", "compute_output"]
+
+
+def make_certificates(folder: Path) -> None:
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    ca = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    openssl("req", *ca, "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
+    openssl(
+        *("req", *ca, "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
+        *("-keyout", "server.key", "-out", "server.pem"),
+    )
+    openssl(
+        "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=edge-7", "-keyout", "client.key", "-out", "client.csr"
+    )
+    signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2"]
+    openssl("x509", "-req", "-in", "client.csr", *signing, "-out", "client.pem")
+
+
+def test_tls_asks_for_client_certificates_and_reads_changed_ones_again(models: list[str], tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl")
+    make_certificates(tmp_path)
+    tokens = tmp_path / "tokens"
+    tokens.write_text("edge-7 certificate infer\n")
+    files = ["--tls-certificate", "server.pem", "--tls-key", "server.key", "--tls-client-authority", "ca.pem"]
+    files = [name if name.startswith("--") else str(tmp_path / name) for name in files]
+    server = Server(models[0], *files, "--tokens", str(tokens))
+    own = ["--cert", str(tmp_path / "client.pem"), "--key", str(tmp_path / "client.key")]
+    try:
+        trusted = ["--cacert", str(tmp_path / "server.pem")]
+        status, body = server.curl("/v2/models/add/infer", *trusted, *own, "-d", REQUEST, scheme="https")
+        assert status == 200, body
+        assert server.curl("/v2/repository/models/add/unload", *trusted, *own, "-d", "", scheme="https")[0] == 403
+        assert server.curl("/v2", *trusted, scheme="https")[0] == 0, "a client without a certificate got in"
+        assert server.curl("/v2")[0] == 0, "plain text got in"
+        old = tmp_path / "old.pem"
+        shutil.copy(tmp_path / "server.pem", old)
+        make_certificates(tmp_path)  # Another key and another authority.
+        while server.curl("/v2", *trusted, *own, scheme="https")[0] != 200:
+            pass
+        assert server.curl("/v2", "--cacert", str(old), *own, scheme="https")[0] == 0
+    finally:
+        assert server.end() == 0
+
+
+def test_plain_text_stays_on_this_machine_unless_allowed(models: list[str]) -> None:
+    command = [str(find_program()), "serve", models[0], "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 1
+    assert "plain text would leave this machine at '0.0.0.0:0'" in done.stderr

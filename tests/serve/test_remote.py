@@ -1,0 +1,267 @@
+"""Stages at servers of other processes: `penstock serve` as a stage of `penstock run`, and what may happen to it."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from servers import SECONDS, Server, find_program, make_certificates, split
+
+
+def save_twice(folder: Path, dims: list, factor: float = 2) -> Path:
+    """y = factor * x"""
+    file = folder / "twice.onnx"
+    node = helper.make_node("Mul", ["x", "factor"], ["y"])
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name in "xy"]
+    weight = numpy_helper.from_array(np.array(factor, np.float32), "factor")
+    graph = helper.make_graph([node], "twice", ends[:1], ends[1:], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    return file
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return save_twice(tmp_path, [2])
+
+
+@pytest.fixture
+def serve(model: Path) -> Iterator:
+    """serve(*arguments) starts a server of the model."""
+    servers: list[Server] = []
+
+    def start(*arguments: str, listen: str = "127.0.0.1:0") -> Server:
+        servers.append(Server(str(model), *arguments, listen=listen))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.process.kill()
+        server.process.wait()
+
+
+def save_app(folder: Path, model: str, **fields: object) -> Path:
+    more = "".join(f", {key}: {json.dumps(value)}" for key, value in fields.items())
+    file = folder / "app.yaml"
+    file.write_text(
+        "penstock_app: 1\ninputs: {frame: 'f32[2]'}\n"
+        f"nodes: {{far: {{model: '{model}', inputs: {{x: frame}}{more}}}}}\noutputs: {{out: far.y}}\n"
+    )
+    return file
+
+
+def expected(frame: int) -> dict:
+    return {"frame": frame, "outputs": {"out": [2.0 * frame] * 2}}
+
+
+def refusal(app: Path, *arguments: str) -> str:
+    command = [find_program(), "run", app, "--frames", "1", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode != 0
+    return done.stderr
+
+
+def free_address() -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_a_node_may_be_a_model_of_a_server(tmp_path, serve, run):
+    started = run(save_app(tmp_path, f"oip://{serve().address}/twice"))
+    started.push(50)
+    assert started.end() == [expected(frame) for frame in range(50)]
+
+
+def test_a_version_may_be_named(tmp_path, serve, run):
+    started = run(save_app(tmp_path, f"oip://{serve().address}/twice:1"))
+    started.push(2)
+    assert started.end() == [expected(0), expected(1)]
+
+
+def test_what_the_server_does_not_have_is_refused(tmp_path, serve):
+    address = serve().address
+    said = refusal(save_app(tmp_path, f"oip://{address}/thrice"))
+    assert address in said and "thrice" in said and "app.yaml" in said
+    assert "expected oip" in refusal(save_app(tmp_path, "oip://nowhere/twice")) or "host:port" in refusal(
+        save_app(tmp_path, "oip://nowhere/twice")
+    )
+    address = free_address()
+    assert f"peer '{address}'" in refusal(save_app(tmp_path, f"oip://{address}/twice"))
+
+
+def test_shapes_that_the_server_contradicts_are_refused(tmp_path, serve):
+    app = save_app(tmp_path, f"oip://{serve().address}/twice", shapes={"x": "3"})
+    assert "'x': the server says f32[2], found f32[3]" in refusal(app)
+
+
+def test_frames_of_a_killed_server_are_run_by_the_one_that_stands_by(tmp_path, serve, run):
+    first, second = serve(), serve()
+    app = save_app(tmp_path, f"oip://{first.address}/twice", standby=f"oip://{second.address}", idempotent=True)
+    started = run(app)
+    started.push(20)
+    assert [started.pop() for _ in range(20)] == [expected(frame) for frame in range(20)]
+    first.process.send_signal(signal.SIGKILL)
+    started.push(200)
+    assert started.end() == [expected(frame) for frame in range(20, 220)]
+
+
+def test_frames_of_a_server_that_stands_still_are_run_by_the_one_that_stands_by(tmp_path, serve, run):
+    first, second = serve(), serve()
+    app = save_app(tmp_path, f"oip://{first.address}/twice", standby=f"oip://{second.address}", idempotent=True)
+    started = run(app)
+    started.push()
+    assert started.pop() == expected(0)
+    first.process.send_signal(signal.SIGSTOP)
+    started.push(50)
+    assert [started.pop() for _ in range(50)] == [expected(frame) for frame in range(1, 51)]
+    first.process.send_signal(signal.SIGCONT)
+    started.push(50)
+    assert started.end() == [expected(frame) for frame in range(51, 101)]
+
+
+def test_without_another_frames_are_unavailable_and_name_the_server_which_may_return(tmp_path, serve, run, model):
+    address = free_address()
+    first = serve(listen=address)
+    assert first.address == address
+    started = run(save_app(tmp_path, f"oip://{address}/twice"))
+    started.push()
+    assert started.pop() == expected(0)
+    first.process.kill()
+    first.process.wait()
+    started.push()
+    error = started.pop()["error"]
+    assert error["code"] == "unavailable"
+    assert {"kind": "peer", "name": address}.items() <= next(
+        place.items() for place in error["places"] if place["kind"] == "peer"
+    )
+    serve(listen=address)
+    answers = []
+    while not answers or "error" in answers[-1]:
+        started.push()
+        answers.append(started.pop())
+    assert answers[-1] == expected(started.pushed - 1)
+
+
+def test_a_server_that_returns_with_another_model_computes_no_frame(tmp_path, serve, run):
+    address = free_address()
+    first = serve(listen=address)
+    started = run(save_app(tmp_path, f"oip://{address}/twice"))
+    started.push()
+    assert started.pop() == expected(0)
+    first.process.kill()
+    first.process.wait()
+    save_twice(tmp_path, [3])
+    serve(listen=address)
+    for _ in range(3):
+        started.push()
+        assert "error" in started.pop()  # The server's own, where nobody noticed that it was gone.
+
+
+def test_a_file_of_this_machine_is_nothing_for_a_package(tmp_path, serve):
+    (tmp_path / "token").write_text("secret\n")
+    app = save_app(tmp_path, f"oip://{serve().address}/twice", options={"token_file": str(tmp_path / "token")})
+    assert "names a place on the disk" in refusal(app)
+
+
+def test_certificates_and_a_token_come_from_files_that_the_environment_names(tmp_path, serve, run):
+    make_certificates(tmp_path)
+    made = subprocess.run([find_program(), "token", "caller", "--rights", "infer"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    (tmp_path / "tokens").write_text(made.stdout)
+    (tmp_path / "token").write_text(re.search(r"[A-Za-z0-9_-]{40,}", made.stderr)[0] + "\n")
+    server = serve(
+        *("--tls-certificate", f"{tmp_path}/localhost.pem", "--tls-key", f"{tmp_path}/localhost.key"),
+        *("--tls-client-authority", f"{tmp_path}/ca.pem", "--tokens", f"{tmp_path}/tokens"),
+    )
+    app = save_app(tmp_path, f"oip://localhost:{server.address.rpartition(':')[2]}/twice")
+    started = run(
+        app,
+        PENSTOCK_REMOTE_ROOT_FILE=tmp_path / "ca.pem",
+        PENSTOCK_REMOTE_CERTIFICATE_FILE=tmp_path / "client.pem",
+        PENSTOCK_REMOTE_KEY_FILE=tmp_path / "client.key",
+        PENSTOCK_REMOTE_TOKEN_FILE=tmp_path / "token",
+    )
+    started.push(3)
+    assert started.end() == [expected(frame) for frame in range(3)]
+    assert "localhost" in refusal(app)  # In plain text.
+
+
+# ------------------------------------------------------------------------------------- workers
+
+
+def save_chain(folder: Path) -> Path:
+    """y = 2 * frame + 1, in two nodes."""
+    file = folder / "chain.onnx"
+    nodes = [helper.make_node("Mul", ["frame", "two"], ["middle"]), helper.make_node("Add", ["middle", "one"], ["out"])]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("frame", "out")]
+    weights = [numpy_helper.from_array(np.array(value, np.float32), name) for name, value in [("two", 2), ("one", 1)]]
+    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    return file
+
+
+def chained(frame: int) -> dict:
+    return {"frame": frame, "outputs": {"out": [2.0 * frame + 1] * 2}}
+
+
+def test_a_stage_runs_on_a_worker(tmp_path, worker, run):
+    package = split(save_chain(tmp_path), "--cut", "middle", "--devices", f"cpu:0,{worker().address}/cpu:0")
+    started = run(package)
+    started.push(100)
+    assert started.end() == [chained(frame) for frame in range(100)]
+
+
+def test_frames_of_a_killed_worker_are_run_by_another(tmp_path, worker, run):
+    first, second = worker(), worker()
+    package = split(save_chain(tmp_path), "--devices", f"{first.address}/cpu:0", "--standby", f"{second.address}/cpu:0")
+    started = run(package)
+    started.push(20)
+    assert [started.pop() for _ in range(20)] == [chained(frame) for frame in range(20)]
+    first.process.kill()
+    started.push(200)
+    assert started.end() == [chained(frame) for frame in range(20, 220)]
+
+
+def test_frames_of_a_worker_that_stands_still_are_run_here_until_it_goes_on(tmp_path, worker, run):
+    first = worker()
+    package = split(save_chain(tmp_path), "--devices", f"{first.address}/cpu:0", "--standby", "cpu:0")
+    started = run(package)
+    started.push()
+    assert started.pop() == chained(0)
+    first.process.send_signal(signal.SIGSTOP)
+    started.push(50)
+    assert [started.pop() for _ in range(50)] == [chained(frame) for frame in range(1, 51)]
+    first.process.send_signal(signal.SIGCONT)
+    started.push(50)
+    assert started.end() == [chained(frame) for frame in range(51, 101)]
+
+
+def test_a_worker_that_was_started_again_is_given_the_stage_again(tmp_path, worker, run):
+    address = free_address()
+    first = worker(address)
+    started = run(split(save_chain(tmp_path), "--devices", f"{address}/cpu:0"))
+    started.push()
+    assert started.pop() == chained(0)
+    first.process.kill()
+    first.process.wait()
+    started.push()
+    assert started.pop()["error"]["code"] == "unavailable"
+    worker(address)
+    answers = []
+    while not answers or "error" in answers[-1]:
+        started.push()
+        answers.append(started.pop())
+    assert answers[-1] == chained(started.pushed - 1)
+
+
+def test_a_device_that_the_worker_has_not_is_refused(tmp_path, worker):
+    address = worker().address
+    said = refusal(split(save_chain(tmp_path), "--devices", f"{address}/cpu:4000"))
+    assert f"peer '{address}'" in said and "4000" in said

@@ -1,0 +1,15 @@
+// Numbers as a person reads them.
+
+const significant = (value, digits) => Number(value.toPrecision(digits)).toString();
+
+export function duration(seconds) {
+  if (seconds === 0) return "0";
+  if (seconds < 1e-3) return `${significant(seconds * 1e6, 3)} \u00b5s`;
+  if (seconds < 1) return `${significant(seconds * 1e3, 3)} ms`;
+  return `${significant(seconds, 3)} s`;
+}
+
+export const rate = (value) => (value >= 100 ? Math.round(value).toString() : significant(value, 3));
+export const percent = (fraction) => `${significant(fraction * 100, 2)} %`;
+export const times = (ratio) => `${significant(ratio, 3)}\u00d7`;
+export const counted = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
