@@ -116,7 +116,7 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
 
  private:
   struct Begun {
-    std::shared_ptr<serve::Call> call;  // Null: it has not said yet what cancels it.
+    std::shared_ptr<host::Call> call;  // Null: it has not said yet what cancels it.
     bool cancelled = false;
   };
 
@@ -129,7 +129,7 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
     }
     {
       const std::scoped_lock lock(mutex_);
-      waits_ = in_progress_ >= most_;
+      waits_ = too_many();
       if (waits_) return;
     }
     read();
@@ -151,7 +151,7 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
       const std::scoped_lock lock(mutex_);
       if (in_progress_ > 0 && opened_) --in_progress_;
       opened_ = true;  // The first answer is that to RunOpen.
-      reads = std::exchange(waits_, waits_ && in_progress_ >= most_) && !waits_;
+      reads = std::exchange(waits_, waits_ && too_many()) && !waits_;
       ends = all_read_ && in_progress_ == 0;
     }
     if (reads) read();
@@ -173,7 +173,7 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
       case worker::RunRequest::kCall:
         return call(request.call(), parts);
       case worker::RunRequest::kCancel:
-        cancel(request.cancel().number());
+        cancel(request.cancel());
         return {};
       case worker::RunRequest::kRelease:
         parts_.host.tickets().release(session_->number(), {request.release().tickets().begin(),
@@ -216,7 +216,7 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
     return {};
   }
 
-  void keep(std::uint64_t number, std::shared_ptr<serve::Call> call) {
+  void keep(std::uint64_t number, std::shared_ptr<host::Call> call) {
     {
       const std::scoped_lock lock(mutex_);
       const auto found = calls_.find(number);
@@ -237,20 +237,21 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
     send(written ? *std::move(written) : write_error(number, written.error(), reply.times));
   }
 
-  void cancel(std::uint64_t number) {
-    std::shared_ptr<serve::Call> call;
+  void cancel(const worker::Cancel& message) {
+    std::shared_ptr<host::Call> call;
     {
       const std::scoped_lock lock(mutex_);
-      const auto found = calls_.find(number);
+      const auto found = calls_.find(message.number());
       if (found == calls_.end()) return;
-      found->second.cancelled = true;
+      if (message.lost().empty()) found->second.cancelled = true;
       call = found->second.call;
     }
-    if (call != nullptr) call->cancel();
+    if (call == nullptr) return;
+    message.lost().empty() ? call->cancel() : call->lose(message.lost());
   }
 
   void cancel_all() {
-    std::vector<std::shared_ptr<serve::Call>> calls;
+    std::vector<std::shared_ptr<host::Call>> calls;
     {
       const std::scoped_lock lock(mutex_);
       for (auto& [number, begun] : calls_) {
@@ -260,6 +261,9 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
     }
     for (const auto& call : calls) call->cancel();
   }
+
+  /// So that a caller who keeps to `most_` is heard in any case: its cancels may be what ends them.
+  [[nodiscard]] bool too_many() const { return in_progress_ > most_; }
 
   WorkerParts& parts_;
   ::grpc::CallbackServerContext& context_;

@@ -4,12 +4,16 @@
 #include <future>
 #include <thread>
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "penstock/base/hash.h"
 #include "penstock/grpc/client/raw_message.h"
+#include "penstock/grpc/client/stage_client.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
 #include "penstock/grpc/front.h"
@@ -285,6 +289,73 @@ TEST(WorkerServiceTest, ManyCallsAreInFlight) {
   }
   writer.join();
   EXPECT_TRUE(run.finish().ok());
+}
+
+/// Listens, and says nothing.
+class Silent {
+ public:
+  Silent() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    ::sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ::socklen_t length = sizeof at;
+    auto* const named = reinterpret_cast<::sockaddr*>(&at);
+    EXPECT_EQ(::bind(socket_, named, length), 0);
+    EXPECT_EQ(::listen(socket_, 8), 0);
+    EXPECT_EQ(::getsockname(socket_, named, &length), 0);
+    address = concat("127.0.0.1:", ntohs(at.sin_port));
+  }
+  ~Silent() { ::close(socket_); }
+  Silent(const Silent&) = delete;
+  Silent& operator=(const Silent&) = delete;
+
+  std::string address;
+
+ private:
+  const int socket_;
+};
+
+/// As many calls as a stream takes wait for a worker that stands still: whoever says that it is
+/// lost must be heard.
+TEST(WorkerServiceTest, CallsThatWaitForALostPeerEndHoweverManyThereAre) {
+  const Silent silent;
+  const Worker worker({.limits = {.calls = 3}, .cache = {}});
+  Caller caller(worker, {silent.address});
+  const auto stage = caller.open_stage();
+  Calls run(caller);
+  worker::Ticket ticket;
+  ticket.set_id("any");
+  ticket.set_address(silent.address);
+  for (std::uint64_t i = 0; i < run.most_calls; ++i) {
+    run.write(Calls::request(i, stage, ticket, 3));
+  }
+  for (std::uint64_t i = 0; i < run.most_calls; ++i) {
+    worker::RunRequest lost;
+    lost.mutable_cancel()->set_number(i);
+    lost.mutable_cancel()->set_lost(silent.address);
+    run.write(lost);
+    const auto answer = run.read().answer();
+    EXPECT_EQ(answer.number(), i);
+    EXPECT_EQ(answer.error().code(), static_cast<int>(Code::kUnavailable)) << answer.DebugString();
+    EXPECT_THAT(answer.error().reason(), HasSubstr("lost"));
+  }
+  EXPECT_EQ(run.ask(Calls::request(7, stage, {1})).raw_size(), 1);
+}
+
+TEST(WorkerServiceTest, AStageHasNoMoreCallsInFlightThanItsStreamTakes) {
+  const TemporaryFolder folder;
+  const Worker worker({.limits = {.calls = 1}, .cache = {}});
+  PeerOptions peer;
+  peer.address = worker.address();
+  StageRequest request;
+  std::ofstream(folder.path() / "double.onnx") << kModelBytes;
+  request.name = "head";
+  request.model = folder.path() / "double.onnx";
+  request.backend = "fake";
+  request.device = concat("cpu:", device::inherited_cpus().front());
+  const auto stage = open_stage(peer, request);
+  ASSERT_TRUE(stage) << stage.error().message();
+  EXPECT_EQ((*stage)->recommended_calls(), 1);
 }
 
 TEST(WorkerServiceTest, AnErrorIsThatCallsAlone) {

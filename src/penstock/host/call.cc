@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "penstock/tensor/datatype.h"
@@ -10,7 +11,7 @@ namespace penstock::host {
 namespace {
 
 /// Gathers, then runs, then ends once.
-class RunningCall final : public serve::Call, public std::enable_shared_from_this<RunningCall> {
+class RunningCall final : public Call, public std::enable_shared_from_this<RunningCall> {
  public:
   RunningCall(std::shared_ptr<Session> session, const CallPlaces& places, CallRequest request,
               CallDone done)
@@ -35,7 +36,7 @@ class RunningCall final : public serve::Call, public std::enable_shared_from_thi
         break;
       }
     }
-    end_pull();
+    end_pull(std::nullopt);
   }
 
   void cancel() override {
@@ -46,6 +47,19 @@ class RunningCall final : public serve::Call, public std::enable_shared_from_thi
       calls = calls_;
     }
     for (const auto& call : calls) call->cancel();
+  }
+
+  void lose(const std::string& address) override {
+    std::optional<std::size_t> input;
+    {
+      const std::scoped_lock lock(mutex_);
+      for (const std::size_t i : pulling_) {
+        if (request_.inputs[i].ticket->address == address) input = i;
+      }
+    }
+    if (!input) return;
+    note(*input, make_error(Code::kUnavailable, "the worker that had it is lost")
+                     .within({Where::kPeer, address}));
   }
 
  private:
@@ -81,6 +95,7 @@ class RunningCall final : public serve::Call, public std::enable_shared_from_thi
     {
       const std::scoped_lock lock(mutex_);
       ++pending_;
+      pulling_.insert(i);
     }
     keep(places_.puller.pull(ticket, input.dtype, input.dims, request_.deadline,
                              [call = shared_from_this(), i](Result<Tensor> tensor) {
@@ -89,7 +104,7 @@ class RunningCall final : public serve::Call, public std::enable_shared_from_thi
                                } else {
                                  call->note(i, std::move(tensor).error());
                                }
-                               call->end_pull();
+                               call->end_pull(i);
                              }));
     return {};
   }
@@ -116,10 +131,11 @@ class RunningCall final : public serve::Call, public std::enable_shared_from_thi
     call->cancel();
   }
 
-  void end_pull() {
+  void end_pull(std::optional<std::size_t> input) {
     std::optional<Error> error;
     {
       const std::scoped_lock lock(mutex_);
+      if (input) pulling_.erase(*input);
       if (--pending_ > 0) return;
       error = error_;
       calls_.clear();
@@ -213,14 +229,14 @@ class RunningCall final : public serve::Call, public std::enable_shared_from_thi
   std::mutex mutex_;  // Guards all below.
   std::vector<std::shared_ptr<serve::Call>> calls_;
   std::size_t pending_ = 0;
+  std::set<std::size_t> pulling_;  // Inputs that are on their way here.
   std::optional<Error> error_;
 };
 
 }  // namespace
 
-std::shared_ptr<serve::Call> start_call(const std::shared_ptr<Session>& session,
-                                        const CallPlaces& places, CallRequest request,
-                                        CallDone done) {
+std::shared_ptr<Call> start_call(const std::shared_ptr<Session>& session, const CallPlaces& places,
+                                 CallRequest request, CallDone done) {
   const auto call =
       std::make_shared<RunningCall>(session, places, std::move(request), std::move(done));
   call->begin();

@@ -81,14 +81,21 @@ struct CallPlaces {
   serve::Budget& budget;
 };
 
+/// A call in progress. Any thread.
+class Call : public serve::Call {
+ public:
+  /// The worker of this address is lost: where the call still waits for a tensor of it, it ends as
+  /// kUnavailable; else it goes on.
+  virtual void lose(const std::string& address) = 0;
+};
+
 using CallDone = std::function<void(CallReply)>;
 
 /// `done` is called once, by any thread, also within the call; it must be short. Its errors:
 /// kNotFound (stage, ticket), kPermissionDenied (no peer), kUnavailable (a peer), kInvalidArgument
 /// (inputs), kResourceExhausted, and those of serve::Server::infer().
 /// \returns what cancels it.
-std::shared_ptr<serve::Call> start_call(const std::shared_ptr<Session>& session,
-                                        const CallPlaces& places, CallRequest request,
-                                        CallDone done);
+std::shared_ptr<Call> start_call(const std::shared_ptr<Session>& session, const CallPlaces& places,
+                                 CallRequest request, CallDone done);
 
 }  // namespace penstock::host

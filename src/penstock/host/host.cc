@@ -172,8 +172,8 @@ void Host::close_stage(Session& session, std::uint64_t number) {
 
 // ------------------------------------------------------------------------------------------ calls
 
-std::shared_ptr<serve::Call> Host::call(const std::shared_ptr<Session>& session, Puller& puller,
-                                        CallRequest request, CallDone done) {
+std::shared_ptr<Call> Host::call(const std::shared_ptr<Session>& session, Puller& puller,
+                                 CallRequest request, CallDone done) {
   {
     const std::scoped_lock lock(mutex_);
     ++calls_;

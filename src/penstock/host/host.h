@@ -85,8 +85,8 @@ class Host {
   void close_stage(Session& session, std::uint64_t number);
 
   /// As start_call().
-  std::shared_ptr<serve::Call> call(const std::shared_ptr<Session>& session, Puller& puller,
-                                    CallRequest request, CallDone done);
+  std::shared_ptr<Call> call(const std::shared_ptr<Session>& session, Puller& puller,
+                             CallRequest request, CallDone done);
   [[nodiscard]] Tickets& tickets() { return tickets_; }
 
   /// Blocks. \error kNotFound  a content is not here; as Measuring::run()

@@ -118,7 +118,7 @@ class HostTest : public ::testing::Test {
     return made;
   }
 
-  std::future<CallReply> begin(CallRequest made, std::shared_ptr<serve::Call>* call = nullptr) {
+  std::future<CallReply> begin(CallRequest made, std::shared_ptr<Call>* call = nullptr) {
     auto promise = std::make_shared<std::promise<CallReply>>();
     auto future = promise->get_future();
     auto started = host_->call(session_, puller_, std::move(made), [promise](CallReply reply) {
@@ -216,11 +216,51 @@ TEST_F(HostTest, ACallThatWaitsForAPeerIsCancelled) {
   start();
   const auto stage = open("double.onnx");
   session_->set_peers({"peer:1"});
-  std::shared_ptr<serve::Call> call;
+  std::shared_ptr<Call> call;
   auto reply = begin(request(*stage, Ticket{"late", "peer:1"}), &call);
   call->cancel();
   EXPECT_EQ(reply.get().outputs.error().code, Code::kCancelled);
   EXPECT_EQ(server_->shared().budget.used(), 0U);
+}
+
+TEST_F(HostTest, ACallThatWaitsForALostPeerIsUnavailable) {
+  start();
+  const auto stage = open("double.onnx");
+  session_->set_peers({"peer:1", "peer:2"});
+  std::shared_ptr<Call> call;
+  auto reply = begin(request(*stage, Ticket{"late", "peer:1"}), &call);
+  call->lose("peer:2");  // It waits for none of that one's.
+  EXPECT_EQ(reply.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  call->lose("peer:1");
+  const auto error = reply.get().outputs.error();
+  EXPECT_EQ(error.code, Code::kUnavailable);
+  EXPECT_EQ(error.find(Where::kPeer)->name, "peer:1");
+  EXPECT_EQ(error.find(Where::kInput)->name, "x");
+  EXPECT_EQ(server_->shared().budget.used(), 0U);
+}
+
+TEST_F(HostTest, ACallThatHasItsInputsOutlivesThePeerThatHadThem) {
+  start();
+  std::promise<void> entered, released;
+  auto wait = released.get_future().share();
+  const auto twice = backend_->models["double.onnx"].run;
+  backend_->models["double.onnx"].run = [&, wait, twice](testing::Inputs in, testing::Outputs out) {
+    if (opened_) {
+      entered.set_value();
+      wait.wait();
+    }
+    return twice(in, out);
+  };
+  const auto stage = open("double.onnx");
+  session_->set_peers({"peer:1"});
+  std::shared_ptr<Call> call;
+  auto reply = begin(request(*stage, Ticket{"there", "peer:1"}), &call);
+  entered.get_future().wait();
+  call->lose("peer:1");
+  released.set_value();
+  const auto outputs = reply.get().outputs;
+  ASSERT_TRUE(outputs) << outputs.error().message();
+  EXPECT_EQ(value_of(outputs->front().value), 10);
 }
 
 TEST_F(HostTest, AHugeShapeIsRefusedBeforeItIsPulled) {

@@ -21,7 +21,7 @@ class Held {
   [[nodiscard]] virtual const std::string& ticket() const = 0;
   [[nodiscard]] virtual const std::vector<std::int64_t>& dims() const = 0;
   [[nodiscard]] virtual bool is_lost() const = 0;  ///< Its worker is.
-  /// A call on another worker that pulls it: cancelled where this one's worker is lost meanwhile.
+  /// A call on another worker that pulls it: told where this one's worker is lost meanwhile.
   virtual void read_by(const std::shared_ptr<InferCall>& call) const = 0;
   /// Brings the tensor here, into `to`, which has room and its shape. Blocks until it is there, or
   /// never will be: the worker is lost. \error kUnavailable, kNotFound

@@ -65,7 +65,7 @@ void HeldSource::lost() {
     readers.swap(readers_);
   }
   for (const auto& reader : readers) {
-    if (const auto call = reader.lock()) call->cancel();
+    if (const auto call = reader.lock()) call->lose_input(address_);
   }
 }
 
@@ -87,7 +87,7 @@ void HeldSource::note_reader(const std::shared_ptr<InferCall>& call) {
     readers_.push_back(call);
     if (!lost_) return;
   }
-  call->cancel();
+  call->lose_input(address_);
 }
 
 void HeldSource::release(const std::string& ticket) {

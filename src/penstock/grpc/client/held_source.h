@@ -23,14 +23,14 @@ class HeldSource : public std::enable_shared_from_this<HeldSource> {
   /// Another way to the worker. `same_session`: it has what it had before the last one was lost.
   void connected(const Connection& connection, const std::shared_ptr<Line>& line,
                  bool same_session);
-  /// The worker is lost. Calls elsewhere that wait for what it has end now: it may never send it.
+  /// The worker is lost. Calls elsewhere that wait for what it has end: it may never send it.
   void lost();
   [[nodiscard]] bool is_lost() const;
 
   /// What the worker has kept for us.
   std::shared_ptr<const Held> hold(std::string ticket, DType dtype, std::vector<std::int64_t> dims);
 
-  /// A call on another worker that reads one of these: lost() cancels it.
+  /// A call on another worker that reads one of these: lost() tells it.
   void note_reader(const std::shared_ptr<InferCall>& call);
 
  private:

@@ -1,5 +1,6 @@
 #include "penstock/grpc/client/line.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -28,6 +29,7 @@ constexpr auto kLineOpens = std::chrono::seconds(5);
 
 /// Readers may fetch it as often as they like, until the frame is over and it is released.
 constexpr std::uint32_t kPulls = UINT32_MAX;
+constexpr std::uint32_t kMostCalls = 1U << 16;  // Whatever a worker says.
 
 std::vector<std::string> tickets_of(const worker::Answer& answer) {
   std::vector<std::string> tickets;
@@ -35,6 +37,12 @@ std::vector<std::string> tickets_of(const worker::Answer& answer) {
     if (!value.ticket().empty()) tickets.push_back(value.ticket());
   }
   return tickets;
+}
+
+/// Of a line that has ended: its calls are worth another try elsewhere, whatever the reason.
+Error as_lost(Error why) {
+  why.code = Code::kUnavailable;
+  return why;
 }
 
 class LineImpl;
@@ -60,6 +68,7 @@ class RunCall final : public InferCall {
 
   bool wait(std::int64_t until_ns) override;
   void cancel() noexcept override;
+  void lose_input(const std::string& address) noexcept override;
   Status take(std::span<Tensor* const> outputs, std::uint64_t& allocations) override;
   std::vector<std::shared_ptr<const Held>> take_held() override { return std::move(held_); }
   [[nodiscard]] CallTimes times() const override;
@@ -96,6 +105,7 @@ class RunCall final : public InferCall {
   void (*const done_)(void*);
   void* const whom_;
   std::vector<std::shared_ptr<const Held>> far_;  // Its inputs: they stay until it has ended.
+  std::atomic<bool> cancelled_{false};            // By who made it.
   std::vector<std::shared_ptr<const Held>> held_;
   std::mutex mutex_;  // Guards all below.
   std::condition_variable changed_;
@@ -115,6 +125,7 @@ class LineImpl final : public Line, public std::enable_shared_from_this<LineImpl
                                           std::span<const ModelPort> ports,
                                           const InferOptions& options) override;
   void release(const std::vector<std::string>& tickets) override;
+  [[nodiscard]] int most_calls() const override { return most_calls_; }
   std::optional<Error> broken() override {
     const std::scoped_lock lock(mutex_);
     return why_;
@@ -128,7 +139,8 @@ class LineImpl final : public Line, public std::enable_shared_from_this<LineImpl
     changed_.wait(lock, [&] { return over_; });
   }
 
-  void cancel(std::uint64_t number);
+  /// `lost`: only where it waits for a worker of this address; empty: in any case.
+  void cancel(std::uint64_t number, const std::string& lost);
   void forget(std::uint64_t number) {
     const std::scoped_lock lock(mutex_);
     calls_.erase(number);
@@ -156,6 +168,7 @@ class LineImpl final : public Line, public std::enable_shared_from_this<LineImpl
       read_{this, Happens::kRead}, over_event_{this, Happens::kOver};
   std::shared_ptr<LineImpl> self_;  // Until it is over.
 
+  int most_calls_ = 1;                  // Set before it is open.
   std::atomic<bool> is_broken_{false};  // why_.has_value()
   std::mutex mutex_;                    // Guards all below.
   std::condition_variable changed_;
@@ -202,6 +215,7 @@ void LineImpl::happened(Happens what, bool ok) {
   if (what == Happens::kStarted && ok) stream_->Read(&incoming_, &read_);
   if (what == Happens::kOver) {
     end_with(status_.ok() ? make_error(Code::kUnavailable, "it ended the stream")
+                                .within({Where::kPeer, options_.address})
                           : to_error(status_, options_.address));
   }
   std::shared_ptr<LineImpl> self;
@@ -244,7 +258,10 @@ void LineImpl::read_message() {
   std::shared_ptr<RunCall> call;
   {
     const std::scoped_lock lock(mutex_);
-    open_ = open_ || message.has_opened();
+    if (message.has_opened() && !open_) {
+      most_calls_ = static_cast<int>(std::clamp(message.opened().most_calls(), 1U, kMostCalls));
+      open_ = true;
+    }
     if (message.has_answer()) {
       if (auto found = calls_.extract(message.answer().number())) call = found.mapped();
     }
@@ -263,8 +280,7 @@ void LineImpl::end_with(const Error& why) {
     calls.swap(calls_);
   }
   changed_.notify_all();
-  Error told = why;
-  if (told.code != Code::kCancelled) told.code = Code::kUnavailable;
+  const Error told = as_lost(why);
   for (const auto& [number, call] : calls) call->end(told);
 }
 
@@ -281,9 +297,10 @@ void LineImpl::release(const std::vector<std::string>& tickets) {
   if (message) send(*std::move(message));
 }
 
-void LineImpl::cancel(std::uint64_t number) {
+void LineImpl::cancel(std::uint64_t number, const std::string& lost) {
   worker::RunRequest request;
   request.mutable_cancel()->set_number(number);
+  request.mutable_cancel()->set_lost(lost);
   auto message = RawWriter(request.SerializeAsString(), kRawField).finish();
   if (message) send(*std::move(message));
 }
@@ -307,7 +324,7 @@ Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
   std::shared_ptr<RunCall> call;
   {
     const std::scoped_lock lock(mutex_);
-    if (why_) return *why_;
+    if (why_) return as_lost(*why_);
     asked.set_number(next_number_++);
     call = std::make_shared<RunCall>(weak_from_this(), asked.number(), ports, options_, options);
     calls_.emplace(asked.number(), call);
@@ -369,7 +386,12 @@ bool RunCall::wait(std::int64_t until_ns) {
 }
 
 void RunCall::cancel() noexcept {
-  if (const auto line = line_.lock()) line->cancel(number_);
+  cancelled_ = true;
+  if (const auto line = line_.lock()) line->cancel(number_, {});
+}
+
+void RunCall::lose_input(const std::string& address) noexcept {
+  if (const auto line = line_.lock()) line->cancel(number_, address);
 }
 
 Status RunCall::take(std::span<Tensor* const> outputs, std::uint64_t& allocations) {
@@ -417,17 +439,13 @@ Status RunCall::take_value(const worker::Value& value, std::size_t at, Tensor& o
   return {};
 }
 
-/// What the worker could not fetch any more is as lost as the one that had it.
+/// What the worker could not fetch any more is as lost as the one that had it. Where nobody here
+/// cancelled the call, and its time is not over, the worker let go of it.
 Error RunCall::blame(Error told) const {
-  if (told.code == Code::kDeadlineExceeded) told.code = Code::kCancelled;
-  const auto lost =
-      std::ranges::find_if(far_, [](const auto& far) { return far != nullptr && far->is_lost(); });
   const bool gone = !far_.empty() && told.code == Code::kNotFound && told.find(Where::kInput);
-  if (gone) told.code = Code::kUnavailable;
-  if (told.code == Code::kCancelled && lost != far_.end()) {
-    told = make_error(Code::kUnavailable, "an input was lost with the worker that had it")
-               .within({Where::kPeer, (*lost)->address()});
-  }
+  const bool ended = told.code == Code::kCancelled || told.code == Code::kDeadlineExceeded;
+  const bool by_us = cancelled_ || now_ns() >= deadline_ns_;
+  if (gone || ended) told.code = ended && by_us ? Code::kCancelled : Code::kUnavailable;
   return std::move(told).within({Where::kPeer, peer_});
 }
 

@@ -44,6 +44,8 @@ class Line {
                                                   const InferOptions& options) = 0;
   /// The worker may free these. Any thread.
   virtual void release(const std::vector<std::string>& tickets) = 0;
+  /// That the worker wants in progress here, at most.
+  [[nodiscard]] virtual int most_calls() const = 0;
   /// Why the stream has ended, if it has.
   virtual std::optional<Error> broken() = 0;
   [[nodiscard]] virtual bool is_broken() const = 0;  ///< Before its calls end with that.

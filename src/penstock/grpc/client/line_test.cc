@@ -1,5 +1,6 @@
 #include "penstock/grpc/client/line.h"
 
+#include <functional>
 #include <future>
 #include <thread>
 
@@ -8,35 +9,56 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include "penstock/grpc/client/held_source.h"
 #include "penstock/grpc/worker.grpc.pb.h"
 
 namespace penstock::grpc {
 namespace {
 
-/// Opens the line, and reads no further: what is sent waits. Then it ends the call.
-class Deaf final : public worker::Worker::Service {
+using Stream = ::grpc::ServerReaderWriter<worker::RunResponse, worker::RunRequest>;
+
+/// Opens lines; what a test says becomes of them.
+class FakeWorker final : public worker::Worker::Service {
  public:
-  ::grpc::Status Run(
-      ::grpc::ServerContext*,
-      ::grpc::ServerReaderWriter<worker::RunResponse, worker::RunRequest>* stream) override {
+  ::grpc::Status Run(::grpc::ServerContext*, Stream* stream) override {
     worker::RunRequest first;
     if (!stream->Read(&first)) return ::grpc::Status::CANCELLED;
     worker::RunResponse opened;
-    opened.mutable_opened()->set_most_calls(1);
+    opened.mutable_opened()->set_most_calls(7);
     stream->Write(opened);
-    leaves.get_future().wait();
-    return {::grpc::StatusCode::UNAVAILABLE, "it leaves"};
+    return goes_on(*stream);
   }
 
-  std::promise<void> leaves;
+  std::function<::grpc::Status(Stream&)> goes_on;
 };
+
+worker::RunRequest next(Stream& stream) {
+  worker::RunRequest request;
+  EXPECT_TRUE(stream.Read(&request));
+  return request;
+}
+
+void answer(Stream& stream, std::uint64_t number, Code code) {
+  worker::RunResponse response;
+  response.mutable_answer()->set_number(number);
+  response.mutable_answer()->mutable_error()->set_code(static_cast<int>(code));
+  stream.Write(response);
+}
+
+Error error_of(InferCall& call) {
+  EXPECT_TRUE(call.wait(INT64_MAX));
+  std::uint64_t allocations = 0;
+  const Status taken = call.take({}, allocations);
+  EXPECT_FALSE(taken);
+  return taken ? Error() : taken.error();
+}
 
 class LineTest : public ::testing::Test {
  protected:
   LineTest() {
     ::grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", ::grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(&deaf_);
+    builder.RegisterService(&worker_);
     server_ = builder.BuildAndStart();
     dispatcher_ = std::thread([this] { Line::dispatch(queue_); });
   }
@@ -55,7 +77,7 @@ class LineTest : public ::testing::Test {
         queue_);
   }
 
-  Deaf deaf_;
+  FakeWorker worker_;
   int port_ = 0;
   std::unique_ptr<::grpc::Server> server_;
   ::grpc::CompletionQueue queue_;
@@ -66,19 +88,85 @@ class LineTest : public ::testing::Test {
 /// let go of what the other was told to.
 TEST_F(LineTest, IsOverWhenTheLastWriteIsToo) {
   for (int i = 0; i < 20; ++i) {
-    deaf_.leaves = {};
+    std::promise<void> leaves;
+    worker_.goes_on = [&](Stream&) -> ::grpc::Status {  // It reads no further: what is sent waits.
+      leaves.get_future().wait();
+      return {::grpc::StatusCode::UNAVAILABLE, "it leaves"};
+    };
     auto line = open();
     ASSERT_TRUE(line) << line.error().message();
     const Tensor large = Tensor::allocate(DType::kF32, {16 << 20});  // More than a window holds.
     const Tensor* const inputs[] = {&large};
     const auto call = (*line)->call(1, inputs, {}, {});
     ASSERT_TRUE(call) << call.error().message();
-    deaf_.leaves.set_value();
+    leaves.set_value();
     ASSERT_TRUE((*call)->wait(INT64_MAX));
     (*line)->wait_until_over();
     EXPECT_TRUE((*line)->is_broken());
     line->reset();
   }
+}
+
+TEST_F(LineTest, OnlyWhoCancelledACallHearsThatItWas) {
+  worker_.goes_on = [](Stream& stream) -> ::grpc::Status {
+    answer(stream, next(stream).call().number(), Code::kCancelled);
+    const auto number = next(stream).call().number();
+    EXPECT_EQ(next(stream).cancel().number(), number);
+    answer(stream, number, Code::kCancelled);
+    answer(stream, next(stream).call().number(), Code::kDeadlineExceeded);
+    return ::grpc::Status::OK;
+  };
+  const auto line = *open();
+  EXPECT_EQ(line->most_calls(), 7);
+  const auto let_go = *line->call(1, {}, {}, {});
+  EXPECT_EQ(error_of(*let_go).code, Code::kUnavailable);
+  const auto cancelled = *line->call(1, {}, {}, {});
+  cancelled->cancel();
+  EXPECT_EQ(error_of(*cancelled).code, Code::kCancelled);
+  const auto without_deadline = *line->call(1, {}, {}, {});
+  EXPECT_EQ(error_of(*without_deadline).code, Code::kUnavailable);
+  line->wait_until_over();
+}
+
+TEST_F(LineTest, CallsOfAStreamThatWasCancelledThereAreUnavailable) {
+  worker_.goes_on = [](Stream& stream) -> ::grpc::Status {
+    next(stream);
+    return ::grpc::Status::CANCELLED;
+  };
+  const auto line = *open();
+  const auto call = *line->call(1, {}, {}, {});
+  EXPECT_EQ(error_of(*call).code, Code::kUnavailable);
+  line->wait_until_over();
+  const auto late = line->call(1, {}, {}, {});
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::kUnavailable);
+}
+
+TEST_F(LineTest, ALostInputIsUnavailableThoughItsWorkerIsBackBeforeTheAnswer) {
+  std::promise<void> asked, back;
+  std::string lost;
+  worker_.goes_on = [&](Stream& stream) -> ::grpc::Status {
+    const auto number = next(stream).call().number();
+    asked.set_value();
+    lost = next(stream).cancel().lost();
+    back.get_future().wait();
+    answer(stream, number, Code::kCancelled);
+    return ::grpc::Status::OK;
+  };
+  const auto line = *open();
+  const auto maker = std::make_shared<HeldSource>("maker:1");
+  const std::shared_ptr<const Held> held = maker->hold("ticket", DType::kF32, {1});
+  const Tensor place = Tensor::allocate(DType::kF32, {1});
+  const Tensor* const inputs[] = {&place};
+  const auto call = *line->call(1, inputs, {}, {.far = {&held, 1}});
+  asked.get_future().wait();
+  maker->lost();
+  maker->connected(*Connection::open({.address = "maker:1"}), nullptr, true);
+  EXPECT_FALSE(held->is_lost());
+  back.set_value();
+  EXPECT_EQ(error_of(*call).code, Code::kUnavailable);
+  EXPECT_EQ(lost, "maker:1");
+  line->wait_until_over();
 }
 
 }  // namespace

@@ -120,11 +120,24 @@ class Infer final : public InferCall {
     return changed_.wait_until(lock, Clock::time_point(std::chrono::nanoseconds(until_ns)), ended);
   }
 
-  void cancel() noexcept override { context_.TryCancel(); }
+  void cancel() noexcept override {
+    cancelled_ = true;
+    context_.TryCancel();
+  }
+  /// Its server is lost: ends it as that, whatever becomes of the server meanwhile.
+  void lose(const Error& why) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (ended_) return;
+      loss_ = why;
+    }
+    context_.TryCancel();
+  }
 
   Status take(std::span<Tensor* const> outputs, std::uint64_t& allocations) override {
-    if (loss_) return *std::move(loss_);
     const auto& peer = client_.options.address;
+    const bool cancelled = status_.error_code() == ::grpc::StatusCode::CANCELLED;
+    if (loss_ && cancelled) return *std::move(loss_);
     if (!status_.ok()) return ended_badly(to_error(status_, peer));
     Status read = read_answer(answer_, client_.interface.outputs, outputs, allocations);
     answer_.Clear();
@@ -133,10 +146,9 @@ class Infer final : public InferCall {
   }
 
   /// On the dispatcher's thread.
-  void end(std::optional<Error> loss) {
+  void end() {
     {
       const std::scoped_lock lock(mutex_);
-      loss_ = std::move(loss);
       ended_ = true;
       if (done_ != nullptr) done_(whom_);
     }
@@ -145,9 +157,12 @@ class Infer final : public InferCall {
   [[nodiscard]] const ::grpc::Status& status() const { return status_; }
 
  private:
-  /// What is over time is no call that goes on.
+  /// What is over time is no call that goes on. Who was not cancelled from here was let go there.
   Error ended_badly(Error error) const {
-    if (error.code == Code::kDeadlineExceeded) error.code = Code::kCancelled;
+    const bool by_us = cancelled_ || now_ns() >= deadline_ns_;
+    if (error.code == Code::kCancelled && !by_us) error.code = Code::kUnavailable;
+    const bool has_deadline = deadline_ns_ != INT64_MAX;
+    if (error.code == Code::kDeadlineExceeded && has_deadline) error.code = Code::kCancelled;
     return error;
   }
 
@@ -159,7 +174,8 @@ class Infer final : public InferCall {
   std::unique_ptr<::grpc::ClientAsyncResponseReader<::grpc::ByteBuffer>> reader_;
   ::grpc::ByteBuffer answer_;
   ::grpc::Status status_;
-  std::mutex mutex_;  // Guards all below.
+  std::atomic<bool> cancelled_{false};  // By who made it.
+  std::mutex mutex_;                    // Guards all below.
   std::condition_variable changed_;
   bool ended_ = false;
   std::optional<Error> loss_;
@@ -280,7 +296,6 @@ void State::dispatch() {
 void State::ended(Infer& call) {
   const auto code = call.status().error_code();
   std::shared_ptr<Infer> held;
-  std::optional<Error> why;
   bool broke = false, news = false;
   {
     const std::scoped_lock lock(mutex);
@@ -292,11 +307,9 @@ void State::ended(Infer& call) {
       suspect = news = true;
       broke = connection->broken();
     }
-    // Cancelled because of that, or else by its caller a moment before.
-    if (loss && code == ::grpc::StatusCode::CANCELLED) why = loss;
   }
   if (broke) lose(to_error(call.status(), options.address));
-  held->end(std::move(why));
+  held->end();
   if (news) changed.notify_all();
 }
 
@@ -312,8 +325,9 @@ void State::lose(Error why) {
     pause = kFirstTry;
     next_try = Clock::now() + pause;
     for (const auto& [call, held] : in_flight) calls.push_back(held);
+    why = *loss;
   }
-  for (const auto& call : calls) call->cancel();
+  for (const auto& call : calls) call->lose(why);
   changed.notify_all();
 }
 

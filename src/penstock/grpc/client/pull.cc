@@ -1,6 +1,7 @@
 #include "penstock/grpc/client/pull.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -103,6 +104,7 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
     self_ = self;
     const auto longest = Clock::now() + kLongestPull;
     const auto until = std::min(incoming_.order().deadline.value_or(longest), longest);
+    of_caller_ = until < longest;
     context_.set_deadline(grpc::system_time(until.time_since_epoch().count()));
     // A ticket is all that a pull shows: who names us an address does not learn our token by it.
     worker::PullRequest request;
@@ -115,7 +117,10 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
     StartCall();
   }
 
-  void cancel() override { context_.TryCancel(); }
+  void cancel() override {
+    cancelled_ = true;
+    context_.TryCancel();
+  }
 
   void OnReadDone(bool ok) override {
     if (!ok) return;
@@ -136,8 +141,13 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
  private:
   Result<Tensor> result(const ::grpc::Status& status) {
     if (failed_) return std::move(*failed_).within({Where::kPeer, address_});
-    if (!status.ok()) return to_error(status, address_);
-    return incoming_.finish();
+    if (status.ok()) return incoming_.finish();
+    Error told = to_error(status, address_);
+    // What nobody here wanted to end is the worker's: it leaves, or sends nothing.
+    const bool ended = (told.code == Code::kCancelled && !cancelled_) ||
+                       (told.code == Code::kDeadlineExceeded && !of_caller_);
+    if (ended) told.code = Code::kUnavailable;
+    return told;
   }
 
   const std::shared_ptr<const Connection> connection_;
@@ -148,6 +158,8 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
   Incoming incoming_;
   std::function<void(Result<Tensor>)> done_;
   std::optional<Error> failed_;
+  bool of_caller_ = false;  // The deadline is.
+  std::atomic<bool> cancelled_{false};
   std::shared_ptr<PullCall> self_;  // Until OnDone().
 };
 

@@ -52,10 +52,14 @@ class InferCall {
   /// Until the call has ended, or until `until_ns` (steady clock): false.
   virtual bool wait(std::int64_t until_ns) = 0;
   virtual void cancel() noexcept = 0;
+  /// The worker of this address is lost: a call that still waits for a tensor of it ends as
+  /// kUnavailable; any other goes on.
+  virtual void lose_input([[maybe_unused]] const std::string& address) noexcept {}
   /// How the call ended; where it went well, `outputs` have the answer, in the model's order. Where
   /// an output is dense, of the same type and has room, it is written there, else replaced, and
   /// `allocations` is raised. \pre  wait() was true.
-  /// \error kUnavailable  the peer was lost. \error kCancelled  by cancel(), or by the deadline.
+  /// \error kUnavailable  the peer was lost, or let go of the call. \error kCancelled  by cancel(),
+  ///                      or by the deadline; by nothing else.
   /// \error kDataLoss     the answer is none, or not of the model's types.
   /// \error               what the server says.
   virtual Status take(std::span<Tensor* const> outputs, std::uint64_t& allocations) = 0;

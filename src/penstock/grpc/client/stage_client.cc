@@ -291,6 +291,7 @@ Status StageClient::start() {
     dispatcher_ = std::thread([this] { Line::dispatch(queue_); });
     auto link = open();
     if (!link) return opened.set_value(std::move(link).error());
+    calls_ = std::min(calls_, link->line->most_calls());
     take(*std::move(link));
     opened.set_value({});
     keep();

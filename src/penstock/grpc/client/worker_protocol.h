@@ -8,7 +8,7 @@ namespace penstock::grpc {
 
 /// Of worker.proto. Another number where a message changes its meaning: ends of unlike numbers do
 /// not talk.
-inline constexpr std::uint32_t kWorkerProtocol = 1;
+inline constexpr std::uint32_t kWorkerProtocol = 2;
 
 /// Of worker::RunRequest, RunResponse, and the pieces of PullResponse and Echo: bytes of tensors,
 /// written last.
