@@ -102,7 +102,7 @@ def sentences(records: list[Record], backend: str) -> list[str]:
     rest = kinds.total() - sum(count for count, _, _ in rows)
     if rest:
         rows.append((rest, "", f"{len(kinds) - len(common)} rarer sentences"))
-    return ["", f"### {backend}", *table(("cases", "outcome", "why"), rows)]
+    return ["", f"## {backend}", *table(("cases", "outcome", "why"), rows)]
 
 
 def render(records: list[Record]) -> str:

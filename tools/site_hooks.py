@@ -1,0 +1,59 @@
+"""What mkdocs does for Penstock's site beside its own: the root's documents become pages, links out of docs/ mended.
+
+The documents are written to be read in the repository; a link there to a file that is no page becomes its name."""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+OF_THE_ROOT = {  # Document, page
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
+LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+
+
+def on_files(files: Any, config: Any, **_: Any) -> Any:
+    from mkdocs.structure.files import File
+
+    for document, page in OF_THE_ROOT.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / document)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    folder = "docs"
+    for document, name in OF_THE_ROOT.items():
+        if page.file.src_uri == name:
+            folder, page.edit_url = "", document
+    here = posixpath.dirname(posixpath.join("docs", page.file.src_uri))
+    return LINK.sub(lambda found: mended(found, folder and here, here), markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """A table's empty corner is no heading."""
+    return re.sub(r"<th[^>]*></th>", "<td></td>", html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The theme's search has no name for those who hear it."""
+    return output.replace(' role="dialog">', ' role="dialog" aria-label="Search">')
+
+
+def mended(found: re.Match[str], folder: str, here: str) -> str:
+    """The link as the site has it. `folder`: where the document lies in the tree; `here`: where its page does."""
+    text, target = found[1], found[2]
+    if "://" in target or target.startswith(("#", "mailto:")):
+        return found[0]
+    path, _, anchor = target.partition("#")
+    path = posixpath.normpath(posixpath.join(folder, path))
+    if path in OF_THE_ROOT:
+        path = posixpath.join("docs", OF_THE_ROOT[path])
+    elif not path.startswith("docs/"):
+        if not (ROOT / path).exists():
+            raise ValueError(f"a link to '{target}': no such file in the tree")
+        return text if "`" in text else f"{text} (`{path}`)"
+    return f"[{text}]({posixpath.relpath(path, here)}{'#' + anchor if anchor else ''})"
