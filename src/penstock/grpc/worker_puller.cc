@@ -5,9 +5,9 @@
 #include <mutex>
 #include <utility>
 
+#include "penstock/device/address.h"
 #include "penstock/grpc/client/pull.h"
 #include "penstock/grpc/worker.grpc.pb.h"
-#include "penstock/serve/access.h"
 
 namespace penstock::grpc {
 namespace {
@@ -84,7 +84,7 @@ Result<std::shared_ptr<const Connection>> WorkerPuller::connect(const std::strin
   auto options = peers_;
   options.address = address;
   // In plain text it leaves this machine for nobody.
-  if (!options.encrypted() && !serve::is_loopback(address)) options.token.clear();
+  if (!options.encrypted() && !device::is_loopback(address)) options.token.clear();
   auto opened = Connection::open(options);
   if (!opened) {
     ways.erase(address);

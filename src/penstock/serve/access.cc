@@ -11,6 +11,7 @@
 
 #include "penstock/base/hash.h"
 #include "penstock/base/secret.h"
+#include "penstock/device/address.h"
 
 namespace penstock::serve {
 
@@ -181,17 +182,6 @@ Error unknown_client(const Credentials& credentials) {
                     "expected a token, found none: send 'authorization: Bearer TOKEN'");
 }
 
-std::string_view without_port(std::string_view address) {
-  if (address.starts_with('[')) return address.substr(1, address.find(']') - 1);
-  if (std::ranges::count(address, ':') > 1) return address;  // IPv6 alone.
-  return address.substr(0, address.find(':'));
-}
-
-bool is_ipv4_loopback(std::string_view host) {
-  return host.starts_with("127.") && std::ranges::count(host, '.') == 3 &&
-         host.find_first_not_of("0123456789.") == std::string_view::npos;
-}
-
 }  // namespace
 
 struct Access::State {
@@ -288,15 +278,8 @@ Result<NewToken> make_token(const std::string& name, const std::string& rights) 
   return NewToken{.token = std::move(token), .line = std::move(line)};
 }
 
-bool is_loopback(std::string_view address) {
-  if (address.starts_with("unix:")) return true;
-  const std::string_view host = without_port(address);
-  if (host.starts_with("::ffff:")) return is_ipv4_loopback(host.substr(7));
-  return host == "localhost" || host == "::1" || is_ipv4_loopback(host);
-}
-
 Status check_exposure(const std::string& address, bool encrypted, bool insecure) {
-  if (encrypted || insecure || is_loopback(address)) return {};
+  if (encrypted || insecure || device::is_loopback(address)) return {};
   return make_error(Code::kPermissionDenied, "plain text would leave this machine at '", address,
                     "': give a certificate (--tls-certificate, --tls-key), listen on 127.0.0.1, or "
                     "say --insecure");

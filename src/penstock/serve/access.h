@@ -78,10 +78,6 @@ struct NewToken {
 /// \error kInvalidArgument  the name or the rights could not stand in a file.
 Result<NewToken> make_token(const std::string& name, const std::string& rights);
 
-/// Whether only processes of this machine reach the address "HOST:PORT", "[HOST]:PORT", "HOST" or
-/// "unix:PATH".
-bool is_loopback(std::string_view address);
-
 /// \error kPermissionDenied  others could read what goes over `address`, and `insecure` does not
 /// say that they may.
 Status check_exposure(const std::string& address, bool encrypted, bool insecure);

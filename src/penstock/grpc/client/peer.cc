@@ -5,12 +5,12 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
-#include <string_view>
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include "penstock/device/address.h"
 #include "penstock/grpc/client/worker_messages.h"
 
 namespace penstock::grpc {
@@ -44,13 +44,6 @@ Result<std::chrono::nanoseconds> read_patience(const std::string& text) {
                             " milliseconds, found '", text, "'");
   }
   return std::chrono::nanoseconds(std::chrono::milliseconds(ms));
-}
-
-bool is_loopback(std::string_view address) {
-  const auto host = address.substr(0, address.rfind(':'));
-  const bool ipv4 = host.starts_with("127.") && std::ranges::count(host, '.') == 3 &&
-                    host.find_first_not_of("0123456789.") == std::string_view::npos;
-  return ipv4 || host == "localhost" || host == "[::1]";
 }
 
 Result<std::string> read_if_given(const std::filesystem::path& file) {
@@ -89,7 +82,7 @@ Result<PeerOptions> read_peer_options(std::string address,
         "options 'certificate_file' and 'key_file': expected both or neither, found ",
         read.key.empty() ? "only the certificate" : "only the key");
   }
-  if (!read.token.empty() && !read.encrypted() && !is_loopback(read.address)) {
+  if (!read.token.empty() && !read.encrypted() && !device::is_loopback(read.address)) {
     return invalid_argument("option 'token_file': '", read.address,
                             "' is another machine, and whoever is between could read the token: "
                             "give 'tls' or 'root_file' too");

@@ -1,0 +1,12 @@
+// Addresses of machines, as text.
+#pragma once
+
+#include <string_view>
+
+namespace penstock::device {
+
+/// Whether only processes of this machine reach the address "HOST:PORT", "[HOST]:PORT", "HOST" or
+/// "unix:PATH". Names are not looked up.
+bool is_loopback(std::string_view address);
+
+}  // namespace penstock::device
