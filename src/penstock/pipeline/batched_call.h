@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "penstock/pipeline/counters.h"
@@ -19,7 +19,8 @@ struct BoundFrame {
   std::int64_t deadline_ns = backend::kNoDeadline;  // Steady clock.
   std::uint32_t seat = 0;                           // Where its stream's states lie: StateEdge.
   FrameNumber step = 0;
-  std::string_view traceparent;  // The record's.
+  // A copy: a call that is left behind reads it when the record is another frame's.
+  std::string traceparent;
   // Beside Stage::in_edges and out_edges: of the slots, or of their mirrors.
   std::vector<const std::vector<const Tensor*>*> in;
   std::vector<std::vector<Tensor>*> out;

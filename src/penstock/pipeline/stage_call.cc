@@ -166,7 +166,7 @@ Status StageCall::bind(FrameNumber frame, const Record& record) {
   bound.deadline_ns = record.deadline_ns;
   bound.seat = record.seat;
   bound.step = record.step;
-  bound.traceparent = record.traceparent;
+  if (bound.traceparent != record.traceparent) bound.traceparent = record.traceparent;
   bool left = false;  // By a call that hangs: storage that is to be written.
   auto* out = bound.out.data();
   auto* out_slot = bound.out_slots.data();
