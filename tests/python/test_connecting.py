@@ -1,11 +1,14 @@
 """penstock.connect(): a model of a server as a pipeline."""
 
 import asyncio
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from built_program import find_program
 
 import penstock
 
@@ -101,7 +104,17 @@ def test_what_makes_no_sense_is_refused(server: penstock.Serving) -> None:
         penstock.connect(server.grpc, "m", options={"speed": "high"})
 
 
-def test_files_of_the_way_there_are_this_sides_own(server: penstock.Serving, tmp_path: Path, expected: list) -> None:
-    (tmp_path / "token").write_text("unknown\n")
-    with penstock.connect(server.grpc, "m", options={"token_file": tmp_path / "token"}) as far:
-        assert same(far(frames(1)[0]), expected[0])
+def test_files_of_the_way_there_are_this_sides_own(model: Path, tmp_path: Path, expected: list) -> None:
+    line = [find_program(), "token", "robot", "--rights", "infer"]
+    made = subprocess.run(line, capture_output=True, text=True, check=True)
+    (tmp_path / "tokens").write_text(made.stdout)
+    (tmp_path / "token").write_text(re.search(r"[A-Za-z0-9_-]{40,}", made.stderr)[0] + "\n")
+    (tmp_path / "unknown").write_text("unknown\n")
+    with penstock.serve({"m": model}, listen="127.0.0.1:0", tokens=tmp_path / "tokens") as asks:
+        with penstock.connect(asks.grpc, "m", options={"token_file": tmp_path / "token"}) as far:
+            assert same(far(frames(1)[0]), expected[0])
+        for options in {"token_file": tmp_path / "unknown"}, {}:
+            with pytest.raises(penstock.PenstockError, match="token"):
+                penstock.connect(asks.grpc, "m", options=options)
+    with pytest.raises(penstock.NotFound, match="nowhere"):
+        penstock.connect(asks.grpc, "m", options={"token_file": tmp_path / "nowhere"})
