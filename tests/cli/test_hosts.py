@@ -50,6 +50,18 @@ def test_a_package_for_hosts_that_are_not_there_is_a_warning(well, chain, hosts,
         assert "nothing answers" not in well("plan", chain, "--hosts", hosts, "--deadline", 1).err
 
 
+def test_a_plan_tells_what_a_run_needs_to_reach_the_hosts(well, chain, hosts, tmp_path):
+    (tmp_path / "token").write_text("word\n")
+    shared = HOSTS.replace("caller:", "defaults: {token_file: token}\ncaller:")
+    hosts.write_text(shared)
+    line = ["plan", chain, "--hosts", hosts, "-o", tmp_path / "p.penstock", "--deadline", 1]
+    assert f"run it with --backend-option remote:token_file={tmp_path / 'token'}\n" in well(*line).out
+    hosts.write_text(shared.replace("quota: 0.5", "quota: 0.5, tls: true"))
+    said = well(*line).out
+    assert "run it with" not in said
+    assert "hosts 'fast' and 'half' differ" in said and "'defaults'" in said
+
+
 def test_a_slower_link_is_what_binds_then(well, chain, hosts):
     hosts.write_text(HOSTS.replace("link: {bandwidth: 1gbit", "link: {bandwidth: 1kbit"))
     answer = well("plan", chain, "--hosts", hosts, "--json", "--deadline", 2).json

@@ -1,7 +1,6 @@
 #include "penstock/cli/package_needs.h"
 
 #include <chrono>
-#include <map>
 #include <set>
 
 #include <spdlog/spdlog.h>
@@ -29,11 +28,12 @@ void warn_of_silent_hosts(const plan::Plan& plan) {
 }
 
 std::string connections_text(const hosts::Hosts& all) {
-  std::map<std::string, std::string> said;
-  for (const auto& host : all.hosts) said.insert(host.connection.begin(), host.connection.end());
-  if (said.empty()) return "";
+  if (const auto alike = hosts::check_connections_alike(all); !alike) {
+    return concat("it runs with none of their connections: ", alike.error().message(), "\n");
+  }
+  if (all.hosts.empty() || all.hosts.front().connection.empty()) return "";
   return "run it with " +
-         join(said, " ",
+         join(all.hosts.front().connection, " ",
               [](const auto& option) {
                 return concat("--backend-option remote:", option.first, "=", option.second);
               }) +

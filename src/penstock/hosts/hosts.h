@@ -64,6 +64,10 @@ struct Hosts {
 /// \error kInvalidArgument  what is wrong, with its line.
 Result<Hosts> read_hosts(const std::filesystem::path& file);
 
+/// A pipeline has one set of options for all its connections. \error kFailedPrecondition  two hosts
+/// differ in theirs.
+Status check_connections_alike(const Hosts& hosts);
+
 /// The host's devices with its address. \error kFailedPrecondition  neither its devices nor how
 /// many CPUs it has is known: ask its worker, or write them.
 Result<std::vector<device::Device>> devices_of(const Host& host);

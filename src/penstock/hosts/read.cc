@@ -170,6 +170,17 @@ Result<Hosts> read_hosts(const std::filesystem::path& file) {
   return hosts;
 }
 
+Status check_connections_alike(const Hosts& hosts) {
+  for (const auto& host : hosts.hosts) {
+    const auto& first = hosts.hosts.front();
+    if (host.connection == first.connection) continue;
+    return make_error(Code::kFailedPrecondition, "hosts '", first.name, "' and '", host.name,
+                      "' differ in the files or options of their connections: a pipeline has one "
+                      "set of them for all hosts; write it under 'defaults'");
+  }
+  return {};
+}
+
 Result<std::vector<device::Device>> devices_of(const Host& host) {
   auto devices = host.devices;
   if (devices.empty()) {

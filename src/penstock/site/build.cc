@@ -49,7 +49,7 @@ class SiteBuild {
   Result<tune::Report> run(const hosts::Reach& reach) {
     PENSTOCK_CHECK_OK(refuse_useless(options_.build));
     PENSTOCK_CHECK_OK(ask_hosts(reach));
-    PENSTOCK_CHECK_OK(refuse_unlike_connections());
+    PENSTOCK_CHECK_OK(hosts::check_connections_alike(hosts_));
     PENSTOCK_CHECK_OK(measure());
     PENSTOCK_CHECK_OK(make_gate());
     PENSTOCK_CHECK_OK(race());
@@ -137,18 +137,6 @@ class SiteBuild {
         {file_.file, whole_, ring_, backends_, true, tolerance, options_.build.stopped});
     if (!gate) return std::move(gate).error().within({Where::kWay, "reference"});
     gate_ = *std::move(gate);
-    return {};
-  }
-
-  /// A pipeline has one set of options for all its connections.
-  [[nodiscard]] Status refuse_unlike_connections() const {
-    for (const auto& host : hosts_.hosts) {
-      const auto& first = hosts_.hosts.front();
-      if (host.connection == first.connection) continue;
-      return make_error(Code::kFailedPrecondition, "hosts '", first.name, "' and '", host.name,
-                        "' differ in the files or options of their connections: a pipeline has one "
-                        "set of them for all hosts; write it under 'defaults'");
-    }
     return {};
   }
 
