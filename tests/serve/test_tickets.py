@@ -173,9 +173,12 @@ def test_frames_of_a_maker_that_stands_still_do_not_wait_for_it(tmp_path, worker
     assert [answer(started.pop()) for _ in range(5)] == [[n, n] for n in range(5)]
     first.process.send_signal(19)  # SIGSTOP
     started.push(10)
-    said = [started.pop() for _ in range(10)]
+    said = [started.pop() for _ in range(10)]  # While it stands still.
     assert all(each["error"]["code"] == "unavailable" for each in said if "error" in each), said
     assert "error" in said[-1]
+    # Not because a pull took too long: that would be half a minute later.
+    causes = ("lost", "no sign of life")
+    assert all(any(cause in str(each) for cause in causes) for each in said if "error" in each), said
     first.process.send_signal(18)  # SIGCONT
     answers: list[dict] = []
     while not answers or "error" in answers[-1]:

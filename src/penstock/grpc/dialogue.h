@@ -73,13 +73,15 @@ class Dialogue : public ::grpc::ServerBidiReactor<Request, Response>,
     if (!finished_ && !end_) this->StartRead(&request_);
   }
 
-  void send(Response response) {
+  /// False: nobody reads it any more.
+  bool send(Response response) {
     {
       const std::scoped_lock lock(mutex_);
-      if (end_) return;  // Nobody reads it any more.
+      if (end_) return false;
       queue_.push_back(std::move(response));
     }
     go_on();
+    return true;
   }
 
   /// The call ends when the answer that is being written is; those behind are dropped.

@@ -100,6 +100,14 @@ Result<Bytes> write_values(std::uint64_t number, std::vector<host::CallValue> va
   return std::move(writer).finish();
 }
 
+std::vector<std::string> tickets_of(const std::vector<host::CallValue>& values) {
+  std::vector<std::string> tickets;
+  for (const auto& value : values) {
+    if (!value.ticket.empty()) tickets.push_back(value.ticket);
+  }
+  return tickets;
+}
+
 // ------------------------------------------------------------------------------------------ calls
 
 class RunCall final : public Dialogue<Bytes, Bytes> {
@@ -187,6 +195,7 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
   Status open(const worker::RunRequest& request) {
     if (!request.has_open()) return invalid_argument("expected RunOpen in the first request");
     PENSTOCK_TRY(session_, parts_.host.find(request.open().session(), client_));
+    times_taken_up_ = session_->times_taken_up();
     worker::RunResponse response;
     response.mutable_opened()->set_most_calls(static_cast<std::uint32_t>(most_));
     const ::grpc::Slice slice(response.SerializeAsString());
@@ -232,9 +241,16 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
       const std::scoped_lock lock(mutex_);
       calls_.erase(number);
     }
-    if (!reply.outputs) return send(write_error(number, reply.outputs.error(), reply.times));
+    if (!reply.outputs) {
+      send(write_error(number, reply.outputs.error(), reply.times));
+      return;
+    }
+    const auto kept = tickets_of(*reply.outputs);
     auto written = write_values(number, *std::move(reply.outputs), reply.times);
-    send(written ? *std::move(written) : write_error(number, written.error(), reply.times));
+    const bool told =
+        send(written ? *std::move(written) : write_error(number, written.error(), reply.times));
+    const bool goes = !told || !written || session_->times_taken_up() != times_taken_up_;
+    if (goes) parts_.host.tickets().release(session_->number(), kept);
   }
 
   void cancel(const worker::Cancel& message) {
@@ -270,6 +286,7 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
   const std::size_t most_;
   std::string client_;
   std::shared_ptr<host::Session> session_;
+  std::uint64_t times_taken_up_ = 0;  // As it was when this stream began.
 
   std::mutex mutex_;  // Guards all below.
   std::map<std::uint64_t, Begun> calls_;

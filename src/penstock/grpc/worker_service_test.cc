@@ -13,6 +13,7 @@
 
 #include "penstock/base/hash.h"
 #include "penstock/grpc/client/raw_message.h"
+#include "penstock/grpc/client/session.h"
 #include "penstock/grpc/client/stage_client.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
@@ -47,10 +48,16 @@ std::shared_ptr<FakeBackend> make_backend() {
   return backend;
 }
 
+/// For callers that send no beats.
+host::Host::Options with_a_long_lease() {
+  return {.limits = {.lease = std::chrono::minutes(10)}, .cache = {}};
+}
+
 /// A worker with all that it is made of.
 class Worker {
  public:
-  explicit Worker(host::Host::Options options = {}, serve::Access::Options access = {}) {
+  explicit Worker(host::Host::Options options = with_a_long_lease(),
+                  serve::Access::Options access = {}) {
     registry_.add(backend_);
     server_ = *serve::Server::start({}, registry_);
     access_.emplace(*serve::Access::open(std::move(access)));
@@ -90,7 +97,7 @@ std::vector<float> values_of(const std::string& bytes) {
 class Caller {
  public:
   explicit Caller(const Worker& worker, std::vector<std::string> peers = {},
-                  std::string session = {}) {
+                  std::string session = {}, const std::vector<std::string>& tickets = {}) {
     ::grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -102,6 +109,7 @@ class Caller {
     request.mutable_open()->set_protocol(kWorkerProtocol);
     request.mutable_open()->set_session(std::move(session));
     for (auto& peer : peers) request.mutable_open()->add_peers(std::move(peer));
+    for (const auto& ticket : tickets) request.mutable_open()->add_tickets(ticket);
     worker::SessionResponse response;
     if (beats->Write(request) && beats->Read(&response)) id = response.session();
   }
@@ -319,7 +327,7 @@ class Silent {
 /// lost must be heard.
 TEST(WorkerServiceTest, CallsThatWaitForALostPeerEndHoweverManyThereAre) {
   const Silent silent;
-  const Worker worker({.limits = {.calls = 3}, .cache = {}});
+  const Worker worker({.limits = {.calls = 3, .lease = std::chrono::minutes(10)}, .cache = {}});
   Caller caller(worker, {silent.address});
   const auto stage = caller.open_stage();
   Calls run(caller);
@@ -342,18 +350,23 @@ TEST(WorkerServiceTest, CallsThatWaitForALostPeerEndHoweverManyThereAre) {
   EXPECT_EQ(run.ask(Calls::request(7, stage, {1})).raw_size(), 1);
 }
 
+/// Of the model "double.onnx" that lies there.
+StageRequest order_in(const TemporaryFolder& folder) {
+  StageRequest request;
+  request.name = "head";
+  request.model = folder.path() / "double.onnx";
+  request.backend = "fake";
+  request.device = concat("cpu:", device::inherited_cpus().front());
+  return request;
+}
+
 TEST(WorkerServiceTest, AStageHasNoMoreCallsInFlightThanItsStreamTakes) {
   const TemporaryFolder folder;
   const Worker worker({.limits = {.calls = 1}, .cache = {}});
   PeerOptions peer;
   peer.address = worker.address();
-  StageRequest request;
   std::ofstream(folder.path() / "double.onnx") << kModelBytes;
-  request.name = "head";
-  request.model = folder.path() / "double.onnx";
-  request.backend = "fake";
-  request.device = concat("cpu:", device::inherited_cpus().front());
-  const auto stage = open_stage(peer, request);
+  const auto stage = open_stage(peer, order_in(folder));
   ASSERT_TRUE(stage) << stage.error().message();
   EXPECT_EQ((*stage)->recommended_calls(), 1);
 }
@@ -518,6 +531,82 @@ TEST(WorkerServiceTest, ASessionThatWasCutOffIsTakenUpAgain) {
   EXPECT_EQ(run.ask(Calls::request(1, stage, {1})).raw_size(), 1);
 }
 
+/// Of an answer or a release that was on its way when the link broke, nobody can tell.
+TEST(WorkerServiceTest, WhoTakesASessionUpNamesTheTicketsThatItHas) {
+  const Worker worker;
+  std::string id;
+  std::vector<std::string> tickets;
+  {
+    Caller caller(worker);
+    id = caller.id;
+    const auto stage = caller.open_stage();
+    Calls run(caller);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      auto request = Calls::request(i, stage, {1, 2});
+      request.mutable_call()->add_outputs()->set_pulls(3);
+      tickets.push_back(run.ask(request).answer().outputs(0).ticket());
+    }
+  }
+  const auto all = worker.host().tickets().bytes();
+  tickets.pop_back();
+  Caller again(worker, {}, id, tickets);
+  EXPECT_EQ(again.id, id);
+  EXPECT_EQ(worker.host().tickets().bytes(), all / 3 * 2);
+  for (const auto& ticket : tickets) EXPECT_TRUE(worker.host().tickets().pull(ticket));
+}
+
+TEST(WorkerServiceTest, WhatAnEarlierStreamStillMakesIsNotKept) {
+  Worker worker;
+  std::atomic<bool> warm = false;
+  std::promise<void> entered, released;
+  auto wait = released.get_future().share();
+  worker.backend().models["double.onnx"].run = [&, wait](testing::Inputs in,
+                                                         testing::Outputs out) -> Status {
+    *out[0] = in[0]->clone();
+    if (!warm.exchange(false)) return {};
+    entered.set_value();
+    wait.wait();
+    return {};
+  };
+  Caller caller(worker);
+  const auto stage = caller.open_stage();
+  warm = true;
+  Calls run(caller);  // It stays: the worker has not heard yet that its caller was cut off.
+  auto request = Calls::request(1, stage, {1, 2});
+  request.mutable_call()->add_outputs()->set_pulls(3);
+  run.write(request);
+  entered.get_future().wait();
+  Caller again(worker, {}, caller.id);
+  released.set_value();
+  EXPECT_EQ(run.read().answer().number(), 1U);
+  EXPECT_TRUE(worker.host().drain(std::chrono::minutes(1)));
+  EXPECT_EQ(worker.host().tickets().bytes(), 0U);
+}
+
+/// Beats come as seldom as the patience is long, and the worker forgets whom it does not hear.
+TEST(WorkerServiceTest, APatientCallerKeepsItsSession) {
+  using std::chrono::milliseconds;
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "double.onnx") << kModelBytes;
+  const Worker worker({.limits = {.lease = milliseconds(200)}, .cache = {}});
+  PeerOptions peer;
+  peer.address = worker.address();
+  peer.patience = std::chrono::seconds(20);
+  const auto stage = open_stage(peer, order_in(folder));
+  ASSERT_TRUE(stage) << stage.error().message();
+  for (int looks = 0; looks < 10; ++looks) {
+    std::this_thread::sleep_for(milliseconds(100));
+    ASSERT_EQ(worker.host().sessions(), 1U);
+  }
+}
+
+TEST(WorkerServiceTest, BeatsComeWithinPatienceAndLease) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(Session::beats_every(milliseconds(1000), milliseconds(5000)), milliseconds(300));
+  EXPECT_EQ(Session::beats_every(milliseconds(20'000), milliseconds(2000)), milliseconds(600));
+  EXPECT_GT(Session::beats_every(milliseconds(1000), milliseconds(0)), milliseconds(1));
+}
+
 TEST(WorkerServiceTest, ASessionThatIsUnknownIsRefused) {
   const Worker worker;
   Caller caller(worker, {}, std::string(32, 'x'));
@@ -598,7 +687,8 @@ TEST(WorkerServiceTest, RightsAreAskedFor) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "tokens";
   std::ofstream(file) << "reader sha256:" << sha256_of("secret") << " infer\n";
-  const Worker worker({}, {.tokens = file, .client_certificates = false, .say = {}});
+  const Worker worker(with_a_long_lease(),
+                      {.tokens = file, .client_certificates = false, .say = {}});
   Caller stranger(worker);
   EXPECT_TRUE(stranger.id.empty());
   EXPECT_EQ(stranger.beats->Finish().error_code(), ::grpc::StatusCode::UNAUTHENTICATED);

@@ -68,10 +68,12 @@ class SessionCall final : public Dialogue<worker::SessionRequest, worker::Sessio
     if (!asked.peers().empty()) {
       PENSTOCK_CHECK_OK(check_caller(parts_.access, Right::kLoad, context_));
     }
-    PENSTOCK_TRY(session_, asked.session().empty()
-                               ? parts_.host.open(client, asked.caller().substr(0, 128),
-                                                  std::chrono::nanoseconds(asked.lease_ns()))
-                               : parts_.host.find(asked.session(), client));
+    PENSTOCK_TRY(session_,
+                 asked.session().empty()
+                     ? parts_.host.open(client, asked.caller().substr(0, 128),
+                                        std::chrono::nanoseconds(asked.lease_ns()))
+                     : parts_.host.take_up(asked.session(), client,
+                                           {asked.tickets().begin(), asked.tickets().end()}));
     session_->set_peers({asked.peers().begin(), asked.peers().end()});
     response.set_session(session_->id());
     response.set_lease_ns(session_->lease().count());
@@ -245,7 +247,8 @@ class EchoCall final : public Dialogue<Bytes, Bytes> {
     const auto received_ns = now_ns();
     auto answered = answer(request, received_ns);
     request.Clear();
-    answered ? send(*std::move(answered)) : end(to_worker_status(answered.error()));
+    if (!answered) return end(to_worker_status(answered.error()));
+    send(*std::move(answered));
   }
   void sent() override { read(); }
   void closed() override { end(::grpc::Status::OK); }

@@ -58,6 +58,14 @@ Result<std::shared_ptr<Session>> Host::open(const std::string& client, const std
   return session;
 }
 
+Result<std::shared_ptr<Session>> Host::take_up(const std::string& id, const std::string& client,
+                                               const std::set<std::string>& tickets) {
+  PENSTOCK_TRY(const auto session, find(id, client));
+  session->take_up();  // Before: so that whatever is kept beside this is freed by who keeps it.
+  tickets_.release_all(session->number(), tickets);
+  return session;
+}
+
 void Host::close(const Session& session) {
   if (const auto closed = sessions_.close(session)) end({closed}, "closed");
 }

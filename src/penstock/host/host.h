@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -63,6 +64,11 @@ class Host {
                                                       const std::string& client) const {
     return sessions_.find(id, client);
   }
+  /// The same by a caller who was cut off, and still has these tickets of it: others are freed.
+  /// \error kNotFound
+  [[nodiscard]] Result<std::shared_ptr<Session>> take_up(const std::string& id,
+                                                         const std::string& client,
+                                                         const std::set<std::string>& tickets);
   /// False: it has ended.
   bool beat(const Session& session) { return sessions_.beat(session, Clock::now()); }
   /// Ends it; what it has is freed soon, by another thread.

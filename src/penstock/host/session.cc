@@ -44,6 +44,16 @@ std::shared_ptr<Stage> Session::take(std::uint64_t number) {
   return stage;
 }
 
+std::uint64_t Session::times_taken_up() const {
+  const std::scoped_lock lock(mutex_);
+  return times_taken_up_;
+}
+
+void Session::take_up() {
+  const std::scoped_lock lock(mutex_);
+  ++times_taken_up_;
+}
+
 std::vector<std::shared_ptr<Stage>> Session::end() {
   const std::scoped_lock lock(mutex_);
   ended_ = true;

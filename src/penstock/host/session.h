@@ -50,6 +50,10 @@ class Session {
   /// Null: there is none.
   std::shared_ptr<Stage> take(std::uint64_t number);
 
+  /// How often it was taken up again: what calls that began before that keep, nobody is told of.
+  [[nodiscard]] std::uint64_t times_taken_up() const;
+  void take_up();
+
   /// What it had, for who closes it. From now on it holds nothing.
   std::vector<std::shared_ptr<Stage>> end();
   [[nodiscard]] bool ended() const;
@@ -64,6 +68,7 @@ class Session {
   Clock::time_point heard_;  // Guarded by Sessions.
 
   mutable std::mutex mutex_;  // Guards all below.
+  std::uint64_t times_taken_up_ = 0;
   std::set<std::string> peers_;
   std::map<std::string, HeldContent> contents_;
   std::map<std::uint64_t, std::shared_ptr<Stage>> stages_;

@@ -72,12 +72,13 @@ void Tickets::release(Owner owner, const std::vector<std::string>& ids) {
   }
 }
 
-void Tickets::release_all(Owner owner) {
+void Tickets::release_all(Owner owner, const std::set<std::string>& but) {
   std::vector<Tensor> freed;
   const std::scoped_lock lock(mutex_);
   for (auto kept = kept_.begin(); kept != kept_.end();) {
     const auto next = std::next(kept);
-    if (kept->second.owner == owner) freed.push_back(forget(kept));
+    const bool goes = kept->second.owner == owner && !but.contains(kept->first);
+    if (goes) freed.push_back(forget(kept));
     kept = next;
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,7 +61,8 @@ class Tickets {
 
   /// Frees what is left of them; those of others, and that are none, are passed over.
   void release(Owner owner, const std::vector<std::string>& ids);
-  void release_all(Owner owner);
+  /// All of the owner's, but for these.
+  void release_all(Owner owner, const std::set<std::string>& but = {});
 
   [[nodiscard]] std::uint64_t bytes() const;
   [[nodiscard]] std::size_t count(Owner owner) const;

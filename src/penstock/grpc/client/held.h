@@ -24,7 +24,8 @@ class Held {
   /// A call on another worker that pulls it: told where this one's worker is lost meanwhile.
   virtual void read_by(const std::shared_ptr<InferCall>& call) const = 0;
   /// Brings the tensor here, into `to`, which has room and its shape. Blocks until it is there, or
-  /// never will be: the worker is lost. \error kUnavailable, kNotFound
+  /// never will be: the worker is lost, or sends nothing for as long as one is patient with it.
+  /// \error kUnavailable; kCancelled  the deadline of its frame has passed.
   virtual Status read(Tensor& to) const = 0;
 };
 

@@ -11,6 +11,8 @@
 namespace penstock::grpc {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr auto kLooks = std::chrono::milliseconds(50);  ///< Whether the worker is lost.
 
 }  // namespace
@@ -18,19 +20,27 @@ constexpr auto kLooks = std::chrono::milliseconds(50);  ///< Whether the worker 
 class HeldSource::HeldHere final : public Held {
  public:
   HeldHere(std::shared_ptr<HeldSource> source, std::string ticket, DType dtype,
-           std::vector<std::int64_t> dims)
+           std::vector<std::int64_t> dims, std::int64_t deadline_ns)
       : source_(std::move(source)),
         ticket_(std::move(ticket)),
         dtype_(dtype),
-        dims_(std::move(dims)) {}
+        dims_(std::move(dims)),
+        deadline_ns_(deadline_ns) {}
   HeldHere(const HeldHere&) = delete;
   HeldHere& operator=(const HeldHere&) = delete;
-  ~HeldHere() override { source_->release(ticket_); }
+  ~HeldHere() override { source_->release({ticket_}); }
 
   [[nodiscard]] const std::string& address() const override { return source_->address_; }
   [[nodiscard]] const std::string& ticket() const override { return ticket_; }
   [[nodiscard]] const std::vector<std::int64_t>& dims() const override { return dims_; }
-  [[nodiscard]] DType dtype() const { return dtype_; }
+  /// What brings it here.
+  [[nodiscard]] PullOrder order(Tensor& to) const {
+    PullOrder order{ticket_, dtype_, dims_, {}, to};
+    if (deadline_ns_ != INT64_MAX) {
+      order.deadline = Clock::time_point(std::chrono::nanoseconds(deadline_ns_));
+    }
+    return order;
+  }
   [[nodiscard]] bool is_lost() const override { return source_->is_lost(); }
   void read_by(const std::shared_ptr<InferCall>& call) const override {
     source_->note_reader(call);
@@ -42,6 +52,7 @@ class HeldSource::HeldHere final : public Held {
   const std::string ticket_;
   const DType dtype_;
   const std::vector<std::int64_t> dims_;
+  const std::int64_t deadline_ns_;
 };
 
 void HeldSource::connected(const Connection& connection, const std::shared_ptr<Line>& line,
@@ -53,6 +64,7 @@ void HeldSource::connected(const Connection& connection, const std::shared_ptr<L
     line_ = line;
     lost_ = false;
     released.swap(released_);
+    if (!same_session) tickets_.clear();
   }
   if (same_session && !released.empty()) line->release(released);
 }
@@ -75,9 +87,10 @@ bool HeldSource::is_lost() const {
 }
 
 std::shared_ptr<const Held> HeldSource::hold(std::string ticket, DType dtype,
-                                             std::vector<std::int64_t> dims) {
+                                             std::vector<std::int64_t> dims,
+                                             std::int64_t deadline_ns) {
   return std::make_shared<const HeldHere>(shared_from_this(), std::move(ticket), dtype,
-                                          std::move(dims));
+                                          std::move(dims), deadline_ns);
 }
 
 void HeldSource::note_reader(const std::shared_ptr<InferCall>& call) {
@@ -90,17 +103,29 @@ void HeldSource::note_reader(const std::shared_ptr<InferCall>& call) {
   call->lose_input(address_);
 }
 
-void HeldSource::release(const std::string& ticket) {
+void HeldSource::arrived(const std::vector<std::string>& tickets) {
+  const std::scoped_lock lock(mutex_);
+  tickets_.insert(tickets.begin(), tickets.end());
+}
+
+void HeldSource::release(const std::vector<std::string>& tickets) {
+  if (tickets.empty()) return;
   std::shared_ptr<Line> line;
   {
     const std::scoped_lock lock(mutex_);
+    for (const auto& ticket : tickets) tickets_.erase(ticket);
     line = line_.lock();
     if (lost_ || line == nullptr) {
-      released_.push_back(ticket);
+      released_.insert(released_.end(), tickets.begin(), tickets.end());
       return;
     }
   }
-  line->release({ticket});
+  line->release(tickets);
+}
+
+std::vector<std::string> HeldSource::tickets() const {
+  const std::scoped_lock lock(mutex_);
+  return {tickets_.begin(), tickets_.end()};
 }
 
 Status HeldSource::read(const HeldHere& held, Tensor& to) const {
@@ -117,26 +142,33 @@ Status HeldSource::read(const HeldHere& held, Tensor& to) const {
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<Result<Tensor>> pulled;
-  const auto pull = start_pull(connection, address_,
-                               {.ticket = held.ticket(),
-                                .dtype = held.dtype(),
-                                .dims = held.dims(),
-                                .deadline = {},
-                                .into = to},
-                               [&](Result<Tensor> result) {
-                                 const std::scoped_lock lock(mutex);
-                                 pulled = std::move(result);
-                                 changed.notify_all();
-                               });
+  const auto pull = start_pull(connection, address_, held.order(to), [&](Result<Tensor> result) {
+    const std::scoped_lock lock(mutex);
+    pulled = std::move(result);
+    changed.notify_all();
+  });
   std::unique_lock lock(mutex);
+  std::uint64_t had = 0;
+  auto moved = Clock::now();
+  bool lost = false, stands = false;
   while (!changed.wait_for(lock, kLooks, [&] { return pulled.has_value(); })) {
-    if (!is_lost()) continue;
+    if (std::exchange(had, pull->pieces()) != pull->pieces()) moved = Clock::now();
+    lost = is_lost();
+    stands = Clock::now() - moved >= patience_;
+    if (!lost && !stands) continue;
     pull->cancel();
     changed.wait(lock, [&] { return pulled.has_value(); });
   }
   if (*pulled) return {};
-  if (is_lost() || pulled->error().code == Code::kNotFound) return gone();
-  return std::move(*pulled).error();
+  if (lost || is_lost() || pulled->error().code == Code::kNotFound) return gone();
+  if (pulled->error().code == Code::kDeadlineExceeded) {
+    return make_error(Code::kCancelled, "its deadline has passed").within({Where::kPeer, address_});
+  }
+  if (!stands) return std::move(*pulled).error();
+  return make_error(Code::kUnavailable, "it sent nothing of a tensor for ",
+                    std::chrono::duration_cast<std::chrono::milliseconds>(patience_).count(),
+                    " ms (patience_ms)")
+      .within({Where::kPeer, address_});
 }
 
 }  // namespace penstock::grpc

@@ -1,8 +1,10 @@
 // HeldSource: the tensors that a worker holds for one of our stages.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +20,9 @@ namespace penstock::grpc {
 /// \threads  all functions may be called from any thread.
 class HeldSource : public std::enable_shared_from_this<HeldSource> {
  public:
-  explicit HeldSource(std::string address) : address_(std::move(address)) {}
+  /// `patience`: for how long a tensor that is brought here may stand still on its way.
+  explicit HeldSource(std::string address, std::chrono::nanoseconds patience = kPatience)
+      : address_(std::move(address)), patience_(patience) {}
 
   /// Another way to the worker. `same_session`: it has what it had before the last one was lost.
   void connected(const Connection& connection, const std::shared_ptr<Line>& line,
@@ -27,22 +31,31 @@ class HeldSource : public std::enable_shared_from_this<HeldSource> {
   void lost();
   [[nodiscard]] bool is_lost() const;
 
-  /// What the worker has kept for us.
-  std::shared_ptr<const Held> hold(std::string ticket, DType dtype, std::vector<std::int64_t> dims);
+  /// The worker has told of these: they are ours until release().
+  void arrived(const std::vector<std::string>& tickets);
+  void release(const std::vector<std::string>& tickets);
+  [[nodiscard]] std::vector<std::string> tickets() const;  ///< That are ours.
+  /// What the worker has kept for us, of a ticket that has arrived(). `deadline_ns`: of its frame,
+  /// steady clock; INT64_MAX: none.
+  std::shared_ptr<const Held> hold(std::string ticket, DType dtype, std::vector<std::int64_t> dims,
+                                   std::int64_t deadline_ns = INT64_MAX);
 
   /// A call on another worker that reads one of these: lost() tells it.
   void note_reader(const std::shared_ptr<InferCall>& call);
 
  private:
   class HeldHere;
-  void release(const std::string& ticket);
   Status read(const HeldHere& held, Tensor& to) const;
 
+  static constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(1);
+
   const std::string address_;
+  const std::chrono::nanoseconds patience_;
   mutable std::mutex mutex_;  // Guards all below.
   std::shared_ptr<const Connection> connection_;
   std::weak_ptr<Line> line_;
   bool lost_ = false;
+  std::set<std::string> tickets_;
   std::vector<std::string> released_;  // While it was lost.
   std::vector<std::weak_ptr<InferCall>> readers_;
 };

@@ -255,6 +255,8 @@ void LineImpl::read_message() {
     context_.TryCancel();
     return;
   }
+  const auto tickets = tickets_of(message.answer());
+  if (options_.source != nullptr) options_.source->arrived(tickets);
   std::shared_ptr<RunCall> call;
   {
     const std::scoped_lock lock(mutex_);
@@ -268,7 +270,7 @@ void LineImpl::read_message() {
   }
   if (message.has_opened()) changed_.notify_all();
   if (call != nullptr) return call->end(*std::move(raw), std::move(*message.mutable_answer()));
-  if (message.has_answer()) release(tickets_of(message.answer()));
+  if (options_.source != nullptr) options_.source->release(tickets);
 }
 
 void LineImpl::end_with(const Error& why) {
@@ -290,7 +292,6 @@ void LineImpl::break_off(const Error& why) {
 }
 
 void LineImpl::release(const std::vector<std::string>& tickets) {
-  if (tickets.empty()) return;
   worker::RunRequest request;
   for (const auto& ticket : tickets) request.mutable_release()->add_tickets(ticket);
   auto message = RawWriter(request.SerializeAsString(), kRawField).finish();
@@ -435,7 +436,7 @@ Status RunCall::take_value(const worker::Value& value, std::size_t at, Tensor& o
                             Type::tensor(dtype, std::span(std::as_const(dims))));
   }
   held_.resize(static_cast<std::size_t>(head_.outputs_size()));
-  held_[at] = source_->hold(value.ticket(), dtype, std::move(dims));
+  held_[at] = source_->hold(value.ticket(), dtype, std::move(dims), deadline_ns_);
   return {};
 }
 
@@ -450,9 +451,7 @@ Error RunCall::blame(Error told) const {
 }
 
 void RunCall::release(const worker::Answer& answer) {
-  const auto tickets = tickets_of(answer);
-  const auto line = tickets.empty() ? nullptr : line_.lock();
-  if (line != nullptr) line->release(tickets);
+  if (source_ != nullptr) source_->release(tickets_of(answer));
 }
 
 CallTimes RunCall::times() const {

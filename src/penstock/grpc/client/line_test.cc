@@ -10,11 +10,13 @@
 #include <gtest/gtest.h>
 
 #include "penstock/grpc/client/held_source.h"
+#include "penstock/grpc/client/question.h"
 #include "penstock/grpc/worker.grpc.pb.h"
 
 namespace penstock::grpc {
 namespace {
 
+using ::testing::HasSubstr;
 using Stream = ::grpc::ServerReaderWriter<worker::RunResponse, worker::RunRequest>;
 
 /// Opens lines; what a test says becomes of them.
@@ -27,6 +29,13 @@ class FakeWorker final : public worker::Worker::Service {
     opened.mutable_opened()->set_most_calls(7);
     stream->Write(opened);
     return goes_on(*stream);
+  }
+
+  /// Stands still.
+  ::grpc::Status Pull(::grpc::ServerContext* context, const worker::PullRequest*,
+                      ::grpc::ServerWriter<worker::PullResponse>*) override {
+    while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return ::grpc::Status::CANCELLED;
   }
 
   std::function<::grpc::Status(Stream&)> goes_on;
@@ -75,6 +84,20 @@ class LineTest : public ::testing::Test {
         connection,
         {.address = options.address, .session = "session", .clock = std::make_shared<PeerClock>()},
         queue_);
+  }
+
+  /// Why a tensor that the worker has does not come.
+  Error read_what_stands_still(std::chrono::nanoseconds patience, std::int64_t deadline_ns) {
+    const auto address = concat("127.0.0.1:", port_);
+    const auto source = std::make_shared<HeldSource>(address, patience);
+    const auto held = source->hold("ticket", DType::kF32, {1}, deadline_ns);
+    source->connected(*Connection::open({.address = address}), nullptr, true);
+    Tensor place = Tensor::allocate(DType::kF32, {1});
+    const Status brought = held->read(place);
+    EXPECT_FALSE(brought);
+    if (brought) return {};
+    EXPECT_EQ(brought.error().find(Where::kPeer)->name, address);
+    return brought.error();
   }
 
   FakeWorker worker_;
@@ -140,6 +163,18 @@ TEST_F(LineTest, CallsOfAStreamThatWasCancelledThereAreUnavailable) {
   const auto late = line->call(1, {}, {}, {});
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, Code::kUnavailable);
+}
+
+TEST_F(LineTest, ATensorThatDoesNotComeIsUnavailableAtItsWorker) {
+  const Error why = read_what_stands_still(std::chrono::milliseconds(100), INT64_MAX);
+  EXPECT_EQ(why.code, Code::kUnavailable);
+  EXPECT_THAT(why.message(), HasSubstr("(patience_ms)"));
+}
+
+TEST_F(LineTest, ATensorIsWaitedForUntilTheDeadlineOfItsFrame) {
+  const Error why = read_what_stands_still(std::chrono::hours(1), now_ns() + 100'000'000);
+  EXPECT_EQ(why.code, Code::kCancelled);
+  EXPECT_THAT(why.message(), HasSubstr("its deadline has passed"));
 }
 
 TEST_F(LineTest, ALostInputIsUnavailableThoughItsWorkerIsBackBeforeTheAnswer) {

@@ -122,8 +122,11 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
     context_.TryCancel();
   }
 
+  [[nodiscard]] std::uint64_t pieces() const override { return pieces_; }
+
   void OnReadDone(bool ok) override {
     if (!ok) return;
+    ++pieces_;
     if (Status added = incoming_.add(response_); !added) {
       failed_ = std::move(added).error();
       context_.TryCancel();
@@ -160,6 +163,7 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
   std::optional<Error> failed_;
   bool of_caller_ = false;  // The deadline is.
   std::atomic<bool> cancelled_{false};
+  std::atomic<std::uint64_t> pieces_{0};
   std::shared_ptr<PullCall> self_;  // Until OnDone().
 };
 

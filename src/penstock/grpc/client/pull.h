@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,7 +27,8 @@ struct PullOrder {
 class Pull {
  public:
   virtual ~Pull() = default;
-  virtual void cancel() = 0;  ///< Any thread.
+  virtual void cancel() = 0;                               ///< Any thread, as the next.
+  [[nodiscard]] virtual std::uint64_t pieces() const = 0;  ///< That have come so far.
 };
 
 /// `done` is called once, by any thread, also within the call. It gets kInvalidArgument where the

@@ -1,5 +1,6 @@
 #include "penstock/grpc/client/session.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -14,6 +15,9 @@ namespace penstock::grpc {
 namespace {
 
 constexpr auto kSessionOpens = std::chrono::seconds(5);
+/// So that a caller who has nothing to do for a while, or is cut off, finds its stages again.
+constexpr auto kLeastLease = std::chrono::seconds(5);
+constexpr std::chrono::nanoseconds kOftenest = std::chrono::milliseconds(50);
 constexpr auto kSessionCloses = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -31,6 +35,7 @@ struct Session::State {
   std::unique_ptr<::grpc::ClientReaderWriter<worker::SessionRequest, worker::SessionResponse>>
       stream;
   std::string id;
+  std::chrono::nanoseconds between{};  // Two beats.
 
   std::mutex mutex;  // Guards all below.
   std::condition_variable changed;
@@ -59,10 +64,14 @@ Status Session::State::greet() {
   auto& open = *request.mutable_open();
   open.set_protocol(kWorkerProtocol);
   open.set_session(wanted.id);
+  open.set_lease_ns(std::max<std::chrono::nanoseconds>(kLeastLease, options.patience * 2).count());
+  for (const auto& ticket : wanted.tickets) open.add_tickets(ticket);
   for (const auto& peer : wanted.peers) open.add_peers(peer);
   worker::SessionResponse response;
   if (!exchange(request, response)) return ended();
   id = response.session();
+  // The worker gives no longer lease than it likes.
+  between = beats_every(options.patience, std::chrono::nanoseconds(response.lease_ns()));
   return {};
 }
 
@@ -78,7 +87,7 @@ void Session::State::beat(std::promise<Status>& opened) {
   worker::SessionResponse response;
   std::unique_lock lock(mutex);
   for (std::uint64_t number = 1;; ++number) {
-    if (changed.wait_for(lock, options.patience * 3 / 10, [&] { return closes; })) break;
+    if (changed.wait_for(lock, between, [&] { return closes; })) break;
     lock.unlock();
     request.mutable_beat()->set_number(number);
     const bool echoed = exchange(request, response);
@@ -117,6 +126,11 @@ Result<std::unique_ptr<Session>> Session::open(const Connection& connection,
   if (outcome.wait_for(kSessionOpens) == std::future_status::timeout) at->context.TryCancel();
   PENSTOCK_CHECK_OK(outcome.get());
   return made;
+}
+
+std::chrono::nanoseconds Session::beats_every(std::chrono::nanoseconds patience,
+                                              std::chrono::nanoseconds lease) {
+  return std::min(patience, std::max(lease, kOftenest)) * 3 / 10;
 }
 
 const std::string& Session::id() const {

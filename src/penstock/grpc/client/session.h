@@ -1,6 +1,7 @@
 // Session: what a caller has on a worker, kept for as long as beats go there and back.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ class Session {
  public:
   struct Wanted {
     std::string id;                    ///< Empty: a new one.
+    std::vector<std::string> tickets;  ///< Of `id`, those that are held here: others are freed.
     std::vector<std::string> peers;    ///< Addresses of workers whose tensors calls may fetch.
     std::shared_ptr<PeerClock> clock;  ///< Told by each beat.
   };
@@ -25,6 +27,10 @@ class Session {
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
+
+  /// Pauses between beats: so that one comes back within the patience, and each within the lease.
+  static std::chrono::nanoseconds beats_every(std::chrono::nanoseconds patience,
+                                              std::chrono::nanoseconds lease);
 
   [[nodiscard]] const std::string& id() const;
   /// Why the worker is taken for lost: its stream has ended, or no beat came back in time.

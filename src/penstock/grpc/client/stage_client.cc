@@ -83,7 +83,7 @@ class StageClient final : public RemoteModel {
   StageClient(PeerOptions options, StageRequest request)
       : options_(std::move(options)),
         request_(std::move(request)),
-        source_(std::make_shared<HeldSource>(options_.address)) {
+        source_(std::make_shared<HeldSource>(options_.address, options_.patience)) {
     for (const auto& peer : request_.peers) {
       if (peer != options_.address) peers_.push_back(peer);
     }
@@ -265,9 +265,9 @@ Result<StageClient::Link> StageClient::open() {
   PENSTOCK_TRY(const auto connection, Connection::open(options_));
   Link link;
   const auto clock = std::make_shared<PeerClock>();
-  auto session = Session::open(connection, options_, {session_, peers_, clock});
+  auto session = Session::open(connection, options_, {session_, source_->tickets(), peers_, clock});
   const bool gone = !session && !session_.empty() && session.error().code == Code::kNotFound;
-  if (gone) session = Session::open(connection, options_, {"", peers_, clock});
+  if (gone) session = Session::open(connection, options_, {"", {}, peers_, clock});
   if (!session) return std::move(session).error();
   link.session = *std::move(session);
   link.same_session = link.session->id() == session_;
