@@ -20,7 +20,7 @@ POOL = descriptor_pool.DescriptorPool()
 for file in descriptor_pb2.FileDescriptorSet.FromString(Path(sys.argv[1]).read_bytes()).file:
     POOL.Add(file)
 SERVICE = POOL.FindServiceByName("penstock.worker.Worker")
-PROTOCOL = 1
+PROTOCOL = 2
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 
 
