@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -204,3 +205,33 @@ def test_a_node_that_dies_is_left_for_another(cluster: Any, package: Path, secre
         local_ray.lose(cluster, local_ray.node_of(cluster, deployed._fleet, deployed._fleet.names[0]))
         until(lambda: deployed.moves > 0)
         np.testing.assert_allclose(deployed.pipeline.run(None, [x])[0], expected, rtol=1e-6)
+
+
+def test_workers_of_up_show_their_devices_and_serve_a_pipeline_until_down(
+    cluster: Any, package: Path, secrets: dict[str, Any], tmp_path: Path
+) -> None:
+    connection = secrets["backend_options"]["remote"]
+    cluster_file, hosts = tmp_path / "cluster.yaml", tmp_path / "hosts.yaml"
+    worker = {"program": secrets["program"], "arguments": secrets["arguments"], "connection": connection}
+    described = {"penstock_cluster": 1, "name": "real", "defaults": worker, "workers": {"a": {}, "b": {}}}
+    cluster_file.write_text(json.dumps(described))  # Which is YAML too.
+    environment = {**os.environ, "PENSTOCK_PYTHON": sys.executable, "RAY_ADDRESS": cluster.address}
+
+    def call(*words: object) -> str:
+        command = [secrets["program"], *map(str, words)]
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    call("up", cluster_file, "-o", hosts)
+    try:
+        devices = call("devices", "--hosts", hosts)
+        for name in ("a", "b"):
+            assert re.search(rf"^{name}\b", devices, re.MULTILINE), devices
+        with penstock.ray.deploy(package, fleet="real", backend_options={"remote": connection}) as deployed:
+            assert set(deployed.addresses.values()) == set(penstock.ray.attach("real").addresses().values())
+            deployed.pipeline.run(None, [np.ones((1, 4), np.float32)])
+    finally:
+        call("down", cluster_file)
+    with pytest.raises(penstock.NotFound, match="no workers 'real' are up"):
+        penstock.ray.attach("real")
