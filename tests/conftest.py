@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built_program import find_program
+from built_program import built_package, find_program
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# Here and not in tests/python: the process that leads those of --numprocesses reads this file alone, and must know
+# the classes of the warnings that they hand to it.
+PACKAGE = built_package()
+if PACKAGE is not None:
+    sys.path.insert(0, str(PACKAGE))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")]))
 
 
 def pytest_configure() -> None:

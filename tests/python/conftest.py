@@ -1,6 +1,5 @@
-"""The package as built by a preset: of PENSTOCK_BIN, else of the first that has it."""
+"""What the tests of the Python package share. tests/conftest.py says where the package is."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,22 +7,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def built_package() -> Path | None:
-    """The folder to import from; None where the package is installed, or nowhere."""
-    program = os.environ.get("PENSTOCK_BIN")
-    builds = [Path(program).resolve().parents[1]] if program else [ROOT / "build" / name for name in ("dev", "release")]
-    for build in builds:
-        if list((build / "lib/python/penstock").glob("_core.*.so")):
-            return build / "lib/python"
-    return None
-
-
-PACKAGE = built_package()
-if PACKAGE is not None:
-    sys.path.insert(0, str(PACKAGE))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")]))
 
 collect_ignore_glob: list[str] = []
 try:

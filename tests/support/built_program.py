@@ -1,4 +1,4 @@
-"""Where the program under test is."""
+"""Where the program and the Python package under test are."""
 
 import os
 from pathlib import Path
@@ -17,3 +17,13 @@ def find_program() -> Path:
         if place.exists():
             return place.resolve()
     pytest.skip(f"no program at {', '.join(map(str, places))}: build one, or name it in PENSTOCK_BIN")
+
+
+def built_package() -> Path | None:
+    """The folder to import penstock from, built beside the program; None where it is installed, or nowhere."""
+    program = os.environ.get("PENSTOCK_BIN")
+    builds = [Path(program).resolve().parents[1]] if program else [ROOT / "build" / name for name in PRESETS]
+    for build in builds:
+        if list((build / "lib/python/penstock").glob("_core.*.so")):
+            return build / "lib/python"
+    return None
