@@ -5,6 +5,7 @@
 
 #include "penstock/graph/builder.h"
 #include "penstock/graph/clean.h"
+#include "penstock/graph/inference.h"
 #include "penstock/graph/inliner.h"
 #include "penstock/graph/loops.h"
 #include "penstock/graph/model_proto.h"
@@ -127,6 +128,43 @@ class BodySimplifier {
   const Engine& engine_;
 };
 
+/// From which of its inputs on a node feeds those of its body, from which on; likewise the outputs,
+/// of which the first one is the node's.
+struct BodyPorts {
+  std::size_t node_input, body_input, body_output;
+};
+
+BodyPorts ports_of(const Node& node) {
+  if (node.op == "Loop") return {2, 2, 1};
+  if (node.op == "Scan") return {0, 0, 0};
+  return {node.inputs.size(), 0, 0};
+}
+
+Body body_of(const Graph& graph, const Node& node, const onnx::GraphProto& nested, Graph inner) {
+  Body body{std::move(inner), {}, {}};
+  link(body.graph);
+  infer_types(body.graph, Source::kFile);
+  const auto note_read = [&](ValueId outer, const std::string& name) {
+    const auto found = body.graph.find_value(name);
+    if (outer != ValueId::kNone && found && body.graph.value(*found).is_input) {
+      body.read.emplace_back(outer, *found);
+    }
+  };
+  const auto ports = ports_of(node);
+  for (std::size_t i = ports.node_input; i < node.inputs.size(); ++i) {
+    const auto place = i - ports.node_input + ports.body_input;
+    if (place >= static_cast<std::size_t>(nested.input_size())) break;
+    note_read(node.inputs[i], nested.input(static_cast<int>(place)).name());
+  }
+  for (const auto id : node.captures) note_read(id, graph.value(id).name);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const auto place = i + ports.body_output;
+    if (node.outputs[i] == ValueId::kNone || place >= body.graph.outputs.size()) continue;
+    body.made.emplace_back(node.outputs[i], body.graph.outputs[place]);
+  }
+  return body;
+}
+
 }  // namespace
 
 Result<Draft> draft_of_body(const Graph& graph, const Node& node, const onnx::GraphProto& nested) {
@@ -160,6 +198,19 @@ Result<Draft> draft_of_body(const Graph& graph, const Node& node, const onnx::Gr
     }
   }
   return draft_of(model, std::move(sources), {});
+}
+
+std::vector<Body> bodies_of(const Graph& graph, const Node& node) {
+  std::vector<Body> bodies;
+  for (const auto& attribute : node.attributes) {
+    if (!std::holds_alternative<Attribute::Opaque>(attribute.value)) continue;
+    const auto nested = nested_graph(graph, node, attribute.name);
+    if (!nested) continue;
+    auto draft = draft_of_body(graph, node, *nested);
+    if (!draft || !make_constants(*draft)) continue;
+    bodies.push_back(body_of(graph, node, *nested, std::move(draft->graph)));
+  }
+  return bodies;
 }
 
 Result<bool> simplify_bodies(Draft& draft, const Engine& engine) {

@@ -10,9 +10,7 @@
 #include <variant>
 
 #include "penstock/graph/bodies.h"
-#include "penstock/graph/clean.h"
 #include "penstock/graph/inference.h"
-#include "penstock/graph/inliner.h"
 #include "penstock/tensor/number.h"
 
 namespace penstock::graph {
@@ -69,8 +67,9 @@ class RangeSite {
   }
   [[nodiscard]] Range made(std::size_t output = 0) const {
     const bool there = output < node_.outputs.size() && node_.outputs[output] != ValueId::kNone;
-    return there ? ranges_[index(node_.outputs[output])] : Range();
+    return there ? range_of(node_.outputs[output]) : Range();
   }
+  [[nodiscard]] Range range_of(ValueId id) const { return ranges_[index(id)]; }
   void ask(std::size_t input, const Range& range) {
     if (has(input)) ask_value(node_.inputs[input], range);
   }
@@ -335,12 +334,28 @@ void suppresses(RangeSite& site) {
   site.ask(3, WholeRange{0, 1});
 }
 
+/// Whether a Concat makes it, as far as can be seen through what changes no number.
+bool is_joined(const Graph& graph, ValueId id) {
+  for (auto producer = graph.value(id).producer; producer;) {
+    const auto& node = graph.node(*producer);
+    if (node.op == "Concat") return true;
+    if ((node.op != "Cast" && node.op != "Identity") || node.inputs.empty()) return false;
+    producer = graph.value(node.inputs.front()).producer;
+  }
+  return false;
+}
+
 void scales(RangeSite& site) {
   site.ask(site.node().op == "Upsample" ? 1 : 2, WholeRange{1, 1});
-  // Sizes; but nearest neighbours, what resizes keeps some axes as they are.
+  // Sizes. But for nearest neighbours some axes stay as they are, and their sizes must be the
+  // input's: no one range says so where a whole shape comes in, but of axes that are named, or of
+  // a part that is joined to the sizes that stay, it does.
   const auto* mode = site.node().find("mode");
   const auto* named = mode == nullptr ? nullptr : std::get_if<std::string>(&mode->value);
-  if (named == nullptr || *named == "nearest") site.ask(3, WholeRange{1, kShortLength});
+  const bool any_axis = named == nullptr || *named == "nearest" || site.node().find("axes");
+  if (any_axis || (site.has(3) && is_joined(site.graph(), site.node().inputs[3]))) {
+    site.ask(3, WholeRange{1, kShortLength});
+  }
 }
 
 void squeezes_in(RangeSite& site) {
@@ -350,51 +365,17 @@ void squeezes_in(RangeSite& site) {
 
 // --- Nested graphs ------------------------------------------------------------------------------
 
-RangesOfValues ranges_within(const Graph& graph, const std::vector<Range>& outputs);
-
-/// How many of the nested graph's own inputs the node's inputs are, and from which on; likewise of
-/// the outputs: (input of the node, input of the body), (output of the node, output of the body).
-struct BodyPorts {
-  std::size_t node_input, body_input, inputs, body_output;
-};
-
-BodyPorts ports_of(const Node& node) {
-  if (node.op == "Loop")
-    return {2, 2, node.inputs.size() - std::min<std::size_t>(2, node.inputs.size()), 1};
-  if (node.op == "Scan") return {0, 0, node.inputs.size(), 0};
-  return {0, 0, 0, 0};
-}
-
-void ask_of_body(RangeSite& site, const onnx::GraphProto& nested) {
-  auto draft = draft_of_body(site.graph(), site.node(), nested);
-  if (!draft || !make_constants(*draft)) return;  // It is no graph that an engine would take.
-  auto& body = draft->graph;
-  link(body);
-  infer_types(body, Source::kFile);
-  const auto ports = ports_of(site.node());
-  std::vector<Range> outputs(body.outputs.size());
-  for (std::size_t i = 0; i + ports.body_output < outputs.size(); ++i) {
-    outputs[i + ports.body_output] = site.made(i);
-  }
-  const auto found = ranges_within(body, outputs);
-  for (const auto id : site.node().captures) {
-    const auto inner = body.find_value(site.graph().value(id).name);
-    if (inner && body.value(*inner).is_input) site.ask_value(id, found[index(*inner)]);
-  }
-  for (std::size_t i = 0; i < ports.inputs; ++i) {
-    const auto place = i + ports.body_input;
-    if (place >= static_cast<std::size_t>(nested.input_size())) break;
-    const auto inner = body.find_value(nested.input(static_cast<int>(place)).name());
-    if (inner) site.ask(i + ports.node_input, found[index(*inner)]);
-  }
-}
+RangesOfValues ranges_within(const Graph& graph, RangesOfValues ranges);
 
 void ask_of_bodies(RangeSite& site) {
   if (site.node().op == "Loop") site.ask(0, WholeRange{1, kFewSteps});
-  for (const auto& attribute : site.node().attributes) {
-    if (!std::holds_alternative<Attribute::Opaque>(attribute.value)) continue;
-    const auto nested = nested_graph(site.graph(), site.node(), attribute.name);
-    if (nested) ask_of_body(site, *nested);
+  for (const auto& body : bodies_of(site.graph(), site.node())) {
+    RangesOfValues ranges(body.graph.values.size());
+    for (const auto& [outer, inner] : body.made) {
+      ranges[index(inner)] = meet(ranges[index(inner)], site.range_of(outer));
+    }
+    ranges = ranges_within(body.graph, std::move(ranges));
+    for (const auto& [outer, inner] : body.read) site.ask_value(outer, ranges[index(inner)]);
   }
 }
 
@@ -449,13 +430,8 @@ const std::unordered_map<std::string, RangeRule>& rules() {
   return kRules;
 }
 
-/// What each value may hold where the graph's outputs may hold `outputs`.
-RangesOfValues ranges_within(const Graph& graph, const std::vector<Range>& outputs) {
-  RangesOfValues ranges(graph.values.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    auto& range = ranges[index(graph.outputs[i])];
-    range = meet(range, outputs[i]);
-  }
+/// What each value may hold where `ranges` is known of some.
+RangesOfValues ranges_within(const Graph& graph, RangesOfValues ranges) {
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     const auto rule = rules().find(node->domain.empty() ? node->op : node->domain + "." + node->op);
     if (rule == rules().end()) continue;
@@ -500,7 +476,7 @@ Range exact_in(DType dtype) {
 }  // namespace
 
 void find_ranges(Graph& graph) {
-  const auto found = ranges_within(graph, {});
+  const auto found = ranges_within(graph, RangesOfValues(graph.values.size()));
   for (const auto id : graph.inputs) {
     auto& value = graph.values[index(id)];
     const auto exact = exact_in(value.type.dtype);

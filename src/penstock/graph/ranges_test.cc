@@ -132,6 +132,9 @@ TEST(Ranges, KeepLengthsToWhatFits) {
   EXPECT_EQ(range_in("(float[1, 2, 3, 4] x, int64[4] i) => (float[a, b, c, d] y) { y = "
                      "Resize<mode = \"linear\">(x, , , i) }"),
             "none");
+  EXPECT_EQ(range_in("(float[1, 2, 3, 4] x, int64[2] i) => (float[1, 2, b, c] y) <int64[2] k = {1, "
+                     "2}> { s = Concat<axis = 0>(k, i) y = Resize<mode = \"linear\">(x, , , s) }"),
+            "1..8");
   EXPECT_EQ(range_in("(int64 i) => (int64[n] y) <int64 a = {0}, int64 d = {1}> { y = Range(a, i, "
                      "d) }"),
             "1..8");

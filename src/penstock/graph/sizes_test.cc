@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 Graph graph_of(const std::string& text) {
   return import_text(R"(<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> g )" + text);
@@ -69,6 +70,27 @@ TEST(Words, AreThoseThatReadersKnow) {
         v = Identity(u) })");
   const auto words = [&](const char* name) { return graph.value(*graph.find_value(name)).words; };
   EXPECT_THAT(words("s"), ElementsAre("cat", "dog"));
+  EXPECT_THAT(words("u"), IsEmpty());
+}
+
+TEST(Words, AreThoseOfNestedGraphsToo) {
+  const auto graph = graph_of(R"((string[2] s, string[2] t, string[2] u, bool c, int64 n)
+      => (int64[2] y, string[2] last) {
+        y = If(c) <then_branch = one () => (int64[2] a) {
+                     m = Identity(s)
+                     a = If(c) <then_branch = two () => (int64[2] b) {
+                                  b = ai.onnx.ml.LabelEncoder<keys_strings = ["cat", "dog"],
+                                                              values_int64s = [4, 5]>(m) },
+                                else_branch = three () => (int64[2] d) <int64[2] d = {1, 2}> { }> },
+                   else_branch = four () => (int64[2] e) {
+                     e = ai.onnx.ml.LabelEncoder<keys_strings = ["cow"], values_int64s = [6]>(s) }>
+        last = Loop(n, , t) <body = b (int64 i, bool on, string[2] w) => (bool go, string[2] w2) {
+          go = Identity(on)
+          k = ai.onnx.ml.LabelEncoder<keys_strings = ["red"], values_int64s = [1]>(w)
+          w2 = ai.onnx.ml.LabelEncoder<keys_int64s = [1], values_strings = ["blue"]>(k) }> })");
+  const auto words = [&](const char* name) { return graph.value(*graph.find_value(name)).words; };
+  EXPECT_THAT(words("s"), UnorderedElementsAre("cat", "dog", "cow"));
+  EXPECT_THAT(words("t"), ElementsAre("red"));
   EXPECT_THAT(words("u"), IsEmpty());
 }
 

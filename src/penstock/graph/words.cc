@@ -4,19 +4,25 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
+
+#include "penstock/graph/bodies.h"
 
 namespace penstock::graph {
 namespace {
 
 constexpr std::size_t kMostWords = 64;
 /// Attributes that list the texts that a node knows.
-constexpr std::string_view kVocabularies[] = {"keys_strings", "pool_strings", "cats_strings"};
+constexpr std::string_view kVocabularies[] = {"keys_strings", "pool_strings", "cats_strings",
+                                              "classes_strings"};
 constexpr std::string_view kMoves[] = {"Identity",  "Reshape", "Squeeze", "Unsqueeze", "Flatten",
                                        "Transpose", "Slice",   "Gather",  "Expand",    "Tile"};
 
 using Words = std::vector<std::string>;
+/// Of each value, by ValueId.
+using WordsOfValues = std::vector<Words>;
 
 void add(const Words& more, Words& words) {
   for (const auto& word : more) {
@@ -49,26 +55,47 @@ Words compared_with(const Graph& graph, const Node& node) {
   return words;
 }
 
-}  // namespace
+WordsOfValues words_within(const Graph& graph, WordsOfValues words);
 
-void find_words(Graph& graph) {
-  std::vector<Words> of_values(graph.values.size());
+/// Of what the node reads outside, what its nested graphs know.
+void add_of_bodies(const Graph& graph, const Node& node, WordsOfValues& words) {
+  for (const auto& body : bodies_of(graph, node)) {
+    WordsOfValues inside(body.graph.values.size());
+    for (const auto& [outer, inner] : body.made) add(words[index(outer)], inside[index(inner)]);
+    inside = words_within(body.graph, std::move(inside));
+    for (const auto& [outer, inner] : body.read) add(inside[index(inner)], words[index(outer)]);
+  }
+}
+
+/// Which texts the readers of each value know, where those of some are given.
+WordsOfValues words_within(const Graph& graph, WordsOfValues words) {
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    auto words = known_to(*node);
-    add(compared_with(graph, *node), words);
+    add_of_bodies(graph, *node, words);
+    auto known = known_to(*node);
+    add(compared_with(graph, *node), known);
     const bool moves = std::ranges::find(kMoves, node->op) != std::ranges::end(kMoves);
     if ((moves || node->op == "Concat") && !node->outputs.empty() &&
         node->outputs.front() != ValueId::kNone) {
-      add(of_values[index(node->outputs.front())], words);
+      add(words[index(node->outputs.front())], known);
     }
-    if (words.empty()) continue;
+    if (known.empty()) continue;
     for (std::size_t i = 0; i < (moves ? 1 : node->inputs.size()); ++i) {
-      if (node->inputs[i] != ValueId::kNone) add(words, of_values[index(node->inputs[i])]);
+      if (node->inputs[i] != ValueId::kNone) add(known, words[index(node->inputs[i])]);
     }
   }
+  return words;
+}
+
+}  // namespace
+
+void find_words(Graph& graph) {
+  const bool any = std::ranges::any_of(
+      graph.inputs, [&](ValueId id) { return graph.value(id).type.dtype == DType::kString; });
+  if (!any) return;
+  const auto words = words_within(graph, WordsOfValues(graph.values.size()));
   for (const auto id : graph.inputs) {
     auto& value = graph.values[index(id)];
-    if (value.type.dtype == DType::kString) value.words = of_values[index(id)];
+    if (value.type.dtype == DType::kString) value.words = words[index(id)];
   }
 }
 

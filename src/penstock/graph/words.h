@@ -6,7 +6,7 @@
 namespace penstock::graph {
 
 /// Gives each input of texts the keys and vocabularies of the nodes that read it, also through what
-/// only moves texts (Value::words); at most 64 of them. Nested graphs are not seen into.
+/// only moves texts, and in nested graphs (Value::words); at most 64 of them.
 void find_words(Graph& graph);
 
 }  // namespace penstock::graph

@@ -74,7 +74,8 @@ class BatchCheck {
     auto& values = values_[name];
     const auto* info = plan_.find_tensor(name);
     while (info != nullptr && values.size() < kFrames) {
-      PENSTOCK_TRY(auto value, random_tensor(info->type, random_, {.range = info->range}));
+      PENSTOCK_TRY(auto value, random_tensor(info->type, random_,
+                                             {.range = info->range, .words = info->words}));
       values.push_back(std::move(value));
     }
     return &values;
