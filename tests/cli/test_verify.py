@@ -155,18 +155,72 @@ def test_the_verdict_says_what_was_allowed_and_why(well, package):
 def test_outputs_that_are_all_the_same_are_inconclusive(penstock, well, tmp_path):
     """A sigmoid far from 0: whatever goes in, 1 comes out, so that a stale output would pass."""
     nodes = [helper.make_node("Add", ["x", "far"], ["a"]), helper.make_node("Sigmoid", ["a"], ["y"])]
-    saturated = save_network(tmp_path / "saturated.onnx", nodes, [1, 64], [("far", np.float32(200))])
+    saturated = save_network(tmp_path / "saturated.onnx", nodes, [1, 64], [("far", np.float32(20000))])
     well("split", saturated, "-o", "p")
     outcome = penstock("verify", "p", "--json")
     assert outcome.code == 3, outcome
     assert (outcome.json["ok"], outcome.json["verdict"]) == (False, "inconclusive")
     assert "output 'y'" in outcome.err and "give frames" in outcome.err and "--input" in outcome.err
-    np.save(tmp_path / "x.npy", np.linspace(-210, -190, 64, dtype=np.float32)[None])
+    np.save(tmp_path / "x.npy", np.linspace(-20010, -19990, 64, dtype=np.float32)[None])
     assert well("verify", "p", "--input", "x=x.npy", "--json").json["verdict"] == "right"
 
 
-@pytest.mark.parametrize(("far", "verdict"), [(-12, "right"), (-18, "inconclusive")])
-def test_sigmoids_near_zero_are_wrong_on_no_engine(penstock, well, tmp_path, far, verdict):
+@pytest.mark.parametrize(("fault", "verdict"), [(None, "right"), ("zeros", "wrong"), ("other", "wrong")])
+def test_what_usual_numbers_do_not_change_is_judged_on_larger_ones(
+    penstock, well, synthetic_backends, tmp_path, fault, verdict
+):
+    nodes = [helper.make_node("Add", ["x", "far"], ["a"]), helper.make_node("Sigmoid", ["a"], ["y"])]
+    save_network(tmp_path / "low.onnx", nodes, [1, 64], [("far", np.float32(-60))])
+    synthetic_backends(a={"faults": [{"do": fault, "on": "*"}]} if fault else {})
+    well("split", "low.onnx", "--backend", "synthetic_a", "-o", "p")
+    outcome = penstock("verify", "p", "--json")
+    (output,) = outcome.json["outputs"]
+    assert (outcome.code, output["verdict"], output["frames_scaled"]) == (int(verdict == "wrong"), verdict, 64), outcome
+    assert "64 times as large" in penstock("verify", "p").out
+
+
+@pytest.mark.parametrize(("changed", "code"), [(2**-23, 3), (2**-5, 1)])
+def test_a_rounding_between_two_steps_is_no_proof(penstock, well, tmp_path, changed, code):
+    """Half of a sum of two steps lies between two: any engine rounds it its own way, as a changed last bit does."""
+    random = np.random.default_rng(0)
+
+    def network(name, factor):
+        weights = {"s": np.float32(0.1), "t": np.float32(0.2 * (1 + factor)), "z": np.int8(0)}
+        weights |= {"k": random.integers(-90, 90, (1, 64)).astype(np.float32), "w": np.eye(64, dtype=np.float32)}
+        nodes = [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("Mul", ["k", "s"], ["steps"]),
+            helper.make_node("Add", ["d", "steps"], ["a"], "sum"),
+            helper.make_node("QuantizeLinear", ["a", "t", "z"], ["h"]),
+            helper.make_node("DequantizeLinear", ["h", "t", "z"], ["e"]),
+            helper.make_node("MatMul", ["e", "w"], ["y"], "product"),
+        ]
+        return save(tmp_path, name, nodes, [value("x", [1, 64])], [value("y", [1, 64])], weights)
+
+    random_state = random.bit_generator.state
+    network("asked", 0)
+    random.bit_generator.state = random_state
+    well("split", network("rounded", changed), "--cut", "sum", "-o", "p")
+    outcome = penstock("verify", "p", "--model", "asked.onnx", "--json")
+    assert outcome.code == code, outcome
+    if code == 3:
+        assert "the reference itself does, where its inputs or its weights change in the last bits" in outcome.err
+
+
+def test_what_depends_on_shapes_alone_is_right(well, tmp_path):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Cast", ["sizes"], ["y"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Relu", ["x"], ["z"], "relu"),
+    ]
+    model = save(tmp_path, "sizes", nodes, [value("x", ["n", 3])], [value("y", [2]), value("z", ["n", 3])])
+    well("split", model, "--cut", "relu", "-o", "p")
+    assert well("verify", "p", "--json").json["verdict"] == "right"
+
+
+@pytest.mark.parametrize("far", [-12, -18])
+def test_sigmoids_near_zero_are_wrong_on_no_engine(well, tmp_path, far):
     """Engines differ there by about a unit in the last place of 1, which may be more than the value."""
     if not any(one["name"] == "openvino" and one["available"] for one in well("backends", "--json").json["backends"]):
         pytest.skip("needs OpenVINO")
@@ -175,10 +229,9 @@ def test_sigmoids_near_zero_are_wrong_on_no_engine(penstock, well, tmp_path, far
     constants = [("far", np.float32(far)), ("shape", np.array([64], np.int64))]
     save_network(tmp_path / "low.onnx", nodes, [64], constants)
     well("split", "low.onnx", "--backend", "openvino", "-o", "p")
-    report = penstock("verify", "p", "--json").json
-    assert report["verdict"] == verdict, report
+    report = well("verify", "p", "--json").json
     (output,) = report["outputs"]
-    assert "what its last function rounds" in output["allowed"]
+    assert "what its last function rounds" in output["allowed"] or output["frames_scaled"] != 1
     assert output["largest_error"] > 0
     assert output["rate"] == 0
 

@@ -57,7 +57,12 @@ std::string to_text(const measure::VerifyReport& report) {
   }
   text += table.print() + "allowed:\n";
   for (const auto& output : report.verdict.outputs) {
-    text += concat("  '", output.allowed.output, "': ", measure::explain(output.allowed), "\n");
+    text += concat("  '", output.allowed.output, "': ", measure::explain(output.allowed));
+    if (output.scale != 1) {
+      text += concat("; told by random numbers ", output.scale,
+                     " times as large, as all usual ones give it about the same");
+    }
+    text += "\n";
   }
   const auto dropped = report.dropped == 0 ? "" : concat(" (", report.dropped, " dropped)");
   return text + concat(headline(report.finding()), report.frames, " frames", dropped, ", ",

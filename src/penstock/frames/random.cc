@@ -30,7 +30,11 @@ Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const Ra
   Random random(base);
   Frame frame;
   for (const auto& info : inputs) {
-    auto value = random_tensor(info.type, random, {values.integer_limit, info.range, info.words});
+    auto value = random_tensor(info.type, random,
+                               {.integer_limit = values.integer_limit,
+                                .scale = values.scale,
+                                .range = info.range,
+                                .words = info.words});
     if (!value) return std::move(value).error().within({Where::kInput, info.name});
     frame.push_back(*std::move(value));
   }

@@ -15,6 +15,7 @@ namespace penstock::frames {
 struct RandomValues {
   std::uint64_t seed = 0;
   std::uint64_t integer_limit = 2;  ///< Random integers of 16 bits and more stay under this.
+  double scale = 1;  ///< Floats of which no range is known are so many times as large.
 };
 
 /// Random values of frame `number`: the same for the same seed and number; those of an input whose

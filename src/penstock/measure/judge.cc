@@ -116,8 +116,8 @@ void decide(OutputVerdict& output) {
     output.finding = Finding::kInconclusive;
     output.reason = concat(output.problems.front(),
                            "; in each frame that differs the reference itself does, where its "
-                           "inputs change in the last three bits, or its engine's settings: give "
-                           "frames on which it does not (--input)");
+                           "inputs or its weights change in the last bits, or its engine's "
+                           "settings: give frames on which it does not (--input)");
   } else if (output.mismatches > most && !may_have_jumped(output)) {
     output.finding = Finding::kWrong;
     output.reason = output.problems.front();
@@ -220,7 +220,7 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
     PENSTOCK_CHECK_OK(reference.begin_sequence());
     for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
       if (const auto rounded = reference.run(rounded_to(DType::kF16, frames[f]))) {
-        judge.note_half(f, *rounded);
+        judge.note_half(f, *rounded, setting.known);
       }
     }
   }
@@ -263,8 +263,10 @@ void Judge::note_bf16(std::size_t frame, const std::vector<Tensor>& rounded) {
   }
 }
 
-void Judge::note_half(std::size_t frame, const std::vector<Tensor>& rounded) {
+void Judge::note_half(std::size_t frame, const std::vector<Tensor>& rounded,
+                      const std::vector<KnownOutput>& known) {
   for (std::size_t i = 0; i < allowances_.size(); ++i) {
+    if (!known[i].half) continue;
     const auto& expected = expected_[frame][i];
     allowances_[i].half =
         std::max({allowances_[i].half, largest_error(rounded[i], expected, kAny),

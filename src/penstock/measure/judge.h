@@ -68,6 +68,7 @@ struct OutputVerdict {
   std::size_t frames_differing = 0;
   double largest_error = 0;
   double worst_ratio = 0;  ///< Of the tolerance.
+  double scale = 1;        ///< Of the random frames that told: how many times as large as usual.
   /// In the frames that differ, the reference differs from itself as much. See Trial::look_again().
   bool unsteady = false;
   /// The first frames that differ: "frame 3: output 'y': 2 of 1000 values outside ...".
@@ -86,7 +87,7 @@ struct Verdict {
 struct KnownOutput {
   /// What its last function rounds in any engine, as a sigmoid near 0 does: the floor is no less.
   double last_rounding = 0;
-  bool constant = false;  ///< It depends on no input.
+  bool constant = false;  ///< It depends on no input, or on shapes alone.
   /// What draws random numbers that it depends on: "node 'r' (RandomNormal)"; empty: nothing does.
   std::string drawn;
   bool half = false;  ///< It depends on values of f16.
@@ -123,7 +124,8 @@ class Judge {
 
  private:
   void note_bf16(std::size_t frame, const std::vector<Tensor>& rounded);
-  void note_half(std::size_t frame, const std::vector<Tensor>& rounded);
+  void note_half(std::size_t frame, const std::vector<Tensor>& rounded,
+                 const std::vector<KnownOutput>& known);
   void note_run(std::size_t way, std::size_t frame, const std::vector<Tensor>& outputs);
   void run_others(const Setting& setting);
   void conclude();

@@ -164,6 +164,31 @@ TEST(Judge, AllowsAnEngineToKeepMoreDigitsThanF16) {
   EXPECT_EQ(verdict_on(judge_of(f32, frames), frames, in(DType::kF16)).finding, Finding::kWrong);
 }
 
+/// Two outputs, each a function of one input.
+class Twice final : public Reference {
+ public:
+  explicit Twice(Network network) : network_(std::move(network)) {}
+  Result<std::vector<Tensor>> run(const frames::Frame& inputs) override {
+    return std::vector<Tensor>{network_(inputs[0]), network_(inputs[0])};
+  }
+
+ private:
+  Network network_;
+};
+
+TEST(Judge, AllowsWhatF16GivesOnlyInOutputsThatComputeInIt) {
+  const auto frames = some_frames();
+  Twice reference(elementwise([](double x) { return x - 1.5; }));
+  const std::vector<KnownOutput> known{{.drawn = {}, .half = true}, {}};
+  const auto judge = Judge::create(
+      {.outputs = {"narrow", "wide"}, .tolerance = {}, .frames = frames, .known = known},
+      reference);
+  ASSERT_TRUE(judge) << judge.error().message();
+  const auto& allowed = judge->allowances();
+  EXPECT_THAT(explain(allowed[0]), HasSubstr("3 times what f16 gives"));
+  EXPECT_LT(allowed[1].tolerance.floor, allowed[0].tolerance.floor / 10);
+}
+
 TEST(Judge, SaysNothingOfRandomNumbers) {
   const auto frames = some_frames();
   const auto network = elementwise([](double x) { return x; });

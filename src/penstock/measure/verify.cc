@@ -19,7 +19,6 @@ class Run {
       PENSTOCK_CHECK_OK(push(inputs));
       waiting_.push_back(std::move(inputs));
     }
-    setting_.pipeline.close();
     report_.interrupted = setting_.stopped();
     while (!waiting_.empty()) PENSTOCK_CHECK_OK(judge_next());
     const bool may_ask_again = setting_.judge.is_measured() &&

@@ -15,7 +15,7 @@
 namespace penstock::measure {
 
 struct Verification {
-  pipeline::Pipeline& pipeline;  ///< Nothing in flight. It is closed in the end.
+  pipeline::Pipeline& pipeline;  ///< Nothing in flight, before and behind it.
   Reference& reference;
   const Judge& judge;
   std::vector<Judge::MakeReference> others;  ///< As Judge::Setting has them.

@@ -28,7 +28,8 @@ Json to_object(const OutputVerdict& output) {
           {"own_rounding", allowed.rounding},
           {"own_rate", allowed.own_rate},
           {"bf16", allowed.bf16},
-          {"told_apart", allowed.told_apart}};
+          {"told_apart", allowed.told_apart},
+          {"frames_scaled", output.scale}};
 }
 
 }  // namespace

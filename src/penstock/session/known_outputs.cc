@@ -39,22 +39,27 @@ bool computes_with_one(const graph::Graph& graph, graph::ValueId value) {
   }
 }
 
-/// Of a clean import, what hangs on constants alone is one, but for what could not be folded.
-bool depends_on_no_input(const graph::Graph& graph, graph::ValueId value) {
-  while (graph.value(value).producer) {
-    const auto& node = graph.nodes[graph::index(*graph.value(value).producer)];
-    if (node.op != "Identity" && node.op != "Constant") return false;
-    if (node.inputs.empty()) return true;
-    value = node.inputs.front();
-  }
-  return !graph.value(value).is_input;
-}
-
 /// What reaches each value.
 struct Reaching {
   const graph::Node* drawn = nullptr;  ///< Draws random numbers.
   bool half = false;                   ///< Values of f16.
+  bool varies = false;                 ///< What inputs hold, not only their shapes.
 };
+
+bool reads_shapes_only(const graph::Node& node) {
+  return node.domain.empty() && (node.op == "Shape" || node.op == "Size");
+}
+
+/// "node 'd' (Dropout)", and what would keep it from drawing.
+std::string describe_drawn(const graph::Graph& graph, const graph::Node& node) {
+  constexpr std::size_t kTraining = 2;
+  std::string text = concat("node '", node.name, "' (", node.op);
+  if (node.op == "Dropout" && node.inputs.size() > kTraining) {
+    const auto& flag = graph.value(node.inputs[kTraining]);
+    if (flag.is_input) text += concat(", unless it is bound: --constant ", flag.name, "=false");
+  }
+  return text + ")";
+}
 
 std::vector<Reaching> what_reaches(const graph::Graph& graph) {
   std::vector<Reaching> reaching(graph.values.size());
@@ -63,13 +68,18 @@ std::vector<Reaching> what_reaches(const graph::Graph& graph) {
     const auto& value = reaching[graph::index(id)];
     if (value.drawn != nullptr) node.drawn = value.drawn;
     node.half = node.half || value.half || graph.value(id).type.dtype == DType::kF16;
+    node.varies = node.varies || value.varies;
   };
+  for (std::size_t i = 0; i < reaching.size(); ++i) {
+    reaching[i].varies = !graph.values[i].producer && !graph.values[i].constant;
+  }
   for (const auto& node : graph.nodes) {
     Reaching here;
     if (graph::is_random(graph, node)) here.drawn = &node;
     for (const auto id : node.inputs) note(id, here);
     for (const auto id : node.captures) note(id, here);
     for (const auto id : node.outputs) note(id, here);
+    if (reads_shapes_only(node)) here.varies = false;
     for (const auto id : node.outputs) {
       if (id != graph::ValueId::kNone) reaching[graph::index(id)] = here;
     }
@@ -87,11 +97,10 @@ std::vector<measure::KnownOutput> known_outputs(const plan::Package& package) {
   const auto reached = what_reaches(*graph);
   for (std::size_t i = 0; i < known.size() && i < graph->outputs.size(); ++i) {
     if (computes_with_one(*graph, graph->outputs[i])) known[i].last_rounding = kEightUnits;
-    known[i].constant = depends_on_no_input(*graph, graph->outputs[i]);
     const auto& reaching = reached[graph::index(graph->outputs[i])];
+    known[i].constant = !reaching.varies;
     known[i].half = reaching.half;
-    if (reaching.drawn == nullptr) continue;
-    known[i].drawn = concat("node '", reaching.drawn->name, "' (", reaching.drawn->op, ")");
+    if (reaching.drawn != nullptr) known[i].drawn = describe_drawn(*graph, *reaching.drawn);
   }
   return known;
 }

@@ -1,6 +1,7 @@
 #include "penstock/session/verify.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,8 @@
 #include "penstock/measure/judge.h"
 #include "penstock/measure/reference.h"
 #include "penstock/session/known_outputs.h"
+#include "penstock/session/shaken.h"
+#include "penstock/tensor/number.h"
 
 namespace penstock {
 namespace {
@@ -17,6 +20,8 @@ namespace {
 constexpr std::uint64_t kDefaultFrames = 20;
 constexpr std::uint64_t kTriedFrames = 4;      ///< That say what is allowed,
 constexpr std::uint64_t kSequenceFrames = 16;  ///< and where rounding adds up in states.
+/// By which random numbers are multiplied, in turn, where the usual ones give all the same.
+constexpr double kScales[] = {8, 1.0 / 8, 64, 1.0 / 64, 512};
 
 /// The package, the options, and what makes references of them.
 class References {
@@ -45,6 +50,17 @@ class References {
     if (options_.model.empty() && package_.plan.stages.size() > 1) {
       all.emplace_back(
           [this, optimized] { return make({.optimize = optimized, .change_between = true}); });
+    }
+    return all;
+  }
+
+  /// What is asked too about a frame that differs: Trial::look_again().
+  [[nodiscard]] std::vector<measure::Judge::MakeReference> for_second_look() const {
+    auto all = others();
+    if (whole_.empty()) return all;
+    for (auto& one :
+         shaken_references(whole_, package_, backends_, {.optimize = options_.optimized})) {
+      all.push_back(std::move(one));
     }
     return all;
   }
@@ -128,6 +144,79 @@ Result<measure::Judge> make_judge(const VerifyOptions& options, const plan::Pack
   return measure::Judge::unmeasured(names_of_outputs(plan), options.tolerance);
 }
 
+/// What all runs of verify() share.
+struct Setting {
+  Opened& opened;
+  const VerifyOptions& options;
+  const References* references;  ///< None for a package that no one model computes.
+  measure::Reference& reference;
+};
+
+Result<measure::VerifyReport> verify_frames(const Setting& setting, const VerifyOptions& options,
+                                            const measure::Judge& judge, std::uint64_t frames) {
+  const auto& plan = setting.opened.package.plan;
+  return measure::verify({.pipeline = *setting.opened.pipeline,
+                          .reference = setting.reference,
+                          .judge = judge,
+                          .others = setting.references != nullptr
+                                        ? setting.references->for_second_look()
+                                        : std::vector<measure::Judge::MakeReference>(),
+                          .frame = [&](auto number) { return frame_of(options, plan, number); },
+                          .frames = frames,
+                          .inputs = plan.inputs,
+                          .random = options.given.empty(),
+                          .stopped = options.stopped,
+                          .progress = [&](auto done) { options.progress(done, frames); }});
+}
+
+/// Whether nothing was seen against the output, but all frames gave it about the same.
+bool hardly_varied(const measure::OutputVerdict& output) {
+  const auto& allowed = output.allowed;
+  return output.finding == measure::Finding::kInconclusive && allowed.drawn.empty() &&
+         output.mismatches == 0 && allowed.compared && !allowed.told_apart;
+}
+
+bool all_finite(const std::vector<std::vector<Tensor>>& frames) {
+  const auto is_finite = [](const Tensor& value) {
+    if (value.kind() != Tensor::Kind::kDense || !is_float(value.dtype())) return true;
+    for (std::size_t i = 0; i < value.count(); ++i) {
+      const auto bits = load_bits(value.dtype(), value.data(), i);
+      if (!std::isfinite(number_from_bits(value.dtype(), bits))) return false;
+    }
+    return true;
+  };
+  return std::ranges::all_of(
+      frames, [&](const auto& outputs) { return std::ranges::all_of(outputs, is_finite); });
+}
+
+/// Outputs that no usual random frame changes, as a sigmoid behind a large offset, are judged on
+/// random numbers of another size, where one is found that tells frames apart.
+Status try_other_scales(const Setting& setting, measure::VerifyReport& report) {
+  auto options = setting.options;
+  options.progress = [](std::uint64_t, std::uint64_t) {};
+  auto& outputs = report.verdict.outputs;
+  for (const double scale : kScales) {
+    if (options.stopped() || std::ranges::none_of(outputs, hardly_varied)) return {};
+    options.random.scale = scale;
+    PENSTOCK_TRY(const auto judge, make_judge(options, setting.opened.package, *setting.references,
+                                              setting.reference));
+    if (!judge.is_measured() || !all_finite(judge.expected())) continue;
+    bool tells = false;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      tells = tells || (hardly_varied(outputs[i]) && judge.allowances()[i].told_apart);
+    }
+    if (!tells) continue;
+    PENSTOCK_TRY(auto other, verify_frames(setting, options, judge, kDefaultFrames));
+    for (std::size_t i = 0; other.failed == 0 && i < outputs.size(); ++i) {
+      auto& found = other.verdict.outputs[i];
+      if (!hardly_varied(outputs[i]) || found.finding == measure::Finding::kInconclusive) continue;
+      outputs[i] = std::move(found);
+      outputs[i].scale = scale;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
@@ -157,19 +246,11 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
   }
   const auto usual = options.given.empty() ? kDefaultFrames : options.given.size();
   const auto frames = options.frames > 0 ? options.frames : usual;
-  PENSTOCK_TRY(
-      auto report,
-      measure::verify({.pipeline = *opened.pipeline,
-                       .reference = *reference,
-                       .judge = judge,
-                       .others = references ? references->others()
-                                            : std::vector<measure::Judge::MakeReference>(),
-                       .frame = [&](auto number) { return frame_of(options, plan, number); },
-                       .frames = frames,
-                       .inputs = plan.inputs,
-                       .random = options.given.empty(),
-                       .stopped = options.stopped,
-                       .progress = [&](auto done) { options.progress(done, frames); }}));
+  const Setting setting{opened, options, references ? &*references : nullptr, *reference};
+  PENSTOCK_TRY(auto report, verify_frames(setting, options, judge, frames));
+  const bool random = options.given.empty() && plan.states.empty() && references;
+  if (random && report.failed == 0) PENSTOCK_CHECK_OK(try_other_scales(setting, report));
+  opened.pipeline->close();
   report.reference = std::move(what);
   return report;
 }

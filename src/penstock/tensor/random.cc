@@ -10,26 +10,27 @@
 namespace penstock {
 namespace {
 
-std::uint64_t random_bits(DType dtype, Random& random, std::uint64_t integer_limit) {
+std::uint64_t random_bits(DType dtype, Random& random, const RandomOptions& options) {
   if (dtype == DType::kBool) return random.bits() & 1U;
   if (dtype == DType::kF8E8M0) return 120 + random.below(16);  // Powers of two around 1.
-  if (is_float(dtype)) return bits_from_number(dtype, random.normal());
+  if (is_float(dtype)) return bits_from_number(dtype, random.normal() * options.scale);
   const auto bits = bits_of(dtype);
   if (bits <= 8) return random.below(1ULL << bits);
-  return random.below(integer_limit);
+  return random.below(options.integer_limit);
 }
 
-void fill(Tensor& tensor, Random& random, std::uint64_t integer_limit) {
+void fill(Tensor& tensor, Random& random, const RandomOptions& options) {
+  const auto number = [&] { return random.normal() * options.scale; };
   const DType dtype = tensor.dtype();
   if (dtype == DType::kF32) {
-    for (float& x : tensor.as<float>()) x = static_cast<float>(random.normal());
+    for (float& x : tensor.as<float>()) x = static_cast<float>(number());
   } else if (dtype == DType::kC64) {
-    for (float& x : tensor.as<float>()) x = static_cast<float>(random.normal());
+    for (float& x : tensor.as<float>()) x = static_cast<float>(number());
   } else if (dtype == DType::kC128) {
-    for (double& x : tensor.as<double>()) x = random.normal();
+    for (double& x : tensor.as<double>()) x = number();
   } else {
     for (std::size_t i = 0; i < tensor.count(); ++i) {
-      store_bits(dtype, tensor.data(), i, random_bits(dtype, random, integer_limit));
+      store_bits(dtype, tensor.data(), i, random_bits(dtype, random, options));
     }
   }
 }
@@ -85,9 +86,14 @@ double Random::normal() {
 }
 
 Result<Tensor> random_tensor(const Type& type, Random& random, const RandomOptions& options) {
+  if (type.kind == Type::Kind::kOther) {
+    return invalid_argument(
+        "cannot make random values of a sequence, an optional or a map; give frames (--input "
+        "NAME=FILE.pb)");
+  }
   if (type.kind != Type::Kind::kTensor || !type.ranked || type.dtype == DType::kUndefined) {
     return invalid_argument("cannot make random values of type ", type,
-                            ": expected a tensor whose rank is known; give the values as a file");
+                            ": expected a tensor whose rank is known; give frames (--input)");
   }
   Type sized = type;
   std::vector<std::int64_t> dims;
@@ -109,7 +115,7 @@ Result<Tensor> random_tensor(const Type& type, Random& random, const RandomOptio
     if (options.range && is_real_number(type.dtype)) {
       fill(tensor, random, *options.range);
     } else {
-      fill(tensor, random, options.integer_limit);
+      fill(tensor, random, options);
     }
     return tensor;
   } catch (const std::exception&) {

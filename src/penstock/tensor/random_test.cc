@@ -86,7 +86,7 @@ TEST(RandomTest, TypesWithoutARankAndHugeOnesAreRefused) {
   unranked.ranked = false;
   EXPECT_EQ(random_tensor(unranked, random).error().message(),
             "cannot make random values of type f32: expected a tensor whose rank is known; give "
-            "the values as a file");
+            "frames (--input)");
   EXPECT_FALSE(random_tensor(type_of(DType::kF32, {1LL << 40, 1LL << 40}), random));
 }
 

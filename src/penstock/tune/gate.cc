@@ -6,6 +6,7 @@
 
 #include "penstock/measure/reference.h"
 #include "penstock/session/known_outputs.h"
+#include "penstock/session/shaken.h"
 
 namespace penstock::tune {
 
@@ -34,6 +35,9 @@ Result<Gate> Gate::create(const Setting& setting) {
   PENSTOCK_TRY(auto judge, measure::Judge::create({outputs, tolerance, inputs, others,
                                                    known_outputs(package), stopped},
                                                   *reference));
+  for (auto& shaken : shaken_references(model, package, backends, {})) {
+    others.push_back(std::move(shaken));
+  }
   return Gate(std::move(inputs), std::move(judge), make, std::move(others));
 }
 

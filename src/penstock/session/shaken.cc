@@ -1,0 +1,70 @@
+#include "penstock/session/shaken.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "penstock/base/files.h"
+#include "penstock/graph/subgraph.h"
+#include "penstock/graph/writer.h"
+#include "penstock/measure/variants.h"
+#include "penstock/plan/package.h"
+#include "penstock/session/session.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::uint64_t kWays = 3;
+constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
+
+/// Whether a node reads it that takes certain numbers only: a scale of 1 keeps an axis.
+bool is_exact(const graph::Graph& graph, const graph::Value& value) {
+  return std::ranges::any_of(value.consumers, [&](graph::NodeId id) {
+    const auto& op = graph.node(id).op;
+    return op == "Resize" || op == "Upsample" || op == "Range";
+  });
+}
+
+Result<ModelFile> shake(const std::filesystem::path& model, const plan::Package& package,
+                        const backend::Registry& backends, std::uint64_t seed) {
+  graph::ImportOptions import;
+  import.as_is = true;
+  PENSTOCK_TRY(auto graph, import_model(model, import, backends, plan::custom_op_files(package)));
+  std::size_t bytes = 0;
+  for (const auto& value : graph.values) bytes += value.constant ? value.constant->bytes() : 0;
+  if (bytes > kMostBytes) {
+    return make_error(Code::kResourceExhausted, "the model is too large to write it anew");
+  }
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    auto& value = graph.values[i];
+    if (!value.constant || is_exact(graph, value)) continue;
+    auto changed =
+        measure::with_last_bits_changed({*value.constant}, seed * graph.values.size() + i);
+    value.constant = std::move(changed.front());
+  }
+  PENSTOCK_TRY(auto folder, make_temporary_folder());
+  std::filesystem::path copy = *folder / "model.onnx";
+  const auto written = graph::write_onnx(graph::Subgraph::whole(graph), copy, {});
+  if (!written) return written.error();
+  return ModelFile{std::move(copy), std::move(folder)};
+}
+
+}  // namespace
+
+std::vector<measure::Judge::MakeReference> shaken_references(
+    const std::filesystem::path& model, const plan::Package& package,
+    const backend::Registry& backends, const measure::ReferenceSettings& settings) {
+  std::vector<measure::Judge::MakeReference> all;
+  for (std::uint64_t seed = 1; seed <= kWays; ++seed) {
+    all.emplace_back([model, &package, &backends, settings,
+                      seed]() -> Result<std::unique_ptr<measure::Reference>> {
+      PENSTOCK_TRY(const auto shaken, shake(model, package, backends, seed));
+      return measure::whole_reference(shaken.file, package, backends, settings);
+    });
+  }
+  return all;
+}
+
+}  // namespace penstock

@@ -1,0 +1,23 @@
+// References that differ from the whole model in the last bits of its weights alone.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/measure/judge.h"
+#include "penstock/measure/reference.h"
+#include "penstock/plan/package.h"
+
+namespace penstock {
+
+/// Makers of the whole model with every float constant one unit in the last place larger or
+/// smaller, in a few ways: where a quantised network rounds what lies just between two steps, as
+/// half of a sum of two equal scales does, changed inputs show nothing and changed scales do. For
+/// Trial::look_again(). Making one fails where the model is large (256 MiB), or an engine refuses
+/// it. What it refers to outlives them.
+std::vector<measure::Judge::MakeReference> shaken_references(
+    const std::filesystem::path& model, const plan::Package& package,
+    const backend::Registry& backends, const measure::ReferenceSettings& settings);
+
+}  // namespace penstock
