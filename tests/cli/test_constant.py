@@ -228,6 +228,34 @@ def test_an_engine_that_refuses_random_values_is_told_what_to_bind(penstock, tmp
     assert advice + frames in built.error
 
 
+def test_a_branch_that_is_ruled_out_keeps_nobody_from_measuring(well, tmp_path):
+    """ONNX Runtime folds what the other branch pads by once the rate is known, and refuses it."""
+    pad = [
+        helper.make_node("Unsqueeze", ["rate", "first"], ["sizes"], "sizes"),
+        helper.make_node("Pad", ["x", "sizes"], ["padded"], "pad"),
+    ]
+    nodes = [
+        helper.make_node("Equal", ["rate", "known"], ["is_known"], "is_known"),
+        helper.make_node(
+            "If",
+            ["is_known"],
+            ["h"],
+            "by_rate",
+            then_branch=branch("fast", [helper.make_node("Tanh", ["x"], ["t"], "tanh")], "t", [1, 4]),
+            else_branch=branch("slow", pad, "padded", ["a", "b"]),
+        ),
+        helper.make_node("Relu", ["h"], ["y"], "relu"),
+    ]
+    weights = {"known": np.int64(16000), "first": np.array([0])}
+    inputs = [value("x", [1, 4]), value("rate", [], TensorProto.INT64)]
+    model = save(tmp_path, "padding", nodes, inputs, [value("y", ["a", "b"])], weights)
+    well("split", model, "--constant", "rate=16000", "--cut", "0", "-o", "p")
+    assert well("verify", "p", "--json").json["verdict"] == "right"
+    report = well("bench", "p", "--seconds", "0.2", "--json").json
+    assert report["runs"][0]["frames_per_second"] > 0
+    assert any(why.startswith("onnxruntime: ") and "Pad" in why for why in report["missing"]), report["missing"]
+
+
 def test_an_input_with_a_default_is_bound_too(well, tmp_path):
     """From IR 4 on an initialiser that is an input, too, is a default."""
     nodes = [helper.make_node("Mul", ["x", "gain"], ["m"], "scale"), helper.make_node("Relu", ["m"], ["y"], "relu")]

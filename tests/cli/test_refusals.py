@@ -40,9 +40,22 @@ def given(well, tmp_path):
     ]
     ids, table = value("i", [2], TensorProto.INT64), {"table": np.arange(4, dtype=np.float32)}
     save(tmp_path, "lookup", gather, [ids], [value("y", [2])], table)
+    resize = [helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], "resize", mode="linear")]
+    resized = [value("x", [1, 2, 4, 4]), value("sizes", [4], TensorProto.INT64)]
+    save(tmp_path, "resized", resize, resized, [value("y", ["a", "b", "c", "d"])])
     pad = [helper.make_node("Pad", ["x", "size"], ["y"], "pad", mode="reflect")]
     size = value("size", [4], TensorProto.INT64)
     save(tmp_path, "padded", pad, [value("x", ["n", 1]), size], [value("y", ["a", "b"])])
+    fixed = [helper.make_node("Relu", ["k"], ["y"], "relu")]
+    save(tmp_path, "fixed", fixed, [], [value("y", [3])], {"k": np.arange(3, dtype=np.float32)})
+    listed = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2]))
+    count = [helper.make_node("SequenceLength", ["xs"], ["n"], "length")]
+    graph = helper.make_graph(
+        count, "listed", [helper.make_value_info("xs", listed)], [value("n", [], TensorProto.INT64)]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "listed.onnx"
+    )
     np.save(tmp_path / "wrong.npy", np.zeros((1, 2, 2), np.float32))
     np.save(tmp_path / "whole.npy", np.zeros((1, 3, 4, 4), np.int64))
     np.save(tmp_path / "x.npy", np.zeros((1, 3, 4, 4), np.float32))
@@ -118,6 +131,10 @@ REFUSALS = {
     "plan chain.onnx --devices cpu:4095": NO_CPU,
     "plan chain.onnx --memory 1": ["group 'conv1'", "432 bytes", "give them more memory"],
     "plan chain.onnx --split none.json": ["'none.json'", "cannot be read", "check the path"],
+    "build fixed.onnx --budget 1s -o b": ["nothing is left to build", "fixed.onnx", "'penstock split' writes it"],
+    "run listed.onnx": ["input 'xs'", "a sequence, an optional or a map", "--input NAME=FILE.pb"],
+    "build listed.onnx --budget 1s -o b": ["input 'xs'", "a sequence, an optional or a map", "--input NAME=FILE.pb"],
+    "run resized.onnx --frames 1": ["node 'resize' (Resize)", "integers in 'sizes'", "--constant", "--input"],
     "plan two.penstock": ["'two.penstock'", "expected a model", "found a folder"],
 }
 

@@ -112,8 +112,10 @@ Status add_plain_sides(const BenchOptions& options, const plan::Package& package
   auto plain = measure::make_plain_sides(request, backends);
   for (auto& side : plain.sides) sides.push_back(std::move(side));
   for (const auto& [name, reason] : plain.missing) {
+    // A branch that a bound input rules out may be one that an engine refuses.
     const bool needed =
-        package.plan.states.empty() ? name.starts_with("onnxruntime") : name == "onnxruntime";
+        package.plan.bound_inputs.empty() &&
+        (package.plan.states.empty() ? name.starts_with("onnxruntime") : name == "onnxruntime");
     if (needed) return Error(reason).within({Where::kWay, name});
     Error why = reason;
     Where* const model = why.find(Where::kModel);

@@ -170,6 +170,11 @@ class Build {
 };
 
 Status Build::prepare() {
+  if (graph_.nodes.empty()) {
+    return invalid_argument(
+        "nothing is left to build: the import leaves no node of '", graph_.import.file.string(),
+        "', as its outputs are constants or inputs; 'penstock split' writes it");
+  }
   say("importing");
   devices_ = options_.devices;
   if (devices_.empty()) {
