@@ -134,6 +134,7 @@ class Cpu(TypedDict):
     numa_node: int
     kind: int
     siblings: list[int]
+    governor: str  #: "powersave"; empty where nothing tells
     allowed: bool
 
 

@@ -126,6 +126,7 @@ nb::dict devices_dict(const device::Topology& topology) {
     dict["numa_node"] = cpu.numa_node;
     dict["kind"] = cpu.kind;
     dict["siblings"] = cpu.siblings;
+    dict["governor"] = cpu.governor;
     dict["allowed"] = cpu.allowed;
     cpus.append(dict);
     if (cpu.allowed) cpuset.append(cpu.number);

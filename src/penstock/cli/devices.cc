@@ -8,6 +8,7 @@
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/text.h"
 #include "penstock/device/device.h"
+#include "penstock/device/place.h"
 #include "penstock/device/topology.h"
 
 namespace penstock::cli {
@@ -17,14 +18,6 @@ struct DevicesOptions {
   std::filesystem::path hosts;
   bool json = false;
 };
-
-std::vector<int> allowed_cpus(const device::Topology& topology) {
-  std::vector<int> cpus;
-  for (const auto& cpu : topology.cpus) {
-    if (cpu.allowed) cpus.push_back(cpu.number);
-  }
-  return cpus;
-}
 
 Json to_json(const device::Topology& topology) {
   Json cpus = Json::array();
@@ -36,6 +29,7 @@ Json to_json(const device::Topology& topology) {
                     {"numa_node", cpu.numa_node},
                     {"kind", cpu.kind},
                     {"siblings", cpu.siblings},
+                    {"governor", cpu.governor},
                     {"allowed", cpu.allowed}});
   }
   Json caches = Json::array();
@@ -54,7 +48,7 @@ Json to_json(const device::Topology& topology) {
   return {{"cpu_model", topology.cpu_model},
           {"fingerprint", topology.fingerprint},
           {"memory_bytes", topology.memory_bytes},
-          {"cpuset", allowed_cpus(topology)},
+          {"cpuset", device::allowed_cpus(topology)},
           {"cpu_quota", quota},
           {"cpus", std::move(cpus)},
           {"caches", std::move(caches)},
@@ -74,16 +68,18 @@ std::string to_text(const device::Topology& topology) {
   std::string text =
       concat(topology.cpu_model.empty() ? "unknown CPU" : topology.cpu_model, ", ",
              bytes(topology.memory_bytes), " of memory, fingerprint ", topology.fingerprint, "\n");
-  text += concat("this process may use cpu ", ranges(allowed_cpus(topology)));
+  text += concat("this process may use cpu ", ranges(device::allowed_cpus(topology)));
   if (topology.cpu_quota) {
     text += concat(", and the time of ", number(*topology.cpu_quota, 2), " CPUs (cgroup quota)");
   }
   text += "\n\n";
-  Table table({"device", ">core", ">package", ">numa", ">kind", "smt siblings", "usable"});
+  Table table(
+      {"device", ">core", ">package", ">numa", ">kind", "smt siblings", "governor", "usable"});
   for (const auto& cpu : topology.cpus) {
     table.add({concat("cpu:", cpu.number), std::to_string(cpu.core), std::to_string(cpu.package),
                std::to_string(cpu.numa_node), std::to_string(cpu.kind),
-               cpu.siblings.empty() ? "-" : ranges(cpu.siblings), cpu.allowed ? "yes" : "no"});
+               cpu.siblings.empty() ? "-" : ranges(cpu.siblings),
+               cpu.governor.empty() ? "-" : cpu.governor, cpu.allowed ? "yes" : "no"});
   }
   text += table.print();
   if (!topology.caches.empty()) text += "\ncaches\n" + cache_text(topology);

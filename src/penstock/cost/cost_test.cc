@@ -45,6 +45,21 @@ TEST(DeviceKeyTest, TellsNodesAndCachesApart) {
   EXPECT_NE(key("cpu:0-1"), key("cpu:31-32"));
 }
 
+TEST(DeviceKeyTest, FollowsTheQuotaAndTheGovernorsOfTheDevicesCpus) {
+  auto topology = machine("numa:1 core:4 pu:1");
+  for (auto& cpu : topology.cpus) cpu.allowed = true;
+  topology.cpu_quota.reset();
+  const auto key = [&] { return device_key(topology, devices("cpu:0-1").front()); };
+  const auto plain = key();
+  topology.cpu_quota = 4;  // All that the process may use: no limit.
+  EXPECT_EQ(key(), plain);
+  topology.cpu_quota = 2.5;
+  EXPECT_EQ(key(), plain + "/quota2.5");
+  topology.cpus[0].governor = topology.cpus[1].governor = "powersave";
+  topology.cpus[3].governor = "performance";  // Of another device.
+  EXPECT_EQ(key(), plain + "/quota2.5/powersave");
+}
+
 TEST(ConditionTest, TellsWhereTheNeighbourIs) {
   const auto nodes = machine("pack:2 numa:1 l3:1 core:32 pu:1");
   const auto siblings = machine("numa:1 core:4 pu:2");

@@ -65,7 +65,8 @@ Status check_device(const device::Device& device) {
 }
 
 std::string device_key(const device::Topology& topology, const device::Device& device) {
-  return concat(topology.fingerprint, "/", device::place_of(topology, device));
+  return concat(topology.fingerprint, "/", device::place_of(topology, device),
+                device::limits_of(topology, device.cpus));
 }
 
 std::string condition_of(const device::Topology& topology, const device::Device& device,

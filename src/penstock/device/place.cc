@@ -71,6 +71,26 @@ std::string place_of(const Topology& topology, const Device& device) {
                 join(caches, "", cache));
 }
 
+std::vector<int> allowed_cpus(const Topology& topology) {
+  std::vector<int> numbers;
+  for (const auto& cpu : topology.cpus) {
+    if (cpu.allowed) numbers.push_back(cpu.number);
+  }
+  return numbers;
+}
+
+std::string limits_of(const Topology& topology, const std::vector<int>& cpus) {
+  std::string text;
+  const auto allowed = static_cast<double>(allowed_cpus(topology).size());
+  if (topology.cpu_quota.value_or(allowed) < allowed) text = concat("/quota", *topology.cpu_quota);
+  std::set<std::string> governors;
+  for (const auto& cpu : topology.cpus) {
+    if (has(cpus, cpu.number) && !cpu.governor.empty()) governors.insert(cpu.governor);
+  }
+  for (const auto& governor : governors) text += "/" + governor;
+  return text;
+}
+
 std::string shared_with(const Topology& topology, const Device& device,
                         const std::vector<Device>& others) {
   const auto shared = shared_of(topology, device, others);

@@ -14,6 +14,13 @@ namespace penstock::device {
 /// themselves take the same time.
 std::string place_of(const Topology& topology, const Device& device);
 
+/// What else decides how fast the CPUs are: a quota that does not let all run that the process may
+/// use, and the governors: "/quota2.5/powersave"; empty: nothing is known of either.
+std::string limits_of(const Topology& topology, const std::vector<int>& cpus);
+
+/// The CPUs that the process may use, ascending.
+std::vector<int> allowed_cpus(const Topology& topology);
+
 /// How many of the others' CPUs share a core, a cache of each level or a NUMA node with the device:
 /// "core:1 L1:1 L2:3 node:7"; empty: they have nothing in common.
 std::string shared_with(const Topology& topology, const Device& device,

@@ -11,6 +11,7 @@
 #include "penstock/base/memory_left.h"
 #include "penstock/device/cgroup.h"
 #include "penstock/device/device.h"
+#include "penstock/device/governor.h"
 
 namespace penstock::device {
 namespace {
@@ -55,6 +56,9 @@ Cpu read_cpu(hwloc_topology_t topology, hwloc_obj_t unit, const std::vector<int>
     std::erase(cpu.siblings, cpu.number);
   }
   cpu.allowed = std::ranges::binary_search(allowed, cpu.number);
+  if (hwloc_topology_is_thissystem(topology) != 0) {
+    cpu.governor = read_governor("/sys/devices/system/cpu", cpu.number);
+  }
   return cpu;
 }
 

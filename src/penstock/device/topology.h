@@ -18,6 +18,7 @@ struct Cpu {
   int kind = 0;  ///< Core kind by efficiency: 0 is the least powerful; all 0 if uniform.
   std::vector<int> siblings;  ///< Other logical CPUs of the same core.
   bool allowed = true;        ///< Inside the inherited cpuset.
+  std::string governor;       ///< read_governor()
 };
 
 struct Cache {

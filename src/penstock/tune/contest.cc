@@ -11,6 +11,7 @@
 #include "penstock/base/hash.h"
 #include "penstock/base/quantile.h"
 #include "penstock/cost/turn.h"
+#include "penstock/device/place.h"
 #include "penstock/device/topology.h"
 #include "penstock/plan/plan_json.h"
 
@@ -125,7 +126,9 @@ std::vector<std::size_t> order_of_turns(std::size_t count, int round) {
 }
 
 Contest::Contest(Setting setting) : setting_(std::move(setting)) {
-  if (const auto topology = device::read_topology()) fingerprint_ = topology->fingerprint;
+  const auto topology = device::read_topology();
+  if (!topology) return;
+  machine_ = topology->fingerprint + device::limits_of(*topology, device::allowed_cpus(*topology));
 }
 
 Result<Running> Contest::start(plan::Package package) const {
@@ -135,7 +138,7 @@ Result<Running> Contest::start(plan::Package package) const {
 
 cost::PlanKey Contest::key_of(const Entry& entry) const {
   const auto* goal = setting_.goal == Goal::kLatency ? "latency:" : "";
-  return {concat(goal, entry.way.hash, " ", setting_.verdict_key), fingerprint_, entry.engines};
+  return {concat(goal, entry.way.hash, " ", setting_.verdict_key), machine_, entry.engines};
 }
 
 Result<bool> Contest::take_known(Entry& entry) const {

@@ -123,7 +123,7 @@ class Contest {
   [[nodiscard]] static int rounds_for(double frame_seconds);
 
   Setting setting_;
-  std::string fingerprint_;
+  std::string machine_;  ///< Its fingerprint and limits.
   std::vector<Entry> entries_;
   std::optional<std::size_t> best_;
   std::optional<Running> king_;  ///< The best one, once it had to run.

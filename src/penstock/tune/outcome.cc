@@ -7,6 +7,7 @@
 
 #include "penstock/base/hash.h"
 #include "penstock/base/version.h"
+#include "penstock/device/place.h"
 #include "penstock/device/topology.h"
 #include "penstock/graph/subgraph.h"
 
@@ -111,7 +112,10 @@ cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
   question["rules"] = std::string(std::istreambuf_iterator<char>(rules), {});
   cost::PlanKey key;
   key.plan = "search:" + sha256_of(question.dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (const auto topology = device::read_topology()) key.device = topology->fingerprint;
+  if (const auto topology = device::read_topology()) {
+    key.device =
+        topology->fingerprint + device::limits_of(*topology, device::allowed_cpus(*topology));
+  }
   key.engines = concat("penstock ", version(), ", ");
   for (const auto& backend : backends.all()) {
     const auto description = backend->describe();
