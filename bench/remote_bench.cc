@@ -261,7 +261,8 @@ Question infer_of(const plan::ServedModel& model, std::size_t bytes) {
   const Tensor frame = frame_of(bytes);
   const std::vector<penstock::grpc::ModelPort> ports = {{"x", frame.type()}};
   const std::vector<const Tensor*> inputs = {&frame};
-  auto request = penstock::grpc::write_request(model.name, model.version, ports, inputs);
+  auto request =
+      penstock::grpc::write_request({.model = model.name, .version = model.version}, ports, inputs);
   if (!request) fail(request.error().message());
   return {"/inference.GRPCInferenceService/ModelInfer", *std::move(request)};
 }

@@ -24,8 +24,8 @@ Compiled open_served(const backend::CompileRequest& request) {
   PENSTOCK_TRY(auto peer, grpc::read_peer_options(request.device.host, options));
   if (!options.empty()) {
     return invalid_argument("option '", options.begin()->first,
-                            "': expected tls, root_file, certificate_file, key_file, token_file "
-                            "or patience_ms: a server takes none for its model");
+                            "': expected tls, root_file, certificate_file, key_file, token_file, "
+                            "patience_ms or calls: a server takes none for its model");
   }
   const auto [name, version] = name_and_version(request.served);
   PENSTOCK_TRY(auto model, grpc::connect_model(std::move(peer), name, version));

@@ -30,9 +30,13 @@ struct Remote : ::testing::Test {
     partition.backend = plan::kRemoteBackend;
     partition.model.clear();
     partition.served = {server.address(), "twice", ""};
+    set_patience("60000");
     far().devices = {at(server)};
     network.finish();
   }
+
+  /// Long but where a server hangs, as a busy machine may let any server wait.
+  void set_patience(const char* ms) { far().partitions.front().options["patience_ms"] = ms; }
 
   static device::Device at(const FakeServer& server) {
     return *device::parse_device("oip://" + server.address());
@@ -195,6 +199,7 @@ TEST_F(Remote, FramesOfAServerThatHangsAreRunByAnother) {
   FakeServer second;
   far().standby = {at(second)};
   far().partitions.front().idempotent = true;
+  set_patience("1000");
   start();
   server.hang(true);
   push(16);

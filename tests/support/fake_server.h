@@ -7,7 +7,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -18,6 +21,8 @@ namespace penstock::testing {
 
 class FakeServer final : public inference::GRPCInferenceService::Service {
  public:
+  using Stream =
+      ::grpc::ServerReaderWriter<inference::ModelStreamInferResponse, inference::ModelInferRequest>;
   /// Port 0: one that is free.
   explicit FakeServer(int port = 0) { start(port); }
   ~FakeServer() override { stop(); }
@@ -32,6 +37,15 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
   std::function<::grpc::Status(const inference::ModelInferRequest&, inference::ModelInferResponse&)>
       on_infer = [](const auto&, auto&) { return ::grpc::Status::OK; };
   std::atomic<int> infers{0};
+  /// Whether it has ModelStreamInfer.
+  std::atomic<bool> streams{true};
+  std::atomic<int> streamed{0};  ///< Of `infers`.
+  /// Before a request of a stream is answered; other than OK ends the stream.
+  std::function<::grpc::Status(const inference::ModelInferRequest&)> on_streamed = [](const auto&) {
+    return ::grpc::Status::OK;
+  };
+  /// Whether errors in a stream have a code, as ours do.
+  std::atomic<bool> tells_codes{true};
 
   /// While it hangs, nothing is answered, as if the process were stopped.
   void hang(bool hangs) {
@@ -111,7 +125,56 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
     return on_infer(*request, *response);
   }
 
+  /// Answers as they are ready, in any order.
+  ::grpc::Status ModelStreamInfer(::grpc::ServerContext* context, Stream* stream) override {
+    if (!streams) return {::grpc::StatusCode::UNIMPLEMENTED, "no streams"};
+    ::grpc::Status ends;
+    std::mutex writes;  // Guards writing and `ends`.
+    std::vector<std::jthread> answering;
+    inference::ModelInferRequest request;
+    while (stream->Read(&request)) {
+      if (auto told = on_streamed(request); !told.ok()) {
+        const std::scoped_lock lock(writes);
+        ends = std::move(told);
+        break;
+      }
+      answering.emplace_back([&, request] {
+        auto response = answer_streamed(request);
+        const std::scoped_lock lock(writes);
+        if (!response) {
+          ends = {::grpc::StatusCode::UNAVAILABLE, "stopped"};
+          context->TryCancel();
+        } else {
+          stream->Write(*response);
+        }
+      });
+    }
+    answering.clear();
+    return ends;
+  }
+
  private:
+  /// Nothing: the server stops.
+  std::optional<inference::ModelStreamInferResponse> answer_streamed(
+      const inference::ModelInferRequest& request) {
+    inference::ModelStreamInferResponse response;
+    auto& answer = *response.mutable_infer_response();
+    ::grpc::Status status{::grpc::StatusCode::NOT_FOUND, "unknown model"};
+    if (request.model_name() == "twice") {
+      ++streamed;
+      status = ModelInfer(nullptr, &request, &answer);
+    }
+    if (status.error_code() == ::grpc::StatusCode::UNAVAILABLE) return std::nullopt;
+    if (!status.ok()) {
+      answer.Clear();
+      response.set_error_message(status.error_message());
+      if (tells_codes)
+        (*answer.mutable_parameters())["error_code"].set_int64_param(status.error_code());
+    }
+    answer.set_id(request.id());
+    return response;
+  }
+
   static void add_port(inference::ModelMetadataResponse::TensorMetadata& port, const char* name) {
     port.set_name(name);
     port.set_datatype("FP32");

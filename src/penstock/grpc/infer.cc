@@ -81,7 +81,8 @@ Result<serve::Request> read_call(const ::grpc::CallbackServerContext& context,
   PENSTOCK_TRY(auto request, read_request(message, id));
   const auto deadline = deadline_of(context);
   if (deadline) request.deadline = std::min(*deadline, request.deadline.value_or(*deadline));
-  request.traceparent = header_of(context, "traceparent");
+  // A stream's requests may have one each, the header is of all of them.
+  if (request.traceparent.empty()) request.traceparent = header_of(context, "traceparent");
   return request;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/grpc/client/answer.h"
 #include "penstock/grpc/client/contents.h"
 #include "penstock/grpc/client/raw_message.h"
 #include "penstock/grpc/inference.pb.h"
@@ -103,6 +104,9 @@ Status read_parameter(const std::string& name, const InferParameter& parameter,
   } else if (name == "timeout") {
     PENSTOCK_TRY(const auto microseconds, number_of(name, parameter));
     set_timeout(request, microseconds);
+  } else if (name == "traceparent") {
+    if (!parameter.has_string_param()) return wrong_kind(name, "a string");
+    request.traceparent = parameter.string_param();
   } else if (name == "triton_enable_empty_final_response") {
     PENSTOCK_CHECK_OK(flag_of(name, parameter));
   } else if (name.starts_with("triton_")) {
@@ -290,8 +294,9 @@ Result<::grpc::ByteBuffer> write_stream_reply(serve::Reply reply) {
   inference::ModelStreamInferResponse message;
   message.set_error_message(error.message());
   message.mutable_infer_response()->set_id(id);
-  (*message.mutable_infer_response()->mutable_parameters())["triton_final_response"].set_bool_param(
-      true);
+  auto& parameters = *message.mutable_infer_response()->mutable_parameters();
+  parameters["triton_final_response"].set_bool_param(true);
+  parameters[kErrorCode].set_int64_param(static_cast<int>(error.code));
   const ::grpc::Slice slice(message.SerializeAsString());
   return {&slice, 1};
 }

@@ -77,14 +77,38 @@ Status read_output(const OutputTensor& message, const ModelPort& port, const Raw
   return {};
 }
 
+/// Nobody sends longer ones.
+constexpr std::chrono::microseconds kLongestTimeout = std::chrono::hours(24 * 365);
+
+inference::ModelInferRequest message_of(const RequestHead& head) {
+  inference::ModelInferRequest message;
+  message.set_model_name(head.model);
+  message.set_model_version(head.version);
+  message.set_id(head.id);
+  auto& parameters = *message.mutable_parameters();
+  if (head.timeout && *head.timeout < kLongestTimeout) {
+    parameters["timeout"].set_int64_param(std::max<std::int64_t>(head.timeout->count(), 1));
+  }
+  if (!head.traceparent.empty()) parameters["traceparent"].set_string_param(head.traceparent);
+  return message;
+}
+
+/// Servers of ours tell the code beside the sentence; others say no more than that.
+Error error_of(const inference::ModelStreamInferResponse& told,
+               const inference::ModelInferResponse& response) {
+  const auto found = response.parameters().find(kErrorCode);
+  const std::int64_t number =
+      found == response.parameters().end() ? 0 : found->second.int64_param();
+  const bool is_one = number >= static_cast<int>(Code::kCancelled) &&
+                      number <= static_cast<int>(Code::kUnauthenticated);
+  return make_error(is_one ? static_cast<Code>(number) : Code::kUnknown, told.error_message());
+}
+
 }  // namespace
 
-Result<::grpc::ByteBuffer> write_request(const std::string& model, const std::string& version,
-                                         std::span<const ModelPort> ports,
+Result<::grpc::ByteBuffer> write_request(const RequestHead& head, std::span<const ModelPort> ports,
                                          std::span<const Tensor* const> inputs) {
-  inference::ModelInferRequest message;
-  message.set_model_name(model);
-  message.set_model_version(version);
+  auto message = message_of(head);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     auto& input = *message.add_inputs();
     const auto datatype = datatype_of(inputs[i]->dtype());
@@ -102,24 +126,44 @@ Result<::grpc::ByteBuffer> write_request(const std::string& model, const std::st
   return std::move(writer).finish();
 }
 
-Status read_answer(const ::grpc::ByteBuffer& answer, std::span<const ModelPort> ports,
-                   std::span<Tensor* const> outputs, std::uint64_t& allocations) {
+Result<Answer> parse_answer(const ::grpc::ByteBuffer& message) {
   constexpr const char* kAnswer = "ModelInferResponse";
-  auto raw = RawMessage::read(answer, inference::ModelInferResponse::kRawOutputContentsFieldNumber,
+  auto raw = RawMessage::read(message, inference::ModelInferResponse::kRawOutputContentsFieldNumber,
                               kAnswer);
   if (!raw) return wrong(std::move(raw).error());
-  inference::ModelInferResponse message;
-  if (!message.ParseFromString(raw->head())) {
+  Answer answer{{}, *std::move(raw)};
+  if (answer.head.ParseFromString(answer.raw.head())) return answer;
+  return wrong(invalid_argument("the bytes are no ", kAnswer));
+}
+
+Result<StreamAnswer> parse_stream_answer(const ::grpc::ByteBuffer& message) {
+  constexpr const char* kAnswer = "ModelStreamInferResponse";
+  const auto outer = RawMessage::read(
+      message, inference::ModelStreamInferResponse::kInferResponseFieldNumber, kAnswer);
+  if (!outer) return wrong(outer.error());
+  inference::ModelStreamInferResponse told;
+  if (!told.ParseFromString(outer->head()) || outer->count() > 1) {
     return wrong(invalid_argument("the bytes are no ", kAnswer));
   }
+  if (outer->count() == 0) {
+    return StreamAnswer{{}, make_error(Code::kUnknown, told.error_message())};
+  }
+  PENSTOCK_TRY(auto answer, parse_answer(outer->part(0)));
+  std::string id = answer.head.id();
+  if (told.error_message().empty()) return StreamAnswer{std::move(id), std::move(answer)};
+  return StreamAnswer{std::move(id), error_of(told, answer.head)};
+}
+
+Status read_answer(const Answer& answer, std::span<const ModelPort> ports,
+                   std::span<Tensor* const> outputs, std::uint64_t& allocations) {
   std::vector<bool> given(ports.size());
-  for (int i = 0; i < message.outputs_size(); ++i) {
-    const auto& output = message.outputs(i);
+  for (int i = 0; i < answer.head.outputs_size(); ++i) {
+    const auto& output = answer.head.outputs(i);
     const auto port = std::ranges::find(ports, output.name(), &ModelPort::name);
     if (port == ports.end()) continue;  // More than its metadata said.
     const auto at = static_cast<std::size_t>(port - ports.begin());
-    Status read =
-        read_output(output, *port, *raw, static_cast<std::size_t>(i), *outputs[at], allocations);
+    Status read = read_output(output, *port, answer.raw, static_cast<std::size_t>(i), *outputs[at],
+                              allocations);
     if (!read) return wrong(std::move(read).error().within({Where::kOutput, port->name}));
     given[at] = true;
   }

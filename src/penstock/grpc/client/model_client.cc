@@ -18,6 +18,8 @@
 #include "penstock/grpc/client/answer.h"
 #include "penstock/grpc/client/peer.h"
 #include "penstock/grpc/client/question.h"
+#include "penstock/grpc/client/served_call.h"
+#include "penstock/grpc/client/served_stream.h"
 #include "penstock/grpc/inference.grpc.pb.h"
 #include "penstock/tensor/datatype.h"
 
@@ -28,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 using Stub = inference::GRPCInferenceService::Stub;
 
 constexpr const char* kInfer = "/inference.GRPCInferenceService/ModelInfer";
+constexpr const char* kStreamInfer = "/inference.GRPCInferenceService/ModelStreamInfer";
 /// As many as keep a server busy while answers are on their way; the plan may say otherwise.
 constexpr int kCalls = 8;
 
@@ -58,14 +61,25 @@ struct State {
   Result<std::string> find_only_model(const Connection& at, Clock::duration patience);
   Result<ModelInterface> describe(const Connection& to, Clock::duration patience);
   Status check_live(const Connection& at, Clock::duration patience);
+  Result<bool> choose_stream(const Connection& at, Clock::duration patience);
 
-  void dispatch();          ///< On the thread that ends calls.
-  void ended(Infer& call);  ///< There.
+  Result<std::shared_ptr<InferCall>> infer(std::span<const Tensor* const> inputs,
+                                           const InferOptions& told);
+  Result<std::shared_ptr<InferCall>> infer_alone(const Connection& at,
+                                                 std::span<const Tensor* const> inputs,
+                                                 const InferOptions& told);
+  /// Nothing where calls go alone now. \pre  holds the lock, nothing is lost
+  std::shared_ptr<ServedStream> open_stream();
+
+  // On the thread that ends calls.
+  void ended(Infer& call);
+  void answered();
+  void stream_ended(const ServedStream& which, Error why);
 
   void watch();  ///< On the thread that watches the peer.
   void watch_once(std::unique_lock<std::mutex>& lock);
   void try_again(std::unique_lock<std::mutex>& lock);
-  void lose(Error why);
+  void lose(Error told);
   [[nodiscard]] Clock::duration interval() const { return options.patience * 3 / 10; }
   [[nodiscard]] Clock::duration answer_time() const { return options.patience * 6 / 10; }
 
@@ -79,6 +93,11 @@ struct State {
   std::condition_variable changed;
   std::optional<Connection> connection;
   std::unordered_map<Infer*, std::shared_ptr<Infer>> in_flight;
+  bool streams = false;                  // Requests go in a stream, where there is one.
+  std::shared_ptr<ServedStream> stream;  // Null before the first request, and after a break.
+  int running_streams = 0;               // That have not ended yet.
+  Clock::duration stream_pause = kFirstTry;
+  Clock::time_point next_stream;
   std::int64_t heard_ns = 0;  // When the peer gave the last sign of life.
   bool suspect = false;       // It is to be asked at once.
   bool ends = false;
@@ -89,12 +108,12 @@ struct State {
   std::thread dispatcher, watcher;
 };
 
-class Infer final : public InferCall {
+/// A call of its own.
+class Infer final : public ServedCall, public QueueEvent {
  public:
   Infer(State& client, const InferOptions& options)
-      : client_(client),
-        done_(options.done),
-        whom_(options.whom),
+      : ServedCall(client.options.address, client.interface.outputs, options),
+        client_(client),
         deadline_ns_(options.deadline_ns) {
     if (!options.traceparent.empty()) {
       context_.AddMetadata("traceparent", std::string(options.traceparent));
@@ -107,77 +126,41 @@ class Infer final : public InferCall {
     ::grpc::GenericStub stub(connection.channel());
     reader_ = stub.PrepareUnaryCall(&context_, kInfer, request, &client_.queue);
     reader_->StartCall();
-    reader_->Finish(&answer_, &status_, this);
-  }
-
-  bool wait(std::int64_t until_ns) override {
-    std::unique_lock lock(mutex_);
-    const auto ended = [&] { return ended_; };
-    if (until_ns == INT64_MAX) {
-      changed_.wait(lock, ended);
-      return true;
-    }
-    return changed_.wait_until(lock, Clock::time_point(std::chrono::nanoseconds(until_ns)), ended);
+    reader_->Finish(&answer_, &status_, static_cast<QueueEvent*>(this));
   }
 
   void cancel() noexcept override {
-    cancelled_ = true;
+    was_left();
     context_.TryCancel();
   }
   /// Its server is lost: ends it as that, whatever becomes of the server meanwhile.
   void lose(const Error& why) {
     {
       const std::scoped_lock lock(mutex_);
-      if (ended_) return;
       loss_ = why;
     }
     context_.TryCancel();
   }
 
-  Status take(std::span<Tensor* const> outputs, std::uint64_t& allocations) override {
-    const auto& peer = client_.options.address;
+  void happened(bool /*ok*/) override { client_.ended(*this); }
+  void tell_end() {
+    if (status_.ok()) return end(parse_answer(answer_));
+    std::unique_lock lock(mutex_);
     const bool cancelled = status_.error_code() == ::grpc::StatusCode::CANCELLED;
-    if (loss_ && cancelled) return *std::move(loss_);
-    if (!status_.ok()) return ended_badly(to_error(status_, peer));
-    Status read = read_answer(answer_, client_.interface.outputs, outputs, allocations);
-    answer_.Clear();
-    if (!read) return std::move(read).error().within({Where::kPeer, peer});
-    return {};
-  }
-
-  /// On the dispatcher's thread.
-  void end() {
-    {
-      const std::scoped_lock lock(mutex_);
-      ended_ = true;
-      if (done_ != nullptr) done_(whom_);
-    }
-    changed_.notify_all();
+    Error why = loss_ && cancelled ? *loss_ : to_error(status_, peer());
+    lock.unlock();
+    end(std::move(why));
   }
   [[nodiscard]] const ::grpc::Status& status() const { return status_; }
 
  private:
-  /// What is over time is no call that goes on. Who was not cancelled from here was let go there.
-  Error ended_badly(Error error) const {
-    const bool by_us = cancelled_ || now_ns() >= deadline_ns_;
-    if (error.code == Code::kCancelled && !by_us) error.code = Code::kUnavailable;
-    const bool has_deadline = deadline_ns_ != INT64_MAX;
-    if (error.code == Code::kDeadlineExceeded && has_deadline) error.code = Code::kCancelled;
-    return error;
-  }
-
   State& client_;
-  void (*const done_)(void*);
-  void* const whom_;
   const std::int64_t deadline_ns_;
   ::grpc::ClientContext context_;
   std::unique_ptr<::grpc::ClientAsyncResponseReader<::grpc::ByteBuffer>> reader_;
   ::grpc::ByteBuffer answer_;
   ::grpc::Status status_;
-  std::atomic<bool> cancelled_{false};  // By who made it.
-  std::mutex mutex_;                    // Guards all below.
-  std::condition_variable changed_;
-  bool ended_ = false;
+  std::mutex mutex_;  // Guards what follows.
   std::optional<Error> loss_;
 };
 
@@ -186,13 +169,14 @@ State::~State() {
     const std::scoped_lock lock(mutex);
     ends = true;
     for (const auto& [call, held] : in_flight) call->cancel();
+    if (stream != nullptr) stream->break_off();
   }
   question.break_off();
   changed.notify_all();
   if (watcher.joinable()) watcher.join();
   {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return in_flight.empty(); });
+    changed.wait(lock, [&] { return in_flight.empty() && running_streams == 0; });
   }
   queue.Shutdown();
   if (dispatcher.joinable()) dispatcher.join();
@@ -261,6 +245,16 @@ Result<ModelInterface> State::describe(const Connection& to, Clock::duration pat
   return ModelInterface{*std::move(inputs), *std::move(outputs)};
 }
 
+Result<bool> State::choose_stream(const Connection& at, Clock::duration patience) {
+  if (options.calls == Calls::kUnary) return false;
+  const bool offered = ServedStream::is_offered(at, question, patience);
+  if (offered || options.calls == Calls::kEither) return offered;
+  return make_error(Code::kFailedPrecondition,
+                    "option 'calls' is stream, but the server does not answer requests in a "
+                    "stream one by one: leave the option out, or say unary")
+      .within({Where::kPeer, options.address});
+}
+
 // On the watcher's thread, as gRPC's own threads take the name of the one that makes them.
 Status State::open() {
   PENSTOCK_TRY(auto opened, Connection::open(options));
@@ -268,9 +262,10 @@ Status State::open() {
     PENSTOCK_TRY(model, find_only_model(opened, kConnects));
   }
   PENSTOCK_TRY(interface, describe(opened, kConnects));
+  PENSTOCK_TRY(streams, choose_stream(opened, kConnects));
   connection = std::move(opened);
   heard_ns = now_ns();
-  dispatcher = std::thread([this] { dispatch(); });
+  dispatcher = std::thread([this] { dispatch_events(queue); });
   return {};
 }
 
@@ -285,12 +280,6 @@ Status State::start() {
     if (goes_on) watch();
   });
   return outcome.get();
-}
-
-void State::dispatch() {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue.Next(&tag, &ok)) ended(*static_cast<Infer*>(tag));
 }
 
 void State::ended(Infer& call) {
@@ -309,25 +298,55 @@ void State::ended(Infer& call) {
     }
   }
   if (broke) lose(to_error(call.status(), options.address));
-  held->end();
+  held->tell_end();
   if (news) changed.notify_all();
 }
 
-void State::lose(Error why) {
+void State::answered() {
+  const std::scoped_lock lock(mutex);
+  heard_ns = now_ns();
+  stream_pause = kFirstTry;
+}
+
+/// The server may be there all the same: calls go alone until the stream is tried again.
+void State::stream_ended(const ServedStream& which, Error why) {
+  bool broke = false;
+  {
+    const std::scoped_lock lock(mutex);
+    --running_streams;
+    const bool current = stream.get() == &which;
+    if (current) {
+      stream = nullptr;
+      next_stream = Clock::now() + stream_pause;
+      stream_pause = std::min<Clock::duration>(stream_pause * 2, kLongestTry);
+      suspect = true;
+      broke = connection->broken();
+    }
+  }
+  if (broke) lose(std::move(why));
+  changed.notify_all();
+}
+
+void State::lose(Error told) {
   std::vector<std::shared_ptr<Infer>> calls;
+  std::shared_ptr<ServedStream> broken;
+  told.code = Code::kUnavailable;
   {
     const std::scoped_lock lock(mutex);
     if (loss) return;
-    why.code = Code::kUnavailable;
-    loss = std::move(why);
+    loss = told;
     lost.store(true, std::memory_order_release);
     suspect = false;
     pause = kFirstTry;
     next_try = Clock::now() + pause;
     for (const auto& [call, held] : in_flight) calls.push_back(held);
-    why = *loss;
+    broken = std::exchange(stream, nullptr);
   }
-  for (const auto& call : calls) call->lose(why);
+  for (const auto& call : calls) call->lose(told);
+  if (broken != nullptr) {
+    broken->lose(told);
+    broken->break_off();
+  }
   changed.notify_all();
 }
 
@@ -360,6 +379,7 @@ void State::try_again(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   auto opened = Connection::open(options);
   Status back = opened ? check_live(*opened, answer_time()) : std::move(opened).error();
+  bool streams_now = false;
   if (back) {
     auto found = describe(*opened, answer_time());
     if (!found) {
@@ -369,11 +389,17 @@ void State::try_again(std::unique_lock<std::mutex>& lock) {
                         "came back with a model of other inputs and outputs")
                  .within({Where::kModel, model})
                  .within({Where::kPeer, options.address});
+    } else {
+      const auto chosen = choose_stream(*opened, answer_time());
+      streams_now = chosen && *chosen;
     }
   }
   lock.lock();
   if (back) {
     connection = *std::move(opened);
+    streams = streams_now;
+    stream_pause = kFirstTry;
+    next_stream = {};
     heard_ns = now_ns();
     loss.reset();
     lost.store(false, std::memory_order_release);
@@ -382,6 +408,49 @@ void State::try_again(std::unique_lock<std::mutex>& lock) {
   if (back.error().code == Code::kFailedPrecondition) loss->reason = back.error().reason;
   pause = std::min<Clock::duration>(pause * 2, kLongestTry);
   next_try = Clock::now() + pause;
+}
+
+std::shared_ptr<ServedStream> State::open_stream() {
+  if (!streams || stream != nullptr || Clock::now() < next_stream) return stream;
+  stream = std::make_shared<ServedStream>(ServedStream::Options{
+      .queue = queue,
+      .address = options.address,
+      .answered = [this] { answered(); },
+      .ended = [this](auto& which, auto why) { stream_ended(which, std::move(why)); }});
+  ++running_streams;
+  stream->begin(*connection, kStreamInfer, queue);
+  return stream;
+}
+
+Result<std::shared_ptr<InferCall>> State::infer(std::span<const Tensor* const> inputs,
+                                                const InferOptions& told) {
+  std::optional<Connection> at;
+  std::shared_ptr<ServedStream> in;
+  {
+    const std::scoped_lock lock(mutex);
+    if (loss) return *loss;
+    at = connection;
+    in = open_stream();
+  }
+  if (in == nullptr) return infer_alone(*at, inputs, told);
+  auto call = in->infer({.model = model, .version = version}, interface, inputs, told);
+  const bool too_late = !call && call.error().code == Code::kUnavailable;
+  return too_late ? infer_alone(*at, inputs, told) : std::move(call);
+}
+
+Result<std::shared_ptr<InferCall>> State::infer_alone(const Connection& at,
+                                                      std::span<const Tensor* const> inputs,
+                                                      const InferOptions& told) {
+  PENSTOCK_TRY(const auto request,
+               write_request({.model = model, .version = version}, interface.inputs, inputs));
+  auto call = std::make_shared<Infer>(*this, told);
+  {
+    const std::scoped_lock lock(mutex);
+    if (loss) return *loss;
+    in_flight.emplace(call.get(), call);
+  }
+  call->start(at, request);  // Sends what it can at once: too long to hold the lock.
+  return std::shared_ptr<InferCall>(std::move(call));
 }
 
 class ModelClient final : public RemoteModel {
@@ -396,18 +465,7 @@ class ModelClient final : public RemoteModel {
 
   Result<std::shared_ptr<InferCall>> infer(std::span<const Tensor* const> inputs,
                                            const InferOptions& options) override {
-    PENSTOCK_TRY(const auto request,
-                 write_request(state_->model, state_->version, state_->interface.inputs, inputs));
-    auto call = std::make_shared<Infer>(*state_, options);
-    std::optional<Connection> connection;
-    {
-      const std::scoped_lock lock(state_->mutex);
-      if (state_->loss) return *state_->loss;
-      state_->in_flight.emplace(call.get(), call);
-      connection = state_->connection;
-    }
-    call->start(*connection, request);  // Sends what it can at once: too long to hold the lock.
-    return std::shared_ptr<InferCall>(std::move(call));
+    return state_->infer(inputs, options);
   }
 
  private:

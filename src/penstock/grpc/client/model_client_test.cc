@@ -1,7 +1,9 @@
 #include "penstock/grpc/client/model_client.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -39,11 +41,17 @@ struct Called {
   }
 };
 
-class ModelClientTest : public ::testing::Test {
+/// Each test with a server that has streams, and with one that has not.
+class ModelClientTest : public ::testing::TestWithParam<bool> {
  protected:
-  Result<std::unique_ptr<RemoteModel>> connect(const std::string& model = "twice") {
+  ModelClientTest() { server.streams = GetParam(); }
+
+  Result<std::unique_ptr<RemoteModel>> connect(const std::string& model = "twice",
+                                               Calls calls = Calls::kEither) {
     PeerOptions options;
     options.address = server.address();
+    options.calls = calls;
+    options.patience = patience;
     return connect_model(options, model, "");
   }
   std::shared_ptr<InferCall> begin(RemoteModel& client, const Tensor& x,
@@ -64,9 +72,12 @@ class ModelClientTest : public ::testing::Test {
 
   FakeServer server;
   std::uint64_t allocations = 0;
+  static constexpr std::chrono::milliseconds kShort{1000};
+  /// Long but where a server is to be lost, as a busy machine may let any server wait.
+  std::chrono::milliseconds patience{60'000};
 };
 
-TEST_F(ModelClientTest, TellsWhatTheModelReadsAndGives) {
+TEST_P(ModelClientTest, TellsWhatTheModelReadsAndGives) {
   const auto client = connect();
   ASSERT_TRUE(client) << client.error().message();
   ASSERT_EQ((*client)->model().inputs.size(), 1U);
@@ -74,7 +85,7 @@ TEST_F(ModelClientTest, TellsWhatTheModelReadsAndGives) {
   EXPECT_EQ(to_string((*client)->model().outputs[0].type), "f32[?]");
 }
 
-TEST_F(ModelClientTest, AnAnswerIsWrittenWhereThereIsRoom) {
+TEST_P(ModelClientTest, AnAnswerIsWrittenWhereThereIsRoom) {
   const auto client = connect();
   ASSERT_TRUE(client);
   Tensor y = Tensor::reserve(DType::kF32, 64);
@@ -86,7 +97,7 @@ TEST_F(ModelClientTest, AnAnswerIsWrittenWhereThereIsRoom) {
   EXPECT_EQ(allocations, 0U);
 }
 
-TEST_F(ModelClientTest, AnAnswerWithoutRoomBringsItsOwn) {
+TEST_P(ModelClientTest, AnAnswerWithoutRoomBringsItsOwn) {
   const auto client = connect();
   Tensor y;
   auto call = begin(**client, numbers({5}));
@@ -95,7 +106,7 @@ TEST_F(ModelClientTest, AnAnswerWithoutRoomBringsItsOwn) {
   EXPECT_EQ(allocations, 1U);
 }
 
-TEST_F(ModelClientTest, ManyCallsAreInFlightAndEachTellsThatItIsDone) {
+TEST_P(ModelClientTest, ManyCallsAreInFlightAndEachTellsThatItIsDone) {
   const auto client = connect();
   Called called;
   server.hold(true);
@@ -115,7 +126,7 @@ TEST_F(ModelClientTest, ManyCallsAreInFlightAndEachTellsThatItIsDone) {
   }
 }
 
-TEST_F(ModelClientTest, WhatTheServerSaysOfAnErrorIsToldWithItsAddress) {
+TEST_P(ModelClientTest, WhatTheServerSaysOfAnErrorIsToldWithItsAddress) {
   const auto client = connect();
   server.on_infer = [](const auto&, auto&) {
     return ::grpc::Status(::grpc::StatusCode::INVALID_ARGUMENT, "no such shape");
@@ -129,7 +140,7 @@ TEST_F(ModelClientTest, WhatTheServerSaysOfAnErrorIsToldWithItsAddress) {
   EXPECT_FALSE((*client)->is_lost());
 }
 
-TEST_F(ModelClientTest, AnAnswerOfAnotherShapeIsRefused) {
+TEST_P(ModelClientTest, AnAnswerOfAnotherShapeIsRefused) {
   server.on_metadata = [](auto& metadata) { metadata.mutable_outputs(0)->set_shape(0, 2); };
   const auto client = connect();
   Tensor y;
@@ -140,7 +151,7 @@ TEST_F(ModelClientTest, AnAnswerOfAnotherShapeIsRefused) {
   EXPECT_THAT(ended.error().message(), HasSubstr("output 'y': expected f32[2], found f32[3]"));
 }
 
-TEST_F(ModelClientTest, AnAnswerWithTooFewBytesOrWithoutAnOutputIsRefused) {
+TEST_P(ModelClientTest, AnAnswerWithTooFewBytesOrWithoutAnOutputIsRefused) {
   const auto client = connect();
   Tensor y;
   server.on_infer = [](const auto&, auto& answer) {
@@ -156,7 +167,7 @@ TEST_F(ModelClientTest, AnAnswerWithTooFewBytesOrWithoutAnOutputIsRefused) {
   EXPECT_THAT(ended.error().message(), HasSubstr("output 'y': it is missing"));
 }
 
-TEST_F(ModelClientTest, AnAnswerMayHoldListsOfNumbers) {
+TEST_P(ModelClientTest, AnAnswerMayHoldListsOfNumbers) {
   const auto client = connect();
   server.on_infer = [](const auto&, auto& answer) {
     answer.clear_raw_output_contents();
@@ -168,7 +179,7 @@ TEST_F(ModelClientTest, AnAnswerMayHoldListsOfNumbers) {
   EXPECT_THAT(y.as<float>(), ElementsAre(7));
 }
 
-TEST_F(ModelClientTest, ACallEndsAtItsDeadline) {
+TEST_P(ModelClientTest, ACallEndsAtItsDeadline) {
   const auto client = connect();
   server.hold(true);
   const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
@@ -178,7 +189,7 @@ TEST_F(ModelClientTest, ACallEndsAtItsDeadline) {
   server.hold(false);
 }
 
-TEST_F(ModelClientTest, ACancelledCallEndsWhileTheServerGoesOn) {
+TEST_P(ModelClientTest, ACancelledCallEndsWhileTheServerGoesOn) {
   const auto client = connect();
   server.hold(true);
   auto call = begin(**client, numbers({1}));
@@ -189,13 +200,13 @@ TEST_F(ModelClientTest, ACancelledCallEndsWhileTheServerGoesOn) {
   server.hold(false);
 }
 
-TEST_F(ModelClientTest, AModelThatIsNotThereIsNamed) {
+TEST_P(ModelClientTest, AModelThatIsNotThereIsNamed) {
   const auto client = connect("thrice");
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().code, Code::kNotFound);
 }
 
-TEST_F(ModelClientTest, ATypeThatNobodyKnowsIsRefusedAtTheStart) {
+TEST_P(ModelClientTest, ATypeThatNobodyKnowsIsRefusedAtTheStart) {
   server.on_metadata = [](auto& metadata) { metadata.mutable_inputs(0)->set_datatype("FP31"); };
   const auto client = connect();
   ASSERT_FALSE(client);
@@ -203,7 +214,7 @@ TEST_F(ModelClientTest, ATypeThatNobodyKnowsIsRefusedAtTheStart) {
               HasSubstr("model 'twice': input 'x': 'FP31' is no datatype"));
 }
 
-TEST_F(ModelClientTest, WhereNobodyListensItSaysSo) {
+TEST_P(ModelClientTest, WhereNobodyListensItSaysSo) {
   server.stop();
   const auto client = connect();
   ASSERT_FALSE(client);
@@ -211,7 +222,7 @@ TEST_F(ModelClientTest, WhereNobodyListensItSaysSo) {
   EXPECT_EQ(client.error().find(Where::kPeer)->name, server.address());
 }
 
-TEST_F(ModelClientTest, CallsInFlightOfAServerThatDiesAreUnavailable) {
+TEST_P(ModelClientTest, CallsInFlightOfAServerThatDiesAreUnavailable) {
   const auto client = connect();
   server.hold(true);
   auto call = begin(**client, numbers({1}));
@@ -226,7 +237,8 @@ TEST_F(ModelClientTest, CallsInFlightOfAServerThatDiesAreUnavailable) {
   EXPECT_EQ((*client)->infer(inputs, {}).error().code, Code::kUnavailable);
 }
 
-TEST_F(ModelClientTest, CallsInFlightOfAServerThatHangsAreUnavailable) {
+TEST_P(ModelClientTest, CallsInFlightOfAServerThatHangsAreUnavailable) {
+  patience = kShort;
   const auto client = connect();
   server.hang(true);
   Tensor y;
@@ -239,7 +251,8 @@ TEST_F(ModelClientTest, CallsInFlightOfAServerThatHangsAreUnavailable) {
   EXPECT_THAT(y.as<float>(), ElementsAre(8));
 }
 
-TEST_F(ModelClientTest, AServerThatReturnsIsTakenBack) {
+TEST_P(ModelClientTest, AServerThatReturnsIsTakenBack) {
+  patience = kShort;
   const auto client = connect();
   server.stop();
   wait_until(**client, true);
@@ -250,7 +263,8 @@ TEST_F(ModelClientTest, AServerThatReturnsIsTakenBack) {
   EXPECT_THAT(y.as<float>(), ElementsAre(8));
 }
 
-TEST_F(ModelClientTest, AServerThatReturnsWithAnotherModelStaysLost) {
+TEST_P(ModelClientTest, AServerThatReturnsWithAnotherModelStaysLost) {
+  patience = kShort;
   const auto client = connect();
   server.stop();
   wait_until(**client, true);
@@ -265,7 +279,7 @@ TEST_F(ModelClientTest, AServerThatReturnsWithAnotherModelStaysLost) {
   server.stop();
 }
 
-TEST_F(ModelClientTest, AClientThatGoesEndsItsCalls) {
+TEST_P(ModelClientTest, AClientThatGoesEndsItsCalls) {
   auto client = connect();
   server.hold(true);
   auto call = begin(**client, numbers({1}));
@@ -273,6 +287,156 @@ TEST_F(ModelClientTest, AClientThatGoesEndsItsCalls) {
   call.reset();
   client->reset();
   server.hold(false);
+}
+
+TEST_P(ModelClientTest, RequestsGoInAStreamWhereTheServerHasOne) {
+  const auto client = connect();
+  Tensor y;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(end(*begin(**client, numbers({1})), y));
+  EXPECT_EQ(server.infers, 3);
+  EXPECT_EQ(server.streamed, GetParam() ? 3 : 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, ModelClientTest, ::testing::Bool(), [](const auto& of) {
+  return of.param ? std::string("WithStreams") : std::string("WithoutStreams");
+});
+
+class StreamTest : public ModelClientTest {
+ protected:
+  /// The request of x = {-1} ends its stream, which answers the others.
+  void let_one_end_the_stream() {
+    server.on_streamed = [](const inference::ModelInferRequest& request) {
+      float first = 0;
+      if (request.raw_input_contents_size() > 0) {
+        std::memcpy(&first, request.raw_input_contents(0).data(), sizeof first);
+      }
+      return first == -1 ? ::grpc::Status(::grpc::StatusCode::RESOURCE_EXHAUSTED, "enough")
+                         : ::grpc::Status::OK;
+    };
+  }
+};
+
+TEST_P(StreamTest, OneRequestThatFailsEndsNoOther) {
+  const auto client = connect();
+  server.on_infer = [](const inference::ModelInferRequest& request, auto&) {
+    return request.inputs(0).shape(0) == 3 ? ::grpc::Status(::grpc::StatusCode::INTERNAL, "three")
+                                           : ::grpc::Status::OK;
+  };
+  server.hold(true);
+  auto good = begin(**client, numbers({1})), bad = begin(**client, numbers({1, 2, 3})),
+       late = begin(**client, numbers({1, 2}));
+  server.wait_for_calls(3);
+  server.hold(false);
+  Tensor y;
+  EXPECT_TRUE(end(*late, y));
+  EXPECT_THAT(y.as<float>(), ElementsAre(2, 4));
+  EXPECT_EQ(end(*bad, y).error().code, Code::kInternal);
+  EXPECT_TRUE(end(*good, y));
+  EXPECT_EQ(server.streamed, 3);
+}
+
+TEST_P(StreamTest, AnErrorWithoutACodeIsUnknown) {
+  server.tells_codes = false;
+  const auto client = connect();
+  server.on_infer = [](const auto&, auto&) {
+    return ::grpc::Status(::grpc::StatusCode::INTERNAL, "as it says");
+  };
+  Tensor y;
+  const Status ended = end(*begin(**client, numbers({1})), y);
+  EXPECT_EQ(ended.error().code, Code::kUnknown);
+  EXPECT_THAT(ended.error().message(), HasSubstr("as it says"));
+}
+
+TEST_P(StreamTest, AfterABreakCallsGoAloneUntilTheStreamIsOpenedAgain) {
+  let_one_end_the_stream();
+  const auto client = connect();
+  Tensor y;
+  const Status ended = end(*begin(**client, numbers({-1})), y);
+  EXPECT_EQ(ended.error().code, Code::kUnavailable);
+  EXPECT_THAT(ended.error().message(), HasSubstr("enough"));
+  EXPECT_FALSE((*client)->is_lost());
+  int calls = 0;
+  for (; server.streamed == 0; ++calls) {
+    ASSERT_TRUE(end(*begin(**client, numbers({3})), y));
+    EXPECT_THAT(y.as<float>(), ElementsAre(6));
+  }
+  EXPECT_EQ(server.infers, calls);
+}
+
+TEST_P(StreamTest, WhatIsCancelledBeforeAServerReadsItIsNotSent) {
+  std::atomic<bool> reads{false};
+  std::atomic<int> read{0};
+  server.on_streamed = [&](const inference::ModelInferRequest& request) {
+    if (request.model_name() == "twice") {
+      ++read;
+      reads.wait(false);
+    }
+    return ::grpc::Status::OK;
+  };
+  const auto client = connect();
+  constexpr int kCalls = 200;
+  const Tensor large = Tensor::allocate(DType::kF32, {16'384});
+  for (int i = 0; i < kCalls; ++i) begin(**client, large)->cancel();
+  reads = true;
+  reads.notify_all();
+  Tensor y;
+  ASSERT_TRUE(end(*begin(**client, numbers({3})), y));
+  EXPECT_LT(read, kCalls);
+}
+
+TEST_P(StreamTest, AServerThatEndsItsStreamAtAnErrorIsAskedByCallsOfTheirOwn) {
+  server.on_streamed = [](const auto& request) {
+    return request.model_name() == "twice"
+               ? ::grpc::Status::OK
+               : ::grpc::Status(::grpc::StatusCode::NOT_FOUND, "no such model");
+  };
+  const auto client = connect();
+  Tensor y;
+  ASSERT_TRUE(end(*begin(**client, numbers({1})), y));
+  EXPECT_EQ(server.streamed, 0);
+}
+
+TEST_P(StreamTest, UnaryCallsMayBeAskedFor) {
+  const auto client = connect("twice", Calls::kUnary);
+  Tensor y;
+  ASSERT_TRUE(end(*begin(**client, numbers({1})), y));
+  EXPECT_EQ(server.infers, 1);
+  EXPECT_EQ(server.streamed, 0);
+}
+
+TEST_P(StreamTest, AStreamThatIsAskedForMustBeThere) {
+  ASSERT_TRUE(connect("twice", Calls::kStream));
+  server.streams = false;
+  const auto client = connect("twice", Calls::kStream);
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().code, Code::kFailedPrecondition);
+  EXPECT_THAT(client.error().message(), HasSubstr("option 'calls' is stream"));
+}
+
+TEST_P(StreamTest, TheFramesTimeGoesWithItsRequest) {
+  const auto client = connect();
+  std::atomic<std::int64_t> told{0};
+  server.on_infer = [&](const inference::ModelInferRequest& request, auto&) {
+    told = request.parameters().at("timeout").int64_param();
+    return ::grpc::Status::OK;
+  };
+  const auto in_an_hour = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  Tensor y;
+  ASSERT_TRUE(end(
+      *begin(**client, numbers({1}), {.deadline_ns = in_an_hour.time_since_epoch().count()}), y));
+  EXPECT_GT(told, 0);
+  EXPECT_LE(told, std::int64_t{3600} * 1'000'000);
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, StreamTest, ::testing::Values(true),
+                         [](const auto&) { return std::string("WithStreams"); });
+
+TEST(PeerOptions, HowCallsGoIsEitherStreamOrUnary) {
+  std::map<std::string, std::string> options{{"calls", "unary"}};
+  EXPECT_EQ(read_peer_options("127.0.0.1:1", options)->calls, Calls::kUnary);
+  options = {{"calls", "both"}};
+  EXPECT_THAT(read_peer_options("127.0.0.1:1", options).error().message(),
+              HasSubstr("expected either, stream or unary, found 'both'"));
 }
 
 TEST(PeerOptions, ATokenDoesNotGoToAnotherMachineInPlainText) {

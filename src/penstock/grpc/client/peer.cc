@@ -46,6 +46,13 @@ Result<std::chrono::nanoseconds> read_patience(const std::string& text) {
   return std::chrono::nanoseconds(std::chrono::milliseconds(ms));
 }
 
+Result<Calls> read_calls(const std::string& text) {
+  if (text.empty() || text == "either") return Calls::kEither;
+  if (text == "stream") return Calls::kStream;
+  if (text == "unary") return Calls::kUnary;
+  return invalid_argument("option 'calls': expected either, stream or unary, found '", text, "'");
+}
+
 Result<std::string> read_if_given(const std::filesystem::path& file) {
   if (file.empty()) return std::string();
   std::ifstream stream(file, std::ios::binary);
@@ -77,6 +84,7 @@ Result<PeerOptions> read_peer_options(std::string address,
   read.key = take(options, "key_file");
   read.token = take(options, "token_file");
   PENSTOCK_TRY(read.patience, read_patience(take(options, "patience_ms")));
+  PENSTOCK_TRY(read.calls, read_calls(take(options, "calls")));
   if (read.certificate.empty() != read.key.empty()) {
     return invalid_argument(
         "options 'certificate_file' and 'key_file': expected both or neither, found ",

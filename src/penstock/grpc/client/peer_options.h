@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -9,6 +10,14 @@
 #include "penstock/base/result.h"
 
 namespace penstock::grpc {
+
+/// How requests go to a server of others.
+enum class Calls : std::uint8_t {
+  kEither,  ///< In a stream where the server answers requests there one by one, else as unary
+            ///< calls.
+  kStream,
+  kUnary,
+};
 
 /// Files are read again for each new connection.
 struct PeerOptions {
@@ -20,6 +29,7 @@ struct PeerOptions {
   std::filesystem::path token;  ///< Its first line goes with each call as a bearer token.
   /// Within which a peer that is dead, hangs or cannot be reached is noticed.
   std::chrono::nanoseconds patience = std::chrono::seconds(1);
+  Calls calls = Calls::kEither;
 
   [[nodiscard]] bool encrypted() const {
     return tls || !roots.empty() || !certificate.empty() || !key.empty();
@@ -27,8 +37,8 @@ struct PeerOptions {
 };
 
 /// Takes what it knows out of `options`: "tls" (true, false), "root_file", "certificate_file",
-/// "key_file", "token_file", "patience_ms". What is not there is taken from the environment:
-/// PENSTOCK_REMOTE_ROOT_FILE and so on.
+/// "key_file", "token_file", "patience_ms", "calls" (either, stream, unary). What is not there is
+/// taken from the environment: PENSTOCK_REMOTE_ROOT_FILE and so on.
 /// \error kInvalidArgument  a value makes no sense; a certificate without a key; a token in plain
 ///                          text to another machine.
 Result<PeerOptions> read_peer_options(std::string address,

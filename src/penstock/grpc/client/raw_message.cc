@@ -100,9 +100,9 @@ Result<RawMessage> RawMessage::read(const ::grpc::ByteBuffer& message, int field
   return made;
 }
 
-void RawMessage::copy(std::size_t entry, void* to) const {
+template <typename Take>
+void RawMessage::each_piece(std::size_t entry, Take take) const {
   auto [begin, left] = entries_[entry];
-  auto* at = static_cast<std::byte*>(to);
   for (const auto& slice : slices_) {
     if (left == 0) break;
     if (begin >= slice.size()) {
@@ -110,11 +110,26 @@ void RawMessage::copy(std::size_t entry, void* to) const {
       continue;
     }
     const std::size_t here = std::min(left, slice.size() - begin);
-    std::memcpy(at, slice.begin() + begin, here);
-    at += here;
+    take(slice, begin, begin + here);
     left -= here;
     begin = 0;
   }
+}
+
+void RawMessage::copy(std::size_t entry, void* to) const {
+  auto* at = static_cast<std::byte*>(to);
+  each_piece(entry, [&](const auto& slice, std::size_t begin, std::size_t end) {
+    std::memcpy(at, slice.begin() + begin, end - begin);
+    at += end - begin;
+  });
+}
+
+::grpc::ByteBuffer RawMessage::part(std::size_t entry) const {
+  std::vector<::grpc::Slice> pieces;
+  each_piece(entry, [&](const auto& slice, std::size_t begin, std::size_t end) {
+    pieces.push_back(slice.sub(begin, end));
+  });
+  return {pieces.data(), pieces.size()};
 }
 
 Tensor RawMessage::tensor(std::size_t entry) const {

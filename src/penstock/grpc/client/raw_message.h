@@ -27,6 +27,8 @@ class RawMessage {
   [[nodiscard]] std::size_t bytes(std::size_t entry) const { return entries_[entry].length; }
   /// Copies an entry. \pre  there is room for bytes(entry)
   void copy(std::size_t entry, void* to) const;
+  /// An entry as a message of its own, over the same memory.
+  [[nodiscard]] ::grpc::ByteBuffer part(std::size_t entry) const;
   /// A copy of an entry as u8[bytes], aligned as engines want it.
   [[nodiscard]] Tensor tensor(std::size_t entry) const;
 
@@ -34,6 +36,10 @@ class RawMessage {
   struct Entry {
     std::size_t begin = 0, length = 0;  // In the message.
   };
+  /// Calls take(slice, begin, end) with what of each slice the entry has, in order.
+  template <typename Take>
+  void each_piece(std::size_t entry, Take take) const;
+
   std::string head_;
   std::vector<Entry> entries_;
   std::vector<::grpc::Slice> slices_;  // The message.

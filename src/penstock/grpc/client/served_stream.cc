@@ -1,0 +1,147 @@
+#include "penstock/grpc/client/served_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <utility>
+
+#include <grpcpp/alarm.h>
+
+#include "penstock/grpc/inference.grpc.pb.h"
+
+namespace penstock::grpc {
+
+/// A server that goes on over the call's time, or after its caller has left it, is not waited for.
+class ServedStream::Call final : public ServedCall, public QueueEvent {
+ public:
+  Call(std::weak_ptr<ServedStream> stream, std::uint64_t number, std::string peer,
+       std::span<const ModelPort> outputs, const InferOptions& options)
+      : ServedCall(std::move(peer), outputs, options),
+        stream_(std::move(stream)),
+        number_(number) {}
+
+  /// Ends the call at its time; until then, or over(), it stays. Before all else.
+  void end_at(std::int64_t deadline_ns, const std::shared_ptr<Call>& self,
+              ::grpc::CompletionQueue& queue) {
+    if (deadline_ns == INT64_MAX) return;
+    self_ = self;
+    alarm_.emplace();
+    alarm_->Set(&queue, system_time(deadline_ns), static_cast<QueueEvent*>(this));
+  }
+  void over(Result<Answer> outcome) {
+    end(std::move(outcome));
+    if (alarm_) alarm_->Cancel();
+  }
+  void cancel() noexcept override { leave("the call was cancelled"); }
+
+  void happened(bool ok) override {
+    const auto self = std::move(self_);
+    if (ok) leave("its deadline has passed");
+  }
+
+ private:
+  void leave(const char* why) {
+    was_left();
+    if (const auto stream = stream_.lock()) stream->forget(number_);
+    over(make_error(Code::kCancelled, why));
+  }
+
+  const std::weak_ptr<ServedStream> stream_;
+  const std::uint64_t number_;
+  std::optional<::grpc::Alarm> alarm_;
+  std::shared_ptr<Call> self_;  // While the alarm is set.
+};
+
+bool ServedStream::is_offered(const Connection& connection, Question& question,
+                              std::chrono::nanoseconds patience) {
+  const std::array<std::string, 2> ids = {"penstock-1", "penstock-2"};
+  int refused = 0;
+  const auto status = question.run(connection, patience, [&](auto& context) {
+    const auto stream =
+        inference::GRPCInferenceService::Stub(connection.channel()).ModelStreamInfer(&context);
+    for (const auto& id : ids) {
+      inference::ModelInferRequest request;
+      request.set_id(id);
+      inference::ModelStreamInferResponse response;
+      if (!stream->Write(request) || !stream->Read(&response)) break;
+      const bool told = !response.error_message().empty() && response.infer_response().id() == id;
+      refused += told ? 1 : 0;
+    }
+    stream->WritesDone();
+    inference::ModelStreamInferResponse more;
+    while (stream->Read(&more)) refused = -1;
+    return stream->Finish();
+  });
+  return status.ok() && refused == static_cast<int>(ids.size());
+}
+
+Result<std::shared_ptr<InferCall>> ServedStream::infer(RequestHead head,
+                                                       const ModelInterface& interface,
+                                                       std::span<const Tensor* const> inputs,
+                                                       const InferOptions& options) {
+  const std::uint64_t number = next_number_.fetch_add(1, std::memory_order_relaxed);
+  head.id = std::to_string(number);
+  head.traceparent = options.traceparent;
+  if (options.deadline_ns != INT64_MAX) {
+    head.timeout = std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::nanoseconds(options.deadline_ns - now_ns()));
+  }
+  PENSTOCK_TRY(auto message, write_request(head, interface.inputs, inputs));
+  std::shared_ptr<Call> call;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (why_) return *why_;
+    call = std::make_shared<Call>(std::static_pointer_cast<ServedStream>(shared_from_this()),
+                                  number, options_.address, interface.outputs, options);
+    call->end_at(options.deadline_ns, call, options_.queue);
+    calls_.emplace(number, call);
+  }
+  send(number, std::move(message));
+  return std::shared_ptr<InferCall>(std::move(call));
+}
+
+void ServedStream::forget(std::uint64_t number) {
+  withdraw(number);
+  const std::scoped_lock lock(mutex_);
+  calls_.erase(number);
+}
+
+/// What nobody waits for any more is dropped.
+void ServedStream::received(const ::grpc::ByteBuffer& message) {
+  auto answer = parse_stream_answer(message);
+  std::uint64_t number = 0;
+  if (answer) {
+    const auto& id = answer->id;
+    std::from_chars(id.data(), id.data() + id.size(), number);
+  }
+  if (number == 0) return break_off();  // Whose is it?
+  std::shared_ptr<Call> call;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (auto found = calls_.extract(number)) call = std::move(found.mapped());
+  }
+  options_.answered();
+  if (call != nullptr) call->over(std::move(answer->outcome));
+}
+
+void ServedStream::ended(const ::grpc::Status& status) {
+  Error why = status.ok() ? make_error(Code::kUnavailable, "it ended the stream of requests")
+                                .within({Where::kPeer, options_.address})
+                          : to_error(status, options_.address);
+  why.code = Code::kUnavailable;
+  options_.ended(*this, why);
+  lose(why);
+}
+
+void ServedStream::lose(const Error& why) {
+  std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!why_) why_ = why;
+    calls.swap(calls_);
+  }
+  for (const auto& [number, call] : calls) call->over(why);
+}
+
+}  // namespace penstock::grpc

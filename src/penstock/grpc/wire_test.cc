@@ -1,0 +1,53 @@
+// What a server of ours writes, as its clients read it.
+#include "penstock/grpc/wire.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/grpc/client/answer.h"
+
+namespace penstock::grpc {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Wire, AnErrorInAStreamKeepsItsIdAndItsCode) {
+  const Error full = make_error(Code::kResourceExhausted, "no room");
+  const auto answer = parse_stream_answer(write_stream_error(full, "7"));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->id, "7");
+  ASSERT_FALSE(answer->outcome);
+  EXPECT_EQ(answer->outcome.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(answer->outcome.error().message(), HasSubstr("no room"));
+}
+
+TEST(Wire, AReplyInAStreamIsReadWithoutItsWrapping) {
+  serve::Reply reply{"twice", "1", "8", {}};
+  Tensor value = Tensor::allocate(DType::kF32, {2});
+  value.as<float>()[1] = 3;
+  reply.outputs.push_back({"y", value, std::nullopt, true});
+  auto written = write_stream_reply(std::move(reply));
+  ASSERT_TRUE(written);
+  const auto answer = parse_stream_answer(*written);
+  ASSERT_TRUE(answer && answer->outcome);
+  EXPECT_EQ(answer->id, "8");
+  const std::vector<ModelPort> ports = {{"y", value.type()}};
+  Tensor y;
+  Tensor* const outputs[] = {&y};
+  std::uint64_t allocations = 0;
+  ASSERT_TRUE(read_answer(*answer->outcome, ports, outputs, allocations));
+  EXPECT_EQ(y.as<float>()[1], 3);
+}
+
+TEST(Wire, ARequestsTraceparentMayBeAParameter) {
+  const auto written =
+      write_request({.model = "twice", .version = {}, .traceparent = "00-a-b-01"}, {}, {});
+  ASSERT_TRUE(written);
+  std::string id;
+  const auto request = read_request(*written, id);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->traceparent, "00-a-b-01");
+}
+
+}  // namespace
+}  // namespace penstock::grpc
