@@ -44,9 +44,9 @@ class Figure:
 FIGURES = {
     "saturated": Figure("bm_saturated", 1.03, "penstock_ns"),
     "two_stages": Figure("bm_two_stages/us:15/", 1.03, "penstock_share", of_rate=True),
-    "wake_0": Figure("bm_wake/gap_ms:0/", 1.10, "penstock_us"),
-    "wake_1": Figure("bm_wake/gap_ms:1/", 1.10, "penstock_us"),
-    "wake_5": Figure("bm_wake/gap_ms:5/", 1.10, "penstock_us"),
+    "wake_0": Figure("bm_wake/gap_ms:0/", 1.03, "penstock_us"),
+    "wake_1": Figure("bm_wake/gap_ms:1/", 1.03, "penstock_us"),
+    "wake_5": Figure("bm_wake/gap_ms:5/", 1.03, "penstock_us"),
     "idle": Figure("bm_idle", 1.03, "cpu_percent"),
 }
 

@@ -21,12 +21,15 @@ class [[nodiscard]] Result {
   T&& operator*() && { return *std::move(value_); }
   T* operator->() { return &*value_; }
   const T* operator->() const { return &*value_; }
-  [[nodiscard]] const Error& error() const& { return error_; }
-  [[nodiscard]] Error&& error() && { return std::move(error_); }
+  /// \pre there is one.
+  [[nodiscard]] const Error& error() const& { return *error_; }
+  [[nodiscard]] Error&& error() && { return *std::move(error_); }
 
  private:
-  std::optional<T> value_;  // Not a variant: every file of the tree compiles one for each T.
-  Error error_;             // Empty where there is a value.
+  // Not a variant: every file of the tree compiles one for each T. Not an Error that may be empty:
+  // making and moving one takes as long as the rest of a short function that succeeds.
+  std::optional<T> value_;
+  std::optional<Error> error_;
 };
 
 /// Success, or the Error that prevented it. `return {};` is success.

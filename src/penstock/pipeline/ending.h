@@ -61,7 +61,9 @@ class Ending {
  private:
   [[nodiscard]] Life life() const { return life_.load(std::memory_order_seq_cst); }
 
-  std::atomic<Life> life_{Life::kOpen};
+  // Read for every frame, by every thread, and written seldom: of a cache line that is not
+  // commit's.
+  alignas(64) std::atomic<Life> life_{Life::kOpen};
   std::atomic<bool> replaced_{false};
   std::atomic<FrameNumber> fails_from_{UINT64_MAX};
   std::atomic<FrameNumber> given_up_{0};

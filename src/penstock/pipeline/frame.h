@@ -101,5 +101,7 @@ struct FrameOptions {
   /// holds anything but printable ASCII is left out, as no header can hold it.
   std::string traceparent;
 };
+/// Nothing of that: what most frames are pushed with is made once.
+inline const FrameOptions kPlainFrame{};
 
 }  // namespace penstock::pipeline

@@ -165,6 +165,16 @@ class TurnGuard {
   Turn* turn_;
 };
 
+/// Has the cache line of `what` come here, to be written soon: a locked instruction waits for it.
+inline void expect_write(const void* what) {
+#if defined(__x86_64__)  // For the builtin to say so, the compiler must be told of newer
+                         // processors.
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(what)));
+#else
+  __builtin_prefetch(what, 1);
+#endif
+}
+
 /// Tells the processor that this is a spin loop.
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)

@@ -511,6 +511,8 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
       return std::optional<Output>();
     }
     state.next_pop = frame + 1;
+    const auto is_there = [&](const Wait& wait) { return wait.seen > frame + 1; };
+    if (std::ranges::all_of(state.popper.waits, is_there)) expect_write(&state.record(frame + 1));
     if (!has_callback(state, frame)) {
       return std::optional<Output>(Output(generations_->popping, frame, Output::By::kPop));
     }

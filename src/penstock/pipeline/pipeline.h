@@ -104,12 +104,13 @@ class Pipeline {
   /// \error kResourceExhausted  a callback is given, and the system has no thread left.
   Result<FrameNumber> push(std::span<const Tensor> inputs,
                            std::chrono::nanoseconds timeout = kPatient,
-                           const FrameOptions& options = {});
+                           const FrameOptions& options = kPlainFrame);
   /// The same by name, in any order; the value of a bound input may be among them.
   /// \error kInvalidArgument  a name is unknown, missing or twice; another value of a bound input.
   Result<FrameNumber> push(const Named& inputs, std::chrono::nanoseconds timeout = kPatient,
-                           const FrameOptions& options = {});
-  Result<FrameNumber> try_push(std::span<const Tensor> inputs, const FrameOptions& options = {}) {
+                           const FrameOptions& options = kPlainFrame);
+  Result<FrameNumber> try_push(std::span<const Tensor> inputs,
+                               const FrameOptions& options = kPlainFrame) {
     return push(inputs, kNoWait, options);
   }
 
@@ -118,7 +119,7 @@ class Pipeline {
   /// dimensions arrive at their bound: set_dims() them. \error as push().
   Result<std::span<Tensor>> acquire_input(std::chrono::nanoseconds timeout = kPatient,
                                           Priority priority = Priority::kNormal);
-  Result<FrameNumber> push_acquired(const FrameOptions& options = {});
+  Result<FrameNumber> push_acquired(const FrameOptions& options = kPlainFrame);
   /// Gives the borrowed slot back without a frame, as for a camera that failed. Any thread.
   void release_input();
 
@@ -131,7 +132,8 @@ class Pipeline {
   /// One frame through the empty pipeline: push, pop, copies of its outputs. However long it takes.
   /// Several threads may call it: each waits for those before it, and gets its own frame's outputs.
   /// \error the frame's own, or kFailedPrecondition  frames that were pushed are in flight.
-  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs, const FrameOptions& options = {});
+  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs,
+                                  const FrameOptions& options = kPlainFrame);
 
   /// Replaces constants that were split off with --parameter, for all frames pushed from now on.
   /// `stage` is a stage's name, or empty for every stage that reads the parameter.

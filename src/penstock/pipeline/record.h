@@ -25,7 +25,7 @@ class alignas(64) Record {
   void reset(const FrameOptions& options, std::uint32_t seat_given, std::int64_t pushed_at,
              std::int64_t deadline) {
     tag = options.tag;
-    if (traceparent != options.traceparent) take_traceparent(options.traceparent);
+    if (traced_ || !options.traceparent.empty()) take_traceparent(options.traceparent);
     stream = options.stream;
     seat.store(seat_given, std::memory_order_relaxed);
     pushed_ns = pushed_at;
@@ -97,10 +97,12 @@ class alignas(64) Record {
   void take_traceparent(const std::string& given) {
     const bool printable = std::ranges::all_of(given, [](char c) { return c >= ' ' && c <= '~'; });
     traceparent = printable ? given : std::string();
+    traced_ = !traceparent.empty();
   }
 
   enum class Life : std::uint8_t { kAlive, kDying, kDead, kOut };
   std::atomic<Life> life_{Life::kAlive};
+  bool traced_ = false;               // Whether `traceparent`, which lies far behind, is any.
   std::atomic<int> stages_left_{-1};  // Below 0: it has no callback.
   Outcome outcome_ = Outcome::kOk;
   Error error_;
