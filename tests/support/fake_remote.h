@@ -49,6 +49,11 @@ class FakeRemote : public backend::Backend {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return peers_[host].in_flight >= calls; });
   }
+  /// That are in flight.
+  [[nodiscard]] int calls(const std::string& host) {
+    const std::scoped_lock lock(mutex_);
+    return peers_[host].in_flight;
+  }
   /// Frames that were computed there, in the order of their end.
   [[nodiscard]] std::vector<std::uint64_t> computed(const std::string& host) {
     const std::scoped_lock lock(mutex_);

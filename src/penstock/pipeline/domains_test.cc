@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <tuple>
 
 #include <gmock/gmock.h>
@@ -502,9 +503,16 @@ TEST_F(Domains, ACallThatHangsReadsWhatItWasGivenForAsLongAsItGoesOn) {
     EXPECT_THAT(pop().error().message(), HasSubstr("the call hangs"));
   }
   accelerator->hold(0, false);
-  run(2, of_chain);
+  const auto good = [&] {
+    push();
+    return pop().ok();
+  };
+  while (!good()) {  // A slow machine may give up more.
+  }
   const std::scoped_lock lock(mutex);
-  EXPECT_THAT(read, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  std::vector<float> given(static_cast<std::size_t>(pushed));
+  std::iota(given.begin(), given.end(), 1.0F);
+  EXPECT_EQ(read, given);
 }
 
 // Others may wait for the copy: there is nobody to whom it could be left.

@@ -61,6 +61,15 @@ struct Standby : ::testing::Test {
     EXPECT_EQ((*popped)->number(), static_cast<FrameNumber>(out++));
     return **std::move(popped);
   }
+  /// Whether a frame came out, which must be past its deadline.
+  bool came_out_late() {
+    auto popped = pipeline->try_pop();
+    if (!popped) return false;
+    EXPECT_TRUE(*popped);
+    EXPECT_EQ((*popped)->number(), static_cast<FrameNumber>(out++));
+    EXPECT_EQ((*popped)->error().code, Code::kDeadlineExceeded);
+    return true;
+  }
   void pop_good(int frames) {
     for (int i = 0; i < frames; ++i) {
       const Output output = pop();
@@ -228,11 +237,14 @@ TEST_F(Standby, AFrameOverItsTimeIsNotRunAgain) {
   far().standby = {device("second:1/cpu:0")};
   start();
   remote->hold("first:1", true);
-  // Late enough that its call has begun by then.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(400);
-  push(1, {.deadline = deadline});
-  remote->wait_for_calls("first:1", 1);
-  std::this_thread::sleep_until(deadline + std::chrono::milliseconds(1));  // The frame grows old.
+  // As late as it takes for its call to begin before.
+  auto deadline = std::chrono::steady_clock::now();
+  for (auto age = std::chrono::milliseconds(1); remote->calls("first:1") == 0; age *= 2) {
+    deadline = std::chrono::steady_clock::now() + age;
+    push(1, {.deadline = deadline});
+    while (remote->calls("first:1") == 0 && !came_out_late()) std::this_thread::yield();
+  }
+  while (std::chrono::steady_clock::now() <= deadline) std::this_thread::yield();
   remote->lose("first:1");
   EXPECT_EQ(pop().error().code, Code::kDeadlineExceeded);
   EXPECT_THAT(remote->computed("second:1"), IsEmpty());
