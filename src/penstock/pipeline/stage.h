@@ -90,7 +90,8 @@ struct Stage {
   std::atomic<int> able{0};           // Replicas that are neither exhausted nor lost.
   std::atomic<int> able_standbys{0};  // The same of stand-by devices.
   Returns returns;                    // Of replicas and stand-by devices that are lost.
-  // One frame at a time, in order, whichever instance has it: the next one reads its state.
+  // One frame at a time, in order, whichever instance has it: the next one reads its state, or one
+  // that is written behind it.
   bool in_turn = false;
   std::atomic<int> await_turn{0};          // Instances that wait for that.
   std::vector<std::int64_t> ready_ns;      // By frame & window_mask: when this stage completed it.

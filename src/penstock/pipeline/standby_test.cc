@@ -115,6 +115,22 @@ TEST_F(Standby, TakesTheFramesInFlightOfALostDevice) {
   EXPECT_EQ(remote->computed("second:1").size(), 12U);
 }
 
+// The edge has room for one frame: that behind the lost one waits for it at the other device.
+TEST_F(Standby, ADeviceThatWaitsForRoomTakesTheFrameForWhichItWaits) {
+  far().devices = {device("first:1/cpu:0"), device("second:1/cpu:0")};
+  remote->contexts = 1;
+  for (auto& edge : network.plan.edges) edge.capacity = edge.from == 0 ? 1 : 8;
+  pipeline = *network.start();
+  remote->hold("first:1", true);
+  remote->hold("second:1", true);
+  push(2);
+  while (remote->calls("first:1") + remote->calls("second:1") == 0) std::this_thread::yield();
+  const std::string lost = remote->calls("first:1") > 0 ? "first:1" : "second:1";
+  remote->lose(lost);
+  remote->hold(lost == "first:1" ? "second:1" : "first:1", false);
+  pop_good(2);
+}
+
 TEST_F(Standby, GivesTheStageBackToADeviceThatReturns) {
   far().standby = {device("second:1/cpu:0")};
   start();
@@ -332,6 +348,31 @@ TEST_F(StandbyWithState, GoesOnFromTheStateThatTheCallerKeeps) {
   remote->restore("first:1");
   remote->hold("first:1", false);
   for (int round = 0; round < 20; ++round) add(8);
+}
+
+// The state goes on through a frame that another stage failed, at the other device as at the lost.
+TEST_F(StandbyWithState, GoesOnThroughAFrameThatFailedBeside) {
+  network
+      .stage("beside", {"in"}, {"other"},
+             [](Inputs in, Outputs) -> Status {
+               if (value_of(*in[0]) == 1) return invalid_argument("planted");
+               return {};
+             })
+      .output("other");
+  network.plan.edges.clear();
+  start();
+  push(1);
+  EXPECT_TRUE(pop().ok());
+  remote->hold("first:1", true);
+  push(1);
+  remote->wait_for_calls("first:1", 1);
+  while (pipeline->stats().stages[1].errors == 0) std::this_thread::yield();
+  remote->lose("first:1");
+  EXPECT_THAT(pop().error().message(), HasSubstr("planted"));
+  push(1);
+  const Output output = pop();
+  ASSERT_TRUE(output.ok()) << output.error().message();
+  EXPECT_EQ(value_of(output[0]), 0 + 1 + 2);
 }
 
 // Peers come and go under load, in a random order: each frame comes out once, in order.

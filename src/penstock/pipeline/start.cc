@@ -119,7 +119,7 @@ void configure_returns(Stage& stage, std::size_t window) {
   constexpr std::size_t kMostTries = 255;
   stage.returns.configure(window,
                           static_cast<std::uint8_t>(std::min(stage.places.size() + 1, kMostTries)));
-  stage.in_turn = !stage.states_out.empty();
+  stage.in_turn = !stage.states_in.empty() || !stage.states_out.empty();
 }
 
 Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,

@@ -290,15 +290,21 @@ inline bool Worker::wait_for_room(FrameNumber frame) {
     while (room.wait.seen < least) {
       room.wait.seen = room.wait.progress->done();
       if (room.wait.seen >= least || interrupted()) break;
-      idled_ = waited = true;
-      const bool of_caller = room.wait.progress == &state_.sink;
-      if (of_caller) state_.loans.want_back(least);
-      if (of_caller) ++state_.awaiting_release;
-      sleep_until(room.wait, least, {state_.wake_batch}, kNever, interrupted);
-      if (of_caller) --state_.awaiting_release;
+      waited = true;
+      sleep_for_room(room.wait, least, interrupted);
     }
   }
   return waited;
+}
+
+void Worker::sleep_for_room(Wait& wait, FrameNumber least,
+                            const std::function<bool()>& interrupted) {
+  idled_ = true;
+  const bool of_caller = wait.progress == &state_.sink;
+  if (of_caller) state_.loans.want_back(least);
+  if (of_caller) ++state_.awaiting_release;
+  sleep_until(wait, least, {state_.wake_batch}, kNever, interrupted);
+  if (of_caller) --state_.awaiting_release;
 }
 
 inline std::int64_t Worker::ready_since(FrameNumber frame) const {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -139,7 +140,9 @@ class Worker {
   void wait_for_input(FrameNumber frame);
   void wait_for_turn(FrameNumber frame);
   [[nodiscard]] bool has_inputs(FrameNumber frame);
+  bool has_room(FrameNumber next);        ///< False: it slept, and is to look again.
   bool wait_for_room(FrameNumber frame);  ///< \returns whether it slept.
+  void sleep_for_room(Wait& wait, FrameNumber least, const std::function<bool()>& interrupted);
   [[nodiscard]] std::size_t choose_lanes(const backend::Executable& executable) const;
   [[nodiscard]] int lanes_of(const Edge& edge) const;
   Status open(Lane& lane);

@@ -32,6 +32,7 @@ bool Worker::claim(Lane& lane) {
     }
     if (stage_.has_homes && is_of_others(next)) continue;  // Its inputs came this moment.
     if (state_.ending.stopping()) return false;
+    if (stage_.returns.enabled() && !has_room(next)) continue;
     const bool more = choose(next, lane.frames);
     if (const auto until = more ? fills_until(lane.frames) : 0; until > 0) {
       idled_ = true;
@@ -42,6 +43,19 @@ bool Worker::claim(Lane& lane) {
     }
     if (take(lane.frames)) return true;
   }
+}
+
+// Where frames may come back, a frame is taken only once there is room for it: who holds it could
+// take none of those before it, for which that room waits. False: look again.
+bool Worker::has_room(FrameNumber next) {
+  if (state_.ending.cancelled()) return true;
+  const auto [wait, least] = obstacle(next);
+  if (wait == nullptr) return true;
+  sleep_for_room(*wait, least, [&] {
+    return state_.ending.cancelled() || leave_at(next) || was_taken(next) ||
+           !stage_.returns.empty();
+  });
+  return false;
 }
 
 FrameNumber Worker::next_frame() {

@@ -49,7 +49,8 @@ bool Worker::take_returned(Lane& lane) {
 bool Worker::hand_back(FrameNumber frame, bool begun) {
   if (!stage_.returns.enabled() || (begun && !may_run_again())) return false;
   if (state_.ending.stopping() || !state_.ending.spares(frame)) return false;
-  if (!state_.record(frame).alive()) return false;
+  // Where a state is written behind, frames run that failed elsewhere: who takes it looks again.
+  if (!stage_.feeds_state && !state_.record(frame).alive()) return false;
   const bool unable = look_whether_unable();
   if (unable && !others_are_able()) return false;
   return stage_.returns.give({frame, begun});
