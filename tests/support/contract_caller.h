@@ -76,7 +76,10 @@ class Caller {
     if (given_.meddles) {
       if (given_.end != End::kClose) seen_.cancelled_before = UINT64_MAX;
       meddler = std::thread([&] {
-        for (int i = 0; i < 16 * given_.end_at; ++i) std::this_thread::yield();
+        // Among the calls, or soon after the last one.
+        const int calls = given_.end_at * static_cast<int>(given_.stages.size());
+        for (int i = 0; i < 16 * given_.end_at && plant_.calls() < calls; ++i)
+          std::this_thread::yield();
         act();
       });
     }
@@ -123,7 +126,8 @@ class Caller {
 
   [[nodiscard]] pipeline::FrameOptions options_of(std::int64_t tag) {
     pipeline::FrameOptions options{.tag = static_cast<std::uint64_t>(tag),
-                                   .stream = stream_of(given_, tag)};
+                                   .stream = stream_of(given_, tag),
+                                   .priority = priority_of(tag)};
     if (is_past(given_, tag)) {
       options.deadline = std::chrono::steady_clock::now() - std::chrono::milliseconds(1);
     }
@@ -132,6 +136,10 @@ class Caller {
       options.in_order = in_order(tag);
     }
     return options;
+  }
+
+  [[nodiscard]] pipeline::Priority priority_of(std::int64_t tag) const {
+    return is_urgent(given_, tag) ? pipeline::Priority::kHigh : pipeline::Priority::kNormal;
   }
 
   // Callbacks, by a thread of the pipeline's.
@@ -168,7 +176,7 @@ class Caller {
 
   Result<std::uint64_t> push(std::int64_t tag, std::chrono::nanoseconds timeout) {
     if (!given_.borrow) return pipeline_.push(inputs_of(tag), timeout, options_of(tag));
-    PENSTOCK_TRY(const auto slots, pipeline_.acquire_input(timeout));
+    PENSTOCK_TRY(const auto slots, pipeline_.acquire_input(timeout, priority_of(tag)));
     for (int i = 0; i < given_.inputs(); ++i) {
       auto& slot = slots[at(i)];
       const auto words = input_of(given_, tag, i);

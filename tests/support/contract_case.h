@@ -80,6 +80,8 @@ struct StageCase {
   /// 1: on the first accelerator, 2: on the second, 3: a replica on each; 0: on none. \pre  reads
   /// and does what they can
   int accelerators = 0;
+  bool far = false;  ///< On a peer that comes and goes; another one stands by. \pre no function,
+                     ///< one part, no lanes of its own
   Fault fault = Fault::kNone;
   std::size_t every = 1;  ///< About one call in so many meets the fault.
 };
@@ -173,6 +175,11 @@ inline Words input_of(const Case& given, std::int64_t tag, int input) {
 
 inline bool is_past(const Case& given, std::int64_t tag) {
   return given.past > 0 && mix(given.seed + static_cast<std::uint64_t>(tag)) % given.past == 0;
+}
+
+/// Whether it is pushed before those of others that wait.
+inline bool is_urgent(const Case& given, std::int64_t tag) {
+  return mix(given.seed ^ mix(static_cast<std::uint64_t>(tag) ^ 0x11e0U)) % 3 == 0;
 }
 
 /// Whether the frame is given to a callback, and with those that are called in order.
@@ -419,6 +426,23 @@ inline void choose_accelerators(Case& made) {
   }
 }
 
+/// Frames that are lost with a peer are computed at the other one. Not where an error ends the
+/// pipeline: those that are lost from then on say either.
+inline void choose_peers(Case& made) {
+  Dice dice(made.seed ^ 0xfa4U);
+  if (!dice.one_in(5) || made.stop_at_error || made.start_fault != StartFault::kNone ||
+      made.has(Fault::kHang))
+    return;
+  for (auto& stage : made.stages) {
+    const bool plain = !stage.function && !stage.in_two && stage.lanes == 0;
+    if (!plain || stage.accelerators > 0 || !dice.one_in(2)) continue;
+    stage.far = true;
+    stage.replicas = 1;
+    const bool thrown = stage.fault >= Fault::kThrow && stage.fault <= Fault::kNoMemory;
+    if (thrown) stage.fault = Fault::kError;  // A peer throws nothing.
+  }
+}
+
 inline void choose_callbacks(Case& made) {
   Dice dice(made.seed ^ 0xd0e5U);
   if (!dice.one_in(4) || made.runs || made.most_streams < made.streams) return;
@@ -475,6 +499,7 @@ inline Case make_case(std::uint64_t seed) {
     plant_hang(made, dice);
   }
   choose_accelerators(made);
+  choose_peers(made);
   choose_swaps(made);
   return made;
 }
@@ -504,8 +529,8 @@ inline std::string describe(const Case& c) {
                    numbers(stage.reads), " states ", numbers(stage.states), " writes t",
                    c.first_written(static_cast<int>(s)), "+", stage.writes, " replicas ",
                    stage.replicas, " accelerators ", stage.accelerators, " together ",
-                   stage.together, " lanes ", stage.lanes, " fault ", static_cast<int>(stage.fault),
-                   "/", stage.every, "\n");
+                   stage.together, " lanes ", stage.lanes, stage.far ? " far" : "", " fault ",
+                   static_cast<int>(stage.fault), "/", stage.every, "\n");
   }
   text += concat("  states written from t", numbers(c.states), ", outputs t", numbers(c.outputs),
                  ", items t[");

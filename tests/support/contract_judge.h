@@ -258,8 +258,9 @@ class Judge {
           add(concat("stage s", s, " was called ", plant_.calls(s, tag), " times for frame ",
                      number));
         }
-        // Where a call of several failed, they run again behind the calls that are in flight.
-        const bool overtakes = made.replicas > 1 || (made.together > 1 && made.lanes > 0);
+        // Where a call of several failed or was lost, they run again behind those in flight.
+        const bool overtakes =
+            made.replicas > 1 || made.far || (made.together > 1 && made.lanes > 0);
         if (!overtakes && plant_.order(s, tag) < last) {
           add(concat("stage s", s, " saw frame ", number, " behind a later one"));
         }

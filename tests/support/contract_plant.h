@@ -24,6 +24,7 @@
 #include "tests/support/contract_model.h"
 #include "tests/support/fake_accelerator.h"
 #include "tests/support/fake_device.h"
+#include "tests/support/fake_remote.h"
 #include "tests/support/no_more_threads.h"
 #include "tests/support/temporary_folder.h"
 
@@ -31,6 +32,9 @@ namespace penstock::contract {
 
 /// Of a case where a call hangs.
 inline constexpr std::chrono::milliseconds kMaxRun{100};
+
+/// Where stages run that are far; it comes and goes.
+inline constexpr const char* kPeer = "first:1/cpu:0";
 
 inline std::size_t at(int index) {
   return static_cast<std::size_t>(index);
@@ -110,6 +114,7 @@ class Plant {
   [[nodiscard]] bool began(int stage, std::int64_t tag) const {
     return calls_[place(stage, tag)].load() > 0;
   }
+  [[nodiscard]] int calls() const { return begun_; }  ///< Of all stages and frames.
   [[nodiscard]] int calls(int stage, std::int64_t tag) const { return calls_[place(stage, tag)]; }
   /// In which place among its stage's frames that of the tag was begun.
   [[nodiscard]] int order(int stage, std::int64_t tag) const { return order_[place(stage, tag)]; }
@@ -164,8 +169,9 @@ class Plant {
     testing::FakeNetwork network;
     std::shared_ptr<testing::FakeDevice> device;            // Null where no stage is on it.
     std::shared_ptr<testing::FakeAccelerator> accelerator;  // The same.
+    std::shared_ptr<testing::FakeRemote> remote;            // The same.
   };
-  Side first_{0, {}, {}, {}}, next_{1, {}, {}, {}};
+  Side first_{0, {}, {}, {}, {}}, next_{1, {}, {}, {}, {}};
 
   [[nodiscard]] pipeline::Options options() const {
     pipeline::Options options;
@@ -253,6 +259,7 @@ class Plant {
       if (made.lanes > 0 && made.fault != Fault::kHang)
         move_to_device(side, stage_name, made.lanes);
       if (made.accelerators > 0) move_to_accelerators(side, stage_name, made.accelerators);
+      if (made.far) move_to_peers(side);
       return;
     }
     auto function = function::stateless(stage_name, ports_in, ports_out, call);
@@ -294,6 +301,22 @@ class Plant {
       if ((which >> device) % 2 == 1) devices.push_back(device);
     }
     side.accelerator->take(side.network, stage_name, devices);
+  }
+
+  static void move_to_peers(Side& side) {
+    if (!side.remote) {
+      side.remote = std::make_shared<testing::FakeRemote>(side.network);
+      side.network.registry.add(side.remote);
+    }
+    auto& stage = side.network.plan.stages.back();
+    stage.devices = {*device::parse_device(kPeer)};
+    stage.standby = {*device::parse_device("second:1/cpu:0")};
+  }
+  // While frames are in flight there, or not.
+  void lose_or_restore(const Side& side) {
+    if (!side.remote || mix(given_.seed ^ blinks_.fetch_add(1)) % 4 != 0) return;
+    const std::string host = device::parse_device(kPeer)->host;
+    lost_.exchange(!lost_) ? side.remote->restore(host) : side.remote->lose(host);
   }
 
   static void add_in_two(testing::FakeNetwork& network, const std::string& stage_name,
@@ -344,6 +367,7 @@ class Plant {
     const std::int64_t parameter = made.parameter ? in.back()->as<std::int64_t>()[0] : 0;
     const std::int64_t tag = tag_of(inputs);
     note(index, tag, inputs);
+    lose_or_restore(version == 0 ? first_ : next_);
     const auto answered = answer(given_, index, inputs, states, parameter, version);
     if (answered.fault != Fault::kNone) {
       if (answered.fault == Fault::kHang) return hang(index, in, out);
@@ -356,6 +380,7 @@ class Plant {
 
   void note(int index, std::int64_t tag, const std::vector<Words>& inputs) {
     if (tag == 0) return;
+    ++begun_;
     if (tag < 0 || at(static_cast<int>(tag)) >= width()) {
       return complain(concat("stage s", index, " read a frame that nobody pushed, tag ", tag));
     }
@@ -439,8 +464,10 @@ class Plant {
   std::vector<std::atomic<int>> calls_, order_;  // By stage and tag.
   std::vector<std::atomic<int>> hangs_;          // By stage.
   std::vector<std::atomic<int>> counters_;       // The same.
+  std::atomic<int> begun_{0};                    // Calls.
+  std::atomic<std::uint64_t> blinks_{0};
+  std::atomic<bool> lost_{false};  // The peer.
   std::unique_ptr<NoMoreThreads> no_threads_;
-  std::shared_ptr<testing::FakeDevice> device_;  // Null where no stage is on it.
   std::atomic<bool> open_{false};
   std::atomic<int> hung_{0}, inside_{0};
   std::mutex mutex_;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <memory>
 
 #include <dirent.h>
@@ -60,11 +62,16 @@ Status pin_this_thread(const std::vector<int>& cpus) {
 }
 
 std::vector<int> cpus_of_thread(int tid) {
-  CpuSet mask{};
+  using Word = unsigned long;
+  constexpr int kBits = std::numeric_limits<Word>::digits;
+  std::array<Word, kSetBytes / sizeof(Word)> mask{};
   std::vector<int> cpus;
-  if (sched_getaffinity(tid, kSetBytes, mask.data()) != 0) return cpus;
-  for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
-    if (CPU_ISSET_S(static_cast<std::size_t>(cpu), kSetBytes, mask.data())) cpus.push_back(cpu);
+  // The kernel tells how much of the set it has written: on most machines a word.
+  const long bytes = syscall(SYS_sched_getaffinity, tid, sizeof(mask), mask.data());
+  for (int word = 0; word < bytes / static_cast<long>(sizeof(Word)); ++word) {
+    for (Word left = mask[static_cast<std::size_t>(word)]; left != 0; left &= left - 1) {
+      cpus.push_back(word * kBits + std::countr_zero(left));
+    }
   }
   return cpus;
 }

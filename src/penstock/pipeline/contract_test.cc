@@ -1,7 +1,7 @@
 // Random pipelines against the contract: order, exactly once, the right error, the right state.
 //
 // PENSTOCK_CONTRACT_PLANS: how many, instead of the sweep; PENSTOCK_CONTRACT_SEED: from which on.
-// As many run at a time as there are CPUs.
+// PENSTOCK_CONTRACT_AT_ONCE: how many run at a time, else as many as there are CPUs.
 #include <atomic>
 #include <charconv>
 #include <chrono>
@@ -148,6 +148,7 @@ std::vector<Case> simpler(const Case& given) {
   for (std::size_t i = 0; i < given.stages.size(); ++i) {
     with([i](Case& c) { c.stages[i].fault = Fault::kNone; });
     with([i](Case& c) { c.stages[i].accelerators = 0; });
+    with([i](Case& c) { c.stages[i].far = false; });
     with([i](Case& c) { c.stages[i].replicas = c.stages[i].accelerators == 3 ? 2 : 1; });
     with([i](Case& c) { c.stages[i].parameter = false; });
     with([i](Case& c) { c.stages[i].stateful = false; });
@@ -199,24 +200,6 @@ bool keeps_contract(const Case& given) {
   return false;
 }
 
-/// `count` plans, told by their place among them, on all CPUs.
-void run_plans(std::uint64_t count, const std::function<std::uint64_t(std::uint64_t)>& seed_of) {
-  std::atomic<std::uint64_t> next{0};
-  std::atomic<bool> failed{false};
-  std::vector<std::thread> runners;
-  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-    runners.emplace_back([&] {
-      for (auto place = next++; place < count && !failed; place = next++) {
-        const auto seed = seed_of(place);
-        if (keeps_contract(make_case(seed))) continue;
-        failed = true;
-        ADD_FAILURE() << "again: PENSTOCK_CONTRACT_PLANS=1 PENSTOCK_CONTRACT_SEED=" << seed;
-      }
-    });
-  }
-  for (auto& runner : runners) runner.join();
-}
-
 std::optional<std::uint64_t> number_from(const char* variable) {
   const char* text = std::getenv(variable);
   std::uint64_t number = 0;
@@ -227,6 +210,26 @@ std::optional<std::uint64_t> number_from(const char* variable) {
     ADD_FAILURE() << variable << ": expected a number, found '" << text << "'";
   }
   return number;
+}
+
+/// `count` plans, told by their place among them, several at once.
+void run_plans(std::uint64_t count, const std::function<std::uint64_t(std::uint64_t)>& seed_of) {
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::vector<std::thread> runners;
+  const auto at_once =
+      number_from("PENSTOCK_CONTRACT_AT_ONCE").value_or(std::thread::hardware_concurrency());
+  for (std::uint64_t i = 0; i < std::max<std::uint64_t>(1, at_once); ++i) {
+    runners.emplace_back([&] {
+      for (auto place = next++; place < count && !failed; place = next++) {
+        const auto seed = seed_of(place);
+        if (keeps_contract(make_case(seed))) continue;
+        failed = true;
+        ADD_FAILURE() << "again: PENSTOCK_CONTRACT_PLANS=1 PENSTOCK_CONTRACT_SEED=" << seed;
+      }
+    });
+  }
+  for (auto& runner : runners) runner.join();
 }
 
 // A sample takes blocks of plans.
