@@ -14,7 +14,7 @@ set(PENSTOCK_PUBLIC_HEADERS
   host/options.h
   measure/judge.h measure/reference.h measure/verify.h
   partition/batches.h partition/split.h
-  pipeline/frame.h pipeline/pipeline.h pipeline/spans.h pipeline/stats.h
+  pipeline/durations.h pipeline/frame.h pipeline/observation.h pipeline/pipeline.h pipeline/spans.h pipeline/stats.h
   plan/bound.h plan/package.h plan/plan.h plan/plan_json.h plan/stream_options.h
   serve/model.h serve/request.h serve/server.h serve/server_options.h serve/statistics.h
   session/batch_choice.h session/identify.h session/load.h session/session.h session/verify.h

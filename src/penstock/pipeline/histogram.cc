@@ -13,26 +13,33 @@ double Histogram::middle_of(std::size_t bucket) {
   return std::ldexp(low + 0.5, static_cast<int>(shift));
 }
 
-Quantiles Histogram::quantiles(const std::vector<const Histogram*>& parts) {
-  std::vector<std::uint64_t> sums(kBuckets, 0);
-  Quantiles result;
-  std::uint64_t max = 0;
+Durations Histogram::durations(const std::vector<const Histogram*>& parts) {
+  Durations made;
+  made.counts.resize(kBuckets);
   for (const Histogram* part : parts) {
     for (std::size_t i = 0; i < kBuckets; ++i) {
-      const auto count = part->buckets_[i].load(std::memory_order_relaxed);
-      sums[i] += count;
-      result.count += count;
+      made.counts[i] += part->buckets_[i].load(std::memory_order_relaxed);
     }
-    max = std::max(max, part->max_.load(std::memory_order_relaxed));
+    made.max_ns = std::max(made.max_ns, part->max_.load(std::memory_order_relaxed));
   }
-  result.max_ns = static_cast<double>(max);
+  return made;
+}
+
+Quantiles Durations::quantiles() const {
+  Quantiles result;
+  result.max_ns = static_cast<double>(max_ns);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    result.count += counts[i];
+    result.sum_ns += static_cast<double>(counts[i]) * Histogram::middle_of(i);
+  }
   const auto at = [&](double share) {
     const auto rank =
         static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(result.count)));
     std::uint64_t seen = 0;
-    for (std::size_t i = 0; i < kBuckets; ++i) {
-      seen += sums[i];
-      if (seen >= rank && seen > 0) return std::min(middle_of(i), result.max_ns);
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      seen += counts[i];
+      if (seen >= rank && seen > 0) return std::min(Histogram::middle_of(i), result.max_ns);
     }
     return 0.0;
   };
@@ -40,6 +47,21 @@ Quantiles Histogram::quantiles(const std::vector<const Histogram*>& parts) {
   result.p90_ns = at(0.90);
   result.p99_ns = at(0.99);
   return result;
+}
+
+Durations Durations::since(const Durations& earlier) const {
+  Durations made;
+  made.counts = counts;
+  for (std::size_t i = 0; i < std::min(counts.size(), earlier.counts.size()); ++i) {
+    made.counts[i] -= std::min(counts[i], earlier.counts[i]);
+  }
+  for (std::size_t i = made.counts.size(); i > 0; --i) {
+    if (made.counts[i - 1] == 0) continue;
+    made.max_ns =
+        std::min(max_ns, static_cast<std::uint64_t>(std::ceil(Histogram::middle_of(i - 1))));
+    break;
+  }
+  return made;
 }
 
 }  // namespace penstock::pipeline

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "penstock/pipeline/durations.h"
 #include "penstock/pipeline/stats.h"
 
 namespace penstock::pipeline {
@@ -21,10 +22,14 @@ class Histogram {
     if (value > max_.load(std::memory_order_relaxed)) max_.store(value, std::memory_order_relaxed);
   }
 
-  /// The quantiles of all `parts` together (the replicas of a stage).
-  static Quantiles quantiles(const std::vector<const Histogram*>& parts);
+  /// All `parts` together (the replicas of a stage).
+  static Durations durations(const std::vector<const Histogram*>& parts);
+  static Quantiles quantiles(const std::vector<const Histogram*>& parts) {
+    return durations(parts).quantiles();
+  }
 
  private:
+  friend struct Durations;
   static constexpr unsigned kStepBits = 5;
   static constexpr unsigned kOctaves = 40;  // up to 2^40 ns, 18 minutes; longer counts as that
   static constexpr std::size_t kBuckets = (kOctaves - kStepBits + 1) << kStepBits;

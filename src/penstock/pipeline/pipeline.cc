@@ -741,6 +741,15 @@ const plan::Plan& Pipeline::plan() const {
   return generations_->newest()->plan;
 }
 
+std::shared_ptr<const plan::Plan> Pipeline::shared_plan() const {
+  const auto state = generations_->newest();
+  return {state, &state->plan};
+}
+
+Observation Pipeline::observe() const {
+  return generations_->newest()->totals->observer.make().observation();
+}
+
 // Output
 
 Output::Output(std::shared_ptr<State> state, FrameNumber number, By by)
@@ -748,12 +757,15 @@ Output::Output(std::shared_ptr<State> state, FrameNumber number, By by)
   auto& record = state_->record(number);
   tag_ = record.tag;
   stream_ = record.stream;
-  latency_ = std::chrono::nanoseconds(now_ns() - record.pushed_ns);
+  const std::int64_t now = now_ns();
+  latency_ = std::chrono::nanoseconds(now - record.pushed_ns);
+  if (state_->options.trace) state_->journeys.add({number, record.pushed_ns, now});
   for (Edge* edge : state_->output_edges) {
     if (edge->lossy()) edge->begin_read(number);
   }
   state_->streams->pop(record);
   if (!record.come_out()) std::tie(outcome_, error_) = record.take_failure();
+  if (auto* const observer = state_->totals->observer.get()) observer->note(*this, by == By::kPop);
   by == By::kPop ? state_->totals->count_popped(outcome_) : state_->totals->count(outcome_);
   // Last: from here on a later frame may take the record.
   if (ok()) {

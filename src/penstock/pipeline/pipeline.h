@@ -18,6 +18,7 @@
 #include "penstock/base/result.h"
 #include "penstock/function/function.h"
 #include "penstock/pipeline/frame.h"
+#include "penstock/pipeline/observation.h"
 #include "penstock/pipeline/stats.h"
 #include "penstock/plan/plan.h"
 #include "penstock/tensor/tensor.h"
@@ -212,12 +213,17 @@ class Pipeline {
   /// Frames are counted from the start on; stages and edges are those of the plan that takes frames
   /// now, as in write_trace().
   [[nodiscard]] Stats stats() const;
+  /// How long frames took and which failed, of those that came out since the first call of this.
+  /// From then on each frame costs some nanoseconds more.
+  [[nodiscard]] Observation observe() const;
   /// As memory_ceiling(), of the host's memory alone; EdgeStats says what lies in others. Known
   /// before the first frame.
   [[nodiscard]] std::optional<std::uint64_t> memory_bytes() const;
   [[nodiscard]] int in_flight_limit() const;
   /// What takes frames now. The reference holds until replace() is called.
   [[nodiscard]] const plan::Plan& plan() const;
+  /// The same, for who may look while replace() is called.
+  [[nodiscard]] std::shared_ptr<const plan::Plan> shared_plan() const;
   /// The spans kept, by worker, of the plan that takes frames now; as they come, nothing stops.
   /// \error kFailedPrecondition  Options::trace was false.
   [[nodiscard]] Result<std::vector<WorkerSpans>> spans() const;

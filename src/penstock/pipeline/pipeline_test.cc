@@ -1573,6 +1573,41 @@ TEST(PipelineTest, ATimeoutIsDataForWhoWaitsInSlices) {
   EXPECT_EQ(error.message(), "pop: no frame came out within 60000 ms: 0 are in flight");
 }
 
+TEST(PipelineTest, LatenciesAndFailuresAreKeptFromTheFirstLookOn) {
+  FakeNetwork network;
+  network.input("in")
+      .stage("only", {"in"}, {"out"},
+             [](Inputs in, Outputs out) -> Status {
+               if (value_of(*in[0]) < 0) return invalid_argument("negative");
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               return {};
+             })
+      .output("out");
+  auto pipeline = start(network);
+  const auto run = [&](float value) {
+    push_number(*pipeline, value);
+    static_cast<void>(pop_one(*pipeline));
+  };
+  run(-1);  // Nobody looks yet.
+  EXPECT_EQ(pipeline->observe().latencies.quantiles().count, 0U);
+  run(1);
+  const auto before = pipeline->observe();
+  EXPECT_EQ(before.latencies.quantiles().count, 1U);
+  for (std::size_t i = 0; i < kFailuresKept + 5; ++i) run(-1);
+  run(2);
+  const auto after = pipeline->observe();
+  EXPECT_EQ(after.failed, kFailuresKept + 5);
+  ASSERT_EQ(after.failures.size(), kFailuresKept);
+  EXPECT_EQ(after.failures.front().frame, 7U);  // The first five of them are gone.
+  EXPECT_THAT(after.failures.back().error.message(), HasSubstr("stage 'only'"));
+  const auto between = after.latencies.since(before.latencies).quantiles();
+  EXPECT_EQ(between.count, kFailuresKept + 6);
+  EXPECT_GT(between.p50_ns, 0);
+  EXPECT_LE(between.p50_ns, between.p99_ns);
+  EXPECT_LE(between.p99_ns, between.max_ns);
+  EXPECT_GT(pipeline->stats().stages[0].busy_ns, 0);
+}
+
 TEST(PipelineTest, TraceHasOneSpanPerStageAndFrame) {
   auto network = chain();
   auto pipeline = start(network, {}, {.trace = true});
@@ -1584,6 +1619,31 @@ TEST(PipelineTest, TraceHasOneSpanPerStageAndFrame) {
   for (int i = 0; i < 10; ++i) EXPECT_THAT(text, HasSubstr(concat("\"frame ", i, "\"")));
   auto untraced = start(network);
   EXPECT_EQ(untraced->write_trace(file).error().code, Code::kFailedPrecondition);
+}
+
+TEST(PipelineTest, ATraceTellsWhichFramesWaitedForRoom) {
+  Gate gate;
+  FakeNetwork network;
+  network.input("in")
+      .stage("first", {"in"}, {"mid"}, unary([](float x) { return x; }))
+      .stage("held", {"mid"}, {"out"}, gate.function())
+      .output("out");
+  network.finish().edges[1].capacity = 1;
+  auto pipeline = start(network, {}, {.trace = true});
+  gate.armed = true;
+  push_number(*pipeline, 0);
+  gate.entered.acquire();
+  push_number(*pipeline, 1);  // Has no room behind the first stage until the gate opens.
+  gate.open.release();
+  static_cast<void>(pop_one(*pipeline));
+  static_cast<void>(pop_one(*pipeline));
+  const auto file = std::filesystem::path(::testing::TempDir()) / "trace_of_room.json";
+  EXPECT_EQ(*pipeline->write_trace(file), 0U);
+  std::ifstream in(file);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto waited = text.find("waits for room");
+  ASSERT_NE(waited, std::string::npos);
+  EXPECT_EQ(text.find("waits for room", waited + 1), std::string::npos);
 }
 
 TEST(PipelineTest, ATraceTellsHowManySpansItLost) {

@@ -17,7 +17,9 @@
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/ending.h"
 #include "penstock/pipeline/gate.h"
+#include "penstock/pipeline/journeys.h"
 #include "penstock/pipeline/loans.h"
+#include "penstock/pipeline/observer.h"
 #include "penstock/pipeline/parker.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/pipeline/progress.h"
@@ -63,6 +65,8 @@ class Totals {
     return at(popped_, outcome).load(std::memory_order_acquire) +
            at(others_, outcome).load(std::memory_order_acquire);
   }
+  ObserverPlace observer;
+
   /// Of every outcome. Who sees a frame counted here sees also what the stages wrote for it.
   [[nodiscard]] FrameNumber all() const {
     return of(Outcome::kOk) + of(Outcome::kError) + of(Outcome::kDropped) + of(Outcome::kCancelled);
@@ -104,6 +108,7 @@ struct State : std::enable_shared_from_this<State> {
   Turn drainers_turn;
   std::shared_ptr<Turns> turns = std::make_shared<Turns>();  // The pusher's and the popper's.
   std::vector<FrameNumber> input_capacities;  // Beside pusher.waits from the second on.
+  Journeys journeys;                          // If tracing.
   FrameNumber next_pop = 0;                   // In the popper's turn.
   std::vector<Tensor> acquired;               // What acquire_input lends; in the pusher's turn.
 

@@ -13,6 +13,26 @@ Quantiles over(const std::vector<const Worker*>& workers, const Histogram Worker
   return Histogram::quantiles(parts);
 }
 
+/// Of a phase that was measured for some frames only.
+double of_all_frames(const Quantiles& phase, std::uint64_t frames) {
+  if (phase.count == 0) return 0;
+  return phase.sum_ns * static_cast<double>(frames) / static_cast<double>(phase.count);
+}
+
+double busy_ns(const StageStats& stats) {
+  std::uint64_t calls = 0, frames = 0;
+  for (std::size_t i = 0; i < stats.calls.size(); ++i) {
+    calls += stats.calls[i];
+    frames += stats.calls[i] * (i + 1);
+  }
+  if (frames == 0) return 0;
+  // Where the gathering of inputs was not measured, it is in the run's time.
+  const double sum_ns = stats.compute_infer.sum_ns + stats.compute_input.sum_ns +
+                        of_all_frames(stats.compute_output, stats.compute_infer.count) +
+                        of_all_frames(stats.transfer, stats.compute_infer.count);
+  return sum_ns * static_cast<double>(calls) / static_cast<double>(frames);
+}
+
 StageStats stats_of(const State& state, const Stage& stage) {
   std::vector<const Worker*> workers;
   for (const auto& worker : state.workers) {
@@ -44,6 +64,7 @@ StageStats stats_of(const State& state, const Stage& stage) {
   stats.compute_infer = over(workers, &Worker::compute_infer);
   stats.compute_output = over(workers, &Worker::compute_output);
   stats.transfer = over(workers, &Worker::transfer);
+  stats.busy_ns = busy_ns(stats);
   return stats;
 }
 

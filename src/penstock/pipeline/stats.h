@@ -13,6 +13,7 @@ namespace penstock::pipeline {
 struct Quantiles {
   std::uint64_t count = 0;
   double p50_ns = 0, p90_ns = 0, p99_ns = 0, max_ns = 0;
+  double sum_ns = 0;  ///< Of all together, within 2 %.
 };
 
 /// One stage, its replicas together. Phases carry Triton's names.
@@ -35,6 +36,9 @@ struct StageStats {
   Quantiles compute_infer;        ///< The backends' run.
   Quantiles compute_output;       ///< Handing the outputs on.
   Quantiles transfer;             ///< Moving between memory domains or hosts: 0 within one.
+  /// In which the replicas had calls that ended well, all together: what frames share counts once,
+  /// calls of several lanes one by one. Within 2 %.
+  double busy_ns = 0;
 };
 
 struct EdgeStats {

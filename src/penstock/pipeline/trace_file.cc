@@ -89,6 +89,25 @@ void TraceFile::add_free_span(int process, std::uint64_t id, const std::string& 
   write(text_of(event("e", end_ns)));
 }
 
+void TraceFile::add_flow(int process, int lane, std::uint64_t id, Step step, std::int64_t at_ns) {
+  const char* phase = step == Step::kFirst ? "s" : step == Step::kNext ? "t" : "f";
+  json event = {{"ph", phase},    {"name", "frame"},
+                {"cat", "frame"}, {"id", std::to_string(process) + "." + std::to_string(id)},
+                {"pid", process}, {"tid", lane},
+                {"ts", us(at_ns)}};
+  if (step == Step::kLast) event["bp"] = "e";  // Binds to the span around it, not to the next one.
+  write(text_of(event));
+}
+
+void TraceFile::add_counter(int process, const std::string& name, std::int64_t at_ns,
+                            std::uint64_t value) {
+  write(text_of({{"ph", "C"},
+                 {"name", name},
+                 {"pid", process},
+                 {"ts", us(at_ns)},
+                 {"args", {{"value", value}}}}));
+}
+
 Status TraceFile::close() {
   out_ << "\n]}\n";
   out_.close();  // Only then is it known that all was written.

@@ -36,6 +36,13 @@ class TraceFile {
                      std::string_view category, std::int64_t start_ns, std::int64_t end_ns,
                      const Arguments& arguments = {});
 
+  /// A step of the flow `id` of the process, in the span of the lane that was added last, at its
+  /// start: an arrow goes from each step to the next one in time.
+  enum class Step : std::uint8_t { kFirst, kNext, kLast };
+  void add_flow(int process, int lane, std::uint64_t id, Step step, std::int64_t at_ns);
+  /// From then on the counter of the process has that value.
+  void add_counter(int process, const std::string& name, std::int64_t at_ns, std::uint64_t value);
+
   /// \error kResourceExhausted  not all could be written.
   Status close();
 

@@ -1,0 +1,48 @@
+// Journeys: when each frame was pushed and came out, kept for a trace.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "penstock/pipeline/frame.h"
+#include "penstock/pipeline/pipeline.h"
+
+namespace penstock::pipeline {
+
+/// Nanoseconds of the steady clock.
+struct Journey {
+  FrameNumber frame;
+  std::int64_t pushed_ns, popped_ns;
+};
+
+/// The last kSpansKept of them. \threads  any.
+class Journeys {
+ public:
+  void add(const Journey& journey) {
+    const std::scoped_lock lock(mutex_);
+    if (kept_.size() < kSpansKept) {
+      kept_.push_back(journey);
+    } else {
+      kept_[count_ % kSpansKept] = journey;
+    }
+    ++count_;
+  }
+  /// By frame.
+  [[nodiscard]] std::vector<Journey> sorted() const {
+    std::unique_lock lock(mutex_);
+    auto journeys = kept_;
+    lock.unlock();
+    std::ranges::sort(journeys, {}, &Journey::frame);
+    return journeys;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Journey> kept_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace penstock::pipeline
