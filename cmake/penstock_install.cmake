@@ -9,7 +9,7 @@ set(PENSTOCK_PUBLIC_HEADERS
   device/device.h device/topology.h
   frames/frame.h frames/random.h
   function/function.h function/penstock_function.h
-  gateway/serving.h
+  gateway/serving.h gateway/watching.h
   graph/graph.h graph/import.h graph/subgraph.h graph/writer.h
   host/options.h
   measure/judge.h measure/reference.h measure/verify.h

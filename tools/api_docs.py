@@ -21,7 +21,7 @@ HEAD = "# Python API\n\nWritten by `tools/api_docs.py` from the docstrings; `doc
 SECTIONS = {
     "": ["__init__.py"],
     "Making pipelines": ["make.py", "connecting.py", "judge.py"],
-    "Pipelines and their results": ["pipeline.py", "_core.pyi", "stream.py"],
+    "Pipelines and their results": ["pipeline.py", "_core.pyi", "stream.py", "watching.py"],
     "Applications": ["app.py"],
     "Sources and sinks": ["io/__init__.py", "io/sources.py", "io/sinks.py", "io/pictures.py"],
     "Ray": ["ray.py"],

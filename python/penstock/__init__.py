@@ -45,6 +45,7 @@ from penstock.make import backends, build, cmake_dir, devices, explain, include_
 from penstock.pipeline import Pipeline, StreamOf, TensorInfo
 from penstock.serving import Serving, serve
 from penstock.stream import AsyncStream, Stream
+from penstock.watching import Watching
 
 _Mapping.register(Frame)
 
@@ -78,6 +79,7 @@ __all__ = [
     "Unavailable",
     "Unimplemented",
     "Unknown",
+    "Watching",
     "__version__",
     "backends",
     "build",

@@ -22,6 +22,7 @@ from penstock.judge import verify
 from penstock.stream import AsyncStream, Stream
 from penstock.turns import Turns
 from penstock.types import Array, Feed, Path, Stats, plain
+from penstock.watching import Watching, watch
 
 Item = TypeVar("Item")
 
@@ -322,6 +323,36 @@ class Pipeline:
         if lost:
             text = f"trace '{path}': {lost} spans of the earliest frames are lost"
             warnings.warn(text, PenstockWarning, stacklevel=2)
+
+    def serve_page(
+        self,
+        address: str | None = "127.0.0.1:0",
+        *,
+        record: Path | None = None,
+        insecure: bool = False,
+        tokens: Path | None = None,
+    ) -> Watching:
+        """Serves a page that shows what this pipeline does, until what is returned is closed: rates, latencies,
+        queues, loads, errors, over time, on the drawing of the network. ``/metrics`` is there too.
+
+        address: HOST:PORT; port 0 is any that is free, see :attr:`Watching.url`; None: only ``record``.
+        record: where the page goes at the end, as a file that any browser opens.
+        insecure: also where other machines could read what is sent. tokens: who may look, a file of
+        ``penstock token``; None: who is on this machine.
+        Raises Unavailable where the address is taken, PermissionDenied where plain text would leave this machine.
+        """
+        file = "" if record is None else path_text("record", record)
+        page = address is not None
+        return watch(self._core, page=page, record=file, address=address or "", insecure=insecure, tokens=tokens)
+
+    def serve_metrics(
+        self, address: str = "127.0.0.1:0", *, insecure: bool = False, tokens: Path | None = None
+    ) -> Watching:
+        """Serves figures for Prometheus at ``http://HOST:PORT/metrics``, until what is returned is closed.
+
+        The arguments are those of :meth:`serve_page`.
+        """
+        return watch(self._core, page=False, record="", address=address, insecure=insecure, tokens=tokens)
 
     def save(self, path: Path) -> None:
         """Writes the package (a folder, or a file ending in ``.zip``) that :func:`penstock.load` takes."""

@@ -15,6 +15,7 @@
 #include "held.h"
 #include "penstock/plan/plan_json.h"
 #include "penstock/session/session.h"
+#include "penstock/tune/report.h"
 #include "tensors.h"
 #include "text.h"
 
@@ -686,6 +687,11 @@ nb::dict Pipeline::stats() const {
   nb::dict dict = stats_dict(stats);
   dict["copies"] = outputs_->copies;
   return dict;
+}
+
+std::string Pipeline::report() const {
+  const auto report = tune::read_report(*package_);
+  return report ? tune::to_json(*report) : std::string();
 }
 
 void Pipeline::save(const std::string& target) const {

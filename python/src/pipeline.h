@@ -87,6 +87,10 @@ class Pipeline {
 
   [[nodiscard]] nb::dict stats() const;
   std::uint64_t write_trace(const std::string& file) const;
+  /// For those who look at it, who keep it.
+  [[nodiscard]] std::shared_ptr<const pipeline::Pipeline> watched() const { return running(); }
+  /// The build.json of what runs; empty: it was made otherwise.
+  [[nodiscard]] std::string report() const;
   [[nodiscard]] const plan::Plan& plan() const { return package_->plan; }
   /// Whether it takes frames. After the first hanging call, say, it does not.
   [[nodiscard]] bool alive() const;

@@ -41,6 +41,7 @@ def open_page(browser, write_page):
     def open_page(report: dict, **context):
         file = write_page(report)
         page = browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | context)).new_page()
+        page.set_default_timeout(120_000)
         errors, requests = [], []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)

@@ -1,5 +1,5 @@
 // What a box's colour says, and the key to it.
-import { duration } from "./format.js";
+import { duration, percent } from "./format.js";
 
 // By Okabe and Ito, told apart by the colour-blind; each is readable with black text.
 const kNamed = ["#56b4e9", "#e69f00", "#2fb08a", "#cc79a7", "#f0e442", "#8f9bff", "#e8825a", "#b8b8b8"];
@@ -51,8 +51,19 @@ function byTime(model, boxes) {
   };
 }
 
+/** By model.load: of each stage the share of the time in which it computes; empty before that is known. */
+function byLoad(model) {
+  const of = (stage) => css(ramp(model.load[stage] ?? 0));
+  return {
+    name: "load",
+    of: (box) => [...new Set(box.nodes.map((node) => node.stage))].map((stage) => [of(stage), 1]),
+    key: [0, 0.25, 0.5, 0.75, 1].map((share) => [css(ramp(share)), percent(share)]),
+  };
+}
+
 /** {name, of(box) -> [[color, share]], key: [[color, text]]} */
 export function makeColors(name, model, boxes) {
+  if (name === "load") return byLoad(model);
   if (name === "time") return byTime(model, boxes);
   if (name === "stage") {
     return byName(

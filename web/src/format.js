@@ -13,3 +13,13 @@ export const rate = (value) => (value >= 100 ? Math.round(value).toString() : si
 export const percent = (fraction) => `${significant(fraction * 100, 2)} %`;
 export const times = (ratio) => `${significant(ratio, 3)}\u00d7`;
 export const counted = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
+
+export function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  for (; value >= 1024 && unit + 1 < units.length; ++unit) value /= 1024;
+  return `${significant(value, 3)} ${units[unit]}`;
+}
+
+/** Of milliseconds since 1970: the time of day here. */
+export const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");

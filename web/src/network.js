@@ -11,7 +11,7 @@ const kReadable = 0.6;
 
 export class Network {
   /** `window` is the element that the canvas fills. onselect(box or null) is told of each selection. */
-  constructor(model, window_, canvas, onselect) {
+  constructor(model, window_, canvas, colorName, onselect) {
     this.model = model;
     this.window = window_;
     this.camera = new Camera();
@@ -19,7 +19,7 @@ export class Network {
     this.onselect = onselect;
     this.runs = findRepeats(model.nodes);
     this.folded = new Set(model.nodes.length >= kFoldFrom ? this.runs : []);
-    this.colorName = "backend";
+    this.colorName = colorName;
     this.foundNodes = [];
     this.cutNodes = new Set();
     this.selectedNode = -1;

@@ -22,6 +22,7 @@
 #include "penstock/cli/progress.h"
 #include "penstock/cli/source.h"
 #include "penstock/cli/text.h"
+#include "penstock/cli/watching.h"
 #include "penstock/device/affinity.h"
 #include "penstock/device/device.h"
 #include "penstock/frames/source.h"
@@ -37,6 +38,7 @@ namespace fs = std::filesystem;
 struct BenchOptions {
   SourceArguments source;
   frames::SourceOptions inputs;
+  WatchArguments watch;
   fs::path model;
   double seconds = 10;
   int in_flight = 0;
@@ -182,7 +184,9 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   PENSTOCK_TRY(const auto inputs, frames::with_bound(options.inputs, package));
   PENSTOCK_TRY(const auto ring, frames::ring_of(package.plan.inputs, inputs, kRing));
   pipeline::Options settings;
-  PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
+  PENSTOCK_TRY(auto started, start_source(options.source, package, settings, backends));
+  const std::shared_ptr<pipeline::Pipeline> pipeline = std::move(started);
+  PENSTOCK_TRY(const auto watching, watch(options.watch, package, pipeline));
   if (report.cpus != inherited) PENSTOCK_CHECK_OK(device::pin_this_thread(report.cpus));
   const bool all_cpus = report.cpus == inherited;
   auto measured = measure_all(options, package, backends, all_cpus, ring, *pipeline, report);
@@ -190,6 +194,7 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
     const auto advice = advice_on_random(measured.error(), options.inputs, package.plan.inputs);
     return std::move(measured).error().adding(advice);
   }
+  PENSTOCK_CHECK_OK(stop(watching));
   report.stats = pipeline->stats();
   return report;
 }
@@ -312,6 +317,7 @@ void declare_bench(CLI::App& app, Action& chosen) {
                    "Frames between push and pop (default: 4 for each worker, at least 64)")
       ->check(positive_count());
   add_input_options(command, options->inputs);
+  add_watch_options(command, options->watch);
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);
 }

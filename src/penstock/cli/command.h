@@ -39,12 +39,14 @@ void declare_serve(CLI::App& app, Action& chosen);
 void declare_worker(CLI::App& app, Action& chosen);
 void declare_verify(CLI::App& app, Action& chosen);
 void declare_token(CLI::App& app, Action& chosen);
+void declare_top(CLI::App& app, Action& chosen);
 void declare_completion(CLI::App& app, Action& chosen);
 
-/// The options of `serve` and `token`, and their actions, which the library of gRPC brings; once.
+/// The options of `serve`, `worker`, `token` and `top`, and their actions, which the library of
+/// gRPC brings; once.
 /// \throws CLI::ValidationError  the library cannot be loaded.
 void load_serving_options(CLI::App& app, Action& chosen);
-/// The library's entry for each of the two.
+/// The library's entry for each of them.
 using DeclareOptions = void (*)(CLI::App& command, Action& chosen);
 
 /// A new command with its description and, below its options, text such as examples.

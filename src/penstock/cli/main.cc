@@ -44,7 +44,7 @@ void declare_all(CLI::App& app, int& verbosity, Action& chosen) {
   app.require_subcommand(1);
   for (const Declare declare :
        {declare_show, declare_split, declare_plan, declare_build, declare_explain, declare_run,
-        declare_bench, declare_serve, declare_worker, declare_token, declare_verify,
+        declare_bench, declare_serve, declare_worker, declare_token, declare_top, declare_verify,
         declare_devices, declare_backends, declare_costs, declare_up, declare_down,
         declare_completion}) {
     declare(app, chosen);

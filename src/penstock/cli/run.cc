@@ -21,6 +21,7 @@
 #include "penstock/cli/source.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
+#include "penstock/cli/watching.h"
 #include "penstock/frames/source.h"
 
 namespace penstock::cli {
@@ -34,6 +35,7 @@ struct RunOptions {
   SourceArguments source;
   frames::SourceOptions inputs;
   StreamArguments stream;
+  WatchArguments watch;
   std::uint64_t frames = 0;  ///< 0: as many as the files hold, or kRandomFrames.
   double rate = 0;           ///< Frames pushed a second; 0: as fast as they are taken.
   int in_flight = 0;
@@ -370,7 +372,9 @@ Result<int> run(const RunOptions& options) {
   PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs,
                                                  certain ? frames : std::nullopt));
   const InterruptGuard guard(Hangup::kReload);
-  PENSTOCK_TRY(const auto pipeline, start_source(options.source, package, settings, backends));
+  PENSTOCK_TRY(auto started, start_source(options.source, package, settings, backends));
+  const std::shared_ptr<Pipeline> pipeline = std::move(started);
+  PENSTOCK_TRY(const auto watching, watch(options.watch, package, pipeline));
   package.files.reset();  // All is loaded: a call that hangs until it is killed leaves none.
   Reloader reloader([&]() -> Status {
     PENSTOCK_TRY(auto again, load_source(options.source, backends));
@@ -378,6 +382,7 @@ Result<int> run(const RunOptions& options) {
     return replace_source(options.source, again, settings, backends, *pipeline);
   });
   PENSTOCK_TRY(auto summary, Stream(options, *pipeline, source, frames, writer, reloader).run());
+  PENSTOCK_CHECK_OK(stop(watching));
   PENSTOCK_CHECK_OK(writer.finish());
   if (settings.trace) PENSTOCK_CHECK_OK(write_trace(*pipeline, options.trace));
   return report(options, package.plan, summary);
@@ -406,6 +411,8 @@ Examples:
   penstock run model.penstock --inputs frames.npz --output - | jq .outputs.scores
   penstock run model.onnx --inputs frames.npz --output results.npz
   penstock run model.penstock --rate 30 --policy latest --max-age 100 --trace trace.json
+  penstock run model.penstock --rate 30 --frames 100000 --page       to be looked at while it runs
+  penstock run model.penstock --frames 100000 --record run.html      and afterwards
   penstock run denoise.onnx --state cache_out=cache_in --inputs frames.npz --output results.npz
 
 SIGHUP reads the package, application or model again and lets it take the frames from then on, none
@@ -440,6 +447,7 @@ void declare_run(CLI::App& app, Action& chosen) {
   command->add_option(
       "--trace", options->trace,
       "Write a trace of every frame (of the last 100000) for ui.perfetto.dev to this file");
+  add_watch_options(command, options->watch);
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);
 }

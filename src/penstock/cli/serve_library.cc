@@ -21,6 +21,8 @@ constexpr LoadedCommand kWorker{"worker", "Run stages of pipelines for callers o
                                 "penstock_declare_worker_options"};
 constexpr LoadedCommand kToken{"token", "Make a token for a client of 'serve --tokens'",
                                "penstock_declare_token_options"};
+constexpr LoadedCommand kTop{"top", "Shows in a terminal what a running pipeline does",
+                             "penstock_declare_top_options"};
 
 void load_options(CLI::App& command, const char* entry, Action& chosen) {
   if (!command.get_footer().empty()) return;                   // It has them.
@@ -43,7 +45,7 @@ void declare(CLI::App& app, const LoadedCommand& declared, Action& chosen) {
 }  // namespace
 
 void load_serving_options(CLI::App& app, Action& chosen) {
-  for (const auto& command : {kServe, kWorker, kToken}) {
+  for (const auto& command : {kServe, kWorker, kToken, kTop}) {
     load_options(*app.get_subcommand(command.name), command.entry, chosen);
   }
 }
@@ -58,6 +60,10 @@ void declare_worker(CLI::App& app, Action& chosen) {
 
 void declare_token(CLI::App& app, Action& chosen) {
   declare(app, kToken, chosen);
+}
+
+void declare_top(CLI::App& app, Action& chosen) {
+  declare(app, kTop, chosen);
 }
 
 }  // namespace penstock::cli

@@ -1,10 +1,10 @@
 #include "penstock/http/server.h"
 
-#include <charconv>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "penstock/http/address.h"
 #include "penstock/http/connection.h"
 
 namespace penstock::http {
@@ -14,24 +14,6 @@ using asio::ip::tcp;
 
 constexpr auto kLookForCertificates = std::chrono::seconds(1);
 constexpr auto kRetryAccept = std::chrono::milliseconds(100);
-
-struct HostAndPort {
-  std::string host, port;
-};
-
-Result<HostAndPort> split_address(const std::string& address) {
-  const auto colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  std::uint16_t number = 0;
-  const char* end = address.data() + address.size();
-  const char* begin = colon == std::string::npos ? end : address.data() + colon + 1;
-  const auto [at, failed] = std::from_chars(begin, end, number);
-  if (failed != std::errc() || at != end || host.empty()) {
-    return invalid_argument("expected an address HOST:PORT, found '", address, "'");
-  }
-  return HostAndPort{.host = std::move(host), .port = std::to_string(number)};
-}
 
 Error cannot_listen(const std::string& address, const error_code& failed) {
   return make_error(Code::kUnavailable, "cannot listen on '", address, "': ", failed.message());

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "penstock/http/unpack.h"
+#include "penstock/metrics/families.h"
 #include "penstock/rest/answers.h"
 #include "penstock/rest/infer.h"
 #include "penstock/rest/metrics.h"
@@ -294,8 +295,7 @@ class Routes {
     answer("GET", "/metrics", Right::kAdmin, [&server = server_](const Request&) {
       const auto all = server.statistics("", "");
       if (!all) return response_of(all.error());
-      return http::text_response(200, "text/plain; version=0.0.4; charset=utf-8",
-                                 metrics_text(*all));
+      return http::text_response(200, metrics::kContentType, metrics_text(*all));
     });
   }
 

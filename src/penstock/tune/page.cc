@@ -1,4 +1,6 @@
-// The report as one HTML page: its JSON beside the program of web/ that draws it.
+// Data as one HTML page: its JSON beside the program of web/ that draws it.
+#include "penstock/tune/page.h"
+
 #include <string_view>
 
 #include "penstock/base/markup.h"
@@ -11,10 +13,6 @@ namespace {
 constexpr std::string_view kHead = R"(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>)";
-constexpr std::string_view kData = R"(: a build of Penstock</title></head><body>
-<noscript>This page is drawn by a program in it, which this browser does not run. 'penstock explain' without
---html prints the same as text.</noscript>
-<script type="application/json" id="report">)";
 
 /// What may stand in a script element: there is no tag in it. In JSON, < is in strings only.
 std::string without_tags(const std::string& json) {
@@ -32,15 +30,25 @@ std::string without_tags(const std::string& json) {
 
 }  // namespace
 
-std::string to_html(const Report& report) {
+std::string make_page(const PageText& text) {
   std::string page(kHead);
-  page += escape_markup(report.model);
-  page += kData;
-  page += without_tags(to_json(report));
-  page += "</script>\n<script>";
+  page += escape_markup(text.name + ": " + text.what);
+  page += "</title></head><body>\n<noscript>" + escape_markup(text.without) + "</noscript>\n";
+  page += R"(<script type="application/json" id=")" + text.id + "\">";
+  page += without_tags(text.json);
+  page += "</script>\n<script id=\"program\">";
   page += page_script();
   page += "</script>\n</body></html>\n";
   return page;
+}
+
+std::string to_html(const Report& report) {
+  return make_page({.name = report.model,
+                    .what = "a build of Penstock",
+                    .without = "This page is drawn by a program in it, which this browser does not "
+                               "run. 'penstock explain' without --html prints the same as text.",
+                    .id = "report",
+                    .json = to_json(report)});
 }
 
 }  // namespace penstock::tune

@@ -1,0 +1,212 @@
+// penstock top: what the page of a running pipeline shows, in a terminal. In the library of
+// serving, which speaks HTTP.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include "penstock/cli/command.h"
+#include "penstock/cli/interrupt.h"
+#include "penstock/cli/json.h"
+#include "penstock/cli/numbers.h"
+#include "penstock/cli/text.h"
+#include "penstock/http/get.h"
+
+namespace penstock::cli {
+namespace {
+
+struct TopOptions {
+  std::string address = "127.0.0.1:8077";
+  std::filesystem::path token;
+  double interval_s = 1;
+  bool once = false;
+  bool json = false;
+};
+
+constexpr auto kPatience = std::chrono::seconds(10);
+
+/// "HOST:PORT" of what a person may paste: an address, or where the page is.
+std::string bare(std::string address) {
+  constexpr std::string_view kScheme = "http://";
+  if (address.starts_with(kScheme)) address.erase(0, kScheme.size());
+  return address.substr(0, address.find('/'));
+}
+
+Result<std::vector<http::Header>> headers_of(const TopOptions& options) {
+  if (options.token.empty()) return std::vector<http::Header>();
+  std::ifstream file(options.token);
+  std::string token;
+  if (!(file >> token)) {
+    return not_found("--token '", options.token.string(), "': expected a file with a token");
+  }
+  return std::vector<http::Header>{{"Authorization", "Bearer " + token}};
+}
+
+Result<Json> read_snapshot(const TopOptions& options, const std::vector<http::Header>& headers) {
+  const auto address = bare(options.address);
+  PENSTOCK_TRY(const auto answer, http::get(address, "/snapshot", headers, kPatience));
+  auto json = Json::parse(answer.body, nullptr, false);
+  if (answer.status == 401 || answer.status == 403) {
+    return make_error(Code::kPermissionDenied, "'", address,
+                      "': ", json.is_object() ? json.value("error", "refused") : "refused");
+  }
+  if (answer.status != 200 || !json.is_object() || !json.contains("about")) {
+    return invalid_argument("'", address,
+                            "': expected a pipeline that runs with --page, found something else");
+  }
+  return json;
+}
+
+std::string micro(const Json& value) {
+  return value.is_null() ? "-" : duration(value.get<double>() * 1e3);
+}
+std::string percent(double share) {
+  return number(100 * share, 0) + " %";
+}
+std::string bar(double share) {
+  constexpr int kWidth = 20;
+  const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * kWidth + 0.5);
+  return "[" + std::string(full, '#') + std::string(kWidth - full, '.') + "] " + percent(share);
+}
+
+std::string head_text(const Json& about, const Json& sample) {
+  const double fps = sample["fps"], period = about["predicted"]["period_seconds"];
+  std::string text = concat("model '", about["model"].get<std::string>(), "': ", number(fps, 1),
+                            " frames a second");
+  if (period > 0) {
+    text += concat(", predicted ", number(1 / period, 1), " (", percent(fps * period), " of it)");
+  }
+  const auto& latency = sample["latency_us"];
+  if (!latency.is_null()) {
+    text += concat("\nlatency p50 ", micro(latency[0]), ", p90 ", micro(latency[1]), ", p99 ",
+                   micro(latency[2]), ", max ", micro(latency[3]));
+  }
+  text += concat("\n", sample["ok"].get<std::uint64_t>(), " ok, ",
+                 sample["errors"].get<std::uint64_t>(), " errors, ",
+                 sample["drops"].get<std::uint64_t>(), " dropped, ",
+                 sample["cancelled"].get<std::uint64_t>(), " cancelled, ",
+                 sample["in_flight"].get<std::uint64_t>(), " in flight\nmemory ",
+                 bytes(sample["rss"].get<std::uint64_t>()), ", processors in use ",
+                 number(sample["cpu"].get<double>(), 2), "\n");
+  if (!sample["closed"].is_null()) {
+    text += "takes no more frames: " + sample["closed"].get<std::string>() + "\n";
+  }
+  return text;
+}
+
+std::string stages_text(const Json& about, const Json& sample) {
+  Table table({"stage", "load", "where", ">frames", ">errors", ">drops", ">waits p50 / p99",
+               ">computes p50 / p99"});
+  for (std::size_t i = 0; i < sample["stages"].size(); ++i) {
+    const auto &known = about["stages"][i], &stage = sample["stages"][i];
+    const auto where =
+        join(known["devices"], ",", [](const Json& name) { return name.get<std::string>(); });
+    const auto pair = [&](const char* name) {
+      return micro(stage[name][0]) + " / " + micro(stage[name][1]);
+    };
+    table.add({known["name"].get<std::string>(), bar(stage["load"].get<double>()),
+               known["backend"].get<std::string>() + " on " + where, stage["frames"].dump(),
+               stage["errors"].dump(), stage["drops"].dump(), pair("queue_us"), pair("infer_us")});
+  }
+  return table.print();
+}
+
+std::string queues_text(const Json& about, const Json& sample) {
+  Table table({"from, to", "frames in it", "when full", ">drops"});
+  for (std::size_t i = 0; i < sample["edges"].size(); ++i) {
+    const auto &known = about["edges"][i], &edge = sample["edges"][i];
+    const int depth = edge["depth"], capacity = known["capacity"];
+    table.add({known["name"].get<std::string>(),
+               concat(bar(static_cast<double>(depth) / std::max(1, capacity)), ", ", depth, " of ",
+                      capacity),
+               known["policy"].get<std::string>(), edge["drops"].dump()});
+  }
+  return table.print();
+}
+
+std::string to_text(const Json& snapshot) {
+  const auto &about = snapshot["about"], &sample = snapshot["sample"];
+  if (sample.is_null()) return "nothing was seen yet\n";
+  std::string text = head_text(about, sample) + "\n" + stages_text(about, sample) + "\n" +
+                     queues_text(about, sample) + "\n";
+  for (std::size_t i = 0; i < about["cpus"].size(); ++i) {
+    text += concat("cpu ", about["cpus"][i].get<int>(), " ", bar(sample["cpus"][i].get<double>()),
+                   "\n");
+  }
+  for (const auto& failure : snapshot["failures"]) {
+    text += "error: " + failure["message"].get<std::string>() + "\n";
+  }
+  return text;
+}
+
+void show(const TopOptions& options, const Json& snapshot) {
+  if (options.json) {
+    if (options.once) return print_json(snapshot);
+    print(snapshot.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  } else {
+    const bool terminal = !options.once && ::isatty(STDOUT_FILENO) == 1;
+    constexpr const char* kHomeAndClear = "\x1b[H\x1b[2J";
+    print((terminal ? kHomeAndClear : "") + to_text(snapshot) +
+          (options.once || terminal ? "" : "\n"));
+  }
+  std::fflush(stdout);
+}
+
+void pause(double seconds) {
+  constexpr auto kStep = std::chrono::milliseconds(50);  // Between looks at signals.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!interrupted() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(kStep);
+}
+
+Result<int> run(const TopOptions& options) {
+  PENSTOCK_TRY(const auto headers, headers_of(options));
+  const InterruptGuard guard;
+  for (bool first = true; !interrupted(); first = false) {
+    const auto snapshot = read_snapshot(options, headers);
+    if (!snapshot) {
+      if (first || snapshot.error().code != Code::kUnavailable) return snapshot.error();
+      std::fputs("penstock: it has ended\n", stderr);
+      return kOk;
+    }
+    show(options, *snapshot);
+    if (options.once) return kOk;
+    pause(options.interval_s);
+  }
+  return interrupt_code();
+}
+
+constexpr const char* kTopFooter =
+    R"(Shows what the page of 'penstock run --page' or 'bench --page' shows, until that ends or Ctrl-C. On a
+terminal the text stays in its place; elsewhere one stands behind the other.
+
+Examples:
+  penstock top                                        what runs with --page and no address
+  penstock top 127.0.0.1:8077 --interval 0.5
+  penstock top --once --json | jq .sample.fps)";
+
+}  // namespace
+}  // namespace penstock::cli
+
+/// What serve_library.cc looks for.
+extern "C" void penstock_declare_top_options(CLI::App& command, penstock::cli::Action& chosen) {
+  using namespace penstock::cli;  // NOLINT(google-build-using-namespace): names of the command
+  auto options = std::make_shared<TopOptions>();
+  command.footer(kTopFooter);
+  command.add_option("address", options->address, "HOST:PORT of the page, or its address")
+      ->capture_default_str();
+  command.add_option("--interval", options->interval_s, "Seconds between two looks")
+      ->capture_default_str()
+      ->check(positive_number());
+  command.add_option("--token", options->token, "A file with the token that is shown");
+  command.add_flag("--once", options->once, "Print what is there now, and end");
+  command.add_flag("--json", options->json, "Print JSON, a line for each look");
+  set_action(&command, chosen, options, run);
+}

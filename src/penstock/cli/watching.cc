@@ -1,0 +1,94 @@
+#include "penstock/cli/watching.h"
+
+#include <cstdio>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "penstock/tune/report.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr const char* kPageAddress = "127.0.0.1:8077";
+
+/// An optional value would take what stands behind the option.
+std::string address_problem(const std::string& text) {
+  const auto colon = text.rfind(':');
+  const bool is_address = colon != std::string::npos && colon + 1 < text.size() &&
+                          text.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  if (is_address) return {};
+  return concat("expected HOST:PORT, found '", text,
+                "'; with no address write --page behind all else");
+}
+
+Result<std::unique_ptr<gateway::Watching>> start(
+    const char* option, const WatchArguments& arguments, gateway::WatchOptions options,
+    const std::shared_ptr<const pipeline::Pipeline>& pipeline) {
+  options.insecure = arguments.insecure;
+  options.tokens = arguments.tokens;
+  options.warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  auto started = gateway::start_watching(pipeline, options);
+  if (!started) return std::move(started).error().within(option);
+  return *std::move(started);
+}
+
+void tell(const char* what, const std::string& address, const char* path) {
+  std::fputs(concat("penstock: ", what, " at http://", address, path, "\n").c_str(), stderr);
+}
+
+}  // namespace
+
+void add_watch_options(CLI::App* command, WatchArguments& arguments) {
+  command
+      ->add_option("--page", arguments.page,
+                   concat("Serve a page of the running pipeline (default: at ", kPageAddress,
+                          "); port 0: any that is free"))
+      ->expected(0, 1)
+      ->default_str(kPageAddress)
+      ->check(CLI::Validator(address_problem, "", ""))
+      ->type_name("[HOST:PORT]");
+  command
+      ->add_option("--record", arguments.record,
+                   "Write what the page shows to this file at the end, as a page that stands alone")
+      ->type_name("FILE.html");
+  command
+      ->add_option("--metrics", arguments.metrics,
+                   "Serve figures for Prometheus at http://HOST:PORT/metrics; port 0: any")
+      ->type_name("HOST:PORT");
+  command->add_flag("--insecure", arguments.insecure,
+                    "Serve page and figures also where other machines could read them");
+  command->add_option("--tokens", arguments.tokens,
+                      "Show them only to who has a token of this file, with the right admin "
+                      "('penstock token')");
+}
+
+Result<Watchers> watch(const WatchArguments& arguments, const plan::Package& package,
+                       const std::shared_ptr<const pipeline::Pipeline>& pipeline) {
+  Watchers watchers;
+  if (!arguments.page.empty() || !arguments.record.empty()) {
+    gateway::WatchOptions options;
+    options.address = arguments.page;
+    options.page = !arguments.page.empty();
+    options.record = arguments.record;
+    if (const auto report = tune::read_report(package)) options.report = tune::to_json(*report);
+    PENSTOCK_TRY(auto started, start("--page", arguments, std::move(options), pipeline));
+    if (!arguments.page.empty()) tell("page", started->address(), "/");
+    watchers.push_back(std::move(started));
+  }
+  if (!arguments.metrics.empty()) {
+    gateway::WatchOptions options;
+    options.address = arguments.metrics;
+    PENSTOCK_TRY(auto started, start("--metrics", arguments, std::move(options), pipeline));
+    tell("metrics", started->address(), "/metrics");
+    watchers.push_back(std::move(started));
+  }
+  return watchers;
+}
+
+Status stop(const Watchers& watchers) {
+  for (const auto& watcher : watchers) PENSTOCK_CHECK_OK(watcher->stop());
+  return {};
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,23 @@
+#include "penstock/http/address.h"
+
+#include <charconv>
+#include <cstdint>
+#include <utility>
+
+namespace penstock::http {
+
+Result<HostAndPort> split_address(const std::string& address) {
+  const auto colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  std::uint16_t number = 0;
+  const char* end = address.data() + address.size();
+  const char* begin = colon == std::string::npos ? end : address.data() + colon + 1;
+  const auto [at, failed] = std::from_chars(begin, end, number);
+  if (failed != std::errc() || at != end || host.empty()) {
+    return invalid_argument("expected an address HOST:PORT, found '", address, "'");
+  }
+  return HostAndPort{.host = std::move(host), .port = std::to_string(number)};
+}
+
+}  // namespace penstock::http

@@ -1,0 +1,97 @@
+#include "penstock/metrics/pipeline.h"
+
+#include <utility>
+
+namespace penstock::metrics {
+namespace {
+
+double number(std::uint64_t count) {
+  return static_cast<double>(count);
+}
+
+void add_frames(Families& families, const Labels& labels, const pipeline::Stats& stats) {
+  families.add(Kind::kCounter, "penstock_pushed_frames", "Frames pushed", labels,
+               number(stats.pushed));
+  const std::pair<const char*, std::uint64_t> outcomes[] = {{"ok", stats.ok},
+                                                            {"error", stats.errors},
+                                                            {"dropped", stats.drops},
+                                                            {"cancelled", stats.cancelled}};
+  for (const auto& [outcome, count] : outcomes) {
+    families.add(Kind::kCounter, "penstock_frames", "Frames that came out, by how they ended",
+                 with(labels, {{"outcome", outcome}}), number(count));
+  }
+  families.add(Kind::kGauge, "penstock_frames_in_flight", "Frames pushed that have not come out",
+               labels, number(stats.pushed > stats.popped ? stats.pushed - stats.popped : 0));
+  families.add(Kind::kGauge, "penstock_streams", "Streams that are known now", labels,
+               number(stats.streams));
+  families.add(Kind::kGauge, "penstock_memory_bytes",
+               "Memory of the pipeline's edges; 0: nothing bounds it", labels,
+               number(stats.memory_bytes.value_or(0)));
+}
+
+/// The quantiles, in microseconds; their label stands before those of `more`.
+void add_quantiles(Families& families, const char* name, const char* help, const Labels& labels,
+                   const pipeline::Quantiles& of, const Labels& more = {}) {
+  const std::pair<const char*, double> quantiles[] = {
+      {"0.5", of.p50_ns}, {"0.9", of.p90_ns}, {"0.99", of.p99_ns}, {"1", of.max_ns}};
+  for (const auto& [quantile, ns] : quantiles) {
+    families.add(Kind::kGauge, name, help, with(with(labels, {{"quantile", quantile}}), more),
+                 ns / 1e3);
+  }
+}
+
+void add_stage(Families& families, const Labels& labels, const pipeline::StageStats& stage) {
+  const auto add = [&](Kind kind, const char* name, const char* help, double value) {
+    families.add(kind, name, help, with(labels, {{"stage", stage.name}}), value);
+  };
+  add(Kind::kCounter, "penstock_stage_frames", "Frames that the stage computed",
+      number(stage.frames));
+  add(Kind::kCounter, "penstock_stage_errors", "Frames that failed in the stage",
+      number(stage.errors));
+  add(Kind::kCounter, "penstock_stage_drops", "Frames dropped in the stage or before it",
+      number(stage.drops));
+  add(Kind::kGauge, "penstock_stage_instances", "Replicas of the stage",
+      static_cast<double>(stage.replicas));
+  add(Kind::kCounter, "penstock_stage_busy_seconds",
+      "Time in which the stage had frames, of all replicas together", stage.busy_ns / 1e9);
+  const std::pair<const char*, const pipeline::Quantiles*> phases[] = {
+      {"queue", &stage.queue},
+      {"compute_input", &stage.compute_input},
+      {"compute_infer", &stage.compute_infer},
+      {"compute_output", &stage.compute_output},
+      {"transfer", &stage.transfer}};
+  for (const auto& [phase, of] : phases) {
+    add_quantiles(families, "penstock_stage_duration_us",
+                  "Time of frames in the stage, since its start", with(labels, {{"phase", phase}}),
+                  *of, {{"stage", stage.name}});
+  }
+}
+
+void add_edge(Families& families, const Labels& labels, const pipeline::EdgeStats& edge) {
+  const auto of_edge = with(labels, {{"edge", edge.name}});
+  families.add(Kind::kGauge, "penstock_edge_depth", "Frames in the edge now", of_edge,
+               number(edge.depth));
+  families.add(Kind::kGauge, "penstock_edge_capacity", "Frames that the edge holds", of_edge,
+               edge.capacity);
+  families.add(Kind::kCounter, "penstock_edge_drops", "Frames dropped by the edge's policy",
+               of_edge, number(edge.drops));
+}
+
+}  // namespace
+
+void add_pipeline(Families& families, const Labels& labels, const pipeline::Stats& stats) {
+  add_frames(families, labels, stats);
+  for (const auto& stage : stats.stages) add_stage(families, labels, stage);
+  for (const auto& edge : stats.edges) add_edge(families, labels, edge);
+}
+
+void add_latency(Families& families, const Labels& labels, const pipeline::Quantiles& latency) {
+  families.add(Kind::kCounter, "penstock_latency_seconds_sum",
+               "Time of frames from push to pop, all together", labels, latency.sum_ns / 1e9);
+  families.add(Kind::kCounter, "penstock_latency_seconds_count", "How many frames these are",
+               labels, number(latency.count));
+  add_quantiles(families, "penstock_latency_us",
+                "Time of frames from push to pop, since somebody looks", labels, latency);
+}
+
+}  // namespace penstock::metrics

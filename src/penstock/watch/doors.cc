@@ -1,0 +1,91 @@
+#include "penstock/watch/doors.h"
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "penstock/device/address.h"
+#include "penstock/http/address.h"
+
+namespace penstock::watch {
+namespace {
+
+int value_of(char letter) {
+  if (letter >= 'A' && letter <= 'Z') return letter - 'A';
+  if (letter >= 'a' && letter <= 'z') return letter - 'a' + 26;
+  if (letter >= '0' && letter <= '9') return letter - '0' + 52;
+  if (letter == '+') return 62;
+  return letter == '/' ? 63 : -1;
+}
+
+/// Up to the first letter that is none of base64's.
+std::string from_base64(std::string_view text) {
+  std::string bytes;
+  unsigned held = 0;
+  int bits = 0;
+  for (const char letter : text) {
+    const int value = value_of(letter);
+    if (value < 0) break;
+    held = (held << 6U | static_cast<unsigned>(value)) & 0xffffU;
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    bytes += static_cast<char>(held >> static_cast<unsigned>(bits) & 0xffU);
+  }
+  return bytes;
+}
+
+std::string_view header_of(const http::Request& request, std::string_view name) {
+  const auto* value = http::find_header(request.headers, name);
+  return value == nullptr ? std::string_view() : *value;
+}
+
+http::Response refusal(const Error& error) {
+  const bool unknown = error.code == Code::kUnauthenticated;
+  auto response = http::error_response(unknown ? 401 : 403, error.message());
+  if (unknown) {
+    response.headers.push_back({"WWW-Authenticate", "Basic realm=\"penstock\", charset=\"UTF-8\""});
+  }
+  return response;
+}
+
+}  // namespace
+
+Status check_exposure(const std::string& address, bool allowed) {
+  PENSTOCK_CHECK_OK(http::split_address(address));
+  if (allowed || device::is_loopback(address)) return {};
+  return make_error(Code::kPermissionDenied, "plain text would leave this machine at '", address,
+                    "': listen on 127.0.0.1, or allow it (--insecure, in Python insecure=True)");
+}
+
+std::string token_of(std::string_view authorization) {
+  constexpr std::string_view kBasic = "Basic ";
+  if (!authorization.starts_with(kBasic)) {
+    return std::string(serve::bearer_token(authorization));
+  }
+  const auto pair = from_base64(authorization.substr(kBasic.size()));
+  const auto colon = pair.find(':');
+  return colon == std::string::npos ? std::string() : pair.substr(colon + 1);
+}
+
+http::Gate make_gate(std::shared_ptr<const serve::Access> access, const std::string& address) {
+  const bool at_home = device::is_loopback(address);
+  return [access = std::move(access),
+          at_home](http::Request& request) -> std::optional<http::Response> {
+    const auto host = header_of(request, "host");
+    if (at_home && !host.empty() && !device::is_loopback(host)) {
+      return http::error_response(
+          403,
+          concat("expected a request for this machine (localhost), found one for '", host, "'"));
+    }
+    auto client =
+        access->check(serve::Right::kAdmin, {.token = token_of(header_of(request, "authorization")),
+                                             .certificate_name = request.peer.certificate_name,
+                                             .local = request.peer.local});
+    if (!client) return refusal(client.error());
+    request.client = *std::move(client);
+    return std::nullopt;
+  };
+}
+
+}  // namespace penstock::watch

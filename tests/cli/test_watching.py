@@ -1,0 +1,183 @@
+"""Pipelines that others look at while they run: --metrics, --page, --record and top."""
+
+import json
+import re
+import subprocess
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def started(program: Path, *arguments: str):
+    """`penstock ARGUMENTS`, and what it says on standard error until it tells where it is to be seen."""
+    process = subprocess.Popen(
+        [program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def address_of(process: subprocess.Popen, what: str) -> str:
+    for line in process.stderr:
+        if found := re.search(rf"{what} at (http://\S+)", line):
+            return found[1]
+    raise AssertionError(f"it ended with {process.wait()}, and told no address")
+
+
+def read(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return answer.read().decode()
+
+
+@pytest.fixture
+def line_package(well, chain, tmp_path):
+    """Two stages."""
+    well("split", chain, "--cut", "relu1", "-o", "line.penstock")
+    return tmp_path / "line.penstock"
+
+
+@pytest.fixture
+def endless(program, line_package):
+    """A pipeline that runs until the test ends, with its figures at the address."""
+    with started(
+        program, "run", line_package, "--frames", "100000000", "--rate", "200", "--metrics", "127.0.0.1:0"
+    ) as process:
+        yield address_of(process, "metrics")
+
+
+def test_figures_of_a_running_pipeline(endless):
+    names = {line.split("{")[0].split(" ")[0] for line in read(endless).splitlines() if not line.startswith("#")}
+    assert {"penstock_frames", "penstock_stage_frames", "penstock_edge_depth", "process_cpu_seconds_total"} <= names
+    before = re.search(r"penstock_pushed_frames\{.*\} (\d+)", read(endless))[1]
+    while re.search(r"penstock_pushed_frames\{.*\} (\d+)", read(endless))[1] == before:
+        pass
+
+
+def test_each_expression_of_the_dashboard_names_figures_that_are_exported(endless):
+    text = read(endless)
+    labels: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, _, rest = line.partition("{")
+            labels.setdefault(name.split(" ")[0], set()).update(re.findall(r'(\w+)="', rest))
+    board = json.loads((ROOT / "packaging/grafana.json").read_text())
+    targets = [target for panel in board["panels"] for target in panel["targets"]]
+    assert len(targets) > 8
+    for target in targets:
+        used = re.findall(r"\b((?:penstock|process)_\w+)(?:\{([^}]*)\})?", target["expr"])
+        assert used, target
+        for name, matchers in used:
+            assert name in labels, target["expr"]
+            assert set(re.findall(r'(\w+)(?:=~|!=|=)"', matchers)) <= labels[name], target["expr"]
+            shown = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) - {"instance"}
+            assert shown <= labels[name], target
+    variable = next(one for one in board["templating"]["list"] if one["name"] == "model")
+    name, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"]).groups()
+    assert label in labels[name]
+
+
+def test_nothing_leaves_this_machine_unasked(penstock, line_package):
+    refused = penstock("run", line_package, "--metrics", "0.0.0.0:0")
+    assert refused.code == 1
+    assert "--metrics" in refused.error and "--insecure" in refused.error
+
+
+def test_an_address_that_is_taken_is_told(program, penstock, line_package, endless):
+    taken = endless.removeprefix("http://").removesuffix("/metrics")
+    refused = penstock("bench", line_package, "--seconds", "1", "--metrics", taken)
+    assert refused.code == 1
+    assert taken in refused.error
+
+
+def test_bench_has_figures_too(program, line_package):
+    with started(program, "bench", line_package, "--seconds", "20", "--metrics", "127.0.0.1:0") as process:
+        assert "penstock_stage_frames{" in read(address_of(process, "metrics"))
+
+
+def test_strangers_are_refused(endless):
+    request = urllib.request.Request(endless, headers={"Host": "evil.example"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=60)
+    assert refused.value.code == 403
+
+
+@pytest.fixture
+def shown(program, line_package):
+    """A pipeline that runs until the test ends, with its page at the address."""
+    arguments = ["--frames", "100000000", "--rate", "200", "--page", "127.0.0.1:0"]
+    with started(program, "run", line_package, *arguments) as process:
+        yield process, address_of(process, "page")
+
+
+def test_the_page_is_served(shown):
+    page = read(shown[1])
+    assert '<script id="program">' in page and '"live":true' in page
+    assert "penstock_frames" in read(shown[1] + "metrics")
+
+
+def test_an_address_behind_page_is_optional_and_nothing_else(penstock, line_package):
+    refused = penstock("run", "--page", line_package, "--frames", "1")
+    assert refused.code == 2
+    assert "HOST:PORT" in refused.error and "--page behind all else" in refused.error
+
+
+def test_top_prints_one_snapshot_without_a_terminal(shown, well):
+    _, address = shown
+    while "frames a second" not in (text := well("top", address, "--once").out):
+        assert "nothing was seen yet" in text
+    for expected in ["frames a second", "stage0", "input -> stage0", "processors in use", "cpu "]:
+        assert expected in text
+    snapshot = well("top", address, "--once", "--json").json
+    assert [stage["name"] for stage in snapshot["about"]["stages"]] == ["stage0", "stage1"]
+    assert snapshot["sample"] is None or snapshot["sample"]["errors"] == 0
+
+
+def test_top_goes_on_until_the_end(shown, program):
+    process, address = shown
+    with started(program, "top", address, "--json", "--interval", "0.1") as top:
+        counts = [json.loads(top.stdout.readline())["sample"] for _ in range(3)]
+        assert all(sample is None or sample["n"] > 0 for sample in counts)
+        process.kill()
+        assert top.wait(60) == 0
+        assert "it has ended" in top.stderr.read()
+
+
+def test_top_where_nothing_runs_or_something_else(penstock, endless):
+    address = endless.removesuffix("/metrics")
+    other = penstock("top", address, "--once")
+    assert other.code == 1 and "--page" in other.error
+    nobody = penstock("top", "127.0.0.1:1", "--once")
+    assert nobody.code == 1 and "127.0.0.1:1" in nobody.error
+
+
+def test_a_token_opens_the_page(program, line_package, penstock, well, tmp_path):
+    made = well("token", "me", "--rights", "admin")
+    (tmp_path / "tokens").write_text(made.out)
+    (tmp_path / "secret").write_text(re.search(r"token: (\S+)", made.err)[1])
+    arguments = ["--frames", "100000000", "--rate", "50", "--page", "127.0.0.1:0", "--tokens", tmp_path / "tokens"]
+    with started(program, "run", line_package, *arguments) as process:
+        address = address_of(process, "page")
+        refused = penstock("top", address, "--once")
+        assert refused.code == 1 and "token" in refused.error
+        well("top", address, "--once", "--token", "secret")
+
+
+def test_a_recording_of_a_run(well, line_package, tmp_path):
+    well("run", line_package, "--frames", "20", "--record", "run.html")
+    text = (tmp_path / "run.html").read_text()
+    data = json.loads(text.split('id="live">')[1].split("</script>")[0])
+    assert data["samples"][-1]["ok"] == 20 and data["about"]["cpus"]
+
+
+def test_a_recording_that_cannot_be_written(penstock, line_package):
+    outcome = penstock("run", line_package, "--frames", "2", "--record", "nowhere/run.html")
+    assert outcome.code == 1 and "nowhere/run.html" in outcome.error

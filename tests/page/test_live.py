@@ -1,0 +1,371 @@
+"""What a person does with the page of a running pipeline, and with recordings of it."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import made_up
+import made_up_run
+import numpy as np
+import onnx
+import pytest
+from built_program import find_program
+from onnx import TensorProto, helper, numpy_helper
+from test_page import violations
+
+ROOT = Path(__file__).resolve().parents[2]
+# Of load in test_some_time_of_load: PENSTOCK_LIVE_SECONDS=600 is ten minutes.
+PATIENCE_MS = 120_000  # With what is on its way, on a machine that has much to do.
+SECONDS = float(os.environ.get("PENSTOCK_LIVE_SECONDS", "5"))
+
+
+@pytest.fixture(scope="session")
+def program_of_page(write_page) -> str:
+    """The script that Penstock puts into its pages."""
+    return write_page(made_up.report()).read_text().partition('<script id="program">')[2].partition("</script>")[0]
+
+
+@pytest.fixture
+def open_url(browser):
+    """open_url(url, **context) -> the page. At the end nothing may have failed in it."""
+    opened = []
+
+    def open_url(url: str, **context):
+        context = {"viewport": {"width": 1200, "height": 900}, "accept_downloads": True} | context
+        page = browser.new_context(**context).new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        errors = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        opened.append((page, errors))
+        page.goto(url)
+        page.wait_for_selector("#drawing[data-drawn]")
+        return page
+
+    yield open_url
+    for page, errors in opened:
+        page.context.close()
+        assert errors == []
+
+
+@pytest.fixture
+def open_recording(open_url, program_of_page, tmp_path):
+    def open_recording(data: dict, **context):
+        return open_url(made_up_run.write_page(program_of_page, data, tmp_path / "made_up.html").as_uri(), **context)
+
+    return open_recording
+
+
+@pytest.fixture
+def page(open_recording):
+    return open_recording(made_up_run.recording())
+
+
+def wait_until(page, expression: str) -> None:
+    """As wait_for_function(), which a page's Content-Security-Policy forbids."""
+    end = time.monotonic() + PATIENCE_MS / 1000
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(20)
+
+
+def figure(page, name: str) -> str:
+    return page.locator("#figures div", has=page.locator(f"dt:text-is('{name}')")).locator("dd").inner_text()
+
+
+def shown(page) -> int:
+    return int(page.evaluate("document.body.dataset.sample"))
+
+
+# Recordings
+
+
+def test_figures_are_those_of_the_last_moment(page):
+    assert figure(page, "frames out") == "6000" and figure(page, "errors") == "2"
+    assert "100/s; measured is" in figure(page, "predicted")
+    assert figure(page, "memory") == "286 MiB, edges 12 KiB"
+    assert "A recording of" in page.locator("#status").inner_text()
+    assert page.locator("h1").inner_text() == "<b>made</b> up"  # Text is never markup.
+
+
+def test_the_slider_goes_back_and_follow_returns(page):
+    assert shown(page) == 120
+    page.focus("#moment")
+    page.keyboard.press("Home")
+    assert shown(page) == 1 and figure(page, "frames out") == "50"
+    assert page.get_attribute("#follow", "aria-pressed") == "false"
+    page.keyboard.press("ArrowRight")
+    assert shown(page) == 2
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", page.get_attribute("#moment", "aria-valuetext"))
+    page.click("#follow")
+    assert shown(page) == 120 and page.get_attribute("#follow", "aria-pressed") == "true"
+
+
+def test_charts_show_as_much_as_is_asked_for(open_recording):
+    page = open_recording(made_up_run.recording(count=300))  # 150 s.
+    points = lambda: page.locator("path.curve0").first.get_attribute("d").count(",")  # noqa: E731
+    assert points() == 121  # The last minute.
+    page.select_option("#span", label="all")
+    assert points() == 300
+    page.select_option("#span", label="the last ten minutes")
+    assert points() == 300
+
+
+def test_a_gap_in_a_curve_stays_one(open_recording):
+    data = made_up_run.recording(count=20)
+    for sample in data["samples"][5:8]:
+        sample["latency_us"] = None
+    page = open_recording(data)
+    assert page.locator("figure", has_text="From push to pop").locator("path.curve0").get_attribute("d").count("M") == 2
+
+
+def test_a_prediction_is_marked(page, open_recording):
+    assert page.locator("path.level").count() == 4
+    assert page.locator("path.level[d]").count() == 1
+    unknown = made_up_run.recording()
+    unknown["about"]["predicted"] = {"period_seconds": 0, "latency_seconds": 0}
+    page = open_recording(unknown)
+    assert page.locator("path.level[d]").count() == 0 and figure(page, "predicted") == "\u2013"
+
+
+def test_errors_lead_to_their_stage(page):
+    errors = page.locator("#errors li")
+    assert errors.count() == 2
+    assert "frame 93" in errors.first.inner_text() and "no <i>such</i> row" in errors.first.inner_text()
+    errors.first.get_by_role("button").click()
+    assert page.get_attribute("#drawing", "data-selected") == "1"
+    assert "stage1" in page.locator("#details").inner_text()
+    assert page.evaluate("document.activeElement.id") == "drawing"
+
+
+def test_the_table_of_stages_leads_to_the_drawing(page):
+    page.get_by_role("button", name="stage0", exact=True).click()
+    assert page.get_attribute("#drawing", "data-selected") == "0"
+    assert "computes" in page.locator("#details").inner_text()
+
+
+def test_queues_and_cpus_are_there(page):
+    assert "8 of 8" in page.locator("#section-queues").inner_text()
+    assert "93 %" in page.locator("#section-cpus").inner_text()
+
+
+def test_operators_are_drawn_where_the_build_is_known(open_recording):
+    page = open_recording(made_up_run.recording(made_up.report()))
+    assert page.locator("#color option").all_inner_texts() == ["load", "stage", "backend", "time"]
+    page.fill("#search", "softmax")
+    page.keyboard.press("Enter")
+    assert "Softmax" in page.locator("#details").inner_text()
+
+
+def test_colours_follow_the_load(page):
+    picture = lambda: page.evaluate("document.querySelector('canvas').toDataURL()")  # noqa: E731
+    page.focus("#moment")
+    page.wait_for_timeout(50)
+    before = picture()
+    page.keyboard.press("PageDown")
+    while picture() == before:
+        page.wait_for_timeout(20)
+    page.select_option("#color", "stage")
+    assert "stage 1" in page.locator(".legend").inner_text()
+
+
+def test_what_is_saved_opens_again(page, open_url, tmp_path):
+    with page.expect_download() as download:
+        page.click("#save")
+    file = tmp_path / download.value.suggested_filename
+    download.value.save_as(file)
+    again = open_url(file.as_uri())
+    assert again.locator("#figures").inner_text() == page.locator("#figures").inner_text()
+    assert again.locator("#errors li").count() == 2
+    with again.expect_download() as download:  # And may be saved from there.
+        again.click("#save")
+
+
+def test_a_recording_opens_in_the_page_of_another(page, open_recording, program_of_page, tmp_path):
+    other = made_up_run.recording(count=30)
+    other["about"]["model"] = "the other"
+    file = made_up_run.write_page(program_of_page, other, tmp_path / "other.html")
+    page.set_input_files("#open", file)
+    wait_until(page, "document.querySelector('h1').innerText === 'the other'")
+    assert shown(page) == 30
+    bad = tmp_path / "bad.html"
+    bad.write_text("<p>nothing</p>")
+    page.set_input_files("#open", bad)
+    wait_until(page, "document.querySelector('#file-said').innerText !== ''")
+    assert "no recording" in page.locator("#file-said").inner_text()
+
+
+def test_all_controls_are_reached_by_tab(page):
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id"))
+    assert {"follow", "moment", "span", "save", "open", "search", "color", "drawing"} <= reached
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+def test_nothing_hangs_over_the_edge(open_recording, width):
+    page = open_recording(made_up_run.recording(), viewport={"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_axe_finds_no_violation(open_recording, scheme, width):
+    page = open_recording(made_up_run.recording(), color_scheme=scheme, viewport={"width": width, "height": 900})
+    assert violations(page) == []
+    page.get_by_role("button", name="Show stage1").first.click()
+    page.focus("#moment")
+    page.keyboard.press("Home")
+    assert violations(page) == []
+
+
+# Pipelines
+
+
+def save_lookup(folder: Path) -> Path:
+    """y = relu(table[i]): fails for an index over 3."""
+    nodes = [
+        helper.make_node("Gather", ["table", "i"], ["g"], "gather"),
+        helper.make_node("Relu", ["g"], ["y"], "relu"),
+    ]
+    table = numpy_helper.from_array(np.arange(4, dtype=np.float32), "table")
+    ports = [
+        helper.make_tensor_value_info("i", TensorProto.INT64, [2]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]),
+    ]
+    graph = helper.make_graph(nodes, "lookup", ports[:1], ports[1:], [table])
+    file = folder / "lookup.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    return file
+
+
+GOOD, BAD = np.zeros(2, np.int64).tobytes(), np.full(2, 9, np.int64).tobytes()
+ENDLESS = ["--frames", "100000000", "--rate", "80"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """run(*options) -> the process of a pipeline, and where its page is. Each 8th frame fails; or with `by_hand`,
+    frames are what is written to its standard input."""
+    processes = []
+    package = tmp_path / "lookup.penstock"
+    split = [find_program(), "split", save_lookup(tmp_path), "--cut", "gather", "-o", package]
+    subprocess.run(split, check=True, capture_output=True)
+    np.savez(tmp_path / "frames.npz", **{f"{n}/i": np.full(2, 9 if n == 5 else 0, np.int64) for n in range(8)})
+
+    def run(*options: str, page: str = "127.0.0.1:0", by_hand: bool = False) -> tuple[subprocess.Popen, str]:
+        source = ["--input", "i=-"] if by_hand else ["--inputs", str(tmp_path / "frames.npz")]
+        command = [find_program(), "run", package, *source, "--page", page, *options]
+        processes.append(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        )
+        for line in processes[-1].stderr:
+            if found := re.search(r"page at (http://\S+)", line.decode()):
+                return processes[-1], found[1]
+        raise AssertionError("it told no address")
+
+    yield run
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def give(process: subprocess.Popen, *frames: bytes) -> None:
+    process.stdin.write(b"".join(frames))
+    process.stdin.flush()
+
+
+def wait_for_samples(page, count: int) -> None:
+    wait_until(page, f"Number(document.body.dataset.sample) >= {count}")
+
+
+def test_a_running_pipeline_is_seen_alive(run, open_url):
+    page = open_url(run(*ENDLESS)[1])
+    assert page.locator("#status").inner_text() == "Running."
+    wait_for_samples(page, 3)
+    before = int(figure(page, "frames out"))
+    wait_for_samples(page, 6)
+    assert int(figure(page, "frames out")) > before
+    page.wait_for_selector("#errors li")
+    assert "gather" in page.locator("#errors li").first.inner_text()
+    assert violations(page) == []
+
+
+def test_a_pause_holds_the_moment_while_more_comes(run, open_url):
+    page = open_url(run(*ENDLESS)[1])
+    wait_for_samples(page, 2)
+    page.click("#follow")
+    held = shown(page)
+    wait_until(page, f"Number(document.querySelector('#moment').max) >= {held + 2}")
+    assert shown(page) == held
+    page.click("#follow")
+    wait_for_samples(page, held + 2)
+
+
+def test_a_pipeline_that_is_killed_leaves_what_was_seen(run, open_url, tmp_path):
+    process, url = run(*ENDLESS)
+    page = open_url(url)
+    wait_for_samples(page, 3)
+    process.send_signal(signal.SIGKILL)
+    page.wait_for_selector("#status[data-state='lost']")
+    assert "What was seen stays" in page.locator("#status").inner_text()
+    assert int(figure(page, "frames out")) > 0
+    with page.expect_download() as download:
+        page.click("#save")
+    download.value.save_as(tmp_path / "saved.html")
+    again = open_url((tmp_path / "saved.html").as_uri())
+    assert "A recording of" in again.locator("#status").inner_text()
+
+
+def test_a_pipeline_that_stops_by_an_error_says_why(run, open_url):
+    process, url = run("--on-error", "stop", by_hand=True)
+    page = open_url(url)
+    give(process, GOOD, GOOD, BAD)
+    page.wait_for_selector("#status[data-state='ended']")
+    page.wait_for_selector("#errors li")
+    assert "frame 2" in page.locator("#errors li").inner_text()
+
+
+def test_a_run_that_ends_says_so(run, open_url):
+    process, url = run(by_hand=True)
+    page = open_url(url)
+    give(process, *[GOOD] * 20, BAD)
+    process.stdin.close()
+    page.wait_for_selector("#status[data-state='ended']")
+    wait_until(page, "document.querySelector('#status').innerText !== 'Running.'")
+    assert figure(page, "frames out") == "21" and figure(page, "errors") == "1"
+
+
+def test_a_page_that_was_lost_shows_the_next_run(run, open_url):
+    process, url = run(*ENDLESS)
+    page = open_url(url)
+    wait_for_samples(page, 2)
+    process.kill()
+    process.wait()
+    page.wait_for_selector("#status[data-state='lost']")
+    run(*ENDLESS, page=url.removeprefix("http://").removesuffix("/"))
+    page.wait_for_selector("#status[data-state='running']")
+
+
+def test_some_time_of_load(run, open_url):
+    """At full speed; what the page holds is bounded."""
+    page = open_url(run("--frames", "1000000000")[1])
+    wait_for_samples(page, 2)
+    first = shown(page)
+    page.wait_for_timeout(1000 * SECONDS)
+    wait_for_samples(page, first + int(SECONDS))  # Of two a second.
+    assert int(page.get_attribute("#moment", "max")) < 2400
+    assert page.locator("#errors li").count() <= 200
+    assert page.locator("#status").inner_text() == "Running."
+
+
+def test_the_picture_in_the_documents_can_be_made(open_recording, tmp_path):
+    """PENSTOCK_LIVE_SCREENSHOT names where it goes."""
+    page = open_recording(made_up_run.recording(made_up.report()), viewport={"width": 1200, "height": 1000})
+    file = Path(os.environ.get("PENSTOCK_LIVE_SCREENSHOT", tmp_path / "live.png"))
+    page.screenshot(path=file)
+    for picture in (file, ROOT / "docs/live.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size <= 200_000

@@ -1,0 +1,251 @@
+// The page of a pipeline that runs, or of a recording of one: what is there now, and what was.
+import { makeChart } from "./chart.js";
+import { make } from "./dom.js";
+import { bytes, clock, duration, percent, rate } from "./format.js";
+import { licences } from "./licences.js";
+import { networkOf, readRecording, Recording, toPage } from "./livemodel.js";
+import { describeStage, makeCpus, makeErrors, makeFigures, makeQueues, makeStages, sentenceOfStage } from "./liveparts.js";
+import { makeView } from "./view.js";
+
+const kSilence = 5000; // Milliseconds without news after which the connection counts as lost.
+
+function makeCharts(about) {
+  const period = about.predicted.period_seconds;
+  const micro = (i) => (sample) => sample.latency_us?.[i] ?? null;
+  return [
+    makeChart({
+      title: "Frames a second",
+      lines: [{ name: "measured", of: (sample) => sample.fps }],
+      text: rate,
+      level: period > 0 ? 1 / period : null,
+    }),
+    makeChart({
+      title: "From push to pop",
+      lines: [
+        { name: "median", of: micro(0) },
+        { name: "90 %", of: micro(1) },
+        { name: "99 %", of: micro(2) },
+      ],
+      text: (value) => duration(value / 1e6),
+    }),
+    makeChart({
+      title: "Load of the busiest stage and of the CPUs",
+      lines: [
+        { name: "stage", of: (sample) => Math.max(0, ...sample.stages.map((stage) => stage.load)) },
+        { name: "CPUs, mean", of: (sample) => sample.cpus.reduce((sum, load) => sum + load, 0) / Math.max(1, sample.cpus.length) },
+      ],
+      text: percent,
+      most: 1,
+    }),
+    makeChart({ title: "Memory of the process", lines: [{ name: "resident", of: (sample) => sample.rss }], text: bytes }),
+  ];
+}
+
+/** What is looked at: the newest sample, or one that the slider names. */
+class Live {
+  constructor(data) {
+    this.recording = new Recording(data);
+    this.at = -1; // Index of the sample that is shown; -1: the newest.
+    this.span = 60;
+    this.source = null;
+    this.heard = Date.now();
+  }
+
+  build() {
+    const { about } = this.recording;
+    document.title = `${about.model}: Penstock`;
+    const main = make("main", {});
+    this.status = make("p", { id: "status", role: "status" });
+    this.figures = makeFigures(about);
+    document.body.replaceChildren(
+      make("header", {}, make("h1", {}, about.model), this.status),
+      main,
+      make("footer", {}, licences()),
+    );
+    this.charts = makeCharts(about);
+    main.append(
+      this.figures.element,
+      this.makeControls(),
+      make("h2", { class: "unseen" }, "Over time"),
+      make("div", { class: "charts" }, this.charts.map((chart) => chart.element)),
+    );
+    this.model = networkOf(about);
+    const place = make("div", {});
+    main.append(place);
+    this.view = makeView(place, this.model, {
+      colors: ["load", "stage", "backend"].concat(this.model.operators ? ["time"] : []),
+      describe: (network, panel, box) => describeStage(about, this.model, panel, box, this.shown()),
+      sentence: (network, box) => sentenceOfStage(about, box),
+    });
+    describeStage(about, this.model, this.view.panel, null);
+    const go = (stage) => this.view.go(this.model.nodes.findIndex((node) => node.stage === stage));
+    this.parts = [makeStages(about, go), makeQueues(about), makeCpus(about)];
+    this.errors = makeErrors(about, go);
+    main.append(this.errors.element, ...this.parts.map((part) => part.element));
+    this.show();
+  }
+
+  makeControls() {
+    this.follow = make("button", { type: "button", id: "follow", "aria-pressed": "true", onclick: () => this.pause(this.at < 0) }, "Follow");
+    this.slider = make("input", {
+      type: "range",
+      id: "moment",
+      min: 0,
+      max: 0,
+      value: 0,
+      oninput: (event) => {
+        this.at = Number(event.target.value);
+        this.show();
+      },
+    });
+    this.moment = make("output", { for: "moment", id: "moment-text" });
+    const span = make(
+      "select",
+      {
+        id: "span",
+        onchange: (event) => {
+          this.span = Number(event.target.value);
+          this.show();
+        },
+      },
+      [
+        [60, "the last minute"],
+        [600, "the last ten minutes"],
+        [1e9, "all"],
+      ].map(([seconds, text]) => make("option", { value: seconds, selected: seconds === this.span }, text)),
+    );
+    const open = make("input", { type: "file", id: "open", accept: ".html,.json", onchange: (event) => this.open(event.target.files[0]) });
+    this.said = make("p", { role: "status", class: "hint", id: "file-said" });
+    return make(
+      "div",
+      { class: "controls" },
+      this.follow,
+      make("div", { class: "field moment" }, make("label", { for: "moment" }, "Moment"), this.slider, this.moment),
+      make("div", { class: "field" }, make("label", { for: "span" }, "Charts show"), span),
+      make("button", { type: "button", id: "save", onclick: () => this.save() }, "Save a recording"),
+      make("div", { class: "field" }, make("label", { for: "open" }, "Open a recording"), open),
+      this.said,
+    );
+  }
+
+  shown() {
+    const { samples } = this.recording;
+    return this.at < 0 ? this.recording.last : samples[Math.min(this.at, samples.length - 1)];
+  }
+
+  pause(paused) {
+    this.at = paused ? this.recording.samples.length - 1 : -1;
+    this.show();
+  }
+
+  show() {
+    const { samples } = this.recording,
+      sample = this.shown();
+    this.showStatus();
+    this.errors.show(this.recording);
+    if (!sample) return;
+    const last = samples.length - 1;
+    this.follow.setAttribute("aria-pressed", String(this.at < 0));
+    this.slider.max = last;
+    this.slider.value = this.at < 0 ? last : this.at;
+    const when = `${clock(this.recording.about.started_ms + 1000 * sample.t)}`;
+    this.moment.textContent = when;
+    this.slider.setAttribute("aria-valuetext", when);
+    this.figures.show(sample);
+    const from = Math.max(samples[0].t, this.recording.last.t - this.span);
+    for (const chart of this.charts) chart.draw(samples, sample, from);
+    for (const part of this.parts) part.show(sample);
+    this.model.load = sample.stages.map((stage) => stage.load);
+    if (this.view.network.colorName === "load") this.view.network.recolor();
+    const box = this.view.network.selected();
+    if (box) describeStage(this.recording.about, this.model, this.view.panel, box, sample);
+    document.body.dataset.sample = sample.n;
+  }
+
+  state() {
+    const last = this.recording.last;
+    if (last?.closed) return ["ended", `Takes no more frames: ${last.closed}.`];
+    if (last?.end) return ["ended", "It has ended."];
+    if (!this.source) return ["recording", `A recording of ${clock(this.recording.about.started_ms)}, ${new Date(this.recording.about.started_ms).toISOString().slice(0, 10)}.`];
+    if (this.lost) return ["lost", `The connection was lost at ${clock(this.heard)}: the program has ended, or the way to it is cut. What was seen stays here and can be saved.`];
+    return ["running", "Running."];
+  }
+
+  showStatus() {
+    const [state, text] = this.state();
+    if (this.status.textContent !== text) this.status.textContent = text;
+    this.status.dataset.state = state;
+  }
+
+  save() {
+    const name = `${this.recording.about.model.replace(/[^\w.-]+/g, "_")}.html`;
+    const url = URL.createObjectURL(new Blob([toPage(this.recording)], { type: "text/html" }));
+    const link = make("a", { href: url, download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
+    this.said.textContent = `Saved as ${name}: open it in any browser.`;
+  }
+
+  async open(file) {
+    if (!file) return;
+    try {
+      const data = readRecording(await file.text());
+      this.close();
+      showLive(data);
+    } catch (error) {
+      this.said.textContent = `'${file.name}': ${error.message}.`;
+    }
+  }
+
+  /** Listens for what comes after the samples that are here. */
+  listen() {
+    const source = new EventSource(`events?after=${this.recording.last?.n ?? 0}`);
+    this.source = source;
+    const hear = (lost) => {
+      this.lost = lost;
+      if (!lost) this.heard = Date.now();
+      this.showStatus();
+    };
+    source.addEventListener("sample", (event) => {
+      this.recording.add(JSON.parse(event.data));
+      hear(false);
+      this.show();
+    });
+    source.addEventListener("about", (event) => {
+      const { generation, started_ms: started } = JSON.parse(event.data);
+      const { about } = this.recording;
+      if (generation !== about.generation || started !== about.started_ms) this.renew();
+    });
+    source.addEventListener("end", () => {
+      this.close();
+      this.recording.last && (this.recording.last.end = true);
+      this.showStatus();
+    });
+    source.addEventListener("error", () => hear(true));
+    this.watch = setInterval(() => Date.now() - this.heard > kSilence && !this.lost && hear(true), 1000);
+  }
+
+  /** Another plan runs now, or another program: what was seen of the one before is over. */
+  async renew() {
+    this.close();
+    try {
+      const answer = await fetch(".");
+      showLive(readRecording(await answer.text()));
+    } catch {
+      this.lost = true;
+      this.showStatus();
+      setTimeout(() => this.listen(), 1000);
+    }
+  }
+
+  close() {
+    this.source?.close();
+    clearInterval(this.watch);
+  }
+}
+
+export function showLive(data) {
+  const live = new Live(data);
+  live.build();
+  if (data.live) live.listen();
+}

@@ -1,0 +1,182 @@
+// The parts of the page of a running pipeline: figures, tables, errors; each is made once, and shown for a sample.
+import { make, section, table } from "./dom.js";
+import { bytes, clock, duration, percent, rate } from "./format.js";
+
+const micro = (value) => (value == null ? "\u2013" : duration(value / 1e6));
+
+/** A bar of a share between 0 and 1, with its text. */
+function makeMeter(label) {
+  const bar = make("div", { class: "bar own" });
+  const text = make("span", { class: "meter-text" });
+  const element = make("div", { class: "meter", role: "img", "aria-label": label }, make("div", { class: "track" }, bar), text);
+  const show = (share, shown) => {
+    bar.style.width = `${(100 * Math.min(1, Math.max(0, share))).toFixed(1)}%`;
+    text.textContent = shown;
+    element.setAttribute("aria-label", `${label}: ${shown}`);
+  };
+  return { element, show };
+}
+
+export function makeFigures(about) {
+  const names = ["frames/s", "predicted", "latency, median", "latency, 99 %", "in flight", "frames out", "errors", "dropped", "cancelled", "memory", "processors in use"];
+  const cells = names.map(() => make("dd", {}, "\u2013"));
+  const element = make(
+    "dl",
+    { class: "figures", id: "figures" },
+    names.map((name, i) => make("div", {}, make("dt", {}, name), cells[i])),
+  );
+  const period = about.predicted.period_seconds;
+  const predicted = (sample) => {
+    if (!(period > 0)) return "\u2013";
+    const share = sample.fps * period;
+    return `${rate(1 / period)}/s${sample.fps > 0 ? `; measured is ${percent(share)} of it` : ""}`;
+  };
+  const show = (sample) => {
+    const { latency_us: latency } = sample;
+    const texts = [
+      rate(sample.fps),
+      predicted(sample),
+      micro(latency?.[0]),
+      micro(latency?.[2]),
+      String(sample.in_flight),
+      String(sample.ok + sample.errors + sample.drops + sample.cancelled),
+      String(sample.errors),
+      String(sample.drops),
+      String(sample.cancelled),
+      `${bytes(sample.rss)}${about.memory_bytes == null ? "" : `, edges ${bytes(about.memory_bytes)}`}`,
+      sample.cpu.toFixed(2),
+    ];
+    texts.forEach((text, i) => {
+      if (cells[i].textContent !== text) cells[i].textContent = text;
+    });
+  };
+  return { element, show };
+}
+
+/** `go(stage)` selects it in the drawing. */
+export function makeStages(about, go) {
+  const meters = about.stages.map((stage) => makeMeter(`Load of ${stage.name}`));
+  const cells = about.stages.map(() => Array.from({ length: 7 }, () => make("span", {}, "\u2013")));
+  const rows = about.stages.map((stage, i) => [
+    make("button", { type: "button", class: "plain", onclick: () => go(i) }, stage.name),
+    meters[i].element,
+    `${stage.backend} on ${stage.devices.join(", ")}`,
+    ...cells[i],
+  ]);
+  const element = section(
+    "Stages",
+    table(
+      "Table of stages",
+      ["stage", "load", "where", "frames", "errors", "drops", "waits, median", "waits, 99 %", "computes, median", "computes, 99 %"],
+      rows,
+    ),
+  );
+  const show = (sample) => {
+    sample.stages.forEach((stage, i) => {
+      meters[i].show(stage.load, percent(stage.load));
+      const texts = [stage.frames, stage.errors, stage.drops, ...stage.queue_us.map(micro), ...stage.infer_us.map(micro)];
+      texts.forEach((text, j) => (cells[i][j].textContent = String(text)));
+    });
+  };
+  return { element, show };
+}
+
+export function makeQueues(about) {
+  const meters = about.edges.map((edge) => makeMeter(`Frames in ${edge.name}`));
+  const drops = about.edges.map(() => make("span", {}, "0"));
+  const rows = about.edges.map((edge, i) => [edge.name, meters[i].element, edge.policy, drops[i]]);
+  const element = section("Queues", table("Table of queues", ["from, to", "frames in it", "when full", "dropped"], rows));
+  const show = (sample) => {
+    sample.edges.forEach((edge, i) => {
+      const { capacity } = about.edges[i];
+      meters[i].show(edge.depth / Math.max(1, capacity), `${edge.depth} of ${capacity}`);
+      drops[i].textContent = String(edge.drops);
+    });
+  };
+  return { element, show };
+}
+
+export function makeCpus(about) {
+  const meters = about.cpus.map((cpu) => makeMeter(`Load of CPU ${cpu}`));
+  const stagesOn = (cpu) => about.stages.filter((stage) => stage.cpus.includes(cpu)).map((stage) => stage.name);
+  const element = section(
+    "CPUs",
+    make("p", { class: "hint" }, "What all programs of the machine take of each CPU that this one may use."),
+    make(
+      "ul",
+      { class: "cpus" },
+      about.cpus.map((cpu, i) =>
+        make("li", {}, make("b", {}, `CPU ${cpu}`), meters[i].element, make("span", { class: "hint" }, stagesOn(cpu).join(", ") || "no stage")),
+      ),
+    ),
+  );
+  const show = (sample) => sample.cpus.forEach((load, i) => meters[i].show(load, percent(load)));
+  return { element, show };
+}
+
+const kShown = 200;
+
+export function makeErrors(about, go) {
+  const list = make("ol", { class: "errors", id: "errors", reversed: true });
+  const count = make("p", { class: "hint" });
+  const element = section("Errors", count, list);
+  let shown = 0;
+  const entry = (failure) => {
+    const stage = about.stages.findIndex(({ name }) => name === failure.stage);
+    return make(
+      "li",
+      {},
+      make("span", { class: "hint" }, clock(failure.at_ms)),
+      ` frame ${failure.frame}${failure.stream > 0 ? ` of stream ${failure.stream}` : ""} `,
+      stage >= 0 && make("button", { type: "button", onclick: () => go(stage) }, `Show ${failure.stage}`),
+      make("span", { class: "failure" }, failure.message),
+    );
+  };
+  const show = (recording) => {
+    const { failures, missed } = recording,
+      total = failures.length + missed;
+    if (total === shown && shown > 0) return;
+    list.replaceChildren(...failures.slice(-kShown).reverse().map(entry));
+    const more = total - Math.min(kShown, failures.length);
+    count.textContent = total === 0 ? "No frame has failed." : more > 0 ? `The last ones; ${more} more failed.` : "The last is the first.";
+    shown = total;
+  };
+  return { element, show };
+}
+
+/** What is known of the stage of the selected box. */
+export function describeStage(about, model, panel, box, sample) {
+  if (!box) {
+    panel.replaceChildren(
+      make("h3", {}, "Details"),
+      make("p", { class: "hint" }, "Click a box, or go to one by arrow keys or by the search: what its stage does stands here."),
+    );
+    return;
+  }
+  const [node] = box.nodes,
+    stage = about.stages[node.stage],
+    now = sample?.stages[node.stage];
+  const facts = [
+    model.operators && ["operator", `${node.op} ${node.name}`],
+    ["stage", stage.name],
+    ["backend", node.backend],
+    ["on", stage.devices.join(", ")],
+    stage.lanes > 1 && ["calls at once", String(stage.lanes)],
+    now && ["load", percent(now.load)],
+    now && ["frames", String(now.frames)],
+    now && ["errors", String(now.errors)],
+    now && ["drops", String(now.drops)],
+    now && ["waits", `${micro(now.queue_us[0])}, 99 % ${micro(now.queue_us[1])}`],
+    now && ["computes", `${micro(now.infer_us[0])}, 99 % ${micro(now.infer_us[1])}`],
+  ].filter(Boolean);
+  panel.replaceChildren(
+    make("h3", {}, model.operators ? node.op : stage.name),
+    make("dl", {}, facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])),
+  );
+}
+
+export function sentenceOfStage(about, box) {
+  if (!box) return "nothing selected";
+  const [node] = box.nodes;
+  return `${node.op}, stage ${about.stages[node.stage].name}, ${node.backend}`;
+}
