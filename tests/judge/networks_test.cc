@@ -124,7 +124,8 @@ class Subject {
     return others;
   }
 
-  /// What verify and build ask too about a frame that differs: weights changed in the last bit.
+  /// What verify and build ask too about a frame that differs: steps of quantisation changed in the
+  /// last bit.
   [[nodiscard]] std::vector<Judge::MakeReference> for_second_look() {
     auto all = others();
     const auto makers = shaken_references(network_.file, package_, backends_, {});

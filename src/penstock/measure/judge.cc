@@ -116,8 +116,8 @@ void decide(OutputVerdict& output) {
     output.finding = Finding::kInconclusive;
     output.reason = concat(output.problems.front(),
                            "; in each frame that differs the reference itself does, where its "
-                           "inputs or its weights change in the last bits, or its engine's "
-                           "settings: give frames on which it does not (--input)");
+                           "inputs or its quantisation steps change in the last bits, or its "
+                           "engine's settings: give frames on which it does not (--input)");
   } else if (output.mismatches > most && !may_have_jumped(output)) {
     output.finding = Finding::kWrong;
     output.reason = output.problems.front();

@@ -16,14 +16,14 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint64_t kWays = 3;
+constexpr std::uint64_t kWays = 6;
 constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
 
-/// Whether a node reads it that takes certain numbers only: a scale of 1 keeps an axis.
-bool is_exact(const graph::Graph& graph, const graph::Value& value) {
+/// Whether a node that rounds to steps, or reads what was, takes it: as the size of a step.
+bool is_of_steps(const graph::Graph& graph, const graph::Value& value) {
   return std::ranges::any_of(value.consumers, [&](graph::NodeId id) {
     const auto& op = graph.node(id).op;
-    return op == "Resize" || op == "Upsample" || op == "Range";
+    return op == "QuantizeLinear" || op == "DequantizeLinear" || op.starts_with("QLinear");
   });
 }
 
@@ -37,13 +37,16 @@ Result<ModelFile> shake(const std::filesystem::path& model, const plan::Package&
   if (bytes > kMostBytes) {
     return make_error(Code::kResourceExhausted, "the model is too large to write it anew");
   }
+  bool any = false;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     auto& value = graph.values[i];
-    if (!value.constant || is_exact(graph, value)) continue;
+    if (!value.constant || !is_of_steps(graph, value)) continue;
+    any = true;
     auto changed =
         measure::with_last_bits_changed({*value.constant}, seed * graph.values.size() + i);
     value.constant = std::move(changed.front());
   }
+  if (!any) return make_error(Code::kFailedPrecondition, "the model rounds to no steps");
   PENSTOCK_TRY(auto folder, make_temporary_folder());
   std::filesystem::path copy = *folder / "model.onnx";
   const auto written = graph::write_onnx(graph::Subgraph::whole(graph), copy, {});

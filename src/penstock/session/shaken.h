@@ -1,4 +1,4 @@
-// References that differ from the whole model in the last bits of its weights alone.
+// References that differ from the whole model in the last bits of its quantisation steps alone.
 #pragma once
 
 #include <filesystem>
@@ -11,11 +11,12 @@
 
 namespace penstock {
 
-/// Makers of the whole model with every float constant one unit in the last place larger or
-/// smaller, in a few ways: where a quantised network rounds what lies just between two steps, as
-/// half of a sum of two equal scales does, changed inputs show nothing and changed scales do. For
-/// Trial::look_again(). Making one fails where the model is large (256 MiB), or an engine refuses
-/// it. What it refers to outlives them.
+/// Makers of the whole model with every size of a step (QuantizeLinear and its kin) one unit in the
+/// last place larger or smaller, in a few ways: where a quantised network rounds what lies just
+/// between two steps, as half of a sum of two equal scales does, changed inputs show nothing and
+/// changed scales do. No other constant: an exponent of 2 that is none any more makes NaN of what
+/// is below 0. For Trial::look_again(). Making one fails where there are no steps, the model is
+/// large (256 MiB), or an engine refuses it. What it refers to outlives them.
 std::vector<measure::Judge::MakeReference> shaken_references(
     const std::filesystem::path& model, const plan::Package& package,
     const backend::Registry& backends, const measure::ReferenceSettings& settings);
