@@ -368,10 +368,10 @@ def test_what_is_forgotten_is_tried_again(build, well, chain, cpu, synthetic):
     broken = {"seconds": {"*": 1e-3}, "faults": [{"do": "refuse", "on": "Relu"}]}
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
     synthetic(a=broken, b={"seconds": {"*": 4e-3}})
-    assert "synthetic_b" in backend_of(build(chain, *options, package="broken", budget="3s")).values()
+    assert "synthetic_b" in backend_of(build(chain, *options, package="broken", budget="10s")).values()
     well("costs", "forget", "--failed")
     synthetic(a={"seconds": {"*": 1e-3}}, b={"seconds": {"*": 4e-3}})
-    mended = build(chain, *options, package="mended", budget="3s")
+    mended = build(chain, *options, package="mended", budget="10s")
     assert set(backend_of(mended).values()) == {"synthetic_a"}
 
 
