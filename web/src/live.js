@@ -206,6 +206,7 @@ class Live {
       if (!lost) this.heard = Date.now();
       this.showStatus();
     };
+    this.showStatus();
     source.addEventListener("sample", (event) => {
       this.recording.add(JSON.parse(event.data));
       hear(false);
