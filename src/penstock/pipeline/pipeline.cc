@@ -759,7 +759,7 @@ Output::Output(std::shared_ptr<State> state, FrameNumber number, By by)
   stream_ = record.stream;
   const std::int64_t now = now_ns();
   latency_ = std::chrono::nanoseconds(now - record.pushed_ns);
-  if (state_->options.trace) state_->journeys.add({number, record.pushed_ns, now});
+  if (state_->journeys) state_->journeys->add({number, record.pushed_ns, now});
   for (Edge* edge : state_->output_edges) {
     if (edge->lossy()) edge->begin_read(number);
   }

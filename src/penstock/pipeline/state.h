@@ -108,7 +108,7 @@ struct State : std::enable_shared_from_this<State> {
   Turn drainers_turn;
   std::shared_ptr<Turns> turns = std::make_shared<Turns>();  // The pusher's and the popper's.
   std::vector<FrameNumber> input_capacities;  // Beside pusher.waits from the second on.
-  Journeys journeys;                          // If tracing.
+  std::unique_ptr<Journeys> journeys;         // If tracing; stays when the options are freed.
   FrameNumber next_pop = 0;                   // In the popper's turn.
   std::vector<Tensor> acquired;               // What acquire_input lends; in the pusher's turn.
 

@@ -54,7 +54,7 @@ Result<std::uint64_t> Pipeline::add_trace(TraceFile& trace, const std::string& n
     for (const int to : edge->to) traced.to.push_back(name_of(to));
     content.edges.push_back(std::move(traced));
   }
-  content.journeys = state->journeys.sorted();
+  if (state->journeys) content.journeys = state->journeys->sorted();
   write_content(trace, name, content);
   return lost;
 }
