@@ -238,6 +238,30 @@ class Calls {
   bool finished_ = false;
 };
 
+/// The first call of the stage behind arm() waits in the worker until let_go().
+class HeldCall {
+ public:
+  explicit HeldCall(Worker& worker) {
+    worker.backend().models["double.onnx"].run = [this](testing::Inputs in,
+                                                        testing::Outputs out) -> Status {
+      *out[0] = in[0]->clone();
+      if (!armed_.exchange(false)) return {};
+      begun_.set_value();
+      wait_.wait();
+      return {};
+    };
+  }
+
+  void arm() { armed_ = true; }
+  void wait_until_begun() { begun_.get_future().wait(); }
+  void let_go() { released_.set_value(); }
+
+ private:
+  std::atomic<bool> armed_ = false;
+  std::promise<void> begun_, released_;
+  const std::shared_future<void> wait_ = released_.get_future().share();
+};
+
 TEST(WorkerServiceTest, TellsWhatItIs) {
   const Worker worker;
   Caller caller(worker);
@@ -557,27 +581,17 @@ TEST(WorkerServiceTest, WhoTakesASessionUpNamesTheTicketsThatItHas) {
 
 TEST(WorkerServiceTest, WhatAnEarlierStreamStillMakesIsNotKept) {
   Worker worker;
-  std::atomic<bool> warm = false;
-  std::promise<void> entered, released;
-  auto wait = released.get_future().share();
-  worker.backend().models["double.onnx"].run = [&, wait](testing::Inputs in,
-                                                         testing::Outputs out) -> Status {
-    *out[0] = in[0]->clone();
-    if (!warm.exchange(false)) return {};
-    entered.set_value();
-    wait.wait();
-    return {};
-  };
+  HeldCall held(worker);
   Caller caller(worker);
   const auto stage = caller.open_stage();
-  warm = true;
+  held.arm();
   Calls run(caller);  // It stays: the worker has not heard yet that its caller was cut off.
   auto request = Calls::request(1, stage, {1, 2});
   request.mutable_call()->add_outputs()->set_pulls(3);
   run.write(request);
-  entered.get_future().wait();
+  held.wait_until_begun();
   Caller again(worker, {}, caller.id);
-  released.set_value();
+  held.let_go();
   EXPECT_EQ(run.read().answer().number(), 1U);
   EXPECT_TRUE(worker.host().drain(std::chrono::minutes(1)));
   EXPECT_EQ(worker.host().tickets().bytes(), 0U);
@@ -743,26 +757,16 @@ TEST(WorkerServiceTest, AnEchoIsBounded) {
 
 TEST(WorkerServiceTest, ACancelledStreamCancelsItsCalls) {
   Worker worker;
-  std::atomic<bool> warm = false;
-  std::promise<void> entered, released;
-  auto wait = released.get_future().share();
-  worker.backend().models["double.onnx"].run = [&, wait](testing::Inputs in,
-                                                         testing::Outputs out) -> Status {
-    *out[0] = in[0]->clone();
-    if (!warm.exchange(false)) return {};
-    entered.set_value();
-    wait.wait();
-    return {};
-  };
+  HeldCall held(worker);
   Caller caller(worker);
   const auto stage = caller.open_stage();
-  warm = true;
+  held.arm();
   {
     Calls run(caller);
     run.write(Calls::request(1, stage, {1}));
-    entered.get_future().wait();
+    held.wait_until_begun();
   }
-  released.set_value();
+  held.let_go();
   EXPECT_TRUE(worker.host().drain(std::chrono::minutes(1)));
   Calls run(caller);
   EXPECT_EQ(run.ask(Calls::request(1, stage, {1})).raw_size(), 1);
