@@ -152,7 +152,8 @@ Status HeldSource::read(const HeldHere& held, Tensor& to) const {
   auto moved = Clock::now();
   bool lost = false, stands = false;
   while (!changed.wait_for(lock, kLooks, [&] { return pulled.has_value(); })) {
-    if (std::exchange(had, pull->pieces()) != pull->pieces()) moved = Clock::now();
+    const std::uint64_t has = pull->pieces();
+    if (std::exchange(had, has) != has) moved = Clock::now();
     lost = is_lost();
     stands = Clock::now() - moved >= patience_;
     if (!lost && !stands) continue;

@@ -137,8 +137,9 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
 
   void OnDone(const ::grpc::Status& status) override {
     const auto done = std::exchange(done_, nullptr);
-    done(result(status));
-    self_.reset();
+    auto pulled = result(status);
+    self_.reset();  // Before who waits goes on: else the channel is freed while its peer leaves.
+    done(std::move(pulled));
   }
 
  private:
