@@ -1,14 +1,13 @@
 #include "penstock/rest/answers.h"
 
-#include <array>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/version.h"
+#include "penstock/http/base64.h"
 #include "penstock/rest/json.h"
 #include "penstock/serve/extensions.h"
 #include "penstock/tensor/datatype.h"
@@ -75,34 +74,6 @@ Json to_json(const serve::ModelStatistics& model) {
            Json::array({{{"type", "CPU"}, {"id", 0}, {"byte_size", model.memory_bytes}}})}};
 }
 
-std::optional<unsigned> sextet_of(char c) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto at = kAlphabet.find(c);
-  if (at == std::string_view::npos) return std::nullopt;
-  return static_cast<unsigned>(at);
-}
-
-/// Empty where the text is not base64.
-std::optional<std::string> base64_decoded(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
-  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3 + 2);
-  unsigned held = 0;
-  int bits = 0;
-  for (const char c : text) {
-    const auto sextet = sextet_of(c);
-    if (!sextet) return std::nullopt;
-    held = (held << 6U) | *sextet;
-    bits += 6;
-    if (bits < 8) continue;
-    bits -= 8;
-    bytes += static_cast<char>((held >> static_cast<unsigned>(bits)) & 0xFFU);
-  }
-  return bytes;
-}
-
 Status read_load_parameter(std::string_view name, const Element& element,
                            serve::LoadOptions& options) {
   constexpr std::string_view kFile = "file:";
@@ -119,7 +90,7 @@ Status read_load_parameter(std::string_view name, const Element& element,
     options.config = text;
     return {};
   }
-  auto bytes = base64_decoded(text);
+  auto bytes = http::decode_base64(text);
   if (!bytes) {
     return invalid_argument("load parameter '", name.substr(0, 128), "': it is not base64");
   }

@@ -6,34 +6,10 @@
 
 #include "penstock/device/address.h"
 #include "penstock/http/address.h"
+#include "penstock/http/base64.h"
 
 namespace penstock::watch {
 namespace {
-
-int value_of(char letter) {
-  if (letter >= 'A' && letter <= 'Z') return letter - 'A';
-  if (letter >= 'a' && letter <= 'z') return letter - 'a' + 26;
-  if (letter >= '0' && letter <= '9') return letter - '0' + 52;
-  if (letter == '+') return 62;
-  return letter == '/' ? 63 : -1;
-}
-
-/// Up to the first letter that is none of base64's.
-std::string from_base64(std::string_view text) {
-  std::string bytes;
-  unsigned held = 0;
-  int bits = 0;
-  for (const char letter : text) {
-    const int value = value_of(letter);
-    if (value < 0) break;
-    held = (held << 6U | static_cast<unsigned>(value)) & 0xffffU;
-    bits += 6;
-    if (bits < 8) continue;
-    bits -= 8;
-    bytes += static_cast<char>(held >> static_cast<unsigned>(bits) & 0xffU);
-  }
-  return bytes;
-}
 
 std::string_view header_of(const http::Request& request, std::string_view name) {
   const auto* value = http::find_header(request.headers, name);
@@ -63,9 +39,9 @@ std::string token_of(std::string_view authorization) {
   if (!authorization.starts_with(kBasic)) {
     return std::string(serve::bearer_token(authorization));
   }
-  const auto pair = from_base64(authorization.substr(kBasic.size()));
-  const auto colon = pair.find(':');
-  return colon == std::string::npos ? std::string() : pair.substr(colon + 1);
+  const auto pair = http::decode_base64(authorization.substr(kBasic.size()));
+  const auto colon = pair ? pair->find(':') : std::string::npos;
+  return colon == std::string::npos ? std::string() : pair->substr(colon + 1);
 }
 
 http::Gate make_gate(std::shared_ptr<const serve::Access> access, const std::string& address) {
