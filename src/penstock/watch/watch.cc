@@ -27,7 +27,7 @@ using pipeline::Pipeline;
 
 std::string metrics_text(const Pipeline& pipeline) {
   metrics::Families families;
-  const metrics::Labels labels = {{"model", pipeline.plan().model}};
+  const metrics::Labels labels = {{"model", pipeline.shared_plan()->model}};
   metrics::add_pipeline(families, labels, pipeline.stats());
   metrics::add_latency(families, labels, pipeline.observe().latencies.quantiles());
   metrics::add_process(families);
