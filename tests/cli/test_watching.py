@@ -1,8 +1,10 @@
 """Pipelines that others look at while they run: --metrics, --page, --record and top."""
 
+import http.server
 import json
 import re
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -149,6 +151,32 @@ def test_top_goes_on_until_the_end(shown, program):
         process.kill()
         assert top.wait(60) == 0
         assert "it has ended" in top.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (200, {"about": {}, "sample": {}}, "expected what a pipeline of this version shows"),
+        (200, {"about": {"predicted": 1}, "sample": {"fps": "many"}}, "expected what a pipeline of this version shows"),
+        (200, [], "expected a pipeline that runs with --page"),
+        (403, {"error": 5}, "refused"),
+    ],
+)
+def test_top_where_the_answer_has_another_form(penstock, status, body, told):
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        outcome = penstock("top", f"127.0.0.1:{server.server_address[1]}", "--once")
+        server.shutdown()
+    assert outcome.code == 1 and told in outcome.err
 
 
 def test_top_where_nothing_runs_or_something_else(penstock, endless):

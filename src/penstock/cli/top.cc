@@ -12,6 +12,7 @@
 
 #include <unistd.h>
 
+#include "penstock/base/version.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
@@ -54,8 +55,10 @@ Result<Json> read_snapshot(const TopOptions& options, const std::vector<http::He
   PENSTOCK_TRY(const auto answer, http::get(address, "/snapshot", headers, kPatience));
   auto json = Json::parse(answer.body, nullptr, false);
   if (answer.status == 401 || answer.status == 403) {
+    const auto why = json.is_object() ? json.find("error") : json.end();
+    const bool told = why != json.end() && why->is_string();
     return make_error(Code::kPermissionDenied, "'", address,
-                      "': ", json.is_object() ? json.value("error", "refused") : "refused");
+                      "': ", told ? why->get<std::string>() : "refused");
   }
   if (answer.status != 200 || !json.is_object() || !json.contains("about")) {
     return invalid_argument("'", address,
@@ -77,26 +80,26 @@ std::string bar(double share) {
 }
 
 std::string head_text(const Json& about, const Json& sample) {
-  const double fps = sample["fps"], period = about["predicted"]["period_seconds"];
-  std::string text = concat("model '", about["model"].get<std::string>(), "': ", number(fps, 1),
+  const double fps = sample.at("fps"), period = about.at("predicted").at("period_seconds");
+  std::string text = concat("model '", about.at("model").get<std::string>(), "': ", number(fps, 1),
                             " frames a second");
   if (period > 0) {
     text += concat(", predicted ", number(1 / period, 1), " (", percent(fps * period), " of it)");
   }
-  const auto& latency = sample["latency_us"];
+  const auto& latency = sample.at("latency_us");
   if (!latency.is_null()) {
-    text += concat("\nlatency p50 ", micro(latency[0]), ", p90 ", micro(latency[1]), ", p99 ",
-                   micro(latency[2]), ", max ", micro(latency[3]));
+    text += concat("\nlatency p50 ", micro(latency.at(0)), ", p90 ", micro(latency.at(1)), ", p99 ",
+                   micro(latency.at(2)), ", max ", micro(latency.at(3)));
   }
-  text += concat("\n", sample["ok"].get<std::uint64_t>(), " ok, ",
-                 sample["errors"].get<std::uint64_t>(), " errors, ",
-                 sample["drops"].get<std::uint64_t>(), " dropped, ",
-                 sample["cancelled"].get<std::uint64_t>(), " cancelled, ",
-                 sample["in_flight"].get<std::uint64_t>(), " in flight\nmemory ",
-                 bytes(sample["rss"].get<std::uint64_t>()), ", processors in use ",
-                 number(sample["cpu"].get<double>(), 2), "\n");
-  if (!sample["closed"].is_null()) {
-    text += "takes no more frames: " + sample["closed"].get<std::string>() + "\n";
+  text += concat("\n", sample.at("ok").get<std::uint64_t>(), " ok, ",
+                 sample.at("errors").get<std::uint64_t>(), " errors, ",
+                 sample.at("drops").get<std::uint64_t>(), " dropped, ",
+                 sample.at("cancelled").get<std::uint64_t>(), " cancelled, ",
+                 sample.at("in_flight").get<std::uint64_t>(), " in flight\nmemory ",
+                 bytes(sample.at("rss").get<std::uint64_t>()), ", processors in use ",
+                 number(sample.at("cpu").get<double>(), 2), "\n");
+  if (!sample.at("closed").is_null()) {
+    text += "takes no more frames: " + sample.at("closed").get<std::string>() + "\n";
   }
   return text;
 }
@@ -104,59 +107,73 @@ std::string head_text(const Json& about, const Json& sample) {
 std::string stages_text(const Json& about, const Json& sample) {
   Table table({"stage", "load", "where", ">frames", ">errors", ">drops", ">waits p50 / p99",
                ">computes p50 / p99"});
-  for (std::size_t i = 0; i < sample["stages"].size(); ++i) {
-    const auto &known = about["stages"][i], &stage = sample["stages"][i];
+  for (std::size_t i = 0; i < sample.at("stages").size(); ++i) {
+    const auto &known = about.at("stages").at(i), &stage = sample.at("stages").at(i);
     const auto where =
-        join(known["devices"], ",", [](const Json& name) { return name.get<std::string>(); });
+        join(known.at("devices"), ",", [](const Json& name) { return name.get<std::string>(); });
     const auto pair = [&](const char* name) {
-      return micro(stage[name][0]) + " / " + micro(stage[name][1]);
+      return micro(stage.at(name).at(0)) + " / " + micro(stage.at(name).at(1));
     };
-    table.add({known["name"].get<std::string>(), bar(stage["load"].get<double>()),
-               known["backend"].get<std::string>() + " on " + where, stage["frames"].dump(),
-               stage["errors"].dump(), stage["drops"].dump(), pair("queue_us"), pair("infer_us")});
+    table.add({known.at("name").get<std::string>(), bar(stage.at("load").get<double>()),
+               known.at("backend").get<std::string>() + " on " + where, stage.at("frames").dump(),
+               stage.at("errors").dump(), stage.at("drops").dump(), pair("queue_us"),
+               pair("infer_us")});
   }
   return table.print();
 }
 
 std::string queues_text(const Json& about, const Json& sample) {
   Table table({"from, to", "frames in it", "when full", ">drops"});
-  for (std::size_t i = 0; i < sample["edges"].size(); ++i) {
-    const auto &known = about["edges"][i], &edge = sample["edges"][i];
-    const int depth = edge["depth"], capacity = known["capacity"];
-    table.add({known["name"].get<std::string>(),
+  for (std::size_t i = 0; i < sample.at("edges").size(); ++i) {
+    const auto &known = about.at("edges").at(i), &edge = sample.at("edges").at(i);
+    const int depth = edge.at("depth"), capacity = known.at("capacity");
+    table.add({known.at("name").get<std::string>(),
                concat(bar(static_cast<double>(depth) / std::max(1, capacity)), ", ", depth, " of ",
                       capacity),
-               known["policy"].get<std::string>(), edge["drops"].dump()});
+               known.at("policy").get<std::string>(), edge.at("drops").dump()});
   }
   return table.print();
 }
 
 std::string to_text(const Json& snapshot) {
-  const auto &about = snapshot["about"], &sample = snapshot["sample"];
+  const auto &about = snapshot.at("about"), &sample = snapshot.at("sample");
   if (sample.is_null()) return "nothing was seen yet\n";
   std::string text = head_text(about, sample) + "\n" + stages_text(about, sample) + "\n" +
                      queues_text(about, sample) + "\n";
-  for (std::size_t i = 0; i < about["cpus"].size(); ++i) {
-    text += concat("cpu ", about["cpus"][i].get<int>(), " ", bar(sample["cpus"][i].get<double>()),
-                   "\n");
+  for (std::size_t i = 0; i < about.at("cpus").size(); ++i) {
+    text += concat("cpu ", about.at("cpus").at(i).get<int>(), " ",
+                   bar(sample.at("cpus").at(i).get<double>()), "\n");
   }
-  for (const auto& failure : snapshot["failures"]) {
-    text += "error: " + failure["message"].get<std::string>() + "\n";
+  for (const auto& failure : snapshot.at("failures")) {
+    text += "error: " + failure.at("message").get<std::string>() + "\n";
   }
   return text;
 }
 
-void show(const TopOptions& options, const Json& snapshot) {
-  if (options.json) {
-    if (options.once) return print_json(snapshot);
-    print(snapshot.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-  } else {
-    const bool terminal = !options.once && ::isatty(STDOUT_FILENO) == 1;
-    constexpr const char* kHomeAndClear = "\x1b[H\x1b[2J";
+Status show_text(const TopOptions& options, const Json& snapshot) {
+  const bool terminal = !options.once && ::isatty(STDOUT_FILENO) == 1;
+  constexpr const char* kHomeAndClear = "\x1b[H\x1b[2J";
+  try {
     print((terminal ? kHomeAndClear : "") + to_text(snapshot) +
           (options.once || terminal ? "" : "\n"));
+  } catch (const Json::exception&) {
+    return invalid_argument("'", bare(options.address),
+                            "': expected what a pipeline of this version shows (", version(),
+                            "), found another form");
+  }
+  return {};
+}
+
+Status show(const TopOptions& options, const Json& snapshot) {
+  if (!options.json) {
+    PENSTOCK_CHECK_OK(show_text(options, snapshot));
+  } else if (options.once) {
+    print_json(snapshot);
+  } else {
+    print(snapshot.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   }
   std::fflush(stdout);
+  return {};
 }
 
 void pause(double seconds) {
@@ -176,7 +193,7 @@ Result<int> run(const TopOptions& options) {
       std::fputs("penstock: it has ended\n", stderr);
       return kOk;
     }
-    show(options, *snapshot);
+    PENSTOCK_CHECK_OK(show(options, *snapshot));
     if (options.once) return kOk;
     pause(options.interval_s);
   }
