@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "penstock/planner/baselines.h"
-#include "penstock/planner/workload.h"
+#include "penstock/planner/baselines/baselines.h"
+#include "penstock/planner/workload/workload.h"
 
 /// Any text is a problem that can be searched, or an error; a split read for it can be judged.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

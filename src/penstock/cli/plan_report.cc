@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "penstock/cli/text.h"
-#include "penstock/planner/explain.h"
+#include "penstock/planner/report/explain.h"
 
 namespace penstock::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include "penstock/cli/json.h"
 #include "penstock/hosts/plan.h"
 #include "penstock/planner/answer.h"
-#include "penstock/planner/pareto.h"
-#include "penstock/planner/what_if.h"
+#include "penstock/planner/report/pareto.h"
+#include "penstock/planner/report/what_if.h"
 
 namespace penstock::cli {
 

@@ -8,7 +8,7 @@
 #include "penstock/cost/analytic.h"
 #include "penstock/device/device.h"
 #include "penstock/graph/graph.h"
-#include "penstock/planner/problem.h"
+#include "penstock/planner/problem/problem.h"
 
 namespace penstock::cost {
 

@@ -11,7 +11,7 @@
 #include "penstock/base/result.h"
 #include "penstock/cost/analytic.h"
 #include "penstock/device/device.h"
-#include "penstock/planner/problem.h"
+#include "penstock/planner/problem/problem.h"
 
 namespace penstock::hosts {
 

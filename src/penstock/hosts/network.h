@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "penstock/hosts/hosts.h"
-#include "penstock/planner/problem.h"
+#include "penstock/planner/problem/problem.h"
 
 namespace penstock::hosts {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "penstock/planner/index.h"
+#include "penstock/planner/problem/index.h"
 
 namespace penstock::planner {
 namespace {

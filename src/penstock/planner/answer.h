@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/planner/baselines.h"
-#include "penstock/planner/search.h"
+#include "penstock/planner/baselines/baselines.h"
+#include "penstock/planner/search/search.h"
 
 namespace penstock::planner {
 

@@ -1,9 +1,9 @@
-#include "penstock/planner/instance.h"
+#include "penstock/planner/problem/instance.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "penstock/planner/test_random_problem.h"
+#include "penstock/planner/testing/test_random_problem.h"
 
 namespace penstock::planner {
 namespace {

@@ -1,4 +1,4 @@
-#include "penstock/planner/runs.h"
+#include "penstock/planner/problem/runs.h"
 
 #include <cmath>
 #include <numeric>

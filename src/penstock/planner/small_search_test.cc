@@ -1,4 +1,4 @@
-#include "penstock/planner/small_search.h"
+#include "penstock/planner/search/small_search.h"
 
 #include <random>
 
@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "penstock/planner/answer.h"
-#include "penstock/planner/test_brute_force.h"
-#include "penstock/planner/test_random_problem.h"
+#include "penstock/planner/testing/test_brute_force.h"
+#include "penstock/planner/testing/test_random_problem.h"
 
 namespace penstock::planner {
 namespace {

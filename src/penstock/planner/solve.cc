@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "penstock/planner/contiguous.h"
-#include "penstock/planner/index.h"
-#include "penstock/planner/latency.h"
-#include "penstock/planner/memory.h"
-#include "penstock/planner/virtual_stages.h"
+#include "penstock/planner/latency/latency.h"
+#include "penstock/planner/problem/index.h"
+#include "penstock/planner/throughput/contiguous.h"
+#include "penstock/planner/throughput/memory.h"
+#include "penstock/planner/throughput/virtual_stages.h"
 
 namespace penstock::planner {
 namespace {

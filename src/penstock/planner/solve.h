@@ -3,8 +3,8 @@
 
 #include "penstock/base/result.h"
 #include "penstock/planner/answer.h"
-#include "penstock/planner/problem.h"
-#include "penstock/planner/search.h"
+#include "penstock/planner/problem/problem.h"
+#include "penstock/planner/search/search.h"
 
 namespace penstock::planner {
 

@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "penstock/planner/svg.h"
-#include "penstock/planner/test_brute_force.h"
-#include "penstock/planner/test_random_problem.h"
-#include "penstock/planner/what_if.h"
+#include "penstock/planner/testing/test_brute_force.h"
+#include "penstock/planner/testing/test_chain.h"
+#include "penstock/planner/testing/test_random_problem.h"
 
 namespace penstock::planner {
 namespace {
@@ -14,22 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Groups in a row with these times, each value of cost 1, on two devices of 100 bytes.
-Problem chain(const std::vector<double>& times) {
-  Problem problem;
-  problem.types.push_back({"a", {"a0", "a1"}, false, 100, Overlap::kSerial, true});
-  problem.modes.push_back({"a", 0, 0});
-  for (int g = 0; g < static_cast<int>(times.size()); ++g) {
-    problem.groups.push_back({concat("g", g), {g}, {times[static_cast<std::size_t>(g)]}, 10});
-    if (g == 0) continue;
-    problem.values.push_back({concat("v", g), g - 1, {g}, 0, 1});
-    problem.order.emplace_back(g - 1, g);
-  }
-  return problem;
-}
-
 TEST(SolveTest, FindsProvesAndExplains) {
-  const auto answer = solve(chain({4, 3, 2, 5}), {});
+  const auto answer = solve(chain_of({4, 3, 2, 5}), {});
   ASSERT_TRUE(answer) << answer.error().message();
   EXPECT_DOUBLE_EQ(answer->cost, 8);
   EXPECT_TRUE(answer->proved);
@@ -44,7 +29,7 @@ TEST(SolveTest, FindsProvesAndExplains) {
 }
 
 TEST(SolveTest, SeveralStagesMayPartWhatLiesBetweenColocatedGroups) {
-  auto problem = chain({3, 3, 3});
+  auto problem = chain_of({3, 3, 3});
   for (auto& value : problem.values) value.transfer_time = 0.1;
   problem.colocated = {{0, 2}};
   Options options;
@@ -64,10 +49,10 @@ TEST(SolveTest, SeveralStagesMayPartWhatLiesBetweenColocatedGroups) {
 }
 
 TEST(SolveTest, NamesTheGroupThatCannotBeDivided) {
-  const auto answer = solve(chain({1, 9}), {});
+  const auto answer = solve(chain_of({1, 9}), {});
   ASSERT_TRUE(answer);
   EXPECT_DOUBLE_EQ(answer->cost, 10);
-  const auto heavy = solve(chain({3, 9}), {});
+  const auto heavy = solve(chain_of({3, 9}), {});
   ASSERT_TRUE(heavy);
   EXPECT_DOUBLE_EQ(heavy->cost, 10);
   EXPECT_EQ(heavy->binding.kind, Binding::Kind::kGroup);
@@ -75,7 +60,7 @@ TEST(SolveTest, NamesTheGroupThatCannotBeDivided) {
 }
 
 TEST(SolveTest, SaysThatMemoryBinds) {
-  auto problem = chain({1, 1, 1, 9});
+  auto problem = chain_of({1, 1, 1, 9});
   problem.values[2].transfer_time = 0;
   problem.groups[1].memory = 90;
   problem.groups[0].memory = 5;
@@ -140,7 +125,7 @@ TEST(SolveTest, ReportsBoundsThroughAllSearches) {
 }
 
 TEST(SolveTest, SaysWhyThereIsNoSplit) {
-  auto problem = chain({1, 1, 1});
+  auto problem = chain_of({1, 1, 1});
   for (auto& group : problem.groups) group.memory = 60;
   EXPECT_EQ(
       solve(problem, {}).error().message(),
@@ -153,12 +138,12 @@ TEST(SolveTest, SaysWhyThereIsNoSplit) {
   EXPECT_EQ(solve(problem, {}).error().code, Code::kFailedPrecondition);
   Options options;
   options.latency_cap = 1;
-  EXPECT_THAT(solve(chain({1, 1}), options).error().message(),
+  EXPECT_THAT(solve(chain_of({1, 1}), options).error().message(),
               HasSubstr("has a latency of at most"));
 }
 
 TEST(SolveTest, SaysWhereSeveralSegmentsWouldFit) {
-  auto problem = chain({1, 1, 1});
+  auto problem = chain_of({1, 1, 1});
   for (const int g : {0, 2}) problem.groups[static_cast<std::size_t>(g)].memory = 45;
   problem.groups[1].memory = 90;
   Options options;
@@ -169,7 +154,7 @@ TEST(SolveTest, SaysWhereSeveralSegmentsWouldFit) {
 }
 
 TEST(SolveTest, NamesTheOnlyTypeThatSupportsWhatDoesNotFit) {
-  auto problem = chain({1, 1, 1});
+  auto problem = chain_of({1, 1, 1});
   problem.types.push_back({"b", {"b0"}, false, 1000, Overlap::kSerial, true});
   problem.modes.push_back({"b", 1, 0});
   for (auto& group : problem.groups) {
@@ -189,73 +174,8 @@ TEST(SolveTest, NamesTheOnlyTypeThatSupportsWhatDoesNotFit) {
 TEST(SolveTest, RefusesAUserSplitThatIsNone) {
   Options options;
   options.user_split = Split{{{{1}, 0, {0}}, {{0}, 0, {1}}}};
-  EXPECT_THAT(solve(chain({1, 1}), options).error().message(),
+  EXPECT_THAT(solve(chain_of({1, 1}), options).error().message(),
               HasSubstr("the given split: stage 0"));
-}
-
-TEST(SolveTest, TellsWhatWouldBe) {
-  auto answer = solve(chain({4, 4, 4}), {});
-  ASSERT_TRUE(answer) << answer.error().message();
-  const auto found = what_if(chain({4, 4, 4}), {}, kInfinite, *answer);
-  ASSERT_EQ(found.size(), 3);
-  EXPECT_EQ(found[0].change, "one more a");
-  EXPECT_DOUBLE_EQ(found[0].cost, 6);
-  EXPECT_NEAR(found[1].cost, 8 + 1 / 1.1, 1e-9);
-  EXPECT_DOUBLE_EQ(found[2].cost, 9);
-  EXPECT_TRUE(found[0].proved && found[0].certain_gain);
-  EXPECT_TRUE(found[1].certain_gain);
-  EXPECT_FALSE(found[2].certain_gain);
-}
-
-TEST(SolveTest, WhatHelpsWithoutTheChangeIsTheAnswers) {
-  const auto problem = chain({4, 3, 2, 5});
-  const auto best = solve(problem, {});
-  ASSERT_TRUE(best) << best.error().message();
-  auto poor = *best;  // As a search that came too early to its end would give it.
-  poor.proved = false;
-  poor.lower_bound = 1;
-  replace_split(problem, {}, Split{{{{0}, 0, {0}}, {{1, 2, 3}, 0, {1}}}}, poor);
-  EXPECT_DOUBLE_EQ(poor.cost, 11);
-  Options options;
-  options.seconds = 0;
-  auto answer = poor;
-  const auto found = what_if(problem, options, kInfinite, answer);
-  EXPECT_DOUBLE_EQ(answer.cost, 8);
-  EXPECT_TRUE(answer.proved);
-  EXPECT_DOUBLE_EQ(evaluate(problem, answer.split).period, 8);
-  for (const auto& item : found) {
-    EXPECT_TRUE(item.cost <= 8 || item.change == "half the memory") << item.cost;
-  }
-  poor.proved = true;  // No more time for the problem as it is: only the changes' plans are left.
-  answer = poor;
-  what_if(problem, options, kInfinite, answer);
-  EXPECT_DOUBLE_EQ(answer.cost, 8);
-}
-
-TEST(SolveTest, DrawsAPicture) {
-  const auto problem = chain({4, 3, 2, 5});
-  const auto answer = solve(problem, {});
-  ASSERT_TRUE(answer);
-  const auto svg = to_svg(problem, {}, *answer);
-  EXPECT_THAT(svg, HasSubstr("<svg xmlns"));
-  EXPECT_THAT(svg, HasSubstr("class=\"bound\""));
-  EXPECT_THAT(svg, HasSubstr("viewBox=\"0 0 "));
-  EXPECT_THAT(svg, HasSubstr(">bound 8</text>"));
-}
-
-TEST(SolveTest, DrawsTheBoundOfTheLatencyAndAllReplicas) {
-  const auto problem = chain({4, 3, 2, 5});
-  Options options;
-  options.goal = Goal::kLatency;
-  const auto fast = solve(problem, options);
-  ASSERT_TRUE(fast);
-  EXPECT_THAT(to_svg(problem, options, *fast), HasSubstr("class=\"bound\""));
-  EXPECT_THAT(to_svg(problem, options, *fast), HasSubstr(">latency 14</text>"));
-  options.goal = Goal::kThroughput;
-  options.replicas = true;
-  const auto replicated = solve(problem, options);
-  ASSERT_TRUE(replicated);
-  EXPECT_THAT(to_svg(problem, options, *replicated), HasSubstr("fill=\"url(#mix-0-1)\""));
 }
 
 /// Compares with brute force: bounds must hold, and proofs be right, and be there where the search

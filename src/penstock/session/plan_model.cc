@@ -1,6 +1,6 @@
 #include "penstock/session/plan_model.h"
 
-#include "penstock/planner/runs.h"
+#include "penstock/planner/problem/runs.h"
 
 namespace penstock {
 namespace {

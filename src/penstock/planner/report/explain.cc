@@ -1,0 +1,76 @@
+#include "penstock/planner/report/explain.h"
+
+#include <cmath>
+#include <sstream>
+
+#include "penstock/planner/problem/index.h"
+
+namespace penstock::planner {
+namespace {
+
+std::string digits(double number, int count) {
+  std::ostringstream out;
+  out.precision(count);
+  out << number;
+  return std::move(out).str();
+}
+
+std::string percent(double share) {
+  return digits(100 * share, 3) + " %";
+}
+
+std::string bound_text(const Problem& problem, const Answer& answer) {
+  const auto scope = problem.scope.empty() ? "" : " " + problem.scope;
+  if (answer.proved) return concat("proved: no other plan is cheaper", scope);
+  if (answer.gap == kInfinite) return "not bounded from below yet";
+  return concat("at least ", cost_text(answer.lower_bound), ": at most ", percent(answer.gap),
+                " above the best plan", scope);
+}
+
+/// What the period leaves out.
+std::string uncounted_text(const Problem& problem, const Answer& answer) {
+  for (const auto& stage : answer.split.stages) {
+    const auto& type = problem.types[at(problem.modes[at(stage.mode)].type)];
+    if (type.unlimited) return concat(" of the devices; '", type.name, "' is without limit here");
+  }
+  return "";
+}
+
+std::string baseline_text(const Answer& answer, const Baseline& baseline, Goal goal) {
+  if (!baseline.why_not.empty()) return baseline.why_not;
+  const double cost = cost_of(baseline.evaluation, goal);
+  auto text = cost_text(cost);
+  if (answer.cost > 0) text += concat(" (", digits(cost / answer.cost, 4), " times this plan's)");
+  if (!baseline.allowed) text += ", not allowed by the options";
+  return text;
+}
+
+}  // namespace
+
+std::string cost_text(double cost) {
+  return std::isfinite(cost) ? digits(cost, 7) : "none";
+}
+
+std::string explain(const Problem& problem, const Options& options, const Answer& answer) {
+  const bool latency = options.goal == Goal::kLatency;
+  std::string text =
+      concat("period     ", cost_text(answer.evaluation.period), uncounted_text(problem, answer),
+             "\nlatency    ", cost_text(answer.evaluation.latency), "\n",
+             latency ? "latency is " : "period is ", bound_text(problem, answer), "\n");
+  text += concat("bound by   ", to_string(answer.binding), "\n");
+  if (answer.runner_up) {
+    constexpr double kVisible = 5e-6;
+    const double more = answer.cost > 0 ? answer.runner_up->cost / answer.cost - 1 : 0;
+    text += concat("runner-up  ", cost_text(answer.runner_up->cost), ", ",
+                   more > kVisible ? percent(more) + " more" : "as good", "\n");
+  }
+  for (const auto& baseline : answer.baselines) {
+    auto name = baseline.name;
+    name.resize(std::max<std::size_t>(name.size(), 13), ' ');
+    text += concat("  ", name, "  ", baseline_text(answer, baseline, options.goal), "\n");
+  }
+  text += concat("found in   ", digits(answer.seconds, 3), " s\n");
+  return text;
+}
+
+}  // namespace penstock::planner

@@ -1,0 +1,178 @@
+#include "penstock/planner/search/anneal.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace penstock::planner {
+namespace {
+
+constexpr std::int64_t kSweep = 1024;    // Moves between two looks at the clock.
+constexpr int kPartnerTries = 8;         // Groups drawn in search of one on a given device.
+constexpr double kLessLoad = 1 - 1e-12;  // Smaller differences are rounding.
+
+class Walk {
+ public:
+  Walk(Loads& loads, Random& random, const Accept& accept)
+      : loads_(loads), random_(random), accept_(accept), share_(at(loads.places().devices())) {
+    keep_if_better();
+  }
+
+  Annealed run(const Schedule& schedule, const Budget& budget) {
+    const auto sweeps = std::max<std::int64_t>(1, schedule.moves / kSweep);
+    const double cooling =
+        std::pow(schedule.cold / schedule.hot, 1.0 / static_cast<double>(sweeps));
+    double temperature = schedule.hot;
+    for (std::int64_t sweep = 0; sweep < sweeps && !budget.over(); ++sweep) {
+      squarings_ = sweep * 2 < sweeps ? 5U : 6U;
+      start_sweep(temperature);
+      for (std::int64_t i = 0; i < kSweep; ++i) step();
+      temperature *= cooling;
+    }
+    return best_;
+  }
+
+ private:
+  /// Part of the energy that a device with this load has: (load / scale)^q.
+  [[nodiscard]] double energy_of(double load) const {
+    double power = load * inverse_scale_;
+    for (unsigned i = 0; i < squarings_; ++i) power *= power;
+    return power;
+  }
+
+  void start_sweep(double temperature) {
+    loads_.recount();
+    temperature_ = temperature;
+    rescale();
+  }
+
+  void rescale() {
+    const double period = loads_.period();
+    inverse_scale_ = period > 0 ? 1 / period : 0;
+    energy_ = 0;
+    for (int d = 0; d < loads_.places().devices(); ++d) {
+      energy_ += share_[at(d)] = energy_of(loads_.load(d));
+    }
+  }
+
+  /// The largest growth of the energy to put up with now. The period is about energy^(1/q).
+  double tolerance() {
+    return -std::log(random_.unit()) * temperature_ * static_cast<double>(1U << squarings_) *
+           energy_;
+  }
+
+  /// Places of other ends of its values are the better bets.
+  int draw_place(int group) {
+    const auto values = loads_.instance().values_of[group];
+    if (!values.empty() && random_.below(4) > 0) {
+      const int value = values[at(random_.below(static_cast<int>(values.size())))];
+      const auto pins = loads_.instance().pins[value];
+      const int pin = pins[at(random_.below(static_cast<int>(pins.size())))];
+      const int place = loads_.place_of()[at(pin)];
+      if (place != loads_.place_of()[at(group)]) return place;
+    }
+    return loads_.places().ordered && random_.below(2) > 0 ? near_place(group)
+                                                           : random_.below(loads_.places().size());
+  }
+
+  /// One to the left or right of its own, if there is one.
+  int near_place(int group) {
+    const int place = loads_.place_of()[at(group)] + 2 * random_.below(2) - 1;
+    return std::clamp(place, 0, loads_.places().size() - 1);
+  }
+
+  void step() {
+    const int group = random_.below(loads_.instance().groups);
+    const int place = draw_place(group);
+    if (place == loads_.place_of()[at(group)] || !loads_.supports(group, place)) return;
+    const bool moved = random_.below(8) < 5 ? try_move(group, place) : try_swap(group, place);
+    if (moved && energy_ < 1.5 * static_cast<double>(share_.size())) keep_if_better();
+  }
+
+  [[nodiscard]] bool has_room(int group, int device, double freed) const {
+    return loads_.memory(device) + loads_.instance().memory[at(group)] - freed <=
+           loads_.memory_cap(device);
+  }
+
+  bool try_move(int group, int place) {
+    const int from = loads_.device_of(group), to = loads_.places().list[at(place)].device;
+    if (from != to && !has_room(group, to, 0)) return false;
+    if (!loads_.in_order(group, place)) return false;
+    const auto change = loads_.change(group, place);
+    if (!take(from, to, change.left, change.joined)) return false;
+    loads_.move(group, place, change);
+    return true;
+  }
+
+  /// Puts it in exchange for a group that is there.
+  bool try_swap(int group, int place) {
+    const int home = loads_.place_of()[at(group)];
+    const int from = loads_.device_of(group), to = loads_.places().list[at(place)].device;
+    const int other = draw_partner(place);
+    if (from == to || other < 0 || !loads_.supports(other, home)) return false;
+    const auto& memory = loads_.instance().memory;
+    if (!has_room(group, to, memory[at(other)]) || !has_room(other, from, memory[at(group)])) {
+      return false;
+    }
+    if (!loads_.in_order(group, place)) return false;
+    loads_.move(group, place, loads_.change(group, place));
+    if (loads_.in_order(other, home)) {
+      const auto change = loads_.change(other, home);
+      if (take(from, to, change.joined, change.left)) {
+        loads_.move(other, home, change);
+        return true;
+      }
+    }
+    loads_.move(group, home, loads_.change(group, home));
+    return false;
+  }
+
+  int draw_partner(int place) {
+    for (int i = 0; i < kPartnerTries; ++i) {
+      const int group = random_.below(loads_.instance().groups);
+      if (loads_.place_of()[at(group)] == place) return group;
+    }
+    return -1;
+  }
+
+  /// Takes the energy that two devices have with these changes, unless it is too much.
+  bool take(int first, int second, const Work& on_first, const Work& on_second) {
+    const double one =
+        first == second ? share_[at(first)] : energy_of(loads_.load_with(first, on_first));
+    const double two = energy_of(loads_.load_with(second, on_second));
+    double growth = two - share_[at(second)];
+    if (first != second) growth += one - share_[at(first)];
+    if (growth > 0 && growth > tolerance()) return false;
+    energy_ += growth;
+    share_[at(first)] = one;
+    share_[at(second)] = two;
+    return true;
+  }
+
+  void keep_if_better() {
+    if (!(loads_.period() < best_.period * kLessLoad) || !loads_.within_memory()) return;
+    loads_.recount();
+    const double period = loads_.period();
+    if (period < best_.period * kLessLoad && loads_.within_memory() &&
+        (!accept_ || accept_(loads_.place_of()))) {
+      best_ = {loads_.place_of(), period};
+    }
+    rescale();
+  }
+
+  Loads& loads_;
+  Random& random_;
+  const Accept& accept_;
+  std::vector<double> share_;  // [device] Of the energy.
+  double energy_ = 0, inverse_scale_ = 0, temperature_ = 0;
+  unsigned squarings_ = 5;
+  Annealed best_;
+};
+
+}  // namespace
+
+Annealed anneal(Loads& loads, const Schedule& schedule, Random& random, const Budget& budget,
+                const Accept& accept) {
+  return Walk(loads, random, accept).run(schedule, budget);
+}
+
+}  // namespace penstock::planner

@@ -1,0 +1,20 @@
+// Multi-level annealing: first the blocks of a coarsened instance, then its groups.
+#pragma once
+
+#include <vector>
+
+#include "penstock/planner/search/anneal.h"
+
+namespace penstock::planner {
+
+struct LevelOptions {
+  bool fresh = false;         ///< Forget the assignment that it begins with: hotter, other blocks.
+  std::int64_t effort = 100;  ///< Moves for each group.
+};
+
+/// Better assignments near `from`, or far from it where `fresh`. Empty where none fits the memory.
+/// What it begins with comes back where nothing better that is accepted was met.
+Annealed anneal_levels(const Loads& from, const LevelOptions& options, Random& random,
+                       const Budget& budget, const Accept& accept);
+
+}  // namespace penstock::planner

@@ -1,0 +1,334 @@
+#include "penstock/planner/throughput/virtual_stages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/planner/bounds/virtual_bound.h"
+#include "penstock/planner/problem/instance.h"
+#include "penstock/planner/testing/test_brute_force.h"
+#include "penstock/planner/testing/test_random_problem.h"
+#include "penstock/planner/workload/workload.h"
+
+namespace penstock::planner {
+namespace {
+
+using ::testing::IsEmpty;
+
+constexpr int kFree = 1'000'000;  // Stages on a device: as many as wanted.
+constexpr double kPeriodRounding = 1e-9;
+
+/// Ends when it was asked so often: the same work on every machine.
+Budget asked(int times) {
+  return {kInfinite, [left = times]() mutable { return left-- <= 0; }};
+}
+
+Split contiguous(const Problem& problem) {
+  const auto found = brute_force(problem, Options());
+  return found ? found->split : Split();
+}
+
+struct VirtualCase {
+  std::string name;
+  RandomOptions random;
+  int segments = kFree;
+  double latency = 0;  // Cap, as a part of the contiguous optimum's; 0: none.
+};
+void PrintTo(const VirtualCase& made, std::ostream* out) {
+  *out << made.name;
+}
+
+RandomOptions with(std::vector<int> devices, int groups = 6) {
+  RandomOptions options;
+  options.groups = groups;
+  options.devices = std::move(devices);
+  return options;
+}
+
+std::vector<VirtualCase> cases() {
+  std::vector<VirtualCase> cases;
+  const auto add = [&](std::string name, RandomOptions random, auto change) {
+    VirtualCase made{std::move(name), std::move(random)};
+    change(made);
+    cases.push_back(std::move(made));
+  };
+  add("Free", with({2}, 7), [](VirtualCase&) {});
+  add("TwoEach", with({2}, 7), [](VirtualCase& c) { c.segments = 2; });
+  add("ThreeAlike", with({3}), [](VirtualCase& c) { c.segments = 2; });
+  add("Types", with({1, 2}), [](VirtualCase& c) { c.segments = 2; });
+  add("Memory", with({2}), [](VirtualCase& c) { c.random.memory = true; });
+  add("MemoryTwoEach", with({2}), [](VirtualCase& c) {
+    c.random.memory = true;
+    c.segments = 2;
+  });
+  add("Overlap", with({1, 1}), [](VirtualCase& c) { c.random.overlap = true; });
+  add("FreeTransfers", with({2, 1}), [](VirtualCase& c) { c.random.free_transfers = true; });
+  add("Links", with({1, 1}), [](VirtualCase& c) { c.random.links = true; });
+  add("Launch", with({2}), [](VirtualCase& c) { c.random.launch = true; });
+  add("Modes", with({2}, 5), [](VirtualCase& c) { c.random.modes_per_type = 2; });
+  add("ModesLaunchTwoEach", with({2}, 5), [](VirtualCase& c) {
+    c.random.modes_per_type = 2;
+    c.random.launch = true;
+    c.segments = 2;
+  });
+  add("Unsupported", with({1, 1}), [](VirtualCase& c) { c.random.unsupported = true; });
+  add("Colocated", with({2}), [](VirtualCase& c) {
+    c.random.colocated = true;
+    c.segments = 2;
+  });
+  add("Pinned", with({2}), [](VirtualCase& c) { c.random.pinned = true; });
+  add("Backward", with({2}), [](VirtualCase& c) { c.random.backward = true; });
+  add("Frames", with({2}), [](VirtualCase& c) { c.random.memory = c.random.frames = true; });
+  add("LatencyCap", with({2}), [](VirtualCase& c) { c.latency = 1.05; });
+  return cases;
+}
+
+class VirtualStagesCaseTest : public ::testing::TestWithParam<VirtualCase> {};
+
+TEST_P(VirtualStagesCaseTest, AgreesWithBruteForce) {
+  for (const auto seed : sampled(20, 1)) {
+    SCOPED_TRACE(seed);
+    const auto problem = random_problem(seed, GetParam().random);
+    const auto start = contiguous(problem);
+    Options options;
+    options.segments_per_device = GetParam().segments;
+    if (GetParam().latency > 0 && !start.stages.empty()) {
+      options.latency_cap = GetParam().latency * evaluate(problem, start).latency;
+    }
+    const auto best = brute_force(problem, options);
+    const auto found = search_virtual(problem, options, start, asked(300));
+    ASSERT_EQ(found.split.has_value(), best.has_value());
+    if (!best) continue;
+    const auto judged = evaluate(problem, *found.split);
+    EXPECT_THAT(judged.violations, IsEmpty());
+    EXPECT_EQ(judged.period, found.cost);
+    EXPECT_LE(judged.latency, options.latency_cap);
+    EXPECT_LE(most_on_a_device(*found.split), GetParam().segments);
+    EXPECT_NEAR(found.cost, best->cost, kPeriodRounding * best->cost);
+    EXPECT_LE(found.lower_bound, best->cost * (1 + kPeriodRounding));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Random, VirtualStagesCaseTest, ::testing::ValuesIn(cases()),
+                         [](const auto& item) { return item.param.name; });
+
+TEST(VirtualBoundTest, HoldsWhateverSplitIsKnown) {
+  const std::vector<RandomOptions> kinds{with({2}, 6), with({3}, 5), with({1, 2}, 5),
+                                         with({2, 1}, 5)};
+  for (const auto seed : sampled(400)) {
+    SCOPED_TRACE(seed);
+    auto random = kinds[seed % kinds.size()];
+    random.communication = seed % 3 == 0 ? 0.3 : seed % 3 == 1 ? 1 : 4;
+    random.memory = seed % 5 == 0;
+    random.overlap = seed % 7 == 0;
+    random.free_transfers = seed % 4 == 3;
+    random.launch = seed % 6 == 0;
+    random.unsupported = seed % 11 == 0;
+    if (seed % 13 == 0) random.modes_per_type = 2, random.groups = 4;
+    auto problem = random_problem(seed, random);
+    problem.order.clear();
+    Options options;
+    // Without order one stage is enough on a device that has one mode.
+    options.segments_per_device = random.modes_per_type;
+    const auto best = brute_force(problem, options);
+    const auto instance = make_instance(problem, Partner::kLowest);
+    ASSERT_TRUE(instance);
+    for (const double known : {1 + 1e-6, 1.02, 1.3, 3.0, kInfinite}) {
+      if (!best) continue;
+      EXPECT_LE(virtual_bound(*instance, known * best->cost), best->cost * (1 + kPeriodRounding));
+      EXPECT_TRUE(fuse(*instance, known * best->cost));
+    }
+  }
+}
+
+/// A chain of groups 3, 1, 3, 1, ... on two devices, every value free.
+Problem chain(int groups) {
+  Problem problem;
+  problem.types.push_back({"a", {"a0", "a1"}});
+  problem.modes.push_back({"a", 0, 0});
+  for (int g = 0; g < groups; ++g) {
+    Group group;
+    group.name = concat("g", g);
+    group.time = {g % 2 == 0 ? 3.0 : 1.0};
+    problem.groups.push_back(std::move(group));
+    if (g > 0) problem.order.emplace_back(g - 1, g);
+    if (g > 0) problem.values.push_back({concat("v", g), g - 1, {g}});
+  }
+  return problem;
+}
+
+TEST(VirtualStagesTest, ProvesASmallOptimum) {
+  Options options;
+  options.segments_per_device = kFree;
+  const auto found = search_virtual(chain(6), options, {}, Budget());
+  EXPECT_DOUBLE_EQ(found.cost, 6);
+  EXPECT_DOUBLE_EQ(found.lower_bound, 6);
+}
+
+TEST(VirtualStagesTest, ProvesThatThereIsNoSplit) {
+  auto problem = chain(4);
+  problem.types[0].memory = 5;
+  for (auto& group : problem.groups) group.memory = 3;
+  Options options;
+  options.segments_per_device = kFree;
+  const auto found = search_virtual(problem, options, {}, Budget());
+  EXPECT_FALSE(found.split);
+  EXPECT_TRUE(found.infeasible);
+}
+
+Problem capped_problem(std::uint64_t seed) {
+  auto random = with({2}, 5);
+  random.communication = 0.3;
+  random.memory = seed % 2 == 0;
+  return random_problem(seed, random);
+}
+
+TEST(VirtualStagesTest, ProvesTheBestUnderALatencyCap) {
+  for (const auto seed : sampled(100)) {
+    SCOPED_TRACE(seed);
+    const auto problem = capped_problem(seed);
+    Options options;
+    options.segments_per_device = 2 + static_cast<int>(seed % 2);
+    options.goal = Goal::kLatency;
+    const auto least = brute_force(problem, options);
+    if (!least) continue;
+    options.goal = Goal::kThroughput;
+    options.latency_cap = least->cost * (seed % 3 == 0 ? 1 : 1.03);
+    const auto best = brute_force(problem, options);
+    ASSERT_TRUE(best);
+    const auto found = search_virtual(problem, options, {}, Budget());
+    ASSERT_TRUE(found.split);
+    EXPECT_NEAR(found.cost, best->cost, kPeriodRounding);
+    EXPECT_NEAR(found.lower_bound, best->cost, kPeriodRounding);
+    options.latency_cap = least->cost * 0.99;
+    EXPECT_TRUE(search_virtual(problem, options, {}, Budget()).infeasible);
+  }
+}
+
+TEST(VirtualStagesTest, MayAloneKeepALatencyCap) {
+  bool only_segments = false;  // One stage on each device is too slow.
+  for (std::uint64_t seed = 0; seed < 100 && !only_segments; ++seed) {
+    const auto problem = capped_problem(seed);
+    Options options;
+    options.segments_per_device = 2;
+    options.goal = Goal::kLatency;
+    const auto least = brute_force(problem, options);
+    if (!least) continue;
+    options.goal = Goal::kThroughput;
+    options.latency_cap = least->cost * 1.03;
+    options.segments_per_device = 1;
+    only_segments = !brute_force(problem, options);
+  }
+  EXPECT_TRUE(only_segments);
+}
+
+TEST(VirtualStagesTest, KeepsTheStartWhenThereIsNoTime) {
+  const auto problem = random_problem(1, with({3}, 7));
+  const auto start = contiguous(problem);
+  Options options;
+  options.segments_per_device = kFree;
+  const auto found = search_virtual(problem, options, start, asked(0));
+  ASSERT_TRUE(found.split);
+  EXPECT_LE(found.cost, evaluate(problem, start).period);
+}
+
+TEST(VirtualStagesTest, GivesTheSameAnswerTwice) {
+  const auto problem = random_problem(5, with({4}, 40));
+  Options options;
+  options.segments_per_device = 3;
+  const auto one = search_virtual(problem, options, {}, asked(kSanitized ? 40 : 400));
+  const auto two = search_virtual(problem, options, {}, asked(kSanitized ? 40 : 400));
+  ASSERT_TRUE(one.split);
+  EXPECT_EQ(one.split, two.split);
+  EXPECT_EQ(one.lower_bound, two.lower_bound);
+}
+
+TEST(VirtualStagesTest, MoreSegmentsAreNeverWorseFromTheBestOfFewer) {
+  const auto problem = random_problem(7, with({3}, 30));
+  Split start;
+  double before = kInfinite;
+  for (const int segments : {1, 2, 4, kFree}) {
+    Options options;
+    options.segments_per_device = segments;
+    const auto found = search_virtual(problem, options, start, asked(kSanitized ? 100 : 1000));
+    ASSERT_TRUE(found.split);
+    EXPECT_LE(most_on_a_device(*found.split), segments);
+    EXPECT_LE(found.cost, before);
+    before = found.cost;
+    start = *found.split;
+  }
+}
+
+/// Published values, proved within 1e-4 by a solver; the others the best known.
+struct Known {
+  std::string file;
+  double period = 0;
+};
+void PrintTo(const Known& known, std::ostream* out) {
+  *out << known.file;
+}
+
+class VirtualStagesWorkloadTest : public ::testing::TestWithParam<Known> {};
+
+/// All groups in one line, cut to even compute for the first type's devices.
+Split even_line(const Problem& problem) {
+  const auto instance = make_instance(problem, Partner::kHighest);
+  if (!instance) return {};
+  const int devices = instance->type_count[0];
+  double total = 0, done = 0;
+  for (int g = 0; g < instance->groups; ++g) total += instance->time_of(g, 0);
+  Split split;
+  for (int g = 0; g < instance->groups; ++g) {
+    const int device = std::min(devices - 1, static_cast<int>(done / total * devices));
+    if (split.stages.empty() || split.stages.back().devices.front() != device) {
+      split.stages.push_back({{}, 0, {device}});
+    }
+    split.stages.back().groups.push_back(g);
+    done += instance->time_of(g, 0);
+  }
+  return expand(*instance, split);
+}
+
+TEST_P(VirtualStagesWorkloadTest, ReachesThePublishedValue) {
+  const char* folder = std::getenv("PENSTOCK_TEST_WORKLOADS");
+  if (!folder) GTEST_SKIP() << "PENSTOCK_TEST_WORKLOADS names no folder of workloads";
+  const auto path = std::filesystem::path(folder) / "throughput" / GetParam().file;
+  const auto problem = read_workload(path, {.one_stage = false});
+  ASSERT_TRUE(problem) << problem.error().message();
+  const auto start = even_line(*problem);
+  Options options;
+  options.segments_per_device = kFree;
+  const auto found = search_virtual(*problem, options, start, asked(kSanitized ? 300 : 15000));
+  ASSERT_TRUE(found.split);
+  const auto judged = evaluate(*problem, *found.split);
+  EXPECT_THAT(judged.violations, IsEmpty());
+  EXPECT_EQ(judged.period, found.cost);
+  EXPECT_LE(found.cost, evaluate(*problem, start).period);
+  EXPECT_LE(found.lower_bound, GetParam().period);
+  if (kSanitized) return;  // It had a fiftieth of the steps.
+  EXPECT_LE(found.cost, GetParam().period * 1.005);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Published, VirtualStagesWorkloadTest,
+    ::testing::Values(Known{"LayerGraphs/bert24_inference.json", 17.714719},
+                      Known{"LayerGraphs/bert24_training.json", 39.789539},
+                      Known{"LayerGraphs/gnmt_inference.json", 31.687311},
+                      Known{"LayerGraphs/resnet50_inference.json", 33.449369},
+                      Known{"LayerGraphs/resnet50_training.json", 76.425590},
+                      Known{"OperatorGraphs/bert_l-3_inference.json", 21.908376},
+                      Known{"OperatorGraphs/bert_l-3_training.json", 54.207455},
+                      Known{"OperatorGraphs/bert_l-6_training.json", 71.642260},
+                      Known{"OperatorGraphs/bert_l-12_inference.json", 138.893074}),
+    [](const auto& item) {
+      auto name = std::filesystem::path(item.param.file).stem().string();
+      std::erase_if(name, [](char c) { return c == '-' || c == '_'; });
+      return name;
+    });
+
+}  // namespace
+}  // namespace penstock::planner
