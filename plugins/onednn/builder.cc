@@ -1,8 +1,10 @@
 #include "builder.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "kernels.h"
 #include "operators.h"
 
 namespace penstock::onednn {
@@ -55,16 +57,20 @@ void Builder::drop_unused_constants() {
   }
 }
 
-/// Everything that is computed is f32 of a fixed shape; other types only stand in constants.
+/// Values of a fixed shape; other types only stand in constants.
 Status Builder::check_types() const {
+  constexpr std::array kTypes = {DType::kF32,  DType::kI64, DType::kI32,
+                                 DType::kBool, DType::kI8,  DType::kU8};
   for (const auto& value : graph_->values) {
     if (value.constant && !value.is_output) continue;
     const bool mentioned = value.producer || value.is_input || value.is_output;
     if (!mentioned) continue;
-    if (value.type.kind != Type::Kind::kTensor || value.type.dtype != DType::kF32 ||
-        !value.type.fixed()) {
+    if (value.type.kind != Type::Kind::kTensor || !value.type.fixed() ||
+        std::ranges::find(kTypes, value.type.dtype) == kTypes.end()) {
       return make_error(Code::kUnimplemented,
-                        "the onednn backend takes f32 tensors of fixed shape, found ", value.type)
+                        "the onednn backend takes tensors of f32, i64, i32, i8, u8 or bool with a "
+                        "fixed shape, found ",
+                        value.type)
           .within({Where::kTensor, value.name});
     }
     if (value.type.max_bytes() == std::size_t{0}) {
@@ -79,7 +85,7 @@ Status Builder::check_types() const {
 Status Builder::take_inputs() {
   for (const ValueId id : graph_->inputs) {
     const auto& value = graph_->value(id);
-    PENSTOCK_TRY(auto layout, plain(at_least_1d(dims(id))));
+    PENSTOCK_TRY(auto layout, plain(at_least_1d(dims(id)), dtype(id)));
     program_->buffers.push_back({Buffer::Kind::kInput, layout.bytes(), program_->inputs.size(), 0});
     holds_.emplace_back();
     program_->inputs.push_back({value.name, value.type});
@@ -90,13 +96,27 @@ Status Builder::take_inputs() {
 
 Status Builder::lower(NodeId id) {
   const Node& node = graph_->node(id);
-  const Lowering lowering = node.domain.empty() ? lowering_of(node.op) : nullptr;
-  if (lowering == nullptr) {
+  const auto lowering = node.domain.empty() ? lowering_of(node.op) : std::nullopt;
+  if (!lowering) {
     return make_error(Code::kUnimplemented, "the onednn backend does not run operator ",
                       node.domain.empty() ? node.op : node.domain + ":" + node.op);
   }
-  PENSTOCK_CHECK_OK(lowering(*this, id));
+  if (!lowering->any_type) PENSTOCK_CHECK_OK(check_floats(node));
+  PENSTOCK_CHECK_OK(lowering->lower(*this, id));
   mark_done(id);
+  return {};
+}
+
+/// Of an operator that has primitives alone. Constants are checked where they are read.
+Status Builder::check_floats(const Node& node) const {
+  for (const auto& ids : {node.inputs, node.outputs}) {
+    for (const ValueId id : ids) {
+      if (id == ValueId::kNone || constant(id) != nullptr || dtype(id) == DType::kF32) continue;
+      return make_error(Code::kUnimplemented, "the onednn backend computes it of f32, found ",
+                        graph_->value(id).type)
+          .within({Where::kTensor, graph_->value(id).name});
+    }
+  }
   return {};
 }
 
@@ -119,7 +139,7 @@ Status Builder::deliver(std::size_t i) {
     buffer.index = i;
     return {};
   }
-  PENSTOCK_TRY(auto layout, plain(from.layout.dims()));
+  PENSTOCK_TRY(auto layout, plain(from.layout.dims(), from.layout.dtype()));
   program_->buffers.push_back({Buffer::Kind::kOutput, layout.bytes(), i, 0});
   holds_.emplace_back();
   const Place to{program_->buffers.size() - 1, 0, std::move(layout)};
@@ -173,10 +193,6 @@ Result<Place> Builder::place(ValueId id) {
     if (tensor == nullptr) {
       return internal_error("tensor '", graph_->value(id).name, "' is used before it is made");
     }
-    if (tensor->dtype() != DType::kF32) {
-      return make_error(Code::kUnimplemented, "expected f32, found ", graph_->value(id).type)
-          .within({Where::kConstant, graph_->value(id).name});
-    }
     PENSTOCK_TRY(state.place, add_constant(*tensor, at_least_1d(tensor->dims())));
   }
   return *state.place;
@@ -197,14 +213,14 @@ Result<Place> Builder::place_as(ValueId id, const Layout& layout) {
 Result<Place> Builder::plain_place(ValueId id) {
   PENSTOCK_TRY(const Place from, place(id));
   if (from.layout.is_plain()) return from;
-  PENSTOCK_TRY(const auto layout, plain(from.layout.dims()));
+  PENSTOCK_TRY(const auto layout, plain(from.layout.dims(), from.layout.dtype()));
   return place_as(id, layout);
 }
 
 Result<Place> Builder::dense_place(ValueId id) {
   PENSTOCK_TRY(const Place from, place(id));
   if (from.layout.is_dense() || !from.layout.is_strided()) return from;
-  PENSTOCK_TRY(const auto layout, plain(from.layout.dims()));
+  PENSTOCK_TRY(const auto layout, plain(from.layout.dims(), from.layout.dtype()));
   return place_as(id, layout);
 }
 
@@ -252,7 +268,7 @@ Result<Place> Builder::new_constant(std::span<const float> values, const Dims& d
 }
 
 Result<Place> Builder::add_constant(Tensor tensor, const Dims& dims) {
-  PENSTOCK_TRY(auto layout, plain(dims));
+  PENSTOCK_TRY(auto layout, plain(dims, tensor.dtype()));
   program_->buffers.push_back(
       {Buffer::Kind::kConstant, layout.bytes(), program_->constants.size(), 0});
   program_->constants.push_back(std::move(tensor));
@@ -262,7 +278,7 @@ Result<Place> Builder::add_constant(Tensor tensor, const Dims& dims) {
 
 /// Now, once for all contexts.
 Result<Place> Builder::reorder_constant(const Place& from, const Layout& layout) {
-  Tensor result = Tensor::reserve(DType::kF32, layout.bytes());
+  Tensor result = Tensor::reserve(layout.dtype(), layout.bytes());
   program_->buffers.push_back(
       {Buffer::Kind::kConstant, layout.bytes(), program_->constants.size(), 0});
   holds_.emplace_back();
@@ -271,17 +287,12 @@ Result<Place> Builder::reorder_constant(const Place& from, const Layout& layout)
   once.engine = program_->engine;
   once.threads = program_->threads;
   const auto& source = program_->constants[program_->buffers[from.buffer].index];
-  PENSTOCK_TRY(const auto descriptor, describe_reorder(from.layout, layout));
-  dnnl_primitive_t raw = nullptr;
-  PENSTOCK_CHECK_OK(engine().check(api().primitive_create(&raw, descriptor.get()), "reorder"));
-  once.steps.push_back({{raw, api().primitive_destroy}, {}, 0, 0});
-  once.buffers = {{Buffer::Kind::kConstant, from.layout.bytes(), 0, 0},
+  once.buffers = {{Buffer::Kind::kConstant, source.bytes(), 0, 0},
                   {Buffer::Kind::kConstant, layout.bytes(), 1, 0}};
   once.constants = {source, result};
-  PENSTOCK_TRY(const auto scratchpad, layout_of(descriptor, dnnl_query_scratchpad_md));
-  once.steps.back().scratch_bytes = once.scratch_bytes = scratchpad.bytes();
-  once.steps.back().arguments = {{DNNL_ARG_FROM, {0, from.offset, from.layout}},
-                                 {DNNL_ARG_TO, {1, 0, layout}}};
+  PENSTOCK_TRY(auto step, step_of_copy({0, from.offset, from.layout}, {1, 0, layout}));
+  once.scratch_bytes = step.scratch_bytes;
+  once.steps.push_back(std::move(step));
   PENSTOCK_TRY(const auto context, create_context(std::make_shared<const Program>(once)));
   PENSTOCK_CHECK_OK(context->run({}, {}, {}));
   program_->constants.push_back(std::move(result));
@@ -346,30 +357,57 @@ Result<bool> Builder::takes_channels_last() {
   return *channels_last_;
 }
 
-Status Builder::append(const Descriptor& descriptor, std::vector<Argument> arguments) {
+Result<Step> Builder::step_of(const Descriptor& descriptor, std::vector<Argument> arguments) const {
   dnnl_primitive_t raw = nullptr;
   PENSTOCK_CHECK_OK(engine().check(api().primitive_create(&raw, descriptor.get()), "operator"));
   PENSTOCK_TRY(const auto scratchpad, layout_of(descriptor, dnnl_query_scratchpad_md));
-  program_->steps.push_back(
-      {{raw, api().primitive_destroy}, std::move(arguments), scratchpad.bytes(), 0});
+  return Step{{raw, api().primitive_destroy}, std::move(arguments), scratchpad.bytes(), {}};
+}
+
+Status Builder::append(const Descriptor& descriptor, std::vector<Argument> arguments) {
+  PENSTOCK_TRY(auto step, step_of(descriptor, std::move(arguments)));
+  program_->steps.push_back(std::move(step));
   return {};
 }
 
+void Builder::append_kernel(Kernel kernel, std::vector<Place> places) {
+  Step step{.primitive = nullptr, .arguments = {}, .scratch_bytes = 0, .kernel = std::move(kernel)};
+  for (auto& place : places) step.arguments.push_back({0, std::move(place)});
+  program_->steps.push_back(std::move(step));
+}
+
 void Builder::append_fill(const Place& place, float value) {
-  program_->steps.push_back({nullptr, {{DNNL_ARG_DST, place}}, 0, value});
+  const std::size_t count = place.layout.bytes() / sizeof(float);
+  append_kernel(
+      [=](std::span<std::byte* const> data) {
+        std::fill_n(reinterpret_cast<float*>(data[0]), count, value);
+        return Status();
+      },
+      {place});
 }
 
 Status Builder::copy(const Place& from, const Place& to) {
-  PENSTOCK_TRY(const auto descriptor, describe_reorder(from.layout, to.layout));
-  return append(descriptor, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  PENSTOCK_TRY(auto step, step_of_copy(from, to));
+  program_->steps.push_back(std::move(step));
+  return {};
 }
 
-Result<Descriptor> Builder::describe_reorder(const Layout& from, const Layout& to) const {
+Result<Step> Builder::step_of_copy(const Place& from, const Place& to) const {
+  if (from.layout.dtype() != DType::kF32) {
+    return Step{.primitive = nullptr,
+                .arguments = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}},
+                .scratch_bytes = 0,
+                .kernel = copy_kernel(
+                    walk_of(to.layout.dims(), {from.layout.strides(), to.layout.strides()}),
+                    from.layout.element_bytes())};
+  }
   PENSTOCK_TRY(const auto plain_attributes, attributes(nullptr));
-  return describe([&](dnnl_primitive_desc_t* raw) {
-    return api().reorder_primitive_desc_create(raw, from.get(), engine().cpu, to.get(),
-                                               engine().cpu, plain_attributes.get());
-  });
+  PENSTOCK_TRY(const auto descriptor, describe([&](dnnl_primitive_desc_t* raw) {
+                 return api().reorder_primitive_desc_create(raw, from.layout.get(), engine().cpu,
+                                                            to.layout.get(), engine().cpu,
+                                                            plain_attributes.get());
+               }));
+  return step_of(descriptor, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
 }  // namespace penstock::onednn

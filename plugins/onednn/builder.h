@@ -37,6 +37,7 @@ class Builder {
 
   // What is known of a value.
   [[nodiscard]] Dims dims(ValueId id) const { return dims_of(graph_->value(id).type); }
+  [[nodiscard]] DType dtype(ValueId id) const { return graph_->value(id).type.dtype; }
   [[nodiscard]] const Tensor* constant(ValueId id) const;
   [[nodiscard]] std::span<const float> floats(ValueId id) const;  ///< \pre a constant of f32.
   /// The numbers of an i64 or i32 constant; empty if it is none.
@@ -75,8 +76,11 @@ class Builder {
   Result<Layout> layout_of(const Descriptor& descriptor, dnnl_query_t what, int index = 0) const;
   [[nodiscard]] std::string implementation_of(const Descriptor& descriptor) const;
   Status append(const Descriptor& descriptor, std::vector<Argument> arguments);
+  /// The last place is written, the others are read.
+  void append_kernel(Kernel kernel, std::vector<Place> places);
   void append_fill(const Place& place, float value);
-  Status copy(const Place& from, const Place& to);  ///< By a reorder.
+  /// By a reorder where it is f32. \pre both are of one type and shape.
+  Status copy(const Place& from, const Place& to);
 
   /// Calls a function of oneDNN that makes a descriptor.
   template <typename Function>
@@ -90,7 +94,9 @@ class Builder {
   /// network.
   Result<bool> takes_channels_last();
 
-  Result<Layout> plain(const Dims& dims) const { return Layout::plain(engine(), dims); }
+  Result<Layout> plain(const Dims& dims, DType dtype = DType::kF32) const {
+    return Layout::plain(engine(), dims, dtype);
+  }
   Result<Layout> any(const Dims& dims) const { return Layout::any(engine(), dims); }
 
  private:
@@ -107,7 +113,9 @@ class Builder {
   Result<Place> add_constant(Tensor tensor, const Dims& dims);
   Status deliver(std::size_t i);
   Result<Place> reorder_constant(const Place& from, const Layout& layout);
-  Result<Descriptor> describe_reorder(const Layout& from, const Layout& to) const;
+  Result<Step> step_of(const Descriptor& descriptor, std::vector<Argument> arguments) const;
+  Result<Step> step_of_copy(const Place& from, const Place& to) const;
+  [[nodiscard]] Status check_floats(const Node& node) const;
 
   std::shared_ptr<Program> program_;
   const Graph* graph_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -208,6 +209,70 @@ std::optional<Link> written_prelu(const Builder& builder, ValueId value, NodeId 
               .result = graph.node(*sum).outputs.front()};
 }
 
+/// The factor of a node that only scales `value`.
+std::optional<float> factor_of(const Builder& builder, NodeId id, ValueId value) {
+  const auto unary = unary_of(builder, builder.graph().node(id));
+  if (!unary || unary->input != value || unary->ops.size() != 1) return {};
+  const PostOp& op = unary->ops.front();
+  if (op.algorithm != dnnl_eltwise_linear || op.beta != 0) return {};
+  return op.alpha;
+}
+
+/// 1 + erf(x / sqrt(2)) of `value`, by `first` and two nodes after it, and what scales that.
+struct ErrorFunction {
+  ValueId result = ValueId::kNone;
+  float factor = 1;
+  std::vector<NodeId> nodes;
+};
+
+std::optional<ErrorFunction> error_function(const Builder& builder, ValueId value, NodeId first) {
+  const Graph& graph = builder.graph();
+  const auto scale = factor_of(builder, first, value);
+  if (!scale || std::abs(*scale * std::numbers::sqrt2_v<float> - 1) > 1e-5F) return {};
+  const auto erf = builder.only_reader(graph.node(first).outputs.front());
+  if (!erf || graph.node(*erf).op != "Erf" || !graph.node(*erf).domain.empty()) return {};
+  const ValueId bare = graph.node(*erf).outputs.front();
+  const auto sum = builder.only_reader(bare);
+  const auto one = sum ? unary_of(builder, graph.node(*sum)) : std::nullopt;
+  const bool adds_one = one && one->input == bare && one->ops.size() == 1 &&
+                        one->ops[0].algorithm == dnnl_eltwise_linear && one->ops[0].alpha == 1 &&
+                        one->ops[0].beta == 1;
+  if (!adds_one) return {};
+  return ErrorFunction{graph.node(*sum).outputs.front(), 1, {first, *erf, *sum}};
+}
+
+/// x / 2 (1 + erf(x / sqrt(2))), with the half anywhere: the exact GELU as converters write it.
+std::optional<Link> written_gelu(const Builder& builder, ValueId value, NodeId first,
+                                 NodeId other) {
+  const Graph& graph = builder.graph();
+  auto side = error_function(builder, value, first);
+  if (!side) return {};
+  const auto scaled = [&](ValueId& at, NodeId next) {
+    const auto factor = factor_of(builder, next, at);
+    if (!factor) return false;
+    side->factor *= *factor;
+    side->nodes.push_back(next);
+    at = graph.node(next).outputs.front();
+    return true;
+  };
+  auto reader = builder.only_reader(side->result);
+  if (reader && scaled(side->result, *reader)) reader = builder.only_reader(side->result);
+  ValueId x = value;
+  const bool apart = reader != other && scaled(x, other);
+  const auto product = apart ? builder.only_reader(x) : std::optional(other);
+  if (!reader || reader != product) return {};
+  const Node& mul = graph.node(*product);
+  if (mul.op != "Mul" || !mul.domain.empty() || std::ranges::count(mul.inputs, x) != 1) return {};
+  side->nodes.push_back(*product);
+  ValueId result = mul.outputs.front();
+  if (const auto half = builder.only_reader(result); half && side->factor == 1) {
+    scaled(result, *half);
+  }
+  Link link{.ops = {eltwise(dnnl_eltwise_gelu_erf)}, .nodes = side->nodes, .result = result};
+  if (side->factor != 0.5F) link.ops.push_back(eltwise(dnnl_eltwise_linear, 2 * side->factor, 0));
+  return link;
+}
+
 std::optional<Link> next_link(const Builder& builder, ValueId value) {
   if (const auto reader = builder.only_reader(value)) return link_of(builder, *reader, value);
   const auto& readers = builder.graph().value(value).consumers;
@@ -216,6 +281,7 @@ std::optional<Link> next_link(const Builder& builder, ValueId value) {
        {std::pair(readers[0], readers[1]), std::pair(readers[1], readers[0])}) {
     if (auto link = gate(builder, value, a, b)) return link;
     if (auto link = written_prelu(builder, value, a, b)) return link;
+    if (auto link = written_gelu(builder, value, a, b)) return link;
   }
   return {};
 }
@@ -461,6 +527,13 @@ std::optional<Link> link_of(const Builder& builder, NodeId id, ValueId value) {
     link.ops = binary_ops(builder, node, value);
   }
   if (link.ops.empty()) return {};
+  return link;
+}
+
+std::optional<Link> joined_link_of(const Builder& builder, NodeId node, ValueId value) {
+  if (!builder.optimize() || builder.only_reader(value)) return {};
+  auto link = next_link(builder, value);
+  if (!link || std::ranges::find(link->nodes, node) == link->nodes.end()) return {};
   return link;
 }
 

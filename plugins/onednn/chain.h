@@ -34,6 +34,10 @@ std::optional<Link> link_of(const Builder& builder, NodeId node, ValueId value);
 /// All links behind `value`, each read by the next alone. Empty unless the builder optimises.
 std::vector<Link> chain_after(const Builder& builder, ValueId value);
 
+/// The link that several nodes behind `value` make together, one of them `node`; empty if none.
+/// For a value that no primitive of ours writes.
+std::optional<Link> joined_link_of(const Builder& builder, NodeId node, ValueId value);
+
 /// A function of one channel: x * scale + shift, per index of dim 1. For what folds into weights.
 struct Affine {
   std::vector<float> scale, shift;

@@ -35,6 +35,7 @@ class Context final : public backend::Context {
   struct Call {
     const Step* step;
     std::vector<dnnl_exec_arg_t> arguments;
+    std::vector<std::byte*> data;  // Of a kernel's arguments, as bound last.
   };
   /// A memory object whose data move with the caller's buffer.
   struct Moving {
@@ -73,7 +74,8 @@ Status Context::prepare() {
   arena_ = Tensor::reserve(DType::kF32, std::max<std::size_t>(program_->arena_bytes, 1));
   scratch_ = Tensor::reserve(DType::kU8, std::max<std::size_t>(program_->scratch_bytes, 1));
   for (const auto& step : program_->steps) {
-    Call call{&step, {}};
+    Call call{&step, {}, {}};
+    if (step.primitive == nullptr) call.data.resize(step.arguments.size());
     for (const auto& argument : step.arguments) {
       if (step.primitive == nullptr) break;
       PENSTOCK_TRY(const dnnl_memory_t memory, memory_at(argument.place));
@@ -196,14 +198,13 @@ Status Context::move(const std::vector<Moving>& memories, std::byte* data) {
 
 Status Context::execute() {
   const Api& api = engine().api;
-  for (const auto& [step, arguments] : calls_) {
+  for (auto& [step, arguments, data] : calls_) {
     if (cancelled_.load(std::memory_order_relaxed)) {
       return make_error(Code::kCancelled, "the run was cancelled");
     }
     if (step->primitive == nullptr) {
-      const Place& place = step->arguments.front().place;
-      std::fill_n(reinterpret_cast<float*>(data_of(place)), place.layout.bytes() / sizeof(float),
-                  step->value);
+      for (std::size_t i = 0; i < data.size(); ++i) data[i] = data_of(step->arguments[i].place);
+      PENSTOCK_CHECK_OK(step->kernel(data));
       continue;
     }
     const auto outcome = api.primitive_execute(

@@ -118,31 +118,48 @@ Result<Layout> Layout::take(const Engine& engine, dnnl_memory_desc_t raw) {
   layout.dims_ = query_dims(engine, raw, dnnl_query_dims, rank);
   dnnl_format_kind_t kind = dnnl_format_kind_undef;
   engine.api.memory_desc_query(raw, dnnl_query_format_kind, &kind);
+  if (kind != dnnl_format_kind_any) layout.bytes_ = engine.api.memory_desc_get_size(raw);
   if (kind != dnnl_blocked) return layout;
   Dims strides = query_dims(engine, raw, dnnl_query_strides, rank);
   const auto blocks = static_cast<std::size_t>(query_int(engine, raw, dnnl_query_inner_nblks_s32));
   for (const auto axis : query_dims(engine, raw, dnnl_query_inner_idxs, blocks)) {
     strides[static_cast<std::size_t>(axis)] = 0;
   }
-  layout.order_.resize(rank);
-  std::iota(layout.order_.begin(), layout.order_.end(), std::size_t{0});
-  std::ranges::stable_sort(layout.order_,
-                           [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
+  layout.order_by(strides);
   if (blocks == 0) layout.strides_ = std::move(strides);
-  layout.bytes_ = engine.api.memory_desc_get_size(raw);
   return layout;
 }
 
-Result<Layout> Layout::plain(const Engine& engine, const Dims& dims) {
-  return strided(engine, dims, plain_strides(dims));
+void Layout::order_by(const Dims& strides) {
+  order_.resize(strides.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  std::ranges::stable_sort(order_,
+                           [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
 }
 
-Result<Layout> Layout::strided(const Engine& engine, const Dims& dims, const Dims& strides) {
+Result<Layout> Layout::plain(const Engine& engine, const Dims& dims, DType dtype) {
+  return strided(engine, dims, plain_strides(dims), dtype);
+}
+
+Result<Layout> Layout::strided(const Engine& engine, const Dims& dims, const Dims& strides,
+                               DType dtype) {
   if (dims.size() > DNNL_MAX_NDIMS) {
     return make_error(Code::kUnimplemented, "oneDNN takes tensors of at most ", DNNL_MAX_NDIMS,
                       " dimensions, found ", dims.size());
   }
   const Dims usual = usual_strides(dims, strides);
+  if (dtype != DType::kF32) {
+    Layout layout;
+    layout.engine_ = &engine;
+    layout.dims_ = dims;
+    layout.strides_ = usual;
+    layout.dtype_ = dtype;
+    layout.order_by(usual);
+    std::int64_t last = 0;
+    for (std::size_t i = 0; i < dims.size(); ++i) last += (dims[i] - 1) * usual[i];
+    layout.bytes_ = bytes_of(dtype, static_cast<std::size_t>(last + 1));
+    return layout;
+  }
   dnnl_memory_desc_t raw = nullptr;
   PENSTOCK_CHECK_OK(
       engine.check(engine.api.memory_desc_create_with_strides(&raw, static_cast<int>(dims.size()),
@@ -171,21 +188,27 @@ bool Layout::is_plain() const {
 }
 
 bool Layout::is_dense() const {
-  return bytes_ == static_cast<std::size_t>(count_of(dims_)) * sizeof(float);
+  return bytes_ == bytes_of(dtype_, static_cast<std::size_t>(count_of(dims_)));
 }
 
 Result<Layout> Layout::dense_like(const Dims& dims) const {
+  return dense_like(dims, dtype_);
+}
+
+Result<Layout> Layout::dense_like(const Dims& dims, DType dtype) const {
   Dims strides(dims.size());
   std::int64_t stride = 1;
   for (std::size_t i = order_.size(); i-- > 0;) {
     strides[order_[i]] = stride;
     stride *= dims[order_[i]];
   }
-  return strided(*engine_, dims, strides);
+  return strided(*engine_, dims, strides, dtype);
 }
 
 bool Layout::same(const Layout& other) const {
-  if (dims_ != other.dims_ || is_strided() != other.is_strided()) return false;
+  if (dtype_ != other.dtype_ || dims_ != other.dims_ || is_strided() != other.is_strided()) {
+    return false;
+  }
   if (is_strided()) return same_strides(dims_, strides_, other.strides_);
   return engine_->api.memory_desc_equal(get(), other.get()) != 0;
 }
@@ -220,13 +243,13 @@ std::optional<Layout> Layout::reshaped_strides(const Dims& dims) const {
       stride *= dims[i];
     }
   }
-  auto view = strided(*engine_, dims, strides);
+  auto view = strided(*engine_, dims, strides, dtype_);
   if (!view) return {};
   return *std::move(view);
 }
 
 Result<Layout> Layout::copy_to_reshape(const Dims& dims) const {
-  if (!is_strided()) return plain(*engine_, dims_);
+  if (!is_strided()) return plain(*engine_, dims_, dtype_);
   auto groups = groups_of(dims_, dims);
   const auto least_stride = [this](const Group& group) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -244,7 +267,7 @@ Result<Layout> Layout::copy_to_reshape(const Dims& dims) const {
       stride *= dims_[i];
     }
   }
-  return strided(*engine_, dims_, strides);
+  return strided(*engine_, dims_, strides, dtype_);
 }
 
 std::optional<Layout> Layout::permuted(const std::vector<int>& order) const {
@@ -254,7 +277,7 @@ std::optional<Layout> Layout::permuted(const std::vector<int>& order) const {
       dims.push_back(dims_[static_cast<std::size_t>(axis)]);
       strides.push_back(strides_[static_cast<std::size_t>(axis)]);
     }
-    auto view = strided(*engine_, dims, strides);
+    auto view = strided(*engine_, dims, strides, dtype_);
     if (view) return *std::move(view);
     return {};
   }

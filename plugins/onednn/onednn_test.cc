@@ -21,12 +21,23 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// Reproducible numbers around 0, small enough that deep sums stay of order 1.
+template <typename T>
+void fill_integers(Tensor& tensor, std::mt19937& generator, int least, int largest) {
+  std::uniform_int_distribution<int> numbers(least, largest);
+  for (T& value : tensor.as<T>()) value = static_cast<T>(numbers(generator));
+}
+
+/// Reproducible numbers around 0, small enough that deep sums stay of order 1. Integers are indices
+/// of a dimension of four.
 Tensor random_tensor(const Type& type, std::uint32_t seed) {
   std::vector<std::int64_t> dims;
   for (const auto& dim : type.dims) dims.push_back(dim.size);
-  Tensor tensor = Tensor::allocate(DType::kF32, dims);
+  Tensor tensor = Tensor::allocate(type.dtype, dims);
   std::mt19937 generator(seed);
+  if (type.dtype == DType::kI64) fill_integers<std::int64_t>(tensor, generator, -4, 3);
+  if (type.dtype == DType::kI32) fill_integers<std::int32_t>(tensor, generator, -4, 3);
+  if (type.dtype == DType::kBool) fill_integers<bool>(tensor, generator, 0, 1);
+  if (type.dtype != DType::kF32) return tensor;
   std::uniform_real_distribution<float> numbers(-1, 1);
   for (float& value : tensor.as<float>()) value = numbers(generator);
   return tensor;
@@ -462,6 +473,169 @@ constexpr Network kNetworks[] = {
         (float[3,2] y, float[2,3] z) {
         y = Transpose(x)
         z = Add(x, c) })"},
+    {"GatheredRows", R"((int64[2,3] x, int32[3,5] xj, float[10,4] w, float[2,4,5] xf) =>
+        (float[2,3,4] y, float[2,3,5,5] z, float[2,3,5] u, float[2,4] v, float[4] k) {
+        row = Constant<value_int=2>()
+        some = Constant<value_ints=[0,-1]>()
+        all = Gather(w, x)
+        y = Tanh(all)
+        z = Gather<axis=1>(xf, xj)
+        last = Constant<value_ints=[2]>()
+        shape = Constant<value_ints=[2,3,5]>()
+        i = Unsqueeze(x, last)
+        e = Expand(i, shape)
+        u = GatherElements<axis=1>(xf, e)
+        v = Gather<axis=2>(xf, row)
+        two = Gather(w, some)
+        zero = Constant<value_ints=[0]>()
+        k = ReduceSum<keepdims=0>(two, zero) })"},
+    {"PartsThatNoLayoutIs", R"((float[5,3] x, int64[5,3] xi, float[1,8,5,5] xx) =>
+        (float[5,2] y, int64[2,3] z, float[1,8,5,5] u, float[5,2] v) {
+        from = Constant<value_ints=[0]>()
+        last = Constant<value_ints=[-1]>()
+        to = Constant<value_ints=[100]>()
+        back = Constant<value_ints=[-100]>()
+        one = Constant<value_ints=[1]>()
+        two = Constant<value_ints=[2]>()
+        three = Constant<value_ints=[-3]>()
+        a = Slice(x, from, to, one, two)
+        y = Relu(a)
+        z = Slice(xi, last, back, from, three)
+        u = Slice(xx, last, back, two, last)
+        even = Constant<value_ints=[0,2]>()
+        g = Gather<axis=1>(x, even)
+        v = Neg(g) })"},
+    {"GatheredPixels", R"((float[1,8,9,9] x, float[16,8,3,3] w, int64[3] xi) =>
+        (float[1,16,3,7] y, float[1,16,7] z) {
+        c = Conv(x, w)
+        y = Gather<axis=2>(c, xi)
+        row = Constant<value_int=-1>()
+        z = Gather<axis=2>(c, row) })"},
+    {"Scattered", R"((float[4,4,6] x, int64[5,2] xi, float[5,6] xu) => (float[4,4,6] y) {
+        a = Neg(x)
+        u = Relu(xu)
+        places = Constant<value=int64[5,2]{0,1,3,-1,2,2,-4,0,1,3}>()
+        nought = Sub(xi, xi)
+        i = Add(nought, places)
+        y = ScatterND(a, i, u) })"},
+    {"Integers", R"((int64[3,4] x, int64[4] xa, int32[2,1,4] xb, int32[3,1] xc) =>
+        (int64[3,4] a, int64[3,4] b, int32[2,3,4] c, int32[2,3,4] d, int64[4,6] e, int64[3,4] f) {
+        five = Constant<value_int=5>()
+        seven = Constant<value_int=-7>()
+        s = Add(x, xa)
+        p = Mul(s, five)
+        a = Sub(p, x)
+        q = Div(a, seven)
+        m = Mod(a, seven)
+        n = Mod<fmod=1>(a, seven)
+        qm = Add(q, m)
+        b = Max(qm, n, x)
+        c = Min(xb, xc)
+        g = Abs(xb)
+        h = Neg(g)
+        k = Sign(h)
+        d = Add(k, xc)
+        t = Transpose(x)
+        r = Concat<axis=1>(t, t)
+        e = Identity(r)
+        i, j = Split<axis=1, num_outputs=2>(b)
+        f = Concat<axis=1>(j, i) })"},
+    {"ComparisonsAndChoices", R"((float[2,3,4] x, float[3,1] xa, int64[4] xi, bool[2,3,4] xb) =>
+        (bool[2,3,4] a, float[2,3,4] b, int64[2,3,4] c, bool[2,3,4] d) {
+        zero = Constant<value_float=0.0>()
+        one = Constant<value_int=1>()
+        g = Greater(x, xa)
+        l = LessOrEqual(x, zero)
+        e = Equal(xi, one)
+        n = Not(e)
+        o = Or(g, l)
+        p = And(o, n)
+        a = Xor(p, xb)
+        b = Where(a, x, xa)
+        c = Where(xb, xi, one)
+        q = GreaterOrEqual(xa, x)
+        r = Less(xi, one)
+        d = And(q, r) })"},
+    {"Casts", R"((float[3,5] x, int64[3,5] xi, int32[5] xj, bool[3,5] xb) =>
+        (int64[3,5] a, float[3,5] b, bool[3,5] c, int32[5] d, float[3,5] e, uint8[3,5] f) {
+        nine = Constant<value_float=9.0>()
+        y = Mul(x, nine)
+        a = Cast<to=7>(y)
+        s = Cast<to=1>(xi)
+        b = Relu(s)
+        c = Cast<to=9>(b)
+        k = Cast<to=7>(xj)
+        d = Cast<to=6>(k)
+        e = Cast<to=1>(xb)
+        u = Cast<to=2>(c)
+        f = Add(u, u) })"},
+    {"MoreFunctions", R"((float[3,40] x, float[40] xa) => (float[3,40] y, float[3,40] z) {
+        three = Constant<value_float=3.0>()
+        a = Mul(x, three)
+        b = Floor(a)
+        c = Ceil(a)
+        d = Add(b, c)
+        e = Sign(d)
+        f = Erf(a)
+        g = Sin(a)
+        h = Cos(g)
+        i = Sum(e, f, h)
+        p = Abs(a)
+        q = Pow(p, xa)
+        y = Mul(i, q)
+        z = Mod<fmod=1>(a, xa) })"},
+    {"ExactGelusWrittenOut", R"((float[4,16] x, float[16,32] w, float[32,16] u, float[16] b) =>
+        (float[4,16] y, float[4,32] z) {
+        root = Constant<value_float=1.4142135>()
+        inverse = Constant<value_float=0.70710678>()
+        one = Constant<value_float=1.0>()
+        half = Constant<value_float=0.5>()
+        m = MatMul(x, w)
+        d = Div(m, root)
+        e = Erf(d)
+        s = Add(e, one)
+        p = Mul(m, s)
+        g = Mul(p, half)
+        n = MatMul(g, u)
+        nb = Add(n, b)
+        h = Mul(nb, half)
+        i = Mul(nb, inverse)
+        f = Erf(i)
+        k = Add(one, f)
+        y = Mul(h, k)
+        dx = Div(z0, root)
+        ex = Erf(dx)
+        sx = Add(ex, one)
+        hx = Mul(sx, half)
+        z = Mul(z0, hx)
+        z0 = Concat<axis=1>(x, x) })"},
+    {"LstmOfOneStep", R"((float[1,1,24] x, float[1,1,32] xh, float[1,1,32] xc, float[1,128,24] w,
+        float[1,128,32] r, float[1,256] b) => (float[1,1,1,32] y, float[1,1,32] h,
+        float[1,1,32] c) {
+        y, h, c = LSTM<hidden_size=32>(x, w, r, b, , xh, xc) })"},
+    {"LstmsOfBothDirections", R"((float[5,3,8] x, float[2,48,8] w, float[2,48,12] r,
+        float[2,96] b, float[1,48,24] v, float[1,48,12] u) =>
+        (float[5,3,24] y, float[2,3,12] h, float[5,1,3,12] z, float[1,3,12] c) {
+        a = Neg(x)
+        f, h, unused = LSTM<hidden_size=12, direction="bidirectional">(a, w, r, b)
+        t = Transpose<perm=[0,2,1,3]>(f)
+        shape = Constant<value_ints=[5,3,24]>()
+        y = Reshape(t, shape)
+        z, , c = LSTM<hidden_size=12, direction="reverse",
+                      activations=["Sigmoid","Tanh","Tanh"]>(y, v, u) })"},
+    {"LstmWithOneStateAndFullLengths", R"((float[4,2,8] x, float[1,2,12] xh, float[1,48,8] w,
+        float[1,48,12] r) => (float[1,2,12] h) {
+        lengths = Constant<value=int32[2]{4,4}>()
+        , h = LSTM<hidden_size=12>(x, w, r, , lengths, xh) })"},
+    {"Grus", R"((float[6,2,8] x, float[1,2,12] xh, float[1,36,8] w, float[1,36,12] r,
+        float[1,72] b, float[2,36,12] v, float[2,36,12] u, float[2,72] c) =>
+        (float[6,1,2,12] y, float[1,2,12] h, float[6,2,2,12] z, float[2,2,12] k,
+         float[6,1,2,12] q) {
+        y, h = GRU<hidden_size=12>(x, w, r, b, , xh)
+        axis = Constant<value_ints=[1]>()
+        s = Squeeze(y, axis)
+        z, k = GRU<hidden_size=12, direction="bidirectional", linear_before_reset=1>(s, v, u, c)
+        q = GRU<hidden_size=12, direction="reverse">(x, w, r) })"},
     {"SoftmaxOfOldOpsets", R"((float[2,3,4] x) => (float[2,3,4] y) {
         y = Softmax<axis=1>(x) })",
      11},
@@ -548,9 +722,44 @@ TEST_F(OneDnn, RefusesInputsOfAnotherShape) {
 }
 
 TEST_F(OneDnn, NamesTheOperatorThatItDoesNotRun) {
-  const auto error = compile_error("(float[2,3] x) => (float[2,3] y) { y = Erf(x) }");
+  const auto error = compile_error("(float[2,3] x) => (float[2,3] y) { y = Asin(x) }");
   EXPECT_EQ(error.code, Code::kUnimplemented);
-  EXPECT_THAT(error.message(), HasSubstr("Erf"));
+  EXPECT_THAT(error.message(), HasSubstr("Asin"));
+}
+
+TEST_F(OneDnn, NamesTheTypeThatAnOperatorDoesNotTake) {
+  const auto error = compile_error("(int64[2,3] x) => (int64[2,3] y) { y = Relu(x) }");
+  EXPECT_EQ(error.code, Code::kUnimplemented);
+  EXPECT_THAT(error.message(), HasSubstr("(Relu): tensor 'x': "));
+  EXPECT_THAT(error.message(), HasSubstr("computes it of f32, found i64[2,3]"));
+  const auto other = compile_error("(double[2,3] x) => (double[2,3] y) { y = Add(x, x) }");
+  EXPECT_EQ(other.code, Code::kUnimplemented);
+  EXPECT_THAT(other.message(), HasSubstr("found f64[2,3]"));
+}
+
+TEST_F(OneDnn, RefusesARunWhoseIndexIsOutOfRangeOrWhoseDivisorIsNought) {
+  const auto outcome_of = [&](const std::string& body, std::int64_t last) {
+    Runner runner = runner_of(*backend_, request_for(model_of(body)));
+    Tensor numbers = Tensor::allocate(DType::kI64, {3});
+    std::ranges::copy(std::array<std::int64_t, 3>{1, 2, last}, numbers.as<std::int64_t>().begin());
+    std::vector<Tensor> outputs(1);
+    return runner.run({numbers}, outputs);
+  };
+  const std::string gather = "(int64[3] x, float[4,2] w) => (float[3,2] y) { y = Gather(w, x) }";
+  EXPECT_TRUE(outcome_of(gather, -4));
+  EXPECT_TRUE(outcome_of(gather, 3));
+  for (const std::int64_t index : {4, -5}) {
+    const auto outcome = outcome_of(gather, index);
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().message(), "an index is out of range: the dimension has 4 elements");
+  }
+  const std::string divide =
+      "(int64[3] x) => (int64[3] y) { n = Constant<value_int=9>() y = Div(n, x) }";
+  EXPECT_TRUE(outcome_of(divide, -1));
+  const auto outcome = outcome_of(divide, 0);
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(outcome.error().message(), "an integer is divided by 0");
 }
 
 TEST_F(OneDnn, NamesTheTensorOfAnOpenShape) {
@@ -562,13 +771,27 @@ TEST_F(OneDnn, NamesTheTensorOfAnOpenShape) {
 
 TEST_F(OneDnn, SaysWhatOfAnOperatorIsNotDone) {
   const auto error = compile_error(
-      R"((float[1,2,5,5] x) => (float[1,2,5,5] y) {
-        starts = Constant<value_ints=[-1]>()
-        ends = Constant<value_ints=[-100]>()
-        axes = Constant<value_ints=[2]>()
-        y = Slice(x, starts, ends, axes, starts) })");
+      R"((float[1,2,5,5] x) => (float[1,2,6,5] y) {
+        pads = Constant<value_ints=[0,0,1,0,0,0,0,0]>()
+        y = Pad<mode="edge">(x, pads) })");
   EXPECT_EQ(error.code, Code::kUnimplemented);
-  EXPECT_THAT(error.message(), HasSubstr("(Slice): takes positive steps, found -1"));
+  EXPECT_THAT(error.message(), HasSubstr("(Pad): mode edge"));
+}
+
+TEST_F(OneDnn, SaysWhatOfARecurrenceIsNotDone) {
+  const auto refused = [&](const char* attributes, const char* inputs) {
+    return compile_error(concat("(float[4,2,8] x, float[1,48,8] w, float[1,48,12] r, int32[2] xl, "
+                                "float[1,36] p) => "
+                                "(float[4,1,2,12] y) { y = LSTM<hidden_size=12",
+                                attributes, ">(x, w, r", inputs, ") }"))
+        .message();
+  };
+  EXPECT_THAT(refused(", clip=1.0", ""), HasSubstr("(LSTM): takes no clip"));
+  EXPECT_THAT(refused(", input_forget=1", ""), HasSubstr("takes no input_forget"));
+  EXPECT_THAT(refused("", ", , xl"), HasSubstr("takes no sequence_lens but a constant"));
+  EXPECT_THAT(refused("", ", , , , , p"), HasSubstr("takes no peepholes"));
+  EXPECT_THAT(refused(", activations=[\"Relu\",\"Tanh\",\"Tanh\"]", ""),
+              HasSubstr("takes the usual activations, found Relu"));
 }
 
 TEST_F(OneDnn, RefusesOptionsAndPrecisionsThatItLacks) {

@@ -11,8 +11,13 @@ namespace penstock::onednn {
 /// marks done), and defines their outputs. \error kUnimplemented  says what of it is not done.
 using Lowering = Status (*)(Builder&, NodeId);
 
-/// Of ONNX's own domain; null where there is none.
-Lowering lowering_of(std::string_view op);
+struct Operator {
+  Lowering lower;
+  bool any_type = false;  ///< Not of f32 alone: it says itself what it does not take.
+};
+
+/// Of ONNX's own domain; empty where there is none.
+std::optional<Operator> lowering_of(std::string_view op);
 
 Status lower_convolution(Builder& builder, NodeId id);
 Status lower_deconvolution(Builder& builder, NodeId id);
@@ -22,6 +27,13 @@ Status lower_pooling(Builder& builder, NodeId id);
 Status lower_global_pooling(Builder& builder, NodeId id);
 Status lower_eltwise(Builder& builder, NodeId id);
 Status lower_binary(Builder& builder, NodeId id);
+Status lower_elements(Builder& builder, NodeId id);
+Status lower_recurrence(Builder& builder, NodeId id);
+Status lower_where(Builder& builder, NodeId id);
+Status lower_cast(Builder& builder, NodeId id);
+Status lower_gather(Builder& builder, NodeId id);
+Status lower_gather_elements(Builder& builder, NodeId id);
+Status lower_scatter_nd(Builder& builder, NodeId id);
 Status lower_variadic(Builder& builder, NodeId id);
 Status lower_expand(Builder& builder, NodeId id);
 Status lower_batch_normalization(Builder& builder, NodeId id);
@@ -38,6 +50,17 @@ Status lower_split(Builder& builder, NodeId id);
 Status lower_concat(Builder& builder, NodeId id);
 Status lower_pad(Builder& builder, NodeId id);
 Status lower_depth_to_space(Builder& builder, NodeId id);
+
+/// The elements begin + i * step of each dimension, as many as `dims` has. \pre it is strided.
+Result<Place> window(const Builder& builder, const Place& from, const Dims& begin,
+                     const Dims& steps, const Dims& dims);
+
+/// The same where steps may be negative; by a copy where no layout of the library is that view.
+Result<Place> part(Builder& builder, const Place& from, const Dims& begin, const Dims& steps,
+                   const Dims& dims);
+
+/// An axis counted from the front.
+std::size_t from_front(std::int64_t axis, std::size_t rank);
 
 /// kUnimplemented: what of the operator is not done, and what was found.
 template <typename... Args>

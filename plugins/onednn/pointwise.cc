@@ -206,15 +206,24 @@ std::optional<Unary> unary_of(const Builder& builder, const Node& node) {
 
 Status lower_eltwise(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
+  if (builder.dtype(node.outputs.front()) != DType::kF32) return lower_elements(builder, id);
   const auto unary = unary_of(builder, node);
+  if (!unary && node.op == "Pow") return lower_elements(builder, id);
   if (!unary) return unsupported("expected constant scalars beside its first input");
   PENSTOCK_TRY(const Place from, builder.dense_place(unary->input));
-  const PostOp& op = unary->ops.front();
   PENSTOCK_TRY(const auto target, builder.any(from.layout.dims()));
-  Fusion fusion{.node = id,
-                .result = node.outputs.front(),
-                .chain = chain_after(builder, node.outputs.front()),
-                .dims = from.layout.dims()};
+  Link link{.ops = unary->ops, .nodes = {}, .result = node.outputs.front()};
+  if (auto joined = joined_link_of(builder, id, unary->input);
+      joined && joined->ops.front().kind == PostOp::Kind::kEltwise) {
+    link = *std::move(joined);
+  }
+  const PostOp op = link.ops.front();
+  link.ops.erase(link.ops.begin());
+  Fusion fusion{.node = id, .result = node.outputs.front(), .dims = from.layout.dims()};
+  fusion.required = 1;
+  const ValueId last = link.result;
+  fusion.chain.push_back(std::move(link));
+  std::ranges::move(chain_after(builder, last), std::back_inserter(fusion.chain));
   fusion.buffers = {from.buffer};
   fusion.make = [&](const_dnnl_primitive_attr_t attributes) {
     return builder.describe([&](dnnl_primitive_desc_t* raw) {
@@ -231,7 +240,9 @@ Status lower_eltwise(Builder& builder, NodeId id) {
 
 Status lower_binary(Builder& builder, NodeId id) {
   if (unary_of(builder, builder.graph().node(id))) return lower_eltwise(builder, id);
+  const ValueId result = builder.graph().node(id).outputs.front();
   if (builder.opset() < 7) return unsupported("from opset 7 on, found ", builder.opset());
+  if (builder.dtype(result) != DType::kF32) return lower_elements(builder, id);
   return lower_variadic(builder, id);
 }
 
@@ -239,6 +250,7 @@ Status lower_binary(Builder& builder, NodeId id) {
 Status lower_variadic(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   if (node.inputs.size() == 1) return lower_reshape(builder, id);
+  if (builder.dtype(node.outputs.front()) != DType::kF32) return lower_elements(builder, id);
   if (unary_of(builder, node)) return lower_eltwise(builder, id);
   const auto algorithm = binary_algorithm(node.op);
   PENSTOCK_TRY(Place sum, builder.dense_place(node.inputs.front()));
@@ -264,6 +276,7 @@ Status lower_expand(Builder& builder, NodeId id) {
   const ValueId result = node.outputs.front();
   const Dims dims = at_least_1d(builder.dims(result));
   if (count_of(builder.dims(node.inputs[0])) == count_of(dims)) return lower_reshape(builder, id);
+  if (builder.dtype(result) != DType::kF32) return lower_elements(builder, id);
   PENSTOCK_TRY(const Place from, builder.dense_place(node.inputs[0]));
   const std::vector<float> ones(static_cast<std::size_t>(count_of(dims)), 1.0F);
   PENSTOCK_TRY(const Place all, builder.new_constant(ones, dims));

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,16 +37,20 @@ struct Place {
 
 using Primitive = std::shared_ptr<dnnl_primitive>;
 
+/// What the library has no primitive for, computed by this plugin on the caller's thread.
+/// `data`: the begin of each argument's place. Used by several contexts at once: it has no state.
+using Kernel = std::function<Status(std::span<std::byte* const> data)>;
+
 struct Argument {
   int name = 0;  ///< DNNL_ARG_...
   Place place;
 };
 
 struct Step {
-  Primitive primitive;  ///< Null: fills the one place with `value`.
+  Primitive primitive;  ///< Null: the kernel.
   std::vector<Argument> arguments;
   std::size_t scratch_bytes = 0;
-  float value = 0;
+  Kernel kernel;
 };
 
 struct Program {

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels.h"
 #include "operators.h"
 #include "pointwise.h"
 
@@ -13,24 +14,6 @@ namespace {
 Result<Place> view_as(Builder& builder, ValueId id, const Dims& dims) {
   PENSTOCK_TRY(const Place own, builder.place(id));
   return builder.reshaped(own, dims);
-}
-
-/// The elements begin + i * step of each dimension, as many as `dims` has.
-Result<Place> window(const Builder& builder, const Place& from, const Dims& begin,
-                     const Dims& steps, const Dims& dims) {
-  Dims strides = from.layout.strides();
-  std::int64_t first = 0;
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    first += begin[i] * strides[i];
-    strides[i] *= steps[i];
-  }
-  PENSTOCK_TRY(auto layout, Layout::strided(builder.engine(), dims, strides));
-  return Place{from.buffer, from.offset + static_cast<std::size_t>(first) * sizeof(float),
-               std::move(layout)};
-}
-
-std::size_t from_front(std::int64_t axis, std::size_t rank) {
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
 }
 
 /// How many elements of a source lie together in the result, as far as the order says.
@@ -54,6 +37,26 @@ Result<std::vector<std::int64_t>> numbers(const Builder& builder, const Node& no
   return *std::move(found);
 }
 
+/// Bytes from the first element to the one at `index`.
+std::size_t offset_of(const Layout& layout, const Dims& index) {
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < index.size(); ++i) first += index[i] * layout.strides()[i];
+  return static_cast<std::size_t>(first) * layout.element_bytes();
+}
+
+/// Each source into its part of the target.
+Status copy_parts(Builder& builder, std::span<const Argument> sources, const Place& target,
+                  std::size_t axis) {
+  Dims begin(target.layout.rank(), 0);
+  for (const auto& source : sources) {
+    const Dims& dims = source.place.layout.dims();
+    PENSTOCK_TRY(const Place inside, window(builder, target, begin, Dims(dims.size(), 1), dims));
+    PENSTOCK_CHECK_OK(builder.copy(source.place, inside));
+    begin[axis] += dims[axis];
+  }
+  return {};
+}
+
 Status only_first_output(const Node& node) {
   for (std::size_t i = 1; i < node.outputs.size(); ++i) {
     if (node.outputs[i] != ValueId::kNone) return unsupported("gives its first output only");
@@ -62,6 +65,34 @@ Status only_first_output(const Node& node) {
 }
 
 }  // namespace
+
+Result<Place> window(const Builder& builder, const Place& from, const Dims& begin,
+                     const Dims& steps, const Dims& dims) {
+  Dims strides = from.layout.strides();
+  for (std::size_t i = 0; i < dims.size(); ++i) strides[i] *= steps[i];
+  PENSTOCK_TRY(auto layout, Layout::strided(builder.engine(), dims, strides, from.layout.dtype()));
+  return Place{from.buffer, from.offset + offset_of(from.layout, begin), std::move(layout)};
+}
+
+Result<Place> part(Builder& builder, const Place& from, const Dims& begin, const Dims& steps,
+                   const Dims& dims) {
+  const bool forwards = std::ranges::all_of(steps, [](auto step) { return step > 0; });
+  if (auto view = window(builder, from, begin, steps, dims); view && forwards) return view;
+  Dims strides = from.layout.strides();
+  for (std::size_t i = 0; i < dims.size(); ++i) strides[i] *= steps[i];
+  PENSTOCK_TRY(auto layout, builder.plain(dims, from.layout.dtype()));
+  Place source = from;
+  source.offset += offset_of(from.layout, begin);
+  const Place target = builder.new_place(std::move(layout));
+  builder.append_kernel(copy_kernel(walk_of(dims, {std::move(strides), target.layout.strides()}),
+                                    from.layout.element_bytes()),
+                        {std::move(source), target});
+  return target;
+}
+
+std::size_t from_front(std::int64_t axis, std::size_t rank) {
+  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
+}
 
 /// Everything that gives the same elements in the same order: the inferred shape says the rest.
 Status lower_reshape(Builder& builder, NodeId id) {
@@ -108,13 +139,12 @@ Status lower_slice(Builder& builder, NodeId id) {
   Dims steps(in.size(), 1);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::size_t axis = from_front(axes[i], in.size());
-    if (given[i] < 1) return unsupported("takes positive steps, found ", given[i]);
     const auto start = starts[i] < 0 ? starts[i] + in[axis] : starts[i];
-    begin[axis] = std::clamp<std::int64_t>(start, 0, in[axis]);
+    begin[axis] = std::clamp<std::int64_t>(start, 0, given[i] < 0 ? in[axis] - 1 : in[axis]);
     steps[axis] = given[i];
   }
   const ValueId result = node.outputs.front();
-  PENSTOCK_TRY(Place place, window(builder, from, begin, steps, at_least_1d(builder.dims(result))));
+  PENSTOCK_TRY(Place place, part(builder, from, begin, steps, at_least_1d(builder.dims(result))));
   builder.define(result, std::move(place));
   return {};
 }
@@ -145,9 +175,16 @@ Status lower_concat(Builder& builder, NodeId id) {
     arguments.push_back(
         {DNNL_ARG_MULTIPLE_SRC + static_cast<int>(arguments.size()), std::move(from)});
   }
-  for (const auto& argument : arguments) sources.push_back(argument.place.layout.get());
   const ValueId result = node.outputs.front();
   const std::size_t axis = from_front(node.int_or("axis", 1), builder.dims(result).size());
+  if (builder.dtype(result) != DType::kF32) {
+    PENSTOCK_TRY(auto plain, builder.plain(builder.dims(result), builder.dtype(result)));
+    Place target = builder.new_place(std::move(plain));
+    PENSTOCK_CHECK_OK(copy_parts(builder, arguments, target, axis));
+    builder.define(result, std::move(target));
+    return {};
+  }
+  for (const auto& argument : arguments) sources.push_back(argument.place.layout.get());
   PENSTOCK_TRY(const auto attributes, builder.attributes(nullptr));
   PENSTOCK_TRY(const auto descriptor, builder.describe([&](dnnl_primitive_desc_t* raw) {
     return builder.api().concat_primitive_desc_create(
@@ -163,13 +200,7 @@ Status lower_concat(Builder& builder, NodeId id) {
         return run_length(target.layout, source.place.layout.dims(), axis) < kShort;
       });
   if (is_short) {
-    Dims begin(target.layout.rank(), 0);
-    for (const auto& source : arguments) {
-      const Dims& dims = source.place.layout.dims();
-      PENSTOCK_TRY(const Place part, window(builder, target, begin, Dims(dims.size(), 1), dims));
-      PENSTOCK_CHECK_OK(builder.copy(source.place, part));
-      begin[axis] += dims[axis];
-    }
+    PENSTOCK_CHECK_OK(copy_parts(builder, arguments, target, axis));
   } else {
     arguments.push_back({DNNL_ARG_DST, target});
     PENSTOCK_CHECK_OK(builder.append(descriptor, std::move(arguments)));
