@@ -426,13 +426,10 @@ inline void choose_accelerators(Case& made) {
   }
 }
 
-/// Frames that are lost with a peer are computed at the other one. Not where an error ends the
-/// pipeline: those that are lost from then on say either.
+/// Frames that are lost with a peer are computed at the other one.
 inline void choose_peers(Case& made) {
   Dice dice(made.seed ^ 0xfa4U);
-  if (!dice.one_in(5) || made.stop_at_error || made.start_fault != StartFault::kNone ||
-      made.has(Fault::kHang))
-    return;
+  if (!dice.one_in(5) || made.start_fault != StartFault::kNone || made.has(Fault::kHang)) return;
   for (auto& stage : made.stages) {
     const bool plain = !stage.function && !stage.in_two && stage.lanes == 0;
     if (!plain || stage.accelerators > 0 || !dice.one_in(2)) continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -39,7 +40,12 @@ class FakeRemote : public backend::Backend {
     change([&] { peers_[host].lost = true; });
   }
   void restore(const std::string& host) {
-    change([&] { peers_[host].lost = false; });
+    change([&] { peers_[host].lost = peers_[host].found = false; });
+  }
+  /// Until somebody asks whether the peer is lost, and it is not. False: nobody does.
+  [[nodiscard]] bool wait_until_found(const std::string& host, std::chrono::seconds at_most) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, at_most, [&] { return peers_[host].found; });
   }
   /// The peer answers the next calls as unavailable, and is there all the same.
   void refuse(const std::string& host, int calls) {
@@ -88,7 +94,7 @@ class FakeRemote : public backend::Backend {
 
  private:
   struct Peer {
-    bool held = false, lost = false;
+    bool held = false, lost = false, found = false;
     int refuses = 0, in_flight = 0;
     std::vector<std::uint64_t> computed;
     backend::CompileRequest asked;
@@ -162,6 +168,7 @@ class FakeRemote : public backend::Backend {
     [[nodiscard]] bool is_asynchronous() const override { return true; }
     [[nodiscard]] bool is_lost() const override {
       const std::scoped_lock lock(remote.mutex_);
+      if (!peer.lost && !std::exchange(peer.found, true)) remote.changed_.notify_all();
       return peer.lost;
     }
     FakeRemote& remote;

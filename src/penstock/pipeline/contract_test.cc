@@ -244,6 +244,19 @@ TEST(Contract, HoldsForRandomPlans) {
             [&](std::uint64_t place) { return blocks[place / kBlock] * kBlock + place % kBlock; });
 }
 
+// Rare among all plans: a peer is lost while an error, or the caller, ends the pipeline.
+TEST(Contract, HoldsWhereAPeerIsLostAsThePipelineEnds) {
+  const auto count = number_from("PENSTOCK_CONTRACT_PLANS").value_or(kSlow ? 20 : 200);
+  std::vector<std::uint64_t> seeds;
+  for (auto seed = number_from("PENSTOCK_CONTRACT_SEED").value_or(0); seeds.size() < count;
+       ++seed) {
+    const auto made = make_case(seed);
+    const bool ends = made.stop_at_error || made.end != End::kClose;
+    if (ends && std::ranges::any_of(made.stages, &StageCase::far)) seeds.push_back(seed);
+  }
+  run_plans(count, [&](std::uint64_t place) { return seeds[place]; });
+}
+
 StageCase stage_of(std::vector<int> reads, Fault fault = Fault::kNone, std::size_t every = 1) {
   StageCase stage;
   stage.reads = std::move(reads);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <set>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "penstock/pipeline/capacity.h"
@@ -88,6 +90,25 @@ bool comes_to_have(const std::set<std::string>& threads) {
   return false;
 }
 
+/// While it lives the process gets no more than so much address space beside what it has.
+class Scarcity {
+ public:
+  explicit Scarcity(std::uint64_t spare_bytes) {
+    getrlimit(RLIMIT_AS, &before_);
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    auto scarce = before_;
+    scarce.rlim_cur = pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) + spare_bytes;
+    setrlimit(RLIMIT_AS, &scarce);
+  }
+  Scarcity(const Scarcity&) = delete;
+  Scarcity& operator=(const Scarcity&) = delete;
+  ~Scarcity() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
 /// How often those threads went to sleep that the process had not before.
 std::uint64_t sleeps_beside(const std::set<std::string>& before) {
   std::uint64_t sum = 0;
@@ -100,6 +121,23 @@ std::uint64_t sleeps_beside(const std::set<std::string>& before) {
     }
   }
   return sum;
+}
+
+TEST(ScaleTest, AnOutputForWhichThereIsNoOtherStorageIsNotTakenAndStaysWhole) {
+  if (kFewThreads) GTEST_SKIP() << "a sanitizer reserves address space of its own";
+  constexpr std::int64_t kFloats = 16 << 20;  // 64 MiB.
+  FakeNetwork network = adders(1, floats(kFloats));
+  auto pipeline = started(network, {.capacity = 1});
+  ASSERT_TRUE(pipeline->push(std::vector{Tensor::allocate(DType::kF32, {kFloats})}));
+  auto popped = pipeline->pop();
+  ASSERT_TRUE(popped && *popped && (*popped)->ok());
+  auto& output = **popped;
+  {
+    const Scarcity scarcity(16 << 20);
+    EXPECT_THROW(static_cast<void>(output.take(0)), std::bad_alloc);
+  }
+  EXPECT_EQ(output[0].as<float>()[0], 1);
+  EXPECT_EQ(output.take(0).as<float>()[0], 1);
 }
 
 TEST(ScaleTest, AThousandPipelinesRunAtATimeAndLeaveNoThread) {

@@ -174,10 +174,25 @@ TEST_F(Standby, ThatIsLostTooLeavesFramesUnavailable) {
   EXPECT_EQ(pop().error().code, Code::kUnavailable);
   remote->restore("second:1");
   remote->hold("second:1", false);
+  push(1);  // Who refuses it wakes the other, so that it sees that its device is back.
+  static_cast<void>(pop());
+  ASSERT_TRUE(remote->wait_until_found("second:1", std::chrono::seconds(60)));
   while (remote->computed("second:1").empty()) {
     push(1);
     static_cast<void>(pop());
   }
+}
+
+// Nobody runs them again, and yet none of them says `unavailable`.
+TEST_F(Standby, FramesInFlightThatAreLostOnceTheyAreGivenUpAreCancelled) {
+  far().standby = {device("second:1/cpu:0")};
+  start();
+  remote->hold("first:1", true);
+  push(6);
+  remote->wait_for_calls("first:1", 4);
+  pipeline->give_up();
+  remote->lose("first:1");
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(pop().outcome(), Outcome::kCancelled);
 }
 
 TEST_F(Standby, NothingStandsByFramesAreUnavailableUntilThePeerReturns) {

@@ -390,6 +390,8 @@ inline void Worker::end(Lane& lane) {
       note(lane, i);
     } else if (status.error().code == Code::kUnavailable && hand_back(frame, true)) {
       std::erase(lane.frames, frame);
+    } else if (status.error().code == Code::kUnavailable && fail_if_ended(frame)) {
+      continue;  // No other instance takes it any more: it ends as all that are in flight.
     } else if (status.error().code == Code::kCancelled && is_late(frame)) {
       fail_late(frame);  // The engine ended its call in time.
     } else {
@@ -525,6 +527,8 @@ void Worker::refuse(Lane& lane) {
     finish(frame);
   }
   lane.begun = false;
+  // A frame wakes one replica, and that may be always this one: others look whether theirs is back.
+  stage_.returns.wake();
 }
 
 Error Worker::unavailable() const {

@@ -18,6 +18,7 @@ bool Worker::has_inputs(FrameNumber frame) {
 // Replicas claim a frame only once its inputs are there, so that the idle one takes it.
 bool Worker::claim(Lane& lane) {
   for (;;) {
+    if (unable_) look_whether_unable();
     if (!stage_.returns.empty() && take_returned(lane)) return true;
     const FrameNumber next = next_frame();
     if (!has_inputs(next)) {
