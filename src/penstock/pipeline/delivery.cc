@@ -15,12 +15,6 @@ void Delivery::List::append(Entry* entry) {
   last = entry;
 }
 
-Delivery::Entry* Delivery::List::take() {
-  Entry* taken = first;
-  first = taken->next;
-  return taken;
-}
-
 Status Delivery::start(State& state) {
   if (thread_.joinable()) return {};
   try {
@@ -38,16 +32,17 @@ void Delivery::make_room(Streams::Seat seat) {
   if (seat >= last_of_.size()) last_of_.resize(seat + std::size_t{1});
 }
 
-void Delivery::expect(FrameNumber frame, Done done, bool in_order) {
+void Delivery::expect(FrameNumber frame, Done done, const FrameOptions& options) {
   const std::scoped_lock lock(mutex_);
   Entry& entry = entries_[frame & state_->window_mask];
   entry.frame = frame;
   entry.done = std::move(done);
-  entry.in_order = in_order;
+  entry.in_order = options.in_order;
+  entry.brief = options.brief;
   entry.ready = false;
   entry.seat = state_->record(frame).seat.load(std::memory_order_relaxed);
   put_behind_its_stream(entry);
-  if (in_order) in_order_.append(&entry);
+  if (entry.in_order) in_order_.append(&entry);
 }
 
 void Delivery::put_behind_its_stream(Entry& entry) {
@@ -58,12 +53,14 @@ void Delivery::put_behind_its_stream(Entry& entry) {
   if (entry.follows) before->follower = &entry;
 }
 
-void Delivery::ready(FrameNumber frame) {
-  {
-    const std::scoped_lock lock(mutex_);
-    make_ready(entries_[frame & state_->window_mask]);
-  }
-  changed_.notify_one();
+void Delivery::ready(FrameNumber frame, bool idle) {
+  std::unique_lock lock(mutex_);
+  Entry& entry = entries_[frame & state_->window_mask];
+  make_ready(entry);
+  if (idle && entry.brief && next() == &entry) call(entry, lock);
+  const bool more = next() != nullptr;
+  lock.unlock();
+  if (more) changed_.notify_one();
 }
 
 void Delivery::make_ready(Entry& entry) {
@@ -88,46 +85,47 @@ void Delivery::release() {
   changed_.notify_one();
 }
 
-Delivery::Entry* Delivery::take_next() {
-  if (held_ && !ends_) return nullptr;
-  Entry* taken = take_due();
-  if (taken != nullptr && taken->follower != nullptr) {
-    taken->follower->follows = false;
-    list_if_due(*taken->follower);
-  }
-  return taken;
+Delivery::Entry* Delivery::next() const {
+  if (calling_ || (held_ && !ends_)) return nullptr;
+  if (due_.first != nullptr) return due_.first;
+  Entry* const first = in_order_.first;
+  return first != nullptr && first->ready && !first->follows ? first : nullptr;
 }
 
-Delivery::Entry* Delivery::take_due() {
-  if (due_.first != nullptr) return due_.take();
-  const Entry* first = in_order_.first;
-  return first != nullptr && first->ready && !first->follows ? in_order_.take() : nullptr;
+void Delivery::take(Entry& entry) {
+  (entry.in_order ? in_order_ : due_).take();
+  if (entry.follower == nullptr) return;
+  entry.follower->follows = false;
+  list_if_due(*entry.follower);
 }
 
 void Delivery::loop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    Entry* entry = take_next();
-    if (entry == nullptr) {
-      if (ends_) return;
+    if (Entry* const entry = next()) {
+      call(*entry, lock);
+    } else if (ends_ && !calling_) {
+      return;
+    } else {
       changed_.wait(lock);
-      continue;
     }
-    const FrameNumber frame = entry->frame;
-    Done done = std::exchange(entry->done, nullptr);
-    lock.unlock();
-    call(frame, done);
-    done = nullptr;  // What it holds may want the lock.
-    lock.lock();
   }
 }
 
-void Delivery::call(FrameNumber frame, const Done& done) {
+void Delivery::call(Entry& entry, std::unique_lock<std::mutex>& lock) {
+  take(entry);
+  const FrameNumber frame = entry.frame;
+  Done done = std::exchange(entry.done, nullptr);
+  calling_ = true;
+  lock.unlock();
   // Whoever throws in a callback has nobody to tell: the thread is ours, the frame is out.
   static_cast<void>(guarded([&]() -> Status {
     done(Output(state_->shared_from_this(), frame, Output::By::kCallback));
     return {};
   }));
+  done = nullptr;  // What it holds may want the lock.
+  lock.lock();
+  calling_ = false;
 }
 
 void Delivery::end() {

@@ -1,4 +1,4 @@
-// Delivery: the thread that calls frames' callbacks.
+// Delivery: who calls frames' callbacks: a thread for it, or a stage's that has nothing else to do.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,8 @@
 
 namespace penstock::pipeline {
 
-/// Frames that do not come out by pop(): each is given to its callback once, however it ended.
+/// Frames that do not come out by pop(): each is given to its callback once, however it ended, and
+/// one after the other.
 class Delivery {
  public:
   using Done = std::function<void(Output)>;
@@ -25,12 +26,13 @@ class Delivery {
   /// Room for a stream of that seat. In the pusher's turn. \throws std::bad_alloc
   void make_room(Streams::Seat seat);
   /// Before the frame's stages see it. Allocates nothing. \pre  there is room for its stream
-  void expect(FrameNumber frame, Done done, bool in_order);
+  void expect(FrameNumber frame, Done done, const FrameOptions& options);
   /// No callback until release(): those of the generation before come first.
   void hold();
   void release();
-  /// Every stage is done with the frame. Any thread; allocates nothing.
-  void ready(FrameNumber frame);
+  /// Every stage is done with the frame. `idle`: the thread that says so has nothing else to do,
+  /// and calls back a brief frame itself where that is the next one. Any thread; allocates nothing.
+  void ready(FrameNumber frame, bool idle);
   /// Gives what is left to its callbacks, cancelled where stages were not done with it, and joins.
   /// \pre  no stage runs any more, and nothing is pushed.
   void end();
@@ -40,6 +42,7 @@ class Delivery {
     FrameNumber frame = 0;
     Done done;  // Empty: no frame waits here.
     bool in_order = true;
+    bool brief = false;
     bool ready = false;
     Streams::Seat seat = 0;
     bool follows = false;       // A frame of its stream is to be called back before it.
@@ -50,16 +53,16 @@ class Delivery {
     Entry* first = nullptr;
     Entry* last = nullptr;
     void append(Entry* entry);
-    Entry* take();
+    void take() { first = first->next; }
   };
 
   void loop();
-  Entry* take_next();  ///< Null: none is due. Under the lock, as the four below.
-  Entry* take_due();
+  [[nodiscard]] Entry* next() const;  ///< Null: none is due. Under the lock, as the four below.
+  void take(Entry& entry);            ///< \pre  it is the next one.
   void put_behind_its_stream(Entry& entry);
   void make_ready(Entry& entry);
   void list_if_due(Entry& entry);
-  void call(FrameNumber frame, const Done& done);
+  void call(Entry& entry, std::unique_lock<std::mutex>& lock);  ///< \pre  as take()
 
   State* state_ = nullptr;
   std::mutex mutex_;  // Guards all below. Not held while a callback runs.
@@ -69,6 +72,7 @@ class Delivery {
   List due_;                     // The others that may be called, as they became so.
   std::vector<Entry*> last_of_;  // By seat: the frame pushed last. Its entry may be another's now.
   bool held_ = false;
+  bool calling_ = false;  // A callback runs, on whichever thread.
   bool ends_ = false;
   std::thread thread_;  // Last: it uses the rest.
 };

@@ -505,6 +505,36 @@ TEST_F(CallbackTest, AreCalledInOrderWithinAStreamAlways) {
   EXPECT_THAT(received.numbers, ElementsAre(5, 0, 1, 2, 4));
 }
 
+// The thread for callbacks may still be at the one before: then it calls the next one, too.
+TEST_F(CallbackTest, ABriefOneIsCalledByTheStageThatHasNothingElseToDo) {
+  std::size_t pushed = 0;
+  while (pushed < 10'000 && received.threads.size() < 2) {
+    const bool brief = pushed > 0;
+    push(*pipeline, 1, {.done = received.done(), .brief = brief});
+    received.wait_for(++pushed);
+    received.release();
+  }
+  EXPECT_EQ(received.threads.size(), 2U);
+  EXPECT_FALSE(received.threads.contains(device::this_thread_id()));
+}
+
+TEST_F(CallbackTest, ABriefOneWaitsForThoseOfItsStreamBeforeIt) {
+  const auto push_to = [&](float value) {
+    push(*pipeline, value,
+         {.stream = 1, .done = received.done(), .in_order = false, .brief = true});
+  };
+  push_to(10);
+  gate.entered.acquire();
+  push_to(11);
+  while (pipeline->stats().stages[0].frames < 1) std::this_thread::yield();
+  push(*pipeline, 12, {.done = received.done(), .in_order = false, .brief = true});
+  received.wait_for(1);
+  EXPECT_THAT(received.numbers, ElementsAre(2));
+  gate.open.release();
+  received.wait_for(3);
+  EXPECT_THAT(received.numbers, ElementsAre(2, 0, 1));
+}
+
 TEST_F(CallbackTest, PassOverPopAndHaveTheNumbersOfThePushes) {
   for (FrameNumber i = 0; i < 100; ++i) {
     push(*pipeline, 0, i % 3 == 2 ? FrameOptions{} : FrameOptions{.done = received.done()});
@@ -634,6 +664,7 @@ TEST(CallbacksTest, OfManyThreadsAreCalledOnceEach) {
           };
         }
         options.in_order = t == 1;
+        options.brief = i % 2 == 0;
         push(*pipeline, static_cast<float>(at), options);
       }
     });

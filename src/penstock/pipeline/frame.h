@@ -89,14 +89,18 @@ struct FrameOptions {
   std::uint64_t stream = 0;  ///< The sequence of frames that it is of, with states of its own.
   Priority priority = Priority::kNormal;  ///< push_acquired() has its turn already.
   /// The frame does not come out by pop(): this is called with it, once, however it ended, also
-  /// where the pipeline is destroyed before. By one thread of the pipeline's, which the first such
-  /// push starts; so it should be short, must not wait for other frames (a push waits for room,
-  /// that is for frames to come out), nor destroy the pipeline. What it throws is lost.
+  /// where the pipeline is destroyed before. One at a time, by a thread of the pipeline's, which
+  /// the first such push starts; so it should be short, must not wait for other frames (a push
+  /// waits for room, that is for frames to come out), nor destroy the pipeline. What it throws is
+  /// lost.
   std::function<void(Output)> done;
   /// With `done`: behind those of the frames that were pushed before with `in_order`. Else as soon
   /// as every stage is done with the frame, which is earlier where replicas overtake one another.
   /// Either way behind those of its stream that were pushed before.
   bool in_order = true;
+  /// With `done`: it takes microseconds and waits for nothing. A stage's thread that has nothing
+  /// else to do then calls it itself: a frame that comes alone is spared the wake-up of another.
+  bool brief = false;
   /// W3C trace context of who asks: goes with the frame to other machines. Empty: none. One that
   /// holds anything but printable ASCII is left out, as no header can hold it.
   std::string traceparent;

@@ -161,7 +161,7 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
   state.streams->push(frame, record);
   if (done) {
     record.call_back_after(static_cast<int>(state.stages.size()));
-    state.delivery.expect(frame, std::move(done), options.in_order);
+    state.delivery.expect(frame, std::move(done), options);
   }
   state.source_ready_ns[frame & state.window_mask] = now;
   for (Edge* edge : state.input_edges) {

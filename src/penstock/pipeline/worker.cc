@@ -369,7 +369,7 @@ inline void Worker::finish_oldest() {
   }
   first_ = first_ + 1 == lanes_.size() ? 0 : first_ + 1;
   --in_flight_;
-  for (const FrameNumber frame : lane.frames) finish(frame);
+  for (const FrameNumber frame : lane.frames) finish(frame, frame == lane.frames.back());
   if (computed && lane.sampled) {
     const std::int64_t handed_on = now_ns();
     compute_output.record(handed_on - clock_);
@@ -717,26 +717,30 @@ void Worker::fail(FrameNumber frame, Error error) {
   if (first && stops) state_.cancel(cause.reason.empty() ? out_of_memory() : std::move(cause));
 }
 
-void Worker::finish(FrameNumber frame) {
+void Worker::finish(FrameNumber frame, bool last) {
   const bool alive = state_.record(frame).alive();
   for (Edge* edge : stage_.in_edges) edge->end_read(frame);
   for (Edge* edge : stage_.kept_out) edge->begin_readers(frame);
   for (Edge* edge : stage_.lossy_out) alive ? edge->end_write(frame) : edge->abandon_write(frame);
   hand_on_states(frame);
-  pass_on(frame);
+  pass_on(frame, last);
 }
 
-inline void Worker::pass_on(FrameNumber frame) {
+inline void Worker::pass_on(FrameNumber frame, bool last) {
   stage_.ready_ns[frame & state_.window_mask] = clock_;
   auto& record = state_.record(frame);
   const bool calls_back = record.calls_back();
   stage_.progress.complete(frame);
   // Another frame may have the record now, but not where a callback waits for this stage.
-  if (calls_back && record.leave_stage()) state_.delivery.ready(frame);
+  if (calls_back && record.leave_stage()) {
+    const bool idle = last && in_flight_ == 0 && !has_inputs(next_frame());
+    state_.delivery.ready(frame, idle);
+    if (idle) idled_ = true;  // A callback's time is not the next frame's.
+  }
   // Other instances wait for its turn, or stay in case that it comes back.
   if (!stage_.returns.enabled()) return;
-  const bool last = state_.ending.closed() && stage_.progress.done() >= state_.source.done();
-  if (last || stage_.await_turn.load(std::memory_order_seq_cst) > 0) stage_.returns.wake();
+  const bool ended = state_.ending.closed() && stage_.progress.done() >= state_.source.done();
+  if (ended || stage_.await_turn.load(std::memory_order_seq_cst) > 0) stage_.returns.wake();
 }
 
 // To the next frame of the stream.

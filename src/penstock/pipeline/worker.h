@@ -180,9 +180,9 @@ class Worker {
   [[nodiscard]] Error lateness(FrameNumber frame) const;
   bool wait_for_states(FrameNumber frame);  ///< \returns whether it slept.
   [[nodiscard]] std::int64_t ready_since(FrameNumber frame) const;
-  void finish(FrameNumber frame);
+  void finish(FrameNumber frame, bool last = false);
   void hand_on_states(FrameNumber frame);
-  void pass_on(FrameNumber frame);
+  void pass_on(FrameNumber frame, bool last = false);
   void fail(FrameNumber frame, Error error);
   void wake_replicas();
   void leave();  ///< This worker passes no more frames.

@@ -84,6 +84,7 @@ class RunningModel::Running final : public Call,
     options.stream = lane_->stream;
     options.priority = request_.priority;
     options.in_order = false;
+    options.brief = true;
     options.done = [running = shared_from_this()](pipeline::Output output) {
       running->end(std::move(output));
     };
