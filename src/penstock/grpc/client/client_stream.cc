@@ -39,8 +39,10 @@ void ClientStream::happened(Happens what, bool ok) {
     if (failed && !std::exchange(finishing_, true)) stream_->Finish(&status_, &over_event_);
     if (ok && what != Happens::kOver) write_next();  // Else the reader learns of the end.
     // A write that was in progress may be told of behind the end.
-    if (finished_ && !writing_) self = std::move(self_);
+    if (!finished_ || writing_) return;
+    self = std::move(self_);
   }
+  over();
 }
 
 void ClientStream::write_next() {

@@ -43,10 +43,11 @@ class ClientStream : public std::enable_shared_from_this<ClientStream> {
   void break_off() { context_.TryCancel(); }
 
  protected:
-  /// Both on the thread that reads the queue.
+  /// All on the thread that reads the queue.
   virtual void received(const ::grpc::ByteBuffer& message) = 0;
-  /// Once; nothing more is asked of the queue.
+  /// Once; nothing more is received or sent.
   virtual void ended(const ::grpc::Status& status) = 0;
+  virtual void over() {}  ///< Last of all: no event is due any more.
 
  private:
   enum class Happens : std::uint8_t { kStarted, kWritten, kRead, kOver };

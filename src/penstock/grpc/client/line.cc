@@ -4,14 +4,12 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
-#include <grpcpp/generic/generic_stub.h>
-
 #include "penstock/grpc/client/answer.h"
+#include "penstock/grpc/client/client_stream.h"
 #include "penstock/grpc/client/held_source.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/client/raw_message.h"
@@ -37,6 +35,12 @@ std::vector<std::string> tickets_of(const worker::Answer& answer) {
     if (!value.ticket().empty()) tickets.push_back(value.ticket());
   }
   return tickets;
+}
+
+constexpr std::uint64_t kNoCall = 0;  // Messages that are of none.
+
+Result<::grpc::ByteBuffer> write(const worker::RunRequest& request) {
+  return RawWriter(request.SerializeAsString(), kRawField).finish();
 }
 
 /// Of a line that has ended: its calls are worth another try elsewhere, whatever the reason.
@@ -114,11 +118,11 @@ class RunCall final : public InferCall {
   worker::Answer head_;
 };
 
-class LineImpl final : public Line, public std::enable_shared_from_this<LineImpl> {
+class LineImpl final : public Line, public ClientStream {
  public:
   explicit LineImpl(LineOptions options) : options_(std::move(options)) {}
 
-  Status begin(const Connection& connection, ::grpc::CompletionQueue& queue);
+  Status start(const Connection& connection, ::grpc::CompletionQueue& queue);
 
   Result<std::shared_ptr<InferCall>> call(std::uint64_t stage,
                                           std::span<const Tensor* const> inputs,
@@ -146,53 +150,30 @@ class LineImpl final : public Line, public std::enable_shared_from_this<LineImpl
     calls_.erase(number);
   }
 
-  enum class Happens : std::uint8_t { kStarted, kWritten, kRead, kOver };
-  struct Event {
-    LineImpl* line;
-    Happens what;
-  };
-  void happened(Happens what, bool ok);
-
  private:
-  void send(::grpc::ByteBuffer message);
-  void write_next();  ///< \pre  holds the lock.
-  void read_message();
+  void received(const ::grpc::ByteBuffer& bytes) override;
+  void ended(const ::grpc::Status& status) override;
+  void over() override;
   void end_with(const Error& why);
 
   const LineOptions options_;
-  ::grpc::ClientContext context_;
-  std::unique_ptr<::grpc::GenericClientAsyncReaderWriter> stream_;
-  ::grpc::ByteBuffer incoming_;
-  ::grpc::Status status_;
-  Event started_{this, Happens::kStarted}, written_{this, Happens::kWritten},
-      read_{this, Happens::kRead}, over_event_{this, Happens::kOver};
-  std::shared_ptr<LineImpl> self_;  // Until it is over.
-
   int most_calls_ = 1;                  // Set before it is open.
   std::atomic<bool> is_broken_{false};  // why_.has_value()
   std::mutex mutex_;                    // Guards all below.
   std::condition_variable changed_;
-  std::deque<::grpc::ByteBuffer> outgoing_;
   std::unordered_map<std::uint64_t, std::shared_ptr<RunCall>> calls_;
   std::uint64_t next_number_ = 1;
   std::optional<Error> why_;
   bool open_ = false;
-  bool writing_ = false;                       ///< One event of `started_` or `written_` is due.
-  bool finishing_ = false, finished_ = false;  ///< The end of the stream is asked for; was told.
-  bool over_ = false;                          ///< No event is due any more.
+  bool over_ = false;  ///< No event is due any more.
 };
 
-Status LineImpl::begin(const Connection& connection, ::grpc::CompletionQueue& queue) {
-  connection.introduce(context_);
-  ::grpc::GenericStub stub(connection.channel());
-  self_ = shared_from_this();
-  stream_ = stub.PrepareCall(&context_, kRun, &queue);
+Status LineImpl::start(const Connection& connection, ::grpc::CompletionQueue& queue) {
   worker::RunRequest open;
   open.mutable_open()->set_session(options_.session);
-  PENSTOCK_TRY(auto message, RawWriter(open.SerializeAsString(), kRawField).finish());
-  outgoing_.push_back(std::move(message));
-  writing_ = true;  // Until it is started.
-  stream_->StartCall(&started_);
+  PENSTOCK_TRY(auto message, write(open));
+  begin(connection, kRun, queue);
+  send(kNoCall, std::move(message));
   std::unique_lock lock(mutex_);
   if (!changed_.wait_for(lock, kLineOpens, [&] { return open_ || why_; })) {
     why_ =
@@ -201,60 +182,29 @@ Status LineImpl::begin(const Connection& connection, ::grpc::CompletionQueue& qu
   if (!why_) return {};
   const Error why = *why_;
   lock.unlock();
-  context_.TryCancel();
+  ClientStream::break_off();
   wait_until_over();
   return why;
 }
 
-void LineImpl::happened(Happens what, bool ok) {
-  if (what == Happens::kRead && ok) {
-    read_message();
-    stream_->Read(&incoming_, &read_);
-    return;
-  }
-  if (what == Happens::kStarted && ok) stream_->Read(&incoming_, &read_);
-  if (what == Happens::kOver) {
-    end_with(status_.ok() ? make_error(Code::kUnavailable, "it ended the stream")
-                                .within({Where::kPeer, options_.address})
-                          : to_error(status_, options_.address));
-  }
-  std::shared_ptr<LineImpl> self;
+void LineImpl::ended(const ::grpc::Status& status) {
+  end_with(status.ok() ? make_error(Code::kUnavailable, "it ended the stream")
+                             .within({Where::kPeer, options_.address})
+                       : to_error(status, options_.address));
+}
+
+void LineImpl::over() {
   {
     const std::scoped_lock lock(mutex_);
-    if (what == Happens::kWritten) outgoing_.pop_front();
-    if (what == Happens::kWritten || what == Happens::kStarted) writing_ = false;
-    if (what == Happens::kOver) finished_ = true;
-    const bool failed = !ok && (what == Happens::kRead || what == Happens::kStarted);
-    if (failed && !std::exchange(finishing_, true)) stream_->Finish(&status_, &over_event_);
-    if (ok && what != Happens::kOver) write_next();  // Else the reader learns of the end.
-    // A write that was in progress may be told of behind the end.
-    over_ = finished_ && !writing_;
-    if (!over_) return;
-    self = std::move(self_);
+    over_ = true;
   }
   changed_.notify_all();
 }
 
-void LineImpl::write_next() {
-  if (writing_ || finishing_ || outgoing_.empty()) return;
-  writing_ = true;
-  stream_->Write(outgoing_.front(), &written_);
-}
-
-void LineImpl::send(::grpc::ByteBuffer message) {
-  const std::scoped_lock lock(mutex_);
-  outgoing_.push_back(std::move(message));
-  write_next();
-}
-
-void LineImpl::read_message() {
-  auto raw = RawMessage::read(incoming_, kRawField, "RunResponse");
-  incoming_.Clear();
+void LineImpl::received(const ::grpc::ByteBuffer& bytes) {
+  auto raw = RawMessage::read(bytes, kRawField, "RunResponse");
   worker::RunResponse message;
-  if (!raw || !message.ParseFromString(raw->head())) {
-    context_.TryCancel();
-    return;
-  }
+  if (!raw || !message.ParseFromString(raw->head())) return ClientStream::break_off();
   const auto tickets = tickets_of(message.answer());
   if (options_.source != nullptr) options_.source->arrived(tickets);
   std::shared_ptr<RunCall> call;
@@ -288,22 +238,20 @@ void LineImpl::end_with(const Error& why) {
 
 void LineImpl::break_off(const Error& why) {
   end_with(why);
-  context_.TryCancel();
+  ClientStream::break_off();
 }
 
 void LineImpl::release(const std::vector<std::string>& tickets) {
   worker::RunRequest request;
   for (const auto& ticket : tickets) request.mutable_release()->add_tickets(ticket);
-  auto message = RawWriter(request.SerializeAsString(), kRawField).finish();
-  if (message) send(*std::move(message));
+  if (auto message = write(request)) send(kNoCall, *std::move(message));
 }
 
 void LineImpl::cancel(std::uint64_t number, const std::string& lost) {
   worker::RunRequest request;
   request.mutable_cancel()->set_number(number);
   request.mutable_cancel()->set_lost(lost);
-  auto message = RawWriter(request.SerializeAsString(), kRawField).finish();
-  if (message) send(*std::move(message));
+  if (auto message = write(request)) send(kNoCall, *std::move(message));
 }
 
 Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
@@ -315,6 +263,7 @@ Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
     return make_error(Code::kUnavailable, "an input was lost with the worker that had it")
         .within({Where::kPeer, far->address()});
   }
+  const auto line = std::static_pointer_cast<LineImpl>(shared_from_this());
   worker::RunRequest request;
   auto& asked = *request.mutable_call();
   asked.set_stage(stage);
@@ -327,7 +276,7 @@ Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
     const std::scoped_lock lock(mutex_);
     if (why_) return as_lost(*why_);
     asked.set_number(next_number_++);
-    call = std::make_shared<RunCall>(weak_from_this(), asked.number(), ports, options_, options);
+    call = std::make_shared<RunCall>(line, asked.number(), ports, options_, options);
     calls_.emplace(asked.number(), call);
   }
   const auto is_far = [&](std::size_t i) { return i < options.far.size() && options.far[i]; };
@@ -359,7 +308,7 @@ Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
     forget(asked.number());
     return std::move(message).error();
   }
-  send(*std::move(message));
+  send(asked.number(), *std::move(message));
   for (const auto& far : options.far) {
     if (far != nullptr) far->read_by(call);
   }
@@ -468,17 +417,8 @@ CallTimes RunCall::times() const {
 Result<std::shared_ptr<Line>> Line::open(const Connection& connection, LineOptions options,
                                          ::grpc::CompletionQueue& queue) {
   auto line = std::make_shared<LineImpl>(std::move(options));
-  PENSTOCK_CHECK_OK(line->begin(connection, queue));
+  PENSTOCK_CHECK_OK(line->start(connection, queue));
   return std::shared_ptr<Line>(std::move(line));
-}
-
-void Line::dispatch(::grpc::CompletionQueue& queue) {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue.Next(&tag, &ok)) {
-    const auto& event = *static_cast<LineImpl::Event*>(tag);
-    event.line->happened(event.what, ok);
-  }
 }
 
 }  // namespace penstock::grpc

@@ -28,13 +28,10 @@ struct LineOptions {
 class Line {
  public:
   /// Blocks until the worker has answered. What happens on it comes by `queue`, which a thread
-  /// gives to dispatch().
+  /// gives to dispatch_events().
   static Result<std::shared_ptr<Line>> open(const Connection& connection, LineOptions options,
                                             ::grpc::CompletionQueue& queue);
   virtual ~Line() = default;
-
-  /// Until the queue is shut down and empty.
-  static void dispatch(::grpc::CompletionQueue& queue);
 
   /// Begins a call of a stage whose outputs are of `ports`, which outlive it. Any thread.
   /// \error kUnavailable  the stream has ended.

@@ -9,6 +9,7 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include "penstock/grpc/client/client_stream.h"
 #include "penstock/grpc/client/held_source.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/worker.grpc.pb.h"
@@ -69,7 +70,7 @@ class LineTest : public ::testing::Test {
     builder.AddListeningPort("127.0.0.1:0", ::grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&worker_);
     server_ = builder.BuildAndStart();
-    dispatcher_ = std::thread([this] { Line::dispatch(queue_); });
+    dispatcher_ = std::thread([this] { dispatch_events(queue_); });
   }
   ~LineTest() override {
     queue_.Shutdown();

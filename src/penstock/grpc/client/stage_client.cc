@@ -17,6 +17,7 @@
 #include "penstock/base/hash.h"
 #include "penstock/device/affinity.h"
 #include "penstock/grpc/client/answer.h"
+#include "penstock/grpc/client/client_stream.h"
 #include "penstock/grpc/client/held_source.h"
 #include "penstock/grpc/client/line.h"
 #include "penstock/grpc/client/peer.h"
@@ -288,7 +289,7 @@ Status StageClient::start() {
   // gRPC's own threads take the name of the one that makes them.
   keeper_ = std::thread([this, &opened] {
     device::name_this_thread("oip");
-    dispatcher_ = std::thread([this] { Line::dispatch(queue_); });
+    dispatcher_ = std::thread([this] { dispatch_events(queue_); });
     auto link = open();
     if (!link) return opened.set_value(std::move(link).error());
     calls_ = std::min(calls_, link->line->most_calls());
