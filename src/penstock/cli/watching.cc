@@ -5,6 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/base/address.h"
 #include "penstock/tune/report.h"
 
 namespace penstock::cli {
@@ -14,12 +15,9 @@ constexpr const char* kPageAddress = "127.0.0.1:8077";
 
 /// An optional value would take what stands behind the option.
 std::string address_problem(const std::string& text) {
-  const auto colon = text.rfind(':');
-  const bool is_address = colon != std::string::npos && colon + 1 < text.size() &&
-                          text.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-  if (is_address) return {};
-  return concat("expected HOST:PORT, found '", text,
-                "'; with no address write --page behind all else");
+  const auto address = split_address(text);
+  if (address) return {};
+  return address.error().message() + "; with no address write --page behind all else";
 }
 
 Result<std::unique_ptr<gateway::Watching>> start(

@@ -9,6 +9,8 @@
 
 #include <sched.h>
 
+#include "penstock/base/address.h"
+
 namespace penstock::device {
 namespace {
 
@@ -96,9 +98,7 @@ std::string to_string(const Device& device) {
 }
 
 bool is_host(std::string_view text) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return false;
-  return parse_number(text.substr(colon + 1), 1 << 16).has_value();
+  return static_cast<bool>(split_address(std::string(text)));
 }
 
 Result<Device> parse_device(std::string_view text) {

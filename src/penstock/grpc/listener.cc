@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "penstock/base/address.h"
 #include "penstock/pipeline/thread.h"
 
 namespace penstock::grpc {
@@ -101,14 +102,10 @@ Result<std::unique_ptr<Listener>> Listener::bind(const std::string& address) {
     PENSTOCK_CHECK_OK(made->open_unix(address.substr(kUnix.size())));
     return made;
   }
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
-    return cannot_listen(address, "it has no host or no port");
-  }
-  std::string host = address.substr(0, colon);
-  made->address_ = host + ':';
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  PENSTOCK_CHECK_OK(made->open(host, address.substr(colon + 1)));
+  const auto parts = split_address(address);
+  if (!parts) return cannot_listen(address, "it has no host or no port");
+  made->address_ = address.substr(0, address.rfind(':') + 1);
+  PENSTOCK_CHECK_OK(made->open(parts->host, parts->port));
   made->address_ += std::to_string(port_of(made->listening_.front().get()));
   return made;
 }

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "penstock/base/address.h"
+
 namespace penstock::hosts {
 namespace {
 
@@ -16,14 +18,12 @@ using Clock = std::chrono::steady_clock;
 using Found = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
 Found find(const std::string& address) {
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos) return {nullptr, ::freeaddrinfo};
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const auto parts = split_address(address);
+  if (!parts) return {nullptr, ::freeaddrinfo};
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int failed = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
+  const int failed = ::getaddrinfo(parts->host.c_str(), parts->port.c_str(), &hints, &found);
   return {failed == 0 ? found : nullptr, ::freeaddrinfo};
 }
 

@@ -12,7 +12,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 
-#include "penstock/http/address.h"
+#include "penstock/base/address.h"
 
 namespace penstock::http {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/http/address.h"
+#include "penstock/base/address.h"
 #include "penstock/http/connection.h"
 
 namespace penstock::http {

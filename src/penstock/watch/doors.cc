@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "penstock/base/address.h"
 #include "penstock/device/address.h"
-#include "penstock/http/address.h"
 #include "penstock/http/base64.h"
 
 namespace penstock::watch {
@@ -28,7 +28,7 @@ http::Response refusal(const Error& error) {
 }  // namespace
 
 Status check_exposure(const std::string& address, bool allowed) {
-  PENSTOCK_CHECK_OK(http::split_address(address));
+  PENSTOCK_CHECK_OK(split_address(address));
   if (allowed || device::is_loopback(address)) return {};
   return make_error(Code::kPermissionDenied, "plain text would leave this machine at '", address,
                     "': listen on 127.0.0.1, or allow it (--insecure, in Python insecure=True)");

@@ -5,7 +5,7 @@
 
 #include "penstock/base/result.h"
 
-namespace penstock::http {
+namespace penstock {
 
 struct HostAndPort {
   std::string host, port;
@@ -14,4 +14,4 @@ struct HostAndPort {
 /// \error kInvalidArgument  shows the text and the form expected.
 Result<HostAndPort> split_address(const std::string& address);
 
-}  // namespace penstock::http
+}  // namespace penstock

@@ -1,10 +1,10 @@
-#include "penstock/http/address.h"
+#include "penstock/base/address.h"
 
 #include <charconv>
 #include <cstdint>
 #include <utility>
 
-namespace penstock::http {
+namespace penstock {
 
 Result<HostAndPort> split_address(const std::string& address) {
   const auto colon = address.rfind(':');
@@ -20,4 +20,4 @@ Result<HostAndPort> split_address(const std::string& address) {
   return HostAndPort{.host = std::move(host), .port = std::to_string(number)};
 }
 
-}  // namespace penstock::http
+}  // namespace penstock
