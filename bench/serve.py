@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -30,6 +29,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from compare import name_of, split
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
+from local_hosts import free_port  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(os.environ.get("PENSTOCK_BIN", ROOT / "build/release/bin/penstock")).parent
@@ -87,12 +89,6 @@ with Triton(config=config) as triton:
 """
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 @contextmanager
 def process(*command: str, folder: Path):
     with (folder / "log").open("w") as log:
@@ -135,12 +131,11 @@ def triton(python: str, model: Path, folder: Path):
         yield one, f"127.0.0.1:{port}"
 
 
-def kind_of(python: str) -> str | None:
-    """Which server the environment has."""
-    for name, module in ("mlserver", "mlserver"), ("triton", "pytriton"):
-        if subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0:
-            return name
-    return None
+def servers_of(python: str) -> list:
+    """What starts the servers that the environment has."""
+    modules = {"mlserver": mlserver, "pytriton": triton}
+    has = {name: subprocess.run([python, "-c", f"import {name}"], capture_output=True) for name in modules}
+    return [begin for name, begin in modules.items() if has[name].returncode == 0]
 
 
 def client(*arguments: object) -> dict:
@@ -213,11 +208,11 @@ def measure(model: Path, arguments: argparse.Namespace) -> dict:
         sides = [Side("serve", lambda f: penstock_server(package, f))]
         local = Side("in process", None)
         for python in arguments.others:
-            kind = {"mlserver": mlserver, "triton": triton}.get(kind_of(python))
-            if kind is None:
+            kinds = servers_of(python)
+            if not kinds:
                 print(f"{python}: has neither mlserver nor pytriton; left out", file=sys.stderr)
-                continue
-            sides.append(Side(kind.__name__, lambda f, kind=kind, python=python: kind(python, model.resolve(), f)))
+            for kind in kinds:
+                sides.append(Side(kind.__name__, lambda f, kind=kind, python=python: kind(python, model.resolve(), f)))
         for _ in range(arguments.rounds):
             for count in arguments.clients:
                 local.note(count, client("local", package, count, arguments.seconds))

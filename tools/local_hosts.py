@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -29,6 +30,14 @@ def find_program() -> str:
         if place.exists():
             return str(place.resolve())
     raise FileNotFoundError(f"no program at {', '.join(map(str, places))}: build one, or name it in PENSTOCK_BIN")
+
+
+def free_port() -> int:
+    """Of 127.0.0.1: nobody listens there now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 def why_no_testbed() -> str:

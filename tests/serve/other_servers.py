@@ -3,6 +3,7 @@
 import json
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 from servers import ROOT, SECONDS
+
+sys.path.append(str(ROOT / "tools"))
+from local_hosts import free_port  # noqa: E402
 
 PYTHON = ROOT / ".servers/bin/python"
 
@@ -51,12 +55,6 @@ with Triton(config=TritonConfig(grpc_port=port, http_port=port + 1, metrics_port
     triton.run()
     signal.sigwait({signal.SIGTERM})
 """
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @contextmanager

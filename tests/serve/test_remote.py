@@ -3,8 +3,8 @@
 import json
 import re
 import signal
-import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +12,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from servers import SECONDS, Server, find_program, make_certificates, split
+from servers import ROOT, SECONDS, Server, find_program, make_certificates, split
+
+sys.path.append(str(ROOT / "tools"))
+from local_hosts import free_port  # noqa: E402
 
 
 def save_twice(folder: Path, dims: list, factor: float = 2) -> Path:
@@ -67,12 +70,6 @@ def refusal(app: Path, *arguments: str) -> str:
     return done.stderr
 
 
-def free_address() -> str:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{taken.getsockname()[1]}"
-
-
 def test_a_node_may_be_a_model_of_a_server(tmp_path, serve, run):
     started = run(save_app(tmp_path, f"oip://{serve().address}/twice"))
     started.push(50)
@@ -92,7 +89,7 @@ def test_what_the_server_does_not_have_is_refused(tmp_path, serve):
     assert "expected oip" in refusal(save_app(tmp_path, "oip://nowhere/twice")) or "host:port" in refusal(
         save_app(tmp_path, "oip://nowhere/twice")
     )
-    address = free_address()
+    address = f"127.0.0.1:{free_port()}"
     assert f"peer '{address}'" in refusal(save_app(tmp_path, f"oip://{address}/twice"))
 
 
@@ -127,7 +124,7 @@ def test_frames_of_a_server_that_stands_still_are_run_by_the_one_that_stands_by(
 
 
 def test_without_another_frames_are_unavailable_and_name_the_server_which_may_return(tmp_path, serve, run, model):
-    address = free_address()
+    address = f"127.0.0.1:{free_port()}"
     first = serve(listen=address)
     assert first.address == address
     started = run(save_app(tmp_path, f"oip://{address}/twice"))
@@ -150,7 +147,7 @@ def test_without_another_frames_are_unavailable_and_name_the_server_which_may_re
 
 
 def test_a_server_that_returns_with_another_model_computes_no_frame(tmp_path, serve, run):
-    address = free_address()
+    address = f"127.0.0.1:{free_port()}"
     first = serve(listen=address)
     started = run(save_app(tmp_path, f"oip://{address}/twice"))
     started.push()
@@ -244,7 +241,7 @@ def test_frames_of_a_worker_that_stands_still_are_run_here_until_it_goes_on(tmp_
 
 
 def test_a_worker_that_was_started_again_is_given_the_stage_again(tmp_path, worker, run):
-    address = free_address()
+    address = f"127.0.0.1:{free_port()}"
     first = worker(address)
     started = run(split(save_chain(tmp_path), "--devices", f"{address}/cpu:0"))
     started.push()
