@@ -11,9 +11,9 @@ import pytest
 
 
 @contextmanager
-def worker(program: Path, cache: Path, **environment: str) -> Iterator[str]:
+def worker(program: Path, cache: Path, *arguments: str, **environment: str) -> Iterator[str]:
     """The address of one that runs."""
-    command = [str(program), "worker", "--listen", "127.0.0.1:0", "--cache", str(cache)]
+    command = [str(program), "worker", "--listen", "127.0.0.1:0", "--cache", str(cache), *arguments]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | environment
     ) as process:
@@ -145,6 +145,23 @@ def test_options_that_a_build_over_hosts_has_no_use_for_are_refused(penstock, ho
     outcome = penstock("build", chain, "--hosts", hosts, "-o", tmp_path / "p", *option, env=costs(tmp_path))
     assert outcome.code in (1, 2)
     assert "--hosts" in outcome.err or "over hosts" in outcome.err
+
+
+def test_operators_of_the_users_own_go_to_workers_that_allow_them(
+    well, penstock, program, cpu, hosts, twice, library, tmp_path
+):
+    command = ["build", twice, "--custom-ops", library, "--budget", "6s", "--backends", "onnxruntime", "--json"]
+    refused = penstock(*command, "--hosts", hosts, "-o", tmp_path / "none", env=costs(tmp_path))
+    assert refused.code == 1
+    assert "native code" in refused.error and not (tmp_path / "none").exists()
+    package = tmp_path / "p.penstock"
+    with worker(program, tmp_path / "cache", "--allow-native-code") as address:
+        allowed = tmp_path / "allowed.yaml"
+        allowed.write_text(f'penstock_hosts: 1\nhosts:\n  a: {{address: "{address}", devices: "cpu:{cpu}"}}\n')
+        report = well(*command, "--hosts", allowed, "-o", package, env=costs(tmp_path)).json
+        assert report["chosen"]
+        assert (package / "custom_ops" / library.name).exists()
+        assert well("verify", package, "--model", twice, "--json").json["ok"] is True
 
 
 def test_a_worker_of_this_machine_may_share_the_database(well, program, cpu, chain, tmp_path):

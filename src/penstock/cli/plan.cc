@@ -372,6 +372,7 @@ Result<hosts::Known> ask_hosts(const PlanOptions& options, const graph::Graph& g
   measuring.backend = options.problem.backend;
   PENSTOCK_TRY(measuring.backend_options,
                to_options_of(options.problem.backend, options.problem.engine));
+  measuring.custom_ops = options.problem.engine.custom_ops;
   measuring.seconds = options.problem.measure_seconds;
   measuring.stop = interrupted;
   measuring.warn = [](const std::string& text) { spdlog::warn("{}", text); };

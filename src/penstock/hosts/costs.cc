@@ -156,6 +156,7 @@ class Measuring {
     model.options = options_.backend_options;
     cost::Part part;
     part.models.push_back(std::move(model));
+    part.custom_ops = options_.custom_ops;
     part.device = device;
     part.device.host.clear();
     part.threads = static_cast<int>(device.cpus.size());

@@ -1,9 +1,11 @@
 // What the nodes of a network take on each kind of host, measured there.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
@@ -17,8 +19,9 @@ namespace penstock::hosts {
 struct MeasureOptions {
   std::string backend = "onnxruntime";
   std::map<std::string, std::string> backend_options;
-  double seconds = 60;   ///< For all hosts together.
-  bool refresh = false;  ///< What the database has is measured again.
+  std::vector<std::filesystem::path> custom_ops;  ///< Each worker must allow native code.
+  double seconds = 60;                            ///< For all hosts together.
+  bool refresh = false;                           ///< What the database has is measured again.
   std::function<bool()> stop;
   std::function<void(const std::string&)> warn;
 };

@@ -29,7 +29,6 @@ Status refuse_useless(const tune::Options& options) {
   const auto* given = !options.devices.empty()          ? "devices"
                       : !options.rules.empty()          ? "rules"
                       : options.most_parts != INT64_MAX ? "most parts"
-                      : !options.custom_ops.empty()     ? "libraries of operators"
                                                         : nullptr;
   if (given == nullptr) return {};
   return invalid_argument(given, ": a build over hosts has no use for them");
@@ -123,10 +122,12 @@ class SiteBuild {
     say("running the reference");
     partition::SplitOptions whole;
     whole.devices = {{.host = {}, .cpus = {device::inherited_cpus().front()}}};
+    whole.custom_ops = options_.build.custom_ops;
     PENSTOCK_TRY(whole_, pack_model(graph_, whole, backends_, options_.build.states));
     plan::BoundValues bound;
     for (const auto& input : graph_.bound_inputs) bound.emplace(input.name, input.value);
-    PENSTOCK_TRY(file_, bind_model(graph_.import.file, bound, backends_));
+    PENSTOCK_TRY(file_,
+                 bind_model(graph_.import.file, bound, backends_, options_.build.custom_ops));
     if (options_.build.frames.empty()) {
       PENSTOCK_TRY(ring_, frames::random_frames(whole_.plan.inputs, options_.build.random, kRing));
     } else {
@@ -255,6 +256,7 @@ class SiteBuild {
     stages.prediction = {report_.period_seconds, report_.latency_seconds,
                          report_.lower_bound_seconds};
     partition::SplitOptions split{.by = std::move(stages)};
+    split.custom_ops = options_.build.custom_ops;
     split.files["build.json"] = tune::to_json(report_);
     const auto written =
         split_model(graph_, split, {}, options_.build.output, backends_, options_.build.states);

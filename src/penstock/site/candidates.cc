@@ -188,6 +188,7 @@ Result<std::vector<WayCosts>> measure_ways(const Place& place, hosts::Survey& su
       hosts::MeasureOptions options;
       options.backend = way.backend;
       options.backend_options = way.options;
+      options.custom_ops = build.custom_ops;
       options.seconds = seconds / static_cast<double>(ways.size());
       options.refresh = build.refresh;
       options.stop = build.stopped;
