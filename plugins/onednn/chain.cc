@@ -19,26 +19,6 @@ ValueId other_input(const Node& node, ValueId value) {
   return node.inputs[0] == value ? node.inputs[1] : node.inputs[0];
 }
 
-/// One number for each index of `axis`, where a constant gives that: by its broadcast into `dims`
-/// it varies along no other.
-std::vector<float> per_channel(const Builder& builder, ValueId id, const Dims& dims,
-                               std::size_t axis = 1) {
-  const Tensor* tensor = builder.constant(id);
-  if (tensor == nullptr || tensor->dtype() != DType::kF32 || axis >= dims.size() ||
-      tensor->dims().size() > dims.size()) {
-    return {};
-  }
-  const auto values = builder.floats(id);
-  const auto channels = static_cast<std::size_t>(dims[axis]);
-  if (values.size() == 1) return std::vector<float>(channels, values.front());
-  const std::size_t left_out = dims.size() - tensor->dims().size();
-  if (values.size() != channels || axis < left_out ||
-      tensor->dims()[axis - left_out] != dims[axis]) {
-    return {};
-  }
-  return {values.begin(), values.end()};
-}
-
 /// Whether `id` broadcasts into `dims` without enlarging it.
 bool broadcasts_into(const Builder& builder, ValueId id, const Dims& dims) {
   const Dims found = builder.dims(id);
@@ -218,70 +198,124 @@ std::optional<float> factor_of(const Builder& builder, NodeId id, ValueId value)
   return op.alpha;
 }
 
-/// 1 + erf(x / sqrt(2)) of `value`, by `first` and two nodes after it, and what scales that.
-struct ErrorFunction {
+/// 1 + f(x) of `value`, the better half of a GELU, and what scales that.
+struct GeluHalf {
   ValueId result = ValueId::kNone;
   float factor = 1;
   std::vector<NodeId> nodes;
 };
 
-std::optional<ErrorFunction> error_function(const Builder& builder, ValueId value, NodeId first) {
+bool is_near(float found, float expected) {
+  return std::abs(found / expected - 1) < 1e-5F;
+}
+
+/// The node that adds one to the function that `node` is.
+std::optional<GeluHalf> plus_one(const Builder& builder, std::vector<NodeId> nodes) {
   const Graph& graph = builder.graph();
-  const auto scale = factor_of(builder, first, value);
-  if (!scale || std::abs(*scale * std::numbers::sqrt2_v<float> - 1) > 1e-5F) return {};
-  const auto erf = builder.only_reader(graph.node(first).outputs.front());
-  if (!erf || graph.node(*erf).op != "Erf" || !graph.node(*erf).domain.empty()) return {};
-  const ValueId bare = graph.node(*erf).outputs.front();
+  const ValueId bare = graph.node(nodes.back()).outputs.front();
   const auto sum = builder.only_reader(bare);
   const auto one = sum ? unary_of(builder, graph.node(*sum)) : std::nullopt;
   const bool adds_one = one && one->input == bare && one->ops.size() == 1 &&
                         one->ops[0].algorithm == dnnl_eltwise_linear && one->ops[0].alpha == 1 &&
                         one->ops[0].beta == 1;
   if (!adds_one) return {};
-  return ErrorFunction{graph.node(*sum).outputs.front(), 1, {first, *erf, *sum}};
+  nodes.push_back(*sum);
+  return GeluHalf{graph.node(*sum).outputs.front(), 1, std::move(nodes)};
 }
 
-/// x / 2 (1 + erf(x / sqrt(2))), with the half anywhere: the exact GELU as converters write it.
-std::optional<Link> written_gelu(const Builder& builder, ValueId value, NodeId first,
-                                 NodeId other) {
+/// 1 + erf(x / sqrt(2)), from `first` on.
+std::optional<GeluHalf> erf_half(const Builder& builder, ValueId value, NodeId first) {
   const Graph& graph = builder.graph();
-  auto side = error_function(builder, value, first);
-  if (!side) return {};
+  const auto scale = factor_of(builder, first, value);
+  if (!scale || !is_near(*scale, 1 / std::numbers::sqrt2_v<float>)) return {};
+  const auto erf = builder.only_reader(graph.node(first).outputs.front());
+  if (!erf || graph.node(*erf).op != "Erf" || !graph.node(*erf).domain.empty()) return {};
+  return plus_one(builder, {first, *erf});
+}
+
+/// 1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)), from the cube on; `sum` reads `value` too.
+std::optional<GeluHalf> tanh_half(const Builder& builder, ValueId value, NodeId cube, NodeId sum) {
+  const Graph& graph = builder.graph();
+  const auto result = [&](NodeId id) { return graph.node(id).outputs.front(); };
+  const auto power = unary_of(builder, graph.node(cube));
+  const bool cubes = power && power->input == value &&
+                     power->ops.front().algorithm == dnnl_eltwise_pow &&
+                     power->ops.front().alpha == 1 && power->ops.front().beta == 3;
+  if (!cubes) return {};
+  const auto scaled = builder.only_reader(result(cube));
+  const auto small = scaled ? factor_of(builder, *scaled, result(cube)) : std::nullopt;
+  if (!small || !is_near(*small, 0.044715F)) return {};
+  if (builder.only_reader(result(*scaled)) != sum || graph.node(sum).op != "Add") return {};
+  const auto outer = builder.only_reader(result(sum));
+  const auto scale = outer ? factor_of(builder, *outer, result(sum)) : std::nullopt;
+  const float root = std::numbers::sqrt2_v<float> * std::numbers::inv_sqrtpi_v<float>;
+  if (!scale || !is_near(*scale, root)) return {};
+  const auto tanh = builder.only_reader(result(*outer));
+  if (!tanh || graph.node(*tanh).op != "Tanh" || !graph.node(*tanh).domain.empty()) return {};
+  return plus_one(builder, {cube, *scaled, sum, *outer, *tanh});
+}
+
+/// x / 2 (1 + f(x)), with the half anywhere: a GELU as converters write it. `other`: the reader of
+/// `value` that is no node of the half's.
+std::optional<Link> written_gelu(const Builder& builder, ValueId value,
+                                 std::optional<GeluHalf> half, NodeId other,
+                                 dnnl_alg_kind_t algorithm) {
+  if (!half) return {};
+  const Graph& graph = builder.graph();
   const auto scaled = [&](ValueId& at, NodeId next) {
     const auto factor = factor_of(builder, next, at);
     if (!factor) return false;
-    side->factor *= *factor;
-    side->nodes.push_back(next);
+    half->factor *= *factor;
+    half->nodes.push_back(next);
     at = graph.node(next).outputs.front();
     return true;
   };
-  auto reader = builder.only_reader(side->result);
-  if (reader && scaled(side->result, *reader)) reader = builder.only_reader(side->result);
+  auto reader = builder.only_reader(half->result);
+  if (reader && scaled(half->result, *reader)) reader = builder.only_reader(half->result);
   ValueId x = value;
   const bool apart = reader != other && scaled(x, other);
   const auto product = apart ? builder.only_reader(x) : std::optional(other);
   if (!reader || reader != product) return {};
   const Node& mul = graph.node(*product);
   if (mul.op != "Mul" || !mul.domain.empty() || std::ranges::count(mul.inputs, x) != 1) return {};
-  side->nodes.push_back(*product);
+  half->nodes.push_back(*product);
   ValueId result = mul.outputs.front();
-  if (const auto half = builder.only_reader(result); half && side->factor == 1) {
-    scaled(result, *half);
+  if (const auto last = builder.only_reader(result); last && half->factor == 1) {
+    scaled(result, *last);
   }
-  Link link{.ops = {eltwise(dnnl_eltwise_gelu_erf)}, .nodes = side->nodes, .result = result};
-  if (side->factor != 0.5F) link.ops.push_back(eltwise(dnnl_eltwise_linear, 2 * side->factor, 0));
+  Link link{.ops = {eltwise(algorithm)}, .nodes = half->nodes, .result = result};
+  if (half->factor != 0.5F) link.ops.push_back(eltwise(dnnl_eltwise_linear, 2 * half->factor, 0));
   return link;
+}
+
+/// A GELU by tanh, whose argument is read three times.
+std::optional<Link> gelu_of_three(const Builder& builder, ValueId value,
+                                  std::vector<NodeId> readers) {
+  std::ranges::sort(readers);
+  do {
+    auto half = tanh_half(builder, value, readers[0], readers[1]);
+    if (auto link =
+            written_gelu(builder, value, std::move(half), readers[2], dnnl_eltwise_gelu_tanh)) {
+      return link;
+    }
+  } while (std::ranges::next_permutation(readers).found);
+  return {};
 }
 
 std::optional<Link> next_link(const Builder& builder, ValueId value) {
   if (const auto reader = builder.only_reader(value)) return link_of(builder, *reader, value);
   const auto& readers = builder.graph().value(value).consumers;
-  if (readers.size() != 2 || builder.graph().value(value).is_output) return {};
+  if (builder.graph().value(value).is_output) return {};
+  if (readers.size() == 3) return gelu_of_three(builder, value, readers);
+  if (readers.size() != 2) return {};
   for (const auto& [a, b] :
        {std::pair(readers[0], readers[1]), std::pair(readers[1], readers[0])}) {
     if (auto link = gate(builder, value, a, b)) return link;
     if (auto link = written_prelu(builder, value, a, b)) return link;
-    if (auto link = written_gelu(builder, value, a, b)) return link;
+    if (auto link =
+            written_gelu(builder, value, erf_half(builder, value, a), b, dnnl_eltwise_gelu_erf)) {
+      return link;
+    }
   }
   return {};
 }
@@ -363,7 +397,7 @@ Result<bool> Attempt::add(const Link& link, const PostOp& op, const Layout& resu
     PENSTOCK_CHECK_OK(
         check(api.post_ops_append_eltwise(post_ops_.get(), op.algorithm, op.alpha, op.beta)));
   } else {
-    if (fusion_.dims.size() < 2) return false;
+    if (fusion_.dims.size() < 2 || builder_.dims(link.result) != fusion_.dims) return false;
     constexpr int kPerChannel = 1 << 1;
     if (api.post_ops_append_prelu(post_ops_.get(), kPerChannel) != dnnl_success) return false;
     Dims dims(fusion_.dims.size(), 1);
@@ -454,6 +488,24 @@ Status Attempt::add_arguments(Fused& fused) {
 
 }  // namespace
 
+std::vector<float> per_channel(const Builder& builder, ValueId id, const Dims& dims,
+                               std::size_t axis) {
+  const Tensor* tensor = builder.constant(id);
+  if (tensor == nullptr || tensor->dtype() != DType::kF32 || axis >= dims.size() ||
+      tensor->dims().size() > dims.size()) {
+    return {};
+  }
+  const auto values = builder.floats(id);
+  const auto channels = static_cast<std::size_t>(dims[axis]);
+  if (values.size() == 1) return std::vector<float>(channels, values.front());
+  const std::size_t left_out = dims.size() - tensor->dims().size();
+  if (values.size() != channels || axis < left_out ||
+      tensor->dims()[axis - left_out] != dims[axis]) {
+    return {};
+  }
+  return {values.begin(), values.end()};
+}
+
 bool is_reference(const Builder& builder, const Descriptor& descriptor) {
   return builder.implementation_of(descriptor).find("ref") != std::string::npos;
 }
@@ -514,6 +566,11 @@ std::optional<Link> link_of(const Builder& builder, NodeId id, ValueId value) {
   const Node& node = builder.graph().node(id);
   if (!node.domain.empty() || node.outputs.size() != 1) return {};
   Link link{.ops = {}, .nodes = {id}, .result = node.outputs.front()};
+  constexpr std::array<std::string_view, 5> kViews = {"Flatten", "Identity", "Reshape", "Squeeze",
+                                                      "Unsqueeze"};
+  if (node.inputs.front() == value && std::ranges::find(kViews, node.op) != kViews.end()) {
+    return link;
+  }
   if (const auto unary = unary_of(builder, node); unary && unary->input == value) {
     link.ops = unary->ops;
   } else if (node.op == "BatchNormalization") {

@@ -21,7 +21,8 @@ struct PostOp {
 
 PostOp eltwise(dnnl_alg_kind_t algorithm, float alpha = 0, float beta = 0);
 
-/// A node, or a few that amount to one function of one value, as post-operations.
+/// A node, or a few that amount to one function of one value, as post-operations; none where it
+/// only sees the value as another shape.
 struct Link {
   std::vector<PostOp> ops;
   std::vector<NodeId> nodes;
@@ -37,6 +38,11 @@ std::vector<Link> chain_after(const Builder& builder, ValueId value);
 /// The link that several nodes behind `value` make together, one of them `node`; empty if none.
 /// For a value that no primitive of ours writes.
 std::optional<Link> joined_link_of(const Builder& builder, NodeId node, ValueId value);
+
+/// One number for each index of `axis`, where a constant gives that: by its broadcast into `dims`
+/// it varies along no other. Empty where it does not.
+std::vector<float> per_channel(const Builder& builder, ValueId id, const Dims& dims,
+                               std::size_t axis = 1);
 
 /// A function of one channel: x * scale + shift, per index of dim 1. For what folds into weights.
 struct Affine {

@@ -53,25 +53,27 @@ struct Operands {
 };
 
 /// The result lies as the first operand of its size does.
-Result<Operands> operands_of(Builder& builder, std::span<const ValueId> ids, ValueId result) {
+Result<Operands> operands_at(Builder& builder, std::vector<Place> places, ValueId result) {
   const Dims dims = at_least_1d(builder.dims(result));
   PENSTOCK_TRY(Layout layout, builder.plain(dims, builder.dtype(result)));
-  Operands operands;
+  const auto full = std::ranges::find(places, dims, [](const Place& p) { return p.layout.dims(); });
+  if (full != places.end()) {
+    PENSTOCK_TRY(layout, full->layout.dense_like(dims, builder.dtype(result)));
+  }
   std::vector<Dims> strides;
-  bool found = false;
+  for (const Place& place : places) strides.push_back(broadcast_strides(place.layout, dims));
+  strides.push_back(layout.strides());
+  places.push_back(builder.new_place(std::move(layout)));
+  return Operands{std::move(places), walk_of(dims, std::move(strides))};
+}
+
+Result<Operands> operands_of(Builder& builder, std::span<const ValueId> ids, ValueId result) {
+  std::vector<Place> places;
   for (const ValueId id : ids) {
     PENSTOCK_TRY(Place place, builder.strided_place(id));
-    if (!found && place.layout.dims() == dims) {
-      PENSTOCK_TRY(layout, place.layout.dense_like(dims, builder.dtype(result)));
-      found = true;
-    }
-    strides.push_back(broadcast_strides(place.layout, dims));
-    operands.places.push_back(std::move(place));
+    places.push_back(std::move(place));
   }
-  strides.push_back(layout.strides());
-  operands.walk = walk_of(dims, std::move(strides));
-  operands.places.push_back(builder.new_place(std::move(layout)));
-  return operands;
+  return operands_at(builder, std::move(places), result);
 }
 
 /// Appends the step and defines the result.
@@ -255,7 +257,61 @@ Kernel choice(const Walk& walk) {
       walk, [](std::uint8_t first, T a, T b) { return first != 0 ? a : b; });
 }
 
+/// The innermost loops that a compiler makes vectors of: each operand runs along, or stands still.
+template <bool kFirstRuns, bool kSecondRuns, typename Function>
+Kernel float_kernel(Walk walk, Function function) {
+  return [walk = std::move(walk), function](std::span<std::byte* const> data) {
+    for_each_row<3>(walk, [&](const auto& at) {
+      const float* const a = as<const float>(data[0]) + at[0];
+      const float* const b = as<const float>(data[1]) + at[1];
+      float* const to = as<float>(data[2]) + at[2];
+      for (std::int64_t i = 0; i < walk.dims.back(); ++i) {
+        to[i] = function(a[kFirstRuns ? i : 0], b[kSecondRuns ? i : 0]);
+      }
+    });
+    return Status();
+  };
+}
+
+template <typename Function>
+Kernel float_kernel(Walk walk, Function function) {
+  const auto a = walk.strides[0].back();
+  const auto b = walk.strides[1].back();
+  if (walk.strides[2].back() == 1) {
+    if (a == 1 && b == 1) return float_kernel<true, true>(std::move(walk), function);
+    if (a == 1 && b == 0) return float_kernel<true, false>(std::move(walk), function);
+    if (a == 0 && b == 1) return float_kernel<false, true>(std::move(walk), function);
+  }
+  return map_kernel<float, float, float>(std::move(walk), function);
+}
+
+Kernel float_kernel(dnnl_alg_kind_t algorithm, Walk walk) {
+  switch (algorithm) {
+    case dnnl_binary_add:
+      return float_kernel(std::move(walk), std::plus<>());
+    case dnnl_binary_sub:
+      return float_kernel(std::move(walk), std::minus<>());
+    case dnnl_binary_mul:
+      return float_kernel(std::move(walk), std::multiplies<>());
+    case dnnl_binary_div:
+      return float_kernel(std::move(walk), std::divides<>());
+    case dnnl_binary_max:
+      return float_kernel(std::move(walk),
+                          [](float x, float y) { return x > y || x != x ? x : y; });
+    default:
+      return float_kernel(std::move(walk),
+                          [](float x, float y) { return x < y || x != x ? x : y; });
+  }
+}
+
 }  // namespace
+
+Status append_floats(Builder& builder, dnnl_alg_kind_t algorithm, const Place& a, const Place& b,
+                     ValueId result) {
+  PENSTOCK_TRY(auto operands, operands_at(builder, {a, b}, result));
+  append(builder, float_kernel(algorithm, operands.walk), std::move(operands), result);
+  return {};
+}
 
 /// Of one input, or of any number two by two.
 Status lower_elements(Builder& builder, NodeId id) {

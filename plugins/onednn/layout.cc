@@ -35,7 +35,8 @@ Dims usual_strides(const Dims& dims, Dims strides) {
   std::int64_t next = 1;
   for (std::size_t i = order.size(); i-- > 0;) {
     if (dims[order[i]] == 1) strides[order[i]] = next;
-    next = strides[order[i]] * dims[order[i]];
+    // Around all that are further in: a batch of one is the outermost dimension of a view too.
+    next = std::max(next, strides[order[i]] * dims[order[i]]);
   }
   return strides;
 }

@@ -4,6 +4,7 @@
 #include "chain.h"
 #include "operators.h"
 #include "pointwise.h"
+#include "written_norm.h"
 
 namespace penstock::onednn {
 namespace {
@@ -25,6 +26,28 @@ Status append_normalization(Builder& builder, NodeId id, const Descriptor& descr
   const ValueId result = builder.graph().node(id).outputs.front();
   const Fusion fusion{.node = id, .result = result, .dims = {}};
   return finish(builder, fusion, {.descriptor = descriptor}, std::move(arguments));
+}
+
+struct Normalization {
+  Descriptor descriptor;
+  std::vector<Argument> arguments;
+};
+
+/// Of the rows of a matrix.
+Result<Normalization> layer_normalization(Builder& builder, const Place& from, const Place& scale,
+                                          const std::optional<Place>& shift, float epsilon) {
+  PENSTOCK_TRY(const auto attributes, builder.attributes(nullptr));
+  const unsigned flags =
+      static_cast<unsigned>(dnnl_use_scale) | (shift ? static_cast<unsigned>(dnnl_use_shift) : 0U);
+  Normalization made;
+  PENSTOCK_TRY(made.descriptor, builder.describe([&](dnnl_primitive_desc_t* raw) {
+    return builder.api().layer_normalization_forward_primitive_desc_create(
+        raw, builder.engine().cpu, dnnl_forward_inference, from.layout.get(), from.layout.get(),
+        nullptr, epsilon, flags, attributes.get());
+  }));
+  made.arguments = {{DNNL_ARG_SRC, from}, {DNNL_ARG_SCALE, scale}};
+  if (shift) made.arguments.push_back({DNNL_ARG_SHIFT, *shift});
+  return made;
 }
 
 }  // namespace
@@ -78,20 +101,28 @@ Status lower_layer_normalization(Builder& builder, NodeId id) {
     return builder.reshaped(place, {matrix[1]});
   };
   PENSTOCK_TRY(const Place scale, parameter(1));
-  PENSTOCK_TRY(const auto attributes, builder.attributes(nullptr));
-  const unsigned flags = static_cast<unsigned>(dnnl_use_scale) |
-                         (has_shift ? static_cast<unsigned>(dnnl_use_shift) : 0U);
-  PENSTOCK_TRY(const auto descriptor, builder.describe([&](dnnl_primitive_desc_t* raw) {
-    return builder.api().layer_normalization_forward_primitive_desc_create(
-        raw, builder.engine().cpu, dnnl_forward_inference, from.layout.get(), from.layout.get(),
-        nullptr, float_or(node, "epsilon", 1e-5F), flags, attributes.get());
-  }));
-  std::vector<Argument> arguments = {{DNNL_ARG_SRC, from}, {DNNL_ARG_SCALE, scale}};
+  std::optional<Place> shift;
   if (has_shift) {
-    PENSTOCK_TRY(Place shift, parameter(2));
-    arguments.push_back({DNNL_ARG_SHIFT, std::move(shift)});
+    PENSTOCK_TRY(shift, parameter(2));
   }
-  return append_normalization(builder, id, descriptor, std::move(arguments));
+  PENSTOCK_TRY(auto step,
+               layer_normalization(builder, from, scale, shift, float_or(node, "epsilon", 1e-5F)));
+  return append_normalization(builder, id, step.descriptor, std::move(step.arguments));
+}
+
+Status lower_written_norm(Builder& builder, const WrittenNorm& norm) {
+  const Dims dims = builder.dims(norm.x);
+  const auto columns = dims.back();
+  PENSTOCK_TRY(const Place given, builder.plain_place(norm.x));
+  PENSTOCK_TRY(const Place from, builder.reshaped(given, {count_of(dims) / columns, columns}));
+  PENSTOCK_TRY(const Place scale, builder.new_constant(norm.scale, {columns}));
+  PENSTOCK_TRY(const Place shift, builder.new_constant(norm.shift, {columns}));
+  PENSTOCK_TRY(auto step, layer_normalization(builder, from, scale, shift, norm.epsilon));
+  const Fusion fusion{.node = norm.nodes.front(), .result = norm.result, .dims = {}};
+  PENSTOCK_CHECK_OK(
+      finish(builder, fusion, {.descriptor = step.descriptor}, std::move(step.arguments)));
+  for (const NodeId node : norm.nodes) builder.mark_done(node);
+  return {};
 }
 
 Status lower_lrn(Builder& builder, NodeId id) {

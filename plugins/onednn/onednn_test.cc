@@ -636,6 +636,131 @@ constexpr Network kNetworks[] = {
         s = Squeeze(y, axis)
         z, k = GRU<hidden_size=12, direction="bidirectional", linear_before_reset=1>(s, v, u, c)
         q = GRU<hidden_size=12, direction="reverse">(x, w, r) })"},
+    {"TanhGeluWrittenOut", R"((float[4,16] x, float[16,32] w, float[32,16] u) =>
+        (float[4,16] y, float[4,16] z) {
+        three = Constant<value_float=3.0>()
+        small = Constant<value_float=0.044715>()
+        root = Constant<value_float=0.7978846>()
+        one = Constant<value_float=1.0>()
+        half = Constant<value_float=0.5>()
+        m = MatMul(x, w)
+        c = Pow(m, three)
+        s = Mul(c, small)
+        a = Add(m, s)
+        r = Mul(a, root)
+        t = Tanh(r)
+        p = Add(t, one)
+        h = Mul(m, half)
+        g = Mul(h, p)
+        y = MatMul(g, u)
+        cx = Pow(x, three)
+        sx = Mul(small, cx)
+        ax = Add(sx, x)
+        rx = Mul(root, ax)
+        tx = Tanh(rx)
+        px = Add(one, tx)
+        gx = Mul(x, px)
+        z = Mul(gx, half) })"},
+    {"ChainsThroughReshapes",
+     R"((float[6,16] x, float[16,8] w, float[1,8,6,6] xx, float[12,8,3,3] u,
+        float[3,2,8] xr, float[8] c, float[4] s) =>
+        (float[3,2,8] y, float[1,12,36] z, float[1,4,108] p) {
+        shape = Constant<value_ints=[3,2,8]>()
+        flat = Constant<value_ints=[1,12,36]>()
+        other = Constant<value_ints=[1,4,108]>()
+        m = MatMul(x, w)
+        a = Add(m, c)
+        r = Reshape(a, shape)
+        g = Gelu(r)
+        h = Mul(g, c)
+        y = Add(h, xr)
+        k = Conv<pads=[1,1,1,1]>(xx, u)
+        l = Relu(k)
+        f = Reshape(l, flat)
+        z = Sigmoid(f)
+        e = Conv<pads=[1,1,1,1]>(xx, u)
+        i = Reshape(e, other)
+        axis = Constant<value_ints=[1]>()
+        t = Unsqueeze(s, axis)
+        p = PRelu(i, t) })"},
+    {"AlmostAGelu", R"((float[4,16] x, float[16,16] w) => (float[4,16] y, float[4,16] z) {
+        root = Constant<value_float=1.5>()
+        one = Constant<value_float=1.0>()
+        m = MatMul(x, w)
+        d = Div(m, root)
+        e = Erf(d)
+        s = Add(e, one)
+        y = Mul(m, s)
+        n = MatMul(y, w)
+        good = Constant<value_float=1.4142135>()
+        dn = Div(n, good)
+        en = Erf(dn)
+        sn = Add(en, one)
+        tn = Mul(n, sn)
+        z = Add(tn, sn) })"},
+    {"NormalisationsWrittenOut", R"((float[2,6,16] x, float[16] s, float[16] h, float[16,16] w) =>
+        (float[2,6,16] y, float[2,6,16] z) {
+        two = Constant<value_float=2.0>()
+        small = Constant<value_float=0.001>()
+        a = ReduceMean<axes=[-1]>(x)
+        b = Sub(x, a)
+        c = Pow(b, two)
+        d = ReduceMean<axes=[-1]>(c)
+        e = Add(d, small)
+        f = Sqrt(e)
+        g = Div(b, f)
+        k = Mul(g, s)
+        l = Add(h, k)
+        m = MatMul(l, w)
+        n = Add(m, x)
+        y = Relu(n)
+        p = ReduceMean<axes=[2]>(n)
+        q = Sub(n, p)
+        r = Mul(q, q)
+        t = ReduceMean<axes=[2]>(r)
+        u = Add(t, small)
+        v0 = Sqrt(u)
+        w0 = Reciprocal(v0)
+        g0 = Mul(w0, s)
+        a0 = Mul(n, g0)
+        b0 = Mul(p, g0)
+        c0 = Sub(h, b0)
+        z = Add(a0, c0) })",
+     17},
+    {"NormalisationsWhoseMiddleIsRead", R"((float[2,6,16] x, float[16] s) =>
+        (float[2,6,16] y, float[2,6,1] z, float[2,6,16] u) {
+        two = Constant<value_float=2.0>()
+        small = Constant<value_float=0.001>()
+        a = ReduceMean<axes=[-1]>(x)
+        b = Sub(x, a)
+        c = Pow(b, two)
+        d = ReduceMean<axes=[-1]>(c)
+        e = Add(d, small)
+        z = Sqrt(e)
+        y = Div(b, z)
+        f = ReduceMean<axes=[-1]>(y)
+        g = Sub(y, f)
+        h = Mul(g, g)
+        i = ReduceMean<axes=[-1]>(h)
+        j = Add(i, small)
+        k = Sqrt(j)
+        l = Div(g, k)
+        u = Add(l, g) })",
+     17},
+    {"BroadcastsThatTheLibraryIsSlowAt", R"((float[1,9,20] x, float[1,9,1] xa, float[20] c) =>
+        (float[1,9,20] y, float[1,9,20] z, float[20,9] u, float[1,9,20] v) {
+        a = Sub(c, x)
+        b = Mul(xa, c)
+        y = Relu(b)
+        z = Div(c, a)
+        shape = Constant<value_ints=[9,20]>()
+        r = Reshape(x, shape)
+        t = Transpose(r)
+        one = Constant<value_ints=[9,1]>()
+        k = Reshape(xa, one)
+        l = Transpose(k)
+        u = Max(l, t)
+        v = Min(c, xa, x) })"},
     {"SoftmaxOfOldOpsets", R"((float[2,3,4] x) => (float[2,3,4] y) {
         y = Softmax<axis=1>(x) })",
      11},

@@ -29,6 +29,10 @@ Status lower_eltwise(Builder& builder, NodeId id);
 Status lower_binary(Builder& builder, NodeId id);
 Status lower_elements(Builder& builder, NodeId id);
 Status lower_recurrence(Builder& builder, NodeId id);
+/// `result` = a OP b of f32 by a loop, for layouts that the library has but slow, general code for.
+/// \pre both are strided and broadcast into the result.
+Status append_floats(Builder& builder, dnnl_alg_kind_t algorithm, const Place& a, const Place& b,
+                     ValueId result);
 Status lower_where(Builder& builder, NodeId id);
 Status lower_cast(Builder& builder, NodeId id);
 Status lower_gather(Builder& builder, NodeId id);

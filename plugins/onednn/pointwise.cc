@@ -89,14 +89,16 @@ struct Pair {
   Place a, b;
 };
 
-/// As good as the same layout: the smaller one in the order of the larger.
+/// The second operand's layout that is as good as the first one's: the smaller one in the order of
+/// the larger.
+Result<Layout> layout_like(const Place& a, const Place& b) {
+  if (a.layout.dims() == b.layout.dims()) return a.layout;
+  if (!a.layout.is_strided()) return b.layout;
+  return a.layout.dense_like(b.layout.dims());
+}
+
 Result<Pair> alike(Builder& builder, const Place& a, const Place& b) {
-  if (!a.layout.is_strided() || a.layout.dims() == b.layout.dims()) {
-    if (a.layout.dims() != b.layout.dims()) return Pair{a, b};
-    PENSTOCK_TRY(Place moved, builder.reordered(b, a.layout));
-    return Pair{a, std::move(moved)};
-  }
-  PENSTOCK_TRY(const auto layout, a.layout.dense_like(b.layout.dims()));
+  PENSTOCK_TRY(const auto layout, layout_like(a, b));
   PENSTOCK_TRY(Place moved, builder.reordered(b, layout));
   moved.layout = layout;
   return Pair{a, std::move(moved)};
@@ -124,6 +126,18 @@ Result<Pair> arrange(Builder& builder, dnnl_alg_kind_t algorithm, const Place& a
   return alike(builder, moved, b);
 }
 
+/// Whether the library has but general code for two operands that a loop of ours can read.
+Result<bool> is_slow(Builder& builder, dnnl_alg_kind_t algorithm, const Place& a, const Place& b,
+                     const Layout& target) {
+  if (!a.layout.is_strided() || !b.layout.is_strided()) return false;
+  PENSTOCK_TRY(const auto layout, layout_like(a, b));
+  PENSTOCK_TRY(const auto attributes, builder.attributes(nullptr));
+  PENSTOCK_TRY(const auto descriptor,
+               describe_binary(builder, algorithm, {a, {b.buffer, b.offset, layout}}, target,
+                               attributes.get()));
+  return is_reference(builder, descriptor);
+}
+
 /// y = a OP b, each of which may have ones where y has more.
 Status append_binary(Builder& builder, NodeId id, dnnl_alg_kind_t algorithm, const Place& first,
                      const Place& second, std::vector<Link> chain, ValueId result, bool reuse_first,
@@ -134,6 +148,10 @@ Status append_binary(Builder& builder, NodeId id, dnnl_alg_kind_t algorithm, con
   const bool commutes = algorithm != dnnl_binary_sub && algorithm != dnnl_binary_div;
   if (commutes && a.layout.dims() != dims && b.layout.dims() == dims) std::swap(a, b);
   PENSTOCK_TRY(const auto target, builder.any(dims));
+  if (required == 0) {
+    PENSTOCK_TRY(const bool slow, is_slow(builder, algorithm, a, b, target));
+    if (slow) return append_floats(builder, algorithm, a, b, result);
+  }
   PENSTOCK_TRY(const Pair pair, arrange(builder, algorithm, a, b, target));
   Fusion fusion{
       .node = id, .result = result, .chain = std::move(chain), .dims = dims, .required = required};

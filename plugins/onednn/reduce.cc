@@ -5,6 +5,7 @@
 #include "chain.h"
 #include "operators.h"
 #include "pooling.h"
+#include "written_norm.h"
 
 namespace penstock::onednn {
 namespace {
@@ -45,6 +46,7 @@ bool is_global_pooling(const std::vector<std::size_t>& axes, std::size_t rank) {
 }  // namespace
 
 Status lower_reduction(Builder& builder, NodeId id) {
+  if (const auto norm = written_norm_at(builder, id)) return lower_written_norm(builder, *norm);
   const Node& node = builder.graph().node(id);
   const ValueId result = node.outputs.front();
   const Dims in = at_least_1d(builder.dims(node.inputs[0]));
