@@ -18,15 +18,16 @@ struct Journey {
   std::int64_t pushed_ns, popped_ns;
 };
 
-/// The last kSpansKept of them. \threads  any.
+/// The last `most` of them. \threads  any.
 class Journeys {
  public:
+  explicit Journeys(std::size_t most) : most_(most) {}
   void add(const Journey& journey) {
     const std::scoped_lock lock(mutex_);
-    if (kept_.size() < kSpansKept) {
+    if (kept_.size() < most_) {
       kept_.push_back(journey);
     } else {
-      kept_[count_ % kSpansKept] = journey;
+      kept_[count_ % most_] = journey;
     }
     ++count_;
   }
@@ -40,6 +41,7 @@ class Journeys {
   }
 
  private:
+  const std::size_t most_;
   mutable std::mutex mutex_;
   std::vector<Journey> kept_;
   std::uint64_t count_ = 0;

@@ -40,7 +40,8 @@ struct Options {
   std::vector<function::Function> functions;
   bool native_code =
       true;            ///< False: a plan with function or custom-operator libraries is refused.
-  bool trace = false;  ///< Keep the spans of the last kSpansKept frames of each worker.
+  bool trace = false;  ///< Keep the spans of each worker's last frames.
+  std::size_t spans_kept = kSpansKept;  ///< Of how many, at least 1.
   std::map<std::string, std::map<std::string, std::string>> backend_options;  ///< By backend name.
   std::function<void(const std::string&)> warn;  ///< Called during start() only.
   std::function<bool()> stopped;  ///< Asked by start() before each stage instance: true ends it.
@@ -227,7 +228,7 @@ class Pipeline {
   /// The spans kept, by worker, of the plan that takes frames now; as they come, nothing stops.
   /// \error kFailedPrecondition  Options::trace was false.
   [[nodiscard]] Result<std::vector<WorkerSpans>> spans() const;
-  /// Chrome/Perfetto JSON of the spans kept: of each worker's last kSpansKept frames.
+  /// Chrome/Perfetto JSON of the spans kept: of each worker's last Options::spans_kept.
   /// \returns how many earlier spans, of all workers together, are no longer among them.
   /// \error kFailedPrecondition  Options::trace was false.
   /// \error kNotFound, kResourceExhausted  the file cannot be written, or not to its end.

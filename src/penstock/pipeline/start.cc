@@ -600,7 +600,7 @@ Result<std::shared_ptr<State>> make_generation(const plan::Plan& plan,
   state->folder = folder;
   state->backends = backends;
   state->options = options;
-  if (options.trace) state->journeys = std::make_unique<Journeys>();
+  if (options.trace) state->journeys = std::make_unique<Journeys>(options.spans_kept);
   state->memories = std::move(memories);
   warn_of_differences(*state, backends);
   PENSTOCK_CHECK_OK(assemble(*state, folder, backends));

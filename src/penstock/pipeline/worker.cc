@@ -86,7 +86,7 @@ Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
     threads += static_cast<std::size_t>(requests[p].threads - 1 + executables[p]->idle_threads());
   }
   PENSTOCK_CHECK_OK(check_threads(mask, threads));
-  if (state_.options.trace) spans_.resize(kSpansKept);
+  if (state_.options.trace) spans_.resize(state_.options.spans_kept);
   return {};
 }
 
