@@ -1,0 +1,61 @@
+"""Scores every picture of a folder, one line of JSON each. Start it again after an interruption: it goes on.
+
+python score.py PACKAGE PICTURES SCORES.jsonl
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import penstock
+from penstock import io
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp")
+
+
+def scored_before(scores):
+    """The names in SCORES. What an interruption left of a last line is cut off."""
+    if not scores.exists():
+        return set()
+    names, whole = set(), 0
+    with scores.open("rb+") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            names.add(json.loads(line)["file"])
+            whole += len(line)
+        file.truncate(whole)
+    return names
+
+
+def main(package, pictures, scores):
+    before = scored_before(scores)
+    names = sorted(entry.name for entry in os.scandir(pictures) if entry.name.lower().endswith(ENDINGS))
+    left = [name for name in names if name not in before]
+    print(f"{len(names)} pictures, {len(names) - len(left)} scored before")
+    failed = 0
+    with penstock.load(package) as pipeline, scores.open("a", encoding="utf-8") as lines:
+        picture = pipeline.get_inputs()[0]
+
+        def read(name):
+            return io.prepare(io.read_image(pictures / name), picture)
+
+        stream = pipeline.stream(left, feed=read)
+        for name in left:
+            try:
+                result = {"place": next(stream)["place"].tolist()}
+            except penstock.PenstockError as error:  # Of this picture; the next one follows.
+                result, failed = {"error": str(error)}, failed + 1
+            lines.write(json.dumps({"file": name} | result) + "\n")
+    print(f"{len(left)} scored now, {failed} of them failed")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1], *map(Path, sys.argv[2:4])) if len(sys.argv) == 4 else __doc__)
+    except KeyboardInterrupt:
+        sys.exit("interrupted; start it again to go on")
+    except penstock.PenstockError as error:
+        sys.exit(f"score: {error}")

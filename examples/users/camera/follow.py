@@ -1,0 +1,61 @@
+"""Follows a ball: a network finds it, a second one finds its ends in what is cut out around it.
+
+python follow.py SOURCE     a camera's number, /dev/video0, rtsp://ADDRESS, or a video file
+"""
+
+import os
+import sys
+
+import numpy as np
+
+import penstock
+from penstock import io
+
+IMAGE, CROP = "u8[h<=1080,w<=1920,3]", 24
+
+
+def shrink(image):
+    """The picture as the first network takes it: 80 by 60, channels first, from 0 to 1."""
+    return np.ascontiguousarray(io.resize(image, 60, 80).transpose(2, 0, 1)[None], np.float32) / 255
+
+
+def around(image, place):
+    """What is cut out around the place, half as large, and where in the picture that is: left and top."""
+    scale = np.array([image.shape[1] / 80, image.shape[0] / 60])
+    left, top = (place + 0.5) * scale - CROP
+    crop = io.resize(io.crop(image, (left, top, left + 2 * CROP, top + 2 * CROP)), CROP, CROP)
+    pixels = np.ascontiguousarray(crop.transpose(2, 0, 1)[None], np.float32) / 255
+    return {"crop": pixels, "from": np.array([left, top], np.float32)}
+
+
+def box(ends, start):
+    """The ends as pixels of the picture: left, top, right, bottom."""
+    return (np.tile(start, 2) + 2 * ends).astype(np.float32)
+
+
+app = penstock.App("follow")
+app.input("image", IMAGE)
+app.function("shrink", shrink, {"image": IMAGE}, {"picture": "f32[1,3,60,80]"}, reads="image")
+app.network("find", "find.onnx", reads={"picture": "shrink.picture"})
+cut = {"crop": f"f32[1,3,{CROP},{CROP}]", "from": "f32[2]"}
+app.function("around", around, {"image": IMAGE, "place": "i64[2]"}, cut, reads=["image", "find.place"])
+app.network("ends", "ends.onnx", reads={"crop": "around.crop"})
+ports = {"ends": "i64[4]", "start": "f32[2]"}
+app.function("box", box, ports, {"box": "f32[4]"}, reads=["ends.ends", "around.from"])
+app.output("box", "box.box")
+
+try:
+    source = sys.argv[1]
+    if os.path.isfile(source):  # A file waits for us: every picture counts, at the rate of a camera.
+        pictures, oldest = io.video(source, rate=30), None
+    else:  # A camera does not: the newest picture is taken, and none is computed that is older than 100 ms.
+        pictures, oldest = io.camera(int(source) if source.isdigit() else source), 100
+    with app.start(max_age_ms=oldest) as pipeline:
+        for frame in pipeline.stream(pictures, errors="yield"):
+            if frame.error is not None:
+                print(frame.number, frame.error, file=sys.stderr)
+            elif frame.number % 10 == 9:
+                print(frame.number, *map(round, frame["box"].tolist()))
+        print(f"{pipeline.stats()['ok']} pictures")
+except penstock.PenstockError as error:
+    sys.exit(f"follow: {error}")

@@ -1,0 +1,119 @@
+// A service with a Penstock pipeline inside: service PACKAGE PORT. Each client of the port sends
+// frames, the bytes of the network's input one frame behind the other, and gets the bytes of its
+// output for each.
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <future>
+#include <iostream>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "penstock/backend/registry.h"
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/plan/package.h"
+
+namespace {
+
+using penstock::Tensor;
+using penstock::pipeline::Output;
+using penstock::pipeline::Pipeline;
+
+int fail(const std::string& what) {
+  std::cerr << "service: " << what << '\n';
+  return 1;
+}
+
+/// A new tensor for each frame: the pipeline reads it in place, until the frame has come out.
+std::optional<Tensor> receive(int client, const penstock::Type& type) {
+  std::vector<std::int64_t> sizes;
+  for (const auto& dim : type.dims) sizes.push_back(dim.size);
+  auto frame = Tensor::allocate(type.dtype, sizes);
+  auto bytes = std::as_writable_bytes(frame.as<char>());
+  if (recv(client, bytes.data(), bytes.size(), MSG_WAITALL) != static_cast<ssize_t>(bytes.size())) {
+    return std::nullopt;  // The client has closed the connection.
+  }
+  return frame;
+}
+
+/// One client, on a thread of its own. Frames of all clients share the pipeline.
+void serve(int client, Pipeline& pipeline) {
+  while (auto frame = receive(client, pipeline.plan().inputs[0].type)) {
+    std::promise<Output> promise;
+    const auto number =
+        pipeline.push(std::span(&*frame, 1), penstock::pipeline::kPatient,
+                      {.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5),
+                       .done = [&](Output output) { promise.set_value(std::move(output)); },
+                       .in_order = false});
+    if (!number) {
+      fail(number.error().message());
+      break;
+    }
+    const auto output = promise.get_future().get();
+    if (!output.ok()) {  // An error belongs to its frame: the service goes on.
+      fail(output.error().message());
+      break;
+    }
+    const auto bytes = std::as_bytes(output[0].as<char>());
+    if (send(client, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) break;
+  }
+  close(client);
+}
+
+/// A socket that listens on this port of this machine only; port 0: any that is free, printed.
+int listen_on(int port) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  const int yes = 1;
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const at = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof address;
+  if (bind(listener, at, size) != 0 || listen(listener, 16) != 0) return -1;
+  getsockname(listener, at, &size);
+  std::cout << "ready on port " << ntohs(address.sin_port) << std::endl;
+  return listener;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::span arguments(argv, static_cast<std::size_t>(argc));
+  if (arguments.size() != 3) return fail("expected PACKAGE PORT");
+  // SIGHUP reads the package again while frames flow. It is kept from all threads, those of the
+  // pipeline too, which have the mask of the thread that starts them; one of its own waits for it.
+  sigset_t hang_up;
+  sigemptyset(&hang_up);
+  sigaddset(&hang_up, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &hang_up, nullptr);
+
+  const auto package = penstock::plan::load_package(arguments[1]);
+  if (!package) return fail(package.error().message());
+  const auto backends = penstock::backend::Registry::load();
+  const auto pipeline = Pipeline::start(package->plan, package->folder, backends);
+  if (!pipeline) return fail(pipeline.error().message());
+
+  std::thread([&] {
+    for (int signal = 0; sigwait(&hang_up, &signal) == 0;) {
+      const auto fresh = penstock::plan::load_package(arguments[1]);
+      const auto replaced = fresh ? (*pipeline)->replace(fresh->plan, fresh->folder, backends)
+                                  : penstock::Status(fresh.error());
+      std::cout << (replaced ? "replaced" : replaced.error().message()) << std::endl;
+    }
+  }).detach();
+
+  const int listener = listen_on(std::atoi(arguments[2]));
+  if (listener < 0) return fail("cannot listen on port " + std::string(arguments[2]));
+  for (int client = 0; (client = accept(listener, nullptr, nullptr)) >= 0;) {
+    std::thread(serve, client, std::ref(**pipeline)).detach();
+  }
+  return fail("the port is closed");
+}

@@ -1,0 +1,53 @@
+"""Takes the noise out of noisy.wav: a function, a network that remembers, and a function, as one pipeline."""
+
+import wave
+
+import numpy as np
+
+import penstock
+from penstock import io
+
+BLOCK, HOP, RATE = 512, 256, 16000
+WINDOW = np.sin(np.pi * (np.arange(BLOCK) + 0.5) / BLOCK).astype(np.float32)
+
+
+def spectrum(block):
+    bins = np.fft.rfft(block * WINDOW)
+    return {"loudness": np.abs(bins).astype(np.float32)[None], "phase": np.angle(bins).astype(np.float32)}
+
+
+def samples(clean, phase, last):
+    block = np.fft.irfft(clean[0] * np.exp(1j * phase)).astype(np.float32) * WINDOW
+    return {"samples": last + block[:HOP], "rest": block[HOP:]}
+
+
+app = penstock.App("enhance")
+app.input("block")
+app.function(
+    "spectrum", spectrum, {"block": "f32[512]"}, {"loudness": "f32[1,257]", "phase": "f32[257]"}, reads="block"
+)
+app.network("denoise", "denoise.onnx", reads={"sound": "spectrum.loudness"})
+app.state("denoise.noise_out", "denoise.noise", initial="start.npy")
+app.function(
+    "samples",
+    samples,
+    {"clean": "f32[1,257]", "phase": "f32[257]", "last": "f32[256]"},
+    {"samples": "f32[256]", "rest": "f32[256]"},
+    reads={"clean": "denoise.clean", "phase": "spectrum.phase"},
+)
+app.state("samples.rest", "samples.last")
+app.output("samples", "samples.samples")
+
+with app.start() as pipeline:
+    blocks = io.wav("noisy.wav", BLOCK, HOP, sample_rate=RATE)
+    clean = np.concatenate([frame["samples"].copy() for frame in pipeline.stream(blocks)])
+
+with wave.open("clean.wav", "wb") as file:
+    file.setparams((1, 2, RATE, 0, "NONE", ""))
+    file.writeframes((clean.clip(-1, 1) * 32767).astype("<i2").tobytes())
+
+noisy = next(iter(io.wav("noisy.wav", 4 * RATE, 4 * RATE))).reshape(-1)
+pause, voice = slice(int(3.2 * RATE), int(3.8 * RATE)), slice(int(2.2 * RATE), int(2.8 * RATE))
+for name, part in (("the pause", pause), ("the voice", voice)):
+    before, after = (10 * np.log10(np.square(sound[part]).mean()) for sound in (noisy, clean))
+    print(f"{name}: {before:.0f} dB before, {after:.0f} dB after")

@@ -1,0 +1,97 @@
+"""Every command and file of the tutorials, in the order of the page, in a fresh folder."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from built_program import find_program
+from tutorial import agrees, blocks_of, run_page
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs/tutorials").glob("*.md"))
+EXAMPLES = ROOT / "examples/users"
+
+
+@pytest.fixture
+def environment(tmp_path_factory) -> dict[str, str]:
+    """What a reader has: the program and Python in the path, and an empty database of costs."""
+    own = tmp_path_factory.mktemp("environment")
+    path = os.pathsep.join([str(find_program().parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return os.environ | {"PATH": path, "PENSTOCK_COSTS": str(own / "costs.db"), "PYTHONUNBUFFERED": "1"}
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory) -> Path:
+    """Penstock as a C++ program finds it."""
+    program, prefix = find_program(), tmp_path_factory.mktemp("prefix")
+    command = ["cmake", "--install", program.parents[1], "--prefix", prefix]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"not all of Penstock is built: {done.stderr.strip().splitlines()[-1]}")
+    return prefix
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_page_does_what_it_says(page, environment, tmp_path, request):
+    if any(block.kind == "cmake" for block in blocks_of(page)):
+        environment["CMAKE_PREFIX_PATH"] = str(request.getfixturevalue("installed"))
+    assert run_page(page, tmp_path, environment) > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_its_files_are_those_of_the_example(page):
+    shown = {block.title: block.text for block in blocks_of(page) if block.title}
+    assert shown
+    assert {name: (EXAMPLES / page.stem / name).read_text(encoding="utf-8") for name in shown} == shown
+
+
+def test_each_example_has_its_page():
+    assert {folder.name for folder in EXAMPLES.iterdir()} == {page.stem for page in PAGES}
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "same"),
+    [
+        ("12 frames in 0.5 s", "12 frames in 17.25 s", True),
+        ("12 frames in 0.5 s", "11 frames in 0.5 s", False),
+        ("a  1.5 ms  b", "a     20 ms b", True),
+        ("a\n…\nb", "a\nx\ny\nb", True),
+        ("a\n…\nb", "a\nx\ny\nc", False),
+        ("to …/x.npy", "to /tmp/1/x.npy", True),
+        ("a", "a\nb", False),
+        ("3 stages", "2 stages", False),
+    ],
+)
+def test_what_is_measured_may_differ_and_nothing_else(expected, printed, same):
+    assert agrees(expected, printed) == same
+
+
+@pytest.mark.parametrize(
+    ("planted", "told"),
+    [
+        ("```console\n$ echo 1\n2\n```", "page.md:2: $ echo 1\nprinted\n1"),
+        ("text\n\n```console\n$ false\n```", "page.md:4: $ false\nended with 1"),
+        ("```python\nprint()\n```", "page.md:2: a block of python without a title"),
+    ],
+)
+def test_a_page_that_is_wrong_fails_with_its_line(tmp_path, planted, told):
+    page = tmp_path / "page.md"
+    page.write_text(planted, encoding="utf-8")
+    with pytest.raises(AssertionError) as failure:
+        run_page(page, tmp_path, dict(os.environ))
+    assert told in str(failure.value)
+
+
+def test_a_command_that_does_not_end_is_ended(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ echo begun && sleep 600\n```", encoding="utf-8")
+    with pytest.raises(TimeoutError, match="begun"):
+        run_page(page, tmp_path, dict(os.environ), seconds=0.5)
+
+
+def test_what_a_command_sets_is_there_for_the_next_one(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text('```console\n$ mkdir in && cd in\n$ export A=\\\n1\n$ echo "$A $(basename $PWD)"\n1 in\n```\n')
+    assert run_page(page, tmp_path, dict(os.environ)) == 3
