@@ -208,7 +208,7 @@ class Backend final : public backend::Backend {
                  hold_room(static_cast<std::int64_t>(read.nodes.size()), settings_->room));
     model->settings = *settings_;
     model->graph = std::move(read);
-    model->seconds = settings_->seconds_of(model->graph, request.threads);
+    model->seconds = settings_->seconds_of(model->graph, spot_of(request.threads));
     if (request.precision != backend::Precision::kF32) {
       PENSTOCK_CHECK_OK(lower(*model, request.precision));
     }
@@ -219,6 +219,22 @@ class Backend final : public backend::Backend {
   }
 
  private:
+  /// Where the calling thread stands, while whatever may run on the machine does.
+  [[nodiscard]] Spot spot_of(int threads) const {
+    Spot spot{.threads = threads, .cores = threads};
+    if (settings_->kinds.empty() && settings_->bandwidth == 0 && settings_->sibling == 1) {
+      return spot;
+    }
+    const auto topology = device::read_topology();
+    if (!topology) return spot;
+    std::vector<int> all;
+    for (const auto& cpu : topology->cpus) all.push_back(cpu.number);
+    spot = synthetic::spot_of(*topology, device::inherited_cpus(), all);
+    spot.threads = threads;
+    spot.cores = std::min(spot.cores, threads);
+    return spot;
+  }
+
   static Status lower(Model& model, backend::Precision precision) {
     const std::string name(backend::to_string(precision));
     const auto found = model.settings.precisions.find(name);

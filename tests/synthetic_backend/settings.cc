@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "penstock/plan/json_reader.h"
 
@@ -40,6 +41,14 @@ void read_amount(const Field& object, std::string_view name, double& amount) {
   if (!(amount >= 0)) field->fail("0 or more");
 }
 
+void read_amounts(const Field& object, std::string_view name,
+                  std::map<std::string, double>& amounts) {
+  const auto field = object.find(name);
+  if (!field) return;
+  field->each_named(
+      [&](const std::string& key, const Field&) { read_amount(*field, key, amounts[key]); });
+}
+
 void read_text(const Field& object, std::string_view name, std::string& text) {
   if (const auto field = object.find(name)) text = field->string();
 }
@@ -70,24 +79,26 @@ Fault read_fault(const Field& field) {
 }
 
 Settings read_settings(const Field& field) {
-  field.only({"version", "unavailable", "whole_graph", "rules", "seconds", "fusion",
-              "seconds_per_call", "seconds_per_byte", "noise", "speedup", "compile_seconds",
-              "one_place", "room", "faults", "precisions", "log"});
+  field.only({"version", "unavailable", "whole_graph",      "rules",
+              "seconds", "fusion",      "seconds_per_call", "seconds_per_byte",
+              "noise",   "speedup",     "sibling",          "kinds",
+              "cache",   "bandwidth",   "compile_seconds",  "one_place",
+              "room",    "faults",      "precisions",       "log"});
   Settings settings;
   read_text(field, "version", settings.version);
   read_text(field, "unavailable", settings.unavailable);
   if (const auto whole = field.find("whole_graph")) settings.whole_graph = whole->boolean();
   if (const auto rules = field.find("rules")) settings.rules = rules->json().dump();
-  if (const auto seconds = field.find("seconds")) {
-    seconds->each_named([&](const std::string& name, const Field&) {
-      read_amount(*seconds, name, settings.seconds[name]);
-    });
-  }
+  read_amounts(field, "seconds", settings.seconds);
   read_amount(field, "fusion", settings.fusion);
   read_amount(field, "seconds_per_call", settings.seconds_per_call);
   read_amount(field, "seconds_per_byte", settings.seconds_per_byte);
   read_amount(field, "noise", settings.noise);
   read_amount(field, "speedup", settings.speedup);
+  read_amount(field, "sibling", settings.sibling);
+  read_amounts(field, "kinds", settings.kinds);
+  read_amount(field, "cache", settings.cache);
+  read_amount(field, "bandwidth", settings.bandwidth);
   read_amount(field, "compile_seconds", settings.compile_seconds);
   if (const auto place = field.find("one_place")) settings.one_place = place->boolean();
   if (const auto room = field.find("room")) settings.room = room->integer(1, kMost);
@@ -124,14 +135,63 @@ double Settings::seconds_of(const graph::Node& node) const {
   return 0;
 }
 
-double Settings::seconds_of(const graph::Graph& model, int threads) const {
-  double nodes = 0, discount = 1;
+double Settings::seconds_of(const graph::Graph& model, const Spot& spot) const {
+  double nodes = 0, discount = 1, weights = 0;
   for (const auto& node : model.nodes) {
     nodes += seconds_of(node) * discount;
     discount *= fusion;
   }
-  return nodes / (1 + speedup * (threads - 1)) + seconds_per_call +
+  for (const auto& value : model.values) {
+    if (value.constant) weights += static_cast<double>(value.type.max_bytes().value_or(0));
+  }
+  return seconds_of(nodes, weights, spot) + seconds_per_call +
          seconds_per_byte * boundary_bytes(model);
+}
+
+double Settings::seconds_of(double nodes, double weight_bytes, const Spot& spot) const {
+  const double threads = spot.cores + sibling * (spot.threads - spot.cores);
+  const auto kind = kinds.find(concat(spot.kind));
+  const double compute =
+      nodes / (1 + speedup * (threads - 1)) * (kind == kinds.end() ? 1 : kind->second);
+  const double read = std::max(0.0, weight_bytes - cache * spot.caches);
+  return bandwidth > 0 ? std::max(compute, read / (bandwidth * spot.nodes)) : compute;
+}
+
+Spot spot_of(const device::Topology& topology, const std::vector<int>& cpus,
+             const std::vector<int>& busy) {
+  const auto has = [](const std::vector<int>& list, int cpu) {
+    return std::ranges::find(list, cpu) != list.end();
+  };
+  // Of places that CPUs share: how many of them the threads have, by their part of each.
+  const auto part = [&](const auto& places) {
+    double sum = 0;
+    for (const auto& place : places) {
+      const auto own = std::ranges::count_if(place, [&](int cpu) { return has(cpus, cpu); });
+      const auto all = std::ranges::count_if(place, [&](int cpu) { return has(busy, cpu); });
+      if (own > 0) sum += static_cast<double>(own) / static_cast<double>(all);
+    }
+    return sum > 0 ? sum : 1;
+  };
+  int last = 0;
+  for (const auto& cache : topology.caches) last = std::max(last, cache.level);
+  std::vector<std::vector<int>> caches, nodes;
+  for (const auto& cache : topology.caches) {
+    if (cache.level == last) caches.push_back(cache.cpus);
+  }
+  for (const auto& node : topology.numa_nodes) nodes.push_back(node.cpus);
+  Spot spot;
+  spot.threads = static_cast<int>(cpus.size());
+  spot.kind = std::numeric_limits<int>::max();
+  std::set<int> cores;
+  for (const auto& cpu : topology.cpus) {
+    if (!has(cpus, cpu.number)) continue;
+    cores.insert(cpu.core);
+    spot.kind = std::min(spot.kind, cpu.kind);
+  }
+  spot.cores = static_cast<int>(cores.size());
+  spot.caches = part(caches);
+  spot.nodes = part(nodes);
+  return spot;
 }
 
 Result<Settings> parse_settings(const std::string& json, const std::string& backend) {

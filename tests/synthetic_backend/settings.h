@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/base/result.h"
+#include "penstock/device/topology.h"
 #include "penstock/graph/graph.h"
 
 namespace penstock::synthetic {
@@ -50,6 +51,19 @@ struct Lower {
   double error = 0;    ///< Added to every floating-point element of the outputs.
 };
 
+/// Where a model runs, and beside what.
+struct Spot {
+  int threads = 1;
+  int cores = 1;      ///< That the threads run on; the rest share a core with a sibling.
+  int kind = 0;       ///< device::Cpu::kind, the least of them.
+  double caches = 1;  ///< Of last caches: the part that its threads have of all that run there.
+  double nodes = 1;   ///< The same of NUMA nodes, and so of memories.
+};
+
+/// \pre  the CPUs are of the topology and among the busy ones
+Spot spot_of(const device::Topology& topology, const std::vector<int>& cpus,
+             const std::vector<int>& busy);
+
 struct Settings {
   std::string version = "1.0";
   std::string unavailable;
@@ -61,6 +75,10 @@ struct Settings {
   double seconds_per_byte = 0;  ///< Of what enters and leaves a model, constants left out.
   double noise = 0;             ///< A run takes up to this fraction longer, evenly, at random.
   double speedup = 1;           ///< What each thread beyond the first adds: time / (1 + (n-1)s).
+  double sibling = 1;           ///< What a thread adds, of another, that shares its core.
+  std::map<std::string, double> kinds;  ///< Times the seconds on CPUs of that kind ("0").
+  double cache = 0;      ///< Bytes of a last cache: weights beyond it are read in each run
+  double bandwidth = 0;  ///< by so many bytes a second of each NUMA node's memory; 0: no limit.
   double compile_seconds = 0;
   bool one_place = false;  ///< All its models in one process have the same CPUs, or are refused.
   std::int64_t room = INT64_MAX;  ///< Nodes of all its models in one process: no memory for more.
@@ -68,8 +86,10 @@ struct Settings {
   std::map<std::string, Lower> precisions;  ///< Below f32: "bf16".
   std::filesystem::path log;  ///< "compile NODES" and "run NODES" are appended; empty: nowhere.
 
-  /// Seconds of one run of `model` with `threads`, noise left out.
-  [[nodiscard]] double seconds_of(const graph::Graph& model, int threads) const;
+  /// Seconds of one run of `model`, noise left out.
+  [[nodiscard]] double seconds_of(const graph::Graph& model, const Spot& spot) const;
+  /// The same of nodes that take so long on one thread, and of their weights.
+  [[nodiscard]] double seconds_of(double nodes, double weight_bytes, const Spot& spot) const;
   /// Of a node, not discounted: its name goes before its operator, that before "*".
   [[nodiscard]] double seconds_of(const graph::Node& node) const;
 };

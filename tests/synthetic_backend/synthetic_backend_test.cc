@@ -139,8 +139,8 @@ TEST(SyntheticSettingsTest, DiscountsEachNodeByFusion) {
   ASSERT_TRUE(settings) << settings.error().message();
   graph::Graph graph;
   graph.nodes.resize(2);
-  EXPECT_DOUBLE_EQ(settings->seconds_of(graph, 1), 5.7 + 1);
-  EXPECT_DOUBLE_EQ(settings->seconds_of(graph, 3), 5.7 / 2 + 1);
+  EXPECT_DOUBLE_EQ(settings->seconds_of(graph, Spot{}), 5.7 + 1);
+  EXPECT_DOUBLE_EQ(settings->seconds_of(graph, Spot{.threads = 3, .cores = 3}), 5.7 / 2 + 1);
 }
 
 TEST(SyntheticSettingsTest, SaysWhatIsWrongWhere) {

@@ -13,8 +13,6 @@
 namespace penstock::device {
 namespace {
 
-constexpr std::size_t kMostWidths = 3;  ///< Of one kind of core in one grouping.
-
 int count_of(const std::vector<int>& cpus) {
   return static_cast<int>(cpus.size());
 }
@@ -247,7 +245,7 @@ std::vector<std::vector<Share>> fillings(const Pool& pool, std::size_t most) {
   std::vector<std::vector<Share>> ways;
   const auto widths = widths_of(pool);
   bool go_on = most > 0;
-  for (std::size_t count = 1; count <= kMostWidths && go_on; ++count) {
+  for (std::size_t count = 1; count <= widths.size() && go_on; ++count) {
     std::vector<std::pair<int, int>> parts;
     fill(
         widths, 0, count, pool.cpus(), parts,

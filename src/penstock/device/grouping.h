@@ -44,8 +44,8 @@ struct Grouping {
 std::vector<Grouping> uniform_groupings(const Topology& topology, const Use& use,
                                         std::size_t most = 64);
 
-/// Devices of up to three widths of each kind of core, which together take all CPUs in use: those
-/// of one width first, then of two. At most `most`.
+/// Devices of unlike widths of each kind of core, which together take all CPUs in use: those of one
+/// width first, then of two, and so on. At most `most`.
 std::vector<Grouping> mixed_groupings(const Topology& topology, const Use& use,
                                       std::size_t most = 4096);
 

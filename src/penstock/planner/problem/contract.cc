@@ -6,6 +6,7 @@
 #include <queue>
 #include <utility>
 
+#include "penstock/planner/problem/components.h"
 #include "penstock/planner/problem/fits.h"
 #include "penstock/planner/problem/index.h"
 
@@ -74,8 +75,6 @@ std::vector<int> find_moves(const Instance& instance, bool memory_free) {
   }
   return cluster;
 }
-
-using Arcs = std::vector<std::pair<int, int>>;
 
 Arcs arcs_between(const Instance& instance, const std::vector<int>& cluster) {
   Arcs arcs;
