@@ -208,7 +208,7 @@ def build(
     model: as for :func:`split`; or an application's file (``app.yaml``), whose networks, functions and devices
         are tuned together.
     output: the package to write, with its reasons (:func:`explain`); without, a temporary one.
-    devices: those to use; without, each CPU that this process may use.
+    devices: only these; without, groups of CPUs are chosen by measurement (an application: each CPU).
     goal: what counts, frames per second or the latency of one frame at a time.
     budget: seconds to spend; the simple ways that you would have tried are measured in any case.
     backends: those that may be chosen; without, all there are.

@@ -58,8 +58,8 @@ Result<cost::Database> open_costs(const BuildOptions& options) {
 Result<tune::Options> to_build_options(const BuildOptions& options) {
   tune::Options to;
   to.output = options.package;
-  if (options.hosts.empty()) {
-    auto devices = device::parse_devices(options.devices.empty() ? "all" : options.devices);
+  if (options.hosts.empty() && !options.devices.empty()) {
+    auto devices = device::parse_devices(options.devices);
     if (!devices) return std::move(devices).error().within("--devices");
     to.devices = *std::move(devices);
   }
@@ -258,10 +258,12 @@ void declare_build(CLI::App& app, Action& chosen) {
       ->add_option("-o,--output", options->package,
                    "The package to write: a folder, or a file ending in .zip")
       ->required();
-  auto* devices = command
-                      ->add_option("--devices", options->devices,
-                                   "cpu:0,cpu:1 or cpu:0-1,cpu:2-3; all: each CPU (the default)")
-                      ->check(not_empty("devices such as cpu:0,cpu:1 or all"));
+  auto* devices =
+      command
+          ->add_option("--devices", options->devices,
+                       "Only these: cpu:0,cpu:1 or cpu:0-1,cpu:2-3; all: each CPU by itself. "
+                       "Without, groups of CPUs are chosen by measurement")
+          ->check(not_empty("devices such as cpu:0,cpu:1 or all"));
   auto* hosts = command
                     ->add_option("--hosts", options->hosts,
                                  "A file of machines that run 'penstock worker' (docs/hosts.md): "

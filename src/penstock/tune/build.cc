@@ -20,6 +20,7 @@
 #include "penstock/tune/covers.h"
 #include "penstock/tune/describe.h"
 #include "penstock/tune/gate.h"
+#include "penstock/tune/groups.h"
 #include "penstock/tune/outcome.h"
 #include "penstock/tune/parts.h"
 #include "penstock/tune/plans.h"
@@ -44,8 +45,12 @@ constexpr int kPlansAfterParts = 4;     ///< For which measuring parts leaves ti
 constexpr double kLeastSilence = 5;     ///< Seconds of compiling, or of one run, that are no hang,
 constexpr double kMostSilence = 60;     ///< by the budget.
 constexpr int kCovers = 3;              ///< Mixed covers that are run.
-constexpr int kMostCorrections = 4;     ///< Plans made of corrected costs.
-constexpr double kHopelessForm = 0.9;   ///< Of the clean import's rate, for the file as it is.
+constexpr std::size_t kMostGroupings = 256;  ///< Of each use of the CPUs.
+constexpr std::size_t kGroupWays = 2;        ///< Whole networks that groups of CPUs are tried with.
+constexpr int kGroupedPlans = 3;             ///< Plans on groups of CPUs that are run.
+constexpr double kGroupShare = 0.3;          ///< Of the time that is left, to measure on groups.
+constexpr int kMostCorrections = 4;          ///< Plans made of corrected costs.
+constexpr double kHopelessForm = 0.9;        ///< Of the clean import's rate, for the file as it is.
 
 /// More than any sound engine takes for the network, once on each CPU: what wants more is
 /// stopped before the machine suffers.
@@ -97,6 +102,8 @@ class Build {
     return contest_->entries()[*std::ranges::max_element(singles_, {}, score)];
   }
   [[nodiscard]] Cover best_cover() const;
+  Status try_groupings();
+  Result<std::vector<GroupCosts>> group_costs(const device::Groupings& groupings);
   Status try_pipelines();
   Result<std::optional<std::size_t>> run_stages(const Cover& cover, std::vector<double> seconds,
                                                 const cost::Figures& figures, bool replicas);
@@ -415,6 +422,52 @@ Status Build::try_covers() {
   return {};
 }
 
+/// What the fastest whole networks take on each kind of group.
+Result<std::vector<GroupCosts>> Build::group_costs(const device::Groupings& groupings) {
+  std::vector<const Entry*> fastest;
+  for (const auto place : singles_) fastest.push_back(&contest_->entries()[place]);
+  std::ranges::stable_sort(fastest, std::greater{}, &Entry::score);
+  fastest.resize(std::min(fastest.size(), kGroupWays));
+  std::vector<GroupCosts> costs;
+  for (const auto* entry : fastest) {
+    const auto& cover = entry->contestant.split.stages.front().parts;
+    costs.push_back({cover, parts_->node_seconds(cover), {}});
+  }
+  for (const auto& kind : groupings.kinds) {
+    for (auto& cost : costs) {
+      PENSTOCK_TRY(const auto seconds, parts_->group_seconds(cost.cover, kind.devices));
+      cost.kind_seconds.push_back(seconds.value_or(collage::kInfinite));
+    }
+  }
+  return costs;
+}
+
+/// Plans on devices of several CPUs, unlike in width, on some or all CPUs; where the user named no
+/// devices, and there are others than one for each CPU and one of all.
+Status Build::try_groupings() {
+  constexpr std::size_t kUsual = 2;
+  if (!options_.devices.empty() || !has_replicas() || options_.goal == Goal::kLatency) return {};
+  const auto groupings = device::groupings_of(profiler_->topology(), kMostGroupings);
+  if (groupings.groupings.size() <= kUsual || out_of_time()) return {};
+  say("measuring on groups of CPUs");
+  parts_->measure_until(
+      budget_.at(spent() + kGroupShare * (latest_start(kGroupedPlans) - spent())));
+  PENSTOCK_TRY(const auto costs, group_costs(groupings));
+  PENSTOCK_TRY(const auto plans,
+               grouped(graph_, groupings, costs, {}, device::available_memory(), kSearchSeconds));
+  parts_->measure_until(budget_.at(latest_start(1)));
+  int run = 0;
+  for (const auto& plan : plans) {
+    if (out_of_time() || run++ == kGroupedPlans) break;
+    say(concat("trying ", plan.grouping));
+    PENSTOCK_CHECK_OK(
+        enter({concat(plan.covers, " in ", plan.split.stages.size(),
+                      plan.split.stages.size() == 1 ? " stage" : " stages", " on ", plan.grouping),
+               plan.split}));
+  }
+  return {};
+}
+
 Error Build::no_plan() const {
   std::string reasons;
   for (const auto& failure : parts_->failures()) reasons += "; " + failure;
@@ -578,6 +631,7 @@ Status Build::write() {
 
 Status Build::search() {
   PENSTOCK_CHECK_OK(try_whole());
+  PENSTOCK_CHECK_OK(try_groupings());
   PENSTOCK_CHECK_OK(try_covers());
   PENSTOCK_CHECK_OK(try_pipelines());
   if (!contest_->best()) return no_plan();

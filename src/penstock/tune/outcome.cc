@@ -101,6 +101,7 @@ cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
     question["states"].push_back({state.from, state.to, initial ? *initial : state.initial});
   }
   for (const auto& device : devices) question["devices"].push_back(device::to_string(device));
+  if (options.devices.empty()) question["groups"] = "chosen";
   for (const auto& file : options.custom_ops) {
     const auto hash = sha256_of_file(file);
     question["custom_ops"].push_back(hash ? *hash : file.string());

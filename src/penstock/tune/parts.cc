@@ -167,15 +167,16 @@ Result<cost::Part> Parts::part_of(cost::PartModel model, const Way& way) const {
   part.flush_denormals = partition::has_denormal_constants(*model.subgraph);
   part.models.push_back(std::move(model));
   part.custom_ops = options_->custom_ops;
-  place(part, devices_.front());
+  place(part, devices_.front(), devices_);
   return part;
 }
 
 /// There, while the same runs on the devices beside it.
-void Parts::place(cost::Part& part, const device::Device& device) const {
+void Parts::place(cost::Part& part, const device::Device& device,
+                  const std::vector<device::Device>& beside) const {
   part.device = device;
   part.threads = static_cast<int>(device.cpus.size());
-  part.neighbours = neighbours_of(profiler_->topology(), device, devices_);
+  part.neighbours = neighbours_of(profiler_->topology(), device, beside);
 }
 
 bool Parts::has_too_many_nodes() const {
@@ -278,7 +279,7 @@ Result<std::optional<double>> Parts::form_seconds(const graph::Graph& form, cons
   model.name = "the file as it is";
   model.subgraph = graph::Subgraph::whole(form);
   PENSTOCK_TRY(auto part, part_of(std::move(model), way));
-  place(part, device);
+  place(part, device, devices_);
   PENSTOCK_TRY(const auto costs, profiler_->measure(std::span(&part, 1)));
   const auto& cost = costs.front();
   if (!cost) return std::optional<double>();
@@ -302,6 +303,12 @@ Result<std::optional<double>> Parts::wide_seconds(std::size_t way) {
   if (!whole_.contains(way)) return std::optional<double>();
   PENSTOCK_TRY(const auto cost,
                measure_chain(whole_cover(*graph_, ways_[way]), union_of(devices_)));
+  return cost && !cost->failure ? std::optional(cost->seconds) : std::nullopt;
+}
+
+Result<std::optional<double>> Parts::group_seconds(const Cover& cover,
+                                                   const std::vector<device::Device>& alike) {
+  PENSTOCK_TRY(const auto cost, measure_chain(cover, alike.front(), alike));
   return cost && !cost->failure ? std::optional(cost->seconds) : std::nullopt;
 }
 
@@ -416,6 +423,12 @@ void Parts::tell_once(std::string failure) {
 
 Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
                                                        const device::Device& device) {
+  return measure_chain(cover, device, devices_);
+}
+
+Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
+                                                       const device::Device& device,
+                                                       const std::vector<device::Device>& beside) {
   std::optional<cost::Part> chain;
   for (const auto& chosen : cover) {
     PENSTOCK_TRY(auto part, part_of(chosen.nodes, way_of(chosen)));
@@ -426,7 +439,7 @@ Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
     chain->models.push_back(std::move(part.models.front()));
     chain->flush_denormals = chain->flush_denormals || part.flush_denormals;
   }
-  place(*chain, device);
+  place(*chain, device, beside);
   PENSTOCK_TRY(const auto costs, profiler_->measure(std::span(&*chain, 1)));
   const auto& cost = costs.front();
   const bool as_others = device.cpus.size() == devices_.front().cpus.size();
@@ -436,7 +449,9 @@ Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
                      cost::to_string(cost->failure->kind), ": ", cost->failure->message));
   }
   const auto& first = cover.front();
-  if (cost && cover.size() == 1 && as_others && find(way_of(first), first.nodes) == nullptr) {
+  const bool usual = &beside == &devices_;
+  if (cost && cover.size() == 1 && as_others && usual &&
+      find(way_of(first), first.nodes) == nullptr) {
     auto& trial = earlier_.emplace_back();
     trial.candidate.nodes = first.nodes;
     trial.way = static_cast<std::size_t>(std::ranges::find(ways_, way_of(first)) - ways_.begin());

@@ -75,6 +75,10 @@ class Parts {
   /// The same of a cover's parts, one after the other as a stage runs them; infinite: it cannot;
   /// none: the time was up.
   Result<std::optional<double>> chain_seconds(const Cover& cover);
+  /// The same on the first of these devices while it runs on some of the others, with as many
+  /// threads as that has CPUs.
+  Result<std::optional<double>> group_seconds(const Cover& cover,
+                                              const std::vector<device::Device>& alike);
   /// The same of a plan's stages, each on every kind of device where it will stand. \returns
   /// whether all can run and are allowed(); none: the time was up.
   Result<std::optional<bool>> stages_run(const std::vector<partition::ChosenStage>& stages);
@@ -145,12 +149,15 @@ class Parts {
                                            const Way& way) const;
   [[nodiscard]] Result<cost::Part> part_of(cost::PartModel model, const Way& way) const;
   [[nodiscard]] const collage::Rule& rule_of(const Way& way) const;
-  void place(cost::Part& part, const device::Device& device) const;
+  void place(cost::Part& part, const device::Device& device,
+             const std::vector<device::Device>& beside) const;
   [[nodiscard]] bool has_too_many_nodes() const;
   [[nodiscard]] Result<std::vector<collage::Candidate>> candidates_of(std::size_t way) const;
   [[nodiscard]] std::string kind_of(const device::Device& device) const;
   Result<std::optional<Cover>> faster_stage(const partition::ChosenStage& stage);
   Result<std::optional<cost::Cost>> measure_chain(const Cover& cover, const device::Device& device);
+  Result<std::optional<cost::Cost>> measure_chain(const Cover& cover, const device::Device& device,
+                                                  const std::vector<device::Device>& beside);
   Status measure(const std::vector<std::size_t>& trials);
   [[nodiscard]] Result<collage::Covers> known_covers() const;
   void fail(std::size_t trial, const cost::Failure& failure);

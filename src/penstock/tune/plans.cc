@@ -11,20 +11,6 @@ namespace {
 
 using graph::NodeId;
 
-/// What of the cover lies in the stage; `nodes` ascending.
-std::vector<partition::ChosenPart> parts_within(const Cover& cover,
-                                                const std::vector<NodeId>& nodes) {
-  std::vector<partition::ChosenPart> parts;
-  for (const auto& part : cover) {
-    partition::ChosenPart inside{part.backend, part.options, {}};
-    auto of_part = part.nodes;
-    std::ranges::sort(of_part);
-    std::ranges::set_intersection(of_part, nodes, std::back_inserter(inside.nodes));
-    if (!inside.nodes.empty()) parts.push_back(std::move(inside));
-  }
-  return parts;
-}
-
 std::optional<NodeId> writer_of(const graph::Graph& graph, const std::string& name) {
   const auto value = std::ranges::find(graph.values, name, &graph::Value::name);
   return value == graph.values.end() ? std::nullopt : value->producer;
@@ -188,6 +174,19 @@ double memory_share(const graph::Graph& graph, std::size_t devices,
   const double room = available ? static_cast<double>(*available) / kCopies : kUnlimited;
   const auto count = static_cast<double>(devices);
   return weights * count <= room ? kUnlimited : room / count;
+}
+
+std::vector<partition::ChosenPart> parts_within(const Cover& cover,
+                                                const std::vector<NodeId>& nodes) {
+  std::vector<partition::ChosenPart> parts;
+  for (const auto& part : cover) {
+    partition::ChosenPart inside{part.backend, part.options, {}};
+    auto of_part = part.nodes;
+    std::ranges::sort(of_part);
+    std::ranges::set_intersection(of_part, nodes, std::back_inserter(inside.nodes));
+    if (!inside.nodes.empty()) parts.push_back(std::move(inside));
+  }
+  return parts;
 }
 
 Result<Planned> pipelined(const Place& place, const Cover& cover, const Measurements& measurements,

@@ -52,6 +52,10 @@ std::string backends_in(const Cover& cover);
 /// The same, "in 5 parts" where they are several.
 std::string name_of(const Cover& cover);
 
+/// What of the cover lies in a stage; `nodes` ascending.
+std::vector<partition::ChosenPart> parts_within(const Cover& cover,
+                                                const std::vector<graph::NodeId>& nodes);
+
 /// What the planner makes of it.
 struct Planned {
   partition::ChosenStages split;

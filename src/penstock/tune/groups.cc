@@ -1,0 +1,134 @@
+#include "penstock/tune/groups.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "penstock/planner/choose.h"
+#include "penstock/session/plan_model.h"
+
+namespace penstock::tune {
+namespace {
+
+using planner::Problem;
+
+double sum_of(const std::vector<double>& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
+/// Bytes of weights that a device of that kind may hold, where its like take all CPUs in use.
+double memory_of(const graph::Graph& graph, const device::Groupings& groupings,
+                 const device::GroupKind& kind, std::optional<std::uint64_t> memory) {
+  const auto cpus = groupings.uses[kind.use].cpus.size();
+  const auto width = static_cast<std::size_t>(kind.width);
+  return memory_share(graph, (cpus + width - 1) / width, memory);
+}
+
+/// A type for each kind of group, with a mode for each cover.
+Result<Problem> problem_of(const graph::Graph& graph, const device::Groupings& groupings,
+                           const std::vector<GroupCosts>& costs, const cost::Figures& figures,
+                           std::optional<std::uint64_t> memory) {
+  PlanModelOptions options;
+  options.devices = {groupings.kinds.front().devices.front()};
+  options.costs.figures = figures;
+  PENSTOCK_TRY(auto problem, problem_of_model(graph, options));
+  const auto type = problem.types.front();
+  const auto link = problem.links.empty() ? planner::Link() : problem.links.front().front();
+  problem.types.clear();
+  problem.modes.clear();
+  for (auto& group : problem.groups) group.time.clear();
+  for (std::size_t kind = 0; kind < groupings.kinds.size(); ++kind) {
+    auto& made = problem.types.emplace_back(type);
+    made.name = concat("kind ", kind);
+    made.devices.clear();
+    for (const auto& device : groupings.kinds[kind].devices) {
+      made.devices.push_back(to_string(device));
+    }
+    made.memory = memory_of(graph, groupings, groupings.kinds[kind], memory);
+    problem.frames_in_flight = problem.frames_in_flight || made.memory < kUnlimited;
+    for (const auto& cost : costs) {
+      problem.modes.push_back({backends_in(cost.cover), static_cast<int>(kind), 0});
+      const double pace = cost.kind_seconds[kind] / sum_of(cost.node_seconds);
+      for (auto& group : problem.groups) {
+        double seconds = 0;
+        for (const int node : group.nodes) {
+          seconds += cost.node_seconds[static_cast<std::size_t>(node)];
+        }
+        group.time.push_back(std::isfinite(pace) ? seconds * pace : planner::kInfinite);
+      }
+    }
+  }
+  problem.links.assign(problem.types.size(), std::vector(problem.types.size(), link));
+  return problem;
+}
+
+/// The groupings of one use, as indices.
+std::vector<std::size_t> of_use(const device::Groupings& groupings, std::size_t use) {
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < groupings.counts.size(); ++i) {
+    for (std::size_t kind = 0; kind < groupings.kinds.size(); ++kind) {
+      if (groupings.counts[i][kind] == 0) continue;
+      if (groupings.kinds[kind].use == use) indices.push_back(i);
+      break;
+    }
+  }
+  return indices;
+}
+
+/// Puts the names of the grouping's own devices in place of those that stood for them.
+void name_devices(const device::Grouping& grouping, Problem& problem) {
+  auto device = grouping.devices.begin();
+  for (auto& type : problem.types) {
+    for (auto& name : type.devices) name = to_string(*device++);
+  }
+}
+
+/// The covers of the modes of the stages; modes are those of all covers for each type.
+Result<Grouped> grouped_of(planner::Choice choice, const device::Grouping& grouping,
+                           const std::vector<GroupCosts>& costs) {
+  name_devices(grouping, choice.problem);
+  Grouped made;
+  made.period_seconds = choice.answer.evaluation.period;
+  made.grouping = grouping.text;
+  const PlannedModel planned{std::move(choice.problem), std::move(choice.answer)};
+  PENSTOCK_TRY(made.split, chosen_stages_of(planned));
+  Cover used;
+  for (std::size_t i = 0; i < made.split.stages.size(); ++i) {
+    auto& stage = made.split.stages[i];
+    const auto mode = static_cast<std::size_t>(planned.answer.split.stages[i].mode);
+    std::ranges::sort(stage.nodes);
+    stage.parts = parts_within(costs[mode % costs.size()].cover, stage.nodes);
+    used.insert(used.end(), stage.parts.begin(), stage.parts.end());
+  }
+  made.covers = backends_in(used);
+  return made;
+}
+
+}  // namespace
+
+Result<std::vector<Grouped>> grouped(const graph::Graph& graph, const device::Groupings& groupings,
+                                     const std::vector<GroupCosts>& costs,
+                                     const cost::Figures& figures,
+                                     std::optional<std::uint64_t> memory, double search_seconds) {
+  std::vector<Grouped> plans;
+  if (costs.empty()) return plans;
+  PENSTOCK_TRY(const auto problem, problem_of(graph, groupings, costs, figures, memory));
+  planner::Options options;
+  options.replicas = true;
+  options.seconds = search_seconds / static_cast<double>(groupings.uses.size());
+  for (std::size_t use = 0; use < groupings.uses.size(); ++use) {
+    const auto indices = of_use(groupings, use);
+    std::vector<planner::Counts> counts;
+    for (const auto index : indices) counts.push_back(groupings.counts[index]);
+    auto choice = planner::choose(problem, counts, options);
+    if (!choice) continue;  // What its devices cannot run, others may.
+    const auto& grouping = groupings.groupings[indices[choice->grouping]];
+    PENSTOCK_TRY(auto made, grouped_of(*std::move(choice), grouping, costs));
+    plans.push_back(std::move(made));
+  }
+  std::ranges::stable_sort(plans, {}, &Grouped::period_seconds);
+  return plans;
+}
+
+}  // namespace penstock::tune

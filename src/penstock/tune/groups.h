@@ -1,0 +1,45 @@
+// Groups: devices of several CPUs, chosen by what the network takes on each kind of group.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/result.h"
+#include "penstock/cost/analytic.h"
+#include "penstock/device/group_kinds.h"
+#include "penstock/graph/graph.h"
+#include "penstock/partition/split.h"
+#include "penstock/tune/plans.h"
+
+namespace penstock::tune {
+
+/// What a cover takes on the devices that a machine could have.
+struct GroupCosts {
+  Cover cover;
+  std::vector<double> node_seconds;  ///< Of each node: how a device's time is shared among them.
+  /// Of the whole network on a device of each of Groupings::kinds, while its like run on the other
+  /// CPUs in use; infinite: it cannot, or was not measured.
+  std::vector<double> kind_seconds;
+};
+
+/// A plan on devices that were chosen.
+struct Grouped {
+  partition::ChosenStages split;
+  double period_seconds = 0;
+  std::string grouping;  ///< device::Grouping::text
+  std::string covers;    ///< backends_in() what the stages run.
+};
+
+/// For each use of the CPUs the best plan of its groupings, shortest period first: each stage by
+/// one of the covers, replicated where that helps, on devices that need not be alike. Uses without
+/// a plan are left out. `figures` say what handing over costs, `memory` how many bytes the machine
+/// has left, of which each device has a share by its width. The network writes no states.
+/// \error as cost::problem_of()
+Result<std::vector<Grouped>> grouped(const graph::Graph& graph, const device::Groupings& groupings,
+                                     const std::vector<GroupCosts>& costs,
+                                     const cost::Figures& figures,
+                                     std::optional<std::uint64_t> memory, double search_seconds);
+
+}  // namespace penstock::tune

@@ -1,0 +1,153 @@
+#include "penstock/tune/groups.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/made_up_topologies.h"
+
+namespace penstock::tune {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// A chain of four nodes, each with so many kilobytes of weights.
+graph::Graph chain(std::int64_t kilobytes) {
+  graph::Graph graph;
+  const auto value = [&](const std::string& name, std::int64_t elements) {
+    graph.values.emplace_back().name = name;
+    graph.values.back().type = Type::tensor(DType::kF32, std::vector<std::int64_t>{elements});
+    return static_cast<graph::ValueId>(graph.values.size() - 1);
+  };
+  auto last = value("x", 4);
+  graph.inputs = {last};
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const auto id = static_cast<graph::NodeId>(i);
+    const auto weight = value(concat("w", i), kilobytes * 256);
+    graph.values.back().constant = Tensor::allocate(DType::kF32, {kilobytes * 256});
+    const auto next = value(concat("v", i), 4);
+    auto& node = graph.nodes.emplace_back();
+    node.name = concat("n", i);
+    node.op = "Mul";
+    node.inputs = {last, weight};
+    node.outputs = {next};
+    graph.values[graph::index(last)].consumers.push_back(id);
+    graph.values[graph::index(weight)].consumers.push_back(id);
+    graph.values[graph::index(next)].producer = id;
+    last = next;
+  }
+  graph.outputs = {last};
+  return graph;
+}
+
+using Law = std::function<double(const device::GroupKind&)>;
+
+GroupCosts costs(const graph::Graph& graph, const device::Groupings& groupings,
+                 const std::string& backend, const Law& law) {
+  GroupCosts made{whole_cover(graph, {backend, {}}), {1, 1, 1, 1}, {}};
+  for (const auto& kind : groupings.kinds) made.kind_seconds.push_back(law(kind));
+  return made;
+}
+
+/// Each node is in one stage, and no CPU in two devices.
+void expect_sound(const Grouped& plan) {
+  std::set<graph::NodeId> nodes;
+  std::vector<device::Device> devices;
+  for (const auto& stage : plan.split.stages) {
+    for (const auto node : stage.nodes) EXPECT_TRUE(nodes.insert(node).second);
+    devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
+    EXPECT_FALSE(stage.parts.empty());
+  }
+  EXPECT_EQ(nodes.size(), 4U);
+  EXPECT_TRUE(check_disjoint(devices));
+}
+
+std::vector<std::string> names_of(const partition::ChosenStage& stage) {
+  std::vector<std::string> names;
+  for (const auto& device : stage.devices) names.push_back(to_string(device));
+  return names;
+}
+
+Result<std::vector<Grouped>> plans_of(const graph::Graph& graph, const device::Groupings& groupings,
+                                      const std::vector<GroupCosts>& costs,
+                                      std::optional<std::uint64_t> memory = std::nullopt) {
+  return grouped(graph, groupings, costs, {.seconds_per_transfer = 1e-6}, memory, 1000);
+}
+
+TEST(GroupsTest, WhatDoesNotScaleRunsOnEachCpu) {
+  const auto groupings = device::groupings_of(usable_machine("numa:1 l3:1 core:4 pu:1"));
+  const auto graph = chain(1);
+  const auto plans =
+      plans_of(graph, groupings, {costs(graph, groupings, "one", [](auto&) { return 1; })});
+  ASSERT_TRUE(plans) << plans.error().message();
+  ASSERT_FALSE(plans->empty());
+  EXPECT_EQ(plans->front().grouping, "4 devices of 1 CPU");
+  EXPECT_DOUBLE_EQ(plans->front().period_seconds, 0.25);
+  EXPECT_EQ(plans->front().split.stages.size(), 1U);
+  expect_sound(plans->front());
+}
+
+TEST(GroupsTest, WhereCpusGetInEachOthersWayFewerAreUsed) {
+  const auto groupings = device::groupings_of(usable_machine("numa:1 l3:1 l2:4 core:1 pu:2"));
+  const auto graph = chain(1);
+  const auto shares_a_core = [](const device::GroupKind& kind) { return kind.use == 0 ? 3.0 : 1; };
+  const auto plans = plans_of(graph, groupings, {costs(graph, groupings, "one", shares_a_core)});
+  ASSERT_TRUE(plans) << plans.error().message();
+  EXPECT_THAT(names_of(plans->front().split.stages.front()),
+              testing::ElementsAre("cpu:0", "cpu:2", "cpu:4", "cpu:6"));
+  EXPECT_EQ(plans->size(), 3U) << "one for each use";
+}
+
+TEST(GroupsTest, WhereMemoryHoldsNoCopyForEachCpuDevicesAreWideOrStagesMany) {
+  const auto groupings = device::groupings_of(usable_machine("numa:1 l3:1 core:4 pu:1"));
+  const auto graph = chain(1000);
+  const auto scales = [](const device::GroupKind& kind) { return 1.0 / kind.width; };
+  // Engines hold weights twice: two copies fit.
+  const auto plans = plans_of(graph, groupings, {costs(graph, groupings, "one", scales)},
+                              std::uint64_t{17'000'000});
+  ASSERT_TRUE(plans) << plans.error().message();
+  ASSERT_FALSE(plans->empty());
+  expect_sound(plans->front());
+  double bytes = 0;
+  for (const auto& stage : plans->front().split.stages) {
+    bytes += static_cast<double>(stage.nodes.size() * stage.devices.size()) * 1024 * 1000;
+  }
+  EXPECT_LE(2 * bytes, 17e6);
+  EXPECT_NEAR(plans->front().period_seconds, 0.25, 1e-4);
+}
+
+TEST(GroupsTest, FastAndSlowCoresRunWhatSuitsThem) {
+  const auto groupings = device::groupings_of(fast_and_slow(), 200);
+  const auto graph = chain(1);
+  const auto first = costs(graph, groupings, "one", [](const device::GroupKind& kind) {
+    return kind.kind == 1 ? 1.0 : kNever;
+  });
+  const auto second = costs(graph, groupings, "two", [](const device::GroupKind& kind) {
+    return kind.kind == 0 ? 1.0 : kNever;
+  });
+  const auto plans = plans_of(graph, groupings, {first, second});
+  ASSERT_TRUE(plans) << plans.error().message();
+  ASSERT_FALSE(plans->empty());
+  expect_sound(plans->front());
+  EXPECT_NEAR(plans->front().period_seconds, 1.0 / 16, 1e-4);
+  for (const auto& stage : plans->front().split.stages) {
+    const bool fast = stage.devices.front().cpus.front() < 8;
+    EXPECT_EQ(stage.parts.front().backend, fast ? "one" : "two");
+  }
+}
+
+TEST(GroupsTest, WhatWasNotMeasuredAnywhereHasNoPlan) {
+  const auto groupings = device::groupings_of(usable_machine("numa:1 l3:1 core:2 pu:1"));
+  const auto graph = chain(1);
+  const auto plans =
+      plans_of(graph, groupings, {costs(graph, groupings, "one", [](auto&) { return kNever; })});
+  ASSERT_TRUE(plans) << plans.error().message();
+  EXPECT_TRUE(plans->empty());
+}
+
+}  // namespace
+}  // namespace penstock::tune
