@@ -27,6 +27,16 @@ nb::dict quantiles_dict(const pipeline::Quantiles& quantiles) {
   return dict;
 }
 
+nb::object drift_dict(const std::optional<pipeline::Drift>& drift) {
+  if (!drift) return nb::none();
+  nb::dict dict;
+  dict["predicted_us"] = drift->predicted_ns / 1e3;
+  dict["seen_us"] = drift->seen_ns / 1e3;
+  dict["ratio"] = drift->ratio;
+  dict["beyond_noise"] = drift->beyond_noise;
+  return dict;
+}
+
 nb::dict stage_dict(const pipeline::StageStats& stage) {
   nb::dict dict;
   dict["name"] = stage.name;
@@ -46,6 +56,7 @@ nb::dict stage_dict(const pipeline::StageStats& stage) {
   dict["compute_infer_us"] = quantiles_dict(stage.compute_infer);
   dict["compute_output_us"] = quantiles_dict(stage.compute_output);
   dict["transfer_us"] = quantiles_dict(stage.transfer);
+  dict["drift"] = drift_dict(stage.drift);
   return dict;
 }
 

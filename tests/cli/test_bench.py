@@ -14,7 +14,7 @@ QUANTILES = {"p50", "p90", "p99", "max"}
 STAGE = {
     "name", "device", "backend", "replicas", "lanes", "frames", "errors", "drops", "calls", "surplus",
     "copies", "allocations", "queue_us",
-    "compute_input_us", "compute_infer_us", "compute_output_us", "transfer_us",
+    "compute_input_us", "compute_infer_us", "compute_output_us", "transfer_us", "drift",
 }  # fmt: skip
 
 

@@ -32,6 +32,7 @@ def about(report: dict | None = None, **changes) -> dict:
 def sample(n: int, errors: int = 0, **changes) -> dict:
     wave = 0.5 + 0.4 * math.sin(n / 9)
     stage = {"frames": 50 * n, "errors": errors, "drops": 0, "queue_us": [20, 90], "infer_us": [9000, 9900]}
+    stage["drift"] = [1.43, True] if n > 10 else None
     return {
         "n": n,
         "t": n / 2,

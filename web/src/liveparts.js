@@ -53,10 +53,13 @@ export function makeFigures(about) {
   return { element, show };
 }
 
+/** "1.43, beyond the noise": the time of computing over what the plan foretold. */
+const drift = ({ drift }) => (drift ? `${drift[0].toFixed(2)}${drift[1] ? ", beyond the noise" : ""}` : "\u2013");
+
 /** `go(stage)` selects it in the drawing. */
 export function makeStages(about, go) {
   const meters = about.stages.map((stage) => makeMeter(`Load of ${stage.name}`));
-  const cells = about.stages.map(() => Array.from({ length: 7 }, () => make("span", {}, "\u2013")));
+  const cells = about.stages.map(() => Array.from({ length: 8 }, () => make("span", {}, "\u2013")));
   const rows = about.stages.map((stage, i) => [
     make("button", { type: "button", class: "plain", onclick: () => go(i) }, stage.name),
     meters[i].element,
@@ -67,14 +70,14 @@ export function makeStages(about, go) {
     "Stages",
     table(
       "Table of stages",
-      ["stage", "load", "where", "frames", "errors", "drops", "waits, median", "waits, 99 %", "computes, median", "computes, 99 %"],
+      ["stage", "load", "where", "frames", "errors", "drops", "waits, median", "waits, 99 %", "computes, median", "computes, 99 %", "over predicted"],
       rows,
     ),
   );
   const show = (sample) => {
     sample.stages.forEach((stage, i) => {
       meters[i].show(stage.load, percent(stage.load));
-      const texts = [stage.frames, stage.errors, stage.drops, ...stage.queue_us.map(micro), ...stage.infer_us.map(micro)];
+      const texts = [stage.frames, stage.errors, stage.drops, ...stage.queue_us.map(micro), ...stage.infer_us.map(micro), drift(stage)];
       texts.forEach((text, j) => (cells[i][j].textContent = String(text)));
     });
   };
@@ -168,6 +171,7 @@ export function describeStage(about, model, panel, box, sample) {
     now && ["drops", String(now.drops)],
     now && ["waits", `${micro(now.queue_us[0])}, 99 % ${micro(now.queue_us[1])}`],
     now && ["computes", `${micro(now.infer_us[0])}, 99 % ${micro(now.infer_us[1])}`],
+    now && now.drift && ["over predicted", drift(now)],
   ].filter(Boolean);
   panel.replaceChildren(
     make("h3", {}, model.operators ? node.op : stage.name),

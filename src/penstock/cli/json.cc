@@ -84,6 +84,14 @@ Json quantiles_json(const pipeline::Quantiles& quantiles) {
           {"max", us(quantiles.max_ns)}};
 }
 
+Json drift_json(const std::optional<pipeline::Drift>& drift) {
+  if (!drift) return nullptr;
+  return {{"predicted_us", microseconds(drift->predicted_ns)},
+          {"seen_us", microseconds(drift->seen_ns)},
+          {"ratio", drift->ratio},
+          {"beyond_noise", drift->beyond_noise}};
+}
+
 Json stage_json(const pipeline::StageStats& stage) {
   return {{"name", stage.name},
           {"device", stage.device},
@@ -101,7 +109,8 @@ Json stage_json(const pipeline::StageStats& stage) {
           {"compute_input_us", quantiles_json(stage.compute_input)},
           {"compute_infer_us", quantiles_json(stage.compute_infer)},
           {"compute_output_us", quantiles_json(stage.compute_output)},
-          {"transfer_us", quantiles_json(stage.transfer)}};
+          {"transfer_us", quantiles_json(stage.transfer)},
+          {"drift", drift_json(stage.drift)}};
 }
 
 Json stages_json(const pipeline::Stats& stats) {

@@ -104,9 +104,17 @@ std::string head_text(const Json& about, const Json& sample) {
   return text;
 }
 
+/// "1.02", "1.43 beyond the noise"; what an older program shows has none.
+std::string drift_text(const Json& stage) {
+  const auto drift = stage.value("drift", Json());
+  if (drift.is_null()) return "-";
+  return number(drift.at(0).get<double>(), 2) +
+         (drift.at(1).get<bool>() ? ", beyond the noise" : "");
+}
+
 std::string stages_text(const Json& about, const Json& sample) {
   Table table({"stage", "load", "where", ">frames", ">errors", ">drops", ">waits p50 / p99",
-               ">computes p50 / p99"});
+               ">computes p50 / p99", ">over predicted"});
   for (std::size_t i = 0; i < sample.at("stages").size(); ++i) {
     const auto &known = about.at("stages").at(i), &stage = sample.at("stages").at(i);
     const auto where =
@@ -117,7 +125,7 @@ std::string stages_text(const Json& about, const Json& sample) {
     table.add({known.at("name").get<std::string>(), bar(stage.at("load").get<double>()),
                known.at("backend").get<std::string>() + " on " + where, stage.at("frames").dump(),
                stage.at("errors").dump(), stage.at("drops").dump(), pair("queue_us"),
-               pair("infer_us")});
+               pair("infer_us"), drift_text(stage)});
   }
   return table.print();
 }

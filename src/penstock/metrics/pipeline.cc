@@ -29,6 +29,27 @@ void add_frames(Families& families, const Labels& labels, const pipeline::Stats&
                number(stats.memory_bytes.value_or(0)));
 }
 
+/// The time of computing frames, for the mean of any interval, and what was foretold of it.
+void add_service(Families& families, const Labels& labels, const pipeline::StageStats& stage) {
+  const auto of_stage = with(labels, {{"stage", stage.name}});
+  double sum_ns = 0;
+  for (const auto& instance : stage.instances) sum_ns += instance.infer_ns;
+  families.add(Kind::kCounter, "penstock_stage_compute_seconds_sum",
+               "Time of computing frames, all together", of_stage, sum_ns / 1e9);
+  families.add(Kind::kCounter, "penstock_stage_compute_seconds_count", "How many frames these are",
+               of_stage, number(stage.frames));
+  if (!stage.drift) return;
+  families.add(Kind::kGauge, "penstock_stage_predicted_seconds",
+               "Time of computing a frame, as the plan foretold", of_stage,
+               stage.drift->predicted_ns / 1e9);
+  families.add(Kind::kGauge, "penstock_stage_drift",
+               "Time of computing a frame over what the plan foretold", of_stage,
+               stage.drift->ratio);
+  families.add(Kind::kGauge, "penstock_stage_drift_beyond_noise",
+               "1: that differs from 1 by more than the noise", of_stage,
+               stage.drift->beyond_noise ? 1 : 0);
+}
+
 /// The quantiles, in microseconds; their label stands before those of `more`.
 void add_quantiles(Families& families, const char* name, const char* help, const Labels& labels,
                    const pipeline::Quantiles& of, const Labels& more = {}) {
@@ -54,6 +75,7 @@ void add_stage(Families& families, const Labels& labels, const pipeline::StageSt
       static_cast<double>(stage.replicas));
   add(Kind::kCounter, "penstock_stage_busy_seconds",
       "Time in which the stage had frames, of all replicas together", stage.busy_ns / 1e9);
+  add_service(families, labels, stage);
   const std::pair<const char*, const pipeline::Quantiles*> phases[] = {
       {"queue", &stage.queue},
       {"compute_input", &stage.compute_input},

@@ -268,6 +268,7 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
     stand_by(options.standby, plan.stages.back());
     if (chosen == nullptr) continue;
     plan.stages.back().host_cpus = chosen->stages[i].host_cpus;
+    plan.stages.back().predicted_seconds = chosen->stages[i].predicted_seconds;
     if (!chosen->stages[i].standby.empty()) {
       plan.stages.back().standby = chosen->stages[i].standby;
     }

@@ -33,6 +33,7 @@ struct ChosenStage {
   std::vector<ChosenPart> parts;
   std::vector<int> host_cpus = {};           ///< As plan::Stage::host_cpus.
   std::vector<device::Device> standby = {};  ///< As plan::Stage::standby.
+  double predicted_seconds = 0;              ///< As plan::Stage::predicted_seconds.
 };
 
 /// Each ends a stage after the named node, the producer of the named tensor, or the node of that

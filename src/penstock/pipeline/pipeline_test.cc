@@ -1669,6 +1669,31 @@ TEST(PipelineTest, ATraceThatCannotBeWrittenToItsEndIsAnError) {
   EXPECT_THAT(error.message(), HasSubstr("'/dev/full'"));
 }
 
+TEST(PipelineTest, TellsWhatAStageTakesBesideWhatItsPlanForetold) {
+  FakeNetwork network;
+  network.input("in")
+      .stage("foretold", {"in"}, {"mid"}, unary([](float x) { return x + 1; }))
+      .stage("not", {"mid"}, {"out"}, unary([](float x) { return x + 1; }))
+      .output("out");
+  constexpr double kForetold = 1e-9;  // Seconds: no frame is so fast.
+  network.plan.stages[0].predicted_seconds = kForetold;
+  auto pipeline = network.start();
+  ASSERT_TRUE(pipeline) << pipeline.error().message();
+  EXPECT_FALSE((*pipeline)->stats().stages[0].drift);
+  const std::vector<Tensor> inputs{number(1)};
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE((*pipeline)->run(inputs));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // A window is a second.
+  const auto stats = (*pipeline)->stats();
+  ASSERT_TRUE(stats.stages[0].drift);
+  EXPECT_DOUBLE_EQ(stats.stages[0].drift->predicted_ns, 1);
+  EXPECT_GT(stats.stages[0].drift->ratio, 1);
+  EXPECT_FALSE(stats.stages[0].drift->beyond_noise) << "one window is too few";
+  EXPECT_FALSE(stats.stages[1].drift);
+  ASSERT_EQ(stats.stages[0].instances.size(), 1);
+  EXPECT_EQ(stats.stages[0].instances[0].frames, 10);
+  EXPECT_GT(stats.stages[0].instances[0].infer_ns, 0);
+}
+
 TEST(CapacityTest, StagesWaitForOneFrameAtATimeWhereAStateCrossesOrAnEdgeDrops) {
   auto plain = chain();
   EXPECT_GT(choose_wake_batch(plain.finish()), 1);

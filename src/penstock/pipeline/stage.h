@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "penstock/backend/registry.h"
+#include "penstock/pipeline/drift.h"
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/progress.h"
 #include "penstock/pipeline/returns.h"
@@ -107,6 +108,8 @@ struct Stage {
     return able.load(std::memory_order_seq_cst) < static_cast<int>(plan->devices.size()) ||
            !returns.empty();
   }
+
+  DriftWatch drift;  // Guarded by State::looked_at.
 
   std::mutex parameter_mutex;                                    // Guards `versions`.
   std::deque<std::shared_ptr<const ParameterVersion>> versions;  // Oldest first.

@@ -33,7 +33,24 @@ double busy_ns(const StageStats& stats) {
   return sum_ns * static_cast<double>(calls) / static_cast<double>(frames);
 }
 
-StageStats stats_of(const State& state, const Stage& stage) {
+InstanceStats stats_of(const Worker& worker, const device::Device& device) {
+  return {.device = device::to_string(device),
+          .frames = worker.frames.load(std::memory_order_relaxed),
+          .infer_ns = Histogram::quantiles({&worker.compute_infer}).sum_ns};
+}
+
+/// \pre  state.looked_at is held
+std::optional<Drift> drift_of(Stage& stage, const std::vector<const Worker*>& workers) {
+  const double predicted_ns = stage.plan->predicted_seconds * 1e9;
+  if (predicted_ns <= 0) return std::nullopt;
+  std::vector<const Histogram*> parts;
+  for (const Worker* worker : workers) parts.push_back(&worker->compute_infer);
+  stage.drift.see(DriftWatch::Clock::now(), Histogram::durations(parts));
+  return stage.drift.against(predicted_ns);
+}
+
+/// \pre  state.looked_at is held
+StageStats stats_of(const State& state, Stage& stage) {
   std::vector<const Worker*> workers;
   for (const auto& worker : state.workers) {
     if (&worker->stage() == &stage) workers.push_back(worker.get());
@@ -65,6 +82,10 @@ StageStats stats_of(const State& state, const Stage& stage) {
   stats.compute_output = over(workers, &Worker::compute_output);
   stats.transfer = over(workers, &Worker::transfer);
   stats.busy_ns = busy_ns(stats);
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    stats.instances.push_back(stats_of(*workers[i], stage.places[i]));
+  }
+  stats.drift = drift_of(stage, workers);
   return stats;
 }
 

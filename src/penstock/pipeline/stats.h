@@ -16,6 +16,21 @@ struct Quantiles {
   double sum_ns = 0;  ///< Of all together, within 2 %.
 };
 
+/// How the time of computing a frame compares with what the plan foretold: medians.
+struct Drift {
+  double predicted_ns = 0;
+  double seen_ns = 0;         ///< Of the last three seconds or more in which there were frames.
+  double ratio = 0;           ///< Of what was seen over what was foretold.
+  bool beyond_noise = false;  ///< By more than 10 %, in each of three seconds or more.
+};
+
+/// One replica of a stage.
+struct InstanceStats {
+  std::string device;
+  std::uint64_t frames = 0;  ///< Computed without error.
+  double infer_ns = 0;       ///< The backends' run of them, all together, within 2 %.
+};
+
 /// One stage, its replicas together. Phases carry Triton's names.
 struct StageStats {
   std::string name;
@@ -39,6 +54,9 @@ struct StageStats {
   /// In which the replicas had calls that ended well, all together: what frames share counts once,
   /// calls of several lanes one by one. Within 2 %.
   double busy_ns = 0;
+  std::vector<InstanceStats> instances;
+  /// None: the plan foretells nothing, or nobody asked for a second while there were frames.
+  std::optional<Drift> drift;
 };
 
 struct EdgeStats {

@@ -125,6 +125,8 @@ struct Stage {
   std::vector<int> host_cpus;
   Batch batch;
   std::vector<device::Device> standby;  ///< They take its frames over when its own are lost.
+  /// Of computing one frame in one of its instances, the median, as was foretold; 0: unknown.
+  double predicted_seconds = 0;
   bool operator==(const Stage&) const = default;
 };
 

@@ -192,6 +192,7 @@ void put_calls(Json& json, const Stage& stage) {
     json["batch"] = {{"frames", stage.batch.frames}, {"wait_us", stage.batch.wait.count()}};
   }
   if (!stage.standby.empty()) json["standby"] = devices_to_json(stage.standby);
+  if (stage.predicted_seconds != 0) json["predicted_seconds"] = stage.predicted_seconds;
 }
 
 Json stage_to_json(const Stage& stage) {
@@ -412,12 +413,15 @@ void read_calls(const Field& field, Stage& stage) {
             [](const Field& cpu) { return static_cast<int>(cpu.integer(0, kMaxInt)); });
   if (const auto batch = field.find("batch")) stage.batch = read_batch(*batch);
   read_list(field.find("standby"), stage.standby, read_device);
+  if (const auto seconds = field.find("predicted_seconds")) {
+    stage.predicted_seconds = seconds->number();
+  }
 }
 
 Stage read_stage(const Field& field) {
   field.only({"name", "devices", "pinned", "flush_denormals", "stateful", "each", "max_run_us",
-              "lanes", "max_left_behind", "host_cpus", "batch", "standby", "inputs", "outputs",
-              "parameters", "partitions", "nodes"});
+              "lanes", "max_left_behind", "host_cpus", "batch", "standby", "predicted_seconds",
+              "inputs", "outputs", "parameters", "partitions", "nodes"});
   Stage stage;
   stage.name = field.at("name").string();
   read_list(field.at("devices"), stage.devices, read_device);

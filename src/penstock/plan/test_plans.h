@@ -181,6 +181,7 @@ class RandomPlan {
     if (chance()) plan.max_age = std::chrono::microseconds(below(1000) + 1);
     if (chance()) plan.custom_ops = {"custom_ops/libops.so"};
     if (chance()) plan.streams = {below(100) + 1, chance()};
+    for (auto& stage : plan.stages) stage.predicted_seconds = chance() ? below(1000) / 7.0 : 0;
     plan.prediction = {below(1000) / 7.0, below(1000) / 3.0, 1e-9};
     if (chance()) plan.origin = {{{"onnxruntime", "1.31.1"}}, "cpu", "0.1.0", "m.onnx", "00ff"};
     if (chance()) plan.files = {{"stages/0.onnx", "00ff"}};

@@ -582,6 +582,12 @@ class Checker {
         add("prediction: expected seconds that are not negative, found ", seconds);
       }
     }
+    for (const auto& stage : plan_.stages) {
+      const double seconds = stage.predicted_seconds;
+      if (std::isfinite(seconds) && seconds >= 0) continue;
+      add("stage '", stage.name,
+          "': predicted_seconds: expected seconds that are not negative, found ", seconds);
+    }
   }
 
   [[nodiscard]] int stage_count() const { return static_cast<int>(plan_.stages.size()); }

@@ -33,8 +33,12 @@ Result<partition::ChosenStages> chosen_stages_of(const PlannedModel& planned) {
   }
   partition::ChosenStages made;
   for (const auto& stage : planned.answer.split.stages) {
+    const auto mode = static_cast<std::size_t>(stage.mode);
     partition::ChosenStage chosen;
+    chosen.predicted_seconds = planned.problem.modes[mode].launch;
     for (const int group : stage.groups) {
+      chosen.predicted_seconds +=
+          planned.problem.groups[static_cast<std::size_t>(group)].time[mode];
       for (const int node : planned.problem.groups[static_cast<std::size_t>(group)].nodes) {
         chosen.nodes.push_back(static_cast<graph::NodeId>(node));
       }

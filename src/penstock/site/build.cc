@@ -252,7 +252,11 @@ class SiteBuild {
   }
 
   Status write() {
-    auto stages = contest_->entries()[*contest_->best()].contestant.split;
+    const auto& best = contest_->entries()[*contest_->best()];
+    auto stages = best.contestant.split;
+    for (std::size_t i = 0; i < std::min(stages.stages.size(), best.stage_seconds.size()); ++i) {
+      stages.stages[i].predicted_seconds = best.stage_seconds[i];
+    }
     stages.prediction = {report_.period_seconds, report_.latency_seconds,
                          report_.lower_bound_seconds};
     partition::SplitOptions split{.by = std::move(stages)};

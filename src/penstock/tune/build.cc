@@ -616,9 +616,13 @@ Status Build::check_parts() {
 }
 
 Status Build::write() {
-  const auto& chosen = contest_->entries()[*contest_->best()].contestant;
+  const auto& best = contest_->entries()[*contest_->best()];
+  const auto& chosen = best.contestant;
   PENSTOCK_TRY(const auto* graph, this->graph(chosen.as_is));
   auto stages = chosen.split;
+  for (std::size_t i = 0; i < std::min(stages.stages.size(), best.stage_seconds.size()); ++i) {
+    stages.stages[i].predicted_seconds = best.stage_seconds[i];
+  }
   stages.prediction = {report_.period_seconds, report_.latency_seconds,
                        report_.lower_bound_seconds};
   partition::SplitOptions split{.by = std::move(stages)};

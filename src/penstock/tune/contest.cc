@@ -104,6 +104,7 @@ std::string what_of(const plan::Plan& plan) {
 
 std::string hash_of(plan::Plan plan) {
   plan.prediction = {};
+  for (auto& stage : plan.stages) stage.predicted_seconds = 0;
   plan.origin = {};
   return sha256_of(plan::to_json(plan));
 }

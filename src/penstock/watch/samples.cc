@@ -42,6 +42,11 @@ Json edge_about(const plan::Edge& edge, const pipeline::EdgeStats& stats) {
           {"to", edge.to}};
 }
 
+/// Seen over foretold, and whether that is beyond the noise; null: nothing is known.
+Json drift_json(const std::optional<pipeline::Drift>& drift) {
+  return drift ? Json{drift->ratio, drift->beyond_noise} : Json(nullptr);
+}
+
 /// `before`: null where another plan ran then.
 Json stage_sample(const pipeline::StageStats& stage, const pipeline::StageStats* before,
                   double seconds) {
@@ -54,7 +59,8 @@ Json stage_sample(const pipeline::StageStats& stage, const pipeline::StageStats*
           {"queue_us", {us(stage.queue, stage.queue.p50_ns), us(stage.queue, stage.queue.p99_ns)}},
           {"infer_us",
            {us(stage.compute_infer, stage.compute_infer.p50_ns),
-            us(stage.compute_infer, stage.compute_infer.p99_ns)}}};
+            us(stage.compute_infer, stage.compute_infer.p99_ns)}},
+          {"drift", drift_json(stage.drift)}};
 }
 
 Json failure_json(const pipeline::Failure& failure) {

@@ -1,0 +1,84 @@
+// What DriftWatch says of invented durations, by an invented clock.
+#include "penstock/pipeline/drift.h"
+
+#include <gtest/gtest.h>
+
+#include "penstock/pipeline/histogram.h"
+
+namespace penstock::pipeline {
+namespace {
+
+constexpr std::int64_t kMillisecond = 1'000'000;
+constexpr double kPredicted = 10.0 * kMillisecond;
+
+class DriftTest : public testing::Test {
+ protected:
+  /// So many frames of so many milliseconds, then a look so many seconds later.
+  std::optional<Drift> look(double seconds, int frames, double milliseconds) {
+    for (int i = 0; i < frames; ++i) {
+      histogram_.record(static_cast<std::int64_t>(milliseconds * kMillisecond));
+    }
+    now_ += std::chrono::duration_cast<DriftWatch::Clock::duration>(
+        std::chrono::duration<double>(seconds));
+    watch_.see(now_, Histogram::durations({&histogram_}));
+    return watch_.against(kPredicted);
+  }
+
+  DriftWatch watch_;
+  Histogram histogram_;
+  DriftWatch::Clock::time_point now_ = DriftWatch::Clock::now();
+};
+
+TEST_F(DriftTest, SaysNothingBeforeAWindowHasEnded) {
+  EXPECT_FALSE(look(0.1, 100, 10));
+  EXPECT_FALSE(look(0.1, 100, 10));
+}
+
+TEST_F(DriftTest, OfWhatIsAsForetoldIsWithinTheNoise) {
+  std::optional<Drift> drift;
+  for (int i = 0; i < 5; ++i) drift = look(1, 90, 10.4);
+  ASSERT_TRUE(drift);
+  EXPECT_NEAR(drift->ratio, 1.04, 0.04);
+  EXPECT_EQ(drift->predicted_ns, kPredicted);
+  EXPECT_FALSE(drift->beyond_noise);
+}
+
+TEST_F(DriftTest, IsBeyondTheNoiseOnceThreeWindowsAgree) {
+  for (int i = 0; i < 5; ++i) ASSERT_FALSE(look(1, 90, 10)->beyond_noise);
+  EXPECT_FALSE(look(1, 60, 15)->beyond_noise);
+  EXPECT_FALSE(look(1, 60, 15)->beyond_noise);
+  const auto drift = look(1, 60, 15);
+  EXPECT_TRUE(drift->beyond_noise);
+  EXPECT_NEAR(drift->ratio, 1.5, 0.05);
+  EXPECT_FALSE(look(1, 90, 10)->beyond_noise) << "one window without it ends it";
+}
+
+TEST_F(DriftTest, CountsWhatIsFasterToo) {
+  std::optional<Drift> drift;
+  for (int i = 0; i < 3; ++i) drift = look(1, 200, 5);
+  EXPECT_TRUE(drift->beyond_noise);
+  EXPECT_NEAR(drift->ratio, 0.5, 0.02);
+}
+
+TEST_F(DriftTest, SlowFramesAmongOthersAreNone) {
+  std::optional<Drift> drift;
+  for (int i = 0; i < 3; ++i) {
+    look(0, 30, 100);
+    drift = look(1, 60, 10);
+  }
+  EXPECT_NEAR(drift->ratio, 1, 0.04);
+}
+
+TEST_F(DriftTest, WindowsWithFewFramesGoOn) {
+  EXPECT_FALSE(look(1, 2, 30));
+  EXPECT_FALSE(look(1, 2, 30));
+  EXPECT_TRUE(look(1, 2, 30));
+}
+
+TEST_F(DriftTest, LooksInQuickSuccessionMakeNoMoreWindows) {
+  for (int i = 0; i < 20; ++i) look(0.1, 9, 15);
+  EXPECT_FALSE(watch_.against(kPredicted)->beyond_noise) << "two seconds are two windows";
+}
+
+}  // namespace
+}  // namespace penstock::pipeline
