@@ -61,6 +61,13 @@ Status pin_this_thread(const std::vector<int>& cpus) {
                     reason);
 }
 
+Status take_what_is_idle() {
+  const sched_param none{};
+  if (sched_setscheduler(0, SCHED_IDLE, &none) == 0) return {};
+  return make_error(Code::kPermissionDenied,
+                    "cannot run where others leave room: ", std::strerror(errno));
+}
+
 std::vector<int> cpus_of_thread(int tid) {
   using Word = unsigned long;
   constexpr int kBits = std::numeric_limits<Word>::digits;

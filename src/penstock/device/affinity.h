@@ -11,6 +11,10 @@ namespace penstock::device {
 /// Restricts the calling thread. \error kPermissionDenied, kInvalidArgument
 Status pin_this_thread(const std::vector<int>& cpus);
 
+/// From now on the calling thread, and those that it creates, run only where nobody else wants to.
+/// It may not be taken back. \error kPermissionDenied  the system does not let it
+Status take_what_is_idle();
+
 /// CPUs the thread may run on, ascending; empty if it has ended.
 std::vector<int> cpus_of_thread(int tid);
 int this_thread_id();

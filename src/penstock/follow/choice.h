@@ -1,0 +1,100 @@
+// Choice: which of several plans should run now, by what is seen of the one that runs.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace penstock::follow {
+
+/// A plan that could run.
+struct Candidate {
+  struct Stage {
+    double seconds = 0;                    ///< Of a frame in one instance that nothing disturbs.
+    std::vector<std::vector<int>> places;  ///< The CPUs of each instance.
+  };
+  std::string name;
+  std::vector<Stage> stages;
+};
+
+/// What was seen of a second or so.
+struct Look {
+  double at = 0;  ///< Seconds, by a clock that never goes back.
+  double frames_per_second = 0;
+  bool full = false;  ///< The busiest stage hardly waited: the plan limits, not what feeds it.
+  /// By stage and instance of the plan that runs: seconds of a frame; 0: it had none.
+  std::vector<std::vector<double>> seconds;
+  /// Of CPUs that the plan that runs leaves alone: the share of their time that nobody uses.
+  std::map<int, double> idle;
+};
+
+struct Move {
+  std::size_t to = 0;  ///< Which candidate.
+  double gain = 1;     ///< Frames per second over those of now, as expected.
+  bool back = false;   ///< The move before was none for the better.
+};
+
+/// Expects of each candidate what the CPUs' paces now make of its stages' seconds, and of those
+/// that ran before what they were worth beside that. A move is due where each of the last looks
+/// expects more than the noise of it; it is taken back where frames then come more slowly.
+///
+/// A pace is 1 where a stage takes its own time, and 0.5 where it takes twice that. How fast a CPU
+/// is that nobody here uses is told by what is idle there, but not what a neighbour would leave to
+/// who asks for more: half is supposed, as the scheduler gives to equals. What such a guess leads
+/// to and is taken back is not tried again for a while.
+///
+/// A plain value: knows time by what it is told.
+class Choice {
+ public:
+  Choice(std::vector<Candidate> candidates, std::size_t running)
+      : candidates_(std::move(candidates)), known_(candidates_.size()), running_(running) {}
+
+  /// What to do now; nothing: to stay.
+  std::optional<Move> see(const Look& look);
+  /// That move was made. What it takes time to settle is not judged.
+  void moved(const Move& move, double at);
+  /// That candidate cannot run: it is not proposed any more.
+  void refuse(std::size_t candidate) { known_[candidate].refused = true; }
+
+  [[nodiscard]] const std::vector<Candidate>& candidates() const { return candidates_; }
+  [[nodiscard]] std::size_t running() const { return running_; }
+
+ private:
+  using Paces = std::map<int, double>;  // By CPU.
+  struct Known {
+    bool refused = false;
+    std::optional<double> worth;  // Frames per second when it ran, over what was expected then.
+    double barred_until = 0;      // Where guesses lead to it.
+    double bar_seconds = 0;       // The last time.
+  };
+  struct Seen {
+    double frames_per_second = 0;
+    Paces paces;
+    Paces guesses;  // Of them, those that suppose what a neighbour would leave.
+  };
+  struct Trial {
+    std::size_t from = 0;
+    double frames_per_second = 0;  // Before the move.
+  };
+
+  [[nodiscard]] Seen measure(const Look& look) const;
+  [[nodiscard]] double expected(const Candidate& candidate, const Paces& paces) const;
+  void learn(const Seen& seen);
+  [[nodiscard]] double gain_of(std::size_t candidate) const;
+  [[nodiscard]] bool is_guessed(std::size_t candidate) const;
+  [[nodiscard]] std::optional<Move> way_back(double at);
+  [[nodiscard]] std::optional<Move> best_move(double at) const;
+  [[nodiscard]] double median_rate() const;
+
+  std::vector<Candidate> candidates_;
+  std::vector<Known> known_;  // Beside them.
+  std::size_t running_;
+  double settled_at_ = 0;
+  std::deque<Seen> recent_;     // Since the last move, or since the pipeline was last full.
+  std::optional<Trial> trial_;  // A move that is still judged.
+};
+
+}  // namespace penstock::follow

@@ -1,0 +1,88 @@
+#include "penstock/follow/idle.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <system_error>
+#include <utility>
+
+#include "penstock/device/affinity.h"
+
+namespace penstock::follow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kInterval{1};
+
+double thread_seconds() {
+  std::timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+}  // namespace
+
+Status IdleProbe::start() {
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    return make_error(Code::kResourceExhausted, "no thread could be started: ", error.what());
+  }
+  return {};
+}
+
+void IdleProbe::stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  woken_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void IdleProbe::watch(std::vector<int> cpus) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(
+      idle_, [&](const auto& known) { return std::ranges::find(cpus, known.first) == cpus.end(); });
+  cpus_ = std::move(cpus);
+}
+
+std::map<int, double> IdleProbe::idle() const {
+  const std::scoped_lock lock(mutex_);
+  return idle_;
+}
+
+/// The time that the thread had on the CPU over that which went by.
+double IdleProbe::measure(int cpu) const {
+  if (!device::pin_this_thread({cpu})) return 0;
+  const double before = thread_seconds();
+  const auto begin = Clock::now();
+  const auto end = begin + std::chrono::duration_cast<Clock::duration>(share_ * kInterval);
+  while (Clock::now() < end) {
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return std::clamp((thread_seconds() - before) / seconds, 0.0, 1.0);
+}
+
+void IdleProbe::run() {
+  device::name_this_thread("idle probe");
+  const auto everywhere = device::cpus_of_thread(device::this_thread_id());
+  if (!device::take_what_is_idle()) return;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const auto cpus = cpus_;
+    lock.unlock();
+    std::map<int, double> found;
+    for (const int cpu : cpus) found[cpu] = measure(cpu);
+    // Sleeps, and is woken, where there is room.
+    (void)device::pin_this_thread(everywhere);
+    lock.lock();
+    for (const auto& [cpu, idle] : found) {
+      if (std::ranges::find(cpus_, cpu) != cpus_.end()) idle_[cpu] = idle;
+    }
+    woken_.wait_for(lock, kInterval, [this] { return stopping_; });
+  }
+}
+
+}  // namespace penstock::follow
