@@ -21,6 +21,7 @@
 #include "penstock/cli/source.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
+#include "penstock/cli/tuning.h"
 #include "penstock/cli/watching.h"
 #include "penstock/frames/source.h"
 
@@ -36,6 +37,7 @@ struct RunOptions {
   frames::SourceOptions inputs;
   StreamArguments stream;
   WatchArguments watch;
+  double tune = 0;
   std::uint64_t frames = 0;  ///< 0: as many as the files hold, or kRandomFrames.
   double rate = 0;           ///< Frames pushed a second; 0: as fast as they are taken.
   int in_flight = 0;
@@ -375,11 +377,21 @@ Result<int> run(const RunOptions& options) {
   PENSTOCK_TRY(auto started, start_source(options.source, package, settings, backends));
   const std::shared_ptr<Pipeline> pipeline = std::move(started);
   PENSTOCK_TRY(const auto watching, watch(options.watch, package, pipeline));
+  const auto put = [&](const plan::Plan& plan, const std::filesystem::path& folder) {
+    return replace_source(options.source, {plan, folder, nullptr}, settings, backends, *pipeline);
+  };
+  auto tuned = package;  // Its files are read at each swap.
+  if (options.tune == 0) tuned.files.reset();
+  PENSTOCK_TRY(auto tuner, tune(options.tune, tuned, pipeline, put));
   package.files.reset();  // All is loaded: a call that hangs until it is killed leaves none.
   Reloader reloader([&]() -> Status {
     PENSTOCK_TRY(auto again, load_source(options.source, backends));
     plan::apply(stream, again.plan);
-    return replace_source(options.source, again, settings, backends, *pipeline);
+    tuner.reset();
+    Status done = put(again.plan, again.folder);
+    if (done && options.tune != 0) tuned = std::move(again);
+    PENSTOCK_TRY(tuner, tune(options.tune, tuned, pipeline, put));
+    return done;
   });
   PENSTOCK_TRY(auto summary, Stream(options, *pipeline, source, frames, writer, reloader).run());
   PENSTOCK_CHECK_OK(stop(watching));
@@ -413,6 +425,7 @@ Examples:
   penstock run model.penstock --rate 30 --policy latest --max-age 100 --trace trace.json
   penstock run model.penstock --rate 30 --frames 100000 --page       to be looked at while it runs
   penstock run model.penstock --frames 100000 --record run.html      and afterwards
+  penstock run model.penstock --frames 100000 --tune 0.02            beside neighbours that come and go
   penstock run denoise.onnx --state cache_out=cache_in --inputs frames.npz --output results.npz
 
 SIGHUP reads the package, application or model again and lets it take the frames from then on, none
@@ -448,6 +461,7 @@ void declare_run(CLI::App& app, Action& chosen) {
       "--trace", options->trace,
       "Write a trace of every frame (of the last 100000) for ui.perfetto.dev to this file");
   add_watch_options(command, options->watch);
+  add_tune_option(command, options->tune);
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);
 }
