@@ -45,6 +45,7 @@ from penstock.make import backends, build, cmake_dir, devices, explain, include_
 from penstock.pipeline import Pipeline, StreamOf, TensorInfo
 from penstock.serving import Serving, serve
 from penstock.stream import AsyncStream, Stream
+from penstock.tuning import Tuner
 from penstock.watching import Watching
 
 _Mapping.register(Frame)
@@ -75,6 +76,7 @@ __all__ = [
     "Stream",
     "StreamOf",
     "TensorInfo",
+    "Tuner",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",

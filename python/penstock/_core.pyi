@@ -2,7 +2,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, overload
 
 from penstock.errors import PenstockError
-from penstock.types import Array, Backends, Devices, Feed, Stats
+from penstock.types import Array, Backends, Devices, Feed, Stats, TunerReport
 
 version: str
 
@@ -144,6 +144,12 @@ class Watching:
     def stop(self) -> None: ...
 
 def watch(pipeline: Pipeline, options: dict[str, Any]) -> Watching: ...
+
+class Tuner:
+    def stop(self) -> None: ...
+    def report(self) -> TunerReport: ...
+
+def tune(pipeline: Pipeline, options: dict[str, Any]) -> Tuner: ...
 def read_wav(path: str) -> tuple[bytes, int, int]:
     """Samples as float32, those of one instant together; channels; samples a second."""
 

@@ -86,7 +86,6 @@ class Pipeline:
         self._inputs = [TensorInfo._of(*info) for info in core.inputs()]
         self._outputs = [TensorInfo._of(*info) for info in core.outputs()]
         self._output_names = [info.name for info in self._outputs]
-        self._plan: dict[str, Any] | None = None
         self._runs = threading.Lock()
         self._turns = Turns(core)
 
@@ -102,10 +101,9 @@ class Pipeline:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The plan as its file ``plan.json`` has it: stages, edges, devices, prediction."""
-        if self._plan is None:
-            self._plan = json.loads(self._core.plan_json())
-        return self._plan
+        """The plan that runs, as its file ``plan.json`` has it: stages, edges, devices, prediction."""
+        plan: dict[str, Any] = json.loads(self._core.plan_json())
+        return plan
 
     @property
     def alive(self) -> bool:
@@ -306,7 +304,6 @@ class Pipeline:
         """
         for text in self._core.replace(path_text("path", path)):
             warnings.warn(text, PenstockWarning, stacklevel=2)
-        self._plan = None
 
     def stats(self) -> Stats:
         """Counts and times so far, per stage and edge; the names are those of ``penstock bench --json``."""

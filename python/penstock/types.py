@@ -76,6 +76,15 @@ class Quantiles(TypedDict):
     max: float | None
 
 
+class Drift(TypedDict):
+    """How the time of computing a frame, the median, compares with what the plan foretold."""
+
+    predicted_us: float
+    seen_us: float  #: of the last three seconds or more in which there were frames
+    ratio: float  #: of what was seen over what was foretold
+    beyond_noise: bool  #: by more than 10 %, in each of three seconds or more
+
+
 class StageStats(TypedDict):
     name: str
     device: str
@@ -94,6 +103,7 @@ class StageStats(TypedDict):
     compute_infer_us: Quantiles
     compute_output_us: Quantiles
     transfer_us: Quantiles
+    drift: Drift | None  #: None: nothing was foretold, or nobody asked for a second
 
 
 class EdgeStats(TypedDict):
@@ -124,6 +134,31 @@ class Stats(TypedDict):
     memory_bytes: int | None
     stages: list[StageStats]
     edges: list[EdgeStats]
+
+
+Swap = TypedDict(
+    "Swap",
+    {
+        "seconds": float,
+        "from": str,
+        "to": str,
+        "gain": float,
+        "back": bool,
+        "refused": str,
+    },
+)
+"""One plan that took another's place ``seconds`` after the tuner began, or could not (``refused`` says why); ``gain``:
+frames a second over those before, as expected; ``back``: the swap before was none for the better."""
+
+
+class TunerReport(TypedDict):
+    """What :attr:`Tuner.report` gives."""
+
+    candidates: list[str]  #: empty as long as it learns what the stages take
+    running: str
+    swaps: list[Swap]
+    start_seconds: float  #: that starting plans took
+    ended: str  #: why it does nothing any more; empty: it does
 
 
 class Cpu(TypedDict):

@@ -10,6 +10,7 @@
 #include "pipeline.h"
 #include "serving.h"
 #include "sound.h"
+#include "tuning.h"
 #include "watching.h"
 
 NB_MODULE(_core, module) {
@@ -27,6 +28,7 @@ NB_MODULE(_core, module) {
   python::bind_build(module);
   python::bind_serving(module);
   python::bind_watching(module);
+  python::bind_tuning(module);
   python::bind_sound(module);
   // Called at exit, while the interpreter still stands.
   module.def("shut_down_all", [] {

@@ -204,10 +204,16 @@ Pipeline::Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> ru
 
 // What holds for a plan goes on after it was replaced, as its frames may still come out.
 void Pipeline::look_at_outputs() {
-  for (std::size_t i = 0; i < plan().outputs.size(); ++i) {
-    if (is_shared(plan(), plan().outputs[i].name)) outputs_->shared[i] = true;
+  if (!running_) return;
+  const auto plan = running_->shared_plan();
+  for (std::size_t i = 0; i < plan->outputs.size(); ++i) {
+    if (is_shared(*plan, plan->outputs[i].name)) outputs_->shared[i] = true;
   }
-  lend_for_ = std::min({lend_for_, kLongestLoan, slots_of_output(plan(), *running_) / 2});
+  lend_for_ = std::min({lend_for_, kLongestLoan, slots_of_output(*plan, *running_) / 2});
+}
+
+std::string Pipeline::plan_json() const {
+  return plan::to_json(running_ ? *running_->shared_plan() : plan());
 }
 
 Pipeline::~Pipeline() {
@@ -614,7 +620,7 @@ std::vector<std::string> Pipeline::replace(const std::string& path) {
   });
   if (replaced->error) raise(*replaced->error);
   package_ = std::make_shared<const plan::Package>(std::move(replaced->package));
-  if (running_) look_at_outputs();
+  look_at_outputs();
   return replaced->warnings;
 }
 
@@ -809,7 +815,7 @@ void bind_pipeline(nb::module_& module) {
           nb::arg("target"))
       .def("inputs", [](const Pipeline& p) { return infos_list(p.plan().inputs); })
       .def("outputs", [](const Pipeline& p) { return infos_list(p.plan().outputs); })
-      .def("plan_json", [](const Pipeline& p) { return text_object(plan::to_json(p.plan())); })
+      .def("plan_json", [](const Pipeline& p) { return text_object(p.plan_json()); })
       .def_prop_ro("alive", &Pipeline::alive)
       .def_prop_ro("ended", &Pipeline::ended)
       .def("check_process", &Pipeline::check_process)

@@ -89,6 +89,14 @@ class Pipeline {
   std::uint64_t write_trace(const std::string& file) const;
   /// For those who look at it, who keep it.
   [[nodiscard]] std::shared_ptr<const pipeline::Pipeline> watched() const { return running(); }
+  /// The same, for who replaces it; what it was started with and of.
+  [[nodiscard]] std::shared_ptr<pipeline::Pipeline> tuned() const { return running(); }
+  [[nodiscard]] const RunOptions& run_options() const { return run_; }
+  [[nodiscard]] const plan::Package& package() const { return *package_; }
+  /// What follows from the plan that runs for the results that come out.
+  void look_at_outputs();
+  /// As it runs; of a pipeline that is shut down: as it was started.
+  [[nodiscard]] std::string plan_json() const;
   /// The build.json of what runs; empty: it was made otherwise.
   [[nodiscard]] std::string report() const;
   [[nodiscard]] const plan::Plan& plan() const { return package_->plan; }
@@ -130,8 +138,6 @@ class Pipeline {
   void pass_over_callbacks();
   /// True: a frame came out and was one given up.
   bool give_up(const pipeline::Output& output);
-  /// What follows from the plan for the results that come out.
-  void look_at_outputs();
   nb::object to_frame(pipeline::Output output);
   /// Takes the slots back from frames below `number` that are still held.
   void detach_before(std::uint64_t number);
