@@ -144,7 +144,7 @@ def test_a_large_value_is_a_file_of_the_package(well, penstock, tmp_path):
         (["rate=fast"], "--constant: input 'rate': expected an integer, as the input is i64, found 'fast'"),
         (["rate=1e4"], "expected an integer, as the input is i64, found '1e4'"),
         (["rate=[1, 2]"], "expected i64[], found 2 values of shape [2]"),
-        (["mode=1"], "one value does not tell the sizes of i64[m]; give a list, or fix the shape"),
+        (["mode=1"], "one value does not tell the sizes of i64[m]; give a list, or fix the shape (--shape)"),
         (["x=nan", "--shape", "x=1x4"], "expected a finite number, found 'nan'"),
         (["x=1e39", "--shape", "x=1x4"], "'1e39' is outside what f32 can hold"),
         (["rate=none.npy"], "none.npy"),

@@ -1,5 +1,7 @@
 """What is ill-formed is refused in one sentence: which file, node or input, what was expected, what mends it."""
 
+from typing import NamedTuple
+
 import numpy as np
 import onnx
 import pytest
@@ -68,74 +70,105 @@ def given(well, tmp_path):
     well("split", tmp_path / "lookup.onnx", "--cut", "gather", "-o", "lookup.penstock")
 
 
-# The invocation, and what its sentence must hold: file, node or input; what was expected; what to do.
-SHAPE = ["input 'x'", "expected f32[1,3,4,4]", "found f32[1,2,2]", "one frame's"]
-OUTSIDE = ["node 'gather' (Gather)", "idx=99", "[-4,3]"]
-NO_CPU = ["device 'cpu:4095'", "'penstock devices' lists"]
+class Refusal(NamedTuple):
+    """The four parts that a sentence must have, as they stand in it."""
+
+    place: str  # A node, an input, a file, a tensor or an option.
+    expected: str
+    found: str
+    mends: str  # An option, a command or a deed.
+
+
+SHAPE = Refusal("input 'x'", "expected f32[1,3,4,4]", "found f32[1,2,2]", "give values of that type and shape")
+OUTSIDE = Refusal("node 'gather' (Gather)", "within the inclusive range [-4,3]", "idx=99", "--input")
+NO_CPU = Refusal("device 'cpu:4095'", "those this process may use: ", "CPU 4095 is not", "'penstock devices' lists")
+NO_BACKEND = Refusal("backend 'none'", "onnxruntime", "no backend 'none'", "PENSTOCK_PLUGIN_PATH")
+NO_FILE = Refusal("input 'x'", "file 'none.npy'", "No such file", "check the path")
+UNKNOWN = Refusal("model 'foreign.onnx'", "a registered function/op", "odd:Frobnicate", "--custom-ops")
+OTHER_MODEL = Refusal("input 'i'", "expected the model that the package", "none of the package's", "--model")
+LIST = Refusal("input 'xs'", "random values", "a sequence, an optional or a map", "--input NAME=FILE.pb")
 REFUSALS = {
-    "show cut.onnx": ["file 'cut.onnx'", "truncated", "export or copy it again"],
-    "show parted.onnx": ["tensor 'w1'", "'w.bin'", "put it beside the model"],
-    "show unknown.onnx": ["node 'odd' (Frobnicate)", "repair the model"],
-    "show dangling.onnx": ["'missing'", "last", "repair the model"],
-    "show circle.onnx": ["'b'", "first", "repair the model"],
-    "show chain.onnx --shape z=1x3": ["--shape", "no input 'z'", "inputs are 'x'"],
-    "show chain.onnx --shape x=1x3": ["--shape", "input 'x'", "expected 4 dimensions", "found 2", "give as many"],
-    "show chain.onnx --shape x=1x3x4x5": ["--shape", "input 'x'", "dimension 3", "expected [4]", "found [5]"],
-    "show chain.onnx --shape x=axb": ["--shape 'x=axb'", "expected NAME=SIZE", "such as"],
-    "show chain.onnx --constant x": ["--constant 'x'", "expected NAME=VALUE", "such as"],
-    "show chain.onnx --constant z=1": ["--constant", "no input 'z'", "inputs are 'x'"],
-    "show double.onnx --constant x=hello": ["--constant", "input 'x'", "f32[n,3]", "fix the shape"],
-    "show lookup.onnx --constant i=[1.5,2]": ["--constant", "input 'i'", "expected an integer", "'1.5'"],
-    "show lookup.onnx --constant i=none.npy": ["--constant", "input 'i'", "file 'none.npy'", "check the path"],
-    "show chain.onnx --parameter w9": ["--parameter", "'w9'", "'w1', 'w2'"],
-    "split chain.onnx --cut relu9 -o q": ["cut 'relu9'", "did you mean 'relu1'", "'penstock show' lists"],
-    "split chain.onnx --cut 99 -o q": ["cut '99'", "expected a node index from 0 to 3", "'penstock show' lists"],
-    "split chain.onnx --cut relu2 -o q": ["cut 'relu2'", "node 'relu2'", "cut earlier"],
-    "split chain.onnx --pin relu1=gpu -o q": ["--pin", "device 'gpu'", "write cpu:0"],
+    "show cut.onnx": Refusal("file 'cut.onnx'", "ONNX model", "truncated", "export or copy it again"),
+    "show parted.onnx": Refusal("tensor 'w1'", "in the model's folder", "'w.bin' is not", "put it beside the model"),
+    "show unknown.onnx": Refusal("node 'odd'", "Op registered", "(Frobnicate)", "repair the model"),
+    "show dangling.onnx": Refusal("name: last", "topologically sorted", "input 'missing'", "repair the model"),
+    "show circle.onnx": Refusal("name: first", "topologically sorted", "input 'b'", "repair the model"),
+    "show chain.onnx --shape z=1x3": Refusal("input 'z'", "inputs are 'x'", "no input 'z'", "--shape"),
+    "show chain.onnx --shape x=1x3": Refusal("input 'x'", "expected 4 dimensions", "found 2", "give as many"),
+    "show chain.onnx --shape x=1x3x4x5": Refusal("input 'x', dimension 3", "expected [4]", "found [5]", "--shape"),
+    "show chain.onnx --shape x=axb": Refusal("--shape", "expected NAME=SIZE", "'x=axb'", "such as x=1x3"),
+    "show chain.onnx --constant x": Refusal("--constant", "expected NAME=VALUE", "'x'", "such as 16000"),
+    "show chain.onnx --constant z=1": Refusal("input 'z'", "inputs are 'x'", "no input 'z'", "--constant"),
+    "show double.onnx --constant x=hello": Refusal("input 'x'", "sizes of f32[n,3]", "one value", "(--shape)"),
+    "show lookup.onnx --constant i=[1.5,2]": Refusal("input 'i'", "expected an integer", "found '1.5'", "--constant"),
+    "show lookup.onnx --constant i=none.npy": NO_FILE._replace(place="input 'i'"),
+    "show chain.onnx --parameter w9": Refusal("initialiser 'w9'", "it has 'w1', 'w2'", "no initialiser", "--parameter"),
+    "split chain.onnx --cut relu9 -o q": Refusal(
+        "cut 'relu9'", "'relu1'", "no node or tensor", "'penstock show' lists"
+    ),
+    "split chain.onnx --cut 99 -o q": Refusal("cut", "a node index from 0 to 3", "'99'", "'penstock show' lists"),
+    "split chain.onnx --cut relu2 -o q": Refusal(
+        "node 'relu2'", "for the last stage", "nothing is left", "cut earlier"
+    ),
+    "split chain.onnx --pin relu1=gpu -o q": Refusal("device 'gpu'", "write cpu:0", "unknown kind", "--pin"),
     "split chain.onnx --devices cpu:4095 -o q": NO_CPU,
-    "split chain.onnx --backend none -o q": ["backend 'none'", "onnxruntime", "PENSTOCK_PLUGIN_PATH"],
-    "split chain.onnx --state y=x -o q": ["state 'y' -> 'x'", "f32[1,2,4,4]", "f32[1,3,4,4]", "expected one type"],
-    "split chain.onnx --state z=x -o q": ["state 'z' -> 'x'", "no output 'z'", "did you mean 'y'"],
-    "split double.onnx --batch 4 -o q": ["input 'x'", "node 'double'", "f32[n,3]", "--shape", "STAGE=1"],
-    "split chain.onnx --custom-ops none.so -o q": ["'none.so'", "no such file", "check the path"],
-    "split chain.onnx -o chain.onnx": ["chain.onnx' exists", "choose another name or remove it"],
-    "run unfit.onnx": ["stage 'stage0'", "unfit.onnx", "product", "MatMul", "Incompatible dimensions"],
-    "run foreign.onnx": ["foreign.onnx", "Frobnicate", "--custom-ops"],
-    "run padded.onnx --frames 1 --integer-limit 9": ["node 'pad' (Pad)", "'size'", "--constant", "--shape", "--input"],
-    "run chain.onnx --input x=none.npy": ["input 'x'", "file 'none.npy'", "check the path"],
-    "run chain.onnx --input z=x.npy": ["--input", "no input 'z'", "inputs are 'x'"],
-    "run chain.onnx --input x=wrong.npy": ["file 'wrong.npy'", *SHAPE],
-    "run chain.onnx --input x=whole.npy": ["file 'whole.npy'", "input 'x'", "expected f32[1,3,4,4]", "found i64"],
-    "run chain.onnx --input x=text.npy": ["input 'x'", "file 'text.npy'", "save the array again"],
-    "run chain.onnx --input x=a.png": ["input 'x'", "'a.png'", "expected a PNG"],
-    "run chain.onnx --input x=s.wav": ["input 'x'", "'s.wav'", "expected a WAV file"],
-    "run chain.onnx --input x=folder": ["input 'x'", "'folder'", "expected files ending in .npy"],
-    "run chain.onnx --input x": ["--input", "expected NAME=FILE", "found 'x'"],
-    "run chain.onnx --inputs other.npz": ["'other.npz'", "array 'z'", "inputs are 'x'"],
-    "run chain.onnx --inputs folder": ["'folder'", "expected <name>.npy", "'x'"],
-    "run lookup.onnx --input i=far.npy": ["frame 0", *OUTSIDE, "--input"],
-    "run two.penstock --constant x=1": ["--constant", "'penstock split'"],
-    "bench chain.onnx --input x=wrong.npy": ["file 'wrong.npy'", *SHAPE],
-    "bench two.penstock --model lookup.onnx --seconds 0.2": ["--model", "input 'i'", "expected the model"],
-    "bench lookup.onnx --input i=far.npy --seconds 0.2": [*OUTSIDE, "--input"],
-    "verify two.penstock --model lookup.onnx": ["--model", "input 'i'", "expected the model"],
-    "verify two.penstock --model none.onnx": ["model 'none.onnx'", "no such file", "check the path"],
-    "verify lookup.penstock --input i=far.npy": [*OUTSIDE, "the reference fails too", "the input or the model"],
-    "verify chain.onnx": ["'chain.onnx'", "expected a package", "'penstock split' makes one"],
-    "build chain.onnx --backends none -o b": ["backend 'none'", "onnxruntime", "PENSTOCK_PLUGIN_PATH"],
+    "split chain.onnx --backend none -o q": NO_BACKEND,
+    "split chain.onnx --state y=x -o q": Refusal(
+        "state 'y' -> 'x'", "expected one type and shape", "writes f32[1,2,4,4], reads f32[1,3,4,4]", "(--state)"
+    ),
+    "split chain.onnx --state z=x -o q": Refusal("'z' -> 'x'", "'y'", "no output 'z'", "did you mean"),
+    "split double.onnx --batch 4 -o q": Refusal(
+        "node 'double'", "hold several frames", "f32[n,3]", "bind it (--shape)"
+    ),
+    "split chain.onnx --custom-ops none.so -o q": Refusal("'none.so'", "file", "no such file", "check the path"),
+    "split chain.onnx -o chain.onnx": Refusal(
+        "chain.onnx'", "only a package is replaced", "exists and is not a package", "choose another name or remove it"
+    ),
+    "run unfit.onnx": Refusal("product", "dimensions for matrix", "Incompatible", "another backend"),
+    "run foreign.onnx": UNKNOWN,
+    "run padded.onnx --frames 1 --integer-limit 9": Refusal(
+        "node 'pad' (Pad)", "requires axis length >= 2", "integers in 'size', open dimensions", "--constant"
+    ),
+    "run chain.onnx --input x=none.npy": NO_FILE,
+    "run chain.onnx --input z=x.npy": Refusal("input 'z'", "inputs are 'x'", "no input 'z'", "--input"),
+    "run chain.onnx --input x=wrong.npy": SHAPE,
+    "run chain.onnx --input x=whole.npy": SHAPE._replace(found="found i64[1,3,4,4]"),
+    "run chain.onnx --input x=text.npy": Refusal("input 'x'", ".npy file", "does not begin as one", "save the array"),
+    "run chain.onnx --input x=a.png": Refusal("input 'x'", "expected a PNG", "unknown image type", "save it again"),
+    "run chain.onnx --input x=s.wav": Refusal(
+        "input 'x'", "expected a WAV", "does not begin as a WAV", "save it again"
+    ),
+    "run chain.onnx --input x=folder": Refusal("input 'x'", "files ending in .npy", "found none", "give a file"),
+    "run chain.onnx --input x": Refusal("--input", "expected NAME=FILE", "found 'x'", "the inputs are 'x'"),
+    "run chain.onnx --inputs other.npz": Refusal("array 'z'", "inputs are 'x'", "is no input", "name the arrays so"),
+    "run chain.onnx --inputs folder": Refusal("'folder'", "expected <name>.npy", "no file of an input", "of 'x'"),
+    "run lookup.onnx --input i=far.npy": OUTSIDE,
+    "run two.penstock --constant x=1": Refusal("--constant", "give the model", "a package is made", "'penstock split'"),
+    "bench chain.onnx --input x=wrong.npy": SHAPE,
+    "bench two.penstock --model lookup.onnx --seconds 0.2": OTHER_MODEL,
+    "bench lookup.onnx --input i=far.npy --seconds 0.2": OUTSIDE,
+    "verify two.penstock --model lookup.onnx": OTHER_MODEL,
+    "verify two.penstock --model none.onnx": Refusal("model", "'none.onnx'", "no such file", "check the path"),
+    "verify lookup.penstock --input i=far.npy": OUTSIDE,
+    "verify chain.onnx": Refusal("'chain.onnx'", "expected a package", "found another file", "'penstock split' makes"),
+    "build chain.onnx --backends none -o b": NO_BACKEND,
     "build chain.onnx --devices cpu:4095 -o b": NO_CPU,
-    "build chain.onnx --input x=wrong.npy -o b": ["file 'wrong.npy'", *SHAPE],
-    "build lookup.onnx --input i=far.npy --budget 1s -o b": ["reference", *OUTSIDE, "--input"],
-    "build foreign.onnx --budget 1s -o b": ["reference: model 'foreign.onnx'", "Frobnicate", "--custom-ops"],
-    "build chain.onnx --budget soon -o b": ["--budget", "expected a time such as 60s", "'soon'"],
+    "build chain.onnx --input x=wrong.npy -o b": SHAPE,
+    "build lookup.onnx --input i=far.npy --budget 1s -o b": OUTSIDE,
+    "build foreign.onnx --budget 1s -o b": UNKNOWN,
+    "build chain.onnx --budget soon -o b": Refusal("--budget", "expected a time", "found 'soon'", "such as 60s"),
     "plan chain.onnx --devices cpu:4095": NO_CPU,
-    "plan chain.onnx --memory 1": ["group 'conv1'", "432 bytes", "give them more memory"],
-    "plan chain.onnx --split none.json": ["'none.json'", "cannot be read", "check the path"],
-    "build fixed.onnx --budget 1s -o b": ["nothing is left to build", "fixed.onnx", "'penstock split' writes it"],
-    "run listed.onnx": ["input 'xs'", "a sequence, an optional or a map", "--input NAME=FILE.pb"],
-    "build listed.onnx --budget 1s -o b": ["input 'xs'", "a sequence, an optional or a map", "--input NAME=FILE.pb"],
-    "run resized.onnx --frames 1": ["node 'resize' (Resize)", "integers in 'sizes'", "--constant", "--input"],
-    "plan two.penstock": ["'two.penstock'", "expected a model", "found a folder"],
+    "plan chain.onnx --memory 1": Refusal("group 'conv1'", "needs 432 bytes", "has (1)", "(--memory)"),
+    "plan chain.onnx --split none.json": Refusal("file", "'none.json'", "cannot be read", "check the path"),
+    "build fixed.onnx --budget 1s -o b": Refusal(
+        "'fixed.onnx'", "to build", "outputs are constants or inputs", "'penstock split' writes it"
+    ),
+    "run listed.onnx": LIST,
+    "build listed.onnx --budget 1s -o b": LIST,
+    "run resized.onnx --frames 1": Refusal(
+        "node 'resize' (Resize)", "should be greater than 0", "integers in 'sizes'", "--constant"
+    ),
+    "plan two.penstock": Refusal("'two.penstock'", "expected a model", "found a folder", "packages are for"),
 }
 
 
@@ -145,8 +178,8 @@ def test_a_refusal_names_where_what_and_the_way_out(penstock, given, invocation)
     assert outcome.code == 1, outcome
     assert outcome.out == "" or "run" in invocation or "verify" in invocation
     sentence = outcome.error
-    for part in REFUSALS[invocation]:
-        assert part in sentence
+    missing = {part: text for part, text in REFUSALS[invocation]._asdict().items() if text not in sentence}
+    assert missing == {}, sentence
     places = sentence.split(": ")
     assert all(before != after for before, after in zip(places, places[1:], strict=False)), "a place stands twice"
     assert "Traceback" not in outcome.err

@@ -66,7 +66,7 @@ Status add_archive(const Infos& inputs, const fs::path& file, Columns& columns) 
     const auto found = std::ranges::find(inputs, name, &plan::TensorInfo::name);
     if (found == inputs.end()) {
       return not_found(place, ": array '", entry, "' is no input; the inputs are ",
-                       names_of(inputs));
+                       names_of(inputs), ": name the arrays so");
     }
     PENSTOCK_CHECK_OK(check_value(tensor, *found, place));
     columns[static_cast<std::size_t>(found - inputs.begin())].push_back(
@@ -157,7 +157,8 @@ Result<std::size_t> input_of(const Infos& inputs, const std::string& text) {
   if (best < inputs.size()) return best;
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    return invalid_argument("--input: expected NAME=FILE, found '", text, "'");
+    return invalid_argument("--input: expected NAME=FILE, found '", text, "'; the inputs are ",
+                            names_of(inputs));
   }
   return not_found("--input: no input '", text.substr(0, equals), "'; the inputs are ",
                    names_of(inputs));

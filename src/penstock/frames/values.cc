@@ -55,7 +55,7 @@ Result<Values> values_in(const fs::path& folder, const plan::TensorInfo& info) {
   }
   if (values.empty()) {
     return not_found("folder '", folder.string(), "': expected files ending in ", kEndings,
-                     ", one for each frame; found none");
+                     ", one for each frame; found none: put them there, or give a file");
   }
   return values;
 }

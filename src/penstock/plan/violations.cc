@@ -555,7 +555,7 @@ class Checker {
     }
     if (!agree(from->type, to->type)) {
       add(place, ": writes ", from->type, ", reads ", to->type,
-          "; expected one type and shape: choose other tensors");
+          "; expected one type and shape: choose other tensors (--state)");
     }
     if (!state.initial.empty()) {
       check_path(place + ": initial value", state.initial);

@@ -86,7 +86,7 @@ Result<Pixels> decode(const std::vector<unsigned char>& bytes, int channels) {
     const char* reason = stbi_failure_reason();
     return make_error(Code::kDataLoss, "cannot be decoded (",
                       reason == nullptr ? "damaged" : reason,
-                      "): expected a PNG, JPEG, BMP or PPM picture");
+                      "): expected a PNG, JPEG, BMP or PPM picture; save it again as one");
   }
   const auto size = static_cast<std::size_t>(pixels.width) *
                     static_cast<std::size_t>(pixels.height) * static_cast<std::size_t>(channels);

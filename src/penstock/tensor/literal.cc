@@ -175,7 +175,7 @@ Result<std::vector<std::int64_t>> dims_of(const Listed& listed, const Type& type
   if (listed.sizes.empty()) {
     if (type.fixed()) return fixed_dims();
     return invalid_argument("one value does not tell the sizes of ", type,
-                            "; give a list, or fix the shape");
+                            "; give a list, or fix the shape (--shape)");
   }
   std::size_t count = 1;
   for (const auto& dim : type.dims) count *= dim.fixed() ? static_cast<std::size_t>(dim.size) : 0;

@@ -37,7 +37,7 @@ struct SoundFormat {
 };
 
 Error damaged_wav(std::string_view what) {
-  return make_error(Code::kDataLoss, what, "; expected a WAV file");
+  return make_error(Code::kDataLoss, what, "; expected a WAV file: save it again as one");
 }
 
 std::vector<unsigned char> read_bytes(std::ifstream& in, std::uint64_t start, std::uint64_t size) {
@@ -97,7 +97,8 @@ float to_sample(std::span<const unsigned char> bytes, bool is_float) {
 Result<WavFile> WavFile::read_header(const fs::path& file) {
   std::error_code error;
   if (!fs::exists(file, error)) return not_found("no such file");
-  if (!fs::is_regular_file(file, error)) return invalid_argument("expected a WAV file");
+  if (!fs::is_regular_file(file, error))
+    return invalid_argument("expected a WAV file: check the path");
   std::ifstream in(file, std::ios::binary);
   if (!in) return make_error(Code::kPermissionDenied, "cannot be read");
   const std::uint64_t size = fs::file_size(file, error);
