@@ -168,6 +168,26 @@ def lists_of_tensors(folder: Path) -> Unseen:
 
 
 @network
+def lists_of_one_length(folder: Path) -> Unseen:
+    """How many tensors there are is told, which no frame changes."""
+    nodes = [
+        op("SplitToSequence", "x sizes", "parts", axis=0),
+        op("SequenceAt", "parts i", "one"),
+        op("SequenceInsert", "parts one", "more"),
+        op("SequenceLength", "more", "count"),
+        op("ConcatFromSequence", "more", "joined", axis=1),
+        op("MatMul", "joined w", "y"),
+        op("Optional", "one", "maybe"),
+        op("OptionalHasElement", "maybe", "is_there"),
+    ]
+    weights = {"sizes": np.array([1, 1, 1, 1]), "w": weights_of(0, 30, 4)}
+    inputs = [value("x", [4, 6]), value("i", [], I64)]
+    outputs = [value("y", [1, 4]), value("count", [], I64), value("is_there", [], BOOL)]
+    file = save(folder, nodes, inputs, outputs, weights)
+    return Unseen(file, drawn(4, 6, i=lambda number: np.array(number % 4)))
+
+
+@network
 def what_may_be_missing(folder: Path) -> Unseen:
     nodes = [
         op("MatMul", "x w0", "h"),

@@ -44,10 +44,31 @@ struct Reaching {
   const graph::Node* drawn = nullptr;  ///< Draws random numbers.
   bool half = false;                   ///< Values of f16.
   bool varies = false;                 ///< What inputs hold, not only their shapes.
+  bool length_varies = false;          ///< How many tensors a sequence or an optional holds.
 };
 
 bool reads_shapes_only(const graph::Node& node) {
   return node.domain.empty() && (node.op == "Shape" || node.op == "Size");
+}
+
+/// How many tensors it lists is told by the nodes that make the list, whatever the tensors hold.
+bool reads_length_only(const graph::Node& node) {
+  return node.domain.empty() && (node.op == "SequenceLength" || node.op == "OptionalHasElement");
+}
+
+/// Whether other values of its inputs could make a list of `node` longer or shorter.
+bool length_varies(const graph::Node& node, const std::vector<Reaching>& reaching) {
+  const auto input = [&](std::size_t i) {
+    const bool given = i < node.inputs.size() && node.inputs[i] != graph::ValueId::kNone;
+    return given ? reaching[graph::index(node.inputs[i])] : Reaching();
+  };
+  if (!node.domain.empty()) return true;
+  if (node.op == "SplitToSequence") return input(1).varies;
+  if (node.op == "SequenceInsert" || node.op == "SequenceErase" || node.op == "Identity") {
+    return input(0).length_varies;
+  }
+  const bool is_made = node.op == "SequenceConstruct" || node.op == "SequenceEmpty";
+  return !is_made && node.op != "Optional";
 }
 
 /// "node 'd' (Dropout)", and what would keep it from drawing.
@@ -72,6 +93,7 @@ std::vector<Reaching> what_reaches(const graph::Graph& graph) {
   };
   for (std::size_t i = 0; i < reaching.size(); ++i) {
     reaching[i].varies = !graph.values[i].producer && !graph.values[i].constant;
+    reaching[i].length_varies = reaching[i].varies;
   }
   for (const auto& node : graph.nodes) {
     Reaching here;
@@ -79,7 +101,12 @@ std::vector<Reaching> what_reaches(const graph::Graph& graph) {
     for (const auto id : node.inputs) note(id, here);
     for (const auto id : node.captures) note(id, here);
     for (const auto id : node.outputs) note(id, here);
+    here.length_varies = length_varies(node, reaching);
     if (reads_shapes_only(node)) here.varies = false;
+    if (reads_length_only(node) && !node.inputs.empty()) {
+      here.varies = node.inputs.front() != graph::ValueId::kNone &&
+                    reaching[graph::index(node.inputs.front())].length_varies;
+    }
     for (const auto id : node.outputs) {
       if (id != graph::ValueId::kNone) reaching[graph::index(id)] = here;
     }

@@ -20,8 +20,8 @@ namespace {
 constexpr std::uint64_t kDefaultFrames = 20;
 constexpr std::uint64_t kTriedFrames = 4;      ///< That say what is allowed,
 constexpr std::uint64_t kSequenceFrames = 16;  ///< and where rounding adds up in states.
-/// By which random numbers are multiplied, in turn, where the usual ones give all the same.
-constexpr double kScales[] = {8, 1.0 / 8, 64, 1.0 / 64, 512};
+/// By which other random numbers are multiplied, in turn, where the usual ones give all the same.
+constexpr double kScales[] = {1, 8, 1.0 / 8, 64, 1.0 / 64, 512};
 
 /// The package, the options, and what makes references of them.
 class References {
@@ -189,8 +189,9 @@ bool all_finite(const std::vector<std::vector<Tensor>>& frames) {
       frames, [&](const auto& outputs) { return std::ranges::all_of(outputs, is_finite); });
 }
 
-/// Outputs that no usual random frame changes, as a sigmoid behind a large offset, are judged on
-/// random numbers of another size, where one is found that tells frames apart.
+/// Outputs that no usual random frame changes, as a class of which a network is always sure, or a
+/// sigmoid behind a large offset, are judged on other random numbers, of the same size and of
+/// others, where some are found that tell frames apart.
 Status try_other_scales(const Setting& setting, measure::VerifyReport& report) {
   auto options = setting.options;
   options.progress = [](std::uint64_t, std::uint64_t) {};
@@ -198,6 +199,7 @@ Status try_other_scales(const Setting& setting, measure::VerifyReport& report) {
   for (const double scale : kScales) {
     if (options.stopped() || std::ranges::none_of(outputs, hardly_varied)) return {};
     options.random.scale = scale;
+    ++options.random.seed;
     PENSTOCK_TRY(const auto judge, make_judge(options, setting.opened.package, *setting.references,
                                               setting.reference));
     if (!judge.is_measured() || !all_finite(judge.expected())) continue;
