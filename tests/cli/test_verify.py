@@ -165,6 +165,15 @@ def test_outputs_that_are_all_the_same_are_inconclusive(penstock, well, tmp_path
     assert well("verify", "p", "--input", "x=x.npy", "--json").json["verdict"] == "right"
 
 
+def test_one_class_for_all_frames_is_judged_on_other_frames(well, tmp_path):
+    """Which of two numbers is larger: the four frames of seed 6 have one answer, at any scale."""
+    nodes = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("ArgMax", ["a"], ["y"], axis=1, keepdims=0)]
+    save(tmp_path, "class", nodes, [value("x", [1, 2])], [value("y", [1], TensorProto.INT64)])
+    well("split", "class.onnx", "-o", "p")
+    (output,) = well("verify", "p", "--frames", "4", "--seed", "6", "--json").json["outputs"]
+    assert (output["verdict"], output["told_apart"], output["frames_scaled"]) == ("right", True, 1)
+
+
 @pytest.mark.parametrize(("fault", "verdict"), [(None, "right"), ("zeros", "wrong"), ("other", "wrong")])
 def test_what_usual_numbers_do_not_change_is_judged_on_larger_ones(
     penstock, well, synthetic_backends, tmp_path, fault, verdict
