@@ -62,4 +62,21 @@ Kernel copy_kernel(Walk walk, std::size_t element_bytes) {
   }
 }
 
+Kernel table_kernel(std::vector<Dims> offsets) {
+  return [offsets = std::move(offsets)](std::span<std::byte* const> data) {
+    const float* const from = as<const float>(data[0]);
+    float* to = as<float>(data[1]);
+    std::array<std::size_t, DNNL_MAX_NDIMS> index{};
+    const std::size_t last = offsets.size() - 1;
+    while (true) {
+      std::int64_t row = 0;
+      for (std::size_t i = 0; i < last; ++i) row += offsets[i][index[i]];
+      for (const auto offset : offsets[last]) *to++ = from[row + offset];
+      std::size_t i = last;
+      while (i > 0 && ++index[i - 1] == offsets[i - 1].size()) index[--i] = 0;
+      if (i == 0) return Status();
+    }
+  };
+}
+
 }  // namespace penstock::onednn

@@ -50,6 +50,10 @@ void for_each_row(const Walk& walk, Row row) {
 /// Copies elements of whatever type, operand 0 to operand 1.
 Kernel copy_kernel(Walk walk, std::size_t element_bytes);
 
+/// f32: the element at each index of the result is that at the sum of its indices' offsets. \pre
+/// `offsets` has a dimension, and each has one.
+Kernel table_kernel(std::vector<Dims> offsets);
+
 template <typename T>
 T* as(std::byte* data) {
   return reinterpret_cast<T*>(data);

@@ -435,6 +435,17 @@ constexpr Network kNetworks[] = {
         p = Constant<value_ints=[0,0,1,0,0,0,1,1]>()
         v = Constant<value_float=0.5>()
         y = Pad(j, p, v) })"},
+    {"PadsOfTheInputItself", R"((float[1,8,6,5] x, float[8,8,3,3] w) =>
+        (float[1,8,11,9] a, float[2,8,10,5] b, float[1,8,6,9] c) {
+        k = Conv<pads=[1,1,1,1]>(x, w)
+        p = Constant<value_ints=[0,0,3,4,0,0,2,0]>()
+        a = Pad<mode="reflect">(k, p)
+        q = Constant<value_ints=[0,0,1,0,1,0,3,0]>()
+        b = Pad<mode="edge">(k, q)
+        r = Constant<value_ints=[1,3]>()
+        axis = Constant<value_ints=[3]>()
+        c = Pad<mode="wrap">(x, r, , axis) })",
+     19},
     {"Resizes", R"((float[1,8,5,6] x) => (float[1,8,10,12] a, float[1,8,10,12] b,
         float[1,8,10,12] c) {
         s = Constant<value_floats=[1.0,1.0,2.0,2.0]>()
@@ -896,11 +907,11 @@ TEST_F(OneDnn, NamesTheTensorOfAnOpenShape) {
 
 TEST_F(OneDnn, SaysWhatOfAnOperatorIsNotDone) {
   const auto error = compile_error(
-      R"((float[1,2,5,5] x) => (float[1,2,6,5] y) {
-        pads = Constant<value_ints=[0,0,1,0,0,0,0,0]>()
-        y = Pad<mode="edge">(x, pads) })");
+      R"((float[1,2,5,5] x) => (float[1,2,4,5] y) {
+        pads = Constant<value_ints=[0,0,-1,0,0,0,0,0]>()
+        y = Pad(x, pads) })");
   EXPECT_EQ(error.code, Code::kUnimplemented);
-  EXPECT_THAT(error.message(), HasSubstr("(Pad): mode edge"));
+  EXPECT_THAT(error.message(), HasSubstr("(Pad): takes no negative pads"));
 }
 
 TEST_F(OneDnn, SaysWhatOfARecurrenceIsNotDone) {

@@ -135,7 +135,7 @@ std::string rules() {
     {"ops": ["Pad"], "opset": [2, 26],
      "where": [{"input": 0, "dtype": ["f32"], "shape": "fixed"},
                {"output": 0, "shape": "fixed"},
-               {"attribute": "mode", "in": ["constant", null]},
+               {"attribute": "mode", "in": ["constant", "edge", "reflect", "wrap", null]},
                {"input": 1, "constant": true}, {"input": 2, "constant": true},
                {"input": 3, "constant": true}]}]}}})";
 }

@@ -64,6 +64,69 @@ Status only_first_output(const Node& node) {
   return {};
 }
 
+/// Elements in front of each dimension, and whether they are filled with `value` or come of the
+/// input.
+struct Pads {
+  Dims begin;
+  std::string mode;
+  float value = 0;
+};
+
+Result<Pads> pads_of(const Builder& builder, const Node& node, std::size_t rank) {
+  Pads found{.begin = Dims(rank, 0),
+             .mode = string_or(node, "mode", "constant"),
+             .value = float_or(node, "value", 0)};
+  if (node.inputs.size() > 2 && node.inputs[2] != ValueId::kNone) {
+    const auto given = builder.scalar(node.inputs[2]);
+    if (!given) return unsupported("takes a constant value");
+    found.value = *given;
+  }
+  PENSTOCK_TRY(const auto pads, numbers(builder, node, 1, "pads", {}));
+  std::vector<std::int64_t> all(rank);
+  std::iota(all.begin(), all.end(), 0);
+  PENSTOCK_TRY(const auto axes, numbers(builder, node, 3, "axes", all));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (pads[i] < 0 || pads[i + axes.size()] < 0) return unsupported("takes no negative pads");
+    found.begin[from_front(axes[i], rank)] = pads[i];
+  }
+  return found;
+}
+
+/// The element of `size` that stands at `index`, before 0 and after the last too.
+std::int64_t padded_index(std::string_view mode, std::int64_t index, std::int64_t size) {
+  if (mode == "edge" || size == 1) return std::clamp<std::int64_t>(index, 0, size - 1);
+  const std::int64_t period = mode == "wrap" ? size : 2 * (size - 1);
+  const std::int64_t rest = (index % period + period) % period;
+  return rest < size ? rest : period - rest;
+}
+
+/// Elements of the input all over: along each dimension, those that the mode says.
+Status pad_by_copies(Builder& builder, const Pads& pads, const Place& from, Place target) {
+  const Dims& dims = target.layout.dims();
+  std::vector<std::size_t> order(dims.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t axis) { return target.layout.strides()[axis]; });
+  std::vector<Dims> offsets;  // Of each dimension's indices in the input, outermost first.
+  for (const std::size_t axis : order) {
+    Dims& all = offsets.emplace_back();
+    for (std::int64_t i = 0; i < dims[axis]; ++i) {
+      all.push_back(from.layout.strides()[axis] *
+                    padded_index(pads.mode, i - pads.begin[axis], from.layout.dims()[axis]));
+    }
+  }
+  builder.append_kernel(table_kernel(std::move(offsets)), {from, std::move(target)});
+  return {};
+}
+
+/// A filled buffer with the input in its middle.
+Status pad_by_fill(Builder& builder, const Pads& pads, const Place& from, const Place& target) {
+  builder.append_fill(target, pads.value);
+  PENSTOCK_TRY(const Place inside,
+               window(builder, target, pads.begin, Dims(pads.begin.size(), 1), from.layout.dims()));
+  return builder.copy(from, inside);
+}
+
 }  // namespace
 
 Result<Place> window(const Builder& builder, const Place& from, const Dims& begin,
@@ -209,36 +272,18 @@ Status lower_concat(Builder& builder, NodeId id) {
   return {};
 }
 
-/// A filled buffer with the input in its middle.
 Status lower_pad(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
-  if (const auto mode = string_or(node, "mode", "constant"); mode != "constant") {
-    return unsupported("mode ", mode);
-  }
-  float value = float_or(node, "value", 0);
-  if (node.inputs.size() > 2 && node.inputs[2] != ValueId::kNone) {
-    const auto given = builder.scalar(node.inputs[2]);
-    if (!given) return unsupported("takes a constant value");
-    value = *given;
-  }
   PENSTOCK_TRY(const Place from, builder.strided_place(node.inputs.front()));
-  const std::size_t rank = from.layout.rank();
-  PENSTOCK_TRY(const auto pads, numbers(builder, node, 1, "pads", {}));
-  std::vector<std::int64_t> all(rank);
-  std::iota(all.begin(), all.end(), 0);
-  PENSTOCK_TRY(const auto axes, numbers(builder, node, 3, "axes", all));
-  Dims begin(rank, 0);
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (pads[i] < 0 || pads[i + axes.size()] < 0) return unsupported("takes no negative pads");
-    begin[from_front(axes[i], rank)] = pads[i];
-  }
+  PENSTOCK_TRY(const Pads pads, pads_of(builder, node, from.layout.rank()));
   const ValueId result = node.outputs.front();
   PENSTOCK_TRY(auto layout, from.layout.dense_like(builder.dims(result)));
   Place target = builder.new_place(std::move(layout));
-  builder.append_fill(target, value);
-  PENSTOCK_TRY(const Place inside,
-               window(builder, target, begin, Dims(rank, 1), from.layout.dims()));
-  PENSTOCK_CHECK_OK(builder.copy(from, inside));
+  if (pads.mode == "constant") {
+    PENSTOCK_CHECK_OK(pad_by_fill(builder, pads, from, target));
+  } else {
+    PENSTOCK_CHECK_OK(pad_by_copies(builder, pads, from, target));
+  }
   builder.define(result, std::move(target));
   return {};
 }
