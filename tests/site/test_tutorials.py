@@ -1,6 +1,7 @@
 """Every command and file of the tutorials, in the order of the page, in a fresh folder."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from tutorial import agrees, blocks_of, run_page
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs/tutorials").glob("*.md"))
 EXAMPLES = ROOT / "examples/users"
+OWN_FOLDERS = {"plugin": ROOT / "examples/plugin"}  # Of pages whose example stands elsewhere.
 
 
 @pytest.fixture
@@ -33,10 +35,19 @@ def installed(tmp_path_factory) -> Path:
     return prefix
 
 
+def compiler() -> str:
+    """The one that Penstock was built with: backends are built with no other."""
+    settings = (find_program().parents[1] / "CMakeCache.txt").read_text(encoding="utf-8")
+    found = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", settings, re.MULTILINE)
+    assert found
+    return found[1]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_page_does_what_it_says(page, environment, tmp_path, request):
     if any(block.kind == "cmake" for block in blocks_of(page)):
         environment["CMAKE_PREFIX_PATH"] = str(request.getfixturevalue("installed"))
+        environment["CXX"] = compiler()
     assert run_page(page, tmp_path, environment) > 0
 
 
@@ -44,11 +55,19 @@ def test_the_page_does_what_it_says(page, environment, tmp_path, request):
 def test_its_files_are_those_of_the_example(page):
     shown = {block.title: block.text for block in blocks_of(page) if block.title}
     assert shown
-    assert {name: (EXAMPLES / page.stem / name).read_text(encoding="utf-8") for name in shown} == shown
+    assert {
+        name: (OWN_FOLDERS.get(page.stem, EXAMPLES / page.stem) / name).read_text(encoding="utf-8") for name in shown
+    } == shown
+
+
+def test_the_drawings_are_those_of_the_script_and_the_plots_those_of_the_numbers():
+    command = [sys.executable, ROOT / "tools/drawings.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_each_example_has_its_page():
-    assert {folder.name for folder in EXAMPLES.iterdir()} == {page.stem for page in PAGES}
+    assert {folder.name for folder in EXAMPLES.iterdir()} | set(OWN_FOLDERS) == {page.stem for page in PAGES}
 
 
 @pytest.mark.parametrize(
