@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock import _core
 from penstock.checks import mapping, path_text, unexpected
+from penstock.show import Verdict
 from penstock.types import Path
 
 
@@ -21,7 +22,7 @@ def verify(
     seed: int = 0,
     integer_limit: int = 2,
     native_code: bool = True,
-) -> dict[str, Any]:
+) -> Verdict:
     """Whether a package computes what its model computes, as ``penstock verify --json`` has it.
 
     ``report["verdict"]`` is ``"right"``, ``"wrong"`` or ``"inconclusive"`` (wrong outputs could have passed:
@@ -50,8 +51,7 @@ def verify(
         "integer_limit": integer_limit,
         "native_code": bool(native_code),
     }
-    report: dict[str, Any] = json.loads(_core.verify(path_text("package", package), options))
-    return report
+    return Verdict(json.loads(_core.verify(path_text("package", package), options)))
 
 
 def given_frames(frames: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

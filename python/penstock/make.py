@@ -19,6 +19,7 @@ from penstock.collector import stop_all
 from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.judge import given_frames
 from penstock.pipeline import Pipeline
+from penstock.show import BuildReport, told
 from penstock.types import Backends, Batch, Constant, Devices, Model, OnError, Path, Policy, Shape, State
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def build(
     custom_ops: Sequence[Path] = (),
     rules: Path | None = None,
     costs: Path | None = None,
-    progress: Callable[[str, float], object] | None = None,
+    progress: Callable[[str, float], object] | bool | None = None,
     policy: Policy | None = None,
     capacity: int | None = None,
     in_flight: int | None = None,
@@ -222,7 +223,8 @@ def build(
     tolerance: relative error allowed (1e-3); where it is given, lower precisions are tried too.
     rules: a JSON file, by backend: what it may be tried on, instead of what it says itself.
     costs: the database of what was measured; without, that of the program.
-    progress: told what is being done, and the share of the budget that is spent.
+    progress: told what is being done, and the share of the budget that is spent; True shows a bar, in a notebook
+        or a terminal (needs tqdm).
     Ctrl-C ends it. The rest is as for :func:`split`.
     """
     options = _split_options(
@@ -240,7 +242,7 @@ def build(
         settings=_backend_options(backend_options),
         rules="" if rules is None else path_text("rules", rules),
         costs="" if costs is None else path_text("costs", costs),
-        progress=progress,
+        progress=told(progress),
     )
     source = os.fspath(model) if _is_application(model) else _model_of(model)
     if isinstance(source, str):
@@ -252,13 +254,12 @@ def build(
         return _start(_core.build, file, options)
 
 
-def explain(package: Path) -> dict[str, Any]:
-    """Why a package of :func:`build` is as it is, as ``penstock explain --json`` has it.
+def explain(package: Path) -> BuildReport:
+    """Why a package of :func:`build` is as it is, as ``penstock explain --json`` has it; notebooks show a table.
 
     Raises NotFound where the package was made otherwise.
     """
-    report: dict[str, Any] = json.loads(_core.explain(path_text("package", package)))
-    return report
+    return BuildReport(json.loads(_core.explain(path_text("package", package))))
 
 
 def load(

@@ -19,6 +19,7 @@ from penstock import _core
 from penstock.checks import listed, mapping, path_text, seconds, stream_number, unexpected, whole
 from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.judge import verify
+from penstock.show import Plan, table
 from penstock.stream import AsyncStream, Stream
 from penstock.turns import Turns
 from penstock.types import Array, Feed, Path, Stats, plain
@@ -100,10 +101,10 @@ class Pipeline:
         return list(self._outputs)
 
     @property
-    def plan(self) -> dict[str, Any]:
-        """The plan that runs, as its file ``plan.json`` has it: stages, edges, devices, prediction."""
-        plan: dict[str, Any] = json.loads(self._core.plan_json())
-        return plan
+    def plan(self) -> Plan:
+        """The plan that runs, as its file ``plan.json`` has it: stages, edges, devices, prediction. Notebooks show
+        a table of it."""
+        return Plan(json.loads(self._core.plan_json()))
 
     @property
     def alive(self) -> bool:
@@ -442,11 +443,8 @@ class Pipeline:
             infer = stage["compute_infer_us"]
             times = [stage["queue_us"]["p50"], infer["p50"], infer["p99"]]
             cells += ["" if time is None else f"{time:,.1f} µs" for time in times]
-            rows.append("".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells))
-        title = html.escape(f"penstock.Pipeline of '{self.plan.get('model', '')}'")
-        heads = "".join(f"<th>{name}</th>" for name in head)
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+            rows.append(cells)
+        return table(f"penstock.Pipeline of '{self.plan.get('model', '')}'", head, rows)
 
     def _indices_of(self, names: Sequence[str]) -> list[int]:
         if isinstance(names, str):

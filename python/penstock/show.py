@@ -1,0 +1,84 @@
+"""What notebooks show of plans and reports, and progress as a bar."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from penstock.checks import unexpected
+from penstock.errors import Unavailable
+
+Told = Callable[[str, float], object]
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table of HTML; None is an empty cell."""
+    heads = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    body = ""
+    for row in rows:
+        cells = ("" if cell is None else html.escape(str(cell)) for cell in row)
+        body += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    title = html.escape(caption)
+    return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+class Plan(dict[str, Any]):
+    """``plan.json`` as a dict, which notebooks show as the table of its stages."""
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for stage in self.get("stages", ()):
+            backends = dict.fromkeys(part["backend"] for part in stage["partitions"])
+            rows.append((stage["name"], ", ".join(stage["devices"]), "+".join(backends)))
+        return table(f"plan of '{self.get('model', '')}'", ("stage", "devices", "backend"), rows)
+
+
+class BuildReport(dict[str, Any]):
+    """What ``penstock.explain()`` gives: a dict, which notebooks show as the table of all that was run."""
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (kind, way["name"], f"{way['frames_per_second']:,.4g}", way.get("failure") or way["what"])
+            for kind, ways in (("simple way", self.get("simple", ())), ("plan", self.get("ways", ())))
+            for way in ways
+        ]
+        caption = f"chosen: {self.get('chosen')}"
+        if seconds := self.get("period_seconds"):
+            caption += f", {1 / seconds:,.4g} frames a second"
+        return table(caption, ("kind", "way", "frames/s", "what"), rows)
+
+
+class Verdict(dict[str, Any]):
+    """What ``penstock.verify()`` gives: a dict, which notebooks show as the table of the outputs."""
+
+    def _repr_html_(self) -> str:
+        rows = [(out.get("name"), out.get("verdict"), out.get("reason")) for out in self.get("outputs", ())]
+        return table(str(self.get("verdict")), ("output", "verdict", "why"), rows)
+
+
+def told(progress: Told | bool | None) -> Told | None:
+    """Who is told of progress: True is a bar of tqdm, in a notebook or a terminal."""
+    if progress is None or progress is False:
+        return None
+    if progress is True:
+        return _bar()
+    if not callable(progress):
+        raise unexpected("progress", "True for a bar, or what is called with a text and a share", progress)
+    return progress
+
+
+def _bar() -> Told:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        text = "progress=True needs tqdm, which is not here; pip install tqdm, or give a function of a text and a share"
+        raise Unavailable(text) from None
+    bar = tqdm(total=100, unit="%", bar_format="{l_bar}{bar}| {elapsed}")
+
+    def tell(what: str, share: float) -> None:
+        bar.set_description_str(what, refresh=False)
+        bar.n = min(max(round(100 * share), bar.n), 100)
+        bar.refresh()
+
+    return tell
