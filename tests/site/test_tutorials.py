@@ -1,9 +1,12 @@
 """Every command and file of the tutorials, in the order of the page, in a fresh folder."""
 
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -114,3 +117,28 @@ def test_what_a_command_sets_is_there_for_the_next_one(tmp_path):
     page = tmp_path / "page.md"
     page.write_text('```console\n$ mkdir in && cd in\n$ export A=\\\n1\n$ echo "$A $(basename $PWD)"\n1 in\n```\n')
     assert run_page(page, tmp_path, dict(os.environ)) == 3
+
+
+def test_scoring_goes_on_where_ctrl_c_ended_it(environment, tmp_path):
+    subprocess.run([sys.executable, EXAMPLES / "batch/make.py"], cwd=tmp_path, check=True, capture_output=True)
+    split = ["penstock", "split", "find.onnx", "-o", "find.penstock"]
+    subprocess.run(split, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    many = tmp_path / "many"
+    many.mkdir()
+    for index in range(400):
+        (many / f"{index:04}.png").symlink_to(tmp_path / f"pictures/{index % 12:02}.png")
+    command = [sys.executable, EXAMPLES / "batch/score.py", "find.penstock", many, "scores.jsonl"]
+    scores = tmp_path / "scores.jsonl"
+    first = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    while first.poll() is None and not (scores.exists() and scores.stat().st_size):
+        time.sleep(0.01)
+    first.send_signal(signal.SIGINT)
+    _, told = first.communicate()
+    if first.returncode:  # A very slow machine may have let it come to its end.
+        assert told.strip() == "interrupted; start it again to go on"
+    before = scores.read_text().count("\n")
+    second = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert f"400 pictures, {before} scored before" in second.stdout
+    lines = [json.loads(line) for line in scores.read_text().splitlines()]
+    assert [line["file"] for line in lines] == [f"{index:04}.png" for index in range(400)]
+    assert all(line["place"] == lines[index % 12]["place"] for index, line in enumerate(lines))
