@@ -293,9 +293,17 @@ def load(
     return _start(_core.load, _no_application(path_text("path", path), "a package"), options)
 
 
-def devices() -> Devices:
-    """What this machine is: its CPUs, caches and memory, and which CPUs this process may use."""
-    return _core.devices()
+def devices(*, peaks: bool = False, refresh: bool = False) -> Devices:
+    """What this machine is: its CPUs, caches and memory, and which CPUs this process may use.
+
+    peaks: also what one CPU of each kind, and all together, can do at most, as ``penstock devices --peaks``
+    shows it; measured once (some tenths of a second) and kept among the costs.
+    refresh: the peaks are measured again.
+    Raises NotFound (the program that measures is not there), Unavailable.
+    """
+    if refresh and not peaks:
+        raise InvalidArgument("refresh: there is nothing to measure again without peaks=True")
+    return _core.devices(peaks, refresh)
 
 
 def include_dir() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -173,6 +173,14 @@ class Cpu(TypedDict):
     allowed: bool
 
 
+class Peak(TypedDict):
+    """What a device can do at most, all its CPUs together."""
+
+    device: str
+    fp32: list[dict[str, Any]]  #: of each width of vectors: "name", "flops_per_second"
+    reading: list[dict[str, Any]]  #: of each level of caches and memory: "name", "bytes", "bytes_per_second"
+
+
 class Devices(TypedDict):
     """This machine, as ``penstock devices --json`` shows it."""
 
@@ -184,6 +192,7 @@ class Devices(TypedDict):
     cpus: list[Cpu]
     caches: list[dict[str, Any]]
     numa_nodes: list[dict[str, Any]]
+    peaks: NotRequired[list[Peak]]  #: where they were asked for
 
 
 class Backend(TypedDict):

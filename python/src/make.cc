@@ -8,6 +8,8 @@
 #include "dicts.h"
 #include "errors.h"
 #include "gil.h"
+#include "penstock/cost/database.h"
+#include "penstock/cost/machine.h"
 #include "penstock/partition/resolve.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/load.h"
@@ -129,8 +131,15 @@ nb::object load_and_start(nb::handle file, nb::dict dict) {
                         Made& made, const Abandoned&) { return load(path, run, made); });
 }
 
-nb::dict devices() {
-  return devices_dict(value_or_raise(without_gil([] { return device::read_topology(); })));
+nb::dict devices(bool peaks, bool refresh) {
+  nb::dict dict = devices_dict(value_or_raise(without_gil([] { return device::read_topology(); })));
+  if (!peaks) return dict;
+  const auto measure = [&]() -> Result<std::vector<cost::DevicePeaks>> {
+    PENSTOCK_TRY(auto database, cost::Database::open(cost::Database::default_path()));
+    return cost::peaks_of_machine(backends(), database, refresh);
+  };
+  dict["peaks"] = peaks_list(value_or_raise(without_gil(measure)));
+  return dict;
 }
 
 }  // namespace
@@ -139,7 +148,7 @@ void bind_make(nb::module_& module) {
   module.def("split", &split, nb::arg("model"), nb::arg("options"));
   module.def("plan", &plan_and_start, nb::arg("model"), nb::arg("options"));
   module.def("load", &load_and_start, nb::arg("path"), nb::arg("options"));
-  module.def("devices", &devices);
+  module.def("devices", &devices, nb::arg("peaks"), nb::arg("refresh"));
   module.def("backends", [] { return backends_dict(backends()); });
 }
 

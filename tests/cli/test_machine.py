@@ -15,6 +15,26 @@ def test_devices_text_names_each_cpu_as_a_device(well, cpu):
     assert f"cpu:{cpu}" in well("devices").out
 
 
+def test_peaks_are_of_one_cpu_and_of_all(well, tmp_path):
+    own = {"PENSTOCK_COSTS": str(tmp_path / "costs.db")}
+    peaks = well("devices", "--peaks", "--json", env=own).json["peaks"]
+    count = len(os.sched_getaffinity(0))
+    assert len(peaks) >= min(count, 2)
+    for peak in peaks:
+        assert all(width["flops_per_second"] > 0 for width in peak["fp32"])
+        assert peak["reading"][-1]["name"] == "memory" and peak["reading"][-1]["bytes_per_second"] > 0
+    assert well("devices", "--peaks", "--json", env=own).json["peaks"] == peaks  # From the database.
+    assert well("devices", "--peaks", "--refresh", "--json", env=own).json["peaks"] != peaks
+    shown = well("devices", "--peaks", env=own).out
+    assert "reading from memory" in shown and "GFLOP/s" in shown
+    assert "fp32" in well("costs", "list", env=own).out
+
+
+def test_peaks_are_not_measured_again_unasked(penstock):
+    refused = penstock("devices", "--refresh", "--json")
+    assert refused.code == 2 and "--peaks" in refused.error
+
+
 def test_backends_says_which_engine_was_taken(well):
     shown = well("backends", "--json").json
     (ort,) = [backend for backend in shown["backends"] if backend["name"] == "onnxruntime"]

@@ -1212,6 +1212,9 @@ def test_an_error_carries_its_parts(pipeline: penstock.Pipeline) -> None:
 def test_machine_and_backends_are_those_of_the_program(request: pytest.FixtureRequest) -> None:
     program = request.getfixturevalue("penstock")
     assert penstock.devices() == program.json("devices")
+    assert penstock.devices(peaks=True) == program.json("devices", "--peaks")  # Measured once.
+    with pytest.raises(penstock.InvalidArgument, match="peaks=True"):
+        penstock.devices(refresh=True)
     names = [backend["name"] for backend in penstock.backends()["backends"]]
     assert names == [backend["name"] for backend in program.json("backends")["backends"]]
 

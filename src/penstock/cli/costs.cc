@@ -125,6 +125,19 @@ std::string links_table(const Json& rows) {
   return table.empty() ? "" : "\nlinks\n" + table.print();
 }
 
+std::string peaks_table(const Json& rows) {
+  Table table({"device", "peak", ">at most", ">age"});
+  for (const auto& row : rows) {
+    const double per_second = row["per_second"].get<double>();
+    const bool computes = text_at(row, "kind") == "fp32";
+    table.add({text_at(row, "device"), text_at(row, "kind") + " " + text_at(row, "name"),
+               computes ? number(per_second * 1e-9, 1) + " GFLOP/s"
+                        : bytes(static_cast<std::uint64_t>(per_second)) + "/s",
+               age_at(row)});
+  }
+  return table.empty() ? "" : "\npeaks\n" + table.print();
+}
+
 std::string plans_table(const Json& rows) {
   constexpr std::size_t kShortHash = 12;
   Table table({"plan", "engines", ">age", "frames/s of each round"});
@@ -143,7 +156,7 @@ Result<int> list(const CostsOptions& options) {
   }
   const std::string text = parts_table(json["parts"]) + checks_table(json["checks"]) +
                            boundaries_table(json["boundaries"]) + links_table(json["links"]) +
-                           plans_table(json["plans"]);
+                           plans_table(json["plans"]) + peaks_table(json["peaks"]);
   print(text.empty() ? concat("no such costs in ", json["file"].get<std::string>(), "\n") : text);
   return kOk;
 }

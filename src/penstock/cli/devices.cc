@@ -1,12 +1,17 @@
 // penstock devices: what this machine is.
 #include <filesystem>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "penstock/backend/registry.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/devices_hosts.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/text.h"
+#include "penstock/cost/database.h"
+#include "penstock/cost/machine.h"
 #include "penstock/device/device.h"
 #include "penstock/device/place.h"
 #include "penstock/device/topology.h"
@@ -16,8 +21,48 @@ namespace {
 
 struct DevicesOptions {
   std::filesystem::path hosts;
-  bool json = false;
+  bool peaks = false, refresh = false, json = false;
 };
+
+Result<std::vector<cost::DevicePeaks>> peaks_of(bool refresh) {
+  PENSTOCK_TRY(auto database, cost::Database::open(cost::Database::default_path()));
+  return cost::peaks_of_machine(backend::Registry::load(), database, refresh);
+}
+
+Json to_json(const std::vector<cost::DevicePeaks>& machine) {
+  Json list = Json::array();
+  for (const auto& [device, peaks] : machine) {
+    Json fp32 = Json::array(), reading = Json::array();
+    for (const auto& width : peaks.widths) {
+      fp32.push_back({{"name", width.name}, {"flops_per_second", width.flops_per_second}});
+    }
+    for (const auto& level : peaks.levels) {
+      reading.push_back({{"name", level.name},
+                         {"bytes", level.bytes > 0 ? Json(level.bytes) : Json(nullptr)},
+                         {"bytes_per_second", level.bytes_per_second}});
+    }
+    list.push_back({{"device", device::to_string(device)},
+                    {"fp32", std::move(fp32)},
+                    {"reading", std::move(reading)}});
+  }
+  return list;
+}
+
+std::string to_text(const std::vector<cost::DevicePeaks>& machine) {
+  Table table({"device", "what", ">at most"});
+  for (const auto& [device, peaks] : machine) {
+    const auto name = device::to_string(device);
+    for (const auto& width : peaks.widths) {
+      table.add({name, "fp32 in vectors of " + width.name,
+                 number(width.flops_per_second * 1e-9, 1) + " GFLOP/s"});
+    }
+    for (const auto& level : peaks.levels) {
+      table.add(
+          {name, "reading from " + level.name, number(level.bytes_per_second * 1e-9, 1) + " GB/s"});
+    }
+  }
+  return "\npeaks, all CPUs of a device together\n" + table.print();
+}
 
 Json to_json(const device::Topology& topology) {
   Json cpus = Json::array();
@@ -94,10 +139,16 @@ std::string to_text(const device::Topology& topology) {
 Result<int> run(const DevicesOptions& options) {
   if (!options.hosts.empty()) return show_hosts(options.hosts, options.json);
   PENSTOCK_TRY(const auto topology, device::read_topology());
+  std::vector<cost::DevicePeaks> peaks;
+  if (options.peaks) {
+    PENSTOCK_TRY(peaks, peaks_of(options.refresh));
+  }
   if (options.json) {
-    print_json(to_json(topology));
+    Json json = to_json(topology);
+    if (options.peaks) json["peaks"] = to_json(peaks);
+    print_json(json);
   } else {
-    print(to_text(topology));
+    print(to_text(topology) + (options.peaks ? to_text(peaks) : ""));
   }
   return kOk;
 }
@@ -117,14 +168,24 @@ void declare_devices(CLI::App& app, Action& chosen) {
 With --hosts it shows what the workers of that file say of their machines, and measures how long a word
 takes between any two of them and here, and how many bytes a second get through each way.
 
+With --peaks it measures, once, what one CPU of each kind and all together can do at most: fp32 numbers
+multiplied and added, a multiplication and an addition counted as two, by each width of vectors that the
+CPU has; bytes read from each level of the caches and from memory.
+
 Examples:
   penstock devices --json
+  penstock devices --peaks
   penstock devices --hosts hosts.yaml)");
   command
       ->add_option("--hosts", options->hosts,
                    "Show the machines of this file instead, and the links between them "
                    "(docs/hosts.md)")
       ->check(not_empty("a file"));
+  auto* peaks = command->add_flag(
+      "--peaks", options->peaks,
+      "Show what the CPUs can do at most, measured once and kept among the costs");
+  command->add_flag("--refresh", options->refresh, "Measure the peaks again")->needs(peaks);
+  command->get_option("--hosts")->excludes(peaks);
   command->add_flag("--json", options->json, "Print JSON");
   set_action(command, chosen, options, run);
 }

@@ -23,6 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kApplicationId = 0x50535443;  // "PSTC" in SQLite's header.
+constexpr const char* kArithmetic = "fp32";          // Kinds of peaks.
+constexpr const char* kReading = "reading";
 constexpr auto kWalPatience = std::chrono::seconds(20);
 
 constexpr std::array<std::pair<FailureKind, std::string_view>, 6> kFailureNames{{
@@ -93,13 +95,13 @@ Status use_log(Connection& connection) {
   return connection.execute("PRAGMA synchronous = NORMAL");
 }
 
-/// Whose file it is, and of which version. \returns whether the tables are there.
-Result<bool> check_schema(Connection& connection, const fs::path& file) {
+/// Whose file it is, and of which version. \returns the version; 0: there are no tables.
+Result<std::int64_t> check_schema(Connection& connection, const fs::path& file) {
   // In this order: another process may make the tables between any two of the three.
   PENSTOCK_TRY(const Cell count, connection.value("SELECT count(*) FROM sqlite_master"));
   PENSTOCK_TRY(const Cell id, connection.value("PRAGMA application_id"));
   PENSTOCK_TRY(const Cell version, connection.value("PRAGMA user_version"));
-  if (integer_of(count) == 0 && integer_of(id) == 0) return false;
+  if (integer_of(count) == 0 && integer_of(id) == 0) return std::int64_t{0};
   if (integer_of(id) != kApplicationId) {
     return make_error(Code::kFailedPrecondition, place_of(file),
                       ": the database of another program; ", kNameAnother);
@@ -109,16 +111,16 @@ Result<bool> check_schema(Connection& connection, const fs::path& file) {
                       integer_of(version), ", this Penstock knows versions up to ", kSchemaVersion,
                       "; update Penstock, or ", kNameAnother);
   }
-  return true;
+  return integer_of(version);
 }
 
 /// Asks again inside the transaction: another process may have been first.
 Status make_schema(Connection& connection, const fs::path& file) {
   PENSTOCK_CHECK_OK(connection.execute("BEGIN IMMEDIATE"));
   const auto made = [&]() -> Status {
-    PENSTOCK_TRY(const bool there, check_schema(connection, file));
-    if (there) return {};
-    PENSTOCK_CHECK_OK(connection.execute(schema_sql()));
+    PENSTOCK_TRY(const auto version, check_schema(connection, file));
+    if (version == kSchemaVersion) return {};
+    PENSTOCK_CHECK_OK(connection.execute(schema_sql(version)));
     return connection.execute(concat("PRAGMA user_version = ", kSchemaVersion,
                                      "; PRAGMA application_id = ", kApplicationId));
   }();
@@ -338,9 +340,9 @@ Result<Database> Database::open(const fs::path& file) {
     if (state->connection.is_read_only()) {
       return make_error(Code::kPermissionDenied, "it may only be read");
     }
-    PENSTOCK_TRY(const bool there, check_schema(state->connection, file));
+    PENSTOCK_TRY(const auto version, check_schema(state->connection, file));
     PENSTOCK_CHECK_OK(use_log(state->connection));
-    if (there) return {};
+    if (version == kSchemaVersion) return {};
     return make_schema(state->connection, file);
   };
   auto opened = open_to_write();
@@ -349,7 +351,7 @@ Result<Database> Database::open(const fs::path& file) {
   if (opened.error().code != Code::kPermissionDenied) {
     return explain(std::move(opened).error(), file);
   }
-  const auto open_to_read = [&](Connection::Mode mode) -> Result<bool> {
+  const auto open_to_read = [&](Connection::Mode mode) -> Result<std::int64_t> {
     PENSTOCK_TRY(state->connection, Connection::open(file, mode));
     return check_schema(state->connection, file);
   };
@@ -358,7 +360,8 @@ Result<Database> Database::open(const fs::path& file) {
   if (!readable && readable.error().code == Code::kPermissionDenied) {
     readable = open_to_read(Connection::Mode::kReadUnchanging);
   }
-  if (!readable || !*readable) return explain(std::move(opened).error(), file);
+  if (!readable || *readable == 0) return explain(std::move(opened).error(), file);
+  PENSTOCK_CHECK_OK(state->connection.execute(schema_sql(*readable, true)));
   state->writable = false;
   return Database(std::move(state));
 }
@@ -481,6 +484,43 @@ Status Database::put_link(const std::string& source, const std::string& target,
                           const std::string& device, const Link& link) {
   return state_->put(table("links"),
                      {source, target, device, link.latency_seconds, link.bytes_per_second, now()});
+}
+
+Result<std::optional<Peaks>> Database::find_peaks(const std::string& device) {
+  const Table& table = cost::table("peaks");
+  Peaks peaks;
+  auto read = [&]() -> Status {
+    PENSTOCK_TRY(auto statement, state_->connection.prepare(select_sql(table, {"device"})));
+    PENSTOCK_CHECK_OK(statement.bind({device}));
+    for (;;) {
+      PENSTOCK_TRY(const bool there, statement.step());
+      if (!there) return {};
+      const Row row(table, statement.row());
+      const double per_second = number_of(row["per_second"]);
+      if (text_of(row["kind"]) == kArithmetic) {
+        peaks.widths.push_back({text_of(row["name"]), per_second});
+      } else {
+        peaks.levels.push_back({text_of(row["name"]), number_of(row["bytes"]), per_second});
+      }
+    }
+  }();
+  if (!read) return state_->explained(std::move(read).error());
+  if (peaks.widths.empty() || peaks.levels.empty()) return std::optional<Peaks>();
+  return std::optional(std::move(peaks));
+}
+
+Status Database::put_peaks(const std::string& device, const Peaks& peaks) {
+  return state_->inside_transaction([&]() -> Status {
+    for (const auto& width : peaks.widths) {
+      PENSTOCK_CHECK_OK(state_->put(
+          table("peaks"), {device, kArithmetic, width.name, 0.0, width.flops_per_second, now()}));
+    }
+    for (const auto& level : peaks.levels) {
+      PENSTOCK_CHECK_OK(state_->put(table("peaks"), {device, kReading, level.name, level.bytes,
+                                                     level.bytes_per_second, now()}));
+    }
+    return {};
+  });
 }
 
 Result<std::string> Database::export_text(const Filter& filter) {

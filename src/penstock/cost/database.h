@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/base/result.h"
+#include "penstock/cost/peaks.h"
 
 namespace penstock::cost {
 
@@ -168,6 +169,8 @@ class Database {
   Result<std::optional<std::int64_t>> measured_at(const PlanKey& key);
   Result<std::optional<Link>> find_link(const std::string& source, const std::string& target,
                                         const std::string& device);
+  /// Of the CPUs of a device_key().
+  Result<std::optional<Peaks>> find_peaks(const std::string& device);
 
   /// Replaces what is there. \error kInvalidArgument  a figure is negative or not finite;
   /// kPermissionDenied, kResourceExhausted, kUnavailable  it cannot be written
@@ -177,6 +180,7 @@ class Database {
   Status put(const PlanKey& key, const PlanResult& result);
   Status put_link(const std::string& source, const std::string& target, const std::string& device,
                   const Link& link);
+  Status put_peaks(const std::string& device, const Peaks& peaks);
 
   /// The rows that match, as a JSON text that import_text() reads.
   Result<std::string> export_text(const Filter& filter);

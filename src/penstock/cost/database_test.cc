@@ -178,18 +178,63 @@ TEST(DatabaseTest, KeepsChecksBoundariesLinksAndPlans) {
   EXPECT_EQ(**database.find(plan_key), result);
 }
 
+/// Two widths and two levels.
+Peaks peaks(double flops) {
+  return {{{"sse", flops / 4}, {"avx2", flops}}, {{"L1", 32768, 1e11}, {"memory", 0, 1e10}}};
+}
+
+TEST(DatabaseTest, KeepsPeaksOfEachDevice) {
+  auto database = *Database::in_memory();
+  EXPECT_FALSE(*database.find_peaks("m/1cpu"));
+  ASSERT_TRUE(database.put_peaks("m/1cpu", peaks(1e11)));
+  ASSERT_TRUE(database.put_peaks("m/2cpu", peaks(2e11)));
+  EXPECT_EQ(**database.find_peaks("m/1cpu"), peaks(1e11));
+  ASSERT_TRUE(database.put_peaks("m/1cpu", peaks(3e11)));
+  EXPECT_EQ(**database.find_peaks("m/1cpu"), peaks(3e11));
+  EXPECT_EQ(**database.find_peaks("m/2cpu"), peaks(2e11));
+  EXPECT_FALSE(database.put_peaks("m/1cpu", peaks(INFINITY)));
+}
+
+/// A file as versions before peaks left it.
+void make_old(const std::filesystem::path& file) {
+  open(file);
+  ASSERT_TRUE(Connection::open(file, Connection::Mode::kWrite)
+                  ->execute("DROP TABLE peaks; PRAGMA user_version = 1"));
+}
+
+TEST(DatabaseTest, AnOlderFileIsBroughtUpToDate) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "costs.db";
+  ASSERT_TRUE(Database::open(file)->put(key("m"), cost(1)));
+  make_old(file);
+  auto database = *Database::open(file);
+  EXPECT_EQ((*database.find(key("m")))->seconds, 1);
+  ASSERT_TRUE(database.put_peaks("m/1cpu", peaks(1e11)));
+  EXPECT_EQ(**Database::open(file)->find_peaks("m/1cpu"), peaks(1e11));
+}
+
+TEST(PeaksTest, TheLevelThatHoldsTheBytesCounts) {
+  const Peaks known = peaks(1e11);
+  EXPECT_EQ(known.flops_per_second(), 1e11);
+  EXPECT_EQ(known.level_of(32768)->name, "L1");
+  EXPECT_EQ(known.level_of(32769)->name, "memory");
+  EXPECT_EQ(Peaks().level_of(1), nullptr);
+  EXPECT_EQ(Peaks().flops_per_second(), 0);
+}
+
 TEST(DatabaseTest, ExportsAndImportsTheSame) {
   auto from = *Database::in_memory();
   ASSERT_TRUE(from.put(key("m"), cost(1e7 / 3)));
   ASSERT_TRUE(from.put(key("n"), failed(FailureKind::kCrash, "killed by SIGSEGV")));
   ASSERT_TRUE(from.put({"p", "d", "a 1"}, PlanResult{{1.0 / 3}, "text"}));
+  ASSERT_TRUE(from.put_peaks("m/1cpu", peaks(1e11)));
   const auto text = *from.export_text({});
   auto to = *Database::in_memory();
   const auto count = to.import_text(text);
   ASSERT_TRUE(count) << count.error().message();
-  EXPECT_EQ(count->added, 3);
+  EXPECT_EQ(count->added, 7);
   EXPECT_EQ(*to.export_text({}), text);
-  EXPECT_EQ(to.import_text(text)->kept, 3);
+  EXPECT_EQ(to.import_text(text)->kept, 7);
 }
 
 TEST(DatabaseTest, AnImportLeavesWhatIsThere) {

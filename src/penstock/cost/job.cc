@@ -85,12 +85,37 @@ double number_of(const Json& json) {
   return json.is_number() ? json.get<double>() : INFINITY;
 }
 
+Json peaks_json(const Peaks& peaks) {
+  Json widths = Json::array(), levels = Json::array();
+  for (const auto& width : peaks.widths) {
+    widths.push_back({{"name", width.name}, {"flops_per_second", width.flops_per_second}});
+  }
+  for (const auto& level : peaks.levels) {
+    levels.push_back({{"name", level.name},
+                      {"bytes", level.bytes},
+                      {"bytes_per_second", level.bytes_per_second}});
+  }
+  return {{"widths", std::move(widths)}, {"levels", std::move(levels)}};
+}
+
+Peaks peaks_of(const Json& json) {
+  Peaks peaks;
+  for (const auto& width : json.at("widths")) {
+    peaks.widths.push_back({width.at("name"), width.at("flops_per_second")});
+  }
+  for (const auto& level : json.at("levels")) {
+    peaks.levels.push_back({level.at("name"), level.at("bytes"), level.at("bytes_per_second")});
+  }
+  return peaks;
+}
+
 Job job_of(const Json& json) {
   Job job;
   job.id = json.at("id");
   for (const auto& model : json.at("models")) job.models.push_back(model_of(model));
   job.cpus = json.at("cpus").get<std::vector<int>>();
   job.link_to = json.at("link_to").get<std::vector<int>>();
+  job.peaks = json.at("peaks");
   job.threads = json.at("threads");
   job.flush_denormals = json.at("flush_denormals");
   job.neighbours = json.at("neighbours").get<std::vector<std::vector<int>>>();
@@ -123,6 +148,7 @@ JobReport report_of(const Json& json) {
     report.check = JobCheck{number_of(check->at("worst_ratio")), check->at("ok"),
                             check->at("output"), check->at("place"), check->at("problem")};
   }
+  if (const auto peaks = json.find("peaks"); peaks != json.end()) report.peaks = peaks_of(*peaks);
   return report;
 }
 
@@ -149,6 +175,7 @@ std::string to_line(const Job& job) {
                {"models", std::move(models)},
                {"cpus", job.cpus},
                {"link_to", job.link_to},
+               {"peaks", job.peaks},
                {"threads", job.threads},
                {"flush_denormals", job.flush_denormals},
                {"neighbours", job.neighbours},
@@ -183,6 +210,7 @@ std::string to_line(const JobReport& report) {
                      {"place", report.check->place},
                      {"problem", report.check->problem}};
   }
+  if (report.peaks) json["peaks"] = peaks_json(*report.peaks);
   return dump(json);
 }
 

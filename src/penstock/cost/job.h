@@ -11,6 +11,7 @@
 
 #include "penstock/backend/backend.h"
 #include "penstock/base/result.h"
+#include "penstock/cost/peaks.h"
 #include "penstock/tensor/compare.h"
 
 namespace penstock::cost {
@@ -33,6 +34,8 @@ struct Job {
   std::vector<int> cpus;  ///< Where it runs.
   /// Not empty: no models; time words and bytes from `cpus` to these.
   std::vector<int> link_to;
+  /// No models; time the most that `cpus` do.
+  bool peaks = false;
   int threads = 1;
   bool flush_denormals = false;
   /// Further instances, each on CPUs of its own, that run without pause meanwhile.
@@ -79,6 +82,7 @@ struct JobReport {
   std::int64_t neighbours = 0;  ///< That ran meanwhile.
   double bytes_per_second = 0;  ///< Of a link; its latency is `seconds`.
   std::optional<JobCheck> check;
+  std::optional<Peaks> peaks;
   Error error;  ///< kFailed, kRefused
 };
 

@@ -464,6 +464,29 @@ Result<std::optional<Link>> Profiler::link(const device::Device& from, const dev
   return link;
 }
 
+Result<std::optional<Peaks>> Profiler::peaks(const device::Device& device) {
+  PENSTOCK_CHECK_OK(check_device(device));
+  const std::string key = device_key(state_->topology, device);
+  std::optional<Peaks> peaks;
+  if (!state_->options.refresh || state_->fresh.contains(key)) {
+    PENSTOCK_TRY(peaks, state_->database().find_peaks(key));
+  }
+  if (peaks || state_->over()) return peaks;
+  const Turn turn = state_->take_turn();
+  if (!turn.taken()) return peaks;
+  Job job;
+  job.cpus = device.cpus;
+  job.peaks = true;
+  PENSTOCK_TRY(const auto outcome, state_->run(job));
+  if (outcome.kind == WorkerOutcome::Kind::kInterrupted) return peaks;
+  if (outcome.kind == WorkerOutcome::Kind::kDied) return internal_error(outcome.failure.message);
+  if (outcome.report.event != JobReport::Event::kDone) return outcome.report.error;
+  peaks = outcome.report.peaks;
+  // Unwritable: it is measured again.
+  if (peaks && state_->database().put_peaks(key, *peaks)) state_->fresh.insert(key);
+  return peaks;
+}
+
 Result<std::optional<Cost>> Profiler::find(const Part& part) {
   PENSTOCK_TRY(const auto key, key_of(part));
   return state_->find(key);

@@ -18,6 +18,7 @@
 #include "penstock/cost/activations.h"
 #include "penstock/cost/database.h"
 #include "penstock/cost/part.h"
+#include "penstock/cost/peaks.h"
 #include "penstock/device/device.h"
 #include "penstock/device/topology.h"
 #include "penstock/graph/subgraph.h"
@@ -84,6 +85,11 @@ class Profiler {
   /// From one device of this machine to another. Empty as measure()'s.
   /// \error kInvalidArgument  not two devices of this machine's CPUs
   Result<std::optional<Link>> link(const device::Device& from, const device::Device& to);
+
+  /// The most that all CPUs of the device do at once. Empty as measure()'s, and where another
+  /// machine is asked whose Penstock cannot tell.
+  /// \error kInvalidArgument  no device of this machine's CPUs
+  Result<std::optional<Peaks>> peaks(const device::Device& device);
 
   /// Without measuring.
   Result<std::optional<Cost>> find(const Part& part);

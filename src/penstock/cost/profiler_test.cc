@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "penstock/cost/boundary.h"
+#include "penstock/cost/part_keys.h"
 #include "penstock/cost/worker.h"
 #include "penstock/graph/test_support.h"
 #include "tests/support/temporary_folder.h"
@@ -459,6 +460,40 @@ TEST_F(ProfilerTest, LinksAreMeasuredOnce) {
   EXPECT_EQ(*profiler->link(from, to), *link);
   EXPECT_EQ(profiler->measured(), 1);
   EXPECT_FALSE(profiler->link(from, from));
+}
+
+TEST_F(ProfilerTest, PeaksAreMeasuredOnce) {
+  device::Device device;
+  device.cpus = {device::inherited_cpus().front()};
+  const auto profiler = start();
+  const auto peaks = profiler->peaks(device);
+  ASSERT_TRUE(peaks) << peaks.error().message();
+  ASSERT_TRUE(*peaks);
+  EXPECT_GT((*peaks)->flops_per_second(), 0);
+  ASSERT_FALSE((*peaks)->levels.empty());
+  EXPECT_EQ((*peaks)->levels.back().name, "memory");
+  for (const auto& level : (*peaks)->levels) EXPECT_GT(level.bytes_per_second, 0) << level.name;
+  EXPECT_EQ(*profiler->peaks(device), *peaks);
+  EXPECT_EQ(*start()->peaks(device), *peaks);
+  EXPECT_EQ(profiler->measured(), 0);  // No part was.
+  device.host = "10.0.0.1:7070";
+  EXPECT_FALSE(profiler->peaks(device));
+}
+
+TEST_F(ProfilerTest, AfreshPeaksAreMeasuredAgain) {
+  device::Device device;
+  device.cpus = {device::inherited_cpus().front()};
+  const auto earlier = start();
+  const auto key = device_key(earlier->topology(), device);
+  const Peaks wrong{{{"sse", 1}}, {{"memory", 0, 1}}};
+  ASSERT_TRUE(earlier->database().put_peaks(key, wrong));
+  EXPECT_EQ(*earlier->peaks(device), wrong);
+  options_.refresh = true;
+  const auto profiler = start();
+  const auto peaks = *profiler->peaks(device);
+  ASSERT_TRUE(peaks);
+  EXPECT_NE(*peaks, wrong);
+  EXPECT_EQ(*profiler->peaks(device), peaks);  // Once is enough.
 }
 
 TEST_F(ProfilerTest, WithoutADatabaseWhatIsMeasuredLivesAsLongAsTheProfiler) {

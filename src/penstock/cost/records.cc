@@ -77,9 +77,15 @@ constexpr std::array kPlans{
     Column{"text", kText, false},   Column{"measured_at", kInteger, false},
 };
 
+constexpr std::array kPeaks{
+    Column{"device", kText, true},      Column{"kind", kText, true},
+    Column{"name", kText, true},        Column{"bytes", kReal, false},
+    Column{"per_second", kReal, false}, Column{"measured_at", kInteger, false},
+};
+
 constexpr std::array kTables{
     Table{"parts", kParts}, Table{"checks", kChecks}, Table{"boundaries", kBoundaries},
-    Table{"links", kLinks}, Table{"plans", kPlans},
+    Table{"links", kLinks}, Table{"plans", kPlans},   Table{"peaks", kPeaks, 2},
 };
 
 constexpr const char* type_of(Kind kind) {
@@ -119,17 +125,19 @@ std::vector<std::string> key_names(const Table& table) {
   return names;
 }
 
-std::string schema_sql() {
+std::string schema_sql(std::int64_t version, bool temporary) {
   std::string sql;
   for (const auto& table : kTables) {
-    sql += concat("CREATE TABLE ", table.name, " (id INTEGER PRIMARY KEY, ");
+    if (table.since <= version) continue;
+    sql += concat("CREATE ", temporary ? "TEMP " : "", "TABLE ", table.name,
+                  " (id INTEGER PRIMARY KEY, ");
     for (const auto& column : table.columns) {
       sql +=
           concat(column.name, " ", type_of(column.kind), column.optional ? "" : " NOT NULL", ", ");
     }
     sql += concat("UNIQUE (", join(key_names(table), ", "), "));\n");
   }
-  return sql + "CREATE INDEX parts_by_structure ON parts (structure);\n";
+  return version > 0 ? sql : sql + "CREATE INDEX parts_by_structure ON parts (structure);\n";
 }
 
 std::string insert_sql(const Table& table, bool replace) {

@@ -11,7 +11,7 @@
 namespace penstock::cost {
 
 /// Raised with every change of the tables. Older files are brought up to it, newer ones refused.
-inline constexpr std::int64_t kSchemaVersion = 1;
+inline constexpr std::int64_t kSchemaVersion = 2;
 
 struct Column {
   enum class Kind { kText, kInteger, kReal };
@@ -24,6 +24,7 @@ struct Column {
 struct Table {
   const char* name;
   std::span<const Column> columns;
+  std::int64_t since = 1;  ///< The version of the tables that had it first.
 };
 
 /// All of them, in the order of export.
@@ -31,8 +32,9 @@ std::span<const Table> tables();
 /// \pre  there is one of this name
 const Table& table(std::string_view name);
 
-/// SQL that makes the tables.
-std::string schema_sql();
+/// SQL that makes the tables that a file of an older version has not; 0: all. `temporary`: beside
+/// the file, which may only be read.
+std::string schema_sql(std::int64_t version, bool temporary = false);
 /// "INSERT ... ON CONFLICT ..." of a whole row; `replace`: what is there is overwritten, else kept.
 std::string insert_sql(const Table& table, bool replace);
 /// "SELECT <all columns> FROM <table> WHERE <names equal ?> ORDER BY rowid".

@@ -13,6 +13,7 @@
 #include "penstock/device/topology.h"
 #include "penstock/probe/chain.h"
 #include "penstock/probe/link.h"
+#include "penstock/probe/peaks.h"
 #include "penstock/probe/timing.h"
 #include "penstock/tensor/npz.h"
 
@@ -199,10 +200,21 @@ JobReport execute_link(const Job& job) {
   return report;
 }
 
+JobReport execute_peaks(const Job& job) {
+  auto peaks = time_peaks(job.cpus);
+  if (!peaks) return refused(job, std::move(peaks).error());
+  JobReport report;
+  report.id = job.id;
+  report.event = JobReport::Event::kDone;
+  report.peaks = *std::move(peaks);
+  return report;
+}
+
 }  // namespace
 
 JobReport execute(const Job& job, const backend::Registry& backends, const Alive& alive) {
   if (!job.link_to.empty()) return execute_link(job);
+  if (job.peaks) return execute_peaks(job);
   for (const auto& model : job.models) {
     const auto backend = backends.find(model.backend);
     if (!backend) return refused(job, backend.error());

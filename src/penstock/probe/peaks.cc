@@ -1,0 +1,240 @@
+#include "penstock/probe/peaks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "penstock/device/affinity.h"
+#include "penstock/device/cgroup.h"
+#include "penstock/device/topology.h"
+#include "penstock/probe/arithmetic.h"
+#include "penstock/probe/clock.h"
+
+namespace penstock::probe {
+namespace {
+
+constexpr double kPeakRoundSeconds =
+    1e-3;  // Shorter than the turns that a system gives its processes.
+constexpr double kMostPeakSeconds = 0.3;  // Of one rate.
+constexpr int kVainRounds = 12;           // So many without a better one: that was the best.
+constexpr double kBetter = 1.005;
+constexpr std::int64_t kStepsAtOnce = 2000;
+constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;  // Asking the clock costs little then.
+constexpr std::size_t kBlock = 1024;                          // As read_all() wants it.
+constexpr std::size_t kLeastMemory = std::size_t{64} << 20U;  // To read, of all threads together.
+
+/// Does some work on the calling thread. \returns how much
+using Work = std::function<double()>;
+
+/// A thread's figures of a round.
+struct Done {
+  Clock::time_point begin, end;
+  double amount = 0;
+};
+
+Done do_round(const Work& work) {
+  Done done;
+  done.begin = Clock::now();
+  do {
+    done.amount += work();
+    done.end = Clock::now();
+  } while (std::chrono::duration<double>(done.end - done.begin).count() < kPeakRoundSeconds);
+  return done;
+}
+
+/// From the first begin to the last end: who began late, or was held up, lowers it.
+double rate_of(const std::vector<Done>& all) {
+  auto begin = all.front().begin, end = all.front().end;
+  double amount = 0;
+  for (const auto& done : all) {
+    begin = std::min(begin, done.begin);
+    end = std::max(end, done.end);
+    amount += done.amount;
+  }
+  return amount / std::chrono::duration<double>(end - begin).count();
+}
+
+/// Threads that go through rounds together: each waits at the gate for the calling one's number.
+class Team {
+ public:
+  Team(const std::vector<int>& cpus, const std::vector<Work>& works) : done_(cpus.size()) {
+    for (std::size_t i = 0; i < cpus.size(); ++i) {
+      threads_.emplace_back([this, i, cpu = cpus[i], &work = works[i]] {
+        [[maybe_unused]] const auto pinned = device::pin_this_thread({cpu});  // Was tried before.
+        for (int round = 1; wait_for(round); ++round) {
+          done_[i] = do_round(work);
+          ++arrived_;
+        }
+      });
+    }
+  }
+  ~Team() {
+    gate_ = kEnd;
+    for (auto& thread : threads_) thread.join();
+  }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  /// The next round. \returns what was done in a second
+  double round() {
+    arrived_ = 0;
+    gate_ = ++rounds_;
+    // This thread has no CPU of its own: it must not take that of who works.
+    while (std::cmp_less(arrived_.load(), threads_.size())) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return rate_of(done_);
+  }
+
+ private:
+  static constexpr int kEnd = -1;
+
+  /// Spins, so that all begin at once. False: it is over.
+  [[nodiscard]] bool wait_for(int round) const {
+    for (;;) {
+      const int now = gate_.load(std::memory_order_acquire);
+      if (now == round || now == kEnd) return now == round;
+      std::this_thread::yield();
+    }
+  }
+
+  std::atomic<int> gate_ = 0;
+  std::atomic<std::size_t> arrived_ = 0;
+  std::vector<Done> done_;
+  int rounds_ = 0;
+  std::vector<std::thread> threads_;  // Last: they use all of the above.
+};
+
+/// The most that one round did in a second. A work for each CPU.
+double best_rate(const std::vector<int>& cpus, const std::vector<Work>& works) {
+  const auto begin = Clock::now();
+  Team team(cpus, works);
+  double best = team.round();
+  for (int vain = 0; vain < kVainRounds && seconds_since(begin) < kMostPeakSeconds; ++vain) {
+    const double rate = team.round();
+    if (rate > best * kBetter) vain = -1;
+    best = std::max(best, rate);
+  }
+  return best;
+}
+
+double arithmetic_rate(const std::vector<int>& cpus, const Arithmetic& arithmetic) {
+  std::atomic<float> kept = 0;  // So that nothing is computed in vain.
+  const Work work = [&] {
+    kept = arithmetic.run(kStepsAtOnce);
+    return arithmetic.flops_per_step * kStepsAtOnce;
+  };
+  return best_rate(cpus, std::vector(cpus.size(), work));
+}
+
+/// Bytes of its own, which the thread that reads them touches first: they lie near it then.
+class Reader {
+ public:
+  Reader(std::size_t bytes, std::atomic<std::uint64_t>& kept)
+      : size_(bytes / kBlock * kBlock),
+        bytes_(std::make_unique_for_overwrite<std::byte[]>(size_ + kAlignment)),
+        kept_(&kept) {
+    const auto address = reinterpret_cast<std::uintptr_t>(bytes_.get());
+    first_ = bytes_.get() + (kAlignment - address % kAlignment) % kAlignment;
+  }
+
+  double read() {
+    if (!touched_) std::fill_n(first_, size_, std::byte{1});
+    touched_ = true;
+    std::size_t done = 0;
+    while (done < kReadAtOnce) {
+      const std::size_t count = std::min(kReadAtOnce, size_ - at_);
+      *kept_ = read_all({first_ + at_, count});
+      at_ = at_ + count < size_ ? at_ + count : 0;
+      done += count;
+    }
+    return static_cast<double>(done);
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 64;
+
+  std::size_t size_, at_ = 0;
+  std::unique_ptr<std::byte[]> bytes_;
+  std::byte* first_ = nullptr;
+  bool touched_ = false;
+  std::atomic<std::uint64_t>* kept_;
+};
+
+double reading_rate(const std::vector<int>& cpus, std::size_t bytes_of_each) {
+  std::atomic<std::uint64_t> kept = 0;
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < cpus.size(); ++i) {
+    auto reader = std::make_shared<Reader>(std::max(bytes_of_each, kBlock), kept);
+    works.emplace_back([reader] { return reader->read(); });
+  }
+  return best_rate(cpus, works);
+}
+
+/// A level of the caches, of the CPUs at hand.
+struct Share {
+  int level = 0;
+  std::size_t bytes = 0;    ///< Of all of its caches that one of the CPUs uses.
+  std::size_t of_each = 0;  ///< The least that a CPU has of one, where all use it at once.
+};
+
+/// Nearest first; without levels of which a CPU has no more than of the one before.
+std::vector<Share> shares_of(const std::vector<device::Cache>& caches,
+                             const std::vector<int>& cpus) {
+  std::vector<Share> shares;
+  std::set<int> levels;
+  for (const auto& cache : caches) levels.insert(cache.level);
+  for (const int level : levels) {
+    Share share{level, 0, SIZE_MAX};
+    for (const auto& cache : caches) {
+      if (cache.level != level) continue;
+      const auto users = static_cast<std::size_t>(std::ranges::count_if(
+          cpus, [&](int cpu) { return std::ranges::find(cache.cpus, cpu) != cache.cpus.end(); }));
+      if (users == 0) continue;
+      share.bytes += cache.size_bytes;
+      share.of_each = std::min(share.of_each, cache.size_bytes / users);
+    }
+    const bool is_new =
+        share.bytes > 0 && (shares.empty() || share.of_each / 2 > shares.back().of_each);
+    if (is_new) shares.push_back(share);
+  }
+  return shares;
+}
+
+/// Of each thread, so that hardly any of it is in a cache when it is read again.
+std::size_t memory_to_read(const std::vector<Share>& shares, std::size_t threads) {
+  std::size_t all = kLeastMemory;
+  if (!shares.empty()) all = std::max(all, 4 * shares.back().bytes);
+  if (const auto left = device::available_memory()) all = std::min<std::size_t>(all, *left / 4);
+  return all / threads;
+}
+
+}  // namespace
+
+Result<cost::Peaks> time_peaks(const std::vector<int>& cpus) {
+  if (cpus.empty()) return invalid_argument("peaks: expected at least one CPU, found none");
+  for (const int cpu : cpus) PENSTOCK_CHECK_OK(device::pin_this_thread({cpu}));
+  PENSTOCK_CHECK_OK(device::pin_this_thread(cpus));
+  PENSTOCK_TRY(const auto topology, device::read_topology());
+  cost::Peaks peaks;
+  for (const auto& arithmetic : arithmetic_of_this_cpu()) {
+    peaks.widths.push_back({arithmetic.name, arithmetic_rate(cpus, arithmetic)});
+  }
+  const auto shares = shares_of(topology.caches, cpus);
+  for (const auto& share : shares) {
+    // Half of it: the rest is for what the program and the system have there.
+    peaks.levels.push_back({concat("L", share.level), static_cast<double>(share.bytes),
+                            reading_rate(cpus, share.of_each / 2)});
+  }
+  peaks.levels.push_back({"memory", 0, reading_rate(cpus, memory_to_read(shares, cpus.size()))});
+  return peaks;
+}
+
+}  // namespace penstock::probe
