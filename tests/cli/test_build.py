@@ -131,6 +131,26 @@ def test_a_model_becomes_a_package_that_says_why(plain, well, chain, tmp_path):
     assert any(lane["spans"] for lane in explained["trace"]["lanes"])
 
 
+def test_a_report_says_how_far_the_plan_is_from_the_limit(plain, well):
+    _, package, _ = plain
+    report = well("explain", package, "--json").json
+    limit = report["limit"]
+    macs = 4 * 4 * 4 * 3 * 3 * 3 + 2 * 4 * 4 * 4 * 3 * 3
+    assert limit["flops"] == 2 * macs + 4 * 4 * 4 + 2 * 4 * 4  # Two convolutions, two rectifiers.
+    assert limit["seconds"] > 0 and limit["workers"] >= 1
+    assert report["fraction_of_limit"] == pytest.approx(limit["seconds"] / report["period_seconds"])
+    part = report["parts"][0]
+    assert part["bound"] in ("computing", "moving") and part["limit_seconds"] > 0
+    assert part["seconds"] == pytest.approx(sum(report["nodes"][i]["seconds"] for i in part["nodes"]))
+    text = well("explain", package).out
+    assert "of what the devices together could do" in text
+    assert "operators Conv (2)" in text and "engine onnxruntime" in text and "waiting and handing over" in text
+    shown = well("show", package, "--costs").out
+    assert "of the limit" in shown and "conv1" in shown
+    costs = well("show", package, "--costs", "--json").json["costs"]
+    assert [node["limit_seconds"] for node in costs["nodes"]] == [node["limit_seconds"] for node in report["nodes"]]
+
+
 @pytest.mark.parametrize("budget", ["12s", "3s"])  # The short one cuts the search off.
 def test_a_second_build_measures_nothing_and_is_the_same(request, build, resnet, costs, tmp_path, budget):
     first = request.getfixturevalue({"12s": "longer", "3s": "short"}[budget])

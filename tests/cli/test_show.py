@@ -26,6 +26,17 @@ def test_the_text_has_a_line_for_each_node(well, chain):
         assert name in text
 
 
+def test_costs_are_what_each_node_needs_at_least(well, chain, tmp_path):
+    own = {"PENSTOCK_COSTS": str(tmp_path / "costs.db")}
+    text = well("show", chain, "--costs", env=own).out
+    assert "at least, on cpu:" in text and "million operations" in text
+    costs = well("show", chain, "--costs", "--json", env=own).json["costs"]
+    conv, relu = costs["nodes"][:2]
+    assert conv["flops"] == 2 * 4 * 4 * 4 * 3 * 3 * 3 and relu["flops"] == 4 * 4 * 4
+    assert conv["bytes"] == (3 * 4 * 4 + 4 * 3 * 3 * 3 + 4 * 4 * 4) * 4
+    assert costs["all"]["limit_seconds"] > 0
+
+
 def test_a_shape_binds_open_dimensions(well, double):
     assert well("show", double, "--json").json["inputs"][0]["shape"] == ["n", 3]
     assert well("show", double, "--shape", "x=5x3", "--json").json["outputs"][0]["shape"] == [5, 3]

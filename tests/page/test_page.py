@@ -148,6 +148,45 @@ def test_colours_say_backend_stage_or_time(page, color, key):
     assert pixels(page) != before
 
 
+def test_colours_say_how_far_from_the_limit_an_operator_is(page):
+    before = pixels(page)
+    page.select_option("#color", "limit")
+    assert "fraction of the machine's limit" in page.locator("#color").inner_text()
+    key = page.locator(".legend").inner_text().split("\n")
+    assert [line for line in key if line] == ["0 %", "25 %", "50 %", "75 %", "100 %", "moves only, or not known"]
+    assert pixels(page) != before
+    find(page, "softmax")
+    assert "40 % of what its device could do" in details(page)
+    assert "at least, by computing" in details(page)  # Of its part.
+    find(page, "transpose")
+    assert "of what its device could do" not in details(page)
+
+
+def test_the_page_says_where_the_time_goes(page):
+    section = page.locator("#section-how-far-from-the-limit")
+    text = " ".join(section.inner_text().split())
+    assert "30 % of what the devices together could do" in text
+    assert "2 GFLOP of fp32 at 200 GFLOP/s" in text and "3 MiB to move at 50 GB/s from L3" in text
+    rows = section.locator(".bars li")
+    names = rows.all_inner_texts()
+    assert any("MatMul" in name and "40 % of the limit" in name for name in names)
+    assert any("engine onednn" in name for name in names) and "waiting and handing over" in names[-1]
+    table = section.locator("table")
+    assert "12 KiB" in table.locator("tbody tr").first.inner_text()  # The largest first.
+    table.locator("button").nth(1).click()
+    assert data(page, "selected") == "47"
+
+
+def test_a_report_of_an_unknown_limit_has_no_colour_for_it(open_page):
+    made = report()
+    for one in [*made["nodes"], *made["parts"]]:
+        one["limit_seconds"] = 0
+    made["limit"] |= {"seconds": 0, "handovers": []}
+    page = open_page(made)
+    assert page.locator("#color option").all_inner_texts() == ["backend", "stage", "time"]
+    assert page.locator("#section-how-far-from-the-limit").count() == 0
+
+
 def test_repeated_blocks_fold_and_unfold(page):
     page.click("[aria-label='Fold all repeated blocks']")
     folded = int(data(page, "boxes"))

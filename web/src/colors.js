@@ -51,6 +51,24 @@ function byTime(model, boxes) {
   };
 }
 
+/** The limit of the operators whose limit is known, of their time; null where it is of none. */
+export function fractionOfLimit(nodes) {
+  const known = nodes.filter((node) => node.limit_seconds > 0 && node.seconds > 0);
+  if (known.length === 0) return null;
+  const sum = (name) => known.reduce((all, node) => all + node[name], 0);
+  return sum("limit_seconds") / sum("seconds");
+}
+
+function byLimit() {
+  const kUnknown = "#b8b8b8";
+  const of = (fraction) => (fraction === null ? kUnknown : css(ramp(fraction)));
+  return {
+    name: "limit",
+    of: (box) => [[of(fractionOfLimit(box.nodes)), 1]],
+    key: [...[0, 0.25, 0.5, 0.75, 1].map((share) => [of(share), percent(share)]), [kUnknown, "moves only, or not known"]],
+  };
+}
+
 /** By model.load: of each stage the share of the time in which it computes; empty before that is known. */
 function byLoad(model) {
   const of = (stage) => css(ramp(model.load[stage] ?? 0));
@@ -64,6 +82,7 @@ function byLoad(model) {
 /** {name, of(box) -> [[color, share]], key: [[color, text]]} */
 export function makeColors(name, model, boxes) {
   if (name === "load") return byLoad(model);
+  if (name === "limit") return byLimit();
   if (name === "time") return byTime(model, boxes);
   if (name === "stage") {
     return byName(

@@ -1,5 +1,6 @@
 // What is known of the selected box: its operators, its part, what was tried on it, and why it is where it is.
 import { makeBars } from "./bars.js";
+import { fractionOfLimit } from "./colors.js";
 import { make } from "./dom.js";
 import { runOf, titleOf } from "./fold.js";
 import { counted, duration, percent } from "./format.js";
@@ -31,6 +32,12 @@ function trialsOf(part) {
     : makeBars("Backends tried on this part", rows);
 }
 
+/** Of the time that some operators took, the share that the machine needs at least. */
+function ofLimit(nodes) {
+  const fraction = fractionOfLimit(nodes);
+  return fraction === null ? "" : `${percent(fraction)} of what its device could do`;
+}
+
 function partOf(part) {
   return [
     make("h4", {}, "Its part"),
@@ -39,6 +46,7 @@ function partOf(part) {
       ["stage", String(part.stage)],
       ["backend", part.backend],
       ["why", part.reason],
+      ["limit", part.limit_seconds > 0 ? `${duration(part.limit_seconds)} at least, by ${part.bound}` : ""],
     ]),
     make("h4", {}, "Tried on it"),
     trialsOf(part),
@@ -93,6 +101,7 @@ function ofNode(network, node) {
         "time",
         `${duration(node.seconds)}, ${percent(node.seconds / Math.max(network.model.seconds, 1e-12))} of a frame: its share of its part's measured time`,
       ],
+      ["limit", ofLimit([node])],
     ]),
     node.part && partOf(node.part),
     links(network, "Reads", node.inputs),
@@ -116,6 +125,7 @@ function ofRun(network, box) {
     facts([
       ["blocks", `${box.run.count} of ${counted(box.run.period, "operator")}`],
       ["time", `${duration(box.seconds)}, ${percent(box.seconds / Math.max(network.model.seconds, 1e-12))} of a frame`],
+      ["limit", ofLimit(box.nodes)],
       ["stages", [...new Set(box.nodes.map((node) => node.stage))].join(", ")],
       ["backends", [...new Set(box.nodes.map((node) => node.backend))].join(", ")],
     ]),

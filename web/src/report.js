@@ -2,6 +2,7 @@
 import { sentenceOf, showDetails } from "./details.js";
 import { make } from "./dom.js";
 import { licences } from "./licences.js";
+import { limitSection } from "./limit.js";
 import { readModel } from "./model.js";
 import { notesSection, outputsSection, partsSection, summary } from "./summary.js";
 import { timelineSection } from "./timeline.js";
@@ -19,7 +20,7 @@ export function showReport(report) {
   );
   let whatIf = null;
   const { network, panel, go } = makeView(main, model, {
-    colors: ["backend", "stage", "time"],
+    colors: ["backend", "stage", "time", ...(report.limit.seconds > 0 ? ["limit"] : [])],
     describe: (network, panel, box) => showDetails(panel, network, box, (node) => whatIf.cutButton(node)),
     sentence: sentenceOf,
   });
@@ -30,6 +31,7 @@ export function showReport(report) {
       ...waySections(model),
       timelineSection(model),
       whatIf.element,
+      limitSection(model, go),
       partsSection(model, go),
       outputsSection(model),
       notesSection(model),

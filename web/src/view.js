@@ -8,6 +8,8 @@ import { makeSearch } from "./search.js";
 const kHelp =
   "Arrow keys go from operator to operator, with Shift they move the drawing; plus and minus zoom, 0 shows all, F folds or unfolds repeated blocks, Enter goes to the details, slash to the search.";
 
+const kColorNames = { limit: "fraction of the machine's limit" };
+
 function makeLegend(network, colors) {
   const element = make("ul", { class: "legend", "aria-label": "Colours" });
   const show = (pairs) =>
@@ -20,7 +22,7 @@ function makeLegend(network, colors) {
   const choose = make(
     "select",
     { id: "color", onchange: (event) => show(network.colorBy(event.target.value)) },
-    colors.map((name) => make("option", { value: name }, name)),
+    colors.map((name) => make("option", { value: name }, kColorNames[name] ?? name)),
   );
   return { element, choose };
 }

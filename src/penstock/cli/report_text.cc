@@ -1,6 +1,10 @@
 #include "penstock/cli/report_text.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/cli/text.h"
@@ -42,6 +46,95 @@ std::string trial_text(const tune::TrialReport& trial) {
                 trial.pieces > 1 ? concat(", the sum of ", trial.pieces, " pieces") : "", ")");
 }
 
+std::string percent(double fraction) {
+  return number(fraction * 100, fraction < 0.1 ? 1 : 0) + " %";
+}
+
+/// Nodes, or parts, that have something in common.
+struct TimeShare {
+  std::string name;
+  int count = 0;
+  double seconds = 0;
+  double compared = 0, limit = 0;  ///< Of those whose limit is known: the time, and the limit.
+};
+
+/// By the name, longest first.
+template <typename Item, typename NameOf>
+std::vector<TimeShare> shares_of(const std::vector<Item>& items, NameOf name_of) {
+  std::vector<TimeShare> shares;
+  for (const auto& item : items) {
+    const auto name = name_of(item);
+    auto at = std::ranges::find(shares, name, &TimeShare::name);
+    if (at == shares.end()) at = shares.insert(at, {.name = name});
+    ++at->count;
+    at->seconds += item.seconds;
+    if (item.limit_seconds <= 0) continue;
+    at->compared += item.seconds;
+    at->limit += item.limit_seconds;
+  }
+  std::ranges::stable_sort(shares, std::greater(), &TimeShare::seconds);
+  return shares;
+}
+
+void add_shares(const std::vector<TimeShare>& shares, std::string_view what, double all,
+                Table& table) {
+  constexpr std::size_t kMost = 8;
+  for (std::size_t i = 0; i < std::min(shares.size(), kMost); ++i) {
+    const auto& share = shares[i];
+    table.add(
+        {percent(share.seconds / all), duration(share.seconds * 1e9),
+         share.compared > 0 ? percent(share.limit / share.compared) : "-",
+         concat(what, " ", share.name, share.count > 1 ? concat(" (", share.count, ")") : "")});
+  }
+}
+
+std::string handovers_text(const tune::Report& report) {
+  constexpr std::size_t kMost = 8;
+  auto handovers = report.limit.handovers;
+  std::ranges::stable_sort(handovers, std::greater(), &tune::HandoverReport::bytes);
+  const auto part = [&](int place) {
+    const auto& one = report.parts[static_cast<std::size_t>(place)];
+    return concat("part ", place, " (stage", one.stage, ", ", one.backend, ")");
+  };
+  std::string text;
+  for (std::size_t i = 0; i < std::min(handovers.size(), kMost); ++i) {
+    text += concat("  ", part(handovers[i].from), " to ", part(handovers[i].to), ": ",
+                   bytes(static_cast<std::uint64_t>(handovers[i].bytes)), " a frame\n");
+  }
+  if (handovers.size() > kMost)
+    text += concat("  and ", handovers.size() - kMost, " smaller ones\n");
+  return text.empty() ? "" : "hand-overs:\n" + text;
+}
+
+/// The whole beside what the machine could do, and what the time of a frame is spent on.
+std::string limit_text(const tune::Report& report) {
+  const auto& limit = report.limit;
+  if (limit.seconds <= 0) {
+    return "\nhow far from the limit: not known; 'penstock build' tells it of what it builds now\n";
+  }
+  std::string text = concat(
+      "\nhow far from the limit: ", percent(report.fraction_of_limit()),
+      " of what the devices together could do, whose limit is ", duration(limit.seconds * 1e9),
+      " a frame by ", limit.bound, ":\n  ", number(limit.flops * 1e-9, 3), " GFLOP of fp32 at ",
+      number(limit.flops_per_second * 1e-9, 1), " GFLOP/s, and ",
+      bytes(static_cast<std::uint64_t>(limit.bytes)), " to move at ",
+      number(limit.bytes_per_second * 1e-9, 1), " GB/s from ", limit.level, "\n");
+  double busy = 0;
+  for (const auto& part : report.parts) busy += part.seconds;
+  const double all =
+      report.goal == "latency" ? report.latency_seconds : report.period_seconds * limit.workers;
+  text += concat("where the ", report.goal == "latency" ? "" : concat(limit.workers, " workers' "),
+                 "time of a frame goes, ", duration(all * 1e9), ":\n");
+  Table table({">share", ">time", ">of the limit", "what"});
+  add_shares(shares_of(report.nodes, [](const auto& node) { return node.op; }), "operators", all,
+             table);
+  add_shares(shares_of(report.parts, [](const auto& part) { return part.backend; }), "engine", all,
+             table);
+  const double rest = std::max(all - busy, 0.0);
+  table.add({percent(rest / all), duration(rest * 1e9), "", "waiting and handing over"});
+  return text + table.print() + handovers_text(report);
+}
+
 }  // namespace
 
 std::string report_text(const tune::Report& report) {
@@ -66,11 +159,17 @@ std::string report_text(const tune::Report& report) {
           ways_table(report.ways, own == report.ways.end() ? 0 : own->worth(latency), latency);
   text += "\npartitions of the chosen plan:\n";
   for (const auto& part : report.parts) {
-    text += concat("stage", part.stage, ": ", part.backend, " runs ", shortened(part.label), " (",
-                   part.nodes.size(),
-                   part.nodes.size() == 1 ? " node): " : " nodes): ", part.reason, "\n");
+    text +=
+        concat("stage", part.stage, ": ", part.backend, " runs ", shortened(part.label), " (",
+               part.nodes.size(), part.nodes.size() == 1 ? " node): " : " nodes): ", part.reason,
+               part.limit_seconds > 0 && part.seconds > 0
+                   ? concat("; ", percent(part.limit_seconds / part.seconds),
+                            " of what its device could do, by ", part.bound)
+                   : "",
+               "\n");
     for (const auto& trial : part.trials) text += "    " + trial_text(trial) + "\n";
   }
+  text += limit_text(report);
   text += "\nallowed in the outputs:\n";
   for (const auto& output : report.outputs) {
     text += concat("  '", output.name, "': ", output.allowed, "\n");

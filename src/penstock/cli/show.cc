@@ -8,6 +8,7 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/json.h"
+#include "penstock/cli/show_costs.h"
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/source.h"
 #include "penstock/cli/text.h"
@@ -27,7 +28,7 @@ struct ShowOptions {
   ImportArguments import;
   std::vector<std::filesystem::path> custom_ops;
   bool no_native_code = false;
-  bool json = false;
+  bool costs = false, json = false;
 };
 
 Json values_json(const Graph& graph, const std::vector<ValueId>& ids) {
@@ -100,10 +101,19 @@ Status show_model(const ShowOptions& options) {
   PENSTOCK_TRY(const auto graph,
                import_file(options.file, options.import, backends, options.custom_ops));
   if (options.json) {
-    print_json(to_json(graph));
-  } else {
-    print(graph::to_text(graph));
+    Json json = to_json(graph);
+    if (options.costs) {
+      PENSTOCK_TRY(json["costs"], model_costs_json(graph, backends));
+    }
+    print_json(json);
+    return {};
   }
+  std::string text = graph::to_text(graph);
+  if (options.costs) {
+    PENSTOCK_TRY(const auto costs, model_costs_text(graph, backends));
+    text += costs;
+  }
+  print(text);
   return {};
 }
 
@@ -117,10 +127,19 @@ Status show_plan(const ShowOptions& options) {
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto package, load_source(source, backends));
   if (options.json) {
-    print_json(plan_json(package.plan, backends));
-  } else {
-    print(plan_text(package.plan, backends));
+    Json json = plan_json(package.plan, backends);
+    if (options.costs) {
+      PENSTOCK_TRY(json["costs"], package_costs_json(options.file));
+    }
+    print_json(json);
+    return {};
   }
+  std::string text = plan_text(package.plan, backends);
+  if (options.costs) {
+    PENSTOCK_TRY(const auto costs, package_costs_text(options.file));
+    text += costs;
+  }
+  print(text);
   return {};
 }
 
@@ -143,11 +162,14 @@ void declare_show(CLI::App& app, Action& chosen) {
 the one that 'split --cut' takes; sizes are of the constants that a node reads; '?' stands for MACs
 that open shapes, control flow or operators of other domains hide. A negative dimension in the file is
 an open one. A package is shown as its stages, devices and edges, with the memory that the edges need;
-so is an application, as 'penstock split' would pack it.
+so is an application, as 'penstock split' would pack it. --costs adds, for each node of a model, what it
+computes and moves and the least time that one CPU of this machine needs for it; of a package that was
+built, the time that was measured beside it.
 
 Examples:
   penstock show model.onnx
   penstock show model.onnx --shape x=1x3x224x224 --json
+  penstock show model.onnx --costs
   penstock show model.penstock
   penstock show app.yaml --no-native-code)");
   command
@@ -158,6 +180,8 @@ Examples:
   add_list(command, "--custom-ops", options->custom_ops,
            "A library of custom operators for ONNX Runtime, which tells their outputs' types");
   add_native_code_option(command, options->no_native_code);
+  command->add_flag("--costs", options->costs,
+                    "Add the time of each node and the least that the machine needs for it");
   command->add_flag("--json", options->json, "Print JSON");
   set_action(command, chosen, options, run);
 }

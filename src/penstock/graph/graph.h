@@ -117,9 +117,9 @@ struct Graph {
   [[nodiscard]] std::optional<ValueId> find_value(std::string_view name) const;
 };
 
-/// Multiply-accumulates of a node (counted for Conv, ConvTranspose, MatMul, Gemm, LSTM, GRU, RNN
-/// and their quantised kin; 0 for others of ONNX's own), or empty where its shapes are open, or
-/// what it computes is not known here: control flow, operators of other domains.
+/// Multiply-accumulates of a node (of products of matrices, Einsum, convolutions, Attention, LSTM,
+/// GRU, RNN and their quantised kin; 0 for others of ONNX's own), or empty where shapes are open,
+/// or what it computes is not known here: control flow, operators of other domains.
 std::optional<std::uint64_t> known_macs_of(const Graph& graph, NodeId node);
 
 /// The same, 0 where they cannot be known.

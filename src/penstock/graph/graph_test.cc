@@ -23,6 +23,32 @@ TEST(MacsTest, CountsConvolutionsMatrixProductsAndRecurrences) {
   EXPECT_EQ(macs_of(graph, NodeId{2}), 6U * (16 * 5 + 16 * 4));
 }
 
+TEST(MacsTest, CountsSumsOfProducts) {
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[2,3,5,8] q, float[2,3,7,8] k, float[4,6] m, float[2,4] a, float[4,6] b, float[6,3] c)
+      => (float[2,3,5,7] scores, float[4] rows, float[2,3] chain) {
+      scores = Einsum <equation = "bhqd, bhkd -> bhqk"> (q, k)
+      rows = Einsum <equation = "ij->i"> (m)
+      chain = Einsum <equation = "ij,jk,kl->il"> (a, b, c)
+    })");
+  EXPECT_EQ(known_macs_of(graph, NodeId{0}), 2U * 3 * 5 * 7 * 8);
+  EXPECT_EQ(known_macs_of(graph, NodeId{1}), 0U);  // Sums only.
+  EXPECT_EQ(known_macs_of(graph, NodeId{2}), 2U * (2 * 4 * 6 * 3));
+}
+
+TEST(MacsTest, CountsAttentionWithTheWidthsOfItsHeads) {
+  const Graph graph = import_text(R"(
+    <ir_version: 11, opset_import: ["" : 23]>
+    g (float[2,8,5,16] q, float[2,4,7,16] k, float[2,4,7,32] v, float[2,5,64] q3, float[2,7,64] k3)
+      => (float[2,8,5,32] y, float[2,5,64] y3) {
+      y = Attention (q, k, v)
+      y3 = Attention <q_num_heads = 4, kv_num_heads = 4> (q3, k3, k3)
+    })");
+  EXPECT_EQ(known_macs_of(graph, NodeId{0}), 2U * 8 * 5 * 7 * (16 + 32));
+  EXPECT_EQ(known_macs_of(graph, NodeId{1}), 2U * 5 * 7 * (64 + 64));
+}
+
 TEST(MacsTest, AreUnknownWhereAShapeIsOpen) {
   const Graph graph = import_text(R"(
     <ir_version: 10, opset_import: ["" : 20]>

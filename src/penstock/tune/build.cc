@@ -21,6 +21,7 @@
 #include "penstock/tune/describe.h"
 #include "penstock/tune/gate.h"
 #include "penstock/tune/groups.h"
+#include "penstock/tune/limits.h"
 #include "penstock/tune/outcome.h"
 #include "penstock/tune/parts.h"
 #include "penstock/tune/plans.h"
@@ -112,6 +113,8 @@ class Build {
   Status compare_with_simple();
   Status answer(const SimpleWay& simple);
   Result<bool> recall();
+  void compare_with_limit(const graph::Graph& graph,
+                          const std::vector<partition::ChosenStage>& stages);
   void remember() const;
   Status check_parts();
   [[nodiscard]] Error no_plan() const;
@@ -691,6 +694,30 @@ Result<bool> Build::measure_again(const std::string& why) {
   return false;
 }
 
+/// With the machine's peaks, which are measured once, in some tenths of a second, whatever has been
+/// spent. Without them the report has no limit, and says so.
+void Build::compare_with_limit(const graph::Graph& graph,
+                               const std::vector<partition::ChosenStage>& stages) {
+  parts_->measure_in_any_case();
+  Roofs roofs;
+  const auto peaks_of = [&](const device::Device& device) -> Result<cost::Peaks> {
+    PENSTOCK_TRY(auto peaks, profiler_->peaks(device));
+    if (peaks) return *std::move(peaks);
+    return make_error(Code::kCancelled, "stopped before its peaks were measured");
+  };
+  const auto measured = [&]() -> Status {
+    for (const auto& stage : stages) {
+      PENSTOCK_TRY(auto peaks, peaks_of(stage.devices.front()));
+      roofs.stages.push_back(std::move(peaks));
+    }
+    PENSTOCK_TRY(roofs.machine, peaks_of(union_of(devices_)));
+    return {};
+  }();
+  if (measured) return describe_limits(graph, stages, roofs, report_);
+  report_.notes.push_back("what the machine could do at most is not known: " +
+                          measured.error().message());
+}
+
 void Build::remember() const {
   const Outcome outcome{contest_->entries()[*contest_->best()].contestant, report_,
                         options_.budget_seconds, options_.most_parts};
@@ -715,6 +742,7 @@ Result<Report> Build::run() {
     const auto& chosen = contest_->entries()[*contest_->best()].contestant;
     PENSTOCK_TRY(const auto* graph, this->graph(chosen.as_is));
     describe({*graph, options_, devices_, kinds_, *contest_, *parts_, *gate_}, report_);
+    compare_with_limit(*graph, chosen.split.stages);
     if (!report_.interrupted) remember();
   }
   std::ranges::copy(absent_, std::back_inserter(report_.notes));

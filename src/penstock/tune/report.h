@@ -47,7 +47,10 @@ struct PartReport {
   std::string label;       ///< "conv1 .. relu4"
   std::vector<int> nodes;  ///< Indices in the imported graph.
   std::vector<TrialReport> trials;
-  std::string reason;  ///< Why this backend.
+  std::string reason;        ///< Why this backend.
+  double seconds = 0;        ///< Of its nodes together; 0: not compared with a limit.
+  double limit_seconds = 0;  ///< That its device needs at least, by itself; 0: not known.
+  std::string bound;         ///< "computing" or "moving": what the limit is of. Empty: not known.
 };
 
 /// A node as the page draws it.
@@ -57,6 +60,27 @@ struct NodeReport {
   int stage = 0;
   std::string backend;
   double seconds = 0;  ///< Its share of its part's measured time.
+  double limit_seconds =
+      0;  ///< That its part's device needs for it at least; 0: nothing, or not known.
+};
+
+/// Values of one frame that one part makes and another reads.
+struct HandoverReport {
+  int from = 0, to = 0;  ///< Among Report::parts.
+  double bytes = 0;      ///< At the bound of open dimensions.
+};
+
+/// What the machine could do, and where the plan's time goes.
+struct LimitReport {
+  double seconds = 0;  ///< Of a frame on all devices together at their peaks; 0: not known.
+  std::string bound;   ///< "computing" or "moving": what takes that long.
+  double flops = 0;    ///< fp32 operations of a frame, a multiplication and an addition two.
+  double flops_per_second = 0;  ///< All devices' peak.
+  double bytes = 0;             ///< That have to move for a frame.
+  double bytes_per_second = 0;  ///< All devices' peak, from the level that holds so many.
+  std::string level;            ///< "L3", "memory"
+  int workers = 0;              ///< Of all stages: each has this much time, a period, for a frame.
+  std::vector<HandoverReport> handovers;
 };
 
 /// What was allowed in an output, by the judge.
@@ -98,11 +122,18 @@ struct Report {
   double tolerance = 0;            ///< Relative error that was allowed.
   std::vector<OutputReport> outputs;
   TraceReport trace;
+  LimitReport limit;
   std::vector<std::string> notes;  ///< Failures, refusals, budgets: one sentence each.
 
   /// Of the measured period over the bound; 0: no bound.
   [[nodiscard]] double gap() const {
     return lower_bound_seconds > 0 ? period_seconds / lower_bound_seconds - 1 : 0;
+  }
+
+  /// Of what the machine could do, the share that the plan does; 0: not known.
+  [[nodiscard]] double fraction_of_limit() const {
+    const double measured = goal == "latency" ? latency_seconds : period_seconds;
+    return measured > 0 ? limit.seconds / measured : 0;
   }
 
   // What differs from run to run, and is not kept:

@@ -15,7 +15,7 @@ namespace penstock::tune {
 
 namespace {
 
-constexpr int kVersion = 5;
+constexpr int kVersion = 6;
 constexpr int kOldest = 3;  ///< That is read.
 
 using Json = nlohmann::ordered_json;
@@ -56,6 +56,9 @@ static void fields(T& part, const auto& field) {
   field("nodes", part.nodes);
   field("trials", part.trials);
   field("reason", part.reason);
+  field("seconds", part.seconds);
+  field("limit_seconds", part.limit_seconds);
+  field("bound", part.bound);
 }
 
 template <typename T>
@@ -67,6 +70,29 @@ static void fields(T& node, const auto& field) {
   field("stage", node.stage);
   field("backend", node.backend);
   field("seconds", node.seconds);
+  field("limit_seconds", node.limit_seconds);
+}
+
+template <typename T>
+  requires std::same_as<std::remove_const_t<T>, HandoverReport>
+static void fields(T& handover, const auto& field) {
+  field("from", handover.from);
+  field("to", handover.to);
+  field("bytes", handover.bytes);
+}
+
+template <typename T>
+  requires std::same_as<std::remove_const_t<T>, LimitReport>
+static void fields(T& limit, const auto& field) {
+  field("seconds", limit.seconds);
+  field("bound", limit.bound);
+  field("flops", limit.flops);
+  field("flops_per_second", limit.flops_per_second);
+  field("bytes", limit.bytes);
+  field("bytes_per_second", limit.bytes_per_second);
+  field("level", limit.level);
+  field("workers", limit.workers);
+  field("handovers", limit.handovers);
 }
 
 template <typename T>
@@ -124,6 +150,8 @@ std::string to_json(const Report& report) {
                      {"latency_seconds", report.latency_seconds},
                      {"lower_bound_seconds", report.lower_bound_seconds},
                      {"gap", report.gap()},
+                     {"fraction_of_limit", report.fraction_of_limit()},
+                     {"limit", report.limit},
                      {"tolerance", report.tolerance},
                      {"outputs", report.outputs},
                      {"ways", report.ways},
@@ -166,6 +194,12 @@ static Status check(const Report& report) {
       PENSTOCK_CHECK_OK(check_index(node, count, place + ".nodes"));
     }
   }
+  for (std::size_t i = 0; i < report.limit.handovers.size(); ++i) {
+    const auto& handover = report.limit.handovers[i];
+    const auto place = concat("limit.handovers[", i, "]");
+    PENSTOCK_CHECK_OK(check_index(handover.from, report.parts.size(), place + ".from"));
+    PENSTOCK_CHECK_OK(check_index(handover.to, report.parts.size(), place + ".to"));
+  }
   return {};
 }
 
@@ -177,6 +211,14 @@ static void bring_up_to_date(Json& json, int version) {
     }
   }
   if (version < 5) json["trace"] = TraceReport{};
+  if (version < 6) {
+    json["limit"] = LimitReport{};
+    for (auto& node : json.at("nodes")) node["limit_seconds"] = 0;
+    for (auto& part : json.at("parts")) {
+      part["seconds"] = part["limit_seconds"] = 0;
+      part["bound"] = "";
+    }
+  }
 }
 
 Result<Report> report_from_json(std::string_view text) {
@@ -208,6 +250,7 @@ Result<Report> report_from_json(std::string_view text) {
     json.at("notes").get_to(report.notes);
     json.at("nodes").get_to(report.nodes);
     json.at("trace").get_to(report.trace);
+    json.at("limit").get_to(report.limit);
   } catch (const Json::exception& error) {
     return make_error(Code::kDataLoss, "build.json: ", error.what());
   }
