@@ -200,8 +200,8 @@ JobReport execute_link(const Job& job) {
   return report;
 }
 
-JobReport execute_peaks(const Job& job) {
-  auto peaks = time_peaks(job.cpus);
+JobReport execute_peaks(const Job& job, const Alive& alive) {
+  auto peaks = time_peaks(job.cpus, [&] { alive("ran"); });
   if (!peaks) return refused(job, std::move(peaks).error());
   JobReport report;
   report.id = job.id;
@@ -214,7 +214,7 @@ JobReport execute_peaks(const Job& job) {
 
 JobReport execute(const Job& job, const backend::Registry& backends, const Alive& alive) {
   if (!job.link_to.empty()) return execute_link(job);
-  if (job.peaks) return execute_peaks(job);
+  if (job.peaks) return execute_peaks(job, alive);
   for (const auto& model : job.models) {
     const auto backend = backends.find(model.backend);
     if (!backend) return refused(job, backend.error());

@@ -20,15 +20,18 @@
 namespace penstock::probe {
 namespace {
 
-constexpr double kPeakRoundSeconds =
-    1e-3;  // Shorter than the turns that a system gives its processes.
-constexpr double kMostPeakSeconds = 0.3;  // Of one rate.
-constexpr int kVainRounds = 12;           // So many without a better one: that was the best.
+constexpr double kPeakRoundSeconds = 1e-3;  // Shorter than the turns that processes have.
+constexpr double kMostPeakSeconds = 0.3;    // Of one rate.
+constexpr int kVainRounds = 12;             // So many without a better one: that was the best.
+constexpr int kFewestPeakRounds = 12;       // However long they take.
 constexpr double kBetter = 1.005;
 constexpr std::int64_t kStepsAtOnce = 2000;
 constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;  // Asking the clock costs little then.
 constexpr std::size_t kBlock = 1024;                          // As read_all() wants it.
 constexpr std::size_t kLeastMemory = std::size_t{64} << 20U;  // To read, of all threads together.
+
+/// Called after each round.
+using OnRound = std::function<void()>;
 
 /// Does some work on the calling thread. \returns how much
 using Work = std::function<double()>;
@@ -113,11 +116,15 @@ class Team {
 };
 
 /// The most that one round did in a second. A work for each CPU.
-double best_rate(const std::vector<int>& cpus, const std::vector<Work>& works) {
-  const auto begin = Clock::now();
+double best_rate(const std::vector<int>& cpus, const std::vector<Work>& works,
+                 const OnRound& alive) {
   Team team(cpus, works);
+  team.round();  // Touches memory, wakes units that slept.
+  const auto begin = Clock::now();
   double best = team.round();
-  for (int vain = 0; vain < kVainRounds && seconds_since(begin) < kMostPeakSeconds; ++vain) {
+  for (int vain = 0, rounds = 1; vain < kVainRounds; ++vain, ++rounds) {
+    if (rounds >= kFewestPeakRounds && seconds_since(begin) > kMostPeakSeconds) break;
+    alive();
     const double rate = team.round();
     if (rate > best * kBetter) vain = -1;
     best = std::max(best, rate);
@@ -125,13 +132,14 @@ double best_rate(const std::vector<int>& cpus, const std::vector<Work>& works) {
   return best;
 }
 
-double arithmetic_rate(const std::vector<int>& cpus, const Arithmetic& arithmetic) {
+double arithmetic_rate(const std::vector<int>& cpus, const Arithmetic& arithmetic,
+                       const OnRound& alive) {
   std::atomic<float> kept = 0;  // So that nothing is computed in vain.
   const Work work = [&] {
     kept = arithmetic.run(kStepsAtOnce);
     return arithmetic.flops_per_step * kStepsAtOnce;
   };
-  return best_rate(cpus, std::vector(cpus.size(), work));
+  return best_rate(cpus, std::vector(cpus.size(), work), alive);
 }
 
 /// Bytes of its own, which the thread that reads them touches first: they lie near it then.
@@ -168,14 +176,14 @@ class Reader {
   std::atomic<std::uint64_t>* kept_;
 };
 
-double reading_rate(const std::vector<int>& cpus, std::size_t bytes_of_each) {
+double reading_rate(const std::vector<int>& cpus, std::size_t bytes_of_each, const OnRound& alive) {
   std::atomic<std::uint64_t> kept = 0;
   std::vector<Work> works;
   for (std::size_t i = 0; i < cpus.size(); ++i) {
     auto reader = std::make_shared<Reader>(std::max(bytes_of_each, kBlock), kept);
     works.emplace_back([reader] { return reader->read(); });
   }
-  return best_rate(cpus, works);
+  return best_rate(cpus, works, alive);
 }
 
 /// A level of the caches, of the CPUs at hand.
@@ -218,22 +226,23 @@ std::size_t memory_to_read(const std::vector<Share>& shares, std::size_t threads
 
 }  // namespace
 
-Result<cost::Peaks> time_peaks(const std::vector<int>& cpus) {
+Result<cost::Peaks> time_peaks(const std::vector<int>& cpus, const std::function<void()>& alive) {
   if (cpus.empty()) return invalid_argument("peaks: expected at least one CPU, found none");
   for (const int cpu : cpus) PENSTOCK_CHECK_OK(device::pin_this_thread({cpu}));
   PENSTOCK_CHECK_OK(device::pin_this_thread(cpus));
   PENSTOCK_TRY(const auto topology, device::read_topology());
   cost::Peaks peaks;
   for (const auto& arithmetic : arithmetic_of_this_cpu()) {
-    peaks.widths.push_back({arithmetic.name, arithmetic_rate(cpus, arithmetic)});
+    peaks.widths.push_back({arithmetic.name, arithmetic_rate(cpus, arithmetic, alive)});
   }
   const auto shares = shares_of(topology.caches, cpus);
   for (const auto& share : shares) {
     // Half of it: the rest is for what the program and the system have there.
     peaks.levels.push_back({concat("L", share.level), static_cast<double>(share.bytes),
-                            reading_rate(cpus, share.of_each / 2)});
+                            reading_rate(cpus, share.of_each / 2, alive)});
   }
-  peaks.levels.push_back({"memory", 0, reading_rate(cpus, memory_to_read(shares, cpus.size()))});
+  peaks.levels.push_back(
+      {"memory", 0, reading_rate(cpus, memory_to_read(shares, cpus.size()), alive)});
   return peaks;
 }
 
