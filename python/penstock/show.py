@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -70,7 +71,7 @@ def told(progress: Told | bool | None) -> Told | None:
 
 def _bar() -> Told:
     try:
-        from tqdm.auto import tqdm
+        tqdm = importlib.import_module("tqdm.auto").tqdm  # By name: users' type checkers need not know it.
     except ImportError:
         text = "progress=True needs tqdm, which is not here; pip install tqdm, or give a function of a text and a share"
         raise Unavailable(text) from None
