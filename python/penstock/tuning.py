@@ -29,7 +29,7 @@ class Tuner:
     full; nothing should disturb it then. Every method may be called from any thread.
     """
 
-    def __init__(self, pipeline: Pipeline, *, share: float = 0.02, packages: Sequence[Path] = ()) -> None:
+    def __init__(self, pipeline: Pipeline, *, share: float = 0.02, packages: Path | Sequence[Path] = ()) -> None:
         """Begins.
 
         share: of the machine's time, 0.001 to 0.5: what each CPU is asked for whether it is idle, at the lowest
