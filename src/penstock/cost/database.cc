@@ -511,6 +511,10 @@ Result<std::optional<Peaks>> Database::find_peaks(const std::string& device) {
 
 Status Database::put_peaks(const std::string& device, const Peaks& peaks) {
   return state_->inside_transaction([&]() -> Status {
+    // Rows come back in the order in which they were made: none of before may stay among them.
+    PENSTOCK_TRY(auto statement, state_->connection.prepare("DELETE FROM peaks WHERE device = ?"));
+    PENSTOCK_CHECK_OK(statement.bind({device}));
+    PENSTOCK_TRY([[maybe_unused]] const bool more, statement.step());
     for (const auto& width : peaks.widths) {
       PENSTOCK_CHECK_OK(state_->put(
           table("peaks"), {device, kArithmetic, width.name, 0.0, width.flops_per_second, now()}));

@@ -191,6 +191,11 @@ TEST(DatabaseTest, KeepsPeaksOfEachDevice) {
   EXPECT_EQ(**database.find_peaks("m/1cpu"), peaks(1e11));
   ASSERT_TRUE(database.put_peaks("m/1cpu", peaks(3e11)));
   EXPECT_EQ(**database.find_peaks("m/1cpu"), peaks(3e11));
+  const Peaks fewer{{{"avx2", 1e11}}, {{"memory", 0, 1e10}}};  // A level more comes before memory.
+  ASSERT_TRUE(database.put_peaks("m/1cpu", fewer));
+  EXPECT_EQ(**database.find_peaks("m/1cpu"), fewer);
+  ASSERT_TRUE(database.put_peaks("m/1cpu", peaks(3e11)));
+  EXPECT_EQ(**database.find_peaks("m/1cpu"), peaks(3e11));
   EXPECT_EQ(**database.find_peaks("m/2cpu"), peaks(2e11));
   EXPECT_FALSE(database.put_peaks("m/1cpu", peaks(INFINITY)));
 }
