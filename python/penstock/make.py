@@ -297,7 +297,7 @@ def devices(*, peaks: bool = False, refresh: bool = False) -> Devices:
     """What this machine is: its CPUs, caches and memory, and which CPUs this process may use.
 
     peaks: also what one CPU of each kind, and all together, can do at most, as ``penstock devices --peaks``
-    shows it; measured once (some tenths of a second) and kept among the costs.
+        shows it; measured once (some tenths of a second) and kept among the costs.
     refresh: the peaks are measured again.
     Raises NotFound (the program that measures is not there), Unavailable.
     """
