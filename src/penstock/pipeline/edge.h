@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/base/cache_line.h"
 #include "penstock/pipeline/frame.h"
 #include "penstock/pipeline/memory.h"
 #include "penstock/plan/plan.h"
@@ -35,7 +36,7 @@ struct Mirror {
 };
 
 /// One frame's tensors on one edge. What every frame needs lies in the first cache line.
-struct alignas(64) Slot {
+struct alignas(kCacheLine) Slot {
   std::vector<const Tensor*> now;  ///< What readers read: into `own` or `lent`.
   std::vector<Tensor> own;         ///< The edge's storage; empty until needed on the input edges.
   /// A call that was left behind still reads `own`, or a mirror's: see Edge::renew().

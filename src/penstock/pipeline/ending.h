@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "penstock/base/cache_line.h"
 #include "penstock/base/result.h"
 #include "penstock/pipeline/frame.h"
 
@@ -63,7 +64,7 @@ class Ending {
 
   // Read for every frame, by every thread, and written seldom: of a cache line that is not
   // commit's.
-  alignas(64) std::atomic<Life> life_{Life::kOpen};
+  alignas(kCacheLine) std::atomic<Life> life_{Life::kOpen};
   std::atomic<bool> replaced_{false};
   std::atomic<FrameNumber> fails_from_{UINT64_MAX};
   std::atomic<FrameNumber> given_up_{0};

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/base/cache_line.h"
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/turns.h"
 
@@ -43,12 +44,12 @@ struct Generations {
   /// False: there is none.
   bool pop_on();
   const std::shared_ptr<Turns> turns;
-  const std::vector<plan::TensorInfo> inputs;  // Of every generation.
-  const plan::BoundValues bound;               // The same.
-  alignas(64) std::shared_ptr<State> pushing;  // In the pusher's turn: the newest.
+  const std::vector<plan::TensorInfo> inputs;          // Of every generation.
+  const plan::BoundValues bound;                       // The same.
+  alignas(kCacheLine) std::shared_ptr<State> pushing;  // In the pusher's turn: the newest.
   std::atomic<std::thread::id>
       acquirer;  // Who is between acquire_input and push_acquired, if anyone.
-  alignas(64) std::shared_ptr<State> popping;  // In the popper's turn: the oldest.
+  alignas(kCacheLine) std::shared_ptr<State> popping;  // In the popper's turn: the oldest.
 
   std::mutex run_mutex;      // Pipeline::run(): one thread after the other.
   std::mutex replace_mutex;  // Pipeline::replace(): the same. Guards `ender`.

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "penstock/base/cache_line.h"
+
 namespace penstock::pipeline {
 
 /// Of std::chrono::steady_clock, asked without the library's two calls: every frame does several
@@ -32,7 +34,7 @@ inline std::int64_t deadline_after(std::chrono::nanoseconds timeout) {
 
 /// One sleeping place for one thread. The sleeper announces (prepare), looks once more whether it
 /// still has to sleep, then sleeps; wake() costs a system call only if somebody sleeps.
-class alignas(64) Parker {
+class alignas(kCacheLine) Parker {
  public:
   void prepare() { asleep_.store(1, std::memory_order_seq_cst); }
   void abandon() { asleep_.store(0, std::memory_order_relaxed); }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "penstock/base/cache_line.h"
 #include "penstock/pipeline/frame.h"
 #include "penstock/pipeline/parker.h"
 
@@ -35,7 +36,7 @@ class Progress {
 
    private:
     friend class Progress;
-    alignas(64) std::atomic<FrameNumber> target_{UINT64_MAX};
+    alignas(kCacheLine) std::atomic<FrameNumber> target_{UINT64_MAX};
     Parker* parker_ = nullptr;
     std::atomic<std::uint64_t>* marks_ = nullptr;  // Of its group; null: it is alone there.
     std::uint64_t mark_ = 0;
@@ -101,8 +102,8 @@ class Progress {
 
   static void wake_some(Group& group, FrameNumber done, FrameNumber count);
 
-  alignas(64) std::atomic<FrameNumber> done_{0};
-  alignas(64) bool in_order_ = true;
+  alignas(kCacheLine) std::atomic<FrameNumber> done_{0};
+  alignas(kCacheLine) bool in_order_ = true;
   std::size_t mask_ = 0;
   std::unique_ptr<std::atomic<FrameNumber>[]> marks_;  // frame & mask -> frame + 1 once complete
   std::vector<Group> groups_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "penstock/base/cache_line.h"
 #include "penstock/base/result.h"
 #include "penstock/pipeline/frame.h"
 #include "penstock/pipeline/parker.h"
@@ -20,7 +21,7 @@ inline Error out_of_memory() {
 }
 
 /// Alive until the first failure; parallel branches may race to be that first one.
-class alignas(64) Record {
+class alignas(kCacheLine) Record {
  public:
   void reset(const FrameOptions& options, std::uint32_t seat_given, std::int64_t pushed_at,
              std::int64_t deadline) {

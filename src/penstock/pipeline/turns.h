@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "penstock/base/cache_line.h"
 #include "penstock/pipeline/parker.h"
 
 namespace penstock::pipeline {
@@ -16,9 +17,9 @@ struct Turns {
   /// threads that push one frame after the other would never let it in.
   enum class Wish : std::uint8_t { kNone, kWanted, kHanded };
 
-  alignas(64) Turn pusher;
+  alignas(kCacheLine) Turn pusher;
   std::atomic<Wish> wish{Wish::kNone};  // Beside the turn: it is read at each push.
-  alignas(64) Turn popper;
+  alignas(kCacheLine) Turn popper;
 
   [[nodiscard]] bool wanted() const {
     return wish.load(std::memory_order_seq_cst) == Wish::kWanted;
