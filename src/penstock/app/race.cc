@@ -85,7 +85,7 @@ Result<measure::Judge> Race::make_judge() {
 void Race::try_frames(Candidate& candidate) {
   auto started = tuning_.start(candidate.plan, candidate.package->folder);
   if (!started) {
-    candidate.crowded_out = started.error().code == Code::kFailedPrecondition;
+    candidate.lacks_room = started.error().code == Code::kFailedPrecondition;
     candidate.way.failure = started.error().message();
     return;
   }
@@ -165,7 +165,7 @@ Result<bool> Race::run_beside(const std::vector<Candidate*>& running) {
 /// Those that could not stand beside the others.
 Status Race::run_alone() {
   for (auto& candidate : candidates_) {
-    if (!candidate.crowded_out) continue;
+    if (!candidate.lacks_room) continue;
     for (auto& other : candidates_) other.pipeline.reset();
     tuning_.say("running '" + candidate.way.name + "' alone");
     try_frames(candidate);

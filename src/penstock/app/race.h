@@ -22,7 +22,7 @@ struct Candidate {
   const plan::Package* package = nullptr;  ///< Whose files it has.
   plan::Plan plan;
   bool simple = false;
-  bool crowded_out = false;  ///< An engine of it may stand once in a process only.
+  bool lacks_room = false;  ///< An engine of it may stand once in a process only.
   std::unique_ptr<pipeline::Pipeline> pipeline;
 };
 

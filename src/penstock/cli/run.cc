@@ -53,7 +53,7 @@ constexpr std::size_t kErrorsShown = 5;
 constexpr auto kPatience = std::chrono::milliseconds(100);  ///< Between looks at interrupted().
 constexpr int kFutile = 10;  ///< Such waits after an interrupt that no frame ends: it is told.
 /// Between looks at what may come in and what may come out, where both are waited for.
-constexpr std::chrono::nanoseconds kBlink = std::chrono::milliseconds(1);
+constexpr std::chrono::nanoseconds kLivePoll = std::chrono::milliseconds(1);
 
 struct Summary {
   std::uint64_t frames = 0, ok = 0, errors = 0, drops = 0, cancelled = 0;
@@ -201,7 +201,7 @@ class Stream {
     const auto now = Clock::now();
     if (due() > now) return std::min<std::chrono::nanoseconds>(due() - now, kPatience);
     if (next_) return kPatience;  // There is no room for it.
-    return source_.is_live() && !idle() ? kBlink : std::chrono::nanoseconds::zero();
+    return source_.is_live() && !idle() ? kLivePoll : std::chrono::nanoseconds::zero();
   }
 
   Status pop_one() {

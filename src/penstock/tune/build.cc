@@ -370,7 +370,7 @@ Result<std::optional<std::size_t>> Build::enter_whole(const Cover& cover, bool o
   const auto& entry = contest_->entries()[*place];
   if (entry.way.failure.empty()) {
     singles_.insert(*place);
-  } else if (cover.size() == 1 && !entry.crowded_out) {
+  } else if (cover.size() == 1 && !entry.lacks_room) {
     const bool differs = entry.way.worst_ratio > 0;
     parts_->refuse_whole(
         way_of(cover.front()),

@@ -37,7 +37,7 @@ constexpr int kMostRunOffs = 12;      ///< nor so often.
 /// Whether what was to start cannot stand beside what runs in this process already: its engine
 /// stands once in a process only, or there is no memory for both.
 template <typename T>
-bool is_crowded_out(const Result<T>& started) {
+bool lacks_room(const Result<T>& started) {
   return !started && (started.error().code == Code::kFailedPrecondition ||
                       started.error().code == Code::kResourceExhausted);
 }
@@ -189,7 +189,8 @@ Result<std::size_t> Contest::enter(Contestant contestant) {
   if (!beats_best(added)) return place;
   best_ = place;
   // race() has kept it running, unless the database knew it.
-  if (king_ && hash_of(king_->package.plan) != added.way.hash) king_.reset();
+  if (running_best_ && hash_of(running_best_->package.plan) != added.way.hash)
+    running_best_.reset();
   return place;
 }
 
@@ -230,12 +231,12 @@ int Contest::rounds_for(double frame_seconds) {
 Status Contest::measure(Entry& entry, plan::Package package) {
   ++measured_;
   auto running = start(package);
-  if (is_crowded_out(running) && king_) {
-    king_.reset();
+  if (lacks_room(running) && running_best_) {
+    running_best_.reset();
     running = start(std::move(package));
   }
   if (!running) {
-    entry.crowded_out = is_crowded_out(running);
+    entry.lacks_room = lacks_room(running);
     entry.way.failure = running.error().message();
     return {};
   }
@@ -268,30 +269,30 @@ double Contest::score_of(measure::Sample& sample) const {
 Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
   const auto turn = cost::Turn::wait(setting_.database.file(), setting_.stopped);
   const auto round = round_for(frame_seconds);
-  Running* king = nullptr;
+  Running* leader = nullptr;
   if (auto started = run_best()) {
-    king = *started;
-  } else if (!is_crowded_out(started)) {  // Else each runs alone.
+    leader = *started;
+  } else if (!lacks_room(started)) {  // Else each runs alone.
     return std::move(started).error();
   }
   std::vector<double> scores, ratios;
   for (int i = 0; i < rounds_for(frame_seconds); ++i) {
-    double king_score = 0, own_score = 0;
+    double leader_score = 0, own_score = 0;
     for (const auto whose : order_of_turns(2, i)) {
-      const bool is_king = whose == 0;
-      if (is_king && king == nullptr) continue;
-      auto sample = (is_king ? *king : running).side->measure(round);
+      const bool is_leader = whose == 0;
+      if (is_leader && leader == nullptr) continue;
+      auto sample = (is_leader ? *leader : running).side->measure(round);
       if (sample) {
-        (is_king ? king_score : own_score) = score_of(*sample);
+        (is_leader ? leader_score : own_score) = score_of(*sample);
         continue;
       }
       if (sample.error().code == Code::kCancelled) return std::move(sample).error();
-      if (!is_king) {
+      if (!is_leader) {
         entry.way.failure = sample.error().message();
         return {};
       }
       refuse(*best_, sample.error().message());  // And go on alone.
-      king = nullptr;
+      leader = nullptr;
       own_score = 0;
       break;
     }
@@ -302,7 +303,7 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
       continue;
     }
     scores.push_back(own_score);
-    if (king_score > 0) ratios.push_back(own_score / king_score);
+    if (leader_score > 0) ratios.push_back(own_score / leader_score);
     if (setting_.stopped()) return make_error(Code::kCancelled, "stopped");
     if (ratios.size() == kFewestRounds && median(ratios) < kNear) break;
   }
@@ -318,7 +319,7 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
   entry.way.frames_per_second = entry.score;
   if (setting_.goal == Goal::kLatency) entry.way.latency_seconds = 1 / entry.score;
   entry.stage_seconds = running.runner->stage_seconds();
-  if (beats_best(entry)) king_ = std::move(running);
+  if (beats_best(entry)) running_best_ = std::move(running);
   return {};
 }
 
@@ -342,7 +343,7 @@ std::vector<std::size_t> Contest::near_best() const {
 void Contest::refuse(std::size_t entry, const std::string& failure) {
   entries_[entry].way.failure = failure;
   best_.reset();
-  king_.reset();
+  running_best_.reset();
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (!entries_[i].way.failure.empty()) continue;
     if (!best_ || entries_[i].score > entries_[*best_].score) best_ = i;
@@ -381,7 +382,7 @@ Status Contest::decide(std::vector<std::size_t> contenders, int rounds) {
   const auto most = std::ranges::max_element(*ratios) - ratios->begin();
   if ((*ratios)[static_cast<std::size_t>(most)] < 1 + kLeastMargin) return {};
   best_ = contenders[static_cast<std::size_t>(most)];
-  king_.reset();
+  running_best_.reset();
   return {};
 }
 
@@ -399,7 +400,7 @@ Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::siz
   for (std::size_t i = 1; i < entries.size();) {
     PENSTOCK_TRY(auto package, setting_.runners.pack(entries_[entries[i]].contestant));
     auto running = start(std::move(package));
-    if (is_crowded_out(running)) {
+    if (lacks_room(running)) {
       entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(i));
       continue;
     }
@@ -415,7 +416,7 @@ Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::siz
   for (int number = 0; number < rounds; ++number) {
     std::vector<double> scores(entries.size());
     for (const auto i : order_of_turns(entries.size(), number)) {
-      auto& side = i == 0 ? *king_->side : *others[i - 1].side;
+      auto& side = i == 0 ? *running_best_->side : *others[i - 1].side;
       auto sample = side.measure(round);
       if (!sample) return fail(i, std::move(sample).error());
       if (setting_.stopped()) return make_error(Code::kCancelled, "stopped");
@@ -429,19 +430,19 @@ Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::siz
 }
 
 Result<Running*> Contest::run_best() {
-  while (best_ && !king_) {
+  while (best_ && !running_best_) {
     PENSTOCK_TRY(auto package, setting_.runners.pack(entries_[*best_].contestant));
     auto running = start(std::move(package));
     if (running) {
-      king_ = *std::move(running);
-      add_side(*king_, 1 / entries_[*best_].score);
-    } else if (is_crowded_out(running) || running.error().code == Code::kCancelled) {
+      running_best_ = *std::move(running);
+      add_side(*running_best_, 1 / entries_[*best_].score);
+    } else if (lacks_room(running) || running.error().code == Code::kCancelled) {
       return std::move(running).error();
     } else {
       refuse(*best_, running.error().message());
     }
   }
-  return king_ ? &*king_ : nullptr;
+  return running_best_ ? &*running_best_ : nullptr;
 }
 
 }  // namespace penstock::tune

@@ -28,7 +28,7 @@ struct Entry {
   double score = 0;                   ///< Frames per second, or frames after one another.
   std::string beside;                 ///< Of the plan that it ran in turn with, the hash; kAlone.
   double ratio = 0;                   ///< Of its score to that plan's.
-  bool crowded_out = false;           ///< It failed for want of room in the process, or of memory.
+  bool lacks_room = false;            ///< It failed for want of room in the process, or of memory.
 };
 
 /// Nothing could stand beside it, though there were others.
@@ -126,7 +126,7 @@ class Contest {
   std::string machine_;  ///< Its fingerprint and limits.
   std::vector<Entry> entries_;
   std::optional<std::size_t> best_;
-  std::optional<Running> king_;  ///< The best one, once it had to run.
+  std::optional<Running> running_best_;  ///< The best one, once it had to run.
   int measured_ = 0;
   double entry_seconds_ = 0;
 };
