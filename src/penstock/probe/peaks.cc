@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,12 +15,14 @@
 #include "penstock/device/topology.h"
 #include "penstock/probe/arithmetic.h"
 #include "penstock/probe/clock.h"
+#include "penstock/probe/peak_rate.h"
 
 namespace penstock::probe {
 namespace {
 
 constexpr double kPeakRoundSeconds = 1e-3;  // Shorter than the turns that processes have.
 constexpr double kMostPeakSeconds = 0.3;    // Of one rate.
+constexpr double kMostLoudSeconds = 1;      // While others leave no round quiet.
 constexpr int kVainRounds = 12;             // So many without a better one: that was the best.
 constexpr int kFewestPeakRounds = 12;       // However long they take.
 constexpr double kBetter = 1.005;
@@ -36,32 +37,16 @@ using OnRound = std::function<void()>;
 /// Does some work on the calling thread. \returns how much
 using Work = std::function<double()>;
 
-/// A thread's figures of a round.
-struct Done {
-  Clock::time_point begin, end;
-  double amount = 0;
-};
-
-Done do_round(const Work& work) {
-  Done done;
-  done.begin = Clock::now();
+PeakTurn take_turn(const Work& work, Clock::time_point origin) {
+  PeakTurn turn;
+  turn.begin = seconds_since(origin);
+  const double computed_before = computed_seconds();
   do {
-    done.amount += work();
-    done.end = Clock::now();
-  } while (std::chrono::duration<double>(done.end - done.begin).count() < kPeakRoundSeconds);
-  return done;
-}
-
-/// From the first begin to the last end: who began late, or was held up, lowers it.
-double rate_of(const std::vector<Done>& all) {
-  auto begin = all.front().begin, end = all.front().end;
-  double amount = 0;
-  for (const auto& done : all) {
-    begin = std::min(begin, done.begin);
-    end = std::max(end, done.end);
-    amount += done.amount;
-  }
-  return amount / std::chrono::duration<double>(end - begin).count();
+    turn.amount += work();
+    turn.end = seconds_since(origin);
+  } while (turn.end - turn.begin < kPeakRoundSeconds);
+  turn.computed = computed_seconds() - computed_before;
+  return turn;
 }
 
 /// Threads that go through rounds together: each waits at the gate for the calling one's number.
@@ -72,7 +57,7 @@ class Team {
       threads_.emplace_back([this, i, cpu = cpus[i], &work = works[i]] {
         [[maybe_unused]] const auto pinned = device::pin_this_thread({cpu});  // Was tried before.
         for (int round = 1; wait_for(round); ++round) {
-          done_[i] = do_round(work);
+          done_[i] = take_turn(work, origin_);
           ++arrived_;
         }
       });
@@ -85,15 +70,14 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  /// The next round. \returns what was done in a second
-  double round() {
+  PeakRate round() {
     arrived_ = 0;
     gate_ = ++rounds_;
     // This thread has no CPU of its own: it must not take that of who works.
     while (std::cmp_less(arrived_.load(), threads_.size())) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
-    return rate_of(done_);
+    return peak_rate_of(done_);
   }
 
  private:
@@ -110,26 +94,31 @@ class Team {
 
   std::atomic<int> gate_ = 0;
   std::atomic<std::size_t> arrived_ = 0;
-  std::vector<Done> done_;
+  const Clock::time_point origin_ = Clock::now();
+  std::vector<PeakTurn> done_;
   int rounds_ = 0;
   std::vector<std::thread> threads_;  // Last: they use all of the above.
 };
 
-/// The most that one round did in a second. A work for each CPU.
+/// The most that one quiet round did in a second; where others left none, of what the threads did
+/// in the time that they had. A work for each CPU.
 double best_rate(const std::vector<int>& cpus, const std::vector<Work>& works,
                  const OnRound& alive) {
   Team team(cpus, works);
   team.round();  // Touches memory, wakes units that slept.
   const auto begin = Clock::now();
-  double best = team.round();
-  for (int vain = 0, rounds = 1; vain < kVainRounds; ++vain, ++rounds) {
-    if (rounds >= kFewestPeakRounds && seconds_since(begin) > kMostPeakSeconds) break;
+  double quiet = 0, any = 0;
+  for (int vain = 0, rounds = 0; vain < kVainRounds; ++rounds) {
+    const double most = quiet > 0 ? kMostPeakSeconds : kMostLoudSeconds;
+    if (rounds >= kFewestPeakRounds && seconds_since(begin) > most) break;
     alive();
-    const double rate = team.round();
-    if (rate > best * kBetter) vain = -1;
-    best = std::max(best, rate);
+    const auto rate = team.round();
+    any = std::max(any, rate.per_second);
+    if (!rate.quiet) continue;
+    vain = rate.per_second > quiet * kBetter ? 0 : vain + 1;
+    quiet = std::max(quiet, rate.per_second);
   }
-  return best;
+  return quiet > 0 ? quiet : any;
 }
 
 double arithmetic_rate(const std::vector<int>& cpus, const Arithmetic& arithmetic,

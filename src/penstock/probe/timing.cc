@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <vector>
 
 #include <fcntl.h>
@@ -22,13 +21,6 @@ constexpr double kRoundSeconds = 0.002;
 constexpr double kWarmShare = 0.15;
 constexpr double kMostWarmSeconds = 0.1;
 constexpr std::size_t kFewestRounds = 9;
-
-/// What this thread computed so far. A round cannot have taken less, whatever it waited.
-double computed_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 /// What others took of this thread's CPU so far.
 struct Taken {
