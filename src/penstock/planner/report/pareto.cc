@@ -57,7 +57,7 @@ std::vector<Counts> counts_of(const Problem& problem) {
 }
 
 /// `problem` with the first devices of each type only.
-Problem with_counts(Problem problem, const Counts& counts) {
+Problem with_devices(Problem problem, const Counts& counts) {
   for (std::size_t t = 0; t < counts.size(); ++t) problem.types[t].devices.resize(at(counts[t]));
   return problem;
 }
@@ -131,7 +131,7 @@ class Explorer {
            std::vector<ParetoPoint>& front)
       : problem_(problem),
         options_(options),
-        fewer_(with_counts(problem, counts)),
+        fewer_(with_devices(problem, counts)),
         counts_(std::move(counts)),
         budget_(budget),
         least_left_(kLeastShare * budget.left()),
