@@ -112,6 +112,10 @@ Result<BuildRequest> to_build_request(nb::handle model, const Options& options) 
     return invalid_argument("tolerance: expected a number above 0, found ", *build.tolerance);
   }
   build.progress = to_progress(options.get<nb::object>("progress"));
+  build.warn = [](const std::string& what) {
+    const WithGil gil;
+    warn(what);
+  };
   auto held = std::make_unique<Held>();
   held->object = options.get<nb::object>("frames");
   PyObject* const frames = held->object.ptr();

@@ -10,7 +10,7 @@ namespace penstock::python {
 namespace {
 
 /// What the library's messages call as the command line does, and its name in Python.
-constexpr std::array<std::array<std::string_view, 2>, 8> kNames{{
+constexpr std::array<std::array<std::string_view, 2>, 9> kNames{{
     {"--no-native-code, in Python native_code=False", "native_code=False"},
     {"--no-native-code", "native_code=False"},
     {"--custom-ops", "custom_ops="},
@@ -18,6 +18,7 @@ constexpr std::array<std::array<std::string_view, 2>, 8> kNames{{
     {"--constant", "constants"},
     {"--shape", "shapes"},
     {"--as-is", "as_is=True"},
+    {"(--input)", "(frames=)"},
     {"(max_run)", "(max_run_ms)"},
 }};
 
@@ -83,7 +84,8 @@ void raise(const Error& error) {
 
 void warn(const std::string& text) {
   const nb::object category = nb::module_::import_("penstock.errors").attr("PenstockWarning");
-  if (PyErr_WarnEx(category.ptr(), text.c_str(), 1) != 0) PyErr_WriteUnraisable(category.ptr());
+  const auto words = in_python(Error{Code::kFailedPrecondition, {}, {}}, text);
+  if (PyErr_WarnEx(category.ptr(), words.c_str(), 1) != 0) PyErr_WriteUnraisable(category.ptr());
 }
 
 }  // namespace penstock::python

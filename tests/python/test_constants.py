@@ -55,6 +55,15 @@ def test_values_lists_and_arrays(rated: Path, gain: Any) -> None:
         np.testing.assert_array_equal(pipeline.run(None, X)[0], [0, -1])
 
 
+def test_build_warns_of_what_random_frames_decide(rated: Path, tmp_path: Path) -> None:
+    options: Any = {"budget": 1, "backends": ["onnxruntime"], "costs": tmp_path / "costs.db"}
+    with (
+        pytest.warns(penstock.PenstockWarning, match="input 'rate' decides which part of the network runs"),
+        penstock.build(rated, tmp_path / "any.penstock", **options) as pipeline,
+    ):
+        assert [port.name for port in pipeline.get_inputs()] == ["rate", "x", "gain"]
+
+
 def test_an_array_may_hold_what_no_text_says_and_a_file_too(rated: Path, tmp_path: Path) -> None:
     gain = np.array([-np.inf, 1], np.float32)
     np.save(tmp_path / "gain.npy", gain)

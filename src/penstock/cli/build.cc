@@ -187,11 +187,7 @@ Result<int> run(const BuildOptions& options) {
     spdlog::info("{}", what);
     progress.show(static_cast<std::uint64_t>(share * 100));
   };
-  to.too_short = [&](double seconds) {
-    spdlog::warn(
-        "the budget of {} s is short: whole networks and the simple ways alone take about {} s",
-        number(to.budget_seconds, 1), number(seconds, 0));
-  };
+  to.warn = [](const std::string& what) { spdlog::warn("{}", what); };
   const bool is_app = identify(options.model) == FileKind::kApplication;
   auto built = (is_app ? build_app : build_model)(options, to, backends, database);
   if (!built) return std::move(built).error();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <functional>
 #include <future>
@@ -14,6 +15,7 @@
 #include "penstock/base/quantile.h"
 #include "penstock/device/cgroup.h"
 #include "penstock/device/place.h"
+#include "penstock/graph/switches.h"
 #include "penstock/session/session.h"
 #include "penstock/tune/budget.h"
 #include "penstock/tune/contest.h"
@@ -80,6 +82,7 @@ class Build {
  private:
   Status prepare();
   Status start_profiler(double silence);
+  void warn_of_switches() const;
   void tell_if_too_short(double seconds) const;
   Status take_activations(std::size_t count);
   void start_contest(bool refresh);
@@ -205,6 +208,7 @@ Status Build::prepare() {
   for (const auto& input : graph_.bound_inputs) bound.emplace(input.name, input.value);
   PENSTOCK_TRY(file_, bind_model(graph_.import.file, bound, backends_, options_.custom_ops));
   if (options_.frames.empty()) {
+    warn_of_switches();
     PENSTOCK_TRY(ring_, frames::random_frames(whole_.plan.inputs, options_.random, kRing));
   } else {
     ring_ = frames::repeated(options_.frames, kRing);
@@ -251,7 +255,23 @@ void Build::tell_if_too_short(double seconds) const {
                      .trial_seconds = trials > 0 ? seconds / trials : 0,
                      .whole_networks = ways_.size() * (devices_.size() > 1 ? 2 : 1),
                      .comparison_seconds = final_seconds()});
-  if (least > options_.budget_seconds) options_.too_short(least);
+  if (least <= options_.budget_seconds) return;
+  options_.warn(concat("the budget of ", options_.budget_seconds,
+                       " s is short: whole networks and the simple ways alone take about ",
+                       std::lround(least), " s"));
+}
+
+void Build::warn_of_switches() const {
+  for (const auto id : graph::switches_of(graph_)) {
+    const auto& name = graph_.value(id).name;
+    const bool is_state =
+        std::ranges::any_of(options_.states, [&](const auto& state) { return state.to == name; });
+    if (is_state) continue;
+    options_.warn(concat("input '", name,
+                         "' decides which part of the network runs, and random frames give it "
+                         "any value: bind it (--constant ",
+                         name, "=VALUE) or give your own frames (--input)"));
+  }
 }
 
 void Build::start_contest(bool refresh) {

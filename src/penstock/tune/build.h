@@ -46,9 +46,9 @@ struct Options {
   std::vector<frames::Frame> frames;
   frames::RandomValues random;
   std::function<bool()> stopped = [] { return false; };
-  /// Told once, as soon as it is known: about the seconds that the build takes in any case, where
-  /// the budget is less.
-  std::function<void(double)> too_short = [](double) {};
+  /// What a person should know before the search, each in a sentence: the budget is less than what
+  /// the build takes in any case; random frames decide what the network computes.
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
   /// What is being done, for a person, and the share of the budget that is spent.
   std::function<void(const std::string&, double)> progress = [](const std::string&, double) {};
 };
