@@ -57,17 +57,17 @@ bool may_move(const Instance& instance, int group, int other) {
 /// Merges found in one pass: what a group moves into, itself where it stays. What moves is no
 /// target, so that each move may be judged by itself.
 std::vector<int> find_moves(const Instance& instance, bool memory_free) {
-  enum class Role : char { kNone, kMoves, kTarget };
-  std::vector<Role> role(at(instance.groups), Role::kNone);
+  enum class Role : char { kStays, kLeaves, kTarget };
+  std::vector<Role> role(at(instance.groups), Role::kStays);
   std::vector<int> cluster(at(instance.groups));
   std::iota(cluster.begin(), cluster.end(), 0);
   for (int g = 0; g < instance.groups; ++g) {
-    if (role[at(g)] != Role::kNone) continue;
+    if (role[at(g)] != Role::kStays) continue;
     if (!memory_free && instance.memory[at(g)] > 0) continue;
     for (const auto near : {instance.after[g], instance.before[g]}) {
-      if (near.size() != 1 || role[at(near[0])] == Role::kMoves) continue;
+      if (near.size() != 1 || role[at(near[0])] == Role::kLeaves) continue;
       if (!may_move(instance, g, near[0])) continue;
-      role[at(g)] = Role::kMoves;
+      role[at(g)] = Role::kLeaves;
       role[at(near[0])] = Role::kTarget;
       cluster[at(g)] = near[0];
       break;
