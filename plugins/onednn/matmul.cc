@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "chain.h"
+#include "fusion.h"
 #include "operators.h"
 #include "pointwise.h"
 

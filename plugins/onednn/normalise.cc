@@ -1,7 +1,7 @@
 // Softmax, LogSoftmax, LayerNormalization and LRN.
 #include <utility>
 
-#include "chain.h"
+#include "fusion.h"
 #include "operators.h"
 #include "pointwise.h"
 #include "written_norm.h"

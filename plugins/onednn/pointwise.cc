@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "fusion.h"
 #include "operators.h"
 
 namespace penstock::onednn {

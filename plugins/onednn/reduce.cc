@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "chain.h"
+#include "fusion.h"
 #include "operators.h"
 #include "pooling.h"
 #include "written_norm.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "chain.h"
+#include "fusion.h"
 #include "operators.h"
 #include "pointwise.h"
 
