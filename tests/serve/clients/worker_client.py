@@ -197,7 +197,7 @@ def measures(model: bytes, address: str) -> None:
     model_of_job = {"name": "m", "file": "stage.onnx", "backend": "onnxruntime", "precision": "f32", "optimize": True}
     job = {"id": 1, "models": [{**model_of_job, "options": {}, "custom_ops": []}], "cpus": [cpu], "link_to": []}
     job |= {"threads": 1, "flush_denormals": False, "neighbours": [], "shapes": {}, "values": {}, "seeds": []}
-    job |= {"min_seconds": 0.01, "max_seconds": 0.05, "write_outputs": "", "reference": ""}
+    job |= {"min_seconds": 0.01, "max_seconds": 0.05, "write_outputs": "", "reference": "", "peaks": False}
     request.job = json.dumps({**job, "relative": 1e-3, "absolute": 1e-5, "steps": 1})
     measured = caller.method("Measure")(request)
     assert '"done"' in measured.report, measured
