@@ -69,6 +69,11 @@ class Chooser {
       PENSTOCK_CHECK_OK(look_at_all(seconds));
       seconds *= kLonger;
     }
+    // Where the bounds took all of the time, the most promising grouping is looked at nonetheless.
+    const bool stopped = options_.interrupted && options_.interrupted();
+    if (searched_.empty() && !open_.empty() && !stopped) {
+      PENSTOCK_CHECK_OK(look_at(open_.front(), kMostFirst));
+    }
     if (!best_) return none();
     return answer(seconds);
   }
