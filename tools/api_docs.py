@@ -21,7 +21,8 @@ HEAD = "# Python API\n\nWritten by `tools/api_docs.py` from the docstrings; `doc
 SECTIONS = {
     "": ["__init__.py"],
     "Making pipelines": ["make.py", "connecting.py", "judge.py"],
-    "Pipelines and their results": ["pipeline.py", "_core.pyi", "stream.py", "watching.py"],
+    "Pipelines and their results": ["pipeline.py", "_core.pyi", "stream.py", "watching.py", "tuning.py"],
+    "Serving": ["serving.py"],
     "Applications": ["app.py"],
     "Sources and sinks": ["io/__init__.py", "io/sources.py", "io/sinks.py", "io/pictures.py"],
     "Ray": ["ray.py"],
@@ -36,6 +37,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def main() -> int:
     text = page()
+    if missing := [name for name in public_names() if f"### penstock.{name}\n" not in text]:
+        print(f"tools/api_docs.py: of penstock.__all__ in no section: {', '.join(missing)}")
+        return 1
     if "--check" not in sys.argv[1:]:
         PAGE.write_text(text, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
@@ -82,7 +86,7 @@ def of_class(node: ast.ClassDef, prefix: str) -> Iterator[str]:
     lines += [f"    {ast.unparse(member)}" for member, _ in members if isinstance(member, ast.AnnAssign | ast.Assign)]
     yield code("\n".join(lines))
     yield prose(ast.get_docstring(node) or "")
-    if made is not None and "ipeline" not in ast.unparse(made.args):  # Else it is not for users to make.
+    if made is not None and is_for_users(made):
         yield code(signature(made, prefix, node.name)) + "\n\n" + prose(ast.get_docstring(made) or "")
     for member, text in members:
         if isinstance(member, Function) and text:  # What overrides another's says nothing.
@@ -91,6 +95,16 @@ def of_class(node: ast.ClassDef, prefix: str) -> Iterator[str]:
             yield code(shown or signature(member)) + "\n\n" + prose(text)
         elif text:
             yield f"`{name_of(member)}`: {prose(text)}"
+
+
+def is_for_users(made: Function) -> bool:
+    """Whether a constructor is no business of the package alone."""
+    taken, text = ast.unparse(made.args), ast.get_docstring(made)
+    return (
+        "_core." not in taken
+        and not (text or "").startswith("Made by")
+        and (text is not None or "ipeline" not in taken)
+    )
 
 
 def parse(file: str) -> ast.Module:
@@ -103,6 +117,21 @@ def imported(file: str) -> set[str]:
     module = "penstock." + file.rpartition(".")[0].replace("/", ".")
     nodes = [node for node in parse(package).body if isinstance(node, ast.ImportFrom) and node.module == module]
     return {alias.name for node in nodes for alias in node.names if alias.asname is None}
+
+
+def public_names() -> list[str]:
+    """penstock.__all__ but for the version and the modules in it."""
+    tree = parse("__init__.py")
+    names = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and name_of(node) == "__all__"
+    )
+    return [
+        name
+        for name in names
+        if name != "__version__" and not (PACKAGE / name).is_dir() and not (PACKAGE / f"{name}.py").exists()
+    ]
 
 
 def documented(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
