@@ -29,7 +29,7 @@ SECTIONS = {
     "Errors": ["errors.py"],
     "Types": ["types.py"],
 }
-PRIVATE_BASES = ("ABC", "Generic", "Live")
+PRIVATE_BASES = ("ABC", "Closing", "Generic", "Live")
 WIDTH = 110  # A longer signature has a line for each argument.
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

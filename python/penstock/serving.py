@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from penstock import _core
 from penstock.checks import path_text, unexpected
+from penstock.closing import Closing
 from penstock.make import _backend_options, _functions_of
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from penstock.app import Function
     from penstock.types import Path
 
 
-class Serving:
+class Serving(Closing):
     """Models that are served, until the ``with`` block or the program ends, or :meth:`close`.
 
     Every method may be called from any thread; requests are answered by threads of its own.
@@ -59,14 +58,6 @@ class Serving:
     def close(self) -> None:
         """Takes no new requests, ends those in progress (for ``patience`` seconds), closes the ports."""
         self._end()
-
-    def __enter__(self) -> Serving:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = f"at {self.grpc}" if self._end.alive else "closed"

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from penstock import _core
 from penstock.checks import listed, path_text
+from penstock.closing import Closing
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from penstock.pipeline import Pipeline
     from penstock.types import Path, TunerReport
 
 
-class Tuner:
+class Tuner(Closing):
     """Watches a running pipeline and follows what happens to its CPUs, until the ``with`` block ends or :meth:`close`.
 
     Once a second it compares what the stages take with what the plan foretold. Where a neighbour comes or goes, or a
@@ -49,14 +48,6 @@ class Tuner:
     def close(self) -> None:
         """What runs now stays; waits for a swap in progress."""
         self._end()
-
-    def __enter__(self) -> Tuner:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<penstock.Tuner: '{self.report['running']}'{'' if self._end.alive else ', closed'}>"

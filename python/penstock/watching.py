@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import _core
 from penstock.checks import path_text
+from penstock.closing import Closing
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from penstock.types import Path
 
 
-class Watching:
+class Watching(Closing):
     """A port at which a pipeline is to be seen, until the ``with`` block or the program ends, or :meth:`close`.
 
     It stays when the pipeline has ended, and shows how. Every method may be called from any thread.
@@ -37,14 +36,6 @@ class Watching:
     def close(self) -> None:
         """Tells who looks that it is over, writes the recording, and closes the port; the pipeline goes on."""
         self._end()
-
-    def __enter__(self) -> Watching:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<penstock.Watching at {self.address}{'' if self._end.alive else ', closed'}>"

@@ -7,21 +7,21 @@ import math
 import os
 import sys
 import zipfile
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
 from penstock._core import Frame
 from penstock.checks import path_text, unexpected
+from penstock.closing import Closing
 from penstock.errors import InvalidArgument, PermissionDenied
 from penstock.io.pictures import check_picture, opencv, write_image
 from penstock.types import Array, Path
 
 
-class Sink(ABC):
+class Sink(Closing):
     """Something that takes results; ``with`` ends it."""
 
     @abstractmethod
@@ -38,14 +38,6 @@ class Sink(ABC):
             self.write(frame)
             count += 1
         return count
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class JsonLines(Sink):
