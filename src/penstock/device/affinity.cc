@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <limits>
 #include <memory>
@@ -85,6 +86,12 @@ std::vector<int> cpus_of_thread(int tid) {
 
 int this_thread_id() {
   return static_cast<int>(syscall(SYS_gettid));
+}
+
+double computed_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 void name_this_thread(const std::string& name) {

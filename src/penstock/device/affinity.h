@@ -19,6 +19,9 @@ Status take_what_is_idle();
 std::vector<int> cpus_of_thread(int tid);
 int this_thread_id();
 
+/// What the calling thread computed so far, in seconds of CPU time: what others took is not in it.
+double computed_seconds();
+
 /// Names the calling thread (15 characters at most); threads that it creates inherit the name.
 void name_this_thread(const std::string& name);
 

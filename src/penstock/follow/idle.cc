@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
-#include <system_error>
 #include <utility>
 
 #include "penstock/device/affinity.h"
+#include "penstock/pipeline/thread.h"
 
 namespace penstock::follow {
 namespace {
@@ -15,21 +14,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kInterval{1};
 
-double thread_seconds() {
-  std::timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
-
 }  // namespace
 
 Status IdleProbe::start() {
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    return make_error(Code::kResourceExhausted, "no thread could be started: ", error.what());
-  }
-  return {};
+  return pipeline::start_thread(thread_, [this] { run(); });
 }
 
 void IdleProbe::stop() {
@@ -56,13 +44,13 @@ std::map<int, double> IdleProbe::idle() const {
 /// The time that the thread had on the CPU over that which went by.
 double IdleProbe::measure(int cpu) const {
   if (!device::pin_this_thread({cpu})) return 0;
-  const double before = thread_seconds();
+  const double before = device::computed_seconds();
   const auto begin = Clock::now();
   const auto end = begin + std::chrono::duration_cast<Clock::duration>(share_ * kInterval);
   while (Clock::now() < end) {
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  return std::clamp((thread_seconds() - before) / seconds, 0.0, 1.0);
+  return std::clamp((device::computed_seconds() - before) / seconds, 0.0, 1.0);
 }
 
 void IdleProbe::run() {

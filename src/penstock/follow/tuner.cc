@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "penstock/base/quantile.h"
 #include "penstock/device/affinity.h"
 #include "penstock/follow/variants.h"
+#include "penstock/pipeline/thread.h"
 
 namespace penstock::follow {
 namespace {
@@ -86,11 +86,8 @@ Result<std::unique_ptr<Tuner>> Tuner::start(std::shared_ptr<pipeline::Pipeline> 
   std::unique_ptr<Tuner> tuner(
       new Tuner(std::move(pipeline), std::move(package), std::move(setting)));
   PENSTOCK_CHECK_OK(tuner->probe_.start());
-  try {
-    tuner->thread_ = std::thread([tuner = tuner.get()] { tuner->run(); });
-  } catch (const std::system_error& error) {
-    return make_error(Code::kResourceExhausted, "no thread could be started: ", error.what());
-  }
+  PENSTOCK_CHECK_OK(
+      pipeline::start_thread(tuner->thread_, [tuner = tuner.get()] { tuner->run(); }));
   return tuner;
 }
 

@@ -190,14 +190,12 @@ class Chooser {
       return make_error(Code::kCancelled, "interrupted before any plan was found");
     }
     if (error_) return *error_;
-    // Nothing was solved: solving says why.
+    // No grouping has a bound: solving says why.
     auto options = options_;
     options.seconds = kMostFirst;
     options.user_split.reset();
     const auto found = solve_unexplained(with_counts(problem_, counts_.front()), options);
-    return found ? make_error(Code::kDeadlineExceeded, "no plan was found in ", budget_.elapsed(),
-                              " seconds; give more time")
-                 : found.error();
+    return found ? internal_error("a bound ruled out groupings that have plans") : found.error();
   }
 
   Result<Choice> answer(double seconds) {

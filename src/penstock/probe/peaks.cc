@@ -40,12 +40,12 @@ using Work = std::function<double()>;
 PeakTurn take_turn(const Work& work, Clock::time_point origin) {
   PeakTurn turn;
   turn.begin = seconds_since(origin);
-  const double computed_before = computed_seconds();
+  const double computed_before = device::computed_seconds();
   do {
     turn.amount += work();
     turn.end = seconds_since(origin);
   } while (turn.end - turn.begin < kPeakRoundSeconds);
-  turn.computed = computed_seconds() - computed_before;
+  turn.computed = device::computed_seconds() - computed_before;
   return turn;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "penstock/cost/statistics.h"
+#include "penstock/device/affinity.h"
 #include "penstock/probe/clock.h"
 
 namespace penstock::probe {
@@ -64,11 +65,11 @@ struct Round {
 Result<Round> time_round(const std::function<Status()>& run, std::int64_t count,
                          const WaitingTime& waiting) {
   const Taken before = waiting.read();
-  const double computed_before = computed_seconds();
+  const double computed_before = device::computed_seconds();
   const auto begin = Clock::now();
   for (std::int64_t i = 0; i < count; ++i) PENSTOCK_CHECK_OK(run());
   const double wall = seconds_since(begin);
-  const double computed = std::min(computed_seconds() - computed_before, wall);
+  const double computed = std::min(device::computed_seconds() - computed_before, wall);
   const Taken after = waiting.read();
   const double taken = std::clamp(after.seconds - before.seconds, 0.0, wall - computed);
   const auto runs = static_cast<double>(count);

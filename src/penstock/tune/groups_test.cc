@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/tune/test_graphs.h"
 #include "tests/support/made_up_topologies.h"
 
 namespace penstock::tune {
@@ -16,32 +17,8 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A chain of four nodes, each with so many kilobytes of weights.
-graph::Graph chain(std::int64_t kilobytes) {
-  graph::Graph graph;
-  const auto value = [&](const std::string& name, std::int64_t elements) {
-    graph.values.emplace_back().name = name;
-    graph.values.back().type = Type::tensor(DType::kF32, std::vector<std::int64_t>{elements});
-    return static_cast<graph::ValueId>(graph.values.size() - 1);
-  };
-  auto last = value("x", 4);
-  graph.inputs = {last};
-  for (std::uint32_t i = 0; i < 4; ++i) {
-    const auto id = static_cast<graph::NodeId>(i);
-    const auto weight = value(concat("w", i), kilobytes * 256);
-    graph.values.back().constant = Tensor::allocate(DType::kF32, {kilobytes * 256});
-    const auto next = value(concat("v", i), 4);
-    auto& node = graph.nodes.emplace_back();
-    node.name = concat("n", i);
-    node.op = "Mul";
-    node.inputs = {last, weight};
-    node.outputs = {next};
-    graph.values[graph::index(last)].consumers.push_back(id);
-    graph.values[graph::index(weight)].consumers.push_back(id);
-    graph.values[graph::index(next)].producer = id;
-    last = next;
-  }
-  graph.outputs = {last};
-  return graph;
+graph::Graph chain_of_four(std::int64_t kilobytes) {
+  return weighed({kilobytes, kilobytes, kilobytes, kilobytes});
 }
 
 using Law = std::function<double(const device::GroupKind&)>;
@@ -80,7 +57,7 @@ Result<std::vector<Grouped>> plans_of(const graph::Graph& graph, const device::G
 
 TEST(GroupsTest, WhatDoesNotScaleRunsOnEachCpu) {
   const auto groupings = device::groupings_of(usable_machine("numa:1 l3:1 core:4 pu:1"));
-  const auto graph = chain(1);
+  const auto graph = chain_of_four(1);
   const auto plans =
       plans_of(graph, groupings, {costs(graph, groupings, "one", [](auto&) { return 1; })});
   ASSERT_TRUE(plans) << plans.error().message();
@@ -93,7 +70,7 @@ TEST(GroupsTest, WhatDoesNotScaleRunsOnEachCpu) {
 
 TEST(GroupsTest, WhereCpusGetInEachOthersWayFewerAreUsed) {
   const auto groupings = device::groupings_of(usable_machine("numa:1 l3:1 l2:4 core:1 pu:2"));
-  const auto graph = chain(1);
+  const auto graph = chain_of_four(1);
   const auto shares_a_core = [](const device::GroupKind& kind) { return kind.use == 0 ? 3.0 : 1; };
   const auto plans = plans_of(graph, groupings, {costs(graph, groupings, "one", shares_a_core)});
   ASSERT_TRUE(plans) << plans.error().message();
@@ -104,7 +81,7 @@ TEST(GroupsTest, WhereCpusGetInEachOthersWayFewerAreUsed) {
 
 TEST(GroupsTest, WhereMemoryHoldsNoCopyForEachCpuDevicesAreWideOrStagesMany) {
   const auto groupings = device::groupings_of(usable_machine("numa:1 l3:1 core:4 pu:1"));
-  const auto graph = chain(1000);
+  const auto graph = chain_of_four(1000);
   const auto scales = [](const device::GroupKind& kind) { return 1.0 / kind.width; };
   // Engines hold weights twice: two copies fit.
   const auto plans = plans_of(graph, groupings, {costs(graph, groupings, "one", scales)},
@@ -122,7 +99,7 @@ TEST(GroupsTest, WhereMemoryHoldsNoCopyForEachCpuDevicesAreWideOrStagesMany) {
 
 TEST(GroupsTest, FastAndSlowCoresRunWhatSuitsThem) {
   const auto groupings = device::groupings_of(fast_and_slow(), 200);
-  const auto graph = chain(1);
+  const auto graph = chain_of_four(1);
   const auto first = costs(graph, groupings, "one", [](const device::GroupKind& kind) {
     return kind.kind == 1 ? 1.0 : kNever;
   });
@@ -142,7 +119,7 @@ TEST(GroupsTest, FastAndSlowCoresRunWhatSuitsThem) {
 
 TEST(GroupsTest, WhatWasNotMeasuredAnywhereHasNoPlan) {
   const auto groupings = device::groupings_of(usable_machine("numa:1 l3:1 core:2 pu:1"));
-  const auto graph = chain(1);
+  const auto graph = chain_of_four(1);
   const auto plans =
       plans_of(graph, groupings, {costs(graph, groupings, "one", [](auto&) { return kNever; })});
   ASSERT_TRUE(plans) << plans.error().message();

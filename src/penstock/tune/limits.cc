@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "penstock/backend/backend.h"
@@ -82,9 +83,9 @@ std::vector<HandoverReport> handovers_of(const Graph& graph, const Report& repor
   for (const auto& value : graph.values) {
     if (!value.producer) continue;
     const int from = makers[graph::index(*value.producer)];
-    std::map<int, bool> readers;
-    for (const auto reader : value.consumers) readers[makers[graph::index(reader)]] = true;
-    for (const auto& [to, reads] : readers) {
+    std::set<int> readers;
+    for (const auto reader : value.consumers) readers.insert(makers[graph::index(reader)]);
+    for (const int to : readers) {
       if (to == from || to < 0 || from < 0) continue;
       bytes[{from, to}] += static_cast<double>(value.type.max_bytes().value_or(0));
     }

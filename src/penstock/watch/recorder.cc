@@ -1,9 +1,9 @@
 #include "penstock/watch/recorder.h"
 
 #include <chrono>
-#include <system_error>
 #include <utility>
 
+#include "penstock/pipeline/thread.h"
 #include "penstock/tune/page.h"
 
 namespace penstock::watch {
@@ -37,12 +37,7 @@ Recorder::Recorder(std::shared_ptr<const pipeline::Pipeline> pipeline, const std
     : sampler_(std::move(pipeline), report), about_(sampler_.about()) {}
 
 Status Recorder::start() {
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    return make_error(Code::kResourceExhausted, "no thread could be started: ", error.what());
-  }
-  return {};
+  return pipeline::start_thread(thread_, [this] { run(); });
 }
 
 void Recorder::stop() {
