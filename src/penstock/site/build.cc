@@ -252,16 +252,8 @@ class SiteBuild {
   }
 
   Status write() {
-    const auto& best = contest_->entries()[*contest_->best()];
-    auto stages = best.contestant.split;
-    for (std::size_t i = 0; i < std::min(stages.stages.size(), best.stage_seconds.size()); ++i) {
-      stages.stages[i].predicted_seconds = best.stage_seconds[i];
-    }
-    stages.prediction = {report_.period_seconds, report_.latency_seconds,
-                         report_.lower_bound_seconds};
-    partition::SplitOptions split{.by = std::move(stages)};
-    split.custom_ops = options_.build.custom_ops;
-    split.files["build.json"] = tune::to_json(report_);
+    const auto split = tune::split_options(contest_->entries()[*contest_->best()], report_,
+                                           options_.build.custom_ops);
     const auto written =
         split_model(graph_, split, {}, options_.build.output, backends_, options_.build.states);
     return written ? Status() : written.error();

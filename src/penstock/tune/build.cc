@@ -640,17 +640,8 @@ Status Build::check_parts() {
 
 Status Build::write() {
   const auto& best = contest_->entries()[*contest_->best()];
-  const auto& chosen = best.contestant;
-  PENSTOCK_TRY(const auto* graph, this->graph(chosen.as_is));
-  auto stages = chosen.split;
-  for (std::size_t i = 0; i < std::min(stages.stages.size(), best.stage_seconds.size()); ++i) {
-    stages.stages[i].predicted_seconds = best.stage_seconds[i];
-  }
-  stages.prediction = {report_.period_seconds, report_.latency_seconds,
-                       report_.lower_bound_seconds};
-  partition::SplitOptions split{.by = std::move(stages)};
-  split.custom_ops = options_.custom_ops;
-  split.files["build.json"] = to_json(report_);
+  PENSTOCK_TRY(const auto* graph, this->graph(best.contestant.as_is));
+  const auto split = split_options(best, report_, options_.custom_ops);
   const auto written = split_model(*graph, split, {}, options_.output, backends_, options_.states);
   if (!written) return written.error();
   return {};

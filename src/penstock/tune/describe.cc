@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace penstock::tune {
 
@@ -138,6 +139,19 @@ void describe(const Findings& findings, Report& report) {
                "compete that run one frame at a time"));
   }
   describe_outputs(findings.gate.judge(), report);
+}
+
+partition::SplitOptions split_options(const Entry& chosen, const Report& report,
+                                      std::vector<std::filesystem::path> custom_ops) {
+  auto stages = chosen.contestant.split;
+  for (std::size_t i = 0; i < std::min(stages.stages.size(), chosen.stage_seconds.size()); ++i) {
+    stages.stages[i].predicted_seconds = chosen.stage_seconds[i];
+  }
+  stages.prediction = {report.period_seconds, report.latency_seconds, report.lower_bound_seconds};
+  partition::SplitOptions split{.by = std::move(stages)};
+  split.custom_ops = std::move(custom_ops);
+  split.files["build.json"] = to_json(report);
+  return split;
 }
 
 }  // namespace penstock::tune

@@ -1,8 +1,10 @@
 // What the chosen plan is made of, and why.
 #pragma once
 
+#include <filesystem>
 #include <vector>
 
+#include "penstock/partition/split.h"
 #include "penstock/tune/contest.h"
 #include "penstock/tune/gate.h"
 #include "penstock/tune/parts.h"
@@ -40,7 +42,10 @@ std::vector<NodeReport> nodes_of(const graph::Graph& graph, const std::vector<do
 /// What a backend runs of a stage; the nodes are told where they are. Without trials and reason.
 PartReport part_report(const partition::ChosenPart& chosen, int stage,
                        std::vector<NodeReport>& nodes);
-/// What the judge allows, and its doubts among the notes.
-void describe_outputs(const measure::Judge& judge, Report& report);
+
+/// The chosen plan as it is split and written: its stages with what each was measured to take, what
+/// the report foretells of all, and the report itself as build.json.
+partition::SplitOptions split_options(const Entry& chosen, const Report& report,
+                                      std::vector<std::filesystem::path> custom_ops);
 
 }  // namespace penstock::tune

@@ -423,7 +423,16 @@ void Parts::tell_once(std::string failure) {
 
 Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
                                                        const device::Device& device) {
-  return measure_chain(cover, device, devices_);
+  PENSTOCK_TRY(auto cost, measure_chain(cover, device, devices_));
+  const auto& first = cover.front();
+  const bool as_others = device.cpus.size() == devices_.front().cpus.size();
+  if (cost && cover.size() == 1 && as_others && find(way_of(first), first.nodes) == nullptr) {
+    auto& trial = earlier_.emplace_back();
+    trial.candidate.nodes = first.nodes;
+    trial.way = static_cast<std::size_t>(std::ranges::find(ways_, way_of(first)) - ways_.begin());
+    trial.cost = cost;
+  }
+  return cost;
 }
 
 Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
@@ -447,15 +456,6 @@ Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
     tell_once(concat(backends_in(cover), " on ", cost::name_of(*chain),
                      as_others ? "" : concat(" with ", chain->threads, " threads"), ": ",
                      cost::to_string(cost->failure->kind), ": ", cost->failure->message));
-  }
-  const auto& first = cover.front();
-  const bool usual = &beside == &devices_;
-  if (cost && cover.size() == 1 && as_others && usual &&
-      find(way_of(first), first.nodes) == nullptr) {
-    auto& trial = earlier_.emplace_back();
-    trial.candidate.nodes = first.nodes;
-    trial.way = static_cast<std::size_t>(std::ranges::find(ways_, way_of(first)) - ways_.begin());
-    trial.cost = cost;
   }
   return cost;
 }
