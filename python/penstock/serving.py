@@ -92,7 +92,7 @@ def serve(
     """Serves models to clients of the Open Inference Protocol (Triton, KServe), in this process.
 
     models: packages, applications (.yaml) or models (.onnx), each a path or ``"[NAME[:VERSION]=]PATH"``; or a
-    dict of paths by name, or by ``"NAME:VERSION"``.
+        dict of paths by name, or by ``"NAME:VERSION"``.
     listen, http: HOST:PORT for gRPC and for HTTP; port 0 is any that is free, see :attr:`Serving.grpc`.
     functions: the Python callables that applications name.
     The others are the options of ``penstock serve``; those left out have its defaults.
