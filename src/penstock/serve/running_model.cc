@@ -315,7 +315,7 @@ ModelStatistics RunningModel::statistics() const {
   statistics.name = name_;
   statistics.version = version_;
   recorder_.read(statistics);
-  statistics.pending = pins_->count();
+  statistics.pending = pins_->count() - 1;  // Who asks holds one.
   statistics.waiting = admission_->waiting();
   const std::scoped_lock lock(replacing_);
   statistics.pipeline = pipeline_->stats();

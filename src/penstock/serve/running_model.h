@@ -78,6 +78,7 @@ class RunningModel {
   void end(std::chrono::nanoseconds patience);
 
   [[nodiscard]] ModelDescription describe() const;
+  /// The caller holds one of the model's pins, which is not counted as a request.
   [[nodiscard]] ModelStatistics statistics() const;
   /// The stages' lanes. \error as pipeline::Pipeline::add_trace()
   Result<std::uint64_t> add_trace(pipeline::TraceFile& file) const {
