@@ -198,11 +198,11 @@ Result<tune::Report> Tuner::write() {
   report.chosen = best.way.name;
   for (const auto& candidate : race_->candidates()) {
     report.ways.push_back(candidate.way);
-    if (candidate.simple) report.simple.push_back(candidate.way);
+    if (candidate.simple) report.comparison.simple.push_back(candidate.way);
   }
-  report.simple.push_back(best.way);
-  report.simple.back().name = "penstock";
-  report.now = report.simple;
+  report.comparison.plan = best.way;
+  report.comparison.plan.name = "penstock";
+  report.now = report.comparison;
   report.period_seconds = 1 / best.way.frames_per_second;
   if (tuning_.latency()) report.latency_seconds = best.way.latency_seconds;
   if (!tuning_.latency() && lower_bound_ <= report.period_seconds) {

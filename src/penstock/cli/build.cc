@@ -82,7 +82,7 @@ Result<tune::Options> to_build_options(const BuildOptions& options) {
 
 Json now_json(const tune::Report& report) {
   Json ways = Json::array();
-  for (const auto& way : report.now) {
+  for (const auto& way : report.now.listed()) {
     ways.push_back({{"name", way.name},
                     {"frames_per_second", way.frames_per_second},
                     {"latency_ms_p50", way.latency_seconds * 1e3},

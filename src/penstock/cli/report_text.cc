@@ -150,9 +150,10 @@ std::string report_text(const tune::Report& report) {
                    number(report.gap() * 100, 1), " %");
   }
   text += "\n";
-  if (report.simple.size() > 1) {
+  const auto& [plan, simple] = report.comparison;
+  if (!simple.empty()) {
     text += "\nsimple ways, on the file as it is:\n" +
-            ways_table(report.simple, report.simple.back().worth(latency), latency);
+            ways_table(report.comparison.listed(), plan.worth(latency), latency);
   }
   const auto own = std::ranges::find(report.ways, report.chosen, &tune::WayReport::name);
   text += "\nplans:\n" +

@@ -18,7 +18,7 @@ std::chrono::nanoseconds to_ns(double seconds) {
 
 }  // namespace
 
-Result<std::vector<Measured>> measure_in_turn(const Sides& sides, const Rounds& rounds) {
+Result<std::vector<Measured>> measure_in_turn(std::span<Side* const> sides, const Rounds& rounds) {
   std::vector<Measured> all;
   for (const auto& side : sides) {
     all.push_back({side->name(), side->explain(), side->in_flight(), {}, {}, {}});
@@ -43,6 +43,12 @@ Result<std::vector<Measured>> measure_in_turn(const Sides& sides, const Rounds& 
     }
   }
   return all;
+}
+
+Result<std::vector<Measured>> measure_in_turn(const Sides& sides, const Rounds& rounds) {
+  std::vector<Side*> turns;
+  for (const auto& side : sides) turns.push_back(side.get());
+  return measure_in_turn(turns, rounds);
 }
 
 }  // namespace penstock::measure

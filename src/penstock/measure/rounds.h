@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Rounds {
 
 /// One Measured for each side, in their order; fewer rounds where it was stopped.
 /// \error  a side's, its name the outermost place, of kind kWay.
+Result<std::vector<Measured>> measure_in_turn(std::span<Side* const> sides, const Rounds& rounds);
 Result<std::vector<Measured>> measure_in_turn(const Sides& sides, const Rounds& rounds);
 
 }  // namespace penstock::measure

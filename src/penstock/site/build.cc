@@ -199,10 +199,10 @@ class SiteBuild {
     for (const auto& entry : entries) {
       report_.ways.push_back(entry.way);
       const bool simple = entry.way.name.starts_with(kSimple);
-      if (simple && &entry != &best) report_.simple.push_back(entry.way);
+      if (simple && &entry != &best) report_.comparison.simple.push_back(entry.way);
     }
-    report_.simple.push_back(best.way);
-    report_.now = report_.simple;
+    report_.comparison.plan = best.way;
+    report_.now = report_.comparison;
     report_.period_seconds = 1 / best.score;
     report_.latency_seconds = latency ? best.way.latency_seconds : 0;
     report_.tolerance = options_.build.tolerance.value_or(Tolerance().relative);

@@ -577,8 +577,8 @@ Status Build::run_simple(double seconds) {
     PENSTOCK_TRY(auto* const running, contest_->run_best());
     if (running == nullptr) return no_plan();
     PENSTOCK_TRY(report_.now, simple_->run_beside(*running, seconds, contest_->rounds()));
-    if (report_.now.back().failure.empty()) return {};
-    contest_->refuse(*contest_->best(), report_.now.back().failure);
+    if (report_.now.plan.failure.empty()) return {};
+    contest_->refuse(*contest_->best(), report_.now.plan.failure);
     PENSTOCK_CHECK_OK(check_parts());
   }
 }
@@ -594,7 +594,7 @@ Status Build::compare_with_simple() {
       PENSTOCK_CHECK_OK(run_simple(kLeastFinal));
     }
   }
-  report_.simple = report_.now;
+  report_.comparison = report_.now;
   PENSTOCK_TRY(const auto* const running, contest_->run_best());
   if (running == nullptr) return no_plan();
   PENSTOCK_TRY(report_.trace, steady_trace(*running));
@@ -679,10 +679,10 @@ Result<bool> Build::recall() {
     return false;
   }
   std::string why;
-  if (compared) why = stale(outcome->report.simple, report_.now, ways_);
+  if (compared) why = stale(outcome->report.comparison, report_.now, ways_);
   // A moment may deceive.
   if (!why.empty() && run_simple(final_seconds())) {
-    why = stale(outcome->report.simple, report_.now, ways_);
+    why = stale(outcome->report.comparison, report_.now, ways_);
   }
   if (!why.empty()) return measure_again(why);
   PENSTOCK_TRY(const auto measured_at, database_.measured_at(question_));
@@ -748,7 +748,7 @@ Result<Report> Build::run() {
       }
       report_.interrupted = true;
       report_.notes.push_back("stopped before all was measured: the best plan until then");
-      report_.simple = {contest_->entries()[*contest_->best()].way};
+      report_.comparison.plan = contest_->entries()[*contest_->best()].way;
     }
     const auto& chosen = contest_->entries()[*contest_->best()].contestant;
     PENSTOCK_TRY(const auto* graph, this->graph(chosen.as_is));

@@ -121,8 +121,8 @@ void describe(const Findings& findings, Report& report) {
     report.devices.push_back(device::to_string(device));
   }
   for (const auto& entry : entries) report.ways.push_back(entry.way);
-  report.latency_seconds = latency ? report.simple.back().latency_seconds : 0;
-  report.period_seconds = 1 / report.simple.back().frames_per_second;
+  report.latency_seconds = latency ? report.comparison.plan.latency_seconds : 0;
+  report.period_seconds = 1 / report.comparison.plan.frames_per_second;
   describe_parts(findings, report);
   report.tolerance = findings.options.tolerance.value_or(Tolerance().relative);
   // A bound that was undercut is none: the parts' times were too high.

@@ -34,7 +34,7 @@ double least_period(double least_cover, const std::vector<device::Device>& devic
 void describe_outputs(const measure::Judge& judge, Report& report);
 
 /// Adds to a report all but its comparison with the simple ways, and the notes that it has.
-/// \pre findings.contest.best(), and report.simple ends with the chosen plan
+/// \pre findings.contest.best(), and report.comparison has the chosen plan
 void describe(const Findings& findings, Report& report);
 
 /// The pieces of it. Of all nodes, with their share of the time.

@@ -54,17 +54,13 @@ struct Beside {
   std::vector<double> then, now;  ///< By round; of then none: it did not run.
 };
 
-std::vector<Beside> simple_ways(const std::vector<WayReport>& then,
-                                const std::vector<WayReport>& now) {
+std::vector<Beside> simple_ways(const Comparison& then, const Comparison& now) {
   std::vector<Beside> all;
-  for (auto way = now.begin(); way != now.end() - 1; ++way) {
-    Beside one{way->name, {}, beside_plan(*way, now.back())};
+  for (const auto& way : now.simple) {
+    Beside one{way.name, {}, beside_plan(way, now.plan)};
     if (one.now.empty()) continue;
-    if (!then.empty()) {
-      const auto last = then.end() - 1;
-      const auto before = std::ranges::find(then.begin(), last, way->name, &WayReport::name);
-      if (before != last) one.then = beside_plan(*before, *last);
-    }
+    const auto before = std::ranges::find(then.simple, way.name, &WayReport::name);
+    if (before != then.simple.end()) one.then = beside_plan(*before, then.plan);
     all.push_back(std::move(one));
   }
   return all;
@@ -93,15 +89,13 @@ double beside_most(const std::vector<Beside>& simple, double otherwise) {
 
 }  // namespace
 
-std::string stale(const std::vector<WayReport>& then, const std::vector<WayReport>& now,
-                  const std::vector<Way>& ways) {
+std::string stale(const Comparison& then, const Comparison& now, const std::vector<Way>& ways) {
   const auto simple = simple_ways(then, now);
   if (const auto* const way = passing(simple, ways)) {
     return concat("'", way->name, "' is ", std::lround((median(way->now) - 1) * 100),
                   " % faster than it");
   }
-  const auto plan_then = then.empty() ? std::nullopt : interval_of(then.back().rounds);
-  const auto plan_now = interval_of(now.back().rounds);
+  const auto plan_then = interval_of(then.plan.rounds), plan_now = interval_of(now.plan.rounds);
   if (!plan_then || !plan_now) return {};
   // By itself too: it is not the simple ways alone that have changed.
   const double own = apart(*plan_then, *plan_now), beside = beside_most(simple, own);

@@ -32,6 +32,17 @@ struct WayReport {
   }
 };
 
+/// What the chosen plan was measured with.
+struct Comparison {
+  WayReport plan;
+  std::vector<WayReport> simple;  ///< Those a user would have tried; none: only the plan ran.
+
+  /// As it is printed and kept: the simple ways, then the plan.
+  [[nodiscard]] std::vector<WayReport> listed() const;
+  /// \pre  as listed() gives it, not empty
+  static Comparison of(std::vector<WayReport> listed);
+};
+
 /// One backend's trial of a part.
 struct TrialReport {
   std::string backend;
@@ -111,9 +122,9 @@ struct Report {
   std::string model;
   std::string goal;  ///< "throughput" or "latency"
   std::vector<std::string> devices;
-  std::string chosen;             ///< The name of a way.
-  std::vector<WayReport> ways;    ///< Plans, in the order in which they were measured.
-  std::vector<WayReport> simple;  ///< The simple ways, in turn with the chosen plan, then that.
+  std::string chosen;           ///< The name of a way.
+  std::vector<WayReport> ways;  ///< Plans, in the order in which they were measured.
+  Comparison comparison;        ///< The chosen plan in turn with the simple ways.
   std::vector<PartReport> parts;
   std::vector<NodeReport> nodes;
   double period_seconds = 0;       ///< Measured: what the plan predicts.
@@ -137,7 +148,7 @@ struct Report {
   }
 
   // What differs from run to run, and is not kept:
-  std::vector<WayReport> now;  ///< As `simple`, measured in this build.
+  Comparison now;              ///< As `comparison`, measured in this build.
   std::string measured_again;  ///< Why what was chosen earlier was not taken; empty: nothing was.
   double age_seconds = 0;      ///< Of what was chosen earlier and is taken.
   double seconds = 0;          ///< Of the build.

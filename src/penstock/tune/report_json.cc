@@ -2,6 +2,7 @@
 #include <fstream>
 #include <iterator>
 #include <type_traits>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -140,6 +141,20 @@ static void from_json(const Json& json, T& part) {
   fields(part, [&](const char* name, auto& value) { json.at(name).get_to(value); });
 }
 
+std::vector<WayReport> Comparison::listed() const {
+  auto all = simple;
+  all.push_back(plan);
+  return all;
+}
+
+Comparison Comparison::of(std::vector<WayReport> listed) {
+  Comparison comparison;
+  comparison.plan = std::move(listed.back());
+  listed.pop_back();
+  comparison.simple = std::move(listed);
+  return comparison;
+}
+
 std::string to_json(const Report& report) {
   const Json json = {{"version", kVersion},
                      {"model", report.model},
@@ -155,7 +170,7 @@ std::string to_json(const Report& report) {
                      {"tolerance", report.tolerance},
                      {"outputs", report.outputs},
                      {"ways", report.ways},
-                     {"simple", report.simple},
+                     {"simple", report.comparison.listed()},
                      {"parts", report.parts},
                      {"notes", report.notes},
                      {"nodes", report.nodes},
@@ -245,7 +260,12 @@ Result<Report> report_from_json(std::string_view text) {
     json.at("tolerance").get_to(report.tolerance);
     json.at("outputs").get_to(report.outputs);
     json.at("ways").get_to(report.ways);
-    json.at("simple").get_to(report.simple);
+    auto measured = json.at("simple").get<std::vector<WayReport>>();
+    if (measured.empty()) {
+      return make_error(Code::kDataLoss,
+                        "build.json: simple: expected at least the chosen plan, found nothing");
+    }
+    report.comparison = Comparison::of(std::move(measured));
     json.at("parts").get_to(report.parts);
     json.at("notes").get_to(report.notes);
     json.at("nodes").get_to(report.nodes);

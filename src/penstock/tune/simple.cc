@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "penstock/base/quantile.h"
@@ -49,21 +50,42 @@ cost::Part part_of(const SimpleWay& way, const Simple::Setting& setting) {
   return part;
 }
 
-/// One that fails is left out, with its reason.
-Result<std::vector<measure::Measured>> measure_what_runs(measure::PlainSides& simple,
-                                                         const measure::Rounds& rounds) {
+/// What ran in turn.
+struct InTurn {
+  measure::Measured plan;
+  std::vector<measure::Measured> simple;
+};
+
+/// A simple way that fails is left out, with its reason.
+Result<InTurn> measure_what_runs(measure::Side& plan, measure::PlainSides& simple,
+                                 const measure::Rounds& rounds) {
   for (;;) {
-    auto measured = measure::measure_in_turn(simple.sides, rounds);
-    if (measured || measured.error().code == Code::kCancelled) return measured;
-    const auto plan = simple.sides.end() - 1;
-    const auto failed = std::find_if(simple.sides.begin(), plan, [&](const auto& side) {
+    std::vector<measure::Side*> turns{&plan};
+    for (const auto& side : simple.sides) turns.push_back(side.get());
+    auto measured = measure::measure_in_turn(turns, rounds);
+    if (measured) {
+      InTurn all{std::move(measured->front()), {}};
+      std::move(measured->begin() + 1, measured->end(), std::back_inserter(all.simple));
+      return all;
+    }
+    const auto failed = std::ranges::find_if(simple.sides, [&](const auto& side) {
       const Where* const way = measured.error().find(Where::kWay);
       return way != nullptr && way->name == side->name();
     });
-    if (failed == plan) return measured;
+    if (measured.error().code == Code::kCancelled || failed == simple.sides.end()) {
+      return std::move(measured).error();
+    }
     simple.missing.push_back({(*failed)->name(), measured.error()});
     simple.sides.erase(failed);
   }
+}
+
+WayReport report_of(measure::Measured& side, bool latency) {
+  WayReport way;
+  way.name = side.name;
+  way.what = side.explain;
+  note_rounds(side, latency, way);
+  return way;
 }
 
 }  // namespace
@@ -116,7 +138,7 @@ Status Simple::rehearse() {
   return {};
 }
 
-Result<std::vector<WayReport>> Simple::run_beside(Running& plan, double seconds, int count) {
+Result<Comparison> Simple::run_beside(Running& plan, double seconds, int count) {
   const auto& options = setting_.options;
   const auto cpus = union_of(setting_.devices).cpus;
   const bool all = cpus == device::inherited_cpus();
@@ -126,28 +148,22 @@ Result<std::vector<WayReport>> Simple::run_beside(Running& plan, double seconds,
         {setting_.file, options.custom_ops, cpus, all, &plan.package, &setting_.ring, failed_},
         setting_.backends);
   }
-  sides_->sides.push_back(std::move(plan.side));
   const measure::Rounds rounds{.seconds = seconds, .count = count, .stopped = options.stopped};
   const auto turn = cost::Turn::wait(setting_.database.file(), options.stopped);
-  auto measured = measure_what_runs(*sides_, rounds);
-  plan.side = std::move(sides_->sides.back());
-  sides_->sides.pop_back();
+  auto measured = measure_what_runs(*plan.side, *sides_, rounds);
   if (options.stopped()) return make_error(Code::kCancelled, "stopped");
-  std::vector<WayReport> reports;
+  const bool latency = options.goal == Goal::kLatency;
+  Comparison comparison;
   if (measured) {
-    for (auto& side : *measured) {
-      auto& way = reports.emplace_back();
-      way.name = side.name;
-      way.what = side.explain;
-      note_rounds(side, options.goal == Goal::kLatency, way);
-    }
+    comparison.plan = report_of(measured->plan, latency);
+    for (auto& side : measured->simple) comparison.simple.push_back(report_of(side, latency));
   } else {
-    reports.push_back({.name = plan.side->name(), .failure = measured.error().message()});
+    comparison.plan = {.name = plan.side->name(), .failure = measured.error().message()};
   }
   for (const auto& [name, reason] : sides_->missing) {
-    reports.insert(reports.end() - 1, WayReport{.name = name, .failure = reason.message()});
+    comparison.simple.push_back({.name = name, .failure = reason.message()});
   }
-  return reports;
+  return comparison;
 }
 
 bool may_be_chosen(std::string_view name, const std::vector<Way>& ways) {
@@ -156,13 +172,13 @@ bool may_be_chosen(std::string_view name, const std::vector<Way>& ways) {
          std::ranges::find(ways, way->backend, &Way::backend) != ways.end();
 }
 
-std::optional<SimpleWay> better_than_plan(const std::vector<WayReport>& reports,
+std::optional<SimpleWay> better_than_plan(const Comparison& comparison,
                                           const std::vector<Way>& ways, bool latency) {
   std::optional<SimpleWay> best;
-  double most = reports.back().worth(latency) * kAhead;
+  double most = comparison.plan.worth(latency) * kAhead;
   for (const auto& way : kSimpleWays) {
-    const auto report = std::ranges::find(reports, way.name, &WayReport::name);
-    if (report == reports.end() || report->worth(latency) <= most) continue;
+    const auto report = std::ranges::find(comparison.simple, way.name, &WayReport::name);
+    if (report == comparison.simple.end() || report->worth(latency) <= most) continue;
     if (!may_be_chosen(way.name, ways)) continue;
     best = way;
     most = report->worth(latency);

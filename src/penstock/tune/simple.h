@@ -52,9 +52,9 @@ class Simple {
     return !failed_.contains(std::string(way));
   }
 
-  /// In turn with a plan that runs, which is the last; one that fails is there with its reason.
-  /// Where that is the plan, nothing else was measured. \error kCancelled, or of this process.
-  Result<std::vector<WayReport>> run_beside(Running& plan, double seconds, int rounds);
+  /// In turn with a plan that runs; one that fails is there with its reason. Where that is the
+  /// plan, nothing else was measured. \error kCancelled, or of this process.
+  Result<Comparison> run_beside(Running& plan, double seconds, int rounds);
   /// The engines of the simple ways go, until the next run_beside().
   void rest() { sides_.reset(); }
 
@@ -77,9 +77,8 @@ void note_rounds(measure::Measured& side, bool latency, WayReport& way);
 /// Whether the simple way of that name runs by a backend that a plan may have.
 bool may_be_chosen(std::string_view name, const std::vector<Way>& ways);
 
-/// The best of those whose backend may be chosen, where it passes the plan, the last, by more than
-/// noise.
-std::optional<SimpleWay> better_than_plan(const std::vector<WayReport>& reports,
+/// The best of those whose backend may be chosen, where it passes the plan by more than noise.
+std::optional<SimpleWay> better_than_plan(const Comparison& comparison,
                                           const std::vector<Way>& ways, bool latency);
 
 }  // namespace penstock::tune

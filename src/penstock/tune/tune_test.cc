@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/quantile.h"
 #include "penstock/tune/budget.h"
 #include "penstock/tune/contest.h"
 #include "penstock/tune/describe.h"
@@ -13,6 +14,7 @@
 #include "penstock/tune/plans.h"
 #include "penstock/tune/recall.h"
 #include "penstock/tune/report.h"
+#include "penstock/tune/simple.h"
 #include "penstock/tune/steady.h"
 #include "penstock/tune/test_graphs.h"
 
@@ -33,7 +35,8 @@ Report example() {
   report.ways = {
       {"one on each device", "one on cpu:0,cpu:1", "ab12", 100.5, 0, 0.01, {100, 101}, 0.2, ""},
       {"two on each device", "", "cd34", 0, 0, 0, {}, 0, "wrong output: 'y' of frame 0"}};
-  report.simple = {{.name = "onnxruntime", .frames_per_second = 50}};
+  report.comparison = {.plan = {.name = "penstock", .frames_per_second = 100},
+                       .simple = {{.name = "onnxruntime", .frames_per_second = 50}}};
   report.parts = {
       {0, "one", "a .. b", {0, 1}, {{"one", 0.01, 0.009, 0.011, 1, ""}}, "the only one"}};
   report.nodes = {{"a", "Conv", {}, 0, "one", 0.006}, {"b", "Relu", {0}, 0, "one", 0.004}};
@@ -57,7 +60,7 @@ TEST(ReportTest, LeavesOutWhatDiffersFromRunToRun) {
   const auto text = to_json(report);
   report.seconds = 12;
   report.measured_parts = 3;
-  report.now = report.simple;
+  report.now = report.comparison;
   EXPECT_EQ(to_json(report), text);
 }
 
@@ -200,25 +203,44 @@ TEST(BudgetTest, NeedsWhatEachWholeNetworkTakesTwice) {
 
 /// What each of the simple ways, then the plan, was worth in every round.
 using Rounds = std::vector<double>;
-std::vector<WayReport> comparison(const Rounds& onnxruntime, const Rounds& per_core,
-                                  const Rounds& plan) {
-  std::vector<WayReport> ways;
-  for (const auto& [name, rounds] : std::vector<std::pair<std::string, Rounds>>{
-           {"onnxruntime", onnxruntime}, {"onnxruntime-per-core", per_core}, {"penstock", plan}}) {
-    WayReport way;
-    way.name = name;
-    way.rounds = rounds;
-    ways.push_back(way);
-  }
-  return ways;
+Comparison comparison(const Rounds& onnxruntime, const Rounds& per_core, const Rounds& plan) {
+  const auto way = [](const char* name, const Rounds& rounds) {
+    return WayReport{.name = name, .frames_per_second = median(rounds), .rounds = rounds};
+  };
+  return {way("penstock", plan),
+          {way("onnxruntime", onnxruntime), way("onnxruntime-per-core", per_core)}};
 }
 
-std::vector<WayReport> steady(double onnxruntime, double per_core, double plan) {
+Comparison steady(double onnxruntime, double per_core, double plan) {
   return comparison(Rounds(5, onnxruntime), Rounds(5, per_core), Rounds(5, plan));
 }
 
 std::vector<Way> only_onnxruntime() {
   return {{"onnxruntime", {}}};
+}
+
+TEST(ComparisonTest, TellsTheSimpleWayThatPassesThePlanByMoreThanNoise) {
+  const auto better = [](const Comparison& comparison) {
+    const auto way = better_than_plan(comparison, only_onnxruntime(), false);
+    return way ? std::string(way->name) : "";
+  };
+  EXPECT_EQ(better(steady(50, 80, 100)), "");
+  EXPECT_EQ(better(steady(50, 101, 100)), "");
+  EXPECT_EQ(better(steady(110, 120, 100)), "onnxruntime-per-core");
+  EXPECT_EQ(better({.plan = {.name = "penstock", .frames_per_second = 100}, .simple = {}}), "");
+  EXPECT_FALSE(better_than_plan(steady(110, 120, 100), {{"openvino", {}}}, false));
+}
+
+TEST(ComparisonTest, IsKeptWithThePlanNamed) {
+  const auto read = report_from_json(to_json(example()));
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->comparison.plan.name, "penstock");
+  ASSERT_EQ(read->comparison.simple.size(), 1U);
+  EXPECT_EQ(read->comparison.simple[0].name, "onnxruntime");
+  auto without = nlohmann::json::parse(to_json(example()));
+  without["simple"] = nlohmann::json::array();
+  EXPECT_EQ(report_from_json(without.dump()).error().message(),
+            "build.json: simple: expected at least the chosen plan, found nothing");
 }
 
 TEST(RecallTest, HoldsWhereNothingChanged) {
