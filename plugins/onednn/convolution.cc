@@ -1,6 +1,7 @@
 // Conv and ConvTranspose, with what follows them.
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "fusion.h"
@@ -11,9 +12,18 @@
 namespace penstock::onednn {
 namespace {
 
+/// What slides over the input, and over what of it.
+struct Sliding {
+  std::vector<float> values;
+  Dims shape;  ///< Of the values: [M, C/g, k...]; [C, M/g, k...] where it is transposed.
+  bool transposed = false;
+  Window window;
+  std::optional<Place> part;  ///< Where not all of the input is read.
+};
+
 /// Weights and bias of a node with what is folded into them, and the value that they then make.
 struct Weights {
-  std::vector<float> values;  ///< As the file has them: [M, C/g, k...] or [C, M/g, k...].
+  std::vector<float> values;  ///< In the order that they had.
   std::vector<float> bias;    ///< [M], or empty.
   ValueId result = ValueId::kNone;
   std::vector<NodeId> folded;
@@ -36,10 +46,11 @@ void scale_weights(std::vector<float>& values, const Dims& shape, std::int64_t g
 }
 
 /// Batch normalisations, and sums and products with constants per channel, go into the weights.
-Weights fold(const Builder& builder, const Node& node, std::int64_t groups, bool transposed) {
-  const auto given = builder.floats(node.inputs[1]);
-  Weights weights{.values = {given.begin(), given.end()}, .result = node.outputs.front()};
-  const Dims shape = builder.dims(node.inputs[1]);
+Weights fold(const Builder& builder, const Node& node, std::int64_t groups,
+             const Sliding& sliding) {
+  Weights weights{.values = sliding.values, .result = node.outputs.front()};
+  const Dims& shape = sliding.shape;
+  const bool transposed = sliding.transposed;
   if (node.inputs.size() > 2 && node.inputs[2] != ValueId::kNone) {
     const auto bias = builder.floats(node.inputs[2]);
     weights.bias = {bias.begin(), bias.end()};
@@ -109,22 +120,22 @@ Status keep_channels_last(
   return {};
 }
 
-Status lower(Builder& builder, NodeId id, bool transposed, const Window& window) {
+Status lower(Builder& builder, NodeId id, const Sliding& sliding) {
   const Node& node = builder.graph().node(id);
+  const auto& window = sliding.window;
+  const bool transposed = sliding.transposed;
   const std::int64_t groups = node.int_or("group", 1);
-  const Weights weights = fold(builder, node, groups, transposed);
-  const Dims in = builder.dims(node.inputs[0]);
+  const Weights weights = fold(builder, node, groups, sliding);
   const Dims out = builder.dims(node.outputs.front());
-  PENSTOCK_TRY(const auto file_layout,
-               weights_layout(builder, builder.dims(node.inputs[1]), groups, transposed));
-  PENSTOCK_TRY(const auto source, builder.any(in));
+  PENSTOCK_TRY(const auto file_layout, weights_layout(builder, sliding.shape, groups, transposed));
+  PENSTOCK_TRY(const Place x, sliding.part ? *sliding.part : builder.place(node.inputs[0]));
+  PENSTOCK_TRY(const auto source, builder.any(x.layout.dims()));
   PENSTOCK_TRY(const auto kernels, builder.any(file_layout.dims()));
   PENSTOCK_TRY(Layout target, builder.any(out));
   Layout bias;
   if (!weights.bias.empty()) {
     PENSTOCK_TRY(bias, builder.plain({static_cast<std::int64_t>(weights.bias.size())}));
   }
-  PENSTOCK_TRY(const Place x, builder.place(node.inputs[0]));
   Fusion fusion{.node = id,
                 .result = weights.result,
                 .chain = chain_after(builder, weights.result),
@@ -148,7 +159,8 @@ Status lower(Builder& builder, NodeId id, bool transposed, const Window& window)
   PENSTOCK_TRY(const auto source_layout, builder.layout_of(fused.descriptor, dnnl_query_src_md));
   PENSTOCK_TRY(const auto kernel_layout,
                builder.layout_of(fused.descriptor, dnnl_query_weights_md));
-  PENSTOCK_TRY(const Place from, builder.place_as(node.inputs[0], source_layout));
+  PENSTOCK_TRY(const Place from, sliding.part ? builder.reordered(x, source_layout)
+                                              : builder.place_as(node.inputs[0], source_layout));
   PENSTOCK_TRY(Place plain_kernels, builder.new_constant(weights.values, file_layout.dims()));
   plain_kernels.layout = file_layout;
   PENSTOCK_TRY(const Place ordered, builder.reordered(plain_kernels, kernel_layout));
@@ -160,16 +172,76 @@ Status lower(Builder& builder, NodeId id, bool transposed, const Window& window)
   return finish(builder, fusion, std::move(fused), std::move(arguments));
 }
 
+/// Of each group [C/g, M/g, k...] as [M/g, C/g, k...], the kernels from their ends to their begins.
+std::vector<float> turned(const std::vector<float>& values, const Dims& shape,
+                          std::int64_t groups) {
+  const auto kernel = static_cast<std::size_t>(count_of(spatial_of(shape)));
+  const auto ins = static_cast<std::size_t>(shape[0] / groups);
+  const auto outs = static_cast<std::size_t>(shape[1]);
+  std::vector<float> result(values.size());
+  for (std::size_t g = 0; g < static_cast<std::size_t>(groups); ++g) {
+    for (std::size_t i = 0; i < ins; ++i) {
+      for (std::size_t o = 0; o < outs; ++o) {
+        const float* const from = &values[((g * ins + i) * outs + o) * kernel];
+        std::reverse_copy(from, from + kernel, &result[((g * outs + o) * ins + i) * kernel]);
+      }
+    }
+  }
+  return result;
+}
+
+/// A transposed convolution that takes no steps is a usual one with its kernels turned, and the
+/// library has the better code for those. What its pads cut off the result is not read of the
+/// input.
+Status make_usual(Builder& builder, const Node& node, Sliding& sliding) {
+  Window window = sliding.window;
+  if (std::ranges::any_of(window.strides, [](auto stride) { return stride != 1; })) return {};
+  const Dims all = builder.dims(node.inputs[0]);
+  Dims begin(all.size(), 0);
+  Dims dims = all;
+  for (std::size_t i = 0; i < window.strides.size(); ++i) {
+    if (window.pads_begin[i] < 0 || window.pads_end[i] < 0) return {};
+    for (auto* pads : {&window.pads_begin, &window.pads_end}) {
+      const auto pad = window.reach(i) - 1 - (*pads)[i];
+      (*pads)[i] = std::max<std::int64_t>(pad, 0);
+      dims[i + 2] += std::min<std::int64_t>(pad, 0);
+      if (pads == &window.pads_begin) begin[i + 2] = std::max<std::int64_t>(-pad, 0);
+    }
+    if (dims[i + 2] < 1) return {};
+  }
+  if (dims != all) {
+    PENSTOCK_TRY(const Place x, builder.strided_place(node.inputs[0]));
+    PENSTOCK_TRY(sliding.part, part(builder, x, begin, Dims(dims.size(), 1), dims));
+  }
+  const std::int64_t groups = node.int_or("group", 1);
+  sliding.values = turned(sliding.values, sliding.shape, groups);
+  sliding.shape[0] /= groups;
+  std::swap(sliding.shape[0], sliding.shape[1]);
+  sliding.shape[0] *= groups;
+  sliding.transposed = false;
+  sliding.window = std::move(window);
+  return {};
+}
+
+Sliding sliding_of(const Builder& builder, const Node& node, bool transposed, Window window) {
+  const auto values = builder.floats(node.inputs[1]);
+  return {.values = {values.begin(), values.end()},
+          .shape = builder.dims(node.inputs[1]),
+          .transposed = transposed,
+          .window = std::move(window),
+          .part = {}};
+}
+
 }  // namespace
 
 Status lower_convolution(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   PENSTOCK_CHECK_OK(check_operands(builder, node));
-  const Window window =
+  Window window =
       window_of(node, spatial_of(builder.dims(node.inputs[0])),
                 spatial_of(builder.dims(node.outputs.front())),
                 spatial_of(builder.dims(node.inputs[1])), string_or(node, "auto_pad", "NOTSET"));
-  return lower(builder, id, false, window);
+  return lower(builder, id, sliding_of(builder, node, false, std::move(window)));
 }
 
 /// The inferred output size says what auto_pad, output_padding and output_shape come to.
@@ -194,7 +266,9 @@ Status lower_deconvolution(Builder& builder, NodeId id) {
     }
     window.pads_end[i] = unpadded - out[i] - window.pads_begin[i];
   }
-  return lower(builder, id, true, window);
+  Sliding sliding = sliding_of(builder, node, true, std::move(window));
+  PENSTOCK_CHECK_OK(make_usual(builder, node, sliding));
+  return lower(builder, id, sliding);
 }
 
 }  // namespace penstock::onednn

@@ -327,6 +327,17 @@ constexpr Network kNetworks[] = {
         c = ConvTranspose<strides=[2,2], pads=[1,1,1,1], output_padding=[1,1], group=2>(x, w, b)
         n = BatchNormalization(c, s, h, m, v)
         y = Relu(n) })"},
+    {"ConvTransposeWithoutSteps", R"((float[2,8,7,7] x, float[8,6,3,3] w, float[12] b, float[12] s,
+        float[12] h, float[12] m, float[12] v) => (float[2,12,7,7] y) {
+        c = ConvTranspose<pads=[1,1,1,1], group=2>(x, w, b)
+        n = BatchNormalization(c, s, h, m, v)
+        y = Relu(n) })"},
+    {"ConvTransposeOfEachChannelCutOff", R"((float[1,16,11,20] x, float[16,1,3,3] w, float[16] b) =>
+        (float[1,16,1,20] y) {
+        p = Relu(x)
+        y = ConvTranspose<pads=[10,1,8,1], dilations=[4,1], group=16>(p, w, b) })"},
+    {"ConvTransposeDilated", R"((float[1,4,5,5] x, float[4,6,2,3] w) => (float[1,6,7,11] y) {
+        y = ConvTranspose<dilations=[2,3]>(x, w) })"},
     {"Poolings", R"((float[1,8,13,13] x) => (float[1,8,7,7] a, float[1,8,6,6] b, float[1,8,1,1] c,
         float[1,8,7,7] d) {
         p = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(x)
@@ -391,6 +402,37 @@ constexpr Network kNetworks[] = {
         b = ReduceSum(x, one)
         c = ReduceMax(x, axes)
         d = ReduceMin<keepdims=0>(x) })"},
+    {"ReductionsOfWhatLiesOtherwise", R"((float[2,6,5,7] x, float[2,7,6,5] xs) =>
+        (float[2,7,6,1] a, float[2,1,6,5] b, float[2,7] c, float[1,7,1,5] d, float[2,7,6,1] e) {
+        t = Transpose<perm=[0,3,1,2]>(x)
+        last = Constant<value_ints=[3]>()
+        first = Constant<value_ints=[1]>()
+        space = Constant<value_ints=[2,-1]>()
+        others = Constant<value_ints=[0,2]>()
+        m = ReduceMean(t, last)
+        a = Tanh(m)
+        b = ReduceMax(t, first)
+        c = ReduceMin<keepdims=0>(t, space)
+        d = ReduceSum(t, others)
+        s = Add(t, xs)
+        e = ReduceMean(s, last) })"},
+    {"TwinsInPlaceAndAsOutputs", R"((float[1,8,9,9] x, float[8,8,3,3] w, float[8,8,3,3] v) =>
+        (float[1,8,9,9] y, float[1,8,9,9] z, float[1,8,9,9] u, float[1,4,9,9] s,
+         float[1,4,9,9] t) {
+        c = Conv<pads=[1,1,1,1]>(x, w)
+        a = Relu(c)
+        i = Add(a, x)
+        j = Conv<pads=[1,1,1,1]>(i, v)
+        y = Add(j, a)
+        b = Relu(c)
+        k = Neg(b)
+        z = Sigmoid(k)
+        u = Relu(c)
+        p = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(c)
+        q = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(c)
+        halves = Constant<value_ints=[4,4]>()
+        s, other = Split<axis=1>(p, halves)
+        left, t = Split<axis=1>(q, halves) })"},
     {"Views", R"((float[1,16,6,6] x, float[16,16,3,3] w) =>
         (float[1,4,36] a, float[1,8,6,6] b, float[1,16,3,6] c, float[1,4,12,12] d) {
         shape = Constant<value_ints=[1,4,4,36]>()
@@ -647,6 +689,22 @@ constexpr Network kNetworks[] = {
         s = Squeeze(y, axis)
         z, k = GRU<hidden_size=12, direction="bidirectional", linear_before_reset=1>(s, v, u, c)
         q = GRU<hidden_size=12, direction="reverse">(x, w, r) })"},
+    {"GrusOfManyUnits", R"((float[6,2,8] x, float[1,2,40] xh, float[1,120,8] w, float[1,120,40] r,
+        float[1,240] b, float[2,120,40] v, float[2,120,40] u, float[2,240] c) =>
+        (float[6,1,2,40] y, float[1,2,40] h, float[6,2,2,40] z, float[2,2,40] k,
+         float[6,1,2,40] q) {
+        y, h = GRU<hidden_size=40>(x, w, r, b, , xh)
+        axis = Constant<value_ints=[1]>()
+        s = Squeeze(y, axis)
+        z, k = GRU<hidden_size=40, direction="bidirectional", linear_before_reset=1>(s, v, u, c)
+        q = GRU<hidden_size=40, direction="reverse">(x, w, r) })"},
+    {"LstmsOfFewUnits", R"((float[5,1,6] x, float[2,16,6] w, float[2,16,4] r, float[2,32] b,
+        float[2,2,4] xh, float[2,2,4] xc, float[7,2,3] xz, float[2,16,3] v, float[1,16,6] u,
+        float[1,16,4] s) => (float[5,2,1,4] y, float[2,1,4] h, float[2,1,4] c, float[7,2,2,4] q,
+        float[2,2,4] d, float[5,1,1,4] p) {
+        y, h, c = LSTM<hidden_size=4, direction="bidirectional">(x, w, r, b)
+        q, , d = LSTM<hidden_size=4, direction="bidirectional">(xz, v, r, b, , xh, xc)
+        p = LSTM<hidden_size=4, direction="reverse">(x, u, s) })"},
     {"TanhGeluWrittenOut", R"((float[4,16] x, float[16,32] w, float[32,16] u) =>
         (float[4,16] y, float[4,16] z) {
         three = Constant<value_float=3.0>()
