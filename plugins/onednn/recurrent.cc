@@ -1,4 +1,4 @@
-// LSTM and GRU by the library's own primitives: all steps of all directions in one.
+// LSTM and GRU: all steps of all directions in one primitive of the library's, or in one kernel.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -6,21 +6,10 @@
 
 #include "operators.h"
 #include "pointwise.h"
+#include "recurrence.h"
 
 namespace penstock::onednn {
 namespace {
-
-/// What an operator's attributes and shapes say.
-struct Cell {
-  bool is_lstm = false;
-  bool resets_last = false;  ///< GRU's linear_before_reset.
-  dnnl_rnn_direction_t direction = dnnl_unidirectional_left2right;
-  std::int64_t steps = 0, batch = 0, features = 0, hidden = 0, directions = 1;
-  /// The gate of ONNX that is the library's gate g.
-  std::vector<std::int64_t> gates;
-
-  [[nodiscard]] std::int64_t gate_count() const { return std::ssize(gates); }
-};
 
 bool is_given(const Node& node, std::size_t input) {
   return node.inputs.size() > input && node.inputs[input] != ValueId::kNone;
@@ -162,7 +151,7 @@ Result<Tensors> tensors_of(Builder& builder, const Cell& cell, const Node& node)
   PENSTOCK_TRY(tensors.recurrence, weights_of(builder, cell, node.inputs[2], cell.hidden));
   PENSTOCK_TRY(tensors.bias, bias_of(builder, cell, node));
   const Dims dims = {1, cell.directions, cell.batch, cell.hidden};
-  if (is_given(node, 5) || is_given(node, 6)) {
+  if (is_given(node, 5) || is_given(node, 6) || is_small(cell)) {
     PENSTOCK_TRY(tensors.h, state_of(builder, node, 5, dims));
     if (cell.is_lstm) {
       PENSTOCK_TRY(tensors.c, state_of(builder, node, 6, dims));
@@ -208,15 +197,37 @@ Status define_all(Builder& builder, const Cell& cell, const Place& all, ValueId 
   return {};
 }
 
-}  // namespace
+/// The states after the last step have places of their own; the operator may give them or not.
+Status define_states(Builder& builder, const Node& node, const std::vector<Place>& states) {
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (!is_wanted(node, i + 1)) continue;
+    const ValueId result = node.outputs[i + 1];
+    PENSTOCK_TRY(Place view, builder.reshaped(states[i], builder.dims(result)));
+    builder.define(result, std::move(view));
+  }
+  return {};
+}
 
-Status lower_recurrence(Builder& builder, NodeId id) {
-  const Node& node = builder.graph().node(id);
-  PENSTOCK_TRY(const Cell cell, cell_of(builder, node));
-  PENSTOCK_TRY(const Tensors tensors, tensors_of(builder, cell, node));
+Status append_small(Builder& builder, const Cell& cell, const Node& node, const Tensors& tensors,
+                    const Place& all) {
+  std::vector<Place> places = {tensors.x, tensors.weights, tensors.recurrence, tensors.bias,
+                               *tensors.h};
+  std::vector<Place> states = {builder.new_place(tensors.state)};
+  if (cell.is_lstm) {
+    places.push_back(*tensors.c);
+    states.push_back(builder.new_place(tensors.state));
+  }
+  places.push_back(all);
+  places.insert(places.end(), states.begin(), states.end());
+  builder.append_kernel(recurrence_kernel(cell), std::move(places));
+  return define_states(builder, node, states);
+}
+
+Status append_primitive(Builder& builder, const Cell& cell, const Node& node,
+                        const Tensors& tensors, const Place& all) {
   PENSTOCK_TRY(const auto descriptor, describe(builder, cell, tensors));
-  std::vector<Argument> arguments = {{DNNL_ARG_SRC_LAYER, tensors.x},
-                                     {DNNL_ARG_BIAS, tensors.bias}};
+  std::vector<Argument> arguments = {
+      {DNNL_ARG_SRC_LAYER, tensors.x}, {DNNL_ARG_BIAS, tensors.bias}, {DNNL_ARG_DST_LAYER, all}};
   for (const auto& [name, from] : {std::pair(DNNL_ARG_WEIGHTS_LAYER, tensors.weights),
                                    std::pair(DNNL_ARG_WEIGHTS_ITER, tensors.recurrence)}) {
     PENSTOCK_TRY(const auto wanted, builder.layout_of(descriptor, dnnl_query_exec_arg_md, name));
@@ -225,18 +236,25 @@ Status lower_recurrence(Builder& builder, NodeId id) {
   }
   if (tensors.h) arguments.push_back({DNNL_ARG_SRC_ITER, *tensors.h});
   if (tensors.c) arguments.push_back({DNNL_ARG_SRC_ITER_C, *tensors.c});
-  const Place all = builder.new_place(tensors.all);
-  arguments.push_back({DNNL_ARG_DST_LAYER, all});
-  const std::array names = {DNNL_ARG_DST_ITER, DNNL_ARG_DST_ITER_C};
-  for (std::size_t i = 0; tensors.wants_state && i < (cell.is_lstm ? 2U : 1U); ++i) {
-    const Place state = builder.new_place(tensors.state);
-    arguments.push_back({names[i], state});
-    if (!is_wanted(node, i + 1)) continue;
-    const ValueId result = node.outputs[i + 1];
-    PENSTOCK_TRY(Place view, builder.reshaped(state, builder.dims(result)));
-    builder.define(result, std::move(view));
+  std::vector<Place> states;
+  for (const int name : {DNNL_ARG_DST_ITER, DNNL_ARG_DST_ITER_C}) {
+    if (!tensors.wants_state || (name == DNNL_ARG_DST_ITER_C && !cell.is_lstm)) continue;
+    states.push_back(builder.new_place(tensors.state));
+    arguments.push_back({name, states.back()});
   }
   PENSTOCK_CHECK_OK(builder.append(descriptor, std::move(arguments)));
+  return define_states(builder, node, states);
+}
+
+}  // namespace
+
+Status lower_recurrence(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  PENSTOCK_TRY(const Cell cell, cell_of(builder, node));
+  PENSTOCK_TRY(const Tensors tensors, tensors_of(builder, cell, node));
+  const Place all = builder.new_place(tensors.all);
+  const auto append = is_small(cell) ? append_small : append_primitive;
+  PENSTOCK_CHECK_OK(append(builder, cell, node, tensors, all));
   if (is_wanted(node, 0)) PENSTOCK_CHECK_OK(define_all(builder, cell, all, node.outputs[0]));
   return {};
 }
