@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "fusion.h"
+#include "kernels.h"
 #include "operators.h"
+#include "pointwise.h"
 #include "pooling.h"
 #include "written_norm.h"
 
@@ -43,6 +45,67 @@ bool is_global_pooling(const std::vector<std::size_t>& axes, std::size_t rank) {
   return std::ranges::all_of(axes, [](std::size_t axis) { return axis >= 2; });
 }
 
+/// Each result begins with `first`, and is multiplied by `scale` at the end. Operands of the walk:
+/// result, input.
+template <typename Combine>
+Kernel reduction_kernel(Walk walk, std::int64_t results, float first, float scale,
+                        Combine combine) {
+  return [=, walk = std::move(walk)](std::span<std::byte* const> data) {
+    float* const all = as<float>(data[1]);
+    std::fill_n(all, results, first);
+    const std::int64_t count = walk.dims.back();
+    const std::int64_t step = walk.strides[1].back();
+    for_each_row<2>(walk, [&](const auto& at) {
+      const float* const from = as<const float>(data[0]) + at[1];
+      float* const to = all + at[0];
+      if (walk.strides[0].back() == 0) {
+        float one = *to;
+        for (std::int64_t i = 0; i < count; ++i) one = combine(one, from[i * step]);
+        *to = one;
+      } else if (walk.strides[0].back() == 1 && step == 1) {
+        for (std::int64_t i = 0; i < count; ++i) to[i] = combine(to[i], from[i]);
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) {
+          float& one = to[i * walk.strides[0].back()];
+          one = combine(one, from[i * step]);
+        }
+      }
+    });
+    if (scale != 1) std::for_each(all, all + results, [&](float& value) { value *= scale; });
+    return Status();
+  };
+}
+
+Kernel kernel_of(dnnl_alg_kind_t algorithm, Walk walk, std::int64_t results, std::int64_t of_each) {
+  if (algorithm == dnnl_reduction_max) {
+    return reduction_kernel(std::move(walk), results, -kInfinity, 1,
+                            [](float a, float b) { return std::max(a, b); });
+  }
+  if (algorithm == dnnl_reduction_min) {
+    return reduction_kernel(std::move(walk), results, kInfinity, 1,
+                            [](float a, float b) { return std::min(a, b); });
+  }
+  const float scale = algorithm == dnnl_reduction_mean ? 1 / static_cast<float>(of_each) : 1;
+  return reduction_kernel(std::move(walk), results, 0, scale,
+                          [](float a, float b) { return a + b; });
+}
+
+/// By loops: the library reduces dimensions that do not lie innermost by slow, general code.
+Status reduce_by_loops(Builder& builder, const Node& node, dnnl_alg_kind_t algorithm,
+                       const Dims& out) {
+  PENSTOCK_TRY(const Place from, builder.strided_place(node.inputs[0]));
+  PENSTOCK_TRY(auto layout, from.layout.dense_like(out));
+  const Place to = builder.new_place(std::move(layout));
+  const Dims& in = from.layout.dims();
+  Walk walk = walk_of(in, {broadcast_strides(to.layout, in), from.layout.strides()});
+  const auto results = count_of(out);
+  builder.append_kernel(kernel_of(algorithm, std::move(walk), results, count_of(in) / results),
+                        {from, to});
+  PENSTOCK_TRY(Place result, builder.reshaped(to, at_least_1d(builder.dims(node.outputs[0]))));
+  builder.define(node.outputs[0], std::move(result));
+  return {};
+}
+
 }  // namespace
 
 Status lower_reduction(Builder& builder, NodeId id) {
@@ -79,6 +142,9 @@ Status lower_reduction(Builder& builder, NodeId id) {
           raw, builder.engine().cpu, algorithm, from.layout.get(), target.get(), 0, 0, attributes);
     });
   };
+  PENSTOCK_TRY(const auto plain_attributes, builder.attributes(nullptr));
+  PENSTOCK_TRY(const auto alone, fusion.make(plain_attributes.get()));
+  if (is_reference(builder, alone)) return reduce_by_loops(builder, node, algorithm, out);
   PENSTOCK_TRY(auto fused, fuse(builder, fusion));
   return finish(builder, fusion, std::move(fused), {{DNNL_ARG_SRC, from}});
 }
