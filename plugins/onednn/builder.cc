@@ -21,6 +21,33 @@ Builder::Builder(std::shared_ptr<const Engine> engine, const Graph& graph, bool 
       states_(graph.values.size()),
       done_(graph.nodes.size()) {
   program_->engine = std::move(engine);
+  for (std::size_t i = 0; optimize && i < graph.nodes.size(); ++i) {
+    const auto id = static_cast<NodeId>(i);
+    if (const auto first = twin_before(id)) twins_[*first].push_back(id);
+  }
+}
+
+/// The first node that computes the same; empty: none does.
+std::optional<NodeId> Builder::twin_before(NodeId id) const {
+  const Node& node = graph_->node(id);
+  // Of several operands they are computed one by one, and defined each time.
+  constexpr std::array kStepwise = {"Max", "Min", "Sum"};
+  if (std::ranges::find(kStepwise, node.op) != kStepwise.end()) return {};
+  const auto varies = [&](ValueId input) {
+    return input != ValueId::kNone && constant(input) == nullptr;
+  };
+  const auto input = std::ranges::find_if(node.inputs, varies);
+  if (input == node.inputs.end()) return {};
+  for (const NodeId other_id : graph_->value(*input).consumers) {
+    if (other_id >= id) break;
+    const Node& other = graph_->node(other_id);
+    if (other.op == node.op && other.domain == node.domain && other.inputs == node.inputs &&
+        other.attributes == node.attributes && other.captures.empty() &&
+        other.outputs.size() == node.outputs.size()) {
+      return other_id;
+    }
+  }
+  return {};
 }
 
 Result<std::shared_ptr<const Program>> Builder::build(int threads) {
@@ -220,7 +247,7 @@ Result<Place> Builder::plain_place(ValueId id) {
 Result<Place> Builder::dense_place(ValueId id) {
   PENSTOCK_TRY(const Place from, place(id));
   if (from.layout.is_dense() || !from.layout.is_strided()) return from;
-  PENSTOCK_TRY(const auto layout, plain(from.layout.dims(), from.layout.dtype()));
+  PENSTOCK_TRY(const auto layout, from.layout.dense_like(from.layout.dims(), from.layout.dtype()));
   return place_as(id, layout);
 }
 
@@ -252,7 +279,23 @@ Result<Place> Builder::reshaped(const Place& from, const Dims& dims) {
 
 void Builder::define(ValueId id, Place place) {
   holds_[place.buffer].push_back(id);
-  states_[index(id)].place = std::move(place);
+  states_[index(id)].place = place;
+  const auto maker = graph_->value(id).producer;
+  const auto twins = maker ? twins_.find(*maker) : twins_.end();
+  if (twins == twins_.end()) return;
+  // Now: once all readers of this value are done, its place is written anew.
+  const auto& own = graph_->node(*maker).outputs;
+  const auto which = std::ranges::find(own, id) - own.begin();
+  for (const NodeId twin : twins->second) {
+    const ValueId same = graph_->node(twin).outputs[static_cast<std::size_t>(which)];
+    if (is_done(twin) || same == ValueId::kNone) continue;
+    holds_[place.buffer].push_back(same);
+    states_[index(same)].place = place;
+    const auto available = [this](ValueId output) {
+      return output == ValueId::kNone || this->available(output);
+    };
+    if (std::ranges::all_of(graph_->node(twin).outputs, available)) mark_done(twin);
+  }
 }
 
 Place Builder::new_place(Layout layout) {

@@ -62,6 +62,7 @@ class Builder {
   Result<Place> reordered(const Place& from, const Layout& layout);
   /// Seen as `dims`, by way of a copy where the layout does not allow it.
   Result<Place> reshaped(const Place& from, const Dims& dims);
+  /// So lie the values, too, that other nodes compute in the same way of the same: these are done.
   void define(ValueId id, Place place);
 
   Place new_place(Layout layout);
@@ -76,7 +77,7 @@ class Builder {
   Result<Layout> layout_of(const Descriptor& descriptor, dnnl_query_t what, int index = 0) const;
   [[nodiscard]] std::string implementation_of(const Descriptor& descriptor) const;
   Status append(const Descriptor& descriptor, std::vector<Argument> arguments);
-  /// The last place is written, the others are read.
+  /// Places that it reads, then those that it writes.
   void append_kernel(Kernel kernel, std::vector<Place> places);
   void append_fill(const Place& place, float value);
   /// By a reorder where it is f32. \pre both are of one type and shape.
@@ -110,6 +111,7 @@ class Builder {
   Status lower(NodeId id);
   Status deliver_outputs();
   void drop_unused_constants();
+  [[nodiscard]] std::optional<NodeId> twin_before(NodeId id) const;
   Result<Place> add_constant(Tensor tensor, const Dims& dims);
   Status deliver(std::size_t i);
   Result<Place> reorder_constant(const Place& from, const Layout& layout);
@@ -123,9 +125,10 @@ class Builder {
   dnnl_fpmath_mode_t precision_;  ///< What may be computed in less than f32; never what is kept.
   std::int64_t opset_;
   std::optional<bool> channels_last_;
-  std::vector<State> states_;                // By ValueId.
-  std::vector<bool> done_;                   // By NodeId.
-  std::vector<std::vector<ValueId>> holds_;  // By buffer: the values that lie in it.
+  std::map<NodeId, std::vector<NodeId>> twins_;  // By the first of each: the others.
+  std::vector<State> states_;                    // By ValueId.
+  std::vector<bool> done_;                       // By NodeId.
+  std::vector<std::vector<ValueId>> holds_;      // By buffer: the values that lie in it.
 };
 
 }  // namespace penstock::onednn

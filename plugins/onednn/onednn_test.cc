@@ -416,6 +416,14 @@ constexpr Network kNetworks[] = {
         d = ReduceSum(t, others)
         s = Add(t, xs)
         e = ReduceMean(s, last) })"},
+    {"TwinsOfSeveralOperands", R"((float[2,6] x, float[2,6] xa, float[2,6] xb) =>
+        (float[2,6] y, float[2,6] z, float[2,6] m, float[2,6] n) {
+        s = Sum(x, xa, xb)
+        y = Relu(s)
+        t = Sum(x, xa, xb)
+        z = Neg(t)
+        m = Max(x, xa, xb)
+        n = Max(x, xa, xb) })"},
     {"TwinsInPlaceAndAsOutputs", R"((float[1,8,9,9] x, float[8,8,3,3] w, float[8,8,3,3] v) =>
         (float[1,8,9,9] y, float[1,8,9,9] z, float[1,8,9,9] u, float[1,4,9,9] s,
          float[1,4,9,9] t) {
