@@ -9,14 +9,16 @@
 namespace penstock::follow {
 namespace {
 
-constexpr std::size_t kLooks = 3;      ///< That must agree.
-constexpr double kSettleSeconds = 1;   ///< After a move, in which frames of both plans run.
-constexpr double kGain = 1.05;         ///< Expected of a candidate that ran before,
-constexpr double kGainUntried = 1.10;  ///< and of one that did not.
-constexpr double kFair = 0.5;          ///< Of a CPU, beside one neighbour that wants all of it.
-constexpr double kFirstBar = 30;       ///< Seconds; doubled with each move that is taken back,
-constexpr double kLongestBar = 480;    ///< up to this.
-constexpr double kNewest = 0.5;        ///< Weight of the newest look in what a plan is worth.
+constexpr std::size_t kLooks = 3;       ///< That must agree,
+constexpr std::size_t kManyLooks = 12;  ///< and of which most must, where it is about little.
+constexpr double kSettleSeconds = 1;    ///< After a move, in which frames of both plans run.
+constexpr double kGain = 1.05;          ///< Expected of a candidate that ran before,
+constexpr double kGainUntried = 1.10;   ///< of one that did not,
+constexpr double kLittleGain = 1.02;    ///< and by most of many looks of one that ran before.
+constexpr double kFair = 0.5;           ///< Of a CPU, beside one neighbour that wants all of it.
+constexpr double kFirstBar = 30;        ///< Seconds; doubled with each move that is taken back,
+constexpr double kLongestBar = 480;     ///< up to this.
+constexpr double kNewest = 0.2;         ///< Least weight of a look in what a plan is worth.
 
 double pace_of(const std::vector<int>& cpus, const std::map<int, double>& paces) {
   double least = std::numeric_limits<double>::infinity();
@@ -72,20 +74,26 @@ double Choice::expected(const Candidate& candidate, const Paces& paces) const {
 void Choice::learn(const Seen& seen) {
   const double should = expected(candidates_[running_], seen.paces);
   if (should <= 0) return;
-  auto& worth = known_[running_].worth;
+  auto& known = known_[running_];
   const double now = seen.frames_per_second / should;
-  worth = worth ? (1 - kNewest) * *worth + kNewest * now : now;
+  const double weight = std::max(1.0 / ++known.looks, kNewest);
+  known.worth = (1 - weight) * known.worth.value_or(0) + weight * now;
 }
 
-/// The least that the last looks expect. What never ran is supposed to be worth what runs is.
-double Choice::gain_of(std::size_t candidate) const {
-  const double worth = known_[candidate].worth.value_or(known_[running_].worth.value_or(1));
-  double least = std::numeric_limits<double>::infinity();
+/// What a move to it is expected to gain; 1: none is due. What never ran is supposed to be worth
+/// what runs is. \pre there are kLooks looks or more
+double Choice::due_gain(std::size_t candidate, double at) const {
+  const auto& known = known_[candidate].worth;
+  const double worth = known.value_or(known_[running_].worth.value_or(1));
+  std::vector<double> gains;
   for (const auto& seen : recent_) {
-    const double rate = worth * expected(candidates_[candidate], seen.paces);
-    if (seen.frames_per_second > 0) least = std::min(least, rate / seen.frames_per_second);
+    gains.push_back(worth * expected(candidates_[candidate], seen.paces) / seen.frames_per_second);
   }
-  return least == std::numeric_limits<double>::infinity() ? 0 : least;
+  const double least = *std::min_element(gains.end() - kLooks, gains.end());
+  if (least > (known ? kGain : kGainUntried)) return least;
+  const bool lasts = known && least > 1 && gains.size() == kManyLooks && at >= little_after_;
+  const double usual = median(std::move(gains));
+  return lasts && usual > kLittleGain ? usual : 1;
 }
 
 bool Choice::is_guessed(std::size_t candidate) const {
@@ -101,7 +109,10 @@ bool Choice::is_guessed(std::size_t candidate) const {
 
 double Choice::median_rate() const {
   std::vector<double> rates;
-  for (const auto& seen : recent_) rates.push_back(seen.frames_per_second);
+  for (auto seen = recent_.end() - std::min(kLooks, recent_.size()); seen != recent_.end();
+       ++seen) {
+    rates.push_back(seen->frames_per_second);
+  }
   return median(rates);
 }
 
@@ -122,8 +133,8 @@ std::optional<Move> Choice::best_move(double at) const {
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     if (i == running_ || known_[i].refused) continue;
     if (at < known_[i].barred_until && is_guessed(i)) continue;
-    const double gain = gain_of(i);
-    if (gain > (known_[i].worth ? kGain : kGainUntried) && gain > best.gain) best = {i, gain};
+    const double gain = due_gain(i, at);
+    if (gain > best.gain) best = {i, gain};
   }
   return best.to == running_ ? std::nullopt : std::optional(best);
 }
@@ -135,7 +146,7 @@ std::optional<Move> Choice::see(const Look& look) {
     return std::nullopt;
   }
   recent_.push_back(measure(look));
-  if (recent_.size() > kLooks) recent_.pop_front();
+  if (recent_.size() > kManyLooks) recent_.pop_front();
   learn(recent_.back());
   if (recent_.size() < kLooks) return std::nullopt;
   if (trial_) {
@@ -147,6 +158,9 @@ std::optional<Move> Choice::see(const Look& look) {
 void Choice::moved(const Move& move, double at) {
   trial_.reset();
   if (!move.back) trial_ = Trial{running_, median_rate()};
+  const bool little = move.gain <= kGain;
+  little_seconds_ = little ? std::clamp(2 * little_seconds_, kFirstBar, kLongestBar) : 0;
+  little_after_ = at + little_seconds_;
   running_ = move.to;
   settled_at_ = at + kSettleSeconds;
   recent_.clear();

@@ -39,7 +39,9 @@ struct Move {
 
 /// Expects of each candidate what the CPUs' paces now make of its stages' seconds, and of those
 /// that ran before what they were worth beside that. A move is due where each of the last looks
-/// expects more than the noise of it; it is taken back where frames then come more slowly.
+/// expects more than the noise of it, or most of many expect a little more of what ran before; it
+/// is taken back where frames then come more slowly. Moves for little get rarer and rarer, until
+/// one for much tells that the machine is another.
 ///
 /// A pace is 1 where a stage takes its own time, and 0.5 where it takes twice that. How fast a CPU
 /// is that nobody here uses is told by what is idle there, but not what a neighbour would leave to
@@ -67,6 +69,7 @@ class Choice {
   struct Known {
     bool refused = false;
     std::optional<double> worth;  // Frames per second when it ran, over what was expected then.
+    int looks = 0;                // That say so.
     double barred_until = 0;      // Where guesses lead to it.
     double bar_seconds = 0;       // The last time.
   };
@@ -83,7 +86,7 @@ class Choice {
   [[nodiscard]] Seen measure(const Look& look) const;
   [[nodiscard]] double expected(const Candidate& candidate, const Paces& paces) const;
   void learn(const Seen& seen);
-  [[nodiscard]] double gain_of(std::size_t candidate) const;
+  [[nodiscard]] double due_gain(std::size_t candidate, double at) const;
   [[nodiscard]] bool is_guessed(std::size_t candidate) const;
   [[nodiscard]] std::optional<Move> way_back(double at);
   [[nodiscard]] std::optional<Move> best_move(double at) const;
@@ -93,6 +96,8 @@ class Choice {
   std::vector<Known> known_;  // Beside them.
   std::size_t running_;
   double settled_at_ = 0;
+  double little_after_ = 0;     // When a move for little may be made,
+  double little_seconds_ = 0;   // and how long none was, the last time.
   std::deque<Seen> recent_;     // Since the last move, or since the pipeline was last full.
   std::optional<Trial> trial_;  // A move that is still judged.
 };

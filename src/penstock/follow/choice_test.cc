@@ -111,6 +111,50 @@ TEST(ChoiceTest, FollowsANeighbourThatComesAndGoes) {
   EXPECT_GE(machine.rate(machine.running()), 0.95 * machine.rate(kEach));
 }
 
+TEST(ChoiceTest, GoesBackForLittleOnceItLasts) {
+  Machine machine;
+  machine.worth[kEach] = 0.96;
+  machine.pass(10);
+  machine.take(1, 0.5);
+  machine.pass(30);
+  ASSERT_EQ(machine.running(), kEach);
+  machine.give_back(1);
+  EXPECT_EQ(machine.pass(25).size(), 1);
+  EXPECT_EQ(machine.running(), kSplit);
+  EXPECT_TRUE(machine.pass(300).empty());
+}
+
+TEST(ChoiceTest, StaysForLessThanItCanTell) {
+  Machine machine;
+  machine.worth[kEach] = 0.99;
+  machine.pass(10);
+  machine.take(1, 0.5);
+  machine.pass(30);
+  machine.give_back(1);
+  EXPECT_TRUE(machine.pass(300).empty());
+}
+
+TEST(ChoiceTest, MovesForLittleLessAndLessOften) {
+  Machine machine;
+  machine.pass(10);
+  machine.take(1, 0.5);
+  machine.pass(10);
+  ASSERT_EQ(machine.running(), kEach);
+  machine.give_back(1);
+  std::vector<int> moves;
+  for (int minute = 0; minute < 20; ++minute) {
+    auto& count = moves.emplace_back();
+    for (int i = 0; i < 60; ++i) {
+      // Whatever runs is soon worth less than the other was.
+      machine.worth = {1, 1, 1, 1};
+      machine.worth[machine.running()] = 0.96;
+      count += static_cast<int>(machine.pass(1).size());
+    }
+  }
+  EXPECT_GE(moves[0] + moves[1], 1);
+  EXPECT_LE(std::accumulate(moves.begin() + 10, moves.end(), 0), 2);
+}
+
 TEST(ChoiceTest, LeavesACpuThatIsTakenAndComesBack) {
   auto known = candidates();
   known.pop_back();  // As with states: one instance.
