@@ -123,7 +123,7 @@ def main() -> int:
     parser.add_argument("--batches", action="store_true")
     options = parser.parse_args()
     rows = []
-    print(f"{'network':24}{'ORT':>11}{'ORT/core':>11}{'OV lat':>11}{'OV thr':>11}{'penstock':>11}"
+    print(f"{'network':24}{'ORT':>11}{'ORT/core':>11}{'OV lat':>11}{'OV thr':>11}{'OV/core':>11}{'penstock':>11}"
           f"{'/best':>9}{'/ORT':>9}{'error':>10}{'build':>9}  bar     chosen")  # fmt: skip
     with neighbour(options.neighbour), tempfile.TemporaryDirectory() as folder:
         if options.fresh:
