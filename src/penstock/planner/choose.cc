@@ -9,6 +9,7 @@
 #include "penstock/planner/problem/index.h"
 #include "penstock/planner/problem/instance.h"
 #include "penstock/planner/solve.h"
+#include "penstock/planner/throughput/shares.h"
 
 namespace penstock::planner {
 namespace {
@@ -18,6 +19,8 @@ constexpr double kMostFirst = 0.05;    ///< Seconds of the first look at one of 
 constexpr double kLeastFirst = 0.002;  ///< as solving begins with many plans, no less.
 constexpr double kLonger = 2;          ///< So much longer is the next look.
 constexpr double kExhausted = 0.9;     ///< Of its time: a search that ended before knows no more.
+constexpr double kSharesPart = 0.1;    ///< Of the time, for groupings as shares of one whole,
+constexpr double kSharedPart = 0.05;   ///< and for the grouping that such a plan is of.
 
 /// A grouping that may have a better plan than the best so far.
 struct Open {
@@ -51,6 +54,52 @@ bool covers(const Counts& more, const Counts& counts) {
   return std::ranges::equal(more, counts, std::greater_equal<>());
 }
 
+/// Devices as shares: of each type all that any grouping has are one, and no grouping has more than
+/// the whole.
+Shares shares_of(const Problem& problem, const std::vector<Counts>& groupings) {
+  Shares shares;
+  for (std::size_t t = 0; t < problem.types.size(); ++t) {
+    int most = 0;
+    for (const auto& counts : groupings) most = std::max(most, counts[t]);
+    shares.part.push_back(most == 0 || problem.types[t].unlimited ? 0 : 1.0 / most);
+  }
+  for (const auto& counts : groupings) {
+    double sum = 0;
+    for (std::size_t t = 0; t < counts.size(); ++t) sum += shares.part[t] * counts[t];
+    shares.whole = std::max(shares.whole, sum);
+  }
+  return shares;
+}
+
+/// How many devices of each type the stages have.
+Counts counts_in(const Problem& problem, const Split& split) {
+  Counts counts(problem.types.size(), 0);
+  for (const auto& stage : split.stages) {
+    counts[at(problem.modes[at(stage.mode)].type)] += static_cast<int>(stage.devices.size());
+  }
+  return counts;
+}
+
+/// A split of the problem as one of with_counts(): with the first devices of each type.
+Split deal_devices(const Problem& problem, const Counts& counts, Split split) {
+  std::vector<int> next(counts.size(), 0), number(problem.modes.size(), -1);
+  int devices = 0, modes = 0;
+  for (std::size_t t = 0; t < counts.size(); ++t) {
+    next[t] = devices;
+    if (!problem.types[t].unlimited) devices += counts[t];
+  }
+  for (std::size_t m = 0; m < problem.modes.size(); ++m) {
+    const auto type = at(problem.modes[m].type);
+    if (problem.types[type].unlimited || counts[type] > 0) number[m] = modes++;
+  }
+  for (auto& stage : split.stages) {
+    auto& device = next[at(problem.modes[at(stage.mode)].type)];
+    for (int& index : stage.devices) index = device++;
+    stage.mode = number[at(stage.mode)];
+  }
+  return split;
+}
+
 class Chooser {
  public:
   Chooser(const Problem& problem, const std::vector<Counts>& groupings, const Options& options)
@@ -63,6 +112,7 @@ class Chooser {
     PENSTOCK_CHECK_OK(check());
     counts_ = usable(problem_, groupings_, options_);
     bound_all();
+    PENSTOCK_CHECK_OK(share_out());
     const auto share = kFirstShare * options_.seconds / static_cast<double>(open_.size() + 1);
     double seconds = std::clamp(share, kLeastFirst, kMostFirst);
     while (!open_.empty() && !budget_.over()) {
@@ -106,6 +156,26 @@ class Chooser {
     order();
   }
 
+  /// What no grouping beats, and a grouping with a plan that is near it.
+  Status share_out() {
+    if (open_.empty() || options_.goal != Goal::kThroughput || options_.segments_per_device > 1) {
+      return {};
+    }
+    const auto plan = plan_shares(problem_, options_, shares_of(problem_, counts_),
+                                  budget_.part(kSharesPart * options_.seconds));
+    for (auto& open : open_) open.bound = std::max(open.bound, plan.lower_bound);
+    std::erase_if(open_, [](const Open& open) { return open.bound == kInfinite; });
+    if (plan.split.stages.empty()) return {};
+    const auto used = counts_in(problem_, plan.split);
+    for (auto& open : open_) {
+      const auto& counts = counts_[open.grouping];
+      if (!covers(counts, used)) continue;
+      return look_at(open, kSharedPart * options_.seconds,
+                     deal_devices(problem_, counts, plan.split));
+    }
+    return {};
+  }
+
   /// Whether another grouping has all plans that this one has.
   [[nodiscard]] bool is_covered(std::size_t grouping) const {
     for (std::size_t i = 0; i < counts_.size(); ++i) {
@@ -137,7 +207,8 @@ class Chooser {
     return {};
   }
 
-  Status look_at(Open& open, double seconds) {
+  /// `start`: a split of the grouping to begin with, if it is one.
+  Status look_at(Open& open, double seconds, const Split& start = {}) {
     searched_.resize(groupings_.size());
     searched_[open.grouping] = 1;
     auto options = options_;
@@ -147,7 +218,11 @@ class Chooser {
     options.interrupted = [&] {
       return !promises(open) || (options_.interrupted && options_.interrupted());
     };
-    auto found = solve_unexplained(with_counts(problem_, counts_[open.grouping]), options);
+    const auto problem = with_counts(problem_, counts_[open.grouping]);
+    if (!start.stages.empty() && evaluate(problem, start).violations.empty()) {
+      options.user_split = start;
+    }
+    auto found = solve_unexplained(problem, options);
     if (!found) return take(std::move(found).error(), open);
     open.bound = std::max(open.bound, found->lower_bound);
     open.exhausted = found->proved || found->seconds < kExhausted * seconds;

@@ -34,10 +34,12 @@ struct Choice {
 /// grouping that stands first, of those to which no other has a device more.
 ///
 /// Each grouping has a bound that no plan of it beats: period_bound(), for any goal at least its
-/// dearest group. Those whose bound is below the best plan's cost are solved in the order of their
-/// bounds, all for a short time, then what is left for twice as long, and so on: until nothing is
-/// left or the options' time is over. So the answer is exact where there is time, and else no worse
-/// than its gap. The options' user split is not used: devices have other indices in each grouping.
+/// dearest group; and for throughput with one stage a device what plan_shares() says of all
+/// groupings, whose plan is the first that is tried. Those whose bound is below the best plan's
+/// cost are solved in the order of their bounds, all for a short time, then what is left for twice
+/// as long, and so on: until nothing is left or the options' time is over. So the answer is exact
+/// where there is time, and else no worse than its gap. The options' user split is not used:
+/// devices have other indices in each grouping.
 ///
 /// \error kInvalidArgument  no grouping, or counts that are none of the problem;
 ///        of the first grouping as solve(), where none has a plan.

@@ -8,30 +8,17 @@
 
 #include "penstock/planner/problem/index.h"
 #include "penstock/planner/testing/test_brute_force.h"
+#include "penstock/planner/testing/test_chain.h"
 #include "penstock/planner/testing/test_random_problem.h"
 
 namespace penstock::planner {
 namespace {
 
-/// A chain of groups that take so long on a narrow and on a wide device.
-Problem chain(const std::vector<std::pair<double, double>>& times) {
-  Problem problem;
-  problem.types = {{.name = "narrow", .devices = {"n0", "n1", "n2", "n3"}},
-                   {.name = "wide", .devices = {"w0", "w1"}}};
-  problem.modes = {{"narrow", 0, 0}, {"wide", 1, 0}};
-  for (const auto& [narrow, wide] : times) {
-    const int number = static_cast<int>(problem.groups.size());
-    problem.groups.push_back({concat("g", number), {number}, {narrow, wide}, 1});
-    if (number > 0) problem.order.emplace_back(number - 1, number);
-  }
-  return problem;
-}
-
 /// Of four CPUs, a wide device takes two.
 const std::vector<Counts> kFourCpus{{4, 0}, {2, 1}, {0, 2}};
 
 TEST(ChooseTest, MixesWidthsWhereOneGroupNeedsMoreThanOneCpu) {
-  const auto problem = chain({{8, 4}, {4, 3}, {4, 3}});
+  const auto problem = narrow_and_wide({{8, 4}, {4, 3}, {4, 3}});
   const auto choice = choose(problem, kFourCpus, {});
   ASSERT_TRUE(choice) << choice.error().message();
   EXPECT_EQ(choice->grouping, 1U);
@@ -41,7 +28,7 @@ TEST(ChooseTest, MixesWidthsWhereOneGroupNeedsMoreThanOneCpu) {
 }
 
 TEST(ChooseTest, LeavesDevicesIdleThatDoNotHelp) {
-  const auto choice = choose(chain({{8, 4}}), kFourCpus, {});
+  const auto choice = choose(narrow_and_wide({{8, 4}}), kFourCpus, {});
   ASSERT_TRUE(choice) << choice.error().message();
   EXPECT_EQ(choice->grouping, 1U) << "of the two with a wide device the first";
   ASSERT_EQ(choice->answer.split.stages.size(), 1U);
@@ -49,7 +36,7 @@ TEST(ChooseTest, LeavesDevicesIdleThatDoNotHelp) {
 }
 
 TEST(ChooseTest, MemoryDecidesHowOftenANetworkIsHeld) {
-  auto problem = chain({{8, 5}, {8, 5}});
+  auto problem = narrow_and_wide({{8, 5}, {8, 5}});
   Options options;
   options.replicas = true;
   EXPECT_EQ(choose(problem, kFourCpus, options)->grouping, 0U) << "four copies of 16: 4 a frame";
@@ -62,14 +49,14 @@ TEST(ChooseTest, MemoryDecidesHowOftenANetworkIsHeld) {
 }
 
 TEST(ChooseTest, GroupingsThatCannotRunTheNetworkArePassedOver) {
-  const auto choice = choose(chain({{kInfinite, 4}, {1, 1}}), kFourCpus, {});
+  const auto choice = choose(narrow_and_wide({{kInfinite, 4}, {1, 1}}), kFourCpus, {});
   ASSERT_TRUE(choice) << choice.error().message();
   EXPECT_EQ(choice->grouping, 1U);
   EXPECT_DOUBLE_EQ(choice->answer.cost, 4);
 }
 
 TEST(ChooseTest, LinksAndModesFollowTheTypesThatStay) {
-  auto problem = chain({{4, 2}, {4, 2}});
+  auto problem = narrow_and_wide({{4, 2}, {4, 2}});
   problem.values = {{"v", 0, {1}, 10, 0}};
   problem.links = {{{1, kInfinite}, {2, kInfinite}}, {{3, kInfinite}, {4, 5}}};
   problem.modes.insert(problem.modes.begin(), {"narrow/slow", 0, 1});
@@ -85,7 +72,7 @@ TEST(ChooseTest, LinksAndModesFollowTheTypesThatStay) {
 }
 
 TEST(ChooseTest, SaysWhatIsWrong) {
-  const auto problem = chain({{1, 1}});
+  const auto problem = narrow_and_wide({{1, 1}});
   EXPECT_EQ(choose(problem, {}, {}).error().message(), "expected a grouping or more, found none");
   EXPECT_EQ(choose(problem, {{1}}, {}).error().message(),
             "grouping 0: expected a count for each of 2 types, found 1");
@@ -95,7 +82,7 @@ TEST(ChooseTest, SaysWhatIsWrong) {
 }
 
 TEST(ChooseTest, WhereNoGroupingHasRoomTheFirstSaysSo) {
-  auto problem = chain({{1, 1}, {1, 1}});
+  auto problem = narrow_and_wide({{1, 1}, {1, 1}});
   for (auto& type : problem.types) type.memory = 0.5;
   EXPECT_EQ(choose(problem, kFourCpus, {}).error().code, Code::kInvalidArgument);
   problem.types[0].memory = problem.types[1].memory = 1;
@@ -106,7 +93,7 @@ TEST(ChooseTest, WhereNoGroupingHasRoomTheFirstSaysSo) {
 TEST(ChooseTest, WithoutTimeTheBoundStillHolds) {
   Options options;
   options.seconds = 0;
-  const auto problem = chain({{8, 4}, {4, 3}, {4, 3}});
+  const auto problem = narrow_and_wide({{8, 4}, {4, 3}, {4, 3}});
   const auto choice = choose(problem, kFourCpus, options);
   if (!choice) {
     EXPECT_EQ(choice.error().code, Code::kDeadlineExceeded);

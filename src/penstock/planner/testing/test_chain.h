@@ -1,6 +1,7 @@
 // Chain: the plainest problem there is, for tests.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "penstock/planner/problem/problem.h"
@@ -17,6 +18,20 @@ inline Problem chain_of(const std::vector<double>& times) {
     if (g == 0) continue;
     problem.values.push_back({concat("v", g), g - 1, {g}, 0, 1});
     problem.order.emplace_back(g - 1, g);
+  }
+  return problem;
+}
+
+/// Groups in a row that take so long on one of four narrow devices and on one of two wide ones.
+inline Problem narrow_and_wide(const std::vector<std::pair<double, double>>& times) {
+  Problem problem;
+  problem.types = {{.name = "narrow", .devices = {"n0", "n1", "n2", "n3"}},
+                   {.name = "wide", .devices = {"w0", "w1"}}};
+  problem.modes = {{"narrow", 0, 0}, {"wide", 1, 0}};
+  for (const auto& [narrow, wide] : times) {
+    const int number = static_cast<int>(problem.groups.size());
+    problem.groups.push_back({concat("g", number), {number}, {narrow, wide}, 1});
+    if (number > 0) problem.order.emplace_back(number - 1, number);
   }
   return problem;
 }

@@ -182,11 +182,23 @@ void put_colocated(const WorkloadFile& file, const std::vector<int>& group, Prob
   }
 }
 
-/// Types, each with one mode, and what groups cost there; types without devices are left out.
+/// Adds a mode of the type last added; `column`: of the nodes' times.
+void put_mode(const WorkloadFile& file, const std::vector<int>& group, const WorkloadMode& mode,
+              std::size_t column, Problem& problem) {
+  for (auto& to : problem.groups) to.time.push_back(0);
+  for (std::size_t n = 0; n < group.size(); ++n) {
+    problem.groups[at(group[n])].time.back() += file.nodes[n].times[column];
+  }
+  problem.modes.push_back({mode.name, static_cast<int>(problem.types.size()) - 1, mode.launch});
+}
+
+/// Types, and what groups cost in their modes; types without devices are left out.
 void put_types(const WorkloadFile& file, const std::vector<int>& group, Goal goal,
                Problem& problem) {
-  for (std::size_t t = 0; t < file.types.size(); ++t) {
-    const auto& from = file.types[t];
+  std::size_t column = 0;
+  for (const auto& from : file.types) {
+    const auto first = column;
+    column += std::max<std::size_t>(1, from.modes.size());
     if (from.count == 0) continue;
     DeviceType type;
     type.name = from.name;
@@ -196,12 +208,11 @@ void put_types(const WorkloadFile& file, const std::vector<int>& group, Goal goa
     for (int i = 0; i < from.count && !type.unlimited; ++i) {
       type.devices.push_back(concat(type.name, ":", i));
     }
-    for (auto& to : problem.groups) to.time.push_back(0);
-    for (std::size_t n = 0; n < group.size(); ++n) {
-      problem.groups[at(group[n])].time.back() += file.nodes[n].times[t];
-    }
-    problem.modes.push_back({type.name, static_cast<int>(problem.types.size()), 0});
     problem.types.push_back(std::move(type));
+    if (from.modes.empty()) put_mode(file, group, {from.name, 0}, first, problem);
+    for (std::size_t m = 0; m < from.modes.size(); ++m) {
+      put_mode(file, group, from.modes[m], first + m, problem);
+    }
   }
 }
 

@@ -42,8 +42,10 @@ struct WorkloadOptions {
 /// a plan that parts the two may be better. A note and `scope` of the problem say so; `join_idle`
 /// stops it, and it does not happen where a joined group would fit no device.
 ///
-/// Beyond that format, `deviceTypes` ([{"name", "count", "size"}]) stands for the fields on
-/// accelerators and CPUs, and each node's `latencies` (a time for each type, or null) for its two.
+/// Beyond that format, `deviceTypes` ([{"name", "count", "size", "modes"}]) stands for the fields
+/// on accelerators and CPUs, and each node's `latencies` (a time for each type, or for each mode of
+/// the types one after the other, or null) for its two. `modes` ([{"name", "launch"}]) are ways to
+/// run a stage on that type; `launch` is what a stage costs beside its nodes.
 ///
 /// \error kInvalidArgument: not JSON, a missing, non-finite or negative field, an id used twice or
 /// unknown, unequal costs on the out-edges of a node, a cyclic or empty graph, a node that no

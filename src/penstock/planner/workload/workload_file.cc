@@ -132,7 +132,21 @@ class Fields {
   std::optional<Error> error_;
 };
 
-/// `deviceTypes`: [{"name", "count", "size"}]; without `size` memory has no cap.
+/// `modes` of a device type: [{"name", "launch"}].
+Result<std::vector<WorkloadMode>> parse_modes(const Json& list, const std::string& place) {
+  std::vector<WorkloadMode> modes;
+  for (const auto& item : list) {
+    Fields fields(item, concat(place, ": modes[", modes.size(), "]"));
+    modes.push_back({fields.text("name"), fields.cost("launch", 0)});
+    if (modes.back().name.empty()) {
+      fields.fail(invalid_argument(fields.place(), ": 'name' is missing"));
+    }
+    if (fields.error()) return *std::move(fields.error());
+  }
+  return modes;
+}
+
+/// `deviceTypes`: [{"name", "count", "size", "modes"}]; without `size` memory has no cap.
 Result<std::vector<WorkloadType>> parse_types(const Json& list) {
   std::vector<WorkloadType> types;
   for (const auto& item : list) {
@@ -142,14 +156,18 @@ Result<std::vector<WorkloadType>> parse_types(const Json& list) {
     type.count = fields.integer("count", 0, kMostDevices);
     type.memory = item.contains("size") ? fields.cost("size") : kInfinite;
     if (type.name.empty()) fields.fail(invalid_argument(fields.place(), ": 'name' is missing"));
+    const auto& modes = fields.list("modes", true);
     if (fields.error()) return *std::move(fields.error());
+    PENSTOCK_TRY(type.modes, parse_modes(modes, fields.place()));
     types.push_back(std::move(type));
   }
   return types;
 }
 
-/// A time for each type; null: not supported.
-std::vector<double> parse_times(Fields& fields, std::size_t types) {
+/// A time for each mode of each type; null: not supported.
+std::vector<double> parse_times(Fields& fields, const std::vector<WorkloadType>& types) {
+  std::size_t modes = 0;
+  for (const auto& type : types) modes += std::max<std::size_t>(1, type.modes.size());
   std::vector<double> times;
   for (const auto& item : fields.list("latencies")) {
     const bool time = item.is_number() && std::isfinite(item.get<double>()) && item >= 0;
@@ -159,9 +177,10 @@ std::vector<double> parse_times(Fields& fields, std::size_t types) {
     }
     times.push_back(time ? item.get<double>() : kInfinite);
   }
-  if (times.size() != types) {
-    fields.fail(invalid_argument(fields.place(), ": 'latencies': expected ", types,
-                                 " times, one for each of 'deviceTypes', found ", times.size()));
+  if (times.size() != modes) {
+    fields.fail(invalid_argument(
+        fields.place(), ": 'latencies': expected ", modes, " times, one for each of 'deviceTypes'",
+        modes > types.size() ? " and its modes" : "", ", found ", times.size()));
   }
   return times;
 }
@@ -174,7 +193,7 @@ Result<WorkloadNode> parse_node(const Json& json, std::size_t place, const Workl
   if (!fields.error()) fields.call(shown(node));
   node.backward = fields.flag("isBackwardNode", false);
   if (file.own_types) {
-    node.times = parse_times(fields, file.types.size());
+    node.times = parse_times(fields, file.types);
   } else {
     const bool accelerated = fields.flag("supportedOnFpga", true);
     const double cpu = fields.cost("cpuLatency"), accelerator = fields.cost("fpgaLatency");

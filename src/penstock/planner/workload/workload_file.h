@@ -11,18 +11,24 @@
 
 namespace penstock::planner {
 
+struct WorkloadMode {
+  std::string name;
+  double launch = 0;  ///< Time that each stage costs beside its nodes' times.
+};
+
 struct WorkloadType {
   std::string name;
   int count = 0;
   double memory = 0;  ///< Bytes of each; infinite: no cap.
   bool pays_transfers = true;
+  std::vector<WorkloadMode> modes;  ///< Empty: one, of the type's name, with no launch cost.
 };
 
 struct WorkloadNode {
   std::string name;
   int id = 0;
   bool backward = false;
-  std::vector<double> times;  ///< On each type; infinite: not supported.
+  std::vector<double> times;  ///< In each mode, type by type; infinite: not supported.
   double bytes = 0;
   std::optional<std::int64_t> colour;
 };

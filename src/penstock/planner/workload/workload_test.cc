@@ -93,6 +93,29 @@ TEST(WorkloadTest, MayNameTypesOfItsOwn) {
   EXPECT_THAT(error_of(types, {.devices = 3}), HasSubstr("names its devices in 'deviceTypes'"));
 }
 
+TEST(WorkloadTest, TypesMayHaveModes) {
+  const std::string types = R"({"deviceTypes": [
+      {"name": "none", "count": 0, "modes": [{"name": "x"}, {"name": "y"}]},
+      {"name": "fast", "count": 1, "modes": [{"name": "exact"}, {"name": "quick", "launch": 0.5}]},
+      {"name": "slow", "count": 2}],
+      "nodes": [{"id": 0, "size": 8, "latencies": [7, 7, 1, null, 3]}], "edges": []})";
+  const auto problem = parse_workload(types, {});
+  ASSERT_TRUE(problem) << problem.error().message();
+  ASSERT_EQ(problem->modes.size(), 3);
+  EXPECT_EQ(problem->modes[1].name, "quick");
+  EXPECT_EQ(problem->modes[1].type, 0);
+  EXPECT_EQ(problem->modes[1].launch, 0.5);
+  EXPECT_EQ(problem->modes[2].name, "slow");
+  EXPECT_EQ(problem->modes[2].type, 1);
+  EXPECT_THAT(problem->groups[0].time, ElementsAre(1, kInfinite, 3));
+  EXPECT_THAT(error_of(replaced(types, "null, 3", "null")),
+              HasSubstr("expected 5 times, one for each of 'deviceTypes' and its modes, found 4"));
+  EXPECT_THAT(error_of(replaced(types, "0.5", "-1")),
+              HasSubstr("deviceTypes[1]: modes[1]: 'launch': expected 0 or more"));
+  EXPECT_THAT(error_of(replaced(types, R"({"name": "exact"})", "{}")),
+              HasSubstr("deviceTypes[1]: modes[0]: 'name' is missing"));
+}
+
 TEST(WorkloadTest, OptionsReplaceWhatTheFileSays) {
   WorkloadOptions options;
   options.devices = 3;
