@@ -19,7 +19,7 @@ constexpr double kMostFirst = 0.05;    ///< Seconds of the first look at one of 
 constexpr double kLeastFirst = 0.002;  ///< as solving begins with many plans, no less.
 constexpr double kLonger = 2;          ///< So much longer is the next look.
 constexpr double kExhausted = 0.9;     ///< Of its time: a search that ended before knows no more.
-constexpr double kSharesPart = 0.1;    ///< Of the time, for groupings as shares of one whole,
+constexpr double kSharesPart = 0.4;    ///< Of the time, for groupings as shares of one whole,
 constexpr double kSharedPart = 0.05;   ///< and for the grouping that such a plan is of.
 
 /// A grouping that may have a better plan than the best so far.
@@ -161,7 +161,7 @@ class Chooser {
     if (open_.empty() || options_.goal != Goal::kThroughput || options_.segments_per_device > 1) {
       return {};
     }
-    const auto plan = plan_shares(problem_, options_, shares_of(problem_, counts_),
+    const auto plan = plan_shares(problem_, options_, shares_of(problem_, groupings_),
                                   budget_.part(kSharesPart * options_.seconds));
     for (auto& open : open_) open.bound = std::max(open.bound, plan.lower_bound);
     std::erase_if(open_, [](const Open& open) { return open.bound == kInfinite; });

@@ -40,6 +40,15 @@ TEST(SharesTest, WhatFitsNoDeviceIsRefuted) {
   EXPECT_NEAR(plan_shares(problem, {}, {{0.25}, 1}, {}).lower_bound, 1, 1e-6);
 }
 
+/// Two branches between a first and a last group: four stages only where both halves are cut alike.
+TEST(SharesTest, AllOrdersAreSearched) {
+  auto problem = narrow_and_wide({{4, 4}, {3, 9}, {2, 9}, {1, 9}, {2, 9}, {4, 4}});
+  problem.order = {{0, 1}, {1, 2}, {2, 5}, {0, 3}, {3, 4}, {4, 5}};
+  const auto plan = plan_shares(problem, {}, kFour, {});
+  EXPECT_NEAR(plan.lower_bound, 4, 1e-5);
+  EXPECT_EQ(plan.split.stages.size(), 4U);
+}
+
 /// Whether the network is a chain or not, with memory and replicas or not.
 TEST(SharesTest, NoGroupingBeatsTheBound) {
   for (const auto seed : sampled(60)) {

@@ -6,6 +6,7 @@
 
 #include "penstock/planner/problem/index.h"
 #include "penstock/planner/throughput/line.h"
+#include "penstock/planner/throughput/shared_ideals.h"
 #include "penstock/planner/throughput/sides.h"
 
 namespace penstock::planner {
@@ -15,7 +16,9 @@ constexpr int kHalvingsOfShares = 40;
 constexpr double kFirstPeriod = 1e-9;   // Of the time of all groups.
 constexpr int kMixes = 20;              // Ways to divide a part between time and memory.
 constexpr int kOrdersOfShares = 8;      // Where there are several.
-constexpr double kPartRounding = 1e-9;  // Of the whole.
+constexpr double kPartRounding = 3e-9;  // Of the whole.
+constexpr double kCloseEnough = 1e-7;   // Of the period.
+constexpr double kShareOfRun = 0.25;    // Of the time left, for one period.
 
 /// The stages along a line that take the least part of the whole.
 class SharedLine {
@@ -104,19 +107,8 @@ bool may_have(const Instance& instance, const Shares& shares, double period) {
   for (int mix = 0; mix <= kMixes; ++mix) {
     const double for_memory = static_cast<double>(mix) / kMixes;
     double taken = 0;
-    for (int g = 0; g < instance.groups && taken < kInfinite; ++g) {
-      double least = kInfinite;
-      for (int m = 0; m < instance.modes; ++m) {
-        const auto type = at(instance.mode_type[at(m)]);
-        const double time = instance.time_of(g, m);
-        if (instance.type_count[type] == 0 || time == kInfinite) continue;
-        const double memory = instance.type_memory[type] > 0
-                                  ? instance.memory[at(g)] / instance.type_memory[type]
-                                  : 0;
-        least = std::min(
-            least, shares.part[type] * ((1 - for_memory) * time / period + for_memory * memory));
-      }
-      taken += least;
+    for (int g = 0; g < instance.groups; ++g) {
+      taken += least_part(instance, shares, g, period, for_memory);
     }
     if (taken > shares.whole * (1 + kPartRounding)) return false;
   }
@@ -144,10 +136,29 @@ class SharePlanner {
     }
     halve(low, high, budget_, holds);
     plan_.lower_bound = low;
+    try_all_orders(longest);
     return std::move(plan_);
   }
 
  private:
+  /// After a search that took too long only lower periods are asked for: to refute them is cheaper.
+  void try_all_orders(double longest) {
+    SharedIdeals ideals(model_, shares_);
+    double high = std::min(longest, period_), low = plan_.lower_bound;
+    while (high - low > kCloseEnough * high && !budget_.over()) {
+      const double middle = 0.5 * (low + high);
+      const auto found = ideals.run(middle, budget_.part(kShareOfRun * budget_.left()));
+      if (found.reached == Reached::kNone) {
+        plan_.lower_bound = low = middle;
+      } else {
+        high = middle;
+      }
+      if (found.reached != Reached::kFound) continue;
+      plan_.split = expand(model_.instance, found.split);
+      period_ = middle;
+    }
+  }
+
   void try_order(int number, double longest, bool chain) {
     const Line line(model_, numbered_order(model_.instance, number));
     SharedLine shared(line, shares_);

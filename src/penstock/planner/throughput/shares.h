@@ -27,9 +27,8 @@ struct SharedPlan {
 /// Cuts along one order of the groups, by the least part of the whole that the first groups take:
 /// O(groups^2 * modes) for a period, whatever the numbers of devices. Where the order is the only
 /// one, what needs more than the whole is refuted, and the bound is exact but for what Shares leave
-/// out. Else the bound is that of time and memory: of a device that takes the part s with r
-/// replicas, a share of s * r pays for its time and the rest for its memory. For the goal of
-/// throughput and one stage a device.
+/// out. Else all orders are searched (SharedIdeals), from the bound of time and memory up: to the
+/// end where there are few ideals. For the goal of throughput and one stage a device.
 SharedPlan plan_shares(const Problem& problem, const Options& options, const Shares& shares,
                        const Budget& budget);
 
