@@ -27,10 +27,11 @@ graph::Graph all_shown(graph::Graph graph) {
 }
 
 Result<backend::PlainModel> compile(const graph::Graph& graph, backend::Backend& backend,
-                                    const std::vector<fs::path>& custom_ops, const fs::path& file) {
+                                    const std::vector<fs::path>& custom_ops, const fs::path& file,
+                                    const graph::WeightStore* weights) {
   const auto shown = all_shown(graph);
   PENSTOCK_TRY([[maybe_unused]] const auto written,
-               graph::write_onnx(graph::Subgraph::whole(shown), file, {}));
+               graph::write_onnx(graph::Subgraph::whole(shown), file, {.weights = weights}));
   backend::CompileRequest request;
   request.name = "activations";
   request.file = file;
@@ -59,8 +60,10 @@ Result<Activations> Activations::of_inputs(const graph::Graph& graph,
 }
 
 Status Activations::record(const graph::Graph& graph, backend::Backend& backend,
-                           const std::vector<fs::path>& custom_ops) {
-  PENSTOCK_TRY(auto model, compile(graph, backend, custom_ops, *folder_ / "model.onnx"));
+                           const std::vector<fs::path>& custom_ops,
+                           const graph::WeightStore* weights) {
+  PENSTOCK_TRY(const auto folder, make_temporary_folder());
+  PENSTOCK_TRY(auto model, compile(graph, backend, custom_ops, *folder / "model.onnx", weights));
   for (std::size_t frame = 0; frame < frames_.size(); ++frame) {
     std::vector<const Tensor*> inputs;
     for (const auto& port : model.inputs()) {

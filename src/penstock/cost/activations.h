@@ -12,6 +12,7 @@
 #include "penstock/backend/backend.h"
 #include "penstock/base/result.h"
 #include "penstock/graph/graph.h"
+#include "penstock/graph/weight_store.h"
 
 namespace penstock::cost {
 
@@ -24,9 +25,11 @@ class Activations {
                                        std::span<const std::vector<Tensor>> frames,
                                        std::string digest);
 
-  /// Runs the frames, and keeps what each node makes too. \error as the backend's
+  /// Runs the frames, and keeps what each node makes too. `weights`: of the graph's, or null.
+  /// \error as the backend's
   Status record(const graph::Graph& graph, backend::Backend& backend,
-                const std::vector<std::filesystem::path>& custom_ops);
+                const std::vector<std::filesystem::path>& custom_ops,
+                const graph::WeightStore* weights = nullptr);
 
   [[nodiscard]] const std::string& digest() const { return digest_; }
   /// Of a tensor, one file for each frame; empty where none is known.

@@ -147,7 +147,8 @@ Result<fs::path> Profiler::State::write(const graph::Subgraph& subgraph) {
   auto& file = files[{&subgraph.graph(), subgraph.nodes()}];
   if (!file.empty()) return file;
   const fs::path made = *folder / concat("part", next_file++, ".onnx");
-  PENSTOCK_TRY([[maybe_unused]] const auto written, graph::write_onnx(subgraph, made, {}));
+  PENSTOCK_TRY([[maybe_unused]] const auto written,
+               graph::write_onnx(subgraph, made, {.weights = options.weights}));
   return file = made;
 }
 
@@ -501,6 +502,16 @@ Result<PartKey> Profiler::key_of(const Part& part) {
 
 std::string Profiler::engine_version(const std::string& backend) {
   return state_->keys->engine_version(backend);
+}
+
+void Profiler::rest() {
+  auto& state = *state_;
+  state.worker.reset();
+  std::error_code ignored;
+  for (const auto& [nodes, file] : std::exchange(state.files, {})) {
+    for (const auto* end : {"", ".data"}) fs::remove(file.string() + end, ignored);
+  }
+  fs::remove(*state.folder / graph::WeightStore::kFileName, ignored);
 }
 
 void Profiler::forget(const graph::Graph& graph) {

@@ -22,6 +22,7 @@
 #include "penstock/device/device.h"
 #include "penstock/device/topology.h"
 #include "penstock/graph/subgraph.h"
+#include "penstock/graph/weight_store.h"
 #include "penstock/tensor/compare.h"
 
 namespace penstock::cost {
@@ -48,6 +49,8 @@ class Profiler {
     std::uint64_t memory_bytes = 0;
     /// Of the graph that parts are of: their inputs hold these values. Null: random ones.
     const Activations* activations = nullptr;
+    /// Of the graph that parts are of: their files have links of it. Null: each its own weights.
+    const graph::WeightStore* weights = nullptr;
     /// After each part: how many are known, of how many, and the part.
     std::function<void(std::size_t, std::size_t, const Part&)> on_progress;
     std::function<bool()> stop;  ///< Asked ten times a second; true ends what runs.
@@ -96,6 +99,8 @@ class Profiler {
   Result<PartKey> key_of(const Part& part);
   /// As keys have it: "onnxruntime" -> "1.31.0, penstock 0.1.0"; empty where it is not there.
   std::string engine_version(const std::string& backend);
+  /// Ends the process that measures, until the next part, and removes the files of parts.
+  void rest();
   /// The graph is about to go.
   void forget(const graph::Graph& graph);
 

@@ -8,6 +8,7 @@
 #include "penstock/base/hash.h"
 #include "penstock/graph/proto.h"
 #include "penstock/graph/subgraph.h"
+#include "penstock/tensor/memo.h"
 #include "penstock/tensor/number.h"
 
 namespace penstock::graph {
@@ -197,13 +198,10 @@ struct Hasher::Known {
     auto& hash = constants[id];
     if (!hash.empty()) return hash;
     const Tensor& tensor = *graph.value(id).constant;
+    if (how != Constants::kTypes || !is_weight(tensor)) return hash = content_hash(tensor);
     Digest digest;
-    if (how == Constants::kTypes && is_weight(tensor)) {
-      digest.put("weight").put(static_cast<std::uint64_t>(tensor.dtype()));
-      for (const auto dim : tensor.dims()) digest.put(static_cast<std::uint64_t>(dim));
-    } else {
-      put(digest.put("constant"), tensor);
-    }
+    digest.put("weight").put(static_cast<std::uint64_t>(tensor.dtype()));
+    for (const auto dim : tensor.dims()) digest.put(static_cast<std::uint64_t>(dim));
     return hash = digest.finish();
   }
 
@@ -373,6 +371,15 @@ Hasher::~Hasher() = default;
 
 std::string Hasher::hash(const Subgraph& subgraph) {
   return Canon(subgraph, *known_).hash();
+}
+
+std::string content_hash(const Tensor& constant) {
+  static TensorMemo<std::string> memo;
+  return memo.get(constant, [&] {
+    Digest digest;
+    put(digest.put("constant"), constant);
+    return digest.finish();
+  });
 }
 
 std::string canonical_hash(const Subgraph& subgraph) {

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <mutex>
+#include <tuple>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -45,6 +49,42 @@ bool within(const fs::path& inner, const fs::path& outer) {
   return end == outer.end();
 }
 
+/// Mappings that live: a file that is imported in two forms is mapped, and hashed, once.
+class Mappings {
+ public:
+  /// What is mapped of a file that nobody has written to for a while; null: nothing, or it may be
+  /// written again within a tick of the file system's clock.
+  std::shared_ptr<const MappedFile> find(const struct stat& status) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = files_.find(key_of(status));
+    return found == files_.end() || !has_settled(status) ? nullptr : found->second.lock();
+  }
+
+  void keep(const struct stat& status, const std::shared_ptr<const MappedFile>& file) {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(files_, [](const auto& entry) { return entry.second.expired(); });
+    files_.insert_or_assign(key_of(status), file);
+  }
+
+ private:
+  using Key = std::tuple<dev_t, ino_t, off_t, std::int64_t>;
+  static constexpr std::int64_t kSecond = 1'000'000'000;
+
+  static std::int64_t changed_ns(const struct stat& status) {
+    return status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec;
+  }
+  static Key key_of(const struct stat& status) {
+    return {status.st_dev, status.st_ino, status.st_size, changed_ns(status)};
+  }
+  static bool has_settled(const struct stat& status) {
+    const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
+    return now.count() - changed_ns(status) > kSecond;
+  }
+
+  std::mutex mutex_;
+  std::map<Key, std::weak_ptr<const MappedFile>> files_;
+};
+
 }  // namespace
 
 Result<fs::path> resolve_location(const fs::path& folder, const std::string& location) {
@@ -70,6 +110,7 @@ Result<fs::path> resolve_location(const fs::path& folder, const std::string& loc
 }
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const fs::path& file) {
+  static Mappings mappings;
   struct stat status{};
   if (::stat(file.c_str(), &status) != 0) {
     return not_found(std::strerror(errno)).within({Where::kFile, file.string()});
@@ -85,6 +126,10 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const fs::path& file)
     return make_error(why == EACCES ? Code::kPermissionDenied : Code::kNotFound, "file '",
                       file.string(), "': ", std::strerror(why));
   }
+  if (auto known = mappings.find(status)) {
+    ::close(descriptor);
+    return known;
+  }
   const auto size = static_cast<std::size_t>(status.st_size);
   void* data = nullptr;
   if (size > 0) data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
@@ -94,8 +139,10 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const fs::path& file)
     return make_error(Code::kResourceExhausted, "cannot be mapped (", std::strerror(why), ")")
         .within({Where::kFile, file.string()});
   }
-  return std::shared_ptr<const MappedFile>(
+  const std::shared_ptr<const MappedFile> mapped(
       new MappedFile(descriptor, static_cast<char*>(data), size));
+  mappings.keep(status, mapped);
+  return mapped;
 }
 
 MappedFile::~MappedFile() {

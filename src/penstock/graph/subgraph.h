@@ -38,6 +38,10 @@ class Subgraph {
   std::vector<ValueId> inputs_, outputs_, constants_;
 };
 
+/// A digest of a constant's type and contents; of a large one it is computed once, as long as its
+/// storage lives.
+std::string content_hash(const Tensor& constant);
+
 /// A digest that does not depend on names or on the order of the file: operators, attributes,
 /// wiring, types of the inputs, and the constants' types and contents. Stable across runs,
 /// machines and versions of ONNX's library.

@@ -31,6 +31,13 @@ inline Graph import_text(const std::string& text, const ImportOptions& options =
   return {};
 }
 
+inline Graph import_file(const std::filesystem::path& file) {
+  auto graph = import_onnx(file, {});
+  if (graph) return *std::move(graph);
+  ADD_FAILURE() << graph.error().message();
+  return {};
+}
+
 inline Error error_of_text(const std::string& text, const ImportOptions& options = {}) {
   auto graph = import_onnx_bytes(bytes_of_text(text), {}, options);
   if (!graph) return graph.error();

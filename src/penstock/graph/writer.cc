@@ -1,16 +1,16 @@
 #include "penstock/graph/writer.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <iterator>
 #include <list>
 #include <map>
 
 #include <onnx/onnx-data.pb.h>
 
 #include "penstock/graph/model_proto.h"
+#include "penstock/graph/new_file.h"
 #include "penstock/graph/proto.h"
+#include "penstock/graph/weight_store.h"
 
 namespace penstock::graph {
 namespace {
@@ -19,66 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kDeviceConfigurationIr = 11;
 constexpr const char* kConfiguration = "penstock";
-
-/// A file that appears under its name only when complete: what it replaces may still be mapped.
-class NewFile {
- public:
-  explicit NewFile(fs::path target)
-      : target_(std::move(target)), draft_(target_.string() + ".tmp") {
-    out_.open(draft_, std::ios::binary | std::ios::trunc);
-    error_ = errno;
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile() {
-    std::error_code ignored;
-    if (!done_) fs::remove(draft_, ignored);
-  }
-
-  Status write(std::string_view bytes) {
-    out_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    at_ += bytes.size();
-    return status();
-  }
-
-  Result<std::uint64_t> align(std::size_t alignment) {
-    static constexpr char kZeros[Tensor::kAlignment] = {};
-    PENSTOCK_CHECK_OK(write({kZeros, (alignment - at_ % alignment) % alignment}));
-    return at_;
-  }
-
-  Status commit() {
-    out_.close();
-    PENSTOCK_CHECK_OK(status());
-    std::error_code error;
-    fs::rename(draft_, target_, error);
-    if (error) return refused(error.message(), error.value());
-    done_ = true;
-    return {};
-  }
-
- private:
-  Status status() {
-    if (out_) return {};
-    if (errno != 0) error_ = errno;
-    return refused(std::strerror(error_), error_);
-  }
-
-  [[nodiscard]] Error refused(const std::string& why, int number) const {
-    const Code code = number == EACCES || number == EPERM || number == EROFS
-                          ? Code::kPermissionDenied
-                          : (number == ENOSPC ? Code::kResourceExhausted : Code::kNotFound);
-    return make_error(code, "cannot be written (", why, ")")
-        .within({Where::kFile, target_.string()});
-  }
-
-  fs::path target_;
-  fs::path draft_;
-  std::ofstream out_;
-  std::uint64_t at_ = 0;
-  int error_ = 0;
-  bool done_ = false;
-};
 
 Part part_of(const Subgraph& subgraph) {
   Part part{subgraph.nodes(), subgraph.inputs(), subgraph.outputs(), subgraph.constants()};
@@ -141,16 +81,27 @@ void annotate(const Subgraph& subgraph, const WriteOptions& options, onnx::Model
   configuration->set_num_devices(devices);
 }
 
-/// The data file beside a model: each storage is written once, at an aligned offset.
+/// Where the numbers beside a model stand: in the store's file, or in one of its own, where each
+/// storage is written once, at an aligned offset.
 class DataFile {
  public:
-  explicit DataFile(const fs::path& model) : path_(model.string() + ".data") {}
+  DataFile(const fs::path& model, const WeightStore* store)
+      : path_(model.string() + ".data"), store_(store) {}
 
-  [[nodiscard]] const fs::path& path() const { return path_; }
-  [[nodiscard]] bool used() const { return file_.has_value(); }
+  /// What stands beside the model now.
+  [[nodiscard]] std::vector<fs::path> paths() const {
+    std::vector<fs::path> paths;
+    if (file_) paths.push_back(path_);
+    if (linked_.value_or(false)) paths.push_back(path_.parent_path() / WeightStore::kFileName);
+    return paths;
+  }
 
-  /// Writes the numbers and says in `proto` where.
+  /// Writes the numbers, unless the store has them, and says in `proto` where.
   Status add(const Tensor& tensor, onnx::TensorProto& proto) {
+    if (const auto offset = in_store(tensor)) {
+      refer(WeightStore::kFileName, *offset, tensor, proto);
+      return {};
+    }
     if (!file_) file_.emplace(path_);
     const auto key = std::make_pair(tensor.data(), tensor.bytes());
     auto known = offsets_.find(key);
@@ -159,16 +110,29 @@ class DataFile {
       PENSTOCK_CHECK_OK(file_->write({static_cast<const char*>(tensor.data()), tensor.bytes()}));
       known = offsets_.emplace(key, offset).first;
     }
-    proto.set_data_location(onnx::TensorProto::EXTERNAL);
-    put(proto, "location", path_.filename().string());
-    put(proto, "offset", std::to_string(known->second));
-    put(proto, "length", std::to_string(tensor.bytes()));
+    refer(path_.filename().string(), known->second, tensor, proto);
     return {};
   }
 
   Status commit() { return file_ ? file_->commit() : Status{}; }
 
  private:
+  /// Where there are no links, the file of its own has it.
+  std::optional<std::uint64_t> in_store(const Tensor& tensor) {
+    if (store_ == nullptr) return std::nullopt;
+    const auto offset = store_->find(tensor);
+    if (offset && !linked_) linked_ = store_->link_into(path_.parent_path());
+    return linked_.value_or(false) ? offset : std::nullopt;
+  }
+
+  static void refer(const std::string& file, std::uint64_t offset, const Tensor& tensor,
+                    onnx::TensorProto& proto) {
+    proto.set_data_location(onnx::TensorProto::EXTERNAL);
+    put(proto, "location", file);
+    put(proto, "offset", std::to_string(offset));
+    put(proto, "length", std::to_string(tensor.bytes()));
+  }
+
   static void put(onnx::TensorProto& proto, const char* key, const std::string& value) {
     auto* entry = proto.add_external_data();
     entry->set_key(key);
@@ -176,6 +140,8 @@ class DataFile {
   }
 
   fs::path path_;
+  const WeightStore* store_;
+  std::optional<bool> linked_;  ///< Whether the store's file stands beside the model; once asked.
   std::optional<NewFile> file_;
   std::map<std::pair<const void*, std::size_t>, std::uint64_t> offsets_;
 };
@@ -204,7 +170,7 @@ Status write_model(const Subgraph& subgraph, const WriteOptions& options, DataFi
 
 Result<std::vector<fs::path>> write_models(std::span<const ModelFile> models,
                                            const WriteOptions& options) {
-  DataFile data(models.front().file);
+  DataFile data(models.front().file, options.weights);
   std::vector<fs::path> files;
   std::list<NewFile> drafts;
   for (const auto& [part, file] : models) {
@@ -214,7 +180,7 @@ Result<std::vector<fs::path>> write_models(std::span<const ModelFile> models,
   // The data first: a model never stands beside the data of another.
   PENSTOCK_CHECK_OK(data.commit());
   for (auto& draft : drafts) PENSTOCK_CHECK_OK(draft.commit());
-  if (data.used()) files.push_back(data.path());
+  std::ranges::copy(data.paths(), std::back_inserter(files));
   return files;
 }
 

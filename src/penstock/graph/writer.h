@@ -12,6 +12,8 @@
 
 namespace penstock::graph {
 
+class WeightStore;
+
 struct WriteOptions {
   /// Constants of at least this many bytes go to "<file name>.data" beside the model, each at a
   /// 64-byte aligned offset; 0: everything inline.
@@ -21,11 +23,14 @@ struct WriteOptions {
   std::vector<int> pipeline_stages;
   /// metadata_props key "layer_ann" for each node index; empty: as the graph has them.
   std::map<std::size_t, std::string> layer_annotations;
+  /// Constants that it holds are not written: a link of its file stands beside the model. Null:
+  /// none.
+  const WeightStore* weights = nullptr;
 };
 
 /// Streams the model to `file`; constants are written straight from their storage. Both files get
 /// their names only when complete, so the file that a graph was imported from may be replaced.
-/// Returns every file written (the model first, then its data file if there is one).
+/// Returns every file written (the model first, then its data files if there are any).
 /// \error kNotFound, kPermissionDenied, kResourceExhausted  the file cannot be written.
 /// \error kFailedPrecondition  an input's type is unknown; names the tensor and what makes it.
 Result<std::vector<std::filesystem::path>> write_onnx(const Subgraph& subgraph,

@@ -19,13 +19,6 @@ constexpr const char* kWrittenModel = R"(
     [end] y = Relu(s)
   })";
 
-Graph import_file(const std::filesystem::path& file) {
-  auto graph = import_onnx(file, {});
-  if (graph) return *std::move(graph);
-  ADD_FAILURE() << graph.error().message();
-  return {};
-}
-
 TEST(WriterTest, WritesAWholeGraphThatComesBackTheSame) {
   const Graph graph = import_text(kWrittenModel);
   const TemporaryFolder folder;

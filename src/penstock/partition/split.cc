@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <fstream>
 #include <list>
+#include <map>
 #include <set>
 #include <system_error>
 
 #include "penstock/base/files.h"
 #include "penstock/graph/batched.h"
 #include "penstock/graph/subgraph.h"
+#include "penstock/graph/weight_store.h"
 #include "penstock/graph/writer.h"
 #include "penstock/partition/denormals.h"
 #include "penstock/partition/outputs.h"
@@ -25,6 +27,8 @@ using graph::Graph;
 using graph::NodeId;
 using graph::Subgraph;
 using graph::ValueId;
+
+constexpr const char* kStages = "stages";  ///< The folder of their models.
 
 /// What becomes one model.
 struct Part {
@@ -281,7 +285,7 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
 
 /// The model of one frame and those of several, which share its weights.
 Status write_partition(const Subgraph& part, const plan::Partition& partition,
-                       const fs::path& folder) {
+                       const fs::path& folder, const graph::WeightStore* weights) {
   std::list<Graph> wide;
   std::vector<graph::ModelFile> models{{part, folder / partition.model}};
   for (const auto& [frames, model] : partition.batched) {
@@ -292,18 +296,19 @@ Status write_partition(const Subgraph& part, const plan::Partition& partition,
     wide.push_back(*std::move(made));
     models.push_back({Subgraph::whole(wide.back()), folder / model});
   }
-  const auto written = graph::write_onnx(models, {});
+  const auto written = graph::write_onnx(models, {.weights = weights});
   return written ? Status() : Status(written.error());
 }
 
 /// One stage after the other: constants go from their storage to the file, so that no more memory
 /// is needed than the graph has.
-Status write_stages(const Parts& parts, const plan::Plan& plan, const fs::path& folder) {
-  PENSTOCK_CHECK_OK(make_folder(folder / "stages"));
+Status write_stages(const Parts& parts, const plan::Plan& plan, const fs::path& folder,
+                    const graph::WeightStore* weights) {
+  PENSTOCK_CHECK_OK(make_folder(folder / kStages));
   for (std::size_t i = 0; i < parts.stages.size(); ++i) {
     for (std::size_t j = 0; j < parts.stages[i].parts.size(); ++j) {
-      Status written =
-          write_partition(parts.stages[i].parts[j].subgraph, plan.stages[i].partitions[j], folder);
+      Status written = write_partition(parts.stages[i].parts[j].subgraph,
+                                       plan.stages[i].partitions[j], folder, weights);
       if (!written) return std::move(written).error().within({Where::kStage, plan.stages[i].name});
     }
   }
@@ -390,12 +395,16 @@ Result<plan::Plan> split(const Graph& graph, const SplitOptions& options, const 
   PENSTOCK_TRY(auto plan, plan_of(graph, parts, stages, options));
   plan.origin = std::move(origin);
   PENSTOCK_TRY(auto package, plan::PackageWriter::create(target));
-  PENSTOCK_CHECK_OK(write_stages(parts, plan, package.folder()));
+  PENSTOCK_CHECK_OK(write_stages(parts, plan, package.folder(), options.weights));
   PENSTOCK_CHECK_OK(write_parameters(graph, plan, package.folder()));
   PENSTOCK_CHECK_OK(write_bound_inputs(graph, plan, package.folder()));
   PENSTOCK_CHECK_OK(copy_custom_ops(options, plan, package.folder()));
   PENSTOCK_CHECK_OK(write_files(options, package.folder()));
-  return package.commit(std::move(plan));
+  std::map<std::string, std::string> known;
+  if (options.weights != nullptr) {
+    known.emplace(concat(kStages, "/", graph::WeightStore::kFileName), options.weights->sha256());
+  }
+  return package.commit(std::move(plan), known);
 }
 
 }  // namespace penstock::partition

@@ -11,6 +11,7 @@
 #include "penstock/base/result.h"
 #include "penstock/device/device.h"
 #include "penstock/graph/graph.h"
+#include "penstock/graph/weight_store.h"
 #include "penstock/partition/batches.h"
 #include "penstock/plan/package.h"
 #include "penstock/plan/plan.h"
@@ -79,6 +80,9 @@ struct SplitOptions {
   bool pinned = true;
   bool flush_denormals = false;  ///< Of every stage; else where a constant holds denormals.
   std::map<std::string, std::string> files;  ///< More of the package: path in it -> contents.
+  /// Of the graph's: a package of a while has links of it instead of weights of its own, as it
+  /// holds those of all stages. Borrowed; null: none.
+  const graph::WeightStore* weights = nullptr;
 };
 
 /// The node sets of the stages, in topological order of the stages.

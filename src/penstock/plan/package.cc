@@ -263,10 +263,10 @@ const fs::path& PackageWriter::folder() const {
   return state_->folder;
 }
 
-Result<Plan> PackageWriter::commit(Plan plan) {
+Result<Plan> PackageWriter::commit(Plan plan, const std::map<std::string, std::string>& known) {
   const auto& state = *state_;
   try {
-    PENSTOCK_TRY(plan.files, hash_files(state.folder));
+    PENSTOCK_TRY(plan.files, hash_files(state.folder, known));
     PENSTOCK_CHECK_OK(validate(plan));
     PENSTOCK_CHECK_OK(check_listed(plan));
     PENSTOCK_CHECK_OK(write_text(state.folder / kPlanFile, to_json(plan)));

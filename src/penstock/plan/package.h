@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,11 +35,12 @@ class PackageWriter {
   ~PackageWriter();  ///< Without commit(): removes what was written.
 
   [[nodiscard]] const std::filesystem::path& folder() const;
-  /// Hashes every file under folder(), fills plan.files, writes plan.json, moves into place: in one
-  /// step where the file system can swap, so that a reader sees the old package or the new one.
+  /// Hashes every file under folder() but those whose SHA-256 is `known`, fills plan.files, writes
+  /// plan.json, moves into place: in one step where the file system can swap, so that a reader sees
+  /// the old package or the new one.
   /// \returns the plan as written. Call once.
   /// \error kInvalidArgument   validate(), or the plan names a file that is not there.
-  Result<Plan> commit(Plan plan);
+  Result<Plan> commit(Plan plan, const std::map<std::string, std::string>& known = {});
 
  private:
   struct State;

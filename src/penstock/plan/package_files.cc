@@ -80,11 +80,16 @@ Result<std::vector<std::string>> list_files(const fs::path& folder) {
   return paths;
 }
 
-Result<std::map<std::string, std::string>> hash_files(const fs::path& folder) {
+Result<std::map<std::string, std::string>> hash_files(
+    const fs::path& folder, const std::map<std::string, std::string>& known) {
   PENSTOCK_TRY(const auto paths, list_files(folder));
   std::map<std::string, std::string> hashes;
   for (const auto& path : paths) {
     if (path == kPlanFile) continue;
+    if (const auto found = known.find(path); found != known.end()) {
+      hashes.insert(*found);
+      continue;
+    }
     PENSTOCK_TRY(hashes[path], sha256_of_file(folder / path));
   }
   return hashes;

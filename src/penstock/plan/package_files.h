@@ -25,8 +25,9 @@ Result<std::filesystem::path> make_private_folder(const std::filesystem::path& p
 /// \error kInvalidArgument  one is a link or a special file.
 Result<std::vector<std::string>> list_files(const std::filesystem::path& folder);
 
-/// SHA-256 of each file under `folder` but plan.json.
-Result<std::map<std::string, std::string>> hash_files(const std::filesystem::path& folder);
+/// SHA-256 of each file under `folder` but plan.json; those of `known` are taken, not computed.
+Result<std::map<std::string, std::string>> hash_files(
+    const std::filesystem::path& folder, const std::map<std::string, std::string>& known);
 
 /// Compares the files under `folder` with their hashes. \error as load_package().
 Status check_files(const std::filesystem::path& folder,

@@ -89,18 +89,30 @@ Status check_backend_options(const partition::SplitOptions& options,
   return {};
 }
 
-/// Copies the package in `folder` to `target`, with another plan.
-Result<plan::Plan> repack(const fs::path& folder, const plan::Plan& plan, const fs::path& target) {
+/// What a package's files become where it is written once more.
+enum class Files {
+  kCopied,
+  kLinked,  ///< Where the file system can: the package is our own, and is about to go.
+};
+
+/// The package in `folder` once more as `target`, with another plan.
+Result<plan::Plan> repack(const fs::path& folder, const plan::Plan& plan, const fs::path& target,
+                          Files files) {
   PENSTOCK_TRY(auto writer, plan::PackageWriter::create(target));
   std::error_code error;
-  constexpr auto kHow = fs::copy_options::recursive | fs::copy_options::overwrite_existing;
-  fs::copy(folder, writer.folder(), kHow, error);
+  constexpr auto kAll = fs::copy_options::recursive;
+  constexpr auto kCopies = kAll | fs::copy_options::overwrite_existing;
+  const bool linked = files == Files::kLinked;
+  fs::copy(folder, writer.folder(), linked ? kAll | fs::copy_options::create_hard_links : kCopies,
+           error);
+  if (linked && error) fs::copy(folder, writer.folder(), kCopies, error);
   if (!error) fs::remove(writer.folder() / kPlanFile, error);  // commit() writes the new one.
   if (error) {
     return make_error(Code::kResourceExhausted, "cannot be written: ", error.message())
         .within({Where::kPackage, target.string()});
   }
-  return writer.commit(plan);
+  // Of our own package the hashes were taken a moment ago.
+  return writer.commit(plan, linked ? plan.files : std::map<std::string, std::string>());
 }
 
 }  // namespace
@@ -254,7 +266,8 @@ Match match_model(const fs::path& file, const plan::Package& package,
 
 Result<ModelFile> bind_model(const fs::path& file, const plan::BoundValues& bound,
                              const backend::Registry& backends,
-                             const std::vector<fs::path>& custom_ops) {
+                             const std::vector<fs::path>& custom_ops,
+                             const graph::WeightStore* weights) {
   const auto mending = graph::needs_mending(file);
   // What cannot be read is refused by who runs it.
   if (bound.empty() && (!mending || !*mending)) return ModelFile{file, nullptr};
@@ -264,7 +277,7 @@ Result<ModelFile> bind_model(const fs::path& file, const plan::BoundValues& boun
   PENSTOCK_TRY(const auto graph, import_model(file, import, backends, custom_ops));
   PENSTOCK_TRY(auto folder, make_temporary_folder());
   fs::path copy = *folder / "model.onnx";
-  const auto written = graph::write_onnx(graph::Subgraph::whole(graph), copy, {});
+  const auto written = graph::write_onnx(graph::Subgraph::whole(graph), copy, {.weights = weights});
   if (!written) return written.error();
   return ModelFile{std::move(copy), std::move(folder)};
 }
@@ -285,11 +298,11 @@ Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOption
   PENSTOCK_CHECK_OK(check_batches(plan, folder, backends));
   plan::apply(stream, plan);
   PENSTOCK_CHECK_OK(add_states(states, plan, folder));
-  return repack(folder, plan, target);
+  return repack(folder, plan, target, Files::kLinked);
 }
 
 Result<plan::Plan> copy_package(const plan::Package& package, const fs::path& target) {
-  return repack(package.folder, package.plan, target);
+  return repack(package.folder, package.plan, target, Files::kCopied);
 }
 
 Result<ModelFile> write_joined(const plan::Package& package) {

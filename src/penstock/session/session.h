@@ -66,10 +66,11 @@ struct ModelFile {
 
 /// The model as it is, but that its inputs of `bound` are constants; where there are none, the file
 /// itself, unless engines refuse that for what an import mends. \error as import_model() and
-/// graph::write_onnx()
+/// graph::write_onnx(). `weights`: as in WriteOptions.
 Result<ModelFile> bind_model(const std::filesystem::path& file, const plan::BoundValues& bound,
                              const backend::Registry& backends,
-                             const std::vector<std::filesystem::path>& custom_ops = {});
+                             const std::vector<std::filesystem::path>& custom_ops = {},
+                             const graph::WeightStore* weights = nullptr);
 
 /// partition::split() with make_origin(), choose_batches() and check_batches(), then `stream` and
 /// `states`: outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
+
+#include "penstock/tensor/memo.h"
 
 namespace penstock {
 namespace {
@@ -195,10 +198,10 @@ void store_bits(DType dtype, void* data, std::size_t index, std::uint64_t value)
                                                                              << shift);
 }
 
+namespace {
+
 // Exponent zero, fraction not. In blocks without early exit, which compilers vectorise.
-bool has_denormals(const Tensor& tensor) {
-  if (tensor.kind() != Tensor::Kind::kDense || tensor.dtype() != DType::kF32) return false;
-  auto floats = tensor.as<std::uint32_t>();
+bool any_denormal(std::span<const std::uint32_t> floats) {
   constexpr std::size_t kBlock = 4096;
   while (!floats.empty()) {
     const auto block = floats.first(std::min(kBlock, floats.size()));
@@ -211,6 +214,14 @@ bool has_denormals(const Tensor& tensor) {
     floats = floats.subspan(block.size());
   }
   return false;
+}
+
+}  // namespace
+
+bool has_denormals(const Tensor& tensor) {
+  if (tensor.kind() != Tensor::Kind::kDense || tensor.dtype() != DType::kF32) return false;
+  static TensorMemo<bool> memo;
+  return memo.get(tensor, [&] { return any_denormal(tensor.as<std::uint32_t>()); });
 }
 
 }  // namespace penstock

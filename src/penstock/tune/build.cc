@@ -121,6 +121,7 @@ class Build {
   void remember() const;
   Status check_parts();
   [[nodiscard]] Error no_plan() const;
+  void let_go();
   Status write();
 
   [[nodiscard]] double spent() const { return budget_.spent(); }
@@ -153,7 +154,8 @@ class Build {
   }
 
   const graph::Graph& graph_;
-  ModelFile file_;                     ///< As it is, but with its bound inputs constant.
+  ModelFile file_;  ///< As it is, but with its bound inputs constant.
+  std::shared_ptr<const graph::WeightStore> weights_;  ///< Of the clean import.
   plan::Package whole_;                ///< The network in one stage, with its states.
   std::optional<graph::Graph> as_is_;  ///< The file in its own form, once it was asked for.
   std::optional<const graph::Graph*> other_form_;  ///< find_other_form()'s, once it was asked for.
@@ -196,7 +198,9 @@ Status Build::prepare() {
   for (const auto& device : devices_) PENSTOCK_CHECK_OK(device::check_available(device));
   PENSTOCK_CHECK_OK(device::check_disjoint(devices_));
   PENSTOCK_TRY(ways_, usable_ways(options_, backends_, absent_));
+  PENSTOCK_TRY(weights_, graph::WeightStore::create(graph_));
   partition::SplitOptions whole;
+  whole.weights = weights_.get();
   whole.devices = {devices_.front()};
   whole.custom_ops = options_.custom_ops;
   PENSTOCK_TRY(whole_, pack_model(graph_, whole, backends_, options_.states));
@@ -206,7 +210,8 @@ Status Build::prepare() {
   loops_ = state_loops(graph_, options_.states);
   plan::BoundValues bound;
   for (const auto& input : graph_.bound_inputs) bound.emplace(input.name, input.value);
-  PENSTOCK_TRY(file_, bind_model(graph_.import.file, bound, backends_, options_.custom_ops));
+  PENSTOCK_TRY(
+      file_, bind_model(graph_.import.file, bound, backends_, options_.custom_ops, weights_.get()));
   if (options_.frames.empty()) {
     warn_of_switches();
     PENSTOCK_TRY(ring_, frames::random_frames(whole_.plan.inputs, options_.random, kRing));
@@ -228,7 +233,7 @@ Status Build::prepare() {
   if (activations_) {
     if (!options_.states.empty()) PENSTOCK_CHECK_OK(take_activations(kPartFrames));
     PENSTOCK_TRY(const auto reference, backends_.find("onnxruntime"));
-    auto recorded = activations_->record(graph_, *reference, options_.custom_ops);
+    auto recorded = activations_->record(graph_, *reference, options_.custom_ops, weights_.get());
     if (!recorded) return std::move(recorded).error().within({Where::kWay, "reference"});
   }
   auto tolerance = Tolerance::of(options_.tolerance.value_or(Tolerance().relative));
@@ -276,9 +281,14 @@ void Build::warn_of_switches() const {
 
 void Build::start_contest(bool refresh) {
   contest_.reset();  // What runs in it was started by the runners.
-  runners_.emplace(Pipelines::Setting{[this](bool as_is) { return graph(as_is); }, options_,
-                                      backends_, ring_, *gate_,
-                                      std::chrono::duration<double>(silence_seconds())});
+  runners_.emplace(Pipelines::Setting{[this](bool as_is) { return graph(as_is); },
+                                      options_,
+                                      backends_,
+                                      ring_,
+                                      *gate_,
+                                      std::chrono::duration<double>(silence_seconds()),
+                                      {},
+                                      weights_.get()});
   contest_.emplace(Contest::Setting{.runners = *runners_,
                                     .database = database_,
                                     .budget = budget_,
@@ -306,6 +316,7 @@ Status Build::start_profiler(double silence) {
   settings.refresh = options_.refresh;
   settings.memory_bytes = memory_for(graph_, union_of(devices_).cpus.size());
   settings.stop = options_.stopped;
+  settings.weights = weights_.get();
   if (activations_) settings.activations = &*activations_;
   settings.on_progress = [this](std::size_t, std::size_t, const cost::Part& part) {
     say(concat("measured ", part.models.front().name, " on ", part.models.front().backend));
@@ -638,6 +649,16 @@ Status Build::check_parts() {
   return no_plan();
 }
 
+/// Of all that has run and may be asked no more: the package takes its room, on disk and in memory.
+void Build::let_go() {
+  contest_->rest();
+  simple_->rest();
+  profiler_->rest();
+  profiler_->options().weights = nullptr;
+  whole_.files.reset();
+  weights_.reset();
+}
+
 Status Build::write() {
   const auto& best = contest_->entries()[*contest_->best()];
   PENSTOCK_TRY(const auto* graph, this->graph(best.contestant.as_is));
@@ -757,6 +778,7 @@ Result<Report> Build::run() {
     if (!report_.interrupted) remember();
   }
   std::ranges::copy(absent_, std::back_inserter(report_.notes));
+  let_go();
   PENSTOCK_CHECK_OK(write());
   report_.seconds = spent();
   report_.measured_plans = contest_->measured();

@@ -94,6 +94,8 @@ class Contest {
   /// The best one that starts, running; those that do not are refused. Null: none is left.
   /// \error kFailedPrecondition  it cannot stand beside what runs; and of the package's folder
   Result<Running*> run_best();
+  /// What runs as the best ends, until run_best().
+  void rest() { running_best_.reset(); }
   [[nodiscard]] int measured() const { return measured_; }
   /// What the entry that took longest took; 0 where the database knew all.
   [[nodiscard]] double entry_seconds() const { return entry_seconds_; }

@@ -46,6 +46,7 @@ Result<plan::Package> Pipelines::pack(const Contestant& contestant) {
   PENSTOCK_TRY(const auto* graph, setting_.graph(contestant.as_is));
   partition::SplitOptions split{.by = contestant.split};
   split.custom_ops = setting_.options.custom_ops;
+  split.weights = setting_.weights;
   return pack_model(*graph, split, setting_.backends, setting_.options.states);
 }
 

@@ -65,8 +65,9 @@ class Pipelines final : public Runners {
     const backend::Registry& backends;
     const measure::Ring& ring;
     const Gate& gate;
-    std::chrono::duration<double> max_run;  ///< A call that takes longer hangs.
-    pipeline::Options run = {};             ///< What plans are started with.
+    std::chrono::duration<double> max_run;        ///< A call that takes longer hangs.
+    pipeline::Options run = {};                   ///< What plans are started with.
+    const graph::WeightStore* weights = nullptr;  ///< Of the graphs; null: none.
   };
   explicit Pipelines(Setting setting) : setting_(std::move(setting)) {}
 
