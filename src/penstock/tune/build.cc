@@ -28,6 +28,7 @@
 #include "penstock/tune/parts.h"
 #include "penstock/tune/plans.h"
 #include "penstock/tune/recall.h"
+#include "penstock/tune/room.h"
 #include "penstock/tune/sequence.h"
 #include "penstock/tune/simple.h"
 #include "penstock/tune/steady.h"
@@ -82,6 +83,7 @@ class Build {
  private:
   Status prepare();
   Status start_profiler(double silence);
+  void look_for_room();
   void warn_of_switches() const;
   void tell_if_too_short(double seconds) const;
   Status take_activations(std::size_t count);
@@ -96,6 +98,7 @@ class Build {
   [[nodiscard]] Contestant whole(const graph::Graph& graph, const Cover& cover,
                                  bool on_each_device) const;
   Result<std::optional<std::size_t>> enter(Contestant contestant);
+  Result<std::optional<std::size_t>> run_beside_best(Contestant contestant);
   Result<std::optional<std::size_t>> enter_whole(const Cover& cover, bool on_each_device);
   Result<std::optional<std::size_t>> enter_as_is(const Whole& like);
   [[nodiscard]] const Entry& best_single() const {
@@ -146,6 +149,12 @@ class Build {
     const bool side_by_side = on_each && has_replicas() && options_.goal == Goal::kThroughput;
     return static_cast<double>(side_by_side ? devices_.size() : 1) / seconds;
   }
+  /// Whether there is room for the whole network on each device, where it may stand so.
+  [[nodiscard]] bool fits_on_each() const {
+    return room_->holds(has_replicas() ? devices_.size() : 1);
+  }
+  /// Whether two plans, each a copy on each device, cannot stand side by side.
+  [[nodiscard]] bool is_one_at_a_time() const { return !room_->holds(2 * devices_.size()); }
   /// Of the whole network: what writes a state has one instance.
   [[nodiscard]] bool has_replicas() const { return options_.states.empty() && devices_.size() > 1; }
   [[nodiscard]] bool out_of_time() const { return options_.stopped() || spent() > latest_start(1); }
@@ -167,6 +176,7 @@ class Build {
   std::vector<std::string> kinds_;  ///< Of the devices.
   std::vector<double> paces_;       ///< Place::paces
   std::vector<Way> ways_;
+  std::optional<Room> room_;
   measure::Ring ring_;
   std::optional<cost::Activations> activations_;  ///< Of the user's frames.
   std::optional<Gate> gate_;
@@ -198,6 +208,7 @@ Status Build::prepare() {
   for (const auto& device : devices_) PENSTOCK_CHECK_OK(device::check_available(device));
   PENSTOCK_CHECK_OK(device::check_disjoint(devices_));
   PENSTOCK_TRY(ways_, usable_ways(options_, backends_, absent_));
+  look_for_room();
   PENSTOCK_TRY(weights_, graph::WeightStore::create(graph_));
   partition::SplitOptions whole;
   whole.weights = weights_.get();
@@ -222,14 +233,16 @@ Status Build::prepare() {
   }
   PENSTOCK_CHECK_OK(start_profiler(silence_seconds()));
   kinds_ = device::kinds_of(profiler_->topology(), devices_);
-  PENSTOCK_TRY(parts_, Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_}));
+  PENSTOCK_TRY(parts_,
+               Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_, *room_}));
   const double before = spent();
   say("trying the simple ways");
   simple_.emplace(Simple::Setting{graph_, file_.file, options_, devices_, backends_, *profiler_,
-                                  database_, ring_});
+                                  database_, ring_, whole_, *room_});
   PENSTOCK_CHECK_OK(simple_->rehearse());
   tell_if_too_short(spent() - before);
   say("running the reference");
+  if (is_one_at_a_time()) profiler_->rest();
   if (activations_) {
     if (!options_.states.empty()) PENSTOCK_CHECK_OK(take_activations(kPartFrames));
     PENSTOCK_TRY(const auto reference, backends_.find("onnxruntime"));
@@ -238,7 +251,7 @@ Status Build::prepare() {
   }
   auto tolerance = Tolerance::of(options_.tolerance.value_or(Tolerance().relative));
   auto gate = Gate::create({file_.file, whole_, ring_, backends_, simple_->runs("onnxruntime"),
-                            tolerance, options_.stopped});
+                            tolerance, options_.stopped, is_one_at_a_time()});
   if (options_.stopped()) return make_error(Code::kCancelled, "stopped");
   if (!gate && gate.error().find(Where::kWay) == nullptr) {
     return std::move(gate).error().within({Where::kWay, "reference"});
@@ -264,6 +277,17 @@ void Build::tell_if_too_short(double seconds) const {
   options_.warn(concat("the budget of ", options_.budget_seconds,
                        " s is short: whole networks and the simple ways alone take about ",
                        std::lround(least), " s"));
+}
+
+/// What is measured one at a time, and what is left out, hangs on the memory that is left now.
+void Build::look_for_room() {
+  room_.emplace(bytes_of_weights(graph::Subgraph::whole(graph_)), device::available_memory());
+  if (!is_one_at_a_time()) return;
+  const auto told = concat("memory is short (", room_->describe(),
+                           "): plans and simple ways are measured one at a time",
+                           fits_on_each() ? "" : ", and no copy of the network for each device");
+  options_.warn(told);
+  absent_.push_back(told);
 }
 
 void Build::warn_of_switches() const {
@@ -297,7 +321,8 @@ void Build::start_contest(bool refresh) {
                                     .judged_frames = gate_->frames(),
                                     .say = [this](const std::string& what) { say(what); },
                                     .stopped = options_.stopped,
-                                    .refresh = refresh});
+                                    .refresh = refresh,
+                                    .one_at_a_time = is_one_at_a_time()});
 }
 
 /// Of the user's first frames.
@@ -349,7 +374,7 @@ Status Build::screen(std::vector<Whole>& ways) {
     say("trying " + ways_[way].name());
     const auto cover = whole_cover(graph_, ways_[way]);
     PENSTOCK_TRY(const auto seconds, parts_->whole_seconds(way));
-    if (seconds) ways.push_back({cover, true, rate(*seconds, true)});
+    if (seconds && fits_on_each()) ways.push_back({cover, true, rate(*seconds, true)});
     if (devices_.size() == 1) continue;
     PENSTOCK_TRY(const auto wide, parts_->wide_seconds(way));
     if (wide) ways.push_back({cover, false, rate(*wide, false)});
@@ -389,8 +414,15 @@ Contestant Build::whole(const graph::Graph& graph, const Cover& cover, bool on_e
 
 /// None: its stages do not run in a process of their own, or the time to try them was up.
 Result<std::optional<std::size_t>> Build::enter(Contestant contestant) {
-  PENSTOCK_TRY(const auto run, parts_->stages_run(contestant.split.stages));
-  if (!run.value_or(false)) return std::optional<std::size_t>();
+  if (is_one_at_a_time()) contest_->rest();
+  PENSTOCK_TRY(const auto runs, parts_->stages_run(contestant.split.stages));
+  if (!runs.value_or(false)) return std::optional<std::size_t>();
+  return run_beside_best(std::move(contestant));
+}
+
+/// In the contest. What the process that measures still holds goes where memory is short.
+Result<std::optional<std::size_t>> Build::run_beside_best(Contestant contestant) {
+  if (is_one_at_a_time()) profiler_->rest();
   PENSTOCK_TRY(const auto place, contest_->enter(std::move(contestant)));
   return std::optional(place);
 }
@@ -439,8 +471,7 @@ Result<std::optional<std::size_t>> Build::enter_as_is(const Whole& like) {
   auto contestant = whole(*form, whole_cover(*form, way), like.on_each);
   contestant.name += ", the file as it is";
   contestant.as_is = true;
-  PENSTOCK_TRY(const auto place, contest_->enter(std::move(contestant)));
-  return std::optional(place);
+  return run_beside_best(std::move(contestant));
 }
 
 /// Several backends in one stage, where that is cheaper by the measured parts.
@@ -451,7 +482,7 @@ Status Build::try_covers() {
                find_covers(*parts_, options_, kCovers, budget_.at(latest_start(kPlansAfterParts))));
   for (const auto& cover : covers) {
     if (out_of_time()) break;
-    PENSTOCK_CHECK_OK(enter_whole(cover, true));
+    PENSTOCK_CHECK_OK(enter_whole(cover, fits_on_each()));
   }
   return {};
 }
@@ -482,7 +513,7 @@ Status Build::try_groupings() {
   constexpr std::size_t kUsual = 2;
   if (!options_.devices.empty() || !has_replicas() || options_.goal == Goal::kLatency) return {};
   const auto groupings = device::groupings_of(profiler_->topology(), kMostGroupings);
-  if (groupings.groupings.size() <= kUsual || out_of_time()) return {};
+  if (groupings.groupings.size() <= kUsual || singles_.empty() || out_of_time()) return {};
   say("measuring on groups of CPUs");
   parts_->measure_until(
       budget_.at(spent() + kGroupShare * (latest_start(kGroupedPlans) - spent())));
@@ -584,6 +615,11 @@ Result<std::optional<std::size_t>> Build::run_stages(const Cover& cover,
 /// The simple ways and the best plan in turn. A plan that fails leaves its place to the next.
 Status Build::run_simple(double seconds) {
   say("comparing with the simple ways");
+  if (simple_->is_one_at_a_time()) {
+    contest_->rest();
+    profiler_->rest();
+    PENSTOCK_CHECK_OK(simple_->run_alone(seconds, contest_->rounds()));
+  }
   for (;;) {
     PENSTOCK_TRY(auto* const running, contest_->run_best());
     if (running == nullptr) return no_plan();
@@ -632,6 +668,7 @@ Status Build::answer(const SimpleWay& simple) {
 
 /// The parts of the best plan by themselves: the gate knows the whole only.
 Status Build::check_parts() {
+  if (is_one_at_a_time()) contest_->rest();
   while (contest_->best()) {
     const auto best = *contest_->best();
     const auto& stages = contest_->entries()[best].contestant.split.stages;

@@ -230,6 +230,7 @@ int Contest::rounds_for(double frame_seconds) {
 
 Status Contest::measure(Entry& entry, plan::Package package) {
   ++measured_;
+  if (setting_.one_at_a_time) rest();
   auto running = start(package);
   if (lacks_room(running) && running_best_) {
     running_best_.reset();
@@ -270,10 +271,12 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
   const auto turn = cost::Turn::wait(setting_.database.file(), setting_.stopped);
   const auto round = round_for(frame_seconds);
   Running* leader = nullptr;
-  if (auto started = run_best()) {
-    leader = *started;
-  } else if (!lacks_room(started)) {  // Else each runs alone.
-    return std::move(started).error();
+  if (!setting_.one_at_a_time) {
+    if (auto started = run_best()) {
+      leader = *started;
+    } else if (!lacks_room(started)) {  // Else each runs alone.
+      return std::move(started).error();
+    }
   }
   std::vector<double> scores, ratios;
   for (int i = 0; i < rounds_for(frame_seconds); ++i) {
@@ -319,7 +322,7 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
   entry.way.frames_per_second = entry.score;
   if (setting_.goal == Goal::kLatency) entry.way.latency_seconds = 1 / entry.score;
   entry.stage_seconds = running.runner->stage_seconds();
-  if (beats_best(entry)) running_best_ = std::move(running);
+  if (beats_best(entry) && !setting_.one_at_a_time) running_best_ = std::move(running);
   return {};
 }
 
@@ -362,7 +365,7 @@ Status Contest::run_off(double seconds) {
 }
 
 Status Contest::decide(std::vector<std::size_t> contenders, int rounds) {
-  if (rounds < kSlowRounds) return {};
+  if (rounds < kSlowRounds || setting_.one_at_a_time) return {};
   PENSTOCK_TRY(const auto ratios, compare(contenders, rounds));
   if (!ratios) {
     std::vector<std::size_t> rest;

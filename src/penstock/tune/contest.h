@@ -65,6 +65,8 @@ class Contest {
     std::function<void(const std::string&)> say = [](const std::string&) {};
     std::function<bool()> stopped = [] { return false; };
     bool refresh = false;  ///< Nothing is taken from the database.
+    /// There is no room for two: each runs by itself, and ends.
+    bool one_at_a_time = false;
   };
   explicit Contest(Setting setting);
 
@@ -74,7 +76,8 @@ class Contest {
   /// \error  of the database, the package's folder, or kCancelled.
   Result<std::size_t> enter(Contestant contestant);
 
-  /// Decides among those that are near the best, in so many seconds. \error as enter()
+  /// Decides among those that are near the best, in so many seconds; one at a time, what they did
+  /// by themselves stands. \error as enter()
   Status run_off(double seconds);
 
   /// Runs two or more in turn, the best so far being the first, and takes the best of them. Nothing

@@ -113,6 +113,9 @@ class Machine final : public Runners {
 
   int running_ = 0;
   bool large_runs_ = false;
+
+ public:
+  [[nodiscard]] int running() const { return running_; }
 };
 
 class RaceTest : public testing::Test {
@@ -126,12 +129,13 @@ class RaceTest : public testing::Test {
   static Made at(double rate) {
     return {.rate = [rate](double) { return rate; }};
   }
-  [[nodiscard]] Contest contest(Goal goal = Goal::kThroughput) {
+  [[nodiscard]] Contest contest(Goal goal = Goal::kThroughput, bool one_at_a_time = false) {
     return Contest({.runners = machine_,
                     .database = *database_,
                     .budget = budget_,
                     .goal = goal,
-                    .verdict_key = "as always"});
+                    .verdict_key = "as always",
+                    .one_at_a_time = one_at_a_time});
   }
   static std::size_t enter(Contest& contest, const std::string& name) {
     Contestant contestant;
@@ -179,6 +183,22 @@ TEST_F(RaceTest, AMachineThatBecomesFasterFavoursNobody) {
   EXPECT_GT(machine_.second, 3);
   EXPECT_EQ(best_of(contest), "better");
   EXPECT_NEAR(contest.entries()[1].score / contest.entries()[0].score, 0.9, 1e-9);
+}
+
+TEST_F(RaceTest, WhereMemoryIsShortNoPlanRunsBesideAnother) {
+  machine_.plans = {{"slow", at(50)}, {"fast", at(80)}, {"slower", at(78)}};
+  for (auto& [name, made] : machine_.plans) made.large = true;
+  auto contest = this->contest(Goal::kThroughput, true);
+  for (const char* name : {"slow", "fast", "slower"}) {
+    enter(contest, name);
+    EXPECT_EQ(machine_.running(), 0) << name;
+  }
+  EXPECT_EQ(machine_.started, 3);
+  EXPECT_EQ(best_of(contest), "fast");
+  EXPECT_EQ(contest.entries()[1].beside, kAlone);
+  EXPECT_TRUE(contest.run_off(30));
+  EXPECT_EQ(machine_.started, 3);
+  EXPECT_EQ(best_of(contest), "fast");
 }
 
 TEST_F(RaceTest, WrongOutputsAndPlansThatDoNotStartAreLeftOut) {

@@ -1,6 +1,7 @@
 #include "penstock/tune/gate.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,36 @@
 #include "penstock/session/shaken.h"
 
 namespace penstock::tune {
+namespace {
+
+/// Made when it is asked, and again after it had to go.
+class Resting final : public measure::Reference {
+ public:
+  explicit Resting(measure::Judge::MakeReference make) : make_(std::move(make)) {}
+
+  /// \error why it cannot be made
+  Status start() {
+    if (made_) return {};
+    PENSTOCK_TRY(made_, make_());
+    return {};
+  }
+  void rest() { made_.reset(); }
+
+  Result<std::vector<Tensor>> run(const frames::Frame& inputs) override {
+    PENSTOCK_CHECK_OK(start());
+    return made_->run(inputs);
+  }
+  Status begin_sequence() override {
+    PENSTOCK_CHECK_OK(start());
+    return made_->begin_sequence();
+  }
+
+ private:
+  measure::Judge::MakeReference make_;
+  std::unique_ptr<measure::Reference> made_;
+};
+
+}  // namespace
 
 Gate::Gate(measure::Ring inputs, measure::Judge judge, measure::Judge::MakeReference reference,
            std::vector<measure::Judge::MakeReference> others)
@@ -18,7 +49,7 @@ Gate::Gate(measure::Ring inputs, measure::Judge judge, measure::Judge::MakeRefer
       others_(std::move(others)) {}
 
 Result<Gate> Gate::create(const Setting& setting) {
-  const auto& [model, package, ring, backends, optimised, tolerance, stopped] = setting;
+  const auto& [model, package, ring, backends, optimised, tolerance, stopped, alone] = setting;
   const auto most = package.plan.states.empty() ? kGateFrames : kSequenceFrames;
   const auto last = static_cast<std::ptrdiff_t>(std::min(most, ring.size()));
   measure::Ring inputs(ring.begin(), ring.begin() + last);
@@ -31,14 +62,24 @@ Result<Gate> Gate::create(const Setting& setting) {
   std::vector<measure::Judge::MakeReference> others{run_of({.one_thread = true})};
   if (optimised) others.emplace_back(run_of({.optimize = true}));
   const measure::Judge::MakeReference make = run_of({});
-  PENSTOCK_TRY(const auto reference, make());
-  PENSTOCK_TRY(auto judge, measure::Judge::create({outputs, tolerance, inputs, others,
+  Resting reference(make);
+  PENSTOCK_CHECK_OK(reference.start());
+  auto in_turn = others;
+  for (std::size_t i = 0; alone && i < others.size(); ++i) {
+    in_turn[i] = [&reference, other = others[i]] {
+      reference.rest();
+      return other();
+    };
+  }
+  PENSTOCK_TRY(auto judge, measure::Judge::create({outputs, tolerance, inputs, in_turn,
                                                    known_outputs(package), stopped},
-                                                  *reference));
+                                                  reference));
   for (auto& shaken : shaken_references(model, package, backends, {})) {
     others.push_back(std::move(shaken));
   }
-  return Gate(std::move(inputs), std::move(judge), make, std::move(others));
+  Gate gate(std::move(inputs), std::move(judge), make, std::move(others));
+  gate.one_at_a_time_ = alone;
+  return gate;
 }
 
 Result<measure::Verdict> Gate::judge(pipeline::Pipeline& pipeline) const {
@@ -50,7 +91,8 @@ Result<measure::Verdict> Gate::judge(pipeline::Pipeline& pipeline) const {
     for (const auto& output : outputs) actual.push_back(&output);
     trial.add(frame, inputs_[frame], actual, judge_.expected()[frame]);
   }
-  if (trial.verdict().finding() == measure::Finding::kWrong && pipeline.plan().states.empty()) {
+  const bool may_look = pipeline.plan().states.empty() && !one_at_a_time_;
+  if (trial.verdict().finding() == measure::Finding::kWrong && may_look) {
     if (const auto reference = reference_()) trial.look_again(**reference, others_);
   }
   return trial.verdict();

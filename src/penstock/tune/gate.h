@@ -32,6 +32,9 @@ class Gate {
     bool optimised;  ///< Whether the optimised run may be asked, too: it takes no process along.
     Tolerance tolerance;
     std::function<bool()> stopped;  ///< Ctrl-C: then the judge measures no further.
+    /// There is no room for two models: references take turns, and what is wrong is not looked at
+    /// again while it runs.
+    bool one_at_a_time = false;
   };
   static Result<Gate> create(const Setting& setting);
 
@@ -49,6 +52,7 @@ class Gate {
   measure::Judge judge_;
   measure::Judge::MakeReference reference_;  ///< For a second look at what is wrong.
   std::vector<measure::Judge::MakeReference> others_;
+  bool one_at_a_time_ = false;
 };
 
 }  // namespace penstock::tune

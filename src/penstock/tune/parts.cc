@@ -69,6 +69,7 @@ Result<Parts> Parts::create(const Setting& setting) {
   parts.kinds_ = device::kinds_of(setting.profiler.topology(), setting.devices);
   parts.ways_ = setting.ways;
   parts.profiler_ = &setting.profiler;
+  parts.room_ = &setting.room;
   parts.analytic_ = tune::analytic_seconds(setting.graph, parts.devices_.front().cpus.size());
   PENSTOCK_CHECK_OK(parts.read_rules(setting.backends));
   PENSTOCK_CHECK_OK(parts.cut(parts.analytic_));
@@ -171,12 +172,18 @@ Result<cost::Part> Parts::part_of(cost::PartModel model, const Way& way) const {
   return part;
 }
 
-/// There, while the same runs on the devices beside it.
+/// There, while the same runs on the devices beside it, as far as there is room.
 void Parts::place(cost::Part& part, const device::Device& device,
                   const std::vector<device::Device>& beside) const {
   part.device = device;
   part.threads = static_cast<int>(device.cpus.size());
   part.neighbours = neighbours_of(profiler_->topology(), device, beside);
+  double bytes = 0;
+  for (const auto& model : part.models) {
+    if (model.subgraph) bytes += bytes_of_weights(*model.subgraph);
+  }
+  const auto most = room_->copies_of(bytes) - 1;
+  if (part.neighbours.size() > most) part.neighbours.resize(most);
 }
 
 bool Parts::has_too_many_nodes() const {

@@ -19,6 +19,7 @@
 #include "penstock/cost/profiler.h"
 #include "penstock/tune/build.h"
 #include "penstock/tune/plans.h"
+#include "penstock/tune/room.h"
 #include "penstock/tune/way.h"
 
 namespace penstock::tune {
@@ -55,6 +56,7 @@ class Parts {
     const std::vector<Way>& ways;
     const backend::Registry& backends;
     cost::Profiler& profiler;
+    const Room& room;  ///< Neighbours are no more than it holds copies of the part.
   };
   /// Nothing is measured yet.
   /// \error kInvalidArgument  a backend's rules, or the user's, are no rules
@@ -173,6 +175,7 @@ class Parts {
   std::vector<std::string> kinds_;  ///< Of the devices.
   std::vector<Way> ways_;
   cost::Profiler* profiler_ = nullptr;
+  const Room* room_ = nullptr;
   std::int64_t begun_ = 0;         ///< Measurements before those that count;
   std::int64_t most_ = INT64_MAX;  ///< and of those that do, so many.
   Tolerance tolerance_;

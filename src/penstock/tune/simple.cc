@@ -114,6 +114,7 @@ std::string Simple::in_users_words(std::string text) const {
 }
 
 Status Simple::rehearse() {
+  const auto cpus = union_of(setting_.devices).cpus.size();
   auto reference = part_of(kReference, setting_);
   reference.models.front().options["graph_optimization_level"] = "0";
   PENSTOCK_TRY(auto broken, failure_of(reference));
@@ -130,6 +131,13 @@ Status Simple::rehearse() {
   for (const auto& way : kSimpleWays) {
     const auto backend = setting_.backends.find(std::string(way.backend));
     if (!backend || !(*backend)->describe().unavailable.empty()) continue;
+    const auto copies = way.on_each_device && way.hint.empty() ? cpus : 1;
+    if (!setting_.room.holds(copies)) {
+      failed_[std::string(way.name)] =
+          make_error(Code::kResourceExhausted, "there is no room for ", copies,
+                     " copies of the network: ", setting_.room.describe());
+      continue;
+    }
     PENSTOCK_TRY(const auto failure, failure_of(part_of(way, setting_)));
     if (!failure) continue;
     failed_[std::string(way.name)] =
@@ -138,22 +146,78 @@ Status Simple::rehearse() {
   return {};
 }
 
-Result<Comparison> Simple::run_beside(Running& plan, double seconds, int count) {
-  const auto& options = setting_.options;
+/// One for each, one on the CPUs of all with each engine's default and hints; and the plan's.
+bool Simple::is_one_at_a_time() const {
+  const auto devices = setting_.devices.size();
+  const auto cpus = union_of(setting_.devices).cpus.size();
+  return !setting_.room.holds(3 + 2 * cpus + devices);
+}
+
+measure::PlainRequest Simple::request(const plan::Package& package,
+                                      const std::map<std::string, Error>& left_out) const {
   const auto cpus = union_of(setting_.devices).cpus;
   const bool all = cpus == device::inherited_cpus();
-  if (!all) PENSTOCK_CHECK_OK(device::pin_this_thread(cpus));
-  if (!sides_) {
-    sides_ = measure::make_plain_sides(
-        {setting_.file, options.custom_ops, cpus, all, &plan.package, &setting_.ring, failed_},
-        setting_.backends);
+  return {setting_.file, setting_.options.custom_ops, cpus, all, &package, &setting_.ring,
+          left_out};
+}
+
+/// Compiled, measured and gone.
+WayReport Simple::run_alone(const SimpleWay& way, const measure::Rounds& rounds) const {
+  WayReport report{.name = std::string(way.name)};
+  auto left_out = failed_;
+  for (const auto& other : kSimpleWays) {
+    if (other.name != way.name) left_out.emplace(other.name, Error{});
   }
-  const measure::Rounds rounds{.seconds = seconds, .count = count, .stopped = options.stopped};
+  auto simple = measure::make_plain_sides(request(setting_.package, left_out), setting_.backends);
+  if (simple.sides.empty()) {
+    using Missing = measure::PlainSides::Missing;
+    const auto missing = std::ranges::find(simple.missing, report.name, &Missing::name);
+    report.failure = missing->reason.message();
+    return report;
+  }
+  auto measured = measure::measure_in_turn(simple.sides, rounds);
+  if (measured) return report_of(measured->front(), setting_.options.goal == Goal::kLatency);
+  report.failure = measured.error().message();
+  return report;
+}
+
+Status Simple::run_alone(double seconds, int count) {
+  const auto& stopped = setting_.options.stopped;
+  PENSTOCK_CHECK_OK(keep_to_cpus());
+  const measure::Rounds rounds{.seconds = seconds / static_cast<double>(kSimpleWays.size() + 1),
+                               .count = count,
+                               .stopped = stopped};
+  alone_.clear();
+  const auto turn = cost::Turn::wait(setting_.database.file(), stopped);
+  for (const auto& way : kSimpleWays) {
+    alone_.push_back(run_alone(way, rounds));
+    if (stopped()) return make_error(Code::kCancelled, "stopped");
+  }
+  return {};
+}
+
+/// Engines that choose their CPUs themselves take those that this thread may use.
+Status Simple::keep_to_cpus() const {
+  const auto cpus = union_of(setting_.devices).cpus;
+  return cpus == device::inherited_cpus() ? Status() : device::pin_this_thread(cpus);
+}
+
+Result<Comparison> Simple::run_beside(Running& plan, double seconds, int count) {
+  const auto& options = setting_.options;
+  PENSTOCK_CHECK_OK(keep_to_cpus());
+  if (!sides_ && is_one_at_a_time()) sides_.emplace();
+  if (!sides_) {
+    sides_ = measure::make_plain_sides(request(plan.package, failed_), setting_.backends);
+  }
+  const measure::Rounds rounds{.seconds = seconds / static_cast<double>(alone_.size() + 1),
+                               .count = count,
+                               .stopped = options.stopped};
   const auto turn = cost::Turn::wait(setting_.database.file(), options.stopped);
   auto measured = measure_what_runs(*plan.side, *sides_, rounds);
   if (options.stopped()) return make_error(Code::kCancelled, "stopped");
   const bool latency = options.goal == Goal::kLatency;
   Comparison comparison;
+  comparison.simple = alone_;
   if (measured) {
     comparison.plan = report_of(measured->plan, latency);
     for (auto& side : measured->simple) comparison.simple.push_back(report_of(side, latency));

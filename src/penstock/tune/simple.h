@@ -16,6 +16,7 @@
 #include "penstock/tune/build.h"
 #include "penstock/tune/contest.h"
 #include "penstock/tune/report.h"
+#include "penstock/tune/room.h"
 #include "penstock/tune/way.h"
 
 namespace penstock::tune {
@@ -40,6 +41,8 @@ class Simple {
     cost::Profiler& profiler;
     cost::Database& database;
     const measure::Ring& ring;
+    const plan::Package& package;  ///< Of the whole network: the order of its inputs, its states.
+    const Room& room;
   };
   explicit Simple(const Setting& setting) : setting_(setting) {}
 
@@ -52,14 +55,24 @@ class Simple {
     return !failed_.contains(std::string(way));
   }
 
+  /// Where there is no room for all of them at once: each by itself, one after the other; then
+  /// run_beside() runs the plan alone. Nothing else may run meanwhile. \error kCancelled
+  Status run_alone(double seconds, int rounds);
+
   /// In turn with a plan that runs; one that fails is there with its reason. Where that is the
   /// plan, nothing else was measured. \error kCancelled, or of this process.
   Result<Comparison> run_beside(Running& plan, double seconds, int rounds);
   /// The engines of the simple ways go, until the next run_beside().
   void rest() { sides_.reset(); }
+  /// Whether they have to run one after the other.
+  [[nodiscard]] bool is_one_at_a_time() const;
 
  private:
   Result<std::optional<cost::Failure>> failure_of(const cost::Part& part);
+  [[nodiscard]] WayReport run_alone(const SimpleWay& way, const measure::Rounds& rounds) const;
+  [[nodiscard]] Status keep_to_cpus() const;
+  [[nodiscard]] measure::PlainRequest request(const plan::Package& package,
+                                              const std::map<std::string, Error>& left_out) const;
 
   /// A model with bound inputs lies where the user did not put it.
   [[nodiscard]] std::string in_users_words(std::string text) const;
@@ -67,6 +80,7 @@ class Simple {
   Setting setting_;
   std::map<std::string, Error> failed_;       ///< By name.
   std::optional<measure::PlainSides> sides_;  ///< Compiled for the first comparison.
+  std::vector<WayReport> alone_;              ///< Of run_alone().
 };
 
 inline constexpr double kAhead = 1.02;  ///< So far before the plan is no noise.

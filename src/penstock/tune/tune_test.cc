@@ -14,6 +14,7 @@
 #include "penstock/tune/plans.h"
 #include "penstock/tune/recall.h"
 #include "penstock/tune/report.h"
+#include "penstock/tune/room.h"
 #include "penstock/tune/simple.h"
 #include "penstock/tune/steady.h"
 #include "penstock/tune/test_graphs.h"
@@ -433,6 +434,25 @@ TEST(PlansTest, ReplicatesWhatWritesNoState) {
   EXPECT_EQ(instances[0], 2U);
   EXPECT_EQ(instances[1], 1U);
   EXPECT_EQ(instances[2], 1U);
+}
+
+TEST(RoomTest, HoldsACopyForEachTwiceTheWeights) {
+  const Room room(10e9, 45'000'000'000);
+  EXPECT_TRUE(room.holds(2));
+  EXPECT_FALSE(room.holds(3));
+  EXPECT_EQ(room.copies_of(1e9), 22U);
+  EXPECT_EQ(room.describe(), "weights of 10 GB, 45 GB of memory left");
+}
+
+TEST(RoomTest, HoldsOneCopyWhateverIsLeft) {
+  const Room room(10e9, 1'000'000'000);
+  EXPECT_TRUE(room.holds(1));
+  EXPECT_FALSE(room.holds(2));
+}
+
+TEST(RoomTest, HoldsAnyNumberOfWhatHasNoWeightsOrWhereNothingTells) {
+  EXPECT_TRUE(Room(0, 1).holds(1000));
+  EXPECT_TRUE(Room(10e9, std::nullopt).holds(1000));
 }
 
 TEST(PlansTest, MemoryIsSharedWhereCopiesDoNotFit) {
