@@ -177,14 +177,19 @@ def watch(command: list[str], folder: Path, weights: int, limit: float | None, l
     """Runs it and says what it took."""
     kept = {os.lstat(folder / name).st_ino for name in os.listdir(folder)}
     peak = {"memory": 0, "mapped": 0, "disk": 0}
+    doing = ""  # At the peak of memory: what each process held, and what was told last.
     over = threading.Event()
     temporary = folder / "temporary"
     temporary.mkdir(exist_ok=True)
 
     def sample(pid: int) -> None:
+        nonlocal doing
         while not over.wait(SAMPLE_SECONDS):
             each = [resident(member) for member in family(pid)]
-            peak["memory"] = max(peak["memory"], sum(own for own, _ in each))
+            if sum(own for own, _ in each) > peak["memory"]:
+                peak["memory"] = sum(own for own, _ in each)
+                told = log.read_text(errors="replace").split("\n")[-2:]
+                doing = f"{' + '.join(f'{own / 1e9:.2f}' for own, _ in each)} GB: {' '.join(told).strip()}"
             peak["mapped"] = max(peak["mapped"], sum(mapped for _, mapped in each))
             peak["disk"] = max(peak["disk"], bytes_on_disk(folder, kept))
 
@@ -199,13 +204,14 @@ def watch(command: list[str], folder: Path, weights: int, limit: float | None, l
         code = process.wait()
         over.set()
         watcher.join()
-    found = {"code": code, "seconds": time.monotonic() - begin, **peak}
+    found = {"code": code, "seconds": time.monotonic() - begin, **peak, "at_peak": doing}
     if code != 0:
         print(log.read_text(errors="replace")[-2000:], file=sys.stderr)
     print(
         f"{command[1] if command[0] == PENSTOCK else log.stem:14} {found['seconds']:8.1f} s"
         + "".join(f"  {name} {found[name] / 1e9:6.2f} GB ({found[name] / weights:5.2f})" for name in peak)
-        + ("" if code == 0 else f"  exit code {code}"),
+        + ("" if code == 0 else f"  exit code {code}")
+        + (f"\n  most memory at {doing}" if command[:2] == [PENSTOCK, "build"] else ""),
         flush=True,
     )
     return found
@@ -242,7 +248,7 @@ def main() -> int:
         if options.nodes:
             run("show", [PENSTOCK, "show", str(model)])
             run("plan", [PENSTOCK, "plan", str(model)])
-        run("build", [PENSTOCK, "build", str(model), "-o", str(package), "--budget", f"{options.budget}s",
+        run("build", [PENSTOCK, "build", str(model), "-o", str(package), "--budget", f"{options.budget}s", "-v",
                       *options.build.split()])  # fmt: skip
         print((folder / "build.log").read_text(errors="replace"))
         if package.exists():
