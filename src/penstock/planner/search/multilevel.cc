@@ -53,7 +53,10 @@ Annealed anneal_levels(const Loads& from, const LevelOptions& options, Random& r
   const auto& instance = from.instance();
   // Unordered places can be drawn anew for each block; blocks of ordered ones stay where they are.
   const bool redraw = options.fresh && !from.places().ordered;
-  const auto keep_apart = redraw ? std::vector<int>(at(instance.groups), 0) : from.place_of();
+  auto keep_apart = redraw ? std::vector<int>(at(instance.groups), 0) : from.place_of();
+  for (std::size_t g = 0; g < options.other.size(); ++g) {
+    keep_apart[g] = keep_apart[g] * from.places().size() + options.other[g];
+  }
   const double longest = kLongestCluster * (redraw ? fair_share(from) : from.period());
   const auto coarse = coarsen(instance, keep_apart, draw_blocks(from, random), longest, random);
 

@@ -23,6 +23,7 @@ constexpr double kSmallShare = 0.5;              // Of the time, for it.
 constexpr std::int64_t kPatience = 100'000'000;  // Moves without gain.
 constexpr std::int64_t kLeastEffort = 100, kMostEffort = 3000;  // Moves for each group in a round.
 constexpr int kTidyPasses = 20;
+constexpr std::size_t kPool = 8;  // Assignments kept, of which two are put together.
 
 /// The problem without order: what a device does does not depend on it, only the stages do.
 Problem unordered(Problem problem) {
@@ -204,9 +205,12 @@ class VirtualSearch {
     for (int round = 0; !budget_.over() && !met(); ++round) {
       const double before = best_.period();
       const auto effort = std::min(kMostEffort, kLeastEffort << std::min(round / 2, 10));
-      // The first rounds stay near the start; later ones now and then begin anew.
-      const LevelOptions options{round % 4 == 3, effort};
-      if (slots_ && (round % 4 != 3 || free_in_vain_ > 3)) {
+      // The first rounds stay near the start; later ones now and then begin anew, or put two of the
+      // best assignments together.
+      const LevelOptions options{round % 4 == 3, effort, {}};
+      if (round % 4 == 1 && pool_.size() > 1 && free_in_vain_ <= 3) {
+        join_round(effort);
+      } else if (slots_ && (round % 4 != 3 || free_in_vain_ > 3)) {
         slot_round(options);
       } else {
         free_round(options);
@@ -226,6 +230,35 @@ class VirtualSearch {
     }
     const auto found =
         anneal_levels(Loads(free_, places_, *std::move(from)), own, random_, budget_, {});
+    put_into_pool(found, own.fresh);
+    take(found);
+  }
+
+  /// What two assignments of the pool keep together moves as one, from the better of the two.
+  void join_round(std::int64_t effort) {
+    const auto count = static_cast<int>(pool_.size());
+    int one = random_.below(count), two = random_.below(count - 1);
+    if (two >= one) ++two;
+    if (pool_[at(two)].period < pool_[at(one)].period) std::swap(one, two);
+    auto& better = pool_[at(one)];
+    const LevelOptions options{false, effort, pool_[at(two)].place_of};
+    const auto found =
+        anneal_levels(Loads(free_, places_, better.place_of), options, random_, budget_, {});
+    if (found.period < better.period) better = found;
+    take(found);
+  }
+
+  /// Those drawn anew take the place of the worst, others that of the best that they come from: so
+  /// that the pool stays diverse.
+  void put_into_pool(const Annealed& found, bool fresh) {
+    if (found.place_of.empty()) return;
+    if (pool_.empty() || (fresh && pool_.size() < kPool)) return pool_.push_back(found);
+    auto& other = fresh ? *std::ranges::max_element(pool_, {}, &Annealed::period)
+                        : *std::ranges::min_element(pool_, {}, &Annealed::period);
+    if (found.period < other.period) other = found;
+  }
+
+  void take(const Annealed& found) {
     if (found.place_of.empty() || !(found.period < best_.period() * (1 + 1e-12))) return;
     const auto cut = cut_members(free_, places_, tidy(found));
     const bool allowed = !cut.segments.empty() && best_.offer(stages_of(places_, cut));
@@ -297,6 +330,7 @@ class VirtualSearch {
   bool judged_ = false;            // What may be kept only evaluate() knows.
   bool slots_ = false;             // Stages matter, not devices alone.
   int free_in_vain_ = 0;           // Free rounds whose result was not allowed.
+  std::vector<Annealed> pool_;     // Good assignments of `free_`.
   double bound_ = 0;
   std::int64_t idle_ = 0;  // Moves since the last gain.
   Random random_{1};
