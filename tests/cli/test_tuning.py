@@ -31,4 +31,5 @@ def test_a_faster_plan_takes_the_place_and_nothing_is_lost(program, well, chain,
 def test_a_share_that_makes_no_sense_is_refused(penstock, package):
     for share in ("0", "0.9", "much"):
         outcome = penstock("run", package, "--tune", share)
-        assert outcome.code == 2 and "--tune" in outcome.err, outcome
+        assert outcome.code == 2, outcome
+        assert f"--tune: expected a number from 0.001 to 0.5, found '{share}'" in outcome.err, outcome

@@ -37,6 +37,17 @@ inline CLI::Validator not_negative_number() {
           "NONNEGATIVE"};
 }
 
+/// A number from `least` to `most`.
+inline CLI::Validator number_from(double least, double most) {
+  return {[least, most](std::string& text) -> std::string {
+            double value = 0;
+            const bool read = CLI::detail::lexical_cast(text, value);
+            if (read && value >= least && value <= most) return {};
+            return concat("expected a number from ", least, " to ", most, ", found '", text, "'");
+          },
+          "NUMBER"};
+}
+
 /// A time that can be waited for.
 inline CLI::Validator milliseconds() {
   constexpr double kShortest = 0.001, kLongest = 1e12;
@@ -66,6 +77,11 @@ inline CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
 /// Of things to be done: beyond 1e9, times overflow.
 inline CLI::Validator positive_count() {
   return whole_number(1, 1'000'000'000);
+}
+
+/// Of memory or of a file.
+inline CLI::Validator positive_bytes() {
+  return whole_number(1, INT64_MAX);
 }
 
 /// Anything but an empty text.

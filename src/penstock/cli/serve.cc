@@ -18,6 +18,7 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/interrupt.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/gateway/serving.h"
 
 namespace penstock::cli {
@@ -34,6 +35,7 @@ struct ServeOptions {
   gateway::Options all;
 };
 
+constexpr double kMostSeconds = 1e9;                   // Beyond, times overflow.
 constexpr auto kLook = std::chrono::milliseconds(50);  // Between looks at signals.
 
 void say(const std::string& line) {
@@ -133,17 +135,26 @@ Result<int> run(const ServeOptions& options) {
   return kOk;
 }
 
+/// An option with a default, held to what `valid` says.
+template <typename Value>
+void add_limit(CLI::App* command, const char* name, Value& value, const char* description,
+               const CLI::Validator& valid) {
+  command->add_option(name, value, description)->capture_default_str()->check(valid);
+}
+
 void add_limits(CLI::App* command, serve::Limits& limits) {
   const auto add = [&](const char* name, auto& value, const char* description) {
-    command->add_option(name, value, description)
-        ->capture_default_str()
-        ->check(CLI::PositiveNumber);
+    add_limit(command, name, value, description, positive_count());
+  };
+  const auto add_bytes = [&](const char* name, auto& value, const char* description) {
+    add_limit(command, name, value, description, positive_bytes());
   };
   add("--max-models", limits.models, "Models that may be loaded, versions counted one by one");
   add("--max-waiting", limits.waiting,
       "Requests of a model that may wait for room in its pipeline");
-  add("--max-message", limits.message_bytes, "Bytes of one message");
-  add("--max-inputs", limits.request_bytes, "Bytes of the inputs of all requests in progress");
+  add_bytes("--max-message", limits.message_bytes, "Bytes of one message");
+  add_bytes("--max-inputs", limits.request_bytes,
+            "Bytes of the inputs of all requests in progress");
   add("--max-connections", limits.connections,
       "Connections of each protocol; fewer where the limit of descriptors (ulimit -n) is low");
   add("--max-streams", limits.streams, "Calls of one connection at a time");
@@ -208,29 +219,29 @@ void add_server(CLI::App* command, ServeOptions& options) {
       ->add_option("--patience", options.patience_s,
                    "Seconds that requests in progress have to end when a model or the server goes")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0, kMostSeconds));
   add_limits(command, options.all.server.limits);
 }
 
 void add_worker(CLI::App* command, ServeOptions& options) {
-  const auto add = [&](const char* name, auto& value, const char* description) {
-    command->add_option(name, value, description)
-        ->capture_default_str()
-        ->check(CLI::PositiveNumber);
+  const auto add = [&](const char* name, auto& value, const char* description,
+                       const CLI::Validator& valid) {
+    add_limit(command, name, value, description, valid);
   };
   command->add_option("--cache", options.host.cache,
                       "Folder of the contents that callers send; default: one of the user's cache "
                       "that no other worker has");
   auto& limits = options.host.limits;
   add("--max-cache", limits.content_bytes,
-      "Bytes of that folder: what was used last longest ago goes");
-  add("--max-sessions", limits.sessions, "Callers at a time");
-  add("--max-stages", limits.stages, "Stages of all callers");
-  add("--max-calls", limits.calls, "Calls in progress of one stream");
+      "Bytes of that folder: what was used last longest ago goes", positive_bytes());
+  add("--max-sessions", limits.sessions, "Callers at a time", positive_count());
+  add("--max-stages", limits.stages, "Stages of all callers", positive_count());
+  add("--max-calls", limits.calls, "Calls in progress of one stream", positive_count());
   add("--max-tickets", limits.ticket_bytes,
-      "Bytes of the tensors that stay here until other workers pull them");
+      "Bytes of the tensors that stay here until other workers pull them", positive_bytes());
   add("--lease", options.lease_s,
-      "Seconds after which a caller that says nothing loses what it has, where it wants no other");
+      "Seconds after which a caller that says nothing loses what it has, where it wants no other",
+      number_from(0.001, kMostSeconds));
   command->add_option(
       "--peer-authority", options.all.peer_authority,
       "Whose certificates other workers show (PEM); default: --tls-client-authority");

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "penstock/cli/numbers.h"
 #include "penstock/cli/text.h"
 
 namespace penstock::cli {
@@ -22,7 +23,7 @@ void add_tune_option(CLI::App* command, double& share) {
       ->add_option("--tune", share,
                    "While it runs, let other plans of the same stages take its place where CPUs "
                    "are taken or given back; what part of the machine's time that may cost (0.02)")
-      ->check(CLI::Range(follow::kLeastShare, follow::kMostShare))
+      ->check(number_from(follow::kLeastShare, follow::kMostShare))
       ->type_name("SHARE");
 }
 
