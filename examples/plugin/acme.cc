@@ -163,6 +163,13 @@ class Backend final : public backend::Backend {
 
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& request) override {
+    if (!request.options.empty()) {
+      return make_error(Code::kInvalidArgument, "acme has no options, found '",
+                        request.options.begin()->first, "'");
+    }
+    if (!accepts(request.device)) {
+      return make_error(Code::kUnimplemented, "acme runs on this machine's CPUs only");
+    }
     const graph::ImportOptions as_it_is{
         .shapes = {}, .constants = {}, .parameters = {}, .as_is = true, .engine = {}};
     auto model = request.file.empty() ? graph::import_onnx_bytes(request.bytes, {}, as_it_is)

@@ -913,16 +913,6 @@ TEST_F(OneDnn, ACancelBetweenRunsEndsTheNextOneOnly) {
   EXPECT_TRUE(conv.run(inputs, outputs));
 }
 
-TEST_F(OneDnn, RefusesInputsOfAnotherShape) {
-  Runner runner = runner_of(*backend_, request_for(model_of(kSmall)));
-  std::vector<Tensor> outputs(1);
-  const auto outcome = runner.run({Tensor::allocate(DType::kF32, {1, 3, 8, 9})}, outputs);
-  ASSERT_FALSE(outcome);
-  EXPECT_EQ(outcome.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(outcome.error().message(), HasSubstr("input 'x'"));
-  EXPECT_EQ(runner.run_seeded(1).size(), 1U);
-}
-
 TEST_F(OneDnn, NamesTheOperatorThatItDoesNotRun) {
   const auto error = compile_error("(float[2,3] x) => (float[2,3] y) { y = Asin(x) }");
   EXPECT_EQ(error.code, Code::kUnimplemented);

@@ -86,6 +86,7 @@ class Backend final : public backend::Backend {
     if (!loaded) return Error(loaded.error());
     PENSTOCK_TRY(const auto request, backend::with_precision(given));
     PENSTOCK_CHECK_OK(check_request(request));
+    PENSTOCK_CHECK_OK(backend::check_on_cpu(request, "onednn"));
     PENSTOCK_TRY(const auto model, import(request));
     // Primitives keep the number of threads that they were made for.
     const ThreadCount threads((*loaded)->threads, request.threads);

@@ -189,49 +189,6 @@ TEST_F(OnnxRuntimeTest, KeepsTheSymbolsOfOpenDimensions) {
   EXPECT_EQ(to_string((*executable)->inputs()[0].type), "f32[n,3]");
 }
 
-TEST_F(OnnxRuntimeTest, WritesIntoTheCallersBuffers) {
-  Runner add = runner("add");
-  std::vector<Tensor> outputs = {Tensor::allocate(DType::kF32, {2, 3}),
-                                 Tensor::reserve(DType::kF32, 24)};
-  const void* sum = outputs[0].data();
-  const void* product = outputs[1].data();
-  ASSERT_TRUE(
-      add.run({floats({2, 3}, {1, 2, 3, 4, 5, 6}), floats({2, 3}, {2, 2, 2, 2, 2, 2})}, outputs));
-  EXPECT_EQ(outputs[0].data(), sum);
-  EXPECT_EQ(outputs[1].data(), product);
-  EXPECT_EQ(outputs[1].dims(), (std::vector<std::int64_t>{2, 3}));
-  EXPECT_EQ(values_of(outputs[0]), (Values{3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(values_of(outputs[1]), (Values{2, 4, 6, 8, 10, 12}));
-}
-
-TEST_F(OnnxRuntimeTest, AllocatesOutputsThatComeWithoutStorageOrWithTooLittle) {
-  Runner add = runner("add");
-  std::vector<Tensor> outputs = {Tensor(), Tensor::reserve(DType::kF32, 8)};
-  ASSERT_TRUE(
-      add.run({floats({2, 3}, {1, 2, 3, 4, 5, 6}), floats({2, 3}, {1, 1, 1, 1, 1, 1})}, outputs));
-  EXPECT_EQ(values_of(outputs[0]), (Values{2, 3, 4, 5, 6, 7}));
-  EXPECT_EQ(values_of(outputs[1]), (Values{1, 2, 3, 4, 5, 6}));
-}
-
-TEST_F(OnnxRuntimeTest, AnOutputItAllocatedOutlivesTheSession) {
-  std::vector<Tensor> outputs(2);
-  {
-    Runner add = runner("add");
-    ASSERT_TRUE(
-        add.run({floats({2, 3}, {1, 2, 3, 4, 5, 6}), floats({2, 3}, {1, 1, 1, 1, 1, 1})}, outputs));
-  }
-  EXPECT_EQ(values_of(outputs[0]), (Values{2, 3, 4, 5, 6, 7}));
-}
-
-TEST_F(OnnxRuntimeTest, CompilesFromBytesAsFromAFile) {
-  CompileRequest request;
-  request.bytes = read_file(model("dynamic_batch"));
-  Runner twice = runner(request);
-  std::vector<Tensor> outputs(1);
-  ASSERT_TRUE(twice.run({floats({1, 3}, {1, 2, 3})}, outputs));
-  EXPECT_EQ(values_of(outputs[0]), (Values{2, 4, 6}));
-}
-
 TEST_F(OnnxRuntimeTest, ReadsExternalDataBesideTheFile) {
   Runner add = runner("external");
   std::vector<Tensor> outputs(1);
