@@ -1,7 +1,6 @@
 #include "penstock/device/topology.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <memory>
 
@@ -10,6 +9,7 @@
 #include "penstock/base/hash.h"
 #include "penstock/base/memory_left.h"
 #include "penstock/device/cgroup.h"
+#include "penstock/device/cpu_info.h"
 #include "penstock/device/device.h"
 #include "penstock/device/governor.h"
 
@@ -107,29 +107,6 @@ std::size_t total_memory(hwloc_topology_t topology, const std::vector<NumaNode>&
   return std::max(bytes, static_cast<std::size_t>(read_machine_memory("/proc/meminfo")));
 }
 
-/// The first line "key : value" of /proc/cpuinfo for each key.
-std::map<std::string, std::string> read_cpuinfo() {
-  std::map<std::string, std::string> values;
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line) && !line.empty();) {
-    const auto colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    const auto key_end = line.find_last_not_of(" \t", colon == 0 ? 0 : colon - 1);
-    const auto value = line.find_first_not_of(' ', colon + 1);
-    values.emplace(line.substr(0, key_end + 1),
-                   value == std::string::npos ? "" : line.substr(value));
-  }
-  return values;
-}
-
-std::string first_of(const std::map<std::string, std::string>& values,
-                     std::initializer_list<const char*> keys) {
-  for (const char* key : keys) {
-    if (const auto found = values.find(key); found != values.end()) return found->second;
-  }
-  return {};
-}
-
 std::string fingerprint_of(const Topology& topology, const std::string& flags) {
   std::map<int, std::size_t> cache_sizes;
   for (const auto& cache : topology.caches) cache_sizes.emplace(cache.level, cache.size_bytes);
@@ -143,14 +120,14 @@ std::string fingerprint_of(const Topology& topology, const std::string& flags) {
 
 Result<Topology> read_topology() {
   PENSTOCK_TRY(const Hwloc hwloc, load());
-  const auto cpuinfo = read_cpuinfo();
+  const CpuInfo info = read_cpu_info("/proc/cpuinfo");
   Topology topology;
-  topology.cpu_model = first_of(cpuinfo, {"model name", "Model", "Hardware", "cpu model"});
+  topology.cpu_model = info.model;
   topology.cpus = read_cpus(hwloc.get());
   topology.caches = read_caches(hwloc.get());
   topology.numa_nodes = read_numa_nodes(hwloc.get());
   topology.memory_bytes = total_memory(hwloc.get(), topology.numa_nodes);
-  topology.fingerprint = fingerprint_of(topology, first_of(cpuinfo, {"flags", "Features"}));
+  topology.fingerprint = fingerprint_of(topology, info.flags);
   topology.cpu_quota = read_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
   return topology;
 }
