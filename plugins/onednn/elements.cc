@@ -309,7 +309,8 @@ Kernel float_kernel(dnnl_alg_kind_t algorithm, Walk walk) {
 Status append_floats(Builder& builder, dnnl_alg_kind_t algorithm, const Place& a, const Place& b,
                      ValueId result) {
   PENSTOCK_TRY(auto operands, operands_at(builder, {a, b}, result));
-  append(builder, float_kernel(algorithm, operands.walk), std::move(operands), result);
+  Kernel kernel = float_kernel(algorithm, operands.walk);
+  append(builder, std::move(kernel), std::move(operands), result);
   return {};
 }
 
