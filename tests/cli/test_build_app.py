@@ -92,6 +92,9 @@ def test_an_application_becomes_one_package(well, penstock, app, frames, tmp_pat
     assert report["chosen"] == best["name"]
     assert {(node["name"], node["op"]) for node in report["nodes"]} >= {("scale", "function")}
     assert all(node["seconds"] > 0 for node in report["nodes"])
+    plan = json.loads((tmp_path / "app.penstock/plan.json").read_text())
+    foretold = {stage["name"]: stage["predicted_seconds"] for stage in plan["stages"]}
+    assert foretold == {node["name"]: pytest.approx(node["seconds"]) for node in report["nodes"]}
     assert {note.split(":")[0] for note in report["notes"]} >= {"network 'net'", "network 'keep'"}
     stages = well("show", "app.penstock", "--json").json["stages"]
     assert all(len(stage["devices"]) == 1 for stage in stages if stage["name"].split("/")[0] == "keep")  # One state.

@@ -50,6 +50,11 @@ class Tuner {
   void propose_planned(bool replicas);
   Result<tune::Report> write();
   void describe(const Candidate& best, tune::Report& report) const;
+  /// What a stage of the plan takes for one frame.
+  [[nodiscard]] double seconds_of(const Candidate& plan, std::size_t stage) const {
+    const bool tuned = plan.package == &built_.package;
+    return tuned ? costs_[stage].seconds : recording_.seconds.at(plan.plan.stages[stage].name);
+  }
 
   [[nodiscard]] double frame_seconds() const {
     double sum = 0;
@@ -161,7 +166,6 @@ void Tuner::propose_planned(bool replicas) {
 /// A node of the report for each stage.
 void Tuner::describe(const Candidate& best, tune::Report& report) const {
   const auto& stages = best.plan.stages;
-  const bool tuned = best.package == &built_.package;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const auto& stage = stages[i];
     const auto backend = join(stage.partitions, "+", [](const auto& part) { return part.backend; });
@@ -170,7 +174,7 @@ void Tuner::describe(const Candidate& best, tune::Report& report) const {
                           .inputs = {},
                           .stage = static_cast<int>(i),
                           .backend = backend};
-    node.seconds = tuned ? costs_[i].seconds : recording_.seconds.at(stage.name);
+    node.seconds = seconds_of(best, i);
     for (std::size_t before = 0; before < i; ++before) {
       const auto& made = stages[before].outputs;
       if (std::ranges::find_first_of(stage.inputs, made) != stage.inputs.end()) {
@@ -217,6 +221,9 @@ Result<tune::Report> Tuner::write() {
   }
   auto plan = best.plan;
   plan.prediction = {report.period_seconds, report.latency_seconds, report.lower_bound_seconds};
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    plan.stages[i].predicted_seconds = seconds_of(best, i);
+  }
   const auto written = copy_package({plan, folder, nullptr}, tuning_.options.output);
   if (!written) return written.error();
   report.measured_plans += static_cast<int>(race_->candidates().size());
