@@ -169,32 +169,6 @@ nb::dict devices_dict(const device::Topology& topology) {
   return dict;
 }
 
-nb::list peaks_list(const std::vector<cost::DevicePeaks>& machine) {
-  nb::list list;
-  for (const auto& [device, peaks] : machine) {
-    nb::list fp32, reading;
-    for (const auto& width : peaks.widths) {
-      nb::dict dict;
-      dict["name"] = width.name;
-      dict["flops_per_second"] = width.flops_per_second;
-      fp32.append(dict);
-    }
-    for (const auto& level : peaks.levels) {
-      nb::dict dict;
-      dict["name"] = level.name;
-      dict["bytes"] = level.bytes > 0 ? nb::object(nb::float_(level.bytes)) : nb::none();
-      dict["bytes_per_second"] = level.bytes_per_second;
-      reading.append(dict);
-    }
-    nb::dict dict;
-    dict["device"] = device::to_string(device);
-    dict["fp32"] = fp32;
-    dict["reading"] = reading;
-    list.append(dict);
-  }
-  return list;
-}
-
 nb::dict backends_dict(const backend::Registry& registry) {
   nb::list backends;
   for (const auto& backend : registry.all()) {

@@ -6,7 +6,6 @@
 #include <nanobind/nanobind.h>
 
 #include "penstock/backend/registry.h"
-#include "penstock/cost/machine.h"
 #include "penstock/device/topology.h"
 #include "penstock/pipeline/stats.h"
 #include "penstock/plan/plan.h"
@@ -22,7 +21,6 @@ nb::dict stats_dict(const pipeline::Stats& stats);
 nb::list infos_list(const std::vector<plan::TensorInfo>& infos);
 
 nb::dict devices_dict(const device::Topology& topology);
-nb::list peaks_list(const std::vector<cost::DevicePeaks>& machine);
 nb::dict backends_dict(const backend::Registry& registry);
 
 }  // namespace penstock::python

@@ -10,6 +10,7 @@
 #include "gil.h"
 #include "penstock/cost/database.h"
 #include "penstock/cost/machine.h"
+#include "penstock/cost/peaks_json.h"
 #include "penstock/partition/resolve.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/load.h"
@@ -138,7 +139,8 @@ nb::dict devices(bool peaks, bool refresh) {
     PENSTOCK_TRY(auto database, cost::Database::open(cost::Database::default_path()));
     return cost::peaks_of_machine(backends(), database, refresh);
   };
-  dict["peaks"] = peaks_list(value_or_raise(without_gil(measure)));
+  const auto text = cost::to_json(value_or_raise(without_gil(measure)));
+  dict["peaks"] = nb::module_::import_("json").attr("loads")(text);
   return dict;
 }
 

@@ -12,6 +12,7 @@
 #include "penstock/cli/text.h"
 #include "penstock/cost/database.h"
 #include "penstock/cost/machine.h"
+#include "penstock/cost/peaks_json.h"
 #include "penstock/device/device.h"
 #include "penstock/device/place.h"
 #include "penstock/device/topology.h"
@@ -27,25 +28,6 @@ struct DevicesOptions {
 Result<std::vector<cost::DevicePeaks>> peaks_of(bool refresh) {
   PENSTOCK_TRY(auto database, cost::Database::open(cost::Database::default_path()));
   return cost::peaks_of_machine(backend::Registry::load(), database, refresh);
-}
-
-Json to_json(const std::vector<cost::DevicePeaks>& machine) {
-  Json list = Json::array();
-  for (const auto& [device, peaks] : machine) {
-    Json fp32 = Json::array(), reading = Json::array();
-    for (const auto& width : peaks.widths) {
-      fp32.push_back({{"name", width.name}, {"flops_per_second", width.flops_per_second}});
-    }
-    for (const auto& level : peaks.levels) {
-      reading.push_back({{"name", level.name},
-                         {"bytes", level.bytes > 0 ? Json(level.bytes) : Json(nullptr)},
-                         {"bytes_per_second", level.bytes_per_second}});
-    }
-    list.push_back({{"device", device::to_string(device)},
-                    {"fp32", std::move(fp32)},
-                    {"reading", std::move(reading)}});
-  }
-  return list;
 }
 
 std::string to_text(const std::vector<cost::DevicePeaks>& machine) {
@@ -145,7 +127,7 @@ Result<int> run(const DevicesOptions& options) {
   }
   if (options.json) {
     Json json = to_json(topology);
-    if (options.peaks) json["peaks"] = to_json(peaks);
+    if (options.peaks) json["peaks"] = Json::parse(cost::to_json(peaks));
     print_json(json);
   } else {
     print(to_text(topology) + (options.peaks ? to_text(peaks) : ""));

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "penstock/cost/peaks_json.h"
 #include "penstock/cost/sqlite.h"
 #include "penstock/graph/test_support.h"
 #include "tests/support/temporary_folder.h"
@@ -198,6 +199,18 @@ TEST(DatabaseTest, KeepsPeaksOfEachDevice) {
   EXPECT_EQ(**database.find_peaks("m/1cpu"), peaks(3e11));
   EXPECT_EQ(**database.find_peaks("m/2cpu"), peaks(2e11));
   EXPECT_FALSE(database.put_peaks("m/1cpu", peaks(INFINITY)));
+}
+
+TEST(PeaksTest, ComeBackFromTheirText) {
+  const Peaks known{{{"sse", 1e11}, {"avx2", 2e11}}, {{"L1", 32768, 4e11}, {"memory", 0, 1e10}}};
+  const auto text = to_json(known);
+  EXPECT_NE(text.find(R"({"name":"memory","bytes":null,"bytes_per_second":)"), std::string::npos);
+  const auto read = peaks_from_json(text);
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(*read, known);
+  for (const auto* other : {"", "{}", R"({"fp32": 1, "reading": []})"}) {
+    EXPECT_EQ(peaks_from_json(other).error().code, Code::kInvalidArgument) << other;
+  }
 }
 
 /// A file as versions before peaks left it.

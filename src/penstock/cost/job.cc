@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/backend/request.h"
+#include "penstock/cost/peaks_json.h"
 
 namespace penstock::cost {
 namespace {
@@ -85,31 +86,7 @@ double number_of(const Json& json) {
   return json.is_number() ? json.get<double>() : INFINITY;
 }
 
-Json peaks_json(const Peaks& peaks) {
-  Json widths = Json::array(), levels = Json::array();
-  for (const auto& width : peaks.widths) {
-    widths.push_back({{"name", width.name}, {"flops_per_second", width.flops_per_second}});
-  }
-  for (const auto& level : peaks.levels) {
-    levels.push_back({{"name", level.name},
-                      {"bytes", level.bytes},
-                      {"bytes_per_second", level.bytes_per_second}});
-  }
-  return {{"widths", std::move(widths)}, {"levels", std::move(levels)}};
-}
-
-Peaks peaks_of(const Json& json) {
-  Peaks peaks;
-  for (const auto& width : json.at("widths")) {
-    peaks.widths.push_back({width.at("name"), width.at("flops_per_second")});
-  }
-  for (const auto& level : json.at("levels")) {
-    peaks.levels.push_back({level.at("name"), level.at("bytes"), level.at("bytes_per_second")});
-  }
-  return peaks;
-}
-
-Job job_of(const Json& json) {
+Result<Job> job_of(const Json& json) {
   Job job;
   job.id = json.at("id");
   for (const auto& model : json.at("models")) job.models.push_back(model_of(model));
@@ -132,7 +109,7 @@ Job job_of(const Json& json) {
   return job;
 }
 
-JobReport report_of(const Json& json) {
+Result<JobReport> report_of(const Json& json) {
   JobReport report;
   report.id = json.at("id");
   report.event = value_of(kEvents, json.at("event").get<std::string>(), Event::kAlive);
@@ -148,13 +125,15 @@ JobReport report_of(const Json& json) {
     report.check = JobCheck{number_of(check->at("worst_ratio")), check->at("ok"),
                             check->at("output"), check->at("place"), check->at("problem")};
   }
-  if (const auto peaks = json.find("peaks"); peaks != json.end()) report.peaks = peaks_of(*peaks);
+  if (const auto peaks = json.find("peaks"); peaks != json.end()) {
+    PENSTOCK_TRY(report.peaks, peaks_from_json(peaks->dump()));
+  }
   return report;
 }
 
 /// nlohmann's exceptions end here.
 template <typename Value>
-Result<Value> parse(const std::string& line, Value (*read)(const Json&)) {
+Result<Value> parse(const std::string& line, Result<Value> (*read)(const Json&)) {
   try {
     return read(Json::parse(line));
   } catch (const Json::exception& error) {
@@ -210,7 +189,7 @@ std::string to_line(const JobReport& report) {
                      {"place", report.check->place},
                      {"problem", report.check->problem}};
   }
-  if (report.peaks) json["peaks"] = peaks_json(*report.peaks);
+  if (report.peaks) json["peaks"] = Json::parse(to_json(*report.peaks));
   return dump(json);
 }
 
