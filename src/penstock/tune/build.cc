@@ -111,6 +111,7 @@ class Build {
   [[nodiscard]] Cover best_cover() const;
   Status try_groupings();
   Result<std::vector<GroupCosts>> group_costs(const device::Groupings& groupings);
+  Result<HandingOver> links_between(const device::Groupings& groupings);
   Status try_pipelines();
   Result<std::optional<std::size_t>> run_stages(const Cover& cover, std::vector<double> seconds,
                                                 const cost::Figures& figures, bool replicas);
@@ -507,6 +508,26 @@ Result<std::vector<GroupCosts>> Build::group_costs(const device::Groupings& grou
   return costs;
 }
 
+/// Of each two kinds of groups that may stand side by side; those of which there was no time for
+/// are left out.
+Result<HandingOver> Build::links_between(const device::Groupings& groupings) {
+  const auto& kinds = groupings.kinds;
+  HandingOver made;
+  made.links.assign(kinds.size(), std::vector<std::optional<cost::Link>>(kinds.size()));
+  for (std::size_t a = 0; a < kinds.size(); ++a) {
+    const auto& from = kinds[a].devices.front();
+    for (std::size_t b = a; b < kinds.size() && kinds[b].use == kinds[a].use; ++b) {
+      const auto beside = std::ranges::find_if(kinds[b].devices, [&](const device::Device& to) {
+        return static_cast<bool>(device::check_disjoint({from, to}));
+      });
+      if (beside == kinds[b].devices.end()) continue;
+      PENSTOCK_TRY(made.links[a][b], profiler_->link(from, *beside));
+      made.links[b][a] = made.links[a][b];
+    }
+  }
+  return made;
+}
+
 /// Plans on devices of several CPUs, unlike in width, on some or all CPUs; where the user named no
 /// devices, and there are others than one for each CPU and one of all.
 Status Build::try_groupings() {
@@ -518,8 +539,9 @@ Status Build::try_groupings() {
   parts_->measure_until(
       budget_.at(spent() + kGroupShare * (latest_start(kGroupedPlans) - spent())));
   PENSTOCK_TRY(const auto costs, group_costs(groupings));
-  PENSTOCK_TRY(const auto plans,
-               grouped(graph_, groupings, costs, {}, device::available_memory(), kSearchSeconds));
+  PENSTOCK_TRY(const auto links, links_between(groupings));
+  PENSTOCK_TRY(const auto plans, grouped(graph_, groupings, costs, links,
+                                         device::available_memory(), kSearchSeconds));
   parts_->measure_until(budget_.at(latest_start(1)));
   int run = 0;
   for (const auto& plan : plans) {

@@ -25,16 +25,37 @@ double memory_of(const graph::Graph& graph, const device::Groupings& groupings,
   return memory_share(graph, (cpus + width - 1) / width, memory);
 }
 
+/// By kind of group; where nothing was measured as by the figures alone.
+std::vector<std::vector<planner::Link>> links_of(const HandingOver& handing_over,
+                                                 std::size_t kinds) {
+  std::vector links(kinds, std::vector<planner::Link>(kinds));
+  double fastest = 0;
+  for (const auto& row : handing_over.links) {
+    for (const auto& link : row) fastest = std::max(fastest, link ? link->bytes_per_second : 0);
+  }
+  for (std::size_t from = 0; from < handing_over.links.size(); ++from) {
+    for (std::size_t to = 0; to < kinds; ++to) {
+      const auto& link = handing_over.links[from][to];
+      if (!link) continue;
+      auto& made = links[from][to];
+      const double own = handing_over.figures.seconds_per_transfer;  // Of the pipeline.
+      made.latency = std::max(link->latency_seconds - own, 0.0);
+      if (link->bytes_per_second <= 0 || link->bytes_per_second >= fastest) continue;
+      made.bandwidth = 1 / (1 / link->bytes_per_second - 1 / fastest);
+    }
+  }
+  return links;
+}
+
 /// A type for each kind of group, with a mode for each cover.
 Result<Problem> problem_of(const graph::Graph& graph, const device::Groupings& groupings,
-                           const std::vector<GroupCosts>& costs, const cost::Figures& figures,
+                           const std::vector<GroupCosts>& costs, const HandingOver& handing_over,
                            std::optional<std::uint64_t> memory) {
   PlanModelOptions options;
   options.devices = {groupings.kinds.front().devices.front()};
-  options.costs.figures = figures;
+  options.costs.figures = handing_over.figures;
   PENSTOCK_TRY(auto problem, problem_of_model(graph, options));
   const auto type = problem.types.front();
-  const auto link = problem.links.empty() ? planner::Link() : problem.links.front().front();
   problem.types.clear();
   problem.modes.clear();
   for (auto& group : problem.groups) group.time.clear();
@@ -59,7 +80,7 @@ Result<Problem> problem_of(const graph::Graph& graph, const device::Groupings& g
       }
     }
   }
-  problem.links.assign(problem.types.size(), std::vector(problem.types.size(), link));
+  problem.links = links_of(handing_over, problem.types.size());
   return problem;
 }
 
@@ -109,11 +130,11 @@ Result<Grouped> grouped_of(planner::Choice choice, const device::Grouping& group
 
 Result<std::vector<Grouped>> grouped(const graph::Graph& graph, const device::Groupings& groupings,
                                      const std::vector<GroupCosts>& costs,
-                                     const cost::Figures& figures,
+                                     const HandingOver& handing_over,
                                      std::optional<std::uint64_t> memory, double search_seconds) {
   std::vector<Grouped> plans;
   if (costs.empty()) return plans;
-  PENSTOCK_TRY(const auto problem, problem_of(graph, groupings, costs, figures, memory));
+  PENSTOCK_TRY(const auto problem, problem_of(graph, groupings, costs, handing_over, memory));
   planner::Options options;
   options.replicas = true;
   options.seconds = search_seconds / static_cast<double>(groupings.uses.size());

@@ -8,6 +8,7 @@
 
 #include "penstock/base/result.h"
 #include "penstock/cost/analytic.h"
+#include "penstock/cost/database.h"
 #include "penstock/device/group_kinds.h"
 #include "penstock/graph/graph.h"
 #include "penstock/partition/split.h"
@@ -24,6 +25,14 @@ struct GroupCosts {
   std::vector<double> kind_seconds;
 };
 
+/// What handing a tensor over costs.
+struct HandingOver {
+  cost::Figures figures;
+  /// [from][to] Between devices of two of Groupings::kinds, as measured; empty: nothing was. What a
+  /// tensor's bytes take is counted over the fastest of these, which parts' own times have in them.
+  std::vector<std::vector<std::optional<cost::Link>>> links = {};
+};
+
 /// A plan on devices that were chosen.
 struct Grouped {
   partition::ChosenStages split;
@@ -34,12 +43,12 @@ struct Grouped {
 
 /// For each use of the CPUs the best plan of its groupings, shortest period first: each stage by
 /// one of the covers, replicated where that helps, on devices that need not be alike. Uses without
-/// a plan are left out. `figures` say what handing over costs, `memory` how many bytes the machine
-/// has left, of which each device has a share by its width. The network writes no states.
+/// a plan are left out. `memory`: how many bytes the machine has left, of which each device has a
+/// share by its width. The network writes no states.
 /// \error as cost::problem_of()
 Result<std::vector<Grouped>> grouped(const graph::Graph& graph, const device::Groupings& groupings,
                                      const std::vector<GroupCosts>& costs,
-                                     const cost::Figures& figures,
+                                     const HandingOver& handing_over,
                                      std::optional<std::uint64_t> memory, double search_seconds);
 
 }  // namespace penstock::tune

@@ -51,8 +51,10 @@ std::vector<std::string> names_of(const partition::ChosenStage& stage) {
 
 Result<std::vector<Grouped>> plans_of(const graph::Graph& graph, const device::Groupings& groupings,
                                       const std::vector<GroupCosts>& costs,
-                                      std::optional<std::uint64_t> memory = std::nullopt) {
-  return grouped(graph, groupings, costs, {.seconds_per_transfer = 1e-6}, memory, 1000);
+                                      std::optional<std::uint64_t> memory = std::nullopt,
+                                      HandingOver handing_over = {}) {
+  handing_over.figures.seconds_per_transfer = 1e-6;
+  return grouped(graph, groupings, costs, handing_over, memory, 1000);
 }
 
 TEST(GroupsTest, WhatDoesNotScaleRunsOnEachCpu) {
@@ -115,6 +117,34 @@ TEST(GroupsTest, FastAndSlowCoresRunWhatSuitsThem) {
     const bool fast = stage.devices.front().cpus.front() < 8;
     EXPECT_EQ(stage.parts.front().backend, fast ? "one" : "two");
   }
+}
+
+/// Two covers, each for one kind of core: together they need both kinds.
+TEST(GroupsTest, WhereALinkIsSlowOneKindOfCoresDoesAll) {
+  const auto groupings = device::groupings_of(fast_and_slow(), 200);
+  const auto graph = chain_of_four(1);
+  const auto only = [&](const char* backend, int kind) {
+    return costs(graph, groupings, backend,
+                 [=](const device::GroupKind& of) { return of.kind == kind ? 1.0 : kNever; });
+  };
+  const std::vector<GroupCosts> both{only("one", 1), only("two", 0)};
+  HandingOver slow, close;
+  for (auto* handing_over : {&slow, &close}) {
+    for (const auto& from : groupings.kinds) {
+      auto& row = handing_over->links.emplace_back();
+      for (const auto& to : groupings.kinds) {
+        const bool far = from.kind != to.kind && handing_over == &slow;
+        row.emplace_back(cost::Link{far ? 10.0 : 1e-6, 1e9});
+      }
+    }
+  }
+  const auto near_plans = plans_of(graph, groupings, both, {}, close);
+  ASSERT_TRUE(near_plans) << near_plans.error().message();
+  EXPECT_NEAR(near_plans->front().period_seconds, 1.0 / 16, 1e-4);
+  const auto plans = plans_of(graph, groupings, both, {}, slow);
+  ASSERT_TRUE(plans) << plans.error().message();
+  EXPECT_NEAR(plans->front().period_seconds, 1.0 / 8, 1e-4);
+  expect_sound(plans->front());
 }
 
 TEST(GroupsTest, WhatWasNotMeasuredAnywhereHasNoPlan) {
