@@ -99,6 +99,48 @@ TEST(BatchedNetworks, ComputeTheSameOrAreRefusedByANode) {
   }
 }
 
+/// The network with the first dimensions of its inputs open, under one name.
+Result<graph::Graph> with_open_first(const fs::path& file, const backend::Registry& backends) {
+  PENSTOCK_TRY(auto graph, import_network(file, backends));
+  for (const auto id : graph.inputs) {
+    auto& dims = graph.values[index(id)].type.dims;
+    if (!dims.empty()) dims.front() = {Dim::kOpen, "n", Dim::kOpen};
+  }
+  for (const auto id : graph.outputs) {
+    for (auto& dim : graph.values[index(id)].type.dims) dim = Dim();
+  }
+  PENSTOCK_TRY(const auto bytes, graph::to_onnx_bytes(graph::Subgraph::whole(graph)));
+  return graph::import_onnx_bytes(bytes, {}, {});
+}
+
+TEST(BatchedNetworks, OfAnOpenFirstDimensionComputeTheSameOrAreRefusedByANode) {
+  const auto backends = backend::Registry::load();
+  const auto backend = backends.find("onnxruntime");
+  ASSERT_TRUE(backend) << backend.error().message();
+  for (const auto& file : networks()) {
+    SCOPED_TRACE(name_of(file));
+    const auto graph = with_open_first(file, backends);
+    if (!graph) continue;  // Its constants say how many there are.
+    const auto wide = graph::batched(graph::Subgraph::whole(*graph), 2);
+    std::cout << name_of(file) << ": " << (wide ? "batched" : wide.error().message()) << "\n";
+    if (!wide) {
+      EXPECT_THAT(wide.error().message(), HasSubstr("node '"));
+      continue;
+    }
+    Random random(7);
+    std::vector<std::vector<Tensor>> frames(2);
+    for (auto& frame : frames) {
+      for (const auto id : graph->inputs) {
+        auto type = graph->value(id).type;
+        if (!type.dims.empty()) type.dims.front() = {1, {}, Dim::kOpen};
+        frame.push_back(*random_tensor(type, random));
+      }
+    }
+    bool skipped = false;
+    EXPECT_EQ(batched_difference(**backend, *graph, *wide, frames, skipped), "");
+  }
+}
+
 /// Wherever the cuts are, the tensors between stages hold the frames along their first dimension.
 TEST(BatchedNetworks, MayBeCutAnywhere) {
   const auto backends = backend::Registry::load();

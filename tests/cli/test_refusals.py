@@ -117,8 +117,8 @@ REFUSALS = {
         "state 'y' -> 'x'", "expected one type and shape", "writes f32[1,2,4,4], reads f32[1,3,4,4]", "(--state)"
     ),
     "split chain.onnx --state z=x -o q": Refusal("'z' -> 'x'", "'y'", "no output 'z'", "did you mean"),
-    "split double.onnx --batch 4 -o q": Refusal(
-        "node 'double'", "hold several frames", "f32[n,3]", "bind it (--shape)"
+    "split padded.onnx --batch 4 -o q": Refusal(
+        "node 'pad'", "take several frames", "'size' differs from frame to frame", "(STAGE=1)"
     ),
     "split chain.onnx --custom-ops none.so -o q": Refusal("'none.so'", "file", "no such file", "check the path"),
     "split chain.onnx -o chain.onnx": Refusal(

@@ -116,6 +116,63 @@ def test_frames_wait_for_one_another_up_to_the_batch(model: Path) -> None:
     assert stage["calls"] == [0, 0, 2]
 
 
+def open_network(folder: Path, first: int | str) -> Path:
+    """Splits each row in two halves, sums each, and counts its own sizes on the way, as exporters write it."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Slice", ["sizes", "zero", "two"], ["outer"]),
+        helper.make_node("Concat", ["outer", "halves"], ["apart"], axis=0),
+        helper.make_node("Reshape", ["x", "apart"], ["parts"]),
+        helper.make_node("ReduceSum", ["parts", "last"], ["sums"], keepdims=0),
+        helper.make_node("Softmax", ["sums"], ["y"], axis=1),
+    ]
+    lists = {"zero": [0], "two": [2], "halves": [2, 3], "last": [-1]}
+    graph = helper.make_graph(
+        nodes,
+        "open",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [first, "s", 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [first, "s", 2])],
+        [numpy_helper.from_array(np.array(items, np.int64), name) for name, items in lists.items()],
+    )
+    path = folder / "open.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    return path
+
+
+@pytest.mark.parametrize(("first", "rows"), [(1, 1), ("n", 1), ("n", 3)])
+@pytest.mark.parametrize("bound", ["1..9", "?"])
+def test_frames_of_one_open_shape_share_a_call(tmp_path: Path, first: int | str, rows: int, bound: str) -> None:
+    import onnxruntime
+
+    model = open_network(tmp_path, first)
+    session = onnxruntime.InferenceSession(model)
+    random = np.random.default_rng(1)
+    lengths = [4, 4, 4, 7, 7, 7, 5, 6, 5]
+    frames = [random.random((rows, length, 6), np.float32) for length in lengths]
+    shapes = {"x": f"{first if first == 1 else '1..4'}x{bound}x6"}
+    with penstock.split(model, batch="3:600000", shapes=shapes, replicas=1, in_flight=9) as running:
+        futures = [running.submit(x) for x in frames]
+        for x, future in zip(frames, futures, strict=True):
+            np.testing.assert_allclose(future.result()["y"], session.run(None, {"x": x})[0], rtol=1e-5)
+        (stage,) = running.stats()["stages"]
+    assert stage["calls"] == [3, 0, 2]
+
+
+def test_what_cannot_take_several_frames_of_open_shapes_is_refused_by_its_node(tmp_path: Path) -> None:
+    import onnx
+
+    network = onnx.load(open_network(tmp_path, "n"))
+    network.graph.node[-1].attribute[0].i = 0
+    with pytest.raises(
+        penstock.FailedPrecondition, match=r"node '\w+': Softmax cannot take several frames in one call: "
+    ):
+        penstock.split(network, batch=4)
+
+
 @pytest.mark.parametrize("batch", [True, 2.5, [8], {"stage0": None}])
 def test_a_batch_of_another_type_is_refused(model: Path, batch: Any) -> None:
     with pytest.raises(penstock.InvalidArgument, match=r"^batch: expected a number of frames, '8:2.5', 'auto' or "):

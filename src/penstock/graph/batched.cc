@@ -30,8 +30,18 @@ Graph extract(const Subgraph& part) {
   return std::move(draft.graph);
 }
 
-bool is_fixed(const Type& type) {
-  return type.kind == Type::Kind::kTensor && type.ranked && type.fixed();
+bool is_ranked(const Type& type) {
+  return type.kind == Type::Kind::kTensor && type.ranked;
+}
+
+/// Whether a value of what was found may be of what was said, by all that both know.
+bool agree(const Type& found, const Type& said) {
+  if (said.fixed()) return to_string(found) == to_string(said);
+  if (!is_ranked(found)) return true;
+  return found.dtype == said.dtype &&
+         std::ranges::equal(found.dims, said.dims, [](const Dim& one, const Dim& other) {
+           return !one.fixed() || !other.fixed() || one.size == other.size;
+         });
 }
 
 class FrameWalk {
@@ -52,10 +62,10 @@ class FrameWalk {
  private:
   /// Its frames follow one another without a gap of bits.
   [[nodiscard]] static std::string why_no_frames(const Type& type) {
-    if (!is_fixed(type)) return "its shape is open: bind it (--shape)";
+    if (!is_ranked(type)) return "nothing tells how many dimensions it has";
     if (type.dims.empty()) return "it has no dimension that could hold several frames";
     const auto bits = bits_of(type.dtype);
-    if (bits == 0 || type.max_bytes().value_or(0) == 0) return "it holds nothing, or no numbers";
+    if (bits == 0 || type.max_bytes() == 0) return "it holds nothing, or no numbers";
     if (bits < 8) return "its numbers are smaller than a byte";
     return {};
   }
@@ -85,9 +95,13 @@ class FrameWalk {
     }
     if (std::ranges::none_of(node.inputs, differs)) return {};
     for (const auto* list : {&node.inputs, &node.outputs}) {
-      for (const auto value : *list) PENSTOCK_CHECK_OK(check_fixed(site, value));
+      for (const auto value : *list) PENSTOCK_CHECK_OK(check_known(site, value));
     }
-    return apply_frame_rule(site);
+    PENSTOCK_CHECK_OK(apply_frame_rule(site));
+    if (!site.stuck()) return {};
+    return site.refuse(
+        "its frames must stand along another axis, and more than one size of what "
+        "moves is open: bind them (--shape)");
   }
 
   /// One call draws once, where several draw anew for each frame.
@@ -97,12 +111,12 @@ class FrameWalk {
     return site.refuse("its numbers are random");
   }
 
-  Status check_fixed(const FrameSite& site, ValueId id) const {
+  Status check_known(const FrameSite& site, ValueId id) const {
     if (id == ValueId::kNone) return {};
     const auto& value = graph_.value(id);
-    if (!is_fixed(value.type)) {
-      return site.refuse("expected a fixed shape of '", value.name, "', found ", value.type,
-                         "; bind the model's inputs (--shape)");
+    if (!is_ranked(value.type)) {
+      return site.refuse("expected to know how many dimensions '", value.name, "' has, found ",
+                         value.type, "; bind the model's inputs (--shape)");
     }
     const bool empty =
         std::ranges::any_of(value.type.dims, [](const Dim& dim) { return dim.size == 0; });
@@ -113,13 +127,17 @@ class FrameWalk {
   }
 
   Status end(ValueId id) {
-    const auto& value = graph_.value(id);
+    const Value value = graph_.value(id);  // A copy: moving it adds values.
     const int axis = frames_.axis(id);
     const auto why =
         axis == kSameForAll ? "it is the same for all frames" : why_no_frames(value.type);
     if (why.empty()) {
       if (axis > 0) move_output(id);
-      return {};
+      if (!frames_.stuck()) return {};
+      return make_error(Code::kFailedPrecondition,
+                        "cannot hold several frames along its first dimension: it is ", value.type,
+                        ", more than one size of which is open: bind them (--shape)")
+          .within({Where::kOutput, value.name});
     }
     Error error = make_error(Code::kFailedPrecondition, "cannot hold several frames: it is ",
                              value.type, ": ", why)
@@ -142,8 +160,8 @@ class FrameWalk {
     infer_types(inferred, Source::kInference);
     for (std::size_t i = 0; i < wide.values.size(); ++i) {
       const auto& said = wide.values[i];
-      if (!said.producer || !is_fixed(said.type)) continue;
-      if (to_string(inferred.values[i].type) == to_string(said.type)) continue;
+      if (!said.producer || !is_ranked(said.type)) continue;
+      if (agree(inferred.values[i].type, said.type)) continue;
       const auto& node = wide.node(*said.producer);
       return make_error(Code::kFailedPrecondition, node.op,
                         " cannot take several frames in one call: '", said.name, "' is ",

@@ -14,9 +14,10 @@ namespace penstock::graph {
 /// Each value either is the same for all frames, or holds them one after the other along one known
 /// axis. A rule for each operator says which of its outputs do so where its inputs do, and what
 /// constants that count the frames (of Reshape, Resize, a first state) must become; ONNX's shape
-/// inference must agree. Where the batch of an input or output is not its first dimension, as in
-/// the states of several layers, nodes that move the frames are added. What no rule proves is
-/// refused.
+/// inference must agree. Sizes may stay open: a call is of frames of one shape, what a node counts
+/// of it is divided by their number, and shapes made of that are multiplied again, by nodes that
+/// are added. So they are where the batch of an input or output is not its first dimension, as in
+/// the states of several layers. What no rule proves is refused.
 ///
 /// \pre  frames >= 2
 /// \error kFailedPrecondition  names the node that stops it and says why; or the input or output

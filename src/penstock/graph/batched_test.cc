@@ -168,6 +168,51 @@ TEST(BatchedTest, MovesTheFramesOfAStateOfSeveralLayers) {
   EXPECT_THAT(names_of(graph, graph.outputs), ElementsAre("next"));
 }
 
+/// Where sizes are open, each frame of a call has the same ones.
+INSTANTIATE_TEST_SUITE_P(
+    OpenSizes, TakenTest,
+    testing::Values(
+        Taken{"(float[n,4] x) => (float[n,4] y) { y = Relu(x) }", "f32[n_of_3,4]"},
+        Taken{"(float[n,4] x, float[n,4] z) => (float[n,4] y) { y = Add(x, z) }", "f32[n_of_3,4]"},
+        Taken{"(float[n,4] x) => (float[n,2] y) <float[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}> "
+              "{ y = MatMul(x, w) }",
+              "f32[n_of_3,2]"},
+        Taken{"(float[1,s,4] x) => (float[1,s,2,2] y) <int64[4] to = {0, -1, 2, 2}> "
+              "{ y = Reshape(x, to) }",
+              "f32[3,s,2,2]"},
+        Taken{"(float[1,s,4] x) => (float[1,t,8] y) <int64[3] to = {1, -1, 8}> "
+              "{ y = Reshape(x, to) }",
+              "f32[3,t,8]"},
+        Taken{"(float[n,3,4] x) => (float[n,12] y) <int64[2] to = {-1, 12}> "
+              "{ y = Reshape(x, to) }",
+              "f32[n_of_3,12]"},
+        Taken{"(float[1,s,4] x) => (float[1,s,4] y) { y = Softmax<axis = 1>(x) }", "f32[3,s,4]"},
+        Taken{"(float[s,1,4] x) => (float[s,1,4] y) { y = Softmax<axis = 0>(x) }",
+              "f32[s_of_3,1,4]"},
+        Taken{"(float[1,s,4] x) => (float[1,s,s] y) { t = Transpose<perm = [0, 2, 1]>(x) "
+              "y = MatMul(x, t) }",
+              "f32[3,s,s]"}));
+
+/// What counts the frames counts one of them, and shapes made of that are of all again.
+TEST(BatchedTest, CountsOneFrame) {
+  const auto graph = batched_text(R"((float[n,s,4] x) => (float[n,t] y)
+      <int64[1] zero = {0}, int64[1] rest = {-1}>
+      { shape = Shape(x) n = Gather<axis = 0>(shape, zero)
+        to = Concat<axis = 0>(n, rest) y = Reshape(x, to) })");
+  EXPECT_THAT(ops_of(graph),
+              ElementsAre("Shape", "Div", "Gather", "Concat", "Mul", "Max", "Reshape"));
+  EXPECT_THAT(constant_of(graph, 1, 1), ElementsAre(3, 1, 1));
+  EXPECT_THAT(constant_of(graph, 4, 1), ElementsAre(3, 1));
+  EXPECT_THAT(constant_of(graph, 5, 1), ElementsAre(-1));
+}
+
+TEST(BatchedTest, RepeatsWhatIsComputedForOneFrame) {
+  const auto graph = batched_text(R"((float[n,4] x) => (float[n,8] y)
+      { shape = Shape(x) zeros = ConstantOfShape(shape) y = Concat<axis = 1>(zeros, x) })");
+  EXPECT_THAT(ops_of(graph), ElementsAre("Shape", "Div", "ConstantOfShape", "Tile", "Concat"));
+  EXPECT_EQ(type_text(graph, "y"), "f32[n_of_3,8]");
+}
+
 /// Rules that find their own axis taken by the frames move these to another one.
 INSTANTIATE_TEST_SUITE_P(
     Moves, TakenTest,
@@ -276,11 +321,16 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"(float[1,4] x, float s) => (float[1,4] y) { [m] y = Mul(x, s) }",
                 "input 's': cannot hold several frames: it is f32[]: it has no dimension that "
                 "could hold several frames; node 'm' reads it"},
-        Refused{"(float[n,4] x) => (float[n,4] y) { [r] y = Relu(x) }",
-                "input 'x': cannot hold several frames: it is f32[n,4]: its shape is open: bind it "
-                "(--shape); node 'r' reads it"},
         Refused{"(float[1,4] x) => (int64[m,2] y) { t = NonZero(x) [t] y = Transpose(t) }",
-                "NonZero cannot take several frames in one call: expected a fixed shape"},
+                "NonZero cannot take several frames in one call: how much it finds differs from "
+                "frame to frame"},
+        Refused{"(float[n,s] x) => (float[s,n] y) { [t] y = Softmax<axis = 0>(x) }",
+                "node 't': Softmax cannot take several frames in one call: its frames must stand "
+                "along another axis, and more than one size of what moves is open: bind them "
+                "(--shape)"},
+        Refused{"(float[1,s] x, int64[2] to) => (float[a,b] y) { [r] y = Reshape(x, to) }",
+                "node 'r': Reshape cannot take several frames in one call: 'to' differs from frame "
+                "to frame"},
         Refused{"(float[1,4] x) => (uint8[1,4] y, float s, uint8 z) "
                 "{ [d] y, s, z = DynamicQuantizeLinear(x) }",
                 "node 'd': DynamicQuantizeLinear cannot take several frames in one call: its scale "

@@ -21,8 +21,17 @@ FrameGraph::FrameGraph(Graph graph, int frames)
 
 Sizes FrameGraph::sizes(ValueId id) const {
   Sizes sizes;
-  for (const auto& dim : graph_.value(id).type.dims) sizes.push_back(dim.size);
+  for (const auto& dim : graph_.value(id).type.dims) {
+    const auto unnamed = [&] { return concat("#", index(id), ".", sizes.size()); };
+    sizes.push_back(dim.fixed() ? dim.size
+                                : number_of(dim.symbol.empty() ? unnamed() : dim.symbol));
+  }
   return sizes;
+}
+
+std::int64_t FrameGraph::number_of(const std::string& symbol) const {
+  const auto next = -2 - static_cast<std::int64_t>(symbols_.size());
+  return symbols_.try_emplace(symbol, next).first->second;
 }
 
 ValueId FrameGraph::add_value(const std::string& stem, Type type, int axis) {
@@ -43,13 +52,39 @@ ValueId FrameGraph::add_constant(const std::string& stem, Tensor tensor) {
   return id;
 }
 
-ValueId FrameGraph::derived(ValueId id, const Sizes& sizes, int axis) {
-  return add_value(graph_.value(id).name, Type::tensor(graph_.value(id).type.dtype, sizes), axis);
+ValueId FrameGraph::derived(ValueId id, std::vector<Dim> dims, int axis) {
+  auto type = graph_.value(id).type;
+  type.dims = std::move(dims);
+  return add_value(graph_.value(id).name, std::move(type), axis);
+}
+
+ValueId FrameGraph::computed(const std::string& op, std::vector<ValueId> inputs,
+                             std::size_t place) {
+  const auto& first = graph_.value(inputs[0]);
+  const auto made = add_value(first.name, first.type, kSameForAll);
+  Node node;
+  node.op = op;
+  node.inputs = std::move(inputs);
+  node.outputs = {made};
+  insert(std::move(node), place);
+  return made;
+}
+
+ValueId FrameGraph::repeated(ValueId id, int axis, std::size_t place) {
+  Sizes repeats(graph_.value(id).type.dims.size(), 1);
+  repeats[static_cast<std::size_t>(axis)] = frames_;
+  const auto count = add_constant(graph_.value(id).name + "_repeats", list_of_sizes(repeats));
+  const auto made = computed("Tile", {id, count}, place);
+  set_axis(made, axis);
+  return made;
 }
 
 void FrameGraph::add_reshape(ValueId from, ValueId to, std::size_t place) {
   auto shape = sizes(to);
-  shape[static_cast<std::size_t>(axis(to))] *= frames_;
+  auto& along = shape[static_cast<std::size_t>(axis(to))];
+  if (!is_open(along)) along *= frames_;
+  stuck_ = stuck_ || std::ranges::count_if(shape, is_open) > 1;
+  for (auto& size : shape) size = std::max<std::int64_t>(size, -1);  // The one that is left over.
   Node node;
   node.op = "Reshape";
   node.inputs = {from, add_constant(graph_.value(to).name + "_shape", list_of_sizes(shape))};
@@ -58,8 +93,8 @@ void FrameGraph::add_reshape(ValueId from, ValueId to, std::size_t place) {
 }
 
 ValueId FrameGraph::spread(ValueId id, int to, std::size_t place) {
-  auto apart = sizes(id);
-  apart.insert(apart.begin() + axis(id), 1);
+  auto apart = graph_.value(id).type.dims;
+  apart.insert(apart.begin() + axis(id), Dim{1, {}, Dim::kOpen});
   const auto parted = derived(id, apart, axis(id));
   add_reshape(id, parted, place);
   return turned(parted, to, place);
@@ -67,14 +102,16 @@ ValueId FrameGraph::spread(ValueId id, int to, std::size_t place) {
 
 ValueId FrameGraph::turned(ValueId id, int to, std::size_t place) {
   if (axis(id) == to) return id;
-  auto moved = sizes(id);
+  auto moved = graph_.value(id).type.dims;
   Sizes order(moved.size());
   std::iota(order.begin(), order.end(), std::int64_t{0});
-  for (auto* list : {&moved, &order}) {
-    const auto frames = (*list)[static_cast<std::size_t>(axis(id))];
-    list->erase(list->begin() + axis(id));
-    list->insert(list->begin() + to, frames);
-  }
+  const auto move = [&](auto& list) {
+    const auto frames = list[static_cast<std::size_t>(axis(id))];
+    list.erase(list.begin() + axis(id));
+    list.insert(list.begin() + to, frames);
+  };
+  move(moved);
+  move(order);
   Node node;
   node.op = "Transpose";
   node.attributes = {{"perm", order}};
@@ -85,7 +122,7 @@ ValueId FrameGraph::turned(ValueId id, int to, std::size_t place) {
 }
 
 ValueId FrameGraph::gather(ValueId id, std::size_t place) {
-  auto joined = sizes(id);
+  auto joined = graph_.value(id).type.dims;
   joined.erase(joined.begin() + axis(id));
   const auto to = derived(id, joined, axis(id));
   add_reshape(id, to, place);
@@ -98,7 +135,8 @@ ValueId FrameGraph::moved(ValueId id, int to, std::size_t place) {
   const bool apart = std::any_of(own.begin() + first, own.begin() + last,
                                  [](std::int64_t size) { return size != 1; });
   if (apart) return gather(spread(id, to, place), place);
-  const auto same = derived(id, own, to);  // In memory the frames are there already.
+  const auto same =
+      derived(id, graph_.value(id).type.dims, to);  // In memory the frames are there already.
   add_reshape(id, same, place);
   return same;
 }
@@ -111,7 +149,11 @@ void FrameGraph::gather_into(ValueId id, ValueId to, std::size_t place) {
 Graph FrameGraph::widen() && {
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (axes_[i] == kSameForAll) continue;
-    graph_.values[i].type.dims[static_cast<std::size_t>(axes_[i])].size *= frames_;
+    auto& dim = graph_.values[i].type.dims[static_cast<std::size_t>(axes_[i])];
+    for (auto* size : {&dim.size, &dim.bound, &dim.usual}) {
+      if (*size != Dim::kOpen) *size *= frames_;
+    }
+    if (!dim.symbol.empty()) dim.symbol += concat("_of_", frames_);
   }
   std::ranges::stable_sort(inserted_, {}, &std::pair<std::size_t, Node>::first);
   for (auto place = inserted_.rbegin(); place != inserted_.rend(); ++place) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,7 +13,12 @@ namespace penstock::graph {
 
 inline constexpr int kSameForAll = -1;  ///< The value does not differ from frame to frame.
 
+/// An open size is a negative number below -1, which two sizes share where one symbol names both.
 using Sizes = std::vector<std::int64_t>;
+
+inline bool is_open(std::int64_t size) {
+  return size < 0;
+}
 
 /// Types stay those of one frame until widen(). The values of several frames stand one after the
 /// other along an axis, whose size is multiplied by their number then.
@@ -25,6 +32,8 @@ class FrameGraph {
   [[nodiscard]] int axis(ValueId id) const { return axes_[index(id)]; }
   void set_axis(ValueId id, int axis) { axes_[index(id)] = axis; }
   [[nodiscard]] Sizes sizes(ValueId id) const;
+  /// A node had to be added whose sizes cannot be told beforehand: what was made is of no use.
+  [[nodiscard]] bool stuck() const { return stuck_; }
 
   /// A value of a new name that begins with `stem`.
   ValueId add_value(const std::string& stem, Type type, int axis);
@@ -42,17 +51,27 @@ class FrameGraph {
   /// The same as gather() into a value that is there.
   void gather_into(ValueId id, ValueId to, std::size_t place);
 
+  /// A new node stands before the one at `place`. \returns its output, the same for all frames,
+  /// of the type of its first input.
+  ValueId computed(const std::string& op, std::vector<ValueId> inputs, std::size_t place);
+  /// The same numbers once for each frame, along an axis.
+  ValueId repeated(ValueId id, int axis, std::size_t place);
+  void insert(Node node, std::size_t place) { inserted_.emplace_back(place, std::move(node)); }
+
   /// The whole with the types of several frames and the new nodes.
   Graph widen() &&;
 
  private:
-  ValueId derived(ValueId id, const Sizes& sizes, int axis);
+  ValueId derived(ValueId id, std::vector<Dim> dims, int axis);
   void add_reshape(ValueId from, ValueId to, std::size_t place);
+  [[nodiscard]] std::int64_t number_of(const std::string& symbol) const;
 
   Graph graph_;
   int frames_;
-  std::vector<int> axes_;                               // Of each value, or kSameForAll.
-  std::vector<std::pair<std::size_t, Node>> inserted_;  // And before which node.
+  bool stuck_ = false;
+  std::vector<int> axes_;                                // Of each value, or kSameForAll.
+  std::vector<std::pair<std::size_t, Node>> inserted_;   // And before which node.
+  mutable std::map<std::string, std::int64_t> symbols_;  // Numbered as they are met.
 };
 
 }  // namespace penstock::graph

@@ -108,7 +108,7 @@ Status broadcast(FrameSite& site, const std::vector<std::size_t>& operands) {
     const int own = axis - rank + static_cast<int>(site.sizes(i).size());
     if (site.axis(i) != kSameForAll) {
       site.place(i, own);
-    } else if (own >= 0 && site.sizes(i)[at(own)] > 1) {
+    } else if (own >= 0 && site.sizes(i)[at(own)] != 1) {
       PENSTOCK_CHECK_OK(site.repeat(i, own));
     }
   }
@@ -126,8 +126,6 @@ Status apply_frame_rule(FrameSite& site) {
       {"NonMaxSuppression", "how much it finds differs from frame to frame"},
       {"NonZero", "how much it finds differs from frame to frame"},
       {"Scan", "its turns would be those of all frames together"},
-      {"Shape", "its result counts the frames; a clean import of fixed shapes makes it a constant"},
-      {"Size", "its result counts the frames; a clean import of fixed shapes makes it a constant"},
       {"Unique", "how much it finds differs from frame to frame"},
   };
   const auto& node = site.node();

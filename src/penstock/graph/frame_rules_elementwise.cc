@@ -37,7 +37,7 @@ Status quantise(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0}));
   const auto scale = site.sizes(1);
   if (scale.size() > 1) return site.refuse("its scales are of blocks");
-  if (product_of(scale, 0, scale.size()) > 1) {
+  if (product_of(scale, 0, scale.size()) != 1) {
     const auto axis = wrapped(site.node().int_or("axis", 1), site.sizes(0).size());
     PENSTOCK_CHECK_OK(keep_off(site, {axis}));
   }

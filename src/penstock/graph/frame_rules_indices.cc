@@ -46,6 +46,7 @@ Status scatter_nd(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0, 2}));
   const auto indices = site.sizes(1);
   const auto rank = static_cast<int>(site.sizes(0).size());
+  if (is_open(indices.back())) return site.refuse("the size of '", site.name(1), "' is open");
   const auto named = static_cast<int>(indices.back());
   if (named >= rank) return site.spread({0, 2}, true);  // They name single numbers.
   std::vector<int> axes(at(named));

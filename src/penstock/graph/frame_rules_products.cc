@@ -97,7 +97,7 @@ Status gemm(FrameSite& site) {
   site.place(0, site.node().int_or("transA", 0) != 0 ? 1 : 0);
   if (site.has_input(2)) {
     const auto addend = site.sizes(2);
-    const bool rows_of_its_own = addend.size() == 2 && addend[0] > 1;
+    const bool rows_of_its_own = addend.size() == 2 && addend[0] != 1;
     if (site.axis(2) == kSameForAll && rows_of_its_own) PENSTOCK_CHECK_OK(site.repeat(2, 0));
     if (site.axis(2) != kSameForAll && (addend.size() != 2 || addend[0] != site.made()[0])) {
       return site.refuse("'", site.name(2), "' is broadcast over the rows");

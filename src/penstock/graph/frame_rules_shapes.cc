@@ -19,11 +19,16 @@ int landing(const Sizes& from, int axis, const Sizes& to) {
   if (to.size() >= before && std::equal(from.begin(), from.begin() + axis + 1, to.begin())) {
     return axis;
   }
+  if (std::any_of(from.begin(), from.begin() + axis, is_open)) return kSameForAll;
   const auto outer = product_of(from, 0, at(axis));
-  for (std::size_t k = 0; k < to.size(); ++k) {
+  for (std::size_t k = 0; k < to.size() && (k == 0 || !is_open(to[k - 1])); ++k) {
     if (product_of(to, 0, k) == outer) return static_cast<int>(k);
   }
   return kSameForAll;
+}
+
+std::ptrdiff_t open_in(const Sizes& sizes) {
+  return std::ranges::count_if(sizes, is_open);
 }
 
 Status land(FrameSite& site, Sizes& shape, int& axis) {
@@ -33,17 +38,38 @@ Status land(FrameSite& site, Sizes& shape, int& axis) {
     site.place(0, 0);
     axis = 0;
   }
-  shape[at(axis)] *= site.frames();
+  if (!is_open(shape[at(axis)])) shape[at(axis)] *= site.frames();
+  return {};
+}
+
+/// A shape that says -1 or 0 says so of what is open. What it copies of the frames' axis would be
+/// that of all frames elsewhere.
+Status reshape_constant(FrameSite& site, Sizes given, const Sizes& shape, int axis) {
+  const bool copies = site.node().int_or("allowzero", 0) == 0;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    const bool frames_there = std::cmp_equal(k, site.axis(0)),
+               frames_here = std::cmp_equal(k, axis);
+    const bool stays = given[k] == -1 || (given[k] == 0 && copies && frames_there == frames_here);
+    if (!stays && is_open(shape[k])) return site.refuse("the size of its axis ", k, " is open");
+    if (!stays || open_in(shape) == 0) given[k] = shape[k];
+  }
+  site.put(1, given);
   return {};
 }
 
 Status reshape(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0}));
-  if (!site.integers(1)) return site.refuse("its shape is no constant");
+  const auto given = site.integers(1);
   auto shape = site.made();
   int axis = kSameForAll;
   PENSTOCK_CHECK_OK(land(site, shape, axis));
-  site.put(1, shape);
+  if (given) {
+    PENSTOCK_CHECK_OK(reshape_constant(site, *given, shape, axis));
+  } else if (axis != site.axis(0) || site.node().int_or("allowzero", 0) != 0) {
+    return site.refuse("its shape is no constant, and may copy sizes of the frames' axis");
+  } else {
+    PENSTOCK_CHECK_OK(site.multiply(1, at(axis)));
+  }
   site.give(0, axis);
   return {};
 }
@@ -77,6 +103,7 @@ Status squeeze(FrameSite& site) {
   auto shape = site.made();
   int axis = kSameForAll;
   PENSTOCK_CHECK_OK(land(site, shape, axis));
+  if (open_in(shape) > 1) return site.refuse("more than one size of its output is open");
   site.become_reshape(shape);
   site.give(0, axis);
   return {};
@@ -109,8 +136,9 @@ Status transpose(FrameSite& site) {
 Status expand(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0}));
   auto shape = site.integers(1);
-  if (!shape) return site.refuse("its shape is no constant");
   const auto from = site.sizes(0), to = site.made();
+  const auto of_shape = shape ? static_cast<std::int64_t>(shape->size()) : site.sizes(1).front();
+  if (is_open(of_shape)) return site.refuse("its shape is no constant");
   const auto shift = to.size() - from.size();
   std::vector<int> repeated;
   for (std::size_t k = 0; k < from.size(); ++k) {
@@ -118,10 +146,12 @@ Status expand(FrameSite& site) {
   }
   PENSTOCK_CHECK_OK(keep_off(site, repeated));
   const int axis = site.axis(0) + static_cast<int>(shift);
-  const int place = axis - static_cast<int>(to.size() - shape->size());
-  if (place >= 0 && (*shape)[at(place)] != 1) {
-    (*shape)[at(place)] = to[at(axis)] * site.frames();
+  const int place = axis - static_cast<int>(to.size()) + static_cast<int>(of_shape);
+  if (place >= 0 && shape && (*shape)[at(place)] != 1) {
+    (*shape)[at(place)] = is_open(to[at(axis)]) ? 1 : to[at(axis)] * site.frames();
     site.put(1, *shape);
+  } else if (place >= 0 && !shape) {
+    PENSTOCK_CHECK_OK(site.limit_to_one(1, at(place)));
   }
   site.give(0, axis);
   return {};
@@ -188,7 +218,9 @@ struct SliceBounds {
 
   /// Whether it takes all that there is along its axis number `k`.
   [[nodiscard]] bool takes_all(std::size_t k, std::int64_t size) const {
-    return (starts[k] == 0 || starts[k] <= -size) && ends[k] >= size && steps[k] == 1;
+    const bool to_end =
+        ends[k] >= (is_open(size) ? std::numeric_limits<std::int32_t>::max() : size);
+    return (starts[k] == 0 || (!is_open(size) && starts[k] <= -size)) && to_end && steps[k] == 1;
   }
 };
 
@@ -204,11 +236,24 @@ Result<SliceBounds> bounds_of(const FrameSite& site) {
   return bounds;
 }
 
+/// Bounds that are computed may be any, off the frames' axis.
+bool cuts_elsewhere(const FrameSite& site) {
+  const auto axes = site.integers(3);
+  if (!axes || (site.integers(1) && site.integers(2))) return false;
+  return std::ranges::none_of(*axes, [&](std::int64_t axis) {
+    return wrapped(axis, site.sizes(0).size()) == site.axis(0);
+  });
+}
+
 /// All that there is of one frame becomes all that there is of several.
 Status slice_rule(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0}));
-  PENSTOCK_TRY(auto bounds, bounds_of(site));
   const auto sizes = site.sizes(0);
+  if (cuts_elsewhere(site)) {
+    site.give(0, site.axis(0));
+    return {};
+  }
+  PENSTOCK_TRY(auto bounds, bounds_of(site));
   std::vector<int> cut;
   for (std::size_t k = 0; k < bounds.axes.size(); ++k) {
     const int axis = wrapped(bounds.axes[k], sizes.size());
@@ -246,12 +291,14 @@ Status pad(FrameSite& site) {
 
 Status resize_sizes(FrameSite& site, const std::optional<Sizes>& axes) {
   auto sizes = site.integers(3);
-  if (!sizes) return site.refuse("its sizes are no constant");
-  for (std::size_t k = 0; k < sizes->size(); ++k) {
+  const auto count = axes ? axes->size() : site.made().size();
+  for (std::size_t k = 0; k < count; ++k) {
     const int axis = axes ? wrapped((*axes)[k], site.made().size()) : static_cast<int>(k);
-    if (axis == site.axis(0)) (*sizes)[k] *= site.frames();
+    if (axis != site.axis(0)) continue;
+    if (!sizes) return site.multiply(3, k);
+    (*sizes)[k] *= site.frames();
   }
-  site.put(3, *sizes);
+  if (sizes) site.put(3, *sizes);
   return {};
 }
 
@@ -284,6 +331,21 @@ Status resize(FrameSite& site) {
   return {};
 }
 
+/// Its result is that of one frame.
+Status shape_rule(FrameSite& site) {
+  const auto count = site.made().front();
+  const auto first = wrapped(site.node().int_or("start", 0), site.sizes(0).size());
+  const int element = site.axis(0) - std::max(first, 0);
+  if (element >= 0 && element < count)
+    site.count_one_frame(at(element), at(static_cast<int>(count)));
+  return {};
+}
+
+Status size_rule(FrameSite& site) {
+  site.count_one_frame();
+  return {};
+}
+
 }  // namespace
 
 void add_shape_rules(FrameRules& rules) {
@@ -294,6 +356,8 @@ void add_shape_rules(FrameRules& rules) {
   add_rule(rules, pad, {"Pad"});
   add_rule(rules, reshape, {"Reshape"});
   add_rule(rules, resize, {"Resize", "Upsample"});
+  add_rule(rules, shape_rule, {"Shape"});
+  add_rule(rules, size_rule, {"Size"});
   add_rule(rules, slice_rule, {"Slice"});
   add_rule(rules, split, {"Split"});
   add_rule(rules, squeeze, {"Squeeze"});

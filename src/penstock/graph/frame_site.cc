@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -75,7 +76,12 @@ void FrameSite::put(std::size_t input, const Sizes& integers) {
 Status FrameSite::repeat(std::size_t input, int axis) {
   const auto* old = constant(input);
   if (old == nullptr || old->kind() != Tensor::Kind::kDense || bits_of(old->dtype()) % 8 != 0) {
-    return refuse("'", name(input), "' is needed once for each frame, and is no constant");
+    if (std::cmp_greater_equal(axis, sizes(input).size())) {
+      return refuse("'", name(input), "' is needed once for each frame, and is no constant");
+    }
+    const auto id = frames_.repeated(node().inputs[input], axis, index(id_));
+    changed().inputs[input] = id;
+    return {};
   }
   auto dims = old->dims();
   if (std::cmp_equal(axis, dims.size())) dims.push_back(1);
@@ -92,6 +98,63 @@ Status FrameSite::repeat(std::size_t input, int axis) {
   }
   changed().inputs[input] = frames_.add_constant(name(input), std::move(tensor));
   return {};
+}
+
+Status FrameSite::compute(std::size_t input, const char* op, Sizes integers) {
+  constexpr std::int64_t kOfIntegers = 12;  // Max and Min of older operator sets take floats only.
+  const auto& type = graph_.value(node().inputs[input]).type;
+  const auto onnx = graph_.info.opsets.find("");
+  if (type.dtype != DType::kI64 || onnx == graph_.info.opsets.end() || onnx->second < kOfIntegers) {
+    return refuse("'", name(input), "' is no constant");
+  }
+  Tensor tensor = Tensor::allocate(DType::kI64, {static_cast<std::int64_t>(integers.size())});
+  std::ranges::copy(integers, tensor.as<std::int64_t>().begin());
+  const auto other = frames_.add_constant(name(input), std::move(tensor));
+  const auto id = frames_.computed(op, {node().inputs[input], other}, index(id_));
+  changed().inputs[input] = id;
+  return {};
+}
+
+Status FrameSite::multiply(std::size_t input, std::size_t element) {
+  const auto count = sizes(input).front();
+  if (is_open(count)) return refuse("'", name(input), "' is no constant");
+  Sizes factors(static_cast<std::size_t>(count), 1);
+  factors[element] = frames();
+  PENSTOCK_CHECK_OK(compute(input, "Mul", std::move(factors)));
+  return compute(input, "Max", {-1});
+}
+
+Status FrameSite::limit_to_one(std::size_t input, std::size_t element) {
+  const auto count = sizes(input).front();
+  if (is_open(count)) return refuse("'", name(input), "' is no constant");
+  Sizes limits(static_cast<std::size_t>(count), std::numeric_limits<std::int64_t>::max());
+  limits[element] = 1;
+  return compute(input, "Min", std::move(limits));
+}
+
+void FrameSite::divide(Tensor by) {
+  const auto output = node().outputs[0];
+  const auto type = graph_.value(output).type;
+  const auto counted = frames_.add_value(graph_.value(output).name, type, kSameForAll);
+  changed().outputs[0] = counted;
+  Node node;
+  node.op = "Div";
+  node.inputs = {counted, frames_.add_constant(graph_.value(output).name, std::move(by))};
+  node.outputs = {output};
+  frames_.insert(std::move(node), index(id_) + 1);
+}
+
+void FrameSite::count_one_frame(std::size_t element, std::size_t count) {
+  Tensor by = Tensor::allocate(DType::kI64, {static_cast<std::int64_t>(count)});
+  std::ranges::fill(by.as<std::int64_t>(), 1);
+  by.as<std::int64_t>()[element] = frames();
+  divide(std::move(by));
+}
+
+void FrameSite::count_one_frame() {
+  Tensor by = Tensor::allocate(DType::kI64, {});
+  by.as<std::int64_t>()[0] = frames();
+  divide(std::move(by));
 }
 
 Status FrameSite::spread(std::initializer_list<std::size_t> inputs, bool behind) {
@@ -118,7 +181,8 @@ Status FrameSite::spread(std::initializer_list<std::size_t> inputs, bool behind)
 
 void FrameSite::become_reshape(const Sizes& shape) {
   Tensor tensor = Tensor::allocate(DType::kI64, {static_cast<std::int64_t>(shape.size())});
-  std::ranges::copy(shape, tensor.as<std::int64_t>().begin());
+  std::ranges::transform(shape, tensor.as<std::int64_t>().begin(),
+                         [](std::int64_t size) { return std::max<std::int64_t>(size, -1); });
   const auto id = frames_.add_constant(node().name + "_shape", std::move(tensor));
   auto& node = changed();
   node.op = "Reshape";

@@ -33,6 +33,8 @@ class FrameSite {
   [[nodiscard]] Sizes made(std::size_t output = 0) const {
     return frames_.sizes(node().outputs[output]);
   }
+  /// Whether the node needed what cannot be told where sizes are open.
+  [[nodiscard]] bool stuck() const { return frames_.stuck(); }
   /// The integers of a constant input; empty where it is none.
   [[nodiscard]] std::optional<Sizes> integers(std::size_t input) const;
   /// Those of a constant of f32.
@@ -45,15 +47,25 @@ class FrameSite {
   void place(std::size_t input, int axis);
   /// Another constant of the same element type takes an input's place.
   void put(std::size_t input, const Sizes& integers);
-  /// A constant repeated for each frame along an axis takes the input's place; its rank: along a
-  /// dimension of the frames alone, behind all others.
-  /// \error kFailedPrecondition  it is no constant.
+  /// What is the same for all frames, repeated for each along an axis, takes the input's place; its
+  /// rank: along a dimension of the frames alone, behind all others.
+  /// \error kFailedPrecondition  that, and it is no constant.
   Status repeat(std::size_t input, int axis);
+  /// The element of a list of sizes, an input that is computed, becomes that of several frames. One
+  /// of -1 stays what is left over, 0 stays a copy. \error kFailedPrecondition
+  Status multiply(std::size_t input, std::size_t element);
+  /// The element of a list of sizes, an input that is computed, becomes 1 at most.
+  /// \error kFailedPrecondition
+  Status limit_to_one(std::size_t input, std::size_t element);
+  /// The output, which counts the frames in this element, counts one of them: a list of `count`.
+  void count_one_frame(std::size_t element, std::size_t count);
+  /// The same of a single number.
+  void count_one_frame();
   /// The node works on a dimension of the frames alone, before all others of these inputs and of
   /// its output, or behind them; the output's frames then stand along its first dimension.
   /// \error kFailedPrecondition  an input is the same for all frames, and no constant.
   Status spread(std::initializer_list<std::size_t> inputs, bool behind);
-  /// The node turns into a Reshape of its first input.
+  /// The node turns into a Reshape of its first input. \pre  one size is open at most
   void become_reshape(const Sizes& shape);
 
   /// "node 'n': Softmax cannot take several frames in one call: ..."
@@ -66,6 +78,8 @@ class FrameSite {
 
  private:
   [[nodiscard]] const Tensor* constant(std::size_t input) const;
+  Status compute(std::size_t input, const char* op, Sizes integers);
+  void divide(Tensor by);
   [[nodiscard]] Node& changed() { return graph_.nodes[index(id_)]; }
 
   FrameGraph& frames_;

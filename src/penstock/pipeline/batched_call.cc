@@ -8,20 +8,31 @@
 namespace penstock::pipeline {
 namespace {
 
-// Of as many frames as there are rows.
+// Of as many frames as there are rows. A size that stays open has another name for them all.
 Type rows_of(Type one, std::size_t rows) {
-  if (!one.dims.empty()) one.dims.front().size *= static_cast<std::int64_t>(rows);
+  if (one.dims.empty()) return one;
+  auto& dim = one.dims.front();
+  for (auto* size : {&dim.size, &dim.bound, &dim.usual}) {
+    if (*size != Dim::kOpen) *size *= static_cast<std::int64_t>(rows);
+  }
+  dim.symbol.clear();
   return one;
 }
 
 bool whole_bytes(const Type& type) {
   std::size_t bits = bits_of(type.dtype);
-  for (const auto& dim : type.dims) bits *= static_cast<std::size_t>(dim.size);
+  for (const auto& dim : type.dims) bits *= dim.fixed() ? static_cast<std::size_t>(dim.size) : 1;
   return bits % 8 == 0;
 }
 
+// Engines name and bound what is open each in its own way.
+bool same_sizes(const Type& one, const Type& other) {
+  return one.dtype == other.dtype && one.ranked && other.ranked &&
+         std::ranges::equal(one.dims, other.dims, {}, &Dim::size, &Dim::size);
+}
+
 Status check_rows(const CompiledPartition& partition, const backend::Port& one,
-                  const backend::Port& several, std::size_t rows) {
+                  const backend::Port& several, std::size_t rows, bool items) {
   const auto refuse = [&](const auto&... what) {
     return invalid_argument("the model for ", rows, " frames of '", partition.plan->model,
                             "': tensor '", several.name, "' ", what..., "; split the model again");
@@ -29,11 +40,14 @@ Status check_rows(const CompiledPartition& partition, const backend::Port& one,
   if (one.name != several.name) {
     return refuse("stands where the model for one frame has '", one.name, "'");
   }
-  if (!one.type.fixed() || one.type.dims.empty() || !whole_bytes(one.type)) {
-    return refuse("is ", one.type, " for one frame: expected a fixed shape of whole bytes");
+  if (!one.type.ranked || one.type.dims.empty() || !whole_bytes(one.type)) {
+    return refuse("is ", one.type, " for one frame: expected a list of whole bytes");
+  }
+  if (items && !one.type.fixed()) {
+    return refuse("is ", one.type, " for one item: expected a fixed shape");
   }
   const Type expected = rows_of(one.type, rows);
-  if (expected == several.type) return {};
+  if (same_sizes(expected, several.type)) return {};
   return refuse("is ", several.type, ": expected ", expected);
 }
 
@@ -70,22 +84,30 @@ Status BatchedCall::add_part(const CompiledPartition& partition, backend::Execut
                             "' has other inputs or outputs than the model for one; split the "
                             "model again");
   }
+  const bool items = !stage_.plan->each.empty();
   Part part;
   part.executable = several;
   PENSTOCK_TRY(part.context, several->create_context());
   for (std::size_t i = 0; i < partition.outputs.size(); ++i) {
     const auto& port = several->outputs()[i];
     const Wire& wire = partition.outputs[i].wire;
-    PENSTOCK_CHECK_OK(check_rows(partition, one.outputs()[i], port, rows_));
-    part.outputs.push_back({wire, port.type, Rows(port.type, rows_)});
-    if (wire.kind == Wire::Kind::kLocal) locals_[wire.where] = storage_for(port.type);
+    PENSTOCK_CHECK_OK(check_rows(partition, one.outputs()[i], port, rows_, items));
+    auto& made = part.outputs.emplace_back(Port{wire, port.type, {}, {}});
+    if (!port.type.fixed()) made.type = rows_of(partition.outputs[i].type, rows_);  // With bounds.
+    if (wire.kind == Wire::Kind::kLocal) {
+      locals_[wire.where] = storage_for(made.type);
+    } else {
+      hold_rows(made);
+    }
   }
   for (std::size_t i = 0; i < partition.inputs.size(); ++i) {
     const auto& port = several->inputs()[i];
     const Wire& wire = partition.inputs[i];
     const bool shared = wire.kind == Wire::Kind::kParameter;
-    if (!shared) PENSTOCK_CHECK_OK(check_rows(partition, one.inputs()[i], port, rows_));
-    part.inputs.push_back({wire, port.type, shared ? Rows() : Rows(port.type, rows_)});
+    auto& made = part.inputs.emplace_back(Port{wire, port.type, {}, {}});
+    if (shared) continue;
+    PENSTOCK_CHECK_OK(check_rows(partition, one.inputs()[i], port, rows_, items));
+    if (wire.kind != Wire::Kind::kLocal) hold_rows(made);
   }
   part.read.resize(part.inputs.size());
   part.written.resize(part.outputs.size());
@@ -93,8 +115,19 @@ Status BatchedCall::add_part(const CompiledPartition& partition, backend::Execut
   return {};
 }
 
-// Zeros may be no fair input (an index out of range, a division): then it did not warm up.
+void BatchedCall::hold_rows(Port& port) {
+  takes_any_ = takes_any_ && !port.type.dims.front().fixed();
+  if (port.type.fixed()) {
+    port.rows = Rows(port.type, rows_);
+  } else {
+    port.open_rows.emplace(port.type);
+  }
+}
+
+// Zeros may be no fair input (an index out of range, a division): then it did not warm up. Of open
+// shapes the first frames tell.
 void BatchedCall::warm_up(const ParameterVersion* parameters) {
+  if (has_open_shapes()) return;
   given_ = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (!run(p, {}, parameters) || !context(p).wait(backend::kNoDeadline)) break;
@@ -123,11 +156,22 @@ const Tensor& BatchedCall::tensor_of(const Wire& wire, std::size_t frame) const 
       return *(*bound.in[wire.where])[wire.tensor];
     case Wire::Kind::kStateIn:
       return *bound.state_in[wire.where];
-    case Wire::Kind::kStateOut:
-      return *bound.state_out[wire.where];
     default:
-      return (*bound.out[wire.where])[wire.tensor];
+      return target_of(wire, frame);
   }
+}
+
+Tensor& BatchedCall::target_of(const Wire& wire, std::size_t frame) const {
+  const auto& bound = frames_[frame];
+  return wire.kind == Wire::Kind::kStateOut ? *bound.state_out[wire.where]
+                                            : (*bound.out[wire.where])[wire.tensor];
+}
+
+bool BatchedCall::has_open_shapes() const {
+  const auto open = [](const Port& port) { return !port.type.fixed(); };
+  return std::ranges::any_of(parts_, [&](const Part& part) {
+    return std::ranges::any_of(part.inputs, open) || std::ranges::any_of(part.outputs, open);
+  });
 }
 
 void BatchedCall::find_rows(Port& port) const {
@@ -142,6 +186,28 @@ void BatchedCall::find_rows(Port& port) const {
   }
 }
 
+Result<const Tensor*> BatchedCall::gather(Port& port, std::uint64_t& copies) {
+  if (!port.open_rows) {
+    find_rows(port);
+    return port.rows.to_read(given_, copies);
+  }
+  read_.clear();
+  for (std::size_t i = 0; i < given_; ++i) read_.push_back(&tensor_of(port.wire, i));
+  return port.open_rows->to_read(read_, computed(), copies);
+}
+
+Tensor* BatchedCall::prepare(Port& port) {
+  if (port.wire.kind == Wire::Kind::kLocal) {
+    Tensor& local = locals_[port.wire.where];
+    if (!port.type.fixed() && port.wire.fresh) local = Tensor();
+    if (!port.type.fixed() && !port.wire.fresh) restore_storage_for(port.type, local);
+    return &local;
+  }
+  if (port.open_rows) return port.open_rows->to_write();
+  find_rows(port);
+  return port.rows.to_write(given_);
+}
+
 Status BatchedCall::run(std::size_t p, const backend::Call& call,
                         const ParameterVersion* parameters) {
   auto& part = parts_[p];
@@ -153,19 +219,10 @@ Status BatchedCall::run(std::size_t p, const backend::Call& call,
     } else if (port.wire.kind == Wire::Kind::kParameter) {
       part.read[i] = &parameters->values[port.wire.where];
     } else {
-      find_rows(port);
-      part.read[i] = port.rows.to_read(given_, copies);
+      PENSTOCK_TRY(part.read[i], gather(port, copies));
     }
   }
-  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-    auto& port = part.outputs[i];
-    if (port.wire.kind == Wire::Kind::kLocal) {
-      part.written[i] = &locals_[port.wire.where];
-      continue;
-    }
-    find_rows(port);
-    part.written[i] = port.rows.to_write(given_);
-  }
+  for (std::size_t i = 0; i < part.outputs.size(); ++i) part.written[i] = prepare(part.outputs[i]);
   copies_.fetch_add(copies, std::memory_order_relaxed);
   return part.context->run(call, part.read, part.written);
 }
@@ -176,7 +233,14 @@ Status BatchedCall::share_out(std::size_t p) {
   for (std::size_t i = 0; i < part.outputs.size(); ++i) {
     auto& port = part.outputs[i];
     PENSTOCK_CHECK_OK(check_output(stage_.partitions[p], i, port.type, *part.written[i]));
-    if (port.wire.kind != Wire::Kind::kLocal) port.rows.share_out(given_, copies);
+    if (port.wire.kind == Wire::Kind::kLocal) continue;
+    if (port.open_rows) {
+      written_.clear();
+      for (std::size_t k = 0; k < given_; ++k) written_.push_back(&target_of(port.wire, k));
+      PENSTOCK_CHECK_OK(port.open_rows->share_out(written_, computed(), port.wire.fresh, copies));
+    } else {
+      port.rows.share_out(given_, copies);
+    }
   }
   let_go(part);
   copies_.fetch_add(copies, std::memory_order_relaxed);
@@ -195,6 +259,8 @@ void BatchedCall::restore() {
     for (auto& port : part.outputs) {
       if (port.wire.kind == Wire::Kind::kLocal) {
         restore_storage_for(port.type, locals_[port.wire.where]);
+      } else if (port.open_rows) {
+        port.open_rows->restore();
       } else {
         port.rows.restore();
       }

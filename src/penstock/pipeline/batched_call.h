@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "penstock/pipeline/counters.h"
+#include "penstock/pipeline/open_rows.h"
 #include "penstock/pipeline/rows.h"
 #include "penstock/pipeline/stage.h"
 
@@ -55,6 +57,8 @@ class BatchedCall {
   void warm_up(const ParameterVersion* parameters);
 
   [[nodiscard]] std::size_t rows() const { return rows_; }
+  /// How many rows the run computes that is bound: fewer than rows() where the model takes any.
+  [[nodiscard]] std::size_t computed() const { return takes_any_ ? given_ : rows_; }
   [[nodiscard]] backend::Context& context(std::size_t part) { return *parts_[part].context; }
 
   /// What runs next reads and writes these frames; the caller keeps them until it has ended.
@@ -74,8 +78,9 @@ class BatchedCall {
  private:
   struct Port {
     Wire wire;
-    Type type;  // Of all rows.
-    Rows rows;  // Not of locals and parameters.
+    Type type;                          // Of all rows.
+    Rows rows;                          // Not of locals and parameters,
+    std::optional<OpenRows> open_rows;  // nor where the shape is open: these.
   };
   struct Part {
     std::shared_ptr<backend::Executable> executable;
@@ -89,7 +94,12 @@ class BatchedCall {
   Status add_part(const CompiledPartition& partition, backend::Executable& one,
                   const std::shared_ptr<backend::Executable>& several);
   [[nodiscard]] const Tensor& tensor_of(const Wire& wire, std::size_t frame) const;
+  [[nodiscard]] Tensor& target_of(const Wire& wire, std::size_t frame) const;
+  void hold_rows(Port& port);
   void find_rows(Port& port) const;
+  Result<const Tensor*> gather(Port& port, std::uint64_t& copies);
+  Tensor* prepare(Port& port);
+  [[nodiscard]] bool has_open_shapes() const;
   static void let_go(Part& part);
 
   Stage& stage_;
@@ -98,7 +108,10 @@ class BatchedCall {
   std::vector<Tensor> locals_;
   std::span<const BoundFrame> frames_;
   std::size_t first_item_ = 0, given_ = 0;
-  bool items_ = false;  // The rows are items of the one frame.
+  bool items_ = false;     // The rows are items of the one frame.
+  bool takes_any_ = true;  // Any number of frames: the first dimension of all that passes is open.
+  std::vector<const Tensor*> read_;  // Of one port, by frame.
+  std::vector<Tensor*> written_;
   std::atomic<std::uint64_t> copies_{0};
 };
 

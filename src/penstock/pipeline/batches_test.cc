@@ -543,5 +543,102 @@ TEST_F(Batches, WithoutModelsAreRefused) {
   EXPECT_THAT(started.error().message(), HasSubstr("stage 'net': batch: expected models for "));
 }
 
+/// 2 x + 1 of lists as long as each frame says.
+struct OpenBatches : ::testing::Test {
+  static Type list(std::int64_t frames, Dim first = {1, {}, Dim::kOpen}) {
+    if (first.fixed()) first.size *= frames;
+    return Type::tensor(DType::kF32, std::vector<Dim>{first, {Dim::kOpen, "s", 4}});
+  }
+  static Status compute(Inputs in, Outputs out) {
+    const bool given = out[0]->kind() == Tensor::Kind::kDense;
+    if (!given || !out[0]->set_dims(in[0]->dims()))
+      *out[0] = Tensor::allocate(DType::kF32, in[0]->dims());
+    std::ranges::transform(in[0]->as<float>(), out[0]->as<float>().begin(),
+                           [](float x) { return 2 * x + 1; });
+    return {};
+  }
+  /// Frames of such a first dimension; models for 2 and 4 of them.
+  void start(Dim first = {1, {}, Dim::kOpen}) {
+    network.input("x", list(1, first)).stage("net", {"x"}, {"y"}, compute, 1, {list(1, first)});
+    network.output("y");
+    auto& stage = network.plan.stages.front();
+    stage.batch = {4, std::chrono::seconds(600)};
+    for (const int frames : {2, 4}) {
+      auto& model = network.backend->models[concat("net.b", frames, ".onnx")];
+      model = network.backend->models.at("net.onnx");
+      model.inputs.front().type = model.outputs.front().type = list(frames, first);
+      model.run = [this](Inputs in, Outputs out) -> Status {
+        const std::scoped_lock lock(mutex);
+        rows.push_back(in[0]->dims());
+        return compute(in, out);
+      };
+      stage.partitions.front().batched.push_back({frames, concat("stages/net.b", frames, ".onnx")});
+    }
+    auto started = network.start({.capacity = 16});
+    ASSERT_TRUE(started) << started.error().message();
+    pipeline = *std::move(started);
+  }
+  void push(std::vector<std::int64_t> dims, float value) {
+    Tensor tensor = Tensor::allocate(DType::kF32, std::move(dims));
+    std::ranges::fill(tensor.as<float>(), value);
+    ASSERT_TRUE(pipeline->push(std::vector{tensor}, kLong));
+  }
+  void pop(const std::vector<std::int64_t>& dims, float value) {
+    auto popped = pipeline->pop(kLong);
+    ASSERT_TRUE(popped && *popped);
+    ASSERT_TRUE((*popped)->ok()) << (*popped)->error().message();
+    EXPECT_EQ((**popped)[0].dims(), dims);
+    EXPECT_THAT((**popped)[0].as<float>(), ::testing::Each(2 * value + 1));
+  }
+
+  FakeNetwork network;
+  std::mutex mutex;
+  std::vector<std::vector<std::int64_t>> rows;  // Dims of what each call of several frames read.
+  std::unique_ptr<Pipeline> pipeline;
+};
+
+TEST_F(OpenBatches, OfOneShapeShareACall) {
+  start();
+  for (int i = 0; i < 4; ++i) push({1, 3}, static_cast<float>(i));
+  for (int i = 0; i < 4; ++i) pop({1, 3}, static_cast<float>(i));
+  for (int i = 4; i < 8; ++i) push({1, 2}, static_cast<float>(i));
+  for (int i = 4; i < 8; ++i) pop({1, 2}, static_cast<float>(i));
+  EXPECT_THAT(rows, ElementsAre(ElementsAre(4, 3), ElementsAre(4, 2)));
+  EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(0, 0, 0, 2));
+}
+
+TEST_F(OpenBatches, OfDifferentShapesAreComputedOneByOne) {
+  start();
+  for (const std::int64_t length : {3, 2, 3, 3}) push({1, length}, static_cast<float>(length));
+  for (const std::int64_t length : {3, 2, 3, 3}) pop({1, length}, static_cast<float>(length));
+  EXPECT_TRUE(rows.empty());
+  EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(4, 0, 0, 0));
+}
+
+TEST_F(OpenBatches, MayHaveSeveralRowsAFrame) {
+  start({Dim::kOpen, "n", Dim::kOpen});
+  for (int i = 0; i < 4; ++i) push({2, 3}, static_cast<float>(i));
+  for (int i = 0; i < 4; ++i) pop({2, 3}, static_cast<float>(i));
+  EXPECT_THAT(rows, ElementsAre(ElementsAre(8, 3)));
+}
+
+TEST_F(OpenBatches, FillACallWithTheFirstFrameWhereItsRowsAreFixed) {
+  start();
+  for (int i = 0; i < 3; ++i) push({1, 3}, static_cast<float>(i));
+  pipeline->close();
+  for (int i = 0; i < 3; ++i) pop({1, 3}, static_cast<float>(i));
+  EXPECT_THAT(rows, ElementsAre(ElementsAre(4, 3)));
+  EXPECT_EQ(pipeline->stats().stages[0].surplus, 1);
+}
+
+TEST_F(OpenBatches, AreAsManyAsAreThereWhereTheirNumberIsOpen) {
+  start({Dim::kOpen, "n", Dim::kOpen});
+  for (int i = 0; i < 3; ++i) push({1, 3}, static_cast<float>(i));
+  pipeline->close();
+  for (int i = 0; i < 3; ++i) pop({1, 3}, static_cast<float>(i));
+  EXPECT_THAT(rows, ElementsAre(ElementsAre(3, 3)));
+  EXPECT_EQ(pipeline->stats().stages[0].surplus, 0);
+}
+
 }  // namespace
 }  // namespace penstock::pipeline
