@@ -134,6 +134,15 @@ void decide(OutputVerdict& output) {
   }
 }
 
+/// In memory of their own: a value in the engine's keeps what lies beside it there, which can be
+/// all of the network's weights.
+std::vector<Tensor> kept(std::vector<Tensor> values) {
+  for (auto& value : values) {
+    if (value.kind() == Tensor::Kind::kDense && value.in_host_memory()) value = value.clone();
+  }
+  return values;
+}
+
 }  // namespace
 
 std::string_view to_string(Finding finding) {
@@ -201,7 +210,8 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
   Judge judge = unmeasured(setting.outputs, setting.tolerance);
   PENSTOCK_CHECK_OK(reference.begin_sequence());
   for (const auto& frame : setting.frames) {
-    PENSTOCK_TRY(judge.expected_.emplace_back(), reference.run(frame));
+    PENSTOCK_TRY(auto outputs, reference.run(frame));
+    judge.expected_.push_back(kept(std::move(outputs)));
   }
   for (std::size_t i = 0; i < setting.known.size(); ++i) {
     judge.allowances_[i].last_rounding = setting.known[i].last_rounding;

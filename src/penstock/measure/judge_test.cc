@@ -112,6 +112,17 @@ class Summing final : public Reference {
   double state_ = 0;
 };
 
+TEST(Judge, KeepsNoMemoryOfTheEngine) {
+  const auto arena = std::make_shared<std::vector<float>>(kWidth, 1.5F);
+  const auto judge = judge_of(
+      [arena](const Tensor&) {
+        return Tensor::view(DType::kF32, {1, kWidth}, arena->data(), arena);
+      },
+      some_frames());
+  EXPECT_EQ(judge.expected().front().front().as<float>()[0], 1.5F);
+  EXPECT_EQ(arena.use_count(), 1);
+}
+
 TEST(Judge, RunsEachSequenceFromItsBeginning) {
   Summing reference;
   ASSERT_TRUE(reference.run(some_frames(1)[0]));  // What was before is no part of it.
