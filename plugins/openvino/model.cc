@@ -44,6 +44,9 @@ std::map<std::string, std::string> properties_for(const CompileRequest& request)
   // Left to itself, OpenVINO computes in bf16 where the processor can.
   properties.emplace("INFERENCE_PRECISION_HINT", name_of(request.precision));
   properties.emplace("EXECUTION_MODE_HINT", "ACCURACY");
+  // Its own int8 kernels round a quantised network otherwise than the file says: as far off as
+  // bf16.
+  if (request.precision == backend::Precision::kF32) properties.emplace("LP_TRANSFORMS_MODE", "NO");
   if (properties.contains(kPerformanceHint)) return properties;
   // One stream computes on the thread that calls. Pinning would widen that thread's mask.
   properties.emplace("NUM_STREAMS", "1");

@@ -31,6 +31,57 @@ def twins(tmp_path):
     return save(tmp_path, "twins", nodes, [value("x", [1, 3, 8, 8])], outputs, weights)
 
 
+def quantised(tmp_path, blocks=5, channels=12, size=16):
+    """A residual network with a step of int8 behind each node: one that flips early moves many values."""
+    random = np.random.default_rng(1)
+    nodes, weights = [], {"zero": np.int8(0)}
+
+    def rounded(x):
+        weights[x + "_step"] = np.float32(random.uniform(4, 6) / 127)
+        step = [x + "_step", "zero"]
+        nodes.append(helper.make_node("QuantizeLinear", [x, *step], [x + "_q"], x + "_quantize"))
+        nodes.append(helper.make_node("DequantizeLinear", [x + "_q", *step], [x + "_d"], x + "_dequantize"))
+        return x + "_d"
+
+    def conv(x, name, inputs, gain):
+        scale = gain / np.sqrt(inputs * 9)
+        weights[name + "_w"] = (random.standard_normal((channels, inputs, 3, 3)) * scale).astype(np.float32)
+        nodes.append(helper.make_node("Conv", [x, name + "_w"], [name], name + "_conv", pads=[1] * 4))
+        return name
+
+    def relu(x):
+        nodes.append(helper.make_node("Relu", [x], [x + "_r"], x + "_relu"))
+        return x + "_r"
+
+    x = rounded(relu(conv(rounded("x"), "first", 3, 2)))
+    for block in range(blocks):
+        y = rounded(relu(conv(x, f"a{block}", channels, 1.4)))
+        y = rounded(conv(y, f"b{block}", channels, 1))
+        nodes.append(helper.make_node("Add", [x, y], [f"sum{block}"], f"add{block}"))
+        x = rounded(relu(f"sum{block}"))
+    nodes.append(helper.make_node("GlobalAveragePool", [x], ["mean"], "pool"))
+    nodes.append(helper.make_node("Conv", [rounded("mean"), "last_w"], ["last"], "last_conv"))
+    weights["last_w"] = random.standard_normal((40, channels, 1, 1)).astype(np.float32)
+    nodes.append(helper.make_node("Identity", [rounded("last")], ["y"], "end"))
+    return save(tmp_path, "quantised", nodes, [value("x", [1, 3, size, size])], [value("y", [1, 40, 1, 1])], weights)
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "openvino"])
+def test_engines_that_round_a_quantised_network_as_its_file_says_are_right(well, tmp_path, backend):
+    well("split", quantised(tmp_path), "--backend", backend, "--cut", "add2", "-o", "p.penstock")
+    assert well("verify", "p.penstock", "--json").json["verdict"] == "right"
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "swapped"])
+def test_a_fault_in_a_quantised_network_is_refused(penstock, well, synthetic_backends, tmp_path, fault):
+    synthetic_backends(a={})
+    well("split", quantised(tmp_path), "--backend", "synthetic_a", "-o", "p.penstock")
+    assert well("verify", "p.penstock", "--json").json["verdict"] == "right"
+    synthetic_backends(a={"faults": [{"do": fault, "on": "*"}]})
+    outcome = penstock("verify", "p.penstock", "--json")
+    assert (outcome.code, outcome.json["verdict"]) == (1, "wrong")
+
+
 def values_of(well, package, tmp_path):
     well("run", package, "--frames", "4", "--output", "out.npz")
     with np.load(tmp_path / "out.npz") as out:

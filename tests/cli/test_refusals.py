@@ -110,7 +110,8 @@ REFUSALS = {
     "split chain.onnx --cut relu2 -o q": Refusal(
         "node 'relu2'", "for the last stage", "nothing is left", "cut earlier"
     ),
-    "split chain.onnx --pin relu1=gpu -o q": Refusal("device 'gpu'", "write cpu:0", "unknown kind", "--pin"),
+    "split chain.onnx --pin relu1=gpu -o q": Refusal("device 'gpu'", "write cpu:0", "unknown kind", "--pin relu1=gpu"),
+    "split chain.onnx --pin relu1=cpu:4095 -o q": NO_CPU._replace(place="--pin relu1=cpu:4095"),
     "split chain.onnx --devices cpu:4095 -o q": NO_CPU,
     "split chain.onnx --backend none -o q": NO_BACKEND,
     "split chain.onnx --state y=x -o q": Refusal(
@@ -124,8 +125,10 @@ REFUSALS = {
     "split chain.onnx -o chain.onnx": Refusal(
         "chain.onnx'", "only a package is replaced", "exists and is not a package", "choose another name or remove it"
     ),
-    "run unfit.onnx": Refusal("product", "dimensions for matrix", "Incompatible", "another backend"),
-    "run foreign.onnx": UNKNOWN,
+    "run unfit.onnx": Refusal(
+        "node 'product' (MatMul)", "dimensions for matrix", "reads 'x' f32[1,3], 'w' f32[4,2]", "another backend"
+    ),
+    "run foreign.onnx": UNKNOWN._replace(place="node 'odd' (Frobnicate) reads 'x' f32[1]"),
     "run padded.onnx --frames 1 --integer-limit 9": Refusal(
         "node 'pad' (Pad)", "requires axis length >= 2", "integers in 'size', open dimensions", "--constant"
     ),

@@ -303,6 +303,16 @@ bool changes_nothing(const std::vector<Outputs>& wrong, const std::vector<Output
   return std::ranges::equal(wrong, right, same_values);
 }
 
+/// Whether no verdict is sure for one reason alone: all frames give about the same, as where a
+/// network is always sure of one class. Then another frame's outputs are no fault that shows.
+bool is_saturated(const Verdict& verdict) {
+  return std::ranges::all_of(verdict.outputs, [](const OutputVerdict& output) {
+    return output.finding == Finding::kRight ||
+           (output.finding == Finding::kInconclusive && output.mismatches == 0 &&
+            output.allowed.compared && !output.allowed.told_apart);
+  });
+}
+
 /// What is said of right outputs that are not found right.
 std::vector<std::string> refused_engines(Subject& subject, const Judge& judge,
                                          const std::vector<frames::Frame>& frames) {
@@ -312,7 +322,7 @@ std::vector<std::string> refused_engines(Subject& subject, const Judge& judge,
     const auto outputs = subject.outputs_of(engine, frames);
     if (outputs.empty()) continue;
     const auto verdict = verdict_on(subject, judge, frames, outputs);
-    if (verdict.finding() == Finding::kRight) continue;
+    if (verdict.finding() == Finding::kRight || is_saturated(verdict)) continue;
     failures.push_back(concat(engine, " is ", to_string(verdict.finding()), ": ",
                               verdict.reason(Finding::kWrong),
                               verdict.reason(Finding::kInconclusive)));
@@ -332,7 +342,9 @@ std::vector<std::string> passing_faults(Subject& subject, const Judge& judge,
     if (changes_nothing(outputs, judge.expected())) continue;
     const auto verdict = verdict_on(subject, judge, frames, outputs);
     if (verdict.finding() == Finding::kWrong) continue;
-    if (jumps && verdict.finding() == Finding::kInconclusive) continue;
+    const bool open = verdict.finding() == Finding::kInconclusive;
+    if (open && is_saturated(verdict)) continue;
+    if (open && jumps) continue;
     failures.push_back(concat(fault, " is ", to_string(verdict.finding()), " ",
                               verdict.reason(Finding::kInconclusive)));
   }

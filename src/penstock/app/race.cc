@@ -101,8 +101,7 @@ void Race::try_frames(Candidate& candidate) {
     for (const auto& output : *outputs) actual.push_back(&output);
     trial.add(f, ring_[f], actual, expected_[f]);
   }
-  const bool wrong = trial.verdict().finding() == measure::Finding::kWrong;
-  if (wrong && judge_->is_measured() && candidate.plan.states.empty()) {
+  if (trial.needs_second_look() && judge_->is_measured() && candidate.plan.states.empty()) {
     if (const auto reference = make_reference(false)) trial.look_again(**reference, others_);
   }
   const auto verdict = trial.verdict();

@@ -124,8 +124,9 @@ Result<PlanModelOptions> to_model_options(const ProblemOptions& options,
   for (const auto& text : options.pins) {
     PENSTOCK_TRY(const auto pair, split_pair(text, true, "--pin", "NODE=DEVICE, such as c1=cpu:0"));
     PENSTOCK_TRY(const auto node, partition::resolve_node(graph, pair.first, "pin"));
-    PENSTOCK_TRY(const auto device, device::parse_device(pair.second));
-    to.costs.pins.emplace_back(node, device);
+    auto device = device::parse_device(pair.second);
+    if (!device) return std::move(device).error().within(concat("--pin ", text));
+    to.costs.pins.emplace_back(node, *std::move(device));
   }
   return to;
 }

@@ -11,6 +11,7 @@
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
 #include "penstock/session/identify.h"
+#include "penstock/session/refused_node.h"
 
 namespace penstock::cli {
 
@@ -79,8 +80,10 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
                                                          const backend::Registry& backends) {
   PENSTOCK_CHECK_OK(complete(options, arguments));
   auto started = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
-  if (!started)
-    return app::in_users_words(std::move(started).error(), arguments.file, package.plan);
+  if (!started) {
+    return app::in_users_words(name_refused_node(std::move(started).error(), package),
+                               arguments.file, package.plan);
+  }
   auto pipeline = *std::move(started);
   log_plan(package.plan, backends);
   spdlog::info("{} stages started, edges hold {}, {} frames in flight at most",

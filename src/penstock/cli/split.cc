@@ -64,9 +64,11 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
   for (const auto& text : options.pins) {
     PENSTOCK_TRY(const auto pair,
                  split_pair(text, true, "--pin", "NODE=DEVICE, such as conv1=cpu:0"));
+    const auto place = concat("--pin ", text);
     auto device = device::parse_device(pair.second);
-    if (!device) return std::move(device).error().within("--pin");
-    PENSTOCK_CHECK_OK(check_devices({*device}));
+    if (!device) return std::move(device).error().within(place);
+    auto available = check_devices({*device});
+    if (!available) return std::move(available).error().within(place);
     pins.emplace_back(pair.first, *device);
   }
   PENSTOCK_TRY(split.by, partition::split_by(options.cuts, std::move(pins), options.annotations));

@@ -57,7 +57,7 @@ std::string to_text(const measure::VerifyReport& report) {
   }
   text += table.print() + "allowed:\n";
   for (const auto& output : report.verdict.outputs) {
-    text += concat("  '", output.allowed.output, "': ", measure::explain(output.allowed));
+    text += concat("  '", output.allowed.output, "': ", measure::explain(output));
     if (output.scale != 1) {
       text += concat("; told by random numbers ", output.scale,
                      " times as large, as all usual ones give it about the same");

@@ -31,7 +31,9 @@ constexpr std::uint64_t kChanges = 3;
 /// has three digits fewer.
 constexpr double kHalfMargin = 3;
 constexpr std::size_t kProblemsKept = 5;
-constexpr std::uint64_t kLooks = 8;  ///< At a frame that differs.
+/// For a second look: frames, and further ones that differ.
+constexpr std::size_t kFramesKept = 8;
+constexpr std::size_t kDifferingKept = 4;
 
 /// What cannot be compared differs in every value.
 Comparison compare_all(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
@@ -64,20 +66,6 @@ bool may_have_jumped(const OutputVerdict& output) {
          output.largest_error <= 2 * output.allowed.jump;
 }
 
-/// Whether one is no more and no larger than twice the other.
-bool is_as_the_own(const Comparison& found, const Comparison& own) {
-  return found.mismatches <= 2 * own.mismatches && found.largest_error <= 2 * own.largest_error;
-}
-
-void keep_the_most(Comparison& most, const Tensor& actual, const Tensor& expected,
-                   const Tolerance& tolerance) {
-  const auto result = compare_all(actual, expected, tolerance);
-  if (result.mismatches == 0) return;
-  const bool has_size = expected.kind() == Tensor::Kind::kDense && is_float(expected.dtype());
-  most.mismatches = std::max(most.mismatches, result.mismatches);
-  most.largest_error = std::max(most.largest_error, has_size ? result.largest_error : kAny);
-}
-
 /// Whether the outputs of two frames differ by ten times what is allowed.
 bool differ(const Tensor& one, const Tensor& other, const Allowance& allowed) {
   auto tolerance = allowed.tolerance;
@@ -105,29 +93,44 @@ std::string percent(double share) {
   return concat(share * 100, " %");
 }
 
+/// By the second look, as far as it goes for the frames that it did not see; else by the first.
+Likeness likeness_of(const OutputVerdict& output) {
+  if (!output.jumps) return may_have_jumped(output) ? Likeness::kOpen : Likeness::kNone;
+  const auto& jumps = *output.jumps;
+  if (output.largest_error > jumps.size) return Likeness::kNone;
+  const bool more =
+      static_cast<double>(output.mismatches) > jumps.share * static_cast<double>(output.values);
+  return more ? std::min(jumps.likeness, Likeness::kOpen) : jumps.likeness;
+}
+
+std::string reason_of_jumps(const OutputVerdict& output) {
+  const auto here =
+      concat(output.mismatches, " of ", output.values, " values lie outside the tolerance");
+  if (!output.jumps) return concat(doubt(output.allowed), "; here ", here);
+  return concat(output.problems.front(), "; ", here, ", and the reference itself differs in ",
+                percent(output.jumps->own_share),
+                " where its inputs or its quantisation steps change in the last bits, or its "
+                "engine's settings, so that a fault could look the same: give frames on which it "
+                "does not (--input)");
+}
+
 /// Decides on one output by what all frames showed.
 void decide(OutputVerdict& output) {
   const auto& allowed = output.allowed;
   const auto most = most_outside(allowed.rate, output.values);
+  const auto likeness = likeness_of(output);
   if (!allowed.drawn.empty()) {
     output.finding = Finding::kInconclusive;
     output.reason = doubt(allowed);
-  } else if (output.mismatches > most && output.unsteady) {
-    output.finding = Finding::kInconclusive;
-    output.reason = concat(output.problems.front(),
-                           "; in each frame that differs the reference itself does, where its "
-                           "inputs or its quantisation steps change in the last bits, or its "
-                           "engine's settings: give frames on which it does not (--input)");
-  } else if (output.mismatches > most && !may_have_jumped(output)) {
+  } else if (output.mismatches > most && likeness == Likeness::kNone) {
     output.finding = Finding::kWrong;
     output.reason = output.problems.front();
     if (most == 0) return;
     output.reason += concat("; of all ", output.values, " values ", output.mismatches,
                             " lie outside, where ", most, " may");
-  } else if (output.mismatches > most) {
+  } else if (output.mismatches > most && likeness == Likeness::kOpen) {
     output.finding = Finding::kInconclusive;
-    output.reason = concat(doubt(allowed), "; here ", output.mismatches, " of ", output.values,
-                           " values lie outside the tolerance");
+    output.reason = reason_of_jumps(output);
   } else if (allowed.compared && !allowed.told_apart) {
     output.finding = Finding::kInconclusive;
     output.reason = doubt(allowed);
@@ -174,6 +177,14 @@ std::string explain(const Allowance& allowed) {
   if (allowed.rate == 0) return text + "; no value may lie outside";
   return concat(text, "; ", percent(allowed.rate), " of the values may lie outside, as ",
                 percent(allowed.own_rate), " of the reference's own jump");
+}
+
+std::string explain(const OutputVerdict& output) {
+  auto text = explain(output.allowed);
+  if (!output.jumps || output.jumps->own_share == 0) return text;
+  return concat(text, "; in the second look ", percent(output.jumps->share),
+                " of the values may jump, by ", output.jumps->size, " at most, as ",
+                percent(output.jumps->own_share), " of the disturbed reference's do");
 }
 
 std::string doubt(const Allowance& allowed) {
@@ -390,47 +401,28 @@ void Trial::add(std::uint64_t number, const frames::Frame& inputs,
   seen_.push_back({inputs, expected});
   const bool differs =
       std::ranges::any_of(found, [](const auto& one) { return one.mismatches > 0; });
-  if (differs && differing_.size() < kProblemsKept) {
-    differing_.push_back({seen_.back(), std::move(found)});
-  }
+  if (kept_.size() >= kFramesKept && (!differs || kept_differing_ == kDifferingKept)) return;
+  kept_differing_ += kept_.size() >= kFramesKept ? 1 : 0;
+  std::vector<Tensor> values;
+  for (const auto* value : actual) values.push_back(value->clone());  // Slots are used again.
+  kept_.push_back({inputs, expected, std::move(values), std::move(found)});
+}
+
+bool Trial::needs_second_look() const {
+  return std::ranges::any_of(outputs_, [](const OutputVerdict& output) {
+    return output.mismatches > most_outside(output.allowed.rate, output.values) &&
+           output.allowed.drawn.empty();
+  });
 }
 
 void Trial::look_again(Reference& reference, std::span<const Judge::MakeReference> others) {
-  if (verdict().finding() != Finding::kWrong) return;
-  std::vector<std::unique_ptr<Reference>> made;
-  for (const auto& make : others) {
-    if (auto other = make()) made.push_back(*std::move(other));
+  if (!needs_second_look()) return;
+  std::vector<Allowed> allowed;
+  for (const auto& output : outputs_) {
+    allowed.push_back({output.allowed.tolerance, output.allowed.rate});
   }
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    outputs_[i].unsteady = std::ranges::any_of(
-        differing_, [&](const Differing& one) { return one.found[i].mismatches > 0; });
-  }
-  for (const auto& [frame, found] : differing_) {
-    const auto own = own_differences(frame, reference, made);
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      outputs_[i].unsteady = outputs_[i].unsteady && is_as_the_own(found[i], own[i]);
-    }
-    if (std::ranges::none_of(outputs_, &OutputVerdict::unsteady)) return;
-  }
-}
-
-/// The most by which the reference's outputs of one frame differ from themselves.
-std::vector<Comparison> Trial::own_differences(
-    const Seen& frame, Reference& reference,
-    const std::vector<std::unique_ptr<Reference>>& others) const {
-  std::vector<Comparison> most(outputs_.size());
-  const auto note = [&](const Result<std::vector<Tensor>>& outputs) {
-    for (std::size_t i = 0; outputs && i < outputs_.size(); ++i) {
-      keep_the_most(most[i], (*outputs)[i], frame.expected[i], outputs_[i].allowed.tolerance);
-    }
-  };
-  for (std::uint64_t look = 1; look <= kLooks; ++look) {
-    const auto units = static_cast<std::uint64_t>(kMargin);
-    const auto changed = with_last_bits_changed(frame.inputs, look, units);
-    if (!same_values(changed, frame.inputs)) note(reference.run(changed));
-  }
-  for (const auto& other : others) note(other->run(frame.inputs));
-  return most;
+  auto jumps = look_at_jumps(kept_, allowed, reference, others);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) outputs_[i].jumps = jumps[i];
 }
 
 Verdict Trial::verdict() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "penstock/base/result.h"
 #include "penstock/frames/random.h"
+#include "penstock/measure/jumps.h"
 #include "penstock/measure/reference.h"
 #include "penstock/tensor/compare.h"
 #include "penstock/tensor/tensor.h"
@@ -69,11 +71,14 @@ struct OutputVerdict {
   double largest_error = 0;
   double worst_ratio = 0;  ///< Of the tolerance.
   double scale = 1;        ///< Of the random frames that told: how many times as large as usual.
-  /// In the frames that differ, the reference differs from itself as much. See Trial::look_again().
-  bool unsteady = false;
+  /// Where the second look was asked: see Trial::look_again().
+  std::optional<JumpVerdict> jumps = {};
   /// The first frames that differ: "frame 3: output 'y': 2 of 1000 values outside ...".
   std::vector<std::string> problems;
 };
+
+/// As of its allowance; and what the second look allows where it was asked.
+std::string explain(const OutputVerdict& output);
 
 struct Verdict {
   std::vector<OutputVerdict> outputs;
@@ -96,8 +101,7 @@ struct KnownOutput {
 /// What is allowed, measured once; trials of any number of pipelines borrow it. Immutable.
 class Judge {
  public:
-  /// Makes another run that is right as well: the engine with other settings.
-  using MakeReference = std::function<Result<std::unique_ptr<Reference>>()>;
+  using MakeReference = measure::MakeReference;
   struct Setting {
     std::vector<std::string> outputs;
     Tolerance tolerance;
@@ -156,9 +160,10 @@ class Trial {
            const std::vector<Tensor>& expected);
   [[nodiscard]] Verdict verdict() const;
 
-  /// Where that is wrong: runs the first frames that differ in the reference again, with their
-  /// inputs changed by as many units in the last place as the floor allows for, and in the others.
-  /// What jumps there as well, as boxes of nearly one score that change places, is no proof.
+  /// Whether more values lie outside than the first look allows.
+  [[nodiscard]] bool needs_second_look() const;
+  /// Then: runs the first frames, and the first that differ, in the reference again, disturbed in
+  /// many ways, and compares how often values jump there, and how far. See judge_jumps().
   /// \pre no states.
   void look_again(Reference& reference, std::span<const Judge::MakeReference> others);
 
@@ -167,17 +172,10 @@ class Trial {
     frames::Frame inputs;
     std::vector<Tensor> expected;
   };
-  struct Differing {
-    Seen frame;
-    std::vector<Comparison> found;  ///< By output.
-  };
-  [[nodiscard]] std::vector<Comparison> own_differences(
-      const Seen& frame, Reference& reference,
-      const std::vector<std::unique_ptr<Reference>>& others) const;
-
   std::vector<OutputVerdict> outputs_;
-  std::vector<Seen> seen_;            ///< The first frame and the last.
-  std::vector<Differing> differing_;  ///< The first frames that do.
+  std::vector<Seen> seen_;         ///< The first frame and the last.
+  std::vector<JudgedFrame> kept_;  ///< The first frames, and the first further ones that differ.
+  std::size_t kept_differing_ = 0;
 };
 
 }  // namespace penstock::measure

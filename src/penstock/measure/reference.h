@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,9 @@ class Reference {
   /// The next frame reads the states' initial values.
   virtual Status begin_sequence() { return {}; }
 };
+
+/// Makes another run that is right as well: the engine with other settings.
+using MakeReference = std::function<Result<std::unique_ptr<Reference>>()>;
 
 /// How the engine runs a reference.
 struct ReferenceSettings {

@@ -20,7 +20,7 @@ Json to_object(const OutputVerdict& output) {
           {"mismatches", output.mismatches},
           {"largest_error", finite(output.largest_error)},
           {"worst_ratio", finite(output.worst_ratio)},
-          {"allowed", explain(allowed)},
+          {"allowed", explain(output)},
           {"relative", allowed.tolerance.relative},
           {"absolute", allowed.tolerance.absolute},
           {"floor", allowed.tolerance.floor},

@@ -27,6 +27,7 @@
 #include "penstock/session/batch_check.h"
 #include "penstock/session/join.h"
 #include "penstock/session/load.h"
+#include "penstock/session/refused_node.h"
 
 namespace penstock {
 namespace {
@@ -319,7 +320,8 @@ Result<Opened> open_package(const fs::path& path, const pipeline::Options& optio
   PENSTOCK_TRY(auto package, load_package(path));
   auto pipeline = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
   if (!pipeline) {
-    return std::move(pipeline).error().within({Where::kPackage, path.string()});
+    return name_refused_node(std::move(pipeline).error(), package)
+        .within({Where::kPackage, path.string()});
   }
   return Opened{std::move(package), *std::move(pipeline), path};
 }

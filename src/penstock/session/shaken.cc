@@ -17,6 +17,8 @@ namespace penstock {
 namespace {
 
 constexpr std::uint64_t kWays = 6;
+/// In the last place: another engine adds in another order before each step.
+constexpr std::uint64_t kUnits = 8;
 constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
 
 /// Whether a node that rounds to steps, or reads what was, takes it: as the size of a step.
@@ -43,7 +45,7 @@ Result<ModelFile> shake(const std::filesystem::path& model, const plan::Package&
     if (!value.constant || !is_of_steps(graph, value)) continue;
     any = true;
     auto changed =
-        measure::with_last_bits_changed({*value.constant}, seed * graph.values.size() + i);
+        measure::with_last_bits_changed({*value.constant}, seed * graph.values.size() + i, kUnits);
     value.constant = std::move(changed.front());
   }
   if (!any) return make_error(Code::kFailedPrecondition, "the model rounds to no steps");

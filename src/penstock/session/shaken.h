@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// Makers of the whole model with every size of a step (QuantizeLinear and its kin) one unit in the
-/// last place larger or smaller, in a few ways: where a quantised network rounds what lies just
+/// Makers of the whole model with every size of a step (QuantizeLinear and its kin) eight units in
+/// the last place larger or smaller, in a few ways: where a quantised network rounds what lies just
 /// between two steps, as half of a sum of two equal scales does, changed inputs show nothing and
 /// changed scales do. No other constant: an exponent of 2 that is none any more makes NaN of what
 /// is below 0. For Trial::look_again(). Making one fails where there are no steps, the model is

@@ -33,7 +33,10 @@ class Tally {
   void add(std::size_t index, double error, double allowed) {
     if (error == 0) return;
     const double ratio = allowed > 0 ? error / allowed : kInfinity;
-    if (!(error <= allowed)) ++result_.mismatches;
+    if (!(error <= allowed)) {
+      ++result_.mismatches;
+      result_.squares += error * error;
+    }
     result_.largest_error = std::max(result_.largest_error, error);
     if (!result_.where.empty() && ratio <= result_.worst_ratio) return;
     result_.worst_ratio = ratio;

@@ -31,6 +31,7 @@ struct Comparison {
   std::size_t count = 0;       ///< Elements compared, those of a sequence's tensors together.
   std::size_t mismatches = 0;  ///< Elements outside the tolerance.
   double largest_error = 0;    ///< |a - e| where it is largest; infinite where only one is finite.
+  double squares = 0;          ///< Sum of (a - e)^2 over the elements outside the tolerance.
   /// Of the element that exceeds its tolerance the most (or comes nearest): how many times.
   double worst_ratio = 0;
   std::string where;    ///< That element: "[0,3,17]", "element 2 [5]"; empty if all are equal.

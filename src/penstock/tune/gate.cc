@@ -92,7 +92,7 @@ Result<measure::Verdict> Gate::judge(pipeline::Pipeline& pipeline) const {
     trial.add(frame, inputs_[frame], actual, judge_.expected()[frame]);
   }
   const bool may_look = pipeline.plan().states.empty() && !one_at_a_time_;
-  if (trial.verdict().finding() == measure::Finding::kWrong && may_look) {
+  if (trial.needs_second_look() && may_look) {
     if (const auto reference = reference_()) trial.look_again(**reference, others_);
   }
   return trial.verdict();

@@ -1,0 +1,106 @@
+#include "penstock/measure/jumps.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace penstock::measure {
+namespace {
+
+/// Of a thousand values, each of those outside by `error`.
+Differences some(double share, double error) {
+  const auto outside = static_cast<std::size_t>(std::lround(share * 1000));
+  return {1000, outside, static_cast<double>(outside) * error * error, outside > 0 ? error : 0};
+}
+
+/// A tenth to a third of the values jump, by 0.1; bf16 makes three quarters jump; values are
+/// near 3.
+OwnJumps jumping() {
+  OwnJumps own;
+  for (const double share : {0.1, 0.2, 0.3, 0.2}) own.selves.push_back(some(share, 0.1));
+  own.narrow = some(0.75, 0.15);
+  own.frames = some(0.95, 3);
+  own.faults = {{some(1, 3), some(1, 3)}, {some(0.02, 2), some(0.02, 0.1)}};
+  return own;
+}
+
+FoundJumps found(double share, double error) {
+  return {.all = some(share, error), .differing = 8, .strange = 0};
+}
+
+Likeness likeness(const FoundJumps& found, const OwnJumps& own) {
+  return judge_jumps(found, own).likeness;
+}
+
+TEST(Jumps, AreTheReferencesOwnWhereTheyAreAsOftenAndAsFar) {
+  for (const double share : {0.001, 0.2, 0.4}) {
+    EXPECT_EQ(likeness(found(share, 0.19), jumping()), Likeness::kOwn) << share;
+  }
+}
+
+TEST(Jumps, AreAFaultWhereTheyGoFurtherOrAreMoreOften) {
+  EXPECT_EQ(likeness(found(0.02, 0.21), jumping()), Likeness::kNone);
+  EXPECT_EQ(likeness(found(0.02, std::numeric_limits<double>::infinity()), jumping()),
+            Likeness::kNone);
+  EXPECT_EQ(likeness(found(0.75, 0.15), jumping()), Likeness::kNone);  // As bf16.
+}
+
+TEST(Jumps, AreAFaultInFramesInWhichTheReferenceIsSteady) {
+  auto here = found(0.1, 0.1);
+  here.strange = 2;
+  EXPECT_EQ(likeness(here, jumping()), Likeness::kOwn);
+  here.strange = 3;
+  EXPECT_EQ(likeness(here, jumping()), Likeness::kNone);
+}
+
+TEST(Jumps, AreAFaultWhereTheReferenceHasNone) {
+  OwnJumps own = jumping();
+  for (auto& self : own.selves) self = some(0, 0);
+  EXPECT_EQ(likeness(found(0.001, 1e-3), own), Likeness::kNone);
+  own.selves.clear();
+  EXPECT_EQ(likeness(found(0.001, 1e-3), own), Likeness::kNone);
+}
+
+TEST(Jumps, AreOpenWhereBf16JumpsAsOften) {
+  auto own = jumping();
+  own.narrow = some(0.3, 0.1);
+  EXPECT_EQ(likeness(found(0.1, 0.1), own), Likeness::kOpen);
+  own.narrow = {};  // It could not be asked.
+  EXPECT_EQ(likeness(found(0.1, 0.1), own), Likeness::kOpen);
+}
+
+TEST(Jumps, AreOpenWhereAFaultWouldLookTheSame) {
+  auto own = jumping();
+  own.faults.push_back({some(0.02, 0.15), some(0.02, 0.15), some(0.02, 1)});
+  EXPECT_EQ(likeness(found(0.1, 0.1), own), Likeness::kOpen);
+}
+
+TEST(Jumps, AreOpenWhereFramesDifferByHardlyMore) {
+  auto own = jumping();
+  own.frames = some(0.95, 0.4);
+  EXPECT_EQ(likeness(found(0.1, 0.1), own), Likeness::kOpen);
+}
+
+TEST(Jumps, AreTheReferencesOwnWhereAnotherReferenceHasTheSame) {
+  auto here = found(0.7, 0.15);
+  here.from_others = {some(0.7, 0.2), some(0.002, 0.1)};
+  EXPECT_EQ(likeness(here, jumping()), Likeness::kNone);
+  here.rate = 0.002;
+  EXPECT_EQ(likeness(here, jumping()), Likeness::kOwn);
+  here.from_others = {{}};  // It failed.
+  EXPECT_EQ(likeness(here, jumping()), Likeness::kNone);
+}
+
+TEST(Jumps, OfMoreThanHalfOfTheValuesAreOpenAtMost) {
+  auto own = jumping();
+  for (auto& self : own.selves) self = some(0.45, 0.1);
+  own.narrow = some(1, 0.2);
+  EXPECT_EQ(likeness(found(0.5, 0.1), own), Likeness::kOwn);
+  EXPECT_EQ(likeness(found(0.6, 0.1), own), Likeness::kOpen);
+  EXPECT_EQ(likeness(found(0.8, 0.1), own), Likeness::kNone);  // The ceiling, whatever it does.
+}
+
+}  // namespace
+}  // namespace penstock::measure

@@ -1,0 +1,64 @@
+#include "penstock/session/refused_node.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "penstock/graph/import.h"
+
+namespace penstock {
+namespace {
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+bool names(const std::string& text, const graph::Node& node) {
+  if (node.name.empty()) return false;
+  return holds(text, "'" + node.name + "'") || holds(text, "(" + node.name + ")");
+}
+
+/// As ONNX Runtime writes an operator that it does not have: "acme:Foo(-1) is not registered".
+bool names_operator_of(const std::string& text, const graph::Node& node) {
+  return holds(text, concat(node.domain.empty() ? "ai.onnx" : node.domain, ":", node.op, "("));
+}
+
+std::string describe(const graph::Graph& graph, const graph::Node& node) {
+  std::vector<std::string> inputs;
+  for (const auto id : node.inputs) {
+    if (id == graph::ValueId::kNone) continue;
+    const auto& value = graph.value(id);
+    inputs.push_back(concat("'", value.name, "' ", value.type));
+  }
+  const auto* const what = inputs.empty() ? " reads nothing" : " reads ";
+  return concat("; node '", node.name, "' (", node.op, ")", what, join(inputs, ", "));
+}
+
+}  // namespace
+
+Error name_refused_node(Error error, const plan::Package& package) {
+  const auto is_stage = [&](const plan::Stage& stage) {
+    return std::ranges::any_of(error.places, [&](const Where& place) {
+      return place.kind == Where::kStage && place.name == stage.name;
+    });
+  };
+  const bool of_a_model = std::ranges::any_of(
+      error.places, [](const Where& place) { return place.kind == Where::kModel; });
+  if (!of_a_model) return error;
+  for (const auto& stage : package.plan.stages) {
+    if (!is_stage(stage)) continue;
+    for (const auto& partition : stage.partitions) {
+      const auto graph = graph::import_onnx(package.folder / partition.model, {.as_is = true});
+      if (!graph) continue;
+      for (const bool by_name : {true, false}) {
+        const auto found = std::ranges::find_if(graph->nodes, [&](const graph::Node& node) {
+          return by_name ? names(error.reason, node) : names_operator_of(error.reason, node);
+        });
+        if (found != graph->nodes.end()) return std::move(error).adding(describe(*graph, *found));
+      }
+    }
+  }
+  return error;
+}
+
+}  // namespace penstock
