@@ -92,8 +92,8 @@ endfunction()
 # penstock_add_tests(name SOURCES a_test.cc ... [LINKS targets] [LABELS concurrency|engine|...; fast if none]
 #                    [DEFINITIONS ...] [APART] [COMPUTES])
 # One executable of GoogleTest cases, `<name>_tests`; every case is a ctest of its own. The thread
-# sanitizer runs those labelled concurrency, which the target `concurrency_tests` builds. APART: each
-# file by a compiler run of its own. COMPUTES: it is slow where it is not optimised.
+# sanitizer runs those labelled concurrency, which the target `concurrency_tests` builds; `engineless_tests`
+# builds those not labelled engine. APART: each file by a compiler run of its own. COMPUTES: it is slow where it is not optimised.
 function(penstock_add_tests name)
   if(NOT PENSTOCK_BUILD_TESTS)
     return()
@@ -119,5 +119,8 @@ function(penstock_add_tests name)
   add_dependencies(all_tests ${name}_tests)
   if("concurrency" IN_LIST arg_LABELS)
     add_dependencies(concurrency_tests ${name}_tests)
+  endif()
+  if(NOT "engine" IN_LIST arg_LABELS)
+    add_dependencies(engineless_tests ${name}_tests)
   endif()
 endfunction()
