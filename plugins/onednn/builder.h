@@ -103,7 +103,7 @@ class Builder {
  private:
   struct State {
     std::optional<Place> place;
-    std::vector<Place> others;  // The same in other layouts.
+    std::vector<Place> others;  // The value in other layouts.
   };
 
   Status check_types() const;

@@ -53,7 +53,7 @@ class Layout {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// `dims` without gaps, dimension after dimension in this layout's order; the blocked one last.
   [[nodiscard]] Result<Layout> dense_like(const Dims& dims) const;
-  /// The same of another type. \pre it is strided.
+  /// dense_like() of another type. \pre it is strided.
   [[nodiscard]] Result<Layout> dense_like(const Dims& dims, DType dtype) const;
   /// Equal in memory: dimensions of size 1 may have any stride.
   [[nodiscard]] bool same(const Layout& other) const;

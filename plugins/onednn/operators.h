@@ -59,7 +59,7 @@ Status lower_depth_to_space(Builder& builder, NodeId id);
 Result<Place> window(const Builder& builder, const Place& from, const Dims& begin,
                      const Dims& steps, const Dims& dims);
 
-/// The same where steps may be negative; by a copy where no layout of the library is that view.
+/// window() where steps may be negative; by a copy where no layout of the library is that view.
 Result<Place> part(Builder& builder, const Place& from, const Dims& begin, const Dims& steps,
                    const Dims& dims);
 

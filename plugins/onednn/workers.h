@@ -10,7 +10,7 @@ namespace penstock::onednn {
 /// would start it before its settings are made.
 struct ThreadRuntime {
   void (*set_threads)(int) = nullptr;  ///< omp_set_num_threads: of the calling thread's regions.
-  int (*threads)() = nullptr;          ///< omp_get_max_threads: the same, read.
+  int (*threads)() = nullptr;          ///< omp_get_max_threads: reads that number.
   /// GOMP_parallel: calls the function on each thread of a region.
   void (*parallel)(void (*)(void*), void*, unsigned, unsigned) = nullptr;
 

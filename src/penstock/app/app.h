@@ -116,7 +116,7 @@ Result<plan::Plan> write_package(const App& app, const std::filesystem::path& ta
                                  const backend::Registry& backends,
                                  const std::vector<function::Function>& functions = {});
 
-/// The same as a package in a temporary folder of its own.
+/// write_package() into a temporary folder of the package's own.
 Result<plan::Package> pack(const App& app, const backend::Registry& backends,
                            const std::vector<function::Function>& functions = {});
 

@@ -26,7 +26,7 @@ class PlainModel {
   Status bind_outputs(std::span<const Tensor* const> inputs);
   /// One frame; `inputs` follow inputs().
   Status run(std::span<const Tensor* const> inputs);
-  /// The same in two steps. Between them the inputs must live, and nothing else be called.
+  /// run() in two steps. Between them the inputs must live, and nothing else be called.
   Status start(std::span<const Tensor* const> inputs);
   Status wait() { return context_->wait(kNoDeadline); }
   /// Of the last run; the next one overwrites them.

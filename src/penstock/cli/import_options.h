@@ -48,7 +48,7 @@ void add_native_code_option(CLI::App* command, bool& refused);
 Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_options(
     const BackendArguments& arguments);
 
-/// The same where all are of one backend. \error kInvalidArgument  one is of another.
+/// Options by name, all of one backend. \error kInvalidArgument  one is of another.
 Result<std::map<std::string, std::string>> to_options_of(const std::string& backend,
                                                          const BackendArguments& arguments);
 

@@ -8,7 +8,7 @@ void end_on_interrupt();
 
 /// What SIGHUP asks for.
 enum class Hangup {
-  kEnd,     ///< The same as SIGINT.
+  kEnd,     ///< The end, as SIGINT does.
   kReload,  ///< What runs is to be read again; but the end, where the terminal was closed.
 };
 

@@ -40,7 +40,7 @@ Json edges_json(const pipeline::Stats& stats);
 Json memory_json(std::optional<std::uint64_t> bytes);
 std::string memory_text(std::optional<std::uint64_t> size);
 
-/// The same as tables for people.
+/// Stages and edges as tables for people.
 std::string stage_table(const pipeline::Stats& stats);
 std::string edge_table(const pipeline::Stats& stats);
 

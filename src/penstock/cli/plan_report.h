@@ -27,7 +27,7 @@ Json wires_json(const std::vector<hosts::WireLoad>& wires);
 /// "plan  period 12.3, at least 11.9, gap 3.36 %", while the search goes on.
 std::string bounds_text(const planner::Options& options, double lower_bound, double cost);
 
-/// The same for people. `unit` stands behind times in the table's titles, such as "ms".
+/// Answers as text for people. `unit` stands behind times in the table's titles, such as "ms".
 std::string answer_text(const planner::Problem& problem, const planner::Options& options,
                         const planner::Answer& answer);
 std::string what_if_text(const std::vector<planner::WhatIf>& items, const planner::Answer& answer);

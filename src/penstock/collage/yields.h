@@ -21,7 +21,7 @@ class Yields {
 
   /// Each set once, a host one before its like.
   [[nodiscard]] std::vector<Found> of(const Rule& rule, const ClosureLimits& limits) const;
-  /// What `combine` begins with: the same without any combining.
+  /// What `combine` begins with: of() without any combining.
   [[nodiscard]] std::vector<NodeSet> beginnings(const Rule& rule) const;
   /// The limits that kOnlyValid sets, on exits, taps, nodes and depth.
   [[nodiscard]] bool valid(const Rule& rule, const NodeSet& nodes) const;

@@ -28,7 +28,7 @@ class Boundaries {
   /// of them holds its own engine's call and layouts already.
   [[nodiscard]] double boundary_seconds(const std::string& from, const std::string& to,
                                         double bytes) const;
-  /// The same as measured. Often below 0: what one part has just written is in the cache for the
+  /// What is to be added, as measured. Often below 0: what one part just wrote is cached for the
   /// next, while a part by itself is measured over inputs that are not.
   [[nodiscard]] double beyond_parts_seconds(const std::string& from, const std::string& to,
                                             double bytes) const;

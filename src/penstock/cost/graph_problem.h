@@ -65,9 +65,9 @@ Result<planner::Problem> problem_of(const graph::Graph& graph,
                                     const std::vector<device::Device>& devices,
                                     const GraphProblemOptions& options);
 
-/// The same over the links of a site. Each class is a type. Two groups without nodes stand behind
-/// those of the nodes, each on a device of its own: what writes the network's inputs, and what
-/// reads its outputs. The options' own costs and memory are not used.
+/// The problem over the links of a site. Each class is a type. Two groups without nodes stand
+/// behind those of the nodes, each on a device of its own: what writes the network's inputs, and
+/// what reads its outputs. The options' own costs and memory are not used.
 Result<planner::Problem> problem_of(const graph::Graph& graph, const Site& site,
                                     const GraphProblemOptions& options);
 

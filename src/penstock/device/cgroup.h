@@ -20,7 +20,7 @@ std::optional<std::uint64_t> read_available_memory(const std::filesystem::path& 
                                                    const std::filesystem::path& membership,
                                                    const std::filesystem::path& root);
 
-/// The same of this machine and process.
+/// read_available_memory() of this machine and process.
 std::optional<std::uint64_t> available_memory();
 
 /// Bytes that the machine has: MemTotal of `meminfo`. 0: nothing tells.

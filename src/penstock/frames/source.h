@@ -24,7 +24,7 @@ class Source {
   /// random. \error kNotFound, kDataLoss, kInvalidArgument  names the input and the file.
   static Result<Source> open(std::vector<plan::TensorInfo> inputs, const SourceOptions& options);
 
-  /// The same, where each file that --input names of an input is a stream of its own, stream 0
+  /// Frames of several streams: each file that --input names of an input is one stream, stream 0
   /// first; their frames come in turn. A single file serves all streams.
   /// \error as open(); kInvalidArgument  more streams than `most`, or standard input for several.
   static Result<Source> open_streams(const std::vector<plan::TensorInfo>& inputs,

@@ -39,16 +39,16 @@ class FrameGraph {
   ValueId add_value(const std::string& stem, Type type, int axis);
   ValueId add_constant(const std::string& stem, Tensor tensor);
 
-  /// The same numbers with a dimension of the frames alone before dimension `to`, where it is the
+  /// The value with a dimension of the frames alone before dimension `to`, where it is the
   /// axis. New nodes stand before the one at `place`, in the order of the calls.
   ValueId spread(ValueId id, int to, std::size_t place);
   /// A dimension of the frames alone moved to another place.
   ValueId turned(ValueId id, int to, std::size_t place);
   /// Undoes spread(): the frames stand one after the other along the dimension behind theirs.
   ValueId gather(ValueId id, std::size_t place);
-  /// The same numbers with the frames along another axis.
+  /// The value with the frames along another axis.
   ValueId moved(ValueId id, int to, std::size_t place);
-  /// The same as gather() into a value that is there.
+  /// gather() into a value that is there.
   void gather_into(ValueId id, ValueId to, std::size_t place);
 
   /// A new node stands before the one at `place`. \returns its output, the same for all frames,

@@ -122,7 +122,7 @@ struct Graph {
 /// or what it computes is not known here: control flow, operators of other domains.
 std::optional<std::uint64_t> known_macs_of(const Graph& graph, NodeId node);
 
-/// The same, 0 where they cannot be known.
+/// known_macs_of(), 0 where they cannot be known.
 std::uint64_t macs_of(const Graph& graph, NodeId node);
 
 /// Bytes of the constants a node reads.

@@ -67,7 +67,7 @@ Result<std::pair<std::string, std::string>> parse_constant(const std::string& te
 ///                          a constant does not fit its input.
 Result<Graph> import_onnx(const std::filesystem::path& file, const ImportOptions& options);
 
-/// The same from bytes in memory; external data is looked up in `folder` (refused when empty).
+/// import_onnx() of bytes in memory; external data is looked up in `folder` (refused when empty).
 Result<Graph> import_onnx_bytes(std::string_view bytes, const std::filesystem::path& folder,
                                 const ImportOptions& options);
 

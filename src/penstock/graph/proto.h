@@ -36,7 +36,7 @@ Result<Tensor> tensor_of(const onnx::SparseTensorProto& proto);
 
 /// Name, dtype and dims; the strings of a string tensor, but no numbers.
 void fill_header(const Tensor& tensor, const std::string& name, onnx::TensorProto& proto);
-/// The same with the numbers as raw_data.
+/// fill_header(), and the numbers as raw_data.
 void fill(const Tensor& tensor, const std::string& name, onnx::TensorProto& proto);
 
 Type type_of(const onnx::TypeProto& proto);

@@ -43,7 +43,7 @@ struct ModelFile {
   std::filesystem::path file;
 };
 
-/// The same for models of one folder that share constants: these stand once in a data file beside
+/// Writes models of one folder that share constants: these stand once in a data file beside
 /// the first model. All files get their names when the last is complete.
 Result<std::vector<std::filesystem::path>> write_onnx(std::span<const ModelFile> models,
                                                       const WriteOptions& options);

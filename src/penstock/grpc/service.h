@@ -95,7 +95,7 @@ class Service final : public Methods::All {
   /// Ends the call with what `make` says, for who has the right.
   template <typename Make>
   Unary* answer_now(Context* context, const char* method, serve::Right right, Make make);
-  /// The same on the worker's thread.
+  /// Ends the call with what `make` says, on the worker's thread.
   Unary* answer_later(Context* context, const char* method, const std::string& repository,
                       std::function<Status()> make);
 

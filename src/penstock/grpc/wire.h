@@ -20,7 +20,7 @@ Result<::grpc::ByteBuffer> write_reply(serve::Reply reply);
 
 /// A ModelStreamInferResponse. \error kInternal
 Result<::grpc::ByteBuffer> write_stream_reply(serve::Reply reply);
-/// The same of a request that failed.
+/// The ModelStreamInferResponse of a request that failed.
 ::grpc::ByteBuffer write_stream_error(const Error& error, const std::string& id);
 
 }  // namespace penstock::grpc

@@ -64,7 +64,7 @@ class Host {
                                                       const std::string& client) const {
     return sessions_.find(id, client);
   }
-  /// The same by a caller who was cut off, and still has these tickets of it: others are freed.
+  /// Finds it for a caller who was cut off, and still has these tickets of it: others are freed.
   /// \error kNotFound
   [[nodiscard]] Result<std::shared_ptr<Session>> take_up(const std::string& id,
                                                          const std::string& client,

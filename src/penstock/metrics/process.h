@@ -14,7 +14,7 @@ struct Process {
 
 Process read_process();
 
-/// The same with Prometheus' own names.
+/// What read_process() says, with Prometheus' own names.
 void add_process(Families& families);
 
 }  // namespace penstock::metrics

@@ -45,14 +45,14 @@ struct Generations {
   bool pop_on();
   const std::shared_ptr<Turns> turns;
   const std::vector<plan::TensorInfo> inputs;          // Of every generation.
-  const plan::BoundValues bound;                       // The same.
+  const plan::BoundValues bound;                       // Of every generation, too.
   alignas(kCacheLine) std::shared_ptr<State> pushing;  // In the pusher's turn: the newest.
   std::atomic<std::thread::id>
       acquirer;  // Who is between acquire_input and push_acquired, if anyone.
   alignas(kCacheLine) std::shared_ptr<State> popping;  // In the popper's turn: the oldest.
 
   std::mutex run_mutex;      // Pipeline::run(): one thread after the other.
-  std::mutex replace_mutex;  // Pipeline::replace(): the same. Guards `ender`.
+  std::mutex replace_mutex;  // Pipeline::replace(): one at a time. Guards `ender`.
   std::thread ender;
 
  private:

@@ -107,7 +107,7 @@ class Pipeline {
   Result<FrameNumber> push(std::span<const Tensor> inputs,
                            std::chrono::nanoseconds timeout = kPatient,
                            const FrameOptions& options = kPlainFrame);
-  /// The same by name, in any order; the value of a bound input may be among them.
+  /// push() by name, in any order; the value of a bound input may be among them.
   /// \error kInvalidArgument  a name is unknown, missing or twice; another value of a bound input.
   Result<FrameNumber> push(const Named& inputs, std::chrono::nanoseconds timeout = kPatient,
                            const FrameOptions& options = kPlainFrame);
@@ -152,7 +152,7 @@ class Pipeline {
   // flight. What functions keep of the frames before, they keep for all streams together.
   // \error kFailedPrecondition  frames of the stream are in flight, or an input is being pushed.
 
-  /// The same for one stream; one that is not known begins so anyway. \error kCancelled  as push().
+  /// Resets one stream; one that is not known begins so anyway. \error kCancelled  as push().
   Status reset_stream(std::uint64_t stream);
   /// Forgets the stream: there is room for another one. Stream 0 stays, and begins anew.
   Status end_stream(std::uint64_t stream);
@@ -223,7 +223,7 @@ class Pipeline {
   [[nodiscard]] int in_flight_limit() const;
   /// What takes frames now. The reference holds until replace() is called.
   [[nodiscard]] const plan::Plan& plan() const;
-  /// The same, for who may look while replace() is called.
+  /// plan() for who may look while replace() is called.
   [[nodiscard]] std::shared_ptr<const plan::Plan> shared_plan() const;
   /// The spans kept, by worker, of the plan that takes frames now; as they come, nothing stops.
   /// \error kFailedPrecondition  Options::trace was false.
@@ -233,7 +233,7 @@ class Pipeline {
   /// \error kFailedPrecondition  Options::trace was false.
   /// \error kNotFound, kResourceExhausted  the file cannot be written, or not to its end.
   Result<std::uint64_t> write_trace(const std::filesystem::path& file) const;
-  /// The same, as a group of lanes of that name in a file that holds other things too.
+  /// write_trace() as a group of lanes of that name in a file that holds other things too.
   /// \error kFailedPrecondition  as write_trace().
   Result<std::uint64_t> add_trace(TraceFile& trace, const std::string& name) const;
 

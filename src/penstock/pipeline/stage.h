@@ -89,14 +89,14 @@ struct Stage {
   Progress progress;                  // Frames this stage has completed.
   std::atomic<FrameNumber> next{0};   // The next frame to claim.
   std::atomic<int> able{0};           // Replicas that are neither exhausted nor lost.
-  std::atomic<int> able_standbys{0};  // The same of stand-by devices.
+  std::atomic<int> able_standbys{0};  // Stand-by devices that are neither exhausted nor lost.
   Returns returns;                    // Of replicas and stand-by devices that are lost.
   // One frame at a time, in order, whichever instance has it: the next one reads its state, or one
   // that is written behind it.
   bool in_turn = false;
   std::atomic<int> await_turn{0};          // Instances that wait for that.
   std::vector<std::int64_t> ready_ns;      // By frame & window_mask: when this stage completed it.
-  std::vector<std::uint8_t> computed;      // The same; whether it computed it.
+  std::vector<std::uint8_t> computed;      // By frame & window_mask: whether it computed it.
   std::atomic<std::int64_t> period_ns{0};  // Moving average of the time between two frames.
 
   std::vector<Progress*> producers;  // Of its inputs, each once. The source if it has none.

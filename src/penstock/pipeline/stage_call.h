@@ -91,7 +91,7 @@ class StageCall {
   [[nodiscard]] backend::FarTimes far_times() const;
 
   void cancel();      ///< Asks the backends to end a run in progress, or else the next one.
-  void cancel_run();  ///< The same of the run in_progress(). On the worker's thread.
+  void cancel_run();  ///< Asks them to end the run in_progress(). On the worker's thread.
   [[nodiscard]] CallClock& clock() { return clock_; }
   [[nodiscard]] Counters counters() const;  ///< Since the warm-up.
 

@@ -56,7 +56,7 @@ class Totals {
 
  public:
   void count(Outcome outcome) { at(others_, outcome).fetch_add(1, std::memory_order_release); }
-  /// The same, in the popper's turn.
+  /// count() without an atomic addition. In the popper's turn, which alone calls it.
   void count_popped(Outcome outcome) {
     auto& counter = at(popped_, outcome);
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -94,7 +94,7 @@ struct State : std::enable_shared_from_this<State> {
   Progress source;                            // Frames pushed.
   Progress sink;                              // Frames released by the caller.
   std::vector<Record> records;                // By frame & window_mask.
-  std::vector<std::int64_t> source_ready_ns;  // The same; when each frame was pushed.
+  std::vector<std::int64_t> source_ready_ns;  // By frame & window_mask: when it was pushed.
   std::size_t window_mask = 0;
   FrameNumber in_flight_limit = 0;
   FrameNumber wake_batch = 1;  // Most frames a sleeper may wait for at once; see Sleep in worker.h.

@@ -13,7 +13,7 @@ namespace penstock::pipeline {
 ///                        its home: names the first.
 Status check_supported(const plan::Plan& plan);
 
-/// The same of a stage that has an instance in another memory than the host's.
+/// Refuses what a stage with an instance in another memory than the host's cannot do.
 /// \error kUnimplemented  `each`, several frames in a call, states, parameters, several partitions
 /// or
 ///                        a tensor without bound: names the first.

@@ -67,7 +67,7 @@ class Worker {
   /// Where the call takes longer: it goes on without anybody, and another thread fails its frames
   /// and goes on with those behind.
   void give_up_if_hanging();
-  /// The same for a call in progress of a pipeline that ends. \pre it is cancelled.
+  /// Gives up a call in progress of a pipeline that ends. \pre it is cancelled.
   /// \returns a sentence about the call; nothing where there is none.
   std::optional<std::string> leave_behind();
 
@@ -94,7 +94,7 @@ class Worker {
 
   void loop();
   bool claim(Lane& lane);  ///< False: none will come any more.
-  /// The same of an exhausted instance, which computes nothing until it is able again: it leaves
+  /// claim() of an exhausted instance, which computes nothing until it is able again: it leaves
   /// the frames to other replicas, or fails those that none of them can take.
   bool claim_once_able(Lane& lane);
   bool leave_to_others();  ///< Until it is able again, or no other is. False: none will come.

@@ -19,7 +19,7 @@ namespace penstock::planner {
 /// \error kCancelled           interrupted before any was found.
 Result<Answer> solve(const Problem& problem, const Options& options);
 
-/// The same without what explains the answer: no `binding`, no `runner_up`. For lists of many.
+/// solve() without what explains the answer: no `binding`, no `runner_up`. For lists of many.
 Result<Answer> solve_unexplained(const Problem& problem, const Options& options);
 
 }  // namespace penstock::planner

@@ -74,7 +74,7 @@ class RunningModel {
   static std::shared_ptr<Call> infer(Pinned<RunningModel> model, Request request, Done done);
   /// Requests in progress end as cancelled.
   void give_up() { pipeline_->cancel(); }
-  /// The same, and waits for them; calls that hang are left behind after `patience`. Idempotent.
+  /// give_up(), and waits for them; calls that hang are left behind after `patience`. Idempotent.
   void end(std::chrono::nanoseconds patience);
 
   [[nodiscard]] ModelDescription describe() const;

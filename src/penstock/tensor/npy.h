@@ -34,7 +34,7 @@ using ByteSource = std::function<Status(std::span<std::byte>)>;
 /// Takes the next bytes of the file.
 using ByteSink = std::function<Status(std::span<const std::byte>)>;
 
-/// The same over any source of exactly `size_bytes`, such as an entry of a .npz.
+/// Reads from any source of exactly `size_bytes`, such as an entry of a .npz.
 Result<Tensor> read_npy(const ByteSource& source, std::uint64_t size_bytes,
                         std::optional<DType> expected = std::nullopt);
 Status write_npy(const Tensor& tensor, const ByteSink& sink);

@@ -98,7 +98,7 @@ class Tensor {
   static Tensor allocate(DType dtype, std::vector<std::int64_t> dims);
   /// Storage of `capacity_bytes`, as yet of no shape: set_dims() gives it one within the capacity.
   static Tensor reserve(DType dtype, std::size_t capacity_bytes);
-  /// The same over storage in any memory, which is not touched here; `owner` frees it.
+  /// reserve() over storage in any memory, which is not touched here; `owner` frees it.
   static Tensor reserve_in(MemoryDomain domain, DType dtype, std::size_t capacity_bytes, void* data,
                            std::shared_ptr<const void> owner);
   /// Borrows `data`; `owner` keeps it alive (null: the caller does).

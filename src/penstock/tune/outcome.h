@@ -15,7 +15,7 @@ struct Outcome {
   Contestant contestant;
   Report report;
   double budget_seconds = 0;    ///< That the search had: with more it may find a better plan.
-  std::int64_t most_parts = 0;  ///< The same of parts that might be measured.
+  std::int64_t most_parts = 0;  ///< Parts that the search might measure.
 };
 
 std::string to_json(const Outcome& outcome);

@@ -69,24 +69,24 @@ class Parts {
   /// or on all CPUs at once; none where it cannot, which is noted.
   Result<std::optional<double>> whole_seconds(std::size_t way);
   Result<std::optional<double>> wide_seconds(std::size_t way);
-  /// The same of another form of the network.
+  /// Seconds of a frame of another form of the whole network on the device; none: it cannot.
   Result<std::optional<double>> form_seconds(const graph::Graph& form, const Way& way,
                                              const device::Device& device);
   /// A plan of the whole network failed: it is no rival and no bound.
   void refuse_whole(const Way& way, cost::Failure reason);
-  /// The same of a cover's parts, one after the other as a stage runs them; infinite: it cannot;
+  /// Seconds of a cover's parts, one after the other as a stage runs them; infinite: it cannot;
   /// none: the time was up.
   Result<std::optional<double>> chain_seconds(const Cover& cover);
-  /// The same on the first of these devices while it runs on some of the others, with as many
+  /// Seconds of the cover on the first of these devices while it runs on some others, with as many
   /// threads as that has CPUs.
   Result<std::optional<double>> group_seconds(const Cover& cover,
                                               const std::vector<device::Device>& alike);
-  /// The same of a plan's stages, each on every kind of device where it will stand. \returns
+  /// Runs a plan's stages, each on every kind of device where it will stand. \returns
   /// whether all can run and are allowed(); none: the time was up.
   Result<std::optional<bool>> stages_run(const std::vector<partition::ChosenStage>& stages);
 
   /// The stages' parts, where at least one stage is faster by one backend for all of it: between
-  /// stages another backend costs no more than the same. None: no stage is.
+  /// stages, a change of backend costs nothing extra. None: no stage is.
   Result<std::optional<Cover>> faster_stages(const std::vector<partition::ChosenStage>& stages);
   /// Whether the user's rules, where there are any for its backend, yield the part.
   [[nodiscard]] bool allowed(const partition::ChosenPart& part) const;

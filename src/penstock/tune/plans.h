@@ -49,7 +49,7 @@ Cover merge_neighbours(const Cover& cover);
 
 /// "onednn", "openvino:bf16+onednn"
 std::string backends_in(const Cover& cover);
-/// The same, "in 5 parts" where they are several.
+/// The backends_in() the cover, and "in 5 parts" where they are several.
 std::string name_of(const Cover& cover);
 
 /// What of the cover lies in a stage; `nodes` ascending.

@@ -62,7 +62,7 @@ class RawWriter {
 
   /// \error kResourceExhausted  more bytes than gRPC takes.
   Result<::grpc::ByteBuffer> finish() &&;
-  /// The same as field `outer` of a message that has nothing else.
+  /// The message as field `outer` of another one that has nothing else.
   Result<::grpc::ByteBuffer> finish_within(int outer) &&;
 
  private:

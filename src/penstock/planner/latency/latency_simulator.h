@@ -31,7 +31,7 @@ class LatencySimulator {
   /// The plan that was run last, which must have been valid.
   [[nodiscard]] Split split() const;
 
-  /// The same from the steps of another search; absent where devices run out.
+  /// A plan made of the steps of another search; absent where devices run out.
   [[nodiscard]] std::optional<LatencyPlan> plan_of(const std::vector<LatencyStep>& steps) const;
   /// Absent where a stage is not one that the search makes.
   [[nodiscard]] std::optional<LatencyPlan> plan_of(const Split& split) const;

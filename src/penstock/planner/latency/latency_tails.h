@@ -25,7 +25,7 @@ class LatencyTails {
   /// After the pair number `edge` of LatencyModel::earlier where its first has ended and its second
   /// is in another stage. `code`: devices that have been used.
   [[nodiscard]] double tail(int edge, int code) const { return tail_[at(edge, code)]; }
-  /// The same from the last group that is known to be in a call, while the second of the pair may
+  /// Time after the last group that is known to be in a call, while the second of the pair may
   /// be in that call or not: time beside that of the known groups. `code` counts the call.
   [[nodiscard]] double join(int edge, int code) const { return join_[at(edge, code)]; }
   /// Of the whole frame.

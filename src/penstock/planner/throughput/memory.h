@@ -12,7 +12,7 @@ namespace penstock::planner {
 /// have, and what would help.
 Status check_memory(const Problem& problem);
 
-/// The same for groups that pass check_memory() and still cannot be divided.
+/// A sentence as check_memory() has, for groups that pass it and still cannot be divided.
 std::string undivided_text(const Problem& problem, const Options& options);
 
 }  // namespace penstock::planner

@@ -25,7 +25,7 @@ class Probe {
 
   /// Stages with loads below `period` on every device; empty: there are none, or the budget ended.
   std::vector<Interval> run(double period, const Budget& budget);
-  /// The same with the devices in one order, given by their types; they may be skipped. Not all
+  /// Stages with the devices in one order, given by their types; they may be skipped. Not all
   /// splits, but quick however many devices there are.
   std::vector<Interval> run(double period, std::span<const int> sequence, const Budget& budget);
 
@@ -81,7 +81,7 @@ struct LineResult {
   bool proved = false;
 };
 LineResult best_on_line(const Line& line, double lower, double upper, const Budget& budget);
-/// The same with the devices in this order only; never `proved`.
+/// The best stages with the devices in this order only; never `proved`.
 LineResult best_on_line(const Line& line, std::span<const int> sequence, double lower, double upper,
                         const Budget& budget);
 

@@ -52,7 +52,7 @@ struct WorkloadOptions {
 /// device supports or that fits none. The message names the culprit.
 Result<Problem> parse_workload(std::string_view text, const WorkloadOptions& options);
 
-/// The same from a file. \error kNotFound where it cannot be read; others begin with its name.
+/// The problem of a file. \error kNotFound where it cannot be read; others begin with its name.
 Result<Problem> read_workload(const std::filesystem::path& path, const WorkloadOptions& options);
 
 /// Device sets as the same project writes them, `{"fpgas": [{"nodes": [ids]}], "cpus": [...]}`, as
