@@ -30,14 +30,19 @@ std::string cut_short(std::string text) {
 }
 
 std::string layout(const std::vector<Column>& columns, std::size_t rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& column : columns) {
+    std::size_t width = column.title.size();
+    for (const auto& cell : column.cells) width = std::max(width, cell.size());
+    widths.push_back(width);
+  }
   std::string text;
   const auto put_row = [&](auto cell_of) {
     std::string line;
-    for (const auto& column : columns) {
-      std::size_t width = column.title.size();
-      for (const auto& cell : column.cells) width = std::max(width, cell.size());
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const Column& column = columns[c];
       const std::string& cell = cell_of(column);
-      const std::string padding(width - cell.size(), ' ');
+      const std::string padding(widths[c] - cell.size(), ' ');
       line += (line.empty() ? "" : "  ") + (column.right ? padding + cell : cell + padding);
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
