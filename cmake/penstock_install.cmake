@@ -12,7 +12,7 @@ set(PENSTOCK_PUBLIC_HEADERS
   gateway/serving.h gateway/watching.h
   graph/graph.h graph/import.h graph/subgraph.h graph/writer.h
   host/options.h
-  measure/judge.h measure/reference.h measure/verify.h
+  measure/judge.h measure/jumps.h measure/reference.h measure/verify.h
   partition/batches.h partition/split.h
   pipeline/durations.h pipeline/frame.h pipeline/observation.h pipeline/pipeline.h pipeline/spans.h pipeline/stats.h
   plan/bound.h plan/package.h plan/plan.h plan/plan_json.h plan/stream_options.h

@@ -11,10 +11,13 @@
 #include "penstock/base/result.h"
 #include "penstock/device/device.h"
 #include "penstock/graph/graph.h"
-#include "penstock/graph/weight_store.h"
 #include "penstock/partition/batches.h"
 #include "penstock/plan/package.h"
 #include "penstock/plan/plan.h"
+
+namespace penstock::graph {
+class WeightStore;
+}
 
 namespace penstock::partition {
 
