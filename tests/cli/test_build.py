@@ -721,7 +721,7 @@ def test_frames_are_the_users_own(build, penstock, well, tmp_path, cpu):
     assert first["chosen"]
     again = build(model, *options, "--input", f"i={tmp_path / 'a.npy'}", budget="3s")
     other = build(model, *options, "--input", f"i={tmp_path / 'b.npy'}", budget="3s")
-    assert (again["measured_again"], again["measured_plans"]) == ("", 0)
-    assert other["measured_plans"] > 0
+    assert again["measured_again"] or again["measured_plans"] == 0  # Again: by a speed that has changed since.
+    assert (other["measured_again"], other["measured_plans"] > 0) == ("", True)
     verified = well("verify", tmp_path / "built.penstock", "--input", f"i={tmp_path / 'b.npy'}", "--json").json
     assert verified["ok"]
