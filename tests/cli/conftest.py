@@ -43,7 +43,7 @@ def program() -> Path:
 def penstock(program, tmp_path):
     """Runs the program in a folder of the test's own."""
 
-    def run(*arguments, env=None, timeout=120) -> Outcome:
+    def run(*arguments, env=None, timeout=300) -> Outcome:
         done = subprocess.run(
             [str(program), *map(str, arguments)],
             cwd=tmp_path,

@@ -89,16 +89,16 @@ def test_every_command_takes_it(well, rated):
 
 def test_a_built_package_verifies(well, rated, tmp_path):
     package = tmp_path / "built.penstock"
-    well("build", rated, *BOUND, "--shape", "x=2x4", "--budget", "1s", "--most-parts", "0", "-o", package, timeout=300)
+    well("build", rated, *BOUND, "--shape", "x=2x4", "--budget", "1s", "--most-parts", "0", "-o", package)
     assert well("verify", package, "--json").json["ok"]
 
 
 def test_build_tells_what_random_frames_decide(well, rated, tmp_path):
     options = ["--shape", "x=2x4", "--budget", "1s", "--most-parts", "0", "--backends", "onnxruntime"]
-    told = well("build", rated, *options, "--shape", "mode=1", "-o", tmp_path / "any.penstock", timeout=300).err
+    told = well("build", rated, *options, "--shape", "mode=1", "-o", tmp_path / "any.penstock").err
     assert "input 'rate' decides which part of the network runs, and random frames give it any value" in told
     assert "bind it (--constant rate=VALUE) or give your own frames (--input)" in told
-    assert "decides" not in well("build", rated, *BOUND, *options, "-o", tmp_path / "bound.penstock", timeout=300).err
+    assert "decides" not in well("build", rated, *BOUND, *options, "-o", tmp_path / "bound.penstock").err
 
 
 def test_who_sends_the_value_is_served_and_no_other(well, penstock, rated, tmp_path):
