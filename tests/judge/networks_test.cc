@@ -112,8 +112,8 @@ class Subject {
   /// ONNX Runtime on the file as it is, not optimised: made once, as are the others.
   Reference& reference() { return *run_of("reference", {}); }
 
-  [[nodiscard]] std::vector<Judge::MakeReference> others() {
-    std::vector<Judge::MakeReference> others;
+  [[nodiscard]] std::vector<MakeReference> others() {
+    std::vector<MakeReference> others;
     for (const bool optimize : {true, false}) {
       const char* const name = optimize ? "onnxruntime optimised" : "onnxruntime one thread";
       others.emplace_back([this, name, optimize]() -> Result<std::unique_ptr<Reference>> {
@@ -126,7 +126,7 @@ class Subject {
 
   /// What verify and build ask too about a frame that differs: steps of quantisation changed in the
   /// last bit.
-  [[nodiscard]] std::vector<Judge::MakeReference> for_second_look() {
+  [[nodiscard]] std::vector<MakeReference> for_second_look() {
     auto all = others();
     const auto makers = shaken_references(network_.file, package_, backends_, {});
     for (std::size_t i = 0; i < makers.size(); ++i) {

@@ -64,7 +64,7 @@ class Race {
   double frame_seconds_ = 0;
   std::vector<Candidate> candidates_;
   std::optional<measure::Judge> judge_;
-  std::vector<measure::Judge::MakeReference> others_;  ///< That are right as well.
+  std::vector<measure::MakeReference> others_;  ///< That are right as well.
   std::vector<std::vector<Tensor>> expected_;
 };
 

@@ -415,7 +415,7 @@ bool Trial::needs_second_look() const {
   });
 }
 
-void Trial::look_again(Reference& reference, std::span<const Judge::MakeReference> others) {
+void Trial::look_again(Reference& reference, std::span<const MakeReference> others) {
   if (!needs_second_look()) return;
   std::vector<Allowed> allowed;
   for (const auto& output : outputs_) {

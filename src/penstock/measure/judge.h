@@ -101,7 +101,6 @@ struct KnownOutput {
 /// What is allowed, measured once; trials of any number of pipelines borrow it. Immutable.
 class Judge {
  public:
-  using MakeReference = measure::MakeReference;
   struct Setting {
     std::vector<std::string> outputs;
     Tolerance tolerance;
@@ -165,7 +164,7 @@ class Trial {
   /// Then: runs the first frames, and the first that differ, in the reference again, disturbed in
   /// many ways, and compares how often values jump there, and how far. See judge_jumps().
   /// \pre no states.
-  void look_again(Reference& reference, std::span<const Judge::MakeReference> others);
+  void look_again(Reference& reference, std::span<const MakeReference> others);
 
  private:
   struct Seen {

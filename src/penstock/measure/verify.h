@@ -18,7 +18,7 @@ struct Verification {
   pipeline::Pipeline& pipeline;  ///< Nothing in flight, before and behind it.
   Reference& reference;
   const Judge& judge;
-  std::vector<Judge::MakeReference> others;  ///< As Judge::Setting has them.
+  std::vector<MakeReference> others;  ///< As Judge::Setting has them.
   std::function<Result<frames::Frame>(std::uint64_t number)> frame;
   std::uint64_t frames = 0;
   const std::vector<plan::TensorInfo>& inputs;

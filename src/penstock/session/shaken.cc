@@ -58,10 +58,11 @@ Result<ModelFile> shake(const std::filesystem::path& model, const plan::Package&
 
 }  // namespace
 
-std::vector<measure::Judge::MakeReference> shaken_references(
-    const std::filesystem::path& model, const plan::Package& package,
-    const backend::Registry& backends, const measure::ReferenceSettings& settings) {
-  std::vector<measure::Judge::MakeReference> all;
+std::vector<measure::MakeReference> shaken_references(const std::filesystem::path& model,
+                                                      const plan::Package& package,
+                                                      const backend::Registry& backends,
+                                                      const measure::ReferenceSettings& settings) {
+  std::vector<measure::MakeReference> all;
   for (std::uint64_t seed = 1; seed <= kWays; ++seed) {
     all.emplace_back([model, &package, &backends, settings,
                       seed]() -> Result<std::unique_ptr<measure::Reference>> {

@@ -17,8 +17,9 @@ namespace penstock {
 /// changed scales do. No other constant: an exponent of 2 that is none any more makes NaN of what
 /// is below 0. For Trial::look_again(). Making one fails where there are no steps, the model is
 /// large (256 MiB), or an engine refuses it. What it refers to outlives them.
-std::vector<measure::Judge::MakeReference> shaken_references(
-    const std::filesystem::path& model, const plan::Package& package,
-    const backend::Registry& backends, const measure::ReferenceSettings& settings);
+std::vector<measure::MakeReference> shaken_references(const std::filesystem::path& model,
+                                                      const plan::Package& package,
+                                                      const backend::Registry& backends,
+                                                      const measure::ReferenceSettings& settings);
 
 }  // namespace penstock

@@ -38,9 +38,9 @@ class References {
   }
 
   /// The others that are right as well.
-  [[nodiscard]] std::vector<measure::Judge::MakeReference> others() const {
+  [[nodiscard]] std::vector<measure::MakeReference> others() const {
     const bool optimized = options_.optimized;
-    std::vector<measure::Judge::MakeReference> all;
+    std::vector<measure::MakeReference> all;
     all.emplace_back([this, optimized] { return make({.optimize = !optimized}); });
     if (device::inherited_cpus().size() > 1) {
       all.emplace_back(
@@ -55,7 +55,7 @@ class References {
   }
 
   /// What is asked too about a frame that differs: Trial::look_again().
-  [[nodiscard]] std::vector<measure::Judge::MakeReference> for_second_look() const {
+  [[nodiscard]] std::vector<measure::MakeReference> for_second_look() const {
     auto all = others();
     if (whole_.empty()) return all;
     for (auto& one :
@@ -160,7 +160,7 @@ Result<measure::VerifyReport> verify_frames(const Setting& setting, const Verify
                           .judge = judge,
                           .others = setting.references != nullptr
                                         ? setting.references->for_second_look()
-                                        : std::vector<measure::Judge::MakeReference>(),
+                                        : std::vector<measure::MakeReference>(),
                           .frame = [&](auto number) { return frame_of(options, plan, number); },
                           .frames = frames,
                           .inputs = plan.inputs,

@@ -15,7 +15,7 @@ namespace {
 /// Made when it is asked, and again after it had to go.
 class Resting final : public measure::Reference {
  public:
-  explicit Resting(measure::Judge::MakeReference make) : make_(std::move(make)) {}
+  explicit Resting(measure::MakeReference make) : make_(std::move(make)) {}
 
   /// \error why it cannot be made
   Status start() {
@@ -35,14 +35,14 @@ class Resting final : public measure::Reference {
   }
 
  private:
-  measure::Judge::MakeReference make_;
+  measure::MakeReference make_;
   std::unique_ptr<measure::Reference> made_;
 };
 
 }  // namespace
 
-Gate::Gate(measure::Ring inputs, measure::Judge judge, measure::Judge::MakeReference reference,
-           std::vector<measure::Judge::MakeReference> others)
+Gate::Gate(measure::Ring inputs, measure::Judge judge, measure::MakeReference reference,
+           std::vector<measure::MakeReference> others)
     : inputs_(std::move(inputs)),
       judge_(std::move(judge)),
       reference_(std::move(reference)),
@@ -59,9 +59,9 @@ Result<Gate> Gate::create(const Setting& setting) {
     return [&model = setting.model, &package = setting.package, &backends = setting.backends,
             settings] { return measure::whole_reference(model, package, backends, settings); };
   };
-  std::vector<measure::Judge::MakeReference> others{run_of({.one_thread = true})};
+  std::vector<measure::MakeReference> others{run_of({.one_thread = true})};
   if (optimised) others.emplace_back(run_of({.optimize = true}));
-  const measure::Judge::MakeReference make = run_of({});
+  const measure::MakeReference make = run_of({});
   Resting reference(make);
   PENSTOCK_CHECK_OK(reference.start());
   auto in_turn = others;

@@ -45,13 +45,13 @@ class Gate {
   [[nodiscard]] std::size_t frames() const { return inputs_.size(); }
 
  private:
-  Gate(measure::Ring inputs, measure::Judge judge, measure::Judge::MakeReference reference,
-       std::vector<measure::Judge::MakeReference> others);
+  Gate(measure::Ring inputs, measure::Judge judge, measure::MakeReference reference,
+       std::vector<measure::MakeReference> others);
 
   measure::Ring inputs_;
   measure::Judge judge_;
-  measure::Judge::MakeReference reference_;  ///< For a second look at what is wrong.
-  std::vector<measure::Judge::MakeReference> others_;
+  measure::MakeReference reference_;  ///< For a second look at what is wrong.
+  std::vector<measure::MakeReference> others_;
   bool one_at_a_time_ = false;
 };
 
