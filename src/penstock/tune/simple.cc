@@ -113,8 +113,13 @@ std::string Simple::in_users_words(std::string text) const {
              : text.replace(at, file.size(), setting_.graph.import.file.string());
 }
 
+/// Of the network, while the way runs.
+std::size_t Simple::copies_of(const SimpleWay& way) const {
+  const bool one_a_core = way.on_each_device && way.hint.empty();
+  return one_a_core ? union_of(setting_.devices).cpus.size() : 1;
+}
+
 Status Simple::rehearse() {
-  const auto cpus = union_of(setting_.devices).cpus.size();
   auto reference = part_of(kReference, setting_);
   reference.models.front().options["graph_optimization_level"] = "0";
   PENSTOCK_TRY(auto broken, failure_of(reference));
@@ -131,7 +136,7 @@ Status Simple::rehearse() {
   for (const auto& way : kSimpleWays) {
     const auto backend = setting_.backends.find(std::string(way.backend));
     if (!backend || !(*backend)->describe().unavailable.empty()) continue;
-    const auto copies = way.on_each_device && way.hint.empty() ? cpus : 1;
+    const auto copies = copies_of(way);
     if (!setting_.room.holds(copies)) {
       failed_[std::string(way.name)] =
           make_error(Code::kResourceExhausted, "there is no room for ", copies,
@@ -146,11 +151,12 @@ Status Simple::rehearse() {
   return {};
 }
 
-/// One for each, one on the CPUs of all with each engine's default and hints; and the plan's.
+/// All at once take a copy of the network for each way that runs on all CPUs together, one for each
+/// CPU for each way of a model a core, and one for each device for the plan.
 bool Simple::is_one_at_a_time() const {
-  const auto devices = setting_.devices.size();
-  const auto cpus = union_of(setting_.devices).cpus.size();
-  return !setting_.room.holds(3 + 2 * cpus + devices);
+  std::size_t copies = setting_.devices.size();
+  for (const auto& way : kSimpleWays) copies += copies_of(way);
+  return !setting_.room.holds(copies);
 }
 
 measure::PlainRequest Simple::request(const plan::Package& package,

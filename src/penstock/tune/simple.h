@@ -69,6 +69,7 @@ class Simple {
 
  private:
   Result<std::optional<cost::Failure>> failure_of(const cost::Part& part);
+  [[nodiscard]] std::size_t copies_of(const SimpleWay& way) const;
   [[nodiscard]] WayReport run_alone(const SimpleWay& way, const measure::Rounds& rounds) const;
   [[nodiscard]] Status keep_to_cpus() const;
   [[nodiscard]] measure::PlainRequest request(const plan::Package& package,
