@@ -46,9 +46,9 @@ void scale_weights(std::vector<float>& values, const Dims& shape, std::int64_t g
 }
 
 /// Batch normalisations, and sums and products with constants per channel, go into the weights.
-Weights fold(const Builder& builder, const Node& node, std::int64_t groups,
-             const Sliding& sliding) {
-  Weights weights{.values = sliding.values, .result = node.outputs.front()};
+/// These are taken out of `sliding`.
+Weights fold(const Builder& builder, const Node& node, std::int64_t groups, Sliding& sliding) {
+  Weights weights{.values = std::move(sliding.values), .result = node.outputs.front()};
   const Dims& shape = sliding.shape;
   const bool transposed = sliding.transposed;
   if (node.inputs.size() > 2 && node.inputs[2] != ValueId::kNone) {
@@ -120,7 +120,7 @@ Status keep_channels_last(
   return {};
 }
 
-Status lower(Builder& builder, NodeId id, const Sliding& sliding) {
+Status lower(Builder& builder, NodeId id, Sliding sliding) {
   const Node& node = builder.graph().node(id);
   const auto& window = sliding.window;
   const bool transposed = sliding.transposed;
