@@ -85,12 +85,7 @@ def write_chain(folder: Path, gigabytes: float) -> tuple[Path, int]:
                 helper.make_node("Add", [before, f"r{i}"], [f"y{i}"], f"residual{i}"),
             ]
             before = f"y{i}"
-    frame = [1, WIDTH]
-    graph = helper.make_graph(
-        nodes, "large", [helper.make_tensor_value_info("x", TensorProto.FLOAT, frame)],
-        [helper.make_tensor_value_info(before, TensorProto.FLOAT, frame)], weights,
-    )  # fmt: skip
-    return save(folder, graph), offset
+    return save(folder, "large", nodes, weights, WIDTH, before), offset
 
 
 def write_nodes(folder: Path, count: int) -> tuple[Path, int]:
@@ -108,15 +103,13 @@ def write_nodes(folder: Path, count: int) -> tuple[Path, int]:
             helper.make_node("Add", [before, f"p{i}"], [f"y{i}"], f"residual{i}"),
         ]
         before = f"y{i}"
-    frame = [1, width]
-    graph = helper.make_graph(
-        nodes, "nodes", [helper.make_tensor_value_info("x", TensorProto.FLOAT, frame)],
-        [helper.make_tensor_value_info(before, TensorProto.FLOAT, frame)], weights,
-    )  # fmt: skip
-    return save(folder, graph), sum(4 * width * width for _ in weights)
+    return save(folder, "nodes", nodes, weights, width, before), sum(4 * width * width for _ in weights)
 
 
-def save(folder: Path, graph: onnx.GraphProto) -> Path:
+def save(folder: Path, name: str, nodes: list, weights: list, width: int, output: str) -> Path:
+    """A network from x to `output`, each of `width` numbers."""
+    ends = [helper.make_tensor_value_info(end, TensorProto.FLOAT, [1, width]) for end in ("x", output)]
+    graph = helper.make_graph(nodes, name, ends[:1], ends[1:], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     (folder / "large.onnx").write_bytes(model.SerializeToString())
     return folder / "large.onnx"
