@@ -19,7 +19,8 @@ inline Tensor joined(const std::vector<Tensor>& pieces) {
   Tensor all = Tensor::allocate(pieces.front().dtype(), dims);
   auto* to = static_cast<std::byte*>(all.data());
   for (const auto& piece : pieces) {
-    std::memcpy(to, piece.data(), piece.bytes());
+    // A tensor without elements may have no memory.
+    if (piece.bytes() > 0) std::memcpy(to, piece.data(), piece.bytes());
     to += piece.bytes();
   }
   return all;

@@ -34,7 +34,7 @@ std::optional<Tensor> first_item(const Tensor& items) {
   }
   std::vector<std::int64_t> dims(items.dims().begin() + 1, items.dims().end());
   auto item = Tensor::allocate(items.dtype(), std::move(dims));
-  std::memcpy(item.data(), items.data(), item.bytes());
+  if (item.bytes() > 0) std::memcpy(item.data(), items.data(), item.bytes());
   return item;
 }
 

@@ -19,7 +19,7 @@ bool same(const Tensor& a, const Tensor& b) {
   if (a.kind() != b.kind() || a.dtype() != b.dtype() || a.dims() != b.dims()) return false;
   if (a.kind() == Tensor::Kind::kStrings) return a.strings() == b.strings();
   return a.kind() == Tensor::Kind::kDense && a.in_host_memory() && b.in_host_memory() &&
-         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+         (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
 }
 
 /// "16000", or "another i64[1,512]" where there is no short text of it.

@@ -26,7 +26,8 @@ Tensor join_frames(const std::vector<Tensor>& frames, int count) {
   auto* to = static_cast<std::byte*>(joined.data());
   for (int i = 0; i < count; ++i) {
     const auto& frame = frames[static_cast<std::size_t>(i) % frames.size()];
-    std::memcpy(to, frame.data(), frame.bytes());
+    // A tensor without elements may have no memory.
+    if (frame.bytes() > 0) std::memcpy(to, frame.data(), frame.bytes());
     to += frame.bytes();
   }
   return joined;
