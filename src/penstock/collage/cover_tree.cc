@@ -6,7 +6,7 @@ namespace penstock::collage {
 
 std::size_t CoverTree::Hash::operator()(int id) const {
   const auto& state = (*records)[static_cast<std::size_t>(id)].state;
-  std::size_t sum = state.covered.hash();
+  std::size_t sum = NodeSet::Hash()(state.covered);
   for (const auto& live : state.live) {
     sum = (sum ^ static_cast<std::size_t>(live.value)) * 0xff51afd7ed558ccdU;
     sum = (sum ^ static_cast<std::size_t>(live.place) ^ live.handed) * 0xc4ceb9fe1a85ec53U;

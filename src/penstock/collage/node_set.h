@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -91,18 +90,17 @@ class NodeSet {
     return list;
   }
 
-  [[nodiscard]] std::size_t hash() const {
-    std::uint64_t sum = 0x9e3779b97f4a7c15U;
-    for (const auto word : words_) {
-      sum = (sum ^ word) * 0xff51afd7ed558ccdU;
-      sum ^= sum >> 32U;
-    }
-    return sum;
-  }
   bool operator==(const NodeSet&) const = default;
 
   struct Hash {
-    std::size_t operator()(const NodeSet& set) const { return set.hash(); }
+    std::size_t operator()(const NodeSet& set) const {
+      std::uint64_t sum = 0x9e3779b97f4a7c15U;
+      for (const auto word : set.words_) {
+        sum = (sum ^ word) * 0xff51afd7ed558ccdU;
+        sum ^= sum >> 32U;
+      }
+      return sum;
+    }
   };
   /// Of two sets, the one with the least number that the other has not comes first.
   struct Before {

@@ -11,15 +11,9 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
-namespace penstock::grpc {
+#include "penstock/grpc/lasting_calls.h"
 
-/// A call that lasts as long as its client likes, and ends before the server does.
-class LastingCall {
- public:
-  virtual ~LastingCall() = default;
-  /// It ends with this status, unless it has ended.
-  virtual void leave(const ::grpc::Status& status) = 0;
-};
+namespace penstock::grpc {
 
 /// Lives until gRPC is done with it, and for as long as others hold it. Answers go out in the order
 /// of send(). \threads  read(), send() and end() may be called from any thread.

@@ -4,10 +4,9 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 #include "penstock/grpc/dialogue.h"
+#include "penstock/grpc/lasting_calls.h"
 #include "penstock/grpc/worker.grpc.pb.h"
 #include "penstock/grpc/worker_puller.h"
 #include "penstock/host/host.h"
@@ -15,20 +14,6 @@
 #include "penstock/serve/worker.h"
 
 namespace penstock::grpc {
-
-/// \threads  all functions may be called from any thread.
-class LastingCalls {
- public:
-  /// One that comes too late is told to leave at once.
-  void add(const std::shared_ptr<LastingCall>& call);
-  /// From now on none lasts.
-  void end();
-
- private:
-  std::mutex mutex_;  // Guards all below.
-  std::vector<std::weak_ptr<LastingCall>> calls_;
-  bool ended_ = false;
-};
 
 /// What the calls of the service share. \pre  those that it refers to outlive it
 struct WorkerParts {

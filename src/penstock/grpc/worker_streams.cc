@@ -22,10 +22,6 @@ std::int64_t now_ns() {
       .count();
 }
 
-::grpc::Status leaving() {
-  return to_worker_status(make_error(Code::kUnavailable, "the worker is shutting down"));
-}
-
 Error no_message(const char* name) {
   return invalid_argument("the bytes are no ", name);
 }
@@ -272,30 +268,6 @@ class EchoCall final : public Dialogue<Bytes, Bytes> {
 };
 
 }  // namespace
-
-void LastingCalls::add(const std::shared_ptr<LastingCall>& call) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!ended_) {
-      std::erase_if(calls_, [](const auto& one) { return one.expired(); });
-      calls_.push_back(call);
-      return;
-    }
-  }
-  call->leave(leaving());
-}
-
-void LastingCalls::end() {
-  std::vector<std::weak_ptr<LastingCall>> calls;
-  {
-    const std::scoped_lock lock(mutex_);
-    ended_ = true;
-    calls.swap(calls_);
-  }
-  for (const auto& call : calls) {
-    if (const auto lasting = call.lock()) lasting->leave(leaving());
-  }
-}
 
 ::grpc::ServerBidiReactor<worker::SessionRequest, worker::SessionResponse>* keep_session(
     WorkerParts& parts, Context& context) {
