@@ -1,4 +1,4 @@
-// WAV files as the library reads them.
+// WAV files in blocks, as the program cuts them.
 #pragma once
 
 #include <nanobind/nanobind.h>

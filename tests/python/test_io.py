@@ -12,8 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from built_program import find_program
 from line import expected, frame
+from onnx import TensorProto, helper
 
 import penstock
 from penstock import io
@@ -133,6 +136,45 @@ def test_sound_is_read_in_blocks(tmp_path: Path, width: int) -> None:
     (tmp_path / "bad.wav").write_bytes(b"RIFFxxxx")
     with pytest.raises(penstock.DataLoss, match="bad.wav"):
         list(io.wav(tmp_path / "bad.wav", 4))
+
+
+@pytest.mark.parametrize("length", [1, 3, 4, 5, 9, 10, 11, 12])
+@pytest.mark.parametrize("hop", [1, 2, 3, 4, 5, 9])
+def test_a_sound_ends_with_the_first_block_that_reaches_its_end(tmp_path: Path, length: int, hop: int) -> None:
+    samples = np.arange(1, length + 1, dtype="<i2") * 256
+    with wave.open(str(tmp_path / "s.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes(samples.tobytes())
+    blocks = list(io.wav(tmp_path / "s.wav", 4, hop))
+    starts = [start for start in range(0, length, hop) if start == 0 or start - hop + 4 < length]
+    padded = np.concatenate([samples / 32768, np.zeros(4)]).astype(np.float32)
+    np.testing.assert_array_equal(blocks, [padded[start : start + 4] for start in starts])
+
+
+def test_a_sound_is_read_block_by_block_and_by_the_program_alike(tmp_path: Path) -> None:
+    node = helper.make_node("Identity", ["x"], ["y"], "copy")
+    sides = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [400]) for name in ("x", "y")]
+    model = helper.make_model(
+        helper.make_graph([node], "copy", sides[:1], sides[1:]), opset_imports=[helper.make_opsetid("", 18)]
+    )
+    onnx.save(model, tmp_path / "copy.onnx")
+    with wave.open(str(tmp_path / "s.wav"), "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes(np.random.default_rng(1).integers(-32768, 32767, 2 * 16123, "<i2").tobytes())
+    outcome = subprocess.run(
+        [find_program(), "run", "copy.onnx", "--input", "x=s.wav", "--hop", "160", "--output", "program.npz"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    with np.load(tmp_path / "program.npz") as archive:
+        by_program = [archive[name] for name in sorted(archive.files)]
+    np.testing.assert_array_equal(list(io.wav(tmp_path / "s.wav", 400, 160)), by_program)
 
 
 def test_arrays_are_read_as_the_program_writes_them(tmp_path: Path, model: Path, pipeline: penstock.Pipeline) -> None:

@@ -62,8 +62,10 @@ def wav(
 ) -> Iterable[Array]:
     """Blocks of a WAV file as float32 [samples], -1 to 1; several channels are averaged.
 
-    hop: from one block's start to the next's (default: ``samples``). The last block is filled with
-        zeros.
+    A block is read when its turn comes, so the sound may be longer than memory holds.
+
+    hop: from one block's start to the next's (default: ``samples``). The first block that reaches
+        the end is the last, and is filled with zeros.
     rate: blocks a second; sample rate / hop is real time.
     sample_rate: the file's must be this one, such as 16000.
     """
@@ -73,8 +75,8 @@ def wav(
         raise InvalidArgument(f"wav: expected samples and hop of 1 or more, found {samples} and {hop}")
     if sample_rate is not None:
         sample_rate = whole("sample_rate", sample_rate, 16000)
-    sound = _read_wav(path_text("path", path), sample_rate)
-    return _paced(_blocks(sound, samples, hop), rate)
+    sound = _sound(path_text("path", path), samples, hop, sample_rate)
+    return _paced((sound.block(i) for i in range(len(sound))), rate)
 
 
 def arrays(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterable[Array | dict[str, Array]]:
@@ -213,23 +215,14 @@ def _captured(capture: Any) -> Iterator[Array]:
         capture.release()
 
 
-def _read_wav(file: str, sample_rate: int | None) -> Array:
-    data, channels, found = _core.read_wav(file)
-    if sample_rate not in (None, found):
+def _sound(file: str, samples: int, hop: int, sample_rate: int | None) -> _core.Sound:
+    sound = _core.open_sound(file, samples, hop)
+    if sample_rate not in (None, sound.rate):
         raise InvalidArgument(
-            f"sound '{file}': expected {sample_rate} samples a second, found {found}; "
+            f"sound '{file}': expected {sample_rate} samples a second, found {sound.rate}; "
             f"convert it, such as by 'ffmpeg -i {file} -ar {sample_rate} converted.wav'"
         )
-    mixed: Array = np.frombuffer(data, np.float32).reshape(-1, channels).mean(axis=1, dtype=np.float32)
-    return mixed
-
-
-def _blocks(sound: Array, samples: int, hop: int) -> Iterator[Array]:
-    for start in range(0, len(sound), hop):
-        block = sound[start : start + samples]
-        yield block if len(block) == samples else np.pad(block, (0, samples - len(block)))
-        if start + samples >= len(sound):
-            return
+    return sound
 
 
 def _load_npy(file: str) -> Array:

@@ -1,27 +1,12 @@
 #include "penstock/frames/sound.h"
 
-#include <cstdint>
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <utility>
 
-#include "penstock/tensor/wav.h"
-
 namespace penstock::frames {
 namespace {
-
-/// How an input takes a block.
-struct Form {
-  std::vector<std::int64_t> dims;
-  std::uint64_t samples = 0;  ///< Of each channel.
-  int channels = 1;           ///< 1: the mean of all.
-  bool channels_first = false;
-};
-
-struct Sound {
-  WavFile wav;
-  Form form;
-};
 
 Result<std::vector<std::int64_t>> sound_sizes_of(const Type& type) {
   if (type.kind != Type::Kind::kTensor || !type.ranked || type.dtype != DType::kF32) {
@@ -39,7 +24,9 @@ Result<std::vector<std::int64_t>> sound_sizes_of(const Type& type) {
   return sizes;
 }
 
-Result<Form> form_of(const Type& type, int channels) {
+}  // namespace
+
+Result<Sound::Form> Sound::form_of(const Type& type, int channels) {
   Form form;
   PENSTOCK_TRY(form.dims, sound_sizes_of(type));
   std::vector<std::int64_t> wide;
@@ -64,44 +51,56 @@ Result<Form> form_of(const Type& type, int channels) {
                     : concat(" or [", channels, ",N] or [N,", channels, "] for each channel's"));
 }
 
+Result<Sound> Sound::open(const std::filesystem::path& file, const Type& type, std::uint64_t hop) {
+  Sound sound;
+  PENSTOCK_TRY(sound.wav_, WavFile::open(file));
+  auto form = form_of(type, sound.wav_.channels());
+  if (!form) return std::move(form).error().within({Where::kSound, file.string()});
+  if (sound.wav_.length() == 0)
+    return invalid_argument("holds no samples").within({Where::kSound, file.string()});
+  sound.form_ = *std::move(form);
+  sound.hop_ = hop > 0 ? hop : sound.form_.samples;
+  return sound;
+}
+
+std::uint64_t Sound::count() const {
+  const auto length = wav_.length();
+  if (length <= form_.samples) return 1;
+  const auto reaching = 1 + ((length - form_.samples + hop_ - 1) / hop_);
+  const auto beginning = (length + hop_ - 1) / hop_;  // Fewer, where blocks leave gaps.
+  return std::min(reaching, beginning);
+}
+
+Result<Tensor> Sound::block(std::uint64_t i) const {
+  PENSTOCK_TRY(const auto samples, wav_.read(i * hop_, form_.samples));
+  Tensor tensor = Tensor::allocate(DType::kF32, form_.dims);
+  place(samples, tensor.as<float>());
+  return tensor;
+}
+
 /// The samples of one instant lie together in `from`.
-void place(const std::vector<float>& from, int file_channels, const Form& form,
-           std::span<float> to) {
-  const auto channels = static_cast<std::size_t>(file_channels);
-  for (std::size_t i = 0; i < form.samples; ++i) {
+void Sound::place(const std::vector<float>& from, std::span<float> to) const {
+  const auto channels = static_cast<std::size_t>(wav_.channels());
+  for (std::size_t i = 0; i < form_.samples; ++i) {
     const std::span instant = std::span(from).subspan(i * channels, channels);
-    if (form.channels == 1) {
+    if (form_.channels == 1) {
       to[i] = std::accumulate(instant.begin(), instant.end(), 0.0F) / static_cast<float>(channels);
       continue;
     }
     for (std::size_t channel = 0; channel < channels; ++channel) {
-      to[form.channels_first ? channel * form.samples + i : i * channels + channel] =
+      to[form_.channels_first ? channel * form_.samples + i : i * channels + channel] =
           instant[channel];
     }
   }
 }
 
-Result<Tensor> block(const Sound& sound, std::uint64_t start) {
-  PENSTOCK_TRY(const auto samples, sound.wav.read(start, sound.form.samples));
-  Tensor tensor = Tensor::allocate(DType::kF32, sound.form.dims);
-  place(samples, sound.wav.channels(), sound.form, tensor.as<float>());
-  return tensor;
-}
-
-}  // namespace
-
 Result<Values> sound_values(const std::filesystem::path& file, const Type& type,
                             std::uint64_t hop) {
-  PENSTOCK_TRY(auto wav, WavFile::open(file));
-  auto form = form_of(type, wav.channels());
-  if (!form) return std::move(form).error().within({Where::kSound, file.string()});
-  if (wav.length() == 0)
-    return invalid_argument("holds no samples").within({Where::kSound, file.string()});
-  const auto sound = std::make_shared<const Sound>(Sound{std::move(wav), *std::move(form)});
+  PENSTOCK_TRY(auto opened, Sound::open(file, type, hop));
+  const auto sound = std::make_shared<const Sound>(std::move(opened));
   Values values;
-  const std::uint64_t step = hop > 0 ? hop : sound->form.samples;
-  for (std::uint64_t start = 0; start < sound->wav.length(); start += step) {
-    values.emplace_back([sound, start] { return block(*sound, start); });
+  for (std::uint64_t i = 0; i < sound->count(); ++i) {
+    values.emplace_back([sound, i] { return sound->block(i); });
   }
   return values;
 }
