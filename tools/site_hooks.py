@@ -1,4 +1,5 @@
-"""What mkdocs does for Penstock's site beside its own: the root's documents become pages, links out of docs/ mended.
+"""What mkdocs does for Penstock's site beside its own: the root's documents become pages, so do headers, the
+program's help and the schema of applications (reference.py), links out of docs/ mended.
 
 The documents are written to be read in the repository; a link there to a file that is no page becomes its name."""
 
@@ -6,6 +7,8 @@ import posixpath
 import re
 from pathlib import Path
 from typing import Any
+
+import reference  # Beside this file, where mkdocs looks.
 
 ROOT = Path(__file__).resolve().parents[1]
 OF_THE_ROOT = {  # Document, page
@@ -16,11 +19,23 @@ OF_THE_ROOT = {  # Document, page
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
 
+def on_config(config: Any, **_: Any) -> Any:
+    """The menu's entry for headers gets a page for each folder."""
+    for section in config["nav"]:
+        for entries in section.values():
+            for entry in entries:
+                if isinstance(entry, dict) and entry.get("Headers in C++") == "headers":
+                    entry["Headers in C++"] = [f"headers/{folder}.md" for folder in reference.by_folder()]
+    return config
+
+
 def on_files(files: Any, config: Any, **_: Any) -> Any:
     from mkdocs.structure.files import File
 
     for document, page in OF_THE_ROOT.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / document)))
+    for page, text in reference.pages().items():
+        files.append(File.generated(config, page, content=text))
     return files
 
 
