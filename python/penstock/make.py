@@ -242,16 +242,17 @@ def build(
         settings=_backend_options(backend_options),
         rules="" if rules is None else path_text("rules", rules),
         costs="" if costs is None else path_text("costs", costs),
-        progress=told(progress),
     )
     source = os.fspath(model) if _is_application(model) else _model_of(model)
-    if isinstance(source, str):
-        return _start(_core.build, source, options)
-    with tempfile.TemporaryDirectory() as folder:  # The simple ways run a file.
-        file = os.path.join(folder, "model.onnx")
-        with open(file, "wb") as out:
-            out.write(source)
-        return _start(_core.build, file, options)
+    with told(progress) as tell:
+        options["progress"] = tell
+        if isinstance(source, str):
+            return _start(_core.build, source, options)
+        with tempfile.TemporaryDirectory() as folder:  # The simple ways run a file.
+            file = os.path.join(folder, "model.onnx")
+            with open(file, "wb") as out:
+                out.write(source)
+            return _start(_core.build, file, options)
 
 
 def explain(package: Path) -> BuildReport:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
 from penstock.checks import unexpected
@@ -58,28 +59,32 @@ class Verdict(dict[str, Any]):
         return table(str(self.get("verdict")), ("output", "verdict", "why"), rows)
 
 
-def told(progress: Told | bool | None) -> Told | None:
-    """Who is told of progress: True is a bar of tqdm, in a notebook or a terminal."""
+@contextmanager
+def told(progress: Told | bool | None) -> Iterator[Told | None]:
+    """Who is told of progress: True is a bar of tqdm, in a notebook or a terminal, which ends with the block: full,
+    or where it was when an exception came."""
     if progress is None or progress is False:
-        return None
-    if progress is True:
-        return _bar()
-    if not callable(progress):
-        raise unexpected("progress", "True for a bar, or what is called with a text and a share", progress)
-    return progress
+        yield None
+    elif progress is not True:
+        if not callable(progress):
+            raise unexpected("progress", "True for a bar, or what is called with a text and a share", progress)
+        yield progress
+    else:
+        with closing(_make_bar()) as bar:
+            yield lambda what, share: _show(bar, what, share)
+            _show(bar, "done", 1)
 
 
-def _bar() -> Told:
+def _make_bar() -> Any:
     try:
         tqdm = importlib.import_module("tqdm.auto").tqdm  # By name: users' type checkers need not know it.
     except ImportError:
         text = "progress=True needs tqdm, which is not here; pip install tqdm, or give a function of a text and a share"
         raise Unavailable(text) from None
-    bar = tqdm(total=100, unit="%", bar_format="{l_bar}{bar}| {elapsed}")
+    return tqdm(total=100, unit="%", bar_format="{l_bar}{bar}| {elapsed}")
 
-    def tell(what: str, share: float) -> None:
-        bar.set_description_str(what, refresh=False)
-        bar.n = min(max(round(100 * share), bar.n), 100)
-        bar.refresh()
 
-    return tell
+def _show(bar: Any, what: str, share: float) -> None:
+    bar.set_description_str(what, refresh=False)
+    bar.n = min(max(round(100 * share), bar.n), 100)
+    bar.refresh()

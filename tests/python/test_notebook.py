@@ -3,8 +3,8 @@
 import ast
 import json
 import os
+import re
 import sys
-import types
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -87,47 +87,47 @@ def test_reports_are_dicts_and_show_what_little_they_hold() -> None:
         assert len(Cells(empty._repr_html_()).rows) == 1
 
 
-class Bar:
-    """Stands for tqdm's."""
-
-    def __init__(self, **settings: object) -> None:
-        self.settings, self.n, self.texts = settings, 0, list[str]()
-        made.append(self)
-
-    def set_description_str(self, text: str, refresh: bool) -> None:
-        self.texts.append(text)
-
-    def refresh(self) -> None:
-        pass
+STEPS = (("parts", 0.25), ("contest", 0.5), ("contest", 0.4))
 
 
-made: list[Bar] = []
+def test_progress_is_a_bar_of_tqdm_that_never_goes_back(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm", reason="no tqdm in this environment: run script/setup")
+    with told(True) as tell:
+        assert tell is not None
+        for what, share in STEPS:
+            tell(what, share)
+    seen = re.findall(r"(?:(\w+): )? *(\d+)%\|", capsys.readouterr().err)
+    assert [step for i, step in enumerate(seen) if step not in seen[:i]] == [
+        ("", "0"),
+        ("parts", "25"),
+        ("contest", "50"),
+        ("done", "100"),
+    ]
 
 
-def test_progress_is_a_bar_that_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("tqdm.auto")
-    module.tqdm = Bar  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
-    monkeypatch.setitem(sys.modules, "tqdm.auto", module)
-    tell = told(True)
-    assert tell is not None
-    seen = []
-    for what, share in (("parts", 0.25), ("contest", 0.5), ("contest", 0.4), ("over the budget", 3.0)):
-        tell(what, share)
-        seen.append(made[-1].n)
-    assert seen == [25, 50, 50, 100]
-    assert made[-1].texts == ["parts", "contest", "contest", "over the budget"]
+def test_a_bar_stays_where_it_was_when_it_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm", reason="no tqdm in this environment: run script/setup")
+    with pytest.raises(ValueError, match="broken"), told(True) as tell:
+        assert tell is not None
+        tell("parts", 0.25)
+        raise ValueError("broken")
+    said = capsys.readouterr().err
+    assert re.findall(r"(\d+)%\|", said)[-1] == "25" and said.endswith("\n")
 
 
 def test_a_bar_without_tqdm_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tqdm", None)
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(penstock.Unavailable, match="needs tqdm, which is not here; pip install tqdm"):
-        told(True)
+    with pytest.raises(penstock.Unavailable, match="needs tqdm, which is not here; pip install tqdm"), told(True):
+        pass
 
 
 def test_progress_is_who_is_told_or_nobody() -> None:
-    assert told(None) is None and told(False) is None
-    assert told(print) is print
-    with pytest.raises(penstock.InvalidArgument, match="progress: expected True for a bar"):
-        told("yes")  # type: ignore[arg-type]
+    for nobody in (None, False):
+        with told(nobody) as tell:
+            assert tell is None
+    with told(print) as tell:
+        assert tell is print
+    refused = pytest.raises(penstock.InvalidArgument, match="progress: expected True for a bar")
+    with refused, told("yes"):  # type: ignore[arg-type]
+        pass
