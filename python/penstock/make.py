@@ -154,6 +154,8 @@ def plan(
 ) -> Pipeline:
     """Finds the split with the least period (or latency) by an analytic model, and starts it.
 
+    devices: only these; without, the best that this process's CPUs can be, each of one or of several, within the
+        quota of its control group (with pins: each CPU).
     may_replicate: stages may run on several devices in turn.
     segments_per_device: stages that a device may run; 1: a device is one stage.
     goal, latency_cap: what is least, and the most seconds that one frame may take.

@@ -59,6 +59,39 @@ def penstock(program, tmp_path):
 
 
 @pytest.fixture
+def within_quota(program, tmp_path):
+    """Runs the program in a control group that has the time of so many CPUs."""
+    root = Path("/sys/fs/cgroup")
+    second = (
+        "cpu" in (root / "cgroup.controllers").read_text().split() if (root / "cgroup.controllers").exists() else False
+    )
+    group = (root if second else root / "cpu") / f"penstock-test-{os.getpid()}"
+    limit = group / ("cpu.max" if second else "cpu.cfs_quota_us")
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+
+    def run(cpus: float, *arguments, env=None) -> Outcome:
+        quota = round(cpus * 100_000)
+        limit.write_text(f"{quota} 100000" if second else str(quota))
+        enter = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")]
+        command = [*enter, str(program), *map(str, arguments)]
+        done = subprocess.run(command, cwd=tmp_path, env=os.environ | (env or {}), capture_output=True, text=True,
+                              timeout=300, check=False)  # fmt: skip
+        outcome = Outcome(done)
+        assert outcome.code == 0, outcome
+        return outcome
+
+    try:
+        if not limit.exists():
+            pytest.skip(f"'{limit}' is not there: the kernel limits no group's time here")
+        yield run
+    finally:
+        group.rmdir()
+
+
+@pytest.fixture
 def well(penstock):
     """The same, for what must succeed."""
 

@@ -2,7 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
+from conftest import save, value
+from onnx import helper
 
 
 def test_a_model_becomes_a_package_that_runs(well, chain, cpus, tmp_path):
@@ -15,6 +18,38 @@ def test_a_model_becomes_a_package_that_runs(well, chain, cpus, tmp_path):
     assert sorted(nodes) == [0, 1, 2, 3]
     report = well("verify", package, "--model", chain, "--json").json
     assert (report["ok"], report["frames"]) == (True, 20)
+
+
+def save_wide_product(folder):
+    """A network of one node, 4,096 multiply-accumulates."""
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], "product")
+    weights = {"w": np.ones((64, 64), np.float32)}
+    return save(folder, "product", [node], [value("x", [1, 64])], [value("y", [1, 64])], weights)
+
+
+def cpus_in(planned: dict) -> int:
+    """How many CPUs the stages' devices have."""
+    names = [name.removeprefix("cpu:") for stage in planned["stages"] for name in stage["devices"]]
+    ends = [part.split("-") for name in names for part in name.split("+")]
+    return sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
+
+
+def test_devices_are_chosen(well, tmp_path, cpus):
+    file = save_wide_product(tmp_path)
+    planned = well("plan", file, "--figures", "macs=1e6,bytes=1e15,node=1e-9", "--json").json
+    count = len(cpus)
+    assert planned["grouping"] == f"1 device of {count} CPU{'s' if count > 1 else ''}"
+    assert cpus_in(planned) == count  # One node: no other way takes all CPUs.
+    assert "devices, chosen: " in well("plan", file).out
+    assert "grouping" not in well("plan", file, "--devices", f"cpu:{cpus[0]}", "--json").json
+
+
+def test_devices_are_within_the_quota_of_the_control_group(within_quota, tmp_path):
+    file = save_wide_product(tmp_path)
+    planned = within_quota(1, "plan", file, "--figures", "macs=1e6,bytes=1e15,node=1e-9", "--json").json
+    assert cpus_in(planned) == 1
+    half = within_quota(0.5, "plan", file, "--figures", "macs=1e6,bytes=1e15,node=1e-9", "--json").json
+    assert half["period"] == pytest.approx(2 * planned["period"])
 
 
 def test_replicas_are_planned_where_they_are_allowed(well, chain, cpus, tmp_path):

@@ -164,15 +164,16 @@ Result<planner::Options> to_planner_options(const PlanOptions& options,
   return to;
 }
 
-/// Solves, and shows on a terminal how far the bounds are apart.
-Result<planner::Answer> solve_visibly(const planner::Problem& problem, planner::Options options) {
+/// Calls `solve` with the options, and shows on a terminal how far the bounds are apart.
+template <typename Solve>
+auto solve_visibly(planner::Options options, const Solve& solve) {
   TerminalLine line;
   if (line.on_terminal()) {
     options.report = [&](double lower, double cost) {
       line.show(bounds_text(options, lower, cost));
     };
   }
-  return planner::solve(problem, options);
+  return solve(options);
 }
 
 Status write_svg(const std::filesystem::path& file, const std::string& svg) {
@@ -197,6 +198,7 @@ struct PlanReport {
   WhatIfs what_if;
   std::string note;                         ///< Ends the text.
   std::vector<hosts::WireLoad> wires = {};  ///< Of several hosts.
+  std::string grouping = {};                ///< Where devices were chosen.
 };
 
 Status report(const planner::Problem& problem, const planner::Options& planning,
@@ -224,6 +226,7 @@ Status report(const planner::Problem& problem, const planner::Options& planning,
     json["links"] = wires_json(found.wires);
     text += wires_text(found.wires, answer);
   }
+  if (!found.grouping.empty()) json["grouping"] = found.grouping;
   json["interrupted"] = interrupted();
   if (options.json) {
     print_json(json);
@@ -266,7 +269,8 @@ Error because(const PlanOptions& options, const planner::Problem& problem, Error
 /// Plans the workload as it is given.
 Result<int> plan_problem(const PlanOptions& options, const planner::Problem& problem) {
   PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
-  auto answer = solve_visibly(problem, planning);
+  auto answer = solve_visibly(
+      planning, [&](const planner::Options& search) { return planner::solve(problem, search); });
   if (!answer) return because(options, problem, std::move(answer).error());
   for (const auto& note : problem.notes) spdlog::warn("{}", note);
   auto what_if = ask_what_if(problem, planning, options, *answer);
@@ -414,20 +418,27 @@ Result<int> plan_model(const PlanOptions& options) {
   PENSTOCK_TRY(const auto graph, import_file(options.problem.model, options.problem.import,
                                              backends, options.problem.engine.custom_ops));
   PENSTOCK_TRY(auto to, to_model_options(options.problem, graph));
-  PENSTOCK_TRY(auto problem, problem_of_model(graph, to));
-  PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
-  PENSTOCK_TRY(auto answer, solve_visibly(problem, planning));
-  auto what_if = ask_what_if(problem, planning, options, answer);
-  const PlannedModel planned{std::move(problem), std::move(answer)};
+  planner::Problem named;  // What a split's nodes and devices are of.
+  if (!options.split.empty()) {
+    PENSTOCK_TRY(named, problem_of_model(graph, to));
+  }
+  PENSTOCK_TRY(const auto planning, to_planner_options(options, named));
+  PENSTOCK_TRY(auto planned, solve_visibly(planning, [&](const planner::Options& search) {
+                 to.search = search;
+                 return penstock::plan_model(graph, to);
+               }));
+  auto what_if = ask_what_if(planned.problem, planning, options, planned.answer);
   std::string note = kNotMeasured;
+  if (!planned.grouping.empty()) note += "devices, chosen: " + planned.grouping + "\n";
   warn_of_open_shapes(graph);
   if (!options.problem.package.empty()) {
     PENSTOCK_TRY(auto stages, chosen_stages_of(planned));
     PENSTOCK_CHECK_OK(write_package(std::move(stages), graph, options.problem, backends));
     note += "written to '" + options.problem.package.string() + "'\n";
   }
-  PENSTOCK_CHECK_OK(report(planned.problem, planning, options,
-                           {planned.answer, std::move(what_if), std::move(note)}));
+  PENSTOCK_CHECK_OK(
+      report(planned.problem, planning, options,
+             {planned.answer, std::move(what_if), std::move(note), {}, planned.grouping}));
   return kOk;
 }
 
@@ -442,7 +453,8 @@ one with the least time of one frame, and a lower bound that no split can beat. 
 plan is proved best; else the gap between them is told. Ctrl-C ends the search with the best so far.
 
 A model is planned for CPUs of this machine, with the time of each node taken from its
-multiply-accumulates and bytes; -o writes the package that 'penstock run' runs. --figures macs=2e10,
+multiply-accumulates and bytes. Without --devices the best devices are chosen that the CPUs can be, each
+of one or of several, within the control group's quota. -o writes the package that 'penstock run' runs. --figures macs=2e10,
 bytes=1e10,node=2e-6,transfer=5e-7 says what a CPU does in a second, and what a node and a transfer cost.
 
 With --hosts it is planned for the machines of that file, over their links, which may be there or not.
@@ -467,7 +479,8 @@ void add_problem_options(CLI::App* command, ProblemOptions& options) {
   model->excludes(workload);
   command
       ->add_option("--devices", options.devices,
-                   "Of a model: cpu:0,cpu:1 or cpu:0-1,cpu:2+3 (default: each CPU); of a workload: "
+                   "Of a model: cpu:0,cpu:1 or cpu:0-1,cpu:2+3 (default: chosen; with --pin or "
+                   "--split each CPU); of a workload: "
                    "how many accelerators (default: the file's)")
       ->check(not_empty("devices"));
   command->add_option("--cpus", options.cpus, "CPU cores of a workload; default: the file's")

@@ -1,6 +1,8 @@
 #include "penstock/session/plan_model.h"
 
+#include "penstock/device/topology.h"
 #include "penstock/planner/problem/runs.h"
+#include "penstock/session/plan_kinds.h"
 
 namespace penstock {
 namespace {
@@ -21,9 +23,15 @@ Result<planner::Problem> problem_of_model(const graph::Graph& graph,
 }
 
 Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& options) {
+  const bool named =
+      !options.devices.empty() || !options.costs.pins.empty() || options.search.user_split;
+  if (!named) {
+    PENSTOCK_TRY(const auto topology, device::read_topology());
+    return plan_groupings(graph, topology, options);
+  }
   PENSTOCK_TRY(auto problem, problem_of_model(graph, options));
   PENSTOCK_TRY(auto answer, planner::solve(problem, options.search));
-  return PlannedModel{std::move(problem), std::move(answer)};
+  return PlannedModel{std::move(problem), std::move(answer), {}};
 }
 
 Result<partition::ChosenStages> chosen_stages_of(const PlannedModel& planned) {

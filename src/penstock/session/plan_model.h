@@ -1,6 +1,7 @@
 // Automatic split: a graph and devices -> the planner's answer -> stages.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "penstock/base/result.h"
@@ -13,7 +14,7 @@
 namespace penstock {
 
 struct PlanModelOptions {
-  std::vector<device::Device> devices;  ///< Empty: each CPU of the inherited cpuset.
+  std::vector<device::Device> devices;  ///< Empty: as plan_model() chooses.
   cost::GraphProblemOptions costs;
   planner::Options search;
 };
@@ -23,15 +24,18 @@ struct PlanModelOptions {
 struct PlannedModel {
   planner::Problem problem;
   planner::Answer answer;
+  std::string grouping;  ///< device::Grouping::text where devices were chosen.
 };
 
-/// The problem that plan_model() solves, without the options' `search`. \error as
-/// cost::problem_of()
+/// The problem of the named devices, or of each CPU of the inherited cpuset, without the options'
+/// `search`. \error as cost::problem_of()
 Result<planner::Problem> problem_of_model(const graph::Graph& graph,
                                           const PlanModelOptions& options);
 
-/// Plans with analytic costs; nothing is compiled or run. \error as cost::problem_of() and
-/// planner::solve()
+/// Plans with analytic costs; nothing is compiled or run. Where no devices are named, they are
+/// those of the best grouping of the CPUs that the process may use, within its quota
+/// (plan_groupings()); a pin or a user's split names devices: then each CPU is one. \error as
+/// cost::problem_of(), planner::solve() and planner::choose()
 Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& options);
 
 /// The answer's stages, for partition::split() and split_model().

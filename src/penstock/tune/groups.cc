@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "penstock/planner/choose.h"
-#include "penstock/session/plan_model.h"
+#include "penstock/session/plan_kinds.h"
 
 namespace penstock::tune {
 namespace {
@@ -47,39 +47,30 @@ std::vector<std::vector<planner::Link>> links_of(const HandingOver& handing_over
   return links;
 }
 
+/// Seconds of the cover's nodes on each kind: a device's time is shared among them.
+KindMode mode_of(const GroupCosts& costs) {
+  KindMode mode{backends_in(costs.cover), {}};
+  for (const double whole : costs.kind_seconds) {
+    const double pace = whole / sum_of(costs.node_seconds);
+    auto& seconds = mode.seconds.emplace_back(costs.node_seconds);
+    for (double& time : seconds) time = std::isfinite(pace) ? time * pace : planner::kInfinite;
+  }
+  return mode;
+}
+
 /// A type for each kind of group, with a mode for each cover.
 Result<Problem> problem_of(const graph::Graph& graph, const device::Groupings& groupings,
                            const std::vector<GroupCosts>& costs, const HandingOver& handing_over,
                            std::optional<std::uint64_t> memory) {
-  PlanModelOptions options;
-  options.devices = {groupings.kinds.front().devices.front()};
-  options.costs.figures = handing_over.figures;
-  PENSTOCK_TRY(auto problem, problem_of_model(graph, options));
-  const auto type = problem.types.front();
-  problem.types.clear();
-  problem.modes.clear();
-  for (auto& group : problem.groups) group.time.clear();
-  for (std::size_t kind = 0; kind < groupings.kinds.size(); ++kind) {
-    auto& made = problem.types.emplace_back(type);
-    made.name = concat("kind ", kind);
-    made.devices.clear();
-    for (const auto& device : groupings.kinds[kind].devices) {
-      made.devices.push_back(to_string(device));
-    }
-    made.memory = memory_of(graph, groupings, groupings.kinds[kind], memory);
-    problem.frames_in_flight = problem.frames_in_flight || made.memory < kUnlimited;
-    for (const auto& cost : costs) {
-      problem.modes.push_back({backends_in(cost.cover), static_cast<int>(kind), 0});
-      const double pace = cost.kind_seconds[kind] / sum_of(cost.node_seconds);
-      for (auto& group : problem.groups) {
-        double seconds = 0;
-        for (const int node : group.nodes) {
-          seconds += cost.node_seconds[static_cast<std::size_t>(node)];
-        }
-        group.time.push_back(std::isfinite(pace) ? seconds * pace : planner::kInfinite);
-      }
-    }
+  cost::GraphProblemOptions options;
+  options.figures = handing_over.figures;
+  std::vector<KindMode> modes;
+  for (const auto& cost : costs) modes.push_back(mode_of(cost));
+  std::vector<double> memories;
+  for (const auto& kind : groupings.kinds) {
+    memories.push_back(memory_of(graph, groupings, kind, memory));
   }
+  PENSTOCK_TRY(auto problem, problem_of_kinds(graph, groupings, options, modes, memories));
   problem.links = links_of(handing_over, problem.types.size());
   return problem;
 }
@@ -97,22 +88,13 @@ std::vector<std::size_t> of_use(const device::Groupings& groupings, std::size_t 
   return indices;
 }
 
-/// Puts the names of the grouping's own devices in place of those that stood for them.
-void name_devices(const device::Grouping& grouping, Problem& problem) {
-  auto device = grouping.devices.begin();
-  for (auto& type : problem.types) {
-    for (auto& name : type.devices) name = to_string(*device++);
-  }
-}
-
 /// The covers of the modes of the stages; modes are those of all covers for each type.
 Result<Grouped> grouped_of(planner::Choice choice, const device::Grouping& grouping,
                            const std::vector<GroupCosts>& costs) {
-  name_devices(grouping, choice.problem);
+  const auto planned = planned_on(std::move(choice), grouping);
   Grouped made;
-  made.period_seconds = choice.answer.evaluation.period;
-  made.grouping = grouping.text;
-  const PlannedModel planned{std::move(choice.problem), std::move(choice.answer)};
+  made.period_seconds = planned.answer.evaluation.period;
+  made.grouping = planned.grouping;
   PENSTOCK_TRY(made.split, chosen_stages_of(planned));
   Cover used;
   for (std::size_t i = 0; i < made.split.stages.size(); ++i) {
