@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from penstock import _core
 from penstock.checks import listed, path_text, sizes, unexpected, whole
-from penstock.errors import DataLoss, InvalidArgument, NotFound
+from penstock.errors import DataLoss, InvalidArgument, NotFound, Unavailable
 from penstock.io.pictures import opencv, read_image
 from penstock.threads import start_thread
 from penstock.types import Array, Path
@@ -46,6 +46,7 @@ def camera(index: int | str = 0, *, width: int | None = None, height: int | None
     """A camera's pictures: always the newest, those that nobody was ready for are left out.
 
     index: the camera's number, or what OpenCV opens: a device file, an RTSP address.
+    Raises Unavailable, behind the last picture, where the camera gives no more.
     """
     library = opencv(f"camera {index!r}")
     capture = library.VideoCapture(index)
@@ -54,7 +55,10 @@ def camera(index: int | str = 0, *, width: int | None = None, height: int | None
     for what, value in ((library.CAP_PROP_FRAME_WIDTH, width), (library.CAP_PROP_FRAME_HEIGHT, height)):
         if value is not None:
             capture.set(what, value)
-    return latest(_captured(capture))
+    is_file = isinstance(index, str) and os.path.isfile(index)  # Which ends as it should.
+    return latest(
+        _captured(capture, None if is_file else f"camera {index!r}: gives no more pictures; is it connected?")
+    )
 
 
 def wav(
@@ -198,16 +202,20 @@ def _files(path: Path | Iterable[Path], endings: tuple[str, ...], what: str) -> 
         if not place.exists():
             raise NotFound(f"'{place}': no such file or folder")
         return [str(place)]
-    files = sorted(str(file) for file in place.iterdir() if file.suffix.lower() in endings)
+    with os.scandir(place) as entries:
+        files = sorted(entry.path for entry in entries if entry.name.lower().endswith(endings))
     if not files:
         raise NotFound(f"folder '{place}': expected {what} ({', '.join(endings)}), found none")
     return files
 
 
-def _captured(capture: Any) -> Iterator[Array]:
+def _captured(capture: Any, at_end: str | None = None) -> Iterator[Array]:
+    """The pictures until there are no more, which is an error where `at_end` has words for it."""
     try:
         while True:
             more, image = capture.read()
+            if not more and at_end is not None:
+                raise Unavailable(at_end)
             if not more:
                 return
             yield np.ascontiguousarray(image[:, :, ::-1])

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -41,21 +42,40 @@ Result<Tensor> read_value(const fs::path& file, const plan::TensorInfo& info) {
       .within({Where::kFile, file.string()});
 }
 
+Error no_folder(const fs::path& folder, const std::error_code& error) {
+  return not_found("folder '", folder.string(), "': ", error.message());
+}
+
 bool is_value(const fs::path& file) {
   return file.extension() == ".npy" || file.extension() == ".pb" || has_image_suffix(file);
 }
 
-Result<Values> values_in(const fs::path& folder, const plan::TensorInfo& info) {
-  PENSTOCK_TRY(const auto entries, list_folder(folder));
-  Values values;
-  for (const auto& entry : entries) {
-    std::error_code error;
-    if (!is_value(entry) || fs::is_directory(entry, error)) continue;
-    values.emplace_back([entry, info] { return load_value(entry, info); });
+/// The files of a folder that are values, as little of each as may be: there may be millions.
+struct Folder {
+  fs::path path;
+  plan::TensorInfo info;
+  std::vector<std::string> names;  ///< In their order.
+};
+
+Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
+  auto folder = std::make_shared<Folder>(Folder{path, info, {}});
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    std::error_code unknown;
+    if (is_value(entry.path()) && !entry.is_directory(unknown))
+      folder->names.push_back(entry.path().filename().string());
   }
-  if (values.empty()) {
-    return not_found("folder '", folder.string(), "': expected files ending in ", kEndings,
+  if (error) return no_folder(path, error);
+  if (folder->names.empty()) {
+    return not_found("folder '", path.string(), "': expected files ending in ", kEndings,
                      ", one for each frame; found none: put them there, or give a file");
+  }
+  std::ranges::sort(folder->names);
+  Values values;
+  values.reserve(folder->names.size());
+  for (std::size_t i = 0; i < folder->names.size(); ++i) {
+    values.emplace_back(
+        [folder, i] { return load_value(folder->path / folder->names[i], folder->info); });
   }
   return values;
 }
@@ -99,7 +119,7 @@ Result<std::vector<fs::path>> list_folder(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder, error)) entries.push_back(entry.path());
-  if (error) return not_found("folder '", folder.string(), "': ", error.message());
+  if (error) return no_folder(folder, error);
   std::ranges::sort(entries);
   return entries;
 }
