@@ -109,6 +109,21 @@ def test_a_network_of_an_application_takes_several_frames_in_one_call(well, plus
     assert np.array_equal(made, np.arange(12) + 1)
 
 
+def test_frames_of_one_open_shape_share_a_call_of_an_applications_network(stream, tmp_path):
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0)]
+    save(tmp_path, "open", nodes, [value("x", ["n", "s"])], [value("y", ["n", "s"])])
+    node = {"network": "open.onnx", "inputs": {"x": "rows"}, "batch": {"frames": 3, "wait_ms": 600000}, "replicas": 1}
+    inputs = {"rows": "f32[n<=4,s<=9]"}
+    file = write(tmp_path, {"inputs": inputs, "nodes": {"net": node}, "outputs": {"y": "net.y"}})
+    random = np.random.default_rng(1)
+    frames = [random.random(shape, np.float32) for shape in 3 * [(2, 4)] + 3 * [(3, 7)] + [(1, 5), (1, 6), (1, 5)]]
+    found, done = stream(file, {"rows": frames}, "--in-flight", "9")
+    for x, outputs in zip(frames, found, strict=True):
+        np.testing.assert_allclose(outputs["y"], np.exp(x) / np.exp(x).sum(axis=0), rtol=1e-5)
+    (stage,) = done.json["stages"]
+    assert stage["calls"] == [3, 0, 2]
+
+
 def test_a_batch_of_a_network_is_chosen_by_measurement(well, plus, tmp_path):
     node = {"network": "plus.onnx", "inputs": {"x": "image"}, "batch": "auto:4"}
     file = write(tmp_path, {"inputs": {"image": None}, "nodes": {"net": node}, "outputs": {"y": "net.y"}})

@@ -278,6 +278,19 @@ def test_a_stage_whose_batch_cannot_be_measured_keeps_one_frame(well, tmp_path):
     assert "stage0: 1 frame a call; node 'mix': Softmax cannot take several frames" in text
 
 
+def test_a_batch_of_open_shapes_is_measured_too(well, tmp_path):
+    # Its frames must stand along another axis, while both sizes are open.
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0)]
+    model = save(tmp_path, "open", nodes, [value("x", ["n", "s"])], [value("y", ["n", "s"])])
+    shape = ["--shape", "x=1..4x1..9"]
+    outcome = well("split", model, *shape, "--replicas", "1", "--batch", "auto:4", "-o", tmp_path / "p", "--json")
+    (choice,) = outcome.json["measured_batches"]
+    assert [trial["frames"] for trial in choice["trials"]] == [2, 4]
+    (stage,) = outcome.json["stages"]
+    assert stage["batch"]["frames"] == choice["frames"]
+    assert well("run", tmp_path / "p", "--frames", "5", "--json").json["ok"] == 5
+
+
 def test_a_stage_has_one_batch(penstock, chain, tmp_path):
     outcome = penstock("split", chain, "--batch", "8", "--batch", "4", "-o", tmp_path / "p")
     assert outcome.code == 1

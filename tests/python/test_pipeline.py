@@ -162,13 +162,35 @@ def test_frames_of_one_open_shape_share_a_call(tmp_path: Path, first: int | str,
     assert stage["calls"] == [3, 0, 2]
 
 
+def test_a_call_that_lacks_frames_of_open_shapes_counts_right(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    nodes = [
+        helper.make_node("Shape", ["x"], ["count"], end=1),
+        helper.make_node("Cast", ["count"], ["rows"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["x", "rows"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2]) for name in "xy"]
+    graph = helper.make_graph(nodes, "counts", ports[:1], ports[1:])
+    network = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with penstock.split(network, batch="4:600000", shapes={"x": "1..4x2"}, replicas=1, in_flight=4) as running:
+        frames = [np.full((4, 2), i, np.float32) for i in range(3)]
+        for x in frames:
+            running.push(x)
+        running.close()
+        for x in frames:
+            np.testing.assert_array_equal(running.pop()["y"], 4 * x)
+        (stage,) = running.stats()["stages"]
+    assert stage["calls"] == [0, 0, 1, 0]
+
+
 def test_what_cannot_take_several_frames_of_open_shapes_is_refused_by_its_node(tmp_path: Path) -> None:
     import onnx
 
     network = onnx.load(open_network(tmp_path, "n"))
-    network.graph.node[-1].attribute[0].i = 0
+    network.graph.node[-1].CopyFrom(onnx.helper.make_node("RandomNormalLike", ["sums"], ["y"]))
     with pytest.raises(
-        penstock.FailedPrecondition, match=r"node '\w+': Softmax cannot take several frames in one call: "
+        penstock.FailedPrecondition, match=r"node '\w+': RandomNormalLike cannot take several frames in one call: "
     ):
         penstock.split(network, batch=4)
 

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,32 @@ CASES = [
 @pytest.mark.parametrize("case", CASES)
 def test_clients(server: Server, models: list[str], case: str) -> None:
     server.client(case, models[0])
+
+
+def test_requests_of_open_shapes_may_share_a_call(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=0)]
+    save(tmp_path / "model.onnx", nodes, [value("x", ["n", "s"])], [value("y", ["n", "s"])])
+    package = tmp_path / "rows.penstock"
+    shapes = ["--shape", "x=1..4x1..9", "--replicas", "1", "--batch", "3:50"]
+    split = [find_program(), "split", tmp_path / "model.onnx", *shapes, "-o", package]
+    subprocess.run(split, check=True, capture_output=True)
+    server = Server(str(package))
+    random = np.random.default_rng(1)
+    asked = [random.random((1 + i % 2, 4 + i % 3), np.float32) for i in range(24)]
+
+    def ask(x: np.ndarray) -> np.ndarray:
+        tensor = {"name": "x", "shape": list(x.shape), "datatype": "FP32", "data": x.flatten().tolist()}
+        status, body = server.curl("/v2/models/rows/infer", "-d", "@-", data=json.dumps({"inputs": [tensor]}))
+        assert status == 200, body
+        (output,) = json.loads(body)["outputs"]
+        return np.reshape(output["data"], output["shape"])
+
+    try:
+        with ThreadPoolExecutor(8) as clients:
+            for x, y in zip(asked, clients.map(ask, asked), strict=True):
+                np.testing.assert_allclose(y, np.exp(x) / np.exp(x).sum(axis=0), rtol=1e-5)
+    finally:
+        assert server.end() == 0
 
 
 REQUEST = json.dumps({"inputs": [{"name": "x", "shape": [2, 4], "datatype": "FP32", "data": list(range(8))}]})

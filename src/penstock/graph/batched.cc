@@ -97,11 +97,7 @@ class FrameWalk {
     for (const auto* list : {&node.inputs, &node.outputs}) {
       for (const auto value : *list) PENSTOCK_CHECK_OK(check_known(site, value));
     }
-    PENSTOCK_CHECK_OK(apply_frame_rule(site));
-    if (!site.stuck()) return {};
-    return site.refuse(
-        "its frames must stand along another axis, and more than one size of what "
-        "moves is open: bind them (--shape)");
+    return apply_frame_rule(site);
   }
 
   /// One call draws once, where several draw anew for each frame.
@@ -133,11 +129,7 @@ class FrameWalk {
         axis == kSameForAll ? "it is the same for all frames" : why_no_frames(value.type);
     if (why.empty()) {
       if (axis > 0) move_output(id);
-      if (!frames_.stuck()) return {};
-      return make_error(Code::kFailedPrecondition,
-                        "cannot hold several frames along its first dimension: it is ", value.type,
-                        ", more than one size of which is open: bind them (--shape)")
-          .within({Where::kOutput, value.name});
+      return {};
     }
     Error error = make_error(Code::kFailedPrecondition, "cannot hold several frames: it is ",
                              value.type, ": ", why)

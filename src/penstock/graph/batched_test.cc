@@ -232,6 +232,43 @@ INSTANTIATE_TEST_SUITE_P(
               "f32[6,2]"},
         Taken{"(float[2,4] x) => (int64[1,4] y) { y = ArgMax<axis = 0>(x) }", "i64[3,4]"}));
 
+/// A constant shape that only one size fits settles it everywhere: the sum's operands are alike.
+TEST(BatchedTest, SettlesTheSizesThatAReshapeLeavesNoChoice) {
+  const auto graph = batched_text(R"((float[n,6] x) => (float[n,6] y)
+      <int64[3] apart = {1, 2, 3}, int64[2] back = {1, 6}>
+      { a = Reshape(x, apart) b = Softmax(a) c = Reshape(b, back) y = Add(c, x) })");
+  EXPECT_THAT(ops_of(graph), ElementsAre("Reshape", "Softmax", "Reshape", "Add"));
+  EXPECT_THAT(constant_of(graph, 0, 1), ElementsAre(3, 2, 3));
+  EXPECT_THAT(constant_of(graph, 2, 1), ElementsAre(3, 6));
+}
+
+/// Where several sizes of what moves are open, they are asked for when a call runs.
+INSTANTIATE_TEST_SUITE_P(
+    OpenMoves, TakenTest,
+    testing::Values(
+        Taken{"(float[n,s] x) => (float[n,s] y) { y = Softmax<axis = 0>(x) }", "f32[n_of_3,s]"},
+        Taken{"(float[n,s,t] x) => (float[s,n,t] y) { y = Transpose<perm = [1, 0, 2]>(x) }",
+              "f32[s_of_3,n,t]"},
+        Taken{"(float[1,s,t] x) => (float[s,t] y) <int64[1] a = {0}> { y = Squeeze(x, a) }",
+              "f32[s_of_3,t]"},
+        Taken{"(float[n,s] x, float[n,s] z) => (float[n,n] y) { t = Transpose(z) "
+              "y = MatMul(x, t) }",
+              "f32[n_of_3,n]"}));
+
+TEST(BatchedTest, AsksForTheSizesOfWhatMoves) {
+  const auto graph = batched_text(R"((float[n,s,t] x) => (float[n,s,t] y)
+      { y = Softmax<axis = 0>(x) })");
+  EXPECT_THAT(ops_of(graph),
+              ElementsAre("Shape", "Concat", "Gather", "Reshape", "Transpose", "Shape", "Concat",
+                          "Gather", "Reshape", "Softmax", "Shape", "Concat", "Gather", "Reshape",
+                          "Transpose", "Shape", "Concat", "Gather", "Reshape"));
+  // Before the three sizes that are there stand, behind them, 3 and what is left over.
+  EXPECT_THAT(constant_of(graph, 1, 1), ElementsAre(3, -1));
+  EXPECT_THAT(constant_of(graph, 2, 1), ElementsAre(3, 4, 1, 2));
+  EXPECT_THAT(constant_of(graph, 6, 1), ElementsAre(-1));
+  EXPECT_THAT(constant_of(graph, 7, 1), ElementsAre(0, 4, 3));
+}
+
 TEST(BatchedTest, MovesTheFramesOfAnOutputToTheFront) {
   const auto graph = batched_text("(float[1,4] x) => (float[4,1] y) { y = Transpose(x) }");
   EXPECT_EQ(type_text(graph, "y"), "f32[12,1]");
@@ -324,10 +361,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"(float[1,4] x) => (int64[m,2] y) { t = NonZero(x) [t] y = Transpose(t) }",
                 "NonZero cannot take several frames in one call: how much it finds differs from "
                 "frame to frame"},
-        Refused{"(float[n,s] x) => (float[s,n] y) { [t] y = Softmax<axis = 0>(x) }",
-                "node 't': Softmax cannot take several frames in one call: its frames must stand "
-                "along another axis, and more than one size of what moves is open: bind them "
-                "(--shape)"},
         Refused{"(float[1,s] x, int64[2] to) => (float[a,b] y) { [r] y = Reshape(x, to) }",
                 "node 'r': Reshape cannot take several frames in one call: 'to' differs from frame "
                 "to frame"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "penstock/graph/draft.h"
 
@@ -14,24 +15,55 @@ Tensor list_of_sizes(const Sizes& sizes) {
   return tensor;
 }
 
+/// The product of what is not open; 0 where it is no number of 64 bits.
+std::int64_t count_of_known(std::span<const std::int64_t> sizes) {
+  std::int64_t count = 1;
+  for (const auto size : sizes) {
+    if (!is_open(size) && __builtin_mul_overflow(count, size, &count)) return 0;
+  }
+  return count;
+}
+
 }  // namespace
 
 FrameGraph::FrameGraph(Graph graph, int frames)
-    : graph_(std::move(graph)), frames_(frames), axes_(graph_.values.size(), kSameForAll) {}
+    : graph_(std::move(graph)), frames_(frames), axes_(graph_.values.size(), kSameForAll) {
+  settle_sizes();
+}
+
+std::string FrameGraph::symbol_of(ValueId id, std::size_t axis) const {
+  const auto& symbol = graph_.value(id).type.dims[axis].symbol;
+  return symbol.empty() ? concat("#", index(id), ".", axis) : symbol;
+}
 
 Sizes FrameGraph::sizes(ValueId id) const {
   Sizes sizes;
   for (const auto& dim : graph_.value(id).type.dims) {
-    const auto unnamed = [&] { return concat("#", index(id), ".", sizes.size()); };
-    sizes.push_back(dim.fixed() ? dim.size
-                                : number_of(dim.symbol.empty() ? unnamed() : dim.symbol));
+    if (dim.fixed()) {
+      sizes.push_back(dim.size);
+      continue;
+    }
+    const auto next = -2 - static_cast<std::int64_t>(symbols_.size());
+    sizes.push_back(symbols_.try_emplace(symbol_of(id, sizes.size()), next).first->second);
   }
   return sizes;
 }
 
-std::int64_t FrameGraph::number_of(const std::string& symbol) const {
-  const auto next = -2 - static_cast<std::int64_t>(symbols_.size());
-  return symbols_.try_emplace(symbol, next).first->second;
+/// A Reshape to a constant shape of known sizes leaves its input's one open size no choice.
+void FrameGraph::settle_sizes() {
+  for (const auto& node : graph_.nodes) {
+    if (node.op != "Reshape" || node.inputs.size() != 2 || !node.domain.empty()) continue;
+    const auto& to = graph_.value(node.inputs[1]);
+    if (!to.constant || to.is_parameter || to.constant->dtype() != DType::kI64) continue;
+    const auto list = to.constant->as<std::int64_t>();
+    if (std::ranges::any_of(list, [](std::int64_t size) { return size <= 0; })) continue;
+    const auto from = sizes(node.inputs[0]);
+    if (std::ranges::count_if(from, is_open) != 1) continue;
+    const auto made = count_of_known(list), known = count_of_known(from);
+    if (made == 0 || known == 0 || made % known != 0) continue;
+    const auto axis = std::ranges::find_if(from, is_open) - from.begin();
+    symbols_[symbol_of(node.inputs[0], static_cast<std::size_t>(axis))] = made / known;
+  }
 }
 
 ValueId FrameGraph::add_value(const std::string& stem, Type type, int axis) {
@@ -62,12 +94,18 @@ ValueId FrameGraph::computed(const std::string& op, std::vector<ValueId> inputs,
                              std::size_t place) {
   const auto& first = graph_.value(inputs[0]);
   const auto made = add_value(first.name, first.type, kSameForAll);
+  insert(op, std::move(inputs), made, place);
+  return made;
+}
+
+void FrameGraph::insert(const std::string& op, std::vector<ValueId> inputs, ValueId output,
+                        std::size_t place, std::vector<Attribute> attributes) {
   Node node;
   node.op = op;
   node.inputs = std::move(inputs);
-  node.outputs = {made};
+  node.outputs = {output};
+  node.attributes = std::move(attributes);
   insert(std::move(node), place);
-  return made;
 }
 
 ValueId FrameGraph::repeated(ValueId id, int axis, std::size_t place) {
@@ -79,24 +117,52 @@ ValueId FrameGraph::repeated(ValueId id, int axis, std::size_t place) {
   return made;
 }
 
-void FrameGraph::add_reshape(ValueId from, ValueId to, std::size_t place) {
+ValueId FrameGraph::shape_of(ValueId reshaped, const Sizes& shape, const std::vector<int>& same,
+                             std::size_t place) {
+  const auto stem = graph_.value(reshaped).name + "_shape";
+  if (std::ranges::count_if(shape, is_open) <= 1) {
+    Sizes known = shape;
+    for (auto& size : known) size = std::max<std::int64_t>(size, -1);  // What is left over.
+    return add_constant(stem, list_of_sizes(known));
+  }
+  const auto list = [](std::size_t count) {
+    return Type::tensor(DType::kI64, std::vector<std::int64_t>{static_cast<std::int64_t>(count)});
+  };
+  const auto rank = graph_.value(reshaped).type.dims.size();
+  Sizes known, order;  // Of the value's sizes, and the known ones behind them.
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    const bool asked = is_open(shape[k]) && same[k] >= 0;
+    order.push_back(asked ? same[k] : static_cast<std::int64_t>(rank + known.size()));
+    if (!asked) known.push_back(std::max<std::int64_t>(shape[k], -1));
+  }
+  const auto asked = add_value(stem, list(rank), kSameForAll);
+  insert("Shape", {reshaped}, asked, place);
+  const auto all = add_value(stem, list(rank + known.size()), kSameForAll);
+  const auto constant = add_constant(stem, list_of_sizes(known));
+  insert("Concat", {asked, constant}, all, place, {{"axis", std::int64_t{0}}});
+  const auto made = add_value(stem, list(order.size()), kSameForAll);
+  const auto places = add_constant(stem, list_of_sizes(order));
+  insert("Gather", {all, places}, made, place);
+  return made;
+}
+
+void FrameGraph::add_reshape(ValueId from, ValueId to, const std::vector<int>& same,
+                             std::size_t place) {
   auto shape = sizes(to);
   auto& along = shape[static_cast<std::size_t>(axis(to))];
   if (!is_open(along)) along *= frames_;
-  stuck_ = stuck_ || std::ranges::count_if(shape, is_open) > 1;
-  for (auto& size : shape) size = std::max<std::int64_t>(size, -1);  // The one that is left over.
-  Node node;
-  node.op = "Reshape";
-  node.inputs = {from, add_constant(graph_.value(to).name + "_shape", list_of_sizes(shape))};
-  node.outputs = {to};
-  inserted_.emplace_back(place, std::move(node));
+  const auto given = shape_of(from, shape, same, place);
+  insert("Reshape", {from, given}, to, place);
 }
 
 ValueId FrameGraph::spread(ValueId id, int to, std::size_t place) {
   auto apart = graph_.value(id).type.dims;
   apart.insert(apart.begin() + axis(id), Dim{1, {}, Dim::kOpen});
   const auto parted = derived(id, apart, axis(id));
-  add_reshape(id, parted, place);
+  const int rank = static_cast<int>(apart.size()), behind = axis(id) + 1;
+  std::vector<int> same;  // The frames' dimension, and the one behind it, are parts of one.
+  for (int k = 0; k < rank; ++k) same.push_back(k <= behind ? (k < axis(id) ? k : -1) : k - 1);
+  add_reshape(id, parted, same, place);
   return turned(parted, to, place);
 }
 
@@ -112,20 +178,16 @@ ValueId FrameGraph::turned(ValueId id, int to, std::size_t place) {
   };
   move(moved);
   move(order);
-  Node node;
-  node.op = "Transpose";
-  node.attributes = {{"perm", order}};
-  node.inputs = {id};
-  node.outputs = {derived(id, moved, to)};
-  inserted_.emplace_back(place, node);
-  return node.outputs[0];
+  const auto made = derived(id, moved, to);
+  insert("Transpose", {id}, made, place, {{"perm", order}});
+  return made;
 }
 
 ValueId FrameGraph::gather(ValueId id, std::size_t place) {
   auto joined = graph_.value(id).type.dims;
   joined.erase(joined.begin() + axis(id));
   const auto to = derived(id, joined, axis(id));
-  add_reshape(id, to, place);
+  gather_into(id, to, place);
   return to;
 }
 
@@ -137,13 +199,19 @@ ValueId FrameGraph::moved(ValueId id, int to, std::size_t place) {
   if (apart) return gather(spread(id, to, place), place);
   const auto same =
       derived(id, graph_.value(id).type.dims, to);  // In memory the frames are there already.
-  add_reshape(id, same, place);
+  const int rank = static_cast<int>(own.size());
+  std::vector<int> kept;
+  for (int k = 0; k < rank; ++k) kept.push_back(k < first || k > last ? k : -1);
+  add_reshape(id, same, kept, place);
   return same;
 }
 
 void FrameGraph::gather_into(ValueId id, ValueId to, std::size_t place) {
   set_axis(to, axis(id));
-  add_reshape(id, to, place);
+  const int rank = static_cast<int>(graph_.value(to).type.dims.size());
+  std::vector<int> same;
+  for (int k = 0; k < rank; ++k) same.push_back(k < axis(id) ? k : k == axis(id) ? -1 : k + 1);
+  add_reshape(id, to, same, place);
 }
 
 Graph FrameGraph::widen() && {

@@ -14,6 +14,7 @@ namespace penstock::graph {
 inline constexpr int kSameForAll = -1;  ///< The value does not differ from frame to frame.
 
 /// An open size is a negative number below -1, which two sizes share where one symbol names both.
+/// One that only one number fits is that number.
 using Sizes = std::vector<std::int64_t>;
 
 inline bool is_open(std::int64_t size) {
@@ -32,8 +33,6 @@ class FrameGraph {
   [[nodiscard]] int axis(ValueId id) const { return axes_[index(id)]; }
   void set_axis(ValueId id, int axis) { axes_[index(id)] = axis; }
   [[nodiscard]] Sizes sizes(ValueId id) const;
-  /// A node had to be added whose sizes cannot be told beforehand: what was made is of no use.
-  [[nodiscard]] bool stuck() const { return stuck_; }
 
   /// A value of a new name that begins with `stem`.
   ValueId add_value(const std::string& stem, Type type, int axis);
@@ -54,6 +53,11 @@ class FrameGraph {
   /// A new node stands before the one at `place`. \returns its output, the same for all frames,
   /// of the type of its first input.
   ValueId computed(const std::string& op, std::vector<ValueId> inputs, std::size_t place);
+  /// The shape that a Reshape of a value is given. A size that is open is that of the value's own
+  /// dimension `same[k]`, asked for when a call runs; below 0 it is what is left over.
+  /// \pre  one open size at most is left over
+  ValueId shape_of(ValueId reshaped, const Sizes& shape, const std::vector<int>& same,
+                   std::size_t place);
   /// The same numbers once for each frame, along an axis.
   ValueId repeated(ValueId id, int axis, std::size_t place);
   void insert(Node node, std::size_t place) { inserted_.emplace_back(place, std::move(node)); }
@@ -63,15 +67,17 @@ class FrameGraph {
 
  private:
   ValueId derived(ValueId id, std::vector<Dim> dims, int axis);
-  void add_reshape(ValueId from, ValueId to, std::size_t place);
-  [[nodiscard]] std::int64_t number_of(const std::string& symbol) const;
+  void insert(const std::string& op, std::vector<ValueId> inputs, ValueId output, std::size_t place,
+              std::vector<Attribute> attributes = {});
+  void add_reshape(ValueId from, ValueId to, const std::vector<int>& same, std::size_t place);
+  [[nodiscard]] std::string symbol_of(ValueId id, std::size_t axis) const;
+  void settle_sizes();
 
   Graph graph_;
   int frames_;
-  bool stuck_ = false;
   std::vector<int> axes_;                                // Of each value, or kSameForAll.
   std::vector<std::pair<std::size_t, Node>> inserted_;   // And before which node.
-  mutable std::map<std::string, std::int64_t> symbols_;  // Numbered as they are met.
+  mutable std::map<std::string, std::int64_t> symbols_;  // Numbered as they are met, or settled.
 };
 
 }  // namespace penstock::graph

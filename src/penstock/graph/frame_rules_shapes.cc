@@ -65,9 +65,8 @@ Status reshape(FrameSite& site) {
   PENSTOCK_CHECK_OK(land(site, shape, axis));
   if (given) {
     PENSTOCK_CHECK_OK(reshape_constant(site, *given, shape, axis));
-  } else if (axis != site.axis(0) || site.node().int_or("allowzero", 0) != 0) {
-    return site.refuse("its shape is no constant, and may copy sizes of the frames' axis");
   } else {
+    if (axis != site.axis(0)) site.place(0, axis = 0);  // It may copy the size of the frames' axis.
     PENSTOCK_CHECK_OK(site.multiply(1, at(axis)));
   }
   site.give(0, axis);
@@ -103,8 +102,13 @@ Status squeeze(FrameSite& site) {
   auto shape = site.made();
   int axis = kSameForAll;
   PENSTOCK_CHECK_OK(land(site, shape, axis));
-  if (open_in(shape) > 1) return site.refuse("more than one size of its output is open");
-  site.become_reshape(shape);
+  std::vector<int> same;
+  for (int k = 0; std::cmp_less(k, from.size()); ++k) {
+    if (std::ranges::count(gone, k) == 0) same.push_back(k);
+  }
+  if (same.size() != shape.size()) return site.refuse("nothing tells which dimensions it leaves");
+  same[at(axis)] = -1;
+  site.become_reshape(shape, same);
   site.give(0, axis);
   return {};
 }

@@ -179,15 +179,13 @@ Status FrameSite::spread(std::initializer_list<std::size_t> inputs, bool behind)
   return {};
 }
 
-void FrameSite::become_reshape(const Sizes& shape) {
-  Tensor tensor = Tensor::allocate(DType::kI64, {static_cast<std::int64_t>(shape.size())});
-  std::ranges::transform(shape, tensor.as<std::int64_t>().begin(),
-                         [](std::int64_t size) { return std::max<std::int64_t>(size, -1); });
-  const auto id = frames_.add_constant(node().name + "_shape", std::move(tensor));
+void FrameSite::become_reshape(const Sizes& shape, const std::vector<int>& same) {
+  const auto reshaped = node().inputs[0];
+  const auto given = frames_.shape_of(reshaped, shape, same, index(id_));
   auto& node = changed();
   node.op = "Reshape";
   node.attributes.clear();
-  node.inputs = {node.inputs[0], id};
+  node.inputs = {reshaped, given};
 }
 
 }  // namespace penstock::graph

@@ -33,8 +33,6 @@ class FrameSite {
   [[nodiscard]] Sizes made(std::size_t output = 0) const {
     return frames_.sizes(node().outputs[output]);
   }
-  /// Whether the node needed what cannot be told where sizes are open.
-  [[nodiscard]] bool stuck() const { return frames_.stuck(); }
   /// The integers of a constant input; empty where it is none.
   [[nodiscard]] std::optional<Sizes> integers(std::size_t input) const;
   /// Those of a constant of f32.
@@ -65,8 +63,8 @@ class FrameSite {
   /// its output, or behind them; the output's frames then stand along its first dimension.
   /// \error kFailedPrecondition  an input is the same for all frames, and no constant.
   Status spread(std::initializer_list<std::size_t> inputs, bool behind);
-  /// The node turns into a Reshape of its first input. \pre  one size is open at most
-  void become_reshape(const Sizes& shape);
+  /// The node turns into a Reshape of its first input, to FrameGraph::shape_of().
+  void become_reshape(const Sizes& shape, const std::vector<int>& same);
 
   /// "node 'n': Softmax cannot take several frames in one call: ..."
   template <typename... Args>

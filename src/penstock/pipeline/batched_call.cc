@@ -116,7 +116,6 @@ Status BatchedCall::add_part(const CompiledPartition& partition, backend::Execut
 }
 
 void BatchedCall::hold_rows(Port& port) {
-  takes_any_ = takes_any_ && !port.type.dims.front().fixed();
   if (port.type.fixed()) {
     port.rows = Rows(port.type, rows_);
   } else {
@@ -193,7 +192,7 @@ Result<const Tensor*> BatchedCall::gather(Port& port, std::uint64_t& copies) {
   }
   read_.clear();
   for (std::size_t i = 0; i < given_; ++i) read_.push_back(&tensor_of(port.wire, i));
-  return port.open_rows->to_read(read_, computed(), copies);
+  return port.open_rows->to_read(read_, rows_, copies);
 }
 
 Tensor* BatchedCall::prepare(Port& port) {
@@ -237,7 +236,7 @@ Status BatchedCall::share_out(std::size_t p) {
     if (port.open_rows) {
       written_.clear();
       for (std::size_t k = 0; k < given_; ++k) written_.push_back(&target_of(port.wire, k));
-      PENSTOCK_CHECK_OK(port.open_rows->share_out(written_, computed(), port.wire.fresh, copies));
+      PENSTOCK_CHECK_OK(port.open_rows->share_out(written_, rows_, port.wire.fresh, copies));
     } else {
       port.rows.share_out(given_, copies);
     }

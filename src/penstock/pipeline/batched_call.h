@@ -57,8 +57,6 @@ class BatchedCall {
   void warm_up(const ParameterVersion* parameters);
 
   [[nodiscard]] std::size_t rows() const { return rows_; }
-  /// How many rows the run computes that is bound: fewer than rows() where the model takes any.
-  [[nodiscard]] std::size_t computed() const { return takes_any_ ? given_ : rows_; }
   [[nodiscard]] backend::Context& context(std::size_t part) { return *parts_[part].context; }
 
   /// What runs next reads and writes these frames; the caller keeps them until it has ended.
@@ -108,8 +106,7 @@ class BatchedCall {
   std::vector<Tensor> locals_;
   std::span<const BoundFrame> frames_;
   std::size_t first_item_ = 0, given_ = 0;
-  bool items_ = false;     // The rows are items of the one frame.
-  bool takes_any_ = true;  // Any number of frames: the first dimension of all that passes is open.
+  bool items_ = false;               // The rows are items of the one frame.
   std::vector<const Tensor*> read_;  // Of one port, by frame.
   std::vector<Tensor*> written_;
   std::atomic<std::uint64_t> copies_{0};

@@ -590,6 +590,15 @@ struct OpenBatches : ::testing::Test {
     EXPECT_EQ((**popped)[0].dims(), dims);
     EXPECT_THAT((**popped)[0].as<float>(), ::testing::Each(2 * value + 1));
   }
+  /// Three frames in the model of four.
+  void fill_a_call(Dim first) {
+    start(std::move(first));
+    for (int i = 0; i < 3; ++i) push({1, 3}, static_cast<float>(i));
+    pipeline->close();
+    for (int i = 0; i < 3; ++i) pop({1, 3}, static_cast<float>(i));
+    EXPECT_THAT(rows, ElementsAre(ElementsAre(4, 3)));
+    EXPECT_EQ(pipeline->stats().stages[0].surplus, 1);
+  }
 
   FakeNetwork network;
   std::mutex mutex;
@@ -622,22 +631,13 @@ TEST_F(OpenBatches, MayHaveSeveralRowsAFrame) {
   EXPECT_THAT(rows, ElementsAre(ElementsAre(8, 3)));
 }
 
-TEST_F(OpenBatches, FillACallWithTheFirstFrameWhereItsRowsAreFixed) {
-  start();
-  for (int i = 0; i < 3; ++i) push({1, 3}, static_cast<float>(i));
-  pipeline->close();
-  for (int i = 0; i < 3; ++i) pop({1, 3}, static_cast<float>(i));
-  EXPECT_THAT(rows, ElementsAre(ElementsAre(4, 3)));
-  EXPECT_EQ(pipeline->stats().stages[0].surplus, 1);
+TEST_F(OpenBatches, FillACallWithTheFirstFrame) {
+  fill_a_call({1, {}, Dim::kOpen});
 }
 
-TEST_F(OpenBatches, AreAsManyAsAreThereWhereTheirNumberIsOpen) {
-  start({Dim::kOpen, "n", Dim::kOpen});
-  for (int i = 0; i < 3; ++i) push({1, 3}, static_cast<float>(i));
-  pipeline->close();
-  for (int i = 0; i < 3; ++i) pop({1, 3}, static_cast<float>(i));
-  EXPECT_THAT(rows, ElementsAre(ElementsAre(3, 3)));
-  EXPECT_EQ(pipeline->stats().stages[0].surplus, 0);
+/// The model divides what it counts of its own sizes by its number of frames.
+TEST_F(OpenBatches, FillACallWhereTheRowsOfAFrameAreOpenToo) {
+  fill_a_call({Dim::kOpen, "n", Dim::kOpen});
 }
 
 }  // namespace

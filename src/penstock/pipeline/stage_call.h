@@ -53,9 +53,7 @@ class StageCall {
   /// Waits for what start() began. False: in_progress() still at `until_ns`.
   bool finish(std::int64_t until_ns);
   /// For how many frames the models are that computed them: 1 if each was computed alone.
-  [[nodiscard]] std::size_t rows() const {
-    return together_ == nullptr ? 1 : together_->computed();
-  }
+  [[nodiscard]] std::size_t rows() const { return together_ == nullptr ? 1 : together_->rows(); }
   [[nodiscard]] FrameNumber frame(std::size_t i) const { return bound_[i].frame; }
   /// How the i-th of the frames ended. \pre  finish() was true.
   Status& status(std::size_t i) { return statuses_[i]; }

@@ -87,6 +87,20 @@ class BatchChooser {
     }
   }
 
+  /// What an open size is likely to be, for so many frames: else calls of all numbers of frames
+  /// would be timed on as many rows.
+  static void bind_open(const plan::Plan& plan, const plan::Partition& partition, int frames,
+                        cost::Part& part) {
+    for (const auto& name : partition.inputs) {
+      const auto* info = plan.find_tensor(name);
+      if (info == nullptr || info->type.fixed() || info->type.dims.empty()) continue;
+      auto& shape = part.shapes[name];
+      shape.clear();
+      for (const auto& dim : info->type.dims) shape.push_back(dim.likely());
+      shape.front() *= frames;
+    }
+  }
+
   /// The stage's models of so many frames, as its first instance runs them.
   Result<cost::Part> part_of(const plan::Plan& plan, const plan::Stage& stage, int frames) const {
     cost::Part part;
@@ -103,6 +117,7 @@ class BatchChooser {
       model.precision = asked.precision;
       model.options = std::move(asked.options);
       part.models.push_back(std::move(model));
+      bind_open(plan, partition, frames, part);
     }
     part.device = stage.devices.front();
     part.threads = static_cast<int>(part.device.cpus.size());
