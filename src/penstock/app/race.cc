@@ -108,6 +108,7 @@ void Race::try_frames(Candidate& candidate) {
   for (const auto& output : verdict.outputs) {
     candidate.way.worst_ratio = std::max(candidate.way.worst_ratio, output.worst_ratio);
   }
+  candidate.doubts = verdict.doubts();
   if (verdict.finding() == measure::Finding::kWrong) {
     candidate.way.failure = "wrong output: " + verdict.reason(measure::Finding::kWrong);
     return;
@@ -115,7 +116,7 @@ void Race::try_frames(Candidate& candidate) {
   candidate.pipeline = *std::move(started);
 }
 
-Status Race::judge(tune::Report& report) {
+Status Race::judge() {
   tuning_.say("running the reference");
   auto made = make_judge();
   if (!made) return std::move(made).error().within({Where::kWay, "reference"});
@@ -125,7 +126,6 @@ Status Race::judge(tune::Report& report) {
     tuning_.say("trying '" + candidate.way.name + "'");
     try_frames(candidate);
   }
-  tune::describe_outputs(*judge_, report);
   return {};
 }
 
@@ -203,6 +203,10 @@ const Candidate& Race::best() const {
     }
   }
   return *best;
+}
+
+void Race::describe_outputs(tune::Report& report) const {
+  tune::describe_outputs(*judge_, best().doubts, report);
 }
 
 Error Race::no_plan() const {

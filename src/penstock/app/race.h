@@ -1,6 +1,7 @@
 // Plans of an application, judged, and run beside one another. Internal to app.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +23,8 @@ struct Candidate {
   const plan::Package* package = nullptr;  ///< Whose files it has.
   plan::Plan plan;
   bool simple = false;
-  bool lacks_room = false;  ///< An engine of it may stand once in a process only.
+  std::map<std::string, std::string> doubts;  ///< measure::Verdict::doubts() of it.
+  bool lacks_room = false;                    ///< An engine of it may stand once in a process only.
   std::unique_ptr<pipeline::Pipeline> pipeline;
 };
 
@@ -38,9 +40,8 @@ class Race {
   void enter(const char* name, const plan::Package& package, bool simple,
              const std::vector<std::vector<device::Device>>& devices);
 
-  /// Leaves out what does not run, or gives other outputs; the report says what was allowed.
-  /// \error of the reference.
-  Status judge(tune::Report& report);
+  /// Leaves out what does not run, or gives other outputs. \error of the reference.
+  Status judge();
 
   /// The others in turn. `frame_seconds`: what a frame takes in all stages, about.
   /// \error kFailedPrecondition  none is left: with the reasons.
@@ -49,6 +50,8 @@ class Race {
   [[nodiscard]] const std::vector<Candidate>& candidates() const { return candidates_; }
   /// \pre run() \returns the fastest.
   [[nodiscard]] const Candidate& best() const;
+  /// Says what was allowed in each output, and where the judge is not sure of the best. \pre run()
+  void describe_outputs(tune::Report& report) const;
 
  private:
   [[nodiscard]] Result<std::unique_ptr<measure::Reference>> make_reference(bool optimised) const;

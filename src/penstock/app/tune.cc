@@ -36,7 +36,7 @@ class Tuner {
     PENSTOCK_TRY(built_, build_networks(tuning_, written_, recording_, report_));
     PENSTOCK_CHECK_OK(time_stages());
     propose();
-    PENSTOCK_CHECK_OK(race_->judge(report_));
+    PENSTOCK_CHECK_OK(race_->judge());
     PENSTOCK_CHECK_OK(race_->run(frame_seconds()));
     return write();
   }
@@ -213,6 +213,7 @@ Result<tune::Report> Tuner::write() {
     report.lower_bound_seconds = lower_bound_;
   }
   report.tolerance = tuning_.options.tolerance.value_or(Tolerance().relative);
+  race_->describe_outputs(report);
   describe(best, report);
   const auto& folder = best.package->folder;
   {

@@ -93,6 +93,25 @@ std::string percent(double share) {
   return concat(share * 100, " %");
 }
 
+/// Why no verdict can be sure: random numbers, frames that are not told apart, else jumps.
+std::string doubt(const Allowance& allowed) {
+  if (!allowed.drawn.empty()) {
+    return concat("output '", allowed.output, "' depends on ", allowed.drawn,
+                  ", which draws random numbers: no two runs agree, so that nothing can be said of "
+                  "it; to compare the rest of the network, export it with the numbers as an input");
+  }
+  if (allowed.compared && !allowed.told_apart) {
+    return concat("output '", allowed.output,
+                  "': different frames give what differs by less than ten times what is allowed, "
+                  "so that the output of a wrong frame would pass too: give frames that the "
+                  "network answers differently (--input)");
+  }
+  return concat("output '", allowed.output, "': the reference itself differs in ",
+                percent(allowed.own_rate),
+                " of its values where its inputs change in the last bits, or its engine's "
+                "settings: give frames on which it does not (--input)");
+}
+
 /// By the second look, as far as it goes for the frames that it did not see; else by the first.
 Likeness likeness_of(const OutputVerdict& output) {
   if (!output.jumps) return may_have_jumped(output) ? Likeness::kOpen : Likeness::kNone;
@@ -187,25 +206,6 @@ std::string explain(const OutputVerdict& output) {
                 percent(output.jumps->own_share), " of the disturbed reference's do");
 }
 
-std::string doubt(const Allowance& allowed) {
-  if (!allowed.drawn.empty()) {
-    return concat("output '", allowed.output, "' depends on ", allowed.drawn,
-                  ", which draws random numbers: no two runs agree, so that nothing can be said of "
-                  "it; to compare the rest of the network, export it with the numbers as an input");
-  }
-  if (allowed.compared && !allowed.told_apart) {
-    return concat("output '", allowed.output,
-                  "': different frames give what differs by less than ten times what is allowed, "
-                  "so that the output of a wrong frame would pass too: give frames that the "
-                  "network answers differently (--input)");
-  }
-  if (allowed.own_rate <= kMostRate) return {};
-  return concat("output '", allowed.output, "': the reference itself differs in ",
-                percent(allowed.own_rate),
-                " of its values where its inputs change in the last bits, or its engine's "
-                "settings: give frames on which it does not (--input)");
-}
-
 Finding Verdict::finding() const {
   auto worst = Finding::kRight;
   for (const auto& output : outputs) worst = std::max(worst, output.finding);
@@ -215,6 +215,15 @@ Finding Verdict::finding() const {
 std::string Verdict::reason(Finding finding) const {
   const auto found = std::ranges::find(outputs, finding, &OutputVerdict::finding);
   return found == outputs.end() ? std::string() : found->reason;
+}
+
+std::map<std::string, std::string> Verdict::doubts() const {
+  std::map<std::string, std::string> doubts;
+  for (const auto& output : outputs) {
+    if (output.finding != Finding::kInconclusive) continue;
+    doubts.emplace(output.allowed.output, output.reason);
+  }
+  return doubts;
 }
 
 Result<Judge> Judge::create(const Setting& setting, Reference& reference) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -50,9 +51,6 @@ struct Allowance {
 /// "1e-3 |e| + 1e-5 max|e| + 2e-6: 8 times what rounding ..."
 std::string explain(const Allowance& allowance);
 
-/// Why no verdict on this output can be sure, whatever comes; empty: it can be.
-std::string doubt(const Allowance& allowance);
-
 enum class Finding {
   kRight,
   kInconclusive,  ///< What was seen is right, or might be, but wrong outputs could look the same.
@@ -86,6 +84,8 @@ struct Verdict {
   [[nodiscard]] Finding finding() const;  ///< The worst of them.
   /// The reason of the first output of which that was found; empty: of none.
   [[nodiscard]] std::string reason(Finding finding) const;
+  /// Why it is not sure, by the names of the outputs that are inconclusive.
+  [[nodiscard]] std::map<std::string, std::string> doubts() const;
 };
 
 /// What the network says of an output.

@@ -213,7 +213,7 @@ class SiteBuild {
       report_.lower_bound_seconds = candidate.lower_bound;
     }
     describe_parts(best.contestant.split);
-    tune::describe_outputs(gate_->judge(), report_);
+    tune::describe_outputs(gate_->judge(), best.doubts, report_);
   }
 
   /// By the way that each stage's part was given, on its first device's kind of host.

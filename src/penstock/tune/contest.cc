@@ -59,7 +59,8 @@ std::string to_json(const Entry& entry) {
               {"spread", entry.way.spread},
               {"worst_ratio", entry.way.worst_ratio},
               {"failure", entry.way.failure},
-              {"stage_seconds", entry.stage_seconds}}
+              {"stage_seconds", entry.stage_seconds},
+              {"doubts", entry.doubts}}
       .dump();
 }
 
@@ -77,6 +78,7 @@ bool read_json(const std::string& text, Entry& entry) {
     json.at("worst_ratio").get_to(read.way.worst_ratio);
     json.at("failure").get_to(read.way.failure);
     json.at("stage_seconds").get_to(read.stage_seconds);
+    json.at("doubts").get_to(read.doubts);
     entry = std::move(read);
     return true;
   } catch (const Json::exception&) {
@@ -251,6 +253,7 @@ Status Contest::measure(Entry& entry, plan::Package package) {
     const double ratio = std::min(output.worst_ratio, kMostRatio);
     entry.way.worst_ratio = std::max(entry.way.worst_ratio, ratio);
   }
+  entry.doubts = verdict->doubts();
   if (verdict->finding() == measure::Finding::kWrong) {
     entry.way.failure = "wrong output: " + verdict->reason(measure::Finding::kWrong);
     return {};

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +29,9 @@ struct Entry {
   double score = 0;                   ///< Frames per second, or frames after one another.
   std::string beside;                 ///< Of the plan that it ran in turn with, the hash; kAlone.
   double ratio = 0;                   ///< Of its score to that plan's.
-  bool lacks_room = false;            ///< It failed for want of room in the process, or of memory.
+  /// Why the judge is not sure of it: measure::Verdict::doubts().
+  std::map<std::string, std::string> doubts;
+  bool lacks_room = false;  ///< It failed for want of room in the process, or of memory.
 };
 
 /// Nothing could stand beside it, though there were others.

@@ -19,6 +19,7 @@ struct Made {
   Error fails_to_start = {};                  ///< No message: it starts.
   int fails_after = -1;                       ///< So many measurements; -1: never.
   bool wrong = false;
+  bool open = false;   ///< The judge is not sure of it.
   bool large = false;  ///< Stands alone in the process.
 };
 
@@ -77,6 +78,11 @@ class Machine final : public Runners {
       if (made_.wrong) {
         output.finding = measure::Finding::kWrong;
         output.reason = "'y' is off";
+      }
+      if (made_.open) {
+        output.allowed.output = "y";
+        output.finding = measure::Finding::kInconclusive;
+        output.reason = "'y' jumps";
       }
       return verdict;
     }
@@ -278,6 +284,19 @@ TEST_F(RaceTest, WhatIsKnownBesideAPlanThatIsHereIsNotRunAgain) {
   EXPECT_EQ(contest.measured(), 0);
   EXPECT_EQ(contest.entry_seconds(), 0);
   EXPECT_NEAR(contest.entries()[1].score / contest.entries()[0].score, 0.7, 1e-9);
+}
+
+TEST_F(RaceTest, WhereTheJudgeIsNotSureIsKnownOfEachPlanByItself) {
+  machine_.plans = {{"sure", at(100)}, {"open", at(70)}};
+  machine_.plans["open"].open = true;
+  for (const int measured : {2, 0}) {
+    auto contest = this->contest();
+    enter(contest, "sure");
+    enter(contest, "open");
+    EXPECT_EQ(contest.measured(), measured);
+    EXPECT_THAT(contest.entries()[0].doubts, testing::IsEmpty());
+    EXPECT_THAT(contest.entries()[1].doubts, testing::ElementsAre(testing::Pair("y", "'y' jumps")));
+  }
 }
 
 TEST_F(RaceTest, AnEntryTakesWhatTheClockSays) {

@@ -36,10 +36,12 @@ PartReport part_report(const partition::ChosenPart& chosen, int stage,
   return part;
 }
 
-void describe_outputs(const measure::Judge& judge, Report& report) {
+void describe_outputs(const measure::Judge& judge, const std::map<std::string, std::string>& doubts,
+                      Report& report) {
   for (const auto& allowed : judge.allowances()) {
-    report.outputs.push_back({allowed.output, measure::explain(allowed), measure::doubt(allowed)});
-    const auto& doubt = report.outputs.back().doubt;
+    const auto found = doubts.find(allowed.output);
+    const auto doubt = found == doubts.end() ? std::string() : found->second;
+    report.outputs.push_back({allowed.output, measure::explain(allowed), doubt});
     if (!doubt.empty()) report.notes.push_back("inconclusive: " + doubt);
   }
 }
@@ -138,7 +140,7 @@ void describe(const Findings& findings, Report& report) {
                "' of the next; what writes it has one instance, and of the simple ways those "
                "compete that run one frame at a time"));
   }
-  describe_outputs(findings.gate.judge(), report);
+  describe_outputs(findings.gate.judge(), entries[*findings.contest.best()].doubts, report);
 }
 
 partition::SplitOptions split_options(const Entry& chosen, const Report& report,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "penstock/partition/split.h"
@@ -30,8 +32,10 @@ struct Findings {
 double least_period(double least_cover, const std::vector<device::Device>& devices,
                     const std::vector<std::string>& kinds, const Contestant& contestant);
 
-/// Adds to a report what is allowed in each output, and where no verdict can be sure.
-void describe_outputs(const measure::Judge& judge, Report& report);
+/// Adds to a report what is allowed in each output, and where the judge is not sure of the chosen
+/// plan: measure::Verdict::doubts().
+void describe_outputs(const measure::Judge& judge, const std::map<std::string, std::string>& doubts,
+                      Report& report);
 
 /// Adds to a report all but its comparison with the simple ways, and the notes that it has.
 /// \pre findings.contest.best(), and report.comparison has the chosen plan
