@@ -31,9 +31,12 @@ constexpr std::uint64_t kChanges = 3;
 /// has three digits fewer.
 constexpr double kHalfMargin = 3;
 constexpr std::size_t kProblemsKept = 5;
-/// For a second look: frames, and further ones that differ.
+/// For a second look: frames, as jumps come by whole frames, and further ones that differ.
 constexpr std::size_t kFramesKept = 8;
 constexpr std::size_t kDifferingKept = 4;
+/// More frames than that, as long as their values are small.
+constexpr std::size_t kSmallFramesKept = 20;
+constexpr std::size_t kSmallBytes = std::size_t{64} << 20U;
 
 /// What cannot be compared differs in every value.
 Comparison compare_all(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
@@ -89,6 +92,14 @@ void note_pair(Allowance& allowed, const Tensor& one, const Tensor& other) {
   allowed.told_apart = allowed.told_apart || differ(one, other, allowed);
 }
 
+std::size_t bytes_of(const std::vector<Tensor>& values) {
+  std::size_t bytes = 0;
+  for (const auto& value : values) {
+    if (value.kind() == Tensor::Kind::kDense) bytes += value.bytes();
+  }
+  return bytes;
+}
+
 std::string percent(double share) {
   return concat(share * 100, " %");
 }
@@ -116,8 +127,9 @@ std::string doubt(const Allowance& allowed) {
 Likeness likeness_of(const OutputVerdict& output) {
   if (!output.jumps) return may_have_jumped(output) ? Likeness::kOpen : Likeness::kNone;
   const auto& jumps = *output.jumps;
-  if (output.largest_error > jumps.size) return Likeness::kNone;
+  if (output.largest_error > jumps.most_size) return Likeness::kNone;
   const bool more =
+      output.largest_error > jumps.size ||
       static_cast<double>(output.mismatches) > jumps.share * static_cast<double>(output.values);
   return more ? std::min(jumps.likeness, Likeness::kOpen) : jumps.likeness;
 }
@@ -410,10 +422,13 @@ void Trial::add(std::uint64_t number, const frames::Frame& inputs,
   seen_.push_back({inputs, expected});
   const bool differs =
       std::ranges::any_of(found, [](const auto& one) { return one.mismatches > 0; });
-  if (kept_.size() >= kFramesKept && (!differs || kept_differing_ == kDifferingKept)) return;
-  kept_differing_ += kept_.size() >= kFramesKept ? 1 : 0;
+  const bool small = kept_.size() < kSmallFramesKept && kept_bytes_ <= kSmallBytes;
+  const bool further = kept_.size() >= kFramesKept && !small;
+  if (further && (!differs || kept_differing_ == kDifferingKept)) return;
+  kept_differing_ += further ? 1 : 0;
   std::vector<Tensor> values;
   for (const auto* value : actual) values.push_back(value->clone());  // Slots are used again.
+  kept_bytes_ += bytes_of(inputs) + 2 * bytes_of(values);
   kept_.push_back({inputs, expected, std::move(values), std::move(found)});
 }
 

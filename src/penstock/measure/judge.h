@@ -175,6 +175,7 @@ class Trial {
   std::vector<Seen> seen_;         ///< The first frame and the last.
   std::vector<JudgedFrame> kept_;  ///< The first frames, and the first further ones that differ.
   std::size_t kept_differing_ = 0;
+  std::size_t kept_bytes_ = 0;
 };
 
 }  // namespace penstock::measure

@@ -46,7 +46,7 @@ bool is_outside(const Differences& found, const JumpVerdict& allowed) {
   return found.share() > allowed.share || found.largest > allowed.size;
 }
 
-/// Whether a fault is refused in half of the frames that it changes, each by itself.
+/// Whether a fault is refused in half of the frames and places that it changes, each by itself.
 bool is_told(const std::vector<Differences>& fault, const JumpVerdict& allowed) {
   const auto told =
       std::ranges::count_if(fault, [&](const auto& frame) { return is_outside(frame, allowed); });
@@ -114,16 +114,19 @@ std::size_t size_of_channel(const Tensor& value) {
   return size;
 }
 
-std::vector<Tensor> faults_of(const Tensor& value, const Tensor& of_next_frame) {
-  std::vector<Tensor> all{of_next_frame};
+/// By kind.
+std::vector<std::vector<Tensor>> faults_of(const Tensor& value, const Tensor& of_next_frame) {
+  std::vector<std::vector<Tensor>> all{{of_next_frame}};
   const bool whole = value.kind() == Tensor::Kind::kDense && bits_of(value.dtype()) % 8 == 0;
   if (!whole || value.count() == 0) return all;
   const auto count = value.count();
-  all.push_back(zeros_like(value));
-  all.push_back(shifted(value, 1));
-  all.push_back(shifted(value, size_of_channel(value)));
+  all.push_back({zeros_like(value)});
+  all.push_back({shifted(value, 1)});
+  all.push_back({shifted(value, size_of_channel(value))});
+  // What the first values are may be near what one place has in all frames.
+  auto& blocks = all.emplace_back();
   for (const std::size_t quarter : {1, 2, 3}) {
-    all.push_back(with_wrong_block(value, quarter * count / 4));
+    blocks.push_back(with_wrong_block(value, quarter * count / 4));
   }
   return all;
 }
@@ -238,10 +241,12 @@ class Look {
     auto& own = own_[output];
     own.faults.resize(std::max(own.faults.size(), faults.size()));
     own.frames.add(compare(next, value, allowed_[output].tolerance), has_size(value));
-    for (std::size_t i = 0; i < faults.size(); ++i) {
-      if (same_values({faults[i]}, {value})) continue;
-      own.faults[i].emplace_back().add(compare(faults[i], value, allowed_[output].tolerance),
-                                       has_size(value));
+    for (std::size_t kind = 0; kind < faults.size(); ++kind) {
+      for (const auto& fault : faults[kind]) {
+        if (same_values({fault}, {value})) continue;
+        own.faults[kind].emplace_back().add(compare(fault, value, allowed_[output].tolerance),
+                                            has_size(value));
+      }
     }
   }
 
@@ -285,17 +290,19 @@ JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& own) {
   }
   const double mean = mean_of(shares);
   const double most = shares.empty() ? 0 : *std::ranges::max_element(shares);
-  JumpVerdict verdict{Likeness::kNone, 0, kOwnMargin * largest, mean};
+  const double furthest = kOwnMargin * largest;
+  JumpVerdict verdict{Likeness::kNone, 0, furthest, mean, furthest};
   verdict.share =
       std::min(std::max({kOwnMargin * mean, mean + 3 * deviation_of(shares), most}), kMostJumping);
   const bool strange =
       static_cast<double>(found.strange) > kMostStrange * static_cast<double>(found.differing);
   if (equals_another(found)) {
-    return {Likeness::kOwn, std::min(kLuck * most, 1.0), kOwnMargin * largest, mean};
+    return {Likeness::kOwn, std::min(kLuck * most, 1.0), furthest, mean, furthest};
   }
   if (strange || is_outside(found.all, verdict)) return verdict;
   verdict.likeness = Likeness::kOpen;
   verdict.share = std::min({verdict.share, (mean + own.narrow.share()) / 2, kMostSure});
+  verdict.size = std::clamp((largest + own.narrow.largest) / 2, largest, furthest);
   const bool tells =
       own.narrow.share() >= kOwnMargin * mean && are_apart(own) &&
       std::ranges::all_of(own.faults, [&](const auto& fault) { return is_told(fault, verdict); });

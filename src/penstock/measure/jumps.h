@@ -33,8 +33,8 @@ struct OwnJumps {
   std::vector<Differences> selves;
   Differences narrow;  ///< Of inputs rounded to bf16; where that changes none, of outputs.
   Differences frames;  ///< Of each frame's output from the next one's.
-  /// Of faults planted in the right outputs, by frame; frames in which one changes nothing are
-  /// none.
+  /// Of faults planted in the right outputs, by kind; of each, by frame and, of a wrong block, by
+  /// place. Where one changes nothing it is none.
   std::vector<std::vector<Differences>> faults;
 };
 
@@ -59,13 +59,15 @@ struct JumpVerdict {
   double share = 0;      ///< Of the values that may jump,
   double size = 0;       ///< and how far.
   double own_share = 0;  ///< Of a disturbed reference's values that do, on average.
+  double most_size = 0;  ///< What jumps further is no jump; up to there it is open.
 };
 
 /// Compares how often values jump and how far. Allowed are twice what a disturbed reference shows
-/// on average, or three deviations more, or what one of them shows; for kOwn at most half of the
-/// values and nearer to the reference than to bf16; each at most twice as far. kOwn needs that the
-/// same limits refuse bf16, frames that change places, zeros, shifted values and one wrong block,
-/// and that frames differ ten times as much as the reference from itself. What equals one of the
+/// on average, or three deviations more, or what one of them shows, each at most twice as far; for
+/// kOwn at most half of the values, and nearer to the reference than to bf16 both in how many jump
+/// and in how far. kOwn needs that the same limits refuse bf16, frames that change places, zeros,
+/// shifted values and one wrong block, each in half of the places where it is planted, and that
+/// frames differ ten times as much as the reference from itself. What equals one of the
 /// other references is kOwn: an optimised run of quantised nodes may round all frames otherwise.
 JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& own);
 

@@ -36,8 +36,16 @@ Likeness likeness(const FoundJumps& found, const OwnJumps& own) {
 
 TEST(Jumps, AreTheReferencesOwnWhereTheyAreAsOftenAndAsFar) {
   for (const double share : {0.001, 0.2, 0.4}) {
-    EXPECT_EQ(likeness(found(share, 0.19), jumping()), Likeness::kOwn) << share;
+    EXPECT_EQ(likeness(found(share, 0.12), jumping()), Likeness::kOwn) << share;
   }
+}
+
+TEST(Jumps, AreOpenWhereTheyGoNearlyAsFarAsThoseOfBf16) {
+  EXPECT_EQ(likeness(found(0.2, 0.13), jumping()), Likeness::kOpen);
+  auto own = jumping();
+  own.narrow = some(0.75, 0.05);  // No further than the reference's own.
+  EXPECT_EQ(likeness(found(0.2, 0.1), own), Likeness::kOwn);
+  EXPECT_EQ(likeness(found(0.2, 0.11), own), Likeness::kOpen);
 }
 
 TEST(Jumps, AreAFaultWhereTheyGoFurtherOrAreMoreOften) {
@@ -73,7 +81,15 @@ TEST(Jumps, AreOpenWhereBf16JumpsAsOften) {
 
 TEST(Jumps, AreOpenWhereAFaultWouldLookTheSame) {
   auto own = jumping();
-  own.faults.push_back({some(0.02, 0.15), some(0.02, 0.15), some(0.02, 1)});
+  own.faults.push_back({some(0.02, 0.12), some(0.02, 0.12), some(0.02, 1)});
+  EXPECT_EQ(likeness(found(0.1, 0.1), own), Likeness::kOpen);
+}
+
+TEST(Jumps, AreTheReferencesOwnWhereAWrongBlockIsSeenInHalfOfItsPlaces) {
+  auto own = jumping();
+  own.faults.push_back({some(0.02, 0.12), some(0.02, 0.13), some(0.02, 1), some(0.02, 0.1)});
+  EXPECT_EQ(likeness(found(0.1, 0.1), own), Likeness::kOwn);
+  own.faults.back().push_back(some(0.02, 0.1));
   EXPECT_EQ(likeness(found(0.1, 0.1), own), Likeness::kOpen);
 }
 
