@@ -8,6 +8,7 @@
 #include "penstock/app/app.h"
 #include "penstock/cli/command.h"
 #include "penstock/session/identify.h"
+#include "penstock/session/refused_node.h"
 #include "penstock/session/session.h"
 
 namespace penstock::cli {
@@ -85,6 +86,12 @@ Result<graph::Graph> import_file(const std::filesystem::path& file,
         "nodes may differ from an import with one");
   }
   return graph;
+}
+
+void warn_of_refusal(const graph::Graph& graph, const backend::Registry& backends,
+                     const std::vector<std::filesystem::path>& custom_ops) {
+  const auto refusal = foretell_refusal(graph, backends, custom_ops);
+  if (!refusal.empty()) spdlog::warn("{}", refusal);
 }
 
 void add_backend_options(CLI::App* command, BackendArguments& arguments) {

@@ -32,6 +32,10 @@ Result<graph::Graph> import_file(const std::filesystem::path& file,
                                  const backend::Registry& backends,
                                  const std::vector<std::filesystem::path>& custom_ops = {});
 
+/// Warns of what an engine will refuse in the network: foretell_refusal().
+void warn_of_refusal(const graph::Graph& graph, const backend::Registry& backends,
+                     const std::vector<std::filesystem::path>& custom_ops);
+
 struct BackendArguments {
   std::vector<std::string> options;  ///< "onnxruntime:KEY=VALUE"
   std::vector<std::filesystem::path> custom_ops;

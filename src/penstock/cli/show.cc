@@ -100,6 +100,7 @@ Status show_model(const ShowOptions& options) {
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto graph,
                import_file(options.file, options.import, backends, options.custom_ops));
+  warn_of_refusal(graph, backends, options.custom_ops);
   if (options.json) {
     Json json = to_json(graph);
     if (options.costs) {

@@ -253,6 +253,7 @@ Result<int> run(const SplitOptions& options) {
   PENSTOCK_TRY(const auto graph,
                import_file(options.model, options.import, backends, options.engine.custom_ops));
   warn_of_unused_annotations(graph, options);
+  warn_of_refusal(graph, backends, options.engine.custom_ops);
   if (!options.annotate.empty()) PENSTOCK_CHECK_OK(annotate(graph, split, options.annotate));
   if (options.package.empty()) return kOk;
   PENSTOCK_TRY(const auto choices, choose_batches(graph, split, backends));

@@ -14,23 +14,6 @@ namespace {
 
 using onnx::shape_inference::DataValueMap;
 
-/// All nodes; what is too large to stand in a message becomes an input.
-Part inference_part(const Graph& graph) {
-  Part part;
-  part.inputs = graph.inputs;
-  part.outputs = graph.outputs;
-  part.inputs.insert(part.inputs.end(), graph.parameters.begin(), graph.parameters.end());
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) part.nodes.push_back(static_cast<NodeId>(i));
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    const auto& value = graph.values[i];
-    const auto id = static_cast<ValueId>(i);
-    if (!value.constant || value.is_parameter) continue;
-    const bool small = value.constant->bytes() <= kInlineBytes;
-    (small ? part.constants : part.inputs).push_back(id);
-  }
-  return part;
-}
-
 bool made_up(const std::string& symbol) {
   return symbol.empty() || symbol.starts_with("unk__");
 }
@@ -384,6 +367,22 @@ Graph at_the_bounds(const Graph& graph) {
 }
 
 }  // namespace
+
+Part inference_part(const Graph& graph) {
+  Part part;
+  part.inputs = graph.inputs;
+  part.outputs = graph.outputs;
+  part.inputs.insert(part.inputs.end(), graph.parameters.begin(), graph.parameters.end());
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) part.nodes.push_back(static_cast<NodeId>(i));
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const auto& value = graph.values[i];
+    const auto id = static_cast<ValueId>(i);
+    if (!value.constant || value.is_parameter) continue;
+    const bool small = value.constant->bytes() <= kInlineBytes;
+    (small ? part.constants : part.inputs).push_back(id);
+  }
+  return part;
+}
 
 KnownIntegers infer_types(Graph& graph, Source source, std::size_t* refused) {
   KnownIntegers known;

@@ -10,6 +10,7 @@
 #include "penstock/base/result.h"
 #include "penstock/graph/draft.h"
 #include "penstock/graph/import.h"
+#include "penstock/graph/model_proto.h"
 
 namespace penstock::graph {
 
@@ -18,6 +19,9 @@ using KnownIntegers = std::map<ValueId, std::vector<std::int64_t>>;
 
 /// Where the types that a graph already has come from.
 enum class Source { kFile, kInference };
+
+/// All nodes; what is too large to stand in a message becomes an input.
+Part inference_part(const Graph& graph);
 
 /// Improves the type of every value that a node makes. Sizes that the file declares give way where
 /// inference finds a dimension open: exporters leave stale ones behind. `refused`: how many nodes

@@ -260,11 +260,14 @@ Status check(onnx::ModelProto& model) {
     return {};
   });
   if (status) return status;
-  auto error = std::move(status).error().adding("; repair the model, or export it again");
-  const auto* node = unknown_node(model.graph(), error.reason);
-  if (node == nullptr) return error;
-  return std::move(error).within(
-      {{Where::kNode, node->name()}, {Where::kOperator, node->op_type()}});
+  constexpr const char* kMends = "; repair the model, or export it again";
+  const auto* node = unknown_node(model.graph(), status.error().reason);
+  if (node == nullptr) return std::move(status).error().adding(kMends);
+  const auto inputs = join(node->input(), ", ", [](const auto& name) { return "'" + name + "'"; });
+  return std::move(status)
+      .error()
+      .adding(concat("; it reads ", inputs, kMends))
+      .within({{Where::kNode, node->name()}, {Where::kOperator, node->op_type()}});
 }
 
 Status inline_functions(onnx::ModelProto& model) {

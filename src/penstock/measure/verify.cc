@@ -75,7 +75,8 @@ class Run {
       text += "; the reference fails too";
       text += setting_.random ? frames::advice_on_random(popped.error(), setting_.inputs,
                                                          "give frames that come out with --input")
-                              : ": the input or the model is at fault; check the frames (--input)";
+                              : concat(": the values of ", frames::listed(setting_.inputs),
+                                       " or the model are at fault; check the frames (--input)");
     }
     report_.failures.push_back(std::move(text));
   }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "penstock/graph/import.h"
+#include "penstock/graph/refusal.h"
+#include "penstock/session/session.h"
 
 namespace penstock {
 namespace {
@@ -34,7 +36,43 @@ std::string describe(const graph::Graph& graph, const graph::Node& node) {
   return concat("; node '", node.name, "' (", node.op, ")", what, join(inputs, ", "));
 }
 
+/// Whether it is of an engine that was given a model.
+bool is_of_a_model(const Error& error) {
+  return std::ranges::any_of(error.places,
+                             [](const Where& place) { return place.kind == Where::kModel; });
+}
+
+/// The node that the reason names; null: none, or not alone.
+const graph::Node* named_node(const Error& error, const graph::Graph& graph) {
+  for (const bool by_name : {true, false}) {
+    const auto found = std::ranges::find_if(graph.nodes, [&](const graph::Node& node) {
+      return by_name ? names(error.reason, node) : names_operator_of(error.reason, node);
+    });
+    if (found != graph.nodes.end()) return &*found;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+Error name_refused_node(Error error, const graph::Graph& graph) {
+  const auto* const node = is_of_a_model(error) ? named_node(error, graph) : nullptr;
+  if (node == nullptr) return error;
+  return std::move(error).adding(describe(graph, *node));
+}
+
+std::string foretell_refusal(const graph::Graph& graph, const backend::Registry& backends,
+                             const std::vector<std::filesystem::path>& custom_ops) {
+  const auto engine = make_engine(backends, custom_ops);
+  if (!engine) return {};
+  auto refusal = graph::refusal_of(graph, *engine);
+  if (!refusal) return {};
+  const auto* const node = named_node(*refusal, graph);
+  return concat("ONNX Runtime will refuse this network: ", refusal->reason,
+                node == nullptr ? std::string() : describe(graph, *node),
+                "; give the library of operators of your own (--custom-ops), or another version of "
+                "the engine ('penstock backends' shows which is here)");
+}
 
 Error name_refused_node(Error error, const plan::Package& package) {
   const auto is_stage = [&](const plan::Stage& stage) {
@@ -42,19 +80,13 @@ Error name_refused_node(Error error, const plan::Package& package) {
       return place.kind == Where::kStage && place.name == stage.name;
     });
   };
-  const bool of_a_model = std::ranges::any_of(
-      error.places, [](const Where& place) { return place.kind == Where::kModel; });
-  if (!of_a_model) return error;
+  if (!is_of_a_model(error)) return error;
   for (const auto& stage : package.plan.stages) {
     if (!is_stage(stage)) continue;
     for (const auto& partition : stage.partitions) {
       const auto graph = graph::import_onnx(package.folder / partition.model, {.as_is = true});
-      if (!graph) continue;
-      for (const bool by_name : {true, false}) {
-        const auto found = std::ranges::find_if(graph->nodes, [&](const graph::Node& node) {
-          return by_name ? names(error.reason, node) : names_operator_of(error.reason, node);
-        });
-        if (found != graph->nodes.end()) return std::move(error).adding(describe(*graph, *found));
+      if (graph && named_node(error, *graph) != nullptr) {
+        return name_refused_node(std::move(error), *graph);
       }
     }
   }

@@ -16,6 +16,7 @@
 #include "penstock/device/cgroup.h"
 #include "penstock/device/place.h"
 #include "penstock/graph/switches.h"
+#include "penstock/session/refused_node.h"
 #include "penstock/session/session.h"
 #include "penstock/tune/budget.h"
 #include "penstock/tune/contest.h"
@@ -849,9 +850,11 @@ Result<Report> Build::run() {
 
 Result<Report> build_model(const graph::Graph& graph, const Options& options,
                            const backend::Registry& backends, cost::Database& database) {
-  return std::async(std::launch::async,
-                    [&] { return Build(graph, options, backends, database).run(); })
-      .get();
+  auto built = std::async(std::launch::async, [&] {
+                 return Build(graph, options, backends, database).run();
+               }).get();
+  if (!built) return name_refused_node(std::move(built).error(), graph);
+  return built;
 }
 
 }  // namespace penstock::tune
