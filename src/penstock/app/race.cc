@@ -43,12 +43,12 @@ void Race::enter(const char* name, const plan::Package& package, bool simple,
 }
 
 /// The application as it is written, one frame at a time.
-Result<std::unique_ptr<measure::Reference>> Race::make_reference(bool optimised) const {
+Result<std::unique_ptr<measure::Reference>> Race::make_reference(bool optimized) const {
   auto plain = written_;
   plain.plan.max_age.reset();
   for (auto& stage : plain.plan.stages) {
     for (auto& partition : stage.partitions) {
-      if (!optimised && partition.backend == "onnxruntime") {
+      if (!optimized && partition.backend == "onnxruntime") {
         partition.options["graph_optimization_level"] = "0";
       }
     }

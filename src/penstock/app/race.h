@@ -54,7 +54,7 @@ class Race {
   void describe_outputs(tune::Report& report) const;
 
  private:
-  [[nodiscard]] Result<std::unique_ptr<measure::Reference>> make_reference(bool optimised) const;
+  [[nodiscard]] Result<std::unique_ptr<measure::Reference>> make_reference(bool optimized) const;
   Result<measure::Judge> make_judge();
   void try_frames(Candidate& candidate);
   Status run_alone();

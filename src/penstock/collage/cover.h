@@ -19,7 +19,7 @@ inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 /// Who holds a value, and how it lies in memory. Backends and layouts are the caller's numbers.
 struct Place {
-  int backend = -1;  ///< -1: outside of the network, whence inputs come and whither outputs go.
+  int backend = -1;  ///< -1: outside of the network, where inputs come from and outputs go to.
   int layout = 0;
   auto operator<=>(const Place&) const = default;
 };

@@ -49,7 +49,7 @@ Gate::Gate(measure::Ring inputs, measure::Judge judge, measure::MakeReference re
       others_(std::move(others)) {}
 
 Result<Gate> Gate::create(const Setting& setting) {
-  const auto& [model, package, ring, backends, optimised, tolerance, stopped, alone] = setting;
+  const auto& [model, package, ring, backends, optimized, tolerance, stopped, alone] = setting;
   const auto most = package.plan.states.empty() ? kGateFrames : kSequenceFrames;
   const auto last = static_cast<std::ptrdiff_t>(std::min(most, ring.size()));
   measure::Ring inputs(ring.begin(), ring.begin() + last);
@@ -60,7 +60,7 @@ Result<Gate> Gate::create(const Setting& setting) {
             settings] { return measure::whole_reference(model, package, backends, settings); };
   };
   std::vector<measure::MakeReference> others{run_of({.one_thread = true})};
-  if (optimised) others.emplace_back(run_of({.optimize = true}));
+  if (optimized) others.emplace_back(run_of({.optimize = true}));
   const measure::MakeReference make = run_of({});
   Resting reference(make);
   PENSTOCK_CHECK_OK(reference.start());

@@ -29,7 +29,7 @@ class Gate {
     const plan::Package& package;  ///< Gives the order of inputs and outputs.
     const measure::Ring& ring;
     const backend::Registry& backends;
-    bool optimised;  ///< Whether the optimised run may be asked, too: it takes no process along.
+    bool optimized;  ///< Whether the optimised run may be asked, too: it takes no process along.
     Tolerance tolerance;
     std::function<bool()> stopped;  ///< Ctrl-C: then the judge measures no further.
     /// There is no room for two models: references take turns, and what is wrong is not looked at
