@@ -154,12 +154,19 @@ class Collector:
 
     def _collect(self) -> None:
         while True:
-            with self._changed:
-                while not self._pending and not self._taken_out and not self._stopped:
-                    self._changed.wait()
-                if not self._pending and not self._taken_out:
+            try:
+                if not self._await_pending():
                     return
-            self._settle_next()
+                self._settle_next()
+            except MemoryError as failure:  # A thread that ended here would leave all futures waiting.
+                self._settle_all(failure.with_traceback(None))
+
+    def _await_pending(self) -> bool:
+        """False: none will be."""
+        with self._changed:
+            while not self._pending and not self._taken_out and not self._stopped:
+                self._changed.wait()
+            return bool(self._pending or self._taken_out)
 
     def _settle_next(self) -> None:
         try:
@@ -179,12 +186,16 @@ class Collector:
         if taken is None:
             return  # Ctrl-C came between the two.
         future, stream, _keep = taken
-        if stream is not None or frame.error is None:
-            future.set_result(frame)
-        else:
-            future.set_exception(frame.error)
+        try:
+            if stream is not None or frame.error is None:
+                future.set_result(frame)
+            else:
+                future.set_exception(frame.error)
+        except MemoryError as failure:
+            if not future.done():
+                future.set_exception(failure.with_traceback(None))
 
-    def _settle_all(self, error: PenstockError) -> None:
+    def _settle_all(self, error: PenstockError | MemoryError) -> None:
         with self._changed:
             settled = list(self._pending.values())
             self._pending.clear()

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -24,10 +25,11 @@ std::atomic<std::uint64_t> g_forks{0};
 
 /// Work that goes on while its caller waits or has left.
 struct Aside {
-  std::mutex mutex;  // Guards the three below.
+  std::mutex mutex;  // Guards the four below.
   std::condition_variable finished;
   bool done = false;
   bool forsaken = false;  // The process ends without it.
+  std::exception_ptr failure;
   std::atomic<bool> abandoned{false};
   std::thread thread;
   std::uint64_t generation = fork_generation();  // Only there is the thread.
@@ -38,8 +40,14 @@ struct Aside {
 }
 
 void run(const std::function<void(const Abandoned&)>& work, Aside& aside) {
-  work([&] { return aside.abandoned.load(std::memory_order_relaxed); });
+  std::exception_ptr failure;
+  try {
+    work([&] { return aside.abandoned.load(std::memory_order_relaxed); });
+  } catch (...) {  // No memory, perhaps. Nobody above this thread could say so.
+    failure = std::current_exception();
+  }
   const std::scoped_lock lock(aside.mutex);
+  aside.failure = failure;
   // What `work` holds may not be let go of once the interpreter is gone.
   if (aside.forsaken) sleep_for_ever();
   aside.done = true;
@@ -192,6 +200,7 @@ void run_aside(std::function<void(const Abandoned&)> work) {
     }
   }
   without_gil([&] { aside->thread.join(); });
+  if (aside->failure) std::rethrow_exception(aside->failure);
 }
 
 void leave_aside(std::function<void()> work) {

@@ -96,7 +96,7 @@ using Abandoned = std::function<bool()>;
 
 /// Runs long work that cannot be interrupted on a thread of its own, so that Ctrl-C ends the wait.
 /// The work then goes on by itself; its result is thrown away.
-/// \raises ResourceExhausted  the system has no thread for it.
+/// \raises ResourceExhausted  the system has no thread for it; else what the work throws.
 void run_aside(std::function<void(const Abandoned&)> work);
 
 /// The same for work that nobody waits for before the end of the process. Where the system has no

@@ -23,7 +23,7 @@ namespace penstock::python {
 namespace {
 
 constexpr auto kForever = std::chrono::nanoseconds::max();
-constexpr std::chrono::milliseconds kBlink(1);
+constexpr std::chrono::milliseconds kBetweenLooks(1);
 
 /// How many frames later a slot is wanted back at the latest.
 constexpr std::uint64_t kLongestLoan = 4;
@@ -464,7 +464,7 @@ nb::object Pipeline::pop(std::optional<double> timeout) {
   if (throwing_away_ > 0) {
     check(wait_in_slices(duration, [&](std::chrono::nanoseconds slice) -> Status {
       if (throwing_away_ == 0) return {};
-      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kBlink));
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, kBetweenLooks));
       return make_error(Code::kDeadlineExceeded,
                         "pop: another thread's push waits for frames of a "
                         "stream that was closed");
@@ -513,8 +513,8 @@ nb::list Pipeline::run(nb::handle feed, std::uint64_t stream) {
                        frame.number(), ": another thread pushes or pops; use one way at a time"));
     }
     return frame.arrays();
-  } catch (const nb::python_error&) {
-    give_up_in_flight();  // Ctrl-C: the frame must not be taken for the next one's result.
+  } catch (...) {  // Ctrl-C, no memory: the frame must not be taken for the next one's result.
+    give_up_in_flight();
     throw;
   }
 }

@@ -1,5 +1,7 @@
 """Limits of threads and memory: what does not fit is an error, and the process goes on."""
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,3 +122,104 @@ else:
         "Unavailable\n",
         "MemoryError\n",
     )
+
+
+# In malloc's place; the k-th allocation of 128 bytes or more fails. What Python and nanobind take in smaller pieces
+# they do not take from malloc, and nanobind ends the process where Python has none of those.
+REFUSES = """
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+static atomic_long until = -1;
+void refuse(long k) { until = k; }
+long left(void) { return until; }
+static int refused(size_t size) {
+  if (size < 128 || until < 0 || atomic_fetch_sub(&until, 1) != 0) return 0;
+  errno = ENOMEM;
+  return 1;
+}
+void* malloc(size_t size) { return refused(size) ? NULL : __libc_malloc(size); }
+void* calloc(size_t count, size_t size) { return refused(count * size) ? NULL : __libc_calloc(count, size); }
+void* realloc(void* old, size_t size) { return refused(size) ? NULL : __libc_realloc(old, size); }
+void* memalign(size_t alignment, size_t size) { return refused(size) ? NULL : __libc_memalign(alignment, size); }
+void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+int posix_memalign(void** out, size_t alignment, size_t size) {
+  *out = memalign(alignment, size);
+  return *out == NULL ? ENOMEM : 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def refuses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler here")
+    folder = tmp_path_factory.mktemp("refuses")
+    (folder / "refuses.c").write_text(REFUSES)
+    command = ["cc", "-shared", "-fPIC", "refuses.c", "-o", "librefuses.so"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"needs glibc: {done.stderr}")
+    return folder / "librefuses.so"
+
+
+@pytest.mark.parametrize("call", ["run", "push_pop", "submit", "stream"])
+@pytest.mark.parametrize("what", ["function", "network"])
+def test_the_kth_allocation_fails_for_every_k(
+    run_script: Run,
+    model: Path,
+    tmp_path: Path,
+    refuses: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+    call: str,
+) -> None:
+    package = tmp_path / "line.penstock"
+    penstock.split(model, output=package, cuts=["increment"]).shut_down()
+    monkeypatch.setenv("LD_PRELOAD", str(refuses))
+    text = """
+import ctypes, faulthandler, sys
+import numpy as np, penstock
+faulthandler.dump_traceback_later(100, exit=True)
+package, what, call, library = sys.argv[1:]
+refusal, x = ctypes.CDLL(library), np.ones((1, 4), np.float32)
+def make():
+    if what == "network": return penstock.load(package)
+    app = penstock.App()
+    app.input("x")
+    app.function("f", lambda x: 2 * x, {"x": "f32[1,4]"}, {"z": "f32[1,4]"}, reads="x")
+    app.output("z", "f.z")
+    return app.start()
+def push_pop():
+    pipeline.push(x)
+    return pipeline.pop()["z"]
+calls = {
+    "run": lambda: pipeline.run(None, x)[0],
+    "push_pop": push_pop,
+    "submit": lambda: pipeline.submit(x).result(60)["z"],
+    "stream": lambda: [frame["z"] for frame in pipeline.stream([x, x])][-1],
+}
+pipeline = make()
+right = pipeline.run(None, x)[0].copy()
+k = refused = 0
+while True:
+    refusal.refuse(ctypes.c_long(k))
+    try:
+        made = calls[call]()
+    except (penstock.PenstockError, MemoryError) as error:
+        made = error.with_traceback(None)
+    reached = refusal.left() < 0
+    refusal.refuse(ctypes.c_long(-1))
+    if isinstance(made, Exception): refused += 1
+    else: assert np.array_equal(made, right), k
+    while pipeline.in_flight: pipeline.pop()  # Where a push was well, and what followed was not.
+    if not reached: break
+    k += 1
+assert np.array_equal(pipeline.run(None, x)[0], right)
+print("refused" if refused else "never")
+"""
+    assert run_script(text, package, what, call, refuses, seconds=200) == "refused\n"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <memory>
 #include <optional>
 #include <set>
 
@@ -151,16 +150,14 @@ std::vector<int> inherited_cpus() {
   // The kernel refuses sets smaller than its own number of CPUs: grow until it accepts.
   for (int count = CPU_SETSIZE; count <= kMostCpus; count *= 2) {
     const std::size_t size_bytes = CPU_ALLOC_SIZE(count);
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(count),
-                                                               [](cpu_set_t* p) { CPU_FREE(p); });
-    if (set == nullptr) return {};
-    if (sched_getaffinity(0, size_bytes, set.get()) != 0) {
+    std::vector<cpu_set_t> set(size_bytes / sizeof(cpu_set_t));
+    if (sched_getaffinity(0, size_bytes, set.data()) != 0) {
       if (errno == EINVAL) continue;
       return {};
     }
     std::vector<int> cpus;
     for (int cpu = 0; cpu < count; ++cpu) {
-      if (CPU_ISSET_S(cpu, size_bytes, set.get())) cpus.push_back(cpu);
+      if (CPU_ISSET_S(cpu, size_bytes, set.data())) cpus.push_back(cpu);
     }
     return cpus;
   }
