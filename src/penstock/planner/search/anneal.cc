@@ -8,7 +8,9 @@ namespace {
 
 constexpr std::int64_t kSweep = 1024;    // Moves between two looks at the clock.
 constexpr int kPartnerTries = 8;         // Groups drawn in search of one on a given device.
+constexpr int kFarTries = 8;             // One in so many groups amid its own goes anywhere.
 constexpr double kLessLoad = 1 - 1e-12;  // Smaller differences are rounding.
+constexpr double kMostTogether = 64;     // Groups that move together.
 
 class Walk {
  public:
@@ -68,7 +70,9 @@ class Walk {
       const auto pins = loads_.instance().pins[value];
       const int pin = pins[at(random_.below(static_cast<int>(pins.size())))];
       const int place = loads_.place_of()[at(pin)];
-      if (place != loads_.place_of()[at(group)]) return place;
+      // Where none of its neighbours is, it is seldom worth trying.
+      const bool try_anywhere = loads_.places().ordered || random_.below(kFarTries) == 0;
+      if (place != loads_.place_of()[at(group)] || !try_anywhere) return place;
     }
     return loads_.places().ordered && random_.below(2) > 0 ? near_place(group)
                                                            : random_.below(loads_.places().size());
@@ -84,8 +88,78 @@ class Walk {
     const int group = random_.below(loads_.instance().groups);
     const int place = draw_place(group);
     if (place == loads_.place_of()[at(group)] || !loads_.supports(group, place)) return;
-    const bool moved = random_.below(8) < 5 ? try_move(group, place) : try_swap(group, place);
-    if (moved && energy_ < 1.5 * static_cast<double>(share_.size())) keep_if_better();
+    if (draw_move(group, place) && energy_ < 1.5 * static_cast<double>(share_.size()))
+      keep_if_better();
+  }
+
+  bool draw_move(int group, int place) {
+    if (!loads_.places().ordered && random_.below(4) == 0) {
+      draw_together(group);
+      return try_together(place);
+    }
+    return random_.below(8) < 5 ? try_move(group, place) : try_swap(group, place);
+  }
+
+  /// The group and others of its place: its neighbours by number or by values, and theirs. One by
+  /// one they would pay for being parted on the way.
+  void draw_together(int group) {
+    const auto most = static_cast<std::size_t>(2 * std::pow(kMostTogether / 2, random_.unit()));
+    together_.assign(1, group);
+    if (random_.below(2) == 0) {
+      add_by_number(most);
+    } else {
+      add_by_values(most);
+    }
+  }
+
+  /// In one direction; others' groups between them end it at times.
+  void add_by_number(std::size_t most) {
+    const int first = together_.front(), place = loads_.place_of()[at(first)];
+    const int step = 2 * random_.below(2) - 1;
+    for (int g = first + step; g >= 0 && g < loads_.instance().groups; g += step) {
+      if (together_.size() == most) return;
+      if (loads_.place_of()[at(g)] == place) {
+        together_.push_back(g);
+      } else if (random_.below(2) == 0) {
+        return;
+      }
+    }
+  }
+
+  /// The nearest first.
+  void add_by_values(std::size_t most) {
+    const auto& instance = loads_.instance();
+    const int place = loads_.place_of()[at(together_.front())];
+    mark_.resize(at(instance.groups), 0);
+    mark_[at(together_.front())] = ++marked_;
+    for (std::size_t i = 0; i < together_.size(); ++i) {
+      for (const int v : instance.values_of[together_[i]]) {
+        for (const int pin : instance.pins[v]) {
+          if (together_.size() == most) return;
+          if (loads_.place_of()[at(pin)] != place || mark_[at(pin)] == marked_) continue;
+          mark_[at(pin)] = marked_;
+          together_.push_back(pin);
+        }
+      }
+    }
+  }
+
+  bool try_together(int place) {
+    const int home = loads_.place_of()[at(together_.front())];
+    const int from = loads_.device_of(together_.front()),
+              to = loads_.places().list[at(place)].device;
+    if (from == to) return false;
+    std::size_t moved = 0;
+    for (; moved < together_.size(); ++moved) {
+      const int group = together_[moved];
+      if (!loads_.supports(group, place) || !has_room(group, to, 0)) break;
+      loads_.move(group, place, loads_.change(group, place));
+    }
+    if (moved == together_.size() && take(from, to, {}, {})) return true;
+    while (moved-- > 0) {
+      loads_.move(together_[moved], home, loads_.change(together_[moved], home));
+    }
+    return false;
   }
 
   [[nodiscard]] bool has_room(int group, int device, double freed) const {
@@ -165,6 +239,9 @@ class Walk {
   std::vector<double> share_;  // [device] Of the energy.
   double energy_ = 0, inverse_scale_ = 0, temperature_ = 0;
   unsigned squarings_ = 5;
+  std::vector<int> together_;  // Groups that move.
+  std::vector<int> mark_;      // [group] Whether it is among them: `marked_`.
+  int marked_ = 0;
   Annealed best_;
 };
 

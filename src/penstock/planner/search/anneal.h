@@ -1,4 +1,4 @@
-// Annealing: random moves and exchanges of groups, ever fewer of them for the worse.
+// Annealing: random moves and exchanges of groups, alone or together, ever fewer for the worse.
 #pragma once
 
 #include <cstdint>
