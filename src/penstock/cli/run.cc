@@ -10,7 +10,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "penstock/base/quantile.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
@@ -24,6 +23,7 @@
 #include "penstock/cli/tuning.h"
 #include "penstock/cli/watching.h"
 #include "penstock/frames/source.h"
+#include "penstock/pipeline/histogram.h"
 
 namespace penstock::cli {
 namespace {
@@ -57,8 +57,8 @@ constexpr std::chrono::nanoseconds kLivePoll = std::chrono::milliseconds(1);
 
 struct Summary {
   std::uint64_t frames = 0, ok = 0, errors = 0, drops = 0, cancelled = 0;
-  std::vector<Error> failures;       ///< Of the first frames that failed.
-  std::vector<double> latencies_ns;  ///< Of those that did not.
+  std::vector<Error> failures;  ///< Of the first frames that failed.
+  pipeline::Quantiles latency;  ///< Of those that did not.
   double seconds = 0;
   bool interrupted = false;
   std::optional<Error> input_error;  ///< Why the input ended early.
@@ -127,6 +127,7 @@ class Stream {
       PENSTOCK_CHECK_OK(pop_one());
     }
     summary_.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    summary_.latency = pipeline::Histogram::quantiles({latencies_.get()});
     summary_.stats = pipeline_.stats();
     return std::move(summary_);
   }
@@ -239,7 +240,7 @@ class Stream {
         break;
     }
     if (output.ok()) {
-      summary_.latencies_ns.push_back(static_cast<double>(output.latency().count()));
+      latencies_->record(output.latency().count());
     } else {
       if (output.outcome() == Outcome::kError) note(output.error());
       spdlog::debug("{}", output.error().message());
@@ -259,6 +260,8 @@ class Stream {
   OutputWriter& writer_;
   Progress progress_;
   Clock::time_point start_;
+  /// Not each one is kept: a stream may go on for days.
+  std::unique_ptr<pipeline::Histogram> latencies_ = std::make_unique<pipeline::Histogram>();
   Summary summary_;
 };
 
@@ -266,8 +269,7 @@ double rate_of(const Summary& summary) {
   return summary.seconds > 0 ? static_cast<double>(summary.ok) / summary.seconds : 0;
 }
 
-Json to_json(const plan::Plan& plan, Summary& summary) {
-  auto& latencies = summary.latencies_ns;
+Json to_json(const plan::Plan& plan, const Summary& summary) {
   Json failures = Json::array();
   for (const auto& failure : summary.failures) failures.push_back(error_json(failure));
   if (summary.input_error) failures.push_back(error_json(*summary.input_error));
@@ -281,28 +283,25 @@ Json to_json(const plan::Plan& plan, Summary& summary) {
           {"seconds", summary.seconds},
           {"frames_per_second", rate_of(summary)},
           {"latency_ms",
-           {{"p50", quantile(latencies, 0.5) / 1e6},
-            {"p90", quantile(latencies, 0.9) / 1e6},
-            {"p99", quantile(latencies, 0.99) / 1e6},
-            {"max", quantile(latencies, 1) / 1e6}}},
+           {{"p50", summary.latency.p50_ns / 1e6},
+            {"p90", summary.latency.p90_ns / 1e6},
+            {"p99", summary.latency.p99_ns / 1e6},
+            {"max", summary.latency.max_ns / 1e6}}},
           {"failures", std::move(failures)},
           {"memory_bytes", memory_json(summary.stats.memory_bytes)},
           {"stages", stages_json(summary.stats)},
           {"edges", edges_json(summary.stats)}};
 }
 
-std::string to_text(const plan::Plan& plan, Summary& summary) {
+std::string to_text(const plan::Plan& plan, const Summary& summary) {
   std::string text = concat("model '", plan.model, "': ", summary.frames, " frames in ",
                             number(summary.seconds, 3), " s, ", number(rate_of(summary), 1),
                             " frames a second", summary.interrupted ? " (interrupted)" : "", "\n");
   text += concat(summary.ok, " ok, ", summary.errors, " errors, ", summary.drops, " dropped, ",
                  summary.cancelled, " cancelled\n");
-  auto& latencies = summary.latencies_ns;
-  if (!latencies.empty()) {
-    text +=
-        concat("latency p50 ", duration(quantile(latencies, 0.5)), ", p90 ",
-               duration(quantile(latencies, 0.9)), ", p99 ", duration(quantile(latencies, 0.99)),
-               ", max ", duration(quantile(latencies, 1)), "\n");
+  if (const auto& latency = summary.latency; latency.count > 0) {
+    text += concat("latency p50 ", duration(latency.p50_ns), ", p90 ", duration(latency.p90_ns),
+                   ", p99 ", duration(latency.p99_ns), ", max ", duration(latency.max_ns), "\n");
   }
   text += concat("memory of the edges: ", memory_text(summary.stats.memory_bytes), "\n\n");
   text += stage_table(summary.stats) + "\n" + edge_table(summary.stats);
