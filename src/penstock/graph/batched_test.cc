@@ -259,14 +259,17 @@ TEST(BatchedTest, AsksForTheSizesOfWhatMoves) {
   const auto graph = batched_text(R"((float[n,s,t] x) => (float[n,s,t] y)
       { y = Softmax<axis = 0>(x) })");
   EXPECT_THAT(ops_of(graph),
-              ElementsAre("Shape", "Concat", "Gather", "Reshape", "Transpose", "Shape", "Concat",
-                          "Gather", "Reshape", "Softmax", "Shape", "Concat", "Gather", "Reshape",
-                          "Transpose", "Shape", "Concat", "Gather", "Reshape"));
-  // Before the three sizes that are there stand, behind them, 3 and what is left over.
-  EXPECT_THAT(constant_of(graph, 1, 1), ElementsAre(3, -1));
-  EXPECT_THAT(constant_of(graph, 2, 1), ElementsAre(3, 4, 1, 2));
-  EXPECT_THAT(constant_of(graph, 6, 1), ElementsAre(-1));
-  EXPECT_THAT(constant_of(graph, 7, 1), ElementsAre(0, 4, 3));
+              ElementsAre("Shape", "Concat", "Gather", "Div", "Reshape", "Transpose",  //
+                          "Shape", "Gather", "Mul", "Reshape", "Softmax",              //
+                          "Shape", "Concat", "Gather", "Div", "Reshape", "Transpose",  //
+                          "Shape", "Gather", "Mul", "Reshape"));
+  // Behind the three sizes that are there stands 3: [3, n, s, t], of [n_of_3, s, t].
+  EXPECT_THAT(constant_of(graph, 1, 1), ElementsAre(3));
+  EXPECT_THAT(constant_of(graph, 2, 1), ElementsAre(3, 0, 1, 2));
+  EXPECT_THAT(constant_of(graph, 3, 1), ElementsAre(1, 3, 1, 1));
+  // [n, s_of_3, t], of [n, 3, s, t]
+  EXPECT_THAT(constant_of(graph, 7, 1), ElementsAre(0, 2, 3));
+  EXPECT_THAT(constant_of(graph, 8, 1), ElementsAre(1, 3, 1));
 }
 
 TEST(BatchedTest, MovesTheFramesOfAnOutputToTheFront) {

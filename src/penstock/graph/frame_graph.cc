@@ -1,6 +1,7 @@
 #include "penstock/graph/frame_graph.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <span>
 
@@ -117,52 +118,76 @@ ValueId FrameGraph::repeated(ValueId id, int axis, std::size_t place) {
   return made;
 }
 
-ValueId FrameGraph::shape_of(ValueId reshaped, const Sizes& shape, const std::vector<int>& same,
-                             std::size_t place) {
-  const auto stem = graph_.value(reshaped).name + "_shape";
-  if (std::ranges::count_if(shape, is_open) <= 1) {
-    Sizes known = shape;
-    for (auto& size : known) size = std::max<std::int64_t>(size, -1);  // What is left over.
-    return add_constant(stem, list_of_sizes(known));
-  }
-  const auto list = [](std::size_t count) {
-    return Type::tensor(DType::kI64, std::vector<std::int64_t>{static_cast<std::int64_t>(count)});
-  };
-  const auto rank = graph_.value(reshaped).type.dims.size();
-  Sizes known, order;  // Of the value's sizes, and the known ones behind them.
-  for (std::size_t k = 0; k < shape.size(); ++k) {
-    const bool asked = is_open(shape[k]) && same[k] >= 0;
-    order.push_back(asked ? same[k] : static_cast<std::int64_t>(rank + known.size()));
-    if (!asked) known.push_back(std::max<std::int64_t>(shape[k], -1));
-  }
-  const auto asked = add_value(stem, list(rank), kSameForAll);
-  insert("Shape", {reshaped}, asked, place);
-  const auto all = add_value(stem, list(rank + known.size()), kSameForAll);
-  const auto constant = add_constant(stem, list_of_sizes(known));
-  insert("Concat", {asked, constant}, all, place, {{"axis", std::int64_t{0}}});
-  const auto made = add_value(stem, list(order.size()), kSameForAll);
-  const auto places = add_constant(stem, list_of_sizes(order));
-  insert("Gather", {all, places}, made, place);
+ValueId FrameGraph::add_integers(const std::string& stem, const std::string& op,
+                                 std::vector<ValueId> inputs, std::size_t count, std::size_t place,
+                                 std::vector<Attribute> attributes) {
+  const std::vector<std::int64_t> dims{static_cast<std::int64_t>(count)};
+  const auto made = add_value(stem, Type::tensor(DType::kI64, dims), kSameForAll);
+  insert(op, std::move(inputs), made, place, std::move(attributes));
   return made;
 }
 
-void FrameGraph::add_reshape(ValueId from, ValueId to, const std::vector<int>& same,
-                             std::size_t place) {
-  auto shape = sizes(to);
-  auto& along = shape[static_cast<std::size_t>(axis(to))];
+ValueId FrameGraph::sizes_at_run(ValueId of, const Sizes& known, const Sizes& order,
+                                 std::size_t place) {
+  const auto stem = graph_.value(of).name + "_shape";
+  const auto rank = graph_.value(of).type.dims.size();
+  auto made = add_integers(stem, "Shape", {of}, rank, place);
+  if (!known.empty()) {
+    const auto numbers = add_constant(stem, list_of_sizes(known));
+    made = add_integers(stem, "Concat", {made, numbers}, rank + known.size(), place,
+                        {{"axis", std::int64_t{0}}});
+  }
+  const auto places = add_constant(stem, list_of_sizes(order));
+  return add_integers(stem, "Gather", {made, places}, order.size(), place);
+}
+
+void FrameGraph::shape(Node& reshape, const Sizes& sizes, const Asked& asked, std::size_t place) {
+  const auto of = reshape.inputs[0];
+  const auto stem = graph_.value(of).name + "_shape";
+  const bool left_over = std::ranges::count_if(sizes, is_open) <= 1;
+  // Before, a size of 0 is that of the value's dimension, and one that is left over may be beside.
+  constexpr std::int64_t kAllowsZero = 14;
+  const auto onnx = graph_.info.opsets.find("");
+  const bool exact = !left_over && onnx != graph_.info.opsets.end() && onnx->second >= kAllowsZero;
+  const auto rank = static_cast<std::int64_t>(graph_.value(of).type.dims.size());
+  Sizes known, order, factors;  // The numbers, behind the value's own sizes; which of both.
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    const bool left = std::cmp_equal(k, asked.left);
+    const bool ask = !left_over && is_open(sizes[k]) && (exact || !left);
+    order.push_back(ask ? asked.same[k] : rank + static_cast<std::int64_t>(known.size()));
+    if (!ask) known.push_back(std::max<std::int64_t>(sizes[k], -1));
+    factors.push_back(ask && left ? asked.times * asked.parts : 1);
+  }
+  auto made =
+      left_over ? add_constant(stem, list_of_sizes(known)) : sizes_at_run(of, known, order, place);
+  if (std::ranges::count(factors, 1) != std::ssize(factors)) {
+    const auto by = add_constant(stem, list_of_sizes(factors));
+    made = add_integers(stem, asked.times > 1 ? "Mul" : "Div", {made, by}, order.size(), place);
+  }
+  reshape.inputs = {of, made};
+  if (exact) reshape.attributes = {{"allowzero", std::int64_t{1}}};
+}
+
+void FrameGraph::add_reshape(ValueId from, ValueId to, const Asked& asked, std::size_t place) {
+  auto sizes = this->sizes(to);
+  auto& along = sizes[static_cast<std::size_t>(axis(to))];
   if (!is_open(along)) along *= frames_;
-  const auto given = shape_of(from, shape, same, place);
-  insert("Reshape", {from, given}, to, place);
+  Node node;
+  node.op = "Reshape";
+  node.inputs = {from};
+  node.outputs = {to};
+  shape(node, sizes, asked, place);
+  insert(std::move(node), place);
 }
 
 ValueId FrameGraph::spread(ValueId id, int to, std::size_t place) {
   auto apart = graph_.value(id).type.dims;
   apart.insert(apart.begin() + axis(id), Dim{1, {}, Dim::kOpen});
   const auto parted = derived(id, apart, axis(id));
-  const int rank = static_cast<int>(apart.size()), behind = axis(id) + 1;
-  std::vector<int> same;  // The frames' dimension, and the one behind it, are parts of one.
-  for (int k = 0; k < rank; ++k) same.push_back(k <= behind ? (k < axis(id) ? k : -1) : k - 1);
-  add_reshape(id, parted, same, place);
+  const int rank = static_cast<int>(apart.size());
+  Asked asked{.same = {}, .left = axis(id) + 1, .parts = frames_};  // What is behind the frames'.
+  for (int k = 0; k < rank; ++k) asked.same.push_back(k > axis(id) ? k - 1 : k);
+  add_reshape(id, parted, asked, place);
   return turned(parted, to, place);
 }
 
@@ -200,18 +225,19 @@ ValueId FrameGraph::moved(ValueId id, int to, std::size_t place) {
   const auto same =
       derived(id, graph_.value(id).type.dims, to);  // In memory the frames are there already.
   const int rank = static_cast<int>(own.size());
-  std::vector<int> kept;
-  for (int k = 0; k < rank; ++k) kept.push_back(k < first || k > last ? k : -1);
-  add_reshape(id, same, kept, place);
+  Asked asked{.same = {}, .left = last};
+  (to == last ? asked.times : asked.parts) = frames_;
+  for (int k = 0; k < rank; ++k) asked.same.push_back(k);
+  add_reshape(id, same, asked, place);
   return same;
 }
 
 void FrameGraph::gather_into(ValueId id, ValueId to, std::size_t place) {
   set_axis(to, axis(id));
   const int rank = static_cast<int>(graph_.value(to).type.dims.size());
-  std::vector<int> same;
-  for (int k = 0; k < rank; ++k) same.push_back(k < axis(id) ? k : k == axis(id) ? -1 : k + 1);
-  add_reshape(id, to, same, place);
+  Asked asked{.same = {}, .left = axis(id), .times = frames_};
+  for (int k = 0; k < rank; ++k) asked.same.push_back(k < axis(id) ? k : k + 1);
+  add_reshape(id, to, asked, place);
 }
 
 Graph FrameGraph::widen() && {

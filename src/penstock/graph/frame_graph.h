@@ -53,11 +53,16 @@ class FrameGraph {
   /// A new node stands before the one at `place`. \returns its output, the same for all frames,
   /// of the type of its first input.
   ValueId computed(const std::string& op, std::vector<ValueId> inputs, std::size_t place);
-  /// The shape that a Reshape of a value is given. A size that is open is that of the value's own
-  /// dimension `same[k]`, asked for when a call runs; below 0 it is what is left over.
-  /// \pre  one open size at most is left over
-  ValueId shape_of(ValueId reshaped, const Sizes& shape, const std::vector<int>& same,
-                   std::size_t place);
+  /// Gives a Reshape its shape, of a value that is there before the node at `place`. A size that is
+  /// open is that of the value's own dimension `same[k]`, asked for when a call runs; that at
+  /// `left` is so many times, or the so-manieth part of it, where more than one is open, else left
+  /// over.
+  struct Asked {
+    std::vector<int> same;
+    int left = 0;
+    int times = 1, parts = 1;
+  };
+  void shape(Node& reshape, const Sizes& sizes, const Asked& asked, std::size_t place);
   /// The same numbers once for each frame, along an axis.
   ValueId repeated(ValueId id, int axis, std::size_t place);
   void insert(Node node, std::size_t place) { inserted_.emplace_back(place, std::move(node)); }
@@ -69,7 +74,11 @@ class FrameGraph {
   ValueId derived(ValueId id, std::vector<Dim> dims, int axis);
   void insert(const std::string& op, std::vector<ValueId> inputs, ValueId output, std::size_t place,
               std::vector<Attribute> attributes = {});
-  void add_reshape(ValueId from, ValueId to, const std::vector<int>& same, std::size_t place);
+  ValueId add_integers(const std::string& stem, const std::string& op, std::vector<ValueId> inputs,
+                       std::size_t count, std::size_t place,
+                       std::vector<Attribute> attributes = {});
+  ValueId sizes_at_run(ValueId of, const Sizes& known, const Sizes& order, std::size_t place);
+  void add_reshape(ValueId from, ValueId to, const Asked& asked, std::size_t place);
   [[nodiscard]] std::string symbol_of(ValueId id, std::size_t axis) const;
   void settle_sizes();
 

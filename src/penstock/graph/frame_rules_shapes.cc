@@ -102,13 +102,15 @@ Status squeeze(FrameSite& site) {
   auto shape = site.made();
   int axis = kSameForAll;
   PENSTOCK_CHECK_OK(land(site, shape, axis));
-  std::vector<int> same;
+  FrameGraph::Asked asked{.same = {}, .left = axis};
   for (int k = 0; std::cmp_less(k, from.size()); ++k) {
-    if (std::ranges::count(gone, k) == 0) same.push_back(k);
+    if (std::ranges::count(gone, k) == 0) asked.same.push_back(k);
   }
-  if (same.size() != shape.size()) return site.refuse("nothing tells which dimensions it leaves");
-  same[at(axis)] = -1;
-  site.become_reshape(shape, same);
+  if (asked.same.size() != shape.size()) {
+    return site.refuse("nothing tells which dimensions it leaves");
+  }
+  if (asked.same[at(axis)] != site.axis(0)) asked.times = site.frames();
+  site.become_reshape(shape, asked);
   site.give(0, axis);
   return {};
 }

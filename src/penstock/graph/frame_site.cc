@@ -179,13 +179,13 @@ Status FrameSite::spread(std::initializer_list<std::size_t> inputs, bool behind)
   return {};
 }
 
-void FrameSite::become_reshape(const Sizes& shape, const std::vector<int>& same) {
-  const auto reshaped = node().inputs[0];
-  const auto given = frames_.shape_of(reshaped, shape, same, index(id_));
-  auto& node = changed();
-  node.op = "Reshape";
-  node.attributes.clear();
-  node.inputs = {reshaped, given};
+void FrameSite::become_reshape(const Sizes& shape, const FrameGraph::Asked& asked) {
+  Node reshape = node();  // A copy: the values that are added move it.
+  reshape.op = "Reshape";
+  reshape.attributes.clear();
+  reshape.inputs.resize(1);
+  frames_.shape(reshape, shape, asked, index(id_));
+  changed() = std::move(reshape);
 }
 
 }  // namespace penstock::graph

@@ -63,8 +63,8 @@ class FrameSite {
   /// its output, or behind them; the output's frames then stand along its first dimension.
   /// \error kFailedPrecondition  an input is the same for all frames, and no constant.
   Status spread(std::initializer_list<std::size_t> inputs, bool behind);
-  /// The node turns into a Reshape of its first input, to FrameGraph::shape_of().
-  void become_reshape(const Sizes& shape, const std::vector<int>& same);
+  /// The node turns into a Reshape of its first input, as FrameGraph::shape() says.
+  void become_reshape(const Sizes& shape, const FrameGraph::Asked& asked);
 
   /// "node 'n': Softmax cannot take several frames in one call: ..."
   template <typename... Args>
