@@ -158,7 +158,7 @@ def test_sounds_that_do_not_fit_are_named(penstock, chain, tmp_path):
     sound = copy_of(tmp_path, 1, 4)
     for model, file, words in [
         (chain, "stereo.wav", ["f32[1,3,4,4]", "2 channels", "[1,N]", "[2,N] or [N,2]"]),
-        (sound, "empty.wav", ["holds no samples"]),
+        (sound, "empty.wav", ["expected samples, found none"]),
         (sound, "text.wav", ["does not begin as a WAV file"]),
         (sound, "absent.wav", ["no such file"]),
     ]:

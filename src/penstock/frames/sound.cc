@@ -57,7 +57,7 @@ Result<Sound> Sound::open(const std::filesystem::path& file, const Type& type, s
   auto form = form_of(type, sound.wav_.channels());
   if (!form) return std::move(form).error().within({Where::kSound, file.string()});
   if (sound.wav_.length() == 0)
-    return invalid_argument("holds no samples").within({Where::kSound, file.string()});
+    return invalid_argument("expected samples, found none").within({Where::kSound, file.string()});
   sound.form_ = *std::move(form);
   sound.hop_ = hop > 0 ? hop : sound.form_.samples;
   return sound;
