@@ -1,3 +1,4 @@
+// Makes a plan of one stage that sends its frames to a server's model, and starts it.
 #include "penstock/app/connect.h"
 
 #include <string>

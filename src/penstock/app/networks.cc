@@ -1,3 +1,4 @@
+// Divides the build budget by the networks' time per frame, and builds one after the other.
 #include "penstock/app/networks.h"
 
 #include <algorithm>

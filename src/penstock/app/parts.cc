@@ -1,3 +1,4 @@
+// Turns a network, a function or a server's model into a plan; errors name the node's field.
 #include "penstock/app/parts.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// States stages and devices as a problem for the planner, and reads devices from its answer.
 #include "penstock/app/placement.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Heavy stages stand alone, only some get replicas, fixed ones stay: a chain on a few CPUs.
 #include "penstock/app/placement.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Judges plans by the application without optimisation, then measures the right ones in turn.
 #include "penstock/app/race.h"
 
 #include <algorithm>

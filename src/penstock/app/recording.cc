@@ -1,3 +1,4 @@
+// Runs a plan that shows every tensor between stages, and makes a network's frames of these.
 #include "penstock/app/recording.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Loads a file by its kind as a package, and words errors of its start by the user's names.
 #include "penstock/app/source.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Runs the steps in order: record, build networks, time stages, propose plans, race, write.
 #include "penstock/app/tune.h"
 
 #include <fstream>

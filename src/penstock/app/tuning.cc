@@ -1,3 +1,4 @@
+// Which nodes an application fixes, what of the budget is spent, and how pipelines are started.
 #include "penstock/app/tuning.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Checks names and ports, orders nodes depth first, then connects tensors and compares types.
 #include "penstock/app/wiring.h"
 
 #include <algorithm>

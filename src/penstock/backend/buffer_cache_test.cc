@@ -1,3 +1,4 @@
+// Every buffer that was added is found again after the table has grown to hold 60 of them.
 #include "penstock/backend/buffer_cache.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Looks in variables, beside the plugin, in Python environments and the system; uses dlopen.
 #include "penstock/backend/engine_places.h"
 
 #include <algorithm>

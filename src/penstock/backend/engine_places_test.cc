@@ -1,3 +1,4 @@
+// The order of the places, and the error that lists them, for an invented engine's files.
 #include "penstock/backend/engine_places.h"
 
 #include <algorithm>

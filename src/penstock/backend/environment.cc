@@ -1,3 +1,4 @@
+// Puts a longer copy in the place of `environ`, and never frees what other threads may read.
 #include "penstock/backend/environment.h"
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// A variable is added only if absent, arrays in use stay as they are, and setenv() still works.
 #include "penstock/backend/environment.h"
 
 #include <cstdlib>

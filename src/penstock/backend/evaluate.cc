@@ -1,3 +1,4 @@
+// Compiles a model without optimisation, and runs it once or reads the types of its outputs.
 #include "penstock/backend/evaluate.h"
 
 namespace penstock::backend {

@@ -1,3 +1,4 @@
+// Reuses an output's buffer in each run if the inputs' shapes determine the output's shape.
 #include "penstock/backend/plain_model.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Finds plugins in folders, loads them with dlopen, and compares interface version and build.
 #include "penstock/backend/registry.h"
 
 #include <algorithm>

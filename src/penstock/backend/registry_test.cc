@@ -1,3 +1,4 @@
+// Which plugins are loaded and which refused, and in what words, by plugins built to be wrong.
 #include "penstock/backend/registry.h"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// Checks device, threads and file of a request, and reads and writes precisions by name.
 #include "penstock/backend/request.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Writes a model of one Relu as Protobuf bytes by hand, for the backend to compile.
 #include "penstock/backend/settings.h"
 
 namespace penstock::backend {

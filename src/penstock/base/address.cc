@@ -1,3 +1,4 @@
+// Splits at the last colon, takes the brackets off an IPv6 address and checks the port's number.
 #include "penstock/base/address.h"
 
 #include <charconv>

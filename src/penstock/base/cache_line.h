@@ -1,5 +1,5 @@
-// kCacheLine: how far apart values lie that several threads write, so that none takes the other's
-// line.
+// kCacheLine: how far apart values lie that several threads write.
+// That far apart, no thread takes another's line.
 #pragma once
 
 #include <cstddef>

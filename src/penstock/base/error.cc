@@ -1,3 +1,4 @@
+// The sentence that an error's places make, outermost first, and the names of codes and places.
 #include "penstock/base/error.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Errors with several places: the sentences that they give, and how a place is found in them.
 #include "penstock/base/error.h"
 
 #include <algorithm>

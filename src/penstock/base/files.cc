@@ -1,3 +1,4 @@
+// Temporary folders are locked while their process lives; those of killed ones are removed later.
 #include "penstock/base/files.h"
 
 #include <cstdlib>

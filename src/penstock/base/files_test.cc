@@ -1,3 +1,4 @@
+// Temporary folders of processes that live, let go of them or are killed.
 #include "penstock/base/files.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// OpenSSL computes the digests and compares in constant time; files are read in blocks.
 #include "penstock/base/hash.h"
 
 #include <array>

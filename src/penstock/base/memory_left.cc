@@ -1,3 +1,4 @@
+// Asks the kernel for a mapping of that size, which reserves no memory, and unmaps it at once.
 #include "penstock/base/memory_left.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// Takes names near by Levenshtein's distance or with the text inside them, three at most.
 #include "penstock/base/near_names.h"
 
 #include <algorithm>

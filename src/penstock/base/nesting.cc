@@ -1,3 +1,4 @@
+// Counts the brackets that are open outside of strings, in one pass and without recursion.
 #include "penstock/base/nesting.h"
 
 #include <algorithm>

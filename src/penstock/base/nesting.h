@@ -1,5 +1,5 @@
-// How deep a JSON text may nest. Code that walks a document recurses: a text of a million brackets
-// would end the process.
+// How deep a JSON text may nest.
+// Code that walks a document recurses: a text of a million brackets would end the process.
 #pragma once
 
 #include <string_view>

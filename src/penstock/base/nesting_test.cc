@@ -1,3 +1,4 @@
+// JSON texts nested up to a million brackets deep, some of them with brackets inside strings.
 #include "penstock/base/nesting.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// The system's getentropy() draws the bytes; they can be printed as hexadecimal digits.
 #include "penstock/base/secret.h"
 
 #include <unistd.h>

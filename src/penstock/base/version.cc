@@ -1,3 +1,4 @@
+// Returns the version that the build defines as PENSTOCK_VERSION.
 #include "penstock/base/version.h"
 
 namespace penstock {

@@ -1,3 +1,4 @@
+// The C interface: scenarios in C over packages of functions, and calls from many threads at once.
 #include <cstring>
 #include <filesystem>
 #include <thread>

@@ -1,3 +1,4 @@
+// Checks tensors that C gives, then copies or borrows their memory; results are shown in place.
 #include "penstock/c/convert.h"
 
 #include <cstring>

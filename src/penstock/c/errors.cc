@@ -1,3 +1,4 @@
+// Errors of the library as objects of C, and the functions that read their code, text and places.
 #include <new>
 
 #include "penstock/base/version.h"

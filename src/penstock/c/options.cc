@@ -1,3 +1,4 @@
+// Options by name: one table for how a pipeline runs, one for how a model is cut.
 #include "penstock/c/options.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-/* Penstock in C, for C and for every language that calls C: load a package or a model, push frames,
- * pop their results. C99. docs/c.md explains it, examples/c/ is a program to start from.
+/* Penstock in C, for C and for every language that calls C.
+ * Load a package or a model, push frames, pop their results. C99. docs/c.md explains it,
+ * examples/c/ is a program to start from.
  *
  * Handles (penstock_pipeline, penstock_result, ...) are made by the library and freed by the
  * function of their type whose name ends in _free; freeing NULL does nothing. What an accessor

@@ -1,3 +1,4 @@
+// Functions of penstock.h that load a pipeline, tell its ports, change it while it runs and end it.
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>

@@ -1,3 +1,4 @@
+// Functions of penstock.h that push frames, from copied, lent or borrowed memory, or run one frame.
 #include <algorithm>
 #include <cstring>
 #include <functional>

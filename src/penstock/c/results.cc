@@ -1,3 +1,4 @@
+// Functions of penstock.h that pop a frame and read its outcome, error, latency and tensors.
 #include <utility>
 
 #include "penstock/c/convert.h"

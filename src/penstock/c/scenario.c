@@ -1,3 +1,4 @@
+/* Calls penstock.h from C99; EXPECT ends a scenario with the text of what did not hold. */
 #include "penstock/c/scenario.h"
 
 #include <penstock.h>

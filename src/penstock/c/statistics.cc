@@ -1,3 +1,4 @@
+// A snapshot of a pipeline's statistics as structures of C, which point into the snapshot.
 #include <cstdint>
 #include <deque>
 #include <string>

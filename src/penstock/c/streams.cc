@@ -1,3 +1,4 @@
+// Functions of penstock.h for streams that have states: reset, end, save and restore.
 #include <utility>
 
 #include "penstock/c/convert.h"

@@ -1,3 +1,4 @@
+// Surveys the hosts of a file, keeps the measured links, and prints them as text or JSON.
 #include "penstock/cli/devices_hosts.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Declares the options, parses shapes, constants and engine settings, and logs the import.
 #include "penstock/cli/import_options.h"
 
 #include <filesystem>

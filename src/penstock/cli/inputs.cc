@@ -1,3 +1,4 @@
+// Declares --input, --inputs, --hop and --seed, and words advice for frames that failed.
 #include "penstock/cli/inputs.h"
 
 #include <algorithm>

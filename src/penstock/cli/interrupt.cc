@@ -1,3 +1,4 @@
+// Signal handlers only set flags; a closed terminal is told by whether /dev/tty opens.
 #include "penstock/cli/interrupt.h"
 
 #include <csignal>

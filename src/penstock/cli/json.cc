@@ -1,3 +1,4 @@
+// Shapes, errors and a pipeline's statistics as JSON; stages and edges also as tables.
 #include "penstock/cli/json.h"
 
 #include <algorithm>

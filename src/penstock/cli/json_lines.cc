@@ -1,3 +1,4 @@
+// Nests a tensor's elements as its shape does, and writes a frame's outputs or error as a line.
 #include "penstock/cli/json_lines.h"
 
 #include <cerrno>

@@ -1,3 +1,4 @@
+// Sets up spdlog: a sink on stderr, the form of a line, and the level by verbosity.
 #include "penstock/cli/log.h"
 
 #include <memory>

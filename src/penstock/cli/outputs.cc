@@ -1,3 +1,4 @@
+// Writes .npy and .pb files, an archive or JSON lines; refuses a folder with older results.
 #include "penstock/cli/outputs.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tries to connect to each host for a second, and words the options that a run has to be given.
 #include "penstock/cli/package_needs.h"
 
 #include <chrono>

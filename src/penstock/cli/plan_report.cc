@@ -1,3 +1,4 @@
+// Tables of devices with their loads, baselines, answers to what-if, links and a Pareto front.
 #include "penstock/cli/plan_report.h"
 
 #include <algorithm>

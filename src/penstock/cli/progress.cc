@@ -1,3 +1,4 @@
+// Rewrites one line of the terminal by escape sequences, at most once in 100 ms.
 #include "penstock/cli/progress.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tables of ways and parts, and where a frame's time goes beside the machine's limit.
 #include "penstock/cli/report_text.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// penstock serve, and penstock worker, which is the same server with room for stages of callers of
-// other machines. In a library of its own: serve_library.cc.
+// penstock serve and penstock worker, in a library of their own: serve_library.cc.
+// The worker is the same server, with room for stages of callers of other machines.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The commands of serving are in a library of their own: gRPC takes as long to load as all else
-// together.
+// The commands of serving are in a library of their own.
+// The reason is that gRPC takes as long to load as all else together.
 #include <dlfcn.h>
 
 #include "penstock/cli/command.h"

@@ -1,3 +1,4 @@
+// A model's costs are counted and bounded by peaks; a package's are read from its report.
 #include "penstock/cli/show_costs.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Stages with their notes, edges with bytes per frame, states and streams, as JSON or tables.
 #include "penstock/cli/show_plan.h"
 
 #include <optional>

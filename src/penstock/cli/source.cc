@@ -1,3 +1,4 @@
+// Refuses options that do not apply to the kind of file, loads it, and starts its pipeline.
 #include "penstock/cli/source.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Declares --policy, --batch, --state and others, and parses their values into plan options.
 #include "penstock/cli/stream_options.h"
 
 #include <charconv>

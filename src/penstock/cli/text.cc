@@ -1,3 +1,4 @@
+// Pads cells to the width of their column, and scales sizes by 1024 and durations by 1000.
 #include "penstock/cli/text.h"
 
 #include <algorithm>

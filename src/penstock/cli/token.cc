@@ -1,5 +1,5 @@
-// penstock token: a new token for a client of `penstock serve`. In a library of its own:
-// serve_library.cc.
+// penstock token: a new token for a client of `penstock serve`.
+// In a library of its own: serve_library.cc.
 #include <cstdio>
 #include <memory>
 #include <string>

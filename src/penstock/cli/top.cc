@@ -1,5 +1,5 @@
-// penstock top: what the page of a running pipeline shows, in a terminal. In the library of
-// serving, which speaks HTTP.
+// penstock top: what the page of a running pipeline shows, in a terminal.
+// In the library of serving, which speaks HTTP.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

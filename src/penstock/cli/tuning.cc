@@ -1,3 +1,4 @@
+// Declares --tune with its bounds, starts follow::Tuner, and words each swap as a line.
 #include "penstock/cli/tuning.h"
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// Declares the options; starts a watcher for page and recording, and one for the metrics.
 #include "penstock/cli/watching.h"
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// Candidates as sets of units: runs, connected convex unions, and the sets of other rules that fit.
 #include "penstock/collage/candidates.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sets that rules yield on small networks, and closures beside a fixed point on random graphs.
 #include "penstock/collage/candidates.h"
 
 #include <map>

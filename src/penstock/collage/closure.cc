@@ -1,3 +1,4 @@
+// A semi-naive fixed point by size: each set is joined with its neighbours among the earlier ones.
 #include "penstock/collage/closure.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Rules, candidates and cover together, on costs that are known: a candidate costs the sum of its
-// operators, the i-th of them (from 0) 0.9^i times as much.
+// Rules, candidates and cover together, on costs that are known.
+// A candidate costs the sum of its operators, the i-th of them (from 0) 0.9^i times as much.
 #include <map>
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Finds the K cheapest covers: a beam search for a first one, then best-first search by bounds.
 #include "penstock/collage/cover.h"
 
 #include <algorithm>

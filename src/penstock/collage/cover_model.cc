@@ -1,3 +1,4 @@
+// Checks the problem, tabulates hand-over costs, and bounds the rest by node prices (LP duality).
 #include "penstock/collage/cover_model.h"
 
 #include <algorithm>

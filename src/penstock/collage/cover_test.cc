@@ -1,3 +1,4 @@
+// Covers and bounds beside brute force on random problems; hand-over costs, cycles, ties, errors.
 #include "penstock/collage/cover.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Equal states become one by hashing; each keeps the K cheapest sets of parts that lead to it.
 #include "penstock/collage/cover_tree.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Alternates a search at estimated costs and measuring the parts of the best cover that it found.
 #include "penstock/collage/measured_cover.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Chains with three backends and made-up costs: best covers, failing backends, an early stop.
 #include "penstock/collage/measured_cover.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Reads a rule from JSON by recursion, at most 32 levels deep; the first error names its place.
 #include "penstock/collage/rules.h"
 
 #include <array>

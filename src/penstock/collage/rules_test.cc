@@ -1,3 +1,4 @@
+// Which nodes of a small model a rule takes, and the messages for rules that cannot be read.
 #include "penstock/collage/rules.h"
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// Units are the best cuts of one depth-first order, by dynamic programming over priced cut places.
 #include "penstock/collage/units.h"
 
 #include <algorithm>

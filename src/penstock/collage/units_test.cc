@@ -1,3 +1,4 @@
+// Where small networks are cut into units, and the candidates and cover problems made of units.
 #include "penstock/collage/units.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Ancestors and descendants as bit sets, one pass each; the depth of a set and its exits and taps.
 #include "penstock/collage/wiring.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Evaluates a rule by its kind: single nodes, chains, unions, closures, limits on validity, hosts.
 #include "penstock/collage/yields.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Runs the network with every tensor as an output, and writes each value to a .npy file.
 #include "penstock/cost/activations.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Parses the figures of a CPU, sums a node's bytes, and applies the roofline model.
 #include "penstock/cost/analytic.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Times Relu and Abs apart, in one model and as a chain, at four sizes, and fits lines to that.
 #include "penstock/cost/boundary.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Keys of devices on made-up machines, figures, analytic times, and planner problems of graphs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Opens, creates and upgrades the file; finds, writes, exports, imports and forgets rows by SQL.
 #include "penstock/cost/database.h"
 
 #include <algorithm>

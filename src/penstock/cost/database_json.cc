@@ -1,3 +1,4 @@
+// Converts cells by the kind of their column with nlohmann/json; an error names the row's place.
 #include "penstock/cost/database_json.h"
 
 #include <nlohmann/json.hpp>

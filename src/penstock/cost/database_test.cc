@@ -1,3 +1,4 @@
+// Keys, filters, imports, files of other versions and rights, and writers killed while they write.
 #include "penstock/cost/database.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Fills a planner's problem in order: device types, groups, values, the caller's ends, links, pins.
 #include "penstock/cost/graph_problem.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// From a graph, devices and costs to the planner's problem, and from its answer to stages.
+// From a graph, devices and costs to the planner's problem.
 #pragma once
 
 #include <string>

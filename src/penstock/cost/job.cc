@@ -1,3 +1,4 @@
+// Writes and parses jobs and reports with nlohmann/json; an infinite ratio is written as null.
 #include "penstock/cost/job.h"
 
 #include <array>

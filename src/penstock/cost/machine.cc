@@ -1,3 +1,4 @@
+// Asks a Profiler for the peaks of one CPU of each distinct device key, then of all CPUs together.
 #include "penstock/cost/machine.h"
 
 #include <set>

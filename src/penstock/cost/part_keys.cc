@@ -1,3 +1,4 @@
+// Builds a key from hashes of graphs and files, engine versions, the device and sorted options.
 #include "penstock/cost/part_keys.h"
 
 #include <algorithm>

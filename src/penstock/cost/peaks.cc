@@ -1,3 +1,4 @@
+// Picks the fastest vector width, and the fastest level of memory that holds a number of bytes.
 #include "penstock/cost/peaks.h"
 
 #include <algorithm>

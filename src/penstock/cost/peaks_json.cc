@@ -1,3 +1,4 @@
+// Reads and writes with nlohmann/json; a field that is missing or wrong is returned as an error.
 #include "penstock/cost/peaks_json.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Looks a part up, waits for its turn, runs a job in the worker, and keeps the cost or the failure.
 #include "penstock/cost/profiler.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What parts cost, by measurement: from the database what is known, in a process of its own the
-// rest.
+// What parts cost, by measurement.
+// What is known comes from the database; the rest is measured in a process of its own.
 #pragma once
 
 #include <chrono>

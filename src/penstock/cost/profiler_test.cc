@@ -1,3 +1,4 @@
+// What is measured, kept and recorded as failed, by synthetic backends that refuse, crash or hang.
 #include "penstock/cost/profiler.h"
 
 #include <csignal>

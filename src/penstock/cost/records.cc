@@ -1,3 +1,4 @@
+// Column lists of the six tables, the SQL statements made from them, and the check of a row.
 #include "penstock/cost/records.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Wraps SQLite's C interface: result codes become errors; cells are bound and read by their type.
 #include "penstock/cost/sqlite.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Intervals by order statistics, by Student's t for fewer than six values; Theil-Sen lines.
 #include "penstock/cost/statistics.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Intervals of medians of one, few and ten values, and a line through points of which one is wrong.
 #include "penstock/cost/statistics.h"
 
 #include <gtest/gtest.h>

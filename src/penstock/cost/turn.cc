@@ -1,3 +1,4 @@
+// Takes an exclusive flock() on a file beside the database, and tries again every 20 ms.
 #include "penstock/cost/turn.h"
 
 #include <cerrno>

@@ -1,3 +1,4 @@
+// Counts a node's operations by its kind of operator, and the bytes that cross the part's border.
 #include "penstock/cost/work.h"
 
 #include <algorithm>

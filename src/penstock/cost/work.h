@@ -1,5 +1,5 @@
-// Work: what operators compute and must move, counted from their types; and the time that a machine
-// needs for it at least.
+// Work: what operators compute and must move, and the time that a machine needs for it at least.
+// The work is counted from the operators' types.
 #pragma once
 
 #include <span>

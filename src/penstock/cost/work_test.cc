@@ -1,3 +1,4 @@
+// Operations and bytes of small networks counted by hand, and the roofline limit of given work.
 #include "penstock/cost/work.h"
 
 #include <gtest/gtest.h>

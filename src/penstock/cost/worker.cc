@@ -1,3 +1,4 @@
+// Starts the process with posix_spawn on a socket, polls for its reports, and tells why it ended.
 #include "penstock/cost/worker.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Cuts off the port, and compares the rest with the loopback forms of IPv4 and IPv6.
 #include "penstock/device/address.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Which addresses count as this machine's, among IP addresses, names, sockets and broken text.
 #include "penstock/device/address.h"
 
 #include <gtest/gtest.h>

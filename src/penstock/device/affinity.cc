@@ -1,3 +1,4 @@
+// Linux calls for affinity, idle scheduling, thread lists and names; CPU modes for denormals.
 #include "penstock/device/affinity.h"
 
 #include <algorithm>

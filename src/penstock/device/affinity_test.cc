@@ -1,3 +1,4 @@
+// Threads made after a given one, with up to 300 of them; thread names; errors of absent CPUs.
 #include "penstock/device/affinity.h"
 
 #include <latch>

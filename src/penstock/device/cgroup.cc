@@ -1,3 +1,4 @@
+// Reads the limits of cgroup v1 and v2 from the process's group upwards, and takes the least.
 #include "penstock/device/cgroup.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Quota and memory left, from made-up cgroup v1 and v2 folders, without limits or unreadable.
 #include "penstock/device/cgroup.h"
 
 #include <fstream>

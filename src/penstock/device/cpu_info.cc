@@ -1,3 +1,4 @@
+// Reads the first block of "key : value" lines, by the keys of x86, arm64 and other processors.
 #include "penstock/device/cpu_info.h"
 
 #include <fstream>

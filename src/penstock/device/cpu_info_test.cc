@@ -1,3 +1,4 @@
+// Model and flags from texts as x86 and arm64 have them, and from an empty or absent file.
 #include "penstock/device/cpu_info.h"
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// Parses and prints names of devices, and checks their CPUs against the process's cpuset.
 #include "penstock/device/device.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Forms of names that are read, those that are refused, and checks against the cpuset.
 #include "penstock/device/device.h"
 
 #include <thread>

@@ -1,3 +1,4 @@
+// Reads the first word of the CPU's cpufreq/scaling_governor.
 #include "penstock/device/governor.h"
 
 #include <fstream>

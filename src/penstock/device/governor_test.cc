@@ -1,3 +1,4 @@
+// A governor is read from a made-up folder, and is empty for a CPU that has no such file.
 #include "penstock/device/governor.h"
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// Takes kinds from the uniform groupings of each use, and counts them in every grouping.
 #include "penstock/device/group_kinds.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Kinds and their counts on made-up machines with SMT siblings, unlike cores and two packages.
 #include "penstock/device/group_kinds.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sorts CPUs by kind, node and cache, and deals them to devices that keep to a cache if they fit.
 #include "penstock/device/grouping.h"
 
 #include <algorithm>

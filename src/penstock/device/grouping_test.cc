@@ -1,3 +1,4 @@
+// Uses and groupings of made-up machines of up to 512 CPUs, with siblings, quota and cpuset.
 #include "penstock/device/grouping.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Counts a device's cores, nodes and caches, and the CPUs of others that share them, as text.
 #include "penstock/device/place.h"
 
 #include <algorithm>

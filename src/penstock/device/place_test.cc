@@ -1,3 +1,4 @@
+// Texts of place and sharing, and who is nearest, on made-up machines of nodes and siblings.
 #include "penstock/device/place.h"
 
 #include <gmock/gmock.h>

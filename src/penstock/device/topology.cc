@@ -1,3 +1,4 @@
+// Walks hwloc's tree, and hashes CPU model, flags and cache sizes into the fingerprint.
 #include "penstock/device/topology.h"
 
 #include <algorithm>

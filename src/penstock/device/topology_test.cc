@@ -1,3 +1,4 @@
+// Cpuset, siblings and memory of this machine; made-up machines of 256 and 2,048 CPUs.
 #include "penstock/device/topology.h"
 
 #include <numeric>

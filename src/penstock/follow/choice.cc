@@ -1,3 +1,4 @@
+// Estimates each plan's rate from the CPU speeds seen; moves for a lasting gain, back after a loss.
 #include "penstock/follow/choice.h"
 
 #include <algorithm>

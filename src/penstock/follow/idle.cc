@@ -1,3 +1,4 @@
+// Spins a thread of idle priority on each CPU in turn, and measures the share of time that it gets.
 #include "penstock/follow/idle.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads the statistics each second, asks Choice for a better plan, and starts it within a budget.
 #include "penstock/follow/tuner.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Makes plans in which one stage has the whole network, or two stages exchange their devices.
 #include "penstock/follow/variants.h"
 
 #include <algorithm>

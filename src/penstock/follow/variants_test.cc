@@ -1,3 +1,4 @@
+// Which variants there are of two stages, one stage, a state, functions and batches.
 #include "penstock/follow/variants.h"
 
 #include <algorithm>

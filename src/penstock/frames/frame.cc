@@ -1,3 +1,4 @@
+// Hashes types and values of all tensors, those in sequences too, and repeats frames in turn.
 #include "penstock/frames/frame.h"
 
 #include <span>

@@ -1,3 +1,4 @@
+// Matches files, folders and .npz arrays to inputs by name, and compares bound inputs' values.
 #include "penstock/frames/given.h"
 
 #include <algorithm>

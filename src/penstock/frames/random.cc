@@ -1,3 +1,4 @@
+// Seeds a generator by seed and frame number, and advises on inputs whose values may not fit.
 #include "penstock/frames/random.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Fits blocks of a WAV file to an input's shape: each channel's samples, or the channels' mean.
 #include "penstock/frames/sound.h"
 
 #include <algorithm>

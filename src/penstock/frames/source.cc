@@ -1,3 +1,4 @@
+// Joins given, live and random values into frames, of one stream or of several in turn.
 #include "penstock/frames/source.h"
 
 #include <algorithm>

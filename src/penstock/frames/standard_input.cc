@@ -1,3 +1,4 @@
+// Polls and reads the descriptor until a value is whole, raw or .npy, and makes its tensor.
 #include "penstock/frames/standard_input.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads .npy, .pb and picture files by their suffix, and checks the values' types and shapes.
 #include "penstock/frames/values.h"
 
 #include <algorithm>

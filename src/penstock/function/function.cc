@@ -1,3 +1,4 @@
+// The backend of functions: finds one by name, and checks types and sizes around each call.
 #include "penstock/function/function.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Settings, drops, open shapes, states and refusals of functions from a library built for it.
 #include "penstock/function/function.h"
 
 #include <array>

@@ -1,5 +1,6 @@
-/* Functions for Penstock's pipelines as a shared library, in C: include this header only, link
- * nothing, export penstock_functions(). examples/function/ is a library to start from.
+/* Functions for Penstock's pipelines as a shared library, in C.
+ * Include this header only, link nothing, export penstock_functions(). examples/function/ is a
+ * library to start from.
  *
  * Who owns what: everything that a library hands over (tables, names) lives as long as the process,
  * for the library is never unloaded. Everything that it is handed lives until the call returns.

@@ -1,3 +1,4 @@
+// Walks over the part's nodes in order, applies each one's rule and checks the resulting types.
 #include "penstock/graph/batched.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Small models widened to three frames: the types and nodes that result, and what is refused.
 #include "penstock/graph/batched.h"
 
 #include <gmock/gmock.h>

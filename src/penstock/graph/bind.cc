@@ -1,3 +1,4 @@
+// Takes each value from a text, a .npy file or a tensor and turns its input into a constant.
 #include "penstock/graph/bind.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Inputs bound to a value when a model is imported: by text, tensor or file, and wrong values.
 #include "penstock/graph/bind.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// Imports a body as a graph, simplifies it and puts it back if that leaves it with fewer Ifs.
 #include "penstock/graph/bodies.h"
 
 #include <algorithm>

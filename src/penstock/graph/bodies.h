@@ -1,5 +1,5 @@
-// The graphs nested in nodes that stay: branches of an If, bodies of a Loop or Scan. Internal to
-// graph.
+// The graphs nested in nodes that stay. Internal to graph.
+// They are branches of an If, and bodies of a Loop or Scan.
 #pragma once
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Puts the nodes of the branch that a constant condition chooses in the place of the If.
 #include "penstock/graph/branches.h"
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Reads constants, inputs and declared types first, then the nodes, outputs and parameters.
 #include "penstock/graph/builder.h"
 
 #include <algorithm>

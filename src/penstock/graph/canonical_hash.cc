@@ -1,3 +1,4 @@
+// Hashes subgraphs without their names: each value by its origin, then a walk from the outputs.
 #include <algorithm>
 #include <bit>
 #include <cstring>

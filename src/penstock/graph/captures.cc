@@ -1,3 +1,4 @@
+// Renames a captured value in the graphs nested in a node, unless the new name is taken there.
 #include "penstock/graph/captures.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Turns Constant nodes into constants and removes Identities and nodes that no output needs.
 #include "penstock/graph/clean.h"
 
 #include <algorithm>

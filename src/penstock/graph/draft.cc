@@ -1,3 +1,4 @@
+// Links values and nodes, renumbers what is left after a removal, and gives each node a name.
 #include "penstock/graph/draft.h"
 
 #include <algorithm>

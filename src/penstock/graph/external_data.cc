@@ -1,3 +1,4 @@
+// Maps files into memory, each once, and refuses paths that leave the folder of the model.
 #include "penstock/graph/external_data.h"
 
 #include <algorithm>

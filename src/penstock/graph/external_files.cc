@@ -1,3 +1,4 @@
+// Walks the serialised model by field numbers and checks the path of each external tensor.
 #include "penstock/graph/external_files.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// The engine evaluates constant nodes in batches; results that would grow too large are not kept.
 #include "penstock/graph/fold.h"
 
 #include <algorithm>

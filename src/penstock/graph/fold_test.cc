@@ -1,3 +1,4 @@
+// Folding and known branches in an import whose engine gives sevens or refuses an operator.
 #include <algorithm>
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Adds the nodes that move frames to another axis, and those that compute shapes when a call runs.
 #include "penstock/graph/frame_graph.h"
 
 #include <algorithm>

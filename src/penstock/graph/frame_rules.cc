@@ -1,3 +1,4 @@
+// The table of all rules, the reasons where there is none, and the steps that several rules share.
 #include "penstock/graph/frame_rules.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Along which axis the outputs of each operator hold the frames, given its inputs' axes: the rules
-// by operator, and what they share. Internal to graph.
+// Along which axis the outputs of each operator hold the frames, given its inputs' axes.
+// The rules by operator, and what they share. Internal to graph.
 #pragma once
 
 #include <cstddef>

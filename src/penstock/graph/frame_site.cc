@@ -1,3 +1,4 @@
+// Reads the node's constants and puts added values and nodes at its inputs and outputs.
 #include "penstock/graph/frame_site.h"
 
 #include <algorithm>

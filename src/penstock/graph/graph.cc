@@ -1,3 +1,4 @@
+// Finds nodes, values and attributes by name in a linear search.
 #include "penstock/graph/graph.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Multiply-accumulates, bytes of weights and the printed table of small models.
 #include "penstock/graph/graph.h"
 
 #include <gtest/gtest.h>

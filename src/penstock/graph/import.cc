@@ -1,3 +1,4 @@
+// The steps of an import in order, from bytes to graph, and the readers of --shape and --constant.
 #include "penstock/graph/import.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// An ONNX file -> Graph. The only door for models; with writer.h the only place that knows
-// protobuf.
+// An ONNX file -> Graph. The only door for models.
+// With writer.h the only place that knows protobuf.
 #pragma once
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// Imports of small models: what is cleaned, bound, inlined or refused, and external data.
 #include "penstock/graph/import.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Runs each operator's inference of ONNX in turn, and binds and bounds the sizes of inputs.
 #include "penstock/graph/inference.h"
 
 #include <algorithm>

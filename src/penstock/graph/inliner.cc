@@ -1,3 +1,4 @@
+// Copies nodes and constants under free names and renames what graphs nested deeper capture.
 #include "penstock/graph/inliner.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Walks the fields of the serialised model and parses only the messages of inputs and outputs.
 #include "penstock/graph/interface.h"
 
 #include <algorithm>

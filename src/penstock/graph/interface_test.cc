@@ -1,3 +1,4 @@
+// Inputs and outputs read from a file and from bytes, some of which are no model.
 #include "penstock/graph/interface.h"
 
 #include <gmock/gmock.h>

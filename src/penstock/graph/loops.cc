@@ -1,3 +1,4 @@
+// Copies the body for each iteration; Gather takes a Scan's slices, Concat joins the outputs.
 #include "penstock/graph/loops.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Puts nodes and boundary into a message and streams the constants behind it from their storage.
 #include "penstock/graph/model_proto.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes to a file whose name ends in .tmp, and renames or removes it at the end.
 #include "penstock/graph/new_file.h"
 
 #include <cerrno>

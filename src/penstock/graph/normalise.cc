@@ -1,3 +1,4 @@
+// Renames old domains, sorts nodes, takes out weights, runs ONNX's checker and inlines functions.
 #include "penstock/graph/normalise.h"
 
 #include <algorithm>

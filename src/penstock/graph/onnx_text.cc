@@ -1,3 +1,4 @@
+// ONNX's own parser reads the text; its exceptions become errors.
 #include "penstock/graph/onnx_text.h"
 
 #include <onnx/defs/parser.h>

@@ -1,3 +1,4 @@
+// Kahn's topological sort; of the nodes that are ready, the first one in the file goes next.
 #include "penstock/graph/order.h"
 
 #include <functional>

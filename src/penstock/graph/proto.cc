@@ -1,3 +1,4 @@
+// Converts tensors, types and attributes both ways, and checks sizes before it takes memory.
 #include "penstock/graph/proto.h"
 
 #include <algorithm>

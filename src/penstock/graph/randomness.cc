@@ -1,3 +1,4 @@
+// Looks for operators that draw and for Dropouts that may train, in nested graphs too.
 #include "penstock/graph/randomness.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A table of rules by operator, applied from the last node to the first, inside bodies too.
 #include "penstock/graph/ranges.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The ranges that inputs of small models get from indices, lengths, masks and nested graphs.
 #include "penstock/graph/ranges.h"
 
 #include <string>

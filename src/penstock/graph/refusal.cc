@@ -1,3 +1,4 @@
+// Asks the engine for the types of the outputs, with large constants replaced by inputs.
 #include "penstock/graph/refusal.h"
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Repeats inference, folding, taking branches and unrolling loops until nothing changes.
 #include "penstock/graph/simplify.h"
 
 #include "penstock/graph/bodies.h"

@@ -1,3 +1,4 @@
+// Tries usual sizes one by one and takes the first in which shape inference finds no new fault.
 #include "penstock/graph/sizes.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sizes, words and random nodes that are found in small models.
 #include "penstock/graph/sizes.h"
 
 #include <string>

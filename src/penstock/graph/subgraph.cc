@@ -1,3 +1,4 @@
+// Finds a path that leaves the set in one sweep in topological order, and collects the boundary.
 #include "penstock/graph/subgraph.h"
 
 #include <algorithm>

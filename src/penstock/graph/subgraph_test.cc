@@ -1,3 +1,4 @@
+// Boundaries of sets of nodes, sets that are refused, and hashes of models that differ slightly.
 #include "penstock/graph/subgraph.h"
 
 #include <limits>

@@ -1,3 +1,4 @@
+// Walks back from the conditions of Ifs and Loops; the inputs found must all be single integers.
 #include "penstock/graph/switches.h"
 
 #include <algorithm>

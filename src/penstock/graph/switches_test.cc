@@ -1,3 +1,4 @@
+// Which inputs are switches in small models whose If or Loop depends on them.
 #include "penstock/graph/switches.h"
 
 #include <gmock/gmock.h>

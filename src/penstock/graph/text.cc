@@ -1,3 +1,4 @@
+// The listing of a graph: a summary, its inputs and outputs, and a table of its nodes.
 #include <algorithm>
 #include <array>
 

@@ -1,3 +1,4 @@
+// Writes each tensor once, by the hash of its content, and hashes the file as it grows.
 #include "penstock/graph/weight_store.h"
 
 #include <string_view>

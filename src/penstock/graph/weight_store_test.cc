@@ -1,3 +1,4 @@
+// Models written with a shared store: which weights stand in it, and how long it is kept.
 #include "penstock/graph/weight_store.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Copies the message field by field, with raw data replaced by their offset and size in the file.
 #include "penstock/graph/wire.h"
 
 #include <cstdint>

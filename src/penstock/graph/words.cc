@@ -1,3 +1,4 @@
+// Walks from the last node to the first and collects vocabularies and texts compared with.
 #include "penstock/graph/words.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes models with their data files and annotations, and single tensors, which it reads too.
 #include "penstock/graph/writer.h"
 
 #include <algorithm>

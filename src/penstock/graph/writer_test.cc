@@ -1,3 +1,4 @@
+// Models and tensors written and read again: names at cuts, data files, parameters, annotations.
 #include "penstock/graph/writer.h"
 
 #include <gmock/gmock.h>

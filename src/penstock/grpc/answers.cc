@@ -1,3 +1,4 @@
+// Fills the Open Inference Protocol's messages field by field; reads the parameters of a load.
 #include "penstock/grpc/answers.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Collects peer, client, model, sizes, status and duration of a call, and writes them at its end.
 #include "penstock/grpc/call_log.h"
 
 #include <string_view>

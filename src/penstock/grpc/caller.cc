@@ -1,3 +1,4 @@
+// Reads a call's token, certificate name, address and deadline from gRPC's context.
 #include "penstock/grpc/caller.h"
 
 #include <string_view>

@@ -1,3 +1,4 @@
+// Sets up the gRPC server with its services, limits, certificates and listener, and shuts it down.
 #include "penstock/grpc/front.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Check answers at once; for Watch, a thread looks at the models and tells clients of changes.
 #include "penstock/grpc/health.h"
 
 #include <chrono>

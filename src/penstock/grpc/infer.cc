@@ -1,3 +1,4 @@
+// A reactor per call: checks the caller, gives the server the request, writes its reply or cancels.
 #include "penstock/grpc/infer.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Holds weak references to the calls, and ends all with UNAVAILABLE when the server stops.
 #include "penstock/grpc/lasting_calls.h"
 
 #include <algorithm>

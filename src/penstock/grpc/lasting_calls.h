@@ -1,5 +1,5 @@
-// LastingCalls: the calls that last as long as their clients like, which the server ends before it
-// does.
+// LastingCalls: the calls that last as long as their clients like.
+// The server ends them before it ends itself.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// Accepts in one thread by poll(), and counts open connections by the inodes of their sockets.
 #include "penstock/grpc/listener.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Listener: accepts connections for gRPC, whose own accepting knows no bound and ends for ever once
-// no descriptor is left.
+// Listener: accepts connections for gRPC.
+// gRPC's own accepting knows no bound, and ends for ever once no descriptor is left.
 #pragma once
 
 #include <chrono>

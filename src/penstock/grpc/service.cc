@@ -1,3 +1,4 @@
+// Each method checks the caller's right and asks the server, at once or on a worker's thread.
 #include "penstock/grpc/service.h"
 
 #include <memory>

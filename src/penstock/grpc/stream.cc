@@ -1,3 +1,4 @@
+// A reactor per stream: requests are in progress side by side, replies go out in their order.
 #include "penstock/grpc/stream.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads and checks parameters, inputs and outputs of a ModelInferRequest; writes its response.
 #include "penstock/grpc/wire.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Keeps the connections to workers that were used last; measures links by echoes of growing size.
 #include "penstock/grpc/worker_puller.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The unary calls: describe, contents, stages and measurements, each on a thread of a worker pool.
 #include "penstock/grpc/worker_service.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The service of penstock.worker (worker.proto): stages, tickets and measurements for callers of
-// other machines.
+// The service of penstock.worker (worker.proto), for callers of other machines.
+// It offers stages, tickets and measurements.
 #pragma once
 
 #include <functional>

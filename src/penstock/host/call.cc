@@ -1,3 +1,4 @@
+// Pulls a call's inputs side by side, runs the stage, and sends its outputs or keeps tensors here.
 #include "penstock/host/call.h"
 
 #include <algorithm>

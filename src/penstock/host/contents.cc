@@ -1,3 +1,4 @@
+// Files named by SHA-256 in a locked folder, written in pieces, evicted by last use, hard-linked.
 #include "penstock/host/contents.h"
 
 #include <algorithm>

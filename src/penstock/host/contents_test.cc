@@ -1,3 +1,4 @@
+// Contents in a temporary folder: wrong hashes, room by last use, restarts, and files laid out.
 #include "penstock/host/contents.h"
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// Opens sessions, stages and calls within limits; a thread ends sessions whose lease is over.
 #include "penstock/host/host.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Host: what this machine does for callers of other ones: a server's part that knows stages. Knows
-// no wire.
+// Host: what this machine does for callers of other ones.
+// It is a server's part that knows stages. It knows no wire.
 #pragma once
 
 #include <chrono>

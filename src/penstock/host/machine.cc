@@ -1,3 +1,4 @@
+// Reads host name, topology, free memory and backends, with the rules of those that are available.
 #include "penstock/host/machine.h"
 
 #include <array>

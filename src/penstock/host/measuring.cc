@@ -1,3 +1,4 @@
+// Checks that a job names only files sent with it, waits for its turn, and runs it in a process.
 #include "penstock/host/measuring.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sessions by secret, each with its stages, contents and peers, until no beat renews its lease.
 #include "penstock/host/session.h"
 
 #include <utility>

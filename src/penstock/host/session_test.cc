@@ -1,3 +1,4 @@
+// Secrets, leases and bounds of sessions at invented times, and what a session holds until its end.
 #include "penstock/host/session.h"
 
 #include <gtest/gtest.h>

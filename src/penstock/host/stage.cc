@@ -1,3 +1,4 @@
+// Checks backend and devices, makes a plan of one stage for the model, and starts its pipeline.
 #include "penstock/host/stage.h"
 
 #include <utility>

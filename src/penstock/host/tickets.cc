@@ -1,3 +1,4 @@
+// A table by secret that counts the pulls left and in progress, and bounds the bytes that are kept.
 #include "penstock/host/tickets.h"
 
 #include <algorithm>

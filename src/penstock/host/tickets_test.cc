@@ -1,3 +1,4 @@
+// Tensors are pulled as often as was said, then freed: with broken pulls, owners and two threads.
 #include "penstock/host/tickets.h"
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Opens non-blocking TCP connections to all addresses at once, and polls them until time is over.
 #include "penstock/hosts/answering.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Times the network and runs of its nodes on one host of each kind; spreads the times over nodes.
 #include "penstock/hosts/costs.h"
 
 #include <algorithm>

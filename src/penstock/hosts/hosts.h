@@ -1,5 +1,5 @@
-// Hosts: the machines that a network may run on, and the links between them. A plain value, read
-// from a file that a person writes (docs/hosts.md).
+// Hosts: the machines that a network may run on, and the links between them.
+// A plain value, read from a file that a person writes (docs/hosts.md).
 #pragma once
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// hosts.yaml as it is read or refused, links between hosts, and plans of chains over such hosts.
 #include "penstock/hosts/hosts.h"
 
 #include <fstream>

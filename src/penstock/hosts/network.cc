@@ -1,3 +1,4 @@
+// Models each link and uplink as two wires; finds the wires, bandwidth and latency of each way.
 #include "penstock/hosts/network.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Groups hosts that are alike and solves; where shared links bind, solves again with them slowed.
 #include "penstock/hosts/plan.h"
 
 #include <algorithm>

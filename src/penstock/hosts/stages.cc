@@ -1,3 +1,4 @@
+// Chooses as stand-by the device of another host that has the memory and would be least busy.
 #include "penstock/hosts/stages.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Asks each host, measures each pair's link, keeps links in the database, fills in missing facts.
 #include "penstock/hosts/survey.h"
 
 #include <algorithm>

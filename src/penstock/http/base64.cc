@@ -1,3 +1,4 @@
+// Decodes strictly: text of another length than a multiple of four or of other letters is refused.
 #include "penstock/http/base64.h"
 
 namespace penstock::http {

@@ -1,3 +1,4 @@
+// Resolves, connects, writes and reads with Boost.Beast, within one time limit for all of it.
 #include "penstock/http/get.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Refuses requests that HTTP/1.1 forbids or the server cannot take; writes heads and chunks.
 #include "penstock/http/head.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// The server over raw sockets: pipelining, chunks, malformed requests, limits, timeouts and stop.
 #include <atomic>
 #include <charconv>
 #include <condition_variable>

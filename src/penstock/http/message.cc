@@ -1,3 +1,4 @@
+// Finds headers without regard to case; makes responses of text, and of errors as JSON.
 #include "penstock/http/message.h"
 
 #include <algorithm>

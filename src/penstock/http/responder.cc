@@ -1,3 +1,4 @@
+// Responder and Stream, by which handlers answer: both pass their calls to the request's Exchange.
 #include <utility>
 
 #include "penstock/http/exchange.h"

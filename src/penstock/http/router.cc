@@ -1,3 +1,4 @@
+// Compares percent-decoded paths segment by segment; answers 400, 404 or 405 where none fits.
 #include "penstock/http/router.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Accepts connections with Boost.Asio on several threads; reads changed certificates again.
 #include "penstock/http/server.h"
 
 #include <thread>

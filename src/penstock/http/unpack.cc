@@ -1,3 +1,4 @@
+// Calls zlib in steps: unpacking ends at a bound of bytes, packing joins the pieces of a body.
 #include "penstock/http/unpack.h"
 
 #include <algorithm>

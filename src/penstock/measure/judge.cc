@@ -1,3 +1,4 @@
+// Measures what is allowed by running the reference on changed frames, then decides by counts.
 #include "penstock/measure/judge.h"
 
 #include <algorithm>

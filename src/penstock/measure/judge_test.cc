@@ -1,3 +1,4 @@
+// Verdicts on invented networks whose outputs round, jump, repeat or are random.
 #include "penstock/measure/judge.h"
 
 #include <cmath>

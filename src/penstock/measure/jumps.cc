@@ -1,3 +1,4 @@
+// Runs the reference with disturbed inputs and settings, and tries whether faults would show.
 #include "penstock/measure/jumps.h"
 
 #include <algorithm>

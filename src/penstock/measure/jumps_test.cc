@@ -1,3 +1,4 @@
+// Verdicts on jumps from invented counts and sizes of differences.
 #include "penstock/measure/jumps.h"
 
 #include <cmath>

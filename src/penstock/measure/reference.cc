@@ -1,3 +1,4 @@
+// Three kinds: the whole model, its stages one by one, and the pipeline with one frame at a time.
 #include "penstock/measure/reference.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Each round begins with another side, which warms up before its frames are counted.
 #include "penstock/measure/rounds.h"
 
 #include <algorithm>

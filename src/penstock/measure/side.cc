@@ -1,3 +1,4 @@
+// A pipeline, ONNX Runtime and OpenVINO: which sessions are made and how their frames are timed.
 #include "penstock/measure/side.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sides and their rounds on engines made of functions: threads, states, warm-up and errors.
 #include "penstock/measure/side.h"
 
 #include <atomic>

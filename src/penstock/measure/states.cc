@@ -1,3 +1,4 @@
+// Loads the initial value of each state, from a file of the package or as zeros.
 #include "penstock/measure/states.h"
 
 namespace penstock::measure {

@@ -1,3 +1,4 @@
+// Changes the last bits of floats, rounds them to a narrower type, or reverses the elements.
 #include "penstock/measure/variants.h"
 
 #include <algorithm>

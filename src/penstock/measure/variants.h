@@ -1,5 +1,5 @@
-// Frames that are almost, or deliberately not, a given one: what a network makes of them tells how
-// far a right result may be from another.
+// Frames that are almost, or deliberately not, a given one.
+// What a network makes of them tells how far a right result may be from another.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Pushes frames until the pipeline is full, then pops each and runs the reference on it.
 #include "penstock/measure/verify.h"
 
 #include <deque>

@@ -1,3 +1,4 @@
+// A verification's report as JSON: the verdict, each output's figures and what went wrong.
 #include <nlohmann/json.hpp>
 
 #include "penstock/measure/verify.h"

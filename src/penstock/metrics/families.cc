@@ -1,3 +1,4 @@
+// Collects the figures as families of prometheus-cpp, whose serializer writes the text.
 #include "penstock/metrics/families.h"
 
 #include <cstddef>

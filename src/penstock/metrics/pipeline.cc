@@ -1,3 +1,4 @@
+// Names, help texts and labels of the figures of frames, stages, edges and latency.
 #include "penstock/metrics/pipeline.h"
 
 #include <utility>

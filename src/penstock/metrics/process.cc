@@ -1,3 +1,4 @@
+// Reads resident memory from /proc/self/statm and processor time from getrusage().
 #include "penstock/metrics/process.h"
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// Stages of small graphs by cuts, pins, annotations or node numbers, and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Parses texts such as 8, 8:2.5 and stage1=auto, and adds the models for 2, 4, 8... frames.
 #include "penstock/partition/batches.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Searches the constants that a subgraph reads for denormal floats.
 #include "penstock/partition/denormals.h"
 
 #include <algorithm>

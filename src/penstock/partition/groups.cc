@@ -1,3 +1,4 @@
+// Joins other nodes to the group of a neighbour, sorts the groups, and describes a cycle.
 #include "penstock/partition/groups.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Adds Identity nodes to a copy of the graph, for constant outputs and where no node is left.
 #include "penstock/partition/outputs.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tries names of nodes, then of tensors, then an index; if all fail, suggests similar names.
 #include "penstock/partition/resolve.h"
 
 #include <algorithm>

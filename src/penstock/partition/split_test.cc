@@ -1,3 +1,4 @@
+// Plans and packages of small and random graphs: edges, outputs, devices, files and batches.
 #include "penstock/partition/split.h"
 
 #include <cstdlib>

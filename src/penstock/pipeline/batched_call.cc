@@ -1,3 +1,4 @@
+// Gathers frames or items into rows, runs each model, and shares its outputs out to the frames.
 #include "penstock/pipeline/batched_call.h"
 
 #include <algorithm>

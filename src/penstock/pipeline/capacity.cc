@@ -1,3 +1,4 @@
+// Chooses slots by tensor sizes and workers, and adds up the bytes of edges, states and calls.
 #include "penstock/pipeline/capacity.h"
 
 #include <algorithm>

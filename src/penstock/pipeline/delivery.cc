@@ -1,3 +1,4 @@
+// Keeps frames in lists by push and by stream under a lock, which callbacks run without.
 #include "penstock/pipeline/delivery.h"
 
 #include <new>

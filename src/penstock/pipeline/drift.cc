@@ -1,3 +1,4 @@
+// Compares medians of the last three windows with the prediction, and allows 10 % of noise.
 #include "penstock/pipeline/drift.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Allocates slots in blocks, copies them to mirrors, and drops frames by the edge's policy.
 #include "penstock/pipeline/edge.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Advances the life under a lock, keeps the first cause, and words it for those who come late.
 #include "penstock/pipeline/ending.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Links a new plan behind the old one with its parameters, and pops on once the old is empty.
 #include "penstock/pipeline/generations.h"
 
 #include <algorithm>

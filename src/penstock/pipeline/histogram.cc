@@ -1,3 +1,4 @@
+// Adds up buckets of several histograms, and takes quantiles and differences of the sums.
 #include "penstock/pipeline/histogram.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Marks lent frames in an atomic ring; gives edges fresh slots where lent ones are wanted back.
 #include "penstock/pipeline/loans.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Decides where an edge's slots and mirrors lie, allocates them there, and copies tensors.
 #include "penstock/pipeline/memory.h"
 
 #include <algorithm>

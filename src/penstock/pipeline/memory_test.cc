@@ -1,3 +1,4 @@
+// Where slots and mirrors lie, for readers and writers of the host's and invented memories.
 #include "penstock/pipeline/memory.h"
 
 #include <gmock/gmock.h>

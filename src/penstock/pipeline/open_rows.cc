@@ -1,3 +1,4 @@
+// Copies frames of one shape behind one another, and takes a call's output apart again.
 #include "penstock/pipeline/open_rows.h"
 
 #include <cstring>

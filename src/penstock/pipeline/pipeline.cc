@@ -1,3 +1,4 @@
+// Push, pop, run, set parameters, drain, cancel and end; also the results that are popped.
 #include "penstock/pipeline/pipeline.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Order, failures, full edges, parameters, memory, threads and traces, by invented backends.
 #include "penstock/pipeline/pipeline.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Finds the edge, state, parameter or local of each port by its name, and compares the types.
 #include "penstock/pipeline/ports.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Ports: how the inputs and outputs of a stage's compiled models are joined to its edges, states,
-// parameters and locals.
+// Ports: how the inputs and outputs of a stage's compiled models are joined to the stage.
+// They are joined to its edges, states, parameters and locals.
 #pragma once
 
 #include "penstock/pipeline/stage.h"

@@ -1,3 +1,4 @@
+// Advances past marked frames by compare-and-swap, and wakes sleepers by their group's bits.
 #include "penstock/pipeline/progress.h"
 
 #include <bit>

@@ -1,5 +1,6 @@
-// Progress: how far one part of the pipeline (the source, a stage, the sink) has come, and who
-// waits for it. The whole synchronisation between threads is made of these.
+// Progress: how far one part of the pipeline has come, and who waits for it.
+// A part is the source, a stage or the sink. The whole synchronisation between threads is made of
+// Progress objects.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Frames, states, streams, parameters and failures while plans are replaced, also under load.
 #include <atomic>
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
-// Returns: frames that an instance of a stage has taken and cannot compute, as its device is lost,
-// until another instance takes them.
+// Returns: frames that an instance of a stage has taken and cannot compute, as its device is lost.
+// They stay here until another instance takes them.
 #pragma once
 
 #include <algorithm>

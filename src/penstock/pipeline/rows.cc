@@ -1,3 +1,4 @@
+// Tells by addresses whether rows lie one behind the other, and copies them where they do not.
 #include "penstock/pipeline/rows.h"
 
 #include <cstring>

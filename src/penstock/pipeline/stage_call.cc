@@ -1,3 +1,4 @@
+// Binds frames' tensors, and runs the models for all frames together, each alone, or per item.
 #include "penstock/pipeline/stage_call.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// StageCall: one call of a stage: what it computes a frame with, or several, and where their
-// tensors lie.
+// StageCall: one call of a stage.
+// What the stage computes a frame with, or several, and where their tensors lie.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,6 @@
-// State: everything of a running plan: a pipeline, or one generation of a pipeline that was
-// replaced. Shared by the Pipeline, its workers and the Outputs that are still held.
+// State: everything of a running plan.
+// That is a pipeline, or one generation of a pipeline that was replaced. Shared by the Pipeline,
+// its workers and the Outputs that are still held.
 #pragma once
 
 #include <array>

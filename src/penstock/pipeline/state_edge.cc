@@ -1,3 +1,4 @@
+// Allocates the versions of all seats, in blocks where shapes are fixed, and copies values in.
 #include "penstock/pipeline/state_edge.h"
 
 #include <cstring>

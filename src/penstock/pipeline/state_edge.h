@@ -1,5 +1,4 @@
-// StateEdge: a tensor that one stage writes for a frame and others read at the next frame of its
-// stream.
+// StateEdge: a tensor that one stage writes for a frame and others read at its stream's next frame.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Pipeline::stats(): sums what the workers of each stage counted, and reads the edges' depths.
 #include "penstock/pipeline/stats.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Gives out and evicts seats; resets, ends, saves and restores streams between two frames.
 #include "penstock/pipeline/streams.h"
 
 #include <algorithm>

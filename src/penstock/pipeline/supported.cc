@@ -1,3 +1,4 @@
+// Refuses certain stand-by devices, and what stages in other memories cannot do, by name.
 #include "penstock/pipeline/supported.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Puts spans into lanes that nest, works out what was waited for, and counts frames per edge.
 #include "penstock/pipeline/trace_content.h"
 
 #include <algorithm>

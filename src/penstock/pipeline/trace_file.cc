@@ -1,3 +1,4 @@
+// Writes each event as a line of JSON at once, after a head with the times of two clocks.
 #include "penstock/pipeline/trace_file.h"
 
 #include <chrono>

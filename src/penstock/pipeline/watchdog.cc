@@ -1,3 +1,4 @@
+// The thread sleeps while all is idle, else looks at the calls and chooses its next look.
 #include "penstock/pipeline/watchdog.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Starts the thread, compiles, runs calls in lanes, ends frames, and gives up calls that hang.
 #include "penstock/pipeline/worker.h"
 
 #include <algorithm>

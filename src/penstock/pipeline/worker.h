@@ -1,5 +1,5 @@
-// Worker: one thread that runs one replica of a stage: a frame at a time, or several at once where
-// the backend computes by itself.
+// Worker: one thread that runs one replica of a stage.
+// It runs a frame at a time, or several at once where the backend computes by itself.
 #pragma once
 
 #include <atomic>

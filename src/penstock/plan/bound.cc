@@ -1,3 +1,4 @@
+// Reads the bound values from the plan or its files and compares what is sent byte by byte.
 #include "penstock/plan/bound.h"
 
 #include <cstring>

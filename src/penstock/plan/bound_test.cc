@@ -1,3 +1,4 @@
+// Bound inputs of a small plan: as JSON, with wrong fields, and against tensors that are sent.
 #include "penstock/plan/bound.h"
 
 #include <string>

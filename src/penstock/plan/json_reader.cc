@@ -1,3 +1,4 @@
+// Checks the type and range of each field and says what was expected there and what was found.
 #include "penstock/plan/json_reader.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes in a temporary folder that is then renamed, and checks all hashes when it loads.
 #include "penstock/plan/package.h"
 
 #include <fstream>

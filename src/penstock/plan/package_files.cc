@@ -1,3 +1,4 @@
+// Lists, hashes and checks the files, and refuses links and files that plan.json does not list.
 #include "penstock/plan/package_files.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Packages as folders and zips: written, replaced, moved, and with changed or hostile files.
 #include "penstock/plan/package.h"
 
 #include <cstdlib>

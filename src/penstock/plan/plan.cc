@@ -1,3 +1,4 @@
+// Makes the edges from who reads each tensor, adds states, and refuses native code where asked to.
 #include "penstock/plan/plan.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Plan: how a network runs as a pipeline. A plain value; the one thing that the planning half and
-// the running half share.
+// Plan: how a network runs as a pipeline.
+// A plain value; the one thing that the planning half and the running half share.
 #pragma once
 
 #include <chrono>

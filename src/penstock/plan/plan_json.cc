@@ -1,3 +1,4 @@
+// A function that writes and one that reads for each part of a plan, and the check of the version.
 #include "penstock/plan/plan_json.h"
 
 #include <algorithm>

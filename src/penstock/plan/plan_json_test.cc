@@ -1,3 +1,4 @@
+// Plans written and read again, and the messages for fields that are wrong, missing or unknown.
 #include "penstock/plan/plan_json.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Edges, states and stream options of small plans, and the sentences about impossible ones.
 #include "penstock/plan/plan.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Writes the options that are set into the plan's edges and stages.
 #include "penstock/plan/stream_options.h"
 
 namespace penstock::plan {

@@ -1,3 +1,4 @@
+// Uses libzip, and checks paths, count and total size of the entries before it unpacks any.
 #include "penstock/plan/zip.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tells the binding resource from the largest load; tries each move of a group to a next stage.
 #include "penstock/planner/answer.h"
 
 #include <algorithm>

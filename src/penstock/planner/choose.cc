@@ -1,3 +1,4 @@
+// Bounds each grouping, then solves those that may still win, in rounds of doubled time.
 #include "penstock/planner/choose.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Choosing devices: of the groupings that a machine's processors can be, the one with the best
-// plan.
+// Choosing devices: of a machine's possible groupings of processors, the one with the best plan.
 #pragma once
 
 #include <cstddef>

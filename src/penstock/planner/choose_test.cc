@@ -1,3 +1,4 @@
+// Groupings of four CPUs whose best is known, and random problems beside brute force on each.
 #include "penstock/planner/choose.h"
 
 #include <algorithm>

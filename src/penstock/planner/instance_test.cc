@@ -1,3 +1,4 @@
+// How groups are merged and numbered and how values are merged and priced; random orders are kept.
 #include "penstock/planner/problem/instance.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Chains merged into runs: even times, nothing lost, modes and colocated groups respected.
 #include "penstock/planner/problem/runs.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Plans on shares of four CPUs, and bounds on random problems beside brute force.
 #include "penstock/planner/throughput/shares.h"
 
 #include <utility>

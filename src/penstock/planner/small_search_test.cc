@@ -1,3 +1,4 @@
+// Random small problems of every kind beside brute force, and searches that are cut off early.
 #include "penstock/planner/search/small_search.h"
 
 #include <random>

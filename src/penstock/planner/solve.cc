@@ -1,3 +1,4 @@
+// The order of solving: checks, baselines, search, less latency at the best period, explanation.
 #include "penstock/planner/solve.h"
 
 #include <algorithm>

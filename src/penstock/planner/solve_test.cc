@@ -1,3 +1,4 @@
+// Answers beside brute force on random problems, reported bounds, explanations and refusals.
 #include "penstock/planner/solve.h"
 
 #include <gmock/gmock.h>

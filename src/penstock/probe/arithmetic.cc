@@ -1,3 +1,4 @@
+// Multiply-add and read loops for SSE, AVX2 and AVX-512, chosen by what the CPU supports.
 #include "penstock/probe/arithmetic.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Compiles a job's models, connects them by tensor names, and cycles through a ring of inputs.
 #include "penstock/probe/chain.h"
 
 #include <algorithm>

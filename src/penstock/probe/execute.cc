@@ -1,3 +1,4 @@
+// Compiles, compares outputs with a reference, starts neighbours on other CPUs, times the chain.
 #include "penstock/probe/execute.h"
 
 #include <algorithm>

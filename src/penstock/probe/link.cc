@@ -1,3 +1,4 @@
+// Two pinned threads pass a word to and fro for latency; one reads the other's data for bandwidth.
 #include "penstock/probe/link.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// penstock-measure: compiles and times what another process of Penstock asks for, so that a crash,
-// a hang or a want of memory is that process's knowledge and not its end. No command for people.
+// penstock-measure: compiles and times what another process of Penstock asks for.
+// So a crash, a hang or a want of memory is that process's knowledge and not its end. No command
+// for people.
 //
 // Standard input is a socket: a cost::Job in each line comes in, lines of cost::JobReport go out.
 #include <algorithm>

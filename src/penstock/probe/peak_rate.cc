@@ -1,3 +1,4 @@
+// Sums the threads' rates over their CPU time; a round is quiet if each had its CPU throughout.
 #include "penstock/probe/peak_rate.h"
 
 #include <algorithm>

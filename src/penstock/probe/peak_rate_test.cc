@@ -1,3 +1,4 @@
+// The rate of invented turns: side by side, with a thread held up, and one after the other.
 #include "penstock/probe/peak_rate.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Runs the loops on all CPUs at once in rounds of a millisecond, and keeps the best rate.
 #include "penstock/probe/peaks.h"
 
 #include <algorithm>

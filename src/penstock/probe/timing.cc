@@ -1,3 +1,4 @@
+// Warms up, times rounds of runs until the median settles, and leaves out time that others took.
 #include "penstock/probe/timing.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes JSON with nlohmann::json, maps errors to HTTP statuses, reads bodies of loads and regions.
 #include "penstock/rest/answers.h"
 
 #include <cstdint>

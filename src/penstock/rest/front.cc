@@ -1,3 +1,4 @@
+// Sets up the HTTP server: its limits, access log and routes, and a thread for slow requests.
 #include "penstock/rest/front.h"
 
 #include <utility>

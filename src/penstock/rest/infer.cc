@@ -1,3 +1,4 @@
+// Checks a request field by field and reads aligned binary tensors in place; writes the reply.
 #include "penstock/rest/infer.h"
 
 #include <algorithm>

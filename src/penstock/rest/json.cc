@@ -1,3 +1,4 @@
+// Parses with simdjson and reads fields by type; errors name what was expected and found.
 #include "penstock/rest/json.h"
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// Requests under Triton's names of figures, then figures of Penstock's own and of the pipeline.
 #include "penstock/rest/metrics.h"
 
 #include "penstock/metrics/families.h"

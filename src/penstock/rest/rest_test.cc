@@ -1,3 +1,4 @@
+// Bodies read and written without a server: JSON and binary tensors, wrong bodies, loads, metrics.
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -1,3 +1,4 @@
+// Adds each path with its method and right; inference answers by callback, loads on another thread.
 #include "penstock/rest/routes.h"
 
 #include <charconv>

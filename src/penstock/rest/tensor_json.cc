@@ -1,3 +1,4 @@
+// Fills a tensor from simdjson's arrays with range checks; appends its values as JSON text.
 #include "penstock/rest/tensor_json.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Reads the token file again when it changes, and compares hashes of tokens in constant time.
 #include "penstock/serve/access.h"
 
 #include <algorithm>

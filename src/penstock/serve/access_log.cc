@@ -1,3 +1,4 @@
+// Makes each entry a JSON object on one line and appends it to the file by one write().
 #include "penstock/serve/access_log.h"
 
 #include <array>

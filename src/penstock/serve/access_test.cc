@@ -1,3 +1,4 @@
+// Rights by token, by certificate and by neither; token files that change or are malformed.
 #include "penstock/serve/access.h"
 
 #include <filesystem>

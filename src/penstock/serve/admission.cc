@@ -1,3 +1,4 @@
+// Pushes at once where nobody waits; else one thread pushes by priority and refuses late requests.
 #include "penstock/serve/admission.h"
 
 #include <algorithm>

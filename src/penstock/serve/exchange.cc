@@ -1,3 +1,4 @@
+// Matches tensors to ports by name, reads and writes shared memory, and makes classifications.
 #include "penstock/serve/exchange.h"
 
 #include <algorithm>

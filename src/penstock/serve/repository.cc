@@ -1,3 +1,4 @@
+// Loads, replaces and unloads versions of models, which go once no request holds them.
 #include "penstock/serve/repository.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A ring of spans, written as each request's phases with the ids of its W3C traceparent.
 #include "penstock/serve/request_trace.h"
 
 #include <algorithm>

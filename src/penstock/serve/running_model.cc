@@ -1,3 +1,4 @@
+// Takes a request through checks, sequence, queue, pipeline and reply; replaces the running plan.
 #include "penstock/serve/running_model.h"
 
 #include <algorithm>

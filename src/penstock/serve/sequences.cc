@@ -1,3 +1,4 @@
+// Gives each sequence a stream of the pipeline; ends streams that are over or idle for too long.
 #include "penstock/serve/sequences.h"
 
 #include <algorithm>

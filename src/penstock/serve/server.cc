@@ -1,3 +1,4 @@
+// Finds each call's model in the repository; writes traces; waits for requests when it drains.
 #include "penstock/serve/server.h"
 
 #include <thread>

@@ -1,3 +1,4 @@
+// Maps regions with shm_open() and mmap(), and checks that each place lies within its region.
 #include "penstock/serve/shared_memory.h"
 
 #include <algorithm>

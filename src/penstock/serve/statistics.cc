@@ -1,3 +1,4 @@
+// Counts requests and adds up their times under a lock; maps error codes to reasons of failure.
 #include "penstock/serve/statistics.h"
 
 namespace penstock::serve {

@@ -1,3 +1,4 @@
+// Checks the configuration and the paths, writes the files, and finds the model in each version.
 #include "penstock/serve/upload.h"
 
 #include <algorithm>

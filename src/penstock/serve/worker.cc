@@ -1,3 +1,4 @@
+// A bounded queue of tasks, and the threads that run them in turn.
 #include "penstock/serve/worker.h"
 
 #include <utility>

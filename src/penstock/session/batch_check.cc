@@ -1,3 +1,4 @@
+// Runs single models on three random frames and batched ones on these joined, and compares.
 #include "penstock/session/batch_check.h"
 
 #include <algorithm>

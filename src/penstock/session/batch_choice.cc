@@ -1,3 +1,4 @@
+// Times each batch size in seven rounds, in alternating order, and takes the best median gain.
 #include "penstock/session/batch_choice.h"
 
 #include <algorithm>

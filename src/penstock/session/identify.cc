@@ -1,3 +1,4 @@
+// Looks whether it is a folder, then at the suffix, then at the two bytes that begin a zip.
 #include "penstock/session/identify.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Folders, zips and YAML files whose names agree with their bytes or not, present or absent.
 #include "penstock/session/identify.h"
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// Imports each partition's model and merges values by name; states become inputs and outputs.
 #include "penstock/session/join.h"
 
 #include <string>

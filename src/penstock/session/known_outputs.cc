@@ -1,3 +1,4 @@
+// Walks the joined graph: back to an output's last function, and forward from random nodes.
 #include "penstock/session/known_outputs.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Loads a package, and checks that each model's external data are files of its folder.
 #include "penstock/session/load.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// Gives planner::choose() analytic seconds per kind, slowed by shared cores and the quota.
 #include "penstock/session/plan_kinds.h"
 
 #include <algorithm>

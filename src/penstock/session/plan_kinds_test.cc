@@ -1,3 +1,4 @@
+// Which devices chains of matrix products get on made-up machines, by quota and memory.
 #include "penstock/session/plan_kinds.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Makes the problem, merges nodes of large graphs, solves it, and reads stages from the answer.
 #include "penstock/session/plan_model.h"
 
 #include "penstock/device/topology.h"

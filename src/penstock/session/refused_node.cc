@@ -1,3 +1,4 @@
+// Searches an engine's error for a node's name or operator, and adds what that node reads.
 #include "penstock/session/refused_node.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Imports, splits, packs, copies and opens; finds the model that a package was made from.
 #include "penstock/session/session.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The straight road: a model file -> a graph -> a package -> a running pipeline. What the command
-// line and the Python package are thin over.
+// The straight road: a model file -> a graph -> a package -> a running pipeline.
+// The command line and the Python package are thin over it.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// Changes the last bits of the steps' sizes, differently by seed, and writes the model anew.
 #include "penstock/session/shaken.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Makes reference and judge, runs the frames, then random values of other sizes where needed.
 #include "penstock/session/verify.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Measures the hosts, runs candidate plans against the reference, writes the best as a package.
 #include "penstock/site/build.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// penstock build --hosts: from a model and hosts to the pipeline over them that was measured to be
-// the best.
+// penstock build --hosts: from a model and hosts to the pipeline over them that measured best.
 #pragma once
 
 #include "penstock/backend/registry.h"

@@ -1,3 +1,4 @@
+// Measures each backend on the hosts, plans with the fastest and with each, and adds simple plans.
 #include "penstock/site/candidates.h"
 
 #include <algorithm>

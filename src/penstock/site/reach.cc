@@ -1,3 +1,4 @@
+// Loads libpenstock_hosts_reach.so beside this library with dlopen(), and never closes it.
 #include "penstock/site/reach.h"
 
 #include <filesystem>

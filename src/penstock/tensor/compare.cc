@@ -1,3 +1,4 @@
+// Compares floats within a tolerance, 8-bit integers within steps, all else for equality.
 #include "penstock/tensor/compare.h"
 
 #include <algorithm>

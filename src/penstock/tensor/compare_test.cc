@@ -1,3 +1,4 @@
+// Comparisons of small tensors: tolerances, NaN, infinities, integers, texts and sequences.
 #include "penstock/tensor/compare.h"
 
 #include <limits>

@@ -1,3 +1,4 @@
+// A table of names, sizes checked for overflow, and strings written behind their lengths.
 #include "penstock/tensor/datatype.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A table of each element type's name and number of bits.
 #include "penstock/tensor/dtype.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// stb decodes and resizes the picture; its bytes are then arranged and scaled for the input.
 #include "penstock/tensor/image.h"
 
 #include <algorithm>

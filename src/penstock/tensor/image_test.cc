@@ -1,3 +1,4 @@
+// Pictures of a few pixels read for inputs of several layouts, sizes and types, and bad files.
 #include "penstock/tensor/image.h"
 
 #include <fstream>

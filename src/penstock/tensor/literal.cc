@@ -1,3 +1,4 @@
+// Reads nested lists by recursive descent, and prints numbers in their shortest exact form.
 #include "penstock/tensor/literal.h"
 
 #include <algorithm>

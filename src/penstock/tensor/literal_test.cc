@@ -1,3 +1,4 @@
+// Texts read as tensors of several types and shapes, refused ones, and tensors as texts again.
 #include "penstock/tensor/literal.h"
 
 #include <cmath>

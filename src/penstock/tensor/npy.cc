@@ -1,3 +1,4 @@
+// Converts byte order, Fortran order and texts, and checks the size before it takes memory.
 #include "penstock/tensor/npy.h"
 
 #include <algorithm>

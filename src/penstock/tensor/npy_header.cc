@@ -1,3 +1,4 @@
+// Parses the Python dictionary that NumPy writes, and prints one padded to 64 bytes.
 #include "penstock/tensor/npy_header.h"
 
 #include <charconv>

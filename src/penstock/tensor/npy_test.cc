@@ -1,3 +1,4 @@
+// Arrays written and read again, and files that are foreign, truncated, hostile or damaged.
 #include "penstock/tensor/npy.h"
 
 #include <cstring>

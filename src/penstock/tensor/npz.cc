@@ -1,3 +1,4 @@
+// libzip reads and writes the entries, which are written uncompressed and with a fixed date.
 #include "penstock/tensor/npz.h"
 
 #include <list>

@@ -1,3 +1,4 @@
+// Named arrays written and read again, and archives that are deflated, damaged or truncated.
 #include "penstock/tensor/npz.h"
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// Encodes and decodes floats by their bits, loads and stores packed elements, finds denormals.
 #include "penstock/tensor/number.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Small floats, integers and packed elements converted to doubles and back.
 #include "penstock/tensor/number.h"
 
 #include <cmath>

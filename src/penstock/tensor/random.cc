@@ -1,3 +1,4 @@
+// Sums four 16-bit draws for a normal number, and rejects draws that would favour small values.
 #include "penstock/tensor/random.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Numbers from known seeds: their values, distributions and ranges, in every element type.
 #include "penstock/tensor/random.h"
 
 #include <cmath>

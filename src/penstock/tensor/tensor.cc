@@ -1,3 +1,4 @@
+// Allocates, shares, copies and resizes the storage of tensors, and prints types.
 #include "penstock/tensor/tensor.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Types as text and in bytes, and tensors in aligned, too small and unreadable storage.
 #include "penstock/tensor/tensor.h"
 
 #include <gtest/gtest.h>

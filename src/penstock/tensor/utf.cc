@@ -1,3 +1,4 @@
+// Encodes and decodes by hand; refuses overlong forms, surrogates and what exceeds U+10FFFF.
 #include "penstock/tensor/utf.h"
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Walks the chunks of a RIFF file and converts PCM and float samples to f32 as they are read.
 #include "penstock/tensor/wav.h"
 
 #include <algorithm>

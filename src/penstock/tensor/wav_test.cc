@@ -1,3 +1,4 @@
+// WAV files written byte by byte: codings, extra chunks, reads past the end, and wrong files.
 #include "penstock/tensor/wav.h"
 
 #include <bit>

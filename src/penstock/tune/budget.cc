@@ -1,3 +1,4 @@
+// Parses a number with the unit s, m or h, and adds up trials and the last comparison.
 #include "penstock/tune/budget.h"
 
 #include <charconv>

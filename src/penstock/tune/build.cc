@@ -1,3 +1,4 @@
+// The search in order: whole networks, groups, covers, pipelines, run-off, simple ways.
 #include "penstock/tune/build.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Measures a plan and the best so far in alternating rounds, and keeps scores in the database.
 #include "penstock/tune/contest.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Searches covers of measured pieces, makes pieces finer, and times the best covers as chains.
 #include "penstock/tune/covers.h"
 
 #include <algorithm>

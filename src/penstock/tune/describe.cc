@@ -1,3 +1,4 @@
+// Fills in a report's nodes, parts with their reasons, outputs, notes and lower bound.
 #include "penstock/tune/describe.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Makes the judge from several references, which take turns in memory where that is short.
 #include "penstock/tune/gate.h"
 
 #include <algorithm>

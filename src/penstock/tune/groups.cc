@@ -1,3 +1,4 @@
+// Makes a problem of group costs, links and memory, and solves it for each use of the CPUs.
 #include "penstock/tune/groups.h"
 
 #include <algorithm>

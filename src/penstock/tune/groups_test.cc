@@ -1,3 +1,4 @@
+// Plans by invented costs on made-up machines: scaling, memory, unlike cores and slow links.
 #include "penstock/tune/groups.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Divides counted operations and bytes by measured peaks, and adds up the bytes handed over.
 #include "penstock/tune/limits.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Limits, hand-overs and notes of two small networks, by invented peaks and times.
 #include "penstock/tune/limits.h"
 
 #include <gmock/gmock.h>

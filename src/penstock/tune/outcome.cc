@@ -1,3 +1,4 @@
+// Writes and reads outcomes as JSON, and hashes all that a search depends on into its key.
 #include "penstock/tune/outcome.h"
 
 #include <fstream>

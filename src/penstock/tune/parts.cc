@@ -1,3 +1,4 @@
+// Cuts the network into pieces, times candidates by the profiler, and estimates larger ones.
 #include "penstock/tune/parts.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Whole-network plans, loops that states close, pipelines by the planner, and corrected costs.
 #include "penstock/tune/plans.h"
 
 #include <algorithm>

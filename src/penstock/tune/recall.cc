@@ -1,3 +1,4 @@
+// Compares the rounds of then and now, of the plan by itself and beside each simple way.
 #include "penstock/tune/recall.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reports as JSON, field by field; older versions are brought up to date and indices checked.
 #include <concepts>
 #include <fstream>
 #include <iterator>

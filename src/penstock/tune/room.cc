@@ -1,3 +1,4 @@
+// Divides the memory that is left by twice the bytes of the weights.
 #include "penstock/tune/room.h"
 
 #include <algorithm>

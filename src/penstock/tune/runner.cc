@@ -1,3 +1,4 @@
+// Packs contestants and runs them as pipelines with a limit per call and kept spans.
 #include "penstock/tune/runner.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Runs the model frame by frame, with its states as plain inputs and outputs.
 #include "penstock/tune/sequence.h"
 
 #include <algorithm>

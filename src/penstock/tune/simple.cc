@@ -1,3 +1,4 @@
+// Five ways of ONNX Runtime and OpenVINO: each tried in a process, then measured in turn.
 #include "penstock/tune/simple.h"
 
 #include <algorithm>

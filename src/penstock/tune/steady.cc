@@ -1,3 +1,4 @@
+// Finds the last run of frames without a long pause, and cuts the workers' spans to it.
 #include "penstock/tune/steady.h"
 
 #include <algorithm>

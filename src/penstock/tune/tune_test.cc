@@ -1,3 +1,4 @@
+// Reports, scores, recall, stage plans, memory and traces, by invented numbers and graphs.
 #include <cmath>
 #include <map>
 #include <random>

@@ -1,3 +1,4 @@
+// Lists the available backends with the user's options, and lower precisions if allowed.
 #include "penstock/tune/way.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads the ticks in /proc/stat, and takes the busy share of those since the last look.
 #include "penstock/watch/cpus.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Checks Host and Authorization of each request; a token may come as the password of Basic.
 #include "penstock/watch/doors.h"
 
 #include <optional>

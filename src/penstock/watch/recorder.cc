@@ -1,3 +1,4 @@
+// Thins out old samples, sends new ones as server-sent events, and makes the page and the snapshot.
 #include "penstock/watch/recorder.h"
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// Takes differences of statistics between two looks; describes stages and edges of each new plan.
 #include "penstock/watch/samples.h"
 
 #include <algorithm>

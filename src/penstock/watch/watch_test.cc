@@ -1,3 +1,4 @@
+// The metrics of a pipeline with an invented backend, over HTTP, and who is refused them.
 #include <fstream>
 #include <memory>
 #include <string>

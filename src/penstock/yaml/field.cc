@@ -1,3 +1,4 @@
+// Reads yaml-cpp's nodes, checks types and ranges, and explains text that is no YAML.
 #include "penstock/yaml/field.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Writes a ModelInferRequest; checks each output's type, shape and size and copies it to its place.
 #include "penstock/grpc/client/answer.h"
 
 #include <algorithm>

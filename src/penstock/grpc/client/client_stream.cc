@@ -1,3 +1,4 @@
+// Reads one message after the other, writes from a queue, and waits for the last event of both.
 #include "penstock/grpc/client/client_stream.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads the field of InferTensorContents that belongs to a type, and checks its number of elements.
 #include "penstock/grpc/client/contents.h"
 
 #include <algorithm>

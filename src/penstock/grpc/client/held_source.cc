@@ -1,3 +1,4 @@
+// Keeps a worker's tickets: pulls their tensors, releases them, and fails readers if it is lost.
 #include "penstock/grpc/client/held_source.h"
 
 #include <algorithm>

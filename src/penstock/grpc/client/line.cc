@@ -1,3 +1,4 @@
+// Numbers calls and matches answers to them; the end of the stream ends those in flight.
 #include "penstock/grpc/client/line.h"
 
 #include <algorithm>

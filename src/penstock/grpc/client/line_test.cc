@@ -1,3 +1,4 @@
+// Calls and held tensors of an invented worker that leaves, cancels calls or sends nothing.
 #include "penstock/grpc/client/line.h"
 
 #include <functional>

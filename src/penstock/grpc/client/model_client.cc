@@ -1,3 +1,4 @@
+// Sends requests in one stream or as single calls, checks that the server lives, and reconnects.
 #include "penstock/grpc/client/model_client.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Calls, deadlines, broken streams and lost servers, over sockets to an invented server.
 #include "penstock/grpc/client/model_client.h"
 
 #include <atomic>

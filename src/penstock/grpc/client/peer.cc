@@ -1,3 +1,4 @@
+// Reads a peer's options, with defaults from the environment; opens a channel with TLS and a token.
 #include "penstock/grpc/client/peer.h"
 
 #include <algorithm>

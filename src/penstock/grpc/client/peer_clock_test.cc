@@ -1,3 +1,4 @@
+// The offset of another clock and its error, from invented times of messages there and back.
 #include "penstock/grpc/client/peer_clock.h"
 
 #include <cstdlib>

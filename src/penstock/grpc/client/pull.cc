@@ -1,3 +1,4 @@
+// Receives a tensor in pieces by a streaming call, and checks them against what was announced.
 #include "penstock/grpc/client/pull.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Pull: a tensor that stays on a worker (worker.proto), on its way here. For callers, and for other
-// workers.
+// Pull: a tensor that stays on a worker (worker.proto), on its way here.
+// For callers, and for other workers.
 #pragma once
 
 #include <chrono>

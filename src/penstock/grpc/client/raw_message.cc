@@ -1,3 +1,4 @@
+// Walks protobuf's wire format: one field's bytes stay in gRPC's slices, other fields are copied.
 #include "penstock/grpc/client/raw_message.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Messages with tensors' bytes in one field: read and written without a copy but the one to where
-// engines read them. For either end of a protocol.
+// Messages with tensors' bytes in one field, for either end of a protocol.
+// They are read and written without a copy but the one to where engines read them.
 #pragma once
 
 #include <cstddef>

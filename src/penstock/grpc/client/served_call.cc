@@ -1,3 +1,4 @@
+// Waits for the end of a call, reads its answer, and decides which error its caller is told.
 #include "penstock/grpc/client/served_call.h"
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// Matches answers to requests by id, ends late calls by an alarm, and probes for streams.
 #include "penstock/grpc/client/served_stream.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// One thread opens the session, sends beats and reads their echoes; a long silence is an error.
 #include "penstock/grpc/client/session.h"
 
 #include <algorithm>

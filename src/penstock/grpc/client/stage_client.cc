@@ -1,3 +1,4 @@
+// Sends the files that the worker lacks, opens the stage there, and reconnects after a loss.
 #include "penstock/grpc/client/stage_client.h"
 
 #include <algorithm>

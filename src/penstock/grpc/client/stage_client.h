@@ -1,5 +1,5 @@
-// A stage on a worker of ours (worker.proto): its model is put there by its content, compiled
-// there, and run over one stream.
+// A stage on a worker of ours (worker.proto), run over one stream.
+// Its model is put there by its content, and compiled there.
 #pragma once
 
 #include <filesystem>

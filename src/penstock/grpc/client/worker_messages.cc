@@ -1,3 +1,4 @@
+// Converts errors, types and shapes field by field; what is read is checked and bounded.
 #include "penstock/grpc/client/worker_messages.h"
 
 #include <optional>

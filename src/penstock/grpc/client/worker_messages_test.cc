@@ -1,3 +1,4 @@
+// Errors, types and raw messages are read as they were written; malformed ones are refused.
 #include "penstock/grpc/client/worker_messages.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Calls Describe, Echo, MeasureLink and Measure of a worker while a thread keeps the session.
 #include "penstock/grpc/client/worker_probe.h"
 
 #include <algorithm>

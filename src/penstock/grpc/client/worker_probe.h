@@ -1,5 +1,5 @@
-// WorkerProbe: asks a worker of ours what it is, what the way to it carries, and what models cost
-// there. For planning; frames go by other ways.
+// WorkerProbe: asks a worker of ours what it is, what its link carries, what models cost there.
+// For planning; frames go by other ways.
 #pragma once
 
 #include <cstdint>

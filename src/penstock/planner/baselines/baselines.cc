@@ -1,3 +1,4 @@
+// Makes each plan for every type and mode, and keeps the cheapest that evaluate() accepts.
 #include "penstock/planner/baselines/baselines.h"
 
 #include <algorithm>

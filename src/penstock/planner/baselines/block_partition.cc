@@ -1,3 +1,4 @@
+// Moves elements between neighbouring blocks until sums are even; fills shares in one greedy pass.
 #include "penstock/planner/baselines/block_partition.h"
 
 #include <algorithm>

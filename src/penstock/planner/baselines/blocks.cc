@@ -1,3 +1,4 @@
+// Biconnected components by an iterative depth-first search, merged into blocks by union-find.
 #include "penstock/planner/baselines/blocks.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Merges each block into one group, and cuts the line of blocks exactly with best_on_line().
 #include "penstock/planner/baselines/pipedream.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Bit sets of all groups behind each group, filled in reverse order, and sums of prices over them.
 #include "penstock/planner/bounds/closure.h"
 
 #include <algorithm>

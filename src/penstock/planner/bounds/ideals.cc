@@ -1,3 +1,4 @@
+// An open-addressing hash table with linear probing, doubled when it is half full.
 #include "penstock/planner/bounds/ideals.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Ideals: sets of groups that contain, with a group, all groups before it. What stages 1 .. k of a
-// pipeline hold together is an ideal.
+// Ideals: sets of groups that contain, with a group, all groups before it.
+// What stages 1 .. k of a pipeline hold together is an ideal.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Dinic's maximum flow: levels by breadth-first search, augmenting paths by depth-first search.
 #include "penstock/planner/bounds/min_cut.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Minimum cuts of random networks of seven nodes beside the costs of all ways to divide them.
 #include "penstock/planner/bounds/min_cut.h"
 
 #include <algorithm>

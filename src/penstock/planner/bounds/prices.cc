@@ -1,3 +1,4 @@
+// Raises the prices of overloaded types in ever smaller steps, and keeps those of the best bound.
 #include "penstock/planner/bounds/prices.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The least work before each multiset of devices left, by fractional knapsacks and bisection.
 #include "penstock/planner/bounds/rest_bound.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Bounds a stage's work by Lagrangian relaxation: cutting planes pick prices, minimum cuts answer.
 #include "penstock/planner/bounds/stage_bound.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Bisects the period; each test merges groups that cannot be parted and counts by pigeonholes.
 #include "penstock/planner/bounds/virtual_bound.h"
 
 #include <algorithm>

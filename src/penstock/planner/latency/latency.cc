@@ -1,3 +1,4 @@
+// Order of the search: simple plans, linear orders, annealing, the proof, and annealing again.
 #include "penstock/planner/latency/latency.h"
 
 #include <algorithm>

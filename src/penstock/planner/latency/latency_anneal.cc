@@ -1,3 +1,4 @@
+// Draws and undoes moves, and accepts worse ones by a temperature that falls geometrically.
 #include "penstock/planner/latency/latency_anneal.h"
 
 #include <cmath>

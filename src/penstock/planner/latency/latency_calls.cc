@@ -1,3 +1,4 @@
+// Enumerates calls by recursion: each block is added or excluded, with start times for all labels.
 #include "penstock/planner/latency/latency_calls.h"
 
 #include <algorithm>

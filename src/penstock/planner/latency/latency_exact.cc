@@ -1,3 +1,4 @@
+// Expands ideals by size, by blocks on cores and by calls, and offers each complete sequence.
 #include "penstock/planner/latency/latency_exact.h"
 
 #include <algorithm>

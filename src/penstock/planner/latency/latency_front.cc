@@ -1,3 +1,4 @@
+// Keeps the set of blocks as bits with an exclusive-or hash, and lists the blocks that are ready.
 #include "penstock/planner/latency/latency_front.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Finds ideals by hash, normalises the end times of labels, and drops labels that are dominated.
 #include "penstock/planner/latency/latency_ideals.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Fills the arrays: order, values at their least costs, pools, modes, and blocks by components.
 #include "penstock/planner/latency/latency_model.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Dynamic programming over places and devices used, replaying each state; orders drawn by number.
 #include "penstock/planner/latency/latency_orders.h"
 
 #include <algorithm>

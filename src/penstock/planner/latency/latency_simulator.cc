@@ -1,3 +1,4 @@
+// Seats groups, sorts stages topologically, adds up durations and waiting, and checks memory.
 #include "penstock/planner/latency/latency_simulator.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Chooses a longest path for each group, and prices its runs as calls, from the end backwards.
 #include "penstock/planner/latency/latency_tails.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Least latencies beside brute force on random problems, and proofs for the public workloads.
 #include "penstock/planner/latency/latency.h"
 
 #include <cstdlib>

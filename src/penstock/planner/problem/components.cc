@@ -1,3 +1,4 @@
+// Tarjan's algorithm and a depth-first search for a circle, both with a stack of their own.
 #include "penstock/planner/problem/components.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Proves when a group may join its neighbour, merges pass by pass, and builds the new instance.
 #include "penstock/planner/problem/contract.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Safe contraction: groups that some best split keeps together become one. Makes the search faster
-// and never the answer worse.
+// Safe contraction: groups that some best split keeps together become one.
+// It makes the search faster and never the answer worse.
 #pragma once
 
 #include <vector>

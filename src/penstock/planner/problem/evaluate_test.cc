@@ -1,3 +1,4 @@
+// Loads, latency and memory of splits computed by hand, and a message for each broken rule.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Merges groups by strong components, orders them topologically, and joins values with equal pins.
 #include "penstock/planner/problem/instance.h"
 
 #include <algorithm>

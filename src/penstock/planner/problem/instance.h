@@ -1,5 +1,6 @@
-// Instance: a problem made ready for searching. Colocated groups and circles merged, equal and
-// one-pinned values gone, groups numbered in a topological order, everything in flat arrays.
+// Instance: a problem made ready for searching.
+// Colocated groups and circles are merged, equal and one-pinned values are gone, groups are
+// numbered in a topological order, and everything is in flat arrays.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// Checks a problem part by part, and splits a pinned device off as a type of its own.
 #include "penstock/planner/problem/problem.h"
 
 #include <algorithm>

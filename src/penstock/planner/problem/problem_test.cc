@@ -1,3 +1,4 @@
+// Messages for wrong problems and pins, times of transfers, and components of directed graphs.
 #include "penstock/planner/problem/problem.h"
 
 #include <cmath>

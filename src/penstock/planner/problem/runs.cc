@@ -1,3 +1,4 @@
+// Fills runs by time and by number of groups, then renumbers values, order and colocated sets.
 #include "penstock/planner/problem/runs.h"
 
 #include <algorithm>

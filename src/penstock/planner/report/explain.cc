@@ -1,3 +1,4 @@
+// Formats costs, gap, binding resource, runner-up and baselines as lines of aligned text.
 #include "penstock/planner/report/explain.h"
 
 #include <cmath>

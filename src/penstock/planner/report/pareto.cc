@@ -1,3 +1,4 @@
+// For each count of devices, solves below caps on latency and memory that fall from plan to plan.
 #include "penstock/planner/report/pareto.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Fronts of small random problems beside those of all splits, and a period traded for memory.
 #include "penstock/planner/report/pareto.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What-if costs of a chain with known optima, and what the SVG picture of an answer must contain.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Lays groups out in columns by depth, and writes the graph and the devices' bars as SVG text.
 #include "penstock/planner/report/svg.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Makes the changed problems, solves each from the answer, and offers their plans to the real one.
 #include "penstock/planner/report/what_if.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A Metropolis walk over Loads by single moves, swaps and joint moves, with power sums as energy.
 #include "penstock/planner/search/anneal.h"
 
 #include <algorithm>

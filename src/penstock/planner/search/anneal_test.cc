@@ -1,3 +1,4 @@
+// Chains with dear transfers: annealing moves them as a whole, and never above a device's memory.
 #include "penstock/planner/search/anneal.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Sorts values by their cost against the work at their ends, and merges greedily by union-find.
 #include "penstock/planner/search/coarsen.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Counts each value's pins on each device, from which a move's effect on both devices follows.
 #include "penstock/planner/search/loads.h"
 
 #include <algorithm>

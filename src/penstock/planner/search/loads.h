@@ -1,5 +1,5 @@
-// Loads: what each device does under an assignment of groups to places, kept up to date move by
-// move.
+// Loads: what each device does under an assignment of groups to places.
+// They are kept up to date move by move.
 #pragma once
 
 #include <vector>

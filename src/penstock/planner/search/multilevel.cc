@@ -1,3 +1,4 @@
+// Draws a number of blocks, coarsens, anneals the blocks, then their groups from that result.
 #include "penstock/planner/search/multilevel.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Budgets by the steady clock, and whether options allow a split and its latency.
 #include "penstock/planner/search/search.h"
 
 #include <algorithm>

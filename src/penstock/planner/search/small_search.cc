@@ -1,3 +1,4 @@
+// Depth-first branch and bound over stages as bit sets, cut by latency, loads and the room left.
 #include "penstock/planner/search/small_search.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tries by recursion every subset of groups as the next stage, on used and on fresh devices.
 #include "penstock/planner/testing/test_brute_force.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Draws types, groups, graph, memory caps, links and a pin in turn from one Mersenne twister.
 #include "penstock/planner/testing/test_random_problem.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Branch and bound over places group by group, with loads and transfers kept up to date.
 #include "penstock/planner/throughput/assignments.h"
 
 #include <algorithm>

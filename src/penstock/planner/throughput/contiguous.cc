@@ -1,3 +1,4 @@
+// Order of the search: bounds, one device, linear orders, then Frontier runs and annealing in turn.
 #include "penstock/planner/throughput/contiguous.h"
 
 #include <algorithm>

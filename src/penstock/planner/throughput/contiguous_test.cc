@@ -1,3 +1,4 @@
+// Optima beside brute force, bounds at any moment, and changes that keep or lower the optimum.
 #include "penstock/planner/throughput/contiguous.h"
 
 #include <algorithm>

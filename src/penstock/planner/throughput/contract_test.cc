@@ -1,3 +1,4 @@
+// Merging groups keeps the optimum; no rule for groups is applied where it would be wrong.
 #include "penstock/planner/problem/contract.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// Sums updated group by group and undone from a stack; proves when a stage may take one more group.
 #include "penstock/planner/throughput/cursor.h"
 
 #include <algorithm>

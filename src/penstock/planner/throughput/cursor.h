@@ -1,5 +1,5 @@
-// Cursor: an ideal J, and behind it one stage that grows and shrinks by a group at a time, with all
-// its costs at hand.
+// Cursor: an ideal J, and behind it one stage, with all its costs at hand.
+// The stage grows and shrinks by a group at a time.
 #pragma once
 
 #include <array>

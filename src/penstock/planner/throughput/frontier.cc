@@ -1,3 +1,4 @@
+// Label setting over ideals by size: each stage is walked once, and prices and dominance prune.
 #include "penstock/planner/throughput/frontier.h"
 
 #include <algorithm>

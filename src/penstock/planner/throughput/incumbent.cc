@@ -1,3 +1,4 @@
+// Of splits with equal periods the one with less latency, then with fewer devices, is kept.
 #include "penstock/planner/throughput/incumbent.h"
 
 #include <algorithm>

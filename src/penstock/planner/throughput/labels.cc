@@ -1,3 +1,4 @@
+// Packs device counts with spare bits, and unlinks from an ideal's list what a new label beats.
 #include "penstock/planner/throughput/labels.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Labels: how the stages of an ideal can use the devices; of each ideal only those that no other
-// beats.
+// Labels: how the stages of an ideal can use the devices.
+// Of each ideal only those labels are kept that no other beats.
 #pragma once
 
 #include <cstdint>

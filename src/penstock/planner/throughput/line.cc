@@ -1,3 +1,4 @@
+// Prefix sums along the order, transfers pin by pin, and a proof of which starts need no trial.
 #include "penstock/planner/throughput/line.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Topological sorts by a stack, by the least cut and by a priority queue of seeded random keys.
 #include "penstock/planner/throughput/linear_order.h"
 
 #include <algorithm>

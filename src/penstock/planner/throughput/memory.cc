@@ -1,3 +1,4 @@
+// Compares bytes for each set of supporting types; best-fit decreasing tells if segments help.
 #include "penstock/planner/throughput/memory.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Dynamic programming over multisets of devices and places, and bisection of the period.
 #include "penstock/planner/throughput/probe.h"
 
 #include <algorithm>

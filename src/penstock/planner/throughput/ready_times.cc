@@ -1,3 +1,4 @@
+// Longest paths of least times to the end, and the earlier groups that a stage must wait for.
 #include "penstock/planner/throughput/ready_times.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// ReadyTimes: the latency of a pipeline that grows stage by stage. A stage starts when all stages
-// that it reads from, or must stand behind, have ended.
+// ReadyTimes: the latency of a pipeline that grows stage by stage.
+// A stage starts when all stages that it reads from, or must stand behind, have ended.
 #pragma once
 
 #include <span>

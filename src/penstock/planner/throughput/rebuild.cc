@@ -1,3 +1,4 @@
+// Opens a drawn run of stages, coarsens it into blocks, and runs the Frontier for limited steps.
 #include "penstock/planner/throughput/rebuild.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Rebuilding from one device to better splits or the optimum, and how often Probe asks its budget.
 #include "penstock/planner/throughput/rebuild.h"
 
 #include <numeric>

@@ -1,3 +1,4 @@
+// A beam search, one segment at a time, over the place that runs next; equal states are merged.
 #include "penstock/planner/throughput/segments.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Walks every stage behind each ideal, by size, and keeps the least part taken to reach an ideal.
 #include "penstock/planner/throughput/shared_ideals.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// SharedIdeals: stages along all orders of the groups at once, by the part of a whole that they
-// take.
+// SharedIdeals: stages along all orders of the groups at once.
+// They are compared by the part of a whole that they take.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// Bisects the period: dynamic programming along single orders, then SharedIdeals over all orders.
 #include "penstock/planner/throughput/shares.h"
 
 #include <algorithm>

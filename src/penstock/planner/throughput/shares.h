@@ -1,5 +1,5 @@
-// Shares: plans whose devices are parts of one whole, such as groups of a machine's CPUs, which can
-// be cut in many ways.
+// Shares: plans whose devices are parts of one whole, which can be cut in many ways.
+// Groups of a machine's CPUs are such devices.
 #pragma once
 
 #include <vector>

@@ -1,3 +1,4 @@
+// Adapts an instance to frames in flight and unlimited types, and contracts it where that is safe.
 #include "penstock/planner/throughput/sides.h"
 
 #include <algorithm>

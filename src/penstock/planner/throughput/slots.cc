@@ -1,3 +1,4 @@
+// Makes slots from a split's stages or at random, and turns groups at slots back into stages.
 #include "penstock/planner/throughput/slots.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Searches small problems to the end; else anneals in rounds, on devices or in ordered slots.
 #include "penstock/planner/throughput/virtual_stages.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Virtual stages beside brute force, under latency caps and small budgets, and on public workloads.
 #include "penstock/planner/throughput/virtual_stages.h"
 
 #include <algorithm>

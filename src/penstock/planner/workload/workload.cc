@@ -1,3 +1,4 @@
+// Groups nodes by colour, order and idleness, then builds types, values and order from the file.
 #include "penstock/planner/workload/workload.h"
 
 #include <algorithm>

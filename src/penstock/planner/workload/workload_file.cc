@@ -1,3 +1,4 @@
+// Parses with nlohmann/json; of each object the first wrong field is told with its place.
 #include "penstock/planner/workload/workload_file.h"
 
 #include <cmath>

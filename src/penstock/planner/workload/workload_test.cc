@@ -1,3 +1,4 @@
+// Problems and splits read from small and public workloads, and a message for each wrong field.
 #include "penstock/planner/workload/workload.h"
 
 #include <cstdlib>
