@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Fails where README.md, ARCHITECTURE.md or CONTRIBUTING.md names a path that does not exist, or a page
-(docs/*.md) a header that is not installed.
+(docs/*.md) a header that is not installed, or where a file of src/ does not begin with a line that stands alone.
 
 A path is a word in backticks or a link's target that begins with a file or folder of the root.
 Argument: the tree's root (default: this one)."""
@@ -15,6 +15,7 @@ CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)")
 HEADER = re.compile(r"(?<!src/)\bpenstock/(\w+/\w+\.h)\b")  # As a program includes it.
 IN_A_FOLDER = re.compile(rf"(?<![\w./-])(?:\./)?((?:{TOPS})/[\w./{{}},*-]*)")
+SENTENCE = re.compile(r"(?://|/\*) \S.*[.?](?: \*/)?")
 AT_THE_ROOT = re.compile(r"(?:\./)?([A-Z]\w*\.(?:md|txt|json)|[\w.]+\.txt|presubmit|LICENSE)")
 
 
@@ -53,6 +54,16 @@ def headers_not_installed(root: Path) -> list[tuple[str, str]]:
     return [(page, header) for page, header in named if header not in installed]
 
 
+def without_first_line(root: Path) -> list[str]:
+    """The headers and sources of src/ whose first line is no whole sentence of a comment."""
+    files = sorted(path for path in (root / "src").rglob("*") if path.suffix in {".h", ".cc", ".c"})
+    return [
+        str(path.relative_to(root))
+        for path in files
+        if not SENTENCE.fullmatch(path.read_text(encoding="utf-8").partition("\n")[0])
+    ]
+
+
 def main() -> int:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
     bad = 0
@@ -65,6 +76,9 @@ def main() -> int:
                 bad += 1
     for page, header in headers_not_installed(root):
         print(f"{page} offers 'penstock/{header}', which cmake/penstock_install.cmake does not install")
+        bad += 1
+    for path in without_first_line(root):
+        print(f"{path} does not begin with a comment of one line that says what one finds there")
         bad += 1
     return 1 if bad else 0
 

@@ -1,4 +1,5 @@
-"""tools/check_docs.py: every path that the documents name exists, every header that they offer is installed."""
+"""tools/check_docs.py: every path that the documents name exists, every header that they offer is installed, and each
+source says in its first line what one finds there."""
 
 import subprocess
 import sys
@@ -14,7 +15,7 @@ def check(tmp_path):
     """check(text) -> (exit code, output) of the script where ARCHITECTURE.md is `text`."""
     (tmp_path / "src/penstock/base").mkdir(parents=True)
     for name in ("error.h", "error.cc"):
-        (tmp_path / "src/penstock/base" / name).touch()
+        (tmp_path / "src/penstock/base" / name).write_text("// Errors as values.\n#pragma once\n")
     (tmp_path / "layers.txt").touch()
 
     def run(text: str) -> tuple[int, str]:
@@ -60,6 +61,22 @@ def test_a_header_that_is_offered_but_not_installed_is_named(check, tmp_path):
     page.write_text("`penstock/base/secret.h`")
     expected = "docs/cpp.md offers 'penstock/base/secret.h', which cmake/penstock_install.cmake does not install\n"
     assert check("") == (1, expected)
+
+
+@pytest.mark.parametrize(
+    ("first", "passes"),
+    [
+        ("// Errors as values.", True),
+        ("/* Errors for C. */", True),
+        ("// Errors as values, and what becomes", False),
+        ("#include <vector>", False),
+        ("", False),
+    ],
+)
+def test_a_source_begins_with_a_line_that_stands_alone(check, tmp_path, first, passes):
+    (tmp_path / "src/penstock/base/error.cc").write_text(f"{first}\n// of them.\n")
+    sentence = "src/penstock/base/error.cc does not begin with a comment of one line that says what one finds there\n"
+    assert check("") == ((0, "") if passes else (1, sentence))
 
 
 def test_this_tree_names_only_what_exists():
