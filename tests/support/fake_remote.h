@@ -201,12 +201,12 @@ class FakeRemote : public backend::Backend {
       Peer& peer = *job->peer;
       const bool refused = peer.refuses > 0;
       if (refused) --peer.refuses;
-      const bool lost = peer.lost;
+      const bool lost = peer.lost, cancelled = job->cancelled;
       lock.unlock();
       Status status;
       if (lost || refused) {
         status = unavailable(lost ? "is lost" : "is busy");
-      } else if (job->cancelled) {
+      } else if (cancelled) {
         status = make_error(Code::kCancelled, "the run was cancelled");
       } else {
         status = job->model->run(job->inputs, job->outputs);
