@@ -37,6 +37,12 @@ class FarMemory final : public backend::Memory {
     return {};
   }
 
+  [[nodiscard]] bool may_lose() const override { return true; }
+  [[nodiscard]] bool is_lost(const Tensor& tensor) const override {
+    const auto& far = handle_of(tensor).far;
+    return far != nullptr && far->is_lost();
+  }
+
   void forget(Tensor& tensor) noexcept override { handle_of(tensor) = {}; }
 };
 

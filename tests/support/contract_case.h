@@ -108,6 +108,7 @@ struct Case {
   std::vector<EdgeCase> edges;  ///< By position in the plan, over and over.
   std::vector<int> outputs;     ///< Tensors.
   int in_flight = 0;
+  bool direct = false;  ///< What peers make stays there, and is lost with them.
   bool stop_at_error = false;
   int max_age_us = 0;       ///< 0: none.
   int max_left_behind = 0;  ///< As each stage says, of calls that hang.
@@ -429,6 +430,7 @@ inline void choose_accelerators(Case& made) {
 /// Frames that are lost with a peer are computed at the other one.
 inline void choose_peers(Case& made) {
   Dice dice(made.seed ^ 0xfa4U);
+  made.direct = Dice(made.seed ^ 0xd17U).one_in(2);
   if (!dice.one_in(5) || made.start_fault != StartFault::kNone || made.has(Fault::kHang)) return;
   for (auto& stage : made.stages) {
     const bool plain = !stage.function && !stage.in_two && stage.lanes == 0;
@@ -512,12 +514,12 @@ inline std::string describe(const Case& c) {
                  c.borrow ? ", borrows" : "", c.nags ? ", nags" : "", c.settles ? ", settles" : "",
                  c.runs ? ", runs" : "", c.meddles ? ", meddles" : "", ", max_held ", c.max_held,
                  ", past ", c.past, c.cancels ? ", cancels" : "", ", in_flight ", c.in_flight,
-                 ", streams ", c.streams, " of ", c.most_streams, c.evicts ? ", evicts" : "",
-                 ", called ", c.called, ", swaps at ", c.swap_at, ", badly at ", c.bad_swap_at,
-                 c.stop_at_error ? ", on_error stop" : "", ", max_age ", c.max_age_us,
-                 ", max_left_behind ", c.max_left_behind, ", end ", static_cast<int>(c.end), " at ",
-                 c.end_at, ", start fault ", static_cast<int>(c.start_fault), " at stage ",
-                 c.start_fault_stage, "\n");
+                 c.direct ? ", direct" : "", ", streams ", c.streams, " of ", c.most_streams,
+                 c.evicts ? ", evicts" : "", ", called ", c.called, ", swaps at ", c.swap_at,
+                 ", badly at ", c.bad_swap_at, c.stop_at_error ? ", on_error stop" : "",
+                 ", max_age ", c.max_age_us, ", max_left_behind ", c.max_left_behind, ", end ",
+                 static_cast<int>(c.end), " at ", c.end_at, ", start fault ",
+                 static_cast<int>(c.start_fault), " at stage ", c.start_fault_stage, "\n");
   for (std::size_t s = 0; s < c.stages.size(); ++s) {
     const auto& stage = c.stages[s];
     text += concat("  s", s, stage.function ? " function" : "", stage.stateful ? " stateful" : "",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -253,20 +254,29 @@ class Judge {
       for (const auto& [number, tag] : seen_.pushed) {
         if (number == seen_.swapped) last = -1;  // Without states, both plans run at once.
         if (!plant_.began(s, tag)) continue;
-        const int most = made.each ? kMostItems : made.together > 1 ? 2 : 1;
+        const bool made_again = made.far && given_.direct;  // Where what it made is lost.
+        const int most = made_again ? INT_MAX : made.each ? kMostItems : made.together > 1 ? 2 : 1;
         if (plant_.calls(s, tag) > most) {
           add(concat("stage s", s, " was called ", plant_.calls(s, tag), " times for frame ",
                      number));
         }
         // Where a call of several failed or was lost, they run again behind those in flight.
-        const bool overtakes =
-            made.replicas > 1 || made.far || (made.together > 1 && made.lanes > 0);
+        const bool overtakes = made.replicas > 1 || made.far || waits_for_remakes(made) ||
+                               (made.together > 1 && made.lanes > 0);
         if (!overtakes && plant_.order(s, tag) < last) {
           add(concat("stage s", s, " saw frame ", number, " behind a later one"));
         }
         last = plant_.order(s, tag);
       }
     }
+  }
+
+  // Frames come back once what it reads of them is made again.
+  [[nodiscard]] bool waits_for_remakes(const StageCase& made) const {
+    return given_.direct && std::ranges::any_of(made.reads, [&](int tensor) {
+             const int maker = given_.tensors[at(tensor)].producer;
+             return maker >= 0 && given_.stages[at(maker)].far;
+           });
   }
 
   // All frames reached the edge in order, and nobody read it meanwhile.

@@ -259,7 +259,7 @@ class Plant {
       if (made.lanes > 0 && made.fault != Fault::kHang)
         move_to_device(side, stage_name, made.lanes);
       if (made.accelerators > 0) move_to_accelerators(side, stage_name, made.accelerators);
-      if (made.far) move_to_peers(side);
+      if (made.far) move_to_peers(side, given_.direct);
       return;
     }
     auto function = function::stateless(stage_name, ports_in, ports_out, call);
@@ -303,9 +303,10 @@ class Plant {
     side.accelerator->take(side.network, stage_name, devices);
   }
 
-  static void move_to_peers(Side& side) {
+  static void move_to_peers(Side& side, bool direct) {
     if (!side.remote) {
       side.remote = std::make_shared<testing::FakeRemote>(side.network);
+      side.remote->direct = direct;
       side.network.registry.add(side.remote);
     }
     auto& stage = side.network.plan.stages.back();

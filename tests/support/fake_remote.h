@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -21,7 +23,8 @@ namespace penstock::testing {
 /// Each peer, which a device names by its host, ends its calls in the order of their start.
 class FakeRemote : public backend::Backend {
  public:
-  int contexts = 4;  ///< Executable::recommended_contexts().
+  int contexts = 4;     ///< Executable::recommended_contexts().
+  bool direct = false;  ///< Tensors stay with the peer that made them, and are lost with it.
 
   explicit FakeRemote(FakeNetwork& network) : network_(network), thread_([this] { compute(); }) {}
   ~FakeRemote() override {
@@ -37,7 +40,14 @@ class FakeRemote : public backend::Backend {
   }
   /// What is in flight ends as unavailable, whatever comes later is not begun.
   void lose(const std::string& host) {
-    change([&] { peers_[host].lost = true; });
+    change([&] {
+      peers_[host].lost = true;
+      ++peers_[host].losses;
+    });
+  }
+  /// It has lost what it had, and goes on.
+  void forget(const std::string& host) {
+    change([&] { ++peers_[host].losses; });
   }
   void restore(const std::string& host) {
     change([&] { peers_[host].lost = peers_[host].found = false; });
@@ -80,6 +90,10 @@ class FakeRemote : public backend::Backend {
   [[nodiscard]] bool accepts(const device::Device& device) const override {
     return device.is_remote();
   }
+  [[nodiscard]] std::shared_ptr<backend::Memory> memory(
+      const device::Device& device) const override {
+    return direct && device.kind != device::Device::Kind::kServer ? memory_ : nullptr;
+  }
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& request) override {
     const std::scoped_lock lock(mutex_);
@@ -95,18 +109,79 @@ class FakeRemote : public backend::Backend {
  private:
   struct Peer {
     bool held = false, lost = false, found = false;
+    std::atomic<int> losses{0};
     int refuses = 0, in_flight = 0;
     std::vector<std::uint64_t> computed;
     backend::CompileRequest asked;
   };
+  /// What stands for a tensor that is on a peer, or that is here and goes along when it is read.
+  struct Handle {
+    const Peer* peer = nullptr;
+    int losses = 0;  // That the peer had when it made the tensor.
+    Tensor value;
+    [[nodiscard]] bool is_lost() const { return peer != nullptr && peer->losses != losses; }
+  };
+  static Handle& handle_of(const Tensor& tensor) {
+    Tensor same = tensor;
+    return *static_cast<Handle*>(same.data());
+  }
+
   struct Job {
     Peer* peer = nullptr;
     backend::Call call;
     const FakeModel* model = nullptr;
     std::vector<const Tensor*> inputs;
     std::vector<Tensor*> outputs;
+    std::deque<Handle> far;   // Of inputs on peers.
+    std::deque<Tensor> made;  // In place of outputs that stay.
+    std::vector<Tensor*> stay;
+    int losses = 0;
     Status status;
     bool cancelled = false, finished = false;
+
+    const Tensor* value_of(const Tensor& input) {
+      if (input.in_host_memory()) return &input;
+      auto& handle = far.emplace_back(handle_of(input));
+      if (handle.value.bytes() != input.bytes())  // Nobody has written it.
+        handle.value = Tensor::allocate(input.dtype(), input.dims());
+      return &handle.value;
+    }
+    Tensor* place_of(Tensor& output) {
+      if (output.in_host_memory()) return &output;
+      stay.push_back(&output);
+      return &made.emplace_back(Tensor::allocate(output.dtype(), output.dims()));
+    }
+  };
+
+  struct PeersMemory : backend::Memory {
+    [[nodiscard]] std::string name() const override { return "peers"; }
+    [[nodiscard]] bool reaches_host() const override { return true; }
+    [[nodiscard]] bool may_lose() const override { return true; }
+    [[nodiscard]] bool is_lost(const Tensor& tensor) const override {
+      return handle_of(tensor).is_lost();
+    }
+    void forget(Tensor& tensor) noexcept override { handle_of(tensor) = {}; }
+    Result<Tensor> allocate(DType dtype, std::size_t bytes) override {
+      constexpr auto kDomain = static_cast<MemoryDomain>(UINT16_MAX);
+      auto handle = std::make_shared<Handle>();
+      void* const at = handle.get();
+      return Tensor::reserve_in(kDomain, dtype, bytes, at, std::move(handle));
+    }
+    Status copy(const Tensor& from, Tensor& to) override {
+      if (!to.in_host_memory()) {
+        Handle made = from.in_host_memory() ? Handle{nullptr, 0, from} : handle_of(from);
+        handle_of(to) = std::move(made);
+        return {};
+      }
+      const auto& handle = handle_of(from);
+      if (handle.is_lost()) return unavailable("an input was lost");
+      if (handle.value.bytes() == to.bytes() && to.bytes() > 0) {
+        std::memcpy(to.data(), handle.value.data(), to.bytes());
+      } else if (to.bytes() > 0) {
+        std::memset(to.data(), 0, to.bytes());
+      }
+      return {};
+    }
   };
 
   static Error unavailable(const char* why) {
@@ -121,8 +196,9 @@ class FakeRemote : public backend::Backend {
       made->peer = &peer;
       made->call = call;
       made->model = &model;
-      made->inputs.assign(inputs.begin(), inputs.end());
-      made->outputs.assign(outputs.begin(), outputs.end());
+      made->losses = peer.losses;
+      for (const Tensor* input : inputs) made->inputs.push_back(made->value_of(*input));
+      for (Tensor* output : outputs) made->outputs.push_back(made->place_of(*output));
       const std::scoped_lock lock(remote.mutex_);
       if (peer.lost) return unavailable("is lost");
       job = made;
@@ -142,7 +218,17 @@ class FakeRemote : public backend::Backend {
                                              finished)) {
         return make_error(Code::kDeadlineExceeded, "in progress");
       }
-      return std::move(std::exchange(job, nullptr)->status);
+      const auto ended = std::exchange(job, nullptr);
+      for (std::size_t i = 0; i < ended->stay.size() && ended->status; ++i) {
+        Tensor& output = *ended->stay[i];
+        const Tensor& made = ended->made[i];
+        if (made.dtype() != output.dtype() || !output.set_dims(made.dims())) {
+          output = made;  // Who asked sees that it is not what was asked for.
+          continue;
+        }
+        handle_of(output) = {&peer, ended->losses, made};
+      }
+      return std::move(ended->status);
     }
     void cancel() noexcept override {
       const std::scoped_lock lock(remote.mutex_);
@@ -206,6 +292,8 @@ class FakeRemote : public backend::Backend {
       Status status;
       if (lost || refused) {
         status = unavailable(lost ? "is lost" : "is busy");
+      } else if (std::ranges::any_of(job->far, &Handle::is_lost)) {
+        status = unavailable("an input was lost");
       } else if (cancelled) {
         status = make_error(Code::kCancelled, "the run was cancelled");
       } else {
@@ -222,6 +310,7 @@ class FakeRemote : public backend::Backend {
   }
 
   FakeNetwork& network_;
+  const std::shared_ptr<backend::Memory> memory_ = std::make_shared<PeersMemory>();
   std::mutex mutex_;  // Guards all below.
   std::condition_variable changed_;
   std::map<std::string, Peer> peers_;

@@ -20,7 +20,7 @@
 namespace penstock::backend {
 
 /// Changes whenever anything in this header (or in what it includes) changes its layout or meaning.
-inline constexpr int kAbiVersion = 7;
+inline constexpr int kAbiVersion = 8;
 
 /// One input or output of a compiled model.
 struct Port {
@@ -196,6 +196,13 @@ class Memory {
   /// Whether runs take inputs and outputs that lie in the host's memory too, and bring them there
   /// and back themselves. Then an edge to or from the host's needs no copy.
   [[nodiscard]] virtual bool reaches_host() const { return false; }
+
+  /// Whether tensors that a run has written may be lost, with the machine that has them, before all
+  /// have read them. What they were made of is kept until then, so that they can be made again.
+  /// \pre  reaches_host()
+  [[nodiscard]] virtual bool may_lose() const { return false; }
+  /// Whether that has become of this one.
+  [[nodiscard]] virtual bool is_lost([[maybe_unused]] const Tensor& tensor) const { return false; }
 
   /// The frame whose value the tensor holds is over: what is kept for it may go. The storage stays
   /// and is written again.

@@ -26,7 +26,9 @@ struct BoundFrame {
   // Beside Stage::in_edges and out_edges: of the slots, or of their mirrors.
   std::vector<const std::vector<const Tensor*>*> in;
   std::vector<std::vector<Tensor>*> out;
-  std::vector<Slot*> in_slots, out_slots;
+  std::vector<Slot*> in_slots, out_slots;  // No slot: a place beside the edge's.
+  // Where what is made again has other outputs than those that were lost: they go nowhere.
+  std::vector<std::vector<Tensor>> beside;
   std::vector<const Tensor*> state_in;  // Beside Stage::states_in and states_out.
   std::vector<Tensor*> state_out;
   // While it is apart, all that is shown above are these copies, which share the storage.

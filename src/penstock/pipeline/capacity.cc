@@ -50,9 +50,10 @@ std::size_t least_slots(std::size_t workers, std::size_t bytes) {
   return doubled * bytes <= kLargeEdge ? doubled : workers + 1;
 }
 
-std::uint64_t slot_count(const plan::Plan& plan, const plan::Edge& edge, const Options& options) {
+std::uint64_t slot_count(const plan::Plan& plan, const plan::Edge& edge, const Options& options,
+                         const Memories& memories) {
   return static_cast<std::uint64_t>(choose_capacity(plan, edge)) +
-         static_cast<std::uint64_t>(spare_slots(plan, edge)) +
+         static_cast<std::uint64_t>(spare_slots(plan, edge, memories)) +
          static_cast<std::uint64_t>(kept_slots(edge, options));
 }
 
@@ -60,7 +61,7 @@ std::uint64_t slot_count(const plan::Plan& plan, const plan::Edge& edge, const O
 std::uint64_t host_slots(const plan::Plan& plan, const plan::Edge& edge, const Options& options,
                          const Memories& memories) {
   const auto places = memories_of(plan, edge, memories);
-  const std::uint64_t slots = slot_count(plan, edge, options);
+  const std::uint64_t slots = slot_count(plan, edge, options, memories);
   const auto kept = static_cast<std::uint64_t>(kept_slots(edge, options));
   std::uint64_t sum = places.own == nullptr ? slots : 0;
   if (std::ranges::find(places.mirrors, nullptr) != places.mirrors.end()) sum += slots - kept;
@@ -212,13 +213,6 @@ int choose_wake_batch(const plan::Plan& plan) {
   return std::max(least / 2, 1);
 }
 
-int spare_slots(const plan::Plan& plan, const plan::Edge& edge) {
-  if (edge.policy == plan::FullPolicy::kBlock) return 0;
-  std::size_t spare = replicas_of(plan, edge.from);
-  for (const int to : edge.to) spare += to < 0 ? kLeastSlots : replicas_of(plan, to);
-  return static_cast<int>(spare);
-}
-
 int kept_slots(const plan::Edge& edge, const Options& options) {
   const bool leaves = !edge.to.empty() && edge.to.back() == plan::kPipelineOutput;
   return leaves ? std::max(options.max_held, 0) : 0;
@@ -280,6 +274,56 @@ EdgeMemories memories_of(const plan::Plan& plan, const plan::Edge& edge, const M
   return memories_for(writers, readers, leaves);
 }
 
+std::vector<int> keepers_of(const plan::Plan& plan, const plan::Edge& edge,
+                            const Memories& memories) {
+  std::vector<bool> reached(plan.stages.size());
+  const auto reach = [&](const plan::Edge& through) {
+    for (const int to : through.to) {
+      if (to >= 0) reached[static_cast<std::size_t>(to)] = true;
+    }
+  };
+  reach(edge);
+  for (int stage = 0; stage < std::ssize(plan.stages); ++stage) {  // Edges lead forward.
+    if (!reached[static_cast<std::size_t>(stage)]) continue;
+    for (const auto& made : plan.edges) {
+      const auto* memory = made.from == stage ? memories_of(plan, made, memories).own : nullptr;
+      if (memory != nullptr && memory->may_lose()) reach(made);
+    }
+  }
+  std::vector<int> keepers;
+  for (int stage = 0; stage < std::ssize(plan.stages); ++stage) {
+    const bool reads = std::ranges::find(edge.to, stage) != edge.to.end();
+    if (reached[static_cast<std::size_t>(stage)] && !reads) keepers.push_back(stage);
+  }
+  return keepers;
+}
+
+// As many as there are frames between push and release, so that none waits for those that are kept;
+// where frames are dropped these are far more, and the stages get what keeps all of them busy.
+int keeping_slots(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories) {
+  if (keepers_of(plan, edge, memories).empty()) return 0;
+  constexpr std::size_t kCalls = 8;  // In flight on another machine.
+  const auto drops = [](const plan::Edge& of) { return of.policy != plan::FullPolicy::kBlock; };
+  if (std::ranges::any_of(plan.edges, drops)) {
+    const std::size_t workers = held_between(plan, {.from = edge.from, .to = {}, .tensors = {}});
+    return static_cast<int>(kCalls * workers);
+  }
+  int most = kMostSlots;
+  for (const auto& leaves : plan.edges) {
+    const bool is_output = !leaves.to.empty() && leaves.to.back() == plan::kPipelineOutput;
+    if (is_output) most = std::min(most, choose_capacity(plan, leaves));
+  }
+  return std::max(most - choose_capacity(plan, edge), 0);
+}
+
+int spare_slots(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories) {
+  std::size_t spare = static_cast<std::size_t>(keeping_slots(plan, edge, memories));
+  if (edge.policy == plan::FullPolicy::kBlock) return static_cast<int>(spare);
+  spare += replicas_of(plan, edge.from);
+  for (const int to : edge.to) spare += to < 0 ? kLeastSlots : replicas_of(plan, to);
+  return static_cast<int>(spare);
+}
+
 std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options,
                                             const backend::Registry& backends) {
   return memory_ceiling(plan, options, memories_of(plan, backends));
@@ -309,8 +353,8 @@ Status check_memory(const plan::Plan& plan, const Options& options, const Memori
   for (const auto& edge : plan.edges) {
     const auto tensors =
         product(slot_bytes_or(plan, edge, 0), host_slots(plan, edge, options, memories));
-    const auto bytes =
-        sum_of(tensors, product(bookkeeping_bytes(edge), slot_count(plan, edge, options)));
+    const auto bytes = sum_of(
+        tensors, product(bookkeeping_bytes(edge), slot_count(plan, edge, options, memories)));
     sum = sum_of(sum, bytes);
     if (bytes > most) {
       most = bytes;
@@ -336,7 +380,7 @@ Status check_memory(const plan::Plan& plan, const Options& options, const Memori
   if (states > most || largest == nullptr) return beside("states", states);
   return make_error(Code::kResourceExhausted, "the edges may take ", sum, " bytes of memory, ",
                     available_bytes, " are available; the largest is '", edge_name(plan, *largest),
-                    "' with ", slot_count(plan, *largest, options), " slots and ", most,
+                    "' with ", slot_count(plan, *largest, options, memories), " slots and ", most,
                     " bytes; give it a smaller capacity");
 }
 

@@ -23,9 +23,6 @@ std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& 
 /// Frames that the edge may hold: what the plan says, else chosen from the sizes.
 int choose_capacity(const plan::Plan& plan, const plan::Edge& edge);
 
-/// Slots beyond the capacity: frames being written or read, which only lossy edges keep apart.
-int spare_slots(const plan::Plan& plan, const plan::Edge& edge);
-
 /// How many versions of a state are kept for each stream: more where a stage that reads it may be
 /// behind the one that writes it.
 std::size_t state_versions(const plan::Plan& plan, const plan::StateEdge& state);
@@ -38,6 +35,16 @@ using Memories = std::vector<std::vector<MemoryPtr>>;
 /// As the backends say. One that is not there counts as the host's.
 Memories memories_of(const plan::Plan& plan, const backend::Registry& backends);
 EdgeMemories memories_of(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories);
+
+/// Stages that do not read the edge, and for which its frames are kept nevertheless: those to which
+/// leads what is made of them, as long as that may be lost with another machine. Ascending.
+std::vector<int> keepers_of(const plan::Plan& plan, const plan::Edge& edge,
+                            const Memories& memories);
+/// Slots beyond the capacity: frames that are kept while the edge has room for others, and on lossy
+/// edges those being written or read.
+int spare_slots(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories);
+/// Those of them for frames that are kept.
+int keeping_slots(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories);
 
 /// As memory_ceiling(), where the plan runs in these memories: the host's alone is counted.
 std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Options& options,

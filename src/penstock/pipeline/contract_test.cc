@@ -302,5 +302,16 @@ TEST(Contract, WhatIsPutInAnOutputsPlaceConcernsItsFrameOnly) {
   }
 }
 
+// Though it stays with a peer, where nobody here sees it.
+TEST(Contract, WhatAPeerMakesInAnOutputsPlaceConcernsItsFrameOnly) {
+  for (const auto fault :
+       {Fault::kWrongShape, Fault::kWrongRank, Fault::kWrongType, Fault::kSpoil}) {
+    auto given = case_of({stage_of({0}, fault, 2), stage_of({1})}, {2});
+    for (auto& stage : given.stages) stage.far = true;
+    given.direct = true;
+    EXPECT_TRUE(keeps_contract(given));
+  }
+}
+
 }  // namespace
 }  // namespace penstock::contract

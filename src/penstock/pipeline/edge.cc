@@ -110,6 +110,16 @@ Status Edge::bring_back(Slot& slot, std::size_t at, FrameNumber frame, std::uint
   return {};
 }
 
+bool Edge::is_lost(Slot& slot, std::size_t at, FrameNumber frame) const {
+  if (at != kOwn) {  // What was brought there is not.
+    Mirror& mirror = *slot.mirrors[at];
+    const std::scoped_lock lock(mirror.mutex);
+    if (mirror.frame == frame) return false;
+  }
+  return std::ranges::any_of(slot.now,
+                             [&](const Tensor* tensor) { return memory_->is_lost(*tensor); });
+}
+
 Edge::Block Edge::plan_block(const Type& type, bool together) const {
   // A result that is taken out of the pipeline keeps the block in which it lies.
   constexpr std::size_t kMostBytes = 1U << 20U;
@@ -150,8 +160,7 @@ Result<Slot*> Edge::make_slot() {
 }
 
 Status Edge::allocate(bool own_storage, int spare, std::size_t window, int kept, bool together) {
-  const std::size_t count =
-      static_cast<std::size_t>(capacity_) + (lossy() ? static_cast<std::size_t>(spare) : 0);
+  const std::size_t count = static_cast<std::size_t>(capacity_) + static_cast<std::size_t>(spare);
   own_storage_ = own_storage;
   place_count_ = count;
   most_slots_ = count + static_cast<std::size_t>(kept);
@@ -275,7 +284,7 @@ void Edge::end_write(FrameNumber frame) {
   }
   // Replicas end out of order; the oldest frame is the first to go.
   waiting_.insert(std::ranges::upper_bound(waiting_, frame), frame);
-  readers_left_[frame & window_mask_] = static_cast<int>(to.size());
+  readers_left_[frame & window_mask_] = readers_;
 }
 
 void Edge::drop(FrameNumber frame) {
@@ -302,7 +311,7 @@ void Edge::end_read(FrameNumber frame) {
     if (--readers_left_[frame & window_mask_] == 0) free_slot(frame);
   } else if (lets_go()) {
     Slot& read = slot(frame);
-    if (to.size() > 1 && read.readers.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    if (readers_ > 1 && read.readers.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
     let_go(read);
   }
 }

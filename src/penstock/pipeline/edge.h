@@ -13,6 +13,7 @@
 #include "penstock/base/cache_line.h"
 #include "penstock/pipeline/frame.h"
 #include "penstock/pipeline/memory.h"
+#include "penstock/pipeline/remakes.h"
 #include "penstock/plan/plan.h"
 #include "penstock/tensor/tensor.h"
 
@@ -59,13 +60,15 @@ class Edge {
  public:
   Edge(const plan::Edge& plan, std::vector<Type> types, int capacity, std::string name);
 
-  /// \pre  not allocated.
-  void place(EdgeMemories memories) {
+  /// `keepers`: stages that do not read the edge, and for which a frame's tensors stay as for those
+  /// that do. \pre  not allocated.
+  void place(EdgeMemories memories, std::size_t keepers) {
     memory_ = memories.own;
     mirrors_ = std::move(memories.mirrors);
+    readers_ = static_cast<int>(to.size() + keepers);
   }
 
-  /// \param spare  slots beyond the capacity for frames being written or read (lossy edges only).
+  /// \param spare  slots beyond the capacity: as of spare_slots().
   /// \param window  a power of two, over the number of frames in flight.
   /// \param kept  slots more that fresh_slot() may make.
   /// \param together  the first slots lie one behind the other, as rows of one tensor: a call for
@@ -78,6 +81,8 @@ class Edge {
   [[nodiscard]] std::size_t bytes_per_slot()
       const;  ///< Open shapes at their bound; unbounded as 0.
   [[nodiscard]] std::size_t slot_count() const { return most_slots_; }  ///< At most.
+  /// Frames that have a slot of their own at a time, whoever reads them or not.
+  [[nodiscard]] std::size_t places() const { return place_count_; }
   /// In each of mirrors().
   [[nodiscard]] std::size_t mirror_count() const { return place_count_; }
 
@@ -101,6 +106,12 @@ class Edge {
   /// Which of the slot's mirrors lies in the memory, or kOwn.
   [[nodiscard]] std::size_t mirror_in(const backend::Memory* memory) const;
   [[nodiscard]] backend::Memory* memory() const { return memory_; }  ///< Of the slots' own tensors.
+  /// Whether a frame's tensors may be lost before all have read them; then remakes() make them
+  /// anew.
+  [[nodiscard]] bool may_lose() const { return memory_ != nullptr && memory_->may_lose(); }
+  /// Whether those that the slot shows, or the mirror `at`, are. \pre  may_lose()
+  [[nodiscard]] bool is_lost(Slot& slot, std::size_t at, FrameNumber frame) const;
+  Remakes remakes;  ///< \pre  may_lose()
   [[nodiscard]] const std::vector<backend::Memory*>& mirrors() const { return mirrors_; }
   /// Copies the frame to the slot's mirror `at`, once for all who ask: later ones find it there.
   /// Adds to `copies`. \pre  it was written. \error  of a copy; names the tensor and both memories.
@@ -125,10 +136,11 @@ class Edge {
   [[nodiscard]] bool lets_go() const { return from == plan::kPipelineInput || memory_ != nullptr; }
   /// Where it lets_go(): the frame's readers are to come, each of which ends with end_read().
   void begin_readers(FrameNumber frame) {
-    if (to.size() == 1) return;  // The only one lets go of what was lent.
-    if (!lossy()) slot(frame).readers.store(static_cast<int>(to.size()), std::memory_order_relaxed);
+    if (readers_ == 1) return;  // The only one lets go of what was lent.
+    if (!lossy()) slot(frame).readers.store(readers_, std::memory_order_relaxed);
   }
-  /// Each reader, once for each frame, however the frame fared: what the edge holds of it may go.
+  /// Each reader and keeper, once for each frame, however the frame fared: what the edge holds of
+  /// it may go.
   void end_read(FrameNumber frame);
 
   // Lossy edges only; every call locks.
@@ -182,6 +194,7 @@ class Edge {
   void drop(FrameNumber frame);
 
   const int capacity_;
+  int readers_ = 0;                                // And those for whom frames are kept.
   backend::Memory* memory_ = nullptr;              // Its backend's, as are those of
   std::vector<backend::Memory*> mirrors_;          // each slot's mirrors.
   std::vector<std::vector<std::int64_t>> bounds_;  // Beside `types`; empty where no shape varies.

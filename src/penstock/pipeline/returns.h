@@ -1,5 +1,6 @@
 // Returns: frames that an instance of a stage has taken and cannot compute, as its device is lost.
-// They stay here until another instance takes them.
+// They stay here until another instance takes them. So do frames that come back for another reason
+// (see Remakes).
 #pragma once
 
 #include <algorithm>
@@ -14,26 +15,31 @@
 
 namespace penstock::pipeline {
 
+class Edge;
+
 /// \threads  any, but configure() and add().
 class Returns {
  public:
   struct Taken {
     FrameNumber frame = 0;
     bool begun = false;  ///< Its slots are held already.
+    Edge* again =
+        nullptr;  ///< The stage is through with it, but for what it wrote there: see Remakes.
   };
 
-  /// Frames come back from now on, each at most `tries` times. `window`: as of Progress.
+  /// Frames come back from now on, each at most `tries` times by give(). `window`: as of Progress.
   void configure(std::size_t window, std::uint8_t tries) {
+    enabled_ = true;
     tries_ = tries;
     tried_.assign(window, 0);
     frames_.reserve(window);
   }
   void add(Parker& parker) { parkers_.push_back(&parker); }  ///< Of an instance.
-  [[nodiscard]] bool enabled() const { return tries_ > 0; }
+  [[nodiscard]] bool enabled() const { return enabled_; }
 
   /// The frame is new: none of its tries was made. \pre  nobody has it
   void begin(FrameNumber frame) {
-    if (enabled()) tried_[frame & (tried_.size() - 1)] = 0;
+    if (tries_ > 0) tried_[frame & (tried_.size() - 1)] = 0;
   }
   /// Wakes the instances. False: it was tried too often, and stays with who has it.
   bool give(Taken frame) {
@@ -42,11 +48,18 @@ class Returns {
       auto& tried = tried_[frame.frame & (tried_.size() - 1)];
       if (tried >= tries_) return false;
       ++tried;
+    }
+    bring(frame);
+    return true;
+  }
+  /// The frame comes back, however often it did. Wakes the instances.
+  void bring(Taken frame) {
+    {
+      const std::scoped_lock lock(mutex_);
       frames_.push_back(frame);
       count_.store(frames_.size(), std::memory_order_seq_cst);
     }
     wake();
-    return true;
   }
   /// The first of those before `end`.
   std::optional<Taken> take(FrameNumber end = UINT64_MAX) {
@@ -65,6 +78,7 @@ class Returns {
   }
 
  private:
+  bool enabled_ = false;
   std::uint8_t tries_ = 0;
   std::vector<Parker*> parkers_;
   std::atomic<std::size_t> count_{0};  // frames_.size()

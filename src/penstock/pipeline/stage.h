@@ -70,6 +70,8 @@ struct Stage {
   std::vector<Edge*> in_edges, out_edges;
   std::vector<Edge*> lossy_in, lossy_out;  // Those of them that may drop frames.
   std::vector<Edge*> kept_out;             // Those that Edge::lets_go().
+  std::vector<Edge*> lossable_in;          // Those that Edge::may_lose().
+  std::vector<Edge*> kept_for;  // Edges that it reads, or for whose frames they are kept.
   std::vector<CompiledPartition> partitions;
   std::vector<device::Device> places;  // Of each instance: the replicas, then the stand-by devices.
   std::vector<MemoryPtr> memories;     // Beside them; null: the host's.
@@ -90,7 +92,10 @@ struct Stage {
   std::atomic<FrameNumber> next{0};   // The next frame to claim.
   std::atomic<int> able{0};           // Replicas that are neither exhausted nor lost.
   std::atomic<int> able_standbys{0};  // Stand-by devices that are neither exhausted nor lost.
-  Returns returns;                    // Of replicas and stand-by devices that are lost.
+  Returns returns;  // Of replicas and stand-by devices that are lost, and to be made again.
+  // Stages that may be asked to make again what this one waits for, and those that may ask this
+  // one.
+  std::vector<Stage*> makers, askers;
   // One frame at a time, in order, whichever instance has it: the next one reads its state, or one
   // that is written behind it.
   bool in_turn = false;

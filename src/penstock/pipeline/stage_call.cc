@@ -160,7 +160,7 @@ bool StageCall::has_items(std::size_t p) const {
   return true;
 }
 
-Status StageCall::bind(FrameNumber frame, const Record& record) {
+Status StageCall::bind(FrameNumber frame, const Record& record, const Edge* again) {
   auto& bound = bound_[count_];
   bound.apart = false;
   bound.frame = frame;
@@ -171,7 +171,12 @@ Status StageCall::bind(FrameNumber frame, const Record& record) {
   bool left = false;  // By a call that hangs: storage that is to be written.
   auto* out = bound.out.data();
   auto* out_slot = bound.out_slots.data();
+  if (again != nullptr) PENSTOCK_CHECK_OK(guarded([&] { return bind_beside(bound, *again); }));
   for (Edge* edge : stage_.out_edges) {
+    if (again != nullptr && edge != again) {
+      ++out_slot, ++out;
+      continue;
+    }
     Slot& slot = edge->slot(frame);
     left = left || slot.left.load(std::memory_order_relaxed);
     *out_slot++ = &slot;
@@ -194,8 +199,39 @@ Status StageCall::bind(FrameNumber frame, const Record& record) {
   return {};
 }
 
+Status StageCall::bind_beside(BoundFrame& bound, const Edge& again) {
+  bound.beside.resize(stage_.out_edges.size());
+  for (std::size_t e = 0; e < stage_.out_edges.size(); ++e) {
+    const Edge& edge = *stage_.out_edges[e];
+    if (&edge == &again) continue;
+    auto* const memory = writes_[e] == Edge::kOwn ? edge.memory() : memory_;
+    bound.out_slots[e] = nullptr;
+    bound.out[e] = &bound.beside[e];
+    bound.beside[e].clear();
+    for (const auto& type : edge.types) {
+      Tensor& made = bound.beside[e].emplace_back();
+      if (type.max_bytes()) PENSTOCK_CHECK_OK(restore_storage_in(memory, type, made));
+    }
+  }
+  return {};
+}
+
+void StageCall::forget_beside() {
+  bound_.front().beside.clear();  // Such a frame is alone in its call.
+}
+
+Edge* StageCall::lost_input(std::size_t i) {
+  const auto& bound = bound_[i];
+  for (std::size_t e = 0; e < stage_.in_edges.size(); ++e) {
+    Edge& edge = *stage_.in_edges[e];
+    if (edge.may_lose() && edge.is_lost(*bound.in_slots[e], reads_[e], bound.frame)) return &edge;
+  }
+  return nullptr;
+}
+
 Status StageCall::renew(const BoundFrame& bound) {
   for (std::size_t e = 0; e < bound.out_slots.size(); ++e) {
+    if (bound.out_slots[e] == nullptr) continue;
     PENSTOCK_CHECK_OK(stage_.out_edges[e]->renew(*bound.out_slots[e]));
   }
   for (StateEdge* state : stage_.states_out) state->renew(bound.seat, bound.step);
@@ -223,7 +259,8 @@ void StageCall::bind_mirrors(BoundFrame& bound) {
     if (reads_[e] != Edge::kOwn) bound.in[e] = &bound.in_slots[e]->mirrors[reads_[e]]->now;
   }
   for (std::size_t e = 0; e < writes_.size(); ++e) {
-    if (writes_[e] != Edge::kOwn) bound.out[e] = &bound.out_slots[e]->mirrors[writes_[e]]->own;
+    if (writes_[e] != Edge::kOwn && bound.out_slots[e] != nullptr)
+      bound.out[e] = &bound.out_slots[e]->mirrors[writes_[e]]->own;
   }
 }
 
@@ -247,7 +284,7 @@ Status StageCall::bring_outputs() {
   std::uint64_t copies = 0;
   Status brought;
   for (std::size_t e = 0; e < writes_.size() && brought; ++e) {
-    if (writes_[e] == Edge::kOwn) continue;
+    if (writes_[e] == Edge::kOwn || at_->out_slots[e] == nullptr) continue;
     brought = stage_.out_edges[e]->bring_back(*at_->out_slots[e], writes_[e], at_->frame, copies);
   }
   copies_.fetch_add(copies, std::memory_order_relaxed);
@@ -581,18 +618,19 @@ void StageCall::attach(BoundFrame& bound) {
 }
 
 // Of the frame's slot, or of its mirror.
-std::vector<Tensor>& StageCall::written_of(const BoundFrame& bound, std::size_t edge) const {
+std::vector<Tensor>& StageCall::written_of(BoundFrame& bound, std::size_t edge) const {
+  if (bound.out_slots[edge] == nullptr) return bound.beside[edge];
   Slot& slot = *bound.out_slots[edge];
   return writes_[edge] == Edge::kOwn ? slot.own : slot.mirrors[writes_[edge]]->own;
 }
 
 Status StageCall::abandon() {
   cancel();
-  for (const auto& bound : std::span(bound_).first(count_)) PENSTOCK_CHECK_OK(leave(bound));
+  for (auto& bound : std::span(bound_).first(count_)) PENSTOCK_CHECK_OK(leave(bound));
   return {};
 }
 
-Status StageCall::leave(const BoundFrame& bound) {
+Status StageCall::leave(BoundFrame& bound) {
   for (Slot* slot : bound.in_slots) slot->left.store(true, std::memory_order_relaxed);
   for (StateEdge* state : stage_.states_in) state->leave(bound.seat, bound.step);
   for (const auto& partition : stage_.partitions) {

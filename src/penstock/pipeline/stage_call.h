@@ -40,9 +40,15 @@ class StageCall {
 
   void clear() { count_ = 0; }  ///< No frame is bound.
   /// Another frame that start() computes: where its tensors and its stream's states lie.
+  /// `again`: only what it writes there is wanted, and nothing of the other edges is touched.
   /// \pre  its slots are held; fewer are bound than the stage takes in one call.
-  /// \error  of a memory that has no storage in place of what a lost call still reads.
-  Status bind(FrameNumber frame, const Record& record);
+  /// \error  of a memory that has no storage in place of what a lost call still reads, or beside
+  ///         the other edges.
+  Status bind(FrameNumber frame, const Record& record, const Edge* again = nullptr);
+  /// Frees what lies beside edges. \pre  finish() was true, or nothing is bound.
+  void forget_beside();
+  /// An input of the i-th frame that was lost with the machine that had it; null: none was.
+  Edge* lost_input(std::size_t i);
   [[nodiscard]] std::size_t count() const { return count_; }  ///< Frames that are bound.
 
   /// Begins to compute the frames that are bound: in one call, and where that fails, each frame
@@ -110,6 +116,8 @@ class StageCall {
   void find_mirrors();
   [[nodiscard]] BoundFrame room_for_frame() const;
   Status renew(const BoundFrame& bound);
+  /// In place of bind()'s own: outputs but for one edge go nowhere.
+  Status bind_beside(BoundFrame& bound, const Edge& again);
   void bind_states(BoundFrame& bound);
   void bind_mirrors(BoundFrame& bound);
   Status bring_inputs(const BoundFrame& bound);
@@ -139,8 +147,8 @@ class StageCall {
   bool set_apart(std::span<BoundFrame> frames);
   static void detach(BoundFrame& bound);
   void attach(BoundFrame& bound);
-  Status leave(const BoundFrame& bound);
-  std::vector<Tensor>& written_of(const BoundFrame& bound, std::size_t edge) const;
+  Status leave(BoundFrame& bound);
+  std::vector<Tensor>& written_of(BoundFrame& bound, std::size_t edge) const;
   bool settle();
   Status restored(Status failed);
   static void tell_done(void* self);

@@ -69,10 +69,15 @@ void choose_window(State& state) {
 Status allocate_edges(State& state) {
   for (std::size_t e = 0; e < state.edges.size(); ++e) {
     const auto& edge = state.plan.edges[e];
-    state.edges[e]->place(memories_of(state.plan, edge, state.memories));
+    const auto keepers = keepers_of(state.plan, edge, state.memories);
+    state.edges[e]->place(memories_of(state.plan, edge, state.memories), keepers.size());
     PENSTOCK_CHECK_OK(state.edges[e]->allocate(
-        edge.from != plan::kPipelineInput, spare_slots(state.plan, edge), state.window_mask + 1,
-        kept_slots(edge, state.options), most_together(state.plan, edge) > 1));
+        edge.from != plan::kPipelineInput, spare_slots(state.plan, edge, state.memories),
+        state.window_mask + 1, kept_slots(edge, state.options),
+        most_together(state.plan, edge) > 1));
+    for (const int keeper : keepers) {
+      state.stages[static_cast<std::size_t>(keeper)]->kept_for.push_back(state.edges[e].get());
+    }
   }
   state.loans.configure(state.output_edges, state.sink, state.window_mask + 1,
                         state.in_flight_limit, state.options.max_held);
@@ -109,17 +114,57 @@ Status check_memories(const Stage& stage) {
   return {};
 }
 
-// Whether frames of a lost device go to other instances. A function is never run again, and where
-// each stream has a replica of its own, its states are there.
+// Whether frames of a lost device go to other instances, or come back to be made again, or behind
+// those that were. A function is never run again, and where each stream has a replica of its own,
+// its states are there.
 void configure_returns(Stage& stage, std::size_t window) {
   const auto may_be_lost = [](const device::Device& place) { return !place.is_local_cpu(); };
-  if (stage.places.size() == 1 || stage.may_drop || stage.has_homes ||
-      std::ranges::none_of(stage.places, may_be_lost))
-    return;
+  const bool goes_to_others =
+      stage.places.size() > 1 && !stage.may_drop && std::ranges::any_of(stage.places, may_be_lost);
+  const bool comes_back =
+      !stage.lossable_in.empty() || std::ranges::any_of(stage.out_edges, &Edge::may_lose);
+  if (stage.has_homes || !(goes_to_others || comes_back)) return;
   constexpr std::size_t kMostTries = 255;
-  stage.returns.configure(window,
-                          static_cast<std::uint8_t>(std::min(stage.places.size() + 1, kMostTries)));
+  const std::size_t tries = goes_to_others ? std::min(stage.places.size() + 1, kMostTries) : 0;
+  stage.returns.configure(window, static_cast<std::uint8_t>(tries));
   stage.in_turn = !stage.states_in.empty() || !stage.states_out.empty();
+}
+
+// Of one frame on one edge: where its readers never get what was made, they end.
+constexpr std::uint8_t kMostRemakes = 8;
+
+// Once it is known where the edges' tensors lie.
+void configure_progress(State& state) {
+  const std::size_t window = state.window_mask + 1;
+  for (auto& stage : state.stages) {
+    std::ranges::copy_if(stage->in_edges, std::back_inserter(stage->lossable_in), &Edge::may_lose);
+    configure_returns(*stage, window);
+    stage->progress.configure(window, stage->places.size() == 1 && !stage->returns.enabled());
+    std::ranges::copy_if(stage->out_edges, std::back_inserter(stage->kept_out), &Edge::lets_go);
+    for (Edge* edge : stage->out_edges) {
+      if (!edge->may_lose()) continue;
+      // A reader of which each stream has a replica gets no frame back.
+      const bool come_back = std::ranges::none_of(edge->to, [&](int reader) {
+        return reader >= 0 && state.stages[static_cast<std::size_t>(reader)]->has_homes;
+      });
+      edge->remakes.configure(*edge, stage->returns, window, come_back ? kMostRemakes : 0);
+    }
+  }
+}
+
+// Who may be asked for what until when: a stage stays until those are through that may ask it.
+void connect_makers(State& state) {
+  for (std::size_t e = 0; e < state.edges.size(); ++e) {
+    if (!state.edges[e]->may_lose()) continue;
+    auto& maker = *state.stages[static_cast<std::size_t>(state.edges[e]->from)];
+    for (auto& stage : state.stages) {
+      const bool asks =
+          std::ranges::find(stage->kept_for, state.edges[e].get()) != stage->kept_for.end();
+      if (!asks || std::ranges::find(maker.askers, stage.get()) != maker.askers.end()) continue;
+      maker.askers.push_back(stage.get());
+      stage->makers.push_back(&maker);
+    }
+  }
 }
 
 Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
@@ -135,6 +180,7 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
     if (std::ranges::find(edge->to, static_cast<int>(index)) != edge->to.end())
       stage->in_edges.push_back(edge.get());
   }
+  stage->kept_for = stage->in_edges;
   std::ranges::copy_if(stage->in_edges, std::back_inserter(stage->lossy_in), &Edge::lossy);
   std::ranges::copy_if(stage->out_edges, std::back_inserter(stage->lossy_out), &Edge::lossy);
   for (const auto& partition : stage->plan->partitions) {
@@ -171,8 +217,6 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
     version->given.assign(version->values.size(), false);
     stage->versions.push_back(std::move(version));
   }
-  configure_returns(*stage, state.window_mask + 1);
-  stage->progress.configure(state.window_mask + 1, stage->places.size() == 1);
   stage->ready_ns.assign(state.window_mask + 1, 0);
   stage->computed.assign(state.window_mask + 1, 0);
   return stage;
@@ -198,6 +242,11 @@ std::vector<Progress::Cell*> add_each(Progress& progress, const std::vector<Park
   std::vector<Progress::Cell*> cells;
   for (Parker* parker : parkers) cells.push_back(progress.add_waiters({parker}).front());
   return cells;
+}
+
+std::size_t index_of(const State& state, const Edge* edge) {
+  return static_cast<std::size_t>(
+      std::ranges::find(state.edges, edge, &std::unique_ptr<Edge>::get) - state.edges.begin());
 }
 
 // Who waits for whom. After this no Progress, cell or wait changes its place.
@@ -239,22 +288,45 @@ void connect_waits(State& state) {
             {&progress, cells[w], from == nullptr ? nullptr : &from->period_ns, 0});
       }
     }
-    for (const Edge* edge : stage->in_edges) {
+    for (const Edge* edge : stage->kept_for) {
       if (edge->from != plan::kPipelineInput) continue;
+      const bool reads = std::ranges::find(stage->in_edges, edge) != stage->in_edges.end();
+      if (!reads && edge->lossy()) continue;
       state.pusher.waits.push_back(
           wait_alone(stage->progress, state.pusher.parker, &stage->period_ns));
-      state.input_capacities.push_back(edge->lossy() ? 0
-                                                     : static_cast<FrameNumber>(edge->capacity()));
+      const auto room = reads ? static_cast<FrameNumber>(edge->capacity()) : edge->places();
+      state.input_capacities.push_back(edge->lossy() ? 0 : room);
     }
+    const auto wait_for = [&](Progress& progress, const std::atomic<std::int64_t>* period,
+                              FrameNumber room) {
+      for (Worker* worker : workers) {
+        worker->rooms.push_back({wait_alone(progress, worker->parker, period), room});
+      }
+    };
     for (const Edge* edge : stage->out_edges) {
       for (const int to : edge->to) {
         if (edge->lossy()) continue;
         Stage* reader = to < 0 ? nullptr : state.stages[static_cast<std::size_t>(to)].get();
-        Progress& progress = reader == nullptr ? state.sink : reader->progress;
-        for (Worker* worker : workers) {
-          worker->rooms.push_back({wait_alone(progress, worker->parker,
-                                              reader == nullptr ? nullptr : &reader->period_ns),
-                                   static_cast<FrameNumber>(edge->capacity())});
+        wait_for(reader == nullptr ? state.sink : reader->progress,
+                 reader == nullptr ? nullptr : &reader->period_ns,
+                 static_cast<FrameNumber>(edge->capacity()));
+      }
+    }
+    // Of edges whose frames are kept: who writes one waits for the slot, and who reads one that may
+    // drop frames keeps no more than have one.
+    for (auto& keeper : state.stages) {
+      for (Edge* edge : keeper->kept_for) {
+        const auto reads = [&](const Stage& of) {
+          return std::ranges::find(of.in_edges, edge) != of.in_edges.end();
+        };
+        if (reads(*keeper)) continue;
+        const bool writes = edge->from == static_cast<int>(stage->index);
+        if (writes && !edge->lossy()) {
+          wait_for(keeper->progress, &keeper->period_ns, edge->places());
+        } else if (edge->lossy() && reads(*stage)) {
+          wait_for(keeper->progress, &keeper->period_ns,
+                   static_cast<FrameNumber>(keeping_slots(
+                       state.plan, state.plan.edges[index_of(state, edge)], state.memories)));
         }
       }
     }
@@ -559,9 +631,8 @@ Status assemble(State& state, const std::filesystem::path& folder,
     state.stages.push_back(*std::move(stage));
   }
   PENSTOCK_CHECK_OK(allocate_edges(state));
-  for (auto& stage : state.stages) {
-    std::ranges::copy_if(stage->out_edges, std::back_inserter(stage->kept_out), &Edge::lets_go);
-  }
+  configure_progress(state);
+  connect_makers(state);
   for (auto& stage : state.stages) {
     for (std::size_t r = 0; r < stage->places.size(); ++r) {
       state.workers.push_back(std::make_unique<Worker>(state, *stage, r));

@@ -278,8 +278,12 @@ void Worker::leave() {
 bool Worker::leave_at(FrameNumber frame) const {
   if (state_.ending.stopping()) return true;
   if (!state_.ending.closed() || frame < state_.source.done()) return false;
-  // What another instance has may come back.
-  return !stage_.returns.enabled() || stage_.progress.done() >= state_.source.done();
+  if (!stage_.returns.enabled()) return true;
+  // What another instance has may come back, and what was passed on may be lost.
+  const FrameNumber pushed = state_.source.done();
+  return stage_.progress.done() >= pushed &&
+         std::ranges::all_of(stage_.askers,
+                             [&](const Stage* asker) { return asker->progress.done() >= pushed; });
 }
 
 inline bool Worker::wait_for_room(FrameNumber frame) {
@@ -336,13 +340,14 @@ bool Worker::start(Lane& lane) {
   StageCall& call = *lane.call;
   const bool alone = in_flight_++ == 0;
   lane.bound = 0;
+  if (!stage_.lossable_in.empty()) enter(lane);
   for (const FrameNumber frame : lane.frames) {
-    stage_.computed[frame & state_.window_mask] = 0;
+    if (lane.again == nullptr) stage_.computed[frame & state_.window_mask] = 0;
     if (!begin(frame, lane.begun)) continue;
     // Not before: where the pipeline ends by a call that hangs, its thread has the call still.
     if (lane.bound == 0) call.clear();
     lane.ready_ns[lane.bound] = ready_since(frame);
-    Status bound = call.bind(frame, state_.record(frame));
+    Status bound = call.bind(frame, state_.record(frame), lane.again);
     bound ? void(++lane.bound) : fail(frame, std::move(bound).error());
   }
   if (lane.bound == 0) return true;
@@ -361,7 +366,6 @@ bool Worker::start(Lane& lane) {
 inline void Worker::finish_oldest() {
   Lane& lane = oldest();
   const bool computed = lane.bound > 0;
-  lane.begun = false;
   if (computed && wait_for(lane)) {
     end(lane);
   } else if (computed) {
@@ -370,7 +374,9 @@ inline void Worker::finish_oldest() {
   }
   first_ = first_ + 1 == lanes_.size() ? 0 : first_ + 1;
   --in_flight_;
-  for (const FrameNumber frame : lane.frames) finish(frame, frame == lane.frames.back());
+  for (const FrameNumber frame : lane.frames) let_go(lane, frame);
+  lane.begun = false;
+  lane.again = nullptr;
   if (computed && lane.sampled) {
     const std::int64_t handed_on = now_ns();
     compute_output.record(handed_on - clock_);
@@ -386,10 +392,10 @@ inline void Worker::end(Lane& lane) {
     if (status && !stage_.states_out.empty())
       status = guarded([&] { return lane.call->take_states(i); });
     const FrameNumber frame = lane.call->frame(i);
-    stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
+    if (lane.again == nullptr) stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
     if (status) {
-      note(lane, i);
-    } else if (status.error().code == Code::kUnavailable && hand_back(frame, true)) {
+      if (lane.again == nullptr) note(lane, i);
+    } else if (status.error().code == Code::kUnavailable && recover(lane, i)) {
       std::erase(lane.frames, frame);
     } else if (status.error().code == Code::kUnavailable && fail_if_ended(frame)) {
       continue;  // No other instance takes it any more: it ends as all that are in flight.
@@ -460,7 +466,7 @@ bool Worker::give_up(Lane& lane, std::int64_t ran_ns, bool ready) {
     state_.hang(lane.frames.back() + 1, std::move(cause).error());
   }
   for (const FrameNumber frame : lane.frames) {
-    stage_.computed[frame & state_.window_mask] = 0;
+    if (lane.again == nullptr) stage_.computed[frame & state_.window_mask] = 0;
     if (state_.record(frame).alive()) fail(frame, hanging(ran_ns));
   }
   if (!ends) look_whether_unable();
@@ -520,14 +526,15 @@ bool Worker::leave_to_others() {
 void Worker::refuse(Lane& lane) {
   clock_ = now_ns();
   for (const FrameNumber frame : lane.frames) {
-    stage_.computed[frame & state_.window_mask] = 0;
+    if (lane.again == nullptr) stage_.computed[frame & state_.window_mask] = 0;
     if (!lane.begun) begin_read(frame);
     if (is_due(frame) && !fail_if_ended(frame) && !fail_if_expired(frame)) {
       fail(frame, unavailable());
     }
-    finish(frame);
+    lane.again == nullptr ? finish(frame) : lane.again->remakes.made(frame);
   }
   lane.begun = false;
+  lane.again = nullptr;
   // A frame wakes one replica, and that may be always this one: others look whether theirs is back.
   stage_.returns.wake();
 }
@@ -718,9 +725,16 @@ void Worker::fail(FrameNumber frame, Error error) {
   if (first && stops) state_.cancel(cause.reason.empty() ? out_of_memory() : std::move(cause));
 }
 
+inline void Worker::let_go(Lane& lane, FrameNumber frame) {
+  if (!stage_.lossable_in.empty()) leave_inputs(frame);
+  if (lane.again == nullptr) return finish(frame, frame == lane.frames.back());
+  lane.call->forget_beside();
+  lane.again->remakes.made(frame);
+}
+
 void Worker::finish(FrameNumber frame, bool last) {
   const bool alive = state_.record(frame).alive();
-  for (Edge* edge : stage_.in_edges) edge->end_read(frame);
+  for (Edge* edge : stage_.kept_for) edge->end_read(frame);
   for (Edge* edge : stage_.kept_out) edge->begin_readers(frame);
   for (Edge* edge : stage_.lossy_out) alive ? edge->end_write(frame) : edge->abandon_write(frame);
   hand_on_states(frame);
@@ -739,9 +753,12 @@ inline void Worker::pass_on(FrameNumber frame, bool last) {
     if (idle) idled_ = true;  // A callback's time is not the next frame's.
   }
   // Other instances wait for its turn, or stay in case that it comes back.
-  if (!stage_.returns.enabled()) return;
+  if (!stage_.returns.enabled() && stage_.makers.empty()) return;
   const bool ended = state_.ending.closed() && stage_.progress.done() >= state_.source.done();
   if (ended || stage_.await_turn.load(std::memory_order_seq_cst) > 0) stage_.returns.wake();
+  for (Stage* maker : stage_.makers) {
+    if (ended) maker->returns.wake();
+  }
 }
 
 // To the next frame of the stream.
@@ -849,13 +866,20 @@ void Worker::take_over(std::int64_t ran_ns, bool ready) {
   in_flight_ = 0;
   for (const FrameNumber frame : lane.frames) {
     if (reopened) {
-      finish(frame);
+      let_go(lane, frame);
+      continue;
+    }
+    leave_inputs(frame);
+    if (lane.again != nullptr) {
+      lane.again->remakes.made(frame);
       continue;
     }
     // What the call may still read stays as it is: nothing of this frame is released.
     hand_on_states(frame);
     pass_on(frame);
   }
+  lane.begun = false;
+  lane.again = nullptr;
   idled_ = true;
   loop();
 }

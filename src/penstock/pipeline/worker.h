@@ -79,8 +79,9 @@ class Worker {
     std::size_t bound = 0;               // How many of them are computed.
     std::vector<std::int64_t> ready_ns;  // Of each that is computed, in the order of its bind().
     std::int64_t start_ns = 0;
-    bool sampled = false;  // Its phases are told apart.
-    bool begun = false;    // Of frames that came back: their slots are held already.
+    bool sampled = false;   // Its phases are told apart.
+    bool begun = false;     // Of frames that came back: their slots are held already.
+    Edge* again = nullptr;  // Of one whose tensors there were lost: they are all that it is for.
   };
 
   void main(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
@@ -107,8 +108,19 @@ class Worker {
   bool take_returned(Lane& lane);
   /// Frames that cannot be computed here go to other instances, if there are such. \returns whether
   /// this one is another's now.
-  bool hand_back(FrameNumber frame, bool begun);
+  bool hand_back(const Returns::Taken& taken);
+  [[nodiscard]] bool may_come_back(FrameNumber frame);
   void hand_back(Lane& lane);
+  // Tensors that were lost with another machine; see Remakes.
+  /// The frames that cannot be read now leave the lane, and come back.
+  void enter(Lane& lane);
+  bool enter(const Returns::Taken& taken);
+  /// Of a frame that enter() let in.
+  void leave_inputs(FrameNumber frame, const Edge* lost = nullptr);
+  /// A call of the lane ended as unavailable for its i-th frame. \returns whether that is computed
+  /// all the same: it comes back here, or went to another instance.
+  bool recover(Lane& lane, std::size_t i);
+  bool wait_for_remake(Lane& lane, std::size_t i);
   void drop_returned();  ///< Those that nobody takes any more, as the pipeline ends.
   [[nodiscard]] bool may_run_again() const;
   void refuse(Lane& lane);
@@ -180,6 +192,8 @@ class Worker {
   [[nodiscard]] Error lateness(FrameNumber frame) const;
   bool wait_for_states(FrameNumber frame);  ///< \returns whether it slept.
   [[nodiscard]] std::int64_t ready_since(FrameNumber frame) const;
+  /// The lane is through with the frame.
+  void let_go(Lane& lane, FrameNumber frame);
   void finish(FrameNumber frame, bool last = false);
   void hand_on_states(FrameNumber frame);
   void pass_on(FrameNumber frame, bool last = false);

@@ -42,27 +42,78 @@ bool Worker::take_returned(Lane& lane) {
   if (!taken) return false;
   lane.frames.assign(1, taken->frame);
   lane.begun = taken->begun;
+  lane.again = taken->again;
   return true;
 }
 
 // Not where all would do the same: a frame that nobody computes says why.
-bool Worker::hand_back(FrameNumber frame, bool begun) {
-  if (!stage_.returns.enabled() || (begun && !may_run_again())) return false;
-  if (state_.ending.stopping() || !state_.ending.spares(frame)) return false;
-  // Where a state is written behind, frames run that failed elsewhere: who takes it looks again.
-  if (!stage_.feeds_state && !state_.record(frame).alive()) return false;
+bool Worker::hand_back(const Returns::Taken& taken) {
+  if (!stage_.returns.enabled() || (taken.begun && !may_run_again())) return false;
+  if (!may_come_back(taken.frame)) return false;
   const bool unable = look_whether_unable();
   if (unable && !others_are_able()) return false;
-  return stage_.returns.give({frame, begun});
+  return stage_.returns.give(taken);
 }
 
 void Worker::hand_back(Lane& lane) {
-  std::erase_if(lane.frames, [&](FrameNumber frame) { return hand_back(frame, lane.begun); });
+  std::erase_if(lane.frames,
+                [&](FrameNumber frame) { return hand_back({frame, lane.begun, lane.again}); });
+}
+
+// Where a state is written behind, frames run that failed elsewhere: who takes it looks again.
+bool Worker::may_come_back(FrameNumber frame) {
+  return !state_.ending.stopping() && state_.ending.spares(frame) &&
+         (stage_.feeds_state || state_.record(frame).alive());
+}
+
+void Worker::enter(Lane& lane) {
+  std::erase_if(lane.frames,
+                [&](FrameNumber frame) { return !enter({frame, lane.begun, lane.again}); });
+}
+
+bool Worker::enter(const Returns::Taken& taken) {
+  for (Edge* edge : stage_.lossable_in) {
+    if (edge->remakes.enter(stage_.returns, taken)) continue;
+    for (Edge* before : stage_.lossable_in) {
+      if (before == edge) return false;
+      before->remakes.leave(taken.frame);
+    }
+  }
+  return true;
+}
+
+void Worker::leave_inputs(FrameNumber frame, const Edge* lost) {
+  for (Edge* edge : stage_.lossable_in) {
+    if (edge != lost) edge->remakes.leave(frame);
+  }
+}
+
+bool Worker::recover(Lane& lane, std::size_t i) {
+  if (wait_for_remake(lane, i)) return true;
+  const FrameNumber frame = lane.call->frame(i);
+  if (!hand_back({frame, true, lane.again})) return false;
+  leave_inputs(frame);
+  return true;
+}
+
+// Of several inputs that were lost, the others are found when it runs again.
+bool Worker::wait_for_remake(Lane& lane, std::size_t i) {
+  const FrameNumber frame = lane.call->frame(i);
+  if (stage_.lossable_in.empty() || !may_come_back(frame)) return false;
+  Edge* const lost = lane.call->lost_input(i);
+  if (lost == nullptr || !lost->remakes.lose(stage_.returns, {frame, true, lane.again}))
+    return false;
+  leave_inputs(frame, lost);
+  return true;
 }
 
 void Worker::drop_returned() {
   if (!state_.ending.stopping()) return;
   while (const auto left = stage_.returns.take()) {
+    if (left->again != nullptr) {
+      left->again->remakes.made(left->frame);
+      continue;
+    }
     if (!left->begun) begin_read(left->frame);
     state_.record(left->frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
     finish(left->frame);

@@ -20,7 +20,9 @@ class Held {
   [[nodiscard]] virtual const std::string& address() const = 0;  ///< Of the worker that has it.
   [[nodiscard]] virtual const std::string& ticket() const = 0;
   [[nodiscard]] virtual const std::vector<std::int64_t>& dims() const = 0;
-  [[nodiscard]] virtual bool is_lost() const = 0;  ///< Its worker is.
+  /// Its worker is, or has another session now, or lose() was called.
+  [[nodiscard]] virtual bool is_lost() const = 0;
+  virtual void lose() const = 0;  ///< Who was to fetch it there cannot.
   /// A call on another worker that pulls it: told where this one's worker is lost meanwhile.
   virtual void read_by(const std::shared_ptr<InferCall>& call) const = 0;
   /// Brings the tensor here, into `to`, which has room and its shape. Blocks until it is there, or

@@ -2,6 +2,7 @@
 #include "penstock/grpc/client/held_source.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <optional>
@@ -23,6 +24,7 @@ class HeldSource::HeldHere final : public Held {
   HeldHere(std::shared_ptr<HeldSource> source, std::string ticket, DType dtype,
            std::vector<std::int64_t> dims, std::int64_t deadline_ns)
       : source_(std::move(source)),
+        session_(source_->session_.load()),
         ticket_(std::move(ticket)),
         dtype_(dtype),
         dims_(std::move(dims)),
@@ -42,7 +44,10 @@ class HeldSource::HeldHere final : public Held {
     }
     return order;
   }
-  [[nodiscard]] bool is_lost() const override { return source_->is_lost(); }
+  [[nodiscard]] bool is_lost() const override {
+    return lost_ || source_->session_ != session_ || source_->is_lost();
+  }
+  void lose() const override { lost_ = true; }
   void read_by(const std::shared_ptr<InferCall>& call) const override {
     source_->note_reader(call);
   }
@@ -50,6 +55,8 @@ class HeldSource::HeldHere final : public Held {
 
  private:
   const std::shared_ptr<HeldSource> source_;
+  const std::uint64_t session_;
+  mutable std::atomic<bool> lost_{false};
   const std::string ticket_;
   const DType dtype_;
   const std::vector<std::int64_t> dims_;
@@ -65,7 +72,10 @@ void HeldSource::connected(const Connection& connection, const std::shared_ptr<L
     line_ = line;
     lost_ = false;
     released.swap(released_);
-    if (!same_session) tickets_.clear();
+    if (!same_session) {
+      tickets_.clear();
+      ++session_;
+    }
   }
   if (same_session && !released.empty()) line->release(released);
 }
@@ -131,6 +141,7 @@ std::vector<std::string> HeldSource::tickets() const {
 
 Status HeldSource::read(const HeldHere& held, Tensor& to) const {
   const auto gone = [&] {
+    held.lose();  // Though the worker may be back in a moment.
     return make_error(Code::kUnavailable, "the tensor was lost with the worker that had it")
         .within({Where::kPeer, address_});
   };
@@ -162,10 +173,11 @@ Status HeldSource::read(const HeldHere& held, Tensor& to) const {
     changed.wait(lock, [&] { return pulled.has_value(); });
   }
   if (*pulled) return {};
-  if (lost || is_lost() || pulled->error().code == Code::kNotFound) return gone();
+  if (lost || held.is_lost() || pulled->error().code == Code::kNotFound) return gone();
   if (pulled->error().code == Code::kDeadlineExceeded) {
     return make_error(Code::kCancelled, "its deadline has passed").within({Where::kPeer, address_});
   }
+  held.lose();
   if (!stands) return std::move(*pulled).error();
   return make_error(Code::kUnavailable, "it sent nothing of a tensor for ",
                     std::chrono::duration_cast<std::chrono::milliseconds>(patience_).count(),

@@ -1,7 +1,9 @@
 // HeldSource: the tensors that a worker holds for one of our stages.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -51,7 +53,8 @@ class HeldSource : public std::enable_shared_from_this<HeldSource> {
 
   const std::string address_;
   const std::chrono::nanoseconds patience_;
-  mutable std::mutex mutex_;  // Guards all below.
+  std::atomic<std::uint64_t> session_{0};  ///< How many there were before; tickets are of one.
+  mutable std::mutex mutex_;               // Guards all below.
   std::shared_ptr<const Connection> connection_;
   std::weak_ptr<Line> line_;
   bool lost_ = false;

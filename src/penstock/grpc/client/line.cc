@@ -97,6 +97,8 @@ class RunCall final : public InferCall {
   }
   void release(const worker::Answer& answer);  ///< What stays there for it: nobody wants it.
   Error blame(Error told) const;
+  /// Inputs that lie on that worker; without one, on the worker that was called.
+  void lose_those_of(const Where* peer) const;
   Status take_value(const worker::Value& value, std::size_t at, Tensor& output,
                     std::uint64_t& allocations);
 
@@ -390,10 +392,18 @@ Status RunCall::take_value(const worker::Value& value, std::size_t at, Tensor& o
   return {};
 }
 
+void RunCall::lose_those_of(const Where* peer) const {
+  for (const auto& far : far_) {
+    if (far != nullptr && far->address() == (peer == nullptr ? peer_ : peer->name)) far->lose();
+  }
+}
+
 /// What the worker could not fetch any more is as lost as the one that had it. Where nobody here
 /// cancelled the call, and its time is not over, the worker let go of it.
 Error RunCall::blame(Error told) const {
-  const bool gone = !far_.empty() && told.code == Code::kNotFound && told.find(Where::kInput);
+  const bool fails = told.code == Code::kNotFound || told.code == Code::kUnavailable;
+  const bool gone = !far_.empty() && fails && told.find(Where::kInput);
+  if (gone) lose_those_of(told.find(Where::kPeer));
   const bool ended = told.code == Code::kCancelled || told.code == Code::kDeadlineExceeded;
   const bool by_us = cancelled_ || now_ns() >= deadline_ns_;
   if (gone || ended) told.code = ended && by_us ? Code::kCancelled : Code::kUnavailable;
