@@ -216,8 +216,8 @@ def build(
     budget: seconds to spend; the simple ways that you would have tried are measured in any case.
     backends: those that may be chosen; without, all there are.
     hosts: a file of machines that run ``penstock worker`` (``docs/hosts.md``), instead of devices of this one: costs
-        and links are measured there, and plans run there. Its files of connections are used; to load the package
-        again, name them in ``backend_options={"remote": ...}``.
+        and links are measured there, and plans run there (an application's networks). Its files of connections are
+        used; to load the package again, name them in ``backend_options={"remote": ...}``.
     standby: with ``hosts``, each stage gets a device of another host that takes over its frames.
     most_parts: parts to measure, whole networks and the simple ways besides; without, what the budget allows.
     states: as for :func:`split`; what writes one has one instance, and frames are a sequence.

@@ -133,13 +133,18 @@ Result<cost::Database> open_costs(const fs::path& file, std::vector<std::string>
 }
 
 /// The pipeline is then started with the files of the hosts' connections.
-Status build_over(BuildRequest& request, const graph::Graph& graph, cost::Database& costs) {
+Result<hosts::Hosts> read_hosts(BuildRequest& request) {
   PENSTOCK_TRY(auto all, hosts::read_hosts(request.hosts));
   for (const auto& host : all.hosts) {
     if (host.connection.empty()) continue;
     auto& remote = request.model.run.pipeline.backend_options[std::string(plan::kRemoteBackend)];
     remote.insert(host.connection.begin(), host.connection.end());
   }
+  return all;
+}
+
+Status build_over(BuildRequest& request, const graph::Graph& graph, cost::Database& costs) {
+  PENSTOCK_TRY(auto all, read_hosts(request));
   PENSTOCK_TRY(const auto reach, site::load_reach());
   const auto report = site::build_over(graph, std::move(all), reach,
                                        {request.build, request.standby}, backends(), costs);
@@ -167,15 +172,17 @@ Status build_application(BuildRequest& request, cost::Database& costs) {
                             "': shapes, constants, states and custom_ops are for a model: an "
                             "application says so at its nodes and 'states'");
   }
-  if (!request.hosts.empty()) {
-    return invalid_argument(
-        "hosts: for a model; an application names devices of other hosts at "
-        "its nodes");
-  }
   PENSTOCK_TRY(const auto application, app::read_yaml(model.model.file));
   PENSTOCK_TRY(const auto written, app::pack(application, backends()));
   PENSTOCK_TRY(request.build.frames, frames_of(request, written.plan.inputs));
-  const auto report = app::build_app(application, request.build, backends(), costs);
+  if (request.hosts.empty()) {
+    const auto report = app::build_app(application, request.build, backends(), costs);
+    return report ? Status() : report.error();
+  }
+  PENSTOCK_TRY(const auto all, read_hosts(request));
+  PENSTOCK_TRY(const auto reach, site::load_reach());
+  const auto report = site::build_app_over(application, all, reach,
+                                           {request.build, request.standby}, backends(), costs);
   return report ? Status() : report.error();
 }
 

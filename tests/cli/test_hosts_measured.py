@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
+from conftest import save, value
+from onnx import helper
 
 
 @contextmanager
@@ -117,6 +120,51 @@ def test_a_build_measures_races_and_judges_on_the_hosts(well, hosts, cpu, chain,
     assert all(device.startswith("127.0.0.1:") for stage in plan["stages"] for device in stage["devices"])
     assert well("verify", package, "--model", chain, "--json").json["ok"] is True
     assert report["chosen"] in well("explain", package).out
+
+
+@pytest.fixture
+def app(program, tmp_path) -> dict:
+    """y = chain(2 x), by a function and a network."""
+    library = program.resolve().parents[1] / "lib/tests/libpenstock_test_functions.so"
+    if not library.exists():
+        pytest.skip(f"no {library.name} beside the program: build the tests")
+    nodes = [helper.make_node("Mul", ["x", "two"], ["m"], "mul"), helper.make_node("Relu", ["m"], ["y"], "relu")]
+    double = save(tmp_path, "double", nodes, [value("x", [4])], [value("y", [4])], {"two": np.array([2], np.float32)})
+    scale = {"function": str(library), "name": "scale", "inputs": {"x": "net.y"}, "options": {"factor": 3}}
+    nodes = {"net": {"network": double.name, "inputs": {"x": "image"}}, "scale": scale}
+    nodes["again"] = {"network": double.name, "inputs": {"x": "scale.y"}}
+    return {"penstock_app": 1, "inputs": {"image": "f32[4]"}, "nodes": nodes, "outputs": {"result": "again.y"}}
+
+
+def test_networks_of_an_application_are_built_over_the_hosts(well, hosts, app, tmp_path):
+    hosts.write_text(hosts.read_text() + '  gone: {address: "127.0.0.1:1", cpus: 1}\n')
+    file, package = tmp_path / "app.yaml", tmp_path / "p.penstock"
+    file.write_text(json.dumps(app))
+    command = ["build", file, "--hosts", hosts, "--standby", "--budget", "10s", "--backends", "onnxruntime", "--json"]
+    report = well(*command, "-o", package, env=costs(tmp_path)).json
+    over = next(way for way in report["ways"] if way["name"] == "each network as built by itself")
+    assert over["failure"] == "" and over["worst_ratio"] <= 1 and over["frames_per_second"] > 0
+    stages = dict(stage.split(" on ") for stage in over["what"].split(" | "))
+    assert {name.split("/")[0] for name in stages} == {"net", "scale", "again"}
+    for name, device in stages.items():
+        assert device.startswith("127.0.0.1:") == (name != "scale")  # Functions run here.
+    simple = {way["name"] for way in report["simple"]}
+    assert {"as it is written", "each network on all CPUs"} & simple  # Of one CPU they are the same.
+    for network in ("net", "again"):
+        assert any(note.startswith(f"network '{network}': left out:") for note in report["notes"])
+    assert well("verify", package, "--json").json["ok"] is True
+    well("run", package, "--frames", "3")
+
+
+def test_an_application_with_nothing_to_build_over_hosts_is_refused(penstock, hosts, app, cpu, tmp_path):
+    for network in ("net", "again"):
+        app["nodes"][network]["devices"] = f"cpu:{cpu}"
+    file = tmp_path / "app.yaml"
+    file.write_text(json.dumps(app))
+    outcome = penstock("build", file, "--hosts", hosts, "-o", tmp_path / "p", env=costs(tmp_path))
+    assert outcome.code == 1
+    assert "no network is left to be built over hosts" in outcome.error
+    assert not (tmp_path / "p").exists()
 
 
 def test_a_build_where_no_host_answers_says_so(penstock, hosts, chain, tmp_path):

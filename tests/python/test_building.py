@@ -154,5 +154,14 @@ def test_hosts_are_asked_and_run(model: Path, tmp_path: Path) -> None:
             assert devices and all(device.startswith("127.0.0.1:") for device in devices)
             np.testing.assert_allclose(pipeline(frame(3))[0], expected(3))
         assert any(way["name"].startswith("the whole network on ") for way in penstock.explain(package)["simple"])
+        app = tmp_path / "app.yaml"
+        app.write_text(
+            "penstock_app: 1\ninputs: {frame: f32[1,4]}\noutputs: {z: net.z}\n"
+            f"nodes: {{net: {{network: {model}, inputs: {{x: frame}}}}}}\n"
+        )
+        with penstock.build(app, package, hosts=hosts, **options) as pipeline:
+            np.testing.assert_allclose(pipeline(frame(3))[0], expected(3))
+        ways = [way["what"] for way in penstock.explain(package)["ways"] if not way["failure"]]
+        assert any("net on 127.0.0.1:" in what for what in ways)
     with pytest.raises(penstock.Unavailable, match="no host can be reached"):
         penstock.build(model, tmp_path / "none", hosts=hosts, **options)

@@ -71,7 +71,8 @@ Result<Node> Networks::build(const Node& node, double budget) {
   options.states = states_of(tuning_.app, node);
   options.begin = Clock::now();
   options.budget_seconds = budget;
-  options.devices = tuning_.devices;
+  const auto* elsewhere = tuning_.elsewhere;
+  if (elsewhere == nullptr) options.devices = tuning_.devices;
   options.progress = [&](const std::string& what, double) {
     tuning_.say(concat("node '", node.name, "': ", what));
   };
@@ -82,7 +83,9 @@ Result<Node> Networks::build(const Node& node, double budget) {
   PENSTOCK_TRY(const auto folder, make_temporary_folder());
   options.output = *folder / "built";
   PENSTOCK_TRY(const auto report,
-               tune::build_model(graph, options, tuning_.backends, tuning_.database));
+               elsewhere != nullptr
+                   ? elsewhere->build(graph, options)
+                   : tune::build_model(graph, options, tuning_.backends, tuning_.database));
   PENSTOCK_TRY(auto package, penstock::load_package(options.output));
   package.plan = with_open_states(std::move(package.plan));
   const auto target = *folder / "open";
@@ -92,6 +95,9 @@ Result<Node> Networks::build(const Node& node, double budget) {
   report_.measured_plans += report.measured_plans;
   report_.notes.push_back(concat("network '", node.name, "': '", report.chosen, "' by itself, ",
                                  report.period_seconds * 1e6, " us a frame"));
+  for (const auto& note : report.notes) {
+    if (elsewhere != nullptr) report_.notes.push_back(concat("network '", node.name, "': ", note));
+  }
   files_.push_back(folder);
   Node built = node;
   Network replaced;
@@ -109,6 +115,11 @@ Result<BuiltNetworks> Networks::build_all() {
     if (!std::holds_alternative<Network>(node.runs) || is_fixed(node)) continue;
     open.push_back(&node);
     all += weights[&node] = std::max(recording_.seconds.at(node.name), 1e-6);
+  }
+  if (tuning_.elsewhere != nullptr && open.empty()) {
+    return make_error(Code::kFailedPrecondition, "'", tuning_.app.name,
+                      "': no network is left to be built over hosts: each says how it is split or "
+                      "where it runs");
   }
   const double budget =
       std::max(0.0, (tuning_.options.budget_seconds - tuning_.spent() - tuning_.race_seconds()) *

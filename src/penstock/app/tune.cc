@@ -27,8 +27,8 @@ bool writes_state(const plan::Plan& plan, const plan::Stage& stage) {
 class Tuner {
  public:
   Tuner(const App& app, const tune::Options& options, const backend::Registry& backends,
-        cost::Database& database)
-      : tuning_{app, options, backends, database, options.devices} {}
+        cost::Database& database, const Elsewhere* elsewhere)
+      : tuning_{app, options, backends, database, options.devices, elsewhere} {}
 
   Result<tune::Report> run() {
     PENSTOCK_CHECK_OK(prepare());
@@ -91,12 +91,14 @@ Status Tuner::prepare() {
   return {};
 }
 
-/// Each stage on the first device, one frame at a time, on what the stages before it make.
+/// Each stage on the first device, one frame at a time, on what the stages before it make. What was
+/// built elsewhere stays there.
 Status Tuner::time_stages() {
   tuning_.say("timing the stages");
   auto plan = built_.package.plan;
   for (auto& stage : plan.stages) {
-    if (!is_fixed(tuning_.node_of(stage))) stage.devices = {tuning_.devices.front()};
+    const bool stays = tuning_.elsewhere != nullptr && !is_function(stage);
+    if (!stays && !is_fixed(tuning_.node_of(stage))) stage.devices = {tuning_.devices.front()};
   }
   PENSTOCK_TRY(const auto pipeline, tuning_.start(plan, built_.package.folder));
   for (const auto& frame : recording_.ring) {
@@ -143,6 +145,7 @@ void Tuner::propose() {
           : std::vector<device::Device>(tuning_.devices.begin() + 1, tuning_.devices.end());
   propose_simple("overlap only", {tuning_.devices.front()}, others);
   race_->enter("each network as built by itself", built_.package, false, {});
+  if (tuning_.elsewhere != nullptr) return;
   std::vector<std::vector<device::Device>> everywhere(costs_.size(), tuning_.devices);
   for (std::size_t i = 0; i < costs_.size(); ++i) {
     if (costs_[i].single) everywhere[i] = {tuning_.devices.front()};
@@ -199,7 +202,16 @@ Result<tune::Report> Tuner::write() {
   auto& report = report_;
   report.model = tuning_.app.name;
   report.goal = tuning_.latency() ? "latency" : "throughput";
-  for (const auto& device : tuning_.devices) report.devices.push_back(device::to_string(device));
+  auto devices = tuning_.devices;
+  for (const auto& stage : best.plan.stages) {
+    std::ranges::copy_if(stage.devices, std::back_inserter(devices),
+                         [](const auto& device) { return !device.is_local_cpu(); });
+  }
+  for (const auto& device : devices) {
+    const auto name = device::to_string(device);
+    if (std::ranges::find(report.devices, name) == report.devices.end())
+      report.devices.push_back(name);
+  }
   report.chosen = best.way.name;
   for (const auto& candidate : race_->candidates()) {
     report.ways.push_back(candidate.way);
@@ -236,9 +248,10 @@ Result<tune::Report> Tuner::write() {
 }  // namespace
 
 Result<tune::Report> build_app(const App& app, const tune::Options& options,
-                               const backend::Registry& backends, cost::Database& database) {
+                               const backend::Registry& backends, cost::Database& database,
+                               const Elsewhere* elsewhere) {
   return std::async(std::launch::async,
-                    [&] { return Tuner(app, options, backends, database).run(); })
+                    [&] { return Tuner(app, options, backends, database, elsewhere).run(); })
       .get();
 }
 

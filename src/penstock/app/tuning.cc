@@ -30,7 +30,7 @@ const Node& Tuning::node_of(const plan::Stage& stage) const {
 Result<std::unique_ptr<pipeline::Pipeline>> Tuning::start(
     plan::Plan plan, const std::filesystem::path& folder) const {
   plan.max_age.reset();
-  pipeline::Options settings;
+  auto settings = elsewhere == nullptr ? pipeline::Options() : elsewhere->run;
   settings.stopped = options.stopped;
   return pipeline::Pipeline::start(plan, folder, backends, settings);
 }

@@ -9,6 +9,7 @@
 
 #include "penstock/app/app.h"
 #include "penstock/app/placement.h"
+#include "penstock/app/tune.h"
 #include "penstock/backend/registry.h"
 #include "penstock/cost/database.h"
 #include "penstock/device/device.h"
@@ -26,7 +27,8 @@ struct Tuning {
   const tune::Options& options;
   const backend::Registry& backends;
   cost::Database& database;
-  std::vector<device::Device> devices;
+  std::vector<device::Device> devices;   ///< Of this machine.
+  const Elsewhere* elsewhere = nullptr;  ///< Null: networks run on `devices`.
 
   /// The node that a stage is of.
   [[nodiscard]] const Node& node_of(const plan::Stage& stage) const;

@@ -124,18 +124,16 @@ Status check_app_options(const BuildOptions& options) {
 
 Result<tune::Report> build_app(const BuildOptions& options, tune::Options to,
                                const backend::Registry& backends, cost::Database& database) {
-  if (!options.hosts.empty()) {
-    return invalid_argument("'", options.model.string(),
-                            "': --hosts is for a model; an application names devices of other "
-                            "hosts at its nodes");
-  }
   PENSTOCK_CHECK_OK(check_app_options(options));
   PENSTOCK_TRY(const auto application, app::read_yaml(options.model));
   if (frames::has_files(options.inputs)) {
     PENSTOCK_TRY(const auto package, app::pack(application, backends));
     PENSTOCK_TRY(to.frames, frames::read_frames(package.plan.inputs, options.inputs));
   }
-  return app::build_app(application, to, backends, database);
+  if (options.hosts.empty()) return app::build_app(application, to, backends, database);
+  PENSTOCK_TRY(const auto all, hosts::read_hosts(options.hosts));
+  PENSTOCK_TRY(const auto reach, site::load_reach());
+  return site::build_app_over(application, all, reach, {to, options.standby}, backends, database);
 }
 
 /// What is given may be given for the inputs that are bound, too.
@@ -231,7 +229,7 @@ the same model measures no part again.
 
 Of an application, each network that says nothing of how it is split is built on what the nodes before it
 make, functions are timed, and all stages are placed on the devices together; plans of the whole run beside
-the application as it is written.
+the application as it is written. With --hosts such networks are built over the hosts, and functions run here.
 
 Examples:
   penstock build model.onnx -o model.penstock

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "penstock/app/tune.h"
 #include "penstock/device/device.h"
 #include "penstock/frames/random.h"
 #include "penstock/hosts/survey.h"
@@ -33,6 +34,16 @@ Status refuse_useless(const tune::Options& options) {
                                                         : nullptr;
   if (given == nullptr) return {};
   return invalid_argument(given, ": a build over hosts has no use for them");
+}
+
+/// Whatever the connections of the hosts need; a package names none of it.
+pipeline::Options connections_of(const hosts::Hosts& hosts) {
+  pipeline::Options run;
+  const auto& shared = hosts.hosts.front().connection;
+  if (!shared.empty()) {
+    run.backend_options[std::string(plan::kRemoteBackend)].insert(shared.begin(), shared.end());
+  }
+  return run;
 }
 
 class SiteBuild {
@@ -142,23 +153,13 @@ class SiteBuild {
     return {};
   }
 
-  /// Whatever the connections of the hosts need; a package names none of it.
-  [[nodiscard]] pipeline::Options connections() const {
-    pipeline::Options run;
-    const auto& shared = hosts_.hosts.front().connection;
-    if (!shared.empty()) {
-      run.backend_options[std::string(plan::kRemoteBackend)].insert(shared.begin(), shared.end());
-    }
-    return run;
-  }
-
   Status race() {
     const double search = std::min(kMostSearch, options_.build.budget_seconds * kSearchShare);
     say("planning");
     PENSTOCK_TRY(candidates_, candidates({graph_, hosts_, options_}, survey_.links, ways_, search));
     runners_.emplace(tune::Pipelines::Setting{
         [this](bool) -> Result<const graph::Graph*> { return &graph_; }, options_.build, backends_,
-        ring_, *gate_, kMostRun, connections()});
+        ring_, *gate_, kMostRun, connections_of(hosts_)});
     contest_.emplace(
         tune::Contest::Setting{.runners = *runners_,
                                .database = database_,
@@ -290,6 +291,19 @@ Result<tune::Report> build_over(const graph::Graph& graph, hosts::Hosts hosts,
                return SiteBuild(graph, std::move(hosts), options, backends, database).run(reach);
              })
       .get();
+}
+
+Result<tune::Report> build_app_over(const app::App& application, const hosts::Hosts& hosts,
+                                    const hosts::Reach& reach, const Options& options,
+                                    const backend::Registry& backends, cost::Database& database) {
+  PENSTOCK_CHECK_OK(refuse_useless(options.build));
+  PENSTOCK_CHECK_OK(hosts::check_connections_alike(hosts));
+  const app::Elsewhere elsewhere{[&](const graph::Graph& graph, const tune::Options& build) {
+                                   return build_over(graph, hosts, reach, {build, options.standby},
+                                                     backends, database);
+                                 },
+                                 connections_of(hosts)};
+  return app::build_app(application, options.build, backends, database, &elsewhere);
 }
 
 }  // namespace penstock::site

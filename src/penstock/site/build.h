@@ -1,6 +1,7 @@
 // penstock build --hosts: from a model and hosts to the pipeline over them that measured best.
 #pragma once
 
+#include "penstock/app/app.h"
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
 #include "penstock/cost/database.h"
@@ -32,5 +33,13 @@ struct Options {
 Result<tune::Report> build_over(const graph::Graph& graph, hosts::Hosts hosts,
                                 const hosts::Reach& reach, const Options& options,
                                 const backend::Registry& backends, cost::Database& database);
+
+/// The same for an application: each network that says nothing of how it is split is built over the
+/// hosts on what comes to it, functions run here; then the whole runs beside the simple ways of
+/// this machine. Two networks may share a host.
+/// \error as build_over() and app::build_app()
+Result<tune::Report> build_app_over(const app::App& application, const hosts::Hosts& hosts,
+                                    const hosts::Reach& reach, const Options& options,
+                                    const backend::Registry& backends, cost::Database& database);
 
 }  // namespace penstock::site
