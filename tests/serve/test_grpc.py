@@ -216,6 +216,10 @@ def test_it_speaks_tls_and_asks_for_certificates(models: list[str], tmp_path: Pa
     [
         (["--listen", "0.0.0.0:0"], "--insecure"),
         (["--listen", "127.0.0.1:none"], "cannot be listened on"),
+        (["--listen", "nonsense"], "'nonsense' cannot be listened on"),
+        (["--http", "8000"], "'8000' cannot be listened on"),
+        (["--tls-certificate", "absent.pem", "--tls-key", "absent.key"], "'absent.pem'"),
+        (["--tls-certificate", "/", "--tls-key", "/"], "'/'"),  # A folder.
         (["--tls-key", "key.pem"], "--tls-certificate and --tls-key belong together"),
         (["x/y=model.onnx"], "without '/'"),
         (["m:x=model.onnx"], "expected a version"),

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from servers import CLIENTS, ROOT, SECONDS, find_program, make_certificates
 
 SCRIPT = Path(__file__).parent / "clients/worker_client.py"
+OWN = ["--tls-certificate", "localhost.pem", "--tls-key", "localhost.key"]
 
 
 def save_model(file: Path) -> Path:
@@ -156,6 +157,26 @@ def test_workers_know_one_another_by_certificates(made: Path, tmp_path: Path) ->
     run_client(made, "passes_tensors_directly", *(worker.address for worker in workers), str(tmp_path))
     for worker in workers:
         assert worker.end() == 0, worker.log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "errors"),
+    [
+        (["--peer-token", "absent"], ["'absent'", "--peer-token"]),
+        (["--peer-authority", "absent.pem"], ["--peer-authority needs --tls-certificate"]),
+        ([*OWN, "--peer-authority", "localhost.key"], ["'localhost.key'", "certificates of an authority"]),
+        (["--tls-certificate", "localhost.pem", "--tls-key", "ca.key"], ["'ca.key'", "the certificate's key"]),
+        ([*OWN, "--tls-client-authority", "absent.pem"], ["'absent.pem'"]),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused_at_the_start(
+    tmp_path: Path, arguments: list[str], errors: list[str]
+) -> None:
+    make_certificates(tmp_path)
+    command = [Path(find_program()).resolve(), "worker", "--listen", "127.0.0.1:0", "--cache", "cache", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert all(error in done.stderr for error in errors), done.stderr
 
 
 def test_workers_know_one_another_by_tokens(tmp_path: Path) -> None:

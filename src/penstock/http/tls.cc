@@ -7,6 +7,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "penstock/http/tls_check.h"
+
 namespace penstock::http {
 namespace {
 
@@ -67,6 +69,19 @@ Result<std::shared_ptr<TlsContext>> load_tls(const TlsFiles& files) {
   context.set_verify_mode(ssl::verify_peer |
                           (files.client_required ? ssl::verify_fail_if_no_peer_cert : 0));
   return tls;
+}
+
+Status check_tls(const TlsFiles& files) {
+  const auto loaded = load_tls(files);
+  return loaded ? Status() : loaded.error();
+}
+
+Status check_authority(const std::filesystem::path& file) {
+  ssl::context context(ssl::context::tls_client);
+  boost::system::error_code failed;
+  context.load_verify_file(file.string(), failed);
+  if (failed) return unusable(file, "certificates of an authority in PEM", failed);
+  return {};
 }
 
 std::string stamp_of(const TlsFiles& files) {

@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "penstock/base/address.h"
 #include "penstock/grpc/front.h"
 #include "penstock/host/host.h"
+#include "penstock/http/tls_check.h"
 #include "penstock/rest/front.h"
 #include "penstock/serve/access.h"
 #include "penstock/serve/access_log.h"
@@ -40,6 +43,29 @@ Status check_models(const std::vector<serve::ModelSource>& models) {
   return {};
 }
 
+Status check_address(const std::string& address) {
+  if (address.starts_with("unix:") || split_address(address)) return {};
+  return invalid_argument("'", address,
+                          "' cannot be listened on: expected HOST:PORT of this machine, free, or "
+                          "unix:PATH");
+}
+
+/// What a worker shows to others, and whom it believes there.
+Status check_peers(const Options& options) {
+  if (!options.peer_authority.empty()) {
+    if (options.tls.key.empty()) {
+      return invalid_argument("--peer-authority needs --tls-certificate and --tls-key");
+    }
+    PENSTOCK_CHECK_OK(http::check_authority(options.peer_authority));
+  }
+  if (options.peer_token.empty()) return {};
+  std::string token;
+  std::getline(std::ifstream(options.peer_token), token);
+  if (!token.empty()) return {};
+  return invalid_argument("cannot be used as --peer-token: expected a token in its first line")
+      .within({Where::kFile, options.peer_token.string()});
+}
+
 Status check_encryption(const Options& options) {
   const TlsFiles& tls = options.tls;
   if (tls.key.empty() != tls.certificate.empty()) {
@@ -49,7 +75,11 @@ Status check_encryption(const Options& options) {
     return invalid_argument("--tls-client-authority needs --tls-certificate and --tls-key");
   }
   const bool encrypted = !tls.key.empty();
+  if (encrypted) PENSTOCK_CHECK_OK(http::check_tls(tls));
+  PENSTOCK_CHECK_OK(check_peers(options));
+  PENSTOCK_CHECK_OK(check_address(options.grpc));
   if (!options.http.empty()) {
+    PENSTOCK_CHECK_OK(check_address(options.http));
     PENSTOCK_CHECK_OK(serve::check_exposure(options.http, encrypted, options.insecure));
   }
   return serve::check_exposure(options.grpc, encrypted, options.insecure);
