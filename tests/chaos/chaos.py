@@ -1,7 +1,8 @@
-"""Faults under load, one after the other: chaos.py [--seconds N] [--counts-only] [--json FILE] [FAULT...]
+"""Faults under load, one after the other: chaos.py [--seconds N] [--rate N] [--counts-only] [--json FILE] [FAULT...]
 
 Two stages run on two workers, each of which stands by for the other (where workers are killed a third one does, too);
-a client pushes frames that hold their numbers, at 60 % of the rate that it reached at most, and counts what comes out.
+a client pushes frames that hold their numbers, at 60 % of the rate that it reached at most or at --rate, and counts
+what comes out.
 Of each fault one line is printed: frames, those lost, doubled, wrong without a word (silent), out of order, with an
 error (none may have one where another worker stands by); how often it happened, and of these the least and the median
 throughput of the best second within 3 s of the return, as a share of the rate; and the longest that a frame took. The
@@ -85,12 +86,12 @@ def prepare(fault: str, folder: Path, stack: ExitStack) -> Scene:
     return scene
 
 
-def run(fault: str, seconds: float) -> dict[str, Any]:
+def run(fault: str, seconds: float, rate: float | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="penstock-chaos-") as name, ExitStack() as stack:
         if fault == faults.RAY:
-            return ray_node.run(Path(name), seconds)
+            return ray_node.run(Path(name), seconds, rate)
         scene = prepare(fault, Path(name), stack)
-        client = scene.start_client()
+        client = scene.start_client(rate)
         scene.end = time.monotonic() + seconds
         (faults.ON_LOOPBACK | faults.ON_TESTBED)[fault](scene)
         time.sleep(CALM_S)
@@ -134,6 +135,7 @@ def print_row(fault: str, found: dict[str, Any], wrong: list[str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=300, help="of each fault; default: 300")
+    parser.add_argument("--rate", type=float, help="frames a second; default: 60 % of the most that it can do")
     parser.add_argument("--counts-only", action="store_true", help="for busy machines")
     parser.add_argument("--json", type=Path, help="what was found, for programs")
     parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"of {', '.join(faults.NAMES)}; default: all")
@@ -151,7 +153,7 @@ def main() -> int:
         reason = local_ray.why_not() if fault == faults.RAY else faults.why_not(fault)
         found = {}
         try:
-            found = {} if reason else run(fault, options.seconds)
+            found = {} if reason else run(fault, options.seconds, options.rate)
         except local_hosts.NoTestbed as error:
             reason = str(error)
         if reason:

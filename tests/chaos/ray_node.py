@@ -15,7 +15,7 @@ EVERY_S = 15.0  # Ray notices, places and starts within it.
 NODES = 3  # With room for one worker each: one of them is to spare.
 
 
-def run(folder: Path, seconds: float) -> dict[str, Any]:
+def run(folder: Path, seconds: float, rate: float | None) -> dict[str, Any]:
     """As chaos.run(). Frames may come out as Unavailable where both stages were on their way."""
     program = local_hosts.find_program()
     sys.path.insert(0, str(Path(program).parents[1] / "lib/python"))
@@ -33,7 +33,8 @@ def run(folder: Path, seconds: float) -> dict[str, Any]:
         arguments = secrets.worker_arguments
         with penstock.ray.deploy(package, program=program, arguments=arguments, backend_options=options) as deployed:
             counted = load.Load(deployed.pipeline)
-            rate = max(1.0, load.SHARE * counted.warm())
+            most = counted.warm()
+            rate = rate or max(1.0, load.SHARE * most)
             pushing = threading.Thread(target=counted.run, args=[rate])
             pushing.start()
             end = time.monotonic() + seconds

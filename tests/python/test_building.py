@@ -156,7 +156,7 @@ def test_hosts_are_asked_and_run(model: Path, tmp_path: Path) -> None:
         assert any(way["name"].startswith("the whole network on ") for way in penstock.explain(package)["simple"])
         app = tmp_path / "app.yaml"
         app.write_text(
-            "penstock_app: 1\ninputs: {frame: f32[1,4]}\noutputs: {z: net.z}\n"
+            "penstock_app: 1\ninputs: {frame: 'f32[1,4]'}\noutputs: {z: net.z}\n"
             f"nodes: {{net: {{network: {model}, inputs: {{x: frame}}}}}}\n"
         )
         with penstock.build(app, package, hosts=hosts, **options) as pipeline:
