@@ -38,6 +38,12 @@ def test_a_bare_model_is_compared_with_onnx_runtime(well, chain):
     assert stage["frames"] > 0
 
 
+def test_the_quota_of_the_control_group_is_told(within_quota, well, chain):
+    assert well("bench", chain, "--seconds", "0.3", "--json").json["cpu_quota"] is None
+    assert within_quota(0.5, "bench", chain, "--seconds", "0.3", "--json").json["cpu_quota"] == 0.5
+    assert "with the time of 0.5 CPUs (cgroup quota)" in within_quota(0.5, "bench", chain, "--seconds", "0.3").out
+
+
 def test_a_batch_shows_how_many_frames_a_call_held(well, chain, tmp_path):
     well("split", chain, "--cut", "1", "--batch", "stage0=4", "-o", tmp_path / "p")
     text = well("bench", tmp_path / "p", "--model", chain, "--seconds", "0.6").out

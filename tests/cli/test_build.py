@@ -682,6 +682,17 @@ def test_a_budget_that_is_too_short_is_told_before(program, chain, cpu, tmp_path
     assert any("comparing with the simple ways" in line for line in before[told:])
 
 
+def test_a_build_uses_no_more_cpus_than_the_quota_lets_run(within_quota, chain, cpus, costs, tmp_path):
+    own = {"PENSTOCK_COSTS": str(costs)}
+    command = ["build", chain, "-o", tmp_path / "p", "--backends", "onnxruntime", "--budget", "3s", "--json"]
+    report = within_quota(0.5, *command, env=own).json
+    assert len(report["devices"]) == 1
+    (note,) = [note for note in report["notes"] if "quota" in note]
+    assert f"may use {len(cpus)} CPU" in note and "the time of 0.5" in note and "used 1 of them" in note
+    if len(cpus) > 1:
+        assert len(within_quota(1.5, *command, env=own).json["devices"]) == 2
+
+
 def test_a_cpu_in_two_devices_is_refused(penstock, chain, cpu, tmp_path):
     refused = penstock("build", chain, "-o", tmp_path / "p", "--devices", f"cpu:{cpu},cpu:{cpu}")
     assert (refused.code, f"CPU {cpu} is in another device too" in refused.error) == (1, True)

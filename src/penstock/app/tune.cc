@@ -11,6 +11,8 @@
 #include "penstock/app/race.h"
 #include "penstock/app/recording.h"
 #include "penstock/app/tuning.h"
+#include "penstock/device/grouping.h"
+#include "penstock/device/topology.h"
 #include "penstock/frames/random.h"
 #include "penstock/session/session.h"
 #include "penstock/tune/plans.h"
@@ -77,8 +79,8 @@ class Tuner {
 Status Tuner::prepare() {
   tuning_.say("packing the application");
   if (tuning_.devices.empty()) {
-    for (const int cpu : device::inherited_cpus())
-      tuning_.devices.push_back({.host = {}, .cpus = {cpu}});
+    PENSTOCK_TRY(const auto topology, device::read_topology());
+    tuning_.devices = device::usual_devices(topology);
   }
   for (const auto& device : tuning_.devices) PENSTOCK_CHECK_OK(device::check_available(device));
   PENSTOCK_CHECK_OK(device::check_disjoint(tuning_.devices));

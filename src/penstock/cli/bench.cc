@@ -24,6 +24,7 @@
 #include "penstock/cli/text.h"
 #include "penstock/cli/watching.h"
 #include "penstock/device/affinity.h"
+#include "penstock/device/cgroup.h"
 #include "penstock/device/device.h"
 #include "penstock/frames/source.h"
 #include "penstock/measure/rounds.h"
@@ -50,6 +51,8 @@ constexpr std::uint64_t kRing = 16;
 struct BenchReport {
   std::string model;
   std::vector<int> cpus;
+  std::optional<double>
+      cpu_quota;  ///< Of the control group, where it does not let all of them run.
   std::vector<measure::Measured> sides;
   plan::Plan plan;
   pipeline::Stats stats;
@@ -180,6 +183,8 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   report.model = options.source.file.string();
   report.plan = package.plan;
   report.cpus = cpus_of(package.plan);
+  report.cpu_quota = device::cpu_quota();
+  if (report.cpu_quota >= static_cast<double>(report.cpus.size())) report.cpu_quota.reset();
   const auto inherited = device::inherited_cpus();
   PENSTOCK_TRY(const auto inputs, frames::with_bound(options.inputs, package));
   PENSTOCK_TRY(const auto ring, frames::ring_of(package.plan.inputs, inputs, kRing));
@@ -218,6 +223,7 @@ Json to_json(BenchReport& report) {
   return {{"model", report.model},
           {"cores", report.cpus.size()},
           {"cpus", report.cpus},
+          {"cpu_quota", report.cpu_quota ? Json(*report.cpu_quota) : Json(nullptr)},
           {"runs", std::move(runs)},
           {"stages", stages_json(report.stats)},
           {"interrupted", report.interrupted},
@@ -239,10 +245,14 @@ std::string to_text(BenchReport& report) {
                duration(quantile(latencies, 0.99)), duration(quantile(latencies, 1)),
                std::to_string(side.in_flight), side.explain});
   }
-  std::string text =
-      concat("model '", report.model, "' on cpu ", ranges(report.cpus), ": median of ",
-             report.sides.front().rates.size(), " rounds, taken in turn; latency is push to pop",
-             report.interrupted ? " (interrupted)" : "", "\n\n");
+  std::string text = concat(
+      "model '", report.model, "' on cpu ", ranges(report.cpus),
+      report.cpu_quota
+          ? concat(" with the time of ", number(*report.cpu_quota, 2), " CPUs (cgroup quota)")
+          : "",
+      ": median of ", report.sides.front().rates.size(),
+      " rounds, taken in turn; latency is push to pop", report.interrupted ? " (interrupted)" : "",
+      "\n\n");
   text += table.print() + "\n" + stage_table(report.stats);
   for (const auto& missing : report.missing) text += "\nnot measured: " + missing + "\n";
   if (!report.remark.empty()) text += "\n" + report.remark + "\n";

@@ -126,6 +126,10 @@ std::optional<double> read_cpu_quota(const fs::path& membership, const fs::path&
   return tightest<double>(membership, root, "cpu", limit_of);
 }
 
+std::optional<double> cpu_quota() {
+  return read_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+}
+
 std::optional<std::uint64_t> read_available_memory(const fs::path& meminfo,
                                                    const fs::path& membership,
                                                    const fs::path& root) {

@@ -13,6 +13,9 @@ namespace penstock::device {
 std::optional<double> read_cpu_quota(const std::filesystem::path& membership,
                                      const std::filesystem::path& root);
 
+/// read_cpu_quota() of this process.
+std::optional<double> cpu_quota();
+
 /// Bytes that the process may still take: MemAvailable of `meminfo` (/proc/meminfo), or less where
 /// the limit of its group, or of one above, is nearer: cgroup v2's `memory.max` or v1's
 /// `memory.limit_in_bytes`, the page cache of files counted as free. Empty: nothing tells.

@@ -11,6 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "penstock/device/place.h"
+
 namespace penstock::device {
 namespace {
 
@@ -318,10 +320,7 @@ std::vector<int> half_of_each_cache(const Topology& topology, const std::vector<
 
 std::vector<Use> uses_of(const Topology& topology) {
   constexpr std::size_t kMostUses = 8;
-  std::vector<int> allowed;
-  for (const auto& cpu : topology.cpus) {
-    if (cpu.allowed) allowed.push_back(cpu.number);
-  }
+  const auto allowed = allowed_cpus(topology);
   std::vector<Use> uses;
   const auto add = [&](std::vector<int> cpus, const std::string& text) {
     const bool known = std::ranges::any_of(uses, [&](const Use& use) { return use.cpus == cpus; });
@@ -348,6 +347,17 @@ std::vector<Use> uses_of(const Topology& topology) {
   const auto half = half_of_each_cache(topology, single);
   add(half, concat(cpus_text(half.size()), ", half of each cache's cores"));
   return uses;
+}
+
+std::vector<Device> usual_devices(const Topology& topology) {
+  const auto allowed = allowed_cpus(topology);
+  const auto all = static_cast<double>(allowed.size());
+  const double count = std::min(all, std::ceil(topology.cpu_quota.value_or(all)));
+  std::vector<Device> devices;
+  for (const int cpu : first_of(topology, allowed, static_cast<std::size_t>(count))) {
+    devices.push_back({.host = {}, .cpus = {cpu}});
+  }
+  return devices;
 }
 
 std::vector<Grouping> uniform_groupings(const Topology& topology, const Use& use,

@@ -22,6 +22,11 @@ struct Use {
 /// the memory's bandwidth. Of a quota that is no whole number both neighbours. At most eight.
 std::vector<Use> uses_of(const Topology& topology);
 
+/// A device for each CPU that the process may use; under a quota for no more than it lets run,
+/// rounded up: of cores of their own as long as there are such. What is used where nobody names
+/// devices.
+std::vector<Device> usual_devices(const Topology& topology);
+
 /// So many devices of so many CPUs.
 struct Share {
   int kind = 0;  ///< Cpu::kind

@@ -175,6 +175,18 @@ TEST(GroupingTest, AQuotaIsRoundedBothWaysAndTakesWholeCoresFirst) {
   EXPECT_EQ(uses_of(topology).front().text, "all 8 CPUs");
 }
 
+TEST(GroupingTest, UsualDevicesAreNoMoreThanTheQuotaLetsRun) {
+  auto topology = usable_machine("numa:1 l3:1 l2:4 core:1 pu:2");
+  EXPECT_EQ(usual_devices(topology).size(), 8U);
+  topology.cpu_quota = 2.5;
+  EXPECT_THAT(names_of({{}, usual_devices(topology), {}}), ElementsAre("cpu:0", "cpu:2", "cpu:4"));
+  topology.cpu_quota = 0.5;
+  EXPECT_THAT(names_of({{}, usual_devices(topology), {}}), ElementsAre("cpu:0"));
+  for (auto& cpu : topology.cpus) cpu.allowed = cpu.number >= 6;
+  topology.cpu_quota = 64;
+  EXPECT_THAT(names_of({{}, usual_devices(topology), {}}), ElementsAre("cpu:6", "cpu:7"));
+}
+
 TEST(GroupingTest, CpusOutsideTheCpusetAreNotThere) {
   auto topology = usable_machine("numa:1 l3:2 core:4 pu:1");
   for (auto& cpu : topology.cpus) cpu.allowed = cpu.number >= 2 && cpu.number < 7;

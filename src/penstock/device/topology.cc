@@ -129,7 +129,7 @@ Result<Topology> read_topology() {
   topology.numa_nodes = read_numa_nodes(hwloc.get());
   topology.memory_bytes = total_memory(hwloc.get(), topology.numa_nodes);
   topology.fingerprint = fingerprint_of(topology, info.flags);
-  topology.cpu_quota = read_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+  topology.cpu_quota = device::cpu_quota();
   return topology;
 }
 

@@ -15,7 +15,9 @@
 
 #include "penstock/base/quantile.h"
 #include "penstock/device/cgroup.h"
+#include "penstock/device/grouping.h"
 #include "penstock/device/place.h"
+#include "penstock/device/topology.h"
 #include "penstock/graph/switches.h"
 #include "penstock/session/refused_node.h"
 #include "penstock/session/session.h"
@@ -84,6 +86,7 @@ class Build {
 
  private:
   Status prepare();
+  Status choose_devices();
   Status start_profiler(double silence);
   void look_for_room();
   void warn_of_switches() const;
@@ -204,10 +207,7 @@ Status Build::prepare() {
         "', as its outputs are constants or inputs; 'penstock split' writes it");
   }
   say("importing");
-  devices_ = options_.devices;
-  if (devices_.empty()) {
-    for (const int cpu : device::inherited_cpus()) devices_.push_back({.host = {}, .cpus = {cpu}});
-  }
+  PENSTOCK_CHECK_OK(choose_devices());
   for (const auto& device : devices_) PENSTOCK_CHECK_OK(device::check_available(device));
   PENSTOCK_CHECK_OK(device::check_disjoint(devices_));
   PENSTOCK_TRY(ways_, usable_ways(options_, backends_, absent_));
@@ -265,6 +265,21 @@ Status Build::prepare() {
   tolerance.relative *= gate_->judge().factor();
   tolerance.absolute *= gate_->judge().factor();
   parts_->check_within(tolerance);
+  return {};
+}
+
+/// Those that the user named, or a CPU each.
+Status Build::choose_devices() {
+  PENSTOCK_TRY(const auto topology, device::read_topology());
+  devices_ = options_.devices.empty() ? device::usual_devices(topology) : options_.devices;
+  const auto cpus = union_of(devices_).cpus.size();
+  const auto allowed = device::allowed_cpus(topology).size();
+  if (topology.cpu_quota.value_or(static_cast<double>(allowed)) >= static_cast<double>(allowed)) {
+    return {};
+  }
+  absent_.push_back(concat("this process may use ", allowed, " CPUs, and the time of ",
+                           *topology.cpu_quota, " (cgroup quota): the build has used ", cpus,
+                           " of them, and rates are within the quota; limits are the CPUs' own"));
   return {};
 }
 
