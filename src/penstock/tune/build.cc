@@ -34,6 +34,7 @@
 #include "penstock/tune/recall.h"
 #include "penstock/tune/room.h"
 #include "penstock/tune/sequence.h"
+#include "penstock/tune/shortlist.h"
 #include "penstock/tune/simple.h"
 #include "penstock/tune/steady.h"
 
@@ -59,6 +60,10 @@ constexpr int kGroupedPlans = 3;             ///< Plans on groups of CPUs that a
 constexpr double kGroupShare = 0.3;          ///< Of the time that is left, to measure on groups.
 constexpr int kMostCorrections = 4;          ///< Plans made of corrected costs.
 constexpr double kHopelessForm = 0.9;        ///< Of the clean import's rate, for the file as it is.
+constexpr const char* kSureEngine = "onnxruntime";  ///< Which tells what is right.
+constexpr double kGateStarts = 3;                   ///< Of the network, when references are made.
+constexpr double kPlanTrials =
+    3;  ///< Of the network, that running the first plan takes the time of.
 
 /// More than any sound engine takes for the network, once on each CPU: what wants more is
 /// stopped before the machine suffers.
@@ -80,13 +85,16 @@ class Build {
         options_(options),
         backends_(backends),
         database_(database),
-        budget_(options.budget_seconds, options.begin) {}
+        budget_(options.budget_seconds, options.begin),
+        shortlist_(budget_) {}
 
   Result<Report> run();
 
  private:
   Status prepare();
   Status choose_devices();
+  Status try_simple();
+  Status make_gate();
   Status start_profiler(double silence);
   void look_for_room();
   void warn_of_switches() const;
@@ -97,6 +105,9 @@ class Build {
   struct Whole;
   Status try_whole();
   Status screen(std::vector<Whole>& ways);
+  using Seconds = Result<std::optional<double>>;
+  Seconds try_within_budget(const Way& way, const Cover& cover, bool on_each, bool in_any_case);
+  [[nodiscard]] bool has_room_for_entry(const Cover& cover) const;
   Status try_covers();
   Result<const graph::Graph*> graph(bool as_is);
   const graph::Graph* find_other_form();
@@ -143,8 +154,13 @@ class Build {
     return std::clamp(options_.budget_seconds * kFinalShare, kLeastFinal, kMostFinal);
   }
   [[nodiscard]] double comparison_seconds() const {
-    return final_seconds() + kLastWays * contest_->start_seconds() +
-           kAnswerShare * contest_->entry_seconds();
+    const double starts = std::max(kLastWays * contest_->start_seconds(),
+                                   simple_->start_seconds() + contest_->start_seconds());
+    return final_seconds() + starts + kAnswerShare * contest_->entry_seconds() + pack_seconds_;
+  }
+  /// About what it takes to have a first plan, before one is known.
+  [[nodiscard]] double first_plan_seconds() const {
+    return kPlanTrials * shortlist_.trial_seconds(kSureEngine) + final_seconds() + pack_seconds_;
   }
   /// When so many more plans can still be run before the last comparison.
   [[nodiscard]] double latest_start(int plans) const {
@@ -178,6 +194,7 @@ class Build {
   const backend::Registry& backends_;
   cost::Database& database_;
   const Budget budget_;
+  Shortlist shortlist_;
   std::vector<device::Device> devices_;
   std::vector<std::string> kinds_;  ///< Of the devices.
   std::vector<double> paces_;       ///< Place::paces
@@ -192,6 +209,7 @@ class Build {
   std::optional<Parts> parts_;
   std::optional<Simple> simple_;
   std::set<std::size_t> singles_;  ///< Entries that run the whole network on each device.
+  double pack_seconds_ = 0;        ///< Of writing the network in one stage.
   double mandatory_seconds_ = 0;   ///< Importing, and the whole networks.
   cost::PlanKey question_;         ///< Reads all weights: made once.
   /// Notes of this build alone: what is remembered answers a build that did not ask for them too.
@@ -213,11 +231,13 @@ Status Build::prepare() {
   PENSTOCK_TRY(ways_, usable_ways(options_, backends_, absent_));
   look_for_room();
   PENSTOCK_TRY(weights_, graph::WeightStore::create(graph_));
+  const double before = spent();
   partition::SplitOptions whole;
   whole.weights = weights_.get();
   whole.devices = {devices_.front()};
   whole.custom_ops = options_.custom_ops;
   PENSTOCK_TRY(whole_, pack_model(graph_, whole, backends_, options_.states));
+  pack_seconds_ = spent() - before;
   for (const auto& state : whole_.plan.states) {
     PENSTOCK_CHECK_OK(plan::initial_value(whole_.plan, whole_.folder, state));
   }
@@ -238,12 +258,31 @@ Status Build::prepare() {
   kinds_ = device::kinds_of(profiler_->topology(), devices_);
   PENSTOCK_TRY(parts_,
                Parts::create({graph_, options_, devices_, ways_, backends_, *profiler_, *room_}));
-  const double before = spent();
+  PENSTOCK_CHECK_OK(try_simple());
+  start_contest(options_.refresh);
+  return {};
+}
+
+/// The engines as a user would have them: first the one that tells what is right, then the others
+/// as far as there is time.
+Status Build::try_simple() {
   say("trying the simple ways");
   simple_.emplace(Simple::Setting{graph_, file_.file, options_, devices_, backends_, *profiler_,
-                                  database_, ring_, whole_, *room_});
-  PENSTOCK_CHECK_OK(simple_->rehearse());
-  tell_if_too_short(spent() - before);
+                                  database_, ring_, whole_, *room_, budget_, shortlist_});
+  const double before = spent();
+  PENSTOCK_CHECK_OK(simple_->rehearse_reference());
+  const double first = spent() - before;
+  PENSTOCK_CHECK_OK(make_gate());
+  const double between = spent();
+  // Where the database knew the trials, this tells what compiling takes.
+  shortlist_.tried(kSureEngine, (between - before - first) / kGateStarts);
+  say("trying the other simple ways");
+  PENSTOCK_CHECK_OK(simple_->rehearse_others(first_plan_seconds()));
+  tell_if_too_short(first + spent() - between);
+  return {};
+}
+
+Status Build::make_gate() {
   say("running the reference");
   if (is_one_at_a_time()) profiler_->rest();
   if (activations_) {
@@ -261,7 +300,6 @@ Status Build::prepare() {
   }
   if (!gate) return std::move(gate).error();
   gate_ = *std::move(gate);
-  start_contest(options_.refresh);
   tolerance.relative *= gate_->judge().factor();
   tolerance.absolute *= gate_->judge().factor();
   parts_->check_within(tolerance);
@@ -294,7 +332,8 @@ void Build::tell_if_too_short(double seconds) const {
   if (least <= options_.budget_seconds) return;
   options_.warn(concat("the budget of ", options_.budget_seconds,
                        " s is short: whole networks and the simple ways alone take about ",
-                       std::lround(least), " s"));
+                       std::lround(least), " s; those that take over ", Shortlist::kCheapSeconds,
+                       " s each are tried as far as there is time"));
 }
 
 /// What is measured one at a time, and what is left out, hangs on the memory that is left now.
@@ -385,20 +424,48 @@ struct Build::Whole {
   double rate = 0;      ///< Frames per second, by what one part alone was measured at.
 };
 
-/// All are screened first, so that the fastest are run first, and none is left out for lack of
-/// time.
+/// Within the time that there is for it, or in any case. None: it fails, or there is no time.
+Build::Seconds Build::try_within_budget(const Way& way, const Cover& cover, bool on_each,
+                                        bool in_any_case) {
+  const double before = spent();
+  if (!in_any_case) {
+    parts_->measure_until(
+        shortlist_.trial_until(way.backend, first_plan_seconds() + simple_->start_seconds()));
+  }
+  const auto number = static_cast<std::size_t>(std::ranges::find(ways_, way) - ways_.begin());
+  auto seconds = on_each ? parts_->whole_seconds(number) : parts_->wide_seconds(number);
+  const bool cut_off = parts_->over() && !options_.stopped();
+  if (seconds && !*seconds && cut_off && parts_->takes_whole(number)) {
+    shortlist_.leave_out(whole(graph_, cover, on_each).name);
+  }
+  shortlist_.tried(way.backend, spent() - before);
+  parts_->measure_in_any_case();
+  return seconds;
+}
+
+/// All are screened first, so that the fastest are run first. The engine that has run the network
+/// as the reference has its turn first: where there is no time for all, it is there.
 Status Build::screen(std::vector<Whole>& ways) {
-  for (std::size_t way = 0; way < ways_.size(); ++way) {
-    say("trying " + ways_[way].name());
-    const auto cover = whole_cover(graph_, ways_[way]);
-    PENSTOCK_TRY(const auto seconds, parts_->whole_seconds(way));
+  auto order = ways_;
+  std::ranges::stable_partition(order, [](const Way& way) { return way.backend == kSureEngine; });
+  for (const auto& way : order) {
+    say("trying " + way.name());
+    const auto cover = whole_cover(graph_, way);
+    PENSTOCK_TRY(const auto seconds, try_within_budget(way, cover, true, ways.empty()));
     if (seconds && fits_on_each()) ways.push_back({cover, true, rate(*seconds, true)});
     if (devices_.size() == 1) continue;
-    PENSTOCK_TRY(const auto wide, parts_->wide_seconds(way));
+    PENSTOCK_TRY(const auto wide, try_within_budget(way, cover, false, ways.empty()));
     if (wide) ways.push_back({cover, false, rate(*wide, false)});
   }
   std::ranges::stable_sort(ways, std::greater{}, &Whole::rate);
   return {};
+}
+
+/// Beside the comparison that follows, for a whole network that is tried already.
+bool Build::has_room_for_entry(const Cover& cover) const {
+  const double seconds =
+      std::max(contest_->entry_seconds(), shortlist_.trial_seconds(cover.front().backend));
+  return shortlist_.has_room_for(seconds, comparison_seconds());
 }
 
 Status Build::try_whole() {
@@ -407,6 +474,10 @@ Status Build::try_whole() {
   PENSTOCK_CHECK_OK(screen(ways));
   std::optional<Whole> best;
   for (const auto& way : ways) {
+    if (contest_->best() && !has_room_for_entry(way.cover)) {
+      shortlist_.leave_out(whole(graph_, way.cover, way.on_each).name);
+      continue;
+    }
     PENSTOCK_TRY(const auto place, enter_whole(way.cover, way.on_each));
     if (place && contest_->best() == place) best = way;
   }
@@ -478,6 +549,10 @@ const graph::Graph* Build::find_other_form() {
 /// is no other form, it does not run, or it is hopeless.
 Result<std::optional<std::size_t>> Build::enter_as_is(const Whole& like) {
   const std::optional<std::size_t> none;
+  if (!has_room_for_entry(like.cover)) {
+    shortlist_.leave_out("the file as it is");
+    return none;
+  }
   if (!other_form_) other_form_ = find_other_form();
   const auto* const form = *other_form_;
   if (form == nullptr) return none;
@@ -694,6 +769,10 @@ Status Build::answer(const SimpleWay& simple) {
   parts_->measure_in_any_case();
   const auto way = std::ranges::find(ways_, simple.backend, &Way::backend);
   const auto cover = whole_cover(graph_, *way);
+  if (!has_room_for_entry(cover)) {
+    shortlist_.leave_out(concat("what plans make of the simple way ", simple.name));
+    return {};
+  }
   PENSTOCK_TRY(const auto clean, enter_whole(cover, simple.on_each_device));
   PENSTOCK_TRY(const auto as_is, enter_as_is({cover, simple.on_each_device, 0}));
   if (!contest_->best()) return no_plan();
@@ -850,6 +929,9 @@ Result<Report> Build::run() {
     const auto& chosen = contest_->entries()[*contest_->best()].contestant;
     PENSTOCK_TRY(const auto* graph, this->graph(chosen.as_is));
     describe({*graph, options_, devices_, kinds_, *contest_, *parts_, *gate_}, report_);
+    if (auto left_out = shortlist_.sentence(); !left_out.empty()) {
+      report_.notes.push_back(std::move(left_out));
+    }
     compare_with_limit(*graph, chosen.split.stages);
     if (!report_.interrupted) remember();
   }

@@ -26,9 +26,9 @@ enum class Goal { kThroughput, kLatency };
 struct Options {
   std::filesystem::path output;         ///< The package: a folder, or a file ending in ".zip".
   graph::ImportOptions import;          ///< That the graph was imported with.
-  std::vector<device::Device> devices;  ///< Empty: each CPU of the inherited cpuset.
+  std::vector<device::Device> devices;  ///< Empty: device::usual_devices().
   Goal goal = Goal::kThroughput;
-  double budget_seconds = 60;  ///< From `begin` on; the simple ways are measured in any case.
+  double budget_seconds = 60;  ///< From `begin` on; what must be done is done in any case.
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   bool refresh = false;  ///< Measures again what is known, but for comparisons with the reference.
   std::int64_t most_parts = INT64_MAX;  ///< Measured; whole networks and the simple ways besides.

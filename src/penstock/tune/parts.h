@@ -65,6 +65,8 @@ class Parts {
   [[nodiscard]] const std::vector<Way>& ways() const { return ways_; }
   void check_within(const Tolerance& tolerance) { tolerance_ = tolerance; }
 
+  /// Whether its rules let the way have the whole network.
+  [[nodiscard]] bool takes_whole(std::size_t way) const { return whole_.contains(way); }
   /// Seconds of a frame where the way runs the whole network on one device while the others do too,
   /// or on all CPUs at once; none where it cannot, which is noted.
   Result<std::optional<double>> whole_seconds(std::size_t way);

@@ -24,6 +24,7 @@ constexpr std::array<SimpleWay, 5> kSimpleWays{
      {"openvino-per-core", "openvino", true, ""}}};
 
 constexpr SimpleWay kReference{"reference", "onnxruntime", false, ""};
+constexpr double kTimedSeconds = 1;  ///< Of a rehearsal, about: the rest is compiling.
 
 /// As Simple::run_beside() runs it.
 cost::Part part_of(const SimpleWay& way, const Simple::Setting& setting) {
@@ -101,9 +102,17 @@ void note_rounds(measure::Measured& side, bool latency, WayReport& way) {
   for (const double ns : side.middle_latencies_ns) way.rounds.push_back(ns > 0 ? 1e9 / ns : 0);
 }
 
-Result<std::optional<cost::Failure>> Simple::failure_of(const cost::Part& part) {
-  PENSTOCK_TRY(const auto costs, setting_.profiler.measure(std::span(&part, 1)));
-  return costs.front() ? costs.front()->failure : std::nullopt;
+/// None: it was not known, and not measured before the deadline.
+Result<std::optional<cost::Cost>> Simple::cost_of(const cost::Part& part,
+                                                  Clock::time_point deadline) {
+  auto& profiler = setting_.profiler;
+  const double before = setting_.budget.spent();
+  profiler.options().deadline = deadline;
+  const auto costs = profiler.measure(std::span(&part, 1));
+  profiler.options().deadline = Clock::time_point::max();
+  setting_.shortlist.tried(part.models.front().backend, setting_.budget.spent() - before);
+  if (!costs) return costs.error();
+  return costs->front();
 }
 
 std::string Simple::in_users_words(std::string text) const {
@@ -120,36 +129,87 @@ std::size_t Simple::copies_of(const SimpleWay& way) const {
   return one_a_core ? union_of(setting_.devices).cpus.size() : 1;
 }
 
-Status Simple::rehearse() {
+Status Simple::rehearse_reference() {
   auto reference = part_of(kReference, setting_);
   reference.models.front().options["graph_optimization_level"] = "0";
-  PENSTOCK_TRY(auto broken, failure_of(reference));
-  const auto crashes = [&] { return broken && broken->kind == cost::FailureKind::kCrash; };
+  PENSTOCK_TRY(auto cost, cost_of(reference, Clock::time_point::max()));
+  const auto crashes = [&] {
+    return cost && cost->failure && cost->failure->kind == cost::FailureKind::kCrash;
+  };
   if (crashes()) {
-    PENSTOCK_TRY(const auto again, setting_.profiler.measure_again(reference));
-    broken = again ? again->failure : std::nullopt;
+    PENSTOCK_TRY(cost, setting_.profiler.measure_again(reference));
   }
   if (crashes()) {
     return make_error(Code::kFailedPrecondition,
                       "reference (onnxruntime without optimisation): crash: ",
-                      in_users_words(broken->message), "; no plan can be compared with it");
+                      in_users_words(cost->failure->message), "; no plan can be compared with it");
   }
+  return rehearse(kSimpleWays.front(), Clock::time_point::max());
+}
+
+Status Simple::rehearse_others(double rest) {
   for (const auto& way : kSimpleWays) {
-    const auto backend = setting_.backends.find(std::string(way.backend));
-    if (!backend || !(*backend)->describe().unavailable.empty()) continue;
-    const auto copies = copies_of(way);
-    if (!setting_.room.holds(copies)) {
-      failed_[std::string(way.name)] =
-          make_error(Code::kResourceExhausted, "there is no room for ", copies,
-                     " copies of the network: ", setting_.room.describe());
-      continue;
-    }
-    PENSTOCK_TRY(const auto failure, failure_of(part_of(way, setting_)));
-    if (!failure) continue;
-    failed_[std::string(way.name)] =
-        internal_error(cost::to_string(failure->kind), ": ", in_users_words(failure->message));
+    if (way.name == kSimpleWays.front().name) continue;
+    const auto backend = std::string(way.backend);
+    const double own = std::max(0.0, setting_.shortlist.trial_seconds(backend) - kTimedSeconds);
+    PENSTOCK_CHECK_OK(
+        rehearse(way, setting_.shortlist.trial_until(backend, rest + start_seconds() + own)));
   }
   return {};
+}
+
+Status Simple::rehearse(const SimpleWay& way, Clock::time_point deadline) {
+  const auto backend = setting_.backends.find(std::string(way.backend));
+  if (!backend || !(*backend)->describe().unavailable.empty()) return {};
+  const auto copies = copies_of(way);
+  const std::string name(way.name);
+  if (!setting_.room.holds(copies)) {
+    failed_[name] = make_error(Code::kResourceExhausted, "there is no room for ", copies,
+                               " copies of the network: ", setting_.room.describe());
+    return {};
+  }
+  const double before = setting_.budget.spent();
+  PENSTOCK_TRY(const auto cost, cost_of(part_of(way, setting_), deadline));
+  took_[name] = setting_.budget.spent() - before;
+  if (!cost && !setting_.options.stopped()) leave_out(way);
+  if (!cost || !cost->failure) return {};
+  failed_[name] = internal_error(cost::to_string(cost->failure->kind), ": ",
+                                 in_users_words(cost->failure->message));
+  return {};
+}
+
+void Simple::leave_out(const SimpleWay& way) {
+  const std::string name(way.name);
+  failed_[name] = make_error(Code::kDeadlineExceeded, "the budget left no time for it");
+  setting_.shortlist.leave_out("the simple way " + name);
+}
+
+/// About what compiling takes, by the rehearsal.
+double Simple::start_seconds(const SimpleWay& way) const {
+  const std::string name(way.name);
+  const auto took = took_.find(name);
+  if (took == took_.end() || failed_.contains(name)) return 0;
+  return std::max(0.0, took->second - kTimedSeconds);
+}
+
+double Simple::start_seconds() const {
+  double sum = 0;
+  for (const auto& way : kSimpleWays) sum += start_seconds(way);
+  return sum;
+}
+
+/// Those that start in time for a comparison of so many seconds; the first in any case.
+void Simple::keep_within(double seconds) {
+  double starting = 0;
+  for (const auto& way : kSimpleWays) {
+    const double own = start_seconds(way);
+    const bool first = way.name == kSimpleWays.front().name;
+    if (first || setting_.shortlist.has_room_for(own, starting + seconds)) {
+      starting += own;
+    } else {
+      leave_out(way);
+    }
+  }
 }
 
 /// All at once take a copy of the network for each way that runs on all CPUs together, one for each
@@ -191,6 +251,7 @@ WayReport Simple::run_alone(const SimpleWay& way, const measure::Rounds& rounds)
 Status Simple::run_alone(double seconds, int count) {
   const auto& stopped = setting_.options.stopped;
   PENSTOCK_CHECK_OK(keep_to_cpus());
+  keep_within(seconds);
   const measure::Rounds rounds{.seconds = seconds / static_cast<double>(kSimpleWays.size() + 1),
                                .count = count,
                                .stopped = stopped};
@@ -214,6 +275,7 @@ Result<Comparison> Simple::run_beside(Running& plan, double seconds, int count) 
   PENSTOCK_CHECK_OK(keep_to_cpus());
   if (!sides_ && is_one_at_a_time()) sides_.emplace();
   if (!sides_) {
+    keep_within(seconds);
     sides_ = measure::make_plain_sides(request(plan.package, failed_), setting_.backends);
   }
   const measure::Rounds rounds{.seconds = seconds / static_cast<double>(alone_.size() + 1),

@@ -17,6 +17,7 @@
 #include "penstock/tune/contest.h"
 #include "penstock/tune/report.h"
 #include "penstock/tune/room.h"
+#include "penstock/tune/shortlist.h"
 #include "penstock/tune/way.h"
 
 namespace penstock::tune {
@@ -43,13 +44,18 @@ class Simple {
     const measure::Ring& ring;
     const plan::Package& package;  ///< Of the whole network: the order of its inputs, its states.
     const Room& room;
+    const Budget& budget;
+    Shortlist& shortlist;
   };
   explicit Simple(const Setting& setting) : setting_(setting) {}
 
-  /// The reference and each way once in a process of its own, where the database does not know how
-  /// that ends: what fails there is left out of run_beside().
+  /// The reference and ONNX Runtime's default once in a process of its own, where the database does
+  /// not know how that ends: what fails there is left out of run_beside().
   /// \error kFailedPrecondition  the reference crashes or hangs; and those of the profiler
-  Status rehearse();
+  Status rehearse_reference();
+  /// The other ways in the same way, those that leave `rest` seconds for what follows, beside the
+  /// comparison's own starts.
+  Status rehearse_others(double rest);
   /// As far as rehearse() has seen.
   [[nodiscard]] bool runs(std::string_view way) const {
     return !failed_.contains(std::string(way));
@@ -66,9 +72,16 @@ class Simple {
   void rest() { sides_.reset(); }
   /// Whether they have to run one after the other.
   [[nodiscard]] bool is_one_at_a_time() const;
+  /// About what starting them takes, all that run.
+  [[nodiscard]] double start_seconds() const;
 
  private:
-  Result<std::optional<cost::Failure>> failure_of(const cost::Part& part);
+  using Clock = cost::Profiler::Clock;
+  Status rehearse(const SimpleWay& way, Clock::time_point deadline);
+  Result<std::optional<cost::Cost>> cost_of(const cost::Part& part, Clock::time_point deadline);
+  [[nodiscard]] double start_seconds(const SimpleWay& way) const;
+  void keep_within(double seconds);
+  void leave_out(const SimpleWay& way);
   [[nodiscard]] std::size_t copies_of(const SimpleWay& way) const;
   [[nodiscard]] WayReport run_alone(const SimpleWay& way, const measure::Rounds& rounds) const;
   [[nodiscard]] Status keep_to_cpus() const;
@@ -80,6 +93,7 @@ class Simple {
 
   Setting setting_;
   std::map<std::string, Error> failed_;       ///< By name.
+  std::map<std::string, double> took_;        ///< Seconds of each way's rehearsal, by name.
   std::optional<measure::PlainSides> sides_;  ///< Compiled for the first comparison.
   std::vector<WayReport> alone_;              ///< Of run_alone().
 };
