@@ -122,7 +122,8 @@ def test_a_model_becomes_a_package_that_says_why(plain, well, chain, tmp_path):
     explained = well("explain", package, "--json").json
     assert {key: explained[key] for key in FIELDS} == {key: report[key] for key in FIELDS}
     assert f"chosen: {report['chosen']}" in well("explain", package).out
-    well("explain", package, "--html", tmp_path / "why.html")
+    said = well("explain", package, "--html", tmp_path / "why.html").out
+    assert said == f"written to '{tmp_path / 'why.html'}': open it in a browser\n"
     page = (tmp_path / "why.html").read_text()
     assert page.startswith("<!doctype html>") and page.count("</script>") == 2
     data = page.split('<script type="application/json" id="report">')[1].split("</script>")[0]

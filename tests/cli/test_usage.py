@@ -238,5 +238,26 @@ def test_the_shells_complete(well, tmp_path, complete, line, found):
 
 def test_an_unknown_command_is_named_beside_those_there_are(penstock):
     error = penstock("frobnicate").error
-    assert "expected a command (show, split, " in error
+    assert "expected a command (build, verify, " in error
     assert "), found 'frobnicate'; see 'penstock --help'" in error
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        (["bild", "model.onnx"], "no command 'bild'; did you mean 'build'?; see 'penstock --help'"),
+        (
+            ["build", "m.onnx", "--out", "p"],
+            "unknown option '--out'; did you mean '--output'?; see 'penstock build --help'",
+        ),
+        (["run", "m.onnx", "--frame=3"], "unknown option '--frame'; did you mean '--frames'"),
+        (["show", "m.onnx", "n.onnx"], "unexpected argument 'n.onnx'; see 'penstock show --help'"),
+        (["serve", "m.onnx", "--zzzzzzzz", "1"], "unknown option '--zzzzzzzz'; see 'penstock serve --help'"),
+        (["build"], "model is required; see 'penstock build --help'"),
+    ],
+)
+def test_what_is_misspelt_is_named_beside_what_it_may_have_meant(penstock, command, found):
+    """An unknown option is named before one that is missing: it may be that one."""
+    refused = penstock(*command)
+    assert refused.code == 2
+    assert found in refused.error

@@ -53,6 +53,8 @@ Result<int> run(const ExplainOptions& options) {
     print(tune::to_json(report));
   } else if (options.html.empty()) {
     print(report_text(report));
+  } else {
+    print(concat("written to '", options.html.string(), "': open it in a browser\n"));
   }
   return kOk;
 }

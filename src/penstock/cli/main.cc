@@ -5,9 +5,12 @@
 #include <new>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "penstock/base/error.h"
+#include "penstock/base/near_names.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/log.h"
@@ -20,11 +23,12 @@ constexpr const char* kDescription =
     "Penstock splits a neural network (ONNX) into stages and runs them as a pipeline over a stream "
     "of inputs.";
 constexpr const char* kFooter = R"(The road from a model to a running pipeline:
-  penstock show model.onnx                                   its nodes, with the index of each
-  penstock split model.onnx --cut NODE -o model.penstock     two stages, as a package
-  penstock verify model.penstock --model model.onnx          the same outputs as the whole model?
-  penstock bench model.penstock --model model.onnx           faster than ONNX Runtime alone?
+  penstock build model.onnx -o model.penstock                the best one for this machine, by measuring
+  penstock verify model.penstock                             the same outputs as the whole model?
+  penstock bench model.penstock                              faster than ONNX Runtime alone?
+  penstock explain model.penstock --html why.html            why it is as it is, as a page
   penstock run model.penstock --inputs frames --output out   the pipeline over your own data
+  penstock split model.onnx --cut NODE -o model.penstock     or by hand, in two stages; 'show' lists nodes
 
 'penstock COMMAND --help' tells more of each. Exit codes: 0 all well; 1 what was given is wrong, or a
 frame or a check failed; 2 wrong usage; 3 'verify' could not tell; 70 a bug of Penstock;
@@ -43,25 +47,47 @@ void declare_all(CLI::App& app, int& verbosity, Action& chosen) {
   app.footer(kFooter);
   app.require_subcommand(1);
   for (const Declare declare :
-       {declare_show, declare_split, declare_plan, declare_build, declare_explain, declare_run,
-        declare_bench, declare_serve, declare_worker, declare_token, declare_top, declare_verify,
+       {declare_build, declare_verify, declare_bench, declare_run, declare_explain, declare_show,
+        declare_split, declare_plan, declare_serve, declare_worker, declare_token, declare_top,
         declare_devices, declare_backends, declare_costs, declare_up, declare_down,
         declare_completion}) {
     declare(app, chosen);
   }
 }
 
-/// CLI11's own words, where they hide what to do.
+std::string message_of_command(const std::vector<std::string>& given, const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* known : app.get_subcommands(nullptr)) names.push_back(known->get_name());
+  const auto expected = "expected a command (" + join(names, ", ") + ")";
+  if (given.empty()) return expected;
+  const auto near = did_you_mean(given.front(), names);
+  if (near.empty()) return concat(expected, ", found '", given.front(), "'");
+  return concat("no command '", given.front(), "'", near);
+}
+
+/// Of what a command does not take: an option that it lacks may be a misspelt one.
+std::string message_of_surplus(const std::string& given, const CLI::App& command) {
+  if (!given.starts_with('-')) return "unexpected argument '" + given + "'";
+  const auto name = given.substr(0, given.find('='));
+  std::vector<std::string> names;
+  for (const auto* option : command.get_options()) {
+    for (const auto& known : option->get_lnames()) names.push_back("--" + known);
+  }
+  return concat("unknown option '", name, "'", did_you_mean(name, names));
+}
+
+/// CLI11's own words, where they hide what to do. What is unknown comes before what is missing: it
+/// may be that, misspelt.
 std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
   const auto commands = app.get_subcommands();
+  const auto surplus = app.remaining(true);
   const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
+  const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   std::string message = error.what();
-  if (commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    const auto unknown = app.remaining();
-    const auto names = join(app.get_subcommands(nullptr), ", ",
-                            [](const CLI::App* known) { return known->get_name(); });
-    message = concat("expected a command (", names, ")",
-                     unknown.empty() ? "" : ", found '" + unknown.front() + "'");
+  if (commands.empty() && missing) {
+    message = message_of_command(surplus, app);
+  } else if (!surplus.empty() && (missing || dynamic_cast<const CLI::ExtrasError*>(&error))) {
+    message = message_of_surplus(surplus.front(), *commands.front());
   }
   while (message.ends_with('.') || message.ends_with('\n')) message.pop_back();
   return message + "; see 'penstock" + command + " --help'";

@@ -15,13 +15,13 @@ struct LoadedCommand {
   const char* entry;  // The library's function that declares the options.
 };
 constexpr LoadedCommand kServe{
-    "serve", "Serve models to clients of the Open Inference Protocol (Triton, KServe)",
+    "serve", "Serves models to clients of the Open Inference Protocol (Triton, KServe).",
     "penstock_declare_serve_options"};
-constexpr LoadedCommand kWorker{"worker", "Run stages of pipelines for callers of other machines",
+constexpr LoadedCommand kWorker{"worker", "Runs stages of pipelines for callers of other machines.",
                                 "penstock_declare_worker_options"};
-constexpr LoadedCommand kToken{"token", "Make a token for a client of 'serve --tokens'",
+constexpr LoadedCommand kToken{"token", "Makes a token for a client of 'serve --tokens'.",
                                "penstock_declare_token_options"};
-constexpr LoadedCommand kTop{"top", "Shows in a terminal what a running pipeline does",
+constexpr LoadedCommand kTop{"top", "Shows in a terminal what a running pipeline does.",
                              "penstock_declare_top_options"};
 
 void load_options(CLI::App& command, const char* entry, Action& chosen) {

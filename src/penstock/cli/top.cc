@@ -79,13 +79,21 @@ std::string bar(double share) {
   return "[" + std::string(full, '#') + std::string(kWidth - full, '.') + "] " + percent(share);
 }
 
+/// How the rate is beside what the plan predicts, as the page says it (web/src/liveparts.js).
+std::string beside_prediction(double fps, double period, const Json& stages) {
+  constexpr double kBusy = 0.8;
+  double load = 0;
+  for (const auto& stage : stages) load = std::max(load, stage.at("load").get<double>());
+  const bool waits = fps * period < 0.9 && load < kBusy;
+  return concat(", predicted ", number(1 / period, 1), " (",
+                waits ? "it is not busy" : percent(fps * period) + " of it", ")");
+}
+
 std::string head_text(const Json& about, const Json& sample) {
   const double fps = sample.at("fps"), period = about.at("predicted").at("period_seconds");
   std::string text = concat("model '", about.at("model").get<std::string>(), "': ", number(fps, 1),
                             " frames a second");
-  if (period > 0) {
-    text += concat(", predicted ", number(1 / period, 1), " (", percent(fps * period), " of it)");
-  }
+  if (period > 0) text += beside_prediction(fps, period, sample.at("stages"));
   const auto& latency = sample.at("latency_us");
   if (!latency.is_null()) {
     text += concat("\nlatency p50 ", micro(latency.at(0)), ", p90 ", micro(latency.at(1)), ", p99 ",
@@ -197,7 +205,12 @@ Result<int> run(const TopOptions& options) {
   for (bool first = true; !interrupted(); first = false) {
     const auto snapshot = read_snapshot(options, headers);
     if (!snapshot) {
-      if (first || snapshot.error().code != Code::kUnavailable) return snapshot.error();
+      if (snapshot.error().code != Code::kUnavailable) return snapshot.error();
+      if (first) {
+        return make_error(Code::kUnavailable, snapshot.error().message(),
+                          "; start 'penstock run' or 'penstock bench' with --page first, which "
+                          "tells the address");
+      }
       std::fputs("penstock: it has ended\n", stderr);
       return kOk;
     }
