@@ -70,7 +70,10 @@ def costs(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("costs") / "costs.db"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/building.md", "docs/cli.md", "docs/costs.md", "docs/planning.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/index.md", "docs/building.md", "docs/cli.md", "docs/costs.md", "docs/planning.md"],
+)
 def test_the_commands_run(well, chain, costs: Path, tmp_path: Path, page: str):
     model = onnx.load(chain)
     model.graph.node[2].name = "layer3.0.relu"  # As docs/cli.md cuts; for all pages: what one has built, others know.

@@ -119,6 +119,30 @@ def test_axe_finds_nothing_and_nothing_is_loaded_from_outside(browser, site, sch
     assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
+def test_the_pages_fit_a_telephone(browser, site):
+    context = browser.new_context(viewport={"width": 400, "height": 800}, reduced_motion="reduce")
+    page = context.new_page()
+    wide = []
+    for file in sorted(site.rglob("*.html")):
+        page.goto(file.as_uri())
+        wide += [file.name] if page.evaluate("document.documentElement.scrollWidth") > 400 else []
+    context.close()
+    assert wide == []
+
+
+def test_of_a_session_in_a_shell_the_button_copies_what_is_typed(browser, site):
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    page = context.new_page()
+    page.goto((site / "tutorials/vision.html").as_uri())
+    block = page.locator(".highlight", has_text="$ penstock verify").first
+    assert block.locator("button").count() == 1
+    copied = block.locator("code").evaluate(
+        "code => { code.toggleAttribute('data-md-copying', true); return code.innerText.trim(); }"  # As the theme does.
+    )
+    context.close()
+    assert copied == "penstock verify find.penstock --input picture=pictures"
+
+
 def test_the_search_finds_a_page_without_a_network(browser, site):
     context = browser.new_context(viewport={"width": 1200, "height": 900}, offline=True)
     page = context.new_page()
