@@ -36,10 +36,9 @@ const backend::Registry& backends() {
   return *registry;
 }
 
-void Options::refuse(const char* name, const nb::object& value) {
-  raise(invalid_argument(name, ": expected another type than ",
-                         text_of(value.type().attr("__name__")), ", found ",
-                         text_of(nb::repr(value))));
+void Options::refuse(const char* name, const char* expected, const nb::object& value) {
+  raise(invalid_argument(name, ": expected ", expected, ", found ", text_of(nb::repr(value)), " (",
+                         text_of(value.type().attr("__name__")), ")"));
 }
 
 Result<std::optional<std::chrono::microseconds>> to_microseconds(const Options& options,

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -67,6 +68,29 @@ struct Made {
   std::function<bool()> abandoned;  ///< Asked while it is made.
 };
 
+template <typename T>
+inline constexpr bool kIsOptional = false;
+template <typename T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+/// What a T is called in Python, for who gave something else.
+template <typename T>
+constexpr const char* kind_of() {
+  if constexpr (kIsOptional<T>) {
+    return kind_of<typename T::value_type>();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return "True or False";
+  } else if constexpr (std::is_integral_v<T>) {
+    return "a whole number";
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return "a number";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return "a text";
+  } else {
+    return "another type";
+  }
+}
+
 /// Reads the entries of a dict that the Python side wrote.
 class Options {
  public:
@@ -80,7 +104,7 @@ class Options {
       if (PyUnicode_Check(value.ptr())) return text_of(value);  // A path may be any bytes.
     }
     T cast{};
-    if (!nb::try_cast(value, cast)) refuse(name, value);
+    if (!nb::try_cast(value, cast)) refuse(name, kind_of<T>(), value);
     return cast;
   }
   template <typename T>
@@ -89,7 +113,7 @@ class Options {
   }
 
  private:
-  [[noreturn]] static void refuse(const char* name, const nb::object& value);
+  [[noreturn]] static void refuse(const char* name, const char* expected, const nb::object& value);
 
   nb::dict dict_;
 };
