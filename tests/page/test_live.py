@@ -14,7 +14,7 @@ import onnx
 import pytest
 from built_program import find_program
 from onnx import TensorProto, helper, numpy_helper
-from test_page import violations
+from test_page import CUT_OFF, violations
 
 ROOT = Path(__file__).resolve().parents[2]
 # Of load in test_some_time_of_load: PENSTOCK_LIVE_SECONDS=600 is ten minutes.
@@ -71,8 +71,8 @@ def wait_until(page, expression: str) -> None:
         page.wait_for_timeout(20)
 
 
-def figure(page, name: str) -> str:
-    return page.locator("#figures div", has=page.locator(f"dt:text-is('{name}')")).locator("dd").inner_text()
+def figure(page, name: str, what: str = ".figure-value") -> str:
+    return page.locator("#figures div", has=page.locator(f"dt:text-is('{name}')")).locator(what).inner_text()
 
 
 def shown(page) -> int:
@@ -84,10 +84,18 @@ def shown(page) -> int:
 
 def test_figures_are_those_of_the_last_moment(page):
     assert figure(page, "frames out") == "6000" and figure(page, "errors") == "2"
-    assert "100/s; measured is" in figure(page, "predicted")
-    assert figure(page, "memory") == "286 MiB, edges 12 KiB"
+    assert figure(page, "frames/s") == "97.8" and figure(page, "frames/s", ".hint") == "98 % of the predicted 100"
+    assert figure(page, "memory") == "286 MiB" and figure(page, "memory", ".hint") == "12 KiB for the queues"
     assert "A recording of" in page.locator("#status").inner_text()
     assert page.locator("h1").inner_text() == "<b>made</b> up"  # Text is never markup.
+
+
+def test_a_pipeline_that_is_not_busy_is_not_measured_by_the_prediction(open_recording):
+    data = made_up_run.recording()
+    for stage in data["samples"][-1]["stages"]:
+        stage["load"] = 0.2
+    data["samples"][-1]["fps"] = 30
+    assert figure(open_recording(data), "frames/s", ".hint") == "not busy; 100 are predicted"
 
 
 def test_the_slider_goes_back_and_follow_returns(page):
@@ -127,7 +135,18 @@ def test_a_prediction_is_marked(page, open_recording):
     unknown = made_up_run.recording()
     unknown["about"]["predicted"] = {"period_seconds": 0, "latency_seconds": 0}
     page = open_recording(unknown)
-    assert page.locator("path.level[d]").count() == 0 and figure(page, "predicted") == "\u2013"
+    assert page.locator("path.level[d]").count() == 0 and figure(page, "frames/s", ".hint") == ""
+
+
+def test_charts_have_scales(page):
+    scales = [figure.inner_text().split("\n") for figure in page.locator(".chart .scale").all()]
+    assert scales[0] == ["150", "75", "0"]  # Some more than what is predicted, whose line would lie on the edge.
+    assert scales[2:] == [["100 %", "50 %", "0 %"], ["300 MiB", "150 MiB", "0 B"]]
+    times = page.locator(".chart .times").first
+    assert times.inner_text().split("\n")[-1] == page.locator("#moment-text").inner_text()
+    before = times.inner_text()
+    page.select_option("#span", label="all")
+    assert times.inner_text() <= before
 
 
 def test_errors_lead_to_their_stage(page):
@@ -209,6 +228,7 @@ def test_all_controls_are_reached_by_tab(page):
 def test_nothing_hangs_over_the_edge(open_recording, width):
     page = open_recording(made_up_run.recording(), viewport={"width": width, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CUT_OFF) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -364,7 +384,9 @@ def test_some_time_of_load(run, open_url):
 
 def test_the_picture_in_the_documents_can_be_made(open_recording, tmp_path):
     """PENSTOCK_LIVE_SCREENSHOT names where it goes."""
-    page = open_recording(made_up_run.recording(made_up.report()), viewport={"width": 1200, "height": 1000})
+    data = made_up_run.recording(made_up.report())
+    data["about"]["model"] = "transformer.penstock"
+    page = open_recording(data, viewport={"width": 1200, "height": 1000})
     file = Path(os.environ.get("PENSTOCK_LIVE_SCREENSHOT", tmp_path / "live.png"))
     page.screenshot(path=file)
     for picture in (file, ROOT / "docs/live.png"):

@@ -6,9 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from made_up import report
+from made_up import report, way
 
 ROOT = Path(__file__).resolve().parents[2]
+# Regions that show less than all that is in them; the timeline may.
+CUT_OFF = """() => [...document.querySelectorAll('.scroll')]
+    .filter((region) => region.scrollWidth > region.clientWidth).map((region) => region.ariaLabel)"""
 IN_A_BLOCK = "softmax_54"  # Of the last transformer block. The first one differs: it lies beside the mask.
 
 
@@ -64,6 +67,21 @@ def test_says_what_was_chosen(page):
     assert "transformer.onnx" in text and "two stages" in text and "the gap is 25 %" in text
     assert page.title() == "transformer.onnx: a build of Penstock"
     assert data(page, "boxes") == "62"
+
+
+def test_begins_with_the_figures_that_one_wants_to_know(page, open_page):
+    figures = " ".join(page.locator("#figures").inner_text().split())
+    assert "frames/s 579" in figures
+    assert "of the best simple way 1.11× which is openvino-throughput" in figures
+    assert "gap to the bound 25 %" in figures and "of the machine's limit 30 % by computing" in figures
+    made = report(goal="latency", latency_seconds=8e-3, simple=[way("penstock", 100)])
+    figures = open_page(made).locator("#figures").inner_text()
+    assert "8 ms" in figures and "best simple way" not in figures and "gap" not in figures
+
+
+def test_shows_the_stages_where_nothing_is_selected(page):
+    rows = page.locator("#details .bars li").all_inner_texts()
+    assert len(rows) == 2 and all("31 operators, openvino and onednn" in row for row in rows)
 
 
 def test_text_of_the_report_is_never_markup(page):
@@ -284,8 +302,8 @@ def test_bars_show_the_simple_ways_with_their_spread(page):
 
 def test_latencies_are_compared_where_they_are_the_goal(open_page):
     made = report(goal="latency", latency_seconds=8e-3)
-    for way, seconds in zip(made["simple"], (0.02, 0.01, 0.008), strict=True):
-        way["latency_seconds"] = seconds
+    for one, seconds in zip(made["simple"], (0.02, 0.01, 0.008), strict=True):
+        one["latency_seconds"] = seconds
     page = open_page(made)
     assert "8 ms from push to pop, measured" in page.locator("header").inner_text()
     assert "No plan with" not in page.locator("header").inner_text()
@@ -296,12 +314,19 @@ def test_the_timeline_shows_the_trace(page):
     timeline = page.locator("#section-timeline")
     assert "stage0/0 on cpu:0 busy 86 %, 12 calls" in timeline.inner_text()
     assert timeline.locator(".span").count() == 24
+    assert timeline.locator(".times").inner_text().split("\n") == ["0", "3.13 ms", "6.25 ms", "9.38 ms", "12.5 ms"]
     assert timeline.locator(".span").first.get_attribute("title") == "frame 0: waited 200 µs, ran 900 µs"
     width = timeline.locator(".span").first.bounding_box()["width"]
     page.click("[aria-label='Stretch the timeline']")
     assert timeline.locator(".span").first.bounding_box()["width"] == pytest.approx(2 * width, rel=0.1)
     page.click("[aria-label='Shrink the timeline']")
     assert timeline.locator(".span").first.bounding_box()["width"] == pytest.approx(width, rel=0.1)
+
+
+def test_a_call_that_ends_after_the_trace_counts_until_there(open_page):
+    made = report()
+    made["trace"]["lanes"][0]["spans"] = [{"frame": 0, "ready": 0, "start": 0, "end": 10 * made["trace"]["seconds"]}]
+    assert "busy 100 %, 1 calls" in open_page(made).locator("#section-timeline").inner_text()
 
 
 def test_a_report_without_a_trace_says_so(open_page):
@@ -373,6 +398,7 @@ def test_the_dark_has_colours_of_its_own(open_page):
 def test_nothing_hangs_over_the_edge(open_page, width):
     page = open_page(report(), viewport={"width": width, "height": 800})
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CUT_OFF) == []
     find(page, "softmax")
     page.select_option("#what-way", "stages")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width

@@ -11,11 +11,11 @@ function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A number at or above `value` that reads well: 1, 2 or 5 times a power of ten. */
+/** A number at or above `value` that reads well, and so does half of it. */
 export function roundUp(value) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999) ?? 10 * power;
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((step) => step >= value * 0.999) ?? 10 * power;
 }
 
 /** Polyline points of [time, value or null] pairs; a null begins a new line, so that gaps stay gaps. */
@@ -35,26 +35,37 @@ export function paths(pairs, from, to, top) {
   return found;
 }
 
-/** `lines`: [{name, of(sample) -> value or null}], `text(value)` says one, `most` bounds the scale from below,
-    `level` is a value that a dashed line marks. */
-export function makeChart({ title, lines, text, most = 0, level = null }) {
+/** The texts beside the lines of a chart: of its scale at the left, of the time below. A screen reader hears the
+    picture's own sentence instead. */
+function makeTicks() {
+  const texts = Array.from({ length: 5 }, () => make("span", {}));
+  const scale = make("div", { class: "scale", "aria-hidden": "true" }, texts.slice(0, 3));
+  const times = make("div", { class: "times", "aria-hidden": "true" }, texts.slice(3));
+  const show = (values) => texts.forEach((element, i) => (element.textContent = values[i]));
+  return { scale, times, show };
+}
+
+/** `lines`: [{name, of(sample) -> value or null}], `text(value)` says one, `round(value)` is the end of a scale that
+    reaches so far, `most` bounds the scale from below, `level` is a value that a dashed line marks, `when(time)` says
+    a sample's time. */
+export function makeChart({ title, lines, text, when, round = roundUp, most = 0, level = null }) {
   const shapes = lines.map((_, i) => svg("path", { class: `curve curve${i}`, fill: "none" }));
   const dashed = svg("path", { class: "level", fill: "none" });
   const cursor = svg("path", { class: "cursor", fill: "none" });
   const picture = svg(
     "svg",
     { viewBox: `0 0 ${kWidth} ${kHeight}`, preserveAspectRatio: "none", role: "img" },
+    svg("path", { class: "grid", fill: "none", d: `M0,${kHeight / 2}H${kWidth}` }),
     ...shapes,
     dashed,
     cursor,
   );
   const values = lines.map(() => make("b", {}, "\u2013"));
-  const topText = make("span", { class: "hint" });
+  const ticks = makeTicks();
   const caption = make(
     "figcaption",
     {},
-    make("span", { class: "chart-title" }, title),
-    topText,
+    make("div", { class: "chart-title" }, title),
     lines.map(({ name }, i) =>
       make("span", { class: "key" }, make("span", { class: `stroke stroke${i}`, "aria-hidden": "true" }), `${name} `, values[i]),
     ),
@@ -64,7 +75,8 @@ export function makeChart({ title, lines, text, most = 0, level = null }) {
     const to = samples.length > 0 ? samples[samples.length - 1].t : 0;
     const seen = samples.filter((sample) => sample.t >= from);
     const all = lines.map(({ of }) => seen.map((sample) => [sample.t, of(sample)]));
-    const top = roundUp(Math.max(most, level ?? 0, ...all.flat().map(([, value]) => value ?? 0)));
+    const above = 1.05 * (level ?? 0); // A line at the upper edge would not be seen.
+    const top = round(Math.max(most, above, ...all.flat().map(([, value]) => value ?? 0)));
     all.forEach((pairs, i) => {
       shapes[i].setAttribute("d", paths(pairs, from, to, top).map((points) => `M${points.join("L")}`).join(""));
     });
@@ -74,7 +86,7 @@ export function makeChart({ title, lines, text, most = 0, level = null }) {
     }
     const x = ((kWidth * (at.t - from)) / Math.max(to - from, 1e-9)).toFixed(1);
     cursor.setAttribute("d", at.t < to && at.t >= from ? `M${x},0V${kHeight}` : "");
-    topText.textContent = `up to ${text(top)}`;
+    ticks.show([text(top), text(top / 2), text(0), when(from), when(to)]);
     const now = lines.map(({ name, of }, i) => {
       const value = of(at),
         shown = value == null ? "\u2013" : text(value);
@@ -83,5 +95,5 @@ export function makeChart({ title, lines, text, most = 0, level = null }) {
     });
     picture.setAttribute("aria-label", `${title} over time; now ${now.join(", ")}`);
   };
-  return { element: make("figure", { class: "chart" }, caption, picture), draw };
+  return { element: make("figure", { class: "chart" }, caption, ticks.scale, picture, ticks.times), draw };
 }

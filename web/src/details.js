@@ -137,6 +137,17 @@ function ofRun(network, box) {
   ];
 }
 
+/** Of the whole network: what each stage has to do. */
+function overview(model) {
+  const rows = Array.from({ length: model.stages }, (_, stage) => {
+    const nodes = model.nodes.filter((node) => node.stage === stage),
+      value = nodes.reduce((sum, node) => sum + node.seconds, 0);
+    const note = `${counted(nodes.length, "operator")}, ${[...new Set(nodes.map((node) => node.backend))].join(" and ")}`;
+    return { name: `stage ${stage}`, value, text: duration(value), note, mark: true };
+  });
+  return [make("h4", {}, "Time of a frame in each stage"), makeBars("Time of a frame in each stage", rows)];
+}
+
 /** What a screen reader says where the selection changes. */
 export function sentenceOf(network, box) {
   if (!box) return "nothing selected";
@@ -155,6 +166,7 @@ export function showDetails(panel, network, box, actions) {
         { class: "hint" },
         "Click an operator, or go to one by arrow keys or by the search: what was tried on its part and why it is where it is stands here.",
       ),
+      ...overview(network.model),
     );
     return;
   }

@@ -12,25 +12,36 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A table that scrolls sideways by itself where the window is narrow. */
+/** A table; where the window is narrow each row is a card, whose lines begin with the heading of their column. Roles are
+    said as a table that is shown so is none any more. */
 export function table(label, headings, rows) {
   const head = make(
     "tr",
-    {},
-    headings.map((text) => make("th", { scope: "col" }, text)),
+    { role: "row" },
+    headings.map((text) => make("th", { scope: "col", role: "columnheader" }, text)),
   );
-  const body = rows.map((cells) =>
-    make(
-      "tr",
-      {},
-      cells.map((cell, i) => (i === 0 ? make("th", { scope: "row" }, cell) : make("td", {}, cell))),
-    ),
-  );
+  const cellOf = (content, i) =>
+    i === 0
+      ? make("th", { scope: "row", role: "rowheader" }, content)
+      : make("td", { role: "cell", "data-heading": headings[i] }, make("div", {}, content));
+  const body = rows.map((cells) => make("tr", { role: "row" }, cells.map(cellOf)));
   return make(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
-    make("table", {}, make("thead", {}, head), make("tbody", {}, body)),
+    make(
+      "table",
+      { role: "table", "aria-label": label },
+      make("thead", { role: "rowgroup" }, head),
+      make("tbody", { role: "rowgroup" }, body),
+    ),
   );
+}
+
+/** One of the figures of a `dl`: its name, its value in large letters and a note in small ones. */
+export function figure(name, value = "", note = "") {
+  const shown = make("span", { class: "figure-value" }, value),
+    below = make("span", { class: "hint" }, note);
+  return { element: make("div", {}, make("dt", {}, name), make("dd", {}, shown, below)), value: shown, note: below };
 }
 
 export function section(title, ...children) {

@@ -1,7 +1,7 @@
 // The page of a pipeline that runs, or of a recording of one: what is there now, and what was.
-import { makeChart } from "./chart.js";
+import { makeChart, roundUp } from "./chart.js";
 import { make } from "./dom.js";
-import { bytes, clock, duration, percent, rate } from "./format.js";
+import { bytes, clock, duration, percent, rate, roundBytes } from "./format.js";
 import { licences } from "./licences.js";
 import { networkOf, readRecording, Recording, toPage } from "./livemodel.js";
 import { describeStage, makeCpus, makeErrors, makeFigures, makeQueues, makeStages, sentenceOfStage } from "./liveparts.js";
@@ -12,14 +12,15 @@ const kSilence = 5000; // Milliseconds without news after which the connection c
 function makeCharts(about) {
   const period = about.predicted.period_seconds;
   const micro = (i) => (sample) => sample.latency_us?.[i] ?? null;
+  const when = (seconds) => clock(about.started_ms + 1000 * seconds);
   return [
-    makeChart({
+    {
       title: "Frames a second",
       lines: [{ name: "measured", of: (sample) => sample.fps }],
       text: rate,
       level: period > 0 ? 1 / period : null,
-    }),
-    makeChart({
+    },
+    {
       title: "From push to pop",
       lines: [
         { name: "median", of: micro(0) },
@@ -27,8 +28,8 @@ function makeCharts(about) {
         { name: "99 %", of: micro(2) },
       ],
       text: (value) => duration(value / 1e6),
-    }),
-    makeChart({
+    },
+    {
       title: "Load of the busiest stage and of the CPUs",
       lines: [
         { name: "stage", of: (sample) => Math.max(0, ...sample.stages.map((stage) => stage.load)) },
@@ -36,9 +37,14 @@ function makeCharts(about) {
       ],
       text: percent,
       most: 1,
-    }),
-    makeChart({ title: "Memory of the process", lines: [{ name: "resident", of: (sample) => sample.rss }], text: bytes }),
-  ];
+    },
+    {
+      title: "Memory of the process",
+      lines: [{ name: "resident", of: (sample) => sample.rss }],
+      text: bytes,
+      round: (value) => roundBytes(value, roundUp),
+    },
+  ].map((chart) => makeChart({ ...chart, when }));
 }
 
 /** What is looked at: the newest sample, or one that the slider names. */
@@ -114,7 +120,7 @@ class Live {
         [1e9, "all"],
       ].map(([seconds, text]) => make("option", { value: seconds, selected: seconds === this.span }, text)),
     );
-    const open = make("input", { type: "file", id: "open", accept: ".html,.json", onchange: (event) => this.open(event.target.files[0]) });
+    const open = make("input", { type: "file", class: "unseen", id: "open", accept: ".html,.json", onchange: (event) => this.open(event.target.files[0]) });
     this.said = make("p", { role: "status", class: "hint", id: "file-said" });
     return make(
       "div",
@@ -123,7 +129,7 @@ class Live {
       make("div", { class: "field moment" }, make("label", { for: "moment" }, "Moment"), this.slider, this.moment),
       make("div", { class: "field" }, make("label", { for: "span" }, "Charts show"), span),
       make("button", { type: "button", id: "save", onclick: () => this.save() }, "Save a recording"),
-      make("div", { class: "field" }, make("label", { for: "open" }, "Open a recording"), open),
+      make("label", { class: "button", for: "open" }, "Open a recording", open),
       this.said,
     );
   }

@@ -1,5 +1,5 @@
 // The parts of the page of a running pipeline: figures, tables, errors; each is made once, and shown for a sample.
-import { make, section, table } from "./dom.js";
+import { figure, make, section, table } from "./dom.js";
 import { bytes, clock, duration, percent, rate } from "./format.js";
 
 const micro = (value) => (value == null ? "\u2013" : duration(value / 1e6));
@@ -17,38 +17,50 @@ function makeMeter(label) {
   return { element, show };
 }
 
-export function makeFigures(about) {
-  const names = ["frames/s", "predicted", "latency, median", "latency, 99 %", "in flight", "frames out", "errors", "dropped", "cancelled", "memory", "processors in use"];
-  const cells = names.map(() => make("dd", {}, "\u2013"));
-  const element = make(
-    "dl",
-    { class: "figures", id: "figures" },
-    names.map((name, i) => make("div", {}, make("dt", {}, name), cells[i])),
-  );
+const kBusy = 0.8; // Load of the busiest stage below which the pipeline waits for frames, or for who takes them.
+
+/** How the rate is beside what the plan predicts. */
+function besidePrediction(about, sample) {
   const period = about.predicted.period_seconds;
-  const predicted = (sample) => {
-    if (!(period > 0)) return "\u2013";
-    const share = sample.fps * period;
-    return `${rate(1 / period)}/s${sample.fps > 0 ? `; measured is ${percent(share)} of it` : ""}`;
+  if (!(period > 0)) return "";
+  const share = sample.fps * period,
+    waits = share < 0.9 && Math.max(...sample.stages.map((stage) => stage.load)) < kBusy;
+  return waits ? `not busy; ${rate(1 / period)} are predicted` : `${percent(share)} of the predicted ${rate(1 / period)}`;
+}
+
+/** Each figure's name, what it is, and what stands below in small letters. */
+function figuresOf(about, sample) {
+  const { latency_us: latency } = sample;
+  return [
+    ["frames/s", rate(sample.fps), besidePrediction(about, sample)],
+    ["latency, median", micro(latency?.[0]), latency && `99 % within ${micro(latency[2])}`],
+    ["frames out", String(sample.ok + sample.errors + sample.drops + sample.cancelled), `${sample.in_flight} in flight`],
+    ["errors", String(sample.errors)],
+    ["dropped", String(sample.drops)],
+    ["cancelled", String(sample.cancelled)],
+    ["memory", bytes(sample.rss), about.memory_bytes != null && `${bytes(about.memory_bytes)} for the queues`],
+    ["processors in use", sample.cpu.toFixed(2), `of ${about.cpus.length}`],
+  ];
+}
+
+export function makeFigures(about) {
+  const element = make("dl", { class: "figures", id: "figures" });
+  const figures = new Map();
+  const figureOf = (name) => {
+    if (!figures.has(name)) {
+      figures.set(name, figure(name));
+      element.append(figures.get(name).element);
+    }
+    return figures.get(name);
   };
+  const put = (place, text) => place.textContent !== text && (place.textContent = text);
   const show = (sample) => {
-    const { latency_us: latency } = sample;
-    const texts = [
-      rate(sample.fps),
-      predicted(sample),
-      micro(latency?.[0]),
-      micro(latency?.[2]),
-      String(sample.in_flight),
-      String(sample.ok + sample.errors + sample.drops + sample.cancelled),
-      String(sample.errors),
-      String(sample.drops),
-      String(sample.cancelled),
-      `${bytes(sample.rss)}${about.memory_bytes == null ? "" : `, edges ${bytes(about.memory_bytes)}`}`,
-      sample.cpu.toFixed(2),
-    ];
-    texts.forEach((text, i) => {
-      if (cells[i].textContent !== text) cells[i].textContent = text;
-    });
+    for (const [name, value, note] of figuresOf(about, sample)) {
+      const shown = figureOf(name);
+      put(shown.value, value);
+      put(shown.note, note || "");
+      shown.value.classList.toggle("bad", name === "errors" && sample.errors > 0);
+    }
   };
   return { element, show };
 }

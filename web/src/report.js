@@ -4,7 +4,7 @@ import { make } from "./dom.js";
 import { licences } from "./licences.js";
 import { limitSection } from "./limit.js";
 import { readModel } from "./model.js";
-import { notesSection, outputsSection, partsSection, summary } from "./summary.js";
+import { figures, notesSection, outputsSection, partsSection, summary } from "./summary.js";
 import { timelineSection } from "./timeline.js";
 import { makeView } from "./view.js";
 import { waySections } from "./ways.js";
@@ -14,7 +14,7 @@ export function showReport(report) {
   const model = readModel(report);
   const main = make("main", {});
   document.body.append(
-    make("header", {}, make("h1", {}, model.report.model), summary(model)),
+    make("header", {}, make("h1", {}, model.report.model), summary(model), figures(model)),
     main,
     make("footer", {}, licences()),
   );

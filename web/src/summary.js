@@ -1,6 +1,24 @@
 // The sentences at the top, the partitions as a table, the notes, and whose work is in the page.
-import { make, section, table } from "./dom.js";
-import { duration, percent, rate } from "./format.js";
+import { figure, make, section, table } from "./dom.js";
+import { duration, percent, rate, times } from "./format.js";
+import { worth } from "./model.js";
+
+/** What one wants to know first: how fast, how much faster, and how much is left. */
+export function figures(model) {
+  const { report } = model,
+    fastest = (ways) => ways.reduce((best, way) => (!best || worth(model, way) > worth(model, best) ? way : best), null);
+  const own = report.simple.find((way) => way.name === "penstock"),
+    other = fastest(report.simple.filter((way) => way !== own && !way.failure && worth(model, way) > 0));
+  const shown = [
+    model.latency
+      ? figure("latency", duration(report.latency_seconds), "from push to pop, measured")
+      : figure("frames/s", rate(1 / report.period_seconds), `${duration(report.period_seconds)} a frame, measured`),
+    own && other && figure("of the best simple way", times(worth(model, own) / worth(model, other)), `which is ${other.name}`),
+    !model.latency && report.lower_bound_seconds > 0 && figure("gap to the bound", report.gap < 1 ? percent(report.gap) : times(1 + report.gap), "how much better a plan might be"),
+    report.limit.seconds > 0 && figure("of the machine's limit", percent(report.fraction_of_limit), `by ${report.limit.bound}`),
+  ];
+  return make("dl", { class: "figures", id: "figures" }, shown.filter(Boolean).map(({ element }) => element));
+}
 
 export function summary(model) {
   const { report } = model,

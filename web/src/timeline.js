@@ -15,12 +15,12 @@ function rowsOf(spans) {
   return { rows, count: Math.max(1, ends.length) };
 }
 
-/** Seconds in which at least one span lies. */
-function busySeconds(spans) {
+/** Of the first `seconds` those in which at least one span lies. */
+function busySeconds(spans, seconds) {
   let busy = 0,
     until = 0;
   for (const { start, end } of spans) {
-    busy += Math.max(0, end - Math.max(start, until));
+    busy += Math.max(0, Math.min(end, seconds) - Math.max(start, until));
     until = Math.max(until, end);
   }
   return busy;
@@ -46,10 +46,16 @@ function laneOf(lane, seconds) {
       "div",
       { class: "lane-name" },
       make("b", {}, lane.name),
-      ` busy ${percent(busySeconds(spans) / seconds)}, ${spans.length} calls`,
+      ` busy ${percent(busySeconds(spans, seconds) / seconds)}, ${spans.length} calls`,
     ),
     make("div", { class: "lane", style: `height:${count * 1.5}em`, "aria-hidden": "true" }, bars),
   ];
+}
+
+/** Of the whole length, at every quarter. */
+function axisOf(seconds) {
+  const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => make("span", {}, duration(share * seconds)));
+  return make("div", { class: "times", "aria-hidden": "true" }, ticks);
 }
 
 export function timelineSection(model) {
@@ -61,6 +67,7 @@ export function timelineSection(model) {
     "div",
     { class: "lanes" },
     trace.lanes.flatMap((lane) => laneOf(lane, trace.seconds)),
+    axisOf(trace.seconds),
   );
   let width = 100;
   const zoom = (factor) => {
