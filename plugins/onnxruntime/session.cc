@@ -50,6 +50,8 @@ Error bad_option(const std::string& key, std::string_view expected, const std::s
 constexpr std::array<std::string_view, 4> kSessionKeys = {"session.", "optimization.", "mlas.",
                                                           "ep."};
 
+constexpr const char* kProductsOfFourBits = "session.qdq_matmulnbits_accuracy_level";
+
 bool is_session_key(std::string_view key) {
   return std::ranges::any_of(kSessionKeys, [&](auto prefix) { return key.starts_with(prefix); });
 }
@@ -62,6 +64,10 @@ Result<Settings> Settings::from(const Engine& engine, const CompileRequest& requ
   PENSTOCK_CHECK_OK(settings.set_threads(request));
   PENSTOCK_CHECK_OK(engine.check(engine.api->SetSessionGraphOptimizationLevel(
       raw, request.optimize ? ORT_ENABLE_ALL : ORT_DISABLE_ALL)));
+  // Of weights of four bits, which it would else multiply with activations rounded to eight.
+  if (!request.options.contains(kProductsOfFourBits)) {
+    PENSTOCK_CHECK_OK(settings.entry(kProductsOfFourBits, "1"));
+  }
   if (request.flush_denormals) {
     PENSTOCK_CHECK_OK(settings.entry("session.set_denormal_as_zero", "1"));
   }

@@ -98,8 +98,15 @@ Result<Tensor> plain_tensor(const Engine& engine, Value value,
   return Tensor::view(shape.dtype, std::move(shape.dims), data, std::move(owner));
 }
 
-Result<Tensor> sequence_tensor(const Engine& engine, const OrtValue& value,
-                               const std::shared_ptr<const void>& session) {
+Result<ONNXType> kind_of(const Engine& engine, const OrtValue& value) {
+  ONNXType kind = ONNX_TYPE_UNKNOWN;
+  PENSTOCK_CHECK_OK(engine.check(engine.api->GetValueType(&value, &kind)));
+  return kind;
+}
+
+/// Of a sequence its elements, of a map its keys and its values. A map inside is one of these two.
+Result<Tensor> parts_tensor(const Engine& engine, const OrtValue& value,
+                            const std::shared_ptr<const void>& session) {
   std::size_t count = 0;
   PENSTOCK_CHECK_OK(engine.check(engine.api->GetValueCount(&value, &count)));
   std::vector<Tensor> elements;
@@ -107,7 +114,11 @@ Result<Tensor> sequence_tensor(const Engine& engine, const OrtValue& value,
     OrtValue* raw = nullptr;
     PENSTOCK_CHECK_OK(
         engine.check(engine.api->GetValue(&value, static_cast<int>(i), engine.allocator, &raw)));
-    PENSTOCK_TRY(const Tensor element, to_tensor(engine, own(engine, raw), session));
+    Value part = own(engine, raw);
+    PENSTOCK_TRY(const ONNXType kind, kind_of(engine, *part));
+    PENSTOCK_TRY(const Tensor element, kind == ONNX_TYPE_MAP
+                                           ? parts_tensor(engine, *part, session)
+                                           : to_tensor(engine, std::move(part), session));
     elements.push_back(element.clone());  // An element may lie inside the sequence's memory.
   }
   return Tensor::sequence(std::move(elements));
@@ -148,15 +159,14 @@ Result<Tensor> to_tensor(const Engine& engine, Value value, std::shared_ptr<cons
   int present = 0;
   PENSTOCK_CHECK_OK(engine.check(engine.api->HasValue(value.get(), &present)));
   if (present == 0) return Tensor();
-  ONNXType kind = ONNX_TYPE_UNKNOWN;
-  PENSTOCK_CHECK_OK(engine.check(engine.api->GetValueType(value.get(), &kind)));
+  PENSTOCK_TRY(const ONNXType kind, kind_of(engine, *value));
   switch (kind) {
     case ONNX_TYPE_TENSOR:
       return plain_tensor(engine, std::move(value), std::move(session));
     case ONNX_TYPE_SEQUENCE: {
-      auto sequence = sequence_tensor(engine, *value, session);
+      auto sequence = parts_tensor(engine, *value, session);
       if (sequence) return sequence;
-      break;  // Its elements are no tensors: maps.
+      break;  // Of what has no parts, such as sparse tensors.
     }
     default:
       break;

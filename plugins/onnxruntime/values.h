@@ -22,7 +22,8 @@ Result<Value> borrow(const Engine& engine, DType dtype, std::span<const std::int
 /// An OrtValue of any kind but kNone, kOpaque and the empty sequence. Dense ones are borrowed.
 Result<Value> to_value(const Engine& engine, const Tensor& tensor);
 
-/// A Tensor that owns `value`, or what it holds. `session` is kept alive for as long as it.
+/// A Tensor that owns `value`, or what it holds; maps of a sequence are pairs of their keys and
+/// their values. `session` is kept alive for as long as it.
 Result<Tensor> to_tensor(const Engine& engine, Value value, std::shared_ptr<const void> session);
 
 /// The OrtValue of a Tensor that to_tensor() made opaque.

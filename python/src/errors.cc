@@ -82,10 +82,11 @@ void raise(const Error& error) {
   throw nb::python_error();
 }
 
-void warn(const std::string& text) {
+void warn(const std::string& text, int calls) {
   const nb::object category = nb::module_::import_("penstock.errors").attr("PenstockWarning");
   const auto words = in_python(Error{Code::kFailedPrecondition, {}, {}}, text);
-  if (PyErr_WarnEx(category.ptr(), words.c_str(), 1) != 0) PyErr_WriteUnraisable(category.ptr());
+  if (PyErr_WarnEx(category.ptr(), words.c_str(), calls) != 0)
+    PyErr_WriteUnraisable(category.ptr());
 }
 
 }  // namespace penstock::python

@@ -19,9 +19,9 @@ nb::object to_exception(const Error& error, std::optional<pipeline::FrameNumber>
 /// Raises it. \pre the caller holds the GIL.
 [[noreturn]] void raise(const Error& error);
 
-/// Warns as penstock.PenstockWarning. Where the user made warnings errors, it is printed as one.
-/// \pre the caller holds the GIL.
-void warn(const std::string& text);
+/// Warns as penstock.PenstockWarning, of the line that `calls` calls of Python up from here stand
+/// at. Where the user made warnings errors, it is printed as one. \pre the caller holds the GIL.
+void warn(const std::string& text, int calls = 1);
 
 template <typename T>
 T value_or_raise(Result<T> result) {

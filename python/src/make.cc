@@ -15,6 +15,7 @@
 #include "penstock/session/identify.h"
 #include "penstock/session/load.h"
 #include "penstock/session/plan_model.h"
+#include "penstock/session/refused_node.h"
 #include "penstock/session/session.h"
 #include "request.h"
 
@@ -53,6 +54,9 @@ Result<graph::Graph> import(SplitRequest& request, std::vector<std::string>& war
         "no engine is here to evaluate constants (see penstock.backends()): names and indices of "
         "nodes may differ from an import with one");
   }
+  if (!graph) return graph;
+  auto refusal = foretell_refusal(*graph, backends(), request.split.custom_ops);
+  if (!refusal.empty()) warnings.push_back(std::move(refusal));
   return graph;
 }
 

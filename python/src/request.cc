@@ -5,11 +5,14 @@
 
 #include "errors.h"
 #include "penstock/session/load.h"
+#include "penstock/session/refused_node.h"
 #include "pipeline.h"
 #include "tensors.h"
 
 namespace penstock::python {
 namespace {
+
+constexpr int kCallsToTheUser = 3;  // penstock.make._start(), who calls it, and the user.
 
 /// A text, or a copy of a numpy array.
 Result<graph::InputValue> to_input_value(const std::string& name, nb::handle value) {
@@ -199,8 +202,9 @@ Status start(plan::Package package, RunOptions run, Made& made) {
   auto options = run.pipeline;
   options.warn = [&made](const std::string& text) { made.warnings.push_back(text); };
   options.stopped = made.abandoned;
-  PENSTOCK_TRY(made.running,
-               pipeline::Pipeline::start(package.plan, package.folder, backends(), options));
+  auto started = pipeline::Pipeline::start(package.plan, package.folder, backends(), options);
+  if (!started) return name_refused_node(std::move(started).error(), package);
+  made.running = *std::move(started);
   made.package = std::move(package);
   made.run = std::move(run);
   return {};
@@ -230,7 +234,10 @@ nb::object make_aside(std::function<Status(Made&, const Abandoned&)> work) {
     without_gil([&] { made.reset(); });
     throw;
   }
-  if (made->error) raise(*made->error);
+  if (made->error) {
+    for (const auto& text : made->warnings) warn(text, kCallsToTheUser);
+    raise(*made->error);
+  }
   auto pipeline = std::make_unique<Pipeline>(std::move(made->package), std::move(made->running),
                                              std::move(made->run));
   return nb::make_tuple(nb::cast(pipeline.release(), nb::rv_policy::take_ownership),

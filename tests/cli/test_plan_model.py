@@ -111,3 +111,12 @@ def test_bad_options_are_named(penstock, chain, arguments, code, message):
     outcome = penstock("plan", *([chain] if arguments else []), *arguments)
     assert outcome.code == code
     assert message in outcome.err
+
+
+def test_a_network_without_nodes_has_nothing_to_plan(penstock, tmp_path):
+    file = save(tmp_path, "empty", [], [value("x", [1, 4])], [value("x", [1, 4])], {})
+    for devices in ([], ["--devices", "cpu:0"]):
+        refused = penstock("plan", file, *devices, "-o", "p")
+        assert refused.code == 1
+        assert "nothing is left to plan" in refused.err
+        assert "'penstock split' writes it" in refused.err

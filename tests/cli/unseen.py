@@ -51,10 +51,15 @@ def weights_of(seed: int, *shape: int, scale: float = 1) -> np.ndarray:
     return (drawn * scale / np.sqrt(max(1, shape[0]))).astype(np.float32)
 
 
-def save(folder: Path, nodes, inputs, outputs, weights) -> Path:
-    tensors = [numpy_helper.from_array(np.asarray(array), key) for key, array in weights.items()]
+def save(folder: Path, nodes, inputs, outputs, weights, opset: int = 17) -> Path:
+    """`weights` are arrays by name, or tensors of types that numpy lacks."""
+    tensors = [
+        array if isinstance(array, TensorProto) else numpy_helper.from_array(np.asarray(array), key)
+        for key, array in weights.items()
+    ]
     graph = helper.make_graph(nodes, "unseen", inputs, outputs, tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    ir_version = 8 if opset == 17 else 10
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
     onnx.save(model, folder / "unseen.onnx")
     return folder / "unseen.onnx"
 
@@ -285,6 +290,68 @@ def eight_bits(folder: Path) -> Unseen:
     outputs = [value("y", [1, 6], TensorProto.UINT8), value("c", [1, 8, 12, 12], TensorProto.UINT8)]
     file = save(folder, nodes, [value("x", [1, 3, 12, 12])], outputs, weights)
     return Unseen(file, drawn(1, 3, 12, 12))
+
+
+@network
+def weights_of_four_bits(folder: Path) -> Unseen:
+    nodes, weights, last = [], {}, "x"
+    for i in range(2):
+        drawn_bits = np.random.default_rng(i).integers(-8, 8, 64 * 64)
+        weights[f"q{i}"] = helper.make_tensor(f"q{i}", TensorProto.INT4, [64, 64], drawn_bits.tolist())
+        weights[f"s{i}"] = np.abs(weights_of(i, 4, 64, scale=0.05)) + np.float32(0.01)
+        nodes += [
+            op("DequantizeLinear", f"q{i} s{i}", f"w{i}", axis=0, block_size=16),
+            op("MatMul", f"{last} w{i}", f"p{i}"),
+            op("Tanh", f"p{i}", f"t{i}" if i == 0 else "y"),
+        ]
+        last = f"t{i}"
+    file = save(folder, nodes, [value("x", [1, "s", 64])], [value("y", [1, "s", 64])], weights, opset=21)
+    return Unseen(file, drawn(1, 3, 64))
+
+
+@network
+def keys_and_values_of_the_past(folder: Path) -> Unseen:
+    """A step of a decoder: its places are rows of a short table, its mask is as long as past and step."""
+    nodes = [
+        op("Shape", "past_k", "past", start=2, end=3),
+        op("Squeeze", "past", "first"),
+        op("Shape", "mask", "all", start=1, end=2),
+        op("Squeeze", "all", "last"),
+        op("Range", "first last one", "places"),
+        op("Gather", "table places", "rows"),
+        op("Add", "x rows", "h"),
+        *(op("MatMul", f"h w_{kind}", f"{kind}1") for kind in "qkv"),
+        *(op("Unsqueeze", f"{kind}1 at", f"{kind}2") for kind in "qkv"),
+        op("Concat", "past_k k2", "k", axis=2),
+        op("Concat", "past_v v2", "v", axis=2),
+        op("Transpose", "k", "kt", perm=[0, 1, 3, 2]),
+        op("MatMul", "q2 kt", "scores"),
+        op("Unsqueeze", "mask both", "wide"),
+        op("Where", "wide scores never", "masked"),
+        op("Softmax", "masked", "shares", axis=-1),
+        op("MatMul", "shares v", "read"),
+        op("Squeeze", "read at", "y"),
+    ]
+    weights = {f"w_{kind}": weights_of(ord(kind), 8, 8, scale=2) for kind in "qkv"} | {
+        "table": weights_of(4, 24, 8, scale=4),
+        "one": np.array(1),
+        "at": np.array([1]),
+        "both": np.array([1, 2]),
+        "never": np.float32(-1e4),
+    }
+    inputs = [value("x", ["b", "s", 8]), value("mask", ["b", "p + s"], TensorProto.BOOL)]
+    inputs += [value(f"past_{kind}", ["b", 1, "p", 8]) for kind in "kv"]
+    outputs = [value("y", ["b", "s", 8]), value("k", ["b", 1, "t", 8]), value("v", ["b", 1, "t", 8])]
+    draw = np.random.default_rng(5)
+    frames = [
+        {
+            "x": draw.standard_normal((1, step, 8)).astype(np.float32),
+            "mask": np.ones((1, past + step), bool),
+            **{f"past_{kind}": draw.standard_normal((1, 1, past, 8)).astype(np.float32) for kind in "kv"},
+        }
+        for past, step in [(0, 4), (4, 1), (5, 1), (6, 3)]
+    ]
+    return Unseen(save(folder, nodes, inputs, outputs, weights), frames)
 
 
 @network

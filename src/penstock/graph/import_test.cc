@@ -159,6 +159,47 @@ TEST(ImportTest, InlinesFunctions) {
   EXPECT_EQ(type_text(graph, "y"), "f32[2]");
 }
 
+TEST(ImportTest, GivesFunctionsTheirDefaultsAndWhatCallsGive) {
+  const Graph graph = import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20, "local" : 1]>
+    g (float[2] x, bool c) => (float[2] y, float[2] z) {
+      a = local.outer (x)
+      y = local.outer <slope = 0.5> (a)
+      z = If(c) <then_branch = yes () => (float[2] b) { b = local.outer (x) },
+                 else_branch = no () => (float[2] d) { d = Neg(x) }>
+    }
+    <domain: "local", opset_import: ["" : 20, "local" : 1]>
+    outer <slope: float = 0.25> (a) => (b) { b = local.inner <alpha: float = @slope> (a) }
+    <domain: "local", opset_import: ["" : 20]>
+    inner <alpha: float = 0.125> (a) => (b) { b = LeakyRelu <alpha: float = @alpha> (a) })");
+  ASSERT_THAT(ops_of(graph), ElementsAre("LeakyRelu", "LeakyRelu", "If"));
+  const auto alpha = [](const Node& node) { return std::get<float>(node.find("alpha")->value); };
+  EXPECT_EQ(alpha(graph.nodes[0]), 0.25F);
+  EXPECT_EQ(alpha(graph.nodes[1]), 0.5F);
+}
+
+TEST(ImportTest, TakesWhatOnnxRuntimeHasInTheDomainOfOnnx) {
+  const Graph graph = import_text(R"(
+    <ir_version: 8, opset_import: ["" : 14]>
+    g (float[2, 4] x, float[4] s) => (float[2, 4] y) {
+      t = LayerNormalization <axis = -1> (x, s)
+      y = SimplifiedLayerNormalization <axis = -1> (t, s) })");
+  EXPECT_THAT(ops_of(graph), ElementsAre("LayerNormalization", "SimplifiedLayerNormalization"));
+  EXPECT_EQ(graph.nodes[0].domain, "");
+}
+
+TEST(ImportTest, NamesTheNodeOfAnUnknownAttribute) {
+  const auto refused = error_of_text(R"(
+    <ir_version: 6, opset_import: ["" : 11]>
+    g (int8[2, 4] x, float[4] s, int8[4] o) => (float[2, 4] y) {
+      [half] y = DequantizeLinear <axis = 1> (x, s, o) })");
+  for (const char* part :
+       {"node 'half' (DequantizeLinear)", "Unrecognized attribute: axis", "it reads 'x', 's', 'o'",
+        "repair the model", "operator set that was meant (it names 11)"}) {
+    EXPECT_THAT(refused.message(), HasSubstr(part));
+  }
+}
+
 TEST(ImportTest, KeepsOperatorsOfOtherDomains) {
   const Graph graph = import_text(R"(
     <ir_version: 10, opset_import: ["" : 20, "acme" : 3]>

@@ -2,6 +2,8 @@
 #include "penstock/graph/normalise.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <unordered_set>
 
 #include <onnx/checker.h>
@@ -161,30 +163,47 @@ class Boundary {
   std::vector<onnx::TypeProto_Tensor*> unshaped_;
 };
 
-/// Of operators that were once experimental the checker knows nothing, and says so on standard
-/// output, which belongs to the program. Puts them in a domain of their own for the while.
-class ExperimentalOperators {
+/// Operators that ONNX Runtime has in ONNX's domain though ONNX has none such, or (of the second)
+/// has them since operator set 17 only. Networks that it optimised, and language models, hold them.
+bool is_of_onnx_runtime(const onnx::NodeProto& node, std::int64_t opset) {
+  constexpr std::int64_t kLayerNormalizationSince = 17;
+  if (!node.domain().empty()) return false;
+  return node.op_type() == "SimplifiedLayerNormalization" ||
+         (node.op_type() == "LayerNormalization" && opset < kLayerNormalizationSince);
+}
+
+/// The version of ONNX's own operators; 0: the model names none.
+std::int64_t opset_of(const onnx::ModelProto& model) {
+  const auto found = std::ranges::find_if(model.opset_import(),
+                                          [](const auto& opset) { return opset.domain().empty(); });
+  return found == model.opset_import().end() ? 0 : found->version();
+}
+
+/// Of some operators the checker knows nothing though they run; of those that were once
+/// experimental it says so on standard output, which belongs to the program. Puts them in a domain
+/// of their own for the while.
+class ForeignOperators {
  public:
-  explicit ExperimentalOperators(onnx::ModelProto& model) : model_(model) {
+  explicit ForeignOperators(onnx::ModelProto& model) : model_(model), opset_(opset_of(model)) {
     hide(*model.mutable_graph());
     if (hidden_.empty()) return;
     auto* opset = model.add_opset_import();
     opset->set_domain(kDomain);
     opset->set_version(1);
   }
-  ExperimentalOperators(const ExperimentalOperators&) = delete;
-  ExperimentalOperators& operator=(const ExperimentalOperators&) = delete;
-  ~ExperimentalOperators() {
+  ForeignOperators(const ForeignOperators&) = delete;
+  ForeignOperators& operator=(const ForeignOperators&) = delete;
+  ~ForeignOperators() {
     for (auto* node : hidden_) node->clear_domain();
     if (!hidden_.empty()) model_.mutable_opset_import()->RemoveLast();
   }
 
  private:
-  static constexpr const char* kDomain = "penstock.experimental";
+  static constexpr const char* kDomain = "penstock.foreign";
 
   void hide(onnx::GraphProto& graph) {
     for (auto& node : *graph.mutable_node()) {
-      if (onnx::checker::check_is_experimental_op(node)) {
+      if (onnx::checker::check_is_experimental_op(node) || is_of_onnx_runtime(node, opset_)) {
         hidden_.push_back(&node);
         node.set_domain(kDomain);
       }
@@ -193,6 +212,7 @@ class ExperimentalOperators {
   }
 
   onnx::ModelProto& model_;
+  std::int64_t opset_;
   std::vector<onnx::NodeProto*> hidden_;
 };
 
@@ -243,10 +263,19 @@ Result<Weights> take_weights(onnx::ModelProto& model, DataReader& reader) {
 
 namespace {
 
-/// The first node of an operator that the checker does not know: it names no node there.
+/// The first node of an operator that the checker does not know, or with an attribute that the
+/// operator does not have: it names no node there.
 const onnx::NodeProto* unknown_node(const onnx::GraphProto& graph, const std::string& refused) {
+  const auto says = [&](const std::string& text) { return refused.find(text) != refused.npos; };
   for (const auto& node : graph.node()) {
-    if (refused.find("No Op registered for " + node.op_type() + " ") != refused.npos) return &node;
+    const auto has_unknown = [&](const onnx::AttributeProto& attribute) {
+      return says(
+          concat("Unrecognized attribute: ", attribute.name(), " for operator ", node.op_type()));
+    };
+    if (says(concat("No Op registered for ", node.op_type(), " ")) ||
+        std::ranges::any_of(node.attribute(), has_unknown)) {
+      return &node;
+    }
   }
   return nullptr;
 }
@@ -256,23 +285,56 @@ const onnx::NodeProto* unknown_node(const onnx::GraphProto& graph, const std::st
 Status check(onnx::ModelProto& model) {
   auto status = guarded(Code::kInvalidArgument, "ONNX's checker refuses it", [&]() -> Status {
     const Boundary completed(*model.mutable_graph());
-    const ExperimentalOperators quiet(model);
+    const ForeignOperators hidden(model);
     onnx::checker::check_model(model);
     return {};
   });
   if (status) return status;
-  constexpr const char* kMends = "; repair the model, or export it again";
+  const auto mends = concat(
+      "; repair the model, or export it again with the operator set that was meant (it names ",
+      opset_of(model), ")");
   const auto* node = unknown_node(model.graph(), status.error().reason);
-  if (node == nullptr) return std::move(status).error().adding(kMends);
+  if (node == nullptr) return std::move(status).error().adding(mends);
   const auto inputs = join(node->input(), ", ", [](const auto& name) { return "'" + name + "'"; });
   return std::move(status)
       .error()
-      .adding(concat("; it reads ", inputs, kMends))
+      .adding(concat("; it reads ", inputs, mends))
       .within({{Where::kNode, node->name()}, {Where::kOperator, node->op_type()}});
 }
 
+namespace {
+
+/// Functions by domain, name and overload.
+using Functions = std::map<std::array<std::string, 3>, const onnx::FunctionProto*>;
+
+/// ONNX's inliner forgets the values that a function's attributes have where a call gives none.
+template <typename Nodes>
+void give_defaults(Nodes& nodes, const Functions& functions) {
+  for (onnx::NodeProto& node : nodes) {
+    for_each_nested_graph(
+        node, [&](onnx::GraphProto& nested) { give_defaults(*nested.mutable_node(), functions); });
+    const auto called = functions.find({node.domain(), node.op_type(), node.overload()});
+    if (called == functions.end()) continue;
+    for (const auto& usual : called->second->attribute_proto()) {
+      const bool given = std::ranges::any_of(
+          node.attribute(), [&](const auto& own) { return own.name() == usual.name(); });
+      if (!given) *node.add_attribute() = usual;
+    }
+  }
+}
+
+}  // namespace
+
 Status inline_functions(onnx::ModelProto& model) {
   if (model.functions_size() == 0) return {};
+  Functions functions;
+  for (const auto& function : model.functions()) {
+    functions[{function.domain(), function.name(), function.overload()}] = &function;
+  }
+  give_defaults(*model.mutable_graph()->mutable_node(), functions);
+  for (auto& function : *model.mutable_functions()) {
+    give_defaults(*function.mutable_node(), functions);
+  }
   return guarded(Code::kUnimplemented, "functions cannot be inlined", [&]() -> Status {
     onnx::inliner::InlineLocalFunctions(model, true);
     if (model.functions_size() == 0) return {};

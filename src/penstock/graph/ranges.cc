@@ -258,6 +258,25 @@ void embeds(RangeSite& site) {
   site.ask(1, places(site.size(4, 0)));
 }
 
+/// Each box is of one of the pictures.
+void aligns_boxes(RangeSite& site) {
+  site.ask(2, places(site.size(0, 0)));
+}
+
+/// Places in the table of cosines.
+RangeRule rotates(std::size_t positions, std::size_t cosines) {
+  return [=](RangeSite& site) { site.ask(positions, places(site.size(cosines, 0))); };
+}
+
+/// Where the keys end, of the past and of the frame, without and with the last.
+void attends_in_groups(RangeSite& site) {
+  const auto made = site.size(0, 1), past = site.size(3, 2);
+  if (!made || !past || *made + *past < 1) return;
+  const auto all = *made + *past;
+  site.ask(5, WholeRange{all - 1, all - 1});
+  site.ask(6, WholeRange{all, all});
+}
+
 void axis_of_data(RangeSite& site) {
   const auto rank = site.rank(0);
   if (rank && site.count(1) == 1) site.ask(1, places(static_cast<std::int64_t>(*rank)));
@@ -425,6 +444,10 @@ const std::unordered_map<std::string, RangeRule>& rules() {
     table["TopK"] = takes_top;
     table["ReverseSequence"] = reverses;
     table["NonMaxSuppression"] = suppresses;
+    table["RoiAlign"] = aligns_boxes;
+    table["RotaryEmbedding"] = rotates(3, 1);
+    table["com.microsoft.RotaryEmbedding"] = rotates(1, 2);
+    table["com.microsoft.GroupQueryAttention"] = attends_in_groups;
     table["com.microsoft.EmbedLayerNormalization"] = embeds;
     return table;
   }();

@@ -46,6 +46,21 @@ TEST(Ranges, KeepIndicesInsideTheirAxis) {
             "0..3");
 }
 
+TEST(Ranges, AreOfPicturesPlacesAndLengths) {
+  EXPECT_EQ(range_in("(float[3, 4, 8, 8] x, float[5, 4] r, int64[5] i) => (float[5, 4, 2, 2] y) { "
+                     "y = RoiAlign<output_height = 2, output_width = 2>(x, r, i) }"),
+            "0..2");
+  EXPECT_EQ(range_in("(float[1, 2, 5, 8] x, int64[1, 5] i, float[30, 4] c, float[30, 4] s) => "
+                     "(float[1, 2, 5, 8] y) { y = com.microsoft.RotaryEmbedding(x, i, c, s) }"),
+            "0..29");
+  const std::string groups =
+      "(float[1, 3, 8] x, float[1, 1, 4, 8] p, float[1, 1, 4, 8] q, int32[1] i, int32 n) => "
+      "(float[1, 3, 8] y) { y = com.microsoft.GroupQueryAttention<num_heads = 1, kv_num_heads = "
+      "1>(x, x, x, p, q, i, n) }";
+  EXPECT_EQ(range_in(groups), "6..6");
+  EXPECT_EQ(range_in(groups, "n"), "7..7");
+}
+
 TEST(Ranges, KeepAnOpenAxisToItsFirstElementOrItsBound) {
   const std::string graph =
       R"(<ir_version: 8, opset_import: ["" : 17]> g (float[n, 4] t, int64[5] i) => (float[5, 4] y)

@@ -2,11 +2,15 @@
 #include "penstock/graph/sizes.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "penstock/graph/inference.h"
 
@@ -28,6 +32,20 @@ bool is_batch(const Type& type, std::size_t axis) {
   return axis == 0 && type.dims.size() > 1;
 }
 
+/// How many dimensions nothing bounds, but for that of batches.
+std::size_t open_axes(const Type& type) {
+  std::size_t count = 0;
+  for (std::size_t axis = 0; axis < type.dims.size(); ++axis) {
+    count += is_free(type.dims[axis]) && !is_batch(type, axis) ? 1 : 0;
+  }
+  return count;
+}
+
+/// Height and width are open. With one that is, it is rather a cache of keys: its length.
+bool is_picture(const Type& type) {
+  return type.dims.size() >= 4 && open_axes(type) >= 2;
+}
+
 /// The elements of a shape; nothing where that is not known.
 std::optional<std::int64_t> count_of(const Type& type) {
   std::int64_t count = 1;
@@ -36,6 +54,15 @@ std::optional<std::int64_t> count_of(const Type& type) {
     if (!dim.fixed() || __builtin_mul_overflow(count, dim.size, &count)) return {};
   }
   return count;
+}
+
+/// The window, where there is one, slides over dimension 1 of the signal.
+bool is_shorter_than_window(const Graph& graph, const Node& node) {
+  constexpr std::size_t kWindow = 2;
+  if (node.inputs.size() <= kWindow || node.inputs[kWindow] == ValueId::kNone) return false;
+  const auto& signal = graph.value(node.inputs.front()).type.dims;
+  const auto window = count_of(graph.value(node.inputs[kWindow]).type);
+  return window && signal.size() > 1 && signal[1].size <= *window;
 }
 
 /// What inference lets pass: a reshape to another count, a window larger than what it slides over.
@@ -47,48 +74,90 @@ bool does_not_fit(const Graph& graph, const Node& node) {
   const auto read = count_of(graph.value(node.inputs.front()).type);
   const auto& made = graph.value(node.outputs.front()).type;
   if (node.op == "Reshape") return read && count_of(made) && *read != *count_of(made);
+  if (node.op == "STFT") return read && is_shorter_than_window(graph, node);
   const bool slides = node.op.ends_with("Conv") || node.op.ends_with("Pool");
   return slides && read && made.ranked && !count_of(made);
 }
 
-/// Nodes whose inputs do not fit, and values that would be empty.
-std::size_t count_wrong(Graph& graph) {
-  std::size_t wrong = 0;
-  infer_types(graph, Source::kFile, &wrong);
-  for (const auto& node : graph.nodes) wrong += does_not_fit(graph, node) ? 1 : 0;
+/// What is wrong with some sizes.
+struct Faults {
+  std::size_t refused = 0;  ///< Nodes that inference refuses.
+  std::size_t misfits = 0;  ///< Those that it lets pass, and values that would be empty.
+  [[nodiscard]] bool more_than(const Faults& other) const {
+    return refused > other.refused || misfits > other.misfits;
+  }
+};
+
+Faults faults_of(Graph& graph) {
+  Faults faults;
+  infer_types(graph, Source::kFile, &faults.refused);
+  for (const auto& node : graph.nodes) faults.misfits += does_not_fit(graph, node) ? 1 : 0;
   for (const auto& value : graph.values) {
     const bool empty = std::ranges::any_of(
         value.type.dims, [](const Dim& dim) { return dim.fixed() && dim.size <= 0; });
-    if (value.producer && empty) ++wrong;
+    if (value.producer && empty) ++faults.misfits;
   }
-  return wrong;
+  return faults;
+}
+
+using SizesOfSymbols = std::map<std::string, std::int64_t, std::less<>>;
+
+/// Of a symbol or a number.
+std::optional<std::int64_t> size_of_word(std::string_view word, const SizesOfSymbols& known) {
+  const auto first = word.find_first_not_of(' ');
+  if (first == word.npos) return {};
+  word = word.substr(first, word.find_last_not_of(' ') - first + 1);
+  if (const auto found = known.find(word); found != known.end()) return found->second;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc() && end == word.data() + word.size() ? std::optional(number)
+                                                                  : std::nullopt;
+}
+
+/// Of "past + sequence" or "2*n", as exporters name what is computed of other dimensions. Nothing
+/// where that is no size at all, or none for a try.
+std::optional<std::int64_t> size_of_sum(std::string_view symbol, const SizesOfSymbols& known) {
+  constexpr std::int64_t kLongest = 1 << 20;
+  std::int64_t sum = 0, product = 1;
+  for (;;) {
+    const auto end = std::min(symbol.find_first_of("+*"), symbol.size());
+    const auto size = size_of_word(symbol.substr(0, end), known);
+    if (!size || *size < 1 || *size > kLongest / product) return {};
+    product *= *size;
+    const bool is_last = end == symbol.size();
+    if (is_last || symbol[end] == '+') {
+      sum += product;
+      product = 1;
+    }
+    if (sum > kLongest) return {};
+    if (is_last) return sum;
+    symbol.remove_prefix(end + 1);
+  }
+}
+
+bool is_sum(const Dim& dim) {
+  return !dim.fixed() && dim.symbol.find_first_of("+*") != std::string::npos;
 }
 
 /// Of every input that gets sizes; each symbol has one.
 class Sizing {
  public:
   Sizing(const Graph& graph, std::int64_t size) : sized_(graph) {
-    std::map<std::string, std::int64_t> by_symbol;
-    for (const auto id : graph.inputs) {
-      auto& type = sized_.values[index(id)].type;
-      for (std::size_t axis = 0; axis < type.dims.size(); ++axis) {
-        auto& dim = type.dims[axis];
-        if (dim.fixed()) continue;
-        const auto taken = !is_free(dim) ? dim.bound : is_batch(type, axis) ? 1 : size;
-        if (!dim.symbol.empty()) by_symbol.emplace(dim.symbol, taken);
-        if (dim.symbol.empty()) dim = {taken, {}, Dim::kOpen};
-      }
+    for (const bool sums : {false, true}) {
+      for (const auto id : graph.inputs) choose(sized_.values[index(id)].type, size, sums);
     }
     for (auto& value : sized_.values) {
       for (auto& dim : value.type.dims) {
-        const auto taken = dim.fixed() ? by_symbol.end() : by_symbol.find(dim.symbol);
-        if (taken != by_symbol.end()) dim = {taken->second, {}, Dim::kOpen};
+        const auto taken = dim.fixed() ? by_symbol_.end() : by_symbol_.find(dim.symbol);
+        if (taken != by_symbol_.end()) dim = {taken->second, {}, Dim::kOpen};
       }
     }
-    wrong_ = count_wrong(sized_);
+    faults_ = faults_of(sized_);
   }
 
-  [[nodiscard]] std::size_t wrong() const { return wrong_; }
+  [[nodiscard]] const Faults& faults() const { return faults_; }
+  /// Whether some dimension is another than the one that was tried.
+  [[nodiscard]] bool has_sums() const { return has_sums_; }
 
   void note_in(Graph& graph) const {
     for (std::size_t i = 0; i < graph.values.size(); ++i) {
@@ -102,8 +171,25 @@ class Sizing {
   }
 
  private:
+  /// The sizes of an input's dimensions: of those that are computed of others, or of the others.
+  void choose(Type& type, std::int64_t size, bool sums) {
+    for (std::size_t axis = 0; axis < type.dims.size(); ++axis) {
+      auto& dim = type.dims[axis];
+      if (dim.fixed() || is_sum(dim) != sums) continue;
+      auto taken = !is_free(dim) ? dim.bound : is_batch(type, axis) ? 1 : size;
+      if (const auto sum = sums ? size_of_sum(dim.symbol, by_symbol_) : std::nullopt) {
+        has_sums_ = true;
+        taken = *sum;
+      }
+      if (!dim.symbol.empty()) by_symbol_.emplace(dim.symbol, taken);
+      if (dim.symbol.empty()) dim = {taken, {}, Dim::kOpen};
+    }
+  }
+
   Graph sized_;
-  std::size_t wrong_ = 0;
+  SizesOfSymbols by_symbol_;
+  bool has_sums_ = false;
+  Faults faults_;
 };
 
 }  // namespace
@@ -112,20 +198,17 @@ void find_sizes(Graph& graph) {
   bool any = false, pictures = false;
   for (const auto id : graph.inputs) {
     const auto& type = graph.value(id).type;
-    for (std::size_t axis = 0; axis < type.dims.size(); ++axis) {
-      if (!is_free(type.dims[axis])) continue;
-      any = any || !is_batch(type, axis);
-      pictures = pictures || (type.dims.size() >= 4 && axis > 0);
-    }
+    any = any || open_axes(type) > 0;
+    pictures = pictures || is_picture(type);
   }
   if (!any) return;
   const auto& sizes = pictures ? std::span<const std::int64_t>(kSizesOfPictures) : kSizes;
   Graph open = graph;
-  const auto already = count_wrong(open);  // Whatever the sizes.
+  const auto already = faults_of(open);  // Whatever the sizes.
   for (const auto size : sizes) {
     const Sizing sizing(graph, size);
-    if (sizing.wrong() > already) continue;
-    if (size != 1) sizing.note_in(graph);
+    if (sizing.faults().more_than(already)) continue;
+    if (size != 1 || sizing.has_sums()) sizing.note_in(graph);
     return;
   }
 }

@@ -32,6 +32,25 @@ TEST(Sizes, OfPicturesAreNotOne) {
   EXPECT_EQ(size_in("(float[n, h, w, 3] x) => (float[n, h, w, 3] y) { y = Relu(x) }"), "1x64x64x3");
 }
 
+TEST(Sizes, OfCachesOfKeysAreNoPictures) {
+  EXPECT_EQ(size_in(R"((float[b, 2, past, 8] x, float[b, 2, s, 8] k) => (float[b, 2, all, 8] y) {
+        y = Concat<axis = 2>(x, k) })"),
+            "1x2x1x8");
+}
+
+TEST(Sizes, OfSumsAreTheSums) {
+  // As in the text form of ONNX no symbol is one.
+  auto proto = graph_of(
+      "(float[1, a] x, float[1, b] u, float[1, c] m) => (float[1, d] y) {"
+      " t = Concat<axis = 1>(x, x, u) y = Add(t, m) }");
+  for (auto& dim : proto.values[index(*proto.find_value("m"))].type.dims) {
+    if (!dim.fixed()) dim.symbol = "2*a + b";
+  }
+  find_sizes(proto);
+  EXPECT_EQ(proto.value(*proto.find_value("m")).type.dims[1].likely(), 3);
+  EXPECT_EQ(proto.value(*proto.find_value("x")).type.dims[1].likely(), 1);
+}
+
 TEST(Sizes, AreSuchAsReshapesTake) {
   // 28 x 28, halved, as a row of a product.
   EXPECT_EQ(size_in(R"((float[1, 3, h, w] x, float[588, 10] p) => (float[1, 10] y)
@@ -47,6 +66,14 @@ TEST(Sizes, AreLongEnoughForWindows) {
         y = Conv(x, k) })"),
             "1x1x32");
   EXPECT_EQ(size_in("(float[1, t] x) => (float[1, t] y) { y = Relu(x) }"), "1x1");
+}
+
+TEST(Sizes, AreLongerThanWindowsOfSpectra) {
+  EXPECT_EQ(size_in(R"((float[1, t] x, float[256] w) => (float[1, f, 129, 2] y)
+      <int64 step = {128}, int64[1] last = {2}> {
+        s = Unsqueeze(x, last)
+        y = STFT(s, step, w) })"),
+            "1x512");
 }
 
 TEST(Sizes, ReachWhatStandsBehind) {

@@ -24,6 +24,11 @@ Result<planner::Problem> problem_of_model(const graph::Graph& graph,
 }
 
 Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& options) {
+  if (graph.nodes.empty()) {
+    return invalid_argument(
+        "nothing is left to plan: the import leaves no node of '", graph.import.file.string(),
+        "', as its outputs are constants or inputs; 'penstock split' writes it");
+  }
   const bool named =
       !options.devices.empty() || !options.costs.pins.empty() || options.search.user_split;
   if (!named) {

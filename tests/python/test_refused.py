@@ -1,0 +1,45 @@
+"""What an engine will refuse is told before it is asked, and the node is named when it did."""
+
+from pathlib import Path
+
+import pytest
+from onnx import TensorProto, helper, save
+
+import penstock
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """An operator that no engine here has, behind one that all have."""
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in ("x", "y")]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], "first"),
+        helper.make_node("Frobnicate", ["r"], ["y"], "odd", domain="acme"),
+    ]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
+    save(
+        helper.make_model(
+            helper.make_graph(nodes, "foreign", value[:1], value[1:]), opset_imports=opsets, ir_version=8
+        ),
+        tmp_path / "foreign.onnx",
+    )
+    return tmp_path / "foreign.onnx"
+
+
+@pytest.mark.parametrize("make", [penstock.split, penstock.plan])
+def test_what_an_engine_will_refuse_is_foretold_and_named(make, foreign: Path):
+    named = r"node 'odd' \(Frobnicate\) reads 'r' f32\[1,4\]"
+    told = r"ONNX Runtime will refuse this network: .*acme:Frobnicate.*" + named
+    with (
+        pytest.warns(penstock.PenstockWarning, match=told) as warned,
+        pytest.raises(penstock.PenstockError, match=named),
+    ):
+        make(foreign)
+    assert Path(warned[0].filename) == Path(__file__)
+
+
+def test_the_package_is_written_all_the_same(foreign: Path, tmp_path: Path):
+    """It may be for another machine, whose engine has the operator."""
+    with pytest.warns(penstock.PenstockWarning, match="will refuse"), pytest.raises(penstock.PenstockError):
+        penstock.split(foreign, cuts=["first"], output=tmp_path / "package")
+    assert (tmp_path / "package" / "plan.json").exists()
