@@ -435,11 +435,11 @@ def test_five_thousand_operators_are_drawn_and_searched(open_page, kind):
 
 def test_the_picture_in_the_documents_can_be_made(open_page, tmp_path):
     """PENSTOCK_SCREENSHOT names where it goes."""
-    page = open_page(report(), viewport={"width": 1200, "height": 720})
+    page = open_page(report(), viewport={"width": 1200, "height": 860})
     page.select_option("#color", "stage")
     find(page, "block0/gelu")
     page.focus("#search")
-    page.evaluate("() => document.activeElement.blur()")
+    page.evaluate("() => (document.activeElement.blur(), scrollTo(0, 0))")
     file = Path(os.environ.get("PENSTOCK_SCREENSHOT", tmp_path / "page.png"))
     page.screenshot(path=file)
     for picture in (file, ROOT / "docs/page.png"):
