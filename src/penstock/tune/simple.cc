@@ -184,12 +184,12 @@ void Simple::leave_out(const SimpleWay& way) {
   setting_.shortlist.leave_out("the simple way " + name);
 }
 
-/// About what compiling takes, by the rehearsal.
+/// About what compiling takes, by the rehearsal; 0 of what is cheap.
 double Simple::start_seconds(const SimpleWay& way) const {
   const std::string name(way.name);
   const auto took = took_.find(name);
   if (took == took_.end() || failed_.contains(name)) return 0;
-  return std::max(0.0, took->second - kTimedSeconds);
+  return took->second <= Shortlist::kCheapSeconds ? 0 : took->second - kTimedSeconds;
 }
 
 double Simple::start_seconds() const {

@@ -72,7 +72,7 @@ class Simple {
   void rest() { sides_.reset(); }
   /// Whether they have to run one after the other.
   [[nodiscard]] bool is_one_at_a_time() const;
-  /// About what starting them takes, all that run.
+  /// About what starting them takes, all that run and took over Shortlist::kCheapSeconds to try.
   [[nodiscard]] double start_seconds() const;
 
  private:
