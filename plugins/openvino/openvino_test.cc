@@ -493,7 +493,9 @@ TEST_F(OpenVinoTest, FramesOfOneModelMayEachHaveAnotherShapeAtTheSameTime) {
     auto& made = outputs[frame % 4];
     ASSERT_TRUE(context.wait(backend::kNoDeadline));
     for (auto& output : made) {
-      if (frame >= 4) EXPECT_EQ(values_of(output), Values(4, 0));
+      if (frame >= 4) {
+        EXPECT_EQ(values_of(output), Values(4, 0));
+      }
       output = Tensor::allocate(DType::kF32, {1, 4});
     }
     const std::array<const Tensor*, 1> in{&inputs[frame % inputs.size()]};

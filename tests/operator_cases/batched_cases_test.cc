@@ -162,8 +162,8 @@ TEST_P(BatchedCases, ComputeWhatSoManyCallsDo) {
 
 INSTANTIATE_TEST_SUITE_P(All, BatchedCases,
                          testing::Values("node", "simple", "pytorch-operator", "pytorch-converted"),
-                         [](const auto& info) {
-                           auto name = info.param;
+                         [](const auto& given) {
+                           auto name = given.param;
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });

@@ -142,7 +142,7 @@ class RunningCall final : public Call, public std::enable_shared_from_this<Runni
       calls_.clear();
     }
     const bool pulled = std::ranges::any_of(
-        request_.inputs, [](const auto& input) { return input.ticket.has_value(); });
+        request_.inputs, [](const auto& given) { return given.ticket.has_value(); });
     if (pulled) times_.pulled = Clock::now();
     error ? finish(*std::move(error)) : run();
   }

@@ -121,9 +121,9 @@ TEST_F(Lanes, ACallThatFailsConcernsItsFrameOnly) {
   failing.registry.add(device);
   failing.input("in")
       .stage("far", {"in"}, {"out"},
-             [](Inputs in, Outputs out) -> Status {
+             [](Inputs in, Outputs made) -> Status {
                if (static_cast<int>(value_of(*in[0])) % 3 == 1) return internal_error("odd");
-               out[0]->as<float>()[0] = 2 * value_of(*in[0]);
+               made[0]->as<float>()[0] = 2 * value_of(*in[0]);
                return {};
              })
       .output("out");
@@ -180,10 +180,10 @@ TEST_F(Lanes, ACallThatHangsLosesItsFrameAndTheLaneIsOpenedAnew) {
 TEST_F(Lanes, ACallThatIsLostReadsWhatItWasGivenForAsLongAsItGoesOn) {
   std::mutex mutex;
   std::vector<float> read;
-  network.backend->models.at("far.onnx").run = [&](Inputs in, Outputs out) -> Status {
+  network.backend->models.at("far.onnx").run = [&](Inputs in, Outputs made) -> Status {
     const std::scoped_lock lock(mutex);
     read.push_back(value_of(*in[0]));
-    out[0]->as<float>()[0] = 2 * read.back();
+    made[0]->as<float>()[0] = 2 * read.back();
     return {};
   };
   device->take(network, "far");

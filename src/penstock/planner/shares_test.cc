@@ -75,7 +75,9 @@ TEST(SharesTest, NoGroupingBeatsTheBound) {
     EXPECT_LE(plan.lower_bound, least * (1 + 1e-7)) << seed;
     const auto choice = choose(problem, groupings, options);
     ASSERT_EQ(static_cast<bool>(choice), least < kInfinite) << seed;
-    if (choice) EXPECT_NEAR(choice->answer.cost, least, 1e-7 * least) << seed;
+    if (choice) {
+      EXPECT_NEAR(choice->answer.cost, least, 1e-7 * least) << seed;
+    }
   }
 }
 
