@@ -199,7 +199,7 @@ void Worker::loop() {
       if (unable_ || may_be_lost_ ? !claim_once_able(lane) : !claim(lane)) break;
       if (!start(lane)) return;
       if (lanes_.size() > 1) next = Next::kLook;
-    } else if (in_flight_ < lanes_.size() && !unable_ && may_claim()) {
+    } else if (in_flight_ < lanes_.size() && !unable_) {
       next = start_or_wait();
     }
     if (next == Next::kLeave) return;
@@ -224,6 +224,16 @@ Worker::Next Worker::start_or_wait() {
            leaves_.load(std::memory_order_relaxed);
   };
   if (due() || now_ns() >= hang_deadline(oldest())) return Next::kFinish;
+  const std::int64_t look = std::min(now_ns() + kLook, hang_deadline(oldest()));
+  if (!may_claim()) {  // It may be needed again before its call ends.
+    parker.prepare();
+    if (due() || cancelled_.load(std::memory_order_seq_cst) || may_claim()) {
+      parker.abandon();
+    } else {
+      parker.sleep(look);
+    }
+    return Next::kLook;
+  }
   if (take_returned(next_lane())) return start(next_lane()) ? Next::kLook : Next::kLeave;
   const FrameNumber next = stage_.next.load(std::memory_order_acquire);
   const auto [wait, least] = obstacle(next);
@@ -232,7 +242,6 @@ Worker::Next Worker::start_or_wait() {
     return due() || cancelled_.load(std::memory_order_seq_cst) ||
            stage_.next.load(std::memory_order_seq_cst) != next || !stage_.returns.empty();
   };
-  const std::int64_t look = std::min(now_ns() + kLook, hang_deadline(oldest()));
   if (wait != nullptr) {
     sleep_until(*wait, least, {}, look, changed);
     return Next::kLook;
