@@ -122,6 +122,13 @@ def test_a_build_measures_races_and_judges_on_the_hosts(well, hosts, cpu, chain,
     assert report["chosen"] in well("explain", package).out
 
 
+def test_hosts_are_asked_however_short_the_time(well, hosts, chain, tmp_path):
+    command = ["build", chain, "--hosts", hosts, "--budget", "0.01s", "--backends", "onnxruntime", "--json"]
+    report = well(*command, "-o", tmp_path / "p.penstock", env=costs(tmp_path)).json
+    trials = report["parts"][0]["trials"]
+    assert [trial["backend"] for trial in trials] == ["onnxruntime"] and trials[0]["seconds"] > 0
+
+
 @pytest.fixture
 def app(program, tmp_path) -> dict:
     """y = chain(2 x), by a function and a network."""

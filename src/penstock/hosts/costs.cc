@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <span>
 
 #include "penstock/base/version.h"
 #include "penstock/cost/elsewhere.h"
@@ -13,7 +14,8 @@
 namespace penstock::hosts {
 namespace {
 
-constexpr std::size_t kRuns = 12;  // Of nodes that are timed by themselves.
+constexpr std::size_t kRuns = 12;     // Of nodes that are timed by themselves.
+constexpr double kLeastSeconds = 15;  // For the whole network, without which there is no plan.
 
 /// A host's penstock-measure in place of this machine's.
 class OnHost final : public cost::Elsewhere {
@@ -107,17 +109,6 @@ class Measuring {
   /// What nodes take on the device, were its CPUs' time all its own.
   Result<cost::NodeCosts> on(const Host& host, Worker& worker, const device::Device& device,
                              double share, double seconds) {
-    cost::Profiler::Options profiling;
-    profiling.deadline =
-        cost::Profiler::Clock::now() + std::chrono::duration_cast<cost::Profiler::Clock::duration>(
-                                           std::chrono::duration<double>(seconds));
-    profiling.seconds_per_part = seconds / (kRuns + 4);
-    profiling.refresh = options_.refresh;
-    profiling.stop = options_.stop;
-    profiling.warn = options_.warn;
-    profiling.elsewhere = std::make_shared<OnHost>(worker, share);
-    PENSTOCK_TRY(const auto profiler,
-                 cost::Profiler::start(backends_, database_, std::move(profiling)));
     cost::NodeCosts costs;
     costs.measured_cpus = static_cast<int>(device.cpus.size());
     std::vector<double> work;
@@ -126,20 +117,21 @@ class Measuring {
                                         costs.measured_cpus));
     }
     const auto runs = runs_of(graph_, work);
-    std::vector<cost::Part> parts{part_of(graph::Subgraph::whole(graph_), "the network", device)};
-    for (const auto& run : runs) {
-      PENSTOCK_TRY(auto subgraph, graph::Subgraph::create(graph_, run));
-      parts.push_back(part_of(
-          std::move(subgraph),
-          concat("nodes ", graph::index(run.front()), "-", graph::index(run.back())), device));
-    }
-    PENSTOCK_TRY(const auto measured, profiler->measure(parts));
-    const auto& whole = measured.front();
+    const auto begin = Clock::now();
+    const double per_part = seconds / (kRuns + 4);
+    const auto time = [&](double within, std::span<const cost::Part> parts) {
+      return time_parts(worker, share, per_part, begin + in_seconds(within), parts);
+    };
+    const auto network = part_of(graph::Subgraph::whole(graph_), "the network", device);
+    PENSTOCK_TRY(const auto timed, time(std::max(seconds, kLeastSeconds), {&network, 1}));
+    const auto& whole = timed.front();
     if (!whole || whole->failure) {
       return make_error(Code::kFailedPrecondition, "what the network takes there is not known: ",
                         whole ? whole->failure->message : "there was no time to measure it")
           .within({Where::kPeer, host.name});
     }
+    PENSTOCK_TRY(const auto parts, parts_of(runs, device));
+    PENSTOCK_TRY(const auto measured, time(seconds, parts));
     spread(runs, work, measured);
     const double sum = std::accumulate(work.begin(), work.end(), 0.0);
     for (auto& each : work) each *= share * whole->seconds / sum;
@@ -148,6 +140,40 @@ class Measuring {
   }
 
  private:
+  using Clock = cost::Profiler::Clock;
+  static Clock::duration in_seconds(double seconds) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+  /// Beside `parts`; empty: `deadline` came before.
+  Result<std::vector<std::optional<cost::Cost>>> time_parts(Worker& worker, double share,
+                                                            double seconds_per_part,
+                                                            Clock::time_point deadline,
+                                                            std::span<const cost::Part> parts) {
+    cost::Profiler::Options profiling;
+    profiling.deadline = deadline;
+    profiling.seconds_per_part = seconds_per_part;
+    profiling.refresh = options_.refresh;
+    profiling.stop = options_.stop;
+    profiling.warn = options_.warn;
+    profiling.elsewhere = std::make_shared<OnHost>(worker, share);
+    PENSTOCK_TRY(const auto profiler,
+                 cost::Profiler::start(backends_, database_, std::move(profiling)));
+    return profiler->measure(parts);
+  }
+
+  Result<std::vector<cost::Part>> parts_of(const std::vector<std::vector<graph::NodeId>>& runs,
+                                           const device::Device& device) const {
+    std::vector<cost::Part> parts;
+    for (const auto& run : runs) {
+      PENSTOCK_TRY(auto subgraph, graph::Subgraph::create(graph_, run));
+      parts.push_back(part_of(
+          std::move(subgraph),
+          concat("nodes ", graph::index(run.front()), "-", graph::index(run.back())), device));
+    }
+    return parts;
+  }
+
   cost::Part part_of(graph::Subgraph subgraph, std::string name,
                      const device::Device& device) const {
     cost::PartModel model;
@@ -173,12 +199,12 @@ class Measuring {
       double sum = 0;
       for (const auto node : runs[i]) sum += work[graph::index(node)];
       of_run.push_back(sum);
-      const auto& cost = measured[i + 1];
+      const auto& cost = measured[i];
       if (cost && !cost->failure) known_work += sum, known_seconds += cost->seconds;
     }
     if (known_work == 0) return;
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      const auto& cost = measured[i + 1];
+      const auto& cost = measured[i];
       const bool known = cost && !cost->failure && of_run[i] > 0;
       const double factor = known ? cost->seconds / of_run[i] : known_seconds / known_work;
       for (const auto node : runs[i]) work[graph::index(node)] *= factor;
