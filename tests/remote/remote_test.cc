@@ -9,6 +9,7 @@
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_server.h"
+#include "tests/support/numbered_frames.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -16,10 +17,8 @@ namespace {
 using ::testing::HasSubstr;
 using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
 
-constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
-
 // in -> near (here: x + 1) -> far (at a server: 2 x) -> out
-struct Remote : ::testing::Test {
+struct Remote : NumberedFrames {
   Remote() {
     EXPECT_TRUE(network.registry.add_plugin(PENSTOCK_REMOTE_PLUGIN));
     network.input("in")
@@ -53,30 +52,11 @@ struct Remote : ::testing::Test {
     const Status started = try_start();
     ASSERT_TRUE(started) << started.error().message();
   }
-  void push(int frames, const FrameOptions& options = {}) {
-    for (int i = 0; i < frames; ++i) {
-      ASSERT_TRUE(
-          pipeline->push(std::vector{number(static_cast<float>(pushed++))}, kLong, options));
-    }
-  }
-  Output pop() {
-    auto popped = pipeline->pop(kLong);
-    EXPECT_TRUE(popped && *popped);
-    EXPECT_EQ((*popped)->number(), static_cast<FrameNumber>(out++));
-    return **std::move(popped);
-  }
   void pop_good(int frames) {
-    for (int i = 0; i < frames; ++i) {
-      const Output output = pop();
-      ASSERT_TRUE(output.ok()) << output.error().message();
-      EXPECT_EQ(value_of(output[0]), 2 * (static_cast<float>(output.number()) + 1));
-    }
+    NumberedFrames::pop_good(frames, [](float x) { return 2 * (x + 1); });
   }
 
   FakeServer server;
-  FakeNetwork network;
-  std::unique_ptr<Pipeline> pipeline;
-  int pushed = 0, out = 0;
 };
 
 TEST_F(Remote, RunsAStageAtAServer) {

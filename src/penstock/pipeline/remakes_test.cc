@@ -1,5 +1,6 @@
 // What stayed on a peer and was lost with it is made again, from the first stage whose inputs live.
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -8,6 +9,7 @@
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_remote.h"
+#include "tests/support/numbered_frames.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -37,14 +39,12 @@ TEST(Remakes, OfAFrameWhosePlaceAReaderOfAnEarlierOneLeavesLate) {
   EXPECT_EQ(asked->again, &edge);
 }
 
-constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
-
 Function times(float factor) {
   return unary([factor](float x) { return factor * x; });
 }
 
 // Peers whose tensors stay with them: "first:1" and so on; the n-th stage has the n-th.
-struct Remade : ::testing::Test {
+struct Remade : NumberedFrames {
   Remade() {
     remote->direct = true;
     network.registry.add(remote);
@@ -70,40 +70,26 @@ struct Remade : ::testing::Test {
     ASSERT_TRUE(started) << started.error().message();
     pipeline = *std::move(started);
   }
-  void push(int frames, const FrameOptions& options = {}) {
-    for (int i = 0; i < frames; ++i) {
-      ASSERT_TRUE(
-          pipeline->push(std::vector{number(static_cast<float>(pushed++))}, kLong, options));
-    }
-  }
-  Output pop() {
-    auto popped = pipeline->pop(kLong);
-    EXPECT_TRUE(popped && *popped);
-    EXPECT_EQ((*popped)->number(), static_cast<FrameNumber>(out++));
-    return **std::move(popped);
+  /// Frames that first:1 made are in progress at `reader` while something happens.
+  void while_read(int frames, const std::function<void()>& happens,
+                  const char* reader = "second:1") {
+    remote->hold(reader, true);
+    push(frames);
+    remote->wait_for_calls(reader, frames);
+    happens();
+    remote->hold(reader, false);
   }
   void pop_good(int frames, float factor) {
-    for (int i = 0; i < frames; ++i) {
-      const Output output = pop();
-      ASSERT_TRUE(output.ok()) << output.error().message();
-      EXPECT_EQ(value_of(output[0]), factor * static_cast<float>(output.number()));
-    }
+    NumberedFrames::pop_good(frames, [factor](float x) { return factor * x; });
   }
 
-  FakeNetwork network;
   std::shared_ptr<FakeRemote> remote = std::make_shared<FakeRemote>(network);
-  std::unique_ptr<Pipeline> pipeline;
-  int pushed = 0, out = 0;
 };
 
 TEST_F(Remade, OnTheStandbyOfTheStageThatMadeIt) {
   two_stages("fourth:1/cpu:0");
   start();
-  remote->hold("second:1", true);
-  push(4);
-  remote->wait_for_calls("second:1", 4);
-  remote->lose("first:1");
-  remote->hold("second:1", false);
+  while_read(4, [&] { remote->lose("first:1"); });
   pop_good(4, 6);
   EXPECT_THAT(remote->computed("fourth:1"), SizeIs(4));
 }
@@ -111,11 +97,7 @@ TEST_F(Remade, OnTheStandbyOfTheStageThatMadeIt) {
 TEST_F(Remade, OnTheSameDeviceWhereItIsThereAgain) {
   two_stages("");
   start();
-  remote->hold("second:1", true);
-  push(4);
-  remote->wait_for_calls("second:1", 4);
-  remote->forget("first:1");
-  remote->hold("second:1", false);
+  while_read(4, [&] { remote->forget("first:1"); });
   pop_good(4, 6);
   EXPECT_THAT(remote->computed("first:1"), SizeIs(8));
 }
@@ -123,22 +105,14 @@ TEST_F(Remade, OnTheSameDeviceWhereItIsThereAgain) {
 TEST_F(Remade, OnACpuOfThisMachine) {
   two_stages("cpu:0");
   start();
-  remote->hold("second:1", true);
-  push(4);
-  remote->wait_for_calls("second:1", 4);
-  remote->lose("first:1");
-  remote->hold("second:1", false);
+  while_read(4, [&] { remote->lose("first:1"); });
   pop_good(4, 6);
 }
 
 TEST_F(Remade, NotWhereNobodyCanFramesAreUnavailable) {
   two_stages("");
   start();
-  remote->hold("second:1", true);
-  push(2);
-  remote->wait_for_calls("second:1", 2);
-  remote->lose("first:1");
-  remote->hold("second:1", false);
+  while_read(2, [&] { remote->lose("first:1"); });
   for (int i = 0; i < 2; ++i) EXPECT_EQ(pop().error().code, Code::kUnavailable);
 }
 
@@ -162,12 +136,13 @@ TEST_F(Remade, FromTheCallersFrameAtTheWorst) {
   far("c", {"z"}, {"out"}, times(5));
   network.output("out");
   start();
-  remote->hold("third:1", true);
-  push(4);
-  remote->wait_for_calls("third:1", 4);
-  remote->lose("first:1");
-  remote->lose("second:1");
-  remote->hold("third:1", false);
+  while_read(
+      4,
+      [&] {
+        remote->lose("first:1");
+        remote->lose("second:1");
+      },
+      "third:1");
   pop_good(4, 30);
   EXPECT_THAT(remote->computed("fourth:1"), SizeIs(4));
   EXPECT_THAT(remote->computed("fifth:1"), SizeIs(4));
@@ -179,11 +154,7 @@ TEST_F(Remade, FromTheFirstStageWhoseInputsLive) {
   far("c", {"z"}, {"out"}, times(5));
   network.output("out");
   start();
-  remote->hold("third:1", true);
-  push(4);
-  remote->wait_for_calls("third:1", 4);
-  remote->lose("second:1");
-  remote->hold("third:1", false);
+  while_read(4, [&] { remote->lose("second:1"); }, "third:1");
   pop_good(4, 30);
   EXPECT_THAT(remote->computed("fourth:1"), IsEmpty());
   EXPECT_THAT(remote->computed("fifth:1"), SizeIs(4));
@@ -248,11 +219,7 @@ TEST_F(Remade, WithoutWhatElseItsStageWrites) {
   far("b", {"y"}, {"out"}, times(3));
   network.output("out").output("w");
   start();
-  remote->hold("second:1", true);
-  push(4);
-  remote->wait_for_calls("second:1", 4);
-  remote->lose("first:1");
-  remote->hold("second:1", false);
+  while_read(4, [&] { remote->lose("first:1"); });
   for (int i = 0; i < 4; ++i) {
     const Output output = pop();
     ASSERT_TRUE(output.ok()) << output.error().message();
@@ -316,12 +283,10 @@ TEST_F(Remade, NotOnceItsTimeIsOver) {
 TEST_F(Remade, AfterTheLastFrameWentThroughItsStage) {
   two_stages("fourth:1/cpu:0");
   start();
-  remote->hold("second:1", true);
-  push(4);
-  remote->wait_for_calls("second:1", 4);
-  pipeline->close();
-  remote->lose("first:1");
-  remote->hold("second:1", false);
+  while_read(4, [&] {
+    pipeline->close();
+    remote->lose("first:1");
+  });
   pop_good(4, 6);
   EXPECT_TRUE(pipeline->drain(kLong));
 }
@@ -329,12 +294,8 @@ TEST_F(Remade, AfterTheLastFrameWentThroughItsStage) {
 TEST_F(Remade, NotForFramesThatAreCancelled) {
   two_stages("fourth:1/cpu:0");
   start();
-  remote->hold("second:1", true);
   remote->hold("fourth:1", true);
-  push(4);
-  remote->wait_for_calls("second:1", 4);
-  remote->lose("first:1");
-  remote->hold("second:1", false);
+  while_read(4, [&] { remote->lose("first:1"); });
   remote->wait_for_calls("fourth:1", 4);
   pipeline->cancel();
   for (int i = 0; i < 4; ++i) EXPECT_FALSE(pop().ok());
@@ -348,12 +309,10 @@ TEST_F(Remade, OfFramesThatAnEdgeMightHaveDropped) {
                                                     : plan::FullPolicy::kBlock;
   }
   start();
-  remote->hold("second:1", true);
-  push(2);
-  remote->wait_for_calls("second:1", 2);
-  remote->lose("first:1");
-  push(2);
-  remote->hold("second:1", false);
+  while_read(2, [&] {
+    remote->lose("first:1");
+    push(2);
+  });
   pop_good(4, 6);
 }
 

@@ -8,6 +8,7 @@
 
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_remote.h"
+#include "tests/support/numbered_frames.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -17,14 +18,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
 
-constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
-
 device::Device device(const std::string& text) {
   return *device::parse_device(text);
 }
 
 // in -> far (at the first peer: 2 x) -> out
-struct Standby : ::testing::Test {
+struct Standby : NumberedFrames {
   Standby() {
     network.registry.add(remote);
     network.input("in")
@@ -49,18 +48,6 @@ struct Standby : ::testing::Test {
     ASSERT_TRUE(started) << started.error().message();
     pipeline = *std::move(started);
   }
-  void push(int frames, const FrameOptions& options = {}) {
-    for (int i = 0; i < frames; ++i) {
-      ASSERT_TRUE(
-          pipeline->push(std::vector{number(static_cast<float>(pushed++))}, kLong, options));
-    }
-  }
-  Output pop() {
-    auto popped = pipeline->pop(kLong);
-    EXPECT_TRUE(popped && *popped);
-    EXPECT_EQ((*popped)->number(), static_cast<FrameNumber>(out++));
-    return **std::move(popped);
-  }
   /// Whether a frame came out, which must be past its deadline.
   bool came_out_late() {
     auto popped = pipeline->try_pop();
@@ -71,17 +58,10 @@ struct Standby : ::testing::Test {
     return true;
   }
   void pop_good(int frames) {
-    for (int i = 0; i < frames; ++i) {
-      const Output output = pop();
-      ASSERT_TRUE(output.ok()) << output.error().message();
-      EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(output.number()) + 1);
-    }
+    NumberedFrames::pop_good(frames, [](float x) { return 2 * x + 1; });
   }
 
-  FakeNetwork network;
   std::shared_ptr<FakeRemote> remote = std::make_shared<FakeRemote>(network);
-  std::unique_ptr<Pipeline> pipeline;
-  int pushed = 0, out = 0;
 };
 
 TEST_F(Standby, IsAskedForTheBackendOfItsStage) {
