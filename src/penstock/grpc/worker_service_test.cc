@@ -602,13 +602,13 @@ TEST(WorkerServiceTest, APatientCallerKeepsItsSession) {
   using std::chrono::milliseconds;
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "double.onnx") << kModelBytes;
-  const Worker worker({.limits = {.lease = milliseconds(200)}, .cache = {}});
+  const Worker worker({.limits = {.lease = milliseconds(2000)}, .cache = {}});
   PeerOptions peer;
   peer.address = worker.address();
   peer.patience = std::chrono::seconds(20);
   const auto stage = open_stage(peer, order_in(folder));
   ASSERT_TRUE(stage) << stage.error().message();
-  for (int looks = 0; looks < 10; ++looks) {
+  for (int looks = 0; looks < 30; ++looks) {
     std::this_thread::sleep_for(milliseconds(100));
     ASSERT_EQ(worker.host().sessions(), 1U);
   }

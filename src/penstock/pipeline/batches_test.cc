@@ -210,7 +210,7 @@ TEST_F(Batches, WaitForMoreAsLongAsThePlanSays) {
 TEST_F(Batches, NeverWaitPastADeadline) {
   take_together({4});
   wait_for_full_calls();
-  start({.capacity = 16, .max_age = milliseconds(50)});
+  start({.capacity = 16, .max_age = milliseconds(1500)});  // Time enough to come to the stage.
   push(1);
   const Output late = pop();  // Long before the plan's 600 s are over.
   EXPECT_EQ(late.outcome(), Outcome::kError);

@@ -16,6 +16,8 @@ using namespace penstock::testing;  // NOLINT(google-build-using-namespace): tes
 
 using std::chrono::milliseconds;
 constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
+/// What a call may take. Calls that do not hang keep to it however late their threads get a CPU.
+constexpr milliseconds kMaxRun{1500};
 
 // in -> a (here) -> far (on the device: 2 x) -> out
 struct Lanes : ::testing::Test {
@@ -147,7 +149,7 @@ TEST_F(Lanes, ACallThatFailsConcernsItsFrameOnly) {
 }
 
 TEST_F(Lanes, ACallThatHangsLosesItsFrameAndTheLaneIsOpenedAnew) {
-  far().max_run = milliseconds(40);
+  far().max_run = kMaxRun;
   far().max_left_behind = 1;
   device->lose(2);
   start();
@@ -187,7 +189,7 @@ TEST_F(Lanes, ACallThatIsLostReadsWhatItWasGivenForAsLongAsItGoesOn) {
     return {};
   };
   device->take(network, "far");
-  far().max_run = milliseconds(20);
+  far().max_run = kMaxRun;
   far().max_left_behind = 1;
   device->deaf = true;
   start({.capacity = 2});
@@ -205,7 +207,7 @@ TEST_F(Lanes, ACallThatIsLostReadsWhatItWasGivenForAsLongAsItGoesOn) {
 }
 
 TEST_F(Lanes, PastThoseThatThePlanAllowsFramesAreUnavailableUntilOneIsBack) {
-  far().max_run = milliseconds(100);
+  far().max_run = kMaxRun;
   far().max_left_behind = 1;
   start();
   for (const int frame : {0, 1}) {
@@ -223,7 +225,7 @@ TEST_F(Lanes, PastThoseThatThePlanAllowsFramesAreUnavailableUntilOneIsBack) {
 }
 
 TEST_F(Lanes, WhereNoCallMayBeLeftBehindOneThatHangsEndsThePipeline) {
-  far().max_run = milliseconds(20);
+  far().max_run = kMaxRun;
   device->lose(1);
   start();
   push(2);

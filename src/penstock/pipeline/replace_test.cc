@@ -1091,6 +1091,11 @@ TEST(Replace, LeavesNoThreads) {
   const auto threads = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
   };
+  // The kernel lists a joined thread until it has cleaned up after it.
+  const auto comes_true = [](const auto& condition) {
+    for (int i = 0; i < 1'000'000 && !condition(); ++i) std::this_thread::yield();
+    return condition();
+  };
   auto a = times(2);
   auto b = times(3);
   {
@@ -1103,11 +1108,10 @@ TEST(Replace, LeavesNoThreads) {
       pushed(*pipeline, 1);
       must_replace(*pipeline, swap % 2 == 0 ? b : a);
     }
-    EXPECT_LE(threads(), before + 5);  // The plan's, and the old one's with its ender.
+    // The plan's, and the old one's with its ender.
+    EXPECT_TRUE(comes_true([&] { return threads() <= before + 5; })) << threads();
   }
-  // The kernel lists a joined thread until it has cleaned up after it.
-  for (int i = 0; threads() != before && i < 1'000'000; ++i) std::this_thread::yield();
-  EXPECT_EQ(threads(), before);
+  EXPECT_TRUE(comes_true([&] { return threads() == before; })) << threads();
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -94,6 +95,7 @@ bool comes_to_have(const std::set<std::string>& threads) {
 class Scarcity {
  public:
   explicit Scarcity(std::uint64_t spare_bytes) {
+    malloc_trim(0);  // What the heap kept of other tests would be given again.
     getrlimit(RLIMIT_AS, &before_);
     std::uint64_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
