@@ -29,8 +29,8 @@ def save_models(folder: Path) -> list[str]:
         save(folder / f"{name}.onnx", same, [value("x", [3], dtype)], [value("y", [3], dtype)])
     save(folder / "open.onnx", same, [value("x", ["n", 2])], [value("y", ["n", 2])])
     weight = np.eye(1500, dtype=np.float32)
-    chain = [helper.make_node("MatMul", [f"x{i}" if i else "x", "w"], [f"x{i + 1}"]) for i in range(20)]
-    chain.append(helper.make_node("Identity", ["x20"], ["y"]))
+    chain = [helper.make_node("MatMul", [f"x{i}" if i else "x", "w"], [f"x{i + 1}"]) for i in range(8)]
+    chain.append(helper.make_node("Identity", ["x8"], ["y"]))
     save(folder / "slow.onnx", chain, [value("x", [1500, 1500])], [value("y", [1500, 1500])], w=weight)
     running = [helper.make_node("Add", ["x", "before"], ["total"]), helper.make_node("Identity", ["total"], ["sum"])]
     outputs = [value("total", [2]), value("sum", [2])]
@@ -200,7 +200,7 @@ def test_the_access_log_has_a_line_for_each_request(models: list[str], tmp_path:
         assert server.curl("/v2/models/none/infer", "-d", REQUEST)[0] == 404
     finally:
         assert server.end() == 0
-    first, second = (json.loads(line) for line in log.read_text().splitlines())
+    first, second = sorted(map(json.loads, log.read_text().splitlines()), key=lambda line: line["status"])
     assert (first["status"], first["model"], first["request_bytes"]) == (200, "add", len(REQUEST))
     assert first["traceparent"] == trace.split()[1]
     assert (second["status"], second["target"]) == (404, "/v2/models/none/infer")

@@ -371,12 +371,13 @@ def slow(client: Client, done, **named):
 def cancels(client: Client) -> None:
     before = client.statistics("slow", "1").inference_stats.fail.count
     answers: queue.Queue = queue.Queue()
-    calls = [slow(client, lambda result, error: answers.put(error)) for _ in range(6)]
-    errors = [answers.get(timeout=SECONDS)]  # The server has got the others by then.
-    calls[4].cancel()
-    calls[5].cancel()
-    errors += [answers.get(timeout=SECONDS) for _ in range(5)]
-    assert sum(error is not None for error in errors) == 2, errors
+    calls = [slow(client, lambda result, error, i=i: answers.put((i, error))) for i in range(6)]
+    told = [answers.get(timeout=SECONDS)]  # The server has got the others by then.
+    cancelled = [i for i in range(6) if i != told[0][0]][-2:]
+    for i in cancelled:
+        calls[i].cancel()
+    told += [answers.get(timeout=SECONDS) for _ in range(5)]
+    assert sorted(i for i, error in told if error is not None) == cancelled, told
     until(lambda: client.statistics("slow", "1").inference_stats.fail.count == before + 2)
 
 
@@ -395,14 +396,14 @@ def is_full(client: Client) -> None:
     """More than may wait: refused at once, and all others answered."""
     answers: queue.Queue = queue.Queue()
     calls = [slow(client, lambda result, error: answers.put(error)) for _ in range(60)]
-    first = answers.get(timeout=SECONDS)
-    refused = [first] if first else []
-    while not refused:
-        refused += [error for error in [answers.get(timeout=SECONDS)] if error]
-    assert refused[0].status() == "StatusCode.RESOURCE_EXHAUSTED" and "maximum queue size" in refused[0].message()
+    got = [answers.get(timeout=SECONDS)]
+    while got[-1] is None:
+        got.append(answers.get(timeout=SECONDS))
+    assert got[-1].status() == "StatusCode.RESOURCE_EXHAUSTED" and "maximum queue size" in got[-1].message()
     for call in calls:
         call.cancel()
-    until(lambda: client.statistics("slow", "1").inference_stats.queue.count >= 0 and len(list(answers.queue)) >= 57)
+    for _ in range(len(calls) - len(got)):
+        answers.get(timeout=SECONDS)
 
 
 def counts(client: Client) -> None:

@@ -5,8 +5,11 @@ import json
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -59,6 +62,27 @@ class Caller:
         opening.open.lease_ns = int(lease_s * 1e9)
         opening.open.peers.extend(peers)
         self.session = self.beats.ask(opening).session
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Keeps the session."""
+        over = threading.Event()
+
+        def beat() -> None:
+            for number in count(1):
+                request = message("SessionRequest")()
+                request.beat.number = number
+                self.beats.ask(request)
+                if over.wait(0.1):
+                    return
+
+        thread = threading.Thread(target=beat)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def method(self, name: str) -> Callable:
         found = SERVICE.FindMethodByName(name)
@@ -239,8 +263,9 @@ def sends_rubbish(model: bytes, address: str) -> None:
 
 
 def is_killed(model: bytes, address: str) -> None:
-    caller = Caller(address, lease_s=0.3)
-    caller.open(model)
+    caller = Caller(address, lease_s=2)
+    with caller.beating():  # However long the worker takes to open the stage.
+        caller.open(model)
     print("opened", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
