@@ -1,4 +1,4 @@
-"""Frames through a pipeline, and a strict count of them: load.py PACKAGE RESULTS [--rate FRAMES_A_SECOND].
+"""Frames through a pipeline, and a strict count: load.py PACKAGE RESULTS [--rate FRAMES_A_SECOND] [--deadline S].
 
 Frames go in at the rate from one thread and come out in another; each holds its number, so that answers are known.
 It ends when its standard input does. First it says "ready RATE": --rate, or 60 % of the most that it did for a second.
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-DEADLINE_S = 10.0
 WIDTH = 1024  # Values of a frame: 4 KiB.
 WARM_S = 2.0
 SHARE = 0.6  # Of the most that it can do.
@@ -45,10 +44,11 @@ def value_of(number: int) -> float:
 
 
 class Load:
-    """One run. `pipeline` is one that nobody else uses."""
+    """One run. `pipeline` is one that nobody else uses; frames have `deadline` seconds each."""
 
-    def __init__(self, pipeline: Any) -> None:
+    def __init__(self, pipeline: Any, deadline: float) -> None:
         self.pipeline = pipeline
+        self.deadline = deadline
         self.pushed = 0
         self.next = 0  # The number of the frame that has to come out now.
         self.ends = threading.Event()
@@ -62,7 +62,7 @@ class Load:
 
     def push(self) -> None:
         x = np.full(WIDTH, value_of(self.pushed), np.float32)
-        number = self.pipeline.push({"x": x}, 60, self.pushed, deadline=DEADLINE_S)
+        number = self.pipeline.push({"x": x}, 60, self.pushed, deadline=self.deadline)
         self.counts["not in order"] += number != self.pushed
         self.pushed += 1
 
@@ -124,8 +124,8 @@ class Load:
         }
 
 
-def run(pipeline: Any, results: Path, rate: float | None) -> None:
-    load = Load(pipeline)
+def run(pipeline: Any, results: Path, rate: float | None, deadline: float) -> None:
+    load = Load(pipeline, deadline)
     most = load.warm()
     rate = rate or max(1.0, SHARE * most)
     print(f"ready {rate}", flush=True)
@@ -146,9 +146,10 @@ def main() -> None:
     parser.add_argument("package", type=Path)
     parser.add_argument("results", type=Path)
     parser.add_argument("--rate", type=float)
+    parser.add_argument("--deadline", type=float, default=10, help="of each frame, in seconds")
     options = parser.parse_args()
     with penstock.load(options.package) as pipeline:
-        run(pipeline, options.results, options.rate)
+        run(pipeline, options.results, options.rate, options.deadline)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ EVERY_S = 15.0  # Ray notices, places and starts within it.
 NODES = 3  # With room for one worker each: one of them is to spare.
 
 
-def run(folder: Path, seconds: float, rate: float | None) -> dict[str, Any]:
+def run(folder: Path, seconds: float, rate: float | None, deadline: float) -> dict[str, Any]:
     """As chaos.run(). Frames may come out as Unavailable where both stages were on their way."""
     program = local_hosts.find_program()
     sys.path.insert(0, str(Path(program).parents[1] / "lib/python"))
@@ -32,7 +32,7 @@ def run(folder: Path, seconds: float, rate: float | None) -> dict[str, Any]:
         options = {"remote": secrets.remote_options}
         arguments = secrets.worker_arguments
         with penstock.ray.deploy(package, program=program, arguments=arguments, backend_options=options) as deployed:
-            counted = load.Load(deployed.pipeline)
+            counted = load.Load(deployed.pipeline, deadline)
             most = counted.warm()
             rate = rate or max(1.0, load.SHARE * most)
             pushing = threading.Thread(target=counted.run, args=[rate])

@@ -21,12 +21,10 @@ class Client:
     """load.py in a process of its own."""
 
     def __init__(
-        self, folder: Path, package: Path, before: Sequence[str], environment: dict[str, str], rate: float | None
+        self, folder: Path, package: Path, before: Sequence[str], environment: dict[str, str], options: Sequence[str]
     ) -> None:
         self.results = folder / "results.json"
-        command = [*before, sys.executable, str(FOLDER / "load.py"), str(package), str(self.results)]
-        if rate is not None:
-            command += ["--rate", str(rate)]
+        command = [*before, sys.executable, str(FOLDER / "load.py"), str(package), str(self.results), *options]
         self._start(command, {**os.environ, **environment, "PYTHONPATH": python_path()})
 
     def _start(self, command: list[str], environment: dict[str, str]) -> None:
@@ -92,12 +90,13 @@ class Scene:
         subprocess.run(command, check=True, capture_output=True)
         return package
 
-    def start_client(self, rate: float | None) -> Client:
+    def start_client(self, *options: str) -> Client:
+        """`options`: of load.py."""
         cpu = min(os.sched_getaffinity(0))
         devices = [f"{worker.address}/cpu:{cpu}" for worker in self.workers.values()]
         model = write_model(self.folder / "chaos.onnx")
         package = self.split(model, "--cut", "1", "--devices", ",".join(devices[:2]), "--standby", ",".join(devices))
-        client = Client(self.folder, package, self.before("caller"), self.environment(), rate)
+        client = Client(self.folder, package, self.before("caller"), self.environment(), options)
         return self.stack.enter_context(client)
 
     # For the faults
