@@ -242,16 +242,19 @@ TEST_F(PlainSideTest, AThreadThatTheSystemRefusesIsAnError) {
 }
 
 TEST_F(PlainSideTest, AFrameThatBeganInTheWarmUpDoesNotCount) {
+  constexpr std::chrono::milliseconds kWarmUp(500);
   std::atomic<int> runs = 0;
+  std::chrono::steady_clock::time_point ends;  // The first frame, behind the warm-up.
   set([&](Inputs in, Outputs out) -> Status {
     ++runs;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_until(ends);
     return copy(in, out);
   });
   const auto side = default_side(engine_, request());
   ASSERT_TRUE(side) << side.error().message();
   runs = 0;
-  const Round round{std::chrono::milliseconds(1), std::chrono::hours(1), [] { return true; }};
+  ends = std::chrono::steady_clock::now() + 3 * kWarmUp;
+  const Round round{kWarmUp, std::chrono::hours(1), [] { return true; }};
   const auto sample = (*side)->measure(round);
   ASSERT_TRUE(sample) << sample.error().message();
   EXPECT_EQ(sample->latencies_ns.size(), 1U);
