@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import subprocess
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -88,7 +90,14 @@ def within_quota(program, tmp_path):
             pytest.skip(f"'{limit}' is not there: the kernel limits no group's time here")
         yield run
     finally:
-        group.rmdir()
+        end = time.monotonic() + 60
+        while True:  # What the program left behind may be on its way out.
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                assert time.monotonic() < end, (group / "cgroup.procs").read_text()
+                time.sleep(0.01)
 
 
 @pytest.fixture
@@ -101,6 +110,16 @@ def well(penstock):
         return outcome
 
     return run
+
+
+def settled(report: dict, build) -> dict:
+    """The report of a build that measured no plan: `report`, or that of build() once more, where the machine's speed
+    had changed between two builds. By that, what was chosen may be measured again, and by nothing else."""
+    while report["measured_again"]:
+        assert re.search(r" % (slower|faster) than (when it was chosen|it)", report["measured_again"]), report
+        report = build()
+    assert report["measured_plans"] == 0
+    return report
 
 
 @pytest.fixture(scope="session")

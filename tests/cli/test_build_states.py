@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from conftest import save, value
+from conftest import save, settled, value
 from onnx import helper
 
 MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", "/nonexistent"))
@@ -94,9 +94,8 @@ def test_ones_own_frames_are_a_sequence(build, keeper, well, cpu, tmp_path):
     x = np.random.default_rng(1).standard_normal((5, 64)).astype(np.float32)
     np.savez(tmp_path / "own.npz", **{f"{i}/x": one for i, one in enumerate(x)})
     options = (*ONE_STATE, "--devices", f"cpu:{cpu}", "--backends", "onnxruntime", "--inputs", tmp_path / "own.npz")
-    first, again = build(keeper, *options), build(keeper, *options)
-    assert first["measured_plans"] > 0
-    assert (again["measured_again"], again["measured_plans"]) == ("", 0)
+    assert build(keeper, *options)["measured_plans"] > 0
+    settled(build(keeper, *options), lambda: build(keeper, *options))
     np.save(tmp_path / "one.npy", np.ones(64, np.float32))
     other = build(keeper, "--state", f"t=s:{tmp_path / 'one.npy'}", *options[2:])
     assert other["measured_plans"] > 0  # It begins otherwise: another question.

@@ -209,7 +209,7 @@ def test_a_hangup_replaces_the_package(running, well, chain, tmp_path, monkeypat
 def test_a_terminal_that_closes_ends_it(program, package):
     terminal, inside = os.openpty()
     process = subprocess.Popen(
-        [program, "run", package, "--rate", "50", "--frames", "100000", "-v"],
+        ["env", "--default-signal=HUP", program, "run", package, "--rate", "50", "--frames", "100000", "-v"],
         stdin=inside,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -262,7 +262,7 @@ def threads_of(process):
 
 @pytest.mark.parametrize("command", ["run", "verify", "bench"])
 def test_an_interrupt_ends_the_start_too(program, well, double, tmp_path, cpu, command):
-    well("split", double, "--replicas", "300", "--devices", f"cpu:{cpu}", "-o", tmp_path / "many.penstock")
+    well("split", double, "--replicas", "1000", "--devices", f"cpu:{cpu}", "-o", tmp_path / "many.penstock")
     with subprocess.Popen([program, command, tmp_path / "many.penstock"], stderr=subprocess.PIPE, text=True) as process:
         while threads_of(process) < 10:
             time.sleep(0.001)
@@ -280,17 +280,25 @@ def test_a_package_with_too_many_instances_is_refused(penstock, package):
     assert (outcome.code, "20001 replicas in all: expected at most 1024" in outcome.error) == (1, True), outcome
 
 
-@pytest.mark.parametrize("command", [["verify", "--frames", "100000000"], ["bench", "--seconds", "10000"]])
-def test_the_other_commands_end_likewise(program, package, command):
-    with subprocess.Popen(
-        [program, *command, package, "--json", "-v"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        while "onnxruntime" not in process.stderr.readline():
-            pass
-        time.sleep(1)  # Before it, the signal ends the program at once, with no report.
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+@pytest.mark.parametrize(
+    ("command", "begun"),
+    [
+        (["verify", "--frames", "100000000"], b"/100000000 frames"),
+        (["bench", "--seconds", "10000"], b"stages started"),
+    ],
+    ids=["verify", "bench"],
+)
+def test_the_other_commands_end_likewise(program, package, command, begun):
+    ours, terminal = pty.openpty()  # The bar is shown there only.
+    with subprocess.Popen([program, *command, package, "--json", "-v"], stdout=subprocess.PIPE, stderr=terminal) as run:
+        os.close(terminal)
+        told = b""
+        while begun not in told:  # Before, the signal ends the program with no report.
+            told += os.read(ours, 4096)
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate(timeout=60)
+    os.close(ours)
+    assert run.returncode == 130, told
     assert json.loads(out)["interrupted"] is True
 
 

@@ -34,7 +34,7 @@ def run_script(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Runs a program of its own in a process that must end by itself; gives what it printed."""
     import subprocess
 
-    def run(text: str, *arguments: str | Path, seconds: float = 60, code: int = 0) -> str:
+    def run(text: str, *arguments: str | Path, seconds: float = 300, code: int = 0) -> str:
         command = [sys.executable, "-X", "faulthandler", "-c", text, *map(str, arguments)]
         result = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         assert result.returncode == code, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
@@ -233,7 +234,9 @@ def test_starts_and_errors_leave_nothing_behind(library: Library, model: Path, t
     before = descriptors_and_threads()
     for _ in range(20):
         once()
-    assert descriptors_and_threads() == before
+    end = time.monotonic() + 60  # A thread that was joined is listed for a moment more.
+    while any(now > then for now, then in zip(descriptors_and_threads(), before, strict=True)):
+        assert time.monotonic() < end, (descriptors_and_threads(), before)
 
 
 def test_callbacks_reach_python_in_order(library: Library, model: Path) -> None:

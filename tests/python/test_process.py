@@ -17,7 +17,7 @@ MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", ""))
 START = """
 import faulthandler, os, signal, sys, threading, time
 import numpy as np, penstock
-faulthandler.dump_traceback_later(45, exit=True)
+faulthandler.dump_traceback_later(280, exit=True)
 x = np.zeros((1, 4), np.float32)
 pipeline = penstock.split(sys.argv[1], cuts=["increment"], capacity=4)
 def interrupt_soon():
@@ -38,7 +38,7 @@ def interrupt_soon():
     ids=["pop", "push", "submit", "stream", "threaded", "run"],
 )
 def test_ctrl_c_ends_every_wait(run_script: Run, model: Path, wait: str) -> None:
-    text = START + f"interrupt_soon()\ntry:\n    {wait}\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
+    text = START + f"try:\n    interrupt_soon()\n    {wait}\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
     assert "interrupted" in run_script(text, model)
 
 
@@ -91,10 +91,10 @@ for i in range(15):
     held = pipeline.try_pop() if i % 3 == 0 else None
     del pipeline
     gc.collect()
-print("future", future.result(20)["z"][0, 0])
+print("future", future.result(60)["z"][0, 0])
 stream = future = held = None
 gc.collect()
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 60
 while threading.active_count() > 1 and time.monotonic() < deadline: time.sleep(0.01)
 print("threads", threading.active_count(), len(os.listdir("/proc/self/task")))
 """
@@ -204,8 +204,8 @@ def test_ctrl_c_ends_a_long_split(run_script: Run, model: Path) -> None:
     text = """
 from penstock import _core
 real = penstock.plan
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    interrupt_soon()
     while True:
         penstock.plan(sys.argv[1]).shut_down()
 except KeyboardInterrupt:
@@ -218,9 +218,9 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU is soon planned for")
 def test_ctrl_c_ends_the_search_of_a_plan(run_script: Run, model: Path) -> None:
     text = """
-interrupt_soon()
 try:
-    penstock.plan(sys.argv[2], segments_per_device=4, deadline=1000)  # Ended by START after 45 seconds.
+    interrupt_soon()
+    penstock.plan(sys.argv[2], segments_per_device=4, deadline=1000)  # Ended by START before.
 except KeyboardInterrupt:
     print("interrupted")
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from built_program import find_program
-from tutorial import agrees, blocks_of, run_page
+from tutorial import Shell, agrees, blocks_of, run_page
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs/tutorials").glob("*.md"))
@@ -107,10 +107,13 @@ def test_a_page_that_is_wrong_fails_with_its_line(tmp_path, planted, told):
 
 
 def test_a_command_that_does_not_end_is_ended(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("```console\n$ echo begun && sleep 600\n```", encoding="utf-8")
-    with pytest.raises(TimeoutError, match="begun"):
-        run_page(page, tmp_path, dict(os.environ), seconds=0.5)
+    shell = Shell(tmp_path, dict(os.environ))
+    try:
+        assert shell.run("true\n", seconds=240) == (0, "")  # It has started.
+        with pytest.raises(TimeoutError, match="printed\nbegun"):
+            shell.run("echo begun && sleep 600\n", seconds=2)
+    finally:
+        shell.close()
 
 
 def test_what_a_command_sets_is_there_for_the_next_one(tmp_path):
