@@ -1,0 +1,81 @@
+// How a build's time is shared out, and which forms of the network there are.
+#include "penstock/tune/context.h"
+
+#include <algorithm>
+
+#include "penstock/graph/import.h"
+
+namespace penstock::tune {
+namespace {
+
+constexpr int kLastWays = 6;          ///< In the last comparison: the plan and the simple ways.
+constexpr double kFinalShare = 0.1;   ///< Of the budget, for which they run;
+constexpr double kLeastFinal = 2.5;   ///< but so many seconds in all at least,
+constexpr double kMostFinal = 6;      ///< and no more than these.
+constexpr double kAnswerShare = 0.5;  ///< Of an entry's time: seldom is there another.
+constexpr double kLeastSilence = 5;   ///< Seconds of compiling, or of one run, that are no hang,
+constexpr double kMostSilence = 60;   ///< by the budget.
+constexpr double kPlanTrials = 3;  ///< Of the network: the time that running the first plan takes.
+
+}  // namespace
+
+Context::Context(const graph::Graph& network, const Options& asked,
+                 const backend::Registry& registry, cost::Database& costs)
+    : graph(network),
+      options(asked),
+      backends(registry),
+      database(costs),
+      budget(asked.budget_seconds, asked.begin),
+      shortlist(budget) {}
+
+Result<const graph::Graph*> Context::graph_of(bool as_is) {
+  if (!as_is || options.import.as_is) return &graph;
+  if (!as_is_) {
+    auto import = options.import;
+    import.as_is = true;
+    PENSTOCK_TRY(as_is_, import_model(graph.import.file, import, backends, options.custom_ops));
+  }
+  return &*as_is_;
+}
+
+void Context::say(const std::string& what) const {
+  options.progress(what, std::min(1.0, spent() / options.budget_seconds));
+}
+
+double Context::latest_start(int plans) const {
+  return options.budget_seconds - comparison_seconds() - plans * contest->entry_seconds();
+}
+
+double Context::final_seconds() const {
+  return std::clamp(options.budget_seconds * kFinalShare, kLeastFinal, kMostFinal);
+}
+
+double Context::comparison_seconds() const {
+  const double starts = std::max(kLastWays * contest->start_seconds(),
+                                 simple->start_seconds() + contest->start_seconds());
+  return final_seconds() + starts + kAnswerShare * contest->entry_seconds() + pack_seconds;
+}
+
+double Context::first_plan_seconds() const {
+  return kPlanTrials * shortlist.trial_seconds(kSureEngine) + final_seconds() + pack_seconds;
+}
+
+double Context::silence_seconds() const {
+  return std::clamp(options.budget_seconds / 6, kLeastSilence, kMostSilence);
+}
+
+double Context::rate(double seconds, bool on_each) const {
+  const bool side_by_side = on_each && has_replicas() && options.goal == Goal::kThroughput;
+  return static_cast<double>(side_by_side ? devices.size() : 1) / seconds;
+}
+
+Error no_plan(const Context& context) {
+  std::string reasons;
+  for (const auto& failure : context.parts->failures()) reasons += "; " + failure;
+  for (const auto& entry : context.contest->entries()) {
+    reasons += concat("; ", entry.way.name, ": ", entry.way.failure);
+  }
+  return make_error(Code::kFailedPrecondition, "no backend runs the network", reasons);
+}
+
+}  // namespace penstock::tune

@@ -1,0 +1,104 @@
+// Context: what the steps of a build share, and how they share its time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/backend/registry.h"
+#include "penstock/base/result.h"
+#include "penstock/cost/activations.h"
+#include "penstock/cost/profiler.h"
+#include "penstock/device/device.h"
+#include "penstock/graph/graph.h"
+#include "penstock/graph/weight_store.h"
+#include "penstock/plan/package.h"
+#include "penstock/session/session.h"
+#include "penstock/tune/budget.h"
+#include "penstock/tune/build.h"
+#include "penstock/tune/contest.h"
+#include "penstock/tune/gate.h"
+#include "penstock/tune/parts.h"
+#include "penstock/tune/room.h"
+#include "penstock/tune/runner.h"
+#include "penstock/tune/shortlist.h"
+#include "penstock/tune/simple.h"
+#include "penstock/tune/way.h"
+
+namespace penstock::tune {
+
+/// The engine that tells what is right.
+inline constexpr const char* kSureEngine = "onnxruntime";
+
+/// Made by prepare(); what is optional or a pointer is there from then on. Borrows what it is made
+/// with. One thread.
+struct Context {
+  Context(const graph::Graph& network, const Options& asked, const backend::Registry& registry,
+          cost::Database& costs);
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  /// The network as it was imported, or the file as it is, which is imported when it is asked for.
+  Result<const graph::Graph*> graph_of(bool as_is);
+  /// Tells a person what is being done.
+  void say(const std::string& what) const;
+
+  [[nodiscard]] double spent() const { return budget.spent(); }
+  [[nodiscard]] bool out_of_time() const { return options.stopped() || spent() > latest_start(1); }
+  /// When so many more plans can still be run before the last comparison.
+  [[nodiscard]] double latest_start(int plans) const;
+  /// Of the last comparison: for which it runs, and about what it takes with one more plan that
+  /// answers it.
+  [[nodiscard]] double final_seconds() const;
+  [[nodiscard]] double comparison_seconds() const;
+  /// About what it takes to have a first plan, before one is known.
+  [[nodiscard]] double first_plan_seconds() const;
+  /// Of compiling, or of one run, that are no hang yet.
+  [[nodiscard]] double silence_seconds() const;
+
+  /// Of the whole network: what writes a state has one instance.
+  [[nodiscard]] bool has_replicas() const { return options.states.empty() && devices.size() > 1; }
+  /// Whether there is room for the whole network on each device, where it may stand so.
+  [[nodiscard]] bool fits_on_each() const {
+    return room->holds(has_replicas() ? devices.size() : 1);
+  }
+  /// Whether two plans, each a copy on each device, cannot stand side by side.
+  [[nodiscard]] bool is_one_at_a_time() const { return !room->holds(2 * devices.size()); }
+  /// Frames per second by what one takes, on each device or in one call on the CPUs of all.
+  [[nodiscard]] double rate(double seconds, bool on_each) const;
+
+  const graph::Graph& graph;
+  ModelFile file;  ///< As it is, but with its bound inputs constant.
+  std::shared_ptr<const graph::WeightStore> weights;  ///< Of the clean import.
+  plan::Package whole;      ///< The network in one stage, with its states.
+  double pack_seconds = 0;  ///< Of writing that.
+  const Options& options;
+  const backend::Registry& backends;
+  cost::Database& database;
+  const Budget budget;
+  Shortlist shortlist;
+  std::vector<device::Device> devices;
+  std::vector<std::string> kinds;  ///< Of the devices.
+  std::vector<Way> ways;
+  std::optional<Room> room;
+  measure::Ring ring;
+  std::optional<cost::Activations> activations;  ///< Of the user's frames.
+  std::optional<Gate> gate;
+  std::optional<Pipelines> runners;
+  std::optional<Contest> contest;
+  std::unique_ptr<cost::Profiler> profiler;
+  std::optional<Parts> parts;
+  std::optional<Simple> simple;
+  /// Notes of this build alone: what is remembered answers a build that did not ask for them too.
+  std::vector<std::string> notes;
+  Report report;
+
+ private:
+  std::optional<graph::Graph> as_is_;
+};
+
+/// That no plan is left, with the reasons of all.
+Error no_plan(const Context& context);
+
+}  // namespace penstock::tune

@@ -1,0 +1,106 @@
+// Runs the simple ways beside the best plan, and lets plans answer the one that passes it.
+#include "penstock/tune/last_comparison.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/tune/steady.h"
+
+namespace penstock::tune {
+namespace {
+
+constexpr int kAnswerRounds = 5;           ///< In which a simple way before the plan is answered.
+constexpr double kSecondsOfAnother = 2.5;  ///< For which a plan that answered it is compared.
+
+/// Why some part of a plan of several does not compute what it should; empty: all do.
+Result<std::string> failure_of(Parts& parts, const std::vector<partition::ChosenStage>& stages) {
+  std::string failure;
+  for (const auto& stage : stages) {
+    if (stages.size() == 1 && stage.parts.size() == 1) break;  // The whole network.
+    for (const auto& part : stage.parts) {
+      PENSTOCK_TRY(const auto found, parts.failure_of(part));
+      if (failure.empty()) failure = found;
+    }
+  }
+  return failure;
+}
+
+/// The plans that do what the simple way does run against the best: was one judged wrongly, or is
+/// the file as it is faster there?
+Status answer(Context& context, Proposals& proposals, const SimpleWay& simple) {
+  auto& contest = *context.contest;
+  context.parts->measure_in_any_case();
+  const auto way = std::ranges::find(context.ways, simple.backend, &Way::backend);
+  const auto cover = whole_cover(context.graph, *way);
+  if (!proposals.has_room_for(cover)) {
+    context.shortlist.leave_out(concat("what plans make of the simple way ", simple.name));
+    return {};
+  }
+  PENSTOCK_TRY(const auto clean, proposals.enter_whole(cover, simple.on_each_device));
+  PENSTOCK_TRY(const auto as_is, proposals.enter_as_is({cover, simple.on_each_device}));
+  if (!contest.best()) return no_plan(context);
+  std::vector<std::size_t> contenders{*contest.best()};
+  for (const auto& place : {clean, as_is}) {
+    if (!place || !contest.is_near_best(*place)) continue;
+    if (std::ranges::find(contenders, *place) == contenders.end()) contenders.push_back(*place);
+  }
+  return contenders.size() < 2 ? Status() : contest.decide(contenders, kAnswerRounds);
+}
+
+}  // namespace
+
+Status check_parts(Context& context) {
+  auto& contest = *context.contest;
+  if (context.is_one_at_a_time()) contest.rest();
+  while (const auto best = contest.best()) {
+    PENSTOCK_TRY(const auto failure,
+                 failure_of(*context.parts, contest.entries()[*best].contestant.split.stages));
+    if (failure.empty()) return {};
+    contest.refuse(*best, failure);
+  }
+  return no_plan(context);
+}
+
+Status run_simple(Context& context, double seconds) {
+  auto& contest = *context.contest;
+  auto& simple = *context.simple;
+  context.say("comparing with the simple ways");
+  if (simple.is_one_at_a_time()) {
+    contest.rest();
+    context.profiler->rest();
+    PENSTOCK_CHECK_OK(simple.run_alone(seconds, contest.rounds()));
+  }
+  auto& now = context.report.now;
+  for (;;) {
+    PENSTOCK_TRY(auto* const running, contest.run_best());
+    if (running == nullptr) return no_plan(context);
+    PENSTOCK_TRY(now, simple.run_beside(*running, seconds, contest.rounds()));
+    if (now.plan.failure.empty()) return {};
+    contest.refuse(*contest.best(), now.plan.failure);
+    PENSTOCK_CHECK_OK(check_parts(context));
+  }
+}
+
+Status compare_with_simple(Context& context, Proposals& proposals) {
+  const auto& contest = *context.contest;
+  auto& report = context.report;
+  PENSTOCK_CHECK_OK(run_simple(context, context.final_seconds()));
+  const bool latency = context.options.goal == Goal::kLatency;
+  if (const auto better = better_than_plan(report.now, context.ways, latency)) {
+    const auto best = contest.best();
+    PENSTOCK_CHECK_OK(answer(context, proposals, *better));
+    if (contest.best() != best) {
+      PENSTOCK_CHECK_OK(check_parts(context));
+      PENSTOCK_CHECK_OK(run_simple(context, kSecondsOfAnother));
+    }
+  }
+  report.comparison = report.now;
+  PENSTOCK_TRY(const auto* const running, context.contest->run_best());
+  if (running == nullptr) return no_plan(context);
+  PENSTOCK_TRY(report.trace, steady_trace(*running));
+  return {};
+}
+
+}  // namespace penstock::tune

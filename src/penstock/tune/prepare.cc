@@ -1,0 +1,258 @@
+// In order: devices, ways, room, frames, the simple ways and the gate, an empty contest.
+#include "penstock/tune/prepare.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <span>
+
+#include "penstock/device/cgroup.h"
+#include "penstock/device/grouping.h"
+#include "penstock/device/place.h"
+#include "penstock/device/topology.h"
+#include "penstock/graph/subgraph.h"
+#include "penstock/graph/switches.h"
+#include "penstock/tune/plans.h"
+#include "penstock/tune/sequence.h"
+
+namespace penstock::tune {
+namespace {
+
+constexpr std::uint64_t kRing = 16;
+constexpr std::size_t kPartFrames = 2;  ///< That parts are timed and compared with.
+constexpr double kGateStarts = 3;       ///< Of the network, when references are made.
+
+/// More than any sound engine takes for the network, once on each CPU: what wants more is
+/// stopped before the machine suffers.
+std::uint64_t memory_for(const graph::Graph& graph, std::size_t cpus) {
+  constexpr std::uint64_t kEngine = 1ULL << 30U;
+  constexpr std::uint64_t kCopies = 6;  ///< Of the weights: as read, packed, and while compiling.
+  std::uint64_t weights = 0;
+  for (const auto& value : graph.values) {
+    if (value.constant) weights += value.type.max_bytes().value_or(0);
+  }
+  return (kEngine + kCopies * weights) * (cpus + 1);
+}
+
+/// Those that the user named, or a CPU each.
+Status choose_devices(Context& context) {
+  PENSTOCK_TRY(const auto topology, device::read_topology());
+  context.devices =
+      context.options.devices.empty() ? device::usual_devices(topology) : context.options.devices;
+  const auto cpus = union_of(context.devices).cpus.size();
+  const auto allowed = device::allowed_cpus(topology).size();
+  if (topology.cpu_quota.value_or(static_cast<double>(allowed)) >= static_cast<double>(allowed)) {
+    return {};
+  }
+  context.notes.push_back(
+      concat("this process may use ", allowed, " CPUs, and the time of ", *topology.cpu_quota,
+             " (cgroup quota): the build has used ", cpus,
+             " of them, and rates are within the quota; limits are the CPUs' own"));
+  return {};
+}
+
+/// What is measured one at a time, and what is left out, hangs on the memory that is left now.
+void look_for_room(Context& context) {
+  context.room.emplace(bytes_of_weights(graph::Subgraph::whole(context.graph)),
+                       device::available_memory());
+  if (!context.is_one_at_a_time()) return;
+  const auto told =
+      concat("memory is short (", context.room->describe(),
+             "): plans and simple ways are measured one at a time",
+             context.fits_on_each() ? "" : ", and no copy of the network for each device");
+  context.options.warn(told);
+  context.notes.push_back(told);
+}
+
+void warn_of_switches(const Context& context) {
+  for (const auto id : graph::switches_of(context.graph)) {
+    const auto& name = context.graph.value(id).name;
+    const bool is_state = std::ranges::any_of(context.options.states,
+                                              [&](const auto& state) { return state.to == name; });
+    if (is_state) continue;
+    context.options.warn(
+        concat("input '", name,
+               "' decides which part of the network runs, and random frames give it "
+               "any value: bind it (--constant ",
+               name, "=VALUE) or give your own frames (--input)"));
+  }
+}
+
+/// In one stage, for all that runs it whole; and the file, with its bound inputs constant.
+Status pack_whole(Context& context) {
+  PENSTOCK_TRY(context.weights, graph::WeightStore::create(context.graph));
+  const double before = context.spent();
+  partition::SplitOptions whole;
+  whole.weights = context.weights.get();
+  whole.devices = {context.devices.front()};
+  whole.custom_ops = context.options.custom_ops;
+  PENSTOCK_TRY(context.whole,
+               pack_model(context.graph, whole, context.backends, context.options.states));
+  context.pack_seconds = context.spent() - before;
+  for (const auto& state : context.whole.plan.states) {
+    PENSTOCK_CHECK_OK(plan::initial_value(context.whole.plan, context.whole.folder, state));
+  }
+  plan::BoundValues bound;
+  for (const auto& input : context.graph.bound_inputs) bound.emplace(input.name, input.value);
+  PENSTOCK_TRY(context.file, bind_model(context.graph.import.file, bound, context.backends,
+                                        context.options.custom_ops, context.weights.get()));
+  return {};
+}
+
+/// Of the user's first frames.
+Status take_activations(Context& context, std::size_t count) {
+  auto digest = frames::digest_of(context.ring);
+  auto frames = with_states({context.graph, context.file.file, context.whole, context.backends},
+                            std::span(context.ring).first(count));
+  if (!frames) return std::move(frames).error().within({Where::kWay, "reference"});
+  if (!context.options.states.empty()) digest = frames::digest_of(*frames);
+  PENSTOCK_TRY(context.activations,
+               cost::Activations::of_inputs(context.graph, *frames, std::move(digest)));
+  return {};
+}
+
+/// Random ones, or the user's.
+Status make_frames(Context& context) {
+  if (context.options.frames.empty()) {
+    warn_of_switches(context);
+    PENSTOCK_TRY(context.ring,
+                 frames::random_frames(context.whole.plan.inputs, context.options.random, kRing));
+  } else {
+    context.ring = frames::repeated(context.options.frames, kRing);
+    // Of a sequence nothing has run yet: its states are known for the first frame alone.
+    PENSTOCK_CHECK_OK(take_activations(context, context.options.states.empty() ? kPartFrames : 1));
+  }
+  return {};
+}
+
+Status start_profiler(Context& context) {
+  cost::Profiler::Options settings;
+  settings.silence_seconds = context.silence_seconds();
+  settings.refresh = context.options.refresh;
+  settings.memory_bytes = memory_for(context.graph, union_of(context.devices).cpus.size());
+  settings.stop = context.options.stopped;
+  settings.weights = context.weights.get();
+  if (context.activations) settings.activations = &*context.activations;
+  settings.on_progress = [&context](std::size_t, std::size_t, const cost::Part& part) {
+    context.say(concat("measured ", part.models.front().name, " on ", part.models.front().backend));
+  };
+  PENSTOCK_TRY(context.profiler,
+               cost::Profiler::start(context.backends, &context.database, settings));
+  return {};
+}
+
+Status make_gate(Context& context) {
+  context.say("running the reference");
+  if (context.is_one_at_a_time()) context.profiler->rest();
+  if (context.activations) {
+    if (!context.options.states.empty()) PENSTOCK_CHECK_OK(take_activations(context, kPartFrames));
+    PENSTOCK_TRY(const auto reference, context.backends.find("onnxruntime"));
+    auto recorded = context.activations->record(context.graph, *reference,
+                                                context.options.custom_ops, context.weights.get());
+    if (!recorded) return std::move(recorded).error().within({Where::kWay, "reference"});
+  }
+  auto tolerance = Tolerance::of(context.options.tolerance.value_or(Tolerance().relative));
+  auto gate = Gate::create({context.file.file, context.whole, context.ring, context.backends,
+                            context.simple->runs("onnxruntime"), tolerance, context.options.stopped,
+                            context.is_one_at_a_time()});
+  if (context.options.stopped()) return make_error(Code::kCancelled, "stopped");
+  if (!gate && gate.error().find(Where::kWay) == nullptr) {
+    return std::move(gate).error().within({Where::kWay, "reference"});
+  }
+  if (!gate) return std::move(gate).error();
+  context.gate = *std::move(gate);
+  tolerance.relative *= context.gate->judge().factor();
+  tolerance.absolute *= context.gate->judge().factor();
+  context.parts->check_within(tolerance);
+  return {};
+}
+
+/// By what trying the simple ways took.
+void tell_if_too_short(const Context& context, double seconds) {
+  const auto trials = static_cast<double>(context.profiler->measured());
+  const double least =
+      least_seconds({.spent_seconds = context.spent(),
+                     .trial_seconds = trials > 0 ? seconds / trials : 0,
+                     .whole_networks = context.ways.size() * (context.devices.size() > 1 ? 2 : 1),
+                     .comparison_seconds = context.final_seconds()});
+  if (least <= context.options.budget_seconds) return;
+  context.options.warn(concat("the budget of ", context.options.budget_seconds,
+                              " s is short: whole networks and the simple ways alone take about ",
+                              std::lround(least), " s; those that take over ",
+                              Shortlist::kCheapSeconds,
+                              " s each are tried as far as there is time"));
+}
+
+/// The engines as a user would have them: first the one that tells what is right, then the others
+/// as far as there is time.
+Status try_simple(Context& context) {
+  context.say("trying the simple ways");
+  context.simple.emplace(Simple::Setting{context.graph, context.file.file, context.options,
+                                         context.devices, context.backends, *context.profiler,
+                                         context.database, context.ring, context.whole,
+                                         *context.room, context.budget, context.shortlist});
+  const double before = context.spent();
+  PENSTOCK_CHECK_OK(context.simple->rehearse_reference());
+  const double first = context.spent() - before;
+  PENSTOCK_CHECK_OK(make_gate(context));
+  const double between = context.spent();
+  // Where the database knew the trials, this tells what compiling takes.
+  context.shortlist.tried(kSureEngine, (between - before - first) / kGateStarts);
+  context.say("trying the other simple ways");
+  PENSTOCK_CHECK_OK(context.simple->rehearse_others(context.first_plan_seconds()));
+  tell_if_too_short(context, first + context.spent() - between);
+  return {};
+}
+
+}  // namespace
+
+void start_contest(Context& context, bool refresh) {
+  context.contest.reset();  // What runs in it was started by the runners.
+  context.runners.emplace(
+      Pipelines::Setting{[&context](bool as_is) { return context.graph_of(as_is); },
+                         context.options,
+                         context.backends,
+                         context.ring,
+                         *context.gate,
+                         std::chrono::duration<double>(context.silence_seconds()),
+                         {},
+                         context.weights.get()});
+  context.contest.emplace(
+      Contest::Setting{.runners = *context.runners,
+                       .database = context.database,
+                       .budget = context.budget,
+                       .goal = context.options.goal,
+                       .verdict_key = verdict_key(context.options, context.backends, context.ring),
+                       .judged_frames = context.gate->frames(),
+                       .say = [&context](const std::string& what) { context.say(what); },
+                       .stopped = context.options.stopped,
+                       .refresh = refresh,
+                       .one_at_a_time = context.is_one_at_a_time()});
+}
+
+Status prepare(Context& context) {
+  if (context.graph.nodes.empty()) {
+    return invalid_argument(
+        "nothing is left to build: the import leaves no node of '",
+        context.graph.import.file.string(),
+        "', as its outputs are constants or inputs; 'penstock split' writes it");
+  }
+  context.say("importing");
+  PENSTOCK_CHECK_OK(choose_devices(context));
+  for (const auto& device : context.devices) PENSTOCK_CHECK_OK(device::check_available(device));
+  PENSTOCK_CHECK_OK(device::check_disjoint(context.devices));
+  PENSTOCK_TRY(context.ways, usable_ways(context.options, context.backends, context.notes));
+  look_for_room(context);
+  PENSTOCK_CHECK_OK(pack_whole(context));
+  PENSTOCK_CHECK_OK(make_frames(context));
+  PENSTOCK_CHECK_OK(start_profiler(context));
+  context.kinds = device::kinds_of(context.profiler->topology(), context.devices);
+  PENSTOCK_TRY(context.parts,
+               Parts::create({context.graph, context.options, context.devices, context.ways,
+                              context.backends, *context.profiler, *context.room}));
+  PENSTOCK_CHECK_OK(try_simple(context));
+  start_contest(context, context.options.refresh);
+  return {};
+}
+
+}  // namespace penstock::tune
