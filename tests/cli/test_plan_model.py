@@ -95,7 +95,7 @@ def test_the_text_says_that_costs_are_not_measured(well, chain):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ([], 2, "a model or --workload is required"),
+        ([], 2, "argument 'model' is missing: expected a model (.onnx), or a planning problem by --workload, as in"),
         (["--cpus", "1"], 1, "--cpus: goes with --workload only"),
         (["--devices", "gpu:0"], 1, "--devices"),
         (["--devices", "cpu:4000"], 1, "cpu:4000"),

@@ -251,9 +251,31 @@ def test_an_unknown_command_is_named_beside_those_there_are(penstock):
             "unknown option '--out'; did you mean '--output'?; see 'penstock build --help'",
         ),
         (["run", "m.onnx", "--frame=3"], "unknown option '--frame'; did you mean '--frames'"),
-        (["show", "m.onnx", "n.onnx"], "unexpected argument 'n.onnx'; see 'penstock show --help'"),
+        (
+            ["show", "m.onnx", "n.onnx"],
+            "unexpected argument 'n.onnx': 'penstock show' takes one: a model (.onnx), a package ",
+        ),
+        (["devices", "cpu:0"], "unexpected argument 'cpu:0': 'penstock devices' takes options alone; see"),
         (["serve", "m.onnx", "--zzzzzzzz", "1"], "unknown option '--zzzzzzzz'; see 'penstock serve --help'"),
-        (["build"], "model is required; see 'penstock build --help'"),
+        (
+            ["build"],
+            "argument 'model' is missing: expected a model (.onnx), or an application (.yaml), as in "
+            "'penstock build model.onnx -o model.penstock'; see 'penstock build --help'",
+        ),
+        (
+            ["build", "m.onnx"],
+            "option '--output' is missing: expected the package to write: a folder, or a file ending in .zip, as",
+        ),
+        (
+            ["build", "m.onnx", "-o"],
+            "option '--output': expected a value behind it, found none; what it is for: the package",
+        ),
+        (["run", "m.onnx", "photos"], "one replica for each CPU; frames are given by --input NAME=FILE; see"),
+        (["completion", "bsh"], "shell: expected bash, zsh, fish, found 'bsh'; see"),
+        (
+            ["costs"],
+            "argument 'ACTION' is missing: expected list, export, import or forget, as in 'penstock costs list",
+        ),
     ],
 )
 def test_what_is_misspelt_is_named_beside_what_it_may_have_meant(penstock, command, found):
@@ -261,3 +283,14 @@ def test_what_is_misspelt_is_named_beside_what_it_may_have_meant(penstock, comma
     refused = penstock(*command)
     assert refused.code == 2
     assert found in refused.error
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["build", "verify", "bench", "run", "explain", "show", "split", "plan", "serve", "token", "costs", "up", "down"],
+)
+def test_what_is_missing_is_described_with_an_example(penstock, command):
+    refused = penstock(command)
+    assert refused.code == 2
+    assert " is missing: expected " in refused.error
+    assert f", as in 'penstock {command} " in refused.error

@@ -270,7 +270,7 @@ void declare_build(CLI::App& app, Action& chosen) {
       ->needs(hosts);
   command->add_option("--goal", options->goal, "throughput, or latency of one frame at a time")
       ->capture_default_str()
-      ->check(CLI::IsMember({"throughput", "latency"}));
+      ->check(one_of({"throughput", "latency"}));
   command->add_option("--budget", options->budget, "Time to spend: 60s, 5m, 1h")
       ->capture_default_str();
   command

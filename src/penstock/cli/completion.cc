@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/cli/text.h"
 
 namespace penstock::cli {
@@ -275,7 +276,7 @@ void declare_completion(CLI::App& app, Action& chosen) {
   penstock completion fish > ~/.config/fish/completions/penstock.fish)");
   command->add_option("shell", options->shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      ->check(one_of({"bash", "zsh", "fish"}));
   set_action(command, chosen, options, run);
 }
 

@@ -242,7 +242,7 @@ void declare_costs(CLI::App& app, Action& chosen) {
       add_command(app, "costs", "Shows, copies and forgets what was measured.", kCostsFooter);
   command->add_option("ACTION", options->action, "list, export, import or forget")
       ->required()
-      ->check(CLI::IsMember({"list", "export", "import", "forget"}));
+      ->check(one_of({"list", "export", "import", "forget"}));
   command->add_option("FILE", options->file,
                       "Where 'export' writes to (without it: standard output), and what 'import' "
                       "reads; '-' is standard input");

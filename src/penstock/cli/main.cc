@@ -1,5 +1,6 @@
 // The `penstock` command.
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -65,9 +66,58 @@ std::string message_of_command(const std::vector<std::string>& given, const CLI:
   return concat("no command '", given.front(), "'", near);
 }
 
+/// An option's or argument's description, as the rest of a sentence: "a model (.onnx)".
+std::string described(const CLI::Option& option) {
+  std::string text = option.get_description();
+  const bool word = text.size() > 1 && std::isupper(static_cast<unsigned char>(text[1])) == 0;
+  if (word) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+/// The first line of the help's examples, without what it says of it.
+std::string example_of(const CLI::App& command) {
+  const std::string footer = command.get_footer();
+  const auto start = footer.find("  penstock " + command.get_name());
+  if (start == std::string::npos) return {};
+  const auto line = footer.substr(start + 2, footer.find('\n', start) - start - 2);
+  return line.substr(0, line.find("  "));
+}
+
+/// What a command wants and was not given, as the sentence of the help tells it.
+std::string message_of_missing(const CLI::Option& missing, const CLI::App& command) {
+  const auto name = missing.get_positional() ? missing.get_single_name() : missing.get_name();
+  const auto example = example_of(command);
+  return concat(missing.get_positional() ? "argument '" : "option '", name,
+                "' is missing: expected ", described(missing),
+                example.empty() ? "" : concat(", as in '", example, "'"));
+}
+
+/// An option that is the last word: CLI11 tells how many of which type are missing.
+std::string message_of_no_value(const std::string& said, const CLI::App& command) {
+  const auto name = said.substr(0, said.find(':'));
+  const auto* option = command.get_option_no_throw(name);
+  if (option == nullptr) return said;
+  return concat("option '", name,
+                "': expected a value behind it, found none; what it is for: ", described(*option));
+}
+
+/// What a command takes instead of an argument too much.
+std::string arguments_of(const CLI::App& command) {
+  std::vector<std::string> taken;
+  for (const auto* option : command.get_options()) {
+    if (option->get_positional()) taken.push_back(described(*option));
+  }
+  const auto name = concat("'penstock ", command.get_name(), "' takes ");
+  return name + (taken.empty() ? "options alone" : concat("one: ", join(taken, "; then one: ")));
+}
+
 /// Of what a command does not take: an option that it lacks may be a misspelt one.
 std::string message_of_surplus(const std::string& given, const CLI::App& command) {
-  if (!given.starts_with('-')) return "unexpected argument '" + given + "'";
+  if (!given.starts_with('-')) {
+    const bool reads = command.get_option_no_throw("--input") != nullptr;
+    return concat("unexpected argument '", given, "': ", arguments_of(command),
+                  reads ? "; frames are given by --input NAME=FILE" : "");
+  }
   const auto name = given.substr(0, given.find('='));
   std::vector<std::string> names;
   for (const auto* option : command.get_options()) {
@@ -88,6 +138,12 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
     message = message_of_command(surplus, app);
   } else if (!surplus.empty() && (missing || dynamic_cast<const CLI::ExtrasError*>(&error))) {
     message = message_of_surplus(surplus.front(), *commands.front());
+  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && !commands.empty()) {
+    message = message_of_no_value(message, *commands.front());
+  } else if (missing) {
+    const auto options = commands.front()->get_options(
+        [](const CLI::Option* option) { return option->get_required() && option->count() == 0; });
+    if (!options.empty()) message = message_of_missing(*options.front(), *commands.front());
   }
   while (message.ends_with('.') || message.ends_with('\n')) message.pop_back();
   return message + "; see 'penstock" + command + " --help'";

@@ -1,11 +1,13 @@
-// Checks of numbers on the command line, with a sentence instead of a range of 309 digits.
+// Checks of numbers and words on the command line, with a sentence that shows what was found.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -82,6 +84,15 @@ inline CLI::Validator positive_count() {
 /// Of memory or of a file.
 inline CLI::Validator positive_bytes() {
   return whole_number(1, INT64_MAX);
+}
+
+/// A word of a few.
+inline CLI::Validator one_of(const std::vector<std::string>& words) {
+  return {[words](std::string& text) -> std::string {
+            if (std::ranges::count(words, text) != 0) return {};
+            return concat("expected ", join(words, ", "), ", found '", text, "'");
+          },
+          "{" + join(words, ",") + "}"};
 }
 
 /// Anything but an empty text.

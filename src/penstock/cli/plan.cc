@@ -551,7 +551,7 @@ void add_planning_options(CLI::App* command, PlanOptions& options) {
       "plans are found, hardly ever proved");
   command->add_option("--goal", options.goal, "throughput or latency")
       ->capture_default_str()
-      ->check(CLI::IsMember({"throughput", "latency"}));
+      ->check(one_of({"throughput", "latency"}));
   command
       ->add_option(
           "--latency-cap", options.latency_cap,
@@ -584,7 +584,12 @@ void declare_plan(CLI::App& app, Action& chosen) {
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([&chosen, options] {
     if (options->problem.model.empty() == options->problem.workload.empty()) {
-      throw CLI::RequiredError("a model or --workload");
+      throw CLI::RequiredError(
+          "argument 'model' is missing: expected a model (.onnx), or a planning problem by "
+          "--workload, as "
+          "in "
+          "'penstock plan model.onnx -o model.penstock'",
+          CLI::ExitCodes::RequiredError);
     }
     chosen = [options] { return run(*options); };
   });

@@ -30,7 +30,8 @@ void declare_token_options(CLI::App* command, Action& chosen) {
   penstock token deploy --rights infer,load >> tokens
 
 The client sends 'authorization: Bearer TOKEN'.)");
-  command->add_option("name", options->name, "Whose it is, for the file and the access log")
+  command
+      ->add_option("name", options->name, "A name for the client, in the file and the access log")
       ->required();
   command->add_option("--rights", options->rights, "Some of infer,load,admin, with commas")
       ->capture_default_str();
