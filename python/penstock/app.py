@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from penstock import _core
-from penstock.checks import listed, mapping, name_text, path_text
+from penstock.checks import listed, mapping, name_text, path_text, settings_text
 from penstock.errors import InvalidArgument
-from penstock.make import _device_text, _functions_of, _run_options, _settings, _shape_texts, _split_options, _start
+from penstock.make import _device_text, _functions_of, _run_options, _shape_texts, _split_options, _start
 from penstock.pipeline import Pipeline
 from penstock.types import Batch, Constant, OnError, Path, Policy, PortType, Shape
 
@@ -101,7 +101,7 @@ def _served(
         "idempotent": bool(idempotent),
         "lanes": lanes,
         "shapes": _shape_texts(shapes),
-        "options": _settings(f"{place}: options", options),
+        "options": settings_text(f"{place}: options", options),
     }
 
 
@@ -228,7 +228,7 @@ class App:
             "kind": "function",
             "function": library_name if call is None else name,
             "library": "" if library is None else path_text(f"function '{name}': library", library),
-            "options": _settings(f"function '{name}': options", options),
+            "options": settings_text(f"function '{name}': options", options),
             "replicas": replicas,
             "devices": _device_text(devices),
         }

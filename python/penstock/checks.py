@@ -93,3 +93,18 @@ def mapping(name: str, values: Any, example: str) -> Mapping[Any, Any]:
     if not isinstance(values, Mapping):
         raise unexpected(name, f"a dict, such as {name.rpartition(' ')[2]}={example}", values)
     return values
+
+
+def backend_options_text(values: Mapping[str, Mapping[str, object]] | None) -> dict[str, dict[str, str]]:
+    example = "{'onnxruntime': {'graph_optimization_level': 1}}"
+    options = {}
+    for name, settings in mapping("backend_options", values, example).items():
+        if not isinstance(settings, Mapping):
+            expected = f"a dict of the settings of that backend, as in backend_options={example}"
+            raise unexpected(f"backend_options[{name!r}]", expected, settings)
+        options[str(name)] = settings_text(f"backend_options[{name!r}]", settings)
+    return options
+
+
+def settings_text(name: str, values: Mapping[str, object] | None) -> dict[str, str]:
+    return {str(key): str(value) for key, value in mapping(name, values, "{'key': 1}").items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock import _core
-from penstock.checks import mapping, path_text, unexpected
+from penstock.checks import backend_options_text, mapping, path_text, unexpected
 from penstock.show import Verdict
 from penstock.types import Path
 
@@ -21,6 +21,7 @@ def verify(
     optimised: bool = False,
     seed: int = 0,
     integer_limit: int = 2,
+    backend_options: Mapping[str, Mapping[str, object]] | None = None,
     native_code: bool = True,
 ) -> Verdict:
     """Whether a package computes what its model computes, as ``penstock verify --json`` has it.
@@ -34,6 +35,8 @@ def verify(
     tolerance: relative error allowed (default: what ``build`` was given, else 1e-3).
     optimised: lets ONNX Runtime optimise the reference.
     seed, integer_limit: of random frames; integers of 16 bits and more stay under the limit.
+    backend_options: by backend, settings of its own for the package's stages, as in :func:`load`; not for
+        the reference.
     native_code: False refuses a package that holds libraries.
     Raises what :func:`load` raises, and InvalidArgument for a model with other inputs or outputs.
     """
@@ -49,6 +52,7 @@ def verify(
         "optimised": bool(optimised),
         "seed": seed,
         "integer_limit": integer_limit,
+        "backend_options": backend_options_text(backend_options),
         "native_code": bool(native_code),
     }
     return Verdict(json.loads(_core.verify(path_text("package", package), options)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 import numpy as np
 
 from penstock import _core
-from penstock.checks import listed, mapping, path_text, unexpected
+from penstock.checks import backend_options_text, listed, mapping, path_text, unexpected
 from penstock.collector import stop_all
 from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.judge import given_frames
@@ -241,7 +241,7 @@ def build(
         host_standby=bool(standby),
         tolerance=tolerance,
         most_parts=most_parts,
-        settings=_backend_options(backend_options),
+        settings=backend_options_text(backend_options),
         rules="" if rules is None else path_text("rules", rules),
         costs="" if costs is None else path_text("costs", costs),
     )
@@ -378,7 +378,7 @@ def _run_options(given: Mapping[str, Any]) -> dict[str, Any]:
     options["trace"] = bool(options["trace"])
     options["evict"] = bool(given["evict"])
     options["native_code"] = bool(given.get("native_code", True))
-    options["backend_options"] = _backend_options(given["backend_options"])
+    options["backend_options"] = backend_options_text(given["backend_options"])
     return options
 
 
@@ -436,21 +436,6 @@ def _device_text(devices: str | Sequence[str] | None) -> str:
     if not isinstance(devices, Sequence) or not all(isinstance(device, str) for device in devices):
         raise unexpected("devices", "names of devices, such as devices=['cpu:0', 'cpu:1']", devices)
     return ",".join(devices)
-
-
-def _backend_options(values: Mapping[str, Mapping[str, object]] | None) -> dict[str, dict[str, str]]:
-    example = "{'onnxruntime': {'graph_optimization_level': 1}}"
-    options = {}
-    for name, settings in mapping("backend_options", values, example).items():
-        if not isinstance(settings, Mapping):
-            expected = f"a dict of the settings of that backend, as in backend_options={example}"
-            raise unexpected(f"backend_options[{name!r}]", expected, settings)
-        options[str(name)] = _settings(f"backend_options[{name!r}]", settings)
-    return options
-
-
-def _settings(name: str, values: Mapping[str, object] | None) -> dict[str, str]:
-    return {str(key): str(value) for key, value in mapping(name, values, "{'key': 1}").items()}
 
 
 def _constant(name: str, value: Constant) -> str | np.ndarray[Any, Any]:

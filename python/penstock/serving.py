@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock import _core
-from penstock.checks import path_text, unexpected
+from penstock.checks import backend_options_text, path_text, unexpected
 from penstock.closing import Closing
-from penstock.make import _backend_options, _functions_of
+from penstock.make import _functions_of
 
 if TYPE_CHECKING:
     from penstock.app import Function
@@ -114,7 +114,7 @@ def serve(
         "insecure": bool(insecure),
         "access_log": text("access_log", access_log),
         "trace": bool(trace),
-        "backend_options": _backend_options(backend_options),
+        "backend_options": backend_options_text(backend_options),
         "functions": [function._declaration() for function in _functions_of(functions)],
         "native_code": bool(native_code),
         "allow_native_code": bool(allow_native_code),

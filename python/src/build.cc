@@ -235,10 +235,9 @@ Result<VerifyOptions> to_verify_options(const Options& options, const plan::Pack
 }
 
 Result<measure::VerifyReport> verify_package(const fs::path& path, VerifyOptions options,
-                                             bool native_code, const Abandoned& abandoned) {
+                                             pipeline::Options settings,
+                                             const Abandoned& abandoned) {
   std::vector<std::string> warnings;
-  pipeline::Options settings;
-  settings.native_code = native_code;
   settings.stopped = abandoned;
   settings.warn = [&](const std::string& text) { warnings.push_back(text); };
   options.stopped = abandoned;
@@ -253,10 +252,12 @@ std::string verify(const std::string& package, nb::dict given) {
   const Options options(std::move(given));
   const auto loaded = value_or_raise(without_gil([&] { return load_package(package); }));
   const auto asked = value_or_raise(to_verify_options(options, loaded));
-  const bool native_code = options.get<bool>("native_code");
+  pipeline::Options settings;
+  settings.native_code = options.get<bool>("native_code");
+  settings.backend_options = value_or_raise(to_backend_options(options, "backend_options"));
   auto report = std::make_shared<std::optional<Result<measure::VerifyReport>>>();
   run_aside([=](const Abandoned& abandoned) {
-    report->emplace(verify_package(package, asked, native_code, abandoned));
+    report->emplace(verify_package(package, asked, settings, abandoned));
   });
   return measure::to_json(value_or_raise(**std::move(report)));
 }

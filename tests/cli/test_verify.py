@@ -38,6 +38,13 @@ def test_the_reference_may_be_optimised(well, package, chain):
     assert report["reference"].endswith(", optimised")
 
 
+def test_the_engines_settings_may_be_given(penstock, well, package):
+    report = well("verify", package, "--backend-option", "onnxruntime:graph_optimization_level=0", "--json").json
+    assert report["ok"] is True
+    refused = penstock("verify", package, "--backend-option", "onnxruntime:execution_mode=many")
+    assert (refused.code, "execution_mode" in refused.error) == (1, True)
+
+
 def test_parameters_and_zips_are_verified_too(well, chain, tmp_path):
     target = tmp_path / "p.penstock.zip"
     well("split", chain, "--cut", "1", "--parameter", "w2", "-o", target)

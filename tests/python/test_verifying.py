@@ -52,6 +52,13 @@ def test_a_running_pipeline_is_verified_beside_itself(model: Path, tmp_path: Pat
             pipeline.verify(frames=0)
 
 
+def test_the_engines_settings_may_be_given(package: Path) -> None:
+    settings = {"onnxruntime": {"graph_optimization_level": 0}}
+    assert penstock.verify(package, frames=2, backend_options=settings)["verdict"] == "right"
+    with pytest.raises(penstock.PenstockError, match="execution_mode"):
+        penstock.verify(package, frames=2, backend_options={"onnxruntime": {"execution_mode": "many"}})
+
+
 def test_frames_may_be_given(package: Path) -> None:
     values = [{"x": np.asarray(frame(number))} for number in (1, 2, 3)]
     report = penstock.verify(package, frames=values)

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include <spdlog/spdlog.h>
 
@@ -35,8 +37,9 @@ struct VerifyOptions {
   std::filesystem::path model;
   bool optimized = false;  ///< The reference is.
   frames::SourceOptions inputs;
-  std::optional<double> tolerance;  ///< Relative; else what the package was built with.
-  std::uint64_t frames = 0;         ///< 0: as many as the files hold, or 20.
+  std::optional<double> tolerance;           ///< Relative; else what the package was built with.
+  std::uint64_t frames = 0;                  ///< 0: as many as the files hold, or 20.
+  std::vector<std::string> backend_options;  ///< Of the package's stages, not of the reference.
   bool no_native_code = false;
   bool json = false;
 };
@@ -115,6 +118,7 @@ Result<int> run(const VerifyOptions& options) {
     spdlog::warn("{}", message);
     warnings.push_back(message);
   };
+  PENSTOCK_TRY(settings.backend_options, to_backend_options({.options = options.backend_options}));
   settings.native_code = !options.no_native_code;
   settings.stopped = interrupted;
   const InterruptGuard guard;
@@ -191,6 +195,8 @@ void declare_verify(CLI::App& app, Action& chosen) {
                    "Relative error allowed (default: what 'penstock build' was given, else 1e-3)")
       ->check(positive_number());
   add_input_options(command, options->inputs);
+  add_list(command, "--backend-option", options->backend_options,
+           "A setting of the engine's own, for the package's stages: onnxruntime:KEY=VALUE");
   add_native_code_option(command, options->no_native_code);
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);
