@@ -203,7 +203,8 @@ def test_workers_know_one_another_by_tokens(tmp_path: Path) -> None:
     [
         (["--listen", "0.0.0.0:0"], "--insecure"),
         (["--cache", "/proc/none"], "cannot be made"),
-        (["--lease", "-1"], "--lease: expected a number from 0.001 to 1e+09, found '-1'"),
+        (["--lease", "-1"], "--lease: expected a number from 0.001 to 60, found '-1'"),
+        (["--lease", "1e9"], "--lease: expected a number from 0.001 to 60, found '1e9'"),
         (["--patience", "inf"], "--patience: expected a number from 0 to 1e+09, found 'inf'"),
         (["--max-sessions", "0"], "--max-sessions: expected a whole number from 1 to 1000000000, found '0'"),
     ],

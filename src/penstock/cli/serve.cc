@@ -65,7 +65,6 @@ host::Options to_host_options(const ServeOptions& options) {
   host.native_code = options.all.server.uploads_native_code;
   host.limits.lease = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(options.lease_s));
-  host.limits.most_lease = std::max(host.limits.most_lease, host.limits.lease);
   host.say = [](const std::string& line) { spdlog::info("{}", line); };
   return host;
 }
@@ -241,7 +240,7 @@ void add_worker(CLI::App* command, ServeOptions& options) {
       "Bytes of the tensors that stay here until other workers pull them", positive_bytes());
   add("--lease", options.lease_s,
       "Seconds after which a caller that says nothing loses what it has, where it wants no other",
-      number_from(0.001, kMostSeconds));
+      number_from(0.001, std::chrono::duration<double>(limits.most_lease).count()));
   command->add_option(
       "--peer-authority", options.all.peer_authority,
       "Whose certificates other workers show (PEM); default: --tls-client-authority");
