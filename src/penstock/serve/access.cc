@@ -131,6 +131,15 @@ Result<std::vector<Client>> read_clients(const fs::path& file) {
   return clients;
 }
 
+/// What a file says that lets nobody in; empty where it does.
+std::string warning_of(const std::vector<Client>& clients, const fs::path& file) {
+  if (!clients.empty()) return {};
+  return concat("file of tokens '", file.string(),
+                "' names nobody: every request but those for health is refused until it does; "
+                "'penstock token NAME >> ",
+                file.string(), "' adds a client, and the file is read again then");
+}
+
 bool has(const Rights& rights, Right right) {
   switch (right) {
     case Right::kInfer:
@@ -203,8 +212,14 @@ struct Access::State {
     if (options.say) {
       options.say(read ? concat("tokens read again from ", options.tokens.string())
                        : concat("the tokens read before still hold: ", read.error().message()));
+      if (read) warn_of_nobody();
     }
     return known_clients;
+  }
+
+  void warn_of_nobody() const {
+    const auto warning = warning_of(*known_clients, options.tokens);
+    if (options.say && !warning.empty()) options.say(warning);
   }
 };
 
@@ -232,6 +247,7 @@ Result<Access> Access::open(Options options) {
     state->stamp = stamp_of(file);
     PENSTOCK_TRY(auto clients, read_clients(file));
     state->known_clients = std::make_shared<const std::vector<Client>>(std::move(clients));
+    state->warn_of_nobody();
   }
   return Access(std::move(state));
 }

@@ -37,7 +37,8 @@ class Access {
   struct Options {
     std::filesystem::path tokens;      ///< Empty: no file.
     bool client_certificates = false;  ///< TLS verifies those of clients.
-    /// Told, in one sentence, when the file has been read again, or why it could not be.
+    /// Told, in one sentence, when the file has been read again, or why it could not be, and where
+    /// it names nobody.
     std::function<void(const std::string&)> say;
   };
 

@@ -16,6 +16,8 @@
 namespace penstock::serve {
 namespace {
 
+using testing::_;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -107,6 +109,19 @@ TEST_F(AccessTest, ReadsAChangedFileAgain) {
   EXPECT_EQ(code_of(access.check(Right::kInfer, {.token = "secret"})), Code::kUnauthenticated);
   EXPECT_TRUE(access.check(Right::kInfer, {.token = "another"}));
   EXPECT_THAT(said_, ElementsAre(HasSubstr("read again")));
+}
+
+TEST_F(AccessTest, WarnsOfAFileThatNamesNobody) {
+  const auto access = *open("# nobody yet\n");
+  EXPECT_THAT(said_, ElementsAre(AllOf(HasSubstr("names nobody: every request"),
+                                       HasSubstr("penstock token NAME >> " + file_.string()))));
+  EXPECT_EQ(code_of(access.check(Right::kInfer, {.local = true})), Code::kUnauthenticated);
+  write(line("a", "secret", "infer"));
+  EXPECT_TRUE(access.check(Right::kInfer, {.token = "secret"}));
+  EXPECT_THAT(said_, ElementsAre(_, HasSubstr("read again")));
+  write("");
+  EXPECT_FALSE(access.check(Right::kInfer, {.token = "secret"}));
+  EXPECT_THAT(said_, ElementsAre(_, _, HasSubstr("read again"), HasSubstr("names nobody")));
 }
 
 TEST_F(AccessTest, KeepsWhatItReadWhereAChangedFileIsBad) {
