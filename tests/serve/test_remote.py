@@ -187,7 +187,13 @@ def test_certificates_and_a_token_come_from_files_that_the_environment_names(tmp
     )
     started.push(3)
     assert started.end() == [expected(frame) for frame in range(3)]
-    assert "localhost" in refusal(app)  # In plain text.
+    assert "it closed the connection at once: it may want TLS (option 'tls' or 'root_file'" in refusal(app)
+
+
+def test_tls_spoken_to_a_server_in_plain_text_is_told(tmp_path, serve, monkeypatch):
+    app = save_app(tmp_path, f"oip://{serve().address}/twice")
+    monkeypatch.setenv("PENSTOCK_REMOTE_TLS", "true")
+    assert "it answered TLS in plain text: start it with --tls-certificate" in refusal(app)
 
 
 # ------------------------------------------------------------------------------------- workers

@@ -184,15 +184,31 @@ class Connection final : public Outlet,
     if constexpr (!kSecure) {
       auto response = error_response(503, "too many connections are open; try again soon");
       response.headers.push_back({"Retry-After", "1"});
-      const auto& text = response.body.front().text;
-      out_ = head_of(response, {.length = text.size(), .keep_alive = false}) + text;
+      out_ = last_words(response);
       error_code ignored;
       socket().non_blocking(true, ignored);
       socket().write_some(asio::buffer(out_), ignored);
     }
   }
 
+  /// The whole of an answer with which the connection ends.
+  static std::string last_words(const Response& response) {
+    const auto& text = response.body.front().text;
+    return head_of(response, {.length = text.size(), .keep_alive = false}) + text;
+  }
+
+  /// The client asked in plain text, and is told so in plain text: it could read no other.
+  void ask_for_tls() {
+    out_ = last_words(error_response(400, "this port takes HTTPS alone: begin with https://"));
+    arm(limits().transfer_timeout, Phase::kWriting);
+    asio::async_write(socket(), asio::buffer(out_),
+                      [self = shared()](error_code failed, std::size_t) {
+                        failed ? self->shut() : self->linger();
+                      });
+  }
+
   void shake(error_code failed) {
+    if (is_plain_http(failed)) return ask_for_tls();
     if (failed) return shut();
     if constexpr (kSecure) peer_.certificate_name = certificate_name(wire_.native_handle());
     next();

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include <boost/asio/ssl/error.hpp>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -92,6 +94,11 @@ std::string stamp_of(const TlsFiles& files) {
     stamp += concat(failed ? 0 : written.time_since_epoch().count(), " ");
   }
   return stamp;
+}
+
+bool is_plain_http(const boost::system::error_code& failed) {
+  return failed.category() == boost::asio::error::get_ssl_category() &&
+         ERR_GET_REASON(static_cast<unsigned long>(failed.value())) == SSL_R_HTTP_REQUEST;
 }
 
 std::string certificate_name(SSL* connection) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <boost/asio/ssl/context.hpp>
+#include <boost/system/error_code.hpp>
 
 #include "penstock/base/result.h"
 #include "penstock/base/tls_files.h"
@@ -22,6 +23,9 @@ Result<std::shared_ptr<TlsContext>> load_tls(const TlsFiles& files);
 
 /// When the files were written, as text: another one, where one of them has changed.
 std::string stamp_of(const TlsFiles& files);
+
+/// Whether a handshake failed as the client spoke HTTP without TLS.
+bool is_plain_http(const boost::system::error_code& failed);
 
 /// The common name in the client's certificate, or the first name of its alternative ones where it
 /// has none. Empty: no certificate, or none that was verified.

@@ -199,7 +199,7 @@ Status State::check_live(const Connection& at, Clock::duration patience) {
                 ")");
   }
   if (status.error_code() == ::grpc::StatusCode::UNAVAILABLE) {
-    return gone("cannot be reached: ", status.error_message());
+    return gone("cannot be reached: ", explain_unreachable(status.error_message()));
   }
   // Any other answer is one.
   if (status.ok() && !response.live()) return gone("says that it is not live");

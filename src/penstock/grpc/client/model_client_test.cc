@@ -221,6 +221,7 @@ TEST_P(ModelClientTest, WhereNobodyListensItSaysSo) {
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().code, Code::kUnavailable);
   EXPECT_EQ(client.error().find(Where::kPeer)->name, server.address());
+  EXPECT_THAT(client.error().reason, HasSubstr("nobody listens there: start it"));
 }
 
 TEST_P(ModelClientTest, CallsInFlightOfAServerThatDiesAreUnavailable) {

@@ -73,7 +73,40 @@ Result<std::shared_ptr<::grpc::ChannelCredentials>> credentials_of(const PeerOpt
   return ::grpc::SslCredentials(tls);
 }
 
+/// What gRPC says of a connection that was never made, and what is meant.
+struct Unreachable {
+  const char* said;
+  const char* meant;
+};
+constexpr Unreachable kUnreachable[] = {
+    {"Socket closed",
+     "it closed the connection at once: it may want TLS (option 'tls' or 'root_file' of backend "
+     "'remote', or PENSTOCK_REMOTE_ROOT_FILE), or a certificate of ours ('certificate_file')"},
+    {"wrong version number",
+     "it answered TLS in plain text: start it with --tls-certificate and --tls-key, or leave out "
+     "'tls', 'root_file' and 'certificate_file' of backend 'remote' (PENSTOCK_REMOTE_...)"},
+    {"certificate verify failed",
+     "its certificate is of nobody who is believed here: name its authority by option 'root_file' "
+     "of backend 'remote' (PENSTOCK_REMOTE_ROOT_FILE)"},
+    {"is not in peer certificate",
+     "its certificate is not for this address: reach it by a name that the certificate has"},
+    {"http1.x server", "it speaks HTTP/1 there: give the port on which it speaks gRPC"},
+    {"Connection refused",
+     "nobody listens there: start it, or mend the address (connection refused)"},
+    {"DNS resolution failed", "its name has no address: mend it, or give the address itself"},
+};
+
 }  // namespace
+
+std::string explain_unreachable(const std::string& said) {
+  const bool connected = said.find("failed to connect to all addresses") == std::string::npos &&
+                         said.find("DNS resolution failed") == std::string::npos;
+  if (connected) return said;
+  for (const auto& [words, meant] : kUnreachable) {
+    if (said.find(words) != std::string::npos) return meant;
+  }
+  return said;
+}
 
 Result<PeerOptions> read_peer_options(std::string address,
                                       std::map<std::string, std::string>& options) {
@@ -120,7 +153,9 @@ bool Connection::broken() const {
 }
 
 Error to_error(const ::grpc::Status& status, const std::string& address) {
-  return read_status(status).within({Where::kPeer, address});
+  Error told = read_status(status);
+  if (told.code == Code::kUnavailable) told.reason = explain_unreachable(told.reason);
+  return std::move(told).within({Where::kPeer, address});
 }
 
 }  // namespace penstock::grpc

@@ -31,6 +31,10 @@ class Connection {
   std::string authorization_;
 };
 
+/// gRPC's sentence of an UNAVAILABLE call, in words for who gave the address where no connection
+/// was made, such as to a server that wants TLS; any other sentence as it is.
+std::string explain_unreachable(const std::string& said);
+
 /// The end of a call as an error, with the peer as its place. \pre  !status.ok()
 Error to_error(const ::grpc::Status& status, const std::string& address);
 
