@@ -22,11 +22,15 @@ using http::Responder;
 using http::Response;
 using serve::Right;
 
-Response json_response(std::string text) {
-  return http::text_response(200, "application/json", std::move(text));
+Response json_response(std::string text, int status = 200) {
+  return http::text_response(status, "application/json", std::move(text));
 }
-Response empty_response(int status = 200) {
-  return {.status = status};
+Response empty_response() {
+  return {.status = 200};
+}
+/// Triton's clients read the status, KServe's the body.
+Response yes_or_no(const std::string& what, bool is) {
+  return json_response(concat("{\"", what, "\":", is ? "true}" : "false}"), is ? 200 : 400);
 }
 
 Response to_response(const Status& status) {
@@ -106,17 +110,16 @@ class Routes {
   }
 
   void add_health() {
-    answer("GET", "/v2/health/live", std::nullopt, [&server = server_](const Request&) {
-      return empty_response(server.live() ? 200 : 400);
-    });
-    answer("GET", "/v2/health/ready", std::nullopt, [&server = server_](const Request&) {
-      return empty_response(server.ready() ? 200 : 400);
-    });
+    answer("GET", "/v2/health/live", std::nullopt,
+           [&server = server_](const Request&) { return yes_or_no("live", server.live()); });
+    answer("GET", "/v2/health/ready", std::nullopt,
+           [&server = server_](const Request&) { return yes_or_no("ready", server.ready()); });
     answer_model("GET", "/ready", std::nullopt, [&server = server_](const Request& request) {
       const auto ready =
           server.model_ready(captured(request, "model"), captured(request, "version"));
       if (!ready) return response_of(ready.error());
-      return *ready ? empty_response() : http::error_response(400, "Model version not ready");
+      return *ready ? yes_or_no("ready", true)
+                    : http::error_response(400, "Model version not ready");
     });
   }
 

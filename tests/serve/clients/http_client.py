@@ -74,7 +74,10 @@ def tells_of_itself(client: Client) -> None:
     assert client.triton.get_trace_settings()["trace_level"] == ["OFF"]
     assert client.triton.get_log_settings()["log_info"] is True
     fails("unknown model", client.triton.get_model_metadata, "none")
-    assert client.ask("GET", "/v2/health/live")[2] == b""
+    # KServe's client reads what Triton's leaves.
+    assert client.ask("GET", "/v2/health/live")[2] == b'{"live":true}'
+    for path in ("/v2/health/ready", "/v2/models/add/ready", "/v2/models/add/versions/1/ready"):
+        assert client.ask("GET", path)[2] == b'{"ready":true}'
 
 
 def infers(client: Client) -> None:
@@ -193,7 +196,8 @@ def shares_memory(client: Client) -> None:
         tensor.set_shared_memory("mine", 32)
         output = triton.InferRequestedOutput("sum")
         output.set_shared_memory("mine", 32, offset=64)
-        client.triton.infer("add", [tensor], outputs=[output])
+        answered = client.triton.infer("add", [tensor], outputs=[output]).get_response()
+        assert "parameters" not in answered["outputs"][0], "Triton's client in C++ takes them for those of bytes"
         assert np.array_equal(shared_memory.get_contents_as_numpy(region, np.float32, [2, 4], 64), X + 1)
         output.set_shared_memory("mine", 32, offset=100)
         fails("'mine'", client.triton.infer, "add", [tensor], outputs=[output])
