@@ -43,3 +43,9 @@ def test_the_package_is_written_all_the_same(foreign: Path, tmp_path: Path):
     with pytest.warns(penstock.PenstockWarning, match="will refuse"), pytest.raises(penstock.PenstockError):
         penstock.split(foreign, cuts=["first"], output=tmp_path / "package")
     assert (tmp_path / "package" / "plan.json").exists()
+
+
+@pytest.mark.parametrize("make", [penstock.split, penstock.plan, penstock.build])
+def test_a_model_that_is_not_there_is_told_in_the_programs_words(make, tmp_path: Path):
+    with pytest.raises(penstock.NotFound, match=r"file '.*nope\.onnx': no such file; check the path$"):
+        make(tmp_path / "nope.onnx")

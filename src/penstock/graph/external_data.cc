@@ -110,22 +110,35 @@ Result<fs::path> resolve_location(const fs::path& folder, const std::string& loc
   return target;
 }
 
+namespace {
+
+/// `why`: of errno.
+Error cannot_read(const fs::path& file, int why) {
+  const auto told = why == ENOENT ? not_found("no such file; check the path")
+                    : why == EACCES
+                        ? make_error(Code::kPermissionDenied, "this user may not read it")
+                        : not_found("cannot be read: ", std::strerror(why));
+  return Error(told).within({Where::kFile, file.string()});
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const fs::path& file) {
   static Mappings mappings;
   struct stat status{};
   if (::stat(file.c_str(), &status) != 0) {
-    return not_found(std::strerror(errno)).within({Where::kFile, file.string()});
+    return cannot_read(file, errno);
   }
   if (!S_ISREG(status.st_mode)) {
-    return not_found("expected a regular file, found something else")
+    return not_found("expected a file, found ",
+                     S_ISDIR(status.st_mode) ? "a folder" : "a device or a pipe")
         .within({Where::kFile, file.string()});
   }
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0 || ::fstat(descriptor, &status) != 0) {
     const int why = errno;
     if (descriptor >= 0) ::close(descriptor);
-    return make_error(why == EACCES ? Code::kPermissionDenied : Code::kNotFound, "file '",
-                      file.string(), "': ", std::strerror(why));
+    return cannot_read(file, why);
   }
   if (auto known = mappings.find(status)) {
     ::close(descriptor);

@@ -358,7 +358,7 @@ TEST(ImportTest, SaysWhatIsNoModel) {
   const auto absent = import_onnx(folder.path() / "absent.onnx", {});
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().code, Code::kNotFound);
-  EXPECT_THAT(absent.error().message(), HasSubstr("absent.onnx': No such file"));
+  EXPECT_THAT(absent.error().message(), HasSubstr("absent.onnx': no such file; check the path"));
   EXPECT_EQ(import_onnx(folder.path(), {}).error().code, Code::kNotFound);
 }
 
