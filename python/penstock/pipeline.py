@@ -145,10 +145,8 @@ class Pipeline:
         return values if indices is None else [values[i] for i in indices]
 
     def __call__(self, *inputs: Any, **named: Any) -> list[Array]:
-        """``pipeline(x)`` or ``pipeline(x=x, y=y)``: all outputs of one frame."""
-        if inputs and named:
-            raise InvalidArgument("expected inputs by position or by name, found both; use one of them")
-        return self.run(None, named if named else list(inputs))
+        """``pipeline(x)``, ``pipeline(x=x, y=y)`` or ``pipeline({"x": x, "y": y})``: all outputs of one frame."""
+        return self.run(None, _inputs_of(inputs, named))
 
     # Many frames
 
@@ -479,9 +477,7 @@ class StreamOf:
 
     def __call__(self, *inputs: Any, **named: Any) -> list[Array]:
         """All outputs of one frame of this stream, as of a pipeline that is called."""
-        if inputs and named:
-            raise InvalidArgument("expected inputs by position or by name, found both; use one of them")
-        return self.run(None, named if named else list(inputs))
+        return self.run(None, _inputs_of(inputs, named))
 
     def push(
         self,
@@ -548,6 +544,15 @@ class StreamOf:
 
     def __repr__(self) -> str:
         return f"<stream {self._number} of {self._pipeline!r}>"
+
+
+def _inputs_of(inputs: tuple[Any, ...], named: dict[str, Any]) -> Feed:
+    """What a pipeline was called with, as one frame."""
+    if inputs and named:
+        raise InvalidArgument("expected inputs by position or by name, found both; use one of them")
+    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+        return inputs[0]
+    return named or list(inputs)
 
 
 def _type_text(info: TensorInfo) -> str:

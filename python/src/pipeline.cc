@@ -294,8 +294,9 @@ std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
   if (PyTuple_Check(feed.ptr()) || PyList_Check(feed.ptr())) {
     const auto count = static_cast<std::size_t>(nb::len(feed));
     if (count != inputs.size()) {
-      raise(invalid_argument("expected ", inputs.size(), " inputs (", names_of(inputs), "), found ",
-                             count));
+      raise(invalid_argument("expected ", inputs.size(),
+                             inputs.size() == 1 ? " input (" : " inputs (", names_of(inputs),
+                             "), found ", count));
     }
     for (std::size_t i = 0; i < count; ++i) add(i, feed[i]);
     return tensors;

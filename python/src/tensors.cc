@@ -106,6 +106,47 @@ DType dtype_of(nb::dlpack::dtype type) {
   return DType::kUndefined;
 }
 
+std::string in_brackets(const std::vector<std::int64_t>& numbers) {
+  return concat("(", join(numbers, ", ", [](auto n) { return std::to_string(n); }), ")");
+}
+
+/// The axes of `found` in an order in which its sizes are the wanted ones, axes of size 1 first and
+/// left out of what is compared; empty: it has others.
+std::vector<std::int64_t> order_for(const std::vector<std::int64_t>& wanted,
+                                    std::span<const std::int64_t> found) {
+  std::vector<std::int64_t> axes;
+  const auto is_taken = [&](std::int64_t axis) { return std::ranges::count(axes, axis) != 0; };
+  const auto take = [&](std::int64_t size, std::size_t most) {
+    for (std::size_t i = 0; i < found.size() && most > 0; ++i) {
+      const auto axis = static_cast<std::int64_t>(i);
+      if (found[i] != size || is_taken(axis)) continue;
+      axes.push_back(axis);
+      --most;
+    }
+  };
+  take(1, found.size());
+  for (const auto size : wanted) {
+    if (size != 1) take(size, 1);
+  }
+  return axes.size() == found.size() ? axes : std::vector<std::int64_t>();
+}
+
+/// What gives `found`, of as many elements, the wanted shape, and keeps each element's meaning: a
+/// picture whose colours come last is not told to be read as one whose colours come first.
+std::string reshaping(const std::vector<std::int64_t>& wanted,
+                      std::span<const std::int64_t> found) {
+  const auto axes = order_for(wanted, found);
+  const auto reshape = concat(".reshape", in_brackets(wanted));
+  if (axes.empty()) return concat("; ", reshape, " gives it that shape");
+  std::vector<std::int64_t> sizes;
+  for (const auto axis : axes) sizes.push_back(found[static_cast<std::size_t>(axis)]);
+  const bool in_order =
+      std::ranges::is_sorted(axes.begin() + std::ranges::count(found, 1), axes.end());
+  if (in_order) return concat("; ", reshape, " gives it that shape");
+  return concat("; its dimensions are in another order, numpy.ascontiguousarray(x.transpose",
+                in_brackets(axes), ")", sizes == wanted ? "" : reshape, " puts them in this one");
+}
+
 /// What to do about a tensor that does not fit.
 std::string advice(const Type& type, const Tensor& found) {
   if (type.dtype != found.dtype()) {
@@ -113,12 +154,27 @@ std::string advice(const Type& type, const Tensor& found) {
     return name.empty() ? "" : "; convert it with .astype('" + name + "')";
   }
   if (!type.ranked || !type.fixed()) return "";
+  std::vector<std::int64_t> wanted;
   std::size_t count = 1;
-  for (const auto& dim : type.dims) count *= static_cast<std::size_t>(dim.size);
+  for (const auto& dim : type.dims) {
+    wanted.push_back(dim.size);
+    count *= static_cast<std::size_t>(dim.size);
+  }
   if (count != found.count())
     return "; resize it, or declare another shape where the pipeline is made";
-  const auto dims = join(type.dims, ", ", [](const Dim& dim) { return std::to_string(dim.size); });
-  return "; .reshape(" + dims + ") gives it that shape";
+  return reshaping(wanted, found.dims());
+}
+
+/// What makes an array of what is none.
+std::string making_an_array(nb::handle value, const std::string& dtype) {
+  if (nb::hasattr(value, "getbands")) {  // Of Pillow.
+    return "; penstock.io.prepare(x, pipeline.get_inputs()[0]) makes one of a picture";
+  }
+  if (dtype.empty()) return "";
+  if (PyUnicode_Check(value.ptr()) && dtype != "object") {
+    return "; penstock.io.read_image(x) reads a picture, numpy.load(x) a file of numpy's";
+  }
+  return "; numpy.asarray(x, '" + dtype + "') makes one";
 }
 
 Result<Tensor> matching(Tensor tensor, const plan::TensorInfo& input) {
@@ -323,10 +379,9 @@ Result<Tensor> from_python(nb::handle value, const plan::TensorInfo& input) {
     }
   }
   if (nb::hasattr(value, "__dlpack__")) return from_dlpack(value, input);
-  const auto dtype = numpy_name(input.type.dtype);
   return invalid_argument("expected an array (numpy, DLPack or a buffer) of ",
                           to_string(input.type), ", found ", name_of_type(value),
-                          dtype.empty() ? "" : "; numpy.asarray(x, '" + dtype + "') makes one");
+                          making_an_array(value, numpy_name(input.type.dtype)));
 }
 
 Result<nb::object> to_python(const Tensor& tensor, nb::handle owner, const std::string& name) {

@@ -87,6 +87,15 @@ def test_a_picture_becomes_what_the_input_takes(
         io.prepare(RED, penstock.TensorInfo("x", "", [1, 10], "float32"))
 
 
+def test_a_picture_of_pillow_is_prepared_too():
+    pillow = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    like = penstock.TensorInfo("x", "", [1, 3, None, None], "float32")
+    with_alpha = pillow.fromarray(RED).convert("RGBA")
+    np.testing.assert_array_equal(io.prepare(with_alpha, like), io.prepare(RED, like))
+    with pytest.raises(penstock.InvalidArgument, match="prepare: expected a picture, a numpy array .*, found str"):
+        io.prepare("cat.png", like)
+
+
 def test_mean_and_deviation_are_applied() -> None:
     like = penstock.TensorInfo("x", "", [1, 3, 6, 8], "float32")
     prepared = io.prepare(RED, like, scale=1, mean=[100, 0, 0], std=[50, 1, 1])

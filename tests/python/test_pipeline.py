@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from line import expected, frame
 
@@ -1027,6 +1028,42 @@ def test_dlpack_in_and_out(pipeline: penstock.Pipeline) -> None:
         pipeline.run(None, Lender(np.zeros((1, 8), np.float32)[:, ::2]))
 
 
+def test_a_pipeline_may_be_called_with_a_dict(pipeline: penstock.Pipeline) -> None:
+    np.testing.assert_array_equal(pipeline({"x": frame(3)})[0], expected(3))
+    np.testing.assert_array_equal(pipeline.stream_of(0)({"x": frame(3)})[0], expected(3))
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ((1, 4, 5, 3), r"numpy.ascontiguousarray\(x.transpose\(0, 3, 1, 2\)\) puts them in this one"),
+        ((4, 5, 3), r"numpy.ascontiguousarray\(x.transpose\(2, 0, 1\)\).reshape\(1, 3, 4, 5\) puts them in this one"),
+        ((3, 4, 5), r"; .reshape\(1, 3, 4, 5\) gives it that shape"),
+        ((60,), r"; .reshape\(1, 3, 4, 5\) gives it that shape"),
+        ((1, 3, 4, 6), "; resize it"),
+    ],
+)
+def test_advice_on_a_shape_keeps_the_meaning_of_a_picture(tmp_path: Path, shape: tuple[int, ...], told: str) -> None:
+    sizes = [1, 3, 4, 5]
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, sizes) for name in ("x", "y")]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "relu", ends[:1], ends[1:])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "relu.onnx")
+    with (
+        penstock.split(tmp_path / "relu.onnx") as relu,
+        pytest.raises(penstock.InvalidArgument, match=told),
+    ):
+        relu(np.zeros(shape, np.float32))
+
+
+def test_what_is_no_array_is_told_what_makes_one(pipeline: penstock.Pipeline) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    with pytest.raises(penstock.InvalidArgument, match=r"found str; penstock.io.read_image\(x\) reads a picture"):
+        pipeline("cat.png")
+    with pytest.raises(penstock.InvalidArgument, match=r"found Image; penstock.io.prepare\(x, pipeline.get_inputs"):
+        pipeline(image.new("RGB", (4, 4)))
+
+
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
@@ -1037,7 +1074,7 @@ def test_dlpack_in_and_out(pipeline: penstock.Pipeline) -> None:
         (np.zeros((1, 4), ">f4"), r"found elements of format '>f'.*big-endian"),
         (np.zeros((1, 4), "M8[s]"), r"found ndarray of dtype 'datetime64\[s\]'"),
         (None, r"expected an array \(numpy, DLPack or a buffer\) of f32\[1,4\], found NoneType"),
-        ([frame(0), frame(0)], r"expected 1 inputs \('x'\), found 2"),
+        ([frame(0), frame(0)], r"expected 1 input \('x'\), found 2"),
         ({}, r"input 'x' is missing; the inputs are 'x'"),
         ({"X": frame(0)}, r"input 'x' is missing and 'X' is none; the inputs are 'x'"),
         ({"x": frame(0), "w": frame(0)}, r"no input 'w'; the inputs are 'x'"),

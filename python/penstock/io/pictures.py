@@ -14,6 +14,8 @@ from penstock.errors import DataLoss, InvalidArgument, NotFound, PermissionDenie
 from penstock.types import Array, Path
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from penstock.pipeline import TensorInfo
 
 
@@ -121,7 +123,7 @@ def crop(image: Array, box: Sequence[float]) -> Array:
 
 
 def prepare(
-    image: Array,
+    image: Array | Image,
     like: TensorInfo,
     *,
     scale: float | None = None,
@@ -131,23 +133,32 @@ def prepare(
     """A picture as the input ``like`` takes it: resized, in its layout and dtype.
 
     The layout is what the input's shape says: a dimension of 1 or 3 second is channels first, last it
-    is channels last. Floats become (image * scale - mean) / std; scale is 1/255 by default. An open
+    is channels last. The picture is numbers [height, width, 3] or [height, width], or one of Pillow's.
+    Floats become (image * scale - mean) / std; scale is 1/255 by default. An open
     height or width takes the picture's own.
     """
     channels_first, count, height, width = _layout_of(like)
-    if image.ndim == 2:
-        image = np.repeat(image[:, :, None], 3, axis=2)
-    image = resize(image, height or image.shape[0], width or image.shape[1])
+    pixels = _pixels(image)
+    if pixels.ndim == 2:
+        pixels = np.repeat(pixels[:, :, None], 3, axis=2)
+    pixels = resize(pixels, height or pixels.shape[0], width or pixels.shape[1])
     if count == 1:
-        image = (image.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)).round()[:, :, None]
+        pixels = (pixels.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)).round()[:, :, None]
     if np.issubdtype(np.dtype(like.dtype), np.floating):
         factor = 1 / 255 if scale is None else scale
-        values = image.astype(np.float32) * np.float32(factor)
-        image = (values - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)
+        values = pixels.astype(np.float32) * np.float32(factor)
+        pixels = (values - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)
     if channels_first:
-        image = image.transpose(2, 0, 1)
+        pixels = pixels.transpose(2, 0, 1)
     lead = [1] * (len(like.shape or ()) - 3)
-    return np.ascontiguousarray(image.reshape(*lead, *image.shape), dtype=like.dtype)
+    return np.ascontiguousarray(pixels.reshape(*lead, *pixels.shape), dtype=like.dtype)
+
+
+def _pixels(image: Any) -> Array:
+    """The numbers of a picture, which may be one of Pillow's."""
+    pixels = np.asarray(image.convert("RGB")) if hasattr(image, "getbands") else image
+    _check_picture("prepare", pixels)
+    return pixels
 
 
 def _layout_of(like: TensorInfo) -> tuple[bool, int, int | None, int | None]:
