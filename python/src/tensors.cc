@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -106,7 +107,7 @@ DType dtype_of(nb::dlpack::dtype type) {
   return DType::kUndefined;
 }
 
-std::string in_brackets(const std::vector<std::int64_t>& numbers) {
+std::string in_brackets(std::span<const std::int64_t> numbers) {
   return concat("(", join(numbers, ", ", [](auto n) { return std::to_string(n); }), ")");
 }
 
@@ -147,11 +148,14 @@ std::string reshaping(const std::vector<std::int64_t>& wanted,
                 in_brackets(axes), ")", sizes == wanted ? "" : reshape, " puts them in this one");
 }
 
-/// What to do about a tensor that does not fit.
-std::string advice(const Type& type, const Tensor& found) {
+/// What to do about a tensor that does not fit, which came from an array of numpy or of another
+/// library.
+std::string advice(const Type& type, const Tensor& found, bool of_numpy) {
   if (type.dtype != found.dtype()) {
     const std::string name = numpy_name(type.dtype);
-    return name.empty() ? "" : "; convert it with .astype('" + name + "')";
+    if (name.empty()) return "";
+    return of_numpy ? "; convert it with .astype('" + name + "')"
+                    : "; convert it to " + name + ", as torch does with .to(torch." + name + ")";
   }
   if (!type.ranked || !type.fixed()) return "";
   std::vector<std::int64_t> wanted;
@@ -177,26 +181,21 @@ std::string making_an_array(nb::handle value, const std::string& dtype) {
   return "; numpy.asarray(x, '" + dtype + "') makes one";
 }
 
-Result<Tensor> matching(Tensor tensor, const plan::TensorInfo& input) {
+Result<Tensor> matching(Tensor tensor, const plan::TensorInfo& input, bool of_numpy = true) {
   if (Status fits = check_matches(input.type, tensor); !fits) {
-    return std::move(fits).error().adding(advice(input.type, tensor));
+    return std::move(fits).error().adding(advice(input.type, tensor, of_numpy));
   }
   return tensor;
-}
-
-std::string in_brackets(const Py_ssize_t* numbers, int count) {
-  std::string text = "(";
-  for (int i = 0; i < count; ++i) text += (i > 0 ? ", " : "") + std::to_string(numbers[i]);
-  return text + ")";
 }
 
 Result<Tensor> from_buffer(std::unique_ptr<Held> held, std::optional<DType> as,
                            const plan::TensorInfo& input) {
   const Py_buffer& buffer = held->buffer;
+  const auto rank = static_cast<std::size_t>(buffer.ndim);
   if (PyBuffer_IsContiguous(&buffer, 'C') == 0) {
     return invalid_argument("expected a C-contiguous array, found shape ",
-                            in_brackets(buffer.shape, buffer.ndim), " with strides ",
-                            in_brackets(buffer.strides, buffer.ndim),
+                            in_brackets(std::span(buffer.shape, rank)), " with strides ",
+                            in_brackets(std::span(buffer.strides, rank)),
                             " in bytes; pass numpy.ascontiguousarray() of it");
   }
   const DType dtype = as ? *as : dtype_of(buffer.format, buffer.itemsize);
@@ -266,7 +265,7 @@ Result<Tensor> from_dlpack(nb::handle value, const plan::TensorInfo& input) {
   }
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): stages only read what a tensor borrows
   void* data = const_cast<void*>(static_cast<const void*>(array.data()));
-  return matching(Tensor::view(dtype, std::move(dims), data, share(std::move(held))), input);
+  return matching(Tensor::view(dtype, std::move(dims), data, share(std::move(held))), input, false);
 }
 
 Result<Tensor> strings_from(nb::handle value, const plan::TensorInfo& input) {

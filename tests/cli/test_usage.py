@@ -94,6 +94,11 @@ PACKAGE = ["show", "run", "bench", "verify", "explain"]
     ("given", "commands", "message"),
     [
         ("none.onnx", MODEL, "'none.onnx': no such file; expected a model (.onnx)"),
+        (
+            "none.onnx",
+            ["run", "bench"],
+            "'none.onnx': no such file or folder; expected a package (a folder or .zip), an",
+        ),
         ("none.penstock.zip", PACKAGE, "'none.penstock.zip': no such folder or zip"),
         ("none.yaml", [*MODEL, *PACKAGE], "'none.yaml': no such f"),
         ("empty.yaml", ["show", "run", "bench", "split -o p"], "expected an application, found an empty file"),

@@ -73,6 +73,11 @@ def test_several_models_need_one(model: Path) -> None:
             penstock.connect(server.grpc, "c")
 
 
+def test_an_address_at_which_nobody_listens_is_told_and_no_more() -> None:
+    with pytest.raises(penstock.Unavailable, match=r"nobody listens there: start it, .* \(connection refused\)$"):
+        penstock.connect("127.0.0.1:1")
+
+
 def test_a_version_may_be_named(model: Path, expected: list) -> None:
     with (
         penstock.serve({"m": model, "m:2": model}, listen="127.0.0.1:0") as server,

@@ -1026,6 +1026,8 @@ def test_dlpack_in_and_out(pipeline: penstock.Pipeline) -> None:
         pipeline.run(None, Elsewhere(frame(3)))
     with pytest.raises(ValueError, match=r"expected a C-contiguous array.*pass .contiguous\(\)"):
         pipeline.run(None, Lender(np.zeros((1, 8), np.float32)[:, ::2]))
+    with pytest.raises(ValueError, match=r"found f64\[1,4\]; convert it to float32, as torch does with .to\("):
+        pipeline.run(None, Lender(np.zeros((1, 4))))
 
 
 def test_a_pipeline_may_be_called_with_a_dict(pipeline: penstock.Pipeline) -> None:

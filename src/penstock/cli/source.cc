@@ -1,6 +1,8 @@
 // Refuses options that do not apply to the kind of file, loads it, and starts its pipeline.
 #include "penstock/cli/source.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -48,7 +50,13 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
                           !import.parameters.empty() || import.as_is ||
                           !arguments.engine.custom_ops.empty() || !arguments.states.empty() ||
                           !arguments.batches.empty();
+  std::error_code ignored;
   const auto kind = identify(arguments.file);
+  if (kind == FileKind::kModel && !std::filesystem::exists(arguments.file, ignored)) {
+    return not_found("'", arguments.file.string(),
+                     "': no such file or folder; expected a package (a folder or .zip), an "
+                     "application (.yaml) or a model (.onnx)");
+  }
   if (kind == FileKind::kApplication) {
     if (of_a_model) {
       return invalid_argument(

@@ -214,8 +214,9 @@ Result<std::string> State::find_only_model(const Connection& at, Clock::duration
     return Stub(at.channel()).RepositoryIndex(&context, request, &response);
   });
   if (!status.ok()) {
+    const bool reached = status.error_code() != ::grpc::StatusCode::UNAVAILABLE;
     return to_error(status, options.address)
-        .adding("; the server was asked which models it has: name one");
+        .adding(reached ? "; the server was asked which models it has: name one" : "");
   }
   std::set<std::string> names;
   for (const auto& entry : response.models()) names.insert(entry.name());
