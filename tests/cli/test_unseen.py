@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from unseen import NETWORKS
+from unseen import F32, I64, NETWORKS, op, save, value, weights_of
 
 RIGHT, INCONCLUSIVE = 0, 3
 
@@ -61,3 +61,19 @@ def test_it_builds(well, check, unseen, own, tmp_path):
     frames = ["--inputs", "own.npz"] if own else []
     well("build", unseen.file, "-o", "built.penstock", "--budget", "1s", *frames, *unseen.options)
     check(tmp_path / "built.penstock")
+
+
+def test_engines_are_timed_on_indices_that_fit(well, tmp_path):
+    """Of one node in each frame, which 0 names and 1 does not."""
+    nodes = [
+        op("MatMul", "x w", "h"),
+        op("Gather", "edges first", "from"),
+        op("Gather", "h from", "told", axis=0),
+        op("ReduceSum", "told rows", "y"),
+    ]
+    weights = {"w": weights_of(0, 8, 8), "first": np.int64(0), "rows": np.array([0])}
+    inputs = [value("x", ["nodes", 8]), value("edges", [2, "count"], I64)]
+    file = save(tmp_path, nodes, inputs, [value("y", [1, 8], F32)], weights)
+    report = well("build", file, "-o", "built.penstock", "--budget", "1s", "--json").json
+    assert [way["failure"] for way in report["simple"] + report["ways"] if way["failure"]] == []
+    assert not [note for note in report["notes"] if "onnxruntime" in note]

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+F32, I64, I32, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
 FRAMES = 5
 
 
@@ -51,15 +51,16 @@ def weights_of(seed: int, *shape: int, scale: float = 1) -> np.ndarray:
     return (drawn * scale / np.sqrt(max(1, shape[0]))).astype(np.float32)
 
 
-def save(folder: Path, nodes, inputs, outputs, weights, opset: int = 17) -> Path:
-    """`weights` are arrays by name, or tensors of types that numpy lacks."""
+def save(folder: Path, nodes, inputs, outputs, weights, opset: int = 17, domains: tuple[str, ...] = ()) -> Path:
+    """`weights` are arrays by name, or tensors of types that numpy lacks; `domains` of operators beside ONNX's."""
     tensors = [
         array if isinstance(array, TensorProto) else numpy_helper.from_array(np.asarray(array), key)
         for key, array in weights.items()
     ]
     graph = helper.make_graph(nodes, "unseen", inputs, outputs, tensors)
     ir_version = 8 if opset == 17 else 10
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
     onnx.save(model, folder / "unseen.onnx")
     return folder / "unseen.onnx"
 
@@ -576,3 +577,37 @@ def a_loop_that_gathers_what_it_finds(folder: Path) -> Unseen:
     weights |= {"least": np.float32(0.8), "nothing": np.array([-1], np.float32), "one": np.array([1])}
     weights |= {"ten": np.float32(10)}
     return Unseen(save(folder, nodes, [value("x", [8, 12])], [value("y", ["k"])], weights), drawn(8, 12))
+
+
+@network
+def a_cache_whose_length_is_told(folder: Path) -> Unseen:
+    """As ONNX Runtime's own tools export decoders: one integer says how long the cache is with this frame's tokens."""
+    domain, heads, size, width = "com.microsoft", 2, 8, 16
+
+    def project(made: str, weight: str):
+        return op("MatMul", f"x {weight}", made)
+
+    attend = helper.make_node(
+        "GroupQueryAttention",
+        ["q", "k", "v", "past_k", "past_v", "last", "total"],
+        ["mixed", "next_k", "next_v"],
+        "attend",
+        domain=domain,
+        num_heads=heads,
+        kv_num_heads=heads,
+    )
+    nodes = [project("q", "wq"), project("k", "wk"), project("v", "wv"), attend, op("MatMul", "mixed wo", "y")]
+    cache = [1, heads, "past", size]
+    inputs = [value("x", [1, "tokens", width]), value("past_k", cache), value("past_v", cache)]
+    inputs += [value("last", [1], I32), value("total", [], I32)]
+    outputs = [value("y", [1, "tokens", width])]
+    outputs += [value(name, [1, heads, "all", size]) for name in ("next_k", "next_v")]
+    weights = {name: weights_of(i, width, width) for i, name in enumerate(("wq", "wk", "wv", "wo"))}
+    random, frames = np.random.default_rng(5), []
+    for tokens, past in ((4, 0), (1, 4), (1, 5)):
+        frame = {"x": random.standard_normal((1, tokens, width)).astype(np.float32)}
+        for name in ("past_k", "past_v"):
+            frame[name] = random.standard_normal((1, heads, past, size)).astype(np.float32)
+        frame |= {"last": np.array([past + tokens - 1], np.int32), "total": np.array(past + tokens, np.int32)}
+        frames.append(frame)
+    return Unseen(save(folder, nodes, inputs, outputs, weights, domains=(domain,)), frames)

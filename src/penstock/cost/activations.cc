@@ -2,6 +2,7 @@
 #include "penstock/cost/activations.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "penstock/backend/plain_model.h"
@@ -10,27 +11,49 @@
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
 #include "penstock/tensor/npy.h"
+#include "penstock/tensor/number.h"
 
 namespace penstock::cost {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The graph with every tensor that a node makes as an output.
-graph::Graph all_shown(graph::Graph graph) {
+using Symbols = std::set<std::string>;
+
+/// Names of the inputs' open dimensions.
+Symbols symbols_of(const graph::Graph& graph) {
+  Symbols symbols;
+  for (const auto id : graph.inputs) {
+    for (const auto& dim : graph.value(id).type.dims) symbols.insert(dim.symbol);
+  }
+  symbols.erase("");
+  return symbols;
+}
+
+/// Whether a run binds the type as the whole network's frames do.
+bool tells_shape(const Type& type, const Symbols& symbols) {
+  return type.ranked && std::ranges::all_of(type.dims, [&](const Dim& dim) {
+           return dim.fixed() || symbols.contains(dim.symbol);
+         });
+}
+
+/// The graph with the tensors that nodes make as outputs: all, or what kSizes wants.
+graph::Graph shown(graph::Graph graph, Activations::Kept kept) {
+  const auto symbols = symbols_of(graph);
   graph.outputs.clear();
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     auto& value = graph.values[i];
-    value.is_output = value.producer && value.type.kind == Type::Kind::kTensor;
+    const bool wanted = kept == Activations::Kept::kAll || is_wide_integer(value.type.dtype) ||
+                        !tells_shape(value.type, symbols);
+    value.is_output = value.producer && value.type.kind == Type::Kind::kTensor && wanted;
     if (value.is_output) graph.outputs.push_back(static_cast<graph::ValueId>(i));
   }
   return graph;
 }
 
-Result<backend::PlainModel> compile(const graph::Graph& graph, backend::Backend& backend,
+Result<backend::PlainModel> compile(const graph::Graph& shown, backend::Backend& backend,
                                     const std::vector<fs::path>& custom_ops, const fs::path& file,
                                     const graph::WeightStore* weights) {
-  const auto shown = all_shown(graph);
   PENSTOCK_TRY([[maybe_unused]] const auto written,
                graph::write_onnx(graph::Subgraph::whole(shown), file, {.weights = weights}));
   backend::CompileRequest request;
@@ -47,8 +70,9 @@ Result<backend::PlainModel> compile(const graph::Graph& graph, backend::Backend&
 
 Result<Activations> Activations::of_inputs(const graph::Graph& graph,
                                            std::span<const std::vector<Tensor>> frames,
-                                           std::string digest) {
+                                           std::string digest, Kept kept) {
   Activations made;
+  made.kept_ = kept;
   PENSTOCK_TRY(made.folder_, make_temporary_folder());
   made.digest_ = std::move(digest);
   made.frames_.assign(frames.begin(), frames.end());
@@ -63,8 +87,11 @@ Result<Activations> Activations::of_inputs(const graph::Graph& graph,
 Status Activations::record(const graph::Graph& graph, backend::Backend& backend,
                            const std::vector<fs::path>& custom_ops,
                            const graph::WeightStore* weights) {
+  const auto shown_graph = shown(graph, kept_);
+  if (shown_graph.outputs.empty()) return {};
   PENSTOCK_TRY(const auto folder, make_temporary_folder());
-  PENSTOCK_TRY(auto model, compile(graph, backend, custom_ops, *folder / "model.onnx", weights));
+  PENSTOCK_TRY(auto model,
+               compile(shown_graph, backend, custom_ops, *folder / "model.onnx", weights));
   for (std::size_t frame = 0; frame < frames_.size(); ++frame) {
     std::vector<const Tensor*> inputs;
     for (const auto& port : model.inputs()) {
@@ -90,8 +117,15 @@ std::vector<fs::path> Activations::files_of(const std::string& tensor) const {
   return found->second;
 }
 
+const std::vector<std::int64_t>* Activations::dims_of(const std::string& tensor) const {
+  const auto found = dims_.find(tensor);
+  return found == dims_.end() ? nullptr : &found->second;
+}
+
 Status Activations::keep(std::size_t frame, const std::string& tensor, const Tensor& value) {
   if (value.kind() != Tensor::Kind::kDense) return {};
+  if (frame == 0) dims_[tensor].assign(value.dims().begin(), value.dims().end());
+  if (kept_ == Kept::kSizes && !is_wide_integer(value.dtype())) return {};
   auto& files = files_[tensor];
   const fs::path file = *folder_ / concat(files_.size(), "-", frame, ".npy");
   PENSTOCK_CHECK_OK(write_npy(value, file));

@@ -1,7 +1,8 @@
-// Activations: what a network's tensors hold for frames that the user gave.
+// Activations: what a network's tensors hold for the frames it is measured with.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -20,12 +21,20 @@ namespace penstock::cost {
 /// values. Tensors that are no plain numbers are left out.
 class Activations {
  public:
-  /// The graph's inputs; `frames` hold one tensor for each, in their order. `digest` names them.
+  /// Whose values are kept. Shapes are kept of all.
+  enum class Kept : std::uint8_t {
+    kAll,
+    kSizes,  ///< Of integers that may mean a size or a place, which must fit what they come with.
+  };
+
+  /// The graph's inputs; `frames` hold one tensor for each, in their order. `digest` names them in
+  /// the keys of costs; empty: costs do not hang on them.
   static Result<Activations> of_inputs(const graph::Graph& graph,
                                        std::span<const std::vector<Tensor>> frames,
-                                       std::string digest);
+                                       std::string digest, Kept kept = Kept::kAll);
 
-  /// Runs the frames, and keeps what each node makes too. `weights`: of the graph's, or null.
+  /// Runs the frames, and keeps what each node makes too; of sizes only where a node makes one, or
+  /// a tensor whose shape its type does not tell. `weights`: of the graph's, or null.
   /// \error as the backend's
   Status record(const graph::Graph& graph, backend::Backend& backend,
                 const std::vector<std::filesystem::path>& custom_ops,
@@ -34,6 +43,8 @@ class Activations {
   [[nodiscard]] const std::string& digest() const { return digest_; }
   /// Of a tensor, one file for each frame; empty where none is known.
   [[nodiscard]] std::vector<std::filesystem::path> files_of(const std::string& tensor) const;
+  /// Of a tensor in the first frame; null where it is not known.
+  [[nodiscard]] const std::vector<std::int64_t>* dims_of(const std::string& tensor) const;
 
  private:
   Status keep(std::size_t frame, const std::string& tensor, const Tensor& value);
@@ -41,7 +52,9 @@ class Activations {
   std::shared_ptr<const std::filesystem::path> folder_;
   std::string digest_;
   std::vector<std::vector<Tensor>> frames_;
+  Kept kept_ = Kept::kAll;
   std::map<std::string, std::vector<std::filesystem::path>> files_;
+  std::map<std::string, std::vector<std::int64_t>> dims_;
 };
 
 }  // namespace penstock::cost

@@ -39,6 +39,12 @@ bool says_nothing_of_the_part(const Error& error) {
   return error.code == Code::kUnavailable || error.code == Code::kNotFound;
 }
 
+std::vector<std::int64_t> dims_of(const Type& bound) {
+  std::vector<std::int64_t> dims;
+  for (const auto& dim : bound.dims) dims.push_back(dim.size);
+  return dims;
+}
+
 Failure failure_of(const JobReport& report) {
   if (report.error.code == Code::kResourceExhausted) {
     return {FailureKind::kOutOfMemory, report.error.message()};
@@ -198,10 +204,13 @@ Result<Job> Profiler::State::job_of(const Part& part) {
       for (const auto id : model.subgraph->inputs()) {
         const auto& value = model.subgraph->graph().value(id);
         const Type type = bound(value.type);
-        if (!type.ranked) continue;
-        auto& dims = job.shapes[value.name];
-        dims.clear();
-        for (const auto& dim : type.dims) dims.push_back(dim.size);
+        const auto* known =
+            options.activations == nullptr ? nullptr : options.activations->dims_of(value.name);
+        if (known != nullptr) {
+          job.shapes[value.name] = *known;
+        } else if (type.ranked) {
+          job.shapes[value.name] = dims_of(type);
+        }
       }
     }
     job.models.push_back(std::move(entry));
@@ -497,7 +506,8 @@ Result<std::optional<Cost>> Profiler::find(const Part& part) {
 Result<PartKey> Profiler::key_of(const Part& part) {
   PENSTOCK_TRY(auto key, state_->keys->key_of(part));
   const auto* activations = state_->options.activations;
-  if (activations != nullptr) key.inputs += concat(" of frames ", activations->digest());
+  if (activations != nullptr && !activations->digest().empty())
+    key.inputs += concat(" of frames ", activations->digest());
   return key;
 }
 

@@ -47,7 +47,8 @@ class Profiler {
     /// Of the measuring process, and no more than nine tenths of what the machine has left when it
     /// starts; 0: those.
     std::uint64_t memory_bytes = 0;
-    /// Of the graph that parts are of: their inputs hold these values. Null: random ones.
+    /// Of the graph that parts are of: their inputs hold these values and have these shapes, as far
+    /// as they are kept. Null: random ones.
     const Activations* activations = nullptr;
     /// Of the graph that parts are of: their files have links of it. Null: each its own weights.
     const graph::WeightStore* weights = nullptr;

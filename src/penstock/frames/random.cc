@@ -2,20 +2,13 @@
 #include "penstock/frames/random.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
+#include "penstock/tensor/number.h"
 #include "penstock/tensor/random.h"
 
 namespace penstock::frames {
 namespace {
-
-/// Narrower integers take all their values, as pictures do.
-bool holds_wide_integers(const Type& type) {
-  using enum DType;
-  constexpr std::array kWide{kI16, kU16, kI32, kU32, kI64, kU64};
-  return std::ranges::find(kWide, type.dtype) != kWide.end();
-}
 
 bool is_unbounded(const Type& type) {
   return std::ranges::any_of(
@@ -69,7 +62,7 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
   std::vector<std::string> integers, open, sized, advice;
   for (const auto& info : inputs) {
     const auto name = "'" + info.name + "'";
-    if (holds_wide_integers(info.type) && !info.range) integers.push_back(name);
+    if (is_wide_integer(info.type.dtype) && !info.range) integers.push_back(name);
     if (!is_unbounded(info.type)) continue;
     const bool usual = std::ranges::any_of(
         info.type.dims, [](const Dim& dim) { return !dim.fixed() && dim.likely() != 1; });

@@ -2,6 +2,7 @@
 #include "penstock/tensor/number.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -140,6 +141,12 @@ bool is_float(DType dtype) {
     default:
       return false;
   }
+}
+
+bool is_wide_integer(DType dtype) {
+  using enum DType;
+  constexpr std::array kWide{kI16, kU16, kI32, kU32, kI64, kU64};
+  return std::ranges::find(kWide, dtype) != kWide.end();
 }
 
 double number_from_bits(DType dtype, std::uint64_t bits) {

@@ -20,6 +20,10 @@ std::uint64_t bits_from_number(DType dtype, double value);
 /// Whether the dtype is a real floating-point kind, of any width.
 bool is_float(DType dtype);
 
+/// Whether the dtype is an integer kind of 16 bits and more: those hold sizes, places and labels,
+/// narrower ones pixels and quantised numbers.
+bool is_wide_integer(DType dtype);
+
 /// Whether a dense f32 tensor holds a denormal: arithmetic with those is slow. Others: false.
 bool has_denormals(const Tensor& tensor);
 

@@ -83,7 +83,7 @@ struct Context {
   std::vector<Way> ways;
   std::optional<Room> room;
   measure::Ring ring;
-  std::optional<cost::Activations> activations;  ///< Of the user's frames.
+  std::optional<cost::Activations> activations;  ///< Of the first frames.
   std::optional<Gate> gate;
   std::optional<Pipelines> runners;
   std::optional<Contest> contest;
