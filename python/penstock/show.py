@@ -56,6 +56,8 @@ class Verdict(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         rows = [(out.get("name"), out.get("verdict"), out.get("reason")) for out in self.get("outputs", ())]
+        if self.get("why_unjudged"):
+            rows.append(("", "not judged", self["why_unjudged"]))
         return table(str(self.get("verdict")), ("output", "verdict", "why"), rows)
 
 

@@ -81,9 +81,13 @@ def test_a_model_with_other_inputs_is_refused(penstock, package, lookup):
 
 def test_inputs_that_the_model_itself_refuses_are_said_to_be_at_fault(penstock, well, lookup_of_squares, tmp_path):
     well("split", lookup_of_squares, "--cut", "square", "-o", "p")
-    outcome = penstock("verify", "p", "--integer-limit", "1000", "--frames", "1")
-    assert outcome.code == 1
-    assert "the reference fails too; the inputs were random" in outcome.error
+    outcome = penstock("verify", "p", "--integer-limit", "1000", "--frames", "1", "--json")
+    assert outcome.code == 3
+    assert (outcome.json["verdict"], outcome.json["unjudged"], outcome.json["problems"]) == ("inconclusive", 1, [])
+    assert "the reference fails too; the inputs were random, integers in 'i': bind what never changes" in outcome.err
+    assert "give frames that come out with --input" in outcome.json["why_unjudged"]
+    text = penstock("verify", "p", "--integer-limit", "1000", "--frames", "1").out
+    assert "inconclusive: 1 frames (1 not judged), 0 problems" in text
     np.savez(tmp_path / "i.npz", i=np.array([0, 9]))
     outcome = penstock("verify", "p", "--inputs", "i.npz")
     assert "the reference fails too" in outcome.error

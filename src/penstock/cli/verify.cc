@@ -68,8 +68,9 @@ std::string to_text(const measure::VerifyReport& report) {
     text += "\n";
   }
   const auto dropped = report.dropped == 0 ? "" : concat(" (", report.dropped, " dropped)");
-  return text + concat(headline(report.finding()), report.frames, " frames", dropped, ", ",
-                       report.problem_count(), " problems",
+  const auto unjudged = report.unjudged == 0 ? "" : concat(" (", report.unjudged, " not judged)");
+  return text + concat(headline(report.finding()), report.frames, " frames", dropped, unjudged,
+                       ", ", report.problem_count(), " problems",
                        report.interrupted ? " (interrupted)\n" : "\n");
 }
 
@@ -96,6 +97,7 @@ Status check_package(const std::filesystem::path& path) {
 /// Sentences for who reads no table.
 void log_findings(const measure::VerifyReport& report) {
   for (const auto& problem : report.problems()) spdlog::error("{}", problem);
+  if (report.unjudged > 0) spdlog::warn("inconclusive: {}", report.why_unjudged);
   for (const auto& output : report.verdict.outputs) {
     if (output.finding == measure::Finding::kInconclusive) {
       spdlog::warn("inconclusive: {}", output.reason);

@@ -1,6 +1,7 @@
 // Pushes frames until the pipeline is full, then pops each and runs the reference on it.
 #include "penstock/measure/verify.h"
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 
@@ -64,6 +65,7 @@ class Run {
   }
 
   void note_failure(const pipeline::Output& popped, const Result<std::vector<Tensor>>& expected) {
+    if (!expected && setting_.random) return note_unjudged(popped, expected.error());
     if (++report_.failed > kMostProblems) return;
     if (popped.ok()) {
       report_.failures.push_back(concat(
@@ -73,13 +75,22 @@ class Run {
     }
     auto text = popped.error().message();
     if (!expected && popped.outcome() == pipeline::Outcome::kError) {
-      text += "; the reference fails too";
-      text += setting_.random ? frames::advice_on_random(popped.error(), setting_.inputs,
-                                                         "give frames that come out with --input")
-                              : concat(": the values of ", frames::listed(setting_.inputs),
-                                       " or the model are at fault; check the frames (--input)");
+      text += concat("; the reference fails too: the values of ", frames::listed(setting_.inputs),
+                     " or the model are at fault; check the frames (--input)");
     }
     report_.failures.push_back(std::move(text));
+  }
+
+  /// Nobody knows what comes of values that the network does not take.
+  void note_unjudged(const pipeline::Output& popped, const Error& error) {
+    if (++report_.unjudged > 1) return;
+    report_.why_unjudged =
+        popped.ok() ? concat("frame ", report_.frames, ": the reference fails: ", error.message())
+                    : concat(popped.error().message(), "; the reference fails too");
+    const auto advice =
+        frames::advice_on_random(popped.ok() ? error : popped.error(), setting_.inputs,
+                                 "give frames that come out with --input");
+    report_.why_unjudged += advice;
   }
 
   const Verification& setting_;
@@ -91,7 +102,8 @@ class Run {
 }  // namespace
 
 Finding VerifyReport::finding() const {
-  return failed > 0 ? Finding::kWrong : verdict.finding();
+  if (failed > 0) return Finding::kWrong;
+  return unjudged > 0 ? std::max(Finding::kInconclusive, verdict.finding()) : verdict.finding();
 }
 
 std::vector<std::string> VerifyReport::problems() const {

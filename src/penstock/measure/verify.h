@@ -33,11 +33,13 @@ struct VerifyReport {
   Verdict verdict;
   std::vector<std::string> failures;  ///< The first frames that failed.
   std::uint64_t failed = 0;           ///< Frames.
+  std::uint64_t unjudged = 0;         ///< Random frames on which the reference itself fails.
+  std::string why_unjudged;           ///< What the first of them says, and what to give instead.
   bool interrupted = false;           ///< Before all frames were judged.
   std::string reference;              ///< What it was.
   std::vector<std::string> warnings;
 
-  /// kWrong also where a frame failed.
+  /// kWrong also where a frame failed, kInconclusive where one could not be judged.
   [[nodiscard]] Finding finding() const;
   /// Failed frames, and those in which a wrong output differs: the first five.
   [[nodiscard]] std::vector<std::string> problems() const;

@@ -42,6 +42,8 @@ std::string to_json(const VerifyReport& report) {
                      {"verdict", to_string(report.finding())},
                      {"frames", report.frames},
                      {"dropped", report.dropped},
+                     {"unjudged", report.unjudged},
+                     {"why_unjudged", report.why_unjudged},
                      {"interrupted", report.interrupted},
                      {"reference", report.reference},
                      {"outputs", std::move(outputs)},

@@ -210,7 +210,8 @@ Status try_other_scales(const Setting& setting, measure::VerifyReport& report) {
     }
     if (!tells) continue;
     PENSTOCK_TRY(auto other, verify_frames(setting, options, judge, kDefaultFrames));
-    for (std::size_t i = 0; other.failed == 0 && i < outputs.size(); ++i) {
+    if (other.failed + other.unjudged > 0) continue;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
       auto& found = other.verdict.outputs[i];
       if (!hardly_varied(outputs[i]) || found.finding == measure::Finding::kInconclusive) continue;
       outputs[i] = std::move(found);
@@ -252,7 +253,8 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
   const Setting setting{opened, options, references ? &*references : nullptr, *reference};
   PENSTOCK_TRY(auto report, verify_frames(setting, options, judge, frames));
   const bool random = options.given.empty() && plan.states.empty() && references;
-  if (random && report.failed == 0) PENSTOCK_CHECK_OK(try_other_scales(setting, report));
+  if (random && report.failed + report.unjudged == 0)
+    PENSTOCK_CHECK_OK(try_other_scales(setting, report));
   opened.pipeline->close();
   report.reference = std::move(what);
   return report;
