@@ -1,6 +1,8 @@
 """penstock bench: its report, not its numbers."""
 
+import contextlib
 import os
+import pty
 import re
 import shutil
 import signal
@@ -36,6 +38,22 @@ def test_a_bare_model_is_compared_with_onnx_runtime(well, chain):
     (stage,) = report["stages"]
     assert set(stage) == STAGE
     assert stage["frames"] > 0
+
+
+def test_a_terminal_shows_what_is_started_before_the_rounds(program, chain):
+    ours, theirs = pty.openpty()
+    command = [str(program), "bench", str(chain), "--seconds", "0.6"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as running:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # The end of a terminal.
+            while part := os.read(ours, 4096):
+                shown += part
+        running.communicate(timeout=60)
+    os.close(ours)
+    told = (b"bench  reading '", b"bench  starting the pipeline", b"bench  starting onnxruntime-per-core", b"rounds")
+    assert [words for words in told if words not in shown] == []
+    assert shown.endswith(b"\r\x1b[K")
 
 
 def test_the_quota_of_the_control_group_is_told(within_quota, well, chain):

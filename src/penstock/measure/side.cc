@@ -357,6 +357,7 @@ Result<std::unique_ptr<Side>> hint_side(backend::Backend& backend, const PlainRe
 PlainSides make_plain_sides(const PlainRequest& request, const backend::Registry& backends) {
   PlainSides made;
   const auto add = [&](const char* engine, const char* name, const auto& make) {
+    request.begins(name);
     const auto backend = backends.find(engine);
     if (const auto known = request.left_out.find(name); known != request.left_out.end()) {
       made.missing.push_back({name, known->second});

@@ -58,6 +58,8 @@ struct PlainRequest {
   const plan::Package* package = nullptr;
   const Ring* ring = nullptr;
   std::map<std::string, Error> left_out = {};  ///< Sides by name, that are not made, and why.
+  /// Told each side's name before it is made, which takes as long as its engine compiles.
+  std::function<void(const std::string& name)> begins = [](const std::string&) {};
 };
 
 /// ONNX Runtime: one session with its default threads.
