@@ -17,7 +17,7 @@ constexpr std::int64_t kPause = 1'000;
 constexpr std::int64_t kPoint = 1'000;  ///< The length of what is a moment, such as a push.
 
 /// Where a frame is seen, for its flow.
-struct Place {
+struct Sighting {
   std::int64_t at_ns;
   int lane;
   std::string name;
@@ -25,7 +25,7 @@ struct Place {
   std::int64_t end_ns;
   TraceFile::Arguments arguments;
 };
-using Ways = std::map<FrameNumber, std::vector<Place>>;
+using Ways = std::map<FrameNumber, std::vector<Sighting>>;
 using Times = std::map<FrameNumber, std::int64_t>;
 
 /// When each frame left each stage; the empty name is the caller, who pops.
@@ -166,9 +166,9 @@ class Writer {
   /// Each span, and behind it the step of its frame's flow: so the step binds to it. In the order
   /// of time; of spans that begin together the longer one is around the others.
   void write_ways() {
-    std::vector<std::tuple<std::int64_t, std::int64_t, FrameNumber, const Place*>> order;
+    std::vector<std::tuple<std::int64_t, std::int64_t, FrameNumber, const Sighting*>> order;
     for (auto& [frame, places] : ways_) {
-      std::ranges::stable_sort(places, {}, &Place::at_ns);
+      std::ranges::stable_sort(places, {}, &Sighting::at_ns);
       for (const auto& place : places)
         order.emplace_back(place.at_ns, -place.end_ns, frame, &place);
     }
