@@ -28,7 +28,7 @@ def test_every_frame_comes_out_once_in_order_and_right(fault: str, tmp_path: Pat
     environment = {**os.environ, "PENSTOCK_BIN": program()}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as run:
         try:
-            said, _ = run.communicate(timeout=300)
+            said, _ = run.communicate(timeout=900)
         except subprocess.TimeoutExpired:
             run.terminate()
             raise

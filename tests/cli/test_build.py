@@ -202,7 +202,7 @@ def test_the_faster_backend_of_each_part_is_chosen(build, well, chain, cpu, synt
         a={"seconds": {"Conv": 0.004, "Relu": 0.0004}},
         b={"seconds": {"Conv": 0.0003, "Relu": 0.003}},  # Less in all: no two plans are near each other.
     )
-    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", budget="40s")
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", budget="300s")
     assert backend_of(report) == {
         "conv1": "synthetic_b",
         "relu1": "synthetic_a",
@@ -310,7 +310,7 @@ def test_a_crash_of_a_stage_leaves_the_other_plans(build, well, chain, cpus, syn
     if len(cpus) < 2:
         pytest.skip("needs two CPUs")
     synthetic(a={"seconds": {"*": 1e-3}, "faults": [{"do": "crash", "nodes": 2}]})
-    report = build(chain, "--devices", f"cpu:{cpus[0]},cpu:{cpus[1]}", "--backends", "synthetic_a", budget="30s")
+    report = build(chain, "--devices", f"cpu:{cpus[0]},cpu:{cpus[1]}", "--backends", "synthetic_a", budget="200s")
     assert report["chosen"].startswith("synthetic_a on")
     assert any("Conv+Relu" in note and "crash" in note for note in report["notes"]), report["notes"]
     links = well("costs", "list", "--json").json["links"]  # What the stages were planned with.
@@ -401,10 +401,10 @@ def test_what_is_forgotten_is_tried_again(build, well, chain, cpu, synthetic):
     broken = {"seconds": {"*": 1e-3}, "faults": [{"do": "refuse", "on": "Relu"}]}
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
     synthetic(a=broken, b={"seconds": {"*": 4e-3}})
-    assert "synthetic_b" in backend_of(build(chain, *options, package="broken", budget="10s")).values()
+    assert "synthetic_b" in backend_of(build(chain, *options, package="broken", budget="60s")).values()
     well("costs", "forget", "--failed")
     synthetic(a={"seconds": {"*": 1e-3}}, b={"seconds": {"*": 4e-3}})
-    mended = build(chain, *options, package="mended", budget="10s")
+    mended = build(chain, *options, package="mended", budget="60s")
     assert set(backend_of(mended).values()) == {"synthetic_a"}
 
 
@@ -414,7 +414,7 @@ def test_one_backend_in_parts_where_it_may_not_take_the_whole(build, chain, cpu,
     one = {"only_valid": {"combine": {"all": True}}, "max_nodes": 1}
     rules.write_text(json.dumps({"synthetic_a": {"version": 1, "rule": one}}))
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", "--rules", rules)
-    report = build(chain, *options, budget="30s")
+    report = build(chain, *options, budget="200s")
     assert set(backend_of(report).values()) == {"synthetic_a"}
     assert all(len(part["nodes"]) == 1 for part in report["parts"]), report["parts"]
 
@@ -430,10 +430,10 @@ LOWER = {"seconds": {"*": 2e-3}, "precisions": {"bf16": {"speedup": 4, "error": 
 def test_precision_is_lowered_where_a_tolerance_allows_it(build, well, chain, cpu, synthetic, tmp_path):
     synthetic(a=LOWER)
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a")
-    report = build(chain, *options, package="exact", budget="20s")
+    report = build(chain, *options, package="exact", budget="120s")
     assert set(backend_of(report).values()) == {"synthetic_a"}
     assert precisions_in(tmp_path / "exact") == {"f32"}
-    report = build(chain, *options, "--tolerance", "0.1", package="rough", budget="20s")
+    report = build(chain, *options, "--tolerance", "0.1", package="rough", budget="120s")
     assert set(backend_of(report).values()) == {"synthetic_a:bf16"}
     assert precisions_in(tmp_path / "rough") == {"bf16"}
     assert "synthetic_a:bf16" in well("explain", tmp_path / "rough").out
@@ -458,7 +458,7 @@ def test_the_report_says_what_was_allowed_and_where_it_cannot_tell(build, well, 
 
 def test_precision_that_leaves_the_tolerance_is_refused(build, chain, cpu, synthetic, tmp_path):
     synthetic(a=LOWER | {"precisions": {"bf16": {"speedup": 4, "error": 30}}})
-    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--tolerance", "0.1", budget="20s")
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--tolerance", "0.1", budget="120s")
     assert set(backend_of(report).values()) == {"synthetic_a"}
     assert precisions_in(tmp_path / "built.penstock") == {"f32"}
     refused = [way for way in report["ways"] if way["name"].startswith("synthetic_a:bf16")]
@@ -470,7 +470,7 @@ def test_rules_of_the_user_say_what_a_backend_is_tried_on(build, chain, cpu, syn
     rules = tmp_path / "rules.json"
     rules.write_text('{"synthetic_a": {"version": 1, "rule": {"combine": {"ops": ["Conv"]}}}}')
     report = build(
-        chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", "--rules", rules, budget="40s"
+        chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", "--rules", rules, budget="300s"
     )
     assert backend_of(report) == {
         "conv1": "synthetic_a",
@@ -489,7 +489,7 @@ def test_stages_keep_to_the_rules_of_the_user(build, chain, cpus, synthetic, tmp
     rules = tmp_path / "rules.json"
     whole = {"chain": [{"ops": [name]} for name in ("Conv", "Relu", "Conv", "Relu")]}
     rules.write_text(json.dumps({"synthetic_a": {"version": 1, "rule": whole}}))
-    free, ruled = (build(chain, *options, *more, budget="30s") for more in ([], ["--rules", rules]))
+    free, ruled = (build(chain, *options, *more, budget="200s") for more in ([], ["--rules", rules]))
     staged = [any("2 stages" in way["name"] for way in report["ways"]) for report in (free, ruled)]
     assert staged == [True, False]
     assert any("the rules given do not yield it" in note for note in ruled["notes"]), ruled["notes"]
@@ -518,11 +518,11 @@ def test_rules_that_are_none_are_refused(penstock, chain, tmp_path, text, compla
 def test_parts_are_measured_up_to_a_count(build, well, chain, cpu, synthetic):
     synthetic(a={"seconds": {"Conv": 1e-4, "*": 4e-3}}, b={"seconds": {"Relu": 1e-4, "*": 3e-3}})
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
-    none = build(chain, *options, "--most-parts", "0", budget="30s")
+    none = build(chain, *options, "--most-parts", "0", budget="200s")
     assert len(set(backend_of(none).values())) == 1
     names = {part["name"] for part in well("costs", "list", "--json").json["parts"]}
     assert {name.split(",")[0] for name in names} == {"the whole network", "the file as it is"}
-    some = build(chain, *options, budget="30s")  # Not what a search of fewer parts chose.
+    some = build(chain, *options, budget="200s")  # Not what a search of fewer parts chose.
     assert set(backend_of(some).values()) == {"synthetic_a", "synthetic_b"}
 
 
@@ -663,16 +663,16 @@ def test_two_builds_share_the_database(program, build, well, chain, synthetic, c
     synthetic(a={"seconds": {"Conv": 1e-3, "*": 2e-3}}, b={"seconds": {"Relu": 1e-3, "*": 14e-4}})
     costs.unlink()  # They know nothing.
     options = ["--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b"]
-    alone = build(chain, *options, budget="20s")["measured_parts"]
+    alone = build(chain, *options, budget="120s")["measured_parts"]
     costs.unlink()
-    command = [program, "build", chain, *options, "--budget", "20s", "--json", "-o"]
+    command = [program, "build", chain, *options, "--budget", "120s", "--json", "-o"]
     both = [
         subprocess.Popen([*command, tmp_path / name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for name in ("one", "two")
     ]
     measured = []
     for process in both:
-        output, errors = process.communicate(timeout=240)
+        output, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
         measured.append(json.loads(output)["measured_parts"])
     assert sum(measured) < 1.6 * alone, (measured, alone)

@@ -94,7 +94,7 @@ Settings read_settings(const Field& field) {
   read_amount(field, "seconds_per_call", settings.seconds_per_call);
   read_amount(field, "seconds_per_byte", settings.seconds_per_byte);
   read_amount(field, "noise", settings.noise);
-  read_amount(field, "speedup", settings.speedup);
+  if (const auto speedup = field.find("speedup")) settings.speedup = speedup->number();
   read_amount(field, "sibling", settings.sibling);
   read_amounts(field, "kinds", settings.kinds);
   read_amount(field, "cache", settings.cache);

@@ -74,8 +74,9 @@ struct Settings {
   double seconds_per_call = 0;  ///< Of each run.
   double seconds_per_byte = 0;  ///< Of what enters and leaves a model, constants left out.
   double noise = 0;             ///< A run takes up to this fraction longer, evenly, at random.
-  double speedup = 1;           ///< What each thread beyond the first adds: time / (1 + (n-1)s).
-  double sibling = 1;           ///< What a thread adds, of another, that shares its core.
+  /// What each thread beyond the first adds: time / (1 + (n-1)s). Below 0, more are slower.
+  double speedup = 1;
+  double sibling = 1;                   ///< What a thread adds, of another, that shares its core.
   std::map<std::string, double> kinds;  ///< Times the seconds on CPUs of that kind ("0").
   double cache = 0;      ///< Bytes of a last cache: weights beyond it are read in each run
   double bandwidth = 0;  ///< by so many bytes a second of each NUMA node's memory; 0: no limit.
