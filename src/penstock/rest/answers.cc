@@ -171,7 +171,7 @@ std::string index_json(const std::vector<serve::IndexEntry>& entries) {
     Json one = {{"name", entry.name}};
     if (!entry.version.empty()) one["version"] = entry.version;
     if (!entry.state.empty()) one["state"] = entry.state;
-    if (!entry.reason.empty()) one["reason"] = entry.reason;
+    one["reason"] = entry.reason;  // Empty too: the types of MLServer demand it.
     all.push_back(std::move(one));
   }
   return text_of(all);

@@ -82,7 +82,7 @@ Result<std::optional<serve::SequenceId>> sequence_id(const Object& parameters) {
     return id;
   }
   PENSTOCK_TRY(const auto number, number_field(parameters, "sequence_id"));
-  if (*number != 0) id = *number;
+  if (number.value_or(0) != 0) id = *number;
   return id;
 }
 
@@ -109,7 +109,7 @@ Status read_parameters(const Object& parameters, InferBody& read) {
   PENSTOCK_TRY(const auto binary, bool_field(parameters, "binary_data_output"));
   read.all_binary = binary.value_or(false);
   for (const auto [name, element] : parameters) {
-    if (std::ranges::find(kKnown, name) != kKnown.end()) continue;
+    if (std::ranges::find(kKnown, name) != kKnown.end() || element.is_null()) continue;
     if (name.starts_with("triton_")) {
       return invalid_argument("parameter '", name.substr(0, 64),
                               "': names that begin so are reserved");
@@ -269,7 +269,16 @@ Result<InferBody> read_infer(const http::Body& body, std::size_t json_bytes) {
                             ", but the body has ", body.size, " bytes");
   }
   simdjson::dom::parser parser;
-  PENSTOCK_TRY(const Object root, parse_object(parser, body.text().substr(0, json_bytes)));
+  auto parsed = parse_object(parser, body.text().substr(0, json_bytes));
+  if (!parsed) {
+    return std::move(parsed).error().adding(
+        json_bytes < body.size || body.size == 0
+            ? ""
+            : "; where tensors' bytes follow, 'Inference-Header-Content-Length' says where the "
+              "JSON "
+              "ends, and 0 that there is none");
+  }
+  const Object root = *parsed;
   InferBody read;
   PENSTOCK_TRY(auto id, string_field(root, "id"));
   read.request.id = std::move(id).value_or("");

@@ -12,7 +12,8 @@ template <typename T>
 Result<std::optional<T>> field(const Object& object, std::string_view name,
                                std::string_view expected) {
   Element element;
-  if (object.at_key(name).get(element) != simdjson::SUCCESS) return std::optional<T>();
+  const bool found = object.at_key(name).get(element) == simdjson::SUCCESS;
+  if (!found || element.is_null()) return std::optional<T>();
   T value{};
   if (element.get(value) != simdjson::SUCCESS) {
     return invalid_argument("'", name, "': expected ", expected, ", found ", kind_of(element));

@@ -26,7 +26,8 @@ Result<Object> parse_object(simdjson::dom::parser& parser, std::string_view text
 /// "a number", "null", for sentences.
 std::string_view kind_of(const Element& element);
 
-/// Empty where the object has no such field. \error kInvalidArgument  it is of another kind.
+/// Empty where the object has no such field, or null, as clients write it who name every field of
+/// the protocol. \error kInvalidArgument  it is of another kind.
 Result<std::optional<std::string>> string_field(const Object& object, std::string_view name);
 Result<std::optional<std::uint64_t>> number_field(const Object& object, std::string_view name);
 Result<std::optional<bool>> bool_field(const Object& object, std::string_view name);

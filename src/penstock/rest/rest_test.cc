@@ -139,6 +139,27 @@ struct WrongBody {
   std::string json, sentence, bytes;
 };
 
+TEST(ReadInfer, TakesNullForWhatIsLeftOut) {
+  const auto read_one = read(
+      R"({"id":null,"parameters":{"content_type":null,"sequence_id":null,"timeout":null,"own":2},)"
+      R"("inputs":[{"name":"x","shape":[1],"datatype":"FP32","parameters":null,"data":[3]}],)"
+      R"("outputs":null})");
+  ASSERT_TRUE(read_one) << read_one.error().message();
+  const auto& request = read_one->request;
+  EXPECT_EQ(request.id, "");
+  EXPECT_FALSE(request.sequence);
+  EXPECT_EQ(request.parameters.size(), 1U);
+  EXPECT_TRUE(request.outputs.empty());
+  EXPECT_FALSE(read(R"({"inputs":null})"));
+}
+
+TEST(ReadInfer, TellsOfTheHeaderWhereBytesAreNoJson) {
+  const auto read_one = read("\xff\xfe\x01\x02");
+  ASSERT_FALSE(read_one);
+  EXPECT_THAT(read_one.error().message(),
+              HasSubstr("'Inference-Header-Content-Length' says where the JSON ends"));
+}
+
 TEST(ReadInfer, SaysWhatIsWrong) {
   const auto with = [](const std::string& parameters) {
     return R"({"inputs":[],"parameters":{)" + parameters + "}}";

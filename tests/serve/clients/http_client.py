@@ -215,7 +215,9 @@ def loads(client: Client) -> None:
     client.triton.load_model("new", config=json.dumps({"backend": "onnxruntime"}), files={"file:1/model.onnx": content})
     assert client.triton.is_model_ready("new")
     assert np.array_equal(client.triton.infer("new", inputs()).as_numpy("sum"), X + 1)
-    states = {entry["name"]: entry.get("state") for entry in client.triton.get_model_repository_index()}
+    index = client.triton.get_model_repository_index()
+    assert {"name": "new", "version": "1", "state": "READY", "reason": ""} in index, "MLServer's types demand a reason"
+    states = {entry["name"]: entry.get("state") for entry in index}
     assert states["new"] == "READY", states
     client.triton.unload_model("new")
     assert not client.triton.is_model_ready("new")
