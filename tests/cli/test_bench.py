@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 
+import numpy as np
 import onnx
 import pytest
 from conftest import ROOT
+from onnx import TensorProto, helper
 
 QUANTILES = {"p50", "p90", "p99", "max"}
 STAGE = {
@@ -38,6 +40,17 @@ def test_a_bare_model_is_compared_with_onnx_runtime(well, chain):
     (stage,) = report["stages"]
     assert set(stage) == STAGE
     assert stage["frames"] > 0
+
+
+def test_frames_whose_shapes_change_are_measured_by_every_engine(well, tmp_path):
+    """A buffer of the first frame's size would be too small for the second."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 4]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "open", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "o.onnx")
+    np.savez(tmp_path / "x.npz", **{f"{i}/x": np.full((rows, 4), i, np.float32) for i, rows in enumerate((2, 7, 3))})
+    report = well("bench", "o.onnx", "--inputs", "x.npz", "--seconds", "0.6", "--json").json
+    assert [reason for reason in report["missing"] if "shape" in reason] == []
+    assert names(report)[:3] == ["penstock", "onnxruntime", "onnxruntime-per-core"]
 
 
 def test_a_terminal_shows_what_is_started_before_the_rounds(program, chain):

@@ -1,4 +1,4 @@
-// Reuses an output's buffer in each run if the inputs' shapes determine the output's shape.
+// Reuses an output's buffer in each run if the inputs' shapes, which stay, determine its shape.
 #include "penstock/backend/plain_model.h"
 
 #include <algorithm>
@@ -14,6 +14,14 @@ bool follows(const Type& type, const std::set<std::string>& symbols) {
   return type.ranked && std::ranges::all_of(type.dims, [&](const Dim& dim) {
            return dim.fixed() || (!dim.symbol.empty() && symbols.contains(dim.symbol));
          });
+}
+
+bool have_one_shape(std::span<const std::vector<const Tensor*>> frames) {
+  return std::ranges::all_of(frames, [&](const auto& frame) {
+    return std::ranges::equal(frame, frames.front(), [](const Tensor* a, const Tensor* b) {
+      return std::ranges::equal(a->dims(), b->dims());
+    });
+  });
 }
 
 }  // namespace
@@ -32,15 +40,16 @@ Result<PlainModel> PlainModel::create(std::shared_ptr<Executable> executable) {
   return model;
 }
 
-Status PlainModel::bind_outputs(std::span<const Tensor* const> inputs) {
-  PENSTOCK_CHECK_OK(run(inputs));
+Status PlainModel::bind_outputs(std::span<const std::vector<const Tensor*>> frames) {
+  PENSTOCK_CHECK_OK(run(frames.front()));
+  const bool one_shape = have_one_shape(frames);
   std::set<std::string> symbols;
   for (const auto& port : this->inputs()) {
     for (const auto& dim : port.type.dims) symbols.insert(dim.symbol);
   }
   for (std::size_t i = 0; i < values_->size(); ++i) {
     Tensor& value = (*values_)[i];
-    if (value.kind() == Tensor::Kind::kDense && follows(outputs()[i].type, symbols)) {
+    if (one_shape && value.kind() == Tensor::Kind::kDense && follows(outputs()[i].type, symbols)) {
       value = Tensor::allocate(value.dtype(), value.dims());
     } else {
       unbound_.push_back(i);

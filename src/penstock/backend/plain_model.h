@@ -20,10 +20,11 @@ class PlainModel {
   [[nodiscard]] std::span<const Port> inputs() const { return executable_->inputs(); }
   [[nodiscard]] std::span<const Port> outputs() const { return executable_->outputs(); }
 
-  /// Runs `inputs` once, and gives every output whose shape follows from the inputs' a buffer that
-  /// later runs write into; the others' are the engine's, anew for each run, so that nothing is
-  /// copied.
-  Status bind_outputs(std::span<const Tensor* const> inputs);
+  /// Runs the first of the frames that will be run, each as run() takes it. Every output whose
+  /// shape follows from the inputs', which have the same in all frames, gets a buffer that later
+  /// runs write into; the others' are the engine's, anew for each run, so that nothing is copied.
+  /// \pre  `frames` is not empty
+  Status bind_outputs(std::span<const std::vector<const Tensor*>> frames);
   /// One frame; `inputs` follow inputs().
   Status run(std::span<const Tensor* const> inputs);
   /// run() in two steps. Between them the inputs must live, and nothing else be called.

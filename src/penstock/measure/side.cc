@@ -158,7 +158,7 @@ struct Session {
     }
     // A state is read while the next one is written: then each run has outputs of its own.
     if (plan.states.empty()) {
-      PENSTOCK_CHECK_OK(session.model.bind_outputs(session.ring.front()));
+      PENSTOCK_CHECK_OK(session.model.bind_outputs(session.ring));
     }
     return session;
   }
