@@ -4,7 +4,9 @@ import itertools
 import random
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 from unseen import F32, I64, NETWORKS, op, save, value, weights_of
 
 RIGHT, INCONCLUSIVE = 0, 3
@@ -77,3 +79,17 @@ def test_engines_are_timed_on_indices_that_fit(well, tmp_path):
     report = well("build", file, "-o", "built.penstock", "--budget", "1s", "--json").json
     assert [way["failure"] for way in report["simple"] + report["ways"] if way["failure"]] == []
     assert not [note for note in report["notes"] if "onnxruntime" in note]
+
+
+def test_a_map_as_an_input_is_refused_with_what_to_do(penstock, tmp_path):
+    reads = helper.make_node("DictVectorizer", ["words"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"])
+    words = onnx.ValueInfoProto(name="words")
+    words.type.map_type.key_type = onnx.TensorProto.STRING
+    words.type.map_type.value_type.tensor_type.elem_type = F32
+    graph = helper.make_graph([reads], "of_a_map", [words], [value("y", [1, 2])])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "map.onnx")
+    for command in (["build", "map.onnx", "-o", "p"], ["bench", "map.onnx"], ["run", "map.onnx"]):
+        said = penstock(*command).error
+        assert "input 'words'" in said
+        assert "begin the network behind the node that reads it" in said
