@@ -1,4 +1,6 @@
 // penstock._core: the library as the Python package's own module uses it.
+#include <vector>
+
 #include <nanobind/nanobind.h>
 
 #include "app.h"
@@ -12,6 +14,22 @@
 #include "sound.h"
 #include "tuning.h"
 #include "watching.h"
+
+namespace {
+
+/// nanobind lists all objects of ours in one table, and ends the process where memory to grow it is
+/// refused. So it grows while the module is imported, for more than a program holds at once: the
+/// table never shrinks.
+void make_room_for_objects() {
+  constexpr std::size_t kObjects = 4096;
+  std::vector<nanobind::object> held;
+  held.reserve(kObjects);
+  while (held.size() < kObjects) {
+    held.push_back(nanobind::inst_alloc(nanobind::type<penstock::python::Frame>()));
+  }
+}
+
+}  // namespace
 
 NB_MODULE(_core, module) {
   namespace python = penstock::python;
@@ -30,6 +48,7 @@ NB_MODULE(_core, module) {
   python::bind_watching(module);
   python::bind_tuning(module);
   python::bind_sound(module);
+  make_room_for_objects();
   // Called at exit, while the interpreter still stands.
   module.def("shut_down_all", [] {
     python::Pipeline::shut_down_all();

@@ -41,10 +41,11 @@ def test_the_best_pipeline_is_built_started_and_explained(model: Path, tmp_path:
 
 
 def test_it_is_built_by_ones_own_frames(tmp_path: Path) -> None:
-    """y = table[i - 1000], which random integers are never in."""
+    """y = table[(i * i - 1000000) / 2000], where random integers are outside."""
     graph = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (int64[1] i) => (float[1] y)'
-        " <float[4] table = {1, 2, 3, 4}, int64[1] offset = {1000}> { at = Sub(i, offset) y = Gather(table, at) }"
+        " <float[4] table = {1, 2, 3, 4}, int64[1] offset = {1000000}, int64[1] step = {2000}>"
+        " { square = Mul(i, i) past = Sub(square, offset) at = Div(past, step) y = Gather(table, at) }"
     )
     onnx.save(graph, tmp_path / "lookup.onnx")
     options = {"devices": f"cpu:{penstock.devices()['cpuset'][0]}", "budget": 1, "backends": ["onnxruntime"]}

@@ -223,3 +223,31 @@ assert np.array_equal(pipeline.run(None, x)[0], right)
 print("refused" if refused else "never")
 """
     assert run_script(text, package, what, call, refuses) == "refused\n"
+
+
+def test_objects_that_are_held_find_their_place_whatever_is_refused(
+    run_script: Run, model: Path, tmp_path: Path, refuses: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table in which nanobind lists its objects grows with those that are held."""
+    package = tmp_path / "line.penstock"
+    penstock.split(model, output=package).shut_down()
+    monkeypatch.setenv("LD_PRELOAD", str(refuses))
+    text = """
+import ctypes, sys, time
+import numpy as np, penstock
+package, library = sys.argv[1:]
+refusal, x, held = ctypes.CDLL(library), np.ones((1, 4), np.float32), []
+pipeline = penstock.load(package)
+k = 0
+while len(held) < 100:
+    if not pipeline.in_flight: pipeline.push(x)
+    done = lambda: pipeline.stats()["stages"][-1]["frames"] == pipeline.stats()["pushed"]
+    while not done(): time.sleep(0.001)  # Then only this thread asks for memory.
+    refusal.refuse(ctypes.c_long(k))
+    try: held.append(pipeline.pop())
+    except (penstock.PenstockError, MemoryError): k += 1
+    else: k = 0
+    refusal.refuse(ctypes.c_long(-1))
+print("held")
+"""
+    assert run_script(text, package, refuses) == "held\n"
