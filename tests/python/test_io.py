@@ -102,6 +102,33 @@ def test_mean_and_deviation_are_applied() -> None:
     assert prepared[0, 0, 0, 0] == 2
 
 
+@pytest.mark.parametrize("options", [{"scale": 1 / 255}, {"mean": [1, 2, 3]}, {"std": 2}])
+def test_scale_mean_and_deviation_are_refused_for_integers(options: dict) -> None:
+    like = penstock.TensorInfo("x", "", [1, 3, 6, 8], "uint8")
+    with pytest.raises(penstock.InvalidArgument, match="'x' is uint8.*leave out scale, mean and std"):
+        io.prepare(RED, like, **options)
+
+
+def test_numbers_that_an_input_does_not_hold_are_refused() -> None:
+    like = penstock.TensorInfo("x", "", [1, 3, 6, 8], "int8")
+    with pytest.raises(penstock.InvalidArgument, match="'x' is int8, -128 to 127, but the picture has 0 to 200"):
+        io.prepare(RED, like)
+    shifted = io.prepare(RED.astype(np.int16) - 128, like)
+    assert shifted.min() == -128 and shifted.max() == 72
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "int16", "int32", "int64", "uint16", "uint64", "float16", "float32", "float64"]
+)
+def test_pictures_of_all_numbers_are_resized(dtype: str, pictures: None) -> None:
+    picture = (RED // 2).astype(dtype)
+    resized = io.resize(picture, 3, 5)
+    assert resized.dtype == dtype and resized.shape == (3, 5, 3)
+    assert resized.min() == 0 and resized.max() == 100
+    grey = io.resize(picture[:, :, 0], 3, 5)
+    assert grey.shape == (3, 5) and np.all(grey == 100)
+
+
 def test_boxes_are_drawn_on_a_copy() -> None:
     drawn = io.draw_boxes(RED, [(1, 1, 5, 5), (-9, -9, 99, 99), (3, 3, 3, 3)], width=1)
     assert tuple(drawn[1, 1]) == (0, 255, 0) and tuple(drawn[2, 2]) == (200, 0, 0)

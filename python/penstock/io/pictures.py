@@ -93,11 +93,26 @@ def resize(image: Array, height: int, width: int) -> Array:
         raise InvalidArgument(f"resize: expected height and width in pixels, 1 or more, found {height!r} and {width!r}")
     if image.shape[:2] == (height, width):
         return image
+    if image.dtype != np.uint8:  # No library takes all other numbers.
+        return _resize_numbers(image, height, width)
     name, library = _library("resizing")
     if name == "cv2":
         return np.asarray(library.resize(image, (width, height), interpolation=library.INTER_LINEAR))
     picture = library.fromarray(np.ascontiguousarray(image))
     return np.array(picture.resize((width, height), library.BILINEAR))
+
+
+def _resize_numbers(image: Array, height: int, width: int) -> Array:
+    name, library = _library("resizing")
+    numbers = np.ascontiguousarray(image, np.float32)
+    if name == "cv2":
+        resized = library.resize(numbers, (width, height), interpolation=library.INTER_LINEAR)
+    else:
+        planes = np.atleast_3d(numbers).transpose(2, 0, 1)
+        sizes = (width, height), library.BILINEAR
+        resized = np.stack([np.asarray(library.fromarray(plane.copy()).resize(*sizes)) for plane in planes], axis=2)
+    resized = np.asarray(resized).reshape(height, width, *image.shape[2:])
+    return (resized if image.dtype.kind == "f" else resized.round()).astype(image.dtype)
 
 
 def _check_picture(what: str, image: object) -> None:
@@ -134,8 +149,11 @@ def prepare(
 
     The layout is what the input's shape says: a dimension of 1 or 3 second is channels first, last it
     is channels last. The picture is numbers [height, width, 3] or [height, width], or one of Pillow's.
-    Floats become (image * scale - mean) / std; scale is 1/255 by default. An open
-    height or width takes the picture's own.
+    Floats become (image * scale - mean) / std; scale is 1/255 by default. Integers are the picture's
+    numbers as they are. An open height or width takes the picture's own.
+
+    Raises InvalidArgument where the input is of integers and scale, mean or std are given, or where
+    its type does not hold the picture's numbers.
     """
     channels_first, count, height, width = _layout_of(like)
     pixels = _pixels(image)
@@ -148,10 +166,30 @@ def prepare(
         factor = 1 / 255 if scale is None else scale
         values = pixels.astype(np.float32) * np.float32(factor)
         pixels = (values - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)
+    else:
+        plain = scale is None and not np.any(np.asarray(mean)) and np.all(np.asarray(std) == 1)
+        _check_integers(like, pixels, plain)
     if channels_first:
         pixels = pixels.transpose(2, 0, 1)
     lead = [1] * (len(like.shape or ()) - 3)
     return np.ascontiguousarray(pixels.reshape(*lead, *pixels.shape), dtype=like.dtype)
+
+
+def _check_integers(like: TensorInfo, pixels: Array, plain: bool) -> None:
+    if not plain:
+        raise InvalidArgument(
+            f"prepare: input '{like.name}' is {like.dtype}, which takes the picture's numbers as they are; "
+            "leave out scale, mean and std, and compute them before"
+        )
+    if np.dtype(like.dtype).kind not in "iu":
+        return
+    range_ = np.iinfo(like.dtype)
+    least, most = pixels.min(), pixels.max()
+    if not (least >= range_.min and most <= range_.max):
+        raise InvalidArgument(
+            f"prepare: input '{like.name}' is {like.dtype}, {range_.min} to {range_.max}, but the picture has "
+            f"{least} to {most}; bring them into this range before, as by image.astype('int16') - 128"
+        )
 
 
 def _pixels(image: Any) -> Array:
