@@ -3,8 +3,11 @@
 import http.server
 import json
 import re
+import shutil
+import signal
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -206,6 +209,39 @@ def test_a_recording_of_a_run(well, line_package, tmp_path):
     assert data["samples"][-1]["ok"] == 20 and data["about"]["cpus"]
 
 
-def test_a_recording_that_cannot_be_written(penstock, line_package):
-    outcome = penstock("run", line_package, "--frames", "2", "--record", "nowhere/run.html")
+@pytest.mark.parametrize("command", [["run", "--frames", "2"], ["bench", "--seconds", "1"]])
+def test_a_recording_that_has_no_place_is_told_before_the_run(penstock, line_package, command):
+    name, *options = command
+    outcome = penstock(name, line_package, *options, "--record", "nowhere/run.html")
     assert outcome.code == 1 and "nowhere/run.html" in outcome.error
+    assert not outcome.out
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_a_recording_that_fails_at_the_end_loses_nothing_else(program, line_package, tmp_path, command):
+    """Its folder is taken away while frames run."""
+    (tmp_path / "gone").mkdir()
+    options = {
+        "run": ["--frames", "400", "--rate", "200", "--output", tmp_path / "out.npz"],
+        "bench": ["--seconds", "2"],
+    }
+    traced = ["--trace", tmp_path / "trace.json"] if command == "run" else []
+    record = ["--record", tmp_path / "gone/run.html", "--page", "127.0.0.1:0"]
+    with started(program, command, line_package, *options[command], *traced, *record) as process:
+        address_of(process, "page")
+        shutil.rmtree(tmp_path / "gone")
+        out, error = process.communicate(timeout=300)
+    assert process.returncode == 1 and "gone/run.html" in error
+    assert "frames/s" in out or "frames a second" in out
+    if command == "run":
+        assert (tmp_path / "out.npz").exists() and (tmp_path / "trace.json").exists()
+
+
+def test_random_frames_with_a_page_run_until_they_are_interrupted(program, line_package):
+    with started(program, "run", line_package, "--rate", "2000", "--page", "127.0.0.1:0") as process:
+        address = address_of(process, "page")
+        while (sample := json.loads(read(address + "snapshot"))["sample"]) is None or sample["ok"] < 300:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=300)
+    assert process.returncode == 130 and "(interrupted)" in out

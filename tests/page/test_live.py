@@ -370,6 +370,19 @@ def test_a_page_that_was_lost_shows_the_next_run(run, open_url):
     page.wait_for_selector("#status[data-state='running']")
 
 
+def test_a_page_whose_run_has_ended_shows_the_next_run(run, open_url):
+    process, url = run(by_hand=True)
+    page = open_url(url)
+    give(process, *[GOOD] * 20)
+    process.stdin.close()
+    page.wait_for_selector("#status[data-state='ended']")
+    process.wait()
+    page.wait_for_timeout(4000)  # It has looked for the next one in vain.
+    assert page.get_attribute("#status", "data-state") == "ended"
+    run(*ENDLESS, page=url.removeprefix("http://").removesuffix("/"))
+    page.wait_for_selector("#status[data-state='running']")
+
+
 def test_some_time_of_load(run, open_url):
     """At full speed; what the page holds is bounded."""
     page = open_url(run("--frames", "1000000000")[1])

@@ -7,6 +7,7 @@ import { networkOf, readRecording, Recording, toPage } from "./livemodel.js";
 import { describeStage, makeCpus, makeErrors, makeFigures, makeQueues, makeStages, sentenceOfStage } from "./liveparts.js";
 import { makeView } from "./view.js";
 
+const kNext = 3000; // Milliseconds from the end of a run until the page looks for the next one: its server has gone by then.
 const kSilence = 5000; // Milliseconds without news after which the connection counts as lost.
 
 function makeCharts(about) {
@@ -227,6 +228,7 @@ class Live {
       this.close();
       this.recording.last && (this.recording.last.end = true);
       this.showStatus();
+      this.next = setTimeout(() => this.listen(), kNext); // What has ended stays in sight until something else runs there.
     });
     source.addEventListener("error", () => hear(true));
     this.watch = setInterval(() => Date.now() - this.heard > kSilence && !this.lost && hear(true), 1000);
@@ -248,6 +250,7 @@ class Live {
   close() {
     this.source?.close();
     clearInterval(this.watch);
+    clearTimeout(this.next);
   }
 }
 

@@ -38,8 +38,7 @@ export class Recording {
     if (last && sample.n <= last.n) return; // Seen before the connection was made again.
     this.samples.push(sample);
     this.failures.push(...failures);
-    this.failures.splice(0, this.failures.length - kFailures);
-    this.missed += missed;
+    this.missed += missed + this.failures.splice(0, this.failures.length - kFailures).length;
     if (this.samples.length > kMost) {
       const old = this.samples.length - kRecent;
       this.samples = this.samples.filter((_, i) => i >= old || i % 2 === 0);

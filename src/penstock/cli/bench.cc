@@ -60,6 +60,7 @@ struct BenchReport {
   std::vector<std::string> missing;  ///< Ways that cannot be had, with the reason.
   std::string remark;                ///< What the pipeline is compared with.
   bool interrupted = false;
+  Status recorded;  ///< Whether --record was written.
 };
 
 /// The CPUs that the plan's stages use, ascending.
@@ -218,7 +219,7 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
     const auto advice = advice_on_random(measured.error(), options.inputs, package.plan.inputs);
     return std::move(measured).error().adding(advice);
   }
-  PENSTOCK_CHECK_OK(stop(watching));
+  report.recorded = stop(watching);
   report.stats = pipeline->stats();
   return report;
 }
@@ -314,6 +315,7 @@ Result<int> run(const BenchOptions& options) {
   } else {
     print(to_text(*report));
   }
+  PENSTOCK_CHECK_OK(report->recorded);
   return report->interrupted ? interrupt_code() : kOk;
 }
 

@@ -338,6 +338,19 @@ Status write_trace(const Pipeline& pipeline, const std::filesystem::path& file) 
   return {};
 }
 
+/// Writes outputs, trace and recording, each also where another one cannot be written.
+/// \error  the first of them.
+Status keep(const RunOptions& options, const Pipeline& pipeline, const Watchers& watching,
+            OutputWriter& writer) {
+  Status kept = writer.finish();
+  const auto then = [&kept](Status next) {
+    if (kept) kept = std::move(next);
+  };
+  if (!options.trace.empty()) then(write_trace(pipeline, options.trace));
+  then(stop(watching));
+  return kept;
+}
+
 struct Length {
   std::optional<std::uint64_t> frames;  ///< At most; empty: as many as come.
   bool certain = true;                  ///< Whether it may not be fewer.
@@ -345,8 +358,10 @@ struct Length {
 
 Length count_frames(const RunOptions& options, const frames::Source& source) {
   if (options.frames > 0) return {options.frames, !source.is_live()};
-  if (source.is_live()) return {std::nullopt, false};
-  return {frames::has_files(options.inputs) ? source.count() : kRandomFrames, true};
+  const bool given = frames::has_files(options.inputs);
+  const bool watched = !given && !options.watch.page.empty();  // Until who looks has seen enough.
+  if (source.is_live() || watched) return {std::nullopt, false};
+  return {given ? source.count() : kRandomFrames, true};
 }
 
 Result<int> run(const RunOptions& options) {
@@ -393,10 +408,10 @@ Result<int> run(const RunOptions& options) {
     return done;
   });
   PENSTOCK_TRY(auto summary, Stream(options, *pipeline, source, frames, writer, reloader).run());
-  PENSTOCK_CHECK_OK(stop(watching));
-  PENSTOCK_CHECK_OK(writer.finish());
-  if (settings.trace) PENSTOCK_CHECK_OK(write_trace(*pipeline, options.trace));
-  return report(options, package.plan, summary);
+  const Status kept = keep(options, *pipeline, watching, writer);
+  PENSTOCK_TRY(const int code, report(options, package.plan, summary));
+  PENSTOCK_CHECK_OK(kept);
+  return code;
 }
 
 constexpr const char* kRunFooter =
@@ -422,7 +437,7 @@ Examples:
   penstock run model.penstock --inputs frames.npz --output - | jq .outputs.scores
   penstock run model.onnx --inputs frames.npz --output results.npz
   penstock run model.penstock --rate 30 --policy latest --max-age 100 --trace trace.json
-  penstock run model.penstock --rate 30 --frames 100000 --page       to be looked at while it runs
+  penstock run model.penstock --rate 30 --page       to be looked at while it runs, until Ctrl-C
   penstock run model.penstock --frames 100000 --record run.html      and afterwards
   penstock run model.penstock --frames 100000 --tune 0.02            beside neighbours that come and go
   penstock run denoise.onnx --state cache_out=cache_in --inputs frames.npz --output results.npz
@@ -443,8 +458,10 @@ void declare_run(CLI::App& app, Action& chosen) {
   add_source_options(command, options->source);
   add_input_options(command, options->inputs);
   command
-      ->add_option("--frames", options->frames,
-                   "How many (default: what the files hold, or 100 random ones); files repeat")
+      ->add_option(
+          "--frames", options->frames,
+          "How many (default: what the files hold, or 100 random ones, with --page as many "
+          "as come until Ctrl-C); files repeat")
       ->check(positive_count());
   command->add_option(
       "--output", options->output,

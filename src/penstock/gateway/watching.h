@@ -15,7 +15,8 @@ struct WatchOptions {
   std::string address = "127.0.0.1:0";  ///< HOST:PORT; port 0: any; empty: only `record`.
   bool page = false;                    ///< Serve the page, too, and what it listens to.
   std::string report;  ///< build.json of what runs, for its drawing; empty: stages are drawn.
-  /// Where the page goes at the end, as a file that stands alone; empty: nowhere.
+  /// Where the page goes at the end, as a file that stands alone; empty: nowhere. Until then it is
+  /// FILE.part, which is made at the start.
   std::filesystem::path record;
   bool insecure = false;         ///< Plain text also where other machines could read it.
   std::filesystem::path tokens;  ///< Who may look, with the right `admin`; empty: who is here.
@@ -41,7 +42,8 @@ class Watching {
 /// and stays.
 /// \error kUnavailable       the address cannot be listened on; the library cannot be loaded.
 /// \error kInvalidArgument   the address is none; a line of the tokens is bad.
-/// \error kPermissionDenied  plain text would leave this machine without `insecure`.
+/// \error kPermissionDenied  plain text would leave this machine without `insecure`; the recording
+///                           cannot be written.
 Result<std::unique_ptr<Watching>> start_watching(std::shared_ptr<const pipeline::Pipeline> pipeline,
                                                  const WatchOptions& options);
 

@@ -1,7 +1,9 @@
-// Thins out old samples, sends new ones as server-sent events, and makes the page and the snapshot.
+// Sends new samples as server-sent events, and makes the page and the snapshot.
 #include "penstock/watch/recorder.h"
 
+#include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "penstock/pipeline/thread.h"
@@ -11,25 +13,9 @@ namespace penstock::watch {
 namespace {
 
 constexpr auto kInterval = std::chrono::milliseconds(500);
-/// Samples remembered; of more, every second of the older ones goes, so that the whole run stays.
-constexpr std::size_t kMost = 2400;
-constexpr std::size_t kRecent = 600;  ///< Of which none goes.
-constexpr std::size_t kFailures = 1000;
 
 std::string event_of(const char* name, std::uint64_t id, const std::string& data) {
   return concat("event: ", name, "\nid: ", id, "\ndata: ", data, "\n\n");
-}
-
-std::string with_failures(const Sample& sample) {
-  Json json = sample.json;
-  json["failures"] = sample.failures;
-  json["missed"] = sample.missed;
-  return text_of(json);
-}
-
-template <typename Texts, typename Text>
-std::string array_of(const Texts& texts, Text text) {
-  return "[" + join(texts, ",", text) + "]";
 }
 
 }  // namespace
@@ -69,31 +55,28 @@ void Recorder::run() {
   }
 }
 
-void Recorder::look() {
-  const auto sample = sampler_.take();
-  const auto event = event_of("sample", sample.number, with_failures(sample));
+/// Where there is no memory for a look, it is skipped: the pipeline goes on, and so does the page.
+void Recorder::look() noexcept {
+  try {
+    take();
+  } catch (const std::exception&) {
+    ++skipped_;
+  }
+}
+
+void Recorder::take() {
+  auto sample = sampler_.take();
+  sample.json["skipped"] = skipped_;
   const std::scoped_lock lock(mutex_);
   if (sample.renewed) {
     about_ = sampler_.about();
-    samples_.clear();
+    history_.forget_samples();
     tell(generation_event());
   }
-  keep(sample);
-  tell(event);
-}
-
-void Recorder::keep(const Sample& sample) {
-  samples_.push_back({sample.number, text_of(sample.json)});
-  for (const auto& failure : sample.failures) failures_.push_back(text_of(failure));
-  missed_ += sample.missed;
-  for (; failures_.size() > kFailures; ++missed_) failures_.pop_front();
-  if (samples_.size() <= kMost) return;
-  std::vector<Kept> fewer;
-  const std::size_t old = samples_.size() - kRecent;
-  for (std::size_t i = 0; i < samples_.size(); ++i) {
-    if (i >= old || i % 2 == 0) fewer.push_back(std::move(samples_[i]));
+  history_.keep(sample);
+  for (const auto& text : history_.since(sample.number - 1)) {
+    tell(event_of("sample", text.number, text.json));
   }
-  samples_ = std::move(fewer);
 }
 
 void Recorder::tell(const std::string& event) {
@@ -113,16 +96,15 @@ void Recorder::listen(const http::Responder& responder, std::uint64_t after) {
   auto stream = responder.stream(std::move(head));
   const std::scoped_lock lock(mutex_);
   if (!stream.write("retry: 1000\n\n" + generation_event())) return;
-  for (const auto& sample : samples_) {
-    // What does not fit into the stream is left out: the newest ones are asked for first.
-    if (sample.number > after) stream.write(event_of("sample", sample.number, sample.json));
+  constexpr std::size_t kRoom = http::Stream::kMostWaiting - 4096;  // Beside what was written.
+  for (const auto& text : history_.since(after, kRoom)) {
+    stream.write(event_of("sample", text.number, text.json));
   }
   if (!stopped_) listeners_.push_back(std::move(stream));
 }
 
 std::string Recorder::page(bool live) const {
   const std::scoped_lock lock(mutex_);
-  const auto itself = [](const std::string& text) { return text; };
   return tune::make_page(
       {.name = about_["model"].get<std::string>(),
        .what = "Penstock",
@@ -130,9 +112,8 @@ std::string Recorder::page(bool live) const {
            "This page is drawn by a program in it, which this browser does not run. 'penstock "
            "top' shows the same in a terminal.",
        .id = "live",
-       .json = concat("{\"about\":", text_of(about_), ",\"samples\":",
-                      array_of(samples_, [](const Kept& sample) { return sample.json; }),
-                      ",\"failures\":", array_of(failures_, itself), ",\"missed\":", missed_,
+       .json = concat("{\"about\":", text_of(about_), ",\"samples\":", history_.samples(),
+                      ",\"failures\":", history_.failures(), ",\"missed\":", history_.missed(),
                       ",\"live\":", live ? "true" : "false", "}")});
 }
 
@@ -141,13 +122,8 @@ std::string Recorder::snapshot() const {
   Json about = about_;
   about.erase("report");
   constexpr std::size_t kShown = 10;
-  const std::size_t first = failures_.size() - std::min(kShown, failures_.size());
-  const std::vector<std::string> last(failures_.begin() + static_cast<std::ptrdiff_t>(first),
-                                      failures_.end());
-  return concat("{\"about\":", text_of(about),
-                ",\"sample\":", samples_.empty() ? "null" : samples_.back().json,
-                ",\"failures\":", array_of(last, [](const std::string& text) { return text; }),
-                "}\n");
+  return concat("{\"about\":", text_of(about), ",\"sample\":", history_.last(),
+                ",\"failures\":", history_.failures(kShown), "}\n");
 }
 
 }  // namespace penstock::watch

@@ -3,7 +3,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "penstock/base/result.h"
 #include "penstock/http/router.h"
+#include "penstock/watch/history.h"
 #include "penstock/watch/samples.h"
 
 namespace penstock::watch {
@@ -38,26 +38,21 @@ class Recorder {
   [[nodiscard]] std::string snapshot() const;
 
  private:
-  struct Kept {
-    std::uint64_t number;
-    std::string json;
-  };
   void run();
-  void look();
-  void keep(const Sample& sample);
+  void look() noexcept;
+  void take();
   void tell(const std::string& event);
   [[nodiscard]] std::string generation_event() const;
 
-  Sampler sampler_;  // By who looks: run(), then stop().
+  Sampler sampler_;            // By who looks: run(), then stop().
+  std::uint64_t skipped_ = 0;  // Likewise.
   std::thread thread_;
 
   mutable std::mutex mutex_;  // Guards all below.
   std::condition_variable woken_;
   bool stopping_ = false, stopped_ = false;
   Json about_;
-  std::vector<Kept> samples_;
-  std::deque<std::string> failures_;
-  std::uint64_t missed_ = 0;
+  History history_;
   std::vector<http::Stream> listeners_;
 };
 

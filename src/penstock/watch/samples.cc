@@ -28,6 +28,7 @@ Json stage_about(const plan::Stage& stage, const pipeline::StageStats& stats) {
   Json devices = Json::array(), cpus = Json::array();
   for (const auto& device : stage.devices) {
     devices.push_back(device::to_string(device));
+    if (!device.is_local_cpu()) continue;  // Its numbers are those of another machine.
     for (const int cpu : device.cpus) cpus.push_back(cpu);
   }
   return {{"name", stats.name},       {"devices", std::move(devices)}, {"cpus", std::move(cpus)},

@@ -80,17 +80,36 @@ void add_metrics(http::Router& router, const std::shared_ptr<const Pipeline>& pi
   });
 }
 
-/// Written beside, then renamed: who opens it meanwhile sees a whole one.
+/// Where a recording is written before it is renamed: who opens it meanwhile sees a whole one.
+std::filesystem::path part_of(const std::filesystem::path& file) {
+  auto part = file;
+  part += ".part";
+  return part;
+}
+
+Error no_recording(const std::filesystem::path& file) {
+  return make_error(Code::kPermissionDenied, "recording '", file.string(),
+                    "': cannot be written; name a file in a folder that exists and may be "
+                    "written to");
+}
+
+/// Tells at the start, not after hours, that the recording has no place.
+Status begin_recording(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) return no_recording(file);
+  if (!std::ofstream(part_of(file), std::ios::binary)) return no_recording(file);
+  return {};
+}
+
 Status write_recording(const std::filesystem::path& file, const std::string& text) {
-  auto beside = file;
-  beside += ".part";
-  std::ofstream out(beside, std::ios::binary);
+  const auto part = part_of(file);
+  std::ofstream out(part, std::ios::binary);
   out << text;
   out.close();
   std::error_code failed;
-  if (out) std::filesystem::rename(beside, file, failed);
+  if (out) std::filesystem::rename(part, file, failed);
   if (out && !failed) return {};
-  return make_error(Code::kPermissionDenied, "recording '", file.string(), "': cannot be written");
+  return no_recording(file);
 }
 
 http::Options to_http(const WatchOptions& options) {
@@ -118,6 +137,10 @@ class Watch final : public gateway::Watching {
   /// The first call.
   Status open(const std::shared_ptr<const Pipeline>& pipeline, const WatchOptions& options) {
     static_cast<void>(pipeline->observe());  // From now on latencies are kept.
+    if (!record_.empty()) {
+      PENSTOCK_CHECK_OK(begin_recording(record_));
+      begun_ = true;
+    }
     if (options.page || !options.record.empty()) {
       recorder_ = std::make_shared<Recorder>(pipeline, options.report);
       PENSTOCK_CHECK_OK(recorder_->start());
@@ -135,8 +158,11 @@ class Watch final : public gateway::Watching {
     if (recorder_ != nullptr) recorder_->stop();
     constexpr auto kPatience = std::chrono::seconds(1);  // Until all have heard of it.
     if (server_ != nullptr) server_->stop(kPatience);
-    if (!opened_ || record_.empty()) return {};
-    return write_recording(record_, recorder_->page(false));
+    if (!begun_) return {};
+    if (opened_) return write_recording(record_, recorder_->page(false));
+    std::error_code ignored;
+    std::filesystem::remove(part_of(record_), ignored);
+    return {};
   }
 
  private:
@@ -158,7 +184,8 @@ class Watch final : public gateway::Watching {
   std::shared_ptr<Recorder> recorder_;  // Null: there is neither page nor recording.
   std::unique_ptr<http::Server> server_;
   std::string address_;
-  std::mutex mutex_;  // Guards stop().
+  std::mutex mutex_;    // Guards stop().
+  bool begun_ = false;  // The recording's file is there.
   bool opened_ = false, stopped_ = false;
 };
 

@@ -1,7 +1,11 @@
 // The metrics of a pipeline with an invented backend, over HTTP, and who is refused them.
+#include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -11,7 +15,9 @@
 #include "penstock/gateway/watching.h"
 #include "penstock/http/get.h"
 #include "penstock/watch/doors.h"
+#include "penstock/watch/history.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/fake_remote.h"
 #include "tests/support/temporary_folder.h"
 
 namespace penstock::watch {
@@ -34,6 +40,10 @@ class WatchTest : public ::testing::Test {
                  return {};
                })
         .output("out");
+    network_.backend->models.at("a.onnx").counters = [this] {
+      if (out_of_memory_ && ++refused_ > 0) throw std::bad_alloc();
+      return backend::Context::Counters();
+    };
     auto started = network_.start({}, {});
     EXPECT_TRUE(started) << started.error().message();
     pipeline_ = *std::move(started);
@@ -56,6 +66,8 @@ class WatchTest : public ::testing::Test {
     return *std::move(answer);
   }
 
+  std::atomic<bool> out_of_memory_ = false;
+  std::atomic<int> refused_ = 0;
   FakeNetwork network_;
   std::shared_ptr<pipeline::Pipeline> pipeline_;
 };
@@ -111,6 +123,87 @@ TEST_F(WatchTest, AsksForATokenWhereThereAreSome) {
   // "anybody:secret", as a browser sends what was typed into its window.
   EXPECT_EQ(ask(*watching, "/metrics", {{"Authorization", "Basic YW55Ym9keTpzZWNyZXQ="}}).status,
             200);
+}
+
+TEST_F(WatchTest, TellsAtTheStartThatTheRecordingHasNoPlace) {
+  const auto folder = TemporaryFolder();
+  for (const auto& file : {folder.path() / "nowhere" / "run.html", folder.path()}) {
+    const auto watching = gateway::start_watching(pipeline_, {.address = "", .record = file});
+    ASSERT_FALSE(watching);
+    EXPECT_EQ(watching.error().code, Code::kPermissionDenied);
+    EXPECT_THAT(watching.error().message(), HasSubstr(file.string()));
+  }
+  EXPECT_FALSE(
+      gateway::start_watching(pipeline_, {.address = "nobody", .record = folder.path() / "a"}));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_F(WatchTest, GoesOnWhereALookFindsNoMemory) {
+  const auto watching = watched({.page = true});
+  out_of_memory_ = true;
+  while (refused_ == 0) std::this_thread::yield();
+  out_of_memory_ = false;
+  Json sample;  // Of before, or none, until it looks again.
+  while (!sample.is_object() || sample["skipped"] == 0) {
+    sample = Json::parse(ask(*watching, "/snapshot").body)["sample"];
+  }
+  EXPECT_GT(sample["skipped"], 0);
+}
+
+TEST_F(WatchTest, ShowsTheCpusOfThisMachineOnly) {
+  network_.registry.add(std::make_shared<FakeRemote>(network_));
+  network_.plan.stages[0].devices = {{.host = "10.0.0.1:8470", .cpus = {0, 1}}};
+  auto started = network_.start({}, {});
+  ASSERT_TRUE(started) << started.error().message();
+  pipeline_ = *std::move(started);
+  const auto watching = watched({.page = true});
+  const auto about = Json::parse(ask(*watching, "/snapshot").body)["about"];
+  EXPECT_EQ(about["stages"][0]["devices"][0], "10.0.0.1:8470/cpu:0-1");
+  EXPECT_TRUE(about["stages"][0]["cpus"].empty());
+  EXPECT_EQ(about["stages"][1]["cpus"].size(), 1);
+}
+
+Sample sample_of(std::uint64_t number, int failures = 0, std::uint64_t missed = 0) {
+  Sample sample{.number = number, .json = {{"n", number}}, .failures = {}, .missed = missed};
+  for (int i = 0; i < failures; ++i) sample.failures.push_back({{"frame", 100 * number + i}});
+  return sample;
+}
+
+TEST(History, TellsTheFailuresThatAListenerLacks) {
+  History history;
+  history.keep(sample_of(1, 1));
+  history.keep(sample_of(2));
+  history.keep(sample_of(3, 2, 5));
+  const auto texts = history.since(1);
+  ASSERT_EQ(texts.size(), 2);
+  EXPECT_EQ(texts[0].json, R"({"n":2,"failures":[],"missed":0})");
+  EXPECT_EQ(texts[1].json, R"({"n":3,"failures":[{"frame":300},{"frame":301}],"missed":5})");
+  EXPECT_TRUE(history.since(3).empty());
+  history.forget_samples();
+  history.keep(sample_of(4, 1));
+  EXPECT_EQ(history.since(3).at(0).json, R"({"n":4,"failures":[{"frame":400}],"missed":0})");
+}
+
+TEST(History, LeavesOutTheOldestWhereThereIsNoRoomAndCountsTheirFailures) {
+  History history;
+  for (std::uint64_t n = 1; n <= 10; ++n) history.keep(sample_of(n, 1));
+  const auto texts = history.since(2, 300);
+  ASSERT_EQ(texts.size(), 2);
+  EXPECT_EQ(texts[0].json, R"({"n":9,"failures":[{"frame":900}],"missed":6})");
+  EXPECT_EQ(texts[1].json, R"({"n":10,"failures":[{"frame":1000}],"missed":0})");
+}
+
+TEST(History, CountsAllFailuresOfALongRun) {
+  History history;
+  for (std::uint64_t n = 1; n <= 5000; ++n) history.keep(sample_of(n, 1, 1));
+  std::size_t told = 0;
+  for (const auto& text : history.since(0)) {
+    const auto sample = Json::parse(text.json);
+    told += sample["failures"].size() + sample["missed"].get<std::size_t>();
+  }
+  EXPECT_EQ(told, 10'000);
+  EXPECT_EQ(Json::parse(history.failures()).size() + history.missed(), 10'000);
+  EXPECT_LE(Json::parse(history.samples()).size(), 2400);
 }
 
 TEST(TokenOf, ReadsBearerAndThePasswordOfBasic) {
