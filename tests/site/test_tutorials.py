@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+import wave
 from pathlib import Path
 
+import numpy as np
 import pytest
 from built_program import find_program
 from tutorial import Shell, agrees, blocks_of, run_page
@@ -120,6 +122,33 @@ def test_what_a_command_sets_is_there_for_the_next_one(tmp_path):
     page = tmp_path / "page.md"
     page.write_text('```console\n$ mkdir in && cd in\n$ export A=\\\n1\n$ echo "$A $(basename $PWD)"\n1 in\n```\n')
     assert run_page(page, tmp_path, dict(os.environ)) == 3
+
+
+def save_sound(file: Path, sound: np.ndarray) -> None:
+    with wave.open(str(file), "wb") as out:
+        out.setparams((1, 2, 16000, 0, "NONE", ""))
+        out.writeframes((sound * 32767).astype("<i2").tobytes())
+
+
+def test_speech_until_the_end_of_the_file_is_told(environment, tmp_path):
+    subprocess.run([sys.executable, EXAMPLES / "voice/make.py"], cwd=tmp_path, check=True, capture_output=True)
+    split = ["penstock", "split", "voice.onnx", "--constant", "sr=16000", "--state", "memory_out=memory"]
+    subprocess.run([*split, "-o", "voice.penstock"], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    time = np.arange(16000) / 16000
+    save_sound(tmp_path / "speech.wav", 0.2 * np.sin(2 * np.pi * 200 * time) * (time > 0.5))
+    command = [sys.executable, EXAMPLES / "voice/listen.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"from 0\.\d to the end\n", done.stdout)
+
+
+def test_enhanced_sound_is_as_long_as_the_noisy_one(environment, tmp_path):
+    subprocess.run([sys.executable, EXAMPLES / "speech/make.py"], cwd=tmp_path, check=True, capture_output=True)
+    for samples in (64000, 63999, 63745):
+        save_sound(tmp_path / "noisy.wav", np.full(samples, 0.1))
+        command = [sys.executable, EXAMPLES / "speech/enhance.py"]
+        subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
+        with wave.open(str(tmp_path / "clean.wav"), "rb") as file:
+            assert file.getnframes() == samples
 
 
 def test_scoring_goes_on_where_ctrl_c_ended_it(environment, tmp_path):

@@ -1,6 +1,8 @@
 // A service with a Penstock pipeline inside: service PACKAGE PORT. Each client of the port sends
 // frames, the bytes of the network's input one frame behind the other, and gets the bytes of its
 // output for each.
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -66,6 +68,12 @@ void serve(int client, Pipeline& pipeline) {
   close(client);
 }
 
+/// Whether a frame is one tensor in and one out, and how many bytes it has is known.
+bool is_simple(const penstock::plan::Plan& plan) {
+  if (plan.inputs.size() != 1 || plan.outputs.size() != 1) return false;
+  return std::ranges::all_of(plan.inputs[0].type.dims, [](const auto& dim) { return dim.fixed(); });
+}
+
 /// A socket that listens on this port of this machine only; port 0: any that is free, printed.
 int listen_on(int port) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -97,6 +105,9 @@ int main(int argc, char** argv) {
 
   const auto package = penstock::plan::load_package(arguments[1]);
   if (!package) return fail(package.error().message());
+  if (!is_simple(package->plan)) {
+    return fail("expected a package of one input, of a fixed shape, and one output");
+  }
   const auto backends = penstock::backend::Registry::load();
   const auto pipeline = Pipeline::start(package->plan, package->folder, backends);
   if (!pipeline) return fail(pipeline.error().message());
@@ -112,8 +123,15 @@ int main(int argc, char** argv) {
 
   const int listener = listen_on(std::atoi(arguments[2]));
   if (listener < 0) return fail("cannot listen on port " + std::string(arguments[2]));
-  for (int client = 0; (client = accept(listener, nullptr, nullptr)) >= 0;) {
-    std::thread(serve, client, std::ref(**pipeline)).detach();
+  while (true) {
+    const int client = accept(listener, nullptr, nullptr);
+    if (client >= 0) {
+      std::thread(serve, client, std::ref(**pipeline)).detach();
+    } else if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK) {
+      return fail("the port is closed");
+    } else {
+      // The client has gone again, or too many files are open, which those who end give back.
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
   }
-  return fail("the port is closed");
 }

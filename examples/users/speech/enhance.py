@@ -1,5 +1,6 @@
 """Takes the noise out of noisy.wav: a function, a network that remembers, and a function, as one pipeline."""
 
+import itertools
 import wave
 
 import numpy as np
@@ -39,12 +40,15 @@ app.state("samples.rest", "samples.last")
 app.output("samples", "samples.samples")
 
 with app.start() as pipeline:
-    blocks = io.wav("noisy.wav", BLOCK, HOP, sample_rate=RATE)
+    # What overlaps comes out with the next block: behind the last one there is silence.
+    blocks = itertools.chain(io.wav("noisy.wav", BLOCK, HOP, sample_rate=RATE), [np.zeros(BLOCK, np.float32)])
     clean = np.concatenate([frame["samples"].copy() for frame in pipeline.stream(blocks)])
 
+with wave.open("noisy.wav", "rb") as file:
+    length = file.getnframes()
 with wave.open("clean.wav", "wb") as file:
     file.setparams((1, 2, RATE, 0, "NONE", ""))
-    file.writeframes((clean.clip(-1, 1) * 32767).astype("<i2").tobytes())
+    file.writeframes((clean[:length].clip(-1, 1) * 32767).astype("<i2").tobytes())
 
 noisy = next(iter(io.wav("noisy.wav", 4 * RATE, 4 * RATE))).reshape(-1)
 pause, voice = slice(int(3.2 * RATE), int(3.8 * RATE)), slice(int(2.2 * RATE), int(2.8 * RATE))

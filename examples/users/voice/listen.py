@@ -15,3 +15,5 @@ with penstock.load("voice.penstock") as pipeline:
         elif not speaks and since is not None:
             print(f"from {since:.1f} to {second:.1f}")
             since = None
+    if since is not None:
+        print(f"from {since:.1f} to the end")
