@@ -7,6 +7,7 @@ set(PENSTOCK_PUBLIC_HEADERS
   backend/backend.h backend/registry.h
   base/error.h base/hash.h base/result.h base/tls_files.h base/version.h
   device/device.h device/topology.h
+  follow/choice.h follow/idle.h follow/tuner.h
   frames/frame.h frames/random.h
   function/function.h function/penstock_function.h
   gateway/serving.h gateway/watching.h
@@ -14,7 +15,7 @@ set(PENSTOCK_PUBLIC_HEADERS
   host/options.h
   measure/judge.h measure/jumps.h measure/reference.h measure/verify.h
   partition/batches.h partition/split.h
-  pipeline/durations.h pipeline/frame.h pipeline/observation.h pipeline/pipeline.h pipeline/spans.h pipeline/stats.h
+  pipeline/durations.h pipeline/frame.h pipeline/observation.h pipeline/paused_clock.h pipeline/pipeline.h pipeline/spans.h pipeline/stats.h
   plan/bound.h plan/package.h plan/plan.h plan/plan_json.h plan/stream_options.h
   serve/model.h serve/request.h serve/server.h serve/server_options.h serve/statistics.h
   session/batch_choice.h session/identify.h session/load.h session/session.h session/verify.h

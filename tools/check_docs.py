@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Fails where README.md, ARCHITECTURE.md or CONTRIBUTING.md names a path that does not exist, or a page
-(docs/*.md) a header that is not installed, or where a file of src/ does not begin with a line that stands alone.
+(docs/*.md) a header or a name of C++ that is not installed, or where a file of src/ does not begin with a line
+that stands alone.
 
 A path is a word in backticks or a link's target that begins with a file or folder of the root.
 Argument: the tree's root (default: this one)."""
@@ -14,6 +15,7 @@ TOPS = "src|plugins|tools|docs|tests|bench|cmake|examples|script|python|packagin
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)")
 HEADER = re.compile(r"(?<!src/)\bpenstock/(\w+/\w+\.h)\b")  # As a program includes it.
+NAME = re.compile(r"\b(\w+)::(\w+)\b")  # Of C++, in a namespace.
 IN_A_FOLDER = re.compile(rf"(?<![\w./-])(?:\./)?((?:{TOPS})/[\w./{{}},*-]*)")
 SENTENCE = re.compile(r"(?://|/\*) \S.*[.?](?: \*/)?")
 AT_THE_ROOT = re.compile(r"(?:\./)?([A-Z]\w*\.(?:md|txt|json)|[\w.]+\.txt|presubmit|LICENSE)")
@@ -41,6 +43,28 @@ def exists(root: Path, path: str) -> bool:
     return any(root.glob(path)) if "*" in path else (root / path).exists()
 
 
+def installed_headers(root: Path) -> list[str]:
+    return re.findall(r"[\w./]+\.h\b", (root / "cmake/penstock_install.cmake").read_text(encoding="utf-8"))
+
+
+def names_not_installed(root: Path) -> list[tuple[str, str]]:
+    """Page and name, of those that a page names with their folder of src/penstock/ as their namespace."""
+    texts: dict[str, str] = {}
+    bad = []
+    for page in sorted((root / "docs").glob("*.md")):
+        for folder, name in sorted(set(NAME.findall(page.read_text(encoding="utf-8")))):
+            if not (root / "src/penstock" / folder).is_dir():
+                continue
+            if folder not in texts:
+                files = [root / "src/penstock" / header for header in installed_headers(root)]
+                texts[folder] = "".join(
+                    file.read_text(encoding="utf-8") for file in files if file.parent.name == folder
+                )
+            if not re.search(rf"\b{name}\b", texts[folder]):
+                bad.append((f"docs/{page.name}", f"{folder}::{name}"))
+    return bad
+
+
 def headers_not_installed(root: Path) -> list[tuple[str, str]]:
     """Page and header, of those that a page names as a program includes them."""
     named = [
@@ -50,7 +74,7 @@ def headers_not_installed(root: Path) -> list[tuple[str, str]]:
     ]
     if not named:
         return []
-    installed = re.findall(r"[\w./]+", (root / "cmake/penstock_install.cmake").read_text(encoding="utf-8"))
+    installed = installed_headers(root)
     return [(page, header) for page, header in named if header not in installed]
 
 
@@ -76,6 +100,9 @@ def main() -> int:
                 bad += 1
     for page, header in headers_not_installed(root):
         print(f"{page} offers 'penstock/{header}', which cmake/penstock_install.cmake does not install")
+        bad += 1
+    for page, name in names_not_installed(root):
+        print(f"{page} offers '{name}', which no header declares that cmake/penstock_install.cmake installs")
         bad += 1
     for path in without_first_line(root):
         print(f"{path} does not begin with a comment of one line that says what one finds there")

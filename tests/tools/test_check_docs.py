@@ -63,6 +63,20 @@ def test_a_header_that_is_offered_but_not_installed_is_named(check, tmp_path):
     assert check("") == (1, expected)
 
 
+def test_a_name_that_is_offered_but_not_installed_is_named(check, tmp_path):
+    for folder in ("docs", "cmake"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "cmake/penstock_install.cmake").write_text("set(PUBLIC base/error.h)")
+    (tmp_path / "src/penstock/base/error.h").write_text("// Errors.\nclass Error;\n")
+    (tmp_path / "src/penstock/base/secret.h").write_text("// Secrets.\nclass Secret;\n")
+    page = tmp_path / "docs/cpp.md"
+    page.write_text("`base::Error`, `std::vector`")
+    assert check("") == (0, "")
+    page.write_text("`base::Error`, `base::Secret`")
+    told = "docs/cpp.md offers 'base::Secret', which no header declares that cmake/penstock_install.cmake installs\n"
+    assert check("") == (1, told)
+
+
 @pytest.mark.parametrize(
     ("first", "passes"),
     [
