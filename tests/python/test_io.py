@@ -102,6 +102,44 @@ def test_mean_and_deviation_are_applied() -> None:
     assert prepared[0, 0, 0, 0] == 2
 
 
+SEEN = np.zeros((32, 48, 3), np.uint8)  # Each corner of its own colour.
+SEEN[:16, :16], SEEN[:16, 32:], SEEN[16:, :16], SEEN[16:, 32:] = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
+
+
+@pytest.fixture(scope="module")
+def turned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """N.jpg for each EXIF orientation N: as a camera held so kept what is seen as SEEN."""
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    how = image.Transpose
+    kept = [None, how.FLIP_LEFT_RIGHT, how.ROTATE_180, how.FLIP_TOP_BOTTOM]
+    kept += [how.TRANSPOSE, how.ROTATE_90, how.TRANSVERSE, how.ROTATE_270]
+    folder = tmp_path_factory.mktemp("turned")
+    for orientation, turn in enumerate(kept, 1):
+        picture, exif = image.fromarray(SEEN), image.Exif()
+        exif[0x0112] = orientation
+        picture = picture if turn is None else picture.transpose(turn)
+        picture.save(folder / f"{orientation}.jpg", exif=exif, quality=95, subsampling=0)
+    return folder
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_picture_is_turned_as_the_camera_was_held(turned: Path, orientation: int, pictures: None) -> None:
+    np.testing.assert_allclose(io.read_image(turned / f"{orientation}.jpg"), SEEN, atol=12)
+
+
+def test_the_program_sees_pictures_as_python_does(turned: Path, tmp_path: Path) -> None:
+    ports = [helper.make_tensor_value_info(name, TensorProto.UINT8, [32, 48, 3]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "same", ports[:1], ports[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    command = [find_program(), "run", tmp_path / "m.onnx", "--input", f"x={turned}", "--output", tmp_path / "out.npz"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    outputs = np.load(tmp_path / "out.npz")
+    assert len(outputs) == 8
+    for seen in outputs.values():
+        np.testing.assert_allclose(seen, SEEN, atol=12)
+
+
 @pytest.mark.parametrize("options", [{"scale": 1 / 255}, {"mean": [1, 2, 3]}, {"std": 2}])
 def test_scale_mean_and_deviation_are_refused_for_integers(options: dict) -> None:
     like = penstock.TensorInfo("x", "", [1, 3, 6, 8], "uint8")

@@ -37,7 +37,7 @@ def _library(what: str) -> tuple[str, Any]:
 
 
 def read_image(path: Path) -> Array:
-    """A picture file as uint8 [height, width, 3], red first."""
+    """A picture file as uint8 [height, width, 3], red first; turned as its EXIF orientation says."""
     file = path_text("path", path)
     if not os.path.isfile(file):
         raise NotFound(f"picture '{file}': no such file")
@@ -49,7 +49,8 @@ def read_image(path: Path) -> Array:
         return np.ascontiguousarray(image[:, :, ::-1])
     try:
         with library.open(file) as picture:
-            return np.array(picture.convert("RGB"))
+            seen = importlib.import_module("PIL.ImageOps").exif_transpose(picture)
+            return np.array(seen.convert("RGB"))
     except OSError as error:
         raise DataLoss(f"picture '{file}': not a picture that Pillow can read: {error}") from error
 
@@ -167,7 +168,7 @@ def prepare(
         values = pixels.astype(np.float32) * np.float32(factor)
         pixels = (values - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)
     else:
-        plain = scale is None and not np.any(np.asarray(mean)) and np.all(np.asarray(std) == 1)
+        plain = scale is None and not np.any(np.asarray(mean)) and bool(np.all(np.asarray(std) == 1))
         _check_integers(like, pixels, plain)
     if channels_first:
         pixels = pixels.transpose(2, 0, 1)

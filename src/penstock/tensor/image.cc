@@ -14,6 +14,8 @@
 #include <system_error>
 #include <vector>
 
+#include "penstock/tensor/exif.h"
+
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
 #define STBI_NO_STDIO
@@ -95,6 +97,29 @@ Result<Pixels> decode(const std::vector<unsigned char>& bytes, int channels) {
   return pixels;
 }
 
+/// As it is seen. `orientation`: EXIF's; from 5 on, rows are columns.
+Pixels turn(Pixels from, int orientation, int channels) {
+  if (orientation == 1) return from;
+  const bool swapped = orientation >= 5;
+  const bool from_bottom =
+      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const bool from_right =
+      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  Pixels to{{}, swapped ? from.width : from.height, swapped ? from.height : from.width};
+  to.bytes.reserve(from.bytes.size());
+  for (int y = 0; y < to.height; ++y) {
+    for (int x = 0; x < to.width; ++x) {
+      const int row = swapped ? x : y, column = swapped ? y : x;
+      const auto pixel =
+          static_cast<std::ptrdiff_t>(from_bottom ? from.height - 1 - row : row) * from.width +
+          (from_right ? from.width - 1 - column : column);
+      const auto at = from.bytes.begin() + pixel * channels;
+      to.bytes.insert(to.bytes.end(), at, at + channels);
+    }
+  }
+  return to;
+}
+
 Result<Pixels> resize(Pixels from, int height, int width, int channels) {
   if (from.height == height && from.width == width) return from;
   Pixels to{{}, height, width};
@@ -135,6 +160,7 @@ Result<Tensor> read_picture(const fs::path& file, const Type& type) {
   PENSTOCK_TRY(const Form form, form_of(type));
   PENSTOCK_TRY(const auto bytes, read_bytes(file));
   PENSTOCK_TRY(Pixels pixels, decode(bytes, form.channels));
+  pixels = turn(std::move(pixels), exif_orientation(bytes), form.channels);
   PENSTOCK_TRY(const int height, size_of(type.dims[form.height], pixels.height));
   PENSTOCK_TRY(const int width, size_of(type.dims[form.width], pixels.width));
   PENSTOCK_TRY(pixels, resize(std::move(pixels), height, width, form.channels));

@@ -12,8 +12,8 @@ namespace penstock {
 ///
 /// `type` is u8 (0..255) or f32 (scaled to 0..1, no mean or deviation applied), of one picture:
 /// [1,C,H,W] or [C,H,W] where C is 1 (grey) or 3 (red, green, blue), else [1,H,W,C] or [H,W,C].
-/// The picture is resized to H x W without regard to its proportions; an open H or W takes the
-/// picture's own, an open first dimension 1.
+/// It is turned as the EXIF orientation of a JPEG says, then resized to H x W without regard to its
+/// proportions; an open H or W takes the picture's own, an open first dimension 1.
 /// \error kNotFound         no such file.
 /// \error kDataLoss         not a picture, truncated, or of another kind.
 /// \error kInvalidArgument  `type` is no picture's, or its open dimensions are bounded too low.

@@ -12,6 +12,7 @@
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #include <stb/stb_image_write.h>
 
+#include "penstock/tensor/exif.h"
 #include "tests/support/temporary_folder.h"
 
 namespace penstock {
@@ -51,6 +52,43 @@ TEST_F(ImageTest, ChannelsFirstFloatsAreScaledToOne) {
   const auto tensor = read_image(ppm(), type(DType::kF32, {1, 3, 1, 2}));
   ASSERT_TRUE(tensor) << tensor.error().message();
   EXPECT_EQ(values<float>(*tensor), (std::vector<float>{1, 1, 0, 1, 0, 1}));
+}
+
+/// A JPEG's begin, with an orientation in either order of bytes.
+std::string exif_of(char orientation, bool little) {
+  using namespace std::string_literals;
+  const auto two = [&](char low) { return little ? low + "\0"s : "\0"s + low; };
+  const auto four = [&](char low) { return little ? two(low) + "\0\0"s : "\0\0"s + two(low); };
+  const auto tag = little ? "\x12\x01"s : "\x01\x12"s;
+  const auto entry = tag + two(3) + four(1) + two(orientation) + "\0\0"s;
+  const auto tiff = (little ? "II"s : "MM"s) + two(42) + four(8) + two(1) + entry + four(0);
+  const auto name = "Exif\0\0"s;
+  const auto length = static_cast<char>(2 + name.size() + tiff.size());
+  return "\xFF\xD8"s + "\xFF\xE0\0\4ab"s + "\xFF\xE1\0"s + length + name + tiff;
+}
+
+int orientation_of(const std::string& bytes) {
+  return exif_orientation({reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()});
+}
+
+TEST(Exif, TellsTheOrientation) {
+  for (const bool little : {false, true}) {
+    for (char way = 1; way <= 8; ++way) EXPECT_EQ(orientation_of(exif_of(way, little)), way);
+    EXPECT_EQ(orientation_of(exif_of(9, little)), 1);
+  }
+}
+
+TEST(Exif, TakesWhatIsCutOffOrDamagedAsItStands) {
+  const auto whole = exif_of(6, true);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_EQ(orientation_of(whole.substr(0, size)), 1);
+    for (const char byte : {'\0', '\x7F', '\xFF'}) {
+      auto damaged = whole;
+      damaged[size] = byte;
+      const int found = orientation_of(damaged);
+      EXPECT_TRUE(found >= 1 && found <= 8);
+    }
+  }
 }
 
 TEST_F(ImageTest, ChannelsLastBytesStayAsTheyAre) {
