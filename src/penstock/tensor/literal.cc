@@ -98,9 +98,18 @@ class LiteralReader {
   }
 
   Status read_quoted() {
-    const auto end = text_.find('"', at_ + 1);
-    if (end == std::string_view::npos) return unexpected("a text that ends in '\"'");
-    listed_.items.emplace_back(text_.substr(at_ + 1, end - at_ - 1));
+    std::string item;
+    auto end = at_ + 1;
+    for (; end < text_.size() && text_[end] != '"'; ++end) {
+      if (text_[end] == '\\' && !text_.substr(++end).starts_with('"') &&
+          !text_.substr(end).starts_with('\\')) {
+        at_ = end;
+        return unexpected("'\"' or '\\' behind '\\'");
+      }
+      item += text_[end];
+    }
+    if (end >= text_.size()) return unexpected("a text that ends in '\"'");
+    listed_.items.push_back(std::move(item));
     at_ = end + 1;
     return {};
   }

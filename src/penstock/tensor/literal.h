@@ -12,7 +12,8 @@ namespace penstock {
 
 /// A tensor of `type` from one value, or from a list of values in brackets, with lists in it for
 /// further dimensions. One value fills a fixed shape, and so does a flat list of as many values as
-/// the shape has. Booleans are true and false; texts are in double quotes, or one without any.
+/// the shape has. Booleans are true and false; texts are in double quotes, in which
+/// \" and \\ stand for a quote and a backslash, or without any.
 /// \error kInvalidArgument  not such a text, a value that the element type cannot hold, or another
 ///                          shape: says what was expected and found.
 Result<Tensor> parse_literal(std::string_view text, const Type& type);

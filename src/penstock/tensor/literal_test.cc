@@ -54,6 +54,11 @@ TEST(Literal, ListsTellTheShapeOrFillIt) {
   EXPECT_THAT(parsed("[true, 0]", typed(DType::kBool, {2})).as<unsigned char>(), ElementsAre(1, 0));
   EXPECT_EQ(parsed(R"(["a, b", c])", typed(DType::kString, {2})).strings(),
             (std::vector<std::string>{"a, b", "c"}));
+  EXPECT_EQ(parsed(R"(["a\"b\\", "é"])", typed(DType::kString, {2})).strings(),
+            (std::vector<std::string>{"a\"b\\", "é"}));
+  EXPECT_THAT(refusal(R"(["a\n"])", typed(DType::kString, {1})),
+              HasSubstr(R"(expected '"' or '\' behind '\', found 'n"]' at character 5)"));
+  EXPECT_THAT(refusal(R"(["a\)", typed(DType::kString, {1})), HasSubstr("found nothing"));
   EXPECT_EQ(parsed("[]", Type::tensor(DType::kF32, std::vector<Dim>{Dim{}})).count(), 0U);
 }
 

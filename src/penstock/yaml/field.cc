@@ -19,6 +19,16 @@ int line_of(const YAML::Mark& mark) {
   return mark.is_null() ? 0 : mark.line + 1;
 }
 
+/// As parse_literal() reads a text whatever stands in it.
+std::string quoted(const std::string& text) {
+  std::string all = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') all += '\\';
+    all += c;
+  }
+  return all + "\"";
+}
+
 }  // namespace
 
 Field::Field(const YAML::Node& value, int line, std::string path, const Document* document,
@@ -70,9 +80,7 @@ std::string Field::literal() const {
   if (!is_list()) return fail_expected("a value or a list of values"), std::string();
   std::vector<std::string> items;
   each([&](const Field& item) {
-    auto text = item.literal();
-    const bool plain = item.is_list() || text.find_first_of(",[]\"") == text.npos;
-    items.push_back(plain ? std::move(text) : "\"" + text + "\"");
+    items.push_back(item.is_list() ? item.literal() : quoted(item.literal()));
   });
   return "[" + join(items, ", ") + "]";
 }
