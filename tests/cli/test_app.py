@@ -390,6 +390,33 @@ def test_a_state_feeds_the_next_frame(stream, tmp_path):
             assert np.array_equal(found[i]["y"], state), (source, options, i)
 
 
+def test_a_package_keeps_its_states_in_an_application(well, stream, tmp_path):
+    """Names as TensorFlow has them: t:0 = x + s:0 / 2."""
+    nodes = [
+        helper.make_node("Mul", ["s:0", "half"], ["h"], "halve"),
+        helper.make_node("Add", ["x", "h"], ["t:0"], "add"),
+        helper.make_node("Neg", ["t:0"], ["y"], "negate"),
+    ]
+    ports = [value("x", [4]), value("s:0", [4])], [value("y", [4]), value("t:0", [4])]
+    save(tmp_path, "decay", nodes, *ports, {"half": np.full(4, 0.5, np.float32)})
+    np.save(tmp_path / "start.npy", np.full(4, 8, np.float32))
+    well("split", "decay.onnx", "--state", "t:0=s:0:start.npy", "--cut", "halve", "-o", "decay.penstock")
+    (tmp_path / "start.npy").unlink()
+    np.save(tmp_path / "two.npy", np.full(4, 2, np.float32))
+    app = {
+        "inputs": {"x": "f32[4]"},
+        "nodes": {"decay": {"network": "decay.penstock", "inputs": {"x": "x"}}},
+        "outputs": {"y": "decay.y"},
+    }
+    x = rows(30)
+    for states, first in [([], 8), ([{"from": "decay.t:0", "to": "decay.s:0", "initial": "two.npy"}], 2)]:
+        found, _ = stream(write(tmp_path, app | {"states": states}), {"x": x})
+        state = np.full(4, first, np.float32)
+        for i in range(30):
+            state = x[i] + np.float32(0.5) * state
+            assert np.array_equal(found[i]["y"], -state), (states, i)
+
+
 def test_each_input_is_a_stream_of_its_own(well, penstock, tmp_path):
     nodes = [helper.make_node("Add", ["x", "s"], ["t"], "add"), helper.make_node("Identity", ["t"], ["y"], "copy")]
     model = save(tmp_path, "sum", nodes, [value("x", [4]), value("s", [4])], [value("y", [4]), value("t", [4])])

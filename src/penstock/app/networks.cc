@@ -8,7 +8,6 @@
 
 #include "penstock/app/parts.h"
 #include "penstock/base/files.h"
-#include "penstock/session/load.h"
 #include "penstock/session/session.h"
 
 namespace penstock::app {
@@ -18,19 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kLeastNetwork = 1;     ///< Seconds of a network's budget.
 constexpr double kNetworksShare = 0.8;  ///< Of the budget that is left, for building networks.
-
-/// The state's ends as an input and an output: an application connects them itself.
-plan::Plan with_open_states(plan::Plan plan) {
-  for (const auto& state : std::exchange(plan.states, {})) {
-    for (auto [name, list] : {std::pair(&state.to, &plan.inputs), {&state.from, &plan.outputs}}) {
-      const auto info = *plan.find_tensor(*name);
-      std::erase_if(plan.tensors, [&](const auto& other) { return other.name == info.name; });
-      list->push_back(info);
-    }
-  }
-  plan::connect(plan);
-  return plan;
-}
 
 /// The states that lead from a network to itself, by its own names.
 std::vector<plan::StateEdge> states_of(const App& app, const Node& node) {
@@ -86,11 +72,6 @@ Result<Node> Networks::build(const Node& node, double budget) {
                elsewhere != nullptr
                    ? elsewhere->build(graph, options)
                    : tune::build_model(graph, options, tuning_.backends, tuning_.database));
-  PENSTOCK_TRY(auto package, penstock::load_package(options.output));
-  package.plan = with_open_states(std::move(package.plan));
-  const auto target = *folder / "open";
-  const auto copied = copy_package(package, target);
-  if (!copied) return copied.error();
   report_.measured_parts += report.measured_parts;
   report_.measured_plans += report.measured_plans;
   report_.notes.push_back(concat("network '", node.name, "': '", report.chosen, "' by itself, ",
@@ -101,7 +82,7 @@ Result<Node> Networks::build(const Node& node, double budget) {
   files_.push_back(folder);
   Node built = node;
   Network replaced;
-  replaced.model = target;
+  replaced.model = options.output;
   built.runs = std::move(replaced);
   return built;
 }

@@ -29,6 +29,19 @@ bool settles_nothing(const Network& network) {
          !import.as_is;
 }
 
+/// The states' ends as inputs and outputs: an application connects them itself.
+void open_states(plan::Plan& plan) {
+  for (const auto& state : std::exchange(plan.states, {})) {
+    for (auto [name, list] : {std::pair(&state.to, &plan.inputs), {&state.from, &plan.outputs}}) {
+      const auto info = *plan.find_tensor(*name);
+      std::erase_if(plan.tensors, [&](const auto& other) { return other.name == info.name; });
+      if (std::ranges::find(*list, info.name, &plan::TensorInfo::name) == list->end())
+        list->push_back(info);
+    }
+  }
+  plan::connect(plan);
+}
+
 /// Of a package of one network, as `penstock split`, `plan` and `build` write them.
 Result<Part> package_part(const Node& node, const Network& network) {
   const Where place{Where::kPackage, network.model.string()};
@@ -39,18 +52,23 @@ Result<Part> package_part(const Node& node, const Network& network) {
         .within(place);
   }
   PENSTOCK_TRY(auto package, penstock::load_package(network.model));
-  const auto why = package.plan.states.empty() ? why_no_single_model(package.plan)
-                                               : "it keeps a state from frame to frame";
-  if (!why.empty()) {
+  if (const auto why = why_no_single_model(package.plan); !why.empty()) {
     return invalid_argument(
                "expected one network, as 'penstock split', 'plan' and "
                "'build' write it from a model, found that ",
-               why, "; name its networks, functions and states here")
+               why, "; name its networks and functions here")
         .within(place);
   }
   NetworkPart made{std::move(package.folder), std::move(package.files), {}};
   for (const auto& file : package.plan.custom_ops) made.custom_ops.push_back(made.folder / file);
-  return Part{&node, std::move(package.plan), std::move(made), true};
+  std::vector<State> states;
+  for (const auto& state : package.plan.states) {
+    const auto initial = state.initial.empty() ? "" : made.folder / state.initial;
+    states.push_back({node.name + "." + state.from, node.name + "." + state.to, initial,
+                      place_of(node, "network")});
+  }
+  open_states(package.plan);
+  return Part{&node, std::move(package.plan), std::move(made), true, std::move(states)};
 }
 
 Status check_available(const std::vector<device::Device>& devices) {

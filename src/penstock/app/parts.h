@@ -28,6 +28,7 @@ struct Part {
   plan::Plan plan;  ///< Of the node alone, with its own names.
   std::variant<NetworkPart, FunctionPart, ServedPart> of;
   bool devices_given = false;
+  std::vector<State> states = {};  ///< That a package keeps; its plan has them open.
 
   [[nodiscard]] const NetworkPart* network() const { return std::get_if<NetworkPart>(&of); }
   [[nodiscard]] const plan::TensorInfo* find_input(std::string_view port) const;

@@ -32,6 +32,7 @@ class Wirer {
 
   Result<Wiring> run() {
     PENSTOCK_CHECK_OK(check_names());
+    take_states();
     PENSTOCK_CHECK_OK(check_ports());
     PENSTOCK_CHECK_OK(order_nodes());
     PENSTOCK_CHECK_OK(infer_inputs());
@@ -141,8 +142,19 @@ class Wirer {
                : "";
   }
 
+  /// The application's, and those of packages that it does not name anew.
+  void take_states() {
+    states_ = app_.states;
+    for (const auto& part : parts_) {
+      for (const auto& state : part.states) {
+        if (std::ranges::find(app_.states, state.to, &State::to) == app_.states.end())
+          states_.push_back(state);
+      }
+    }
+  }
+
   Status check_ports() {
-    for (const auto& state : app_.states) {
+    for (const auto& state : states_) {
       if (std::ranges::find(app_.inputs, state.from, &Input::name) != app_.inputs.end()) {
         return at(state.place,
                   invalid_argument("states: ", in_quotes(state.from),
@@ -451,7 +463,7 @@ class Wirer {
   }
 
   Status write_states() {
-    for (const auto& state : app_.states) {
+    for (const auto& state : states_) {
       const auto place = concat("state ", in_quotes(state.from), " -> ", in_quotes(state.to));
       auto from = node_end(state.from, true);
       if (!from) return at(state.place, std::move(from).error().within(place));
@@ -504,6 +516,7 @@ class Wirer {
 
   const App& app_;
   const std::vector<Part>& parts_;
+  std::vector<State> states_;
   Wiring wiring_;
   std::map<std::string, Source> inputs_;
   std::set<std::pair<std::size_t, std::string>> state_ports_;
