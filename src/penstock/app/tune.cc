@@ -14,6 +14,7 @@
 #include "penstock/device/grouping.h"
 #include "penstock/device/topology.h"
 #include "penstock/frames/random.h"
+#include "penstock/frames/values.h"
 #include "penstock/session/session.h"
 #include "penstock/tune/plans.h"
 
@@ -86,6 +87,7 @@ Status Tuner::prepare() {
   PENSTOCK_CHECK_OK(device::check_disjoint(tuning_.devices));
   PENSTOCK_TRY(written_, pack(tuning_.app, tuning_.backends));
   if (!tuning_.options.frames.empty()) {
+    PENSTOCK_CHECK_OK(frames::check_frames(written_.plan.inputs, tuning_.options.frames));
     frames_ = frames::repeated(tuning_.options.frames, kRing);
     return {};
   }

@@ -24,8 +24,9 @@ struct Elsewhere {
 /// nodes.
 ///
 /// With `elsewhere` networks are built there, and stay where that put them; functions run here.
-/// \error as pack(); as build_model() of a network, with the node's place; kFailedPrecondition  no
-/// frame comes out, no plan runs: with the reasons; or no network is left to be built elsewhere.
+/// \error as pack() and frames::check_frames(); as build_model() of a network, with the node's
+/// place; kFailedPrecondition  no frame comes out, no plan runs: with the reasons; or no network is
+/// left to be built elsewhere.
 Result<tune::Report> build_app(const App& app, const tune::Options& options,
                                const backend::Registry& backends, cost::Database& database,
                                const Elsewhere* elsewhere = nullptr);

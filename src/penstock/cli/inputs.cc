@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include <spdlog/spdlog.h>
+
 #include "penstock/cli/command.h"
 #include "penstock/cli/numbers.h"
 
@@ -35,6 +37,7 @@ void add_input_options(CLI::App* command, frames::SourceOptions& options) {
                    "length; less: they overlap)")
       ->check(positive_count());
   add_random_options(command, options);
+  options.warn = [](const std::string& text) { spdlog::warn("--input: {}", text); };
 }
 
 std::string advice_on_random(const Error& error, const frames::SourceOptions& options,

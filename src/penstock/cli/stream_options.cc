@@ -76,7 +76,9 @@ Result<std::vector<plan::StateEdge>> to_states(const std::vector<std::string>& s
     PENSTOCK_TRY(auto ends, split_pair(text, false, "--state", "OUT=IN or OUT=IN:FILE.npy"));
     plan::StateEdge edge{ends.first, ends.second, {}};
     constexpr std::string_view kEnding = ".npy";
-    if (const auto colon = edge.to.find(':'); edge.to.ends_with(kEnding) && colon != edge.to.npos) {
+    // The last one, as names may hold ':'.
+    if (const auto colon = edge.to.rfind(':');
+        edge.to.ends_with(kEnding) && colon != edge.to.npos) {
       edge.initial = edge.to.substr(colon + 1);
       edge.to.resize(colon);
     }

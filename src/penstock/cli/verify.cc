@@ -1,6 +1,7 @@
 // penstock verify: is the package whole, and does it compute what the model computes?
 #include "penstock/measure/verify.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -134,7 +135,8 @@ Result<int> run(const VerifyOptions& options) {
   asked.frames = options.frames;
   asked.stopped = interrupted;
   if (frames::has_files(options.inputs)) {
-    PENSTOCK_TRY(const auto inputs, frames::with_bound(options.inputs, opened.package));
+    PENSTOCK_TRY(auto inputs, frames::with_bound(options.inputs, opened.package));
+    inputs.wanted = options.frames > 0 ? options.frames : UINT64_MAX;
     PENSTOCK_TRY(asked.given, frames::read_frames(opened.package.plan.inputs, inputs));
   }
   std::optional<Progress> progress;

@@ -44,8 +44,12 @@ Status add_named_files(const Infos& inputs, const SourceOptions& options, GivenI
   return {};
 }
 
-/// "12/x" of an archive of several frames: the frame and the name; else frame 0.
-std::pair<std::string, std::string> frame_and_name(const std::string& entry, const Infos& inputs) {
+/// A frame of an archive by its number: how many digits, and these, without zeros before them.
+using Number = std::pair<std::size_t, std::string>;
+
+/// "12/x" of an archive of several frames: the frame and the name; else the name alone.
+std::pair<std::optional<Number>, std::string> frame_and_name(const std::string& entry,
+                                                             const Infos& inputs) {
   const auto is_input = [&](std::string_view name) {
     return std::ranges::find(inputs, name, &plan::TensorInfo::name) != inputs.end();
   };
@@ -53,8 +57,30 @@ std::pair<std::string, std::string> frame_and_name(const std::string& entry, con
   const bool numbered = slash != std::string::npos && slash > 0 &&
                         std::ranges::all_of(entry.substr(0, slash),
                                             [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (is_input(entry) || !numbered) return {"", entry};
-  return {entry.substr(0, slash), entry.substr(slash + 1)};
+  if (is_input(entry) || !numbered) return {std::nullopt, entry};
+  const auto digits = entry.substr(std::min(entry.find_first_not_of('0'), slash - 1), slash);
+  const auto number = digits.substr(0, digits.find('/'));
+  return {Number{number.size(), number}, entry.substr(slash + 1)};
+}
+
+/// The values of each frame in the order of the numbers. \error kInvalidArgument  a frame lacks an
+/// input that another has.
+Status add_rows(const Infos& inputs, std::map<Number, std::map<std::size_t, Tensor>> rows,
+                Columns& columns) {
+  for (const auto& [number, row] : rows) {
+    for (const auto& [i, value] : row) columns.try_emplace(i);
+  }
+  for (auto& [number, row] : rows) {
+    for (auto& [i, values] : columns) {
+      const auto value = row.find(i);
+      if (value == row.end()) {
+        return invalid_argument("expected an array '", number.second, "/", inputs[i].name,
+                                "', as other frames have that input, found none");
+      }
+      values.push_back(constant(std::move(value->second)));
+    }
+  }
+  return {};
 }
 
 Status add_archive(const Infos& inputs, const fs::path& file, Columns& columns) {
@@ -62,18 +88,28 @@ Status add_archive(const Infos& inputs, const fs::path& file, Columns& columns) 
   for (const auto& info : inputs) expected[info.name] = info.type.dtype;
   PENSTOCK_TRY(auto tensors, read_npz(file, expected));
   const std::string place = concat("file '", file.string(), "'");
+  if (tensors.empty()) return invalid_argument(place, ": holds no arrays");
+  std::map<Number, std::map<std::size_t, Tensor>> rows;
+  Columns whole;  // Of arrays without a number.
   for (auto& [entry, tensor] : tensors) {
-    const auto name = frame_and_name(entry, inputs).second;
+    const auto [number, name] = frame_and_name(entry, inputs);
     const auto found = std::ranges::find(inputs, name, &plan::TensorInfo::name);
     if (found == inputs.end()) {
       return not_found(place, ": array '", entry, "' is no input; the inputs are ",
                        names_of(inputs), ": name the arrays so");
     }
     PENSTOCK_CHECK_OK(check_value(tensor, *found, place));
-    columns[static_cast<std::size_t>(found - inputs.begin())].push_back(
-        constant(std::move(tensor)));
+    const auto i = static_cast<std::size_t>(found - inputs.begin());
+    if (!number) {
+      whole[i].push_back(constant(std::move(tensor)));
+    } else if (!rows[*number].try_emplace(i, std::move(tensor)).second) {
+      return invalid_argument(place, ": array '", entry, "': that frame has the input already");
+    }
   }
-  if (tensors.empty()) return invalid_argument(place, ": holds no arrays");
+  if (Status added = add_rows(inputs, std::move(rows), columns); !added) {
+    return std::move(added).error().within(place);
+  }
+  columns.merge(whole);
   return {};
 }
 
@@ -111,6 +147,7 @@ Status add_folder(const Infos& inputs, const Names& order, const fs::path& folde
                   Columns& columns) {
   PENSTOCK_TRY(const auto entries, list_folder(folder));
   PENSTOCK_TRY(bool any, add_files(inputs, order, entries, columns));
+  std::size_t frames = 0;
   for (const auto& entry : entries) {
     if (any || !fs::is_directory(entry)) continue;
     PENSTOCK_TRY(const auto files, list_folder(entry));
@@ -118,6 +155,13 @@ Status add_folder(const Infos& inputs, const Names& order, const fs::path& folde
     if (!found) {
       return not_found("folder '", entry.string(), "': holds no file of an input; expected ",
                        file_name_of(inputs.front().name), ".npy and so on, of ", names_of(inputs));
+    }
+    ++frames;
+    for (const auto& [i, values] : columns) {
+      if (values.size() == frames) continue;
+      return invalid_argument("folder '", entry.string(), "': expected in each frame's folder one ",
+                              "file of the same inputs, found ", values.size(), " of input '",
+                              inputs[i].name, "' in the first ", frames);
     }
   }
   if (columns.empty()) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,12 +20,19 @@
 
 namespace penstock::frames {
 
+/// Held in memory at once, of what may be more than memory holds, to be measured again and again.
+constexpr std::uint64_t kUsualFrames = 256;
+
 struct SourceOptions {
   std::vector<std::string> files;  ///< "NAME=FILE", "NAME=FOLDER", "NAME=-"
   std::filesystem::path all;       ///< A folder or .npz.
   std::uint64_t hop = 0;           ///< Of sounds: see sound_values().
   RandomValues random;             ///< Of the inputs that are not given.
   plan::BoundValues bound;         ///< That may be named, too: what is given must be equal.
+  std::uint64_t wanted = 0;        ///< Frames that read_frames() takes at most; 0: kUsualFrames.
+  std::uint64_t most_bytes = 1ULL << 30U;  ///< Of the frames that it takes, but for the first.
+  /// Hears, in a sentence, where it takes fewer than are wanted or given.
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
   /// All inputs that the model had, by name: the numbers of `input_<i>.pb`. Empty: the inputs.
   std::vector<std::string> order;
 };

@@ -19,6 +19,9 @@ bool is_unbounded(const Type& type) {
 
 Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const RandomValues& values,
                            std::uint64_t number) {
+  if (values.integer_limit == 0) {
+    return invalid_argument("integer_limit: expected 1 or more, as random integers stay under it");
+  }
   Random seeds(values.seed);
   const std::uint64_t base = seeds.bits() + number * 0x9E3779B97F4A7C15U;
   Random random(base);

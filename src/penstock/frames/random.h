@@ -14,13 +14,14 @@ namespace penstock::frames {
 
 struct RandomValues {
   std::uint64_t seed = 0;
-  std::uint64_t integer_limit = 2;  ///< Random integers of 16 bits and more stay under this.
+  std::uint64_t integer_limit = 2;  ///< Integers of 16 bits and more stay under this, 1 or more.
   double scale = 1;  ///< Floats of which no range is known are so many times as large.
 };
 
 /// Random values of frame `number`: the same for the same seed and number; those of an input whose
 /// range is known within it.
-/// \error kInvalidArgument  an input's shape has no bound, or its type no random values: names it.
+/// \error kInvalidArgument  an input's shape has no bound, or its type no random values: names it;
+///                          the limit of integers is 0.
 Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const RandomValues& values,
                            std::uint64_t number);
 

@@ -63,6 +63,18 @@ Result<std::vector<SourceOptions>> by_stream(const std::vector<plan::TensorInfo>
   return streams;
 }
 
+/// What a frame takes beside those before it: one value may serve all.
+std::uint64_t bytes_beside(const Frame& frame, const std::vector<Frame>& before) {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < frame.size(); ++i) {
+    if (frame[i].kind() != Tensor::Kind::kDense) continue;
+    const bool shared = !before.empty() && before.back()[i].kind() == Tensor::Kind::kDense &&
+                        before.back()[i].data() == frame[i].data();
+    if (!shared) bytes += frame[i].bytes();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Result<Source> Source::open(std::vector<plan::TensorInfo> inputs, const SourceOptions& options) {
@@ -157,10 +169,20 @@ Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inpu
   if (source.is_live()) {
     return invalid_argument("--input: standard input ('-') is for 'penstock run': give files here");
   }
+  const auto most = std::min(source.count(), options.wanted > 0 ? options.wanted : kUsualFrames);
   std::vector<Frame> frames;
-  for (std::uint64_t number = 0; number < source.count(); ++number) {
-    PENSTOCK_TRY(auto frame, source.read(number, std::chrono::milliseconds::zero()));
+  std::uint64_t bytes = 0;
+  while (frames.size() < most) {
+    PENSTOCK_TRY(auto frame, source.read(frames.size(), std::chrono::milliseconds::zero()));
+    bytes += bytes_beside(*frame, frames);
+    if (!frames.empty() && bytes > options.most_bytes) break;
     frames.push_back(*std::move(frame));
+  }
+  const auto wanted =
+      options.wanted > 0 ? std::min(source.count(), options.wanted) : source.count();
+  if (frames.size() < wanted) {
+    options.warn(concat("of ", wanted, " frames the first ", frames.size(),
+                        " are used, as all that are used are held in memory"));
   }
   return frames;
 }

@@ -68,8 +68,8 @@ class Source {
 Result<std::vector<Frame>> ring_of(const std::vector<plan::TensorInfo>& inputs,
                                    const SourceOptions& options, std::uint64_t least);
 
-/// All frames of Source::open(). \error as there; kInvalidArgument  standard input is to feed
-/// it
+/// The frames of Source::open(), as many as the options allow. \error as there; kInvalidArgument
+/// standard input is to feed it
 Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,
                                        const SourceOptions& options);
 

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "penstock/frames/random.h"
 #include "penstock/frames/sound.h"
 #include "penstock/graph/writer.h"
 #include "penstock/tensor/image.h"
@@ -95,6 +96,21 @@ Status check_value(const Tensor& value, const plan::TensorInfo& info, const std:
       .within(where)
       .within({Where::kInput, info.name})
       .adding("; give values of that type and shape, one frame's");
+}
+
+Status check_frames(const std::vector<plan::TensorInfo>& inputs, const std::vector<Frame>& frames) {
+  for (std::size_t number = 0; number < frames.size(); ++number) {
+    const auto& frame = frames[number];
+    const std::string where = concat("frame ", number);
+    if (frame.size() != inputs.size()) {
+      return invalid_argument(where, ": expected ", inputs.size(), " values, of ", listed(inputs),
+                              ", found ", frame.size());
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      PENSTOCK_CHECK_OK(check_value(frame[i], inputs[i], where));
+    }
+  }
+  return {};
 }
 
 Result<Tensor> load_value(const fs::path& file, const plan::TensorInfo& info) {

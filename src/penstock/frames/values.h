@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base/result.h"
+#include "penstock/frames/frame.h"
 #include "penstock/plan/plan.h"
 #include "penstock/tensor/tensor.h"
 
@@ -24,6 +25,11 @@ Result<Tensor> load_value(const std::filesystem::path& file, const plan::TensorI
 
 /// \error kInvalidArgument  "input 'x': <where>: expected f32[1,3], found u8[3]"
 Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where);
+
+/// Whether each frame has a value for each input that fits it, before they are read by position.
+/// \error kInvalidArgument  "frame 3: expected 2 values, of inputs 'x', 'y', found 1"; as
+///                          check_value()
+Status check_frames(const std::vector<plan::TensorInfo>& inputs, const std::vector<Frame>& frames);
 
 /// What `--input NAME=PATH` stands for: one value of a file, which is read at once; one for each
 /// .npy, .pb and picture of a folder, by name; one for each block of a .wav, `hop` samples from

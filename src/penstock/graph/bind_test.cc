@@ -139,6 +139,8 @@ TEST(BoundInputs, AllMayBeBound) {
 
 TEST(ParseConstant, TakesTheTextApart) {
   EXPECT_EQ(*parse_constant("sr=16000"), std::pair(std::string("sr"), std::string("16000")));
+  EXPECT_EQ(*parse_constant("mask=run=3/mask.npy"),
+            std::pair(std::string("mask"), std::string("run=3/mask.npy")));
   for (const std::string text : {"sr", "=1", "sr="}) {
     const auto refused = parse_constant(text);
     ASSERT_FALSE(refused);

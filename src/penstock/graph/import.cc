@@ -186,7 +186,7 @@ Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& 
 }
 
 Result<std::pair<std::string, std::string>> parse_constant(const std::string& text) {
-  const auto equals = text.rfind('=');
+  const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
     return invalid_argument("--constant '", text,
                             "': expected NAME=VALUE, a value such as 16000, true or [1, 2], or an "

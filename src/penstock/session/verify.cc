@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "penstock/device/device.h"
+#include "penstock/frames/values.h"
 #include "penstock/measure/judge.h"
 #include "penstock/measure/reference.h"
 #include "penstock/session/known_outputs.h"
@@ -227,6 +228,7 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
                                      const pipeline::Options& settings,
                                      const backend::Registry& backends) {
   const auto& plan = opened.package.plan;
+  PENSTOCK_CHECK_OK(frames::check_frames(plan.inputs, options.given));
   const auto why = why_no_single_model(plan);
   auto judge = measure::Judge::unmeasured(names_of_outputs(plan), options.tolerance);
   std::unique_ptr<measure::Reference> reference;

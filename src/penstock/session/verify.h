@@ -34,8 +34,8 @@ struct VerifyOptions {
 /// A package with functions or several networks is compared with itself, without replicas
 /// and one frame at a time. `settings`: those that the package was opened with; their `warn` hears
 /// of another model than the package's, and of the reference's own warnings.
-/// \error kInvalidArgument  a model or `optimized` for a package that no one model computes; and of
-/// the reference that cannot be made, or of frames that cannot.
+/// \error kInvalidArgument  as frames::check_frames(); a model or `optimized` for a package that no
+/// one model computes; and of the reference that cannot be made, or of frames that cannot.
 Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
                                      const pipeline::Options& settings,
                                      const backend::Registry& backends);

@@ -30,8 +30,8 @@ class Random {
 };
 
 struct RandomOptions {
-  /// Integers of 16 bits and more are in [0, limit): small, since they often are indices. 8-bit
-  /// ones are usually pixels or quantised numbers and take their whole range.
+  /// Integers of 16 bits and more are in [0, limit), limit > 0: small, since they often are
+  /// indices. 8-bit ones are usually pixels or quantised numbers and take their whole range.
   std::uint64_t integer_limit = 2;
   double scale = 1;                         ///< Floats of no range are so many times as large.
   std::optional<WholeRange> range = {};     ///< Numbers of every dtype are whole and in it, evenly.

@@ -59,6 +59,7 @@ struct Options {
 /// and the package holds a plan of that where it is the fastest.
 /// \error kFailedPrecondition  no backend can run the network: names each with its reason.
 /// \error kNotFound, kInvalidArgument  the file of rules: the place of what is wrong.
+/// \error kInvalidArgument  as frames::check_frames()
 /// \error kNotFound, kInvalidArgument  as plan::add_state() and plan::initial_value()
 /// \error kCancelled           stopped before anything was measured; nothing is written.
 /// \error as partition::split() and Database

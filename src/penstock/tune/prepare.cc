@@ -10,6 +10,7 @@
 #include "penstock/device/grouping.h"
 #include "penstock/device/place.h"
 #include "penstock/device/topology.h"
+#include "penstock/frames/values.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/switches.h"
 #include "penstock/tune/plans.h"
@@ -121,6 +122,7 @@ Status make_frames(Context& context) {
     PENSTOCK_TRY(context.ring,
                  frames::random_frames(context.whole.plan.inputs, context.options.random, kRing));
   } else {
+    PENSTOCK_CHECK_OK(frames::check_frames(context.whole.plan.inputs, context.options.frames));
     context.ring = frames::repeated(context.options.frames, kRing);
   }
   // Of a sequence nothing has run yet: its states are known for the first frame alone.

@@ -1,0 +1,115 @@
+// Given frames that do not fit are refused, archives and folders pair values by their frame.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/frames/source.h"
+#include "penstock/frames/values.h"
+#include "penstock/tensor/npy.h"
+#include "penstock/tensor/npz.h"
+#include "tests/support/temporary_folder.h"
+
+namespace penstock::frames {
+namespace {
+
+using ::testing::HasSubstr;
+
+Type scalar(DType dtype) {
+  return Type::tensor(dtype, std::vector<std::int64_t>{1});
+}
+
+const std::vector<plan::TensorInfo> kInputs{{"x", scalar(DType::kF32)}, {"y", scalar(DType::kF32)}};
+
+Tensor number(float value) {
+  auto tensor = Tensor::allocate(DType::kF32, {1});
+  tensor.as<float>()[0] = value;
+  return tensor;
+}
+
+TEST(CheckFrames, NamesTheFrameAndTheInput) {
+  EXPECT_TRUE(check_frames(kInputs, {{number(1), number(2)}}));
+  const auto refusal = [](const std::vector<Frame>& frames) {
+    const auto status = check_frames(kInputs, frames);
+    return status ? "accepted" : status.error().message();
+  };
+  EXPECT_EQ(refusal({{number(1), number(2)}, {number(1)}}),
+            "frame 1: expected 2 values, of inputs 'x', 'y', found 1");
+  EXPECT_THAT(refusal({{number(1), Tensor::allocate(DType::kI64, {1})}}),
+              HasSubstr("input 'y': frame 0: expected f32[1], found i64[1]"));
+}
+
+TEST(RandomFrames, RefuseIntegersUnderZero) {
+  const auto refused = random_frame({{"i", scalar(DType::kI64)}}, {.integer_limit = 0}, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("integer_limit: expected 1 or more"));
+}
+
+class GivenTest : public ::testing::Test {
+ protected:
+  /// The values of x and y by frame, or what is wrong.
+  std::string read(const std::filesystem::path& all) {
+    const auto frames = read_frames(kInputs, {.all = all});
+    if (!frames) return frames.error().message();
+    return join(*frames, "; ", [](const Frame& frame) {
+      return concat(frame[0].as<float>()[0], ",", frame[1].as<float>()[0]);
+    });
+  }
+  std::string read_archive(const std::vector<std::pair<std::string, float>>& entries) {
+    NamedTensors tensors;
+    for (const auto& [name, value] : entries) tensors.emplace_back(name, number(value));
+    EXPECT_TRUE(write_npz(tensors, folder_.path() / "f.npz"));
+    return read(folder_.path() / "f.npz");
+  }
+  void write(const std::string& file, float value) {
+    const auto path = folder_.path() / "f" / file;
+    std::filesystem::create_directories(path.parent_path());
+    EXPECT_TRUE(write_npy(number(value), path));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(GivenTest, AnArchivesValuesArePairedByFrame) {
+  EXPECT_EQ(
+      read_archive({{"2/x", 2}, {"0/y", 10}, {"10/y", 30}, {"0/x", 1}, {"2/y", 20}, {"10/x", 3}}),
+      "1,10; 2,20; 3,30");
+  EXPECT_EQ(read_archive({{"0/x", 1}, {"01/x", 2}, {"y", 5}}), "1,5; 2,5");
+}
+
+TEST_F(GivenTest, AnArchiveWithAGapIsRefused) {
+  EXPECT_THAT(read_archive({{"0/x", 1}, {"2/x", 2}, {"0/y", 1}, {"1/y", 2}}),
+              HasSubstr("expected an array '1/x', as other frames have that input, found none"));
+  EXPECT_THAT(read_archive({{"1/x", 1}, {"01/x", 2}}),
+              HasSubstr("array '01/x': that frame has the input already"));
+}
+
+TEST_F(GivenTest, EachFoldersFrameHasTheSameInputs) {
+  write("0/x.npy", 1);
+  write("0/y.npy", 10);
+  write("1/x.npy", 2);
+  EXPECT_THAT(read(folder_.path() / "f"), HasSubstr("found 1 of input 'y' in the first 2"));
+  write("1/y.npy", 20);
+  EXPECT_EQ(read(folder_.path() / "f"), "1,10; 2,20");
+}
+
+TEST_F(GivenTest, OfMoreThanMemoryShouldHoldTheFirstAreTaken) {
+  constexpr std::size_t kGiven = kUsualFrames + 2;
+  for (std::size_t i = 0; i < kGiven; ++i) write(concat(kGiven + i, ".npy"), static_cast<float>(i));
+  std::string told;
+  SourceOptions options{.files = {"x=" + (folder_.path() / "f").string()}};
+  options.warn = [&](const std::string& text) { told = text; };
+  const auto count = [&] { return read_frames(kInputs, options)->size(); };
+  EXPECT_EQ(count(), kUsualFrames);
+  EXPECT_THAT(told, HasSubstr("of 258 frames the first 256 are used"));
+  told.clear();
+  options.wanted = 10;
+  EXPECT_EQ(count(), 10U);
+  options.wanted = UINT64_MAX;
+  EXPECT_EQ(count(), kGiven);
+  EXPECT_EQ(told, "");
+  options.most_bytes = 4 * 2 * sizeof(float);
+  EXPECT_EQ(count(), 4U);
+  EXPECT_THAT(told, HasSubstr("of 258 frames the first 4 are used"));
+}
+
+}  // namespace
+}  // namespace penstock::frames
