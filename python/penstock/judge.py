@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock import _core
-from penstock.checks import backend_options_text, mapping, path_text, unexpected
+from penstock.checks import backend_options_text, path_text, unexpected
 from penstock.show import Verdict
 from penstock.types import Path
 
@@ -15,7 +15,7 @@ from penstock.types import Path
 def verify(
     package: Path,
     model: Path | None = None,
-    frames: Iterable[Mapping[str, Any]] | int | None = None,
+    frames: Iterable[Any] | int | None = None,
     *,
     tolerance: float | None = None,
     optimised: bool = False,
@@ -31,7 +31,8 @@ def verify(
     ``verdict``, ``reason``, and what was ``allowed``. ``docs/cli.md`` tells how that is measured.
 
     model: the file that the package was made from (default: that file, if unchanged).
-    frames: values by input, ``[{"x": array}, ...]``, or how many random ones (20).
+    frames: values by input, ``[{"x": array}, ...]``, or of an only input the arrays, as of ``penstock.io.wav``; or
+        how many random ones (20).
     tolerance: relative error allowed (default: what ``build`` was given, else 1e-3).
     optimised: lets ONNX Runtime optimise the reference.
     seed, integer_limit: of random frames; integers of 16 bits and more stay under the limit.
@@ -58,5 +59,11 @@ def verify(
     return Verdict(json.loads(_core.verify(path_text("package", package), options)))
 
 
-def given_frames(frames: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [dict(mapping("frames", frame, "[{'x': array}]")) for frame in frames]
+def given_frames(frames: Iterable[Any]) -> list[Any]:
+    """A dict of values for each frame, or what is the only input's, as the sources of ``penstock.io`` give it."""
+    if isinstance(frames, Mapping | str | bytes) or hasattr(frames, "shape") or not isinstance(frames, Iterable):
+        raise unexpected("frames", "a list of frames, such as [{'x': array}] or [array]", frames)
+    given = [dict(frame) if isinstance(frame, Mapping) else frame for frame in frames]
+    if not given:
+        raise unexpected("frames", "one frame or more, such as [{'x': array}]; None for random ones", given)
+    return given

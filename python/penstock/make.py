@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 import numpy as np
 
 from penstock import _core
-from penstock.checks import backend_options_text, listed, mapping, path_text, unexpected
+from penstock.checks import backend_options_text, listed, mapping, path_text, unexpected, whole
 from penstock.collector import stop_all
 from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.judge import given_frames
@@ -187,13 +187,18 @@ def build(
     shapes: Mapping[str, Shape] | None = None,
     constants: Mapping[str, Constant] | None = None,
     states: Mapping[str, State] | None = None,
-    frames: Iterable[Mapping[str, Any]] | None = None,
+    frames: Iterable[Any] | None = None,
+    seed: int = 0,
+    integer_limit: int = 2,
     tolerance: float | None = None,
     most_parts: int | None = None,
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
     custom_ops: Sequence[Path] = (),
+    parameters: Sequence[str] = (),
+    as_is: bool = False,
     rules: Path | None = None,
     costs: Path | None = None,
+    refresh: bool = False,
     progress: Callable[[str, float], object] | bool | None = None,
     policy: Policy | None = None,
     capacity: int | None = None,
@@ -221,10 +226,13 @@ def build(
     standby: with ``hosts``, each stage gets a device of another host that takes over its frames.
     most_parts: parts to measure, whole networks and the simple ways besides; without, what the budget allows.
     states: as for :func:`split`; what writes one has one instance, and frames are a sequence.
-    frames: what is measured and compared with, by input, ``[{"x": array}, ...]``; without, random ones.
+    frames: what is measured and compared with, by input, ``[{"x": array}, ...]``, or of an only input the arrays, as
+        of ``penstock.io.wav``; without, random ones.
+    seed, integer_limit: of random frames; integers of 16 bits and more stay under the limit.
     tolerance: relative error allowed (1e-3); where it is given, lower precisions are tried too.
     rules: a JSON file, by backend: what it may be tried on, instead of what it says itself.
     costs: the database of what was measured; without, that of the program.
+    refresh: what is in it is measured again.
     progress: told what is being done, and the share of the budget that is spent; True shows a bar, in a notebook
         or a terminal (needs tqdm).
     Ctrl-C ends it. The rest is as for :func:`split`.
@@ -232,11 +240,14 @@ def build(
     options = _split_options(
         {key: value for key, value in locals().items() if key != "backend_options"}
         | dict.fromkeys(("pins", "backend_options", "pinned", "batch", "standby"))
-        | {"cuts": (), "annotations": False, "replicas": 1, "parameters": (), "as_is": False, "backend": "onnxruntime"},
+        | {"cuts": (), "annotations": False, "replicas": 1, "backend": "onnxruntime"},
         goal=goal,
         budget=budget,
         backends=listed("backends", backends or ()),
-        frames=given_frames(frames or ()),
+        frames=[] if frames is None else given_frames(frames),
+        seed=whole("seed", seed, 7),
+        integer_limit=whole("integer_limit", integer_limit, 2),
+        refresh=bool(refresh),
         hosts="" if hosts is None else path_text("hosts", hosts),
         host_standby=bool(standby),
         tolerance=tolerance,
@@ -445,11 +456,20 @@ def _constant(name: str, value: Constant) -> str | np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray | np.generic):
         return np.ascontiguousarray(value) if value.ndim else np.asarray(value)
     try:
-        return json.dumps(value)
-    except (TypeError, ValueError):
+        return _literal(value)
+    except (TypeError, ValueError, RecursionError):
         raise unexpected(
             f"constants[{name!r}]", "a value, a list of values or an array, such as 16000", value
         ) from None
+
+
+def _literal(value: object) -> str:
+    """As the library reads values from a text: lists in brackets, texts in quotes."""
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return json.dumps(value)
 
 
 def _shape_text(name: str, shape: Shape) -> str:

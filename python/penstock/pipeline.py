@@ -355,7 +355,7 @@ class Pipeline:
         self._core.save(path_text("path", path))
 
     def verify(
-        self, model: Path | None = None, frames: Iterable[Mapping[str, Any]] | int | None = None, **options: Any
+        self, model: Path | None = None, frames: Iterable[Any] | int | None = None, **options: Any
     ) -> dict[str, Any]:
         """What :func:`penstock.verify` finds of this pipeline's package, with its ``options``.
 

@@ -1,5 +1,6 @@
 #include "build.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +12,9 @@
 #include "penstock/app/tune.h"
 #include "penstock/base/files.h"
 #include "penstock/cost/database.h"
+#include "penstock/frames/random.h"
 #include "penstock/hosts/hosts.h"
+#include "penstock/plan/bound.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/load.h"
 #include "penstock/session/verify.h"
@@ -20,6 +23,7 @@
 #include "penstock/tune/build.h"
 #include "request.h"
 #include "tensors.h"
+#include "text.h"
 
 namespace penstock::python {
 namespace {
@@ -32,7 +36,7 @@ struct BuildRequest {
   fs::path costs;  ///< Empty: where the program has them.
   fs::path hosts;  ///< Empty: devices of this machine.
   bool standby = false;
-  std::shared_ptr<PyObject> frames;  ///< A list of dicts.
+  std::shared_ptr<PyObject> frames;  ///< A list, of what to_frame() takes.
 };
 
 /// Tells a Python callable, which may be None, from another thread.
@@ -51,30 +55,84 @@ std::function<void(const std::string&, double)> to_progress(nb::object call) {
   };
 }
 
-/// The values that a dict has for each input, copied: what runs them goes without Python.
-Result<frames::Frame> to_frame(nb::handle values, const std::vector<plan::TensorInfo>& inputs) {
-  frames::Frame frame;
-  for (const auto& input : inputs) {
-    PyObject* const value = PyDict_GetItemString(values.ptr(), input.name.c_str());
-    if (value == nullptr) {
-      return invalid_argument("frames: expected a value of input '", input.name,
-                              "' in each frame, found none");
+using Infos = std::vector<plan::TensorInfo>;
+
+/// The value copied: what runs it goes without Python.
+Result<Tensor> to_value(nb::handle value, const plan::TensorInfo& input) {
+  auto tensor = from_python(value, input);
+  if (!tensor) return std::move(tensor).error().within({Where::kInput, input.name});
+  return tensor->kind() == Tensor::Kind::kDense ? tensor->clone() : *std::move(tensor);
+}
+
+/// What a dict has beside the inputs: values that are bound, or a mistake.
+Status check_others(const nb::dict& values, const Infos& inputs, const plan::BoundValues& bound) {
+  for (const auto& [key, value] : values) {
+    const auto name = text_of(key);
+    if (std::ranges::find(inputs, name, &plan::TensorInfo::name) != inputs.end()) continue;
+    const auto known = bound.find(name);
+    if (known == bound.end()) {
+      return invalid_argument("no input '", name, "'; expected values of ", frames::listed(inputs));
     }
-    PENSTOCK_TRY(const auto tensor, from_python(value, input));
-    frame.push_back(tensor.kind() == Tensor::Kind::kDense ? tensor.clone() : tensor);
+    PENSTOCK_TRY(const auto sent, to_value(value, {name, known->second.type()}));
+    PENSTOCK_CHECK_OK(plan::check_bound(bound, name, sent));
+  }
+  return {};
+}
+
+/// As Pipeline.push() takes it: a dict of values, a list in the order of the inputs, or what the
+/// only input reads.
+Result<frames::Frame> to_frame(nb::handle given, const Infos& inputs,
+                               const plan::BoundValues& bound) {
+  frames::Frame frame;
+  if (PyDict_Check(given.ptr()) != 0) {
+    for (const auto& input : inputs) {
+      PyObject* const value = PyDict_GetItemString(given.ptr(), input.name.c_str());
+      if (value == nullptr) {
+        return invalid_argument("expected a value of input '", input.name,
+                                "' in each frame, found none");
+      }
+      PENSTOCK_TRY(frame.emplace_back(), to_value(value, input));
+    }
+    PENSTOCK_CHECK_OK(check_others(nb::borrow<nb::dict>(given), inputs, bound));
+    return frame;
+  }
+  const bool listed = PyTuple_Check(given.ptr()) != 0 || PyList_Check(given.ptr()) != 0;
+  const auto count = listed ? nb::len(given) : 1;
+  if (count != inputs.size()) {
+    return invalid_argument("expected a dict with values of ", frames::listed(inputs), ", found ",
+                            text_of(given.type().attr("__name__")));
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    PENSTOCK_TRY(frame.emplace_back(),
+                 listed ? to_value(nb::object(given[i]), inputs[i]) : to_value(given, inputs[i]));
   }
   return frame;
 }
 
-/// Of each dict, once the inputs are known.
-Result<std::vector<frames::Frame>> frames_of(const BuildRequest& request,
-                                             const std::vector<plan::TensorInfo>& inputs) {
-  const WithGil gil;
+/// Of each in a list. With Python's lock held.
+Result<std::vector<frames::Frame>> to_frames(nb::handle given, const Infos& inputs,
+                                             const plan::BoundValues& bound) {
   std::vector<frames::Frame> frames;
-  for (const auto values : nb::borrow<nb::list>(request.frames.get())) {
-    PENSTOCK_TRY(frames.emplace_back(), to_frame(values, inputs));
+  for (const auto values : nb::borrow<nb::list>(given)) {
+    auto frame = to_frame(values, inputs, bound);
+    if (!frame) {
+      return std::move(frame).error().within({Where::kFrame, frames.size()}).within("frames");
+    }
+    frames.push_back(*std::move(frame));
   }
   return frames;
+}
+
+/// Once the inputs are known.
+Result<std::vector<frames::Frame>> frames_of(const BuildRequest& request, const Infos& inputs,
+                                             const plan::BoundValues& bound) {
+  const WithGil gil;
+  return to_frames(request.frames.get(), inputs, bound);
+}
+
+frames::RandomValues to_random(const Options& options) {
+  return {.seed = options.get<std::uint64_t>("seed"),
+          .integer_limit = options.get<std::uint64_t>("integer_limit")};
 }
 
 Result<BuildRequest> to_build_request(nb::handle model, const Options& options) {
@@ -111,6 +169,8 @@ Result<BuildRequest> to_build_request(nb::handle model, const Options& options) 
   if (build.tolerance && !(*build.tolerance > 0)) {
     return invalid_argument("tolerance: expected a number above 0, found ", *build.tolerance);
   }
+  build.random = to_random(options);
+  build.refresh = options.get<bool>("refresh");
   build.progress = to_progress(options.get<nb::object>("progress"));
   build.warn = [](const std::string& what) {
     const WithGil gil;
@@ -157,7 +217,9 @@ Status build_network(BuildRequest& request, cost::Database& costs) {
   build.states = request.model.states;
   PENSTOCK_TRY(const auto graph, import_model(request.model.model.file, request.model.import,
                                               backends(), build.custom_ops));
-  PENSTOCK_TRY(build.frames, frames_of(request, inputs_of(graph, build.states)));
+  plan::BoundValues bound;
+  for (const auto& input : graph.bound_inputs) bound.insert_or_assign(input.name, input.value);
+  PENSTOCK_TRY(build.frames, frames_of(request, inputs_of(graph, build.states), bound));
   if (!request.hosts.empty()) return build_over(request, graph, costs);
   const auto report = tune::build_model(graph, build, backends(), costs);
   return report ? Status() : report.error();
@@ -166,15 +228,18 @@ Status build_network(BuildRequest& request, cost::Database& costs) {
 Status build_application(BuildRequest& request, cost::Database& costs) {
   const auto& model = request.model;
   const bool plain = model.import.shapes.empty() && model.import.constants.empty() &&
+                     model.import.parameters.empty() && !model.import.as_is &&
                      model.states.empty() && model.split.custom_ops.empty();
   if (!plain) {
-    return invalid_argument("'", model.model.file.string(),
-                            "': shapes, constants, states and custom_ops are for a model: an "
-                            "application says so at its nodes and 'states'");
+    return invalid_argument(
+        "'", model.model.file.string(),
+        "': shapes, constants, parameters, as_is, states and custom_ops are for a model: an "
+        "application says so at its nodes and 'states'");
   }
   PENSTOCK_TRY(const auto application, app::read_yaml(model.model.file));
   PENSTOCK_TRY(const auto written, app::pack(application, backends()));
-  PENSTOCK_TRY(request.build.frames, frames_of(request, written.plan.inputs));
+  PENSTOCK_TRY(const auto bound, plan::read_bound_values(written.plan, written.folder));
+  PENSTOCK_TRY(request.build.frames, frames_of(request, written.plan.inputs, bound));
   if (request.hosts.empty()) {
     const auto report = app::build_app(application, request.build, backends(), costs);
     return report ? Status() : report.error();
@@ -217,12 +282,11 @@ Result<VerifyOptions> to_verify_options(const Options& options, const plan::Pack
   VerifyOptions verify;
   verify.model = options.get<std::string>("model");
   verify.optimized = options.get<bool>("optimised");
-  verify.random = {.seed = options.get<std::uint64_t>("seed"),
-                   .integer_limit = options.get<std::uint64_t>("integer_limit")};
+  verify.random = to_random(options);
   verify.frames = options.get<std::uint64_t>("count");
-  for (const auto values : options.get<nb::list>("frames")) {
-    PENSTOCK_TRY(verify.given.emplace_back(), to_frame(values, package.plan.inputs));
-  }
+  PENSTOCK_TRY(const auto bound, plan::read_bound_values(package.plan, package.folder));
+  PENSTOCK_TRY(verify.given,
+               to_frames(options.get<nb::list>("frames"), package.plan.inputs, bound));
   if (const auto tolerance = options.maybe<double>("tolerance")) {
     if (!(*tolerance > 0)) {
       return invalid_argument("tolerance: expected a number above 0, found ", *tolerance);

@@ -17,7 +17,9 @@ constexpr int kCallsToTheUser = 3;  // penstock.make._start(), who calls it, and
 /// A text, or a copy of a numpy array.
 Result<graph::InputValue> to_input_value(const std::string& name, nb::handle value) {
   if (PyUnicode_Check(value.ptr())) return graph::InputValue(text_of(value));
-  const auto dtype_name = text_of(value.attr("dtype").attr("name"));
+  auto dtype_name = text_of(value.attr("dtype").attr("name"));
+  const auto kind = text_of(value.attr("dtype").attr("kind"));
+  if (kind == "U" || kind == "S") dtype_name = numpy_name(DType::kString);  // Of a fixed length.
   constexpr int kDtypes = 32;
   for (int number = 1; number < kDtypes; ++number) {
     const auto dtype = static_cast<DType>(number);

@@ -54,7 +54,7 @@ def test_it_is_built_by_ones_own_frames(tmp_path: Path) -> None:
         np.testing.assert_array_equal(pipeline(frames[2]["i"])[0], [3])
     with pytest.raises(penstock.PenstockError, match="out of data bounds"):
         penstock.build(tmp_path / "lookup.onnx", **options)
-    with pytest.raises(penstock.InvalidArgument, match="frames: expected a value of input 'i' in each frame"):
+    with pytest.raises(penstock.InvalidArgument, match="frames: frame 0: expected a value of input 'i' in each frame"):
         penstock.build(tmp_path / "lookup.onnx", frames=[{"j": np.zeros(1)}], **options)
 
 
@@ -100,7 +100,9 @@ def test_an_application_is_built(model: Path, tmp_path: Path) -> None:
     assert "as it is written" in [way["name"] for way in report["simple"]]
     with pytest.raises(penstock.InvalidArgument, match="states and custom_ops are for a model"):
         penstock.build(file, states={"y": "image"})
-    with pytest.raises(penstock.InvalidArgument, match="frames: expected a value of input 'image' in each frame"):
+    with pytest.raises(
+        penstock.InvalidArgument, match="frames: frame 0: expected a value of input 'image' in each frame"
+    ):
         penstock.build(file, frames=[{"x": frame(3)}])
 
 

@@ -121,6 +121,36 @@ def test_planned_and_composed_networks_take_them(rated: Path) -> None:
         np.testing.assert_array_equal(pipeline.run(None, X)[0], [1, 2])
 
 
+def test_who_builds_with_a_bound_value_is_served_and_no_other(rated: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"budget": 1.0, "most_parts": 0, "costs": tmp_path / "costs.db"}
+    options["constants"] = {"rate": 16000, "gain": 1}
+    frames = [{"x": X, "rate": np.array(16000, np.int64)}]
+    with penstock.build(rated, tmp_path / "p.penstock", frames=frames, **options):
+        pass
+    assert penstock.verify(tmp_path / "p.penstock", frames=frames)["frames"] == 1
+    frames[0]["rate"] = np.array(8000, np.int64)
+    with pytest.raises(penstock.InvalidArgument, match="frame 0: input 'rate': .*expected 16000, found 8000"):
+        penstock.build(rated, frames=frames, **options)
+    with pytest.raises(penstock.InvalidArgument, match="frame 0: input 'rate': .*expected 16000, found 8000"):
+        penstock.verify(tmp_path / "p.penstock", frames=frames)
+
+
+TEXTS = ["é", 'a"b', "back\\slash", "", " x, [y] "]
+
+
+@pytest.mark.parametrize("texts", [TEXTS, np.array(TEXTS), np.array(TEXTS, object), [[text] for text in TEXTS]])
+def test_texts_are_bound_as_they_are(tmp_path: Path, texts: Any) -> None:
+    """z = a text of the input stands behind each that is bound."""
+    shape = [len(TEXTS), *np.shape(texts)[1:]]
+    ports = [helper.make_tensor_value_info(name, TensorProto.STRING, shape) for name in ("x", "known", "z")]
+    node = helper.make_node("StringConcat", ["x", "known"], ["z"])
+    graph = helper.make_graph([node], "texts", ports[:2], ports[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    with penstock.split(model, constants={"known": texts}) as pipeline:
+        joined = pipeline.run(None, np.full(shape, "<", object))[0]
+    assert list(joined.ravel()) == ["<" + text for text in TEXTS]
+
+
 @pytest.mark.parametrize(
     ("constants", "said"),
     [

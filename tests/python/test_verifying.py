@@ -1,6 +1,7 @@
 """penstock.verify()."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,8 +64,36 @@ def test_frames_may_be_given(package: Path) -> None:
     values = [{"x": np.asarray(frame(number))} for number in (1, 2, 3)]
     report = penstock.verify(package, frames=values)
     assert (report["verdict"], report["frames"]) == ("right", 3)
-    with pytest.raises(penstock.InvalidArgument, match="frames: expected a value of input 'x'"):
+    with pytest.raises(penstock.InvalidArgument, match="frames: frame 0: expected a value of input 'x'"):
         penstock.verify(package, frames=[{"y": values[0]["x"]}])
+
+
+def test_frames_may_be_what_sources_give(package: Path, tmp_path: Path) -> None:
+    arrays = [np.asarray(frame(number)) for number in range(12)]
+    np.savez(tmp_path / "all.npz", **{f"{number}/x": array for number, array in enumerate(arrays)})
+    sources = (np.stack(arrays), penstock.io.rows(np.concatenate(arrays)), penstock.io.arrays(tmp_path / "all.npz"))
+    for source in (list(sources[0]), *sources[1:], [[array] for array in arrays]):
+        report = penstock.verify(package, frames=source)
+        assert (report["verdict"], report["frames"]) == ("right", 12)
+    read = [given["x"] for given in penstock.io.arrays(tmp_path / "all.npz")]  # type: ignore[index]
+    np.testing.assert_array_equal(read, arrays)
+
+
+@pytest.mark.parametrize(
+    ("frames", "said"),
+    [
+        (np.zeros((2, 1, 4), np.float32), "frames: expected a list of frames"),
+        ({"x": np.zeros((1, 4), np.float32)}, "frames: expected a list of frames"),
+        ([], "frames: expected one frame or more"),
+        ([{"x": frame(1)}, {"x": frame(1), "y": 3}], "frames: frame 1: no input 'y'; expected values of input 'x'"),
+        ([{"x": np.zeros(3, np.float32)}], "frames: frame 0: input 'x': expected f32"),
+        ([(frame(1), frame(2))], "frames: frame 0: expected a dict with values of input 'x', found tuple"),
+    ],
+)
+def test_frames_that_are_none_are_named(package: Path, frames: Any, said: str) -> None:
+    with pytest.raises(penstock.InvalidArgument) as caught:
+        penstock.verify(package, frames=frames)
+    assert said in str(caught.value)
 
 
 def test_frames_that_give_the_same_are_inconclusive(package: Path) -> None:
@@ -79,5 +108,7 @@ def test_mistakes_are_named(package: Path, tmp_path: Path) -> None:
         penstock.verify(package, tolerance=-1)
     with pytest.raises(penstock.InvalidArgument, match="frames: expected frames or how many"):
         penstock.verify(package, frames=0)
+    with pytest.raises(penstock.InvalidArgument, match="integer_limit: expected 1 or more"):
+        penstock.verify(package, integer_limit=0)
     with pytest.raises(penstock.NotFound):
         penstock.verify(tmp_path / "none")

@@ -261,7 +261,7 @@ def _load(file: str) -> Iterator[Array | dict[str, Array]]:
             frames.setdefault(frame, {})[tensor] = value
         else:
             frames.setdefault("", {})[name] = value
-    yield from (frames[frame] for frame in sorted(frames))
+    yield from (frames[frame] for frame in sorted(frames, key=lambda frame: int(frame or 0)))
 
 
 def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
