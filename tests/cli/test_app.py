@@ -203,7 +203,9 @@ def test_an_applications_package_is_compared_with_itself_one_frame_at_a_time(wel
     x[3] = 0
     report = well("verify", "app.penstock", *frames_of(tmp_path, x), "--frames", "50", "--json").json
     assert (report["ok"], report["frames"], report["dropped"]) == (True, 50, 6)
-    assert report["reference"] == "the package's own stages, one frame at a time, as it holds functions"
+    assert report["reference"] == (
+        "the package's own stages, networks in ONNX Runtime, not optimised, one frame at a time, as it holds functions"
+    )
     assert [output["values"] for output in report["outputs"]] == [44 * 4] * 2
     x[5, 2] = -1
     outcome = penstock("verify", "app.penstock", *frames_of(tmp_path, x))
@@ -216,6 +218,40 @@ def test_an_applications_package_is_compared_with_itself_one_frame_at_a_time(wel
         "--model: package 'app.penstock' is compared with itself, one frame at a time, as it holds functions; "
         "leave the option out"
     )
+
+
+@pytest.mark.parametrize(("faults", "code"), [([], 0), ([{"do": "wrong", "on": "*", "by": 1}], 1)])
+def test_an_applications_networks_are_compared_with_onnx_runtime(
+    well, penstock, app, synthetic_backends, tmp_path, faults, code
+):
+    """Not with their own engine, whose faults would then pass."""
+    synthetic_backends(a={"faults": faults})
+    app["nodes"]["first"]["backend"] = "synthetic_a"
+    well("split", write(tmp_path, app), "-o", "app.penstock")
+    given = frames_of(tmp_path, rows(9) * np.float32(1.1))
+    for options in [[], ["--backend-option", "synthetic_a:any=1"]]:
+        outcome = penstock("verify", "app.penstock", *given, *options, "--json")
+        result, scaled = outcome.json["outputs"]
+        assert (outcome.code, result["verdict"], scaled["verdict"]) == (code, ["right", "wrong"][code], "right"), (
+            outcome
+        )
+        assert result["floor"] > 1e-30  # Measured.
+
+
+def test_random_numbers_of_a_network_are_named_behind_another(penstock, well, app, tmp_path):
+    """Though both networks call their tensors x and y."""
+    nodes = [helper.make_node("RandomNormalLike", ["x"], ["r"], "noise"), helper.make_node("Add", ["x", "r"], ["y"])]
+    save(tmp_path, "noisy", nodes, [value("x", [4])], [value("y", [4])])
+    nodes = {name: app["nodes"][name] for name in ("scale", "first")}
+    nodes["noisy"] = {"network": "noisy.onnx", "inputs": {"x": "image"}}
+    nodes["squared"] = {"network": "plus.onnx", "inputs": {"x": "noisy.y"}}
+    outputs = {"random": "squared.y", "sure": "first.y"}
+    file = write(tmp_path, {"inputs": {"image": "f32[4]"}, "nodes": nodes, "outputs": outputs})
+    well("split", file, "-o", "app.penstock")
+    outcome = penstock("verify", "app.penstock", *frames_of(tmp_path, rows(9)), "--json")
+    random, sure = outcome.json["outputs"]
+    assert (outcome.code, random["verdict"], sure["verdict"]) == (3, "inconclusive", "right"), outcome
+    assert "depends on node 'noise' (RandomNormalLike), which draws random numbers" in random["reason"]
 
 
 def test_states_are_compared_frame_by_frame(well, tmp_path, library):

@@ -107,6 +107,16 @@ def test_an_application_becomes_one_package(well, penstock, app, frames, tmp_pat
     assert "as it is written" in told and "scale" in told and report["chosen"] in told
 
 
+def test_no_plan_is_wrong_for_random_numbers(well, double, tmp_path):
+    nodes = [helper.make_node("RandomNormalLike", ["x"], ["r"], "noise"), helper.make_node("Add", ["x", "r"], ["y"])]
+    save(tmp_path, "noisy", nodes, [value("x", [4])], [value("y", [4])])
+    nets = {name: {"network": f"{name}.onnx", "inputs": {"x": "image"}} for name in ("noisy", "double")}
+    app = {"inputs": {"image": "f32[4]"}, "nodes": nets, "outputs": {"random": "noisy.y", "sure": "double.y"}}
+    report = well("build", write(tmp_path, app), "-o", "app.penstock", "--budget", "4s", "--json").json
+    assert {way["failure"] for way in report["ways"]} == {""}, report
+    assert any("RandomNormalLike" in note for note in report["notes"]), report["notes"]
+
+
 def test_what_the_application_says_stays(well, app, frames, tmp_path, cpu):
     app["nodes"]["net"] |= {"cuts": ["mul"], "devices": f"cpu:{cpu}"}
     del app["nodes"]["net"]["build"]

@@ -127,6 +127,20 @@ def test_a_wrong_last_row_of_a_batch_is_refused(penstock, well, twins, synthetic
     assert (outcome.code, outcome.json["verdict"]) == (1, "wrong")
 
 
+def test_every_model_for_several_frames_is_judged(penstock, well, twins, synthetic_backends):
+    """Whether calls are ever so large is not left to chance; where frames are too few for it, a warning tells."""
+    synthetic_backends(a={})
+    well("split", twins, "--backend", "synthetic_a", "--replicas", "1", "--batch", "64:20", "-o", "p.penstock")
+    outcome = well("verify", "p.penstock", "--json")
+    assert (outcome.json["verdict"], outcome.json["frames"]) == ("right", 128 + 127), outcome
+    assert [warning for warning in outcome.json["warnings"] if "held so many frames" in warning] == []
+    outcome = well("verify", "p.penstock", "--frames", "3", "--json")
+    assert any("16, 32, 64 ran" in warning for warning in outcome.json["warnings"]), outcome
+    synthetic_backends(a={"faults": [{"do": "last_row", "on": "*"}]})
+    outcome = penstock("verify", "p.penstock", "--json")
+    assert (outcome.code, outcome.json["verdict"]) == (1, "wrong")
+
+
 @pytest.mark.sweep(of=20)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in MODELS.glob("*/model.onnx")))

@@ -51,6 +51,19 @@ def test_parameters_and_zips_are_verified_too(well, chain, tmp_path):
     assert well("verify", target, "--model", chain, "--json").json["ok"] is True
 
 
+@pytest.mark.parametrize(
+    "options",
+    [("--policy", name) for name in ("drop_oldest", "drop_newest", "latest", "error")] + [("--max-age", "1")],
+    ids=lambda options: options[1],
+)
+def test_all_frames_are_judged_and_measured_though_a_policy_would_drop_them(well, chain, tmp_path, options):
+    well("split", chain, "--cut", "1", "--capacity", "1", *options, "-o", tmp_path / "p")
+    report = well("verify", tmp_path / "p", "--frames", "40", "--json").json
+    assert (report["verdict"], report["frames"], report["dropped"]) == ("right", 40, 0)
+    measured = well("bench", tmp_path / "p", "--seconds", "0.6", "--json").json
+    assert all(run["frames_per_second"] > 0 for run in measured["runs"])
+
+
 def test_another_models_outputs_are_not_equal(penstock, package, chain, tmp_path):
     model = onnx.load(chain)
     for tensor in model.graph.initializer:
@@ -254,6 +267,39 @@ def test_sigmoids_near_zero_are_wrong_on_no_engine(well, tmp_path, far):
     assert "what its last function rounds" in output["allowed"] or output["frames_scaled"] != 1
     assert output["largest_error"] > 0
     assert output["rate"] == 0
+
+
+def test_silence_before_speech_does_not_blind_the_judge(penstock, well, tmp_path):
+    """What is allowed is measured on frames that say something, and given silence alone is told from random frames."""
+    random = np.random.default_rng(0)
+    weights = {"w": random.standard_normal((64, 64)).astype(np.float32)}
+    save_network(tmp_path / "net.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], [1, 64], weights.items())
+    well("split", "net.onnx", "-o", "p")
+    speech = random.standard_normal((20, 1, 64)).astype(np.float32)
+    speech[:16] = 0
+    np.savez(tmp_path / "speech.npz", **{f"{i}/x": frame for i, frame in enumerate(speech)})
+    report = well("verify", "p", "--inputs", "speech.npz", "--json").json
+    (output,) = report["outputs"]
+    assert (output["verdict"], report["frames"], output["own_rounding"] > 0) == ("right", 20, True)
+    np.savez(tmp_path / "silence.npz", **{f"{i}/x": frame for i, frame in enumerate(speech[:16])})
+    assert well("verify", "p", "--inputs", "silence.npz", "--json").json["outputs"][0]["told_apart"] is True
+
+
+def test_one_frame_that_fails_takes_the_floor_from_no_other(penstock, well, tmp_path):
+    """Its failure is told; what is allowed is measured on those that come out."""
+    weights = {"table": np.ones((4, 8), np.float32) * 0.3}
+    nodes = [helper.make_node("Gather", ["table", "i"], ["g"]), helper.make_node("Mul", ["g", "x"], ["m"])]
+    nodes.append(helper.make_node("Exp", ["m"], ["y"]))
+    inputs = [value("i", [1], TensorProto.INT64), value("x", [1, 8])]
+    save(tmp_path, "gather", nodes, inputs, [value("y", [1, 8])], weights)
+    well("split", "gather.onnx", "-o", "p")
+    x = np.random.default_rng(0).standard_normal((6, 1, 8)).astype(np.float32)
+    frames = {f"{n}/x": x[n] for n in range(6)} | {f"{n}/i": np.array([n % 4 if n else 9], np.int64) for n in range(6)}
+    np.savez(tmp_path / "frames.npz", **frames)
+    outcome = penstock("verify", "p", "--inputs", "frames.npz", "--json")
+    assert (outcome.code, outcome.json["problem_count"]) == (1, 1), outcome
+    (output,) = outcome.json["outputs"]
+    assert (output["verdict"], output["own_rounding"] > 0, output["told_apart"]) == ("right", True, True)
 
 
 def test_tiny_values_are_judged(penstock, well, tmp_path):

@@ -53,6 +53,12 @@ def test_a_running_pipeline_is_verified_beside_itself(model: Path, tmp_path: Pat
             pipeline.verify(frames=0)
 
 
+def test_a_pipeline_that_drops_frames_is_verified_with_all_of_them(model: Path) -> None:
+    with penstock.split(model, cuts=["increment"], policy="latest", max_age_ms=1) as pipeline:
+        report = pipeline.verify(frames=40)
+        assert (report["verdict"], report["frames"]) == ("right", 40)
+
+
 def test_the_engines_settings_may_be_given(package: Path) -> None:
     settings = {"onnxruntime": {"graph_optimization_level": 0}}
     assert penstock.verify(package, frames=2, backend_options=settings)["verdict"] == "right"

@@ -7,6 +7,7 @@
 #include "penstock/cost/turn.h"
 #include "penstock/device/affinity.h"
 #include "penstock/measure/rounds.h"
+#include "penstock/session/known_outputs.h"
 #include "penstock/tune/describe.h"
 #include "penstock/tune/plans.h"
 #include "penstock/tune/simple.h"
@@ -45,16 +46,7 @@ void Race::enter(const char* name, const plan::Package& package, bool simple,
 
 /// The application as it is written, one frame at a time.
 Result<std::unique_ptr<measure::Reference>> Race::make_reference(bool optimized) const {
-  auto plain = written_;
-  plain.plan.max_age.reset();
-  for (auto& stage : plain.plan.stages) {
-    for (auto& partition : stage.partitions) {
-      if (!optimized && partition.backend == "onnxruntime") {
-        partition.options["graph_optimization_level"] = "0";
-      }
-    }
-  }
-  return measure::one_at_a_time(plain, tuning_.backends, {});
+  return measure::one_at_a_time(written_, tuning_.backends, {}, {.optimize = optimized});
 }
 
 /// By the application with its networks not optimised. What a function keeps from frame to frame
@@ -72,6 +64,7 @@ Result<measure::Judge> Race::make_judge() {
                                                      .tolerance = tolerance,
                                                      .frames = ring_,
                                                      .others = others_,
+                                                     .known = known_outputs(written_),
                                                      .stopped = tuning_.options.stopped},
                                                     *reference));
     expected_ = judge.expected();

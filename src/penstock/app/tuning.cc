@@ -5,6 +5,7 @@
 #include <chrono>
 #include <variant>
 
+#include "penstock/plan/stream_options.h"
 #include "penstock/session/identify.h"
 
 namespace penstock::app {
@@ -29,7 +30,7 @@ const Node& Tuning::node_of(const plan::Stage& stage) const {
 
 Result<std::unique_ptr<pipeline::Pipeline>> Tuning::start(
     plan::Plan plan, const std::filesystem::path& folder) const {
-  plan.max_age.reset();
+  plan::keep_all_frames(plan);
   auto settings = elsewhere == nullptr ? pipeline::Options() : elsewhere->run;
   settings.stopped = options.stopped;
   return pipeline::Pipeline::start(plan, folder, backends, settings);

@@ -93,6 +93,16 @@ void note_pair(Allowance& allowed, const Tensor& one, const Tensor& other) {
   allowed.told_apart = allowed.told_apart || differ(one, other, allowed);
 }
 
+/// Whether another frame's output would pass, as far as was seen.
+bool cannot_tell(const Allowance& allowed) {
+  return (allowed.alone && !allowed.constant) || (allowed.compared && !allowed.told_apart);
+}
+
+bool are_all_same(std::span<const frames::Frame> frames) {
+  return std::ranges::all_of(frames,
+                             [&](const auto& frame) { return same_values(frame, frames.front()); });
+}
+
 std::size_t bytes_of(const std::vector<Tensor>& values) {
   std::size_t bytes = 0;
   for (const auto& value : values) {
@@ -111,6 +121,11 @@ std::string doubt(const Allowance& allowed) {
     return concat("output '", allowed.output, "' depends on ", allowed.drawn,
                   ", which draws random numbers: no two runs agree, so that nothing can be said of "
                   "it; to compare the rest of the network, export it with the numbers as an input");
+  }
+  if (allowed.alone) {
+    return concat("output '", allowed.output,
+                  "': all frames are the same, so that the output of a wrong frame would pass too: "
+                  "give frames that differ (--input)");
   }
   if (allowed.compared && !allowed.told_apart) {
     return concat("output '", allowed.output,
@@ -163,7 +178,7 @@ void decide(OutputVerdict& output) {
   } else if (output.mismatches > most && likeness == Likeness::kOpen) {
     output.finding = Finding::kInconclusive;
     output.reason = reason_of_jumps(output);
-  } else if (allowed.compared && !allowed.told_apart) {
+  } else if (cannot_tell(allowed)) {
     output.finding = Finding::kInconclusive;
     output.reason = doubt(allowed);
   }
@@ -280,7 +295,7 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
   }
   judge.run_others(setting);
   judge.conclude();
-  judge.tell_apart(frames, reference);
+  judge.tell_apart(setting, reference);
   return judge;
 }
 
@@ -371,16 +386,25 @@ void Judge::conclude() {
   }
 }
 
-void Judge::tell_apart(std::span<const frames::Frame> frames, Reference& reference) {
-  std::vector<frames::Frame> all(frames.begin(), frames.end());
+void Judge::tell_apart(const Setting& setting, Reference& reference) {
+  std::vector<frames::Frame> all(setting.frames.begin(), setting.frames.end());
   auto outputs = expected_;
-  if (all.size() == 1) {
-    // Of one frame alone nothing can be said: its own values in another order are a second.
-    all.push_back(reversed(all.front()));
+  const auto add = [&](frames::Frame frame) {
     const auto begun = reference.begin_sequence();
-    auto turned = begun ? reference.run(all.back()) : begun.error();
-    if (!turned) return;
-    outputs.push_back(*std::move(turned));
+    auto ran = begun ? reference.run(frame) : begun.error();
+    if (!ran) return;
+    all.push_back(std::move(frame));
+    outputs.push_back(*std::move(ran));
+  };
+  // Of one frame alone nothing can be said: its own values in another order are a second, and where
+  // they are all the same, as silence is, others are.
+  if (!all.empty() && are_all_same(all)) {
+    add(reversed(all.front()));
+    for (std::size_t i = 0; i < setting.further.size() && are_all_same(all); ++i) {
+      add(setting.further[i]);
+    }
+    const bool alone = !all.front().empty() && are_all_same(all);
+    for (auto& allowed : allowances_) allowed.alone = alone;
   }
   for (std::size_t f = 0; f < all.size(); ++f) {
     for (std::size_t g = 0; g < f; ++g) {
@@ -416,6 +440,7 @@ void Trial::add(std::uint64_t number, const frames::Frame& inputs,
   for (const auto& [other_inputs, other_expected] : seen_) {
     if (same_values(inputs, other_inputs)) continue;
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      outputs_[i].allowed.alone = false;
       note_pair(outputs_[i].allowed, other_expected[i], expected[i]);
     }
   }

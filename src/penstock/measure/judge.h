@@ -44,6 +44,7 @@ struct Allowance {
   double half = 0;           ///< Its largest error with inputs, or it, in f16, where that counts.
   bool constant = false;     ///< Each frame has the same, and no other frame's can be wrong.
   bool discrete = true;      ///< Values are the same or jump: rounding alone changes none.
+  bool alone = false;        ///< All frames were the same, so that none is a wrong one.
   bool compared = false;     ///< Two different frames were there.
   bool told_apart = false;   ///< Their outputs differ by ten times what is allowed, at least.
 };
@@ -109,6 +110,8 @@ class Judge {
     std::vector<MakeReference> others = {};  ///< One that cannot be made, or fails, is left out.
     std::vector<KnownOutput> known = {};     ///< Of each output; or empty. See known_outputs().
     std::function<bool()> stopped = [] { return false; };  ///< Nothing more is measured then.
+    /// Random ones, where `frames` are all the same; one that fails is left out.
+    std::span<const frames::Frame> further = {};
   };
   /// Runs each frame five times in the reference, and once in each of the others.
   /// \error of the reference, on the frames as they are.
@@ -132,7 +135,7 @@ class Judge {
   void note_run(std::size_t way, std::size_t frame, const std::vector<Tensor>& outputs);
   void run_others(const Setting& setting);
   void conclude();
-  void tell_apart(std::span<const frames::Frame> frames, Reference& reference);
+  void tell_apart(const Setting& setting, Reference& reference);
 
   struct Count {
     std::size_t values = 0, outside = 0;

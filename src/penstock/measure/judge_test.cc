@@ -231,10 +231,41 @@ TEST(Judge, CannotTellFramesApartThatGiveTheSame) {
   EXPECT_EQ(verdict_on(judge, frames, zero).finding, Finding::kWrong);
 }
 
-TEST(Judge, SaysNothingOfFramesThatAreTheSame) {
-  const std::vector<frames::Frame> frames(3, {floats([](auto) { return 1; })});
-  const auto network = elementwise([](double x) { return x; });
-  EXPECT_EQ(verdict_on(judge_of(network, frames), frames, network).finding, Finding::kRight);
+TEST(Judge, IsInDoubtWhereAllFramesAreTheSame) {
+  const auto silence = floats([](auto) { return 0; });
+  const auto network = elementwise([](double x) { return 2 * x; });
+  for (const std::size_t count : {1, 3}) {
+    const std::vector<frames::Frame> frames(count, {silence});
+    const auto verdict = verdict_on(judge_of(network, frames), frames, network);
+    EXPECT_EQ(verdict.finding, Finding::kInconclusive);
+    EXPECT_THAT(verdict.reason, HasSubstr("output 'y': all frames are the same"));
+  }
+}
+
+TEST(Judge, TellsFramesThatAreTheSameFromFurtherOnes) {
+  const std::vector<frames::Frame> frames(3, {floats([](auto) { return 0; })});
+  const auto further = some_frames(1);
+  const auto of = [&](const Network& network) {
+    Computed reference(network);
+    const auto judge = Judge::create(
+        {.outputs = {"y"}, .tolerance = {}, .frames = frames, .further = further}, reference);
+    return verdict_on(*judge, frames, network).finding;
+  };
+  EXPECT_EQ(of(elementwise([](double x) { return 2 * x; })), Finding::kRight);
+  EXPECT_EQ(of(elementwise([](double) { return 1; })), Finding::kInconclusive);
+}
+
+TEST(Judge, TakesFramesThatAreTheSameWhereOthersWereSeenLater) {
+  const std::vector<frames::Frame> silent(1, {floats([](auto) { return 0; })});
+  const auto network = elementwise([](double x) { return 2 * x; });
+  const auto judge = judge_of(network, silent);
+  Trial trial(judge);
+  for (const auto& frame : some_frames(2)) {
+    const auto value = network(frame[0]);
+    const Tensor* const values[] = {&value};
+    trial.add(0, frame, values, {value});
+  }
+  EXPECT_EQ(trial.verdict().finding(), Finding::kRight);
 }
 
 TEST(Judge, TriesOneFrameInReverseOrder) {
@@ -366,6 +397,35 @@ TEST(Judge, TakesNanForNanOnly) {
   EXPECT_EQ(verdict_on(judge, frames, some_nan).finding, Finding::kRight);
   const auto no_nan = elementwise([](double x) { return x; });
   EXPECT_EQ(verdict_on(judge, frames, no_nan).finding, Finding::kWrong);
+}
+
+TEST(Variants, TheFramesThatSayTheMostDifferAndAreNotSilent) {
+  const frames::Frame silent{floats([](auto) { return 0; })};
+  auto frames = some_frames(3);
+  frames.insert(frames.begin(), 5, silent);
+  frames.push_back(frames.back());  // 0 to 4 are silent, 7 and 8 the same.
+  EXPECT_THAT(telling_frames(frames, 3, false),
+              testing::UnorderedElementsAre(5, 6, testing::AnyOf(7, 8)));
+  EXPECT_THAT(telling_frames(frames, 2, true), testing::ElementsAre(5, 6));
+  EXPECT_THAT(telling_frames(frames, 6, true), testing::ElementsAre(3, 4, 5, 6, 7, 8));
+  const std::vector<frames::Frame> silence(3, silent);
+  EXPECT_THAT(telling_frames(silence, 2, false), testing::SizeIs(2));
+  EXPECT_THAT(telling_frames(silence, 9, true), testing::ElementsAre(0, 1, 2));
+  EXPECT_TRUE(telling_frames({}, 4, false).empty());
+  EXPECT_TRUE(telling_frames({}, 4, true).empty());
+}
+
+TEST(Variants, TheFramesThatSayTheMostComeFirstAndNoneIsLost) {
+  const frames::Frame silent{floats([](auto) { return 0; })};
+  auto frames = some_frames(2);
+  frames.insert(frames.begin(), 5, silent);
+  for (const bool sequence : {false, true}) {
+    const auto ordered = with_telling_first(frames, 2, sequence);
+    ASSERT_EQ(ordered.size(), 7U);
+    EXPECT_TRUE(same_values(ordered[0], frames[5]) || same_values(ordered[0], frames[6]));
+    EXPECT_FALSE(same_values(ordered[1], silent));
+    EXPECT_TRUE(same_values(ordered[2], silent) && same_values(ordered[6], silent));
+  }
 }
 
 TEST(Variants, ChangeSeveralLastBitsWithoutASign) {

@@ -10,6 +10,7 @@
 #include "penstock/measure/side.h"
 #include "penstock/measure/states.h"
 #include "penstock/measure/variants.h"
+#include "penstock/plan/stream_options.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::measure {
@@ -167,6 +168,28 @@ class OneAtATime final : public Reference {
   std::unique_ptr<pipeline::Pipeline> pipeline_;
 };
 
+/// One frame at a time, and what are networks here in the reference's engine, as `settings` say.
+void run_plainly(plan::Stage& stage, const ReferenceSettings& settings) {
+  stage.devices.resize(1);
+  if (is_own_witness(stage)) return;
+  auto& device = stage.devices.front();
+  if (settings.one_thread && device.is_local_cpu()) device.cpus.resize(1);
+  stage.batch = {};
+  bool functions = false;
+  for (auto& partition : stage.partitions) {
+    partition.batched.clear();
+    if (partition.backend == plan::kFunctionBackend) {
+      functions = true;
+      continue;
+    }
+    if (partition.backend != kReference) partition.options.clear();
+    partition.backend = kReference;
+    if (!settings.optimize) partition.options["graph_optimization_level"] = "0";
+  }
+  // Which was meant for its own engine, with its optimisations.
+  if (!functions) stage.max_run.reset();
+}
+
 constexpr const char* kNameOfWhole = "reference";
 
 /// Says once which way it was, and of which model.
@@ -201,12 +224,23 @@ Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,
   return Stages::create(package, backends, settings);
 }
 
+bool is_own_witness(const plan::Stage& stage) {
+  return std::ranges::any_of(stage.devices, &device::Device::is_remote) ||
+         std::ranges::any_of(stage.partitions,
+                             [](const auto& partition) { return partition.served.has_value(); });
+}
+
 Result<std::unique_ptr<Reference>> one_at_a_time(const plan::Package& package,
                                                  const backend::Registry& backends,
-                                                 const pipeline::Options& options) {
+                                                 const pipeline::Options& options,
+                                                 const ReferenceSettings& settings) {
   plan::Plan plan = package.plan;
-  for (auto& stage : plan.stages) stage.devices.resize(1);
-  auto pipeline = pipeline::Pipeline::start(plan, package.folder, backends, options);
+  plan::keep_all_frames(plan);
+  for (auto& stage : plan.stages) run_plainly(stage, settings);
+  auto plain = options;
+  std::erase_if(plain.backend_options,
+                [](const auto& one) { return one.first != plan::kRemoteBackend; });
+  auto pipeline = pipeline::Pipeline::start(plan, package.folder, backends, plain);
   if (!pipeline) return std::move(pipeline).error().within({Where::kWay, "reference"});
   return std::unique_ptr<Reference>(std::make_unique<OneAtATime>(*std::move(pipeline)));
 }

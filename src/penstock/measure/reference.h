@@ -31,7 +31,7 @@ using MakeReference = std::function<Result<std::unique_ptr<Reference>>()>;
 /// How the engine runs a reference.
 struct ReferenceSettings {
   bool optimize = false;    ///< The graph.
-  bool one_thread = false;  ///< Else one for each CPU.
+  bool one_thread = false;  ///< Else one for each CPU; of one_at_a_time(): of its stage's device.
   /// Of stages: what passes from one to the next is changed in its last bits.
   bool change_between = false;
 };
@@ -48,11 +48,17 @@ Result<std::unique_ptr<Reference>> stage_reference(const plan::Package& package,
                                                    const backend::Registry& backends,
                                                    const ReferenceSettings& settings);
 
+/// Whether nothing but the stage itself can say what is right: other machines have a part of it.
+bool is_own_witness(const plan::Stage& stage);
+
 /// A pipeline of the package's stages without replicas that gets a frame when the last is out: for
-/// functions and several networks, which no one model computes. `options` as for the
-/// pipeline that is compared. \error as Pipeline::start().
+/// functions and several networks, which no one model computes. Networks run in ONNX Runtime,
+/// whatever the plan says, functions and what is_own_witness() as they are. `options` as for the
+/// pipeline that is compared, of which engines' own are for that alone. \error as
+/// Pipeline::start().
 Result<std::unique_ptr<Reference>> one_at_a_time(const plan::Package& package,
                                                  const backend::Registry& backends,
-                                                 const pipeline::Options& options);
+                                                 const pipeline::Options& options,
+                                                 const ReferenceSettings& settings);
 
 }  // namespace penstock::measure

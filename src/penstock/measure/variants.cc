@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "penstock/tensor/number.h"
@@ -71,6 +73,39 @@ bool same_value(const Tensor& a, const Tensor& b) {
   return a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
+/// Whether all its elements are the same.
+bool is_even(const Tensor& value) {
+  if (value.kind() == Tensor::Kind::kStrings) {
+    return std::ranges::adjacent_find(value.strings(), std::not_equal_to()) ==
+           value.strings().end();
+  }
+  if (value.kind() != Tensor::Kind::kDense) return true;
+  for (std::size_t i = 1; i < value.count(); ++i) {
+    if (load_bits(value.dtype(), value.data(), i) != load_bits(value.dtype(), value.data(), 0)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_silent(const frames::Frame& frame) {
+  return std::ranges::all_of(frame, is_even);
+}
+
+/// The first `most` evenly from all of them, then the others.
+std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
+  std::vector<std::size_t> order;
+  std::vector<bool> taken(count);
+  for (std::size_t i = 0; i < std::min(most, count); ++i) {
+    order.push_back(i * count / std::min(most, count));
+    taken[order.back()] = true;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!taken[i]) order.push_back(i);
+  }
+  return order;
+}
+
 }  // namespace
 
 frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed,
@@ -113,6 +148,46 @@ frames::Frame reversed(const frames::Frame& frame) {
 
 bool same_values(const frames::Frame& a, const frames::Frame& b) {
   return std::ranges::equal(a, b, same_value);
+}
+
+std::vector<std::size_t> telling_frames(std::span<const frames::Frame> frames, std::size_t most,
+                                        bool sequence) {
+  most = std::min(most, frames.size());
+  std::vector<std::size_t> chosen;
+  if (sequence) {
+    const auto first = std::ranges::find_if_not(frames, is_silent);
+    const auto begin = first == frames.end() ? 0 : static_cast<std::size_t>(first - frames.begin());
+    chosen.resize(most);
+    std::iota(chosen.begin(), chosen.end(), std::min(begin, frames.size() - most));
+    return chosen;
+  }
+  auto order = spread(frames.size(), most);
+  for (const auto i : order) {
+    if (chosen.size() == most) break;
+    const bool seen = std::ranges::any_of(
+        chosen, [&](std::size_t other) { return same_values(frames[i], frames[other]); });
+    if (!seen && !is_silent(frames[i])) chosen.push_back(i);
+  }
+  std::erase_if(order, [&](std::size_t i) { return std::ranges::find(chosen, i) != chosen.end(); });
+  chosen.insert(chosen.end(), order.begin(),
+                order.begin() + static_cast<std::ptrdiff_t>(most - chosen.size()));
+  return chosen;
+}
+
+std::vector<frames::Frame> with_telling_first(std::vector<frames::Frame> frames, std::size_t most,
+                                              bool sequence) {
+  const auto chosen = telling_frames(frames, most, sequence);
+  if (chosen.empty()) return frames;
+  if (sequence) {
+    std::ranges::rotate(frames, frames.begin() + static_cast<std::ptrdiff_t>(chosen.front()));
+    return frames;
+  }
+  std::vector<frames::Frame> ordered;
+  for (const auto i : chosen) ordered.push_back(frames[i]);
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    if (std::ranges::find(chosen, i) == chosen.end()) ordered.push_back(std::move(frames[i]));
+  }
+  return ordered;
 }
 
 }  // namespace penstock::measure

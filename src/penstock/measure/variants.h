@@ -2,7 +2,10 @@
 // What a network makes of them tells how far a right result may be from another.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "penstock/frames/random.h"
 
@@ -23,5 +26,16 @@ frames::Frame reversed(const frames::Frame& frame);
 
 /// Whether all values are the same, bit by bit.
 bool same_values(const frames::Frame& a, const frames::Frame& b);
+
+/// Which frames say the most, `most` of them at most: those that differ, and hold more than one
+/// number as silence does not, from all of `frames`. Of a `sequence` those that follow each other
+/// from the first such frame on.
+std::vector<std::size_t> telling_frames(std::span<const frames::Frame> frames, std::size_t most,
+                                        bool sequence);
+
+/// All of them, so that the first `most` are these; a sequence begins with the first of these, and
+/// those before it follow at its end.
+std::vector<frames::Frame> with_telling_first(std::vector<frames::Frame> frames, std::size_t most,
+                                              bool sequence);
 
 }  // namespace penstock::measure

@@ -18,6 +18,7 @@ class Run {
   Status push_all() {
     for (std::uint64_t number = 0; number < setting_.frames && !setting_.stopped(); ++number) {
       PENSTOCK_TRY(auto inputs, setting_.frame(number));
+      PENSTOCK_CHECK_OK(end_burst());
       PENSTOCK_CHECK_OK(push(inputs));
       waiting_.push_back(std::move(inputs));
     }
@@ -35,6 +36,15 @@ class Run {
   }
 
  private:
+  /// A burst that is whole comes out before the next one begins, so that calls are as large as it.
+  Status end_burst() {
+    const auto& bursts = setting_.bursts;
+    if (burst_ == bursts.size() || waiting_.size() < bursts[burst_]) return {};
+    ++burst_;
+    while (!waiting_.empty()) PENSTOCK_CHECK_OK(judge_next());
+    return {};
+  }
+
   Status push(const frames::Frame& inputs) {
     for (;;) {
       const auto pushed = setting_.pipeline.try_push(inputs);
@@ -97,6 +107,7 @@ class Run {
   Trial trial_;
   VerifyReport report_;
   std::deque<frames::Frame> waiting_;  ///< In flight.
+  std::size_t burst_ = 0;              ///< How many are over.
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ struct Verification {
   std::vector<MakeReference> others;  ///< As Judge::Setting has them.
   std::function<Result<frames::Frame>(std::uint64_t number)> frame;
   std::uint64_t frames = 0;
+  /// How many frames are pushed before the first of them is popped, in turn; then as many as fit.
+  std::vector<std::size_t> bursts;
   const std::vector<plan::TensorInfo>& inputs;
   bool random = true;  ///< Nobody gave the frames: then they may be at fault.
   std::function<bool()> stopped = [] { return false; };

@@ -512,6 +512,17 @@ TEST(StreamOptionsTest, WhatIsGivenIsWrittenIntoThePlan) {
   EXPECT_EQ(plan.streams, (Streams{4, true}));
 }
 
+TEST(StreamOptionsTest, AllFramesAreKeptWhereTheyAreJudged) {
+  auto plan = chain();
+  EXPECT_FALSE(keep_all_frames(plan));
+  const auto before = plan;
+  plan.edges[0].policy = FullPolicy::kError;
+  plan.edges[1].policy = FullPolicy::kDropNewest;
+  plan.max_age = std::chrono::milliseconds(3);
+  EXPECT_TRUE(keep_all_frames(plan));
+  EXPECT_EQ(plan, before);
+}
+
 TEST(StreamOptionsTest, WhatIsLeftOutStays) {
   auto plan = chain();
   plan.edges[0].capacity = 3;

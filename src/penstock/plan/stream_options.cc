@@ -19,4 +19,14 @@ void apply(const StreamOptions& stream, Plan& plan) {
   if (stream.streams) plan.streams = *stream.streams;
 }
 
+bool keep_all_frames(Plan& plan) {
+  bool changed = plan.max_age.has_value();
+  plan.max_age.reset();
+  for (auto& edge : plan.edges) {
+    changed = changed || edge.policy != FullPolicy::kBlock;
+    edge.policy = FullPolicy::kBlock;
+  }
+  return changed;
+}
+
 }  // namespace penstock::plan

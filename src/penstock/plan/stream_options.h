@@ -25,4 +25,8 @@ struct StreamOptions {
 /// Writes what is given into the plan.
 void apply(const StreamOptions& stream, Plan& plan);
 
+/// Lets every frame be computed, for who judges or measures them: what is full holds the pusher
+/// back, and no frame is too old. \returns whether that changed the plan.
+bool keep_all_frames(Plan& plan);
+
 }  // namespace penstock::plan

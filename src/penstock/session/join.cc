@@ -1,4 +1,4 @@
-// Imports each partition's model and merges values by name; states become inputs and outputs.
+// Imports each partition's model and merges values by their names in the plan.
 #include "penstock/session/join.h"
 
 #include <string>
@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/graph/import.h"
+#include "penstock/session/session.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock {
@@ -15,13 +16,19 @@ using graph::Graph;
 using graph::NodeId;
 using graph::ValueId;
 
-/// Stages of one network share the names of tensors, so names alone put them together.
+/// Stages of one network share the names of tensors, so names alone put them together. Those of an
+/// application may give the same name to what is not: there a stage's inner ones are its own.
 class Joiner {
  public:
-  void add(Graph stage) {
+  /// `own` stands before the names of inner values.
+  void add(Graph stage, const plan::Partition& partition, const std::string& own) {
     joined_.info = stage.info;
     std::vector<ValueId> ids;
-    for (auto& value : stage.values) ids.push_back(add(std::move(value)));
+    for (auto& value : stage.values) {
+      const bool is_inner = !value.is_input && !value.is_output;
+      value.name = is_inner ? own + value.name : partition.tensor_of(value.name);
+      ids.push_back(add(std::move(value)));
+    }
     for (auto& node : stage.nodes) {
       for (auto* list : {&node.inputs, &node.outputs, &node.captures}) {
         for (auto& id : *list) {
@@ -32,12 +39,29 @@ class Joiner {
     }
   }
 
-  graph::Value& value(const plan::TensorInfo& info) {
+  /// What is no network: a node that reads and writes the same.
+  void add_opaque(const plan::Partition& partition, const plan::Plan& plan) {
+    graph::Node node;
+    node.op = node.name = kOpaque;
+    node.domain = kOpaque;
+    const auto list = [&](const auto& names, std::vector<ValueId>& ids) {
+      for (const auto& name : names) {
+        const auto* info = plan.find_tensor(name);
+        if (info != nullptr) ids.push_back(id_of(*info));
+      }
+    };
+    list(partition.inputs, node.inputs);
+    list(partition.outputs, node.outputs);
+    add(std::move(node));
+  }
+
+  ValueId id_of(const plan::TensorInfo& info) {
     graph::Value value;
     value.name = info.name;
     value.type = info.type;
-    return joined_.values[index(add(std::move(value)))];
+    return add(std::move(value));
   }
+  graph::Value& value(const plan::TensorInfo& info) { return joined_.values[index(id_of(info))]; }
 
   Graph finish(const plan::Plan& plan) && {
     for (const auto& input : plan.inputs) {
@@ -99,10 +123,15 @@ Result<Graph> join_stages(const plan::Package& package) {
   Joiner joiner;
   graph::ImportOptions import;
   import.as_is = true;
+  const bool several = !why_no_single_model(package.plan).empty();
   for (const auto& stage : package.plan.stages) {
     for (const auto& partition : stage.partitions) {
+      if (partition.backend == plan::kFunctionBackend || partition.served) {
+        joiner.add_opaque(partition, package.plan);
+        continue;
+      }
       PENSTOCK_TRY(auto graph, graph::import_onnx(package.folder / partition.model, import));
-      joiner.add(std::move(graph));
+      joiner.add(std::move(graph), partition, several ? stage.name + "/" : "");
     }
   }
   for (const auto& parameter : package.plan.parameters) {

@@ -99,6 +99,7 @@ std::vector<Reaching> what_reaches(const graph::Graph& graph) {
   for (const auto& node : graph.nodes) {
     Reaching here;
     if (graph::is_random(graph, node)) here.drawn = &node;
+    here.varies = node.op == kOpaque;
     for (const auto id : node.inputs) note(id, here);
     for (const auto id : node.captures) note(id, here);
     for (const auto id : node.outputs) note(id, here);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,9 @@
 #include "penstock/frames/values.h"
 #include "penstock/measure/judge.h"
 #include "penstock/measure/reference.h"
+#include "penstock/measure/variants.h"
+#include "penstock/plan/stream_options.h"
+#include "penstock/session/bursts.h"
 #include "penstock/session/known_outputs.h"
 #include "penstock/session/shaken.h"
 #include "penstock/tensor/number.h"
@@ -21,6 +25,7 @@ namespace {
 
 constexpr std::uint64_t kDefaultFrames = 20;
 constexpr std::uint64_t kTriedFrames = 4;      ///< That say what is allowed,
+constexpr std::uint64_t kMostTried = 32;       ///< Where the reference fails on some of these,
 constexpr std::uint64_t kSequenceFrames = 16;  ///< and where rounding adds up in states.
 /// By which other random numbers are multiplied, in turn, where the usual ones give all the same.
 constexpr double kScales[] = {1, 8, 1.0 / 8, 64, 1.0 / 64, 512};
@@ -29,12 +34,23 @@ constexpr double kScales[] = {1, 8, 1.0 / 8, 64, 1.0 / 64, 512};
 class References {
  public:
   /// `whole`: the model with its bound inputs constant; empty: the stages are the reference.
-  References(const VerifyOptions& options, std::filesystem::path whole,
-             const plan::Package& package, const backend::Registry& backends)
-      : options_(options), whole_(std::move(whole)), package_(package), backends_(backends) {}
+  /// `why`: the pipeline's own calls in turn are, as no single model computes what it does; empty:
+  /// one does. `settings`: of that pipeline.
+  References(const VerifyOptions& options, std::filesystem::path whole, std::string why,
+             const plan::Package& package, pipeline::Options settings,
+             const backend::Registry& backends)
+      : options_(options),
+        whole_(std::move(whole)),
+        why_(std::move(why)),
+        package_(package),
+        settings_(std::move(settings)),
+        backends_(backends) {
+    settings_.warn = nullptr;
+  }
 
   [[nodiscard]] Result<std::unique_ptr<measure::Reference>> make(
       const measure::ReferenceSettings& settings) const {
+    if (!why_.empty()) return measure::one_at_a_time(package_, backends_, settings_, settings);
     if (whole_.empty()) return measure::stage_reference(package_, backends_, settings);
     return measure::whole_reference(whole_, package_, backends_, settings);
   }
@@ -49,7 +65,7 @@ class References {
           [this, optimized] { return make({.optimize = optimized, .one_thread = true}); });
     }
     // Not where the whole model is the reference: what is judged is no witness for itself.
-    if (options_.model.empty() && package_.plan.stages.size() > 1) {
+    if (why_.empty() && options_.model.empty() && package_.plan.stages.size() > 1) {
       all.emplace_back(
           [this, optimized] { return make({.optimize = optimized, .change_between = true}); });
     }
@@ -69,6 +85,10 @@ class References {
 
   [[nodiscard]] std::string describe() const {
     const std::string how = options_.optimized ? "optimised" : "not optimised";
+    if (!why_.empty()) {
+      return concat("the package's own stages, networks in ONNX Runtime, ", how,
+                    ", one frame at a time, as ", why_);
+    }
     if (!options_.model.empty()) {
       return "the whole model '" + options_.model.string() + "', " + how;
     }
@@ -81,7 +101,9 @@ class References {
  private:
   const VerifyOptions& options_;
   const std::filesystem::path whole_;
+  const std::string why_;
   const plan::Package& package_;
+  pipeline::Options settings_;
   const backend::Registry& backends_;
 };
 
@@ -127,22 +149,51 @@ std::vector<std::string> names_of_outputs(const plan::Plan& plan) {
   return names;
 }
 
-/// Measured; or by the tolerance alone where the reference fails on these frames, which the
-/// verification then tells frame by frame.
+/// That say what is allowed, `most` of them: the given ones that say the most, else random ones.
+Result<std::vector<frames::Frame>> frames_to_try(const VerifyOptions& options,
+                                                 const plan::Plan& plan, std::uint64_t most) {
+  if (options.given.empty()) return frames::random_frames(plan.inputs, options.random, most);
+  std::vector<frames::Frame> chosen;
+  for (const auto i : measure::telling_frames(options.given, most, !plan.states.empty())) {
+    chosen.push_back(options.given[i]);
+  }
+  return chosen;
+}
+
+/// The first kTriedFrames on which the reference does not fail.
+std::vector<frames::Frame> that_come_out(std::vector<frames::Frame> frames,
+                                         measure::Reference& reference) {
+  std::vector<frames::Frame> good;
+  for (auto& frame : frames) {
+    if (good.size() == kTriedFrames) break;
+    if (reference.run(frame)) good.push_back(std::move(frame));
+  }
+  return good;
+}
+
+/// Measured, without states on frames that the reference takes; or by the tolerance alone where it
+/// fails on all, which the verification then tells frame by frame.
 Result<measure::Judge> make_judge(const VerifyOptions& options, const plan::Package& package,
                                   const References& references, measure::Reference& reference) {
   const auto& plan = package.plan;
-  std::vector<frames::Frame> tried;
-  const auto wanted = plan.states.empty() ? kTriedFrames : kSequenceFrames;
-  const auto count = options.given.empty() ? wanted : std::min(wanted, options.given.size());
-  for (std::uint64_t number = 0; number < count; ++number) {
-    PENSTOCK_TRY(tried.emplace_back(), frame_of(options, plan, number));
+  const auto random = frames::random_frames(plan.inputs, options.random, kTriedFrames);
+  const auto create = [&](const std::vector<frames::Frame>& frames) {
+    return measure::Judge::create(
+        {names_of_outputs(plan), options.tolerance, frames, references.others(),
+         known_outputs(package), options.stopped, random ? *random : std::vector<frames::Frame>()},
+        reference);
+  };
+  const bool stateless = plan.states.empty();
+  PENSTOCK_TRY(const auto first,
+               frames_to_try(options, plan, stateless ? kTriedFrames : kSequenceFrames));
+  if (auto judge = create(first)) return judge;
+  if (stateless && !options.stopped()) {
+    PENSTOCK_TRY(auto more, frames_to_try(options, plan, kMostTried));
+    const auto good = that_come_out(std::move(more), reference);
+    if (!good.empty()) {
+      if (auto judge = create(good)) return judge;
+    }
   }
-  auto judge =
-      measure::Judge::create({names_of_outputs(plan), options.tolerance, tried, references.others(),
-                              known_outputs(package), options.stopped},
-                             reference);
-  if (judge) return judge;
   return measure::Judge::unmeasured(names_of_outputs(plan), options.tolerance);
 }
 
@@ -150,7 +201,7 @@ Result<measure::Judge> make_judge(const VerifyOptions& options, const plan::Pack
 struct Setting {
   Opened& opened;
   const VerifyOptions& options;
-  const References* references;  ///< None for a package that no one model computes.
+  const References& references;
   measure::Reference& reference;
 };
 
@@ -160,11 +211,10 @@ Result<measure::VerifyReport> verify_frames(const Setting& setting, const Verify
   return measure::verify({.pipeline = *setting.opened.pipeline,
                           .reference = setting.reference,
                           .judge = judge,
-                          .others = setting.references != nullptr
-                                        ? setting.references->for_second_look()
-                                        : std::vector<measure::MakeReference>(),
+                          .others = setting.references.for_second_look(),
                           .frame = [&](auto number) { return frame_of(options, plan, number); },
                           .frames = frames,
+                          .bursts = bursts_of(*setting.opened.pipeline),
                           .inputs = plan.inputs,
                           .random = options.given.empty(),
                           .stopped = options.stopped,
@@ -202,7 +252,7 @@ Status try_other_scales(const Setting& setting, measure::VerifyReport& report) {
     if (options.stopped() || std::ranges::none_of(outputs, hardly_varied)) return {};
     options.random.scale = scale;
     ++options.random.seed;
-    PENSTOCK_TRY(const auto judge, make_judge(options, setting.opened.package, *setting.references,
+    PENSTOCK_TRY(const auto judge, make_judge(options, setting.opened.package, setting.references,
                                               setting.reference));
     if (!judge.is_measured() || !all_finite(judge.expected())) continue;
     bool tells = false;
@@ -222,43 +272,71 @@ Status try_other_scales(const Setting& setting, measure::VerifyReport& report) {
   return {};
 }
 
+/// Of parts that nothing here can be compared with.
+void warn_of_own_witnesses(const plan::Plan& plan, const pipeline::Options& settings) {
+  if (!settings.warn) return;
+  for (const auto& stage : plan.stages) {
+    if (!measure::is_own_witness(stage)) continue;
+    settings.warn(
+        concat("stage '", stage.name,
+               "' is compared with itself, as a server or another machine runs it: what it "
+               "computes wrong every time is not seen"));
+  }
+}
+
+/// The pipeline of the plan as it is now; what the first start warned of is known.
+Status restart(Opened& opened, pipeline::Options settings, const backend::Registry& backends) {
+  settings.warn = nullptr;
+  opened.pipeline.reset();
+  PENSTOCK_TRY(
+      opened.pipeline,
+      pipeline::Pipeline::start(opened.package.plan, opened.package.folder, backends, settings));
+  return {};
+}
+
 }  // namespace
 
 Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
                                      const pipeline::Options& settings,
                                      const backend::Registry& backends) {
+  if (plan::keep_all_frames(opened.package.plan))
+    PENSTOCK_CHECK_OK(restart(opened, settings, backends));
   const auto& plan = opened.package.plan;
   PENSTOCK_CHECK_OK(frames::check_frames(plan.inputs, options.given));
   const auto why = why_no_single_model(plan);
-  auto judge = measure::Judge::unmeasured(names_of_outputs(plan), options.tolerance);
-  std::unique_ptr<measure::Reference> reference;
   ModelFile whole;
-  std::optional<References> references;
-  std::string what;
   if (why.empty()) {
     find_whole(options, opened, backends, settings);
     PENSTOCK_TRY(whole, bound_model(options, opened.package, backends));
-    references.emplace(options, whole.file, opened.package, backends);
-    what = references->describe();
-    PENSTOCK_TRY(reference, references->make({.optimize = options.optimized}));
-    PENSTOCK_TRY(judge, make_judge(options, opened.package, *references, *reference));
-    PENSTOCK_CHECK_OK(reference->begin_sequence());
   } else {
     PENSTOCK_CHECK_OK(refuse_model_options(options, opened, why));
-    what = "the package's own stages, one frame at a time, as " + why;
-    auto silent = settings;
-    silent.warn = nullptr;
-    PENSTOCK_TRY(reference, measure::one_at_a_time(opened.package, backends, silent));
+    warn_of_own_witnesses(plan, settings);
   }
-  const auto usual = options.given.empty() ? kDefaultFrames : options.given.size();
+  const References references(options, whole.file, why, opened.package, settings, backends);
+  PENSTOCK_TRY(const auto reference, references.make({.optimize = options.optimized}));
+  auto judge = measure::Judge::unmeasured(names_of_outputs(plan), options.tolerance);
+  // What a function keeps from frame to frame begins once for each pipeline.
+  const bool repeats = why.empty() || std::ranges::none_of(plan.stages, &plan::Stage::stateful);
+  if (repeats) {
+    PENSTOCK_TRY(judge, make_judge(options, opened.package, references, *reference));
+    PENSTOCK_CHECK_OK(reference->begin_sequence());
+  }
+  std::uint64_t usual = options.given.empty() ? kDefaultFrames : options.given.size();
+  if (plan.states.empty()) {
+    const auto bursts = bursts_of(*opened.pipeline);
+    usual = std::max<std::uint64_t>(usual, std::accumulate(bursts.begin(), bursts.end(), 0U));
+  }
   const auto frames = options.frames > 0 ? options.frames : usual;
-  const Setting setting{opened, options, references ? &*references : nullptr, *reference};
+  const Setting setting{opened, options, references, *reference};
   PENSTOCK_TRY(auto report, verify_frames(setting, options, judge, frames));
-  const bool random = options.given.empty() && plan.states.empty() && references;
+  const bool random = options.given.empty() && plan.states.empty() && judge.is_measured();
   if (random && report.failed + report.unjudged == 0)
     PENSTOCK_CHECK_OK(try_other_scales(setting, report));
+  if (settings.warn && !report.interrupted) {
+    for (const auto& sentence : unseen_sizes(*opened.pipeline)) settings.warn(sentence);
+  }
   opened.pipeline->close();
-  report.reference = std::move(what);
+  report.reference = references.describe();
   return report;
 }
 

@@ -31,9 +31,12 @@ struct VerifyOptions {
 };
 
 /// Runs frames through an opened package and judges each output; the pipeline is closed then.
-/// A package with functions or several networks is compared with itself, without replicas
-/// and one frame at a time. `settings`: those that the package was opened with; their `warn` hears
-/// of another model than the package's, and of the reference's own warnings.
+/// A package with functions or several networks is compared with itself, without replicas and one
+/// frame at a time, its networks in ONNX Runtime; `settings.warn` hears of stages that are compared
+/// with what runs them themselves. Where the plan drops frames or has a deadline, the pipeline is
+/// started anew without: see plan::keep_all_frames(). `settings`: those that the package was opened
+/// with; their `warn` hears of another model than the package's, and of the reference's own
+/// warnings.
 /// \error kInvalidArgument  as frames::check_frames(); a model or `optimized` for a package that no
 /// one model computes; and of the reference that cannot be made, or of frames that cannot.
 Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,

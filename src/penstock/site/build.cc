@@ -143,7 +143,7 @@ class SiteBuild {
     if (options_.build.frames.empty()) {
       PENSTOCK_TRY(ring_, frames::random_frames(whole_.plan.inputs, options_.build.random, kRing));
     } else {
-      ring_ = frames::repeated(options_.build.frames, kRing);
+      ring_ = frames::repeated(tune::judged_first(options_.build), kRing);
     }
     const auto tolerance = Tolerance::of(options_.build.tolerance.value_or(Tolerance().relative));
     auto gate = tune::Gate::create(

@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "penstock/frames/random.h"
 #include "penstock/measure/reference.h"
+#include "penstock/measure/variants.h"
 #include "penstock/session/known_outputs.h"
 #include "penstock/session/shaken.h"
 
@@ -42,6 +44,12 @@ class Resting final : public measure::Reference {
 
 }  // namespace
 
+measure::Ring judged_first(const Options& options) {
+  const bool sequence = !options.states.empty();
+  return measure::with_telling_first(options.frames, sequence ? kSequenceFrames : kGateFrames,
+                                     sequence);
+}
+
 Gate::Gate(measure::Ring inputs, measure::Judge judge, measure::MakeReference reference,
            std::vector<measure::MakeReference> others)
     : inputs_(std::move(inputs)),
@@ -72,9 +80,11 @@ Result<Gate> Gate::create(const Setting& setting) {
       return other();
     };
   }
-  PENSTOCK_TRY(auto judge, measure::Judge::create({outputs, tolerance, inputs, in_turn,
-                                                   known_outputs(package), stopped},
-                                                  reference));
+  const auto further = frames::random_frames(package.plan.inputs, {}, kGateFrames);
+  PENSTOCK_TRY(auto judge,
+               measure::Judge::create({outputs, tolerance, inputs, in_turn, known_outputs(package),
+                                       stopped, further ? *further : measure::Ring()},
+                                      reference));
   for (auto& shaken : shaken_references(model, package, backends, {})) {
     others.push_back(std::move(shaken));
   }

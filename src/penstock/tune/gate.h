@@ -13,11 +13,15 @@
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
 #include "penstock/tensor/compare.h"
+#include "penstock/tune/build.h"
 
 namespace penstock::tune {
 
 inline constexpr std::size_t kGateFrames = 4;
 inline constexpr std::size_t kSequenceFrames = 16;  ///< Of networks whose errors add up in states.
+
+/// The user's frames, first those that the gate looks at: which say the most.
+measure::Ring judged_first(const Options& options);
 
 /// The judge's reference is the whole model, the file as it is, in ONNX Runtime without
 /// optimisation, for the first frames of a ring, which are a sequence.

@@ -123,7 +123,7 @@ Status make_frames(Context& context) {
                  frames::random_frames(context.whole.plan.inputs, context.options.random, kRing));
   } else {
     PENSTOCK_CHECK_OK(frames::check_frames(context.whole.plan.inputs, context.options.frames));
-    context.ring = frames::repeated(context.options.frames, kRing);
+    context.ring = frames::repeated(judged_first(context.options), kRing);
   }
   // Of a sequence nothing has run yet: its states are known for the first frame alone.
   return take_activations(context, context.options.states.empty() ? kPartFrames : 1);
