@@ -42,6 +42,24 @@ def test_a_bare_model_is_compared_with_onnx_runtime(well, chain):
     assert stage["frames"] > 0
 
 
+@pytest.mark.parametrize(("faults", "code"), [([], 0), ([{"do": "wrong", "on": "*", "by": 1}], 1)])
+def test_outputs_are_judged_before_they_are_measured(penstock, chain, synthetic_backends, tmp_path, faults, code):
+    synthetic_backends(a={"faults": faults})
+    split = penstock("split", chain, "--backend", "synthetic_a", "-o", tmp_path / "p", "--policy", "latest")
+    assert split.code == 0, split
+    outcome = penstock("bench", tmp_path / "p", "--check", "--seconds", "0.5", "--json")
+    assert (outcome.code, outcome.json["check"]["verdict"]) == (code, ["right", "wrong"][code]), outcome
+    assert names(outcome.json)[0] == "penstock"
+    text = penstock("bench", tmp_path / "p", "--check", "--seconds", "0.5")
+    assert (text.code, ["verified: ", "not verified: "][code] in text.out) == (code, True), text
+
+
+def test_the_outputs_of_a_bare_model_are_judged_too(well, chain):
+    report = well("bench", chain, "--check", "--seconds", "0.5", "--json").json
+    assert (report["check"]["verdict"], str(chain) in report["check"]["reference"]) == ("right", True)
+    assert well("bench", chain, "--seconds", "0.5", "--json").json["check"] is None
+
+
 def test_frames_whose_shapes_change_are_measured_by_every_engine(well, tmp_path):
     """A buffer of the first frame's size would be too small for the second."""
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 4]) for name in "xy")

@@ -20,6 +20,7 @@
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/progress.h"
+#include "penstock/cli/show_verdict.h"
 #include "penstock/cli/source.h"
 #include "penstock/cli/text.h"
 #include "penstock/cli/watching.h"
@@ -29,7 +30,9 @@
 #include "penstock/frames/source.h"
 #include "penstock/measure/rounds.h"
 #include "penstock/measure/side.h"
+#include "penstock/plan/stream_options.h"
 #include "penstock/session/identify.h"
+#include "penstock/session/verify.h"
 
 namespace penstock::cli {
 namespace {
@@ -43,6 +46,7 @@ struct BenchOptions {
   fs::path model;
   double seconds = 10;
   int in_flight = 0;
+  bool check = false;
   bool json = false;
 };
 
@@ -59,6 +63,7 @@ struct BenchReport {
   ModelFile whole;                   ///< Where it had to be made.
   std::vector<std::string> missing;  ///< Ways that cannot be had, with the reason.
   std::string remark;                ///< What the pipeline is compared with.
+  std::optional<measure::VerifyReport> check;
   bool interrupted = false;
   Status recorded;  ///< Whether --record was written.
 };
@@ -194,6 +199,28 @@ Status measure_all(const BenchOptions& options, const plan::Package& package,
   return measure_sides(options, std::move(sides), report);
 }
 
+/// What `penstock verify` says of it, on the same frames, before anything is measured.
+Status check_outputs(const BenchOptions& options, const plan::Package& package,
+                     const frames::SourceOptions& inputs, const backend::Registry& backends,
+                     BenchReport& report) {
+  TerminalLine line;
+  line.show("bench  checking the outputs");
+  PENSTOCK_TRY(const auto settings, completed({}, options.source));
+  PENSTOCK_TRY(auto pipeline, start_source(options.source, package, {}, backends));
+  Opened opened{package, std::move(pipeline), options.source.file};
+  penstock::VerifyOptions asked;
+  asked.model = options.model;
+  if (identify(options.source.file) == FileKind::kModel) asked.model = options.source.file;
+  asked.tolerance = tolerance_of(package);
+  asked.random = inputs.random;
+  asked.stopped = interrupted;
+  if (frames::has_files(inputs)) {
+    PENSTOCK_TRY(asked.given, frames::read_frames(package.plan.inputs, inputs));
+  }
+  PENSTOCK_TRY(report.check, penstock::verify(opened, std::move(asked), settings, backends));
+  return {};
+}
+
 /// On a thread that may run on the plan's CPUs only, so that no side has more than the others.
 Result<BenchReport> compare(const BenchOptions& options, const plan::Package& package,
                             const backend::Registry& backends) {
@@ -206,6 +233,7 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   const auto inherited = device::inherited_cpus();
   PENSTOCK_TRY(const auto inputs, frames::with_bound(options.inputs, package));
   PENSTOCK_TRY(const auto ring, frames::ring_of(package.plan.inputs, inputs, kRing));
+  if (options.check) PENSTOCK_CHECK_OK(check_outputs(options, package, inputs, backends, report));
   pipeline::Options settings;
   TerminalLine line;
   line.show("bench  starting the pipeline");
@@ -238,6 +266,8 @@ Json run_json(measure::Measured& side) {
 }
 
 Json to_json(BenchReport& report) {
+  Json check = nullptr;
+  if (report.check) check = Json::parse(measure::to_json(*report.check));
   Json runs = Json::array();
   for (auto& side : report.sides) runs.push_back(run_json(side));
   return {{"model", report.model},
@@ -248,6 +278,7 @@ Json to_json(BenchReport& report) {
           {"stages", stages_json(report.stats)},
           {"interrupted", report.interrupted},
           {"missing", report.missing},
+          {"check", std::move(check)},
           {"remark", report.remark}};
 }
 
@@ -276,6 +307,7 @@ std::string to_text(BenchReport& report) {
   text += table.print() + "\n" + stage_table(report.stats);
   for (const auto& missing : report.missing) text += "\nnot measured: " + missing + "\n";
   if (!report.remark.empty()) text += "\n" + report.remark + "\n";
+  if (report.check) text += "\n" + verdict_text(*report.check);
   return text;
 }
 
@@ -305,7 +337,8 @@ Result<plan::Package> read_shown_source(const SourceArguments& source,
 
 Result<int> run(const BenchOptions& options) {
   const auto backends = backend::Registry::load();
-  PENSTOCK_TRY(const auto package, read_shown_source(options.source, backends));
+  PENSTOCK_TRY(auto package, read_shown_source(options.source, backends));
+  plan::keep_all_frames(package.plan);
   const InterruptGuard guard;
   auto report =
       wait_for(std::async(std::launch::async, [&] { return compare(options, package, backends); }));
@@ -316,7 +349,9 @@ Result<int> run(const BenchOptions& options) {
     print(to_text(*report));
   }
   PENSTOCK_CHECK_OK(report->recorded);
-  return report->interrupted ? interrupt_code() : kOk;
+  if (report->check) log_findings(*report->check);
+  if (report->interrupted) return interrupt_code();
+  return report->check ? verdict_code(*report->check) : kOk;
 }
 
 constexpr const char* kBenchFooter =
@@ -333,6 +368,7 @@ Examples:
   penstock bench model.onnx                              one replica on each CPU
   penstock bench model.penstock --model model.onnx --seconds 30
   penstock bench model.penstock --model model.onnx --in-flight 1 --json
+  penstock bench model.penstock --check                  are the outputs right, and how fast
   penstock bench app.yaml --input image=photo.png        one frame after the other, or all at work)";
 
 }  // namespace
@@ -356,6 +392,10 @@ void declare_bench(CLI::App& app, Action& chosen) {
       ->check(positive_count());
   add_input_options(command, options->inputs);
   add_watch_options(command, options->watch);
+  command->add_flag(
+      "--check", options->check,
+      "Judge the outputs first, as 'penstock verify' does: exit code 1 where they are "
+      "wrong, 3 where that cannot be told");
   command->add_flag("--json", options->json, "Print the report as JSON");
   set_action(command, chosen, options, run);
 }

@@ -18,17 +18,13 @@
 
 namespace penstock::cli {
 
-namespace {
-
-Status complete(pipeline::Options& options, const SourceArguments& arguments) {
+Result<pipeline::Options> completed(pipeline::Options options, const SourceArguments& arguments) {
   PENSTOCK_TRY(options.backend_options, to_backend_options(arguments.engine));
   options.native_code = !arguments.no_native_code;
   options.warn = [](const std::string& message) { spdlog::warn("{}", message); };
   options.stopped = interrupted;
-  return {};
+  return options;
 }
-
-}  // namespace
 
 void add_source_options(CLI::App* command, SourceArguments& arguments) {
   command
@@ -87,7 +83,7 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
                                                          const plan::Package& package,
                                                          pipeline::Options options,
                                                          const backend::Registry& backends) {
-  PENSTOCK_CHECK_OK(complete(options, arguments));
+  PENSTOCK_TRY(options, completed(std::move(options), arguments));
   auto started = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
   if (!started) {
     return app::in_users_words(name_refused_node(std::move(started).error(), package),
@@ -104,7 +100,7 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
 Status replace_source(const SourceArguments& arguments, const plan::Package& package,
                       pipeline::Options options, const backend::Registry& backends,
                       pipeline::Pipeline& pipeline) {
-  PENSTOCK_CHECK_OK(complete(options, arguments));
+  PENSTOCK_TRY(options, completed(std::move(options), arguments));
   Status replaced = pipeline.replace(package.plan, package.folder, backends, options);
   if (replaced) return replaced;
   return app::in_users_words(std::move(replaced).error(), arguments.file, package.plan);

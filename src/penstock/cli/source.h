@@ -27,6 +27,10 @@ void add_source_options(CLI::App* command, SourceArguments& arguments);
 Result<plan::Package> load_source(const SourceArguments& arguments,
                                   const backend::Registry& backends);
 
+/// With --backend-option and --no-native-code; warnings go to the log, and an interrupt ends a
+/// start.
+Result<pipeline::Options> completed(pipeline::Options options, const SourceArguments& arguments);
+
 /// Starts it; warnings of the start go to the log. `options` are completed with --backend-option.
 Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& arguments,
                                                          const plan::Package& package,

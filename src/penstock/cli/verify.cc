@@ -20,15 +20,14 @@
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/show_plan.h"
+#include "penstock/cli/show_verdict.h"
 #include "penstock/cli/text.h"
 #include "penstock/frames/source.h"
-#include "penstock/measure/judge.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/session.h"
 #include "penstock/session/verify.h"
 #include "penstock/tensor/compare.h"
-#include "penstock/tune/report.h"
 
 namespace penstock::cli {
 namespace {
@@ -45,43 +44,6 @@ struct VerifyOptions {
   bool json = false;
 };
 
-std::string_view headline(measure::Finding finding) {
-  if (finding == measure::Finding::kRight) return "verified: ";
-  return finding == measure::Finding::kWrong ? "not verified: " : "inconclusive: ";
-}
-
-std::string to_text(const measure::VerifyReport& report) {
-  std::string text = "hashes: as in plan.json\nreference: " + report.reference + "\n";
-  Table table({"output", "verdict", ">values", ">outside the tolerance", ">largest error",
-               ">of the tolerance"});
-  for (const auto& output : report.verdict.outputs) {
-    table.add({output.allowed.output, std::string(measure::to_string(output.finding)),
-               std::to_string(output.values), std::to_string(output.mismatches),
-               concat(output.largest_error), number(output.worst_ratio * 100, 1) + " %"});
-  }
-  text += table.print() + "allowed:\n";
-  for (const auto& output : report.verdict.outputs) {
-    text += concat("  '", output.allowed.output, "': ", measure::explain(output));
-    if (output.scale != 1) {
-      text += concat("; told by random numbers ", output.scale,
-                     " times as large, as all usual ones give it about the same");
-    }
-    text += "\n";
-  }
-  const auto dropped = report.dropped == 0 ? "" : concat(" (", report.dropped, " dropped)");
-  const auto unjudged = report.unjudged == 0 ? "" : concat(" (", report.unjudged, " not judged)");
-  return text + concat(headline(report.finding()), report.frames, " frames", dropped, unjudged,
-                       ", ", report.problem_count(), " problems",
-                       report.interrupted ? " (interrupted)\n" : "\n");
-}
-
-/// What the user says, or said when the package was built by measurement.
-Tolerance tolerance_for(const VerifyOptions& options, const plan::Package& package) {
-  if (options.tolerance) return Tolerance::of(*options.tolerance);
-  const auto built = tune::read_report(package);
-  return built ? Tolerance::of(built->tolerance) : Tolerance();
-}
-
 /// What is no package, and what makes one of it.
 Status check_package(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -93,23 +55,6 @@ Status check_package(const std::filesystem::path& path) {
   return invalid_argument("'", path.string(), "': expected a package (a folder or a .zip), found ",
                           kind == FileKind::kApplication ? "an application" : "another file",
                           "; 'penstock split' makes one of a model or an application");
-}
-
-/// Sentences for who reads no table.
-void log_findings(const measure::VerifyReport& report) {
-  for (const auto& problem : report.problems()) spdlog::error("{}", problem);
-  if (report.unjudged > 0) spdlog::warn("inconclusive: {}", report.why_unjudged);
-  for (const auto& output : report.verdict.outputs) {
-    if (output.finding == measure::Finding::kInconclusive) {
-      spdlog::warn("inconclusive: {}", output.reason);
-    }
-  }
-}
-
-int exit_code(const measure::VerifyReport& report) {
-  if (report.interrupted) return interrupt_code();
-  if (report.finding() == measure::Finding::kRight) return kOk;
-  return report.finding() == measure::Finding::kWrong ? kFailed : kInconclusive;
 }
 
 Result<int> run(const VerifyOptions& options) {
@@ -130,7 +75,8 @@ Result<int> run(const VerifyOptions& options) {
   penstock::VerifyOptions asked;
   asked.model = options.model;
   asked.optimized = options.optimized;
-  asked.tolerance = tolerance_for(options, opened.package);
+  asked.tolerance =
+      options.tolerance ? Tolerance::of(*options.tolerance) : tolerance_of(opened.package);
   asked.random = options.inputs.random;
   asked.frames = options.frames;
   asked.stopped = interrupted;
@@ -152,18 +98,18 @@ Result<int> run(const VerifyOptions& options) {
     json.update(Json::parse(measure::to_json(report)));
     print_json(json);
   } else {
-    print(to_text(report));
+    print(verdict_text(report));
   }
   log_findings(report);
-  return exit_code(report);
+  return verdict_code(report);
 }
 
 constexpr const char* kVerifyFooter =
     R"(Checks the hash of every file, loads the package, and compares what the pipeline makes of each frame
 with the whole model: --model, or the file that the package was made from where it is still there and
 unchanged; else with its own stages one after the other. A package with functions or several
-networks is compared with its own stages without replicas, one frame at a time. A model as the reference
-runs without graph optimisation (with it: --optimised). A value a matches e where
+networks is compared with its own stages without replicas, one frame at a time, networks in ONNX Runtime. The
+reference runs without graph optimisation (with it: --optimised). A value a matches e where
 |a-e| <= 1e-3 |e| + 1e-5 max|e| over its tensor + a floor: 8 times what the reference differs from itself
 by where its inputs change in the last bits and its engine's settings change, at most half of what bf16
 gives. Integers, booleans and texts match where equal, 8-bit integers within one step, but for as large a
