@@ -81,6 +81,7 @@ Status Tuner::prepare() {
   tuning_.say("packing the application");
   if (tuning_.devices.empty()) {
     PENSTOCK_TRY(const auto topology, device::read_topology());
+    PENSTOCK_CHECK_OK(device::check_here(topology));
     tuning_.devices = device::usual_devices(topology);
   }
   for (const auto& device : tuning_.devices) PENSTOCK_CHECK_OK(device::check_available(device));

@@ -371,6 +371,7 @@ Result<std::unique_ptr<Profiler>> Profiler::start(const backend::Registry& backe
     state->topology = elsewhere->topology();
   } else {
     PENSTOCK_TRY(state->topology, device::read_topology());
+    PENSTOCK_CHECK_OK(device::check_here(state->topology));
   }
   state->keys.emplace(backends, state->topology, elsewhere);
   PENSTOCK_TRY(state->folder, make_temporary_folder());

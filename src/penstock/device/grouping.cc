@@ -357,6 +357,9 @@ std::vector<Device> usual_devices(const Topology& topology) {
   for (const int cpu : first_of(topology, allowed, static_cast<std::size_t>(count))) {
     devices.push_back({.host = {}, .cpus = {cpu}});
   }
+  std::ranges::stable_sort(devices, std::greater{}, [&](const Device& device) {
+    return std::ranges::find(topology.cpus, device.cpus.front(), &Cpu::number)->kind;
+  });
   return devices;
 }
 

@@ -23,8 +23,8 @@ struct Use {
 std::vector<Use> uses_of(const Topology& topology);
 
 /// A device for each CPU that the process may use; under a quota for no more than it lets run,
-/// rounded up: of cores of their own as long as there are such. What is used where nobody names
-/// devices.
+/// rounded up: of cores of their own as long as there are such. Powerful cores first, as what has
+/// one instance stands on the first. What is used where nobody names devices.
 std::vector<Device> usual_devices(const Topology& topology);
 
 /// So many devices of so many CPUs.

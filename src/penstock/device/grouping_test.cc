@@ -187,6 +187,17 @@ TEST(GroupingTest, UsualDevicesAreNoMoreThanTheQuotaLetsRun) {
   EXPECT_THAT(names_of({{}, usual_devices(topology), {}}), ElementsAre("cpu:6", "cpu:7"));
 }
 
+TEST(GroupingTest, UsualDevicesBeginWithThePowerfulCores) {
+  auto topology = fast_and_slow();
+  EXPECT_EQ(usual_devices(topology).front().cpus, (std::vector{0}));
+  for (auto& cpu : topology.cpus) cpu.kind = 1 - cpu.kind;  // Numbered the other way.
+  const auto devices = usual_devices(topology);
+  ASSERT_EQ(devices.size(), 16U);
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(devices[static_cast<std::size_t>(i)].cpus, (std::vector{(i + 8) % 16}));
+  }
+}
+
 TEST(GroupingTest, CpusOutsideTheCpusetAreNotThere) {
   auto topology = usable_machine("numa:1 l3:2 core:4 pu:1");
   for (auto& cpu : topology.cpus) cpu.allowed = cpu.number >= 2 && cpu.number < 7;

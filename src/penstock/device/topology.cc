@@ -45,6 +45,10 @@ int index_above(hwloc_topology_t topology, hwloc_obj_t object, hwloc_obj_type_t 
   return above == nullptr ? 0 : static_cast<int>(above->logical_index);
 }
 
+bool is_here(hwloc_topology_t topology) {
+  return hwloc_topology_is_thissystem(topology) != 0;
+}
+
 Cpu read_cpu(hwloc_topology_t topology, hwloc_obj_t unit, const std::vector<int>& allowed) {
   Cpu cpu;
   cpu.number = static_cast<int>(unit->os_index);
@@ -56,8 +60,8 @@ Cpu read_cpu(hwloc_topology_t topology, hwloc_obj_t unit, const std::vector<int>
     cpu.siblings = numbers_in(core->cpuset);
     std::erase(cpu.siblings, cpu.number);
   }
-  cpu.allowed = std::ranges::binary_search(allowed, cpu.number);
-  if (hwloc_topology_is_thissystem(topology) != 0) {
+  if (is_here(topology)) {
+    cpu.allowed = std::ranges::binary_search(allowed, cpu.number);
     cpu.governor = read_governor("/sys/devices/system/cpu", cpu.number);
   }
   return cpu;
@@ -104,7 +108,7 @@ std::vector<NumaNode> read_numa_nodes(hwloc_topology_t topology) {
 std::size_t total_memory(hwloc_topology_t topology, const std::vector<NumaNode>& nodes) {
   std::size_t bytes = 0;
   for (const auto& node : nodes) bytes += node.memory_bytes;
-  if (hwloc_topology_is_thissystem(topology) == 0) return bytes;
+  if (!is_here(topology)) return bytes;
   return std::max(bytes, static_cast<std::size_t>(read_machine_memory("/proc/meminfo")));
 }
 
@@ -129,8 +133,16 @@ Result<Topology> read_topology() {
   topology.numa_nodes = read_numa_nodes(hwloc.get());
   topology.memory_bytes = total_memory(hwloc.get(), topology.numa_nodes);
   topology.fingerprint = fingerprint_of(topology, info.flags);
-  topology.cpu_quota = device::cpu_quota();
+  topology.made_up = !is_here(hwloc.get());
+  if (!topology.made_up) topology.cpu_quota = device::cpu_quota();
   return topology;
+}
+
+Status check_here(const Topology& topology) {
+  if (!topology.made_up) return {};
+  return make_error(Code::kFailedPrecondition,
+                    "the machine is made up: HWLOC_SYNTHETIC or HWLOC_XMLFILE describes another; "
+                    "'penstock plan' plans for it, but to measure or run here unset them");
 }
 
 }  // namespace penstock::device

@@ -42,9 +42,15 @@ struct Topology {
   std::vector<NumaNode> numa_nodes;
   std::size_t memory_bytes = 0;
   std::optional<double> cpu_quota;  ///< cgroup limit in CPUs ("1.5"); empty if none.
+  bool made_up = false;             ///< Not this machine: all its CPUs are allowed, without quota.
 };
 
-/// Reads the machine with hwloc, the cpuset from the scheduler and the quota from cgroup v1 or v2.
+/// Reads the machine with hwloc, the cpuset from the scheduler and the quota from cgroup v1 or v2;
+/// or the machine that the environment describes (HWLOC_SYNTHETIC, HWLOC_XMLFILE).
 Result<Topology> read_topology();
+
+/// Whether it is this machine, so that something can run and be measured on it.
+/// \error kFailedPrecondition  it is made up
+Status check_here(const Topology& topology);
 
 }  // namespace penstock::device

@@ -85,15 +85,23 @@ TEST(LargeTopologyTest, ACpuBeyondTheFixedSetsOfTheLibraryIsRead) {
   EXPECT_EQ(topology->numa_nodes.back().cpus, numbers_from(1792, 256));
 }
 
-TEST(LargeTopologyTest, OnlyInheritedCpusAreAllowedOfThoseThereAre) {
+TEST(LargeTopologyTest, AllOfAMadeUpMachineIsAllowedAndNothingRunsOnIt) {
   const MadeUpMachine machine("numa:8 core:256 pu:1");
   const auto topology = read_topology();
   ASSERT_TRUE(topology) << topology.error().message();
-  std::vector<int> allowed;
-  for (const auto& cpu : topology->cpus) {
-    if (cpu.allowed) allowed.push_back(cpu.number);
-  }
-  EXPECT_EQ(allowed, inherited_cpus());
+  EXPECT_TRUE(topology->made_up);
+  for (const auto& cpu : topology->cpus) EXPECT_TRUE(cpu.allowed) << cpu.number;
+  EXPECT_FALSE(topology->cpu_quota);
+  const auto here = check_here(*topology);
+  ASSERT_FALSE(here);
+  EXPECT_THAT(here.error().message(), testing::HasSubstr("the machine is made up"));
+}
+
+TEST(TopologyTest, ThisMachineIsHere) {
+  const auto topology = read_topology();
+  ASSERT_TRUE(topology);
+  EXPECT_FALSE(topology->made_up);
+  EXPECT_TRUE(check_here(*topology));
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ std::uint64_t memory_for(const graph::Graph& graph, std::size_t cpus) {
 /// Those that the user named, or a CPU each.
 Status choose_devices(Context& context) {
   PENSTOCK_TRY(const auto topology, device::read_topology());
+  PENSTOCK_CHECK_OK(device::check_here(topology));
   context.devices =
       context.options.devices.empty() ? device::usual_devices(topology) : context.options.devices;
   const auto cpus = union_of(context.devices).cpus.size();
