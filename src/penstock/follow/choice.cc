@@ -17,7 +17,7 @@ constexpr double kGain = 1.05;          ///< Expected of a candidate that ran be
 constexpr double kGainUntried = 1.10;   ///< of one that did not,
 constexpr double kLittleGain = 1.02;    ///< and by most of many looks of one that ran before.
 constexpr double kFair = 0.5;           ///< Of a CPU, beside one neighbour that wants all of it.
-constexpr double kFirstBar = 30;        ///< Seconds; doubled with each move that is taken back,
+constexpr double kFirstBar = 30;        ///< Seconds; doubled each time that it is needed again,
 constexpr double kLongestBar = 480;     ///< up to this.
 constexpr double kNewest = 0.2;         ///< Least weight of a look in what a plan is worth.
 
@@ -31,6 +31,11 @@ double pace_of(const std::vector<int>& cpus, const std::map<int, double>& paces)
 }
 
 }  // namespace
+
+void Choice::Bar::raise(double at) {
+  seconds = std::clamp(2 * seconds, kFirstBar, kLongestBar);
+  until = at + seconds;
+}
 
 /// The CPUs of the plan that runs by their stages' times; the others by what is idle there, and as
 /// fast as the fastest of those: the machine as a whole may have changed since the plan was made.
@@ -123,17 +128,15 @@ std::optional<Move> Choice::way_back(double at) {
   for (const auto& seen : recent_) {
     if (seen.frames_per_second >= trial.frames_per_second) return std::nullopt;
   }
-  auto& known = known_[running_];
-  known.bar_seconds = std::clamp(2 * known.bar_seconds, kFirstBar, kLongestBar);
-  known.barred_until = at + known.bar_seconds;
+  known_[running_].guess.raise(at);
   return Move{trial.from, trial.frames_per_second / median_rate(), true};
 }
 
 std::optional<Move> Choice::best_move(double at) const {
   Move best{running_};
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    if (i == running_ || known_[i].refused) continue;
-    if (at < known_[i].barred_until && is_guessed(i)) continue;
+    if (i == running_ || at < known_[i].start.until) continue;
+    if (at < known_[i].guess.until && is_guessed(i)) continue;
     const double gain = due_gain(i, at);
     if (gain > best.gain) best = {i, gain};
   }
@@ -156,8 +159,13 @@ std::optional<Move> Choice::see(const Look& look) {
   return best_move(look.at);
 }
 
+void Choice::refuse(std::size_t candidate, double at) {
+  known_[candidate].start.raise(at);
+}
+
 void Choice::moved(const Move& move, double at) {
   trial_.reset();
+  known_[move.to].start = {};
   if (!move.back) trial_ = Trial{running_, median_rate()};
   const bool little = move.gain <= kGain;
   little_seconds_ = little ? std::clamp(2 * little_seconds_, kFirstBar, kLongestBar) : 0;

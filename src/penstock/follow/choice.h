@@ -27,7 +27,8 @@ struct Look {
   bool full = false;  ///< The busiest stage hardly waited: the plan limits, not what feeds it.
   /// By stage and instance of the plan that runs: seconds of a frame; 0: it had none.
   std::vector<std::vector<double>> seconds;
-  /// Of CPUs that the plan that runs leaves alone: the share of their time that nobody uses.
+  /// Of CPUs that the plan that runs leaves alone: the share of their time that nobody uses. Those
+  /// where the process may not run are missing.
   std::map<int, double> idle;
 };
 
@@ -58,20 +59,24 @@ class Choice {
   std::optional<Move> see(const Look& look);
   /// That move was made. What it takes time to settle is not judged.
   void moved(const Move& move, double at);
-  /// That candidate cannot run: it is not proposed any more.
-  void refuse(std::size_t candidate) { known_[candidate].refused = true; }
+  /// That candidate could not start: it is not proposed for a while, for longer each time.
+  void refuse(std::size_t candidate, double at);
 
   [[nodiscard]] const std::vector<Candidate>& candidates() const { return candidates_; }
   [[nodiscard]] std::size_t running() const { return running_; }
 
  private:
   using Paces = std::map<int, double>;  // By CPU.
+  struct Bar {
+    double until = 0;
+    double seconds = 0;  // The last time.
+    void raise(double at);
+  };
   struct Known {
-    bool refused = false;
     std::optional<double> worth;  // Frames per second when it ran, over what was expected then.
     int looks = 0;                // That say so.
-    double barred_until = 0;      // Where guesses lead to it.
-    double bar_seconds = 0;       // The last time.
+    Bar guess;                    // Where guesses lead to it,
+    Bar start;                    // and in any case.
   };
   struct Seen {
     double frames_per_second = 0;

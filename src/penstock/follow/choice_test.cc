@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -29,10 +30,14 @@ class Machine {
   std::vector<double> share{1, 1};
   /// What one gets that takes only what is left there.
   std::vector<double> idle{1, 1};
-  double speed = 1;  ///< Of the machine as a whole.
+  double speed = 1;                       ///< Of the machine as a whole.
+  std::vector<bool> allowed{true, true};  ///< CPUs: one that is not is in no look.
   bool full = true;
   /// By candidate: of the frames that its stages' times would let through.
   std::vector<double> worth{1, 1, 1, 1};
+
+  std::set<std::size_t> cannot_start;  ///< Candidates,
+  std::vector<double> refused;         ///< and when they were tried.
 
   [[nodiscard]] double rate(std::size_t plan) const {
     double period = 0;
@@ -50,6 +55,11 @@ class Machine {
     for (int i = 0; i < seconds; ++i) {
       now_ += 1;
       if (const auto move = choice_.see(look())) {
+        if (cannot_start.contains(move->to)) {
+          refused.push_back(now_);
+          choice_.refuse(move->to, now_);
+          continue;
+        }
         choice_.moved(*move, now_);
         moves.push_back(*move);
       }
@@ -70,7 +80,9 @@ class Machine {
   [[nodiscard]] double pace(int cpu) const { return speed * share[static_cast<std::size_t>(cpu)]; }
   [[nodiscard]] Look look() const {
     Look look{.at = now_, .frames_per_second = rate(running()), .full = full};
-    look.idle = {{0, idle[0]}, {1, idle[1]}};
+    for (std::size_t cpu = 0; cpu < 2; ++cpu) {
+      if (allowed[cpu]) look.idle[static_cast<int>(cpu)] = idle[cpu];
+    }
     for (const auto& stage : choice_.candidates()[running()].stages) {
       auto& seconds = look.seconds.emplace_back();
       for (const auto& cpus : stage.places) {
@@ -236,13 +248,46 @@ TEST(ChoiceTest, StaysWhereANeighbourComesForAMomentOnly) {
   }
 }
 
-TEST(ChoiceTest, DoesNotProposeWhatWasRefused) {
+TEST(ChoiceTest, TriesWhatWasRefusedLessAndLessOften) {
   Machine machine;
-  machine.choice().refuse(kEach);
+  machine.cannot_start = {kEach};
+  machine.worth[kSplit] = 0.5;
+  machine.take(1, 0.6);
+  machine.choice() = Choice({candidates()[kSplit], candidates()[kEach]}, 0);
+  machine.cannot_start = {1};
+  machine.pass(2000);
+  ASSERT_GE(machine.refused.size(), 6U);
+  std::vector<double> pauses;
+  for (std::size_t i = 1; i < machine.refused.size(); ++i) {
+    pauses.push_back(machine.refused[i] - machine.refused[i - 1]);
+  }
+  EXPECT_GE(pauses.front(), 30);
+  EXPECT_LE(pauses.front(), 35);
+  for (std::size_t i = 1; i < pauses.size(); ++i) EXPECT_GE(pauses[i] + 5, pauses[i - 1]);
+  EXPECT_GE(pauses.back(), 480);
+  machine.cannot_start.clear();
+  machine.pass(490);
+  EXPECT_EQ(machine.running(), 1U) << "what could not start once may start now";
+}
+
+TEST(ChoiceTest, OfTheOthersTheBestIsTakenWhereOneWasRefused) {
+  Machine machine;
+  machine.cannot_start = {kEach};
   machine.take(1, 0.2);
   const auto moves = machine.pass(10);
   ASSERT_EQ(moves.size(), 1);
   EXPECT_EQ(moves[0].to, kFirst);
+  EXPECT_EQ(machine.refused.size(), 1U);
+}
+
+TEST(ChoiceTest, ProposesNothingOnACpuThatIsNotAllowedUntilItIs) {
+  Machine machine(kFirst);
+  machine.allowed[1] = false;
+  EXPECT_TRUE(machine.pass(100).empty());
+  machine.allowed[1] = true;
+  const auto moves = machine.pass(10);
+  ASSERT_FALSE(moves.empty());
+  EXPECT_NE(machine.running(), kFirst);
 }
 
 }  // namespace

@@ -42,9 +42,9 @@ std::map<int, double> IdleProbe::idle() const {
   return idle_;
 }
 
-/// The time that the thread had on the CPU over that which went by.
-double IdleProbe::measure(int cpu) const {
-  if (!device::pin_this_thread({cpu})) return 0;
+/// The time that the thread had on the CPU over that which went by; none: it may not run there.
+std::optional<double> IdleProbe::measure(int cpu) const {
+  if (!device::pin_this_thread({cpu})) return std::nullopt;
   const double before = device::computed_seconds();
   const auto begin = Clock::now();
   const auto end = begin + std::chrono::duration_cast<Clock::duration>(share_ * kInterval);
@@ -62,13 +62,17 @@ void IdleProbe::run() {
   while (!stopping_) {
     const auto cpus = cpus_;
     lock.unlock();
-    std::map<int, double> found;
+    std::map<int, std::optional<double>> found;
     for (const int cpu : cpus) found[cpu] = measure(cpu);
     // Sleeps, and is woken, where there is room.
     (void)device::pin_this_thread(everywhere);
     lock.lock();
     for (const auto& [cpu, idle] : found) {
-      if (std::ranges::find(cpus_, cpu) != cpus_.end()) idle_[cpu] = idle;
+      if (!idle) {
+        idle_.erase(cpu);
+      } else if (std::ranges::find(cpus_, cpu) != cpus_.end()) {
+        idle_[cpu] = *idle;
+      }
     }
     woken_.wait_for(lock, kInterval, [this] { return stopping_; });
   }

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -27,12 +28,13 @@ class IdleProbe {
   void stop();
   /// These are asked from now on.
   void watch(std::vector<int> cpus);
-  /// The newest answer of each that is watched and has one.
+  /// The newest answer of each that is watched and has one; none where the process may not run, as
+  /// outside its cpuset.
   [[nodiscard]] std::map<int, double> idle() const;
 
  private:
   void run();
-  [[nodiscard]] double measure(int cpu) const;
+  [[nodiscard]] std::optional<double> measure(int cpu) const;
 
   const double share_;
   std::thread thread_;

@@ -255,7 +255,7 @@ void Tuner::swap(const Move& move) {
     before_.reset();
     watch_idle();
   } else {
-    choice_->refuse(move.to);
+    choice_->refuse(move.to, now());
   }
   {
     const std::scoped_lock lock(mutex_);
