@@ -46,6 +46,21 @@ TEST(DeviceKeyTest, TellsNodesAndCachesApart) {
   EXPECT_NE(key("cpu:0-1"), key("cpu:31-32"));
 }
 
+TEST(LinkKeyTest, TellsWhatTheTwoShareAndTheQuota) {
+  const auto key = [&](const device::Topology& topology, const char* from, const char* to) {
+    return link_key(topology, devices(from).front(), devices(to).front());
+  };
+  const auto cores = machine("numa:1 l3:1 core:2 pu:1");
+  const auto siblings = machine("numa:1 l3:1 core:1 pu:2");
+  EXPECT_NE(key(cores, "cpu:0", "cpu:1"), key(siblings, "cpu:0", "cpu:1"));
+  const auto nodes = machine("numa:2 l3:1 core:2 pu:1");
+  EXPECT_NE(key(nodes, "cpu:0", "cpu:1"), key(nodes, "cpu:0", "cpu:2"));
+  EXPECT_EQ(key(nodes, "cpu:0", "cpu:2"), key(nodes, "cpu:1", "cpu:3"));
+  auto limited = cores;
+  limited.cpu_quota = 1.5;
+  EXPECT_NE(key(cores, "cpu:0", "cpu:1"), key(limited, "cpu:0", "cpu:1"));
+}
+
 TEST(DeviceKeyTest, FollowsTheQuotaAndTheGovernorsOfTheDevicesCpus) {
   auto topology = machine("numa:1 core:4 pu:1");
   for (auto& cpu : topology.cpus) cpu.allowed = true;

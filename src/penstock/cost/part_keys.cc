@@ -70,6 +70,12 @@ std::string device_key(const device::Topology& topology, const device::Device& d
                 device::limits_of(topology, device.cpus));
 }
 
+std::string link_key(const device::Topology& topology, const device::Device& from,
+                     const device::Device& to) {
+  return concat(device_key(topology, from), " to ", device_key(topology, to), " sharing ",
+                device::shared_with(topology, from, {to}));
+}
+
 std::string condition_of(const device::Topology& topology, const device::Device& device,
                          const std::vector<device::Device>& neighbours) {
   if (neighbours.empty()) return "alone";

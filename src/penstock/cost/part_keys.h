@@ -20,6 +20,10 @@ namespace penstock::cost {
 /// key take the same time.
 std::string device_key(const device::Topology& topology, const device::Device& device);
 
+/// Two devices as a link knows them: their keys, and what they have in common.
+std::string link_key(const device::Topology& topology, const device::Device& from,
+                     const device::Device& to);
+
 /// "alone", or "crowded+N" with what the N neighbours share with the device: device::shared_with().
 std::string condition_of(const device::Topology& topology, const device::Device& device,
                          const std::vector<device::Device>& neighbours);

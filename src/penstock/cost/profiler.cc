@@ -449,7 +449,7 @@ Result<Check> Profiler::check(const Part& part, const std::vector<std::uint64_t>
 
 Result<std::optional<Link>> Profiler::link(const device::Device& from, const device::Device& to) {
   for (const auto& device : {from, to}) PENSTOCK_CHECK_OK(check_device(device));
-  const std::string& machine = state_->topology.fingerprint;
+  const auto machine = link_key(state_->topology, from, to);
   const auto names = std::pair(device::to_string(from), device::to_string(to));
   const auto known = [&] {
     return state_->database().find_link(names.first, names.second, machine);

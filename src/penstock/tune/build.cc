@@ -91,7 +91,7 @@ Result<bool> Build::recall() {
   const auto& options = context_.options;
   auto& report = context_.report;
   question_ = question_of(context_.graph, options, context_.devices, context_.ways,
-                          context_.backends, context_.ring);
+                          context_.backends, context_.ring, context_.profiler->topology());
   if (options.refresh) return false;
   PENSTOCK_TRY(const auto known, context_.database.find(question_));
   if (!known) return false;

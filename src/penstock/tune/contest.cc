@@ -11,6 +11,8 @@
 
 #include "penstock/base/hash.h"
 #include "penstock/base/quantile.h"
+#include "penstock/cost/part_keys.h"
+#include "penstock/cost/statistics.h"
 #include "penstock/cost/turn.h"
 #include "penstock/device/place.h"
 #include "penstock/device/topology.h"
@@ -132,7 +134,7 @@ std::vector<std::size_t> order_of_turns(std::size_t count, int round) {
 Contest::Contest(Setting setting) : setting_(std::move(setting)) {
   const auto topology = device::read_topology();
   if (!topology) return;
-  machine_ = topology->fingerprint + device::limits_of(*topology, device::allowed_cpus(*topology));
+  machine_ = cost::device_key(*topology, {.host = {}, .cpus = device::allowed_cpus(*topology)});
 }
 
 Result<Running> Contest::start(plan::Package package) const {

@@ -131,7 +131,7 @@ class Contest {
   [[nodiscard]] static int rounds_for(double frame_seconds);
 
   Setting setting_;
-  std::string machine_;  ///< Its fingerprint and limits.
+  std::string machine_;  ///< cost::device_key() of all CPUs that the process may use.
   std::vector<Entry> entries_;
   std::optional<std::size_t> best_;
   std::optional<Running> running_best_;  ///< The best one, once it had to run.

@@ -9,7 +9,6 @@
 #include "penstock/base/hash.h"
 #include "penstock/base/version.h"
 #include "penstock/device/place.h"
-#include "penstock/device/topology.h"
 #include "penstock/graph/subgraph.h"
 
 namespace penstock::tune {
@@ -90,7 +89,8 @@ Result<Outcome> outcome_from_json(std::string_view text) {
 
 cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
                           const std::vector<device::Device>& devices, const std::vector<Way>& ways,
-                          const backend::Registry& backends, const measure::Ring& ring) {
+                          const backend::Registry& backends, const measure::Ring& ring,
+                          const device::Topology& topology) {
   Json question = {{"network", graph::canonical_hash(graph::Subgraph::whole(graph))},
                    {"goal", static_cast<int>(options.goal)},
                    {"settings", options.backend_options},
@@ -102,6 +102,9 @@ cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
     question["states"].push_back({state.from, state.to, initial ? *initial : state.initial});
   }
   for (const auto& device : devices) question["devices"].push_back(device::to_string(device));
+  // Machines of one processor differ in what their CPUs share, and in memory.
+  question["kinds"] = device::kinds_of(topology, devices);
+  question["gigabytes"] = topology.memory_bytes >> 30U;
   if (options.devices.empty()) question["groups"] = "chosen";
   for (const auto& file : options.custom_ops) {
     const auto hash = sha256_of_file(file);
@@ -114,10 +117,7 @@ cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
   question["rules"] = std::string(std::istreambuf_iterator<char>(rules), {});
   cost::PlanKey key;
   key.plan = "search:" + sha256_of(question.dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (const auto topology = device::read_topology()) {
-    key.device =
-        topology->fingerprint + device::limits_of(*topology, device::allowed_cpus(*topology));
-  }
+  key.device = topology.fingerprint + device::limits_of(topology, device::allowed_cpus(topology));
   key.engines = concat("penstock ", version(), ", ");
   for (const auto& backend : backends.all()) {
     const auto description = backend->describe();

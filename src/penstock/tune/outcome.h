@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "penstock/base/result.h"
+#include "penstock/device/topology.h"
 #include "penstock/tune/contest.h"
 #include "penstock/tune/report.h"
 #include "penstock/tune/way.h"
@@ -23,9 +24,11 @@ std::string to_json(const Outcome& outcome);
 Result<Outcome> outcome_from_json(std::string_view text);
 
 /// Of all that decides what a search does but for its time: the network with its names, devices,
-/// goal, ways of computing, rules, settings, tolerance, frames; this machine and the engines.
+/// goal, ways of computing, rules, settings, tolerance, frames; the machine, what its devices have
+/// in common, its memory, and the engines.
 cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
                           const std::vector<device::Device>& devices, const std::vector<Way>& ways,
-                          const backend::Registry& backends, const measure::Ring& ring);
+                          const backend::Registry& backends, const measure::Ring& ring,
+                          const device::Topology& topology);
 
 }  // namespace penstock::tune

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/quantile.h"
+#include "penstock/cost/activations.h"
+#include "penstock/device/grouping.h"
 #include "penstock/tune/budget.h"
 #include "penstock/tune/contest.h"
 #include "penstock/tune/describe.h"
@@ -19,6 +21,7 @@
 #include "penstock/tune/simple.h"
 #include "penstock/tune/steady.h"
 #include "penstock/tune/test_graphs.h"
+#include "tests/support/made_up_topologies.h"
 
 namespace penstock::tune {
 namespace {
@@ -579,6 +582,23 @@ TEST(ContestTest, ThePlansHashIsOfWhatDecidesHowItRuns) {
   EXPECT_EQ(hash_of(plan), hash);
   plan.stages.emplace_back();
   EXPECT_NE(hash_of(plan), hash);
+}
+
+TEST(QuestionTest, AnotherMachineOfTheSameProcessorIsAnotherQuestion) {
+  const auto graph = weighed({1, 1});
+  const Options options;
+  const backend::Registry backends;
+  const auto asked = [&](const device::Topology& topology) {
+    return question_of(graph, options, device::usual_devices(topology), {}, backends, {}, topology)
+        .plan;
+  };
+  auto cores = usable_machine("numa:1 l3:1 core:2 pu:1");
+  const auto first = asked(cores);
+  EXPECT_EQ(asked(cores), first);
+  EXPECT_NE(asked(usable_machine("numa:1 l3:1 core:1 pu:2")), first) << "siblings of one core";
+  EXPECT_NE(asked(usable_machine("numa:2 l3:1 core:1 pu:1")), first) << "two nodes";
+  cores.memory_bytes += std::size_t{4} << 30U;
+  EXPECT_NE(asked(cores), first) << "more memory";
 }
 
 }  // namespace
