@@ -111,6 +111,36 @@ Result<Grouped> grouped_of(planner::Choice choice, const device::Grouping& group
 
 }  // namespace
 
+HandingOver links_between(const device::Groupings& groupings, const MeasureLink& measure,
+                          std::vector<std::string>& notes) {
+  const auto& kinds = groupings.kinds;
+  HandingOver made;
+  made.links.assign(kinds.size(), std::vector<std::optional<cost::Link>>(kinds.size()));
+  std::string first;
+  int failed = 0;
+  for (std::size_t a = 0; a < kinds.size(); ++a) {
+    const auto& from = kinds[a].devices.front();
+    for (std::size_t b = a; b < kinds.size() && kinds[b].use == kinds[a].use; ++b) {
+      const auto beside = std::ranges::find_if(kinds[b].devices, [&](const device::Device& to) {
+        return static_cast<bool>(device::check_disjoint({from, to}));
+      });
+      if (beside == kinds[b].devices.end()) continue;
+      const auto link = measure(from, *beside);
+      if (link) {
+        made.links[a][b] = made.links[b][a] = *link;
+      } else if (failed++ == 0) {
+        first = concat(device::to_string(from), " to ", device::to_string(*beside), ": ",
+                       link.error().message());
+      }
+    }
+  }
+  if (failed > 0) {
+    notes.push_back(concat("of the links between groups of CPUs ", failed,
+                           " could not be measured, and count as the fastest: ", first));
+  }
+  return made;
+}
+
 Result<std::vector<Grouped>> grouped(const graph::Graph& graph, const device::Groupings& groupings,
                                      const std::vector<GroupCosts>& costs,
                                      const HandingOver& handing_over,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,15 @@ struct HandingOver {
   /// tensor's bytes take is counted over the fastest of these, which parts' own times have in them.
   std::vector<std::vector<std::optional<cost::Link>>> links = {};
 };
+
+/// Seconds of handing over from one device to another; none: there was no time to measure them.
+using MeasureLink = std::function<Result<std::optional<cost::Link>>(const device::Device& from,
+                                                                    const device::Device& to)>;
+
+/// The link of each two kinds of groups that may stand side by side. What cannot be measured counts
+/// as what was not; `notes` gets one sentence of all that failed.
+HandingOver links_between(const device::Groupings& groupings, const MeasureLink& measure,
+                          std::vector<std::string>& notes);
 
 /// A plan on devices that were chosen.
 struct Grouped {

@@ -157,5 +157,36 @@ TEST(GroupsTest, WhatWasNotMeasuredAnywhereHasNoPlan) {
   EXPECT_TRUE(plans->empty());
 }
 
+TEST(GroupsTest, ALinkThatCannotBeMeasuredIsNotedAndPlansAreMade) {
+  const auto groupings = device::groupings_of(usable_machine("numa:2 l3:1 core:2 pu:1"));
+  const auto broken = [](const device::Device& from,
+                         const device::Device& to) -> Result<std::optional<cost::Link>> {
+    if (to.cpus.front() >= 2) return internal_error("the process that measured it ended");
+    return std::optional(cost::Link{1e-6 * from.cpus.front() + 1e-6, 1e9});
+  };
+  std::vector<std::string> notes;
+  const auto made = links_between(groupings, broken, notes);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_THAT(notes[0], testing::HasSubstr("the process that measured it ended"));
+  EXPECT_THAT(notes[0], testing::HasSubstr("cpu:0"));
+  ASSERT_EQ(made.links.size(), groupings.kinds.size());
+  EXPECT_TRUE(made.links[0][0]) << "cpu:0 to cpu:1 is known";
+  const auto graph = chain_of_four(1);
+  const auto plans =
+      plans_of(graph, groupings, {costs(graph, groupings, "one", [](auto&) { return 1; })},
+               std::nullopt, made);
+  ASSERT_TRUE(plans) << plans.error().message();
+  EXPECT_FALSE(plans->empty());
+}
+
+TEST(GroupsTest, OfLinksThatThereWasNoTimeForNothingIsNoted) {
+  const auto groupings = device::groupings_of(usable_machine("numa:2 l3:1 core:2 pu:1"));
+  std::vector<std::string> notes;
+  const auto made = links_between(
+      groupings, [](auto&, auto&) { return Result(std::optional<cost::Link>()); }, notes);
+  EXPECT_TRUE(notes.empty());
+  EXPECT_FALSE(made.links[0][0]);
+}
+
 }  // namespace
 }  // namespace penstock::tune

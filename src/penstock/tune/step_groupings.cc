@@ -40,26 +40,6 @@ Result<std::vector<GroupCosts>> group_costs(Context& context, const Proposals& p
   return costs;
 }
 
-/// Of each two kinds of groups that may stand side by side; those of which there was no time for
-/// are left out.
-Result<HandingOver> links_between(cost::Profiler& profiler, const device::Groupings& groupings) {
-  const auto& kinds = groupings.kinds;
-  HandingOver made;
-  made.links.assign(kinds.size(), std::vector<std::optional<cost::Link>>(kinds.size()));
-  for (std::size_t a = 0; a < kinds.size(); ++a) {
-    const auto& from = kinds[a].devices.front();
-    for (std::size_t b = a; b < kinds.size() && kinds[b].use == kinds[a].use; ++b) {
-      const auto beside = std::ranges::find_if(kinds[b].devices, [&](const device::Device& to) {
-        return static_cast<bool>(device::check_disjoint({from, to}));
-      });
-      if (beside == kinds[b].devices.end()) continue;
-      PENSTOCK_TRY(made.links[a][b], profiler.link(from, *beside));
-      made.links[b][a] = made.links[a][b];
-    }
-  }
-  return made;
-}
-
 }  // namespace
 
 Status try_groupings(Context& context, Proposals& proposals) {
@@ -75,7 +55,10 @@ Status try_groupings(Context& context, Proposals& proposals) {
   const double left = context.latest_start(kGroupedPlans) - context.spent();
   context.parts->measure_until(context.budget.at(context.spent() + kGroupShare * left));
   PENSTOCK_TRY(const auto costs, group_costs(context, proposals, groupings));
-  PENSTOCK_TRY(const auto links, links_between(*context.profiler, groupings));
+  const auto link = [&](const device::Device& from, const device::Device& to) {
+    return context.profiler->link(from, to);
+  };
+  const auto links = links_between(groupings, link, context.report.notes);
   PENSTOCK_TRY(const auto plans, grouped(context.graph, groupings, costs, links,
                                          device::available_memory(), kSearchSeconds));
   context.parts->measure_until(context.budget.at(context.latest_start(1)));
