@@ -198,6 +198,7 @@ class SiteBuild {
       for (const auto& device : *devices) report_.devices.push_back(device::to_string(device));
     }
     report_.chosen = best.way.name;
+    if (!contest_->doubt().empty()) report_.notes.push_back(contest_->doubt());
     for (const auto& entry : entries) {
       report_.ways.push_back(entry.way);
       const bool simple = entry.way.name.starts_with(kSimple);

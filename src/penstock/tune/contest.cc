@@ -35,7 +35,7 @@ constexpr double kQueueSeconds = 0.02;  ///< What the frames in flight take toge
 constexpr double kMostRatio = 1e9;      ///< Of the tolerance; also of what cannot be compared.
 constexpr double kNear = 0.93;  ///< Of the best: less needs no more rounds, these run once more,
 constexpr std::size_t kMostNear = 3;  ///< but no more than these,
-constexpr int kMostRunOffs = 12;      ///< nor so often.
+constexpr int kMostRunOffs = 24;      ///< nor so often, where they cannot be told apart.
 
 /// Whether what was to start cannot stand beside what runs in this process already: its engine
 /// stands once in a process only, or there is no memory for both.
@@ -106,6 +106,30 @@ std::string what_of(const plan::Plan& plan) {
 }
 
 }  // namespace
+
+std::size_t choose(const std::vector<std::vector<double>>& ratios) {
+  std::vector<double> medians;
+  for (const auto& of_one : ratios) medians.push_back(median(of_one));
+  const auto most = std::ranges::max_element(medians) - medians.begin();
+  return medians[static_cast<std::size_t>(most)] < 1 + kLeastMargin
+             ? 0
+             : static_cast<std::size_t>(most);
+}
+
+std::optional<Doubt> doubt_of(const std::vector<std::vector<double>>& ratios, std::size_t chosen) {
+  std::optional<Doubt> widest;
+  for (std::size_t other = 0; other < ratios.size(); ++other) {
+    if (other == chosen) continue;
+    std::vector<double> gains;
+    for (std::size_t i = 0; i < ratios[other].size(); ++i) {
+      gains.push_back(ratios[other][i] / ratios[chosen][i]);
+    }
+    const auto gain = cost::median_of(std::move(gains));
+    if (gain.high < 1 + kLeastMargin) continue;
+    if (!widest || gain.high > widest->high) widest = Doubt{other, gain.low, gain.high};
+  }
+  return widest;
+}
 
 std::string hash_of(plan::Plan plan) {
   plan.prediction = {};
@@ -314,7 +338,8 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
     scores.push_back(own_score);
     if (leader_score > 0) ratios.push_back(own_score / leader_score);
     if (setting_.stopped()) return make_error(Code::kCancelled, "stopped");
-    if (ratios.size() == kFewestRounds && median(ratios) < kNear) break;
+    // One round may be slow because the machine was.
+    if (ratios.size() == kFewestRounds && std::ranges::max(ratios) < kNear) break;
   }
   if (!ratios.empty()) {
     entry.beside = entries_[*best_].way.hash;
@@ -385,19 +410,33 @@ Status Contest::decide(std::vector<std::size_t> contenders, int rounds) {
   const double score = entries_[*best_].score;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     auto& entry = entries_[contenders[i]];
-    entry.score = entry.way.frames_per_second = (*ratios)[i] * score;
+    entry.score = entry.way.frames_per_second = median((*ratios)[i]) * score;
     if (setting_.goal == Goal::kLatency) entry.way.latency_seconds = 1 / entry.score;
   }
-  const auto most = std::ranges::max_element(*ratios) - ratios->begin();
-  if ((*ratios)[static_cast<std::size_t>(most)] < 1 + kLeastMargin) return {};
-  best_ = contenders[static_cast<std::size_t>(most)];
+  const auto chosen = choose(*ratios);
+  tell_doubt(contenders, *ratios, chosen);
+  if (chosen == 0) return {};
+  best_ = contenders[chosen];
   running_best_.reset();
   return {};
 }
 
-Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::size_t>& entries,
-                                                            int rounds) {
-  using Ratios = std::optional<std::vector<double>>;
+/// What stays open of a decision, once the rounds or the time are used up.
+void Contest::tell_doubt(const std::vector<std::size_t>& contenders,
+                         const std::vector<std::vector<double>>& ratios, std::size_t chosen) {
+  doubt_.clear();
+  const auto doubt = doubt_of(ratios, chosen);
+  if (!doubt) return;
+  const auto percent = [](double ratio) { return std::lround(ratio * 100); };
+  doubt_ = concat("too close to tell: '", entries_[contenders[doubt->other]].way.name, "' does ",
+                  percent(doubt->low), " to ", percent(doubt->high), " % of what '",
+                  entries_[contenders[chosen]].way.name, "' does, by ", ratios.front().size(),
+                  " rounds in turn");
+}
+
+Result<std::optional<std::vector<std::vector<double>>>> Contest::compare(
+    std::vector<std::size_t>& entries, int rounds) {
+  using Ratios = std::optional<std::vector<std::vector<double>>>;
   const auto fail = [&](std::size_t i, Error error) -> Result<Ratios> {
     if (error.code == Code::kCancelled) return error;
     refuse(entries[i], error.message());
@@ -418,7 +457,7 @@ Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::siz
     others.push_back(*std::move(running));
     ++i;
   }
-  if (others.empty()) return Ratios(std::vector<double>{1});
+  if (others.empty()) return Ratios(std::vector(1, std::vector{1.0}));
   const auto turn = cost::Turn::wait(setting_.database.file(), setting_.stopped);
   const auto round = round_for(1 / entries_[*best_].score);
   std::vector<std::vector<double>> ratios(entries.size());
@@ -432,10 +471,9 @@ Result<std::optional<std::vector<double>>> Contest::compare(std::vector<std::siz
       scores[i] = score_of(*sample);
     }
     for (std::size_t i = 0; i < scores.size(); ++i) ratios[i].push_back(scores[i] / scores[0]);
+    if (number + 1 >= kSlowRounds && !doubt_of(ratios, choose(ratios))) break;
   }
-  std::vector<double> medians;
-  for (auto& of_entry : ratios) medians.push_back(median(of_entry));
-  return Ratios(std::move(medians));
+  return Ratios(std::move(ratios));
 }
 
 Result<Running*> Contest::run_best() {

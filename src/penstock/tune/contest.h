@@ -46,6 +46,20 @@ std::optional<double> score_among(const std::vector<Entry>& entries, const Entry
 /// finds the machine otherwise than what comes last.
 std::vector<std::size_t> order_of_turns(std::size_t count, int round);
 
+/// Which of some plans to take, by their scores relative to the first's: [plan][round]. The first,
+/// unless the median of another is higher by more than its noise.
+std::size_t choose(const std::vector<std::vector<double>>& ratios);
+
+/// A plan that may be faster than the chosen one.
+struct Doubt {
+  std::size_t other = 0;
+  double low = 0, high = 0;  ///< Of the ratio of its score to the chosen one's, in 95 % of cases.
+};
+
+/// The plan that may be faster than the chosen one by the most; none: more rounds would not choose
+/// otherwise. `ratios` as choose() takes them.
+std::optional<Doubt> doubt_of(const std::vector<std::vector<double>>& ratios, std::size_t chosen);
+
 /// A plan that runs, and is measured.
 struct Running {
   plan::Package package;
@@ -83,8 +97,8 @@ class Contest {
   /// by themselves stands. \error as enter()
   Status run_off(double seconds);
 
-  /// Runs two or more in turn, the best so far being the first, and takes the best of them. Nothing
-  /// where the rounds are too few to say.
+  /// Runs two or more in turn, the best so far being the first, until doubt_of() tells of none or
+  /// so many rounds are over, and takes the best of them. Nothing where the rounds are too few.
   Status decide(std::vector<std::size_t> contenders, int rounds);
 
   /// The entry failed after all: another is the best now, if any is left; what ran as the best
@@ -103,6 +117,8 @@ class Contest {
   /// What runs as the best ends, until run_best().
   void rest() { running_best_.reset(); }
   [[nodiscard]] int measured() const { return measured_; }
+  /// What the last decision left open, as a sentence; empty: nothing.
+  [[nodiscard]] const std::string& doubt() const { return doubt_; }
   /// What the entry that took longest took; 0 where the database knew all.
   [[nodiscard]] double entry_seconds() const { return entry_seconds_; }
   /// About what starting a plan takes, as far as it had to be compiled.
@@ -122,9 +138,12 @@ class Contest {
   Status race(Entry& entry, Running& running, double frame_seconds);
   [[nodiscard]] bool beats_best(const Entry& entry) const;
   [[nodiscard]] std::vector<std::size_t> near_best() const;
-  /// The score of each relative to the first's, by rounds in turn; none: one failed, and is
+  /// [entry][round] The score of each relative to the first's, in turn; none: one failed, and is
   /// refused. Takes out those that cannot stand beside the others.
-  Result<std::optional<std::vector<double>>> compare(std::vector<std::size_t>& entries, int rounds);
+  Result<std::optional<std::vector<std::vector<double>>>> compare(std::vector<std::size_t>& entries,
+                                                                  int rounds);
+  void tell_doubt(const std::vector<std::size_t>& contenders,
+                  const std::vector<std::vector<double>>& ratios, std::size_t chosen);
   [[nodiscard]] double score_of(measure::Sample& sample) const;
   void add_side(Running& running, double frame_seconds) const;
   [[nodiscard]] measure::Round round_for(double frame_seconds) const;
@@ -136,6 +155,7 @@ class Contest {
   std::optional<std::size_t> best_;
   std::optional<Running> running_best_;  ///< The best one, once it had to run.
   int measured_ = 0;
+  std::string doubt_;
   double entry_seconds_ = 0;
 };
 

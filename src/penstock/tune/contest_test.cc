@@ -1,6 +1,7 @@
 // The contest over invented numbers: plans whose rates are given, on a clock that only they move.
 #include "penstock/tune/contest.h"
 
+#include <cmath>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -191,6 +192,33 @@ TEST_F(RaceTest, AMachineThatBecomesFasterFavoursNobody) {
   EXPECT_NEAR(contest.entries()[1].score / contest.entries()[0].score, 0.9, 1e-9);
 }
 
+/// A rate that falls to half for a while.
+Made slowed(double rate, double from, double until) {
+  return {
+      .rate = [=](double second) { return second >= from && second < until ? rate / 2 : rate; }};
+}
+
+TEST_F(RaceTest, OneSlowRoundEndsNoRace) {
+  machine_.plans = {{"first", at(100)}, {"second", at(110)}};
+  auto contest = this->contest();
+  enter(contest, "first");
+  // The host halves its speed between the first plan's turn and the second one's.
+  const double first_turn = machine_.second + 1 + 1.0 / 110 + 0.26;
+  machine_.plans["second"] = slowed(110, first_turn - 0.01, first_turn + 0.25);
+  enter(contest, "second");
+  EXPECT_NEAR(contest.entries()[1].ratio, 1.1, 1e-9);
+  EXPECT_EQ(best_of(contest), "second");
+}
+
+TEST_F(RaceTest, WhatIsSlowInEachRoundEndsItsRaceEarly) {
+  machine_.plans = {{"first", at(100)}, {"second", at(50)}};
+  auto contest = this->contest();
+  enter(contest, "first");
+  const double begin = machine_.second;
+  enter(contest, "second");
+  EXPECT_LT(machine_.second - begin, 2.5);  // Compiling, a judged frame, two rounds.
+}
+
 TEST_F(RaceTest, WhereMemoryIsShortNoPlanRunsBesideAnother) {
   machine_.plans = {{"slow", at(50)}, {"fast", at(80)}, {"slower", at(78)}};
   for (auto& [name, made] : machine_.plans) made.large = true;
@@ -259,6 +287,46 @@ TEST_F(RaceTest, ARunOffTellsThoseThatAreNear) {
   machine_.second = 20;
   ASSERT_TRUE(contest.run_off(30));
   EXPECT_EQ(best_of(contest), "unlucky");
+}
+
+TEST_F(RaceTest, ARunOffEndsWhenItIsClear) {
+  machine_.plans = {{"first", at(100)}, {"second", at(95)}};
+  auto contest = this->contest();
+  enter(contest, "first");
+  enter(contest, "second");
+  const double begin = machine_.second;
+  ASSERT_TRUE(contest.run_off(30));
+  EXPECT_EQ(best_of(contest), "first");
+  EXPECT_EQ(contest.doubt(), "");
+  EXPECT_LT(machine_.second - begin, 7 * 2 * 0.27);  // Six rounds are the fewest that are sure.
+}
+
+TEST_F(RaceTest, ARunOffThatCannotTellSaysSo) {
+  machine_.plans = {
+      {"first", at(100)},
+      {"second", {.rate = [turn = 0](double) mutable { return turn++ % 2 == 0 ? 106 : 96; }}}};
+  auto contest = this->contest();
+  enter(contest, "first");
+  enter(contest, "second");
+  for (const double seconds : {6.0, 30.0}) {
+    ASSERT_TRUE(contest.run_off(seconds));
+    EXPECT_THAT(contest.doubt(), HasSubstr("too close to tell: '"));
+    EXPECT_THAT(contest.doubt(), HasSubstr("rounds in turn"));
+  }
+}
+
+TEST(DecisionTest, IsOpenAsLongAsAnotherMayBeFaster) {
+  const std::vector<double> first(6, 1.0);
+  EXPECT_EQ(choose({first, {0.99, 0.98, 0.97, 0.99, 0.98, 0.98}}), 0U);
+  EXPECT_FALSE(doubt_of({first, {0.99, 0.98, 0.97, 0.99, 0.98, 0.98}}, 0));
+  EXPECT_EQ(choose({first, {1.05, 1.04, 0.98, 1.03, 1.04, 1.06}}), 1U);
+  const auto doubt = doubt_of({first, {1.05, 1.04, 0.98, 1.03, 1.04, 1.06}}, 1);
+  ASSERT_TRUE(doubt);
+  EXPECT_EQ(doubt->other, 0U);
+  EXPECT_NEAR(doubt->high, 1 / 0.98, 1e-9);
+  EXPECT_FALSE(doubt_of({first, {1.05, 1.04, 1.02, 1.03, 1.04, 1.06}}, 1));
+  EXPECT_FALSE(doubt_of({first, first}, 0)) << "equal ones need no rounds more";
+  EXPECT_TRUE(doubt_of({{1, 1}, {0.99, 0.99}}, 0)) << "two rounds tell little";
 }
 
 TEST_F(RaceTest, ARunOffWithoutTimeDecidesNothing) {

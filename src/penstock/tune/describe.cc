@@ -135,6 +135,7 @@ void describe(const Findings& findings, Report& report) {
   for (const auto& failure : findings.parts.failures()) {
     report.notes.push_back("left out: " + failure);
   }
+  if (!findings.contest.doubt().empty()) report.notes.push_back(findings.contest.doubt());
   for (const auto& state : findings.options.states) {
     report.notes.push_back(
         concat("state: '", state.from, "' of each frame is '", state.to,

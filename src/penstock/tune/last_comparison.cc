@@ -11,7 +11,7 @@
 namespace penstock::tune {
 namespace {
 
-constexpr int kAnswerRounds = 5;           ///< In which a simple way before the plan is answered.
+constexpr int kAnswerRounds = 8;           ///< In which a simple way before the plan is answered.
 constexpr double kSecondsOfAnother = 2.5;  ///< For which a plan that answered it is compared.
 
 /// Why some part of a plan of several does not compute what it should; empty: all do.
