@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace penstock {
@@ -162,6 +163,17 @@ Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder() {
     remove_folder(*folder);
     delete folder;
   });
+}
+
+TemporarySpace temporary_space() {
+  constexpr std::uint32_t kTmpfs = 0x01021994, kRamfs = 0x858458f6;
+  std::error_code error;
+  const auto folder = fs::temp_directory_path(error);
+  struct ::statfs found = {};
+  if (error || ::statfs(folder.c_str(), &found) != 0) return {};
+  const auto kind = static_cast<std::uint32_t>(found.f_type);
+  return {static_cast<std::uint64_t>(found.f_bavail) * static_cast<std::uint64_t>(found.f_bsize),
+          kind == kTmpfs || kind == kRamfs};
 }
 
 }  // namespace penstock

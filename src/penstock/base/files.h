@@ -1,8 +1,10 @@
 // Folders, made with an error that is a sentence.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "penstock/base/result.h"
 
@@ -19,5 +21,12 @@ Status make_folder(const std::filesystem::path& folder);
 /// parent's.
 /// \error kPermissionDenied  none can be made: set TMPDIR.
 Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder();
+
+/// The file system that has the temporary folders (TMPDIR).
+struct TemporarySpace {
+  std::optional<std::uint64_t> free_bytes;  ///< That this user may take; empty: nothing tells.
+  bool in_memory = false;                   ///< What is written there takes memory (tmpfs).
+};
+TemporarySpace temporary_space();
 
 }  // namespace penstock

@@ -132,5 +132,16 @@ TEST_F(TemporaryFolderTest, IsLockedByADescriptorThatNoProgramInherits) {
   EXPECT_EQ(found, 1);
 }
 
+TEST_F(TemporaryFolderTest, HasSpaceOnADiskOrInMemory) {
+  const auto here = temporary_space();
+  ASSERT_TRUE(here.free_bytes);
+  EXPECT_GT(*here.free_bytes, 0U);
+  if (!fs::exists("/dev/shm")) GTEST_SKIP() << "no /dev/shm, which is in memory";
+  ::setenv("TMPDIR", "/dev/shm", 1);
+  EXPECT_TRUE(temporary_space().in_memory);
+  ::setenv("TMPDIR", "/nowhere", 1);
+  EXPECT_FALSE(temporary_space().free_bytes);
+}
+
 }  // namespace
 }  // namespace penstock

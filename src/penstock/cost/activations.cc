@@ -2,6 +2,7 @@
 #include "penstock/cost/activations.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -35,6 +36,19 @@ bool tells_shape(const Type& type, const Symbols& symbols) {
   return type.ranked && std::ranges::all_of(type.dims, [&](const Dim& dim) {
            return dim.fixed() || symbols.contains(dim.symbol);
          });
+}
+
+/// What the dimensions of the frame call their sizes.
+std::map<std::string, std::int64_t> sizes_in(const graph::Graph& graph,
+                                             const std::vector<Tensor>& frame) {
+  std::map<std::string, std::int64_t> sizes;
+  for (std::size_t i = 0; i < std::min(graph.inputs.size(), frame.size()); ++i) {
+    const auto& type = graph.value(graph.inputs[i]).type;
+    for (std::size_t d = 0; d < std::min(type.dims.size(), frame[i].dims().size()); ++d) {
+      if (!type.dims[d].symbol.empty()) sizes.emplace(type.dims[d].symbol, frame[i].dims()[d]);
+    }
+  }
+  return sizes;
 }
 
 /// The graph with the tensors that nodes make as outputs: all, or what kSizes wants.
@@ -72,7 +86,7 @@ Result<Activations> Activations::of_inputs(const graph::Graph& graph,
                                            std::span<const std::vector<Tensor>> frames,
                                            std::string digest, Kept kept) {
   Activations made;
-  made.kept_ = kept;
+  made.kept_ = kept == Kept::kInputs ? Kept::kAll : kept;
   PENSTOCK_TRY(made.folder_, make_temporary_folder());
   made.digest_ = std::move(digest);
   made.frames_.assign(frames.begin(), frames.end());
@@ -81,7 +95,24 @@ Result<Activations> Activations::of_inputs(const graph::Graph& graph,
       PENSTOCK_CHECK_OK(made.keep(frame, graph.value(graph.inputs[i]).name, frames[frame][i]));
     }
   }
+  if (kept == Kept::kInputs) made.kept_ = Kept::kSizes;
   return made;
+}
+
+double Activations::bytes_of_all(const graph::Graph& graph, const std::vector<Tensor>& frame) {
+  const auto sizes = sizes_in(graph, frame);
+  double bytes = 0;
+  for (const auto& value : graph.values) {
+    if (!value.producer || value.type.kind != Type::Kind::kTensor) continue;
+    auto count = static_cast<double>(bytes_of(value.type.dtype, 1));
+    for (const auto& dim : value.type.dims) {
+      const auto known = sizes.find(dim.symbol);
+      const bool open = !dim.fixed() && known != sizes.end();
+      count *= static_cast<double>(open ? known->second : dim.likely());
+    }
+    bytes += count;
+  }
+  return bytes;
 }
 
 Status Activations::record(const graph::Graph& graph, backend::Backend& backend,

@@ -24,7 +24,8 @@ class Activations {
   /// Whose values are kept. Shapes are kept of all.
   enum class Kept : std::uint8_t {
     kAll,
-    kSizes,  ///< Of integers that may mean a size or a place, which must fit what they come with.
+    kInputs,  ///< The graph's inputs; and of what its nodes make as kSizes.
+    kSizes,   ///< Of integers that may mean a size or a place, which must fit what they come with.
   };
 
   /// The graph's inputs; `frames` hold one tensor for each, in their order. `digest` names them in
@@ -32,6 +33,10 @@ class Activations {
   static Result<Activations> of_inputs(const graph::Graph& graph,
                                        std::span<const std::vector<Tensor>> frames,
                                        std::string digest, Kept kept = Kept::kAll);
+
+  /// Of what all nodes make of a frame like this one, one tensor for each of the graph's inputs:
+  /// open dimensions as the frame has them, else their likely size.
+  static double bytes_of_all(const graph::Graph& graph, const std::vector<Tensor>& frame);
 
   /// Runs the frames, and keeps what each node makes too; of sizes only where a node makes one, or
   /// a tensor whose shape its type does not tell. `weights`: of the graph's, or null.

@@ -83,7 +83,8 @@ struct Context {
   std::vector<Way> ways;
   std::optional<Room> room;
   measure::Ring ring;
-  std::optional<cost::Activations> activations;  ///< Of the first frames.
+  cost::Activations::Kept kept = cost::Activations::Kept::kSizes;  ///< Of what nodes make,
+  std::optional<cost::Activations> activations;                    ///< of the first frames.
   std::optional<Gate> gate;
   std::optional<Pipelines> runners;
   std::optional<Contest> contest;

@@ -53,10 +53,16 @@ Status choose_devices(Context& context) {
   return {};
 }
 
-/// What is measured one at a time, and what is left out, hangs on the memory that is left now.
+/// What is measured one at a time, and what is left out, hangs on the memory that is left once the
+/// store of the weights is written, which may be in memory itself.
 void look_for_room(Context& context) {
-  context.room.emplace(bytes_of_weights(graph::Subgraph::whole(context.graph)),
-                       device::available_memory());
+  const auto weight_bytes = bytes_of_weights(graph::Subgraph::whole(context.graph));
+  const auto available = device::available_memory();
+  context.room.emplace(weight_bytes, available);
+  if (const auto told = warning_of_store(weight_bytes, available, temporary_space())) {
+    context.options.warn(*told);
+    context.notes.push_back(*told);
+  }
   if (!context.is_one_at_a_time()) return;
   const auto told =
       concat("memory is short (", context.room->describe(),
@@ -101,7 +107,22 @@ Status pack_whole(Context& context) {
   return {};
 }
 
-/// Of the first frames: of the user's all, of random ones what must fit together.
+/// Of random frames what must fit together; of the user's all, where there is room.
+cost::Activations::Kept kept_of_frames(Context& context) {
+  using Kept = cost::Activations::Kept;
+  if (context.options.frames.empty()) return Kept::kSizes;
+  const double bytes = cost::Activations::bytes_of_all(context.graph, context.ring.front());
+  if (has_room_for_values(bytes, kPartFrames, device::available_memory(), temporary_space())) {
+    return Kept::kAll;
+  }
+  context.notes.push_back(
+      concat("parts inside the network are timed on random values, not on those of your frames: "
+             "what its nodes make of a frame takes ",
+             gigabytes(bytes), ", for which memory or the folder of temporary files is too small"));
+  return Kept::kInputs;
+}
+
+/// Of the first frames.
 Status take_activations(Context& context, std::size_t count) {
   using Kept = cost::Activations::Kept;
   const bool random = context.options.frames.empty();
@@ -110,9 +131,9 @@ Status take_activations(Context& context, std::size_t count) {
                             std::span(context.ring).first(count));
   if (!frames) return std::move(frames).error().within({Where::kWay, "reference"});
   if (!context.options.states.empty() && !random) digest = frames::digest_of(*frames);
-  PENSTOCK_TRY(context.activations,
-               cost::Activations::of_inputs(context.graph, *frames, std::move(digest),
-                                            random ? Kept::kSizes : Kept::kAll));
+  if (context.kept == Kept::kInputs) digest += " of inputs";
+  PENSTOCK_TRY(context.activations, cost::Activations::of_inputs(context.graph, *frames,
+                                                                 std::move(digest), context.kept));
   return {};
 }
 
@@ -126,6 +147,7 @@ Status make_frames(Context& context) {
     PENSTOCK_CHECK_OK(frames::check_frames(context.whole.plan.inputs, context.options.frames));
     context.ring = frames::repeated(judged_first(context.options), kRing);
   }
+  context.kept = kept_of_frames(context);
   // Of a sequence nothing has run yet: its states are known for the first frame alone.
   return take_activations(context, context.options.states.empty() ? kPartFrames : 1);
 }
@@ -248,8 +270,8 @@ Status prepare(Context& context) {
   for (const auto& device : context.devices) PENSTOCK_CHECK_OK(device::check_available(device));
   PENSTOCK_CHECK_OK(device::check_disjoint(context.devices));
   PENSTOCK_TRY(context.ways, usable_ways(context.options, context.backends, context.notes));
-  look_for_room(context);
   PENSTOCK_CHECK_OK(pack_whole(context));
+  look_for_room(context);
   PENSTOCK_CHECK_OK(make_frames(context));
   PENSTOCK_CHECK_OK(start_profiler(context));
   context.kinds = device::kinds_of(context.profiler->topology(), context.devices);

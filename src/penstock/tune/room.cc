@@ -10,11 +10,11 @@ namespace {
 
 constexpr double kPacked = 2;  ///< Of a copy's weights, the room that an engine may take.
 
+}  // namespace
+
 std::string gigabytes(double bytes) {
   return concat(std::round(bytes / 1e8) / 10, " GB");
 }
-
-}  // namespace
 
 double bytes_of_weights(const graph::Subgraph& subgraph) {
   double bytes = 0;
@@ -23,6 +23,27 @@ double bytes_of_weights(const graph::Subgraph& subgraph) {
     if (constant) bytes += static_cast<double>(constant->bytes());
   }
   return bytes;
+}
+
+bool has_room_for_values(double frame_bytes, std::size_t frames,
+                         std::optional<std::uint64_t> available, const TemporarySpace& space) {
+  constexpr double kMemoryShare = 0.25;
+  const double kept = frame_bytes * static_cast<double>(frames);
+  const double memory = space.in_memory ? frame_bytes + kept : frame_bytes;
+  return (!available || memory <= kMemoryShare * static_cast<double>(*available)) &&
+         (!space.free_bytes || kept <= static_cast<double>(*space.free_bytes));
+}
+
+std::optional<std::string> warning_of_store(double weight_bytes,
+                                            std::optional<std::uint64_t> available,
+                                            const TemporarySpace& space) {
+  constexpr double kSmall = 0.1;  ///< Of the memory that is left.
+  if (!space.in_memory || !available) return std::nullopt;
+  if (weight_bytes <= kSmall * static_cast<double>(*available)) return std::nullopt;
+  return concat(
+      "the folder of temporary files is in memory (tmpfs), and so is what the build writes there "
+      "of ",
+      gigabytes(weight_bytes), " of weights: set TMPDIR to a folder on a disk");
 }
 
 std::size_t Room::copies_of(double weight_bytes) const {

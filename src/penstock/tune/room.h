@@ -6,12 +6,28 @@
 #include <optional>
 #include <string>
 
+#include "penstock/base/files.h"
 #include "penstock/graph/subgraph.h"
 
 namespace penstock::tune {
 
+/// "10.5 GB"
+std::string gigabytes(double bytes);
+
 /// Of the constants that it reads, each once.
 double bytes_of_weights(const graph::Subgraph& subgraph);
+
+/// Whether an engine can make values of so many bytes for a frame all at once, in a quarter of the
+/// memory that is left, and files can hold those of so many frames. Of what is not known there is
+/// any amount.
+bool has_room_for_values(double frame_bytes, std::size_t frames,
+                         std::optional<std::uint64_t> available, const TemporarySpace& space);
+
+/// What to warn of where the temporary folder holds weights in memory, and they are no small part
+/// of what is left there.
+std::optional<std::string> warning_of_store(double weight_bytes,
+                                            std::optional<std::uint64_t> available,
+                                            const TemporarySpace& space);
 
 /// A copy is counted as twice its weights: an engine packs them for itself while it reads them.
 class Room {

@@ -459,6 +459,48 @@ TEST(RoomTest, HoldsAnyNumberOfWhatHasNoWeightsOrWhereNothingTells) {
   EXPECT_TRUE(Room(10e9, std::nullopt).holds(1000));
 }
 
+TEST(RoomTest, ValuesOfAFrameMayTakeAQuarterOfTheMemoryAndThoseOfAllTheDisk) {
+  const TemporarySpace disk{100'000'000'000, false};
+  EXPECT_TRUE(has_room_for_values(2e9, 2, 8'000'000'000, disk));
+  EXPECT_FALSE(has_room_for_values(2.1e9, 2, 8'000'000'000, disk));
+  EXPECT_FALSE(has_room_for_values(2e9, 2, 8'000'000'000, {3'000'000'000, false}));
+  EXPECT_FALSE(has_room_for_values(1e9, 2, 8'000'000'000, {100'000'000'000, true})) << "in memory";
+  EXPECT_TRUE(has_room_for_values(1e12, 2, std::nullopt, {}));
+}
+
+TEST(ActivationsTest, KnowWhatAllNodesMakeOfAFrame) {
+  auto graph = weighed({1, 1});
+  const std::vector<Tensor> frame{Tensor::allocate(DType::kF32, {100})};
+  EXPECT_EQ(cost::Activations::bytes_of_all(graph, frame), 2 * 4 * sizeof(float));
+  for (auto& value : graph.values) {
+    if (!value.constant) value.type.dims = {Dim{.symbol = "n"}};
+  }
+  EXPECT_EQ(cost::Activations::bytes_of_all(graph, frame), 2 * 100 * sizeof(float));
+}
+
+TEST(ActivationsTest, KeepTheInputsWhereThereIsNoRoomForAll) {
+  using Kept = cost::Activations::Kept;
+  const auto graph = weighed({1});
+  const std::vector<std::vector<Tensor>> frames(2, {Tensor::allocate(DType::kF32, {4})});
+  for (const auto& [kept, files] :
+       {std::pair(Kept::kAll, 2U), {Kept::kInputs, 2U}, {Kept::kSizes, 0U}}) {
+    const auto made = cost::Activations::of_inputs(graph, frames, "digest", kept);
+    ASSERT_TRUE(made) << made.error().message();
+    EXPECT_EQ(made->files_of("x").size(), files);
+  }
+}
+
+TEST(RoomTest, WeightsThatATemporaryFolderHoldsInMemoryAreWarnedOf) {
+  const TemporarySpace memory{100'000'000'000, true};
+  const auto told = warning_of_store(10e9, 24'000'000'000, memory);
+  ASSERT_TRUE(told);
+  EXPECT_THAT(*told, HasSubstr("10 GB"));
+  EXPECT_THAT(*told, HasSubstr("TMPDIR"));
+  EXPECT_FALSE(warning_of_store(1e8, 24'000'000'000, memory)) << "little";
+  EXPECT_FALSE(warning_of_store(10e9, 24'000'000'000, {100'000'000'000, false})) << "on a disk";
+  EXPECT_FALSE(warning_of_store(10e9, std::nullopt, memory));
+}
+
 TEST(PlansTest, MemoryIsSharedWhereCopiesDoNotFit) {
   const auto graph = weighed({600, 400});
   EXPECT_EQ(memory_share(graph, 2, std::nullopt), kUnlimited);
