@@ -332,10 +332,11 @@ class Pipeline:
         queues, loads, errors, over time, on the drawing of the network. ``/metrics`` is there too.
 
         address: HOST:PORT; port 0 is any that is free, see :attr:`Watching.url`; None: only ``record``.
-        record: where the page goes at the end, as a file that any browser opens.
+        record: where the page goes at the end, as a file that any browser opens; until then it is FILE.part.
         insecure: also where other machines could read what is sent. tokens: who may look, a file of
         ``penstock token``; None: who is on this machine.
-        Raises Unavailable where the address is taken, PermissionDenied where plain text would leave this machine.
+        Raises Unavailable where the address is taken, PermissionDenied where plain text would leave this machine, or
+        where ``record`` cannot be written.
         """
         file = "" if record is None else path_text("record", record)
         page = address is not None

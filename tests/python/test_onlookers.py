@@ -1,6 +1,7 @@
 """Pipelines that others look at while they run."""
 
 import json
+import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -124,8 +125,12 @@ def test_a_recording_is_a_page(pipeline: penstock.Pipeline, tmp_path: Path) -> N
 
 
 def test_a_recording_that_cannot_be_written_is_an_error(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
-    watching = pipeline.serve_page(None, record=tmp_path / "nowhere" / "run.html")
     with pytest.raises(penstock.PermissionDenied, match="nowhere"):
+        pipeline.serve_page(None, record=tmp_path / "nowhere" / "run.html")
+    (tmp_path / "gone").mkdir()
+    watching = pipeline.serve_page(None, record=tmp_path / "gone" / "run.html")
+    shutil.rmtree(tmp_path / "gone")
+    with pytest.raises(penstock.PermissionDenied, match="gone"):
         watching.close()
 
 
