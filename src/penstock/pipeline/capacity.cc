@@ -15,7 +15,9 @@ constexpr std::size_t kEdgeBudget = 1U << 20U;   // Bytes. Slots beyond a cache'
 constexpr int kMostSlots = 512;                  // bench/hand_over: where the cost flattens out.
 constexpr int kLeastSlots = 4;                   // While they take less than a large edge.
 constexpr std::size_t kLargeEdge = 256U << 20U;  // Bytes from which slots are spared.
-constexpr std::size_t kUnbounded = kEdgeBudget / 16;  // What a tensor without bound is taken for.
+constexpr std::size_t kUnbounded =
+    kEdgeBudget / 16;                   // Most that a tensor without bound is taken for.
+constexpr std::int64_t kOpenSize = 64;  // What an open dimension of such a tensor is taken for.
 
 // Frames that one call of the stage takes; 1 for the pipeline's own ends.
 std::size_t frames_of(const plan::Plan& plan, int stage) {
@@ -68,12 +70,32 @@ std::uint64_t host_slots(const plan::Plan& plan, const plan::Edge& edge, const O
   return sum;
 }
 
-// Bytes of one frame; each tensor without bound counts `unbounded`.
-std::size_t slot_bytes_or(const plan::Plan& plan, const plan::Edge& edge, std::size_t unbounded) {
+// Bytes of one frame, without those of tensors that have no bound.
+std::size_t bounded_bytes(const plan::Plan& plan, const plan::Edge& edge) {
   std::size_t bytes = 0;
   for (const auto& name : edge.tensors) {
     const auto* info = plan.find_tensor(name);
-    bytes += info == nullptr ? unbounded : info->type.max_bytes().value_or(unbounded);
+    bytes += info == nullptr ? 0 : info->type.max_bytes().value_or(0);
+  }
+  return bytes;
+}
+
+// Bytes that a tensor takes; where nothing bounds them a guess, so that a few numbers are not taken
+// for a picture.
+std::size_t likely_bytes(Type type) {
+  if (const auto known = type.max_bytes()) return *known;
+  for (auto& dim : type.dims) {
+    if (!dim.fixed() && dim.bound == Dim::kOpen) dim.bound = std::max(dim.usual, kOpenSize);
+  }
+  return std::min(type.max_bytes().value_or(kUnbounded), kUnbounded);
+}
+
+// Bytes of one frame, guessed where tensors have no bound.
+std::size_t likely_bytes(const plan::Plan& plan, const plan::Edge& edge) {
+  std::size_t bytes = 0;
+  for (const auto& name : edge.tensors) {
+    const auto* info = plan.find_tensor(name);
+    bytes += info == nullptr ? kUnbounded : likely_bytes(info->type);
   }
   return bytes;
 }
@@ -163,7 +185,7 @@ std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& 
     return info != nullptr && info->type.max_bytes();
   };
   if (!std::ranges::all_of(edge.tensors, bounded)) return std::nullopt;
-  return slot_bytes_or(plan, edge, 0);
+  return bounded_bytes(plan, edge);
 }
 
 std::size_t state_versions(const plan::Plan& plan, const plan::StateEdge& state) {
@@ -189,7 +211,7 @@ std::size_t state_versions(const plan::Plan& plan, const plan::StateEdge& state)
 int choose_capacity(const plan::Plan& plan, const plan::Edge& edge) {
   if (edge.policy == plan::FullPolicy::kLatest) return 1;
   if (edge.capacity > 0) return edge.capacity;
-  const std::size_t bytes = std::max<std::size_t>(slot_bytes_or(plan, edge, kUnbounded), 1);
+  const std::size_t bytes = std::max<std::size_t>(likely_bytes(plan, edge), 1);
   if (edge.policy != plan::FullPolicy::kBlock) return static_cast<int>(least_slots(1, bytes));
   const auto affordable = std::clamp<std::size_t>(kEdgeBudget / bytes, 1, kMostSlots);
   const std::size_t slots =
@@ -352,7 +374,7 @@ Status check_memory(const plan::Plan& plan, const Options& options, const Memori
   const plan::Edge* largest = nullptr;
   for (const auto& edge : plan.edges) {
     const auto tensors =
-        product(slot_bytes_or(plan, edge, 0), host_slots(plan, edge, options, memories));
+        product(bounded_bytes(plan, edge), host_slots(plan, edge, options, memories));
     const auto bytes = sum_of(
         tensors, product(bookkeeping_bytes(edge), slot_count(plan, edge, options, memories)));
     sum = sum_of(sum, bytes);

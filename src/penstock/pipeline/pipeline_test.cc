@@ -1735,17 +1735,29 @@ TEST(CapacityTest, LargeFramesTakeASlotAWorkerAndOneMore) {
   EXPECT_EQ(capacity(25'000'000), 66);  // 64 stages and the caller.
 }
 
-TEST(CapacityTest, ATensorWithoutBoundCountsASixteenthOfTheEdgesBudget) {
+TEST(CapacityTest, ATensorWithoutBoundCountsByItsKnownSizesUpToASixteenthOfTheEdgesBudget) {
   plan::Plan plan;
   plan.stages.resize(2);
   for (auto& stage : plan.stages) stage.devices.resize(1);
+  const auto typed = [](std::vector<Dim> dims) {
+    return Type::tensor(DType::kF32, std::move(dims));
+  };
+  const Dim open;
   plan.tensors = {{"open", Type{.kind = Type::Kind::kTensor, .dtype = DType::kF32}},
-                  {"small", Type::tensor(DType::kF32, std::vector<std::int64_t>{1})}};
+                  {"rows", typed({open, {.size = 10}})},
+                  {"usually_long", typed({{.usual = 400}, {.size = 10}})},
+                  {"picture", typed({{.size = 1}, {.size = 3}, open, open})},
+                  {"huge", typed({open, {.size = INT64_MAX}})},
+                  {"small", typed({{.size = 1}})}};
   const auto slots = [&](std::vector<std::string> tensors) {
     return choose_capacity(plan, {.from = 0, .to = {1}, .tensors = std::move(tensors)});
   };
   EXPECT_EQ(slots({"open"}), 16);
   EXPECT_EQ(slots({"open", "open"}), 8);
+  EXPECT_EQ(slots({"rows"}), 256);         // An open size is taken for 64: 2,560 bytes.
+  EXPECT_EQ(slots({"usually_long"}), 64);  // 16,000 bytes.
+  EXPECT_EQ(slots({"picture"}), 16);
+  EXPECT_EQ(slots({"huge"}), 16);
   EXPECT_EQ(slots({"small"}), 512);
   EXPECT_FALSE(slot_bytes(plan, {.from = 0, .to = {1}, .tensors = {"open"}}));
   EXPECT_EQ(slot_bytes(plan, {.from = 0, .to = {1}, .tensors = {"small"}}), 4);
