@@ -25,6 +25,8 @@ std::atomic<std::size_t> g_refused{SIZE_MAX};  // What has this size or more fin
 std::atomic<std::int64_t> g_until_failure{-1};
 std::atomic<std::size_t> g_least_failing{0};  // Bytes.
 thread_local bool t_spared = false;
+std::atomic<bool> g_others_spared{false};  // Allocations of the test's own thread fail alone.
+thread_local bool t_tester = false;
 
 // Whether there is memory.
 [[maybe_unused]] bool note(std::size_t size) {
@@ -33,7 +35,8 @@ thread_local bool t_spared = false;
     g_count.fetch_add(1, std::memory_order_relaxed);
   }
   if (size >= g_refused.load(std::memory_order_relaxed)) return false;
-  if (g_until_failure.load(std::memory_order_relaxed) < 0 || t_spared || size < g_least_failing)
+  if (g_until_failure.load(std::memory_order_relaxed) < 0 || t_spared || size < g_least_failing ||
+      (g_others_spared && !t_tester))
     return true;
   return g_until_failure.fetch_sub(1) != 0;
 }
@@ -308,6 +311,56 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheStagesFailsForEveryK) {
     ASSERT_EQ((*last)->number(), out);
     if (g_until_failure.exchange(-1) < 0) ++failed;
   }
+  EXPECT_GT(failed, 5);
+}
+
+TEST_F(AllocationsTest, TheKthAllocationOfTheCallerFailsForEveryK) {
+  t_tester = true;
+  t_spared = false;
+  g_others_spared = true;
+  const pipeline::Named inputs{{"in", number(0)}};
+  const std::vector<Tensor> values{number(0)};
+  const pipeline::Named states{{"last", number(1)}};
+  const pipeline::FrameOptions traced{
+      .traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"};
+  std::int64_t failed = 0;
+  for (std::int64_t k = 0; failed == k; ++k) {
+    auto network = that_allocates(folder_);
+    network.plan.edges[0].policy = plan::FullPolicy::kDropOldest;
+    auto pipeline = network.start({.capacity = 2, .max_age = std::chrono::seconds(60)});
+    ASSERT_TRUE(pipeline) << pipeline.error().message();
+    auto& running = **pipeline;
+    std::uint64_t out = 0;
+    const auto pop_all = [&] {
+      for (; out < running.stats().pushed; ++out) {
+        const auto output = running.pop();
+        ASSERT_TRUE(output && *output);
+        ASSERT_EQ((*output)->number(), out);
+      }
+    };
+    g_until_failure = k;
+    const auto given = [&](const auto& result) {
+      const std::int64_t left = g_until_failure.exchange(-1);
+      EXPECT_TRUE(result || !result.error().message().empty());
+      pop_all();
+      g_until_failure = left;
+    };
+    given(running.push(inputs));
+    given(running.push(values, pipeline::kForever, traced));
+    const auto ran = running.run(values);
+    const std::int64_t left = g_until_failure.exchange(-1);
+    out = running.stats().pushed;  // It popped what it pushed.
+    g_until_failure = left;
+    given(ran);
+    given(running.save_stream(0));
+    given(running.restore_stream(0, states));
+    given(running.set_parameters("", inputs));  // There is none of this name.
+    given(running.reset_states());
+    if (g_until_failure.exchange(-1) < 0) ++failed;
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(running.push(values));  // No slot was lost.
+    pop_all();
+  }
+  g_others_spared = false;
   EXPECT_GT(failed, 5);
 }
 

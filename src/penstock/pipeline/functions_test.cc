@@ -527,7 +527,7 @@ TEST(States, AreResetBetweenFramesOnly) {
   ASSERT_TRUE(pipeline->pop());
   ASSERT_TRUE(pipeline->acquire_input());
   EXPECT_EQ(pipeline->reset_states().error().message(),
-            "reset_states: an input is being pushed; call it between two frames");
+            "reset_states: an acquired input is not pushed yet; call push_acquired first");
   ASSERT_TRUE(pipeline->push_acquired());
   ASSERT_TRUE(pipeline->pop());
   EXPECT_TRUE(pipeline->reset_states());

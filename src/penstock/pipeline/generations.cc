@@ -83,6 +83,32 @@ Generations::Looked Generations::look() const {
 }
 
 bool Generations::take_pushers_turn() {
+  const std::scoped_lock lock(asking_);
+  replacing_ = ask_for_turn();
+  return replacing_;
+}
+
+void Generations::end_pushers_turn() {
+  const std::scoped_lock lock(asking_);
+  replacing_ = false;
+  turns->pusher.end();
+}
+
+Status Generations::take_turn_between_frames(const char* what) {
+  const auto refused = [&](const char* why) {
+    return make_error(Code::kFailedPrecondition, what, ": ", why);
+  };
+  constexpr const char* kAcquired = "an acquired input is not pushed yet; call push_acquired first";
+  if (acquirer.load() == std::this_thread::get_id()) return refused(kAcquired);
+  const std::scoped_lock lock(asking_);
+  if (turns->pusher.begin(0, [] { return true; })) return {};
+  if (acquirer.load() != std::thread::id()) return refused(kAcquired);
+  if (replacing_) return refused("replace() waits for frames to end; call it after that");
+  if (ask_for_turn()) return {};
+  return closed_by().value_or(make_error(Code::kCancelled, what, ": the pipeline was closed"));
+}
+
+bool Generations::ask_for_turn() {
   turns->wish.store(Turns::Wish::kWanted);
   const auto state = newest();  // Who waits there for room, or for a seat, looks at the wish.
   state->pusher.parker.wake();

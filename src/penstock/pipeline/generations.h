@@ -35,8 +35,15 @@ struct Generations {
   };
   [[nodiscard]] Looked look() const;
 
-  /// Takes the pusher's turn, for replace(). False: the pipeline was closed.
+  /// Takes the pusher's turn, for replace(), which ends it with end_pushers_turn().
+  /// False: the pipeline was closed.
   bool take_pushers_turn();
+  void end_pushers_turn();
+  /// Takes the pusher's turn for what is done between two frames: who pushes one after the other
+  /// hands it over. `what`: the function that asks.
+  /// \error kFailedPrecondition  somebody has acquired an input and not pushed it yet, or replace()
+  ///         has the turn, which may wait for the caller to pop; else why the pipeline is closed.
+  Status take_turn_between_frames(const char* what);
   /// From now on frames go to `fresh`, the states' values aside. In the pusher's turn.
   /// False: the newest one was closed meanwhile, and nothing changes.
   bool link(const std::shared_ptr<State>& fresh);
@@ -56,6 +63,10 @@ struct Generations {
   std::thread ender;
 
  private:
+  bool ask_for_turn();
+
+  std::mutex asking_;         // Who asks for the pusher's turn: one at a time.
+  bool replacing_ = false;    // Guarded by it: replace() has the turn.
   mutable std::mutex mutex_;  // Guards `live_`. Taken before Ending::commit, where both are.
   std::deque<std::shared_ptr<State>> live_;  // Oldest first.
 };

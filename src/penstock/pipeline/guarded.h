@@ -1,17 +1,19 @@
-// guarded: calls of code that may throw, on threads where an exception would end the process.
+// guarded: calls of code that may throw, where an exception would end the process or leave the API.
 #pragma once
 
 #include <exception>
 #include <new>
+#include <type_traits>
 
 #include "penstock/base/result.h"
 #include "penstock/pipeline/record.h"
 
 namespace penstock::pipeline {
 
-/// What `call` returns, or what it throws as an error: a stage runs what plugins bring.
+/// What `call` returns, a Status or a Result, or what it throws as an error: a stage runs what
+/// plugins bring, and memory may be refused anywhere.
 template <typename Call>
-Status guarded(Call call) noexcept {
+std::invoke_result_t<Call> guarded(Call call) noexcept {
   try {
     try {
       return call();

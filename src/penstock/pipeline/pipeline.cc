@@ -158,7 +158,12 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
   if (state.ending.closed()) return state.ending.error();
   const std::int64_t now = now_ns();
   auto& record = state.record(frame);
-  record.reset(options, seat, now, frame_deadline(state, options, now));
+  try {
+    record.reset(options, seat, now, frame_deadline(state, options, now));
+  } catch (const std::bad_alloc&) {
+    give_slots_back(state, frame);
+    return out_of_memory();
+  }
   state.streams->push(frame, record);
   if (done) {
     record.call_back_after(static_cast<int>(state.stages.size()));
@@ -335,84 +340,90 @@ Result<Pipeline::Admitted> Pipeline::begin_frame(const char* what, std::chrono::
 
 Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::nanoseconds timeout,
                                    const FrameOptions& options) {
-  const auto& wanted = generations_->inputs;
-  if (inputs.size() != wanted.size()) {
-    return invalid_argument("push: expected ", wanted.size(), " inputs, found ", inputs.size());
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (Status fits = check_given(wanted[i].type, inputs[i]); !fits) {
-      return std::move(fits).error().within({Where::kInput, wanted[i].name}).within("push");
+  return guarded([&]() -> Result<FrameNumber> {
+    const auto& wanted = generations_->inputs;
+    if (inputs.size() != wanted.size()) {
+      return invalid_argument("push: expected ", wanted.size(), " inputs, found ", inputs.size());
     }
-  }
-  PENSTOCK_TRY(const auto place, begin_frame("push", timeout, options));
-  State& state = *place.state;
-  const TurnGuard guard(&state.turns->pusher);
-  const FrameNumber frame = state.source.done();
-  const bool has_slots = take_slots(state, frame);
-  if (Status lent = guarded([&] { return lend(state, frame, inputs, has_slots); }); !lent) {
-    give_slots_back(state, frame);
-    return std::move(lent).error();
-  }
-  return commit(state, frame, options, place.seat, has_slots);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (Status fits = check_given(wanted[i].type, inputs[i]); !fits) {
+        return std::move(fits).error().within({Where::kInput, wanted[i].name}).within("push");
+      }
+    }
+    PENSTOCK_TRY(const auto place, begin_frame("push", timeout, options));
+    State& state = *place.state;
+    const TurnGuard guard(&state.turns->pusher);
+    const FrameNumber frame = state.source.done();
+    const bool has_slots = take_slots(state, frame);
+    if (Status lent = guarded([&] { return lend(state, frame, inputs, has_slots); }); !lent) {
+      give_slots_back(state, frame);
+      return std::move(lent).error();
+    }
+    return commit(state, frame, options, place.seat, has_slots);
+  });
 }
 
 Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds timeout,
                                    const FrameOptions& options) {
-  const auto& wanted = generations_->inputs;
-  const auto names = [&] {
-    return join(wanted, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
-  };
-  std::vector<Tensor> ordered(wanted.size());
-  std::vector<bool> given(wanted.size(), false);
-  for (const auto& [name, tensor] : inputs) {
-    const auto found = std::ranges::find(wanted, name, &plan::TensorInfo::name);
-    if (found == wanted.end() && generations_->bound.contains(name)) {
-      Status bound = plan::check_bound(generations_->bound, name, tensor);
-      if (!bound) return std::move(bound).error().within("push");
-      continue;
+  return guarded([&]() -> Result<FrameNumber> {
+    const auto& wanted = generations_->inputs;
+    const auto names = [&] {
+      return join(wanted, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
+    };
+    std::vector<Tensor> ordered(wanted.size());
+    std::vector<bool> given(wanted.size(), false);
+    for (const auto& [name, tensor] : inputs) {
+      const auto found = std::ranges::find(wanted, name, &plan::TensorInfo::name);
+      if (found == wanted.end() && generations_->bound.contains(name)) {
+        Status bound = plan::check_bound(generations_->bound, name, tensor);
+        if (!bound) return std::move(bound).error().within("push");
+        continue;
+      }
+      if (found == wanted.end())
+        return invalid_argument("push: no input '", name, "'; the inputs are ", names());
+      const auto i = static_cast<std::size_t>(found - wanted.begin());
+      if (given[i]) return invalid_argument("push: input '", name, "' is given twice");
+      given[i] = true;
+      ordered[i] = tensor;
     }
-    if (found == wanted.end())
-      return invalid_argument("push: no input '", name, "'; the inputs are ", names());
-    const auto i = static_cast<std::size_t>(found - wanted.begin());
-    if (given[i]) return invalid_argument("push: input '", name, "' is given twice");
-    given[i] = true;
-    ordered[i] = tensor;
-  }
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (!given[i])
-      return invalid_argument("push: input '", wanted[i].name, "' is missing; the inputs are ",
-                              names());
-  }
-  return push(ordered, timeout, options);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (!given[i])
+        return invalid_argument("push: input '", wanted[i].name, "' is missing; the inputs are ",
+                                names());
+    }
+    return push(ordered, timeout, options);
+  });
 }
 
 Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeout,
                                                   Priority priority) {
-  PENSTOCK_TRY(const auto given, begin_frame("acquire_input", timeout, {.priority = priority}));
-  State& state = *given.state;
-  TurnGuard guard(&state.turns->pusher);
-  const FrameNumber frame = state.source.done();
-  if (!take_slots(state, frame)) {
-    return make_error(Code::kResourceExhausted,
-                      "acquire_input: the stages hold every slot of the input edge");
-  }
-  for (std::size_t i = 0; i < state.acquired.size(); ++i) {
-    const Place& place = state.input_places[i];
-    if (place.edge == nullptr) {
-      state.acquired[i] = storage_for(state.plan.inputs[i].type);
-      continue;
+  return guarded([&]() -> Result<std::span<Tensor>> {
+    PENSTOCK_TRY(const auto given, begin_frame("acquire_input", timeout, {.priority = priority}));
+    State& state = *given.state;
+    TurnGuard guard(&state.turns->pusher);
+    const FrameNumber frame = state.source.done();
+    if (!take_slots(state, frame)) {
+      return make_error(Code::kResourceExhausted,
+                        "acquire_input: the stages hold every slot of the input edge");
     }
-    Slot& slot = place.edge->slot(frame);
-    if (Status own = place.edge->renew(slot); !own) {
-      give_slots_back(state, frame);
-      return std::move(own).error();
+    for (std::size_t i = 0; i < state.acquired.size(); ++i) {
+      const Place& place = state.input_places[i];
+      if (place.edge == nullptr) {
+        state.acquired[i] = storage_for(state.plan.inputs[i].type);
+        continue;
+      }
+      Slot& slot = place.edge->slot(frame);
+      if (Status own = place.edge->renew(slot); !own) {
+        give_slots_back(state, frame);
+        return std::move(own).error();
+      }
+      place.edge->ensure_own(slot);
+      state.acquired[i] = slot.own[place.tensor];
     }
-    place.edge->ensure_own(slot);
-    state.acquired[i] = slot.own[place.tensor];
-  }
-  generations_->acquirer = std::this_thread::get_id();
-  guard.keep();  // push_acquired ends it.
-  return std::span<Tensor>(state.acquired);
+    generations_->acquirer = std::this_thread::get_id();
+    guard.keep();  // push_acquired ends it.
+    return std::span<Tensor>(state.acquired);
+  });
 }
 
 void Pipeline::release_input() {
@@ -424,38 +435,40 @@ void Pipeline::release_input() {
 }
 
 Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
-  if (generations_->acquirer.exchange(std::thread::id()) == std::thread::id()) {
-    return make_error(Code::kFailedPrecondition,
-                      "push_acquired: no input is acquired; call acquire_input first");
-  }
-  State& state = *generations_->pushing;
-  const TurnGuard guard(&state.turns->pusher);
-  const FrameNumber frame = state.source.done();
-  if (Status ready = options.done ? state.delivery.start(state) : Status(); !ready) {
-    give_slots_back(state, frame);
-    return std::move(ready).error();
-  }
-  for (std::size_t i = 0; i < state.acquired.size(); ++i) {
-    if (Status fits = check_given(state.plan.inputs[i].type, state.acquired[i]); !fits) {
-      give_slots_back(state, frame);
-      return std::move(fits).error().within(
-          concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
+  return guarded([&]() -> Result<FrameNumber> {
+    if (generations_->acquirer.exchange(std::thread::id()) == std::thread::id()) {
+      return make_error(Code::kFailedPrecondition,
+                        "push_acquired: no input is acquired; call acquire_input first");
     }
-  }
-  const auto seat = admit(state, options.stream, kNoWait, 0);
-  if (!seat) {
-    give_slots_back(state, frame);
-    return seat.error();
-  }
-  for (std::size_t i = 0; i < state.acquired.size(); ++i) {
-    const Place& place = state.input_places[i];
-    Tensor tensor = std::exchange(state.acquired[i], Tensor());
-    if (place.edge == nullptr) continue;
-    Slot& slot = place.edge->slot(frame);
-    slot.own[place.tensor] = std::move(tensor);
-    slot.now[place.tensor] = &slot.own[place.tensor];
-  }
-  return commit(state, frame, options, *seat, true);
+    State& state = *generations_->pushing;
+    const TurnGuard guard(&state.turns->pusher);
+    const FrameNumber frame = state.source.done();
+    if (Status ready = options.done ? state.delivery.start(state) : Status(); !ready) {
+      give_slots_back(state, frame);
+      return std::move(ready).error();
+    }
+    for (std::size_t i = 0; i < state.acquired.size(); ++i) {
+      if (Status fits = check_given(state.plan.inputs[i].type, state.acquired[i]); !fits) {
+        give_slots_back(state, frame);
+        return std::move(fits).error().within(
+            concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
+      }
+    }
+    const auto seat = admit(state, options.stream, kNoWait, 0);
+    if (!seat) {
+      give_slots_back(state, frame);
+      return seat.error();
+    }
+    for (std::size_t i = 0; i < state.acquired.size(); ++i) {
+      const Place& place = state.input_places[i];
+      Tensor tensor = std::exchange(state.acquired[i], Tensor());
+      if (place.edge == nullptr) continue;
+      Slot& slot = place.edge->slot(frame);
+      slot.own[place.tensor] = std::move(tensor);
+      slot.now[place.tensor] = &slot.own[place.tensor];
+    }
+    return commit(state, frame, options, *seat, true);
+  });
 }
 
 namespace {
@@ -522,23 +535,25 @@ Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
 
 Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs,
                                           const FrameOptions& options) {
-  const std::scoped_lock lock(generations_->run_mutex);
-  FrameNumber in_flight = 0;
-  for (const auto& state : generations_->all()) {
-    in_flight += state->source.done() - state->sink.done();
-  }
-  if (in_flight > 0) {
-    return make_error(Code::kFailedPrecondition, "run: ", in_flight,
-                      " frames are in flight; use push and pop, or drain first");
-  }
-  PENSTOCK_CHECK_OK(push(inputs, kPatient, options));
-  PENSTOCK_TRY(auto output, pop(kForever));
-  if (!output) return generations_->newest()->ending.error();
-  if (!output->ok()) return output->error();
-  std::vector<Tensor> copies;
-  copies.reserve(output->size());
-  for (std::size_t i = 0; i < output->size(); ++i) copies.push_back((*output)[i].clone());
-  return copies;
+  return guarded([&]() -> Result<std::vector<Tensor>> {
+    const std::scoped_lock lock(generations_->run_mutex);
+    FrameNumber in_flight = 0;
+    for (const auto& state : generations_->all()) {
+      in_flight += state->source.done() - state->sink.done();
+    }
+    if (in_flight > 0) {
+      return make_error(Code::kFailedPrecondition, "run: ", in_flight,
+                        " frames are in flight; use push and pop, or drain first");
+    }
+    PENSTOCK_CHECK_OK(push(inputs, kPatient, options));
+    PENSTOCK_TRY(auto output, pop(kForever));
+    if (!output) return generations_->newest()->ending.error();
+    if (!output->ok()) return output->error();
+    std::vector<Tensor> copies;
+    copies.reserve(output->size());
+    for (std::size_t i = 0; i < output->size(); ++i) copies.push_back((*output)[i].clone());
+    return copies;
+  });
 }
 
 namespace {
@@ -578,43 +593,68 @@ Result<std::vector<Replacement>> find_replacements(const State& state, std::stri
   return found;
 }
 
-// Appends a version with the stage's replacements, and forgets those that no frame reads any more.
-void add_version(State& state, Stage& stage, const std::vector<Replacement>& replacements) {
-  const std::scoped_lock lock(stage.parameter_mutex);
-  auto version = std::make_shared<ParameterVersion>();
-  version->values = stage.versions.back()->values;
-  version->given = stage.versions.back()->given;
+// A version with the stage's replacements, which no frame reads until publish_versions().
+void append_version(const State& state, Stage& stage,
+                    const std::vector<Replacement>& replacements) {
+  const auto& newest = *stage.versions.back();
+  auto version = std::make_shared<ParameterVersion>(
+      ParameterVersion{newest.number + 1, state.source.done(), newest.values, newest.given});
   for (const auto& replacement : replacements) {
     if (replacement.stage != &stage) continue;
     version->values[replacement.position] = replacement.value->clone();
     version->given[replacement.position] = true;
   }
-  version->number = stage.versions.back()->number + 1;
-  version->first_frame = state.source.done();
-  stage.newest_version.store(version->number, std::memory_order_release);
+  const std::scoped_lock lock(stage.parameter_mutex);
   stage.versions.push_back(std::move(version));
-  const FrameNumber done = stage.progress.done();
-  while (stage.versions.size() > 1 && stage.versions[1]->first_frame <= done)
-    stage.versions.pop_front();
+}
+
+// All stages take what was appended, and forget what no frame reads any more; nothing can fail.
+void publish_versions(State& state) {
+  for (auto& stage : state.stages) {
+    const std::scoped_lock lock(stage->parameter_mutex);
+    if (stage->versions.empty()) continue;
+    stage->newest_version.store(stage->versions.back()->number, std::memory_order_release);
+    const FrameNumber done = stage->progress.done();
+    while (stage->versions.size() > 1 && stage->versions[1]->first_frame <= done)
+      stage->versions.pop_front();
+  }
+}
+
+// Forgets what was appended and not published.
+void drop_versions(State& state) {
+  for (auto& stage : state.stages) {
+    const std::scoped_lock lock(stage->parameter_mutex);
+    const auto published = stage->newest_version.load();
+    if (!stage->versions.empty() && stage->versions.back()->number > published)
+      stage->versions.pop_back();
+  }
 }
 
 }  // namespace
 
 Status Pipeline::set_parameters(std::string_view stage_name, const Named& values) {
-  if (values.empty()) return invalid_argument("set_parameters: no values are given");
-  for (;;) {
-    const auto newest = generations_->newest();
-    State& state = *newest;
-    PENSTOCK_TRY(const auto replacements, find_replacements(state, stage_name, values));
-    // Nothing is pushed meanwhile, so that "from the next frame on" means the same for all stages.
-    const std::scoped_lock commits(state.ending.commit);
-    if (state.ending.replaced()) continue;  // Another one takes the next frame.
-    for (auto& stage : state.stages) {
-      const auto concerns = [&](const Replacement& r) { return r.stage == stage.get(); };
-      if (std::ranges::any_of(replacements, concerns)) add_version(state, *stage, replacements);
+  return guarded([&]() -> Status {
+    if (values.empty()) return invalid_argument("set_parameters: no values are given");
+    for (;;) {
+      const auto newest = generations_->newest();
+      State& state = *newest;
+      PENSTOCK_TRY(const auto replacements, find_replacements(state, stage_name, values));
+      // Nothing is pushed meanwhile, so that "from the next frame on" means the same for all
+      // stages.
+      const std::scoped_lock commits(state.ending.commit);
+      if (state.ending.replaced()) continue;  // Another one takes the next frame.
+      Status appended = guarded([&]() -> Status {
+        for (auto& stage : state.stages) {
+          const auto concerns = [&](const Replacement& r) { return r.stage == stage.get(); };
+          if (std::ranges::any_of(replacements, concerns))
+            append_version(state, *stage, replacements);
+        }
+        return {};
+      });
+      appended ? publish_versions(state) : drop_versions(state);
+      return appended;
     }
-    return {};
-  }
+  });
 }
 
 void Pipeline::close() {

@@ -215,7 +215,7 @@ class Swap {
   Status in_pushers_turn(Body body) {
     if (!generations_.take_pushers_turn()) return old_->ending.error();
     Status done = guarded(body);
-    generations_.turns->pusher.end();
+    generations_.end_pushers_turn();
     return done;
   }
 
@@ -278,6 +278,10 @@ class Swap {
 
 Status Pipeline::replace(const plan::Plan& plan, const std::filesystem::path& folder,
                          const backend::Registry& backends, const Options& options) {
+  if (generations_->acquirer.load() == std::this_thread::get_id()) {
+    return make_error(Code::kFailedPrecondition,
+                      "replace: an acquired input is not pushed yet; call push_acquired first");
+  }
   const std::scoped_lock lock(generations_->replace_mutex);
   Status replaced;
   try {

@@ -638,6 +638,17 @@ TEST(Replace, AnAcquiredInputIsTheOldOnes) {
   EXPECT_EQ(result_of(*pipeline), 6);
 }
 
+TEST(Replace, IsRefusedToWhoHasAnInputToPush) {
+  auto old = times(2);
+  auto fresh = times(3);
+  auto pipeline = started(old);
+  ASSERT_TRUE(pipeline->acquire_input(kSoon));
+  EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kFailedPrecondition),
+              HasSubstr("an acquired input is not pushed yet"));
+  pipeline->release_input();
+  must_replace(*pipeline, fresh);
+}
+
 TEST(Replace, ClosedAndCancelledPipelinesRefuseIt) {
   auto old = times(2);
   auto fresh = times(3);

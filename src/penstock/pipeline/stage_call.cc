@@ -481,13 +481,22 @@ BatchedCall& StageCall::smallest_for(std::size_t frames) {
                                 [&](const auto& batched) { return batched->rows() >= frames; });
 }
 
+Status StageCall::check_wanted() const {
+  if (clock_.abandoned()) return abandoned();
+  if (ending_.cancelled()) return ending_.error();
+  if (at_->deadline_ns != backend::kNoDeadline && now_ns() > at_->deadline_ns) {
+    return make_error(Code::kCancelled, "its deadline has passed");
+  }
+  return {};
+}
+
 // The frames from `alone_` on, until one of them goes on by itself.
 inline void StageCall::start_alone() {
   for (; alone_ < count_; ++alone_) {
     if (count_ > 1 && !restart_clock()) return;
     at_ = &bound_[alone_];
     statuses_[alone_] = guarded([&]() -> Status {
-      if (count_ > 1 && ending_.cancelled()) return ending_.error();
+      if (count_ > 1) PENSTOCK_CHECK_OK(check_wanted());
       if (moves_) PENSTOCK_CHECK_OK(bring_inputs(*at_));
       if ((asynchronous_ || may_be_left_) && !set_apart({at_, 1})) return abandoned();
       return stage_.plan->each.empty() ? run_parts() : run_items();
@@ -721,7 +730,7 @@ Status StageCall::run_item(std::int64_t item) {
     view_item(p, item);
     auto& part = parts_[p];
     const auto& partition = stage_.partitions[p];
-    PENSTOCK_CHECK_OK(part.context->run({}, part.inputs, part.outputs));
+    PENSTOCK_CHECK_OK(part.context->run(call_of(*at_), part.inputs, part.outputs));
     PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
     for (std::size_t i = 0; i < part.outputs.size(); ++i) {
       PENSTOCK_CHECK_OK(check_output(partition, i, partition.outputs[i].type, *part.outputs[i]));
@@ -754,12 +763,13 @@ Status StageCall::run_items() {
   PENSTOCK_TRY(const auto items, count_items());
   const auto most = static_cast<std::int64_t>(batched_.empty() ? 1 : batched_.back()->rows());
   for (std::int64_t first = 0; first < items; first += most) {
+    PENSTOCK_CHECK_OK(check_wanted());
     const auto end = std::min(items, first + most);
     if (end - first > 1 && run_items_together(first, static_cast<std::size_t>(end - first))) {
       continue;
     }
     for (std::int64_t item = first; item < end; ++item) {
-      if (clock_.abandoned() || ending_.cancelled()) return ending_.error();
+      PENSTOCK_CHECK_OK(check_wanted());
       Status ran = run_item(item);
       if (!ran) return std::move(ran).error().within({Where::kItem, item});
     }
@@ -773,7 +783,7 @@ Status StageCall::run_items_together(std::int64_t first, std::size_t count) {
   batched.bind_items(*at_, static_cast<std::size_t>(first), count);
   Status ran = guarded([&]() -> Status {
     for (std::size_t p = 0; p < parts_.size(); ++p) {
-      if (clock_.abandoned() || ending_.cancelled()) return ending_.error();
+      PENSTOCK_CHECK_OK(check_wanted());
       PENSTOCK_CHECK_OK(batched.run(p, call_of(*at_), parameters_.get()));
       PENSTOCK_CHECK_OK(batched.context(p).wait(backend::kNoDeadline));
       PENSTOCK_CHECK_OK(batched.share_out(p));
@@ -799,7 +809,9 @@ Status StageCall::take_states(std::size_t i) {
 }
 
 void StageCall::advance_parameters(FrameNumber frame) {
-  if (stage_.newest_version.load(std::memory_order_acquire) == parameters_->number) return;
+  // A frame that another instance lost may be older than what this one computed last.
+  const bool newest = stage_.newest_version.load(std::memory_order_acquire) == parameters_->number;
+  if (newest && parameters_->first_frame <= frame) return;
   const std::scoped_lock lock(stage_.parameter_mutex);
   const auto later = std::ranges::find_if(
       stage_.versions, [&](const auto& version) { return version->first_frame > frame; });

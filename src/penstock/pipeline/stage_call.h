@@ -136,6 +136,8 @@ class StageCall {
   BatchedCall& smallest_for(std::size_t frames);
   // Each frame alone.
   void start_alone();
+  /// Between the calls for one frame, or for several. \error  nobody waits for the frame any more.
+  [[nodiscard]] Status check_wanted() const;
   void end_alone(Status ended);
   Status run_parts();
   backend::Context& context_in_progress();

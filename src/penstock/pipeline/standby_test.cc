@@ -1,10 +1,12 @@
 // Stand-by devices and replicas: what becomes of the frames of a device that is lost.
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_remote.h"
@@ -204,6 +206,45 @@ TEST_F(Standby, AReplicaTakesTheFramesOfAnother) {
   push(8);
   pop_good(8);
   EXPECT_THAT(remote->computed("first:1"), IsEmpty());
+}
+
+TEST(StandbyParameters, AFrameThatReturnsIsComputedWithThoseOfItsPush) {
+  FakeNetwork network;
+  const auto remote = std::make_shared<FakeRemote>(network);
+  remote->contexts = 1;
+  network.folder = ::testing::TempDir() + concat("penstock_standby.", ::getpid());
+  network.registry.add(remote);
+  network.input("in").parameter("w", number(2));
+  network.stage("far", {"in", "w"}, {"out"}, [](Inputs in, Outputs out) -> Status {
+    out[0]->as<float>()[0] = value_of(*in[0]) * value_of(*in[1]);
+    return {};
+  });
+  network.plan.stages[0].devices = {device("first:1/cpu:0"), device("second:1/cpu:0")};
+  network.output("out").finish();
+  auto started = network.start({.capacity = 8});
+  ASSERT_TRUE(started) << started.error().message();
+  auto& pipeline = **started;
+  for (const char* peer : {"first:1", "second:1"}) remote->hold(peer, true);
+  const auto push = [&](float value) {
+    ASSERT_TRUE(pipeline.push(std::vector{number(value)}, NumberedFrames::kLong));
+  };
+  push(10);
+  while (remote->calls("first:1") + remote->calls("second:1") == 0) std::this_thread::yield();
+  const bool first = remote->calls("first:1") > 0;
+  ASSERT_TRUE(pipeline.set_parameters("", {{"w", number(3)}}));
+  push(10);
+  const char* other = first ? "second:1" : "first:1";
+  remote->wait_for_calls(other, 1);
+  remote->hold(other, false);
+  while (remote->computed(other).empty()) std::this_thread::yield();  // With what is newest.
+  remote->lose(first ? "first:1" : "second:1");
+  for (const float expected : {20.F, 30.F}) {
+    const auto popped = pipeline.pop(NumberedFrames::kLong);
+    ASSERT_TRUE(popped && *popped && (*popped)->ok());
+    EXPECT_EQ(value_of((**popped)[0]), expected);
+  }
+  started->reset();
+  std::filesystem::remove_all(network.folder);
 }
 
 TEST_F(Standby, AFrameThatIsRefusedIsTriedAFewTimesAndNoMore) {

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "penstock/pipeline/generations.h"
+#include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/ports.h"
 
 namespace penstock::pipeline {
@@ -170,13 +171,6 @@ void State::reset_states(Streams::Seat seat, FrameNumber step) {
 
 namespace {
 
-// The pusher's turn, for what is done between two frames: none comes in meanwhile.
-Status begin_between_frames(Turns& turns, const char* what) {
-  if (turns.pusher.begin(0, [] { return true; })) return {};
-  return make_error(Code::kFailedPrecondition, what,
-                    ": an input is being pushed; call it between two frames");
-}
-
 // Every stage is done with the stream's frames, which also makes visible what they wrote.
 Status check_idle(const State& state, std::uint64_t stream, Streams::Seat seat, const char* what) {
   const FrameNumber frames = state.not_popped(seat);
@@ -218,82 +212,92 @@ Result<std::vector<const Tensor*>> match_states(const State& state, const Named&
 }  // namespace
 
 Status Pipeline::reset_states() {
-  PENSTOCK_CHECK_OK(begin_between_frames(*generations_->turns, "reset_states"));
-  const TurnGuard guard(&generations_->turns->pusher);
-  State& state = *generations_->pushing;
-  if (state.ending.closed()) return state.ending.error();
-  const FrameNumber next = state.source.done();
-  const FrameNumber popped = state.totals->all();
-  const bool done = std::ranges::all_of(
-      state.stages, [&](const auto& stage) { return stage->progress.done() == next; });
-  if (popped != next || !done) {
-    return make_error(Code::kFailedPrecondition, "reset_states: ", next - popped,
-                      " frames are in flight; pop them first");
-  }
-  for (const auto seat : state.streams->seats()) state.reset_states(seat, state.steps(seat));
-  return {};
+  return guarded([&]() -> Status {
+    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames("reset_states"));
+    const TurnGuard guard(&generations_->turns->pusher);
+    State& state = *generations_->pushing;
+    if (state.ending.closed()) return state.ending.error();
+    const FrameNumber next = state.source.done();
+    const FrameNumber popped = state.totals->all();
+    const bool done = std::ranges::all_of(
+        state.stages, [&](const auto& stage) { return stage->progress.done() == next; });
+    if (popped != next || !done) {
+      return make_error(Code::kFailedPrecondition, "reset_states: ", next - popped,
+                        " frames are in flight; pop them first");
+    }
+    for (const auto seat : state.streams->seats()) state.reset_states(seat, state.steps(seat));
+    return {};
+  });
 }
 
 Status Pipeline::reset_stream(std::uint64_t stream) {
-  PENSTOCK_CHECK_OK(begin_between_frames(*generations_->turns, "reset_stream"));
-  const TurnGuard guard(&generations_->turns->pusher);
-  State& state = *generations_->pushing;
-  if (state.ending.closed()) return state.ending.error();
-  const auto seat = state.streams->find(stream);
-  if (!seat) return {};
-  PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "reset_stream"));
-  state.reset_states(*seat, state.steps(*seat));
-  return {};
+  return guarded([&]() -> Status {
+    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames("reset_stream"));
+    const TurnGuard guard(&generations_->turns->pusher);
+    State& state = *generations_->pushing;
+    if (state.ending.closed()) return state.ending.error();
+    const auto seat = state.streams->find(stream);
+    if (!seat) return {};
+    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "reset_stream"));
+    state.reset_states(*seat, state.steps(*seat));
+    return {};
+  });
 }
 
 Status Pipeline::end_stream(std::uint64_t stream) {
-  PENSTOCK_CHECK_OK(begin_between_frames(*generations_->turns, "end_stream"));
-  const TurnGuard guard(&generations_->turns->pusher);
-  State& state = *generations_->pushing;
-  const auto seat = state.streams->find(stream);
-  if (!seat) return {};
-  PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "end_stream"));
-  if (stream == 0) {
-    state.reset_states(*seat, state.steps(*seat));
-  } else {
-    state.streams->end(stream);
-  }
-  return {};
+  return guarded([&]() -> Status {
+    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames("end_stream"));
+    const TurnGuard guard(&generations_->turns->pusher);
+    State& state = *generations_->pushing;
+    const auto seat = state.streams->find(stream);
+    if (!seat) return {};
+    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "end_stream"));
+    if (stream == 0) {
+      state.reset_states(*seat, state.steps(*seat));
+    } else {
+      state.streams->end(stream);
+    }
+    return {};
+  });
 }
 
 Result<Named> Pipeline::save_stream(std::uint64_t stream) {
-  PENSTOCK_CHECK_OK(begin_between_frames(*generations_->turns, "save_stream"));
-  const TurnGuard guard(&generations_->turns->pusher);
-  State& state = *generations_->pushing;
-  const auto seat = state.streams->find(stream);
-  if (!seat) {
-    return make_error(Code::kNotFound,
-                      "it is not known: it had no frame yet, has ended or was evicted")
-        .within({Where::kStream, stream})
-        .within("save_stream");
-  }
-  PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "save_stream"));
-  Named saved;
-  for (const auto& edge : state.states)
-    saved.emplace_back(edge->to, edge->now(*seat, state.steps(*seat)).clone());
-  return saved;
+  return guarded([&]() -> Result<Named> {
+    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames("save_stream"));
+    const TurnGuard guard(&generations_->turns->pusher);
+    State& state = *generations_->pushing;
+    const auto seat = state.streams->find(stream);
+    if (!seat) {
+      return make_error(Code::kNotFound,
+                        "it is not known: it had no frame yet, has ended or was evicted")
+          .within({Where::kStream, stream})
+          .within("save_stream");
+    }
+    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "save_stream"));
+    Named saved;
+    for (const auto& edge : state.states)
+      saved.emplace_back(edge->to, edge->now(*seat, state.steps(*seat)).clone());
+    return saved;
+  });
 }
 
 Status Pipeline::restore_stream(std::uint64_t stream, const Named& states) {
-  PENSTOCK_CHECK_OK(begin_between_frames(*generations_->turns, "restore_stream"));
-  const TurnGuard guard(&generations_->turns->pusher);
-  State& state = *generations_->pushing;
-  if (state.ending.closed()) return state.ending.error();
-  auto values = match_states(state, states);
-  if (!values)
-    return std::move(values).error().within({Where::kStream, stream}).within("restore_stream");
-  const auto seat =
-      state.streams->admit(stream, 0, [](Streams::Seat, FrameNumber) {}, [] { return false; });
-  if (!seat) return Error(seat.error()).within({Where::kStream, stream}).within("restore_stream");
-  PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "restore_stream"));
-  for (std::size_t s = 0; s < state.states.size(); ++s)
-    state.states[s]->set(*seat, state.steps(*seat), *(*values)[s]);
-  return {};
+  return guarded([&]() -> Status {
+    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames("restore_stream"));
+    const TurnGuard guard(&generations_->turns->pusher);
+    State& state = *generations_->pushing;
+    if (state.ending.closed()) return state.ending.error();
+    auto values = match_states(state, states);
+    if (!values)
+      return std::move(values).error().within({Where::kStream, stream}).within("restore_stream");
+    const auto seat =
+        state.streams->admit(stream, 0, [](Streams::Seat, FrameNumber) {}, [] { return false; });
+    if (!seat) return Error(seat.error()).within({Where::kStream, stream}).within("restore_stream");
+    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "restore_stream"));
+    for (std::size_t s = 0; s < state.states.size(); ++s)
+      state.states[s]->set(*seat, state.steps(*seat), *(*values)[s]);
+    return {};
+  });
 }
 
 }  // namespace penstock::pipeline

@@ -393,7 +393,26 @@ TEST(Streams, OneIsResetSavedRestoredAndEndedBesideOthersInFlight) {
 
   ASSERT_TRUE(pipeline->acquire_input());
   EXPECT_EQ(pipeline->save_stream(4).error().message(),
-            "save_stream: an input is being pushed; call it between two frames");
+            "save_stream: an acquired input is not pushed yet; call push_acquired first");
+}
+
+TEST(Streams, OneIsResetSavedRestoredAndEndedWhileAnotherIsPushed) {
+  auto network = sequence(Writes::kItself, 3);
+  auto pipeline = started(network);
+  EXPECT_EQ(*one(*pipeline, 1, 4), 4);
+  while (put(*pipeline, 2, 8, kNoWait)) {  // Until it is full.
+  }
+  std::thread pusher([&] { EXPECT_TRUE(put(*pipeline, 2, 8, kForever)); });
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // The pusher has the turn by then.
+    const auto saved = pipeline->save_stream(1);
+    ASSERT_TRUE(saved) << saved.error().message();
+    ASSERT_TRUE(pipeline->reset_stream(1));
+    ASSERT_TRUE(pipeline->restore_stream(1, *saved));
+    ASSERT_TRUE(pipeline->end_stream(3));
+  }
+  ASSERT_TRUE(pipeline->pop(kAWhile));
+  pusher.join();
 }
 
 TEST(Streams, WhatIsNoStateIsRefusedAndChangesNothing) {

@@ -141,7 +141,11 @@ std::int64_t Worker::fills_until(const std::vector<FrameNumber>& chosen) {
   if (std::exchange(filling_, filling) != filling) filling_ns_ = now;
   std::int64_t until = filling_ns_ + wait;
   for (const FrameNumber frame : chosen) {
-    until = std::min<std::int64_t>(until, state_.record(frame).deadline_ns);
+    const std::int64_t deadline = state_.record(frame).deadline_ns;
+    if (deadline == kNever) continue;
+    // In time to be computed: half of what is left at most, as the first call's time is not known.
+    const std::int64_t half = filling_ns_ + ((deadline - filling_ns_) / 2);
+    until = std::min({until, half, deadline - (2 * average_ns_)});
   }
   return until > now ? until : 0;
 }
