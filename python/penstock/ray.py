@@ -36,6 +36,7 @@ from penstock.types import Path
 _NAMESPACE = "penstock"
 _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 _LOOK_S = 0.25  # How often workers are asked whether they are there.
+_LONGEST_LOOK_S = 4.0  # Where the pipeline cannot go where they are.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,11 +256,11 @@ def _find(ray: Any, name: str) -> list[str]:
     """The names of a detached fleet's workers."""
     known = ray.util.list_named_actors(all_namespaces=True)
     prefix = f"{name}/"
-    return [
+    return sorted(  # Ray tells them in any order.
         actor["name"].removeprefix(prefix)
         for actor in known
         if actor["namespace"] == _NAMESPACE and actor["name"].startswith(prefix)
-    ]
+    )
 
 
 def attach(name: str = "penstock", *, address: str | None = None) -> Fleet:
@@ -287,16 +288,40 @@ def _hosts_of(plan: Mapping[str, Any]) -> list[str]:
     return list(hosts)
 
 
-def _moved(package: FilePath, addresses: Mapping[str, str], folder: FilePath) -> FilePath:
-    """A copy of the package whose devices name other addresses."""
-    target = folder / f"at-{time.monotonic_ns()}.penstock"
+def _places(hosts: Sequence[str], addresses: Mapping[str, str]) -> dict[str, str]:
+    """The plan's host -> the worker's name: at a worker's address that one, the others get what is left."""
+    worker_at = {address: worker for worker, address in addresses.items()}
+    places = {host: worker_at[host] for host in hosts if host in worker_at}
+    left = [worker for worker in addresses if worker not in places.values()]
+    others = [host for host in hosts if host not in places]
+    return places | dict(zip(others, left, strict=False))
+
+
+def _link(source: str, target: str) -> None:
+    """The file once more, without its bytes where the file system can."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _unpacked(package: FilePath, folder: FilePath) -> FilePath:
+    """The package as a folder."""
     if package.is_dir():
-        shutil.copytree(package, target)
-    else:
-        with zipfile.ZipFile(package) as file:
-            file.extractall(target)
+        return package
+    target = folder / "package"
+    with zipfile.ZipFile(package) as file:
+        file.extractall(target)
+    return target
+
+
+def _moved(package: FilePath, addresses: Mapping[str, str], folder: FilePath) -> FilePath:
+    """The package, a folder, with devices at other addresses; its other files are links."""
+    target = folder / f"at-{time.monotonic_ns()}.penstock"
+    shutil.copytree(package, target, copy_function=_link)
     file_of_plan = target / "plan.json"
     plan = json.loads(file_of_plan.read_text())
+    file_of_plan.unlink()  # Else the package's own would be written.
 
     def move(device: str) -> str:
         host, slash, local = device.rpartition("/")
@@ -325,11 +350,12 @@ class Deployment:
 
     def __init__(self, package: FilePath, fleet: Fleet, places: dict[str, str], own: bool, options: Any) -> None:
         """Made by :func:`deploy`. places: the plan's host -> the worker's name."""
-        self._package = package
         self._fleet = fleet
         self._places = places
         self._own = own
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-ray-")
+        self._package = _unpacked(package, FilePath(self._folder.name))
+        self._copies: list[FilePath] = []
         self._at = self._addresses(60)
         self._moves = 0
         self.pipeline: Pipeline = make.load(self._moved(), **options)
@@ -353,23 +379,37 @@ class Deployment:
         return {host: now[worker] for host, worker in self._places.items()}
 
     def _moved(self) -> FilePath:
-        return _moved(self._package, self._at, FilePath(self._folder.name))
+        self._copies.append(_moved(self._package, self._at, FilePath(self._folder.name)))
+        return self._copies[-1]
+
+    def _replace(self) -> None:
+        """The copy before the last one stays: frames of that plan may still be on their way."""
+        try:
+            self.pipeline.replace(self._moved())
+        except Exception:
+            shutil.rmtree(self._copies.pop(), ignore_errors=True)
+            raise
+        while len(self._copies) > 2:
+            shutil.rmtree(self._copies.pop(0), ignore_errors=True)
 
     def _watch(self) -> None:
         """Hands the addresses of workers that Ray has started elsewhere to the pipeline."""
         told = ""
-        while not self._end.wait(_LOOK_S):
+        pause = _LOOK_S
+        while not self._end.wait(pause):
             try:
                 now = self._addresses(timeout=5)
                 if now == self._at:
                     continue
                 before, self._at = self._at, now
                 try:
-                    self.pipeline.replace(self._moved())
+                    self._replace()
                     self._moves += 1
                 except Exception:
                     self._at = before  # Once more at the next look.
+                    pause = min(2 * pause, _LONGEST_LOOK_S)
                     raise
+                pause = _LOOK_S
                 told = ""
             except Exception as error:  # A node that is gone for long: frames tell it, each with its own error.
                 if str(error) != told and not self._end.is_set():
@@ -410,8 +450,9 @@ def deploy(
     """Starts the workers that a package's plan names, wherever Ray has room, and the pipeline over them.
 
     package: each ``host:port`` of its devices stands for one worker, whatever the host's name.
-    fleet: workers that are up already (:func:`start`, or the name of ``penstock up``): the plan's hosts get them
-        in order. None: one for each host is started, and ended with the deployment.
+    fleet: workers that are up already (:func:`start`, or the name of ``penstock up``): a host of the plan that is
+        the address of one stays there, the others get the rest in order (of names, after ``penstock up``).
+        None: one for each host is started, and ended with the deployment.
     cpus, resources: what Ray sets aside for each; resources by the plan's host, as in
         ``{"a:8500": {"board": 1}}``.
     program, arguments: of each worker, such as ``["--tls-certificate", FILE, "--tls-key", FILE, "--tokens", FILE]``:
@@ -447,8 +488,8 @@ def deploy(
         fleet = start(specs, strategy=strategy, address=address, timeout=timeout)
     if len(fleet.names) < len(hosts):
         raise FailedPrecondition(f"the plan needs {len(hosts)} workers ({', '.join(hosts)}), found {len(fleet.names)}")
-    places = dict(zip(hosts, fleet.names, strict=False))
     try:
+        places = {host: host for host in hosts} if own else _places(hosts, fleet.addresses(timeout))
         return Deployment(file, fleet, places, own, options)
     except BaseException:
         if own:

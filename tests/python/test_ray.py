@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -143,6 +144,67 @@ def test_a_cluster_file_that_is_wrong_is_refused(tmp_path: Path, text: str, mess
     file.write_text(text)
     with pytest.raises(penstock.InvalidArgument, match=message):
         penstock.ray.up(file)
+
+
+def test_hosts_of_a_plan_that_are_workers_stay_there() -> None:
+    at = {"large": "10.0.0.2:8500", "small": "10.0.0.3:8500"}
+    assert penstock.ray._places(["10.0.0.3:8500", "10.0.0.2:8500"], at) == {
+        "10.0.0.3:8500": "small",
+        "10.0.0.2:8500": "large",
+    }
+    assert penstock.ray._places(["a:1", "10.0.0.2:8500"], at) == {"a:1": "small", "10.0.0.2:8500": "large"}
+    assert penstock.ray._places(["a:1", "b:1"], at) == {"a:1": "large", "b:1": "small"}
+
+
+class PipelineOfNothing:
+    def __init__(self) -> None:
+        self.given: list[Path] = []
+        self.refuses = False
+
+    def replace(self, package: Path) -> None:
+        self.given.append(package)
+        if self.refuses:
+            raise penstock.Unavailable("not now")
+
+    def shut_down(self) -> None:
+        pass
+
+
+class FleetOfNothing:
+    def __init__(self) -> None:
+        self.at = {"a": "n:1"}
+
+    def addresses(self, timeout: float) -> dict[str, str]:
+        return dict(self.at)
+
+
+@pytest.mark.filterwarnings("ignore:the pipeline stays where it is")
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_deployment_that_moves_keeps_no_copies(tmp_path: Path, monkeypatch: Any, zipped: bool) -> None:
+    folder = tmp_path / "p.penstock"
+    folder.mkdir()
+    plan = json.dumps({"stages": [{"devices": ["h:1/cpu:0"]}]})
+    (folder / "plan.json").write_text(plan)
+    (folder / "weights").write_bytes(b"many")
+    package = Path(shutil.make_archive(str(folder), "zip", folder)) if zipped else folder
+    pipeline, fleet = PipelineOfNothing(), FleetOfNothing()
+    monkeypatch.setattr(penstock.ray.make, "load", lambda _: pipeline)
+    monkeypatch.setattr(penstock.ray, "_LOOK_S", 0.001)
+    monkeypatch.setattr(penstock.ray, "_LONGEST_LOOK_S", 0.004)
+    with penstock.ray.Deployment(package, fleet, {"h:1": "a"}, False, {}) as deployed:
+        for port in range(2, 7):
+            fleet.at = {"a": f"n:{port}"}
+            until(lambda port=port: deployed.moves == port - 1)
+        last = pipeline.given[-1]
+        assert json.loads((last / "plan.json").read_text())["stages"][0]["devices"] == ["n:6/cpu:0"]
+        assert zipped or (last / "weights").samefile(folder / "weights")
+        assert len([file for file in last.parent.iterdir() if file.name.startswith("at-")]) == 2
+        pipeline.refuses = True
+        fleet.at = {"a": "n:7"}
+        until(lambda: len(pipeline.given) > 10)
+        assert last.exists()
+        assert len([file for file in last.parent.iterdir() if file.name.startswith("at-")]) <= 3
+    assert (folder / "plan.json").read_text() == plan
 
 
 def test_a_package_without_hosts_is_not_deployed(cluster: Any, model: Path, tmp_path: Path) -> None:
