@@ -34,6 +34,9 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
 
   /// Answers change when set before a call.
   std::function<void(inference::ModelMetadataResponse&)> on_metadata = [](auto&) {};
+  std::function<::grpc::Status(inference::ModelConfig&)> on_config = [](auto&) {
+    return ::grpc::Status(::grpc::StatusCode::UNIMPLEMENTED, "");
+  };
   std::function<::grpc::Status(const inference::ModelInferRequest&, inference::ModelInferResponse&)>
       on_infer = [](const auto&, auto&) { return ::grpc::Status::OK; };
   std::atomic<int> infers{0};
@@ -98,6 +101,11 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
     add_port(*response->add_outputs(), "y");
     on_metadata(*response);
     return ::grpc::Status::OK;
+  }
+  ::grpc::Status ModelConfig(::grpc::ServerContext* /*context*/,
+                             const inference::ModelConfigRequest* /*request*/,
+                             inference::ModelConfigResponse* response) override {
+    return on_config(*response->mutable_config());
   }
   ::grpc::Status ModelInfer(::grpc::ServerContext* /*context*/,
                             const inference::ModelInferRequest* request,

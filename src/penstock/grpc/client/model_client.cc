@@ -61,6 +61,7 @@ struct State {
   Status open();  ///< The first connection.
   Result<std::string> find_only_model(const Connection& at, Clock::duration patience);
   Result<ModelInterface> describe(const Connection& to, Clock::duration patience);
+  Result<bool> has_states(const Connection& at, Clock::duration patience);
   Status check_live(const Connection& at, Clock::duration patience);
   Result<bool> choose_stream(const Connection& at, Clock::duration patience);
 
@@ -244,7 +245,32 @@ Result<ModelInterface> State::describe(const Connection& to, Clock::duration pat
   if (!inputs) return placed(std::move(inputs).error());
   auto outputs = read_ports(response.outputs(), Where::kOutput);
   if (!outputs) return placed(std::move(outputs).error());
+  PENSTOCK_TRY(const bool states, has_states(to, patience));
+  if (states) {
+    // Calls are of no sequence: the server would compute each from the model's first states.
+    return placed(make_error(Code::kFailedPrecondition,
+                             "keeps states from request to request, which nobody keeps apart "
+                             "here: run its package in this pipeline instead, or ask the server as "
+                             "a client that sends a sequence_id"));
+  }
   return ModelInterface{*std::move(inputs), *std::move(outputs)};
+}
+
+/// Servers that do not tell have none.
+Result<bool> State::has_states(const Connection& at, Clock::duration patience) {
+  inference::ModelConfigRequest request;
+  request.set_name(model);
+  request.set_version(version);
+  inference::ModelConfigResponse response;
+  const auto status = question.run(at, patience, [&](auto& context) {
+    return Stub(at.channel()).ModelConfig(&context, request, &response);
+  });
+  const auto code = status.error_code();
+  if (code == ::grpc::StatusCode::UNAVAILABLE || code == ::grpc::StatusCode::CANCELLED ||
+      code == ::grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return to_error(status, options.address);
+  }
+  return status.ok() && response.config().has_sequence_batching();
 }
 
 Result<bool> State::choose_stream(const Connection& at, Clock::duration patience) {

@@ -86,6 +86,20 @@ TEST_P(ModelClientTest, TellsWhatTheModelReadsAndGives) {
   EXPECT_EQ(to_string((*client)->model().outputs[0].type), "f32[?]");
 }
 
+TEST_P(ModelClientTest, AModelThatKeepsStatesIsRefused) {
+  server.on_config = [](auto& config) {
+    config.mutable_sequence_batching();
+    return ::grpc::Status::OK;
+  };
+  const auto refused = connect();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kFailedPrecondition);
+  EXPECT_THAT(refused.error().message(), HasSubstr("keeps states from request to request"));
+  EXPECT_EQ(refused.error().find(Where::kModel)->name, "twice");
+  server.on_config = [](auto&) { return ::grpc::Status::OK; };
+  EXPECT_TRUE(connect());
+}
+
 TEST_P(ModelClientTest, AnAnswerIsWrittenWhereThereIsRoom) {
   const auto client = connect();
   ASSERT_TRUE(client);
