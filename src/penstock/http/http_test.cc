@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <arpa/inet.h>
+#include <boost/asio.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -568,6 +569,29 @@ TEST_F(HttpTest, SaysWhyItCannotListen) {
   for (const char* bad : {"", "host", "host:", "host:x", "host:70000", ":1", "host:-1"}) {
     options.address = bad;
     EXPECT_EQ(Server::start(options, {}).error().code, Code::kInvalidArgument) << bad;
+  }
+}
+
+TEST_F(HttpTest, ANameIsListenedOnAtAllItsAddresses) {
+  namespace ip = boost::asio::ip;
+  boost::asio::io_context context;
+  const auto found =
+      ip::tcp::resolver(context).resolve("localhost", "0", ip::tcp::resolver::passive);
+  options_.address = "localhost:0";
+  start();
+  const std::string& address = server_->address();
+  const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  for (const auto& entry : found) {
+    auto endpoint = entry.endpoint();
+    endpoint.port(0);
+    boost::system::error_code absent;
+    ip::tcp::acceptor here(context, endpoint.protocol());
+    here.bind(endpoint, absent);
+    if (absent) continue;  // The machine has no IPv6.
+    endpoint.port(port);
+    boost::system::error_code refused;
+    ip::tcp::socket(context).connect(endpoint, refused);
+    EXPECT_FALSE(refused) << endpoint << ": " << refused.message();
   }
 }
 

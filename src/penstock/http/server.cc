@@ -1,9 +1,13 @@
 // Accepts connections with Boost.Asio on several threads; reads changed certificates again.
 #include "penstock/http/server.h"
 
+#include <algorithm>
+#include <list>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <boost/asio/ip/v6_only.hpp>
 
 #include "penstock/base/address.h"
 #include "penstock/http/connection.h"
@@ -20,28 +24,47 @@ Error cannot_listen(const std::string& address, const error_code& failed) {
   return make_error(Code::kUnavailable, "cannot listen on '", address, "': ", failed.message());
 }
 
+/// Waits for connections at one of the server's addresses.
+struct Door {
+  explicit Door(const Strand& strand) : acceptor(strand), turn(strand) {}
+
+  error_code open(const tcp::endpoint& endpoint, bool v6_only);
+
+  asio::basic_socket_acceptor<tcp, Strand> acceptor;
+  asio::steady_timer turn;  // To accept again, where the system could not.
+};
+
+error_code Door::open(const tcp::endpoint& endpoint, bool v6_only) {
+  error_code failed;
+  acceptor.open(endpoint.protocol(), failed);
+  if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
+  if (!failed && v6_only && endpoint.protocol() == tcp::v6()) {
+    acceptor.set_option(asio::ip::v6_only(true), failed);
+  }
+  if (!failed) acceptor.bind(endpoint, failed);
+  if (!failed) acceptor.listen(asio::socket_base::max_listen_connections, failed);
+  return failed;
+}
+
 }  // namespace
 
 struct Server::State {
   State(Options options, Router router)
       : core(std::make_shared<Core>(std::move(options), std::move(router))),
         strand(asio::make_strand(core->context)),
-        acceptor(strand),
-        turn(strand),
         certificates(strand),
         work(core->context.get_executor()) {}
 
   Status listen();
   Status load_certificates();
-  void accept();
-  void take(error_code failed, Socket socket);
+  void accept(Door& door);
+  void take(Door& door, error_code failed, Socket socket);
   void look_for_certificates();
   void run();
 
   std::shared_ptr<Core> core;
   Strand strand;  // Of all that follows here, once the threads run.
-  asio::basic_socket_acceptor<tcp, Strand> acceptor;
-  asio::steady_timer turn;          // To accept again, where the system could not.
+  std::list<Door> doors;
   asio::steady_timer certificates;  // To look whether they have changed.
   asio::executor_work_guard<asio::io_context::executor_type> work;
   std::vector<std::thread> threads;
@@ -58,13 +81,23 @@ Status Server::State::listen() {
   tcp::resolver resolver(core->context);
   const auto found = resolver.resolve(parts.host, parts.port, tcp::resolver::passive, failed);
   if (failed) return cannot_listen(wanted, failed);
-  const tcp::endpoint endpoint = found.begin()->endpoint();
-  acceptor.open(endpoint.protocol(), failed);
-  if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
-  if (!failed) acceptor.bind(endpoint, failed);
-  if (!failed) acceptor.listen(asio::socket_base::max_listen_connections, failed);
-  if (failed) return cannot_listen(wanted, failed);
-  address = concat(acceptor.local_endpoint());
+  std::vector<tcp::endpoint> endpoints;  // A name may have several addresses, and some twice.
+  for (const auto& entry : found) {
+    if (std::ranges::find(endpoints, entry.endpoint()) == endpoints.end()) {
+      endpoints.push_back(entry.endpoint());
+    }
+  }
+  for (auto& endpoint : endpoints) {
+    // Port 0: the one that the first address has got.
+    if (!doors.empty()) endpoint.port(doors.front().acceptor.local_endpoint().port());
+    const error_code cannot = doors.emplace_back(strand).open(endpoint, endpoints.size() > 1);
+    if (!cannot) continue;
+    doors.pop_back();
+    failed = cannot;
+    if (failed == asio::error::address_in_use) return cannot_listen(wanted, failed);
+  }
+  if (doors.empty()) return cannot_listen(wanted, failed);  // Else this system lacks one, as IPv6.
+  address = concat(doors.front().acceptor.local_endpoint());
   return {};
 }
 
@@ -76,7 +109,7 @@ Status Server::State::load_certificates() {
 }
 
 void Server::State::look_for_certificates() {
-  if (tls == nullptr || !acceptor.is_open()) return;
+  if (tls == nullptr || !doors.front().acceptor.is_open()) return;
   certificates.expires_after(kLookForCertificates);
   certificates.async_wait([this](error_code failed) {
     if (failed) return;
@@ -92,18 +125,18 @@ void Server::State::look_for_certificates() {
   });
 }
 
-void Server::State::accept() {
-  acceptor.async_accept(asio::make_strand(core->context), [this](error_code failed, Socket socket) {
-    take(failed, std::move(socket));
-  });
+void Server::State::accept(Door& door) {
+  door.acceptor.async_accept(
+      asio::make_strand(core->context),
+      [this, &door](error_code failed, Socket socket) { take(door, failed, std::move(socket)); });
 }
 
-void Server::State::take(error_code failed, Socket socket) {
-  if (failed == asio::error::operation_aborted || !acceptor.is_open()) return;
+void Server::State::take(Door& door, error_code failed, Socket socket) {
+  if (failed == asio::error::operation_aborted || !door.acceptor.is_open()) return;
   if (failed) {  // No descriptors are left, or the client has gone: there may be some soon.
-    turn.expires_after(kRetryAccept);
-    turn.async_wait([this](error_code cancelled) {
-      if (!cancelled) accept();
+    door.turn.expires_after(kRetryAccept);
+    door.turn.async_wait([this, &door](error_code cancelled) {
+      if (!cancelled) accept(door);
     });
     return;
   }
@@ -115,7 +148,7 @@ void Server::State::take(error_code failed, Socket socket) {
       std::make_shared<Connection<Secure>>(std::move(core), std::move(socket), tls)->start();
     }
   });
-  accept();
+  accept(door);
 }
 
 void Server::State::run() {
@@ -140,7 +173,7 @@ Result<std::unique_ptr<Server>> Server::start(Options options, Router router) {
   PENSTOCK_CHECK_OK(state->load_certificates());
   PENSTOCK_CHECK_OK(state->listen());
   state->look_for_certificates();
-  state->accept();
+  for (auto& door : state->doors) state->accept(door);
   for (int i = 0; i < state->core->options.threads; ++i) {
     state->threads.emplace_back([state = state.get()] { state->run(); });
   }
@@ -161,8 +194,10 @@ bool Server::stop(std::chrono::nanoseconds timeout) {
   auto& core = *state.core;
   asio::post(state.strand, [&state] {
     error_code ignored;
-    state.acceptor.close(ignored);
-    state.turn.cancel();
+    for (auto& door : state.doors) {
+      door.acceptor.close(ignored);
+      door.turn.cancel();
+    }
     state.certificates.cancel();
   });
   core.stop_all([](Closable& connection) { connection.stop(); });
