@@ -90,11 +90,11 @@ Service::Unary* Service::ServerReady(Context* context,
 
 Service::Unary* Service::ModelReady(Context* context, const inference::ModelReadyRequest* request,
                                     inference::ModelReadyResponse* response) {
-  return answer_now(context, "ModelReady", Right::kInfer, [&]() -> Status {
-    PENSTOCK_TRY(const bool ready, server_.model_ready(request->name(), request->version()));
-    response->set_ready(ready);
-    return {};
-  });
+  const auto ready = server_.model_ready(request->name(), request->version());  // As ServerLive().
+  if (ready) response->set_ready(*ready);
+  auto* reactor = context->DefaultReactor();
+  reactor->Finish(ready ? ::grpc::Status::OK : to_status(ready.error()));
+  return reactor;
 }
 
 Service::Unary* Service::ServerMetadata(Context* context,

@@ -18,6 +18,7 @@
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
 #include "penstock/grpc/front.h"
+#include "penstock/grpc/inference.grpc.pb.h"
 #include "penstock/grpc/worker.grpc.pb.h"
 #include "penstock/host/host.h"
 #include "penstock/serve/server_options.h"
@@ -57,13 +58,13 @@ host::Host::Options with_a_long_lease() {
 class Worker {
  public:
   explicit Worker(host::Host::Options options = with_a_long_lease(),
-                  serve::Access::Options access = {}) {
+                  serve::Access::Options access = {}, std::string address = "127.0.0.1:0") {
     registry_.add(backend_);
     server_ = *serve::Server::start({}, registry_);
     access_.emplace(*serve::Access::open(std::move(access)));
     options.cache = folder_.path();
     host_ = *host::Host::start(*server_, std::move(options));
-    Front::Options front{.address = "127.0.0.1:0"};
+    Front::Options front{.address = std::move(address)};
     front.host = host_.get();
     front_ = *Front::start(*server_, *access_, front);
   }
@@ -614,6 +615,31 @@ TEST(WorkerServiceTest, APatientCallerKeepsItsSession) {
   }
 }
 
+TEST(WorkerServiceTest, AFileThatIsGoneWhenAWorkerComesBackEmptyIsTold) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "double.onnx";
+  std::ofstream(file) << kModelBytes;
+  std::optional<Worker> worker(std::in_place);
+  PeerOptions peer;
+  peer.address = worker->address();
+  const auto stage = open_stage(peer, order_in(folder));
+  ASSERT_TRUE(stage) << stage.error().message();
+  std::filesystem::remove(file);
+  worker.reset();
+  worker.emplace(with_a_long_lease(), serve::Access::Options{}, peer.address);
+  Tensor x = Tensor::allocate(DType::kF32, {1});
+  const Tensor* const inputs[] = {&x};
+  std::string said;
+  while (said.find("cannot be read any more") == std::string::npos) {
+    const auto call = (*stage)->infer(inputs, {});
+    if (!call) said = call.error().message();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_THAT(said, HasSubstr(file.string()));
+  std::ofstream(file) << kModelBytes;
+  while ((*stage)->is_lost()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 TEST(WorkerServiceTest, BeatsComeWithinPatienceAndLease) {
   using std::chrono::milliseconds;
   EXPECT_EQ(Session::beats_every(milliseconds(1000), milliseconds(5000)), milliseconds(300));
@@ -714,6 +740,26 @@ TEST(WorkerServiceTest, RightsAreAskedFor) {
   worker::OpenStageResponse response;
   EXPECT_EQ(stranger.stub->OpenStage(&context, request, &response).error_code(),
             ::grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST(WorkerServiceTest, WhetherAModelIsReadyIsOpenToEverybody) {
+  const TemporaryFolder folder;
+  const auto tokens = folder.path() / "tokens";
+  std::ofstream(tokens) << "me sha256:" << sha256_of("secret") << " infer\n";
+  const Worker worker(with_a_long_lease(), {.tokens = tokens, .client_certificates = false, .say = {}});
+  const auto channel =
+      ::grpc::CreateChannel(worker.address(), ::grpc::InsecureChannelCredentials());
+  const auto stub = inference::GRPCInferenceService::NewStub(channel);
+  ::grpc::ClientContext context, other;
+  inference::ModelReadyRequest request;
+  request.set_name("none");
+  inference::ModelReadyResponse response;
+  EXPECT_EQ(stub->ModelReady(&context, request, &response).error_code(),
+            ::grpc::StatusCode::NOT_FOUND);
+  inference::ModelMetadataRequest about;
+  inference::ModelMetadataResponse told;
+  EXPECT_EQ(stub->ModelMetadata(&other, about, &told).error_code(),
+            ::grpc::StatusCode::UNAUTHENTICATED);
 }
 
 TEST(WorkerServiceTest, MeasuresTheLinkToAPeer) {

@@ -54,16 +54,25 @@ Result<std::vector<ModelPort>> read_ports(
   return ports;
 }
 
-/// The stream of pieces. False: nobody takes them any more, the call's status says why.
-bool send_pieces(const Content& content, const std::string& session,
-                 ::grpc::ClientWriter<worker::PutContentRequest>& writer) {
+Error unreadable(const Content& content) {
+  return make_error(Code::kFailedPrecondition, "the worker lacks '", content.file.string(),
+                    "', which cannot be read any more: load the package again");
+}
+
+/// The stream of pieces. Where nobody takes them any more, the call's status says why.
+/// \error kFailedPrecondition  the file is gone, or shorter than it was
+Status send_pieces(const Content& content, const std::string& session,
+                   ::grpc::ClientWriter<worker::PutContentRequest>& writer) {
   worker::PutContentRequest request;
   auto& head = *request.mutable_head();
   head.set_session(session);
   head.set_sha256(content.sha256);
   const bool in_memory = content.bytes != nullptr;
-  head.set_bytes(in_memory ? content.bytes->size() : std::filesystem::file_size(content.file));
-  if (!writer.Write(request)) return false;
+  std::error_code failed;
+  head.set_bytes(in_memory ? content.bytes->size()
+                           : std::filesystem::file_size(content.file, failed));
+  if (failed) return unreadable(content);
+  if (!writer.Write(request)) return {};
   std::ifstream stream(content.file, std::ios::binary);
   for (std::size_t at = 0; at < head.bytes(); at += kPieceBytes) {
     worker::PutContentRequest next;
@@ -73,11 +82,13 @@ bool send_pieces(const Content& content, const std::string& session,
       piece = content.bytes->substr(at, size);
     } else {
       piece.resize(size);
-      if (!stream.read(piece.data(), static_cast<std::streamsize>(size))) return false;
+      if (!stream.read(piece.data(), static_cast<std::streamsize>(size)))
+        return unreadable(content);
     }
-    if (!writer.Write(next)) return false;
+    if (!writer.Write(next)) return {};
   }
-  return writer.WritesDone();
+  writer.WritesDone();
+  return {};
 }
 
 class StageClient final : public RemoteModel {
@@ -202,12 +213,15 @@ Status StageClient::send_contents(const Connection& to, const std::string& sessi
     for (const auto* list : {&files_, &custom_ops_}) {
       const auto content = std::ranges::find(*list, sha256, &Content::sha256);
       if (content == list->end()) continue;
+      Status sent;
       const auto put = question_.run(to, kSends, [&](auto& context) {
         worker::PutContentResponse response;
         const auto writer = WorkerStub(to.channel()).PutContent(&context, &response);
-        send_pieces(*content, session, *writer);
+        sent = send_pieces(*content, session, *writer);
+        if (!sent) context.TryCancel();  // Else the worker waits for the rest, and this for it.
         return writer->Finish();
       });
+      if (!sent) return at_peer(std::move(sent).error().within({Where::kFile, content->path}));
       if (!put.ok()) {
         return to_error(put, options_.address).within({Where::kFile, content->path});
       }
@@ -347,6 +361,7 @@ void StageClient::try_again(std::unique_lock<std::mutex>& lock) {
     lost_.store(false, std::memory_order_release);
     return;
   }
+  if (link.error().code == Code::kFailedPrecondition) loss_->reason = link.error().reason;
   pause_ = std::min<Clock::duration>(pause_ * 2, kLongestTry);
   next_try_ = Clock::now() + pause_;
 }
