@@ -152,8 +152,9 @@ void add_limits(CLI::App* command, serve::Limits& limits) {
   add("--max-waiting", limits.waiting,
       "Requests of a model that may wait for room in its pipeline");
   add_bytes("--max-message", limits.message_bytes, "Bytes of one message");
-  add_bytes("--max-inputs", limits.request_bytes,
-            "Bytes of the inputs of all requests in progress");
+  add_bytes(
+      "--max-inputs", limits.request_bytes,
+      "Bytes of the inputs of all requests in progress, and of outputs that nobody has read yet");
   add("--max-connections", limits.connections,
       "Connections of each protocol; fewer where the limit of descriptors (ulimit -n) is low");
   add("--max-streams", limits.streams, "Calls of one connection at a time");

@@ -746,7 +746,8 @@ TEST(WorkerServiceTest, WhetherAModelIsReadyIsOpenToEverybody) {
   const TemporaryFolder folder;
   const auto tokens = folder.path() / "tokens";
   std::ofstream(tokens) << "me sha256:" << sha256_of("secret") << " infer\n";
-  const Worker worker(with_a_long_lease(), {.tokens = tokens, .client_certificates = false, .say = {}});
+  const Worker worker(with_a_long_lease(),
+                      {.tokens = tokens, .client_certificates = false, .say = {}});
   const auto channel =
       ::grpc::CreateChannel(worker.address(), ::grpc::InsecureChannelCredentials());
   const auto stub = inference::GRPCInferenceService::NewStub(channel);

@@ -155,7 +155,12 @@ class Ports final : public gateway::Serving {
   [[nodiscard]] std::filesystem::path contents() const override {
     return host_ == nullptr ? std::filesystem::path() : host_->contents().folder();
   }
-  std::vector<Error> reload() override { return server_->reload(); }
+  std::vector<Error> reload() override {
+    auto errors = server_->reload();
+    Status logged = log_ == nullptr ? Status() : log_->reopen();
+    if (!logged) errors.push_back(std::move(logged).error());
+    return errors;
+  }
   [[nodiscard]] Result<std::uint64_t> write_trace(
       const std::filesystem::path& file) const override {
     return server_->write_trace(file);

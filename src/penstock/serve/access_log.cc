@@ -25,16 +25,28 @@ std::string time_now() {
   return concat(text.data(), ".", fraction, "Z");
 }
 
-}  // namespace
-
-Result<std::unique_ptr<AccessLog>> AccessLog::open(const std::string& file) {
+Result<int> open_file(const std::string& file) {
   const int descriptor =
       file == "-" ? dup(STDOUT_FILENO)
                   : ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-  if (descriptor >= 0) return std::unique_ptr<AccessLog>(new AccessLog(descriptor));
+  if (descriptor >= 0) return descriptor;
   return make_error(Code::kPermissionDenied,
                     "the access log cannot be written: ", std::generic_category().message(errno))
       .within({Where::kFile, file});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AccessLog>> AccessLog::open(const std::string& file) {
+  PENSTOCK_TRY(const int descriptor, open_file(file));
+  return std::unique_ptr<AccessLog>(new AccessLog(file, descriptor));
+}
+
+Status AccessLog::reopen() {
+  PENSTOCK_TRY(const int fresh, open_file(file_));
+  dup3(fresh, descriptor_, O_CLOEXEC);  // At once: a line goes to one of the two.
+  close(fresh);
+  return {};
 }
 
 AccessLog::~AccessLog() {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "penstock/base/result.h"
 
@@ -23,20 +24,28 @@ struct AccessEntry {
   std::map<std::string, std::string> notes;  ///< Model, error, trace.
 };
 
-/// \threads  write() may be called from any thread.
+/// \threads  write() and reopen() may be called from any thread.
 class AccessLog {
  public:
   /// Appends to the file; "-" is the standard output.
   /// \error kPermissionDenied  it cannot be written, with the system's reason.
   static Result<std::unique_ptr<AccessLog>> open(const std::string& file);
   ~AccessLog();
+  AccessLog(const AccessLog&) = delete;
+  AccessLog& operator=(const AccessLog&) = delete;
+
+  /// Goes on in the file of that name, which may be another one than before: a program that turns
+  /// logs over has moved the old one away. \error as open(); the old one stays in use.
+  Status reopen();
 
   /// One line, written whole. What cannot be written is lost.
   void write(const AccessEntry& entry);
 
  private:
-  explicit AccessLog(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
+  AccessLog(std::string file, int descriptor) : file_(std::move(file)), descriptor_(descriptor) {}
+
+  const std::string file_;
+  const int descriptor_;
 };
 
 }  // namespace penstock::serve

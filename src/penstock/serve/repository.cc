@@ -34,7 +34,8 @@ std::unique_ptr<Shared> make_shared_parts(const Server::Options& options,
   const auto& limits = options.limits;
   return std::unique_ptr<Shared>(new Shared{
       backends, std::move(start), limits, SharedMemory(limits.regions, limits.region_bytes),
-      Budget(limits.request_bytes), options.trace ? std::make_unique<RequestTrace>() : nullptr});
+      Budget(limits.request_bytes), std::make_shared<Budget>(limits.request_bytes),
+      options.trace ? std::make_unique<RequestTrace>() : nullptr});
 }
 
 }  // namespace
@@ -106,6 +107,7 @@ Status Repository::load(const std::string& name, const LoadOptions& options) {
     PENSTOCK_TRY(const auto sources, receive(name, options));
     return apply(name, sources);
   }
+  if (!options.config.empty()) PENSTOCK_CHECK_OK(check_config(name, options.config));
   const auto given = given_.find(name);
   if (given != given_.end()) return apply(name, given->second);
   return not_found("failed to load '", name,

@@ -40,6 +40,37 @@ std::vector<TensorDescription> describe_all(const std::vector<plan::TensorInfo>&
   return described;
 }
 
+/// An output until its last owner lets go of it, such as a connection that has sent it.
+struct ChargedOutput {
+  explicit ChargedOutput(std::shared_ptr<Budget> budget) : of(std::move(budget)) {}
+  ChargedOutput(const ChargedOutput&) = delete;
+  ChargedOutput& operator=(const ChargedOutput&) = delete;
+  ~ChargedOutput() { of->give(bytes); }
+
+  const std::shared_ptr<Budget> of;
+  std::uint64_t bytes = 0;
+  Tensor value;
+};
+
+/// Clients that read no replies must not fill the memory with them.
+Status charge(Reply& reply, const std::shared_ptr<Budget>& budget) {
+  for (auto& output : reply.outputs) {
+    if (output.place || output.value.kind() != Tensor::Kind::kDense) continue;
+    auto charged = std::make_shared<ChargedOutput>(budget);
+    const std::uint64_t bytes = output.value.bytes();
+    if (!budget->take(bytes)) {
+      return make_error(Code::kResourceExhausted,
+                        "the outputs of all replies that are not sent yet may take ",
+                        budget->most(), " bytes; try again later");
+    }
+    charged->bytes = bytes;
+    charged->value = std::move(output.value);
+    Tensor& held = charged->value;
+    output.value = Tensor::view(held.dtype(), held.dims(), held.data(), charged);
+  }
+  return {};
+}
+
 }  // namespace
 
 /// A request on its way: it waits, is a frame, and ends once.
@@ -121,7 +152,10 @@ class RunningModel::Running final : public Call,
     }
     const auto now = Clock::now();
     trace(reply, now);
-    if (lane_ != nullptr) model_->leave(lane_);
+    if (lane_ != nullptr) {
+      const bool last = request_.sequence && request_.sequence->end;
+      model_->leave(lane_, last, out_ != Clock::time_point());
+    }
     model_->shared_.budget.give(bytes_);
     if (reply) {
       model_->recorder_.succeed(times(now), copies_ + request_.copies);
@@ -193,6 +227,8 @@ class RunningModel::Running final : public Call,
     inputs_.clear();
     if (!output.ok()) return finish(output.error());
     auto reply = make_reply(request_, model_->interface_, model_->shared_.regions, output, copies_);
+    Status charged = reply ? charge(*reply, model_->shared_.replies) : Status();
+    if (!charged) return finish(std::move(charged).error());
     finish(std::move(reply));
   }
 
@@ -290,8 +326,8 @@ bool RunningModel::has_interface_of(const plan::Plan& plan) const {
          plan.states.empty() == !has_states_;
 }
 
-void RunningModel::leave(const std::shared_ptr<Sequences::Lane>& lane) {
-  sequences_->leave(lane);
+void RunningModel::leave(const std::shared_ptr<Sequences::Lane>& lane, bool last, bool was_frame) {
+  sequences_->leave(lane, last, was_frame);
   if (has_states_ && !sequences_->end_streams()) admission_->wake();
 }
 

@@ -23,7 +23,7 @@
 
 namespace penstock::serve {
 
-/// Bytes of the requests in progress, of all models together.
+/// Bytes of the requests in progress, or of replies, of all models together.
 class Budget {
  public:
   explicit Budget(std::uint64_t most) : most_(most) {}
@@ -48,6 +48,7 @@ struct Shared {
   Limits limits;
   SharedMemory regions;
   Budget budget;
+  std::shared_ptr<Budget> replies;         ///< Until nobody holds their outputs any more.
   std::unique_ptr<RequestTrace> requests;  ///< Null: nobody asked for a trace.
 };
 
@@ -100,7 +101,7 @@ class RunningModel {
       : name_(std::move(name)), version_(std::move(version)), shared_(shared) {}
   Status open(plan::Package package, bool native_code);
   void prepare(plan::Package& package) const;
-  void leave(const std::shared_ptr<Sequences::Lane>& lane);
+  void leave(const std::shared_ptr<Sequences::Lane>& lane, bool last, bool was_frame);
 
   const std::string name_;
   const std::string version_;

@@ -23,7 +23,7 @@ Result<std::shared_ptr<Sequences::Lane>> Sequences::enter(const std::optional<Se
     if (const auto found = by_id_.find(sequence->id); found != by_id_.end()) lane = found->second;
     if (lane != nullptr && sequence->start && options_.has_states)
       close(std::exchange(lane, nullptr));
-    if (lane == nullptr && !sequence->start && options_.has_states) {
+    if ((lane == nullptr || lane->ending) && !sequence->start && options_.has_states) {
       return invalid_argument("sequence ", name_of(sequence->id),
                               " is not known: its first request must say sequence_start, and it "
                               "may have ended, or been idle for too long");
@@ -38,7 +38,8 @@ Result<std::shared_ptr<Sequences::Lane>> Sequences::enter(const std::optional<Se
   }
   ++lane->requests;
   lane->used = Clock::now();
-  if (options_.has_states && (!sequence || sequence->end)) close(lane);
+  if (sequence && sequence->end) lane->ending = true;
+  if (options_.has_states && !sequence) close(lane);
   return lane;
 }
 
@@ -82,16 +83,26 @@ bool Sequences::has_room() {
   return over_.size() < kMostEnding || (end_over(), over_.size() < kMostEnding);
 }
 
-void Sequences::leave(const std::shared_ptr<Lane>& lane) {
+void Sequences::leave(const std::shared_ptr<Lane>& lane, bool last, bool was_frame) {
   const std::scoped_lock lock(mutex_);
-  if (--lane->requests > 0) return;
-  if (options_.has_states) {
-    if (lane->ended) end(*lane);
-    return;
-  }
+  --lane->requests;
+  if (options_.has_states) return leave_states(lane, last, was_frame);
+  if (lane->requests > 0) return;
   if (lane->id) by_id_.erase(*lane->id);
   free_.push_back(lane->stream);
   --open_;
+}
+
+/// Who was refused may try again: the sequence is as it was before the request.
+void Sequences::leave_states(const std::shared_ptr<Lane>& lane, bool last, bool was_frame) {
+  if (lane->ended) {
+    if (lane->requests == 0) end(*lane);
+    return;
+  }
+  lane->begun = lane->begun || was_frame;
+  if (last) lane->ending = false;
+  const bool never_began = lane->requests == 0 && !lane->begun;
+  if ((last && was_frame) || never_began) close(lane);
 }
 
 void Sequences::end_over() {

@@ -38,6 +38,8 @@ class Sequences {
     std::uint64_t stream = 0;
     std::optional<SequenceId> id;
     std::size_t requests = 0;  // In progress.
+    bool begun = false;        // A request was a frame.
+    bool ending = false;       // The request that ends it is in progress.
     bool ended = false;
     std::chrono::steady_clock::time_point used;
   };
@@ -46,7 +48,9 @@ class Sequences {
   /// \error kInvalidArgument    with states: the sequence has not been started.
   /// \error kResourceExhausted  with states: so many are open.
   Result<std::shared_ptr<Lane>> enter(const std::optional<Sequence>& sequence);
-  void leave(const std::shared_ptr<Lane>& lane);
+  /// `last`: the request said that it ends its sequence. `was_frame`: the pipeline took it; with
+  /// states a sequence goes on where its last request was refused.
+  void leave(const std::shared_ptr<Lane>& lane, bool last, bool was_frame);
 
   /// Ends streams that are over. \returns whether none is left.
   bool end_streams();
@@ -54,6 +58,7 @@ class Sequences {
  private:
   std::shared_ptr<Lane> open(const std::optional<SequenceId>& id);
   void close(const std::shared_ptr<Lane>& lane);
+  void leave_states(const std::shared_ptr<Lane>& lane, bool last, bool was_frame);
   void end(const Lane& lane);
   bool has_room();
   void end_over();

@@ -29,7 +29,8 @@ Result<ModelSource> parse_source(const std::string& text);
 struct Limits {
   std::size_t models = 64;    ///< Versions of all models together.
   std::size_t waiting = 256;  ///< Requests of a model that wait for room.
-  std::uint64_t request_bytes = std::uint64_t{1} << 30;    ///< Inputs of all requests in progress.
+  /// Inputs of all requests in progress; and as much again outputs of replies that are held still.
+  std::uint64_t request_bytes = std::uint64_t{1} << 30;
   std::uint64_t message_bytes = std::uint64_t{256} << 20;  ///< Of one message of a protocol.
   std::size_t connections = 8192;                          ///< Of each protocol: open at a time.
   std::size_t streams = 256;                               ///< Of one connection: calls at a time.

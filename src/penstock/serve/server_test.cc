@@ -1,11 +1,15 @@
 // A server in the process, over applications of functions: what needs no engine and no wire.
 #include "penstock/serve/server.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -17,6 +21,8 @@
 #include <unistd.h>
 
 #include "penstock/app/app.h"
+#include "penstock/serve/access_log.h"
+#include "penstock/serve/sequences.h"
 #include "penstock/serve/server_options.h"
 #include "penstock/serve/shared_memory.h"
 #include "penstock/tensor/datatype.h"
@@ -241,6 +247,24 @@ TEST_F(ServerTest, WhatDoesNotFitWaitsAndThenIsRefused) {
   EXPECT_EQ(server_->statistics("wait", "")->at(0).success.count, taken.size());
 }
 
+TEST_F(ServerTest, RepliesThatNobodyReadsAreBounded) {
+  options_.limits.request_bytes = 16;  // Two of two numbers.
+  add_model("double", "y");
+  start();
+  const auto first = infer(request("double", 1)).reply.get();
+  auto second = infer(request("double", 2)).reply.get();
+  ASSERT_TRUE(first && second);
+  const Error refused = error_of(request("double", 3));
+  EXPECT_EQ(refused.code, Code::kResourceExhausted);
+  EXPECT_THAT(refused.message(), HasSubstr("outputs of all replies"));
+  Tensor kept = second->outputs[0].value;
+  second = Error{};
+  EXPECT_EQ(error_of(request("double", 3)).code, Code::kResourceExhausted);
+  kept = {};
+  EXPECT_THAT(answer(request("double", 3)), ElementsAre(6, 8));
+  EXPECT_THAT(values(first), ElementsAre(2, 4));
+}
+
 TEST_F(ServerTest, HighPriorityDeadlineAndCancelHoldWhileWaiting) {
   add_model("wait", "y");
   start();
@@ -307,6 +331,31 @@ TEST_F(ServerTest, SequencesHaveStatesOfTheirOwn) {
   EXPECT_THAT(answer(in_sequence(request("sum", 1), 2, true, false)), ElementsAre(1, 2));
   EXPECT_EQ(error_of(in_sequence(request("sum", 1), 3, true, false)).code,
             Code::kResourceExhausted);
+}
+
+TEST(SequencesTest, ARequestThatIsRefusedDoesNotEndItsSequence) {
+  std::vector<std::uint64_t> ended;
+  Sequences sequences({.has_states = true, .most = 4, .end_stream = [&](std::uint64_t stream) {
+                         ended.push_back(stream);
+                         return true;
+                       }});
+  const auto enter = [&](std::uint64_t id, bool begin, bool end) {
+    return sequences.enter(Sequence{id, begin, end});
+  };
+  const auto first = *enter(7, true, false);
+  sequences.leave(first, false, true);
+  const auto refused = *enter(7, false, true);
+  EXPECT_FALSE(enter(7, false, false)) << "while its last request is in progress";
+  sequences.leave(refused, true, false);
+  const auto again = enter(7, false, true);
+  ASSERT_TRUE(again);
+  EXPECT_EQ((*again)->stream, first->stream);
+  sequences.leave(*again, true, true);
+  EXPECT_FALSE(enter(7, false, false));
+  EXPECT_TRUE(sequences.end_streams());
+  EXPECT_THAT(ended, ElementsAre(first->stream));
+  sequences.leave(*enter(8, true, false), false, false);
+  EXPECT_FALSE(enter(8, false, false)) << "it never began";
 }
 
 TEST_F(ServerTest, ManyClientsGetTheirOwnAnswers) {
@@ -419,8 +468,41 @@ TEST_F(ServerTest, UploadsStayInTheirFolder) {
        {"model.onnx", "/1/model.onnx", "1/../../x", "1//etc/x", "1/", "x/y", "-1/x", "1/a/../b"}) {
     EXPECT_THAT(load("{}", path), HasSubstr("expected VERSION/PATH")) << path;
   }
+  EXPECT_THAT(load("{\"dynamicBatching\":{\"a\":1}}", "1/model.onnx"),
+              HasSubstr("'dynamic_batching' is not supported"));
   EXPECT_FALSE(server_->load("../new", {"{}", {{"1/model.onnx", ""}}}));
   EXPECT_THAT(load("{}", "1/model.onnx"), HasSubstr("model 'new' version 1"));
+}
+
+TEST_F(ServerTest, AConfigurationIsCheckedWithoutFilesToo) {
+  add_model("double", "y");
+  start();
+  const auto told = [&](const std::string& config) {
+    const Status loaded = server_->load("double", {config, {}});
+    return loaded ? std::string() : loaded.error().message();
+  };
+  EXPECT_EQ(told(R"({"name":"double","maxBatchSize":0,"modelWarmup":[],"optimization":{}})"), "");
+  EXPECT_THAT(told("rubbish"), HasSubstr("JSON object"));
+  EXPECT_THAT(told(R"({"max_batch_size":4})"), HasSubstr("max_batch_size"));
+  EXPECT_THAT(told(R"({"default_model_filename":"m.onnx"})"), HasSubstr("brings none"));
+  EXPECT_THAT(answer(request("double", 3)), ElementsAre(6, 8));
+}
+
+TEST(AccessLogTest, GoesOnInTheFileOfItsName) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "log", old = folder.path() / "log.1";
+  const auto lines_of = [](const std::filesystem::path& path) {
+    std::ifstream stream(path);
+    return std::count(std::istreambuf_iterator<char>(stream), {}, '\n');
+  };
+  const auto log = *AccessLog::open(file);
+  log->write({.protocol = "grpc"});
+  std::filesystem::rename(file, old);
+  log->write({.protocol = "grpc"});
+  EXPECT_TRUE(log->reopen());
+  log->write({.protocol = "grpc"});
+  EXPECT_EQ(lines_of(old), 2);
+  EXPECT_EQ(lines_of(file), 1);
 }
 
 TEST_F(ServerTest, RegionsAreReadInPlaceAndWritten) {
@@ -460,6 +542,13 @@ TEST_F(ServerTest, RegionsAreReadInPlaceAndWritten) {
   auto tight = made;
   tight.outputs[0].place->byte_size = 4;
   EXPECT_THAT(error_of(tight).message(), HasSubstr("it has 8 bytes"));
+  ASSERT_EQ(::ftruncate(file, 0), 0);  // To touch it now would end the process.
+  EXPECT_THAT(error_of(made).message(), HasSubstr("which has 0"));
+  auto only_written = made;
+  only_written.inputs = request("double", 1).inputs;
+  EXPECT_THAT(error_of(only_written).message(), HasSubstr("which has 0"));
+  ASSERT_EQ(::ftruncate(file, 4096), 0);
+  EXPECT_TRUE(infer(made).reply.get());
   regions.remove("r");
   EXPECT_THAT(error_of(made).message(), HasSubstr("Unable to find shared memory region"));
   ::munmap(floats, 4096);

@@ -14,11 +14,6 @@
 namespace penstock::serve {
 namespace {
 
-struct Mapping {
-  std::shared_ptr<const void> owner;
-  std::byte* begin = nullptr;  // Of the region.
-};
-
 std::string reason_of(int error) {
   return std::error_code(error, std::generic_category()).message();
 }
@@ -45,48 +40,58 @@ Status check_within(const RegionInfo& region, std::uint64_t object_bytes) {
                           "', which has ", object_bytes);
 }
 
-/// Closes the file at the end.
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  [[nodiscard]] int get() const { return descriptor_; }
-
- private:
-  const int descriptor_;
-};
-
-Result<Mapping> map_region(const RegionInfo& region) {
-  const auto refused = [&](const char* what) {
-    return invalid_argument("shared memory region '", region.name, "': '", region.key, "' ", what,
-                            ": ", reason_of(errno));
-  };
-  const File file(::shm_open(region.key.c_str(), O_RDWR | O_CLOEXEC, 0));
-  if (file.get() < 0) return refused("cannot be opened");
-  struct stat object{};
-  if (::fstat(file.get(), &object) != 0) return refused("cannot be looked at");
-  PENSTOCK_CHECK_OK(check_within(region, static_cast<std::uint64_t>(object.st_size)));
-  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  const std::uint64_t before = region.offset % page;
-  const std::size_t length = region.byte_size + before;
-  void* begin = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
-                       static_cast<off_t>(region.offset - before));
-  if (begin == MAP_FAILED) return refused("cannot be mapped");
-  return Mapping{
-      std::shared_ptr<const void>(
-          begin, [length](const void* mapped) { ::munmap(const_cast<void*>(mapped), length); }),
-      static_cast<std::byte*>(begin) + before};
+Error refused(const RegionInfo& region, const char* what) {
+  return invalid_argument("shared memory region '", region.name, "': '", region.key, "' ", what,
+                          ": ", reason_of(errno));
 }
 
 }  // namespace
 
+/// An object of shared memory, open for as long as the region is mapped: it may change its size.
+class SharedMemory::Object {
+ public:
+  explicit Object(int descriptor) : descriptor_(descriptor) {}
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  ~Object() {
+    if (mapped_ != nullptr) ::munmap(mapped_, length_);
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
+  /// \error kInvalidArgument  the region does not lie within it now.
+  [[nodiscard]] Status check(const RegionInfo& region) const {
+    struct stat object{};
+    if (::fstat(descriptor_, &object) != 0) return refused(region, "cannot be looked at");
+    return check_within(region, static_cast<std::uint64_t>(object.st_size));
+  }
+  /// \returns where the region begins.
+  Result<std::byte*> map(const RegionInfo& region);
+
+ private:
+  const int descriptor_;
+  void* mapped_ = nullptr;
+  std::size_t length_ = 0;
+};
+
+Result<std::byte*> SharedMemory::Object::map(const RegionInfo& region) {
+  if (descriptor_ < 0) return refused(region, "cannot be opened");
+  PENSTOCK_CHECK_OK(check(region));
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t before = region.offset % page;
+  const std::size_t length = region.byte_size + before;
+  void* begin = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_,
+                       static_cast<off_t>(region.offset - before));
+  if (begin == MAP_FAILED) return refused(region, "cannot be mapped");
+  mapped_ = begin;
+  length_ = length;
+  return static_cast<std::byte*>(begin) + before;
+}
+
 Status SharedMemory::add(const RegionInfo& region) {
   PENSTOCK_CHECK_OK(check_names(region));
-  PENSTOCK_TRY(auto mapping, map_region(region));
+  const auto object =
+      std::make_shared<Object>(::shm_open(region.key.c_str(), O_RDWR | O_CLOEXEC, 0));
+  PENSTOCK_TRY(std::byte* const begin, object->map(region));
   const std::scoped_lock lock(mutex_);
   if (regions_.contains(region.name)) {
     return make_error(Code::kAlreadyExists, "shared memory region '", region.name,
@@ -98,7 +103,7 @@ Status SharedMemory::add(const RegionInfo& region) {
                       " bytes in all; unregister one");
   }
   bytes_ += region.byte_size;
-  regions_.emplace(region.name, Region{region, std::move(mapping.owner), mapping.begin});
+  regions_.emplace(region.name, Region{region, object, begin});
   return {};
 }
 
@@ -137,7 +142,9 @@ Result<RegionBytes> SharedMemory::at(const RegionPlace& place) const {
     return invalid_argument("shared memory region '", place.region, "': ", place.byte_size,
                             " bytes from ", place.offset, " do not lie within its ", size);
   }
-  return RegionBytes{{region.begin + place.offset, place.byte_size}, region.mapping};
+  // Who made the object may have shrunk it: what it lacks now cannot be touched.
+  PENSTOCK_CHECK_OK(region.object->check(region.info));
+  return RegionBytes{{region.begin + place.offset, place.byte_size}, region.object};
 }
 
 }  // namespace penstock::serve

@@ -45,13 +45,15 @@ class SharedMemory {
   /// Of all where the name is empty. \error kNotFound
   [[nodiscard]] Result<std::vector<RegionInfo>> list(const std::string& name) const;
 
-  /// \error kInvalidArgument  no such region, or the place is outside of it.
+  /// \error kInvalidArgument  no such region, the place is outside of it, or its object has been
+  ///                          shrunk and does not hold the region any more.
   [[nodiscard]] Result<RegionBytes> at(const RegionPlace& place) const;
 
  private:
+  class Object;
   struct Region {
     RegionInfo info;
-    std::shared_ptr<const void> mapping;
+    std::shared_ptr<const Object> object;
     std::byte* begin = nullptr;
   };
   const std::size_t most_regions_;

@@ -45,9 +45,46 @@ Result<std::string> text_at(const json& config, const char* key) {
                           found->type_name());
 }
 
+/// Others that a ModelConfig may have. Empty they ask for nothing.
+constexpr std::array kUnsupported = {"backend_config",
+                                     "batch_input",
+                                     "batch_output",
+                                     "cc_model_filenames",
+                                     "dynamic_batching",
+                                     "ensemble_scheduling",
+                                     "metric_tags",
+                                     "model_metrics",
+                                     "model_operations",
+                                     "model_repository_agents",
+                                     "model_transaction_policy",
+                                     "model_warmup",
+                                     "optimization",
+                                     "response_cache",
+                                     "sequence_batching"};
+
+/// JSON of protobuf may have names as "maxBatchSize".
+json with_names_of_fields(const json& config) {
+  json named = json::object();
+  for (const auto& [key, value] : config.items()) {
+    std::string name;
+    for (const char letter : key) {
+      const bool upper = letter >= 'A' && letter <= 'Z';
+      if (upper) name += '_';
+      name += upper ? static_cast<char>(letter - 'A' + 'a') : letter;
+    }
+    named[name] = value;
+  }
+  return named;
+}
+
 Status check_fields(const json& config) {
   for (const auto& [key, value] : config.items()) {
     if (std::ranges::find(kFields, key) != kFields.end()) continue;
+    if (std::ranges::find(kUnsupported, key) != kUnsupported.end()) {
+      if (value.empty()) continue;
+      return make_error(Code::kUnimplemented, "load parameter 'config': '", key,
+                        "' is not supported: leave it out");
+    }
     return invalid_argument("load parameter 'config': unknown field '", key.substr(0, 64),
                             "'; known are ", join(kFields, ", "));
   }
@@ -58,14 +95,11 @@ Status check_fields(const json& config) {
 }
 
 Result<Config> read_config(const std::string& model, const std::string& text) {
-  if (text.empty()) {
-    return invalid_argument(
-        "Load parameter 'config' must be specified for model file override: give at least {}");
-  }
-  const json config = json::parse(text, nullptr, false);
-  if (!config.is_object()) {
+  const json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_object()) {
     return invalid_argument("load parameter 'config': expected a JSON object");
   }
+  const json config = with_names_of_fields(parsed);
   PENSTOCK_CHECK_OK(check_fields(config));
   PENSTOCK_TRY(const auto name, text_at(config, "name"));
   if (!name.empty() && name != model) {
@@ -156,8 +190,20 @@ Status check_model_name(const std::string& name) {
   return invalid_argument("expected a model's name without '/', found '", name.substr(0, 64), "'");
 }
 
+Status check_config(const std::string& model, const std::string& text) {
+  PENSTOCK_TRY(const auto config, read_config(model, text));
+  if (config.file.empty()) return {};
+  return invalid_argument(
+      "load parameter 'config': default_model_filename names one of the files that a request "
+      "brings, and this one brings none");
+}
+
 Result<Upload> write_upload(const std::string& model, const LoadOptions& options,
                             std::uint64_t most_bytes) {
+  if (options.config.empty()) {
+    return invalid_argument(
+        "Load parameter 'config' must be specified for model file override: give at least {}");
+  }
   PENSTOCK_TRY(const auto config, read_config(model, options.config));
   Upload upload;
   for (const auto& [name, bytes] : options.files) upload.bytes += bytes.size();

@@ -23,9 +23,14 @@ struct Upload {
 /// file.
 /// \error kInvalidArgument    no configuration; it is no JSON object, is of another model, or asks
 ///                            for what no pipeline does; a path that leads elsewhere.
+/// \error kUnimplemented      a field of a configuration that is known, and not supported.
 /// \error kResourceExhausted  over `most_bytes`, or the disk is full.
 Result<Upload> write_upload(const std::string& model, const LoadOptions& options,
                             std::uint64_t most_bytes);
+
+/// Of a request without files: the configuration of a model that the server knows.
+/// \error kInvalidArgument  as write_upload(), or it names a file.
+Status check_config(const std::string& model, const std::string& text);
 
 /// What a stranger's model may not tell an engine: options that name files or folders.
 /// \error kPermissionDenied  names the option.
