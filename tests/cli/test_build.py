@@ -747,5 +747,11 @@ def test_frames_are_the_users_own(build, penstock, well, tmp_path, cpu):
     settled(build(model, *options, *again, budget="3s"), lambda: build(model, *options, *again, budget="3s"))
     other = build(model, *options, "--input", f"i={tmp_path / 'b.npy'}", budget="3s")
     assert (other["measured_again"], other["measured_plans"] > 0) == ("", True)
-    verified = well("verify", tmp_path / "built.penstock", "--input", f"i={tmp_path / 'b.npy'}", "--json").json
+    alone = penstock("verify", tmp_path / "built.penstock", "--input", f"i={tmp_path / 'b.npy'}", "--json")
+    assert alone.code == 3  # Of one number, whose random neighbours the network refuses, nothing can be said.
+    assert "all frames are the same" in alone.out
+    (tmp_path / "both").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.npy").rename(tmp_path / "both" / f"{name}.npy")
+    verified = well("verify", tmp_path / "built.penstock", "--input", f"i={tmp_path / 'both'}", "--json").json
     assert verified["ok"]
