@@ -11,7 +11,7 @@ namespace penstock {
 class NoMoreThreads {
  public:
   NoMoreThreads() {
-    constexpr std::size_t kMoreThanThereIs = std::size_t{1} << 46U;
+    constexpr std::size_t kMoreThanThereIs = std::size_t{1} << 60U;  // Of any address space.
     pthread_getattr_default_np(&before_);
     pthread_attr_t huge;
     pthread_getattr_default_np(&huge);
