@@ -31,7 +31,7 @@ def test_each_frame_is_a_line_of_json(well, double, tmp_path):
 
 def test_standard_output_has_the_lines_and_nothing_else(well, double, tmp_path):
     np.save(tmp_path / "x.npy", np.ones((1, 3), np.float32))
-    expected = [{"frame": i, "outputs": {"y": [[2, 2, 2]]}} for i in range(3)]
+    expected = [{"frame": i, "files": {"x": "x.npy"}, "outputs": {"y": [[2, 2, 2]]}} for i in range(3)]
     outcome = well("run", double, "--input", "x=x.npy", "--frames", "3", "--output", "-")
     assert lines_of(outcome.out) == expected
     assert "3 frames in" in outcome.err

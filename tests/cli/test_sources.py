@@ -98,16 +98,43 @@ def test_a_folder_without_values_is_named(penstock, double, tmp_path):
     assert outcome.error.startswith("input 'x': folder 'empty': expected files ending in .npy")
 
 
-@pytest.mark.parametrize("bad", ["2", "10"])
-def test_a_bad_file_of_a_folder_is_named_and_ends_the_stream(penstock, double, rows, tmp_path, bad):
-    (rows / f"{bad}.npy").write_text("this is no array at all")
-    outcome = penstock("run", double, "--input", f"x={rows}", "--output", "out.npz", "--json")
+def test_a_bad_file_of_a_folder_is_an_error_of_its_frame(penstock, double, rows):
+    (rows / "2.npy").write_text("this is no array at all")
+    outcome = penstock("run", double, "--input", f"x={rows}", "--frames", "5", "--output", "-")
     assert outcome.code == 1
-    assert outcome.error.startswith(f"input 'x': file '{rows / bad}.npy': is not a .npy file")
-    if bad == "2":  # Those before it came out.
-        told = [failure["message"] for failure in outcome.json["failures"]]
-        assert (outcome.json["frames"], told) == (1, [outcome.error])
-        assert len(outputs(tmp_path / "out.npz")) == 1
+    lines = [json.loads(line) for line in outcome.out.splitlines()]
+    files = ["10.npy", "2.npy", "a.npy", "10.npy", "2.npy"]
+    assert [(line["frame"], line["files"]["x"]) for line in lines] == list(enumerate(files))
+    assert [line["outputs"]["y"][0][0] for line in lines if "outputs" in line] == [0, 4, 0]
+    assert lines[1]["error"]["message"].startswith(f"input 'x': file '{rows / '2.npy'}': is not a .npy file")
+    assert "2 errors" in outcome.err
+
+
+def test_a_bad_file_of_a_folder_ends_the_stream_where_errors_do(penstock, double, rows, tmp_path):
+    (rows / "2.npy").write_text("this is no array at all")
+    arguments = ["--input", f"x={rows}", "--on-error", "stop", "--output", "out.npz", "--json"]
+    outcome = penstock("run", double, *arguments)
+    assert outcome.code == 1
+    assert outcome.error.startswith(f"input 'x': file '{rows / '2.npy'}': is not a .npy file")
+    told = [failure["message"] for failure in outcome.json["failures"]]
+    assert (outcome.json["frames"], told) == (1, [outcome.error])  # Those before it came out.
+    assert len(outputs(tmp_path / "out.npz")) == 1
+
+
+def test_a_first_file_that_is_bad_is_told_before_anything_runs(penstock, double, rows):
+    (rows / "10.npy").write_text("this is no array at all")
+    outcome = penstock("run", double, "--input", f"x={rows}")
+    assert outcome.code == 1
+    assert outcome.error.startswith(f"input 'x': file '{rows / '10.npy'}': is not a .npy file")
+
+
+def test_lines_name_the_files_of_each_input(well, rows, tmp_path):
+    node = helper.make_node("Add", ["a", "b"], ["y"], "add")
+    model = save(tmp_path, "add", [node], [value("a", [1, 3]), value("b", [1, 3])], [value("y", [1, 3])])
+    np.save(tmp_path / "ten.npy", np.full((1, 3), 10, np.float32))
+    for b, expected in [("ten.npy", {"a": "10.npy"}), (rows, {"a": "10.npy", "b": "10.npy"})]:
+        outcome = well("run", model, "--input", f"a={rows}", "--input", f"b={b}", "--output", "-")
+        assert json.loads(outcome.out.splitlines()[0])["files"] == expected
 
 
 def test_a_sound_is_cut_into_frames_and_filled_with_zeros(well, tmp_path):

@@ -66,9 +66,10 @@ std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json line_begun(std::uint64_t frame, std::uint64_t stream) {
+Json line_begun(std::uint64_t frame, std::uint64_t stream, const frames::Files& files) {
   Json line = {{"frame", frame}};
   if (stream != 0) line["stream"] = stream;
+  for (const auto& [input, file] : files) line["files"][input] = file;
   return line;
 }
 
@@ -94,21 +95,22 @@ Result<JsonLines> JsonLines::create(const std::filesystem::path& target,
   return lines;
 }
 
-Status JsonLines::write(const pipeline::Output& output) {
-  if (!output.ok()) return write(output.tag(), output.error(), output.stream());
+Status JsonLines::write(const pipeline::Output& output, const frames::Files& files) {
+  if (!output.ok()) return write(output.tag(), output.error(), files, output.stream());
   Json outputs = Json::object();
   for (std::size_t i = 0; i < output.size(); ++i) {
     auto value = to_json(output[i]);
     if (!value) return std::move(value).error().within({Where::kOutput, outputs_[i].name});
     outputs[outputs_[i].name] = *std::move(value);
   }
-  Json line = line_begun(output.tag(), output.stream());
+  Json line = line_begun(output.tag(), output.stream(), files);
   line["outputs"] = std::move(outputs);
   return write_line(line_of(line));
 }
 
-Status JsonLines::write(std::uint64_t frame, const Error& error, std::uint64_t stream) {
-  Json line = line_begun(frame, stream);
+Status JsonLines::write(std::uint64_t frame, const Error& error, const frames::Files& files,
+                        std::uint64_t stream) {
+  Json line = line_begun(frame, stream, files);
   line["error"] = error_json(error);
   return write_line(line_of(line));
 }

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "penstock/base/result.h"
+#include "penstock/frames/source.h"
 #include "penstock/pipeline/frame.h"
 #include "penstock/plan/plan.h"
 
 namespace penstock::cli {
 
 /// {"frame": 0, "outputs": {"scores": [[0.5, null]]}}, or {"frame": 1, "error": error_json()}; with
-/// "stream" where it is not 0.
+/// "stream" where it is not 0, and "files": {"image": "cat.png"} where it is read from files.
 class JsonLines {
  public:
   /// "-" is standard output. \error kPermissionDenied  the file cannot be written.
@@ -24,9 +25,10 @@ class JsonLines {
 
   /// Lists as the shape nests them; what is no finite number is null. Standard output gets each
   /// line at once. \error kInvalidArgument  a value has no such form: names the output.
-  Status write(const pipeline::Output& output);
+  Status write(const pipeline::Output& output, const frames::Files& files);
   /// A frame that has no outputs.
-  Status write(std::uint64_t frame, const Error& error, std::uint64_t stream = 0);
+  Status write(std::uint64_t frame, const Error& error, const frames::Files& files,
+               std::uint64_t stream = 0);
   Status finish();
 
  private:

@@ -103,8 +103,8 @@ Result<OutputWriter> OutputWriter::create(const fs::path& target,
   return writer;
 }
 
-Status OutputWriter::write(const pipeline::Output& output) {
-  if (lines_) return lines_->write(output);
+Status OutputWriter::write(const pipeline::Output& output, const frames::Files& files) {
+  if (lines_) return lines_->write(output, files);
   if (target_.empty() || !output.ok()) return {};
   for (std::size_t i = 0; i < output.size(); ++i) {
     PENSTOCK_CHECK_OK(write_value_of(output.tag(), i, output[i]));
@@ -112,8 +112,9 @@ Status OutputWriter::write(const pipeline::Output& output) {
   return {};
 }
 
-Status OutputWriter::write_refused(std::uint64_t frame, const Error& error) {
-  return lines_ ? lines_->write(frame, error) : Status();
+Status OutputWriter::write_refused(std::uint64_t frame, const Error& error,
+                                   const frames::Files& files) {
+  return lines_ ? lines_->write(frame, error, files) : Status();
 }
 
 Status OutputWriter::write_value_of(std::uint64_t frame, std::size_t output, const Tensor& value) {

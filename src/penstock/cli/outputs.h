@@ -29,9 +29,9 @@ class OutputWriter {
                                      std::optional<std::uint64_t> frames);
 
   /// A frame as it came out. One that failed or was dropped is written as a line of JSON only.
-  Status write(const pipeline::Output& output);
-  /// A frame that the pipeline did not take.
-  Status write_refused(std::uint64_t frame, const Error& error);
+  Status write(const pipeline::Output& output, const frames::Files& files);
+  /// A frame that could not be read, or that the pipeline did not take.
+  Status write_refused(std::uint64_t frame, const Error& error, const frames::Files& files);
   Status finish();
 
  private:

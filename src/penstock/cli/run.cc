@@ -113,6 +113,8 @@ class Stream {
         source_(source),
         total_(frames.value_or(UINT64_MAX)),
         writer_(writer),
+        skips_unreadable_(pipeline.plan().on_error == plan::OnError::kDeliver &&
+                          !source.is_live() && source.count() > 1),
         progress_("run", "frames", frames) {}
 
   Result<Summary> run() {
@@ -142,6 +144,11 @@ class Stream {
 
   Status push_what_fits() {
     while (pushed_ < total_ && due() <= Clock::now() && fetch()) {
+      if (unread_) {
+        if (!idle()) return {};  // Its line comes behind those of the frames before.
+        PENSTOCK_CHECK_OK(refuse(*std::exchange(unread_, std::nullopt)));
+        continue;
+      }
       const auto pushed =
           pipeline_.try_push(*next_, {.tag = pushed_, .stream = source_.stream_of(pushed_)});
       if (!pushed) {
@@ -164,17 +171,20 @@ class Stream {
   /// Nothing is to come out before more goes in.
   [[nodiscard]] bool idle() const { return pushed_ == summary_.frames; }
 
-  /// Whether there is a frame to push. What is wrong with it ends the stream behind those before.
+  /// Whether there is a frame to push, or one that cannot be read. Where such a one is no error of
+  /// a frame, it ends the stream behind those before.
   bool fetch() {
-    if (next_) return true;
+    if (next_ || unread_) return true;
     auto frame = source_.read(pushed_, idle() ? kPatience : kPatience.zero());
     if (frame) {
       next_ = *std::move(frame);
+    } else if (skips_unreadable_) {
+      unread_ = std::move(frame).error();
     } else {
       summary_.input_error = std::move(frame).error();
     }
     if (summary_.input_error || source_.ended()) total_ = pushed_;
-    return next_.has_value();
+    return next_ || unread_;
   }
 
   void count_pushed() {
@@ -182,14 +192,15 @@ class Stream {
     next_.reset();
   }
 
-  /// A frame that an edge of policy 'error' did not take: counted with the failed ones.
+  /// A frame that could not be read, or that an edge of policy 'error' did not take: counted with
+  /// the failed ones.
   Status refuse(const Error& error) {
     const auto frame = pushed_;
     count_pushed();
     ++summary_.frames;
     ++summary_.errors;
     note(error);
-    return writer_.write_refused(frame, error);
+    return writer_.write_refused(frame, error, source_.files(frame));
   }
 
   void note(const Error& error) {
@@ -201,7 +212,7 @@ class Stream {
     if (pushed_ >= total_) return kPatience;
     const auto now = Clock::now();
     if (due() > now) return std::min<std::chrono::nanoseconds>(due() - now, kPatience);
-    if (next_) return kPatience;  // There is no room for it.
+    if (next_ || unread_) return kPatience;  // There is no room for it, or not yet.
     return source_.is_live() && !idle() ? kLivePoll : std::chrono::nanoseconds::zero();
   }
 
@@ -245,7 +256,7 @@ class Stream {
       if (output.outcome() == Outcome::kError) note(output.error());
       spdlog::debug("{}", output.error().message());
     }
-    return writer_.write(output);
+    return writer_.write(output, source_.files(output.tag()));
   }
 
   const RunOptions& options_;
@@ -253,11 +264,13 @@ class Stream {
   Reloader& reloader_;
   frames::Source& source_;
   std::optional<frames::Frame> next_;  ///< Read, and not pushed yet.
+  std::optional<Error> unread_;        ///< Why the next one cannot be read, and is not to come.
   std::uint64_t total_;
   std::uint64_t pushed_ = 0;
   bool ended_ = false;
   int futile_ = 0;
   OutputWriter& writer_;
+  const bool skips_unreadable_;  ///< A file that cannot be read is an error of its frame alone.
   Progress progress_;
   Clock::time_point start_;
   /// Not each one is kept: a stream may go on for days.
@@ -421,9 +434,10 @@ name an input several times, or a folder: one value a frame, files by name. A .w
 of the input's samples, -1..1, the last filled with zeros. All frames run once; --frames beyond them
 repeats them. With --streams, each file of an input is a stream of its own, and the streams' frames go in
 turn. '-' is standard input: frames as plain bytes of the input's type and shape, or .npy
-files, one behind the other until it ends. Outputs go to DIR/<name>.npy, DIR/<frame>/<name>.npy
+files, one behind the other until it ends. A file of a folder that cannot be read is an error of its
+frame, and the others go on (--on-error stop ends there). Outputs go to DIR/<name>.npy, DIR/<frame>/<name>.npy
 where there are several frames, or into one .npz. A .jsonl has one line of JSON for each frame, its
-outputs as lists or its error; '-' writes these to standard output, and the report to stderr. A
+outputs as lists or its error, and which files it is of; '-' writes these to standard output, and the report to stderr. A
 folder in which files of an earlier run would remain is refused.
 
 Examples:

@@ -137,7 +137,7 @@ Result<bool> add_files(const Infos& inputs, const Names& order,
     const auto i = input_of_file(inputs, order, entry);
     if (!i || fs::is_directory(entry)) continue;
     PENSTOCK_TRY(auto value, load_value(entry, inputs[*i]));
-    columns[*i].push_back(constant(std::move(value)));
+    columns[*i].push_back(constant(std::move(value), entry.filename().string()));
     any = true;
   }
   return any;

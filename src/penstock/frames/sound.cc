@@ -95,14 +95,28 @@ void Sound::place(const std::vector<float>& from, std::span<float> to) const {
   }
 }
 
+namespace {
+
+/// The blocks of a sound, all of one file.
+struct Blocks final : Origin {
+  Blocks(Sound opened, std::string file) : sound(std::move(opened)), name(std::move(file)) {}
+  [[nodiscard]] Result<Tensor> read(std::size_t number) const override {
+    return sound.block(number);
+  }
+  [[nodiscard]] std::string file(std::size_t /*number*/) const override { return name; }
+
+  Sound sound;
+  std::string name;
+};
+
+}  // namespace
+
 Result<Values> sound_values(const std::filesystem::path& file, const Type& type,
                             std::uint64_t hop) {
   PENSTOCK_TRY(auto opened, Sound::open(file, type, hop));
-  const auto sound = std::make_shared<const Sound>(std::move(opened));
+  const auto blocks = std::make_shared<const Blocks>(std::move(opened), file.filename().string());
   Values values;
-  for (std::uint64_t i = 0; i < sound->count(); ++i) {
-    values.emplace_back([sound, i] { return sound->block(i); });
-  }
+  for (std::size_t i = 0; i < blocks->sound.count(); ++i) values.emplace_back(blocks, i);
   return values;
 }
 

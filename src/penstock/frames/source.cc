@@ -88,15 +88,15 @@ Result<Source> Source::open(std::vector<plan::TensorInfo> inputs, const SourceOp
           "expected one value of each other input beside standard input, found ", source.count_);
     }
     PENSTOCK_TRY(source.live_, StandardInput::open(inputs[*given.live]));
-    source.came_ = std::make_shared<Tensor>();
-    source.columns_[*given.live] = {
-        [came = source.came_]() -> Result<Tensor> { return std::move(*came); }};
+    source.came_ = std::make_shared<Came>();
+    source.columns_[*given.live] = {Value(source.came_, 0)};
   }
   for (auto& [i, values] : source.columns_) {
     if (values.size() != 1 || i == given.live) continue;
     PENSTOCK_TRY(auto value, values.front()());
-    values.front() = constant(std::move(value));
+    values.front() = constant(std::move(value), values.front().file());
   }
+  for (const auto& info : inputs) source.names_.push_back(info.name);
   source.others_ = without(inputs, source.columns_);
   source.random_ = options.random;
   PENSTOCK_TRY(source.first_, source.make(0));
@@ -144,7 +144,7 @@ Result<std::optional<Frame>> Source::read(std::uint64_t number,
   if (live_) {
     PENSTOCK_TRY(auto value, live_->read(patience));
     if (!value) return std::optional<Frame>();
-    *came_ = *std::move(value);
+    came_->value = *std::move(value);
   } else {
     number %= count_;
     if (!ring_.empty()) return std::optional(ring_[number]);
@@ -152,6 +152,20 @@ Result<std::optional<Frame>> Source::read(std::uint64_t number,
   }
   PENSTOCK_TRY(auto frame, make(number));
   return std::optional(std::move(frame));
+}
+
+Files Source::files(std::uint64_t number) const {
+  if (!streams_.empty()) {
+    const auto [stream, frame] = order_[number % count_];
+    return streams_[stream].files(frame);
+  }
+  Files files;
+  for (const auto& [i, values] : columns_) {
+    if (values.size() != count_) continue;  // One that serves all frames tells nothing of this one.
+    auto file = values[number % count_].file();
+    if (!file.empty()) files.emplace_back(names_[i], std::move(file));
+  }
+  return files;
 }
 
 Result<Frame> Source::make(std::uint64_t number) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,9 @@
 #include "penstock/plan/plan.h"
 
 namespace penstock::frames {
+
+/// The files of a frame: by the input's name, the file's in its folder.
+using Files = std::vector<std::pair<std::string, std::string>>;
 
 /// Frames of files are read when their turn comes, as there may be more than memory holds; what is
 /// named file by file, and what serves all frames, at once.
@@ -47,14 +51,25 @@ class Source {
     return order_.empty() ? 0 : order_[number % count_].first;
   }
   [[nodiscard]] bool ended() const { return live_ && live_->ended(); }
+  /// Which files the frame is read from; none where it is random or comes by standard input.
+  [[nodiscard]] Files files(std::uint64_t number) const;
 
  private:
+  /// What standard input gave last. It is taken once.
+  struct Came final : Origin {
+    [[nodiscard]] Result<Tensor> read(std::size_t /*number*/) const override {
+      return std::move(value);
+    }
+    [[nodiscard]] std::string file(std::size_t /*number*/) const override { return {}; }
+    mutable Tensor value;
+  };
   [[nodiscard]] Result<Frame> make(std::uint64_t number) const;
 
   std::uint64_t count_ = 1;
   Columns columns_;
+  std::vector<std::string> names_;  ///< Of the inputs, by position.
   std::optional<StandardInput> live_;
-  std::shared_ptr<Tensor> came_;          ///< What standard input gave, a value of `columns_`.
+  std::shared_ptr<Came> came_;            ///< A value of `columns_`.
   std::vector<plan::TensorInfo> others_;  ///< The inputs that are random.
   RandomValues random_;
   Frame first_;  ///< What is wrong with all frames is known before the first is asked for.

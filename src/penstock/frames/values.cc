@@ -53,14 +53,30 @@ bool is_value(const fs::path& file) {
 }
 
 /// The files of a folder that are values, as little of each as may be: there may be millions.
-struct Folder {
+struct Folder final : Origin {
+  Folder(fs::path folder, plan::TensorInfo input)
+      : path(std::move(folder)), info(std::move(input)) {}
+  [[nodiscard]] Result<Tensor> read(std::size_t number) const override {
+    return load_value(path / names[number], info);
+  }
+  [[nodiscard]] std::string file(std::size_t number) const override { return names[number]; }
+
   fs::path path;
   plan::TensorInfo info;
   std::vector<std::string> names;  ///< In their order.
 };
 
+struct Constant final : Origin {
+  Constant(Tensor of_all, std::string file) : value(std::move(of_all)), name(std::move(file)) {}
+  [[nodiscard]] Result<Tensor> read(std::size_t /*number*/) const override { return value; }
+  [[nodiscard]] std::string file(std::size_t /*number*/) const override { return name; }
+
+  Tensor value;
+  std::string name;
+};
+
 Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
-  auto folder = std::make_shared<Folder>(Folder{path, info, {}});
+  auto folder = std::make_shared<Folder>(path, info);
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(path, error)) {
     std::error_code unknown;
@@ -75,17 +91,14 @@ Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
   std::ranges::sort(folder->names);
   Values values;
   values.reserve(folder->names.size());
-  for (std::size_t i = 0; i < folder->names.size(); ++i) {
-    values.emplace_back(
-        [folder, i] { return load_value(folder->path / folder->names[i], folder->info); });
-  }
+  for (std::size_t i = 0; i < folder->names.size(); ++i) values.emplace_back(folder, i);
   return values;
 }
 
 }  // namespace
 
-Value constant(Tensor value) {
-  return [value = std::move(value)]() -> Result<Tensor> { return value; };
+Value constant(Tensor value, std::string file) {
+  return {std::make_shared<Constant>(std::move(value), std::move(file)), 0};
 }
 
 Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where) {
@@ -129,7 +142,7 @@ Result<Values> values_of(const fs::path& path, const plan::TensorInfo& info, std
     return values;
   }
   PENSTOCK_TRY(auto value, load_value(path, info));
-  return Values{constant(std::move(value))};
+  return Values{constant(std::move(value), path.filename().string())};
 }
 
 Result<std::vector<fs::path>> list_folder(const fs::path& folder) {

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/base/result.h"
@@ -14,11 +16,31 @@
 
 namespace penstock::frames {
 
-/// Gives the value of one frame: one in memory, or one that is read when its turn comes.
-using Value = std::function<Result<Tensor>()>;
+/// Where values of frames come from, by their number there. Any thread, several at a time.
+class Origin {
+ public:
+  virtual ~Origin() = default;
+  [[nodiscard]] virtual Result<Tensor> read(std::size_t number) const = 0;
+  /// The file that value `number` is read from, as its folder names it; empty: none.
+  [[nodiscard]] virtual std::string file(std::size_t number) const = 0;
+};
+
+/// The value of one frame: one in memory, or one that is read when its turn comes. Small, as there
+/// may be millions.
+class Value {
+ public:
+  Value(std::shared_ptr<const Origin> origin, std::size_t number)
+      : origin_(std::move(origin)), number_(number) {}
+  Result<Tensor> operator()() const { return origin_->read(number_); }
+  [[nodiscard]] std::string file() const { return origin_->file(number_); }
+
+ private:
+  std::shared_ptr<const Origin> origin_;
+  std::size_t number_;
+};
 using Values = std::vector<Value>;
 
-Value constant(Tensor value);
+Value constant(Tensor value, std::string file = "");
 
 /// The value in a .npy, .pb or picture file. \error names the input and the file, expected, found.
 Result<Tensor> load_value(const std::filesystem::path& file, const plan::TensorInfo& info);
