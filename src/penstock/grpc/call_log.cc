@@ -17,7 +17,7 @@ std::string address_of(std::string_view peer) {
 }  // namespace
 
 CallLog::CallLog(serve::AccessLog* log, const ::grpc::CallbackServerContext& context,
-                 const char* kind, const char* method)
+                 const char* kind, const char* method, const char* service)
     : log_(log) {
   if (log_ == nullptr) return;
   begin_ = std::chrono::steady_clock::now();
@@ -25,7 +25,7 @@ CallLog::CallLog(serve::AccessLog* log, const ::grpc::CallbackServerContext& con
   entry_->protocol = "grpc";
   entry_->peer = address_of(context.peer());
   entry_->method = kind;
-  entry_->target = std::string("/inference.GRPCInferenceService/") + method;
+  entry_->target = std::string("/") + service + '/' + method;
 }
 
 void CallLog::client(const std::string& name) {
@@ -37,10 +37,13 @@ void CallLog::received(std::size_t bytes) {
 }
 
 void CallLog::asks(const serve::Request& request) {
-  if (!entry_) return;
-  entry_->notes["model"] = request.model;
-  if (!request.id.empty()) entry_->notes["id"] = request.id;
-  if (!request.traceparent.empty()) entry_->notes["traceparent"] = request.traceparent;
+  note("model", request.model);
+  note("id", request.id);
+  note("traceparent", request.traceparent);
+}
+
+void CallLog::note(const char* what, const std::string& text) {
+  if (entry_ && !text.empty()) entry_->notes[what] = text;
 }
 
 void CallLog::end(const ::grpc::Status& status, std::size_t bytes) {

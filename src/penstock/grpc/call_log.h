@@ -17,14 +17,15 @@ namespace penstock::grpc {
 /// Keeps nothing, and does nothing, where there is no log.
 class CallLog {
  public:
-  /// `method` is the call's name in the inference service. \pre `log` is null or outlives it
+  /// `method` is the call's name in the service. \pre `log` is null or outlives it
   CallLog(serve::AccessLog* log, const ::grpc::CallbackServerContext& context, const char* kind,
-          const char* method);
+          const char* method, const char* service = "inference.GRPCInferenceService");
 
   void client(const std::string& name);  ///< Whose right it is.
   void received(std::size_t bytes);
   void asks(const serve::Request& request);
-  /// Writes the line.
+  void note(const char* what, const std::string& text);  ///< Nothing where the text is empty.
+  /// Writes the line; once.
   void end(const ::grpc::Status& status, std::size_t bytes = 0);
 
  private:

@@ -60,6 +60,12 @@ class Dialogue : public ::grpc::ServerBidiReactor<Request, Response>,
   }
 
  protected:
+  /// How it ended, once it has; OK before.
+  [[nodiscard]] ::grpc::Status ended() {
+    const std::scoped_lock lock(mutex_);
+    return end_.value_or(::grpc::Status::OK);
+  }
+
   /// One more request is wanted: then received() is called with it, or closed().
   void read() {
     const auto alive = this->shared_from_this();

@@ -90,6 +90,7 @@ Result<std::unique_ptr<WorkerParts>> make_parts(const serve::Server& server,
   std::unique_ptr<WorkerParts> parts(new WorkerParts{.host = *options.host,
                                                      .access = access,
                                                      .message_bytes = server.limits().message_bytes,
+                                                     .log = options.log,
                                                      .puller = WorkerPuller(options.peers)});
   PENSTOCK_CHECK_OK(parts->chores.start(kChores));
   PENSTOCK_CHECK_OK(parts->disk.start());

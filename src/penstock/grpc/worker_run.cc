@@ -126,6 +126,7 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
   struct Begun {
     std::shared_ptr<host::Call> call;  // Null: it has not said yet what cancels it.
     bool cancelled = false;
+    CallLog log;
   };
 
   void received(Bytes& message) override {
@@ -205,9 +206,14 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
 
   Status call(const worker::Call& message, const RawMessage& parts) {
     const std::uint64_t number = message.number();
+    auto log = log_call(parts_, context_, "stream", "Run");
+    log.client(client_);
+    log.note("stage", std::to_string(message.stage()));
+    log.note("frame", std::to_string(message.frame()));
+    log.note("traceparent", message.traceparent().substr(0, 128));
     {
       const std::scoped_lock lock(mutex_);
-      if (!calls_.emplace(number, Begun{}).second) {
+      if (!calls_.emplace(number, Begun{.log = std::move(log)}).second) {
         return invalid_argument("call ", number, " is in progress already");
       }
       ++in_progress_;
@@ -237,16 +243,20 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
   }
 
   void answer(std::uint64_t number, host::CallReply reply) {
-    {
+    auto begun = [&] {
       const std::scoped_lock lock(mutex_);
-      calls_.erase(number);
-    }
+      return calls_.extract(number);
+    }();
+    CallLog& log = begun.mapped().log;
     if (!reply.outputs) {
+      log.end(to_worker_status(reply.outputs.error()));
       send(write_error(number, reply.outputs.error(), reply.times));
       return;
     }
     const auto kept = tickets_of(*reply.outputs);
     auto written = write_values(number, *std::move(reply.outputs), reply.times);
+    log.end(written ? ::grpc::Status::OK : to_worker_status(written.error()),
+            written ? written->Length() : 0);
     const bool told =
         send(written ? *std::move(written) : write_error(number, written.error(), reply.times));
     const bool goes = !told || !written || session_->times_taken_up() != times_taken_up_;

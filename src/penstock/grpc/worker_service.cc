@@ -18,15 +18,31 @@ namespace {
 
 using serve::Right;
 
+/// Who calls, and whether they may.
+struct Caller {
+  Status may;
+  std::string name;  ///< By which the server knows them, or empty.
+  CallLog log;
+};
+
+Caller caller_of(const WorkerParts& parts, Right right,
+                 const ::grpc::CallbackServerContext& context, const char* method) {
+  auto client = check_caller(parts.access, right, context);
+  Caller caller{client ? Status() : Status(client.error()), client ? *client : "",
+                log_call(parts, context, "unary", method)};
+  caller.log.client(caller.name);
+  return caller;
+}
+
 /// What takes long, on a thread of ours. Lives until gRPC is done with it.
 class LongCall final : public ::grpc::ServerUnaryReactor {
  public:
   using Work = std::function<Status(const LongCall&)>;
 
-  static LongCall* start(serve::Worker& worker, const Status& may, Work work) {
-    const std::shared_ptr<LongCall> call(new LongCall);
+  static LongCall* start(serve::Worker& worker, const Caller& caller, Work work) {
+    const std::shared_ptr<LongCall> call(new LongCall(caller.log));
     call->self_ = call;
-    Status posted = may;
+    Status posted = caller.may;
     if (posted) {
       posted = worker.post([call, made = std::move(work)] { call->end(made(*call)); });
     }
@@ -40,10 +56,13 @@ class LongCall final : public ::grpc::ServerUnaryReactor {
   void OnDone() override { self_.reset(); }
 
  private:
-  LongCall() = default;
+  explicit LongCall(CallLog log) : log_(std::move(log)) {}
   void end(const Status& status) {
-    Finish(status ? ::grpc::Status::OK : to_worker_status(status.error()));
+    const auto told = status ? ::grpc::Status::OK : to_worker_status(status.error());
+    log_.end(told);
+    Finish(told);
   }
+  CallLog log_;
   std::atomic<bool> cancelled_ = false;
   std::shared_ptr<LongCall> self_;  // Until OnDone().
 };
@@ -168,12 +187,16 @@ void tell(const host::Stage& stage, worker::OpenStageResponse& response) {
 
 }  // namespace
 
+CallLog log_call(const WorkerParts& parts, const ::grpc::CallbackServerContext& context,
+                 const char* kind, const char* method) {
+  return {parts.log, context, kind, method, "penstock.worker.Worker"};
+}
+
 WorkerService::Unary* WorkerService::Describe(Context* context,
                                               const worker::DescribeRequest* /*request*/,
                                               worker::DescribeResponse* response) {
-  const auto client = check_caller(parts_.access, Right::kInfer, *context);
-  const Status may = client ? Status() : Status(client.error());
-  return LongCall::start(parts_.chores, may, [this, response](const LongCall&) -> Status {
+  const auto caller = caller_of(parts_, Right::kInfer, *context, "Describe");
+  return LongCall::start(parts_.chores, caller, [this, response](const LongCall&) -> Status {
     PENSTOCK_TRY(const auto facts, parts_.host.describe());
     response->set_protocol(kWorkerProtocol);
     response->set_penstock(std::string(version()));
@@ -192,11 +215,10 @@ WorkerService::Unary* WorkerService::Describe(Context* context,
 WorkerService::Unary* WorkerService::MissingContents(Context* context,
                                                      const worker::MissingContentsRequest* request,
                                                      worker::MissingContentsResponse* response) {
-  const auto client = check_caller(parts_.access, Right::kLoad, *context);
-  const Status may = client ? Status() : Status(client.error());
+  const auto caller = caller_of(parts_, Right::kLoad, *context, "MissingContents");
   return LongCall::start(
-      parts_.disk, may,
-      [this, request, response, name = client ? *client : ""](const LongCall&) -> Status {
+      parts_.disk, caller,
+      [this, request, response, name = caller.name](const LongCall&) -> Status {
         PENSTOCK_TRY(const auto session, parts_.host.find(request->session(), name));
         const std::vector<std::string> wanted(request->sha256().begin(), request->sha256().end());
         for (auto& hash : parts_.host.missing(*session, wanted)) {
@@ -209,11 +231,10 @@ WorkerService::Unary* WorkerService::MissingContents(Context* context,
 WorkerService::Unary* WorkerService::OpenStage(Context* context,
                                                const worker::OpenStageRequest* request,
                                                worker::OpenStageResponse* response) {
-  const auto client = check_caller(parts_.access, Right::kLoad, *context);
-  const Status may = client ? Status() : Status(client.error());
+  const auto caller = caller_of(parts_, Right::kLoad, *context, "OpenStage");
   return LongCall::start(
-      parts_.chores, may,
-      [this, request, response, name = client ? *client : ""](const LongCall& call) -> Status {
+      parts_.chores, caller,
+      [this, request, response, name = caller.name](const LongCall& call) -> Status {
         PENSTOCK_TRY(const auto session, parts_.host.find(request->session(), name));
         PENSTOCK_TRY(auto order, read_order(*request));
         PENSTOCK_TRY(const auto number, parts_.host.open_stage(*session, std::move(order),
@@ -234,10 +255,9 @@ WorkerService::Unary* WorkerService::OpenStage(Context* context,
 WorkerService::Unary* WorkerService::CloseStage(Context* context,
                                                 const worker::CloseStageRequest* request,
                                                 worker::CloseStageResponse* /*response*/) {
-  const auto client = check_caller(parts_.access, Right::kInfer, *context);
-  const Status may = client ? Status() : Status(client.error());
+  const auto caller = caller_of(parts_, Right::kInfer, *context, "CloseStage");
   return LongCall::start(
-      parts_.chores, may, [this, request, name = client ? *client : ""](const LongCall&) -> Status {
+      parts_.chores, caller, [this, request, name = caller.name](const LongCall&) -> Status {
         PENSTOCK_TRY(const auto session, parts_.host.find(request->session(), name));
         parts_.host.close_stage(*session, request->stage());
         return {};
@@ -247,11 +267,10 @@ WorkerService::Unary* WorkerService::CloseStage(Context* context,
 WorkerService::Unary* WorkerService::Measure(Context* context,
                                              const worker::MeasureRequest* request,
                                              worker::MeasureResponse* response) {
-  const auto client = check_caller(parts_.access, Right::kLoad, *context);
-  const Status may = client ? Status() : Status(client.error());
+  const auto caller = caller_of(parts_, Right::kLoad, *context, "Measure");
   return LongCall::start(
-      parts_.measuring, may,
-      [this, request, response, name = client ? *client : ""](const LongCall& call) -> Status {
+      parts_.measuring, caller,
+      [this, request, response, name = caller.name](const LongCall& call) -> Status {
         PENSTOCK_TRY(const auto session, parts_.host.find(request->session(), name));
         host::MeasureOrder order;
         order.job = request->job();
@@ -272,11 +291,10 @@ WorkerService::Unary* WorkerService::Measure(Context* context,
 WorkerService::Unary* WorkerService::MeasureLink(Context* context,
                                                  const worker::MeasureLinkRequest* request,
                                                  worker::MeasureLinkResponse* response) {
-  const auto client = check_caller(parts_.access, Right::kLoad, *context);
-  const Status may = client ? Status() : Status(client.error());
+  const auto caller = caller_of(parts_, Right::kLoad, *context, "MeasureLink");
   return LongCall::start(
-      parts_.measuring, may,
-      [this, request, response, name = client ? *client : ""](const LongCall&) -> Status {
+      parts_.measuring, caller,
+      [this, request, response, name = caller.name](const LongCall&) -> Status {
         constexpr std::int64_t kDefault = 300'000'000, kMost = 10'000'000'000;
         PENSTOCK_TRY(const auto session, parts_.host.find(request->session(), name));
         const std::string& address = request->address();
@@ -311,9 +329,9 @@ WorkerService::Unary* WorkerService::MeasureLink(Context* context,
   return run_calls(parts_, *context);
 }
 
-::grpc::ServerWriteReactor<WorkerService::Bytes>* WorkerService::Pull(Context* /*context*/,
+::grpc::ServerWriteReactor<WorkerService::Bytes>* WorkerService::Pull(Context* context,
                                                                       const Bytes* request) {
-  return send_tensor(parts_.host, *request);
+  return send_tensor(parts_, *context, *request);
 }
 
 ::grpc::ServerBidiReactor<WorkerService::Bytes, WorkerService::Bytes>* WorkerService::Echo(

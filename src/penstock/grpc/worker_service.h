@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "penstock/grpc/call_log.h"
 #include "penstock/grpc/dialogue.h"
 #include "penstock/grpc/lasting_calls.h"
 #include "penstock/grpc/worker.grpc.pb.h"
@@ -20,12 +21,17 @@ struct WorkerParts {
   host::Host& host;
   const serve::Access& access;
   const std::uint64_t message_bytes;  ///< At most, of one message.
+  serve::AccessLog* const log;        ///< Null: none.
   WorkerPuller puller;
   LastingCalls lasting;
   serve::Worker chores;     ///< What takes long: compiling, loading engines.
   serve::Worker disk;       ///< What waits for a disk.
   serve::Worker measuring;  ///< Jobs, which wait for one another.
 };
+
+/// A line of the access log for a call of this service. `kind`: "unary", "stream".
+CallLog log_call(const WorkerParts& parts, const ::grpc::CallbackServerContext& context,
+                 const char* kind, const char* method);
 
 struct WorkerMethods {
   using Api = worker::Worker;
@@ -78,7 +84,8 @@ class WorkerService final : public WorkerMethods::All {
     WorkerParts& parts, ::grpc::CallbackServerContext& context);
 ::grpc::ServerBidiReactor<::grpc::ByteBuffer, ::grpc::ByteBuffer>* run_calls(
     WorkerParts& parts, ::grpc::CallbackServerContext& context);
-::grpc::ServerWriteReactor<::grpc::ByteBuffer>* send_tensor(host::Host& host,
+::grpc::ServerWriteReactor<::grpc::ByteBuffer>* send_tensor(WorkerParts& parts,
+                                                            ::grpc::CallbackServerContext& context,
                                                             const ::grpc::ByteBuffer& request);
 ::grpc::ServerBidiReactor<::grpc::ByteBuffer, ::grpc::ByteBuffer>* echo(
     WorkerParts& parts, ::grpc::CallbackServerContext& context);

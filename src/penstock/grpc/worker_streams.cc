@@ -30,7 +30,8 @@ Error no_message(const char* name) {
 
 class SessionCall final : public Dialogue<worker::SessionRequest, worker::SessionResponse> {
  public:
-  SessionCall(WorkerParts& parts, Context& context) : parts_(parts), context_(context) {}
+  SessionCall(WorkerParts& parts, Context& context)
+      : parts_(parts), context_(context), log_(log_call(parts, context, "stream", "Session")) {}
 
   void start() { read(); }
 
@@ -50,12 +51,15 @@ class SessionCall final : public Dialogue<worker::SessionRequest, worker::Sessio
   /// Who closed it in order wants it gone; who was cut off may come again.
   void done(bool in_order) override {
     if (in_order && session_ != nullptr) parts_.host.close(*session_);
+    log_.end(ended());
   }
 
   Status open(const worker::SessionRequest& request, worker::SessionResponse& response) {
     PENSTOCK_TRY(const auto client, check_caller(parts_.access, Right::kInfer, context_));
     if (!request.has_open()) return invalid_argument("expected Open in the first request");
     const auto& asked = request.open();
+    log_.client(client);
+    log_.note("caller", asked.caller().substr(0, 128));
     if (asked.protocol() != kWorkerProtocol) {
       return make_error(Code::kFailedPrecondition, "expected protocol ", kWorkerProtocol,
                         " of workers, found ", asked.protocol(),
@@ -89,6 +93,7 @@ class SessionCall final : public Dialogue<worker::SessionRequest, worker::Sessio
 
   WorkerParts& parts_;
   Context& context_;
+  CallLog log_;
   std::shared_ptr<host::Session> session_;
 };
 
@@ -98,31 +103,39 @@ class SessionCall final : public Dialogue<worker::SessionRequest, worker::Sessio
 class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest> {
  public:
   static PutCall* start(WorkerParts& parts, Context& context) {
-    const std::shared_ptr<PutCall> call(new PutCall(parts));
+    const std::shared_ptr<PutCall> call(new PutCall(parts, context));
     call->self_ = call;
     auto client = check_caller(parts.access, Right::kLoad, context);
     if (client) {
       call->client_ = *std::move(client);
+      call->log_.client(call->client_);
       call->StartRead(&call->request_);
     } else {
-      call->Finish(to_worker_status(client.error()));
+      call->finish(to_worker_status(client.error()));
     }
     return call.get();
   }
 
   void OnReadDone(bool ok) override {
     Status posted = parts_.disk.post([call = self_, ok] { ok ? call->take() : call->end(); });
-    if (!posted) Finish(to_worker_status(posted.error()));
+    if (!posted) finish(to_worker_status(posted.error()));
   }
   void OnDone() override { self_.reset(); }
 
  private:
-  explicit PutCall(WorkerParts& parts) : parts_(parts) {}
+  PutCall(WorkerParts& parts, const Context& context)
+      : parts_(parts), log_(log_call(parts, context, "stream", "PutContent")) {}
+
+  void finish(const ::grpc::Status& status) {
+    log_.received(received_);
+    log_.end(status);
+    Finish(status);
+  }
 
   void take() {
     auto goes_on = request_.has_head() ? begin(request_.head()) : add(request_.piece());
-    if (!goes_on) return Finish(to_worker_status(goes_on.error()));
-    *goes_on ? StartRead(&request_) : Finish(::grpc::Status::OK);
+    if (!goes_on) return finish(to_worker_status(goes_on.error()));
+    *goes_on ? StartRead(&request_) : finish(::grpc::Status::OK);
   }
 
   /// False: it is there already.
@@ -136,11 +149,12 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
 
   Result<bool> add(const std::string& piece) {
     if (writer_ == nullptr) return invalid_argument("expected a Head before the first piece");
+    received_ += piece.size();
     PENSTOCK_CHECK_OK(writer_->add(std::as_bytes(std::span(piece))));
     return true;
   }
 
-  void end() { Finish(finish_content()); }
+  void end() { finish(finish_content()); }
 
   ::grpc::Status finish_content() {
     if (writer_ == nullptr) return to_worker_status(no_message("content: it has no Head"));
@@ -151,6 +165,8 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
   }
 
   WorkerParts& parts_;
+  CallLog log_;
+  std::size_t received_ = 0;  // Bytes of the pieces.
   std::string client_;
   std::shared_ptr<PutCall> self_;  // Until OnDone().
   worker::PutContentRequest request_;
@@ -162,22 +178,30 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
 
 class PullAnswer final : public ::grpc::ServerWriteReactor<Bytes> {
  public:
-  static PullAnswer* start(host::Host& host, const Bytes& request) {
-    auto* call = new PullAnswer;  // NOLINT(*-owning-memory): deletes itself
-    Status begun = call->begin(host, request);
-    begun ? call->write_next() : call->Finish(to_worker_status(begun.error()));
+  static PullAnswer* start(WorkerParts& parts, const Context& context, const Bytes& request) {
+    auto* call = new PullAnswer(  // NOLINT(*-owning-memory): deletes itself
+        log_call(parts, context, "stream", "Pull"));
+    Status begun = call->begin(parts.host, request);
+    begun ? call->write_next() : call->finish(to_worker_status(begun.error()));
     return call;
   }
 
   void OnWriteDone(bool ok) override {
-    if (!ok) return Finish(::grpc::Status::CANCELLED);
+    if (!ok) return finish(::grpc::Status::CANCELLED);
     if (sent_ < bytes_.bytes()) return write_next();
     pull_->finish();
-    Finish(::grpc::Status::OK);
+    finish(::grpc::Status::OK);
   }
   void OnDone() override { delete this; }
 
  private:
+  explicit PullAnswer(CallLog log) : log_(std::move(log)) {}
+
+  void finish(const ::grpc::Status& status) {
+    log_.end(status, sent_);
+    Finish(status);
+  }
+
   Status begin(host::Host& host, const Bytes& bytes) {
     PENSTOCK_TRY(const auto parts, RawMessage::read(bytes, kRawField, "PullRequest"));
     worker::PullRequest request;
@@ -209,11 +233,12 @@ class PullAnswer final : public ::grpc::ServerWriteReactor<Bytes> {
     }
     sent_ += size;
     auto written = std::move(writer).finish();
-    if (!written) return Finish(to_worker_status(written.error()));
+    if (!written) return finish(to_worker_status(written.error()));
     message_ = *std::move(written);
     StartWrite(&message_);
   }
 
+  CallLog log_;
   std::optional<host::Tickets::Pull> pull_;
   Tensor bytes_;
   std::size_t sent_ = 0;
@@ -233,8 +258,12 @@ Tensor zeros(std::size_t bytes) {
 
 class EchoCall final : public Dialogue<Bytes, Bytes> {
  public:
+  EchoCall(const WorkerParts& parts, const Context& context)
+      : log_(log_call(parts, context, "stream", "Echo")) {}
+
   void start(WorkerParts& parts, Context& context) {
     const auto client = check_caller(parts.access, Right::kInfer, context);
+    if (client) log_.client(*client);
     client ? read() : end(to_worker_status(client.error()));
   }
 
@@ -248,6 +277,7 @@ class EchoCall final : public Dialogue<Bytes, Bytes> {
   }
   void sent() override { read(); }
   void closed() override { end(::grpc::Status::OK); }
+  void done(bool /*in_order*/) override { log_.end(ended()); }
 
   static Result<Bytes> answer(const Bytes& message, std::int64_t received_ns) {
     PENSTOCK_TRY(const auto parts, RawMessage::read(message, kRawField, "EchoRequest"));
@@ -265,6 +295,8 @@ class EchoCall final : public Dialogue<Bytes, Bytes> {
     if (request.answer_bytes() > 0) writer.add(zeros(request.answer_bytes()));
     return std::move(writer).finish();
   }
+
+  CallLog log_;
 };
 
 }  // namespace
@@ -283,12 +315,13 @@ class EchoCall final : public Dialogue<Bytes, Bytes> {
   return PutCall::start(parts, context);
 }
 
-::grpc::ServerWriteReactor<Bytes>* send_tensor(host::Host& host, const Bytes& request) {
-  return PullAnswer::start(host, request);
+::grpc::ServerWriteReactor<Bytes>* send_tensor(WorkerParts& parts, Context& context,
+                                               const Bytes& request) {
+  return PullAnswer::start(parts, context, request);
 }
 
 ::grpc::ServerBidiReactor<Bytes, Bytes>* echo(WorkerParts& parts, Context& context) {
-  const auto call = std::make_shared<EchoCall>();
+  const auto call = std::make_shared<EchoCall>(parts, context);
   auto* begun = EchoCall::begin(call);
   parts.lasting.add(call);
   call->start(parts, context);
