@@ -1,11 +1,14 @@
 """penstock worker, as callers on other machines see it: processes of their own, over real sockets."""
 
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +16,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from servers import CLIENTS, ROOT, SECONDS, find_program, make_certificates
+from servers import CLIENTS, ROOT, SECONDS, find_program, make_certificates, split
+
+sys.path.append(str(ROOT / "tools"))
+from local_hosts import free_port  # noqa: E402
 
 SCRIPT = Path(__file__).parent / "clients/worker_client.py"
 OWN = ["--tls-certificate", "localhost.pem", "--tls-key", "localhost.key"]
@@ -127,6 +133,31 @@ def test_a_caller_that_is_killed_leaves_nothing(worker: Worker, made: Path) -> N
     assert done.returncode == -signal.SIGKILL, done.stderr
     worker.wait_for("was not heard of within its lease")
     run_client(made, "runs_a_stage", worker.address)
+
+
+def test_it_tells_what_callers_have_and_what_they_ask(made: Path, tmp_path: Path) -> None:
+    port, log = free_port(), tmp_path / "access.log"
+    worker = Worker(tmp_path / "cache", "--http", f"127.0.0.1:{port}", "--access-log", str(log))
+    first = min(os.sched_getaffinity(0))
+    model = Path(shutil.copy(made / "head.onnx", tmp_path))
+    package = split(model, "--devices", f"{worker.address}/cpu:{first}", "--backend", "onnxruntime")
+    command = [find_program(), "run", package, "--input", "x=-", "--output", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
+        caller.stdin.write(np.ones(8, np.float32).tobytes())
+        caller.stdin.flush()
+        assert json.loads(caller.stdout.readline())["frame"] == 0
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS) as answer:
+            figures = answer.read().decode()
+        caller.stdin.close()
+        assert caller.wait(SECONDS) == 0
+    assert worker.end() == 0, worker.log
+    assert "\npenstock_worker_sessions 1\n" in figures and "\npenstock_worker_stages 1\n" in figures
+    assert "\nprocess_resident_memory_bytes " in figures
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    asked = {line["target"].removeprefix("/penstock.worker.Worker/"): line for line in lines}
+    assert {"Session", "MissingContents", "PutContent", "OpenStage", "Run"} <= set(asked)
+    assert asked["Run"]["frame"] == "0" and asked["Run"]["status"] == 0
+    assert asked["PutContent"]["request_bytes"] > 0
 
 
 def test_contents_outlive_the_worker(made: Path, tmp_path: Path) -> None:

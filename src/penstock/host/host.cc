@@ -204,6 +204,16 @@ Result<Measured> Host::measure(MeasureOrder order, const std::vector<FileOrder>&
 
 // -------------------------------------------------------------------------------------------- end
 
+Host::Load Host::load() const {
+  Load load{.sessions = sessions_.count(),
+            .kept_bytes = tickets_.bytes(),
+            .stored_bytes = contents_->bytes()};
+  const std::scoped_lock lock(mutex_);
+  load.stages = stages_;
+  load.calls = calls_;
+  return load;
+}
+
 bool Host::draining() const {
   const std::scoped_lock lock(mutex_);
   return draining_;

@@ -100,6 +100,13 @@ class Host {
                            const std::function<bool()>& interrupted);
 
   [[nodiscard]] std::size_t sessions() const { return sessions_.count(); }
+  /// What it has of others now.
+  struct Load {
+    std::size_t sessions = 0, stages = 0, calls = 0;
+    std::uint64_t kept_bytes = 0;    ///< Of tensors that others are to pull.
+    std::uint64_t stored_bytes = 0;  ///< Of files on disk, those on their way too.
+  };
+  [[nodiscard]] Load load() const;
   [[nodiscard]] bool draining() const;
   /// No new sessions and stages; returns once no call is in progress, or `timeout` has passed
   /// (false).

@@ -25,6 +25,8 @@ void add_frames(Families& families, const Labels& labels, const pipeline::Stats&
                labels, number(stats.pushed > stats.popped ? stats.pushed - stats.popped : 0));
   families.add(Kind::kGauge, "penstock_streams", "Streams that are known now", labels,
                number(stats.streams));
+  families.add(Kind::kCounter, "penstock_streams_evicted", "Streams that made room for others",
+               labels, number(stats.streams_evicted));
   families.add(Kind::kGauge, "penstock_memory_bytes",
                "Memory of the pipeline's edges; 0: nothing bounds it", labels,
                number(stats.memory_bytes.value_or(0)));
@@ -62,6 +64,36 @@ void add_quantiles(Families& families, const char* name, const char* help, const
   }
 }
 
+/// Of each replica: on which device, of which peer (empty: this machine), and whether it computes.
+void add_instances(Families& families, const Labels& labels, const pipeline::StageStats& stage) {
+  for (std::size_t i = 0; i < stage.instances.size(); ++i) {
+    const auto& instance = stage.instances[i];
+    const auto slash = instance.device.find('/');
+    const std::string peer =
+        slash == std::string::npos ? std::string() : instance.device.substr(0, slash);
+    const auto of_instance = with(labels, {{"stage", stage.name},
+                                           {"instance", std::to_string(i)},
+                                           {"device", instance.device},
+                                           {"peer", peer}});
+    families.add(Kind::kGauge, "penstock_instance_able", "0: its device is lost, or its calls hang",
+                 of_instance, instance.able ? 1 : 0);
+    families.add(Kind::kCounter, "penstock_instance_frames", "Frames that the replica computed",
+                 of_instance, number(instance.frames));
+    families.add(Kind::kCounter, "penstock_instance_compute_seconds",
+                 "Time in which the replica computed them", of_instance, instance.infer_ns / 1e9);
+  }
+}
+
+/// How many frames calls held, where a call may hold several.
+void add_calls(Families& families, const Labels& labels, const pipeline::StageStats& stage) {
+  if (stage.calls.size() < 2) return;
+  for (std::size_t n = 1; n <= stage.calls.size(); ++n) {
+    families.add(Kind::kCounter, "penstock_stage_calls", "Calls, by how many frames they held",
+                 with(labels, {{"stage", stage.name}, {"frames", std::to_string(n)}}),
+                 number(stage.calls[n - 1]));
+  }
+}
+
 void add_stage(Families& families, const Labels& labels, const pipeline::StageStats& stage) {
   const auto add = [&](Kind kind, const char* name, const char* help, double value) {
     families.add(kind, name, help, with(labels, {{"stage", stage.name}}), value);
@@ -74,6 +106,14 @@ void add_stage(Families& families, const Labels& labels, const pipeline::StageSt
       number(stage.drops));
   add(Kind::kGauge, "penstock_stage_instances", "Replicas of the stage",
       static_cast<double>(stage.replicas));
+  add(Kind::kGauge, "penstock_stage_lanes", "Calls in flight, at most, of each replica",
+      static_cast<double>(stage.lanes));
+  add(Kind::kCounter, "penstock_stage_copies", "Tensors copied by the runtime or the backend",
+      number(stage.copies));
+  add(Kind::kCounter, "penstock_stage_allocations", "Tensor buffers allocated after the start",
+      number(stage.allocations));
+  add_instances(families, labels, stage);
+  add_calls(families, labels, stage);
   add(Kind::kCounter, "penstock_stage_busy_seconds",
       "Time in which the stage had frames, of all replicas together", stage.busy_ns / 1e9);
   add_service(families, labels, stage);
@@ -96,6 +136,9 @@ void add_edge(Families& families, const Labels& labels, const pipeline::EdgeStat
                number(edge.depth));
   families.add(Kind::kGauge, "penstock_edge_capacity", "Frames that the edge holds", of_edge,
                edge.capacity);
+  families.add(Kind::kGauge, "penstock_edge_bytes",
+               "Memory of the edge's slots; 0: the backend allocates them",
+               with(of_edge, {{"memory", edge.memory}}), number(edge.bytes));
   families.add(Kind::kCounter, "penstock_edge_drops", "Frames dropped by the edge's policy",
                of_edge, number(edge.drops));
 }

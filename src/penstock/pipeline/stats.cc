@@ -37,7 +37,8 @@ double busy_ns(const StageStats& stats) {
 InstanceStats stats_of(const Worker& worker, const device::Device& device) {
   return {.device = device::to_string(device),
           .frames = worker.frames.load(std::memory_order_relaxed),
-          .infer_ns = Histogram::quantiles({&worker.compute_infer}).sum_ns};
+          .infer_ns = Histogram::quantiles({&worker.compute_infer}).sum_ns,
+          .able = worker.able()};
 }
 
 /// \pre  state.looked_at is held

@@ -29,6 +29,7 @@ struct InstanceStats {
   std::string device;
   std::uint64_t frames = 0;  ///< Computed without error.
   double infer_ns = 0;       ///< The backends' run of them, all together, within 2 %.
+  bool able = true;  ///< False: its device is lost, or too many of its runs hang: others compute.
 };
 
 /// One stage, its replicas together. Phases carry Triton's names.

@@ -58,6 +58,7 @@ class Worker {
   [[nodiscard]] Counters counters() const;                           ///< Since the warm-up.
   [[nodiscard]] std::size_t lanes() const { return lanes_.size(); }  ///< 0 once it was freed.
   [[nodiscard]] WorkerSpans spans() const;                           ///< If tracing.
+  [[nodiscard]] bool able() const { return !unable_; }  ///< As its own thread saw it last.
   [[nodiscard]] const Stage& stage() const { return stage_; }
   [[nodiscard]] std::size_t replica() const { return replica_; }
 
@@ -222,7 +223,7 @@ class Worker {
   std::vector<int> mask_;                         // The thread's.
   std::vector<std::unique_ptr<StageCall>> lost_;  // Calls that hang, and may come back.
   bool may_be_lost_ = false;                      // Its device is no CPU of this machine.
-  bool unable_ = false;  // The device is lost, or `lost_` are more than the plan allows.
+  std::atomic<bool> unable_{false};     // The device is lost, or `lost_` are more than allowed.
   std::atomic<bool> cancelled_{false};  // Some frame was; perhaps one in flight here.
   std::atomic<bool> leaves_{false};     // What is in progress is left behind.
   std::int64_t clock_ = 0;  // End of the last frame; the start of the next unless idle between.

@@ -13,6 +13,7 @@
 #include "penstock/grpc/front.h"
 #include "penstock/host/host.h"
 #include "penstock/http/tls_check.h"
+#include "penstock/metrics/families.h"
 #include "penstock/rest/front.h"
 #include "penstock/serve/access.h"
 #include "penstock/serve/access_log.h"
@@ -106,6 +107,18 @@ grpc::PeerOptions peers_of(const Options& options) {
   return peers;
 }
 
+/// What a worker has of others.
+void add_worker(metrics::Families& families, const host::Host::Load& load) {
+  const auto add = [&](const char* name, const char* help, auto value) {
+    families.add(metrics::Kind::kGauge, name, help, {}, static_cast<double>(value));
+  };
+  add("penstock_worker_sessions", "Callers that have something here", load.sessions);
+  add("penstock_worker_stages", "Stages that are open for them", load.stages);
+  add("penstock_worker_calls", "Calls of stages in progress", load.calls);
+  add("penstock_worker_kept_bytes", "Tensors that other workers are to pull", load.kept_bytes);
+  add("penstock_worker_stored_bytes", "Files of stages on disk", load.stored_bytes);
+}
+
 class Ports final : public gateway::Serving {
  public:
   Ports(serve::Access opened, std::chrono::nanoseconds patience)
@@ -137,6 +150,11 @@ class Ports final : public gateway::Serving {
     if (options.http.empty()) return {};
     rest::Front::Options http{.address = options.http, .log = log_.get()};
     http.say = options.server.warn;
+    if (host_ != nullptr) {
+      http.figures = [&host = *host_](metrics::Families& families) {
+        add_worker(families, host.load());
+      };
+    }
     if (!tls.key.empty()) http.tls = tls;
     PENSTOCK_TRY(http_, rest::Front::start(*server_, access_, std::move(http)));
     http_address_ = http_->address();

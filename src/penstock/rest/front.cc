@@ -55,8 +55,9 @@ Result<std::unique_ptr<Front>> Front::start(serve::Server& server, const serve::
                                             Options options) {
   auto state = std::make_unique<State>();
   PENSTOCK_CHECK_OK(state->worker.start());
+  auto routes = make_routes(server, access, state->worker, options.figures);
   PENSTOCK_TRY(state->http, http::Server::start(to_http(std::move(options), server.limits()),
-                                                make_routes(server, access, state->worker)));
+                                                std::move(routes)));
   return std::unique_ptr<Front>(new Front(std::move(state)));
 }
 

@@ -9,6 +9,7 @@
 
 #include "penstock/base/result.h"
 #include "penstock/base/tls_files.h"
+#include "penstock/metrics/families.h"
 #include "penstock/serve/access.h"
 #include "penstock/serve/access_log.h"
 #include "penstock/serve/server.h"
@@ -18,9 +19,11 @@ namespace penstock::rest {
 class Front {
  public:
   struct Options {
-    std::string address = "127.0.0.1:8000";       ///< Port 0: any that is free.
-    std::optional<TlsFiles> tls;                  ///< Empty: plain text.
-    serve::AccessLog* log = nullptr;              ///< Outlives the front; null: none.
+    std::string address = "127.0.0.1:8000";  ///< Port 0: any that is free.
+    std::optional<TlsFiles> tls;             ///< Empty: plain text.
+    serve::AccessLog* log = nullptr;         ///< Outlives the front; null: none.
+    /// Adds figures to those of /metrics. What it uses outlives the front. Any thread; empty: none.
+    std::function<void(metrics::Families&)> figures;
     std::function<void(const std::string&)> say;  ///< What the operator should know; any thread.
   };
 

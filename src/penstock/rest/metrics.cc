@@ -1,8 +1,8 @@
 // Requests under Triton's names of figures, then figures of Penstock's own and of the pipeline.
 #include "penstock/rest/metrics.h"
 
-#include "penstock/metrics/families.h"
 #include "penstock/metrics/pipeline.h"
+#include "penstock/metrics/process.h"
 
 namespace penstock::rest {
 namespace {
@@ -60,7 +60,8 @@ void add_own(Families& families, const Labels& labels, const ModelStatistics& mo
 
 }  // namespace
 
-std::string metrics_text(const std::vector<ModelStatistics>& models) {
+std::string metrics_text(const std::vector<ModelStatistics>& models,
+                         const std::function<void(Families&)>& more) {
   Families families;
   for (const auto& model : models) {
     const Labels labels = {{"model", model.name}, {"version", model.version}};
@@ -68,6 +69,8 @@ std::string metrics_text(const std::vector<ModelStatistics>& models) {
     add_own(families, labels, model);
     metrics::add_pipeline(families, labels, model.pipeline);
   }
+  metrics::add_process(families);
+  if (more) more(families);
   return families.text();
 }
 

@@ -358,20 +358,50 @@ TEST(Metrics, TellOfStagesAndEdges) {
   pipeline::StageStats stage{.name = "head"};
   stage.frames = 7;
   stage.compute_infer.p90_ns = 2500;
+  stage.lanes = 2;
+  stage.calls = {5, 1};
   model.pipeline.stages = {stage};
   pipeline::EdgeStats edge{.name = "input -> head"};
   edge.capacity = 4;
   edge.depth = 3;
+  edge.memory = "host";
+  edge.bytes = 64;
   model.pipeline.edges = {edge};
   const auto text = metrics_text({model});
   const std::string labels = R"(model="m",version="1",)";
-  for (const auto& line : {"penstock_stage_frames{" + labels + R"(stage="head"} 7)",
-                           "penstock_stage_duration_us{" + labels +
-                               R"(phase="compute_infer",quantile="0.9",stage="head"} 2.5)",
-                           "penstock_edge_depth{" + labels + R"(edge="input -> head"} 3)",
-                           "penstock_edge_capacity{" + labels + R"(edge="input -> head"} 4)"}) {
+  for (const auto& line :
+       {"penstock_stage_frames{" + labels + R"(stage="head"} 7)",
+        "penstock_stage_duration_us{" + labels +
+            R"(phase="compute_infer",quantile="0.9",stage="head"} 2.5)",
+        "penstock_stage_lanes{" + labels + R"(stage="head"} 2)",
+        "penstock_stage_calls{" + labels + R"(stage="head",frames="2"} 1)",
+        "penstock_edge_depth{" + labels + R"(edge="input -> head"} 3)",
+        "penstock_edge_bytes{" + labels + R"(edge="input -> head",memory="host"} 64)",
+        "penstock_edge_capacity{" + labels + R"(edge="input -> head"} 4)"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
+}
+
+TEST(Metrics, TellOfEachReplicaWhereItIsAndWhetherItComputes) {
+  serve::ModelStatistics model{.name = "m", .version = "1"};
+  pipeline::StageStats stage{.name = "head"};
+  stage.instances = {{.device = "10.0.0.7:9000/cpu:0-1", .frames = 6, .able = false},
+                     {.device = "cpu:0", .frames = 1}};
+  model.pipeline.stages = {stage};
+  const auto text = metrics_text({model});
+  const std::string labels = R"({model="m",version="1",stage="head",instance=)";
+  EXPECT_THAT(text, HasSubstr("penstock_instance_able" + labels +
+                              R"("0",device="10.0.0.7:9000/cpu:0-1",peer="10.0.0.7:9000"} 0)"));
+  EXPECT_THAT(text,
+              HasSubstr("penstock_instance_frames" + labels + R"("1",device="cpu:0",peer=""} 1)"));
+}
+
+TEST(Metrics, TellOfTheProcessAndWhatItsOwnerAdds) {
+  const auto text = metrics_text({}, [](metrics::Families& families) {
+    families.add(metrics::Kind::kGauge, "of_the_owner", "Something", {}, 7);
+  });
+  EXPECT_THAT(text, HasSubstr("# TYPE process_resident_memory_bytes gauge\n"));
+  EXPECT_THAT(text, HasSubstr("\nof_the_owner 7\n"));
 }
 
 }  // namespace

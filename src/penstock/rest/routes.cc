@@ -64,8 +64,9 @@ Result<std::optional<std::size_t>> json_bytes_of(const Request& request) {
 
 class Routes {
  public:
-  Routes(serve::Server& server, const serve::Access& access, serve::Worker& worker)
-      : server_(server), access_(access), worker_(worker) {}
+  Routes(serve::Server& server, const serve::Access& access, serve::Worker& worker,
+         std::function<void(metrics::Families&)> figures)
+      : server_(server), access_(access), worker_(worker), figures_(std::move(figures)) {}
 
   http::Router make() && {
     add_health();
@@ -296,11 +297,12 @@ class Routes {
       add_setting(path, trace_settings);
     }
     add_setting("/v2/logging", log_settings);
-    answer("GET", "/metrics", Right::kAdmin, [&server = server_](const Request&) {
-      const auto all = server.statistics("", "");
-      if (!all) return response_of(all.error());
-      return http::text_response(200, metrics::kContentType, metrics_text(*all));
-    });
+    answer("GET", "/metrics", Right::kAdmin,
+           [&server = server_, figures = figures_](const Request&) {
+             const auto all = server.statistics("", "");
+             if (!all) return response_of(all.error());
+             return http::text_response(200, metrics::kContentType, metrics_text(*all, figures));
+           });
   }
 
   /// They are told, and cannot be changed.
@@ -317,14 +319,15 @@ class Routes {
   serve::Server& server_;
   const serve::Access& access_;
   serve::Worker& worker_;
+  std::function<void(metrics::Families&)> figures_;
   http::Router router_;
 };
 
 }  // namespace
 
-http::Router make_routes(serve::Server& server, const serve::Access& access,
-                         serve::Worker& worker) {
-  return Routes(server, access, worker).make();
+http::Router make_routes(serve::Server& server, const serve::Access& access, serve::Worker& worker,
+                         std::function<void(metrics::Families&)> figures) {
+  return Routes(server, access, worker, std::move(figures)).make();
 }
 
 }  // namespace penstock::rest

@@ -1,14 +1,19 @@
 // The paths of the protocol over HTTP, and what answers each.
 #pragma once
 
+#include <functional>
+
 #include "penstock/http/router.h"
+#include "penstock/metrics/families.h"
 #include "penstock/serve/access.h"
 #include "penstock/serve/server.h"
 #include "penstock/serve/worker.h"
 
 namespace penstock::rest {
 
-/// \pre  all three outlive the router
-http::Router make_routes(serve::Server& server, const serve::Access& access, serve::Worker& worker);
+/// `figures` adds to those of /metrics. Empty: nothing.
+/// \pre  the first three, and what `figures` uses, outlive the router
+http::Router make_routes(serve::Server& server, const serve::Access& access, serve::Worker& worker,
+                         std::function<void(metrics::Families&)> figures);
 
 }  // namespace penstock::rest
