@@ -228,7 +228,9 @@ std::size_t Edge::bytes_per_slot() const {
 
 void Edge::ensure_own(Slot& slot) const {
   if (!slot.own.empty()) return set_to_bounds(slot);
-  for (const auto& type : types) slot.own.push_back(storage_for(type));
+  std::vector<Tensor> made;  // All of it or, where there is no memory, nothing.
+  for (const auto& type : types) made.push_back(storage_for(type));
+  slot.own = std::move(made);
 }
 
 void Edge::point_at(Slot& slot, const std::vector<Tensor>& tensors) {

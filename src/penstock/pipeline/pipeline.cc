@@ -123,6 +123,22 @@ Status lend(State& state, FrameNumber frame, std::span<const Tensor> inputs, boo
   return {};
 }
 
+// The caller gets the tensors of the frame's slots.
+Status show_slots(State& state, FrameNumber frame) {
+  for (std::size_t i = 0; i < state.acquired.size(); ++i) {
+    const Place& place = state.input_places[i];
+    if (place.edge == nullptr) {
+      state.acquired[i] = storage_for(state.plan.inputs[i].type);
+      continue;
+    }
+    Slot& slot = place.edge->slot(frame);
+    PENSTOCK_CHECK_OK(place.edge->renew(slot));
+    place.edge->ensure_own(slot);
+    state.acquired[i] = slot.own[place.tensor];
+  }
+  return {};
+}
+
 // Before anything of the frame is written: an edge with policy `error` refuses it here.
 Status check_error_policy(State& state) {
   for (const Edge* edge : state.input_edges) {
@@ -406,19 +422,10 @@ Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeo
       return make_error(Code::kResourceExhausted,
                         "acquire_input: the stages hold every slot of the input edge");
     }
-    for (std::size_t i = 0; i < state.acquired.size(); ++i) {
-      const Place& place = state.input_places[i];
-      if (place.edge == nullptr) {
-        state.acquired[i] = storage_for(state.plan.inputs[i].type);
-        continue;
-      }
-      Slot& slot = place.edge->slot(frame);
-      if (Status own = place.edge->renew(slot); !own) {
-        give_slots_back(state, frame);
-        return std::move(own).error();
-      }
-      place.edge->ensure_own(slot);
-      state.acquired[i] = slot.own[place.tensor];
+    if (Status shown = guarded([&] { return show_slots(state, frame); }); !shown) {
+      for (auto& tensor : state.acquired) tensor = Tensor();
+      give_slots_back(state, frame);
+      return std::move(shown).error();
     }
     generations_->acquirer = std::this_thread::get_id();
     guard.keep();  // push_acquired ends it.

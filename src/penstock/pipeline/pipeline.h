@@ -145,15 +145,14 @@ class Pipeline {
   /// The next frame of each stream reads the states' initial values: another sequence begins. What
   /// functions keep of the frames before, they keep.
   /// \error kFailedPrecondition  frames are in flight, an acquired input is not pushed, or
-  /// replace()
-  ///        waits for frames to end; kCancelled  as push().
+  ///                             replace() waits for frames to end.
+  /// \error kCancelled           as push().
   Status reset_states();
 
   // One stream (FrameOptions::stream) of those that the plan allows. Frames of the others may be in
   // flight. What functions keep of the frames before, they keep for all streams together.
   // \error kFailedPrecondition  frames of the stream are in flight, an acquired input is not
-  // pushed,
-  //        or replace() waits for frames to end.
+  //                             pushed, or replace() waits for frames to end.
 
   /// Resets one stream; one that is not known begins so anyway. \error kCancelled  as push().
   Status reset_stream(std::uint64_t stream);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <new>
+#include <semaphore>
 #include <set>
 #include <string>
 #include <thread>
@@ -140,6 +141,44 @@ TEST(ScaleTest, AnOutputForWhichThereIsNoOtherStorageIsNotTakenAndStaysWhole) {
   }
   EXPECT_EQ(output[0].as<float>()[0], 1);
   EXPECT_EQ(output.take(0).as<float>()[0], 1);
+}
+
+// The edge has three slots: the stage keeps one, and whoever is refused another takes none.
+TEST(ScaleTest, InputsForWhichThereIsNoMemoryTakeNoSlots) {
+  if (kFewThreads) GTEST_SKIP() << "a sanitizer reserves address space of its own";
+  constexpr std::int64_t kFloats = 16 << 20;  // 64 MiB.
+  std::binary_semaphore entered{0}, open{0};
+  FakeNetwork network;
+  network.input("in", floats(kFloats))
+      .stage("a", {"in"}, {"out"},
+             [&](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               if (value_of(*in[0]) == 0) return {};  // The warm-up.
+               entered.release();
+               open.acquire();
+               return {};
+             })
+      .output("out");
+  network.finish().edges.front().policy = plan::FullPolicy::kDropOldest;
+  auto pipeline = started(network, {.capacity = 1});
+  Tensor input = Tensor::allocate(DType::kF32, {kFloats});
+  input.as<float>()[0] = 1;
+  ASSERT_TRUE(pipeline->push(std::vector{input}));
+  entered.acquire();
+  {
+    const Scarcity scarcity(16 << 20);
+    for (int i = 0; i < 6; ++i) {
+      const auto refused = pipeline->acquire_input();
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().message(), "out of memory");
+    }
+  }
+  const auto acquired = pipeline->acquire_input();
+  EXPECT_TRUE(acquired) << acquired.error().message();
+  if (acquired) pipeline->release_input();
+  open.release();
+  const auto popped = pipeline->pop();
+  ASSERT_TRUE(popped && *popped && (*popped)->ok());
 }
 
 TEST(ScaleTest, AThousandPipelinesRunAtATimeAndLeaveNoThread) {

@@ -240,7 +240,6 @@ Result<ModelInterface> State::describe(const Connection& to, Clock::duration pat
   const auto placed = [&](Error error) {
     return std::move(error).within({Where::kModel, model}).within({Where::kPeer, options.address});
   };
-  ModelInterface read;
   auto inputs = read_ports(response.inputs(), Where::kInput);
   if (!inputs) return placed(std::move(inputs).error());
   auto outputs = read_ports(response.outputs(), Where::kOutput);
