@@ -10,6 +10,7 @@
 
 #include "penstock/pipeline/counters.h"
 #include "penstock/pipeline/open_rows.h"
+#include "penstock/pipeline/record.h"
 #include "penstock/pipeline/rows.h"
 #include "penstock/pipeline/stage.h"
 
@@ -18,6 +19,7 @@ namespace penstock::pipeline {
 /// A frame, and where its tensors lie on each of the stage's edges.
 struct BoundFrame {
   FrameNumber frame = 0;
+  const Record* record = nullptr;                   // Another frame's once the call is left behind.
   std::int64_t deadline_ns = backend::kNoDeadline;  // Steady clock.
   std::uint32_t seat = 0;                           // Where its stream's states lie: StateEdge.
   FrameNumber step = 0;

@@ -510,6 +510,23 @@ TEST_F(BatchesOfItems, AreNotComputedPastTheDeadlineOfTheirFrame) {
   }
 }
 
+TEST_F(BatchesOfItems, EndWithACancelledFrame) {
+  for (const bool fails : {false, true}) {  // A call of several; then each would be run alone.
+    const FrameNumber frame = fails ? 1 : 0;
+    calls = alone = 0;
+    together = [&]() -> Status {
+      pipeline->cancel(frame);
+      return fails ? make_error(Code::kUnknown, "bad call") : Status();
+    };
+    EXPECT_EQ(run(7).outcome(), Outcome::kCancelled);
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(alone, fails ? 0 : 4);
+  }
+  together = [] { return Status(); };
+  EXPECT_TRUE(run(7).ok());
+  EXPECT_EQ(pipeline->stats().stages[0].errors, 0U);
+}
+
 // A tensor whose memory `held` tells of.
 Tensor watched_number(float value, std::weak_ptr<float>& held) {
   auto memory = std::make_shared<float>(value);

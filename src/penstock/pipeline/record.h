@@ -43,7 +43,7 @@ class alignas(kCacheLine) Record {
     Life expected = Life::kAlive;
     if (!life_.compare_exchange_strong(expected, Life::kDying, std::memory_order_acq_rel))
       return false;
-    outcome_ = outcome;
+    outcome_.store(outcome, std::memory_order_relaxed);
     try {
       error_ = in_stream(make_error());
     } catch (const std::bad_alloc&) {
@@ -60,7 +60,8 @@ class alignas(kCacheLine) Record {
 
   /// By its owner's wish; with its error.
   [[nodiscard]] bool cancelled() const {
-    return life_.load(std::memory_order_acquire) == Life::kDead && outcome_ == Outcome::kCancelled;
+    return life_.load(std::memory_order_acquire) == Life::kDead &&
+           outcome_.load(std::memory_order_relaxed) == Outcome::kCancelled;
   }
 
   /// From here on nothing fails the frame. False: it failed before.
@@ -73,7 +74,7 @@ class alignas(kCacheLine) Record {
   std::pair<Outcome, Error> take_failure() {
     while (life_.load(std::memory_order_acquire) != Life::kDead) {
     }
-    return {outcome_, std::move(error_)};
+    return {outcome_.load(std::memory_order_relaxed), std::move(error_)};
   }
 
   /// The frame has a callback, to be called once so many stages are done with it.
@@ -105,7 +106,9 @@ class alignas(kCacheLine) Record {
   std::atomic<Life> life_{Life::kAlive};
   bool traced_ = false;               // Whether `traceparent`, which lies far behind, is any.
   std::atomic<int> stages_left_{-1};  // Below 0: it has no callback.
-  Outcome outcome_ = Outcome::kOk;
+  // A call that was left behind may still ask whether its frame, which had the record, was
+  // cancelled.
+  std::atomic<Outcome> outcome_ = Outcome::kOk;
   Error error_;
 
  public:

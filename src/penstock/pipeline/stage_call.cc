@@ -164,6 +164,7 @@ Status StageCall::bind(FrameNumber frame, const Record& record, const Edge* agai
   auto& bound = bound_[count_];
   bound.apart = false;
   bound.frame = frame;
+  bound.record = &record;
   bound.deadline_ns = record.deadline_ns;
   bound.seat = record.seat;
   bound.step = record.step;
@@ -484,6 +485,9 @@ BatchedCall& StageCall::smallest_for(std::size_t frames) {
 Status StageCall::check_wanted() const {
   if (clock_.abandoned()) return abandoned();
   if (ending_.cancelled()) return ending_.error();
+  if (!stage_.feeds_state && at_->record->cancelled()) {
+    return make_error(Code::kCancelled, "its frame was cancelled");
+  }
   if (at_->deadline_ns != backend::kNoDeadline && now_ns() > at_->deadline_ns) {
     return make_error(Code::kCancelled, "its deadline has passed");
   }
