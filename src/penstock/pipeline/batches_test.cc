@@ -207,6 +207,48 @@ TEST_F(Batches, WaitForMoreAsLongAsThePlanSays) {
   EXPECT_THAT(net().calls, ElementsAre(0, 1, 0, 2));
 }
 
+TEST_F(Batches, WaitForNoMoreThanAnEdgeHolds) {
+  take_together({2, 4});
+  wait_for_full_calls();
+  network.finish();
+  network.plan.edges[1].capacity = 2;  // first -> net
+  network.plan.edges[0].capacity = network.plan.edges[2].capacity = 16;
+  start({});
+  push(4);
+  pop_good(4);  // Long before the plan's 600 s are over.
+  EXPECT_THAT(net().calls, ElementsAre(0, 2, 0, 0));
+}
+
+TEST_F(Batches, WaitForNoMoreThanMayBeInFlight) {
+  take_together({2, 4});
+  wait_for_full_calls();
+  start({.capacity = 2});
+  push(2);
+  pop_good(2);
+  EXPECT_THAT(net().calls, ElementsAre(0, 1, 0, 0));
+}
+
+// in -> first -> x -> net -> y, and x leads past net: while that waits, x is kept for who reads
+// both.
+TEST_F(Batches, WaitForNoMoreThanAnEdgePastTheStageHolds) {
+  network
+      .stage("both", {"x", "y"}, {"z"},
+             [](Inputs in, Outputs to) -> Status {
+               to[0]->as<float>()[0] = value_of(*in[1]) + 0 * value_of(*in[0]);
+               return {};
+             })
+      .output("z");
+  take_together({2, 4});
+  wait_for_full_calls();
+  for (auto& edge : network.finish().edges) {
+    edge.capacity = std::ranges::find(edge.tensors, "x") == edge.tensors.end() ? 16 : 2;
+  }
+  start({});
+  push(2);
+  pop_good(2);
+  EXPECT_THAT(net().calls, ElementsAre(0, 1, 0, 0));
+}
+
 TEST_F(Batches, AreComputedInTimeForADeadline) {
   take_together({4});
   wait_for_full_calls();
@@ -412,6 +454,14 @@ TEST_F(BatchesOfStreams, TheNextFrameOfAStreamBeginsTheNextCall) {
   pipeline->close();
   EXPECT_EQ(value_of(pop()[0]), 2);
   EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(1, 1, 1, 0));
+}
+
+TEST_F(BatchesOfStreams, WaitForNoMoreStreamsThanThereMayBe) {
+  network.plan.streams.most = 2;
+  start();
+  for (const std::uint64_t stream : {0, 1}) push(1, stream);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(value_of(pop()[0]), 1);  // Not after 600 s.
+  EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(0, 1, 0, 0));
 }
 
 TEST_F(BatchesOfStreams, AFailingFrameLeavesTheStatesOfOthersRight) {

@@ -179,6 +179,71 @@ int most_together(const plan::Plan& plan, const plan::Edge& edge) {
   return static_cast<int>(most);
 }
 
+namespace {
+
+// By stage: whether its frames get to `stage` through edges, or from there, or it is that one.
+std::vector<bool> before_or_at(const plan::Plan& plan, int stage) {
+  std::vector<bool> found(plan.stages.size());
+  found[static_cast<std::size_t>(stage)] = true;
+  for (int at = stage - 1; at >= 0; --at) {  // Edges lead forward.
+    found[static_cast<std::size_t>(at)] = std::ranges::any_of(plan.edges, [&](const auto& edge) {
+      return edge.from == at && std::ranges::any_of(edge.to, [&](int to) {
+               return to >= 0 && found[static_cast<std::size_t>(to)];
+             });
+    });
+  }
+  return found;
+}
+std::vector<bool> behind_or_at(const plan::Plan& plan, int stage) {
+  std::vector<bool> found(plan.stages.size());
+  found[static_cast<std::size_t>(stage)] = true;
+  for (int at = stage; at < std::ssize(plan.stages); ++at) {
+    if (!found[static_cast<std::size_t>(at)]) continue;
+    for (const auto& edge : plan.edges) {
+      if (edge.from != at) continue;
+      for (const int to : edge.to) {
+        if (to >= 0) found[static_cast<std::size_t>(to)] = true;
+      }
+    }
+  }
+  return found;
+}
+
+bool names(const std::vector<std::string>& list, const std::string& name) {
+  return std::ranges::find(list, name) != list.end();
+}
+
+}  // namespace
+
+std::uint64_t most_waiting(const plan::Plan& plan, int stage, std::uint64_t in_flight) {
+  const auto before = before_or_at(plan, stage), behind = behind_or_at(plan, stage);
+  const auto is_in = [](const std::vector<bool>& list, int at) {
+    return at >= 0 && list[static_cast<std::size_t>(at)];
+  };
+  std::uint64_t most = in_flight;
+  for (const auto& edge : plan.edges) {
+    const bool comes = edge.from == plan::kPipelineInput || is_in(before, edge.from);
+    const bool passes = edge.from != stage && std::ranges::any_of(edge.to, [&](int to) {
+                          return to == plan::kPipelineOutput || is_in(behind, to);
+                        });
+    if (!comes || !passes || edge.policy != plan::FullPolicy::kBlock) continue;
+    most = std::min(most, static_cast<std::uint64_t>(choose_capacity(plan, edge)));
+  }
+  return most;
+}
+
+bool one_of_each_stream(const plan::Plan& plan, int stage) {
+  const auto before = before_or_at(plan, stage), behind = behind_or_at(plan, stage);
+  return std::ranges::any_of(plan.states, [&](const plan::StateEdge& state) {
+    bool is_read = false, is_written = false;
+    for (std::size_t at = 0; at < plan.stages.size(); ++at) {
+      is_read |= before[at] && names(plan.stages[at].inputs, state.to);
+      is_written |= behind[at] && names(plan.stages[at].outputs, state.from);
+    }
+    return is_read && is_written;
+  });
+}
+
 std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& edge) {
   const auto bounded = [&](const std::string& name) {
     const auto* info = plan.find_tensor(name);
@@ -189,9 +254,6 @@ std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& 
 }
 
 std::size_t state_versions(const plan::Plan& plan, const plan::StateEdge& state) {
-  const auto names = [](const std::vector<std::string>& list, const std::string& name) {
-    return std::ranges::find(list, name) != list.end();
-  };
   // Whose frames the writer gets through edges, or itself.
   std::vector<bool> before(plan.stages.size());
   for (std::size_t stage = plan.stages.size(); stage-- > 0;) {

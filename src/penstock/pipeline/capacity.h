@@ -17,6 +17,13 @@ std::size_t replicas_of(const plan::Plan& plan, int stage);
 /// Most frames that a call of a stage at the edge's ends takes; 1 where none takes several.
 int most_together(const plan::Plan& plan, const plan::Edge& edge);
 
+/// Most frames that can come to a stage, from one on, before it is done with that one: edges to it
+/// and past it hold no more. `in_flight`: most between push and release.
+std::uint64_t most_waiting(const plan::Plan& plan, int stage, std::uint64_t in_flight);
+/// Whether a stream's next frame comes to the stage only once it is done with the one before, since
+/// a state that is written there or behind is read there or before.
+bool one_of_each_stream(const plan::Plan& plan, int stage);
+
 /// Bytes of one frame on the edge, shapes at their bound; empty where a tensor has no bound.
 std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& edge);
 

@@ -80,6 +80,9 @@ struct Stage {
   std::vector<StateEdge*> states_in, states_out;   // That it reads, that it writes.
   std::vector<std::optional<Wire>> state_sources;  // Beside states_out: where else it is written.
   std::vector<int> batch_sizes;  // Ascending, 1 left out: frames for which there are models.
+  // While it holds one, at most so many come, that one among them: see most_waiting(). And of so
+  // many streams.
+  FrameNumber most_waiting = 1, most_streams = UINT64_MAX;
   // Each stream has one replica for its home, where its states are written: that of the seat's
   // number. Else the idle replica takes the next frame.
   bool has_homes = false;

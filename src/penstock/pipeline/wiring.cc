@@ -200,6 +200,11 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   }
   find_state_sources(state.plan, *stage);
   PENSTOCK_TRY(stage->batch_sizes, batch_sizes(*stage->plan));
+  const int number = static_cast<int>(index);
+  stage->most_waiting = most_waiting(state.plan, number, state.in_flight_limit);
+  if (one_of_each_stream(state.plan, number)) {
+    stage->most_streams = static_cast<FrameNumber>(state.plan.streams.most);
+  }
   stage->has_homes = !stage->states_out.empty() && stage->plan->devices.size() > 1;
   stage->able.store(static_cast<int>(stage->plan->devices.size()), std::memory_order_relaxed);
   stage->able_standbys.store(static_cast<int>(stage->plan->standby.size()),

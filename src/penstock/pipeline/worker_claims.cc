@@ -94,7 +94,9 @@ bool Worker::choose(FrameNumber next, std::vector<FrameNumber>& chosen) {
     if (!may_join(chosen_until_, chosen)) return false;
     chosen.push_back(chosen_until_);
   }
-  return chosen.size() < most && end == there;
+  const bool come =
+      chosen.size() < stage_.most_streams && chosen_until_ < next + stage_.most_waiting;
+  return chosen.size() < most && end == there && come;
 }
 
 FrameNumber Worker::inputs_until(FrameNumber most) {
@@ -152,7 +154,9 @@ std::int64_t Worker::fills_until(const std::vector<FrameNumber>& chosen) {
 
 // Once the pipeline is closed, no more come than were pushed.
 FrameNumber Worker::full_at(FrameNumber next) const {
-  const FrameNumber full = stage_.has_homes ? chosen_until_ + 1 : next + most_;
+  const FrameNumber full = stage_.has_homes
+                               ? chosen_until_ + 1
+                               : next + std::min({most_, stage_.most_waiting, stage_.most_streams});
   return state_.ending.closed() ? std::min(full, state_.source.done()) : full;
 }
 
