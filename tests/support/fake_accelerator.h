@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -49,10 +50,12 @@ class HiddenPages {
   HiddenPages& operator=(const HiddenPages&) = delete;
 
   [[nodiscard]] void* shown() const { return shown_; }
-  /// Where devices read and write what a tensor shows.
+  /// Where devices read and write what a tensor shows, which may lie anywhere in the pages.
   static void* used(const void* shown) {
     const std::scoped_lock lock(mutex());
-    return all().at(shown);
+    const auto& [begin, page] = *std::prev(all().upper_bound(shown));
+    const auto offset = static_cast<const std::byte*>(shown) - static_cast<const std::byte*>(begin);
+    return static_cast<std::byte*>(page) + offset;
   }
   static std::size_t count() {
     const std::scoped_lock lock(mutex());
@@ -79,9 +82,10 @@ class FakeMemory : public backend::Memory {
   explicit FakeMemory(int index) : index_(index) {}
 
   std::atomic<bool> direct{false};  ///< Whether it copies from the other devices.
+  std::atomic<bool> within{false};  ///< Whether it copies from one place of it to another.
   std::atomic<bool> lost{false};
   std::atomic<int> room{1 << 20};  ///< Tensors that it still has room for.
-  std::atomic<int> from_host{0}, to_host{0}, from_device{0};  ///< Copies.
+  std::atomic<int> from_host{0}, to_host{0}, from_device{0}, inside{0};  ///< Copies.
   /// Before a copy; an error fails it. Set before the start.
   std::function<Status(const Tensor& from, const Tensor& to)> on_copy =
       [](const auto&, const auto&) { return Status(); };
@@ -115,6 +119,8 @@ class FakeMemory : public backend::Memory {
       ++to_host;
     } else if (here && from.domain() != domain() && direct) {
       ++from_device;
+    } else if (here && from.domain() == domain() && within) {
+      ++inside;
     } else {
       return internal_error("asked to copy between memories that are others'");
     }
@@ -124,7 +130,7 @@ class FakeMemory : public backend::Memory {
     return {};
   }
   [[nodiscard]] bool copies_from(const backend::Memory& other) const override {
-    return direct && other.name() != name();
+    return other.name() == name() ? within : direct;
   }
 
  private:
@@ -147,7 +153,8 @@ class FakeAccelerator : public backend::Backend {
   /// Forgets the copies of the start.
   void forget_copies() {
     for (auto& device : devices_) {
-      device->memory->from_host = device->memory->to_host = device->memory->from_device = 0;
+      FakeMemory& memory = *device->memory;
+      memory.from_host = memory.to_host = memory.from_device = memory.inside = 0;
     }
   }
   /// While held, no call of the device ends.
@@ -168,10 +175,15 @@ class FakeAccelerator : public backend::Backend {
   /// Gives a stage that the network's own backend would run to devices, a replica on each.
   void take(FakeNetwork& network, const std::string& stage, const std::vector<int>& indices = {0}) {
     auto& made = *std::ranges::find(network.plan.stages, stage, &plan::Stage::name);
-    auto& partition = made.partitions.front();
-    partition.backend = "accelerator";
-    models_[partition.model] =
-        network.backend->models.at(std::filesystem::path(partition.model).filename().string());
+    const auto take_model = [&](const std::string& file) {
+      models_[file] = network.backend->models.at(std::filesystem::path(file).filename().string());
+    };
+    for (auto& partition : made.partitions) {
+      if (partition.backend != "fake" && partition.backend != "accelerator") continue;
+      partition.backend = "accelerator";
+      take_model(partition.model);
+      for (const auto& batched : partition.batched) take_model(batched.model);
+    }
     made.devices.clear();
     for (const int index : indices) {
       device::Device device;

@@ -186,9 +186,14 @@ class Memory {
   /// return by itself: nobody gives it up as a run that hangs. One of the two is in this memory;
   /// the other one in the host's, or else `to` is here and `from` in a memory that it
   /// copies_from(). It throws nothing.
+  ///
+  /// Either may be a part of what allocate() gave, and so may be whatever a run reads and writes:
+  /// frames that one call takes lie one behind the other. A part's data() is that many bytes behind
+  /// that of the whole, and its owner is the same.
   virtual Status copy(const Tensor& from, Tensor& to) = 0;
 
-  /// Whether copy() takes tensors of that memory. What it does not take goes through the host's.
+  /// Whether copy() takes tensors of that memory; of this one itself: from one place of it to
+  /// another. What it does not take goes through the host's.
   [[nodiscard]] virtual bool copies_from([[maybe_unused]] const Memory& other) const {
     return false;
   }

@@ -95,10 +95,10 @@ Status BatchedCall::add_part(const CompiledPartition& partition, backend::Execut
     PENSTOCK_CHECK_OK(check_rows(partition, one.outputs()[i], port, rows_, items));
     auto& made = part.outputs.emplace_back(Port{wire, port.type, {}, {}});
     if (!port.type.fixed()) made.type = rows_of(partition.outputs[i].type, rows_);  // With bounds.
-    if (wire.kind == Wire::Kind::kLocal) {
-      locals_[wire.where] = storage_for(made.type);
-    } else {
-      hold_rows(made);
+    if (wire.kind != Wire::Kind::kLocal) {
+      PENSTOCK_CHECK_OK(hold_rows(made));
+    } else if (made.type.max_bytes()) {
+      PENSTOCK_CHECK_OK(restore_storage_in(memory_, made.type, locals_[wire.where]));
     }
   }
   for (std::size_t i = 0; i < partition.inputs.size(); ++i) {
@@ -108,7 +108,7 @@ Status BatchedCall::add_part(const CompiledPartition& partition, backend::Execut
     auto& made = part.inputs.emplace_back(Port{wire, port.type, {}, {}});
     if (shared) continue;
     PENSTOCK_CHECK_OK(check_rows(partition, one.inputs()[i], port, rows_, items));
-    if (wire.kind != Wire::Kind::kLocal) hold_rows(made);
+    if (wire.kind != Wire::Kind::kLocal) PENSTOCK_CHECK_OK(hold_rows(made));
   }
   part.read.resize(part.inputs.size());
   part.written.resize(part.outputs.size());
@@ -116,17 +116,15 @@ Status BatchedCall::add_part(const CompiledPartition& partition, backend::Execut
   return {};
 }
 
-void BatchedCall::hold_rows(Port& port) {
-  if (port.type.fixed()) {
-    port.rows = Rows(port.type, rows_);
-  } else {
-    port.open_rows.emplace(port.type);
-  }
+Status BatchedCall::hold_rows(Port& port) {
+  if (port.type.fixed()) return port.rows.open(memory_, port.type, rows_);
+  PENSTOCK_TRY(port.open_rows, OpenRows::make(memory_, port.type));
+  return {};
 }
 
 // Zeros may be no fair input (an index out of range, a division): then it did not warm up. Of open
 // shapes the first frames tell.
-void BatchedCall::warm_up(const ParameterVersion* parameters) {
+void BatchedCall::warm_up(const std::vector<Tensor>* parameters) {
   if (has_open_shapes()) return;
   given_ = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
@@ -196,11 +194,12 @@ Result<const Tensor*> BatchedCall::gather(Port& port, std::uint64_t& copies) {
   return port.open_rows->to_read(read_, rows_, copies);
 }
 
-Tensor* BatchedCall::prepare(Port& port) {
+Result<Tensor*> BatchedCall::prepare(Port& port) {
   if (port.wire.kind == Wire::Kind::kLocal) {
     Tensor& local = locals_[port.wire.where];
     if (!port.type.fixed() && port.wire.fresh) local = Tensor();
-    if (!port.type.fixed() && !port.wire.fresh) restore_storage_for(port.type, local);
+    if (!port.type.fixed() && !port.wire.fresh)
+      PENSTOCK_CHECK_OK(restore_storage_in(memory_, port.type, local));
     return &local;
   }
   if (port.open_rows) return port.open_rows->to_write();
@@ -209,7 +208,8 @@ Tensor* BatchedCall::prepare(Port& port) {
 }
 
 Status BatchedCall::run(std::size_t p, const backend::Call& call,
-                        const ParameterVersion* parameters) {
+                        const std::vector<Tensor>* parameters) {
+  if (!whole_) PENSTOCK_CHECK_OK(try_restore());
   auto& part = parts_[p];
   std::uint64_t copies = 0;
   for (std::size_t i = 0; i < part.inputs.size(); ++i) {
@@ -217,12 +217,14 @@ Status BatchedCall::run(std::size_t p, const backend::Call& call,
     if (port.wire.kind == Wire::Kind::kLocal) {
       part.read[i] = &locals_[port.wire.where];
     } else if (port.wire.kind == Wire::Kind::kParameter) {
-      part.read[i] = &parameters->values[port.wire.where];
+      part.read[i] = &(*parameters)[port.wire.where];
     } else {
       PENSTOCK_TRY(part.read[i], gather(port, copies));
     }
   }
-  for (std::size_t i = 0; i < part.outputs.size(); ++i) part.written[i] = prepare(part.outputs[i]);
+  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
+    PENSTOCK_TRY(part.written[i], prepare(part.outputs[i]));
+  }
   copies_.fetch_add(copies, std::memory_order_relaxed);
   return part.context->run(call, part.read, part.written);
 }
@@ -233,13 +235,14 @@ Status BatchedCall::share_out(std::size_t p) {
   for (std::size_t i = 0; i < part.outputs.size(); ++i) {
     auto& port = part.outputs[i];
     PENSTOCK_CHECK_OK(check_output(stage_.partitions[p], i, port.type, *part.written[i]));
+    PENSTOCK_CHECK_OK(check_place(stage_.partitions[p], i, memory_, *part.written[i]));
     if (port.wire.kind == Wire::Kind::kLocal) continue;
     if (port.open_rows) {
       written_.clear();
       for (std::size_t k = 0; k < given_; ++k) written_.push_back(&target_of(port.wire, k));
       PENSTOCK_CHECK_OK(port.open_rows->share_out(written_, rows_, port.wire.fresh, copies));
     } else {
-      port.rows.share_out(given_, copies);
+      PENSTOCK_CHECK_OK(port.rows.share_out(given_, copies));
     }
   }
   let_go(part);
@@ -253,19 +256,27 @@ void BatchedCall::let_go(Part& part) {
   for (auto& port : part.outputs) port.rows.let_go();
 }
 
-void BatchedCall::restore() {
+Status BatchedCall::try_restore() {
+  whole_ = false;
   for (auto& part : parts_) {
     let_go(part);
     for (auto& port : part.outputs) {
-      if (port.wire.kind == Wire::Kind::kLocal) {
-        restore_storage_for(port.type, locals_[port.wire.where]);
-      } else if (port.open_rows) {
-        port.open_rows->restore();
+      if (port.wire.kind != Wire::Kind::kLocal) {
+        PENSTOCK_CHECK_OK(port.open_rows ? port.open_rows->restore() : port.rows.restore());
+      } else if (port.type.max_bytes()) {
+        PENSTOCK_CHECK_OK(restore_storage_in(memory_, port.type, locals_[port.wire.where]));
       } else {
-        port.rows.restore();
+        locals_[port.wire.where] = Tensor();
       }
     }
   }
+  whole_ = true;
+  return {};
+}
+
+// Where a memory has none, the next call asks for it again.
+void BatchedCall::restore() {
+  static_cast<void>(try_restore());
 }
 
 void BatchedCall::cancel() {

@@ -53,12 +53,14 @@ class BatchedCall {
  public:
   using Executables = std::span<const std::shared_ptr<backend::Executable>>;
 
-  BatchedCall(Stage& stage, int rows) : stage_(stage), rows_(static_cast<std::size_t>(rows)) {}
+  /// `memory`: where the stage's tensors lie; null: in the host's.
+  BatchedCall(Stage& stage, backend::Memory* memory, int rows)
+      : stage_(stage), memory_(memory), rows_(static_cast<std::size_t>(rows)) {}
 
   /// Of the stage's partitions: the models for one frame, and those for `rows`.
-  /// \error kInvalidArgument  they do not fit each other.
+  /// \error kInvalidArgument  they do not fit each other; or of a memory that gives no storage.
   Status open(Executables ones, Executables several);
-  void warm_up(const ParameterVersion* parameters);
+  void warm_up(const std::vector<Tensor>* parameters);
 
   [[nodiscard]] std::size_t rows() const { return rows_; }
   [[nodiscard]] backend::Context& context(std::size_t part) { return *parts_[part].context; }
@@ -67,10 +69,11 @@ class BatchedCall {
   void bind(std::span<const BoundFrame> frames);
   /// What runs next reads and writes these items of a frame.
   void bind_items(const BoundFrame& frame, std::size_t first, std::size_t count);
-  /// Starts a partition. \pre  the partitions before it are shared out.
-  Status run(std::size_t part, const backend::Call& call, const ParameterVersion* parameters);
+  /// Starts a partition. `parameters`: the stage's, where its tensors lie.
+  /// \pre  the partitions before it are shared out.
+  Status run(std::size_t part, const backend::Call& call, const std::vector<Tensor>* parameters);
   /// Brings what a partition wrote to where it belongs. \pre  its run has ended well.
-  /// \error kInternal  an output is not as declared.
+  /// \error kInternal  an output is not as declared; or of a copy.
   Status share_out(std::size_t part);
   void restore();  ///< After a run that failed.
   void cancel();   ///< Asks the backends to end a run in progress. Any thread.
@@ -97,15 +100,18 @@ class BatchedCall {
                   const std::shared_ptr<backend::Executable>& several);
   [[nodiscard]] const Tensor& tensor_of(const Wire& wire, std::size_t frame) const;
   [[nodiscard]] Tensor& target_of(const Wire& wire, std::size_t frame) const;
-  void hold_rows(Port& port);
+  Status hold_rows(Port& port);
   void find_rows(Port& port) const;
   Result<const Tensor*> gather(Port& port, std::uint64_t& copies);
-  Tensor* prepare(Port& port);
+  Result<Tensor*> prepare(Port& port);
+  Status try_restore();
   [[nodiscard]] bool has_open_shapes() const;
   static void let_go(Part& part);
 
   Stage& stage_;
+  backend::Memory* const memory_;
   const std::size_t rows_;
+  bool whole_ = true;  // It has all its storage.
   std::vector<Part> parts_;
   std::vector<Tensor> locals_;
   std::span<const BoundFrame> frames_;

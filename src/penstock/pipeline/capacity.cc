@@ -141,18 +141,31 @@ std::vector<std::string> locals_of(const plan::Stage& stage) {
   return names;
 }
 
+// Whether what the instance reads and writes lies in a memory of its own.
+bool lies_elsewhere(const MemoryPtr& memory) {
+  return memory != nullptr && !memory->reaches_host();
+}
+
 // What the calls have besides the slots: what passes between their partitions, and where those for
-// several frames copy such frames to that do not lie one behind the other.
-std::uint64_t calls_bytes(const plan::Plan& plan) {
+// several frames copy such frames to that do not lie one behind the other; elsewhere the way there.
+std::uint64_t calls_bytes(const plan::Plan& plan, const Memories& memories) {
   std::uint64_t sum = 0;
-  for (const auto& stage : plan.stages) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const auto& stage = plan.stages[s];
     const std::uint64_t locals = bytes_of(plan, locals_of(stage));
     // Of each size up to the largest, as each of them is at least twice the one before.
     const std::uint64_t rows = stage.batch.frames > 1 ? 2 * stage.batch.frames : 0;
     const auto of_frame =
         sum_of(sum_of(bytes_of(plan, stage.inputs), bytes_of(plan, stage.outputs)), locals);
-    const auto of_call = sum_of(locals, product(of_frame, rows));
-    sum = sum_of(sum, product(of_call, product(places_of(stage).size(), std::max(stage.lanes, 1))));
+    const auto here = sum_of(locals, product(of_frame, rows));
+    std::size_t sizes = 0;
+    for (const auto& partition : stage.partitions) sizes = partition.batched.size();
+    const auto elsewhere = product(of_frame, sizes);
+    const std::size_t places = places_of(stage).size();
+    for (std::size_t place = 0; place < places; ++place) {
+      const bool far = !memories.empty() && lies_elsewhere(memories[s][place]);
+      sum = sum_of(sum, product(far ? elsewhere : here, std::max(stage.lanes, 1)));
+    }
   }
   return sum;
 }
@@ -426,7 +439,7 @@ std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Option
     if (!bytes) return std::nullopt;
     sum = sum_of(sum, *bytes);
   }
-  return sum_of(sum, calls_bytes(plan));
+  return sum_of(sum, calls_bytes(plan, memories));
 }
 
 Status check_memory(const plan::Plan& plan, const Options& options, const Memories& memories,
@@ -452,7 +465,7 @@ Status check_memory(const plan::Plan& plan, const Options& options, const Memori
     states = sum_of(states, state_bytes(plan, state).value_or(0));
     states = sum_of(states, product(values, sizeof(Tensor)));
   }
-  const std::uint64_t calls = calls_bytes(plan);
+  const std::uint64_t calls = calls_bytes(plan, memories);
   sum = sum_of(sum_of(sum, states), calls);
   if (sum <= available_bytes) return {};
   const auto beside = [&](const char* what, std::uint64_t bytes) {

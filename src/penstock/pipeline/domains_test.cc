@@ -16,6 +16,8 @@
 namespace penstock::pipeline {
 namespace {
 
+using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
 
@@ -619,6 +621,253 @@ TEST_F(Domains, AnOutputThatTheBackendPutsElsewhereIsRefused) {
   }
 }
 
+// in -> far (2 x + 1 on a device, full calls of four) -> b (+ 3) -> out
+struct DomainBatches : Domains {
+  void build(const std::string& last = "b") {
+    network.input("in")
+        .stage("a", {"in"}, {"x"}, plus(0))
+        .stage("far", {"x"}, {"y"}, twice_and_one())
+        .stage(last, {"y"}, {"out"}, plus(3))
+        .output("out");
+    network.together("far", {4}, [this](Inputs) -> Status {
+      ++together;
+      return {};
+    });
+    accelerator->take(network, "far");
+    network.plan.stages[1].batch.wait = std::chrono::seconds(600);
+  }
+  Function twice_and_one() {
+    return [this](Inputs in, Outputs to) -> Status {
+      if (value_of(*in[0]) == bad) return make_error(Code::kUnknown, "bad frame");
+      to[0]->as<float>()[0] = 2 * value_of(*in[0]) + 1;
+      return {};
+    };
+  }
+  static float expected(float in) { return 2 * in + 4; }
+  // So many at once, then out.
+  void run_rounds(int rounds, int frames = 4) {
+    for (int round = 0; round < rounds; ++round) {
+      for (int i = 0; i < frames; ++i) push();
+      while (out < pushed) expect_good(pop(), expected);
+    }
+  }
+  std::atomic<float> bad{-1};
+  std::atomic<int> together{0};
+};
+
+TEST_F(DomainBatches, OfFramesOneBehindTheOtherCopyNothingOnTheDevice) {
+  for (const bool asynchronous : {true, false}) {
+    accelerator->asynchronous = asynchronous;
+    if (network.plan.stages.empty()) build();
+    pushed = out = 0;
+    start({.capacity = 8});
+    together = 0;
+    run_rounds(5);
+    EXPECT_EQ(together, 5);
+    EXPECT_EQ(memory().from_host, 20);
+    EXPECT_EQ(memory().to_host, 20);
+    EXPECT_EQ(memory().inside, 0);
+    EXPECT_EQ(stats("far").copies, 20U);
+    EXPECT_THAT(stats("far").calls, ElementsAre(0, 0, 0, 5));
+    pipeline.reset();
+    EXPECT_EQ(HiddenPages::count(), 0U);
+  }
+}
+
+TEST_F(DomainBatches, BetweenStagesOfOneDeviceNothingIsCopied) {
+  build();
+  network.together("b", {4});
+  accelerator->take(network, "b");
+  network.plan.stages[2].batch.wait = std::chrono::seconds(600);
+  start({.capacity = 8});
+  run_rounds(5);
+  EXPECT_EQ(stats("far").copies, 20U);  // Its inputs.
+  EXPECT_EQ(stats("b").copies, 20U);    // The outputs.
+}
+
+// Slots 4, 5, 0 and 1 of six.
+TEST_F(DomainBatches, WhatLiesApartIsGatheredOnTheDeviceOrThroughTheHost) {
+  build();
+  for (const bool within : {true, false}) {
+    memory().within = within;
+    pushed = out = 0;
+    start({.capacity = 6});
+    run_rounds(2);
+    EXPECT_EQ(memory().inside, within ? 8 : 0);
+    EXPECT_EQ(memory().from_host, within ? 8 : 16);
+    EXPECT_EQ(memory().to_host, within ? 8 : 16);
+    EXPECT_EQ(stats("far").copies, within ? 16U : 24U);
+  }
+}
+
+TEST_F(DomainBatches, OfReplicasOnTwoDevicesLieInTheMirrorsOfEach) {
+  build();
+  accelerator->take(network, "far", {0, 1});
+  start({.capacity = 16});
+  run_rounds(8);
+  EXPECT_EQ(memory(0).from_host + memory(1).from_host, 32);
+  EXPECT_EQ(stats("far").copies, 64U);
+}
+
+TEST_F(DomainBatches, AFailingFrameFailsAlone) {
+  build();
+  for (const bool asynchronous : {true, false}) {
+    accelerator->asynchronous = asynchronous;
+    bad = 2;
+    pushed = out = 0;
+    start({.capacity = 8});
+    for (int i = 0; i < 8; ++i) push();
+    for (int i = 0; i < 8; ++i) {
+      const Output output = pop();
+      if (i != 2) {
+        expect_good(output, expected);
+        continue;
+      }
+      ASSERT_FALSE(output.ok());
+      EXPECT_EQ(output.error().message(), "stage 'far': frame 2: bad frame");
+    }
+    EXPECT_THAT(stats("far").calls, ElementsAre(4, 0, 0, 1));
+  }
+}
+
+TEST_F(DomainBatches, ACopyThatFailsConcernsItsFrameOnly) {
+  network.input("in").stage("far", {"in"}, {"out"}, doubled()).output("out").together("far", {4});
+  accelerator->take(network, "far");
+  network.plan.stages[0].batch.wait = std::chrono::seconds(600);
+  std::atomic<bool> started{false};
+  memory().on_copy = [&](const Tensor& from, const Tensor&) -> Status {
+    if (!started) return {};
+    const auto* data = from.in_host_memory() ? from.data() : HiddenPages::used(from.data());
+    const float bad_value = from.in_host_memory() ? 1 : 12;  // Frame 1 to the device, 6 from it.
+    return *static_cast<const float*>(data) == bad_value ? internal_error("the link is down")
+                                                         : Status();
+  };
+  for (const bool asynchronous : {true, false}) {
+    accelerator->asynchronous = asynchronous;
+    started = false;
+    pushed = out = 0;
+    start({.capacity = 8});
+    started = true;
+    for (int i = 0; i < 8; ++i) push();
+    for (int i = 0; i < 8; ++i) {
+      const Output output = pop();
+      if (i == 1) {
+        EXPECT_EQ(output.error().message(),
+                  "stage 'far': frame 1: tensor 'in': copy from 'host' to 'cuda:0': the link is "
+                  "down");
+      } else if (i == 6) {
+        EXPECT_EQ(output.error().message(),
+                  "stage 'far': frame 6: tensor 'out': copy from 'cuda:0' to 'host': the link is "
+                  "down");
+      } else {
+        expect_good(output, [](float in) { return 2 * in; });
+      }
+    }
+  }
+}
+
+TEST_F(DomainBatches, ADeviceThatIsLostFailsEachOfTheFrames) {
+  for (const bool asynchronous : {true, false}) {
+    auto lost = std::make_shared<FakeAccelerator>();
+    lost->asynchronous = asynchronous;
+    FakeNetwork with;
+    with.registry.add(lost);
+    with.input("in").stage("far", {"in"}, {"out"}, doubled()).output("out").together("far", {4});
+    lost->take(with, "far");
+    with.plan.stages[0].batch.wait = std::chrono::seconds(600);
+    pipeline = *with.start({.capacity = 8});
+    const auto before = lost->ended(0).size();
+    pushed = out = 0;
+    lost->hold(0, true);
+    for (int i = 0; i < 4; ++i) push();
+    lost->wait_for(0, 1);
+    lost->lose(0);
+    while (out < pushed) {
+      const Output output = pop();
+      ASSERT_FALSE(output.ok());
+      EXPECT_EQ(output.error().code, Code::kUnavailable);
+      EXPECT_THAT(output.error().message(), HasSubstr("device 'cuda:0' was lost"));
+    }
+    EXPECT_EQ(lost->ended(0).size(), before + 1);
+    pipeline.reset();
+    EXPECT_EQ(HiddenPages::count(), 0U);
+  }
+}
+
+TEST_F(DomainBatches, ACallThatHangsLosesItsFramesAndGetsNewMemory) {
+  build();
+  network.plan.stages[1].max_run = std::chrono::milliseconds(50);
+  network.plan.stages[1].max_left_behind = 1024;
+  start({.capacity = 8});
+  accelerator->hold(0, true);
+  for (int i = 0; i < 4; ++i) push();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(pop().error().message(),
+                HasSubstr(concat("stage 'far': frame ", i, ": the call hangs")));
+  }
+  accelerator->hold(0, false);
+  for (int good = 0; good < 16;) {
+    for (int i = 0; i < 4; ++i) push();
+    for (int i = 0; i < 4; ++i) {
+      const Output output = pop();
+      if (output.ok()) {
+        expect_good(output, expected);
+        ++good;
+      } else {
+        EXPECT_THAT(output.error().message(), HasSubstr("the call hangs"));
+      }
+    }
+  }
+  EXPECT_FALSE(pipeline->closed_by());
+}
+
+TEST_F(DomainBatches, OfOneOpenShapeShareACall) {
+  const auto some = [](std::int64_t frames) {
+    return Type::tensor(DType::kF32, std::vector<Dim>{{frames, "", -1}, {Dim::kOpen, "n", 4}});
+  };
+  const auto twice = [](Inputs in, Outputs written) -> Status {
+    if (!written[0]->set_dims(in[0]->dims())) return internal_error("no room");
+    for (std::size_t i = 0; i < in[0]->count(); ++i) {
+      written[0]->as<float>()[i] = 2 * in[0]->as<float>()[i];
+    }
+    return {};
+  };
+  network.input("in", some(1)).stage("far", {"in"}, {"out"}, twice, 1, {some(1)}).output("out");
+  auto& model = network.backend->models["far.b4.onnx"] = network.backend->models.at("far.onnx");
+  model.inputs.front().type = model.outputs.front().type = some(4);
+  auto& stage = network.plan.stages[0];
+  stage.batch = {4, std::chrono::seconds(600)};
+  stage.partitions.front().batched = {{4, "stages/far.b4.onnx"}};
+  accelerator->take(network, "far");
+  for (const bool within : {true, false}) {
+    memory().within = within;
+    start({.capacity = 8});
+    for (const std::int64_t n : {3, 2, 4}) {
+      for (int i = 0; i < 4; ++i) {
+        Tensor in = Tensor::allocate(DType::kF32, {1, n});
+        std::ranges::fill(in.as<float>(), static_cast<float>(10 * n + i));
+        ASSERT_TRUE(pipeline->push(std::vector{in}, kLong));
+      }
+      for (int i = 0; i < 4; ++i) {
+        const auto output = **pipeline->pop(kLong);
+        ASSERT_TRUE(output.ok()) << output.error().message();
+        ASSERT_EQ(output[0].dims(), (std::vector<std::int64_t>{1, n}));
+        EXPECT_THAT(output[0].as<float>(), Each(2 * static_cast<float>(10 * n + i)));
+      }
+    }
+    EXPECT_EQ(memory().inside, within ? 24 : 0);
+    EXPECT_THAT(stats("far").calls, ElementsAre(0, 0, 0, 3));
+  }
+}
+
+TEST_F(DomainBatches, WhatACallHasOnTheDeviceIsNotTheHosts) {
+  network.input("in").stage("far", {"in"}, {"out"}, doubled()).output("out").together("far", {4});
+  accelerator->take(network, "far");
+  start({.capacity = 8}, {.max_held = 0});
+  // The slots of both edges, and of each tensor the place through which one frame passes.
+  EXPECT_EQ(pipeline->memory_bytes(), (2 * 8 + 2) * sizeof(float));
+}
+
 struct Refused : Domains {
   void expect(const std::string& sentence) {
     const Status started = try_start();
@@ -637,13 +886,6 @@ TEST_F(Refused, Items) {
   network.plan.stages[0].each = {"in"};
   accelerator->take(network, "far");
   expect("each: expected none, found 'in'");
-}
-
-TEST_F(Refused, SeveralFramesInACall) {
-  build_chain();
-  network.backend->models["far.onnx"] = {{{"x", scalar()}}, {{"y", scalar()}}, doubled()};
-  network.together("far", {2, 4});
-  expect("batch: expected models for 1 frame in a call, found some for 4");
 }
 
 TEST_F(Refused, States) {

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 namespace penstock::pipeline {
-
-namespace {
 
 std::vector<std::int64_t> bound_of(const Type& type) {
   std::vector<std::int64_t> dims;
@@ -14,8 +13,6 @@ std::vector<std::int64_t> bound_of(const Type& type) {
   for (const auto& dim : type.dims) dims.push_back(dim.fixed() ? dim.size : dim.bound);
   return dims;
 }
-
-}  // namespace
 
 Tensor storage_for(const Type& type) {
   const auto bytes = type.max_bytes();
@@ -71,13 +68,10 @@ std::size_t Edge::mirror_in(const backend::Memory* memory) const {
   return found == mirrors_.end() ? kOwn : static_cast<std::size_t>(found - mirrors_.begin());
 }
 
-Status Edge::add_mirrors(Slot& slot) const {
-  for (auto* memory : mirrors_) {
+Status Edge::add_mirrors(Slot& slot, std::size_t at, std::span<Blocks> mirrors) {
+  for (auto& blocks : mirrors) {
     auto& mirror = *slot.mirrors.emplace_back(std::make_unique<Mirror>());
-    for (const auto& type : types) {
-      PENSTOCK_TRY(Tensor storage, storage_in(memory, type));
-      mirror.own.push_back(std::move(storage));
-    }
+    PENSTOCK_CHECK_OK(blocks.add(at, mirror.own));
     for (const auto& tensor : mirror.own) mirror.now.push_back(&tensor);
   }
   return {};
@@ -120,39 +114,11 @@ bool Edge::is_lost(Slot& slot, std::size_t at, FrameNumber frame) const {
                              [&](const Tensor* tensor) { return memory_->is_lost(*tensor); });
 }
 
-Edge::Block Edge::plan_block(const Type& type, bool together) const {
-  // A result that is taken out of the pipeline keeps the block in which it lies.
-  constexpr std::size_t kMostBytes = 1U << 20U;
-  const auto bytes = type.max_bytes();
-  if (!bytes) return {};
-  const bool rows = together && type.fixed() && bits_of(type.dtype) % 8 == 0;
-  if (rows) return {*bytes, place_count_, {}};
-  const std::size_t lines = std::max<std::size_t>(*bytes, 1) + Tensor::kAlignment - 1;
-  const std::size_t stride = lines / Tensor::kAlignment * Tensor::kAlignment;
-  return {stride, std::clamp<std::size_t>(kMostBytes / stride, 1, place_count_), {}};
-}
-
-void Edge::add_own(Slot& slot, std::size_t at) {
-  for (std::size_t t = 0; t < blocks_.size(); ++t) {
-    Block& block = blocks_[t];
-    if (block.slots == 0) {
-      slot.own.emplace_back();
-      continue;
-    }
-    const std::size_t row = at % block.slots;
-    if (row == 0) {
-      block.pages = untouched_pages(block.stride * std::min(block.slots, place_count_ - at));
-    }
-    auto* data = static_cast<std::byte*>(block.pages.get()) + row * block.stride;
-    slot.own.push_back(Tensor::view(types[t].dtype, bound_of(types[t]), data, block.pages));
-  }
-}
-
-Result<Slot*> Edge::make_slot() {
+Result<Slot*> Edge::make_slot(Blocks* own) {
   auto slot = std::make_unique<Slot>();
   if (from == plan::kPipelineInput) slot->lent.resize(tensors.size());
   slot->now.resize(tensors.size());
-  add_own(*slot, slots_.size());
+  if (own != nullptr) PENSTOCK_CHECK_OK(own->add(slots_.size(), slot->own));
   if (own_storage_) PENSTOCK_CHECK_OK(make_own(*slot));
   if (own_storage_) point_at(*slot, slot->own);
   slots_.push_back(std::move(slot));
@@ -166,22 +132,22 @@ Status Edge::allocate(bool own_storage, int spare, std::size_t window, int kept,
   most_slots_ = count + static_cast<std::size_t>(kept);
   power_of_two_ = std::has_single_bit(count);
   capacity_mask_ = count - 1;
-  const bool in_blocks = memory_ == nullptr && (own_storage || together);
-  for (const auto& type : types) {
-    if (in_blocks) blocks_.push_back(plan_block(type, together));
-  }
+  std::optional<Blocks> own;
+  if (own_storage || together) own.emplace(memory_, types, count, together);
+  std::vector<Blocks> mirrors;
+  for (auto* memory : mirrors_) mirrors.emplace_back(memory, types, count, together);
   slots_.reserve(most_slots_);
   aside_.reserve(most_slots_);
   places_ = std::make_unique<std::atomic<Slot*>[]>(count);
   for (std::size_t i = 0; i < count; ++i) {
-    auto made = make_slot();
+    auto made = make_slot(own ? &*own : nullptr);
     if (made) {
-      if (Status mirrored = add_mirrors(**made); !mirrored) made = std::move(mirrored).error();
+      if (Status mirrored = add_mirrors(**made, i, mirrors); !mirrored)
+        made = std::move(mirrored).error();
     }
     if (!made) return std::move(made).error().within(concat("edge '", name, "'"));
     places_[i] = *made;
   }
-  blocks_.clear();
   if (!lossy()) return {};
   window_mask_ = window - 1;
   slot_of_.assign(window, kNoSlot);
@@ -239,7 +205,7 @@ void Edge::point_at(Slot& slot, const std::vector<Tensor>& tensors) {
 
 Slot& Edge::fresh_slot() {
   if (aside_.empty()) {
-    const auto made = make_slot();
+    const auto made = make_slot(nullptr);
     if (!made) throw std::bad_alloc();  // A device has none left.
     if (own_storage_) allocations.fetch_add(tensors.size(), std::memory_order_relaxed);
     return **made;

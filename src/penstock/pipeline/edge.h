@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "penstock/base/cache_line.h"
+#include "penstock/pipeline/blocks.h"
 #include "penstock/pipeline/frame.h"
 #include "penstock/pipeline/memory.h"
 #include "penstock/pipeline/remakes.h"
@@ -19,6 +21,8 @@
 
 namespace penstock::pipeline {
 
+/// The largest shape of a type; Dim::kOpen where nothing bounds a dimension.
+std::vector<std::int64_t> bound_of(const Type& type);
 /// Zero-filled storage for the largest value of the type; none where nothing bounds its shape.
 Tensor storage_for(const Type& type);
 /// Makes `tensor`, whatever it is, storage for the type: what it has is kept where it will do.
@@ -71,8 +75,8 @@ class Edge {
   /// \param spare  slots beyond the capacity: as of spare_slots().
   /// \param window  a power of two, over the number of frames in flight.
   /// \param kept  slots more that fresh_slot() may make.
-  /// \param together  the first slots lie one behind the other, as rows of one tensor: a call for
-  ///                  several frames then reads and writes them in place.
+  /// \param together  the first slots, and their mirrors, lie one behind the other, as rows of one
+  ///                  tensor: a call for several frames then reads and writes them in place.
   /// \error  of the memory that gives no storage; names the edge.
   Status allocate(bool own_storage, int spare, std::size_t window, int kept, bool together);
 
@@ -173,21 +177,11 @@ class Edge {
     if (lossy()) return places_[slot_of_[frame & window_mask_]];
     return places_[power_of_two_ ? frame & capacity_mask_ : frame % place_count_];
   }
-  /// Memory of several slots for one tensor: one behind the other, each from its own cache line on
-  /// or, as rows, without a gap.
-  struct Block {
-    std::size_t stride = 0;
-    std::size_t slots = 0;  // That have room in it; 0: this tensor's memory lies elsewhere.
-    std::shared_ptr<void> pages;
-  };
-  [[nodiscard]] Block plan_block(const Type& type, bool together) const;
-  /// The storage of the `at`-th slot in the blocks, of which it begins the next where one is full.
-  void add_own(Slot& slot, std::size_t at);
-  Result<Slot*> make_slot();
+  Result<Slot*> make_slot(Blocks* own);
   Status make_own(Slot& slot) const;
   Status replace_all(Slot& slot);
   Status replace(std::vector<Tensor>& own, backend::Memory* memory);
-  Status add_mirrors(Slot& slot) const;
+  static Status add_mirrors(Slot& slot, std::size_t at, std::span<Blocks> mirrors);
   void set_to_bounds(Slot& slot) const;
   void free_slot(FrameNumber frame);
   void let_go(Slot& slot);
@@ -203,7 +197,6 @@ class Edge {
   std::size_t window_mask_ = 0;
   bool own_storage_ = false;
   std::size_t place_count_ = 0, most_slots_ = 0;
-  std::vector<Block> blocks_;                     // Beside `types`; empty but in allocate().
   std::vector<std::unique_ptr<Slot>> slots_;      // All; those in their places first.
   std::unique_ptr<std::atomic<Slot*>[]> places_;  // Where frames find theirs.
   std::vector<Slot*> aside_;

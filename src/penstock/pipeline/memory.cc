@@ -2,6 +2,7 @@
 #include "penstock/pipeline/memory.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include <sys/mman.h>
@@ -97,6 +98,43 @@ Status restore_storage_in(backend::Memory* memory, const Type& type, Tensor& ten
     PENSTOCK_TRY(tensor, storage_in(memory, type));
   }
   return {};
+}
+
+Tensor part_of(const Tensor& whole, std::size_t offset, std::size_t bytes) {
+  Tensor same = whole;  // Shares the storage.
+  return Tensor::reserve_in(whole.domain(), whole.dtype(), bytes,
+                            static_cast<std::byte*>(same.data()) + offset, whole.owner());
+}
+
+Status Within::copy(const Tensor& from, Tensor& to, std::uint64_t& copies) {
+  if (!to.set_dims(from.dims())) {
+    return internal_error("expected at most ", to.capacity_bytes(), " bytes, found ", from.bytes());
+  }
+  if (from.bytes() == 0) return {};
+  ++copies;
+  if (memory_ == nullptr) {
+    std::memcpy(to.data(), from.data(), from.bytes());
+    return {};
+  }
+  if (memory_->copies_from(*memory_)) return memory_->copy(from, to);
+  if (by_way_.dtype() != from.dtype() || !by_way_.set_dims(from.dims())) {
+    by_way_ = Tensor::allocate(from.dtype(), from.dims());
+  }
+  PENSTOCK_CHECK_OK(memory_->copy(from, by_way_));
+  ++copies;
+  return memory_->copy(by_way_, to);
+}
+
+Result<Tensor> copied_to(backend::Memory* memory, const Tensor& value) {
+  PENSTOCK_TRY(Tensor there, storage_in(memory, value.type()));
+  PENSTOCK_CHECK_OK(copy_tensor(value, there, *memory));
+  return there;
+}
+
+Result<Tensor> copied_back(backend::Memory* memory, const Tensor& value) {
+  Tensor here = Tensor::allocate(value.dtype(), value.dims());
+  PENSTOCK_CHECK_OK(copy_tensor(value, here, *memory));
+  return here;
 }
 
 Status copy_tensors(std::span<const std::string> names, std::span<const Tensor* const> from,

@@ -44,6 +44,28 @@ Result<Tensor> storage_in(backend::Memory* memory, const Type& type);
 /// As restore_storage_for(), in the memory.
 Status restore_storage_in(backend::Memory* memory, const Type& type, Tensor& tensor);
 
+/// `bytes` of a tensor from `offset` on, in whatever memory, as yet of no shape; they share its
+/// storage.
+Tensor part_of(const Tensor& whole, std::size_t offset, std::size_t bytes);
+
+/// Copies from one place of a memory to another place of it: by itself in the host's, elsewhere by
+/// the memory, or through the host's where that does not.
+class Within {
+ public:
+  explicit Within(backend::Memory* memory = nullptr) : memory_(memory) {}
+  /// Gives `to` the shape of `from`. Adds to `copies`: two on the way through the host's.
+  /// \error  of a copy; kInternal  there is no room.
+  Status copy(const Tensor& from, Tensor& to, std::uint64_t& copies);
+
+ private:
+  backend::Memory* memory_;
+  Tensor by_way_;
+};
+
+/// Copies to storage of the memory from the host's, or back, tensors that lie on no edge.
+Result<Tensor> copied_to(backend::Memory* memory, const Tensor& value);
+Result<Tensor> copied_back(backend::Memory* memory, const Tensor& value);
+
 /// Copies tensors of one edge, and adds to `copies`. \pre copies_directly()
 /// \error  of a copy; names the tensor and both memories.
 Status copy_tensors(std::span<const std::string> names, std::span<const Tensor* const> from,

@@ -16,7 +16,14 @@ void give_shape(Tensor& tensor, DType dtype, const std::vector<std::int64_t>& di
 
 }  // namespace
 
-OpenRows::OpenRows(Type type) : type_(std::move(type)), storage_(storage_for(type_)) {}
+OpenRows::OpenRows(backend::Memory* memory, Type type)
+    : memory_(memory), within_(memory), type_(std::move(type)) {}
+
+Result<OpenRows> OpenRows::make(backend::Memory* memory, Type type) {
+  OpenRows made(memory, std::move(type));
+  PENSTOCK_CHECK_OK(made.restore());
+  return made;
+}
 
 Result<const Tensor*> OpenRows::to_read(std::span<const Tensor* const> frames, std::size_t rows,
                                         std::uint64_t& copies) {
@@ -28,6 +35,15 @@ Result<const Tensor*> OpenRows::to_read(std::span<const Tensor* const> frames, s
   }
   dims_ = first.dims();
   dims_.front() *= static_cast<std::int64_t>(rows);
+  if (memory_ != nullptr) {
+    PENSTOCK_CHECK_OK(restore());
+    if (!storage_.set_dims(dims_)) return internal_error("no room for ", rows, " x ", first.type());
+    for (std::size_t i = 0; i < rows; ++i) {
+      Tensor row = part_of(storage_, i * first.bytes(), first.bytes());
+      PENSTOCK_CHECK_OK(within_.copy(*frames[i < frames.size() ? i : 0], row, copies));
+    }
+    return &storage_;
+  }
   give_shape(storage_, type_.dtype, dims_);
   auto* to = static_cast<std::byte*>(storage_.data());
   for (std::size_t i = 0; i < rows && first.bytes() > 0; ++i) {
@@ -38,8 +54,8 @@ Result<const Tensor*> OpenRows::to_read(std::span<const Tensor* const> frames, s
   return &storage_;
 }
 
-Tensor* OpenRows::to_write() {
-  restore();
+Result<Tensor*> OpenRows::to_write() {
+  PENSTOCK_CHECK_OK(restore());
   return &storage_;
 }
 
@@ -51,6 +67,14 @@ Status OpenRows::share_out(std::span<Tensor* const> frames, std::size_t rows, bo
   }
   dims_.front() /= static_cast<std::int64_t>(rows);
   const auto bytes = storage_.bytes() / rows;
+  if (memory_ != nullptr) {
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      Tensor row = part_of(storage_, i * bytes, bytes);
+      if (!row.set_dims(dims_)) return internal_error("no room for ", storage_.type());
+      PENSTOCK_CHECK_OK(within_.copy(row, *frames[i], copies));
+    }
+    return {};
+  }
   const auto* from = static_cast<const std::byte*>(storage_.data());
   for (Tensor* frame : frames) {
     if (fresh) *frame = Tensor();
@@ -62,12 +86,10 @@ Status OpenRows::share_out(std::span<Tensor* const> frames, std::size_t rows, bo
   return {};
 }
 
-void OpenRows::restore() {
-  if (type_.max_bytes()) {
-    restore_storage_for(type_, storage_);
-  } else {
-    storage_ = Tensor();  // The backend allocates.
-  }
+Status OpenRows::restore() {
+  if (type_.max_bytes()) return restore_storage_in(memory_, type_, storage_);
+  storage_ = Tensor();  // The backend allocates.
+  return {};
 }
 
 }  // namespace penstock::pipeline

@@ -205,6 +205,14 @@ Status check_output(const CompiledPartition& partition, std::size_t i, const Typ
                         "; its outputs must be as it declares them");
 }
 
+Status check_place(const CompiledPartition& partition, std::size_t i, const backend::Memory* memory,
+                   const Tensor& value) {
+  if (memory == nullptr || memory->reaches_host() || !value.in_host_memory()) return {};
+  return internal_error("backend '", partition.plan->backend, "': output '",
+                        partition.outputs[i].name, "' lies in the host's memory: expected '",
+                        memory->name(), "'");
+}
+
 Status check_given(const Type& type, const Tensor& value) {
   PENSTOCK_CHECK_OK(check_matches(type, value));
   if (value.in_host_memory()) return {};

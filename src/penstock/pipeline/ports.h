@@ -24,6 +24,11 @@ Status join_ports(const plan::Plan& plan, Stage& stage, CompiledPartition& parti
 Status check_output(const CompiledPartition& partition, std::size_t i, const Type& type,
                     const Tensor& value);
 
+/// Whether it lies in the memory in which the backend is to write; null: the host's.
+/// \error kInternal  it lies in the host's, where that is another.
+Status check_place(const CompiledPartition& partition, std::size_t i, const backend::Memory* memory,
+                   const Tensor& value);
+
 /// Whether the caller's tensor may stand where `type` is declared: check_matches(), and it lies in
 /// the host's memory. \error kInvalidArgument
 Status check_given(const Type& type, const Tensor& value);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "penstock/pipeline/memory.h"
 #include "penstock/tensor/tensor.h"
 
 namespace penstock::pipeline {
@@ -15,34 +17,42 @@ namespace penstock::pipeline {
 /// beyond those that are given hold what earlier calls left there.
 class Rows {
  public:
-  Rows() = default;
-  /// `type`: of all rows together, fixed. `count`: how many rows it has.
-  Rows(const Type& type, std::size_t count);
+  /// `memory`: in which all rows lie; null: the host's. `type`: of all rows together, fixed.
+  /// `count`: how many rows it has. \error  of the memory that gives no storage.
+  Status open(backend::Memory* memory, const Type& type, std::size_t count);
 
   /// Row i is at `data`; `owner` keeps it alive. \pre i < the count.
   void put(std::size_t i, const void* data, const std::shared_ptr<const void>& owner);
 
   /// What holds the first `given` rows for a call that reads them. Adds to `copies`.
-  const Tensor* to_read(std::size_t given, std::uint64_t& copies);
+  /// \error  of a copy, where the memory is not the host's.
+  Result<const Tensor*> to_read(std::size_t given, std::uint64_t& copies);
   /// What a call writes them to; share_out() follows.
   Tensor* to_write(std::size_t given);
   /// Brings the first `given` rows to where they belong: whatever the call left in to_write().
-  void share_out(std::size_t given, std::uint64_t& copies);
-  /// The call may have put something else in place of its own storage.
-  void restore();
+  /// \error  as to_read().
+  Status share_out(std::size_t given, std::uint64_t& copies);
+  /// The call may have put something else in place of its own storage. \error  as open().
+  Status restore();
   /// Holds the rows' memory no longer. \pre  the call has ended.
   void let_go();
 
  private:
   [[nodiscard]] bool lie_in_place(std::size_t given) const;
+  Status copy_rows_to(Tensor& whole, std::size_t given, std::uint64_t& copies);
+  Status copy_rows_from(const Tensor& whole, std::size_t given, std::uint64_t& copies);
 
+  backend::Memory* memory_ = nullptr;
   Type type_;
   std::size_t row_bytes_ = 0;
   Tensor storage_;   // Of its own.
   Tensor in_place_;  // Shows the rows where they lie.
   Tensor* written_ = nullptr;
   std::vector<std::byte*> rows_;
-  std::shared_ptr<const void> owner_;  // Of row 0.
+  std::vector<std::shared_ptr<const void>> owners_;  // In the host's memory of row 0 alone.
+  // In another one: a row where it belongs, one of the call's, and the way between them.
+  Tensor row_, of_call_;
+  Within within_;
 };
 
 }  // namespace penstock::pipeline

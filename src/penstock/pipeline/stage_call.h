@@ -133,6 +133,7 @@ class StageCall {
   void start_together();
   Status run_together();
   void end_together(Status ended);
+  void bring_all_outputs();
   BatchedCall& smallest_for(std::size_t frames);
   // Each frame alone.
   void start_alone();

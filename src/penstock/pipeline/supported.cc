@@ -49,10 +49,6 @@ Status check_supported(const Stage& stage, const backend::Memory& memory) {
                       "', not the host's; leave it out of the plan, or run it on CPUs");
   };
   if (!plan.each.empty()) return refuse("each: expected none, found '", plan.each.front(), "'");
-  if (!stage.batch_sizes.empty()) {
-    return refuse("batch: expected models for 1 frame in a call, found some for ",
-                  stage.batch_sizes.back());
-  }
   if (!stage.states_in.empty()) {
     return refuse("states: expected none, found '", stage.states_in.front()->to, "'");
   }
