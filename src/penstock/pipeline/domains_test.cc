@@ -868,6 +868,58 @@ TEST_F(DomainBatches, WhatACallHasOnTheDeviceIsNotTheHosts) {
   EXPECT_EQ(pipeline->memory_bytes(), (2 * 8 + 2) * sizeof(float));
 }
 
+// in * scale; on devices
+struct DomainParameters : Domains {
+  void build(const std::vector<int>& devices) {
+    network.folder = folder.path();
+    network.parameter("scale", number(2)).input("in");
+    network
+        .stage("far", {"in", "scale"}, {"out"},
+               [](Inputs in, Outputs to) -> Status {
+                 to[0]->as<float>()[0] = value_of(*in[0]) * value_of(*in[1]);
+                 return {};
+               })
+        .output("out");
+    if (together) network.together("far", {4});
+    accelerator->take(network, "far", devices);
+  }
+  const TemporaryFolder folder;
+  bool together = false;
+};
+
+TEST_F(DomainParameters, AreCopiedOnceForEachDevice) {
+  build({0, 1});
+  start();
+  run(20, [](float in) { return 2 * in; });
+  ASSERT_TRUE(pipeline->set_parameters("", {{"scale", number(3)}}));
+  run(20, [](float in) { return 3 * in; });
+  EXPECT_EQ(memory(0).from_host + memory(1).from_host, 40 + 2);
+  EXPECT_EQ(memory(0).to_host + memory(1).to_host, 40);
+}
+
+TEST_F(DomainParameters, AreOneForAllFramesOfACall) {
+  together = true;
+  build({0});
+  start({.capacity = 8});
+  accelerator->hold(0, true);
+  for (int i = 0; i < 4; ++i) push();
+  ASSERT_TRUE(pipeline->set_parameters("far", {{"scale", number(3)}}));
+  for (int i = 0; i < 4; ++i) push();
+  accelerator->hold(0, false);
+  while (out < pushed) expect_good(pop(), [](float in) { return (in < 4 ? 2 : 3) * in; });
+}
+
+TEST_F(DomainParameters, ThatCannotBeCopiedChangeNothing) {
+  build({0});
+  start();
+  memory().room = 0;
+  const Status refused = pipeline->set_parameters("", {{"scale", number(3)}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(),
+            "stage 'far': set_parameters: 'scale': 4 bytes in memory 'cuda:0': the device is full");
+  run(5, [](float in) { return 2 * in; });
+}
+
 struct Refused : Domains {
   void expect(const std::string& sentence) {
     const Status started = try_start();
@@ -896,17 +948,6 @@ TEST_F(Refused, States) {
       .output("out");
   accelerator->take(network, "far");
   expect("states: expected none, found 'old'");
-}
-
-TEST_F(Refused, Parameters) {
-  const TemporaryFolder folder;
-  network.folder = folder.path();
-  network.input("in")
-      .parameter("scale", number(2))
-      .stage("far", {"in", "scale"}, {"out"}, sum())
-      .output("out");
-  accelerator->take(network, "far");
-  expect("parameters: expected none, found 'scale'");
 }
 
 TEST_F(Refused, SeveralPartitions) {

@@ -23,7 +23,8 @@ const Tensor* given_value(const State& old, const std::string& stage, const std:
 }
 
 // No parameter of the old generation is set meanwhile: the caller has its Ending::commit.
-void carry_parameters(const State& old, State& fresh) {
+// \error  of a device that has no room for them.
+Status carry_parameters(const State& old, State& fresh) {
   for (auto& stage : fresh.stages) {
     if (stage->versions.empty()) continue;
     auto version = std::make_shared<ParameterVersion>(*stage->versions.back());
@@ -32,13 +33,17 @@ void carry_parameters(const State& old, State& fresh) {
       if (value == nullptr) continue;
       version->values[i] = *value;
       version->given[i] = true;
+      for (std::size_t m = 0; m < stage->own_memories.size(); ++m) {
+        PENSTOCK_TRY(version->elsewhere[m][i], copied_to(stage->own_memories[m].get(), *value));
+      }
     }
     ++version->number;
-    version->first_frame = fresh.first;
+    version->first_frame = old.source.done();
     const std::scoped_lock lock(stage->parameter_mutex);
     stage->newest_version.store(version->number, std::memory_order_release);
     stage->versions.push_back(std::move(version));
   }
+  return {};
 }
 
 }  // namespace
@@ -116,23 +121,23 @@ bool Generations::ask_for_turn() {
   return turns->take([&] { return closed_by().has_value(); });
 }
 
-bool Generations::link(const std::shared_ptr<State>& fresh) {
+Status Generations::link(const std::shared_ptr<State>& fresh) {
   State& old = *pushing;
   {
     const std::scoped_lock lock(mutex_, old.ending.commit);
-    if (old.ending.closed()) return false;
+    if (old.ending.closed()) return old.ending.error();
+    PENSTOCK_CHECK_OK(carry_parameters(old, *fresh));
     fresh->turns = turns;
     fresh->totals = old.totals;
     fresh->delivery.hold();
     fresh->begin_at(old.source.done());
-    carry_parameters(old, *fresh);
     live_.push_back(fresh);
     old.successor = fresh;
     old.ending.replace();
   }
   old.wake_everybody();
   pushing = fresh;
-  return true;
+  return {};
 }
 
 bool Generations::pop_on() {

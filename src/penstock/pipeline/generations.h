@@ -45,8 +45,10 @@ struct Generations {
   ///         has the turn, which may wait for the caller to pop; else why the pipeline is closed.
   Status take_turn_between_frames(const char* what);
   /// From now on frames go to `fresh`, the states' values aside. In the pusher's turn.
-  /// False: the newest one was closed meanwhile, and nothing changes.
-  bool link(const std::shared_ptr<State>& fresh);
+  /// \error  why the newest one was closed meanwhile, or of a device that has no room for the
+  /// values
+  ///         of parameters: nothing changes.
+  Status link(const std::shared_ptr<State>& fresh);
   /// The oldest one has given all its frames: the next one is popped from. In the popper's turn.
   /// False: there is none.
   bool pop_on();

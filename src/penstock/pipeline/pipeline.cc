@@ -570,6 +570,7 @@ struct Replacement {
   Stage* stage = nullptr;
   std::size_t position = 0;
   const Tensor* value = nullptr;
+  std::vector<Tensor> elsewhere;  // The value in each of Stage::own_memories.
 };
 
 Error no_such_parameter(const State& state, std::string_view stage, const std::string& name) {
@@ -589,7 +590,7 @@ Result<std::vector<Replacement>> find_replacements(const State& state, std::stri
       const auto& names = stage->plan->parameters;
       const auto at = std::ranges::find(names, name);
       if ((!stage_name.empty() && stage->plan->name != stage_name) || at == names.end()) continue;
-      found.push_back({stage.get(), static_cast<std::size_t>(at - names.begin()), &tensor});
+      found.push_back({stage.get(), static_cast<std::size_t>(at - names.begin()), &tensor, {}});
     }
     if (found.size() == before) return no_such_parameter(state, stage_name, name);
     const auto info = std::ranges::find(state.plan.parameters, name, &plan::Parameter::name);
@@ -600,16 +601,37 @@ Result<std::vector<Replacement>> find_replacements(const State& state, std::stri
   return found;
 }
 
+// Before pushers wait: a copy to a device takes its time.
+Status copy_elsewhere(std::vector<Replacement>& replacements) {
+  for (auto& replacement : replacements) {
+    for (const auto& memory : replacement.stage->own_memories) {
+      auto copy = copied_to(memory.get(), *replacement.value);
+      if (!copy) {
+        const auto& stage = *replacement.stage->plan;
+        return std::move(copy)
+            .error()
+            .within(concat("set_parameters: '", stage.parameters[replacement.position], "'"))
+            .within({Where::kStage, stage.name});
+      }
+      replacement.elsewhere.push_back(*std::move(copy));
+    }
+  }
+  return {};
+}
+
 // A version with the stage's replacements, which no frame reads until publish_versions().
 void append_version(const State& state, Stage& stage,
                     const std::vector<Replacement>& replacements) {
   const auto& newest = *stage.versions.back();
-  auto version = std::make_shared<ParameterVersion>(
-      ParameterVersion{newest.number + 1, state.source.done(), newest.values, newest.given});
+  auto version = std::make_shared<ParameterVersion>(ParameterVersion{
+      newest.number + 1, state.source.done(), newest.values, newest.given, newest.elsewhere});
   for (const auto& replacement : replacements) {
     if (replacement.stage != &stage) continue;
     version->values[replacement.position] = replacement.value->clone();
     version->given[replacement.position] = true;
+    for (std::size_t m = 0; m < replacement.elsewhere.size(); ++m) {
+      version->elsewhere[m][replacement.position] = replacement.elsewhere[m];
+    }
   }
   const std::scoped_lock lock(stage.parameter_mutex);
   stage.versions.push_back(std::move(version));
@@ -645,7 +667,8 @@ Status Pipeline::set_parameters(std::string_view stage_name, const Named& values
     for (;;) {
       const auto newest = generations_->newest();
       State& state = *newest;
-      PENSTOCK_TRY(const auto replacements, find_replacements(state, stage_name, values));
+      PENSTOCK_TRY(auto replacements, find_replacements(state, stage_name, values));
+      PENSTOCK_CHECK_OK(copy_elsewhere(replacements));
       // Nothing is pushed meanwhile, so that "from the next frame on" means the same for all
       // stages.
       const std::scoped_lock commits(state.ending.commit);

@@ -219,10 +219,6 @@ class Swap {
     return done;
   }
 
-  Status link(const std::shared_ptr<State>& fresh) {
-    return generations_.link(fresh) ? Status() : generations_.newest()->ending.error();
-  }
-
   // An engine does not stand twice in the process: the old plan ends, then the new one starts.
   Status run_alone(const std::shared_ptr<State>& fresh) {
     PENSTOCK_CHECK_OK(check_files(*old_));
@@ -233,7 +229,7 @@ class Swap {
                  make_generation(old_->plan, old_->folder, old_->backends, options));
     return in_pushers_turn([&]() -> Status {
       PENSTOCK_CHECK_OK(old_->drain(kForever, kNever));
-      PENSTOCK_CHECK_OK(link(between));
+      PENSTOCK_CHECK_OK(generations_.link(between));
       Status done = guarded([&] { return start_behind(*between, fresh); });
       if (!done && generations_.newest() == between) between->cancel(done.error());
       return done;
@@ -262,7 +258,7 @@ class Swap {
 
   // Its first frame is the next one, and reads the states that were saved.
   Status go_on_with(const std::shared_ptr<State>& fresh, const std::vector<StreamStates>& saved) {
-    PENSTOCK_CHECK_OK(link(fresh));
+    PENSTOCK_CHECK_OK(generations_.link(fresh));
     Status carried = guarded([&] { return restore_states(*old_, *fresh, saved); });
     if (!carried) fresh->cancel(std::move(carried).error());  // Memory ran out.
     fresh->gate.open();

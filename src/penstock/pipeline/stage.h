@@ -46,6 +46,14 @@ struct ParameterVersion {
   FrameNumber first_frame = 0;
   std::vector<Tensor> values;  // In the order of plan::Stage::parameters.
   std::vector<bool> given;     // Beside them: by set_parameters().
+  // The same values in each of Stage::own_memories.
+  std::vector<std::vector<Tensor>> elsewhere;
+
+  static constexpr std::size_t kHere = SIZE_MAX;
+  /// `memory`: a position among Stage::own_memories, or kHere.
+  [[nodiscard]] const std::vector<Tensor>& in(std::size_t memory) const {
+    return memory == kHere ? values : elsewhere[memory];
+  }
 };
 
 struct CompiledPartition {
@@ -75,7 +83,8 @@ struct Stage {
   std::vector<CompiledPartition> partitions;
   std::vector<device::Device> places;  // Of each instance: the replicas, then the stand-by devices.
   std::vector<MemoryPtr> memories;     // Beside them; null: the host's.
-  std::vector<Type> locals;            // Values passed between partitions of the stage only.
+  std::vector<MemoryPtr> own_memories;  // Those of them that are not the host's, each once.
+  std::vector<Type> locals;             // Values passed between partitions of the stage only.
   std::vector<std::string> local_names;
   std::vector<StateEdge*> states_in, states_out;   // That it reads, that it writes.
   std::vector<std::optional<Wire>> state_sources;  // Beside states_out: where else it is written.
@@ -110,6 +119,14 @@ struct Stage {
   std::vector<Progress*> producers;  // Of its inputs, each once. The source if it has none.
   std::vector<const std::vector<std::int64_t>*> producer_ready_ns;  // Beside `producers`.
   std::vector<const Stage*> stages_before;                          // Of them, the stages.
+
+  /// Where an instance that computes in the memory finds parameters: ParameterVersion::in().
+  [[nodiscard]] std::size_t parameters_in(const backend::Memory* memory) const {
+    for (std::size_t i = 0; i < own_memories.size(); ++i) {
+      if (same_memory(own_memories[i].get(), memory)) return i;
+    }
+    return ParameterVersion::kHere;
+  }
 
   /// Whether a stand-by device takes frames.
   [[nodiscard]] bool needs_standby() const {

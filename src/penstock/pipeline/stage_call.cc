@@ -63,7 +63,8 @@ Status StageCall::open(const Executables& executables) {
   find_mirrors();
   while (bound_.size() < most) bound_.push_back(room_for_frame());
   statuses_.resize(most);
-  if (!stage_.versions.empty()) parameters_ = stage_.versions.front();
+  parameters_in_ = stage_.parameters_in(memory_);
+  if (!stage_.versions.empty()) take_parameters(stage_.versions.front());
   return {};
 }
 
@@ -127,7 +128,7 @@ Status StageCall::warm_up() {
   PENSTOCK_CHECK_OK(restore_storage());
   copies_ = 0;
   for (auto& part : parts_) part.at_start = part.context->counters();
-  for (auto& batched : batched_) batched->warm_up(parameters_ ? &parameters_->values : nullptr);
+  for (auto& batched : batched_) batched->warm_up(values_);
   return {};
 }
 
@@ -331,7 +332,7 @@ inline void StageCall::gather(std::size_t p) {
         break;
       case Wire::Kind::kParameter:
         advance_parameters(at_->frame);
-        *input = &parameters_->values[wire.where];
+        *input = &(*values_)[wire.where];
         break;
       case Wire::Kind::kStateIn:
         *input = at_->state_in[wire.where];
@@ -449,7 +450,7 @@ Status StageCall::run_together() {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (p > 0 && clock_.abandoned()) return abandoned();
     if (sample_ && p == 0) note_begin();
-    PENSTOCK_CHECK_OK(together_->run(p, call, parameters_ ? &parameters_->values : nullptr));
+    PENSTOCK_CHECK_OK(together_->run(p, call, values_));
     if (asynchronous_) {
       in_progress_ = true;
       return {};
@@ -801,8 +802,7 @@ Status StageCall::run_items_together(std::int64_t first, std::size_t count) {
   Status ran = guarded([&]() -> Status {
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       PENSTOCK_CHECK_OK(check_wanted());
-      PENSTOCK_CHECK_OK(
-          batched.run(p, call_of(*at_), parameters_ ? &parameters_->values : nullptr));
+      PENSTOCK_CHECK_OK(batched.run(p, call_of(*at_), values_));
       PENSTOCK_CHECK_OK(batched.context(p).wait(backend::kNoDeadline));
       PENSTOCK_CHECK_OK(batched.share_out(p));
     }
@@ -833,7 +833,12 @@ void StageCall::advance_parameters(FrameNumber frame) {
   const std::scoped_lock lock(stage_.parameter_mutex);
   const auto later = std::ranges::find_if(
       stage_.versions, [&](const auto& version) { return version->first_frame > frame; });
-  parameters_ = *std::prev(later);
+  take_parameters(*std::prev(later));
+}
+
+void StageCall::take_parameters(std::shared_ptr<const ParameterVersion> version) {
+  parameters_ = std::move(version);
+  values_ = &parameters_->in(parameters_in_);
 }
 
 void StageCall::cancel() {

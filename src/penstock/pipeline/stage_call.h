@@ -126,6 +126,7 @@ class StageCall {
   void note_begin();
   void gather(std::size_t part);
   void advance_parameters(FrameNumber frame);
+  void take_parameters(std::shared_ptr<const ParameterVersion> version);
   Tensor& target_of(const Wire& wire);                               // Where the frame is written.
   [[nodiscard]] backend::Memory* memory_of(const Wire& wire) const;  // Of that.
 
@@ -193,6 +194,8 @@ class StageCall {
   std::size_t alone_ = 0;            // Which of them is.
   BoundFrame* at_ = nullptr;         // That one.
   std::shared_ptr<const ParameterVersion> parameters_;
+  std::size_t parameters_in_ = ParameterVersion::kHere;
+  const std::vector<Tensor>* values_ = nullptr;  // Of them, where they are read.
   bool sample_ = false;
   std::int64_t began_ns_ = 0, transfer_ns_ = 0, transfer_before_ns_ = 0;
   // Of states and items, and between memories; the backends count theirs.

@@ -55,9 +55,6 @@ Status check_supported(const Stage& stage, const backend::Memory& memory) {
   if (!stage.states_out.empty()) {
     return refuse("states: expected none, found '", stage.states_out.front()->from, "'");
   }
-  if (!plan.parameters.empty()) {
-    return refuse("parameters: expected none, found '", plan.parameters.front(), "'");
-  }
   if (plan.partitions.size() > 1) {
     return refuse("partitions: expected 1, found ", plan.partitions.size());
   }

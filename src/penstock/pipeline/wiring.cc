@@ -102,6 +102,29 @@ Status make_states(State& state, const std::filesystem::path& folder) {
   return {};
 }
 
+std::vector<MemoryPtr> own_memories_of(const std::vector<MemoryPtr>& all) {
+  std::vector<MemoryPtr> own;
+  for (const auto& memory : all) {
+    if (!memory || memory->reaches_host()) continue;
+    const auto is_same = [&](const auto& other) { return same_memory(other.get(), memory.get()); };
+    if (std::ranges::none_of(own, is_same)) own.push_back(memory);
+  }
+  return own;
+}
+
+Result<std::vector<std::vector<Tensor>>> copied_to_each(const std::vector<MemoryPtr>& memories,
+                                                        const std::vector<Tensor>& values) {
+  std::vector<std::vector<Tensor>> copies;
+  for (const auto& memory : memories) {
+    auto& there = copies.emplace_back();
+    for (const auto& value : values) {
+      PENSTOCK_TRY(Tensor copy, copied_to(memory.get(), value));
+      there.push_back(std::move(copy));
+    }
+  }
+  return copies;
+}
+
 Status check_memories(const Stage& stage) {
   for (const auto& memory : stage.memories) {
     if (memory && !memory->reaches_host()) PENSTOCK_CHECK_OK(check_supported(stage, *memory));
@@ -210,11 +233,13 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   stage->able_standbys.store(static_cast<int>(stage->plan->standby.size()),
                              std::memory_order_relaxed);
   stage->memories = state.memories[index];
+  stage->own_memories = own_memories_of(stage->memories);
   PENSTOCK_CHECK_OK(check_memories(*stage));
   if (!stage->plan->parameters.empty()) {
     auto version = std::make_shared<ParameterVersion>();
     PENSTOCK_TRY(version->values, default_parameters(state, folder, *stage->plan));
     version->given.assign(version->values.size(), false);
+    PENSTOCK_TRY(version->elsewhere, copied_to_each(stage->own_memories, version->values));
     stage->versions.push_back(std::move(version));
   }
   stage->ready_ns.assign(state.window_mask + 1, 0);
