@@ -170,12 +170,14 @@ std::uint64_t calls_bytes(const plan::Plan& plan, const Memories& memories) {
   return sum;
 }
 
-// Of a state's versions for all streams, and its initial value; nothing where its shape has no
-// bound.
-std::optional<std::uint64_t> state_bytes(const plan::Plan& plan, const plan::StateEdge& state) {
+// Of a state's versions for all streams, if they lie here, and its initial value; nothing where its
+// shape has no bound.
+std::optional<std::uint64_t> state_bytes(const plan::Plan& plan, const plan::StateEdge& state,
+                                         const Memories& memories) {
   const auto* info = plan.find_tensor(state.to);
   const auto bytes = info == nullptr ? std::nullopt : info->type.max_bytes();
   if (!bytes) return std::nullopt;
+  if (memory_of(plan, state, memories) != nullptr) return bytes;
   const auto most = static_cast<std::uint64_t>(plan.streams.most);
   return product(*bytes, product(most, state_versions(plan, state)) + 1);
 }
@@ -371,6 +373,20 @@ EdgeMemories memories_of(const plan::Plan& plan, const plan::Edge& edge, const M
   return memories_for(writers, readers, leaves);
 }
 
+backend::Memory* memory_of(const plan::Plan& plan, const plan::StateEdge& state,
+                           const Memories& memories) {
+  std::vector<backend::Memory*> found;
+  for (std::size_t stage = 0; stage < memories.size(); ++stage) {
+    const auto& made = plan.stages[stage];
+    if (!names(made.inputs, state.to) && !names(made.outputs, state.from)) continue;
+    for (const auto& memory : memories[stage]) found.push_back(memory.get());
+  }
+  const bool of_one = !found.empty() && std::ranges::all_of(found, [&](const auto* memory) {
+    return memory != nullptr && !memory->reaches_host() && same_memory(memory, found.front());
+  });
+  return of_one ? found.front() : nullptr;
+}
+
 std::vector<int> keepers_of(const plan::Plan& plan, const plan::Edge& edge,
                             const Memories& memories) {
   std::vector<bool> reached(plan.stages.size());
@@ -435,7 +451,7 @@ std::optional<std::uint64_t> memory_ceiling(const plan::Plan& plan, const Option
     sum = sum_of(sum, product(*bytes, host_slots(plan, edge, options, memories)));
   }
   for (const auto& state : plan.states) {
-    const auto bytes = state_bytes(plan, state);
+    const auto bytes = state_bytes(plan, state, memories);
     if (!bytes) return std::nullopt;
     sum = sum_of(sum, *bytes);
   }
@@ -462,7 +478,7 @@ Status check_memory(const plan::Plan& plan, const Options& options, const Memori
   for (const auto& state : plan.states) {
     const auto values =
         product(static_cast<std::uint64_t>(plan.streams.most), state_versions(plan, state));
-    states = sum_of(states, state_bytes(plan, state).value_or(0));
+    states = sum_of(states, state_bytes(plan, state, memories).value_or(0));
     states = sum_of(states, product(values, sizeof(Tensor)));
   }
   const std::uint64_t calls = calls_bytes(plan, memories);

@@ -43,6 +43,11 @@ using Memories = std::vector<std::vector<MemoryPtr>>;
 Memories memories_of(const plan::Plan& plan, const backend::Registry& backends);
 EdgeMemories memories_of(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories);
 
+/// In which the values of a state lie: that of all stages that read or write it, where these have
+/// one; else null, the host's.
+backend::Memory* memory_of(const plan::Plan& plan, const plan::StateEdge& state,
+                           const Memories& memories);
+
 /// Stages that do not read the edge, and for which its frames are kept nevertheless: those to which
 /// leads what is made of them, as long as that may be lost with another machine. Ascending.
 std::vector<int> keepers_of(const plan::Plan& plan, const plan::Edge& edge,

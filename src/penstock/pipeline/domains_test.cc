@@ -920,6 +920,116 @@ TEST_F(DomainParameters, ThatCannotBeCopiedChangeNothing) {
   run(5, [](float in) { return 2 * in; });
 }
 
+// in, s -> far (s + in, on a device) -> y, which is the stream's next s.
+struct DomainStates : Domains {
+  void build(bool together = false, int streams = 1) {
+    network.input("in").state_input("s");
+    network.stage("far", {"in", "s"}, {"y"}, sum()).state("y", "s").output("y");
+    network.plan.streams.most = streams;
+    if (together) network.together("far", {4});
+    if (together) network.plan.stages[0].batch.wait = std::chrono::seconds(600);
+    accelerator->take(network, "far");
+  }
+  float step(float value, std::uint64_t stream = 0) {
+    EXPECT_TRUE(pipeline->push(std::vector{number(value)}, kLong, {.stream = stream}));
+    const auto output = **pipeline->pop(kLong);
+    EXPECT_TRUE(output.ok());
+    return output.ok() ? value_of(output[0]) : -1;
+  }
+};
+
+TEST_F(DomainStates, StayOnTheDeviceBetweenFrames) {
+  build();
+  for (const bool within : {true, false}) {
+    memory().within = within;
+    start();
+    for (int i = 1; i <= 10; ++i) EXPECT_EQ(step(1), static_cast<float>(i));
+    // The input, and the output; and the output to the state, on the device or through the host.
+    EXPECT_EQ(memory().inside, within ? 10 : 0);
+    EXPECT_EQ(memory().from_host, within ? 10 : 20);
+    EXPECT_EQ(memory().to_host, within ? 10 : 20);
+    EXPECT_EQ(stats("far").copies, within ? 30U : 40U);
+  }
+}
+
+TEST_F(DomainStates, AreResetSavedAndRestored) {
+  build();
+  start();
+  EXPECT_EQ(step(3), 3);
+  const auto saved = pipeline->save_stream(0);
+  ASSERT_TRUE(saved) << saved.error().message();
+  ASSERT_TRUE(saved->front().second.in_host_memory());
+  EXPECT_EQ(value_of(saved->front().second), 3);
+  ASSERT_TRUE(pipeline->reset_states());
+  EXPECT_EQ(step(1), 1);
+  ASSERT_TRUE(pipeline->restore_stream(0, *saved));
+  EXPECT_EQ(step(1), 4);
+  ASSERT_TRUE(pipeline->reset_stream(0));
+  EXPECT_EQ(step(5), 5);
+  accelerator->lose(0);
+  for (const auto& refused :
+       {pipeline->reset_stream(0), pipeline->restore_stream(0, *saved), pipeline->end_stream(0)}) {
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kUnavailable);
+    EXPECT_THAT(refused.error().message(),
+                HasSubstr("stream 0: state 's': device 'cuda:0' was lost"));
+  }
+  EXPECT_FALSE(pipeline->save_stream(0));
+}
+
+TEST_F(DomainStates, OfSeveralStreamsAreRowsOfACall) {
+  build(true, 4);
+  memory().within = true;
+  start({.capacity = 8});
+  for (int round = 1; round <= 5; ++round) {
+    for (std::uint64_t stream = 0; stream < 4; ++stream) {
+      ASSERT_TRUE(pipeline->push(std::vector{number(static_cast<float>(stream + 1))}, kLong,
+                                 {.stream = stream}));
+    }
+    for (int stream = 0; stream < 4; ++stream) {
+      EXPECT_EQ(value_of((**pipeline->pop(kLong))[0]), static_cast<float>(round * (stream + 1)));
+    }
+  }
+  EXPECT_THAT(stats("far").calls, ElementsAre(0, 0, 0, 5));
+  EXPECT_EQ(memory().inside, 20);  // The outputs to the states; no rows.
+}
+
+TEST_F(DomainStates, OfAFrameThatFailsStay) {
+  network.input("in").state_input("s");
+  network
+      .stage("far", {"in", "s"}, {"y"},
+             [](Inputs in, Outputs to) -> Status {
+               if (value_of(*in[0]) == 7) return make_error(Code::kUnknown, "bad frame");
+               return sum()(in, to);
+             })
+      .state("y", "s")
+      .output("y");
+  accelerator->take(network, "far");
+  start();
+  EXPECT_EQ(step(2), 2);
+  ASSERT_TRUE(pipeline->push(std::vector{number(7)}, kLong));
+  EXPECT_FALSE((**pipeline->pop(kLong)).ok());
+  EXPECT_EQ(step(2), 4);
+}
+
+TEST_F(DomainStates, GoOverToAnotherPlan) {
+  build();
+  start();
+  EXPECT_EQ(step(3), 3);
+  const auto plan = network.with({.capacity = 4});
+  const Status replaced = pipeline->replace(plan, network.folder, network.registry);
+  ASSERT_TRUE(replaced) << replaced.error().message();
+  EXPECT_EQ(step(3), 6);
+}
+
+TEST_F(DomainStates, AreNotInTheHostsMemory) {
+  build(false, 4);
+  const auto there =
+      memory_ceiling(network.with({.capacity = 4}), {.max_held = 0}, network.registry);
+  const auto here = memory_ceiling(network.with({.capacity = 4}), {.max_held = 0});
+  EXPECT_EQ(*here - *there, 4 * 2 * sizeof(float));  // Two versions for each stream.
+}
+
 struct Refused : Domains {
   void expect(const std::string& sentence) {
     const Status started = try_start();
@@ -940,14 +1050,19 @@ TEST_F(Refused, Items) {
   expect("each: expected none, found 'in'");
 }
 
-TEST_F(Refused, States) {
+TEST_F(Refused, StatesOfSeveralMemories) {
   network.input("in")
       .state_input("old")
-      .stage("far", {"in", "old"}, {"out", "new"}, sum())
+      .stage("far", {"in", "old"}, {"out", "new"},
+             [](Inputs in, Outputs to) -> Status {
+               for (Tensor* each : to) each->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+               return {};
+             })
+      .stage("here", {"out", "old"}, {"more"}, sum())
       .state("new", "old")
-      .output("out");
+      .output("more");
   accelerator->take(network, "far");
-  expect("states: expected none, found 'old'");
+  expect("state 'old': expected that nobody reads or writes it in another memory, found one");
 }
 
 TEST_F(Refused, SeveralPartitions) {

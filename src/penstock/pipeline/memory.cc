@@ -12,13 +12,6 @@
 namespace penstock::pipeline {
 namespace {
 
-Status copy_tensor(const Tensor& from, Tensor& to, backend::Memory& asked) {
-  if (!to.set_dims(from.dims())) {
-    return internal_error("expected at most ", to.capacity_bytes(), " bytes, found ", from.bytes());
-  }
-  return from.bytes() == 0 ? Status() : asked.copy(from, to);
-}
-
 /// Of an edge that the pipeline's output does not read.
 backend::Memory* own_of(std::span<backend::Memory* const> writers,
                         std::span<backend::Memory* const> readers) {
@@ -98,6 +91,13 @@ Status restore_storage_in(backend::Memory* memory, const Type& type, Tensor& ten
     PENSTOCK_TRY(tensor, storage_in(memory, type));
   }
   return {};
+}
+
+Status copy_tensor(const Tensor& from, Tensor& to, backend::Memory& asked) {
+  if (!to.set_dims(from.dims())) {
+    return internal_error("expected at most ", to.capacity_bytes(), " bytes, found ", from.bytes());
+  }
+  return from.bytes() == 0 ? Status() : asked.copy(from, to);
 }
 
 Tensor part_of(const Tensor& whole, std::size_t offset, std::size_t bytes) {

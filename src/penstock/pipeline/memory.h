@@ -48,6 +48,10 @@ Status restore_storage_in(backend::Memory* memory, const Type& type, Tensor& ten
 /// storage.
 Tensor part_of(const Tensor& whole, std::size_t offset, std::size_t bytes);
 
+/// Asks the memory, which is not the host's, for a copy, and gives `to` the shape of `from`.
+/// \error  of the copy; kInternal  there is no room.
+Status copy_tensor(const Tensor& from, Tensor& to, backend::Memory& asked);
+
 /// Copies from one place of a memory to another place of it: by itself in the host's, elsewhere by
 /// the memory, or through the host's where that does not.
 class Within {

@@ -75,7 +75,7 @@ Result<Streams::Seat> admit(State& state, std::uint64_t stream, std::chrono::nan
   if (stream == 0) return Streams::Seat{0};
   auto seat = state.streams->admit(
       stream, deadline,
-      [&](Streams::Seat given, FrameNumber step) { state.reset_states(given, step); },
+      [&](Streams::Seat given, FrameNumber step) { return state.reset_states(given, step); },
       [&] { return state.ending.closed() || state.turns->wanted(); });
   if (seat) return seat;
   if (state.ending.closed()) return state.ending.error();

@@ -120,14 +120,16 @@ struct StreamStates {
 };
 
 // \pre  all frames were computed, and no other comes in.
-std::vector<StreamStates> save_states(const State& state) {
+Result<std::vector<StreamStates>> save_states(const State& state) {
   std::vector<StreamStates> saved;
   if (state.states.empty()) return saved;
   for (const std::uint64_t stream : state.streams->by_age()) {
     const auto seat = *state.streams->find(stream);
     auto& of_stream = saved.emplace_back(StreamStates{.stream = stream, .values = {}});
-    for (const auto& edge : state.states)
-      of_stream.values.push_back(edge->now(seat, state.steps(seat)).clone());
+    for (const auto& edge : state.states) {
+      PENSTOCK_TRY(Tensor value, edge->saved(seat, state.steps(seat)));
+      of_stream.values.push_back(std::move(value));
+    }
   }
   return saved;
 }
@@ -137,12 +139,13 @@ Status restore_states(const State& old, State& fresh, const std::vector<StreamSt
   for (const auto& [stream, values] : saved) {
     PENSTOCK_TRY(
         const auto seat,
-        fresh.streams->admit(stream, 0, [](Streams::Seat, FrameNumber) {}, [] { return false; }));
+        fresh.streams->admit(
+            stream, 0, [](Streams::Seat, FrameNumber) { return Status(); }, [] { return false; }));
     for (std::size_t s = 0; s < values.size(); ++s) {
       const auto& name = old.plan.states[s].to;
       const auto same =
           std::ranges::find_if(fresh.states, [&](const auto& e) { return e->to == name; });
-      (*same)->set(seat, fresh.steps(seat), values[s]);
+      PENSTOCK_CHECK_OK((*same)->set(seat, fresh.steps(seat), values[s]));
     }
   }
   return {};
@@ -204,7 +207,8 @@ class Swap {
         }));
     Status done = in_pushers_turn([&]() -> Status {
       if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever));
-      return go_on_with(fresh, save_states(*old_));
+      PENSTOCK_TRY(const auto saved, save_states(*old_));
+      return go_on_with(fresh, saved);
     });
     linked.set_value(static_cast<bool>(done));
     if (!done) generations_.ender.join();
@@ -238,7 +242,7 @@ class Swap {
 
   Status start_behind(const State& between, const std::shared_ptr<State>& fresh) {
     old_->wait_until_workers_left(kNever);
-    const auto saved = save_states(*old_);
+    PENSTOCK_TRY(const auto saved, save_states(*old_));
     old_->end();
     Status started = start_generation(*fresh);
     if (started) {

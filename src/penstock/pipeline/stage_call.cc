@@ -236,7 +236,9 @@ Status StageCall::renew(const BoundFrame& bound) {
     if (bound.out_slots[e] == nullptr) continue;
     PENSTOCK_CHECK_OK(stage_.out_edges[e]->renew(*bound.out_slots[e]));
   }
-  for (StateEdge* state : stage_.states_out) state->renew(bound.seat, bound.step);
+  for (StateEdge* state : stage_.states_out) {
+    PENSTOCK_CHECK_OK(state->renew(bound.seat, bound.step));
+  }
   return {};
 }
 
@@ -367,7 +369,7 @@ backend::Memory* StageCall::memory_of(const Wire& wire) const {
     case Wire::Kind::kLocal:
       return local_memory();
     case Wire::Kind::kStateOut:
-      return nullptr;
+      return stage_.states_out[wire.where]->memory();
     default:
       return writes_[wire.where] == Edge::kOwn ? stage_.out_edges[wire.where]->memory() : memory_;
   }
@@ -814,15 +816,16 @@ Status StageCall::run_items_together(std::int64_t first, std::size_t count) {
 
 Status StageCall::take_states(std::size_t i) {
   at_ = &bound_[i];
+  std::uint64_t copies = 0;
   for (std::size_t s = 0; s < stage_.states_out.size(); ++s) {
     const auto& source = stage_.state_sources[s];
     if (!source) continue;
     const Tensor& value = source->kind == Wire::Kind::kStateOut
                               ? *at_->state_out[source->where]
                               : (*at_->out[source->where])[source->tensor];
-    if (stage_.states_out[s]->take(at_->seat, at_->step, value))
-      copies_.fetch_add(1, std::memory_order_relaxed);
+    PENSTOCK_CHECK_OK(stage_.states_out[s]->take(at_->seat, at_->step, value, within_, copies));
   }
+  copies_.fetch_add(copies, std::memory_order_relaxed);
   return {};
 }
 

@@ -187,6 +187,7 @@ class StageCall {
   std::vector<Part> parts_;
   std::vector<std::unique_ptr<BatchedCall>> batched_;  // Fewest frames first.
   std::vector<Tensor> locals_;
+  Within within_{local_memory()};
   std::vector<BoundFrame> bound_;  // The first `count_`.
   std::vector<Status> statuses_;   // Beside them.
   std::size_t count_ = 0;

@@ -140,7 +140,7 @@ struct State : std::enable_shared_from_this<State> {
   FrameNumber steps(Streams::Seat seat) const;
   FrameNumber not_popped(Streams::Seat seat) const;
   /// \pre  no frame of the seat is in flight, of which there were `step`.
-  void reset_states(Streams::Seat seat, FrameNumber step);
+  Status reset_states(Streams::Seat seat, FrameNumber step);
   void wake_everybody();
   void cancel(Error cause);              ///< And the generations behind.
   bool cancel_frame(FrameNumber frame);  ///< As Pipeline::cancel().

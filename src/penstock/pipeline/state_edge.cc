@@ -9,21 +9,31 @@
 namespace penstock::pipeline {
 namespace {
 
+// Of each seat a part of one block.
+Result<Tensor> block_for(backend::Memory* memory, const Type& type, std::size_t seats) {
+  const std::size_t bytes = type.max_bytes().value_or(0);
+  if (memory == nullptr) return Tensor::reserve(type.dtype, seats * bytes);
+  const auto count = static_cast<std::int64_t>(8 * seats * bytes / bits_of(type.dtype));
+  return storage_in(memory, Type::tensor(type.dtype, std::vector{count}));
+}
+
 // Storage for a value of each seat.
-std::vector<Tensor> side_by_side(const Type& type, std::size_t seats) {
+Result<std::vector<Tensor>> side_by_side(backend::Memory* memory, const Type& type,
+                                         std::size_t seats) {
   std::vector<Tensor> values;
   values.reserve(seats);
   if (seats == 1 || !type.fixed()) {
-    for (std::size_t seat = 0; seat < seats; ++seat) values.push_back(storage_for(type));
+    for (std::size_t seat = 0; seat < seats; ++seat) {
+      PENSTOCK_TRY(Tensor value, storage_in(memory, type));
+      values.push_back(std::move(value));
+    }
     return values;
   }
+  PENSTOCK_TRY(const Tensor block, block_for(memory, type, seats));
   const std::size_t bytes = type.max_bytes().value_or(0);
-  Tensor block = Tensor::reserve(type.dtype, seats * bytes);
-  auto* const data = static_cast<std::byte*>(block.data());
-  std::vector<std::int64_t> dims;
-  for (const auto& dim : type.dims) dims.push_back(dim.size);
   for (std::size_t seat = 0; seat < seats; ++seat) {
-    values.push_back(Tensor::view(type.dtype, dims, data + seat * bytes, block.owner()));
+    Tensor& value = values.emplace_back(part_of(block, seat * bytes, bytes));
+    if (!value.set_dims(bound_of(type))) return internal_error("no room for ", type);
   }
   return values;
 }
@@ -31,30 +41,53 @@ std::vector<Tensor> side_by_side(const Type& type, std::size_t seats) {
 }  // namespace
 
 StateEdge::StateEdge(std::string writes, std::string reads, const Type& type, const Tensor& initial,
-                     std::size_t seats, std::size_t versions_kept, std::size_t window)
+                     std::size_t seats, std::size_t versions_kept, std::size_t window,
+                     backend::Memory* memory)
     : from(std::move(writes)),
       to(std::move(reads)),
       versions(versions_kept),
       type_(type),
       initial_(initial),
+      memory_(memory),
       slots_(seats * versions),
       left_(slots_.size()),
       // Readers that may be behind are so by all frames in flight, where most of them fail.
       step_mask_((versions == kVersions ? kVersions : 2 * window) - 1),
-      version_of_(seats * (step_mask_ + 1)) {
+      version_of_(seats * (step_mask_ + 1)) {}
+
+Status StateEdge::allocate() {
+  const std::size_t seats = slots_.size() / versions;
   for (std::size_t version = 0; version < versions; ++version) {
-    auto values = side_by_side(type, seats);
+    PENSTOCK_TRY(auto values, side_by_side(memory_, type_, seats));
     for (std::size_t seat = 0; seat < seats; ++seat) {
       slots_[seat * versions + version] = std::move(values[seat]);
     }
   }
-  reset(0, 0);  // Stream 0 is there always.
+  return reset(0, 0);  // Stream 0 is there always.
 }
 
-void StateEdge::renew(std::size_t at) {
-  if (!left_[at].load(std::memory_order_relaxed)) return;
-  slots_[at] = storage_for(type_);
+Status StateEdge::renew(std::size_t at) {
+  if (!left_[at].load(std::memory_order_relaxed)) return {};
+  PENSTOCK_TRY(slots_[at], storage_in(memory_, type_));
   left_[at].store(false, std::memory_order_relaxed);
+  return {};
+}
+
+Status StateEdge::set(std::size_t seat, FrameNumber step, const Tensor& value) {
+  const std::size_t at = seat * versions + version_of(seat, step);
+  Status done = renew(at);
+  if (done && memory_ != nullptr) done = copy_tensor(value, slots_[at], *memory_);
+  if (!done) return std::move(done).error().within(concat("state '", to, "'"));
+  if (memory_ == nullptr) put(slots_[at], value);
+  return {};
+}
+
+Result<Tensor> StateEdge::saved(std::size_t seat, FrameNumber step) const {
+  const Tensor& value = now(seat, step);
+  if (memory_ == nullptr) return value.clone();
+  auto copy = copied_back(memory_, value);
+  if (!copy) return std::move(copy).error().within(concat("state '", to, "'"));
+  return copy;
 }
 
 bool StateEdge::put(Tensor& slot, const Tensor& value) {

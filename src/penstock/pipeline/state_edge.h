@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/pipeline/frame.h"
+#include "penstock/pipeline/memory.h"
 #include "penstock/tensor/tensor.h"
 
 namespace penstock::pipeline {
@@ -28,8 +29,14 @@ class StateEdge {
   /// `initial` is what the first frame of a stream reads.
   /// `versions`: one of both; the writer may have computed `versions - 1` frames more than the
   /// readers, and have passed on any number of others. `window`: as Progress::configure().
+  /// `memory`: in which the values lie, null: the host's. In another one the type has a bound.
   StateEdge(std::string writes, std::string reads, const Type& type, const Tensor& initial,
-            std::size_t seats, std::size_t versions, std::size_t window);
+            std::size_t seats, std::size_t versions, std::size_t window, backend::Memory* memory);
+  /// Before anything else. \error  of the memory, as wherever it gives storage or copies.
+  Status allocate();
+
+  [[nodiscard]] backend::Memory* memory() const { return memory_; }
+  [[nodiscard]] const Type& type() const { return type_; }
 
   /// What the frame reads. \pre the writer is done with the frame before of the same seat.
   [[nodiscard]] const Tensor& now(std::size_t seat, FrameNumber step) const {
@@ -50,12 +57,15 @@ class StateEdge {
   }
   /// Gives next() other storage where such a call still reads what it has. The writer, before it
   /// writes the frame.
-  void renew(std::size_t seat, FrameNumber step) {
-    renew(seat * versions + ((version_of(seat, step) + 1) & (versions - 1)));
+  Status renew(std::size_t seat, FrameNumber step) {
+    return renew(seat * versions + ((version_of(seat, step) + 1) & (versions - 1)));
   }
-  /// Copies to next() a value that others read too. \returns whether bytes were copied.
-  bool take(std::size_t seat, FrameNumber step, const Tensor& value) {
-    return put(next(seat, step), value);
+  /// Copies to next() a value of the same memory that others read too. Adds to `copies`.
+  Status take(std::size_t seat, FrameNumber step, const Tensor& value, Within& within,
+              std::uint64_t& copies) {
+    if (memory_ != nullptr) return within.copy(value, next(seat, step), copies);
+    copies += put(next(seat, step), value) ? 1 : 0;
+    return {};
   }
 
   // The writer, one of both for each frame, before its Progress says that it is done.
@@ -70,20 +80,18 @@ class StateEdge {
   }
 
   /// What the seat's next frame reads. \pre none of its frames is in flight; `step`: that of the
-  /// next one.
-  void set(std::size_t seat, FrameNumber step, const Tensor& value) {
-    const std::size_t at = seat * versions + version_of(seat, step);
-    renew(at);
-    put(slots_[at], value);
-  }
-  void reset(std::size_t seat, FrameNumber step) { set(seat, step, initial_); }
+  /// next one. `value`: in the host's memory.
+  Status set(std::size_t seat, FrameNumber step, const Tensor& value);
+  Status reset(std::size_t seat, FrameNumber step) { return set(seat, step, initial_); }
+  /// A copy of it in the host's memory. \pre  as set()
+  [[nodiscard]] Result<Tensor> saved(std::size_t seat, FrameNumber step) const;
 
   const std::string from, to;  ///< Names of the tensors.
   const std::size_t versions;
 
  private:
   static bool put(Tensor& slot, const Tensor& value);
-  void renew(std::size_t at);
+  Status renew(std::size_t at);
   [[nodiscard]] std::size_t place_of(std::size_t seat, FrameNumber step) const {
     return seat * (step_mask_ + 1) + (step & step_mask_);
   }
@@ -96,6 +104,7 @@ class StateEdge {
 
   const Type type_;
   const Tensor initial_;
+  backend::Memory* const memory_;
   std::vector<Tensor> slots_;            // By seat and version.
   std::vector<std::atomic<bool>> left_;  // Beside `slots_`: a call that was left behind reads it.
   const FrameNumber step_mask_;

@@ -38,7 +38,7 @@ Result<Streams::Seat> Streams::admit(std::uint64_t stream, std::int64_t deadline
   try {
     PENSTOCK_CHECK_OK(free_a_seat(lock, deadline, ended));
     const Seat seat = free_.back();
-    begin(seat, seats_[seat].steps);
+    PENSTOCK_CHECK_OK(begin(seat, seats_[seat].steps));
     seat_of_.emplace(stream, seat);
     seats_[seat].stream = stream;
     free_.pop_back();
@@ -165,8 +165,9 @@ FrameNumber State::not_popped(Streams::Seat seat) const {
   return streams->many() ? streams->in_flight(seat) : source.done() - totals->all();
 }
 
-void State::reset_states(Streams::Seat seat, FrameNumber step) {
-  for (auto& edge : states) edge->reset(seat, step);
+Status State::reset_states(Streams::Seat seat, FrameNumber step) {
+  for (auto& edge : states) PENSTOCK_CHECK_OK(edge->reset(seat, step));
+  return {};
 }
 
 namespace {
@@ -178,6 +179,10 @@ Status check_idle(const State& state, std::uint64_t stream, Streams::Seat seat, 
   return make_error(Code::kFailedPrecondition, frames, " frames are in flight; pop them first")
       .within({Where::kStream, stream})
       .within(what);
+}
+
+Error placed(Error error, std::uint64_t stream, const char* what) {
+  return std::move(error).within({Where::kStream, stream}).within(what);
 }
 
 std::string state_names(const State& state) {
@@ -225,7 +230,10 @@ Status Pipeline::reset_states() {
       return make_error(Code::kFailedPrecondition, "reset_states: ", next - popped,
                         " frames are in flight; pop them first");
     }
-    for (const auto seat : state.streams->seats()) state.reset_states(seat, state.steps(seat));
+    for (const auto seat : state.streams->seats()) {
+      Status reset = state.reset_states(seat, state.steps(seat));
+      if (!reset) return std::move(reset).error().within("reset_states");
+    }
     return {};
   });
 }
@@ -239,7 +247,8 @@ Status Pipeline::reset_stream(std::uint64_t stream) {
     const auto seat = state.streams->find(stream);
     if (!seat) return {};
     PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "reset_stream"));
-    state.reset_states(*seat, state.steps(*seat));
+    Status reset = state.reset_states(*seat, state.steps(*seat));
+    if (!reset) return placed(std::move(reset).error(), stream, "reset_stream");
     return {};
   });
 }
@@ -252,11 +261,12 @@ Status Pipeline::end_stream(std::uint64_t stream) {
     const auto seat = state.streams->find(stream);
     if (!seat) return {};
     PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "end_stream"));
-    if (stream == 0) {
-      state.reset_states(*seat, state.steps(*seat));
-    } else {
+    if (stream != 0) {
       state.streams->end(stream);
+      return {};
     }
+    Status reset = state.reset_states(*seat, state.steps(*seat));
+    if (!reset) return placed(std::move(reset).error(), stream, "end_stream");
     return {};
   });
 }
@@ -275,8 +285,11 @@ Result<Named> Pipeline::save_stream(std::uint64_t stream) {
     }
     PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "save_stream"));
     Named saved;
-    for (const auto& edge : state.states)
-      saved.emplace_back(edge->to, edge->now(*seat, state.steps(*seat)).clone());
+    for (const auto& edge : state.states) {
+      auto value = edge->saved(*seat, state.steps(*seat));
+      if (!value) return placed(std::move(value).error(), stream, "save_stream");
+      saved.emplace_back(edge->to, *std::move(value));
+    }
     return saved;
   });
 }
@@ -290,12 +303,14 @@ Status Pipeline::restore_stream(std::uint64_t stream, const Named& states) {
     auto values = match_states(state, states);
     if (!values)
       return std::move(values).error().within({Where::kStream, stream}).within("restore_stream");
-    const auto seat =
-        state.streams->admit(stream, 0, [](Streams::Seat, FrameNumber) {}, [] { return false; });
+    const auto seat = state.streams->admit(
+        stream, 0, [](Streams::Seat, FrameNumber) { return Status(); }, [] { return false; });
     if (!seat) return Error(seat.error()).within({Where::kStream, stream}).within("restore_stream");
     PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "restore_stream"));
-    for (std::size_t s = 0; s < state.states.size(); ++s)
-      state.states[s]->set(*seat, state.steps(*seat), *(*values)[s]);
+    for (std::size_t s = 0; s < state.states.size(); ++s) {
+      Status set = state.states[s]->set(*seat, state.steps(*seat), *(*values)[s]);
+      if (!set) return placed(std::move(set).error(), stream, "restore_stream");
+    }
     return {};
   });
 }

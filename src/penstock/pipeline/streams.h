@@ -35,7 +35,8 @@ class Streams {
   /// \error kResourceExhausted  all seats are taken, and the plan evicts no stream.
   /// \error kDeadlineExceeded   none of those that may be evicted was idle until `deadline`, or
   ///                            until `ended()` at a call of wake_all() or before.
-  using Begin = std::function<void(Seat, FrameNumber)>;
+  /// Or what `begin` says: then the stream has no seat.
+  using Begin = std::function<Status(Seat, FrameNumber)>;
   Result<Seat> admit(std::uint64_t stream, std::int64_t deadline, const Begin& begin,
                      const std::function<bool()>& ended);
   /// Numbers the frame among those of its seat. In the pusher's turn.

@@ -49,11 +49,15 @@ Status check_supported(const Stage& stage, const backend::Memory& memory) {
                       "', not the host's; leave it out of the plan, or run it on CPUs");
   };
   if (!plan.each.empty()) return refuse("each: expected none, found '", plan.each.front(), "'");
-  if (!stage.states_in.empty()) {
-    return refuse("states: expected none, found '", stage.states_in.front()->to, "'");
-  }
-  if (!stage.states_out.empty()) {
-    return refuse("states: expected none, found '", stage.states_out.front()->from, "'");
+  for (const auto* states : {&stage.states_in, &stage.states_out}) {
+    for (const StateEdge* state : *states) {
+      if (!state->type().max_bytes())
+        return refuse("state '", state->to, "': expected a shape with a bound, found ",
+                      state->type());
+      if (same_memory(state->memory(), &memory)) continue;
+      return refuse("state '", state->to,
+                    "': expected that nobody reads or writes it in another memory, found one");
+    }
   }
   if (plan.partitions.size() > 1) {
     return refuse("partitions: expected 1, found ", plan.partitions.size());

@@ -94,10 +94,10 @@ Result<std::vector<Tensor>> default_parameters(const State& state,
 Status make_states(State& state, const std::filesystem::path& folder) {
   for (const auto& edge : state.plan.states) {
     PENSTOCK_TRY(const auto initial, plan::initial_value(state.plan, folder, edge));
-    state.states.push_back(
-        std::make_unique<StateEdge>(edge.from, edge.to, state.plan.find_tensor(edge.from)->type,
-                                    initial, static_cast<std::size_t>(state.plan.streams.most),
-                                    state_versions(state.plan, edge), state.window_mask + 1));
+    state.states.push_back(std::make_unique<StateEdge>(
+        edge.from, edge.to, state.plan.find_tensor(edge.from)->type, initial,
+        static_cast<std::size_t>(state.plan.streams.most), state_versions(state.plan, edge),
+        state.window_mask + 1, memory_of(state.plan, edge, state.memories)));
   }
   return {};
 }
@@ -424,6 +424,11 @@ Status wire(State& state, const std::filesystem::path& folder, const backend::Re
       return std::move(stage).error().within({Where::kStage, state.plan.stages[i].name});
     }
     state.stages.push_back(*std::move(stage));
+  }
+  for (auto& edge : state.states) {
+    if (Status made = edge->allocate(); !made) {
+      return std::move(made).error().within(concat("state '", edge->to, "'"));
+    }
   }
   PENSTOCK_CHECK_OK(allocate_edges(state));
   configure_progress(state);
