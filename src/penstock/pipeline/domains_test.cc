@@ -1030,6 +1030,60 @@ TEST_F(DomainStates, AreNotInTheHostsMemory) {
   EXPECT_EQ(*here - *there, 4 * 2 * sizeof(float));  // Two versions for each stream.
 }
 
+// in -> far (2 x, then + 5, both on a device) -> out
+struct DomainPartitions : Domains {
+  void build(bool together) {
+    network.input("in").stage("far", {"in"}, {"between"}, doubled());
+    add_partition(1);
+    if (together) {
+      network.together("far", {4});
+      add_partition(4);
+    }
+    network.plan.stages[0].outputs = {"out"};
+    network.output("out");
+    accelerator->take(network, "far");
+  }
+  void add_partition(std::int64_t frames) {
+    const Type type = Type::tensor(DType::kF32, std::vector<std::int64_t>{frames});
+    const auto file = frames == 1 ? std::string("far_2.onnx") : concat("far_2.b", frames, ".onnx");
+    network.backend->models[file] = {
+        {{"between", type}}, {{"out", type}}, [](Inputs in, Outputs to) -> Status {
+          for (std::size_t i = 0; i < in[0]->count(); ++i) {
+            to[0]->as<float>()[i] = in[0]->as<float>()[i] + 5;
+          }
+          return {};
+        }};
+    auto& stage = network.plan.stages[0];
+    if (frames > 1) {
+      stage.partitions.back().batched.push_back({static_cast<int>(frames), "stages/" + file});
+      return;
+    }
+    network.state_input("out");  // Makes the tensor known.
+    stage.partitions.push_back({"fake", "stages/" + file, {"between"}, {"out"}, {}});
+  }
+};
+
+TEST_F(DomainPartitions, HandOnWhatIsBetweenThemOnTheDevice) {
+  build(false);
+  for (const bool asynchronous : {true, false}) {
+    accelerator->asynchronous = asynchronous;
+    pushed = out = 0;
+    start();
+    run(20, [](float in) { return 2 * in + 5; });
+    EXPECT_EQ(stats("far").copies, 40U);
+  }
+}
+
+TEST_F(DomainPartitions, ComputeSeveralFramesInACall) {
+  build(true);
+  network.plan.stages[0].batch.wait = std::chrono::seconds(600);
+  start({.capacity = 8});
+  for (int i = 0; i < 8; ++i) push();
+  while (out < pushed) expect_good(pop(), [](float in) { return 2 * in + 5; });
+  EXPECT_EQ(stats("far").copies, 16U);
+  EXPECT_THAT(stats("far").calls, ElementsAre(0, 0, 0, 2));
+}
+
 struct Refused : Domains {
   void expect(const std::string& sentence) {
     const Status started = try_start();
@@ -1065,14 +1119,17 @@ TEST_F(Refused, StatesOfSeveralMemories) {
   expect("state 'old': expected that nobody reads or writes it in another memory, found one");
 }
 
-TEST_F(Refused, SeveralPartitions) {
+TEST_F(Refused, PartitionsInSeveralMemories) {
   build_chain();
   network.plan.tensors.push_back({"between", scalar()});
   auto& stage = network.plan.stages[1];
   stage.partitions.push_back(stage.partitions.front());
   stage.partitions.front().outputs = {"between"};
   stage.partitions.back().inputs = {"between"};
-  expect("partitions: expected 1, found 2");
+  stage.partitions.back().backend = "fake";
+  expect(
+      "partition 2, of backend 'fake': expected that it computes in the same memory as the "
+      "others, found 'host'");
 }
 
 TEST_F(Refused, TensorsWithoutABound) {

@@ -59,8 +59,14 @@ Status check_supported(const Stage& stage, const backend::Memory& memory) {
                     "': expected that nobody reads or writes it in another memory, found one");
     }
   }
-  if (plan.partitions.size() > 1) {
-    return refuse("partitions: expected 1, found ", plan.partitions.size());
+  for (std::size_t p = 0; p < stage.partitions.size(); ++p) {
+    for (std::size_t place = 0; place < stage.places.size(); ++place) {
+      const auto found = stage.partitions[p].backend->memory(stage.places[place]);
+      if (same_memory(found.get(), stage.memories[place].get())) continue;
+      return refuse("partition ", p + 1, ", of backend '", stage.partitions[p].plan->backend,
+                    "': expected that it computes in the same memory as the others, found '",
+                    name_of(found.get()), "'");
+    }
   }
   for (const auto* edges : {&stage.in_edges, &stage.out_edges}) {
     for (const Edge* edge : *edges) {

@@ -14,8 +14,9 @@ namespace penstock::pipeline {
 Status check_supported(const plan::Plan& plan);
 
 /// Refuses what a stage with an instance in another memory than the host's cannot do.
-/// \error kUnimplemented  `each`, a state that others read or write in another memory, several
-///                        partitions or a tensor without bound: names the first.
+/// \error kUnimplemented  `each`, a state that others read or write in another memory, a
+///                        partition that computes in another memory or a tensor without bound:
+///                        names the first.
 Status check_supported(const Stage& stage, const backend::Memory& memory);
 
 }  // namespace penstock::pipeline
