@@ -77,8 +77,8 @@ struct StageCase {
   int together = 1;     ///< Frames in one call. \pre no function, one part, no items
   int wait_us = 0;      ///< For more of them.
   int lanes = 0;  ///< Calls in flight on a device; 0: it runs here. \pre no function, one part
-  /// 1: on the first accelerator, 2: on the second, 3: a replica on each; 0: on none. \pre  reads
-  /// and does what they can
+  /// 1: on the first accelerator, 2: on the second, 3: a replica on each; 0: on none.
+  /// \pre  fits_accelerator(), and keep_states_together() changes nothing
   int accelerators = 0;
   bool far = false;  ///< On a peer that comes and goes; another one stands by. \pre no function,
                      ///< one part, no lanes of its own
@@ -400,26 +400,59 @@ inline void plant_hang(Case& made, Dice& dice) {
 }
 
 /// What the runtime refuses there, stays here.
-inline bool fits_accelerator(const Case& made, int index) {
-  const auto& stage = made.stages[static_cast<std::size_t>(index)];
+inline bool fits_accelerator(const Case& made, const StageCase& stage) {
   const auto is_items = [&](int t) { return made.tensors[static_cast<std::size_t>(t)].items; };
-  const auto is_written = [&](int t) {
-    return made.tensors[static_cast<std::size_t>(t)].producer == index;
-  };
-  const bool plain = !stage.function && !stage.in_two && !stage.parameter && stage.lanes == 0 &&
-                     stage.together == 1;
-  return plain && !stage.reads.empty() && stage.states.empty() &&
-         std::ranges::none_of(stage.reads, is_items) &&
-         std::ranges::none_of(made.states, is_written);
+  return !stage.function && stage.lanes == 0 && !stage.reads.empty() &&
+         std::ranges::none_of(stage.reads, is_items);
+}
+
+/// Whose frames read or write the state.
+inline std::vector<StageCase*> ends_of(Case& made, int state) {
+  const int written = made.states[static_cast<std::size_t>(state)];
+  const int writer = made.tensors[static_cast<std::size_t>(written)].producer;
+  std::vector<StageCase*> ends;
+  for (int s = 0; s < std::ssize(made.stages); ++s) {
+    auto& stage = made.stages[static_cast<std::size_t>(s)];
+    const bool reads = std::ranges::find(stage.states, state) != stage.states.end();
+    if (reads || s == writer) ends.push_back(&stage);
+  }
+  return ends;
+}
+
+/// A state lies in one memory: its stages are on one accelerator all, or none is.
+inline void keep_states_together(Case& made) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int state = 0; state < std::ssize(made.states); ++state) {
+      const auto ends = ends_of(made, state);
+      const int first = ends.front()->accelerators;
+      const bool agree =
+          first < 3 &&
+          std::ranges::all_of(
+              ends, [&](const StageCase* stage) { return stage->accelerators == first; });
+      if (agree) continue;
+      for (StageCase* stage : ends) stage->accelerators = 0;
+      changed = true;
+    }
+  }
 }
 
 inline void choose_accelerators(Case& made) {
   Dice dice(made.seed ^ 0xaccU);
   if (!dice.one_in(4) || made.start_fault != StartFault::kNone || made.has(Fault::kHang)) return;
-  for (int s = 0; s < std::ssize(made.stages); ++s) {
-    auto& stage = made.stages[static_cast<std::size_t>(s)];
-    if (!fits_accelerator(made, s) || !dice.one_in(2)) continue;
-    stage.accelerators = dice.one_of({1, 1, 1, 2, 2, 3});
+  const auto fits = [&](const StageCase* stage) { return fits_accelerator(made, *stage); };
+  for (auto& stage : made.stages) {
+    if (fits(&stage) && dice.one_in(2)) stage.accelerators = dice.one_of({1, 1, 1, 2, 2, 3});
+  }
+  for (int state = 0; state < std::ssize(made.states); ++state) {
+    const auto ends = ends_of(made, state);
+    const int device = dice.one_of({1, 1, 2});
+    if (!std::ranges::all_of(ends, fits) || dice.one_in(3)) continue;
+    for (StageCase* stage : ends) stage->accelerators = device;
+  }
+  keep_states_together(made);
+  for (auto& stage : made.stages) {
+    if (stage.accelerators == 0) continue;
     stage.replicas = stage.accelerators == 3 ? 2 : 1;
     // A device throws nothing, and has no other outputs than it was given.
     const bool fails = stage.fault == Fault::kDrop || stage.fault == Fault::kNone;

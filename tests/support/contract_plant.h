@@ -147,6 +147,8 @@ class Plant {
     }
     return sum;
   }
+  /// Whether accelerators copy from one place of their memory to another.
+  [[nodiscard]] bool copies_within() const { return given_.seed / 8 % 2 == 0; }
   /// How many calls of the stage hung.
   [[nodiscard]] int hangs(int stage) const { return hangs_[at(stage)]; }
   /// Ends the calls that hang, and waits for them. How many there were.
@@ -253,7 +255,11 @@ class Plant {
     if (!made.function) {
       for (const int i : made.states) inputs.push_back(state(at(i)));
       if (made.parameter) inputs.emplace_back("parameter");
-      if (made.in_two) return add_in_two(network, stage_name, inputs, outputs, call, made.replicas);
+      if (made.in_two) {
+        add_in_two(network, stage_name, inputs, outputs, call, made.replicas);
+        if (made.accelerators > 0) move_to_accelerators(side, stage_name, made.accelerators);
+        return;
+      }
       network.stage(stage_name, inputs, outputs, call, made.replicas, types);
       take_together(network, stage_name, made);
       if (made.lanes > 0 && made.fault != Fault::kHang)
@@ -294,6 +300,9 @@ class Plant {
       side.accelerator = std::make_shared<testing::FakeAccelerator>();
       side.accelerator->asynchronous = given_.seed % 2 == 0;
       side.accelerator->contexts = 1 + static_cast<int>(given_.seed / 2 % 3);
+      for (const std::size_t device : {0U, 1U}) {
+        side.accelerator->memory_of(device).within = copies_within();
+      }
       side.network.registry.add(side.accelerator);
     }
     std::vector<int> devices;

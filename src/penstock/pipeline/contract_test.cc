@@ -107,6 +107,7 @@ std::vector<Case> simpler(const Case& given) {
   const auto with = [&](const auto& change) {
     Case made = given;
     change(made);
+    keep_states_together(made);
     if (describe(made) != describe(given)) list.push_back(std::move(made));
   };
   if (given.stages.size() > 1) with(remove_last_stage);
