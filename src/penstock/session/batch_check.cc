@@ -60,6 +60,7 @@ class BatchCheck {
       const auto found = backends_.find(name);
       if (!found || !(*found)->describe().unavailable.empty()) continue;
       backend::CompileRequest request;
+      if (!(*found)->accepts(request.device)) continue;  // It computes on accelerators alone.
       request.file = folder_ / model;
       request.optimize = false;
       if (name == partition.backend) request.options = partition.options;
