@@ -20,7 +20,7 @@
 namespace penstock::backend {
 
 /// Changes whenever anything in this header (or in what it includes) changes its layout or meaning.
-inline constexpr int kAbiVersion = 8;
+inline constexpr int kAbiVersion = 9;
 
 /// One input or output of a compiled model.
 struct Port {
@@ -251,6 +251,14 @@ class Backend {
   [[nodiscard]] virtual std::shared_ptr<Memory> memory(
       [[maybe_unused]] const device::Device& device) const {
     return nullptr;
+  }
+
+  /// What the device is, for people and by which costs that were measured there are kept: its maker's
+  /// name of it, the same for devices that are alike. Empty: it has none beside that of its place,
+  /// or is not there.
+  [[nodiscard]] virtual std::string device_name(
+      [[maybe_unused]] const device::Device& device) const {
+    return "";
   }
 
   /// Called on the thread that will run it, after its affinity and floating-point mode are set:
