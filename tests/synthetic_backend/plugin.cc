@@ -9,6 +9,7 @@
 #include <mutex>
 #include <random>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "penstock/backend/backend.h"
@@ -16,6 +17,7 @@
 #include "penstock/backend/request.h"
 #include "penstock/device/topology.h"
 #include "penstock/graph/import.h"
+#include "tests/synthetic_backend/accelerator.h"
 #include "tests/synthetic_backend/faults.h"
 #include "tests/synthetic_backend/name.h"
 #include "tests/synthetic_backend/settings.h"
@@ -112,14 +114,20 @@ class Context final : public backend::Context {
 
   Status run(const backend::Call& call, std::span<const Tensor* const> inputs,
              std::span<Tensor* const> outputs) override {
-    const double end = computed_seconds() + seconds();
+    const double takes = seconds();
+    const double end = computed_seconds() + takes;
+    const auto ends = Clock::now() + std::chrono::duration<double>(takes);
     const auto time = runs_++;
     append(model_->settings.log, "run", model_->graph);
     PENSTOCK_CHECK_OK(model_->faults.commit(time));
     PENSTOCK_CHECK_OK(inner_->run(call, inputs, outputs));
     PENSTOCK_CHECK_OK(inner_->wait(backend::kNoDeadline));
     model_->faults.spoil(time, outputs, past_);
-    while (!cancelled_.load(std::memory_order_relaxed) && computed_seconds() < end) continue;
+    if (model_->settings.accelerator) std::this_thread::sleep_until(ends);  // No CPU computes.
+    while (!cancelled_.load(std::memory_order_relaxed) && !model_->settings.accelerator &&
+           computed_seconds() < end) {
+      continue;
+    }
     if (!cancelled_.exchange(false)) return {};
     return make_error(Code::kCancelled, kName, " was told to stop");
   }
@@ -186,11 +194,30 @@ class Backend final : public backend::Backend {
     return precisions;
   }
 
+  [[nodiscard]] bool accepts(const device::Device& device) const override {
+    if (!settings_ || !settings_->accelerator) return device.is_local_cpu();
+    return device.kind == device::Device::Kind::kCuda && !device.is_remote();
+  }
+
+  [[nodiscard]] std::shared_ptr<backend::Memory> memory(
+      const device::Device& device) const override {
+    if (!settings_ || !settings_->accelerator || !accepts(device)) return nullptr;
+    return memory_of(*settings_, device.index);
+  }
+
+  [[nodiscard]] std::string device_name(const device::Device& device) const override {
+    return is_there(device) ? settings_->accelerator->name : "";
+  }
+
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& given) override {
     PENSTOCK_TRY(const auto request, backend::with_precision(given));
     if (const auto why = describe().unavailable; !why.empty()) {
       return make_error(Code::kUnavailable, kName, ": ", why);
+    }
+    if (settings_->accelerator && !is_there(request.device)) {
+      return make_error(Code::kUnavailable, kName, ": device '", device::to_string(request.device),
+                        "' is not there");
     }
     const auto end = Clock::now() + std::chrono::duration<double>(settings_->compile_seconds);
     const graph::ImportOptions as_it_is{
@@ -215,10 +242,17 @@ class Backend final : public backend::Backend {
     model->faults = Faults(model->settings, model->graph, false);
     PENSTOCK_TRY(model->inner, compile_inner(request));
     while (Clock::now() < end) continue;
-    return std::unique_ptr<backend::Executable>(std::make_unique<Executable>(std::move(model)));
+    auto made = std::make_unique<Executable>(std::move(model));
+    if (!settings_->accelerator) return std::unique_ptr<backend::Executable>(std::move(made));
+    return on_accelerator(*settings_, request.device.index, std::move(made));
   }
 
  private:
+  [[nodiscard]] bool is_there(const device::Device& device) const {
+    return settings_ && settings_->accelerator && settings_->accelerator->absent.empty() &&
+           accepts(device) && device.index < settings_->accelerator->devices;
+  }
+
   /// Where the calling thread stands, while whatever may run on the machine does.
   [[nodiscard]] Spot spot_of(int threads) const {
     Spot spot{.threads = threads, .cores = threads};
@@ -252,6 +286,7 @@ class Backend final : public backend::Backend {
     request.optimize = false;
     request.options.clear();
     request.precision = backend::Precision::kF32;
+    request.device = {.host = {}, .cpus = device::inherited_cpus()};
     PENSTOCK_TRY(const auto inner, engine());
     return inner->compile(request);
   }

@@ -78,12 +78,30 @@ Fault read_fault(const Field& field) {
   return fault;
 }
 
+Accelerator read_accelerator(const Field& field) {
+  field.only({"devices", "contexts", "copy_latency", "copy_bandwidth", "name", "absent"});
+  constexpr std::int64_t kMostDevices = 8, kMostContexts = 64;
+  Accelerator made;
+  if (const auto devices = field.find("devices")) {
+    made.devices = static_cast<int>(devices->integer(1, kMostDevices));
+  }
+  if (const auto contexts = field.find("contexts")) {
+    made.contexts = static_cast<int>(contexts->integer(1, kMostContexts));
+  }
+  read_amount(field, "copy_latency", made.copy_latency);
+  read_amount(field, "copy_bandwidth", made.copy_bandwidth);
+  read_text(field, "name", made.name);
+  read_text(field, "absent", made.absent);
+  return made;
+}
+
 Settings read_settings(const Field& field) {
-  field.only({"version", "unavailable", "whole_graph",      "rules",
-              "seconds", "fusion",      "seconds_per_call", "seconds_per_byte",
-              "noise",   "speedup",     "sibling",          "kinds",
-              "cache",   "bandwidth",   "compile_seconds",  "one_place",
-              "room",    "faults",      "precisions",       "log"});
+  field.only({"version",    "unavailable", "whole_graph",      "rules",
+              "seconds",    "fusion",      "seconds_per_call", "seconds_per_byte",
+              "noise",      "speedup",     "sibling",          "kinds",
+              "cache",      "bandwidth",   "compile_seconds",  "one_place",
+              "room",       "faults",      "precisions",       "log",
+              "accelerator"});
   Settings settings;
   read_text(field, "version", settings.version);
   read_text(field, "unavailable", settings.unavailable);
@@ -111,6 +129,9 @@ Settings read_settings(const Field& field) {
       read_amount(lower, "speedup", settings.precisions[name].speedup);
       read_amount(lower, "error", settings.precisions[name].error);
     });
+  }
+  if (const auto accelerator = field.find("accelerator")) {
+    settings.accelerator = read_accelerator(*accelerator);
   }
   if (const auto log = field.find("log")) settings.log = log->string();
   return settings;

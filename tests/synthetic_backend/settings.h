@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,16 @@ struct Lower {
   double error = 0;    ///< Added to every floating-point element of the outputs.
 };
 
+/// A device with memory of its own in place of CPUs: "cuda:0".
+struct Accelerator {
+  int devices = 1;
+  int contexts = 2;           ///< Executable::recommended_contexts().
+  double copy_latency = 0;    ///< Seconds of each copy to or from its memory,
+  double copy_bandwidth = 0;  ///< beside its bytes at so many a second; 0: without limit.
+  std::string name = "made-up accelerator";
+  std::string absent;  ///< Why it is not there; empty: it is.
+};
+
 /// Where a model runs, and beside what.
 struct Spot {
   int threads = 1;
@@ -85,6 +96,7 @@ struct Settings {
   std::int64_t room = INT64_MAX;  ///< Nodes of all its models in one process: no memory for more.
   std::vector<Fault> faults;
   std::map<std::string, Lower> precisions;  ///< Below f32: "bf16".
+  std::optional<Accelerator> accelerator;   ///< All its models run there, and none on CPUs.
   std::filesystem::path log;  ///< "compile NODES" and "run NODES" are appended; empty: nowhere.
 
   /// Seconds of one run of `model`, noise left out.

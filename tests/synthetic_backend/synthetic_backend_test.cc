@@ -127,6 +127,24 @@ TEST_F(SyntheticBackendTest, LogsWhatItCompilesAndRuns) {
   EXPECT_NE(text.str().find("\nsynthetic_a run "), std::string::npos) << text.str();
 }
 
+TEST_F(SyntheticBackendTest, AnAcceleratorIsNoCpuAndHasMemoryOfItsOwn) {
+  const auto backend = load(R"({"synthetic_a": {"accelerator": {"name": "made-up"}}})");
+  const auto there = *device::parse_device("cuda:0");
+  const auto missing = *device::parse_device("cuda:1");
+  EXPECT_TRUE(backend->accepts(there));
+  EXPECT_FALSE(backend->accepts(*device::parse_device("cpu:0")));
+  EXPECT_EQ(backend->device_name(there), "made-up");
+  EXPECT_EQ(backend->device_name(missing), "");
+  const auto memory = backend->memory(there);
+  ASSERT_TRUE(memory);
+  EXPECT_FALSE(memory->allocate(DType::kF32, 4)->in_host_memory());
+  EXPECT_EQ(backend->memory(missing)->allocate(DType::kF32, 4).error().code, Code::kUnavailable);
+  backend::CompileRequest request;
+  request.bytes = model_;
+  request.device = missing;
+  EXPECT_EQ(backend->compile(request).error().code, Code::kUnavailable);
+}
+
 TEST_F(SyntheticBackendTest, IsUnavailableWhereTheFileDoesNotNameIt) {
   const auto backend = load(R"({"synthetic_a": {}})", "synthetic_b");
   EXPECT_NE(backend->describe().unavailable.find("no entry 'synthetic_b'"), std::string::npos);
