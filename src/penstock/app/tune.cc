@@ -84,7 +84,14 @@ Status Tuner::prepare() {
     PENSTOCK_CHECK_OK(device::check_here(topology));
     tuning_.devices = device::usual_devices(topology);
   }
-  for (const auto& device : tuning_.devices) PENSTOCK_CHECK_OK(device::check_available(device));
+  for (const auto& device : tuning_.devices) {
+    PENSTOCK_CHECK_OK(device::check_available(device));
+    if (!device.is_accelerator()) continue;
+    return make_error(
+        Code::kUnimplemented, "device '", device::to_string(device),
+        "': an application's networks are measured on CPUs alone; build the network by "
+        "itself, or name the device at its node");
+  }
   PENSTOCK_CHECK_OK(device::check_disjoint(tuning_.devices));
   PENSTOCK_TRY(written_, pack(tuning_.app, tuning_.backends));
   if (!tuning_.options.frames.empty()) {

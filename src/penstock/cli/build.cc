@@ -255,7 +255,7 @@ void declare_build(CLI::App& app, Action& chosen) {
   auto* devices =
       command
           ->add_option("--devices", options->devices,
-                       "Only these: cpu:0,cpu:1 or cpu:0-1,cpu:2-3; all: each CPU by itself. "
+                       "Only these: cpu:0,cpu:1 or cpu:0-1,cuda:0; all: each CPU by itself. "
                        "Without, groups of CPUs are chosen by measurement")
           ->check(not_empty("devices such as cpu:0,cpu:1 or all"));
   auto* hosts = command

@@ -1,6 +1,7 @@
 // penstock devices: what this machine is.
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,41 @@ std::string to_text(const std::vector<cost::DevicePeaks>& machine) {
     }
   }
   return "\npeaks, all CPUs of a device together\n" + table.print();
+}
+
+/// A device beside the CPUs, as a backend names it.
+struct Accelerator {
+  std::string device, name, backend;
+};
+
+/// Those that backends find, in their order.
+std::vector<Accelerator> accelerators() {
+  std::vector<Accelerator> found;
+  const auto registry = backend::Registry::load();
+  for (const auto& backend : registry.all()) {
+    device::Device device{.host = {}, .kind = device::Device::Kind::kCuda, .cpus = {}};
+    for (; backend->accepts(device); ++device.index) {
+      auto name = backend->device_name(device);
+      if (name.empty()) break;
+      found.push_back({device::to_string(device), std::move(name), backend->describe().name});
+    }
+  }
+  return found;
+}
+
+Json to_json(const std::vector<Accelerator>& accelerators) {
+  Json list = Json::array();
+  for (const auto& [device, name, backend] : accelerators) {
+    list.push_back({{"device", device}, {"name", name}, {"backend", backend}});
+  }
+  return list;
+}
+
+std::string to_text(const std::vector<Accelerator>& accelerators) {
+  if (accelerators.empty()) return "";
+  Table table({"device", "name", "backend"});
+  for (const auto& [device, name, backend] : accelerators) table.add({device, name, backend});
+  return "\naccelerators\n" + table.print();
 }
 
 Json to_json(const device::Topology& topology) {
@@ -127,10 +163,11 @@ Result<int> run(const DevicesOptions& options) {
   }
   if (options.json) {
     Json json = to_json(topology);
+    json["accelerators"] = to_json(accelerators());
     if (options.peaks) json["peaks"] = Json::parse(cost::to_json(peaks));
     print_json(json);
   } else {
-    print(to_text(topology) + (options.peaks ? to_text(peaks) : ""));
+    print(to_text(topology) + to_text(accelerators()) + (options.peaks ? to_text(peaks) : ""));
   }
   return kOk;
 }
@@ -146,6 +183,7 @@ void declare_devices(CLI::App& app, Action& chosen) {
       "process may use of them.",
       R"(The names in the first column are those that --devices takes: 'cpu:0' is one CPU, 'cpu:0-3' or
 'cpu:0+2' one device of several. Kinds order the cores by power, 0 the weakest; all 0 where alike.
+Accelerators are those that a backend finds: 'cuda:0'.
 
 With --hosts it shows what the workers of that file say of their machines, and measures how long a word
 takes between any two of them and here, and how many bytes a second get through each way.

@@ -46,6 +46,16 @@ TEST(DeviceKeyTest, TellsNodesAndCachesApart) {
   EXPECT_NE(key("cpu:0-1"), key("cpu:31-32"));
 }
 
+TEST(DeviceKeyTest, TellsAcceleratorsApartByPlaceAndName) {
+  const auto topology = machine("numa:1 l3:1 core:2 pu:1");
+  const auto key = [&](const char* text, const char* name) {
+    return accelerator_key(topology, devices(text).front(), name);
+  };
+  EXPECT_EQ(key("cuda:0", "fast 1"), topology.fingerprint + "/cuda:0 fast 1");
+  EXPECT_EQ(key("cuda:0", ""), topology.fingerprint + "/cuda:0");
+  EXPECT_NE(key("cuda:0", "fast 1"), key("cuda:1", "fast 1"));
+}
+
 TEST(LinkKeyTest, TellsWhatTheTwoShareAndTheQuota) {
   const auto key = [&](const device::Topology& topology, const char* from, const char* to) {
     return link_key(topology, devices(from).front(), devices(to).front());
@@ -168,7 +178,49 @@ TEST(ProblemOfGraphTest, GivesAPinnedNodeADeviceOfItsOwn) {
               HasSubstr("cpu:7"));
 }
 
+/// CPUs, and two accelerators of which the second has a narrower way.
+Result<Site> beside_accelerators() {
+  Beside near, far;
+  near.devices.devices = devices("cuda:0");
+  near.devices.costs.node_seconds = {planner::kInfinite, 0.25};
+  near.there = {.latency = 1, .bandwidth = 1000};
+  near.back = {.latency = 2, .bandwidth = 500};
+  far.devices.devices = devices("cuda:1");
+  far.there = {.latency = 3, .bandwidth = 100};
+  far.back = {.latency = 4, .bandwidth = 50};
+  return site_beside(devices("cpu:0,cpu:1"), {}, {near, far});
+}
+
+TEST(SiteBesideTest, WhatGoesToAnAcceleratorIsCopiedFromTheHostsMemory) {
+  const auto site = beside_accelerators();
+  ASSERT_TRUE(site) << site.error().message();
+  constexpr std::size_t kCpus = 0, kNear = 1, kFar = 2, kCaller = 3;
+  EXPECT_EQ(site->links[kCpus][kCpus].latency, 0);
+  EXPECT_EQ(site->links[kCpus][kCaller].bandwidth, planner::kInfinite);
+  for (const auto host : {kCpus, kCaller}) {
+    EXPECT_EQ(site->links[host][kNear].latency, 1);
+    EXPECT_DOUBLE_EQ(site->links[host][kNear].bandwidth, 1000);
+    EXPECT_EQ(site->links[kFar][host].latency, 4);
+    EXPECT_DOUBLE_EQ(site->links[kFar][host].bandwidth, 50);
+  }
+  // Through the host's memory.
+  EXPECT_EQ(site->links[kNear][kFar].latency, 2 + 3);
+  EXPECT_DOUBLE_EQ(site->links[kNear][kFar].bandwidth, 1 / (1.0 / 500 + 1.0 / 100));
+}
+
+TEST(SiteBesideTest, ANodeThatAnAcceleratorDoesNotTakeHasNoTimeThere) {
+  const auto site = beside_accelerators();
+  ASSERT_TRUE(site) << site.error().message();
+  const auto problem = problem_of(two_products(), *site, {});
+  ASSERT_TRUE(problem) << problem.error().message();
+  EXPECT_THAT(problem->types[1].devices, ElementsAre("cuda:0"));
+  EXPECT_EQ(problem->groups[0].time[1], planner::kInfinite);
+  EXPECT_DOUBLE_EQ(problem->groups[1].time[1], 0.25);
+}
+
 TEST(ProblemOfGraphTest, RefusesDevicesThatItCannotJudge) {
+  EXPECT_THAT(message_of(problem_of(two_products(), devices("cpu:0,cuda:0"), {})),
+              HasSubstr("device 'cuda:0'"));
   EXPECT_THAT(message_of(problem_of(two_products(), std::vector<device::Device>(), {})),
               HasSubstr("at least one"));
   EXPECT_THAT(message_of(problem_of(two_products(), devices("cpu:0,cpu:0"), {})),

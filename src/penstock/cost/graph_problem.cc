@@ -13,7 +13,7 @@ using graph::NodeId;
 using planner::Problem;
 
 int cpus_of(const device::Device& device) {
-  return static_cast<int>(device.cpus.size());
+  return std::max(1, static_cast<int>(device.cpus.size()));
 }
 
 /// CPUs of this machine in classes of as many each, which take the same time.
@@ -23,6 +23,12 @@ Result<std::vector<DeviceClass>> classes_of(const std::vector<device::Device>& d
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const auto& device = devices[i];
     const double pace = options.paces.empty() ? 1 : options.paces[i];
+    if (device.is_accelerator()) {
+      return invalid_argument(
+          "device '", device::to_string(device),
+          "': what it costs to compute there and to copy tensors to it is known "
+          "by measurement alone; 'penstock build --devices' measures it");
+    }
     if (!device.is_local_cpu()) {
       return invalid_argument("device '", device::to_string(device),
                               "': what it costs to compute there and to send it tensors is not "
@@ -202,6 +208,34 @@ Result<Problem> problem_of(const Graph& graph, const std::vector<device::Device>
   add_groups(problem, graph, classes);
   add_values(problem, graph, options.figures.seconds_per_transfer);
   return finish(std::move(problem), graph, options);
+}
+
+Result<Site> site_beside(const std::vector<device::Device>& cpus,
+                         const GraphProblemOptions& options, const std::vector<Beside>& beside) {
+  Site site;
+  PENSTOCK_TRY(site.classes, classes_of(cpus, options));
+  const auto of_cpus = site.classes.size();
+  const auto all = of_cpus + beside.size() + 1;  // The caller's memory is the host's.
+  for (const auto& other : beside) site.classes.push_back(other.devices);
+  const auto find = [&](std::size_t place) -> const Beside* {
+    const bool is_beside = place >= of_cpus && place < of_cpus + beside.size();
+    return is_beside ? &beside[place - of_cpus] : nullptr;
+  };
+  site.links.assign(all, std::vector<planner::Link>(all));
+  for (std::size_t from = 0; from < all; ++from) {
+    for (std::size_t to = 0; to < all; ++to) {
+      auto& link = site.links[from][to];
+      double seconds_per_byte = 0;
+      const auto add = [&](const planner::Link& copy) {
+        link.latency += copy.latency;
+        seconds_per_byte += 1 / copy.bandwidth;
+      };
+      if (const auto* writer = find(from)) add(writer->back);
+      if (const auto* reader = find(to)) add(reader->there);
+      if (seconds_per_byte > 0) link.bandwidth = 1 / seconds_per_byte;
+    }
+  }
+  return site;
 }
 
 Result<Problem> problem_of(const Graph& graph, const Site& site,

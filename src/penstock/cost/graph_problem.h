@@ -49,6 +49,17 @@ struct Site {
   std::vector<std::vector<planner::Link>> links;
 };
 
+/// Devices of one class with memory of their own, and the copies from the host's and back.
+struct Beside {
+  DeviceClass devices;
+  planner::Link there, back;
+};
+
+/// The CPUs of this machine, in classes as problem_of() makes them, and devices beside them. What
+/// passes between two of these goes through the host's memory. \error as problem_of()
+Result<Site> site_beside(const std::vector<device::Device>& cpus,
+                         const GraphProblemOptions& options, const std::vector<Beside>& beside);
+
 /// The devices that stand for the caller in a problem of a Site: what it sends, and what it gets.
 inline constexpr const char* kCallerSends = "caller (inputs)";
 inline constexpr const char* kCallerGets = "caller (outputs)";

@@ -92,6 +92,9 @@ Result<Job> job_of(const Json& json) {
   job.id = json.at("id");
   for (const auto& model : json.at("models")) job.models.push_back(model_of(model));
   job.cpus = json.at("cpus").get<std::vector<int>>();
+  job.device = json.value("device", "");  // A caller of an older version has no such jobs.
+  job.memory_of = json.value("memory_of", "");
+  job.to_host = json.value("to_host", false);
   job.link_to = json.at("link_to").get<std::vector<int>>();
   job.peaks = json.at("peaks");
   job.threads = json.at("threads");
@@ -154,6 +157,9 @@ std::string to_line(const Job& job) {
   return dump({{"id", job.id},
                {"models", std::move(models)},
                {"cpus", job.cpus},
+               {"device", job.device},
+               {"memory_of", job.memory_of},
+               {"to_host", job.to_host},
                {"link_to", job.link_to},
                {"peaks", job.peaks},
                {"threads", job.threads},

@@ -31,7 +31,14 @@ struct JobModel {
 struct Job {
   std::int64_t id = 0;
   std::vector<JobModel> models;
-  std::vector<int> cpus;  ///< Where it runs.
+  std::vector<int> cpus;  ///< Where it runs; of a device with memory of its own: its host thread.
+  /// "cuda:0", which computes in place of the CPUs; empty: they do. One model, no neighbours; timed
+  /// with as many frames in progress as make the most of it.
+  std::string device;
+  /// Not empty: no models; time copies between the host's memory and the one that the backend of
+  /// this name has for `device`.
+  std::string memory_of;
+  bool to_host = false;  ///< From the device's memory; else to it.
   /// Not empty: no models; time words and bytes from `cpus` to these.
   std::vector<int> link_to;
   /// No models; time the most that `cpus` do.

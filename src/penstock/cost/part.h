@@ -28,7 +28,7 @@ struct PartModel {
 /// hand tensors on by name.
 struct Part {
   std::vector<PartModel> models;
-  device::Device device;  ///< Of this machine.
+  device::Device device;  ///< Of this machine: CPUs, or one with memory of its own ("cuda:0").
   int threads = 1;
   bool flush_denormals = false;
   /// Where further instances run without pause meanwhile, each with as many threads. None: alone.

@@ -30,6 +30,7 @@ Status check_part(const Part& part) {
       return invalid_argument("part '", model.name, "': expected a subgraph or a file");
     }
   }
+  if (part.device.is_accelerator()) return {};
   PENSTOCK_CHECK_OK(check_device(part.device));
   for (const auto& device : part.neighbours) PENSTOCK_CHECK_OK(check_device(device));
   return {};
@@ -63,6 +64,12 @@ Status check_device(const device::Device& device) {
   if (device.is_local_cpu() && !device.cpus.empty()) return {};
   return invalid_argument("device '", device::to_string(device),
                           "': expected CPUs of this machine, such as 'cpu:0'");
+}
+
+std::string accelerator_key(const device::Topology& topology, const device::Device& device,
+                            const std::string& name) {
+  return concat(topology.fingerprint, "/", device::to_string(device), name.empty() ? "" : " ",
+                name);
 }
 
 std::string device_key(const device::Topology& topology, const device::Device& device) {
@@ -158,9 +165,15 @@ Result<PartKey> PartKeys::key_of(const Part& part) {
   key.precision = join(precisions, "+");
   key.backend = join(names, "+");
   key.engine = join(engines, "+");
-  key.device = device_key(topology_, part.device);
   key.threads = part.threads;
-  key.condition = condition_of(topology_, part.device, part.neighbours);
+  if (part.device.is_accelerator()) {
+    PENSTOCK_TRY(const auto backend, backends_.find(part.models.front().backend));
+    key.device = accelerator_key(topology_, part.device, backend->device_name(part.device));
+    key.condition = condition_of(topology_, part.device, {});
+  } else {
+    key.device = device_key(topology_, part.device);
+    key.condition = condition_of(topology_, part.device, part.neighbours);
+  }
   PENSTOCK_TRY(key.options, options_text(part));
   return key;
 }

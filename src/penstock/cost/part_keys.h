@@ -28,6 +28,10 @@ std::string link_key(const device::Topology& topology, const device::Device& fro
 std::string condition_of(const device::Topology& topology, const device::Device& device,
                          const std::vector<device::Device>& neighbours);
 
+/// As device_key() of one that is no CPUs: the machine's fingerprint, its place and its name.
+std::string accelerator_key(const device::Topology& topology, const device::Device& device,
+                            const std::string& name);
+
 /// \error kInvalidArgument  not CPUs of this machine
 Status check_device(const device::Device& device);
 

@@ -13,6 +13,7 @@
 #include "penstock/cost/part_keys.h"
 #include "penstock/cost/turn.h"
 #include "penstock/cost/worker.h"
+#include "penstock/device/place.h"
 #include "penstock/graph/writer.h"
 
 namespace penstock::cost {
@@ -117,6 +118,8 @@ struct Profiler::State {
   Result<fs::path> reference(const Part& part, const PartKey& key,
                              const std::vector<std::uint64_t>& seeds);
   Result<Check> compare(const Part& part, const Job& job);
+  Result<std::optional<Link>> link(const std::pair<std::string, std::string>& ends,
+                                   const std::string& machine, Job job);
 };
 
 Result<std::optional<Cost>> Profiler::State::find(const PartKey& key) {
@@ -218,6 +221,10 @@ Result<Job> Profiler::State::job_of(const Part& part) {
   for (const auto& [name, dims] : part.shapes) job.shapes[name] = dims;
   if (options.activations != nullptr) job.values = values_for(part, *options.activations);
   job.cpus = part.device.cpus;
+  if (part.device.is_accelerator()) {
+    job.device = device::to_string(part.device);
+    job.cpus = device::allowed_cpus(topology);
+  }
   job.threads = part.threads;
   job.flush_denormals = part.flush_denormals;
   for (const auto& neighbour : part.neighbours) job.neighbours.push_back(neighbour.cpus);
@@ -305,6 +312,7 @@ Result<fs::path> Profiler::State::reference(const Part& part, const PartKey& key
     model.optimize = false;
     model.options.clear();
   }
+  job.device.clear();  // It runs on the CPUs of the device's host thread.
   job.neighbours.clear();
   job.threads = 1;
   job.flush_denormals = false;
@@ -447,36 +455,56 @@ Result<Check> Profiler::check(const Part& part, const std::vector<std::uint64_t>
   return check;
 }
 
-Result<std::optional<Link>> Profiler::link(const device::Device& from, const device::Device& to) {
-  for (const auto& device : {from, to}) PENSTOCK_CHECK_OK(check_device(device));
-  const auto machine = link_key(state_->topology, from, to);
-  const auto names = std::pair(device::to_string(from), device::to_string(to));
-  const auto known = [&] {
-    return state_->database().find_link(names.first, names.second, machine);
-  };
+/// As the database has it, else by the job.
+Result<std::optional<Link>> Profiler::State::link(const std::pair<std::string, std::string>& ends,
+                                                  const std::string& machine, Job job) {
   std::optional<Link> link;
-  if (!state_->options.refresh) {
-    PENSTOCK_TRY(link, known());
+  if (!options.refresh) {
+    PENSTOCK_TRY(link, database().find_link(ends.first, ends.second, machine));
   }
-  if (link || state_->over()) return link;
-  const Turn turn = state_->take_turn();
+  if (link || over()) return link;
+  const Turn turn = take_turn();
   if (!turn.taken()) return link;
-  Job job;
-  job.id = ++state_->count;
-  job.cpus = from.cpus;
-  job.link_to = to.cpus;
-  PENSTOCK_TRY(const auto outcome, state_->run(job));
+  job.id = ++count;
+  PENSTOCK_TRY(const auto outcome, run(job));
   if (outcome.kind == WorkerOutcome::Kind::kInterrupted) return link;
   if (outcome.kind == WorkerOutcome::Kind::kDied) return internal_error(outcome.failure.message);
   if (outcome.report.event != JobReport::Event::kDone) return outcome.report.error;
   link = Link{outcome.report.seconds, outcome.report.bytes_per_second};
   // Unwritable: it is measured again.
-  [[maybe_unused]] const auto kept =
-      state_->database().put_link(names.first, names.second, machine, *link);
+  [[maybe_unused]] const auto kept = database().put_link(ends.first, ends.second, machine, *link);
   return link;
 }
 
+Result<std::optional<Link>> Profiler::link(const device::Device& from, const device::Device& to) {
+  for (const auto& device : {from, to}) PENSTOCK_CHECK_OK(check_device(device));
+  Job job;
+  job.cpus = from.cpus;
+  job.link_to = to.cpus;
+  return state_->link({device::to_string(from), device::to_string(to)},
+                      link_key(state_->topology, from, to), std::move(job));
+}
+
+Result<std::optional<Link>> Profiler::copies(const std::string& backend,
+                                             const device::Device& device, bool to_host) {
+  PENSTOCK_TRY(const auto found, state_->backends.find(backend));
+  Job job;
+  job.cpus = device::allowed_cpus(state_->topology);
+  job.device = device::to_string(device);
+  job.memory_of = backend;
+  job.to_host = to_host;
+  const auto machine = concat(accelerator_key(state_->topology, device, found->device_name(device)),
+                              " by ", backend, " ", engine_version(backend));
+  std::pair<std::string, std::string> ends{"host", job.device};
+  if (to_host) std::swap(ends.first, ends.second);
+  return state_->link(ends, machine, std::move(job));
+}
+
 Result<std::optional<Peaks>> Profiler::peaks(const device::Device& device) {
+  if (device.is_accelerator()) {
+    return make_error(Code::kUnimplemented, "device '", device::to_string(device),
+                      "': what it could do at most is not measured, only that of CPUs");
+  }
   PENSTOCK_CHECK_OK(check_device(device));
   const std::string key = device_key(state_->topology, device);
   std::optional<Peaks> peaks;
@@ -505,6 +533,10 @@ Result<std::optional<Cost>> Profiler::find(const Part& part) {
 }
 
 Result<PartKey> Profiler::key_of(const Part& part) {
+  if (state_->options.elsewhere && part.device.is_accelerator()) {
+    return make_error(Code::kUnimplemented, "device '", device::to_string(part.device),
+                      "': only CPUs are measured on other machines");
+  }
   PENSTOCK_TRY(auto key, state_->keys->key_of(part));
   const auto* activations = state_->options.activations;
   if (activations != nullptr && !activations->digest().empty())

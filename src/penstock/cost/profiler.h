@@ -73,6 +73,7 @@ class Profiler {
   /// written once then. A failure that tells of this machine's state and not of the part (no such
   /// engine, no such CPU) is returned and not kept.
   /// \error kInvalidArgument  a part has no model, or a device that is not of this machine
+  ///        kUnimplemented    a device that is no CPUs, asked of another machine
   ///        kNotFound, kUnavailable  penstock-measure cannot be found or started
   Result<std::vector<std::optional<Cost>>> measure(std::span<const Part> parts);
 
@@ -89,6 +90,12 @@ class Profiler {
   /// From one device of this machine to another. Empty as measure()'s.
   /// \error kInvalidArgument  not two devices of this machine's CPUs
   Result<std::optional<Link>> link(const device::Device& from, const device::Device& to);
+
+  /// Between the host's memory and the one that the backend has for a device that is no CPUs: of
+  /// copies to it, or from it. Empty as measure()'s.
+  /// \error kInvalidArgument  the device has no memory of its own there; as Memory::copy()
+  Result<std::optional<Link>> copies(const std::string& backend, const device::Device& device,
+                                     bool to_host);
 
   /// The most that all CPUs of the device do at once. Empty as measure()'s, and where another
   /// machine is asked whose Penstock cannot tell.

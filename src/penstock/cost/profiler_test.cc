@@ -541,5 +541,83 @@ TEST_F(ProfilerTest, AMissingMeasuringProgramIsNamed) {
             "PENSTOCK_MEASURE: '/absent/program' is no program; expected penstock-measure");
 }
 
+/// On a device with memory of its own.
+class AcceleratorProfilerTest : public ProfilerTest {
+ protected:
+  void set_accelerator(const std::string& settings, const std::string& of_device) {
+    set(settings + R"(, "accelerator": {)" + of_device + "}");
+  }
+  Part there() const {
+    auto part = first();
+    part.device = *device::parse_device("cuda:0");
+    return part;
+  }
+};
+
+TEST_F(AcceleratorProfilerTest, APartTakesItsTimeByFrameHoweverManyAreInProgress) {
+  set_accelerator(R"("seconds": {"*": 0.002})", R"("contexts": 4)");
+  options_.seconds_per_part = 0.2;
+  auto profiler = start();
+  const auto cost = measure(*profiler, {there()}).front();
+  ASSERT_TRUE(cost);
+  ASSERT_FALSE(cost->failure) << cost->failure->message;
+  // The device does one after the other: four in progress are no faster, and none takes four times.
+  EXPECT_GE(cost->seconds, 0.002);
+  EXPECT_LT(cost->seconds, 2 * 0.002);
+}
+
+TEST_F(AcceleratorProfilerTest, CostsAreKeptByTheDevicesName) {
+  set_accelerator(R"("seconds": {"*": 0.0001})", R"("name": "one")");
+  {
+    auto profiler = start();
+    ASSERT_TRUE(measure(*profiler, {there()}).front());
+    EXPECT_TRUE(*profiler->find(there()));
+    EXPECT_FALSE(*profiler->find(first())) << "on CPUs";
+  }
+  set_accelerator(R"("seconds": {"*": 0.0001})", R"("name": "other")");
+  EXPECT_FALSE(*start()->find(there()));
+}
+
+TEST_F(AcceleratorProfilerTest, OutputsAreComparedOnTheHost) {
+  set_accelerator(R"("seconds": {"*": 0.0001})", "");
+  const auto right = start()->check(there(), {0, 1});
+  ASSERT_TRUE(right) << right.error().message();
+  EXPECT_FALSE(right->failure) << right->failure->message;
+  set_accelerator(R"("version": "2", "faults": [{"do": "wrong", "on": "Relu", "by": 1}])", "");
+  const auto wrong = start()->check(there(), {0, 1});
+  ASSERT_TRUE(wrong) << wrong.error().message();
+  ASSERT_TRUE(wrong->failure);
+  EXPECT_EQ(wrong->failure->kind, FailureKind::kWrongOutput);
+}
+
+TEST_F(AcceleratorProfilerTest, CopiesAreTimedEitherWayAndKept) {
+  set_accelerator(R"("seconds": {})", R"("copy_latency": 0.001, "copy_bandwidth": 1e9)");
+  auto profiler = start();
+  const auto device = *device::parse_device("cuda:0");
+  for (const bool to_host : {false, true}) {
+    const auto link = profiler->copies("synthetic_a", device, to_host);
+    ASSERT_TRUE(link) << link.error().message();
+    ASSERT_TRUE(*link);
+    EXPECT_GE((*link)->latency_seconds, 0.001);
+    EXPECT_LE((*link)->bytes_per_second, 1.1e9);
+  }
+  const auto before = profiler->measured();
+  ASSERT_TRUE(profiler->copies("synthetic_a", device, true));
+  EXPECT_EQ(profiler->measured(), before);
+  set_accelerator(R"("seconds": {})", R"("absent": "unplugged", "name": "gone")");
+  const auto gone = start()->copies("synthetic_a", device, false);
+  ASSERT_FALSE(gone);
+  EXPECT_THAT(gone.error().message(), HasSubstr("unplugged"));
+}
+
+TEST_F(AcceleratorProfilerTest, AChainIsRefusedThere) {
+  set_accelerator(R"("seconds": {})", "");
+  auto chain = there();
+  chain.models.push_back(part({NodeId{1}}).models.front());
+  const auto cost = measure(*start(), {chain}).front();
+  ASSERT_TRUE(cost && cost->failure);
+  EXPECT_THAT(cost->failure->message, HasSubstr("expected one model on 'cuda:0', found 2"));
+}
+
 }  // namespace
 }  // namespace penstock::cost

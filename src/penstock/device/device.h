@@ -24,6 +24,8 @@ struct Device {
 
   /// Whether it is made of CPUs of this machine; they need not be available.
   [[nodiscard]] bool is_local_cpu() const { return host.empty() && kind == Kind::kCpu; }
+  /// Whether it is of this machine and computes beside its CPUs; it need not be there.
+  [[nodiscard]] bool is_accelerator() const { return host.empty() && kind == Kind::kCuda; }
   [[nodiscard]] bool is_remote() const { return !host.empty(); }
 };
 

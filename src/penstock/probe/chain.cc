@@ -1,4 +1,5 @@
-// Compiles a job's models, connects them by tensor names, and cycles through a ring of inputs.
+// Compiles a job's models, connects them by tensor names, and cycles through a ring of inputs in
+// the memory where they are read.
 #include "penstock/probe/chain.h"
 
 #include <algorithm>
@@ -48,6 +49,11 @@ Result<std::unique_ptr<Chain>> Chain::compile(const backend::Registry& backends,
   return chain;
 }
 
+Chain::~Chain() {
+  // Tensors are the engine's until their run has ended.
+  [[maybe_unused]] const auto ended = finish_all();
+}
+
 Status Chain::add_link(const backend::Registry& backends, const cost::JobModel& model,
                        const std::vector<int>& cpus) {
   PENSTOCK_TRY(const auto backend, backends.find(model.backend));
@@ -55,6 +61,19 @@ Status Chain::add_link(const backend::Registry& backends, const cost::JobModel& 
   request.name = model.name;
   request.file = model.file;
   request.device.cpus = cpus;
+  if (!job_.device.empty()) {
+    PENSTOCK_TRY(request.device, device::parse_device(job_.device));
+    if (!backend->accepts(request.device)) {
+      return make_error(Code::kUnimplemented, "backend '", model.backend, "' does not run on '",
+                        job_.device, "'");
+    }
+    if (job_.models.size() > 1) {
+      return make_error(Code::kUnimplemented, "expected one model on '", job_.device, "', found ",
+                        job_.models.size());
+    }
+    memory_ = backend->memory(request.device);
+    if (memory_ && memory_->reaches_host()) memory_.reset();
+  }
   request.threads = job_.threads;
   request.optimize = model.optimize;
   request.flush_denormals = job_.flush_denormals;
@@ -64,11 +83,45 @@ Status Chain::add_link(const backend::Registry& backends, const cost::JobModel& 
   auto link = std::make_unique<Link>();
   link->name = model.name;
   PENSTOCK_TRY(link->executable, backend->compile(request));
-  PENSTOCK_TRY(link->context, link->executable->create_context());
-  link->values.resize(link->executable->outputs().size());
-  for (auto& value : link->values) link->outputs.push_back(&value);
-  for (std::size_t i = 0; i < link->values.size(); ++i) link->unbound.push_back(i);
+  PENSTOCK_CHECK_OK(add_lanes(*link));
   links_.push_back(std::move(link));
+  return {};
+}
+
+/// As many as the pipeline gives the stage, where the engine computes by itself on a device.
+Status Chain::add_lanes(Link& link) {
+  const bool several = !job_.device.empty() && link.executable->is_asynchronous();
+  link.lanes.resize(
+      static_cast<std::size_t>(several ? std::max(1, link.executable->recommended_contexts()) : 1));
+  for (auto& lane : link.lanes) {
+    PENSTOCK_TRY(lane.context, link.executable->create_context());
+    lane.values.resize(link.executable->outputs().size());
+    for (auto& value : lane.values) lane.outputs.push_back(&value);
+    for (std::size_t i = 0; i < lane.values.size(); ++i) lane.unbound.push_back(i);
+  }
+  return memory_ ? reserve_outputs(link) : Status();
+}
+
+/// In the device's memory all outputs that have a bound have their place before the first run, as
+/// in a pipeline, which takes no others there.
+Status Chain::reserve_outputs(Link& link) const {
+  const auto ports = link.executable->outputs();
+  for (auto& lane : link.lanes) {
+    lane.unbound.clear();
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+      const auto bytes = ports[i].type.max_bytes();
+      if (!bytes) {
+        lane.unbound.push_back(i);
+        continue;
+      }
+      PENSTOCK_TRY(lane.values[i], memory_->allocate(ports[i].type.dtype, *bytes));
+      std::vector<std::int64_t> dims;
+      for (const auto& dim : ports[i].type.dims) dims.push_back(dim.likely());
+      if (!lane.values[i].set_dims(dims)) {
+        return internal_error("memory '", memory_->name(), "' gave less than ", *bytes, " bytes");
+      }
+    }
+  }
   return {};
 }
 
@@ -77,7 +130,7 @@ const Tensor* Chain::find_made(const std::string& name, std::size_t before) cons
     const auto ports = links_[l]->executable->outputs();
     const auto found = std::ranges::find(ports, name, &backend::Port::name);
     if (found != ports.end())
-      return links_[l]->outputs[static_cast<std::size_t>(found - ports.begin())];
+      return links_[l]->lanes.front().outputs[static_cast<std::size_t>(found - ports.begin())];
   }
   return nullptr;
 }
@@ -98,10 +151,28 @@ Result<Chain::Frame> Chain::make_frame(std::uint64_t seed) const {
       if (find_made(port.name, l) != nullptr || frame.contains(port.name)) continue;
       auto value = value_of(port, seed);
       if (!value) return std::move(value).error().within({Where::kInput, port.name});
-      frame.emplace(port.name, *std::move(value));
+      auto there = brought(*value);
+      if (!there) return std::move(there).error().within({Where::kInput, port.name});
+      frame.emplace(port.name, *std::move(there));
     }
   }
   return frame;
+}
+
+/// The value, of the host's memory, where the models read it.
+Result<Tensor> Chain::brought(const Tensor& value) const {
+  if (!memory_) return value;
+  if (value.kind() != Tensor::Kind::kDense) {
+    return make_error(Code::kUnimplemented, "values of type ", to_string(value.type()),
+                      " have no place in memory '", memory_->name(), "'");
+  }
+  PENSTOCK_TRY(auto there, memory_->allocate(value.dtype(), value.bytes()));
+  if (!there.set_dims(value.dims())) {
+    return internal_error("memory '", memory_->name(), "' gave less than ", value.bytes(),
+                          " bytes");
+  }
+  if (value.bytes() > 0) PENSTOCK_CHECK_OK(memory_->copy(value, there));
+  return there;
 }
 
 Status Chain::connect() {
@@ -120,6 +191,7 @@ Status Chain::connect() {
 }
 
 Status Chain::use_seed(std::uint64_t seed) {
+  PENSTOCK_CHECK_OK(finish_all());
   ring_.clear();
   PENSTOCK_TRY(auto frame, make_frame(seed));
   ring_.push_back(std::move(frame));
@@ -135,7 +207,11 @@ Status Chain::bind(std::uint64_t cache_bytes) {
   const auto count = std::clamp<std::uint64_t>(wanted, kFewestFrames, kMostFrames);
   while (ring_.size() < count) {
     Frame copy;
-    for (const auto& [name, value] : ring_.front()) copy.emplace(name, value.clone());
+    if (memory_) {
+      PENSTOCK_TRY(copy, make_frame(0));
+    } else {
+      for (const auto& [name, value] : ring_.front()) copy.emplace(name, value.clone());
+    }
     ring_.push_back(std::move(copy));
   }
   PENSTOCK_CHECK_OK(connect());
@@ -145,6 +221,7 @@ Status Chain::bind(std::uint64_t cache_bytes) {
 }
 
 void Chain::keep_buffers() {
+  if (memory_) return;  // They have theirs.
   std::set<std::string> symbols;
   for (const auto& link : links_) {
     for (const auto& port : link->executable->inputs()) {
@@ -152,36 +229,81 @@ void Chain::keep_buffers() {
     }
   }
   for (auto& link : links_) {
-    link->unbound.clear();
-    for (std::size_t i = 0; i < link->values.size(); ++i) {
-      Tensor& value = link->values[i];
-      if (value.kind() == Tensor::Kind::kDense &&
-          follows(link->executable->outputs()[i].type, symbols)) {
-        value = Tensor::allocate(value.dtype(), value.dims());
-      } else {
-        link->unbound.push_back(i);
+    for (auto& lane : link->lanes) {
+      // Other lanes have not run: the shapes are those of the first.
+      const auto& made = link->lanes.front().values;
+      lane.unbound.clear();
+      for (std::size_t i = 0; i < lane.values.size(); ++i) {
+        if (made[i].kind() == Tensor::Kind::kDense &&
+            follows(link->executable->outputs()[i].type, symbols)) {
+          lane.values[i] = Tensor::allocate(made[i].dtype(), made[i].dims());
+        } else {
+          lane.unbound.push_back(i);
+        }
       }
     }
   }
 }
 
-Status Chain::run() {
-  const std::size_t frame = next_;
-  next_ = (next_ + 1) % ring_.size();
+std::size_t Chain::next_frame() {
+  return std::exchange(next_, (next_ + 1) % ring_.size());
+}
+
+Status Chain::start(Link& link, Lane& lane, std::size_t frame) {
+  for (const auto i : lane.unbound) lane.values[i] = Tensor();
+  auto started = lane.context->run({}, link.inputs[frame], lane.outputs);
+  lane.busy = static_cast<bool>(started);
+  return started ? Status() : Status(std::move(started).error().within(link.name));
+}
+
+Status Chain::finish(Link& link, Lane& lane) {
+  if (!std::exchange(lane.busy, false)) return {};
+  auto ended = lane.context->wait(backend::kNoDeadline);
+  return ended ? Status() : Status(std::move(ended).error().within(link.name));
+}
+
+Status Chain::finish_all() {
+  Status first;
   for (auto& link : links_) {
-    for (const auto i : link->unbound) link->values[i] = Tensor();
-    auto done = link->context->run({}, link->inputs[frame], link->outputs);
-    if (done) done = link->context->wait(backend::kNoDeadline);
-    if (!done) return std::move(done).error().within(link->name);
+    for (auto& lane : link->lanes) {
+      if (auto ended = finish(*link, lane); !ended && first) first = std::move(ended);
+    }
+  }
+  return first;
+}
+
+Status Chain::run() {
+  PENSTOCK_CHECK_OK(finish_all());
+  const std::size_t frame = next_frame();
+  for (auto& link : links_) {
+    PENSTOCK_CHECK_OK(start(*link, link->lanes.front(), frame));
+    PENSTOCK_CHECK_OK(finish(*link, link->lanes.front()));
   }
   return {};
 }
 
-std::vector<std::pair<std::string, const Tensor*>> Chain::outputs() const {
-  std::vector<std::pair<std::string, const Tensor*>> all;
+Status Chain::run_all_lanes() {
+  if (lanes() == 1) return run();
+  auto& link = *links_.front();
+  for (auto& lane : link.lanes) {
+    PENSTOCK_CHECK_OK(finish(link, lane));
+    PENSTOCK_CHECK_OK(start(link, lane, next_frame()));
+  }
+  return {};
+}
+
+Result<std::vector<std::pair<std::string, Tensor>>> Chain::outputs() const {
+  std::vector<std::pair<std::string, Tensor>> all;
   for (const auto& link : links_) {
-    for (std::size_t i = 0; i < link->values.size(); ++i) {
-      all.emplace_back(link->executable->outputs()[i].name, &link->values[i]);
+    const auto& values = link->lanes.front().values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto& value = values[i];
+      Tensor here =
+          value.in_host_memory() ? value.clone() : Tensor::allocate(value.dtype(), value.dims());
+      if (!value.in_host_memory() && value.bytes() > 0) {
+        PENSTOCK_CHECK_OK(memory_->copy(value, here));
+      }
+      all.emplace_back(link->executable->outputs()[i].name, std::move(here));
     }
   }
   return all;

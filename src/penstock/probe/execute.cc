@@ -114,10 +114,10 @@ Result<NamedTensors> run_seeds(Chain& chain, const Job& job, const Alive& alive)
   for (const auto seed : job.seeds) {
     PENSTOCK_CHECK_OK(chain.use_seed(seed));
     PENSTOCK_CHECK_OK(chain.run());
-    for (const auto& [name, value] : chain.outputs()) {
-      if (value->kind() != Tensor::Kind::kDense && value->kind() != Tensor::Kind::kStrings)
-        continue;
-      all.emplace_back(concat(seed, "/", name), value->clone());
+    PENSTOCK_TRY(auto outputs, chain.outputs());
+    for (auto& [name, value] : outputs) {
+      if (value.kind() != Tensor::Kind::kDense && value.kind() != Tensor::Kind::kStrings) continue;
+      all.emplace_back(concat(seed, "/", name), std::move(value));
     }
     alive("ran");
   }
@@ -165,8 +165,13 @@ Result<Timing> time_chain(Chain& chain, const Job& job, std::uint64_t cache_byte
                           const Alive& alive) {
   PENSTOCK_CHECK_OK(chain.bind(cache_bytes));
   alive("ran");
-  return time_runs([&] { return chain.run(); }, job.min_seconds, job.max_seconds,
-                   [&] { alive("ran"); });
+  PENSTOCK_TRY(auto timing, time_runs([&] { return chain.run_all_lanes(); }, job.min_seconds,
+                                      job.max_seconds, [&] { alive("ran"); }));
+  const auto lanes = static_cast<double>(chain.lanes());
+  timing.seconds /= lanes;
+  timing.low /= lanes;
+  timing.high /= lanes;
+  return timing;
 }
 
 /// Whether the part goes without the neighbour that cannot start, which is no fault of its own: its
@@ -190,8 +195,19 @@ Status start_neighbours(const Job& job, const backend::Registry& backends,
   return {};
 }
 
-JobReport execute_link(const Job& job) {
-  const auto timing = time_link(job.cpus, job.link_to);
+/// Where the host's thread may run that serves the device.
+Result<LinkTiming> time_memory(const Job& job, const backend::Registry& backends) {
+  PENSTOCK_TRY(const auto backend, backends.find(job.memory_of));
+  PENSTOCK_TRY(const auto device, device::parse_device(job.device));
+  const auto memory = backend->memory(device);
+  if (!memory) return invalid_argument("device '", job.device, "' has no memory of its own");
+  PENSTOCK_CHECK_OK(device::pin_this_thread(job.cpus));
+  return time_copies(*memory, job.to_host);
+}
+
+JobReport execute_link(const Job& job, const backend::Registry& backends) {
+  const auto timing =
+      job.memory_of.empty() ? time_link(job.cpus, job.link_to) : time_memory(job, backends);
   if (!timing) return refused(job, timing.error());
   JobReport report;
   report.id = job.id;
@@ -214,7 +230,7 @@ JobReport execute_peaks(const Job& job, const Alive& alive) {
 }  // namespace
 
 JobReport execute(const Job& job, const backend::Registry& backends, const Alive& alive) {
-  if (!job.link_to.empty()) return execute_link(job);
+  if (!job.link_to.empty() || !job.memory_of.empty()) return execute_link(job, backends);
   if (job.peaks) return execute_peaks(job, alive);
   for (const auto& model : job.models) {
     const auto backend = backends.find(model.backend);

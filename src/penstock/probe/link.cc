@@ -1,4 +1,5 @@
-// Two pinned threads pass a word to and fro for latency; one reads the other's data for bandwidth.
+// Words between two pinned threads, for latency, and data read, for bandwidth; copies of both
+// sizes.
 #include "penstock/probe/link.h"
 
 #include <algorithm>
@@ -78,7 +79,35 @@ void follow(Shared& shared) {
   }
 }
 
+/// Seconds of one copy of so many numbers, the least of some.
+Result<double> copy_seconds(backend::Memory& memory, bool to_host, std::size_t numbers) {
+  constexpr int kCopies = 50;
+  const std::vector<std::int64_t> dims{static_cast<std::int64_t>(numbers)};
+  auto here = Tensor::allocate(DType::kF32, dims);
+  PENSTOCK_TRY(auto there, memory.allocate(DType::kF32, here.bytes()));
+  if (!there.set_dims(dims)) return internal_error("memory '", memory.name(), "' gave too little");
+  PENSTOCK_CHECK_OK(memory.copy(here, there));  // Both are touched, and what is read is written.
+  const auto& from = to_host ? there : here;
+  auto& to = to_host ? here : there;
+  double least = INFINITY;
+  const auto first = Clock::now();
+  for (int i = 0; i < kCopies && (i < 2 || seconds_since(first) < kMostSeconds); ++i) {
+    const auto begin = Clock::now();
+    PENSTOCK_CHECK_OK(memory.copy(from, to));
+    least = std::min(least, seconds_since(begin));
+  }
+  return least;
+}
+
 }  // namespace
+
+Result<LinkTiming> time_copies(backend::Memory& memory, bool to_host) {
+  constexpr std::size_t kNumbers = std::size_t{1} << 20U;  // 4 MB
+  PENSTOCK_TRY(const double latency, copy_seconds(memory, to_host, 1));
+  PENSTOCK_TRY(const double long_copy, copy_seconds(memory, to_host, kNumbers));
+  const double moving = std::max(long_copy - latency, long_copy / 100);  // Of noise, some is left.
+  return LinkTiming{latency, static_cast<double>(kNumbers * sizeof(float)) / moving};
+}
 
 Result<LinkTiming> time_link(const std::vector<int>& from, const std::vector<int>& to) {
   if (from == to && from.size() == 1) {

@@ -123,7 +123,8 @@ class SiteBuild {
   }
 
   Status measure() {
-    PENSTOCK_TRY(const auto ways, tune::usable_ways(options_.build, backends_, report_.notes));
+    PENSTOCK_TRY(const auto ways, tune::usable_ways(options_.build, backends_,
+                                                    {.host = {}, .cpus = {0}}, report_.notes));
     PENSTOCK_TRY(ways_, measure_ways({graph_, hosts_, options_}, survey_, ways,
                                      options_.build.budget_seconds * kMeasureShare, backends_,
                                      database_, report_.notes));

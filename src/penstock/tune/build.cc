@@ -50,11 +50,15 @@ class Build {
 };
 
 Status Build::search() {
-  PENSTOCK_CHECK_OK(try_whole_networks(context_, proposals_));
+  if (context_.on_cpus) PENSTOCK_CHECK_OK(try_whole_networks(context_, proposals_));
+  PENSTOCK_CHECK_OK(try_accelerators(context_, proposals_));
   const double mandatory = context_.spent();
-  PENSTOCK_CHECK_OK(try_groupings(context_, proposals_));
-  PENSTOCK_CHECK_OK(try_covers(context_, proposals_));
-  PENSTOCK_CHECK_OK(try_pipelines(context_, proposals_));
+  if (context_.on_cpus) {
+    PENSTOCK_CHECK_OK(try_groupings(context_, proposals_));
+    PENSTOCK_CHECK_OK(try_covers(context_, proposals_));
+    PENSTOCK_CHECK_OK(try_beside_accelerators(context_, proposals_));
+    PENSTOCK_CHECK_OK(try_pipelines(context_, proposals_));
+  }
   if (!context_.contest->best()) return no_plan(context_);
   context_.say("running the best plans once more");
   PENSTOCK_CHECK_OK(context_.contest->run_off(context_.options.budget_seconds -
@@ -92,6 +96,7 @@ Result<bool> Build::recall() {
   auto& report = context_.report;
   question_ = question_of(context_.graph, options, context_.devices, context_.ways,
                           context_.backends, context_.ring, context_.profiler->topology());
+  question_.device += text_of(context_.accelerators);
   if (options.refresh) return false;
   PENSTOCK_TRY(const auto known, context_.database.find(question_));
   if (!known) return false;
@@ -186,7 +191,7 @@ Status Build::describe_chosen() {
   const auto& contestant = chosen().contestant;
   PENSTOCK_TRY(const auto* graph, context_.graph_of(contestant.as_is));
   describe({*graph, context_.options, context_.devices, context_.kinds, *context_.contest,
-            *context_.parts, *context_.gate},
+            *context_.parts, *context_.gate, context_.accelerators, context_.on_cpus},
            report);
   if (auto left_out = context_.shortlist.sentence(); !left_out.empty()) {
     report.notes.push_back(std::move(left_out));

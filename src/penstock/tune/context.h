@@ -15,6 +15,7 @@
 #include "penstock/graph/weight_store.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/session.h"
+#include "penstock/tune/accelerators.h"
 #include "penstock/tune/budget.h"
 #include "penstock/tune/build.h"
 #include "penstock/tune/contest.h"
@@ -78,8 +79,10 @@ struct Context {
   cost::Database& database;
   const Budget budget;
   Shortlist shortlist;
-  std::vector<device::Device> devices;
-  std::vector<std::string> kinds;  ///< Of the devices.
+  std::vector<device::Device> devices;     ///< Of CPUs.
+  std::vector<std::string> kinds;          ///< Of the devices.
+  std::vector<Accelerators> accelerators;  ///< Beside the CPUs, those that are alike together.
+  bool on_cpus = true;  ///< Plans may have stages on the devices; else on accelerators alone.
   std::vector<Way> ways;
   std::optional<Room> room;
   measure::Ring ring;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace penstock::tune {
@@ -70,6 +71,16 @@ std::string reason_of(const PartReport& part, bool divided) {
   return others ? "the only backend that was timed on it" : "the only backend that runs it";
 }
 
+/// On CPUs, and on each kind of accelerator.
+std::vector<TrialReport> trials_of(const Findings& findings,
+                                   const std::vector<graph::NodeId>& nodes) {
+  auto trials = findings.parts.trials_of(nodes);
+  for (const auto& alike : findings.accelerators) {
+    std::ranges::move(alike.parts->trials_of(nodes), std::back_inserter(trials));
+  }
+  return trials;
+}
+
 void describe_parts(const Findings& findings, Report& report) {
   const auto& best = findings.contest.entries()[*findings.contest.best()];
   const auto& stages = best.contestant.split.stages;
@@ -90,7 +101,7 @@ void describe_parts(const Findings& findings, Report& report) {
       if (as_is) {
         part.reason = "the file as it is was measured faster than its clean import";
       } else {
-        part.trials = findings.parts.trials_of(chosen.nodes);
+        part.trials = trials_of(findings, chosen.nodes);
         part.reason = reason_of(part, stages.size() > 1 || stages[i].parts.size() > 1);
       }
       report.parts.push_back(std::move(part));
@@ -121,7 +132,13 @@ void describe(const Findings& findings, Report& report) {
   report.model = findings.graph.import.file.filename().string();
   report.goal = latency ? "latency" : "throughput";
   for (const auto& device : findings.devices) {
-    report.devices.push_back(device::to_string(device));
+    if (findings.on_cpus) report.devices.push_back(device::to_string(device));
+  }
+  for (const auto& alike : findings.accelerators) {
+    for (const auto& device : alike.devices) report.devices.push_back(device::to_string(device));
+    for (const auto& failure : alike.parts->failures()) {
+      report.notes.push_back("left out: " + failure);
+    }
   }
   for (const auto& entry : entries) report.ways.push_back(entry.way);
   report.latency_seconds = latency ? report.comparison.plan.latency_seconds : 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/partition/split.h"
+#include "penstock/tune/accelerators.h"
 #include "penstock/tune/contest.h"
 #include "penstock/tune/gate.h"
 #include "penstock/tune/parts.h"
@@ -23,6 +24,8 @@ struct Findings {
   const Contest& contest;
   const Parts& parts;
   const Gate& gate;
+  const std::vector<Accelerators>& accelerators;
+  bool on_cpus = true;  ///< Context::on_cpus
 };
 
 /// Seconds a frame that no plan like the contestant takes less than, by the least that any cover of

@@ -20,7 +20,7 @@ Result<std::string> failure_of(Parts& parts, const std::vector<partition::Chosen
   for (const auto& stage : stages) {
     if (stages.size() == 1 && stage.parts.size() == 1) break;  // The whole network.
     for (const auto& part : stage.parts) {
-      PENSTOCK_TRY(const auto found, parts.failure_of(part));
+      PENSTOCK_TRY(const auto found, parts.failure_of(part, stage.devices.front()));
       if (failure.empty()) failure = found;
     }
   }

@@ -50,6 +50,7 @@ std::vector<device::Device> neighbours_of(const device::Topology& topology,
                                           const device::Device& device,
                                           const std::vector<device::Device>& devices) {
   constexpr std::size_t kMost = 7;
+  if (device.is_accelerator()) return {};
   std::vector<device::Device> others;
   std::ranges::copy_if(devices, std::back_inserter(others), [&](const device::Device& other) {
     return std::ranges::find_first_of(other.cpus, device.cpus) == other.cpus.end();
@@ -67,11 +68,14 @@ Result<Parts> Parts::create(const Setting& setting) {
   parts.graph_ = &setting.graph;
   parts.options_ = &setting.options;
   parts.devices_ = setting.devices;
-  parts.kinds_ = device::kinds_of(setting.profiler.topology(), setting.devices);
+  const bool cpus = setting.devices.front().is_local_cpu();
+  if (cpus) parts.kinds_ = device::kinds_of(setting.profiler.topology(), setting.devices);
+  parts.kinds_.resize(setting.devices.size());
   parts.ways_ = setting.ways;
   parts.profiler_ = &setting.profiler;
   parts.room_ = &setting.room;
-  parts.analytic_ = tune::analytic_seconds(setting.graph, parts.devices_.front().cpus.size());
+  parts.analytic_ = tune::analytic_seconds(
+      setting.graph, std::max<std::size_t>(parts.devices_.front().cpus.size(), 1));
   PENSTOCK_CHECK_OK(parts.read_rules(setting.backends));
   PENSTOCK_CHECK_OK(parts.cut(parts.analytic_));
   return parts;
@@ -177,7 +181,7 @@ Result<cost::Part> Parts::part_of(cost::PartModel model, const Way& way) const {
 void Parts::place(cost::Part& part, const device::Device& device,
                   const std::vector<device::Device>& beside) const {
   part.device = device;
-  part.threads = static_cast<int>(device.cpus.size());
+  part.threads = std::max(1, static_cast<int>(device.cpus.size()));
   part.neighbours = neighbours_of(profiler_->topology(), device, beside);
   double bytes = 0;
   for (const auto& model : part.models) {
@@ -461,9 +465,10 @@ Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
   const auto& cost = costs.front();
   const bool as_others = device.cpus.size() == devices_.front().cpus.size();
   if (cost && cost->failure) {
-    tell_once(concat(backends_in(cover), " on ", cost::name_of(*chain),
-                     as_others ? "" : concat(" with ", chain->threads, " threads"), ": ",
-                     cost::to_string(cost->failure->kind), ": ", cost->failure->message));
+    const auto where = device.is_accelerator() ? concat(" on ", device::to_string(device))
+                                               : concat(" with ", chain->threads, " threads");
+    tell_once(concat(backends_in(cover), " on ", cost::name_of(*chain), as_others ? "" : where,
+                     ": ", cost::to_string(cost->failure->kind), ": ", cost->failure->message));
   }
   return cost;
 }
@@ -480,6 +485,7 @@ Result<std::optional<double>> Parts::chain_seconds(const Cover& cover) {
 std::string Parts::kind_of(const device::Device& device) const {
   const auto found = std::ranges::find(devices_, device);
   if (found != devices_.end()) return kinds_[static_cast<std::size_t>(found - devices_.begin())];
+  if (device.is_accelerator()) return device::to_string(device);
   return device::place_of(profiler_->topology(), device);
 }
 
@@ -581,6 +587,52 @@ std::vector<double> Parts::node_seconds(const Cover& cover) const {
   return seconds;
 }
 
+std::vector<double> Parts::claimed_seconds(std::size_t way) const {
+  std::vector<double> seconds(graph_->nodes.size(), collage::kInfinite);
+  const auto share = [&](const std::vector<graph::NodeId>& nodes, double measured,
+                         std::vector<double> weights) {
+    double sum = 0;
+    for (const auto node : nodes) sum += weights[graph::index(node)];
+    if (sum <= 0 || !std::isfinite(sum)) return;
+    for (const auto node : nodes) {
+      seconds[graph::index(node)] = measured * weights[graph::index(node)] / sum;
+    }
+  };
+  for (std::size_t piece = 0; piece < units_.size(); ++piece) {
+    if (const auto measured = piece_seconds(way, piece)) {
+      share(units_.nodes[piece], *measured, analytic_);
+    }
+  }
+  // One call costs less than those of its pieces: what the largest region took goes last.
+  std::vector<const Trial*> larger;
+  for (const auto& trial : trials_) {
+    if (trial.way == way && std::isfinite(trial.seconds())) larger.push_back(&trial);
+  }
+  std::ranges::stable_sort(larger, {},
+                           [](const Trial* trial) { return trial->candidate.nodes.size(); });
+  for (const auto* trial : larger) {
+    double known = 0;
+    for (const auto node : trial->candidate.nodes) known += seconds[graph::index(node)];
+    share(trial->candidate.nodes, trial->seconds(), std::isfinite(known) ? seconds : analytic_);
+  }
+  return seconds;
+}
+
+Status Parts::measure_largest(std::size_t way) {
+  std::optional<std::size_t> largest;
+  double most = 0;
+  for (std::size_t i = 0; i < trials_.size(); ++i) {
+    const auto& candidate = trials_[i].candidate;
+    if (trials_[i].way != way || candidate.units.count() == units_.size()) continue;
+    double work = 0;
+    for (const auto node : candidate.nodes) work += analytic_[graph::index(node)];
+    if (work <= most) continue;
+    most = work;
+    largest = i;
+  }
+  return largest ? measure(*largest) : Status();
+}
+
 TrialReport Parts::trial_of(std::size_t way, const std::vector<graph::NodeId>& nodes) const {
   TrialReport report;
   report.backend = ways_[way].name();
@@ -639,9 +691,11 @@ double Parts::least_cover() const {
   return least;
 }
 
-Result<std::string> Parts::failure_of(const partition::ChosenPart& part) {
+Result<std::string> Parts::failure_of(const partition::ChosenPart& part,
+                                      const device::Device& device) {
   const auto way = way_of(part);
-  const auto* known = find(way, part.nodes);
+  // What is known was measured on CPUs.
+  const auto* known = device.is_accelerator() ? nullptr : find(way, part.nodes);
   const auto sentence = [&](const cost::Failure& failure) {
     return concat(way.name(), " on ", collage::label_of(*graph_, part.nodes), ": ",
                   cost::to_string(failure.kind), ": ", failure.message);
@@ -649,7 +703,8 @@ Result<std::string> Parts::failure_of(const partition::ChosenPart& part) {
   if (known != nullptr && known->checked) {
     return known->cost->failure ? sentence(*known->cost->failure) : std::string();
   }
-  PENSTOCK_TRY(const auto alone, part_of(part.nodes, way));
+  PENSTOCK_TRY(auto alone, part_of(part.nodes, way));
+  if (device.is_accelerator()) place(alone, device, {});
   measure_in_any_case();
   const auto result = profiler_->check(alone, check_seeds(), tolerance_);
   if (!result && result.error().code == Code::kFailedPrecondition) return std::string();

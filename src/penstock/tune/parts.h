@@ -36,7 +36,8 @@ struct Trial {
 };
 
 /// Which of the other devices run the same while something is timed on the device: a few of those
-/// that have the most in common with it, as each is another copy to compile and to hold.
+/// that have the most in common with it, as each is another copy to compile and to hold. None where
+/// it is an accelerator.
 std::vector<device::Device> neighbours_of(const device::Topology& topology,
                                           const device::Device& device,
                                           const std::vector<device::Device>& devices);
@@ -128,6 +129,11 @@ class Parts {
   /// Seconds of each node in the cover, on one device: measured parts, shared among their nodes as
   /// the measured pieces and the analytic model say.
   [[nodiscard]] std::vector<double> node_seconds(const Cover& cover) const;
+  /// Seconds of each node where the way runs what it takes of the network, by the measured pieces
+  /// and by the measured region of most work; infinite where it takes nothing, or was not measured.
+  [[nodiscard]] std::vector<double> claimed_seconds(std::size_t way) const;
+  /// Measures that region: of the candidates that are not all of the network the one of most work.
+  Status measure_largest(std::size_t way);
   /// Seconds that no cover of the parts measured takes less than, on one device; 0: not known.
   [[nodiscard]] double least_cover() const;
   /// That takes the least by what was measured, as parts; empty: nothing covers the network.
@@ -143,8 +149,9 @@ class Parts {
   /// One sentence for each part that failed, in order.
   [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
   /// Why the part does not compute what ONNX Runtime without optimisation does; empty: it does, or
-  /// nothing can be said of it alone.
-  Result<std::string> failure_of(const partition::ChosenPart& part);
+  /// nothing can be said of it alone. Tried on the first of the devices, or on `device` where that
+  /// is an accelerator.
+  Result<std::string> failure_of(const partition::ChosenPart& part, const device::Device& device);
 
  private:
   Parts() = default;

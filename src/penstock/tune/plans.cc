@@ -190,25 +190,30 @@ std::vector<partition::ChosenPart> parts_within(const Cover& cover,
   return parts;
 }
 
+cost::GraphProblemOptions costs_for(const Place& place, const Measurements& measurements,
+                                    bool pin_loops) {
+  cost::GraphProblemOptions costs;
+  costs.node_seconds = measurements.node_seconds;
+  costs.figures = measurements.figures;
+  costs.measured_cpus = static_cast<int>(place.devices.front().cpus.size());
+  costs.together = measurements.loops;
+  costs.memory = measurements.memory;
+  costs.paces = place.paces;
+  if (!pin_loops) return costs;
+  const auto& fastest = *std::ranges::min_element(place.devices, {}, [&](const auto& device) {
+    return place.seconds_on(device, all_nodes(place.graph), measurements.node_seconds);
+  });
+  for (const auto& loop : measurements.loops) {
+    for (const auto node : loop) costs.pins.emplace_back(node, fastest);
+  }
+  return costs;
+}
+
 Result<Planned> pipelined(const Place& place, const Cover& cover, const Measurements& measurements,
                           bool replicas, double search_seconds) {
-  const auto& devices = place.devices;
   PlanModelOptions options;
-  options.devices = devices;
-  options.costs.node_seconds = measurements.node_seconds;
-  options.costs.figures = measurements.figures;
-  options.costs.measured_cpus = static_cast<int>(devices.front().cpus.size());
-  options.costs.together = measurements.loops;
-  options.costs.memory = measurements.memory;
-  options.costs.paces = place.paces;
-  if (replicas) {  // A device that something is pinned to stands in for no other.
-    const auto& fastest = *std::ranges::min_element(devices, {}, [&](const auto& device) {
-      return place.seconds_on(device, all_nodes(place.graph), measurements.node_seconds);
-    });
-    for (const auto& loop : measurements.loops) {
-      for (const auto node : loop) options.costs.pins.emplace_back(node, fastest);
-    }
-  }
+  options.devices = place.devices;
+  options.costs = costs_for(place, measurements, replicas);
   options.search.replicas = replicas;
   options.search.seconds = search_seconds;
   PENSTOCK_TRY(const auto planned, plan_model(place.graph, options));
@@ -231,7 +236,7 @@ double Place::pace_of(const device::Device& device) const {
 double Place::seconds_on(const device::Device& device, const std::vector<NodeId>& nodes,
                          const std::vector<double>& node_seconds) const {
   const auto measured = static_cast<int>(devices.front().cpus.size());
-  const auto cpus = static_cast<int>(device.cpus.size());
+  const auto cpus = std::max(1, static_cast<int>(device.cpus.size()));
   double sum = 0;
   for (const auto node : nodes) {
     double seconds = node_seconds[graph::index(node)];

@@ -9,6 +9,7 @@
 
 #include "penstock/base/result.h"
 #include "penstock/cost/analytic.h"
+#include "penstock/cost/graph_problem.h"
 #include "penstock/device/device.h"
 #include "penstock/graph/graph.h"
 #include "penstock/partition/split.h"
@@ -91,6 +92,11 @@ struct Measurements {
   std::vector<std::vector<graph::NodeId>> loops;  ///< state_loops()
   double memory = kUnlimited;                     ///< memory_share()
 };
+
+/// What a problem on the place's devices is made of. `pin_loops`: each loop to the fastest device,
+/// which then stands in for no other.
+cost::GraphProblemOptions costs_for(const Place& place, const Measurements& measurements,
+                                    bool pin_loops);
 
 /// The pipeline of the least period; with `replicas`, stages may stand on several devices, but not
 /// those of loops, which are then one stage on the fastest device.

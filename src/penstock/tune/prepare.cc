@@ -35,12 +35,25 @@ std::uint64_t memory_for(const graph::Graph& graph, std::size_t cpus) {
   return (kEngine + kCopies * weights) * (cpus + 1);
 }
 
-/// Those that the user named, or a CPU each.
+/// Those that the user named, or a CPU each. Without CPUs among them plans stand on accelerators
+/// alone, beside simple ways on all CPUs.
 Status choose_devices(Context& context) {
   PENSTOCK_TRY(const auto topology, device::read_topology());
   PENSTOCK_CHECK_OK(device::check_here(topology));
-  context.devices =
-      context.options.devices.empty() ? device::usual_devices(topology) : context.options.devices;
+  std::vector<device::Device> accelerators;
+  for (const auto& device : context.options.devices) {
+    if (!device.is_local_cpu() && !device.is_accelerator()) {
+      return invalid_argument("device '", device::to_string(device),
+                              "': expected one of this machine; other machines are named in a file "
+                              "(--hosts)");
+    }
+    (device.is_accelerator() ? accelerators : context.devices).push_back(device);
+  }
+  context.on_cpus = accelerators.empty() || !context.devices.empty();
+  if (context.devices.empty()) context.devices = device::usual_devices(topology);
+  PENSTOCK_CHECK_OK(device::check_disjoint(accelerators));
+  PENSTOCK_TRY(context.accelerators,
+               find_accelerators(accelerators, context.options, context.backends, context.notes));
   const auto cpus = union_of(context.devices).cpus.size();
   const auto allowed = device::allowed_cpus(topology).size();
   if (topology.cpu_quota.value_or(static_cast<double>(allowed)) >= static_cast<double>(allowed)) {
@@ -192,6 +205,7 @@ Status make_gate(Context& context) {
   tolerance.relative *= context.gate->judge().factor();
   tolerance.absolute *= context.gate->judge().factor();
   context.parts->check_within(tolerance);
+  for (auto& alike : context.accelerators) alike.parts->check_within(tolerance);
   return {};
 }
 
@@ -250,7 +264,8 @@ void start_contest(Context& context, bool refresh) {
                        .database = context.database,
                        .budget = context.budget,
                        .goal = context.options.goal,
-                       .verdict_key = verdict_key(context.options, context.backends, context.ring),
+                       .verdict_key = verdict_key(context.options, context.backends, context.ring) +
+                                      text_of(context.accelerators),
                        .judged_frames = context.gate->frames(),
                        .say = [&context](const std::string& what) { context.say(what); },
                        .stopped = context.options.stopped,
@@ -269,7 +284,10 @@ Status prepare(Context& context) {
   PENSTOCK_CHECK_OK(choose_devices(context));
   for (const auto& device : context.devices) PENSTOCK_CHECK_OK(device::check_available(device));
   PENSTOCK_CHECK_OK(device::check_disjoint(context.devices));
-  PENSTOCK_TRY(context.ways, usable_ways(context.options, context.backends, context.notes));
+  if (context.on_cpus) {
+    PENSTOCK_TRY(context.ways, usable_ways(context.options, context.backends,
+                                           context.devices.front(), context.notes));
+  }
   PENSTOCK_CHECK_OK(pack_whole(context));
   look_for_room(context);
   PENSTOCK_CHECK_OK(make_frames(context));
@@ -278,6 +296,11 @@ Status prepare(Context& context) {
   PENSTOCK_TRY(context.parts,
                Parts::create({context.graph, context.options, context.devices, context.ways,
                               context.backends, *context.profiler, *context.room}));
+  for (auto& alike : context.accelerators) {
+    PENSTOCK_TRY(alike.parts,
+                 Parts::create({context.graph, context.options, alike.devices, alike.ways,
+                                context.backends, *context.profiler, *context.room}));
+  }
   PENSTOCK_CHECK_OK(try_simple(context));
   start_contest(context, context.options.refresh);
   return {};

@@ -14,6 +14,14 @@ inline constexpr double kSearchSeconds = 2;  ///< Of one search of the planner.
 /// \error kCancelled, and of the profiler and the contest, as of all steps
 Status try_whole_networks(Context& context, Proposals& proposals);
 
+/// The whole network on accelerators alone, where a backend takes it whole there, on one and on all
+/// that are alike. Measures what they take of its pieces, for try_beside_accelerators().
+Status try_accelerators(Context& context, Proposals& proposals);
+
+/// Pipelines of the best cover on CPUs with stages on accelerators, by what was measured on each
+/// and by the copies between their memories.
+Status try_beside_accelerators(Context& context, Proposals& proposals);
+
 /// Plans on devices of several CPUs, unlike in width, on some or all CPUs; where the user named no
 /// devices, and there are others than one for each CPU and one of all.
 Status try_groupings(Context& context, Proposals& proposals);

@@ -32,6 +32,7 @@ std::string Way::name() const {
 }
 
 Result<std::vector<Way>> usable_ways(const Options& options, const backend::Registry& backends,
+                                     const device::Device& device,
                                      std::vector<std::string>& notes) {
   for (const auto& name : options.backends) {
     if (const auto found = backends.find(name); !found) return found.error();
@@ -46,7 +47,7 @@ Result<std::vector<Way>> usable_ways(const Options& options, const backend::Regi
     const bool wanted =
         options.backends.empty() ||
         std::ranges::find(options.backends, description.name) != options.backends.end();
-    const bool runs_here = backend->accepts({.host = {}, .cpus = {0}});
+    const bool runs_here = backend->accepts(device);
     if (!wanted || !runs_here) continue;
     if (description.unavailable.empty()) {
       std::ranges::move(ways_of(*backend, options), std::back_inserter(ways));
@@ -55,6 +56,13 @@ Result<std::vector<Way>> usable_ways(const Options& options, const backend::Regi
       reasons += "; " + reason;
       if (!options.backends.empty()) notes.push_back("left out: " + reason);
     }
+  }
+  if (ways.empty() && device.is_accelerator()) {
+    return make_error(
+        Code::kFailedPrecondition, "device '", device::to_string(device),
+        "': no backend that may be chosen runs on it; 'penstock backends' lists those "
+        "that are here",
+        reasons);
   }
   if (ways.empty()) {
     return make_error(Code::kFailedPrecondition, "backends: none can run anything", reasons);
