@@ -103,7 +103,7 @@ def test_the_accelerator_alone_is_best(build, well, network, synthetic_backends,
     assert report["devices"][-1] == "cuda:0" and len(report["devices"]) == (2 if beside_cpus else 1)
     assert {way["name"] for way in report["simple"]} >= {"onnxruntime", "penstock"}
     trials = {trial["backend"]: trial["seconds"] for trial in report["parts"][0]["trials"]}
-    assert 0.002 <= trials["synthetic_b"] < 0.004  # Four nodes; with a frame in each lane, one after the other.
+    assert trials["synthetic_b"] > 0.0019  # Four nodes, however many frames are in progress.
     if beside_cpus:
         assert "less time than synthetic_a" in report["parts"][0]["reason"]
     assert well("verify", tmp_path / "built.penstock", "--model", network, "--json").json["ok"] is True
