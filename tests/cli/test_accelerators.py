@@ -163,7 +163,7 @@ def test_a_split_by_hand_stands_there_without_a_warning(well, network, synthetic
     synthetic_backends(b={"seconds": {"*": 1e-4}, "accelerator": NEAR})
     package = tmp_path / "split.penstock"
     done = well("split", network, "-o", package, "--backend", "synthetic_b", "--devices", "cuda:0")
-    assert "no backend that is present" not in done.error
+    assert "no backend that is present" not in done.err
     assert well("verify", package, "--model", network, "--json").json["ok"] is True
 
 

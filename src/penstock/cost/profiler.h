@@ -99,7 +99,7 @@ class Profiler {
 
   /// The most that all CPUs of the device do at once. Empty as measure()'s, and where another
   /// machine is asked whose Penstock cannot tell.
-  /// \error kInvalidArgument  no device of this machine's CPUs
+  /// \error kInvalidArgument  no device of this machine's CPUs; kUnimplemented: an accelerator
   Result<std::optional<Peaks>> peaks(const device::Device& device);
 
   /// Without measuring.

@@ -564,6 +564,16 @@ TEST_F(AcceleratorProfilerTest, APartTakesItsTimeByFrameHoweverManyAreInProgress
   EXPECT_GE(cost->seconds, 0.002);  // The device does one after the other.
 }
 
+TEST_F(AcceleratorProfilerTest, TheFirstFramesThatNothingIsAheadOfDoNotSetTheLengthOfRounds) {
+  // They are started at once: rounds as long as those make of 2 ms would be taken for a hang.
+  set_accelerator(R"("seconds": {"*": 0.1})", R"("contexts": 2)");
+  options_.silence_seconds = 5;
+  auto profiler = start();
+  const auto cost = measure(*profiler, {there()}).front();
+  ASSERT_TRUE(cost);
+  EXPECT_FALSE(cost->failure) << cost->failure->message;
+}
+
 TEST_F(AcceleratorProfilerTest, CostsAreKeptByTheDevicesName) {
   set_accelerator(R"("seconds": {"*": 0.0001})", R"("name": "one")");
   {

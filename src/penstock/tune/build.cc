@@ -151,6 +151,9 @@ void Build::compare_with_limit(const graph::Graph& graph,
     return make_error(Code::kCancelled, "stopped before its peaks were measured");
   };
   const auto measured = [&]() -> Status {
+    for (const auto& alike : context_.accelerators) {
+      PENSTOCK_CHECK_OK(peaks_of(alike.devices.front()));
+    }
     for (const auto& stage : stages) {
       PENSTOCK_TRY(auto peaks, peaks_of(stage.devices.front()));
       roofs.stages.push_back(std::move(peaks));

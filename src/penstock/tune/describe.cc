@@ -148,7 +148,10 @@ void describe(const Findings& findings, Report& report) {
   // A bound that was undercut is none: the parts' times were too high.
   const double bound = least_period(findings.parts.least_cover(), findings.devices, findings.kinds,
                                     entries[*findings.contest.best()].contestant);
-  if (!latency && bound <= report.period_seconds) report.lower_bound_seconds = bound;
+  const bool on_cpus_alone = findings.accelerators.empty();
+  if (!latency && on_cpus_alone && bound <= report.period_seconds) {
+    report.lower_bound_seconds = bound;
+  }
   for (const auto& failure : findings.parts.failures()) {
     report.notes.push_back("left out: " + failure);
   }

@@ -25,14 +25,16 @@ constexpr double kGateStarts = 3;       ///< Of the network, when references are
 
 /// More than any sound engine takes for the network, once on each CPU: what wants more is
 /// stopped before the machine suffers.
-std::uint64_t memory_for(const graph::Graph& graph, std::size_t cpus) {
+std::uint64_t memory_for(const graph::Graph& graph, std::size_t cpus, bool has_accelerators) {
   constexpr std::uint64_t kEngine = 1ULL << 30U;
+  constexpr std::uint64_t kDriver = 8ULL
+                                    << 30U;  ///< Of the host's, for a device and its libraries.
   constexpr std::uint64_t kCopies = 6;  ///< Of the weights: as read, packed, and while compiling.
   std::uint64_t weights = 0;
   for (const auto& value : graph.values) {
     if (value.constant) weights += value.type.max_bytes().value_or(0);
   }
-  return (kEngine + kCopies * weights) * (cpus + 1);
+  return (kEngine + kCopies * weights) * (cpus + 1) + (has_accelerators ? kDriver : 0);
 }
 
 /// Those that the user named, or a CPU each. Without CPUs among them plans stand on accelerators
@@ -169,7 +171,8 @@ Status start_profiler(Context& context) {
   cost::Profiler::Options settings;
   settings.silence_seconds = context.silence_seconds();
   settings.refresh = context.options.refresh;
-  settings.memory_bytes = memory_for(context.graph, union_of(context.devices).cpus.size());
+  settings.memory_bytes = memory_for(context.graph, union_of(context.devices).cpus.size(),
+                                     !context.accelerators.empty());
   settings.stop = context.options.stopped;
   settings.weights = context.weights.get();
   settings.activations = &*context.activations;
