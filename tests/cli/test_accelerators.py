@@ -37,9 +37,9 @@ def network(tmp_path):
 
 @pytest.fixture
 def build(well, network, cpu, tmp_path):
-    def run(devices=None, backends="synthetic_a,synthetic_b", package="built.penstock"):
-        options = ("--devices", devices or f"cpu:{cpu},cuda:0", "--backends", backends, "--budget", "60s", "--json")
-        return well("build", network, "-o", tmp_path / package, *options).json
+    def run(*options, devices=None, backends="synthetic_a,synthetic_b"):
+        places = ("--devices", devices or f"cpu:{cpu},cuda:0", "--backends", backends, "--budget", "60s", "--json")
+        return well("build", network, "-o", tmp_path / "built.penstock", *places, *options).json
 
     return run
 
@@ -87,6 +87,14 @@ def test_what_the_accelerator_could_run_slowly_runs_on_cpus(build, synthetic_bac
     assert best > 2 * rate_of(report, "synthetic_b on cuda:0")
 
 
+def test_one_frame_is_sooner_through_on_both_sides(build, synthetic_backends):
+    synthetic_backends(
+        a={"seconds": CPU_SECONDS}, b={"seconds": {"Conv": 0.002}, "rules": CLAIMS_CONV, "accelerator": NEAR}
+    )
+    report = build("--goal", "latency")
+    assert report["goal"] == "latency" and backend_of(report) == ON_BOTH, report["ways"]
+
+
 def test_copies_that_cost_more_than_they_gain_leave_the_accelerator_out(build, synthetic_backends):
     far = NEAR | {"copy_latency": 0.05}
     synthetic_backends(
@@ -98,7 +106,7 @@ def test_copies_that_cost_more_than_they_gain_leave_the_accelerator_out(build, s
 @pytest.mark.parametrize("beside_cpus", [True, False])
 def test_the_accelerator_alone_is_best(build, well, network, synthetic_backends, tmp_path, beside_cpus):
     synthetic_backends(a={"seconds": {"*": 0.01}}, b={"seconds": {"*": 0.0005}, "accelerator": NEAR})
-    report = build() if beside_cpus else build("cuda:0", "synthetic_b")
+    report = build() if beside_cpus else build(devices="cuda:0", backends="synthetic_b")
     assert report["chosen"] == "synthetic_b on cuda:0"
     assert report["devices"][-1] == "cuda:0" and len(report["devices"]) == (2 if beside_cpus else 1)
     assert {way["name"] for way in report["simple"]} >= {"onnxruntime", "penstock"}

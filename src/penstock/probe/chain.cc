@@ -1,5 +1,4 @@
-// Compiles a job's models, connects them by tensor names, and cycles through a ring of inputs in
-// the memory where they are read.
+// Compiles a job's models, connects them by tensor names, and cycles through a ring of inputs.
 #include "penstock/probe/chain.h"
 
 #include <algorithm>

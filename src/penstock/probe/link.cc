@@ -1,5 +1,4 @@
-// Words between two pinned threads, for latency, and data read, for bandwidth; copies of both
-// sizes.
+// Times words and data between two pinned threads, and copies to and from a device's memory.
 #include "penstock/probe/link.h"
 
 #include <algorithm>

@@ -126,17 +126,21 @@ std::optional<std::size_t> side_of(const Sides& sides, const partition::ChosenSt
   return std::nullopt;
 }
 
-/// The planner's answer of the least period: a stage a device, stages on several, or two stages on
+/// The planner's best answer for the goal: a stage a device, stages on several, or two stages on
 /// each, as where one CPU does what is before the accelerator and what is behind it.
-Result<std::optional<PlannedModel>> best_plan(const graph::Graph& graph, const Sides& sides) {
+Result<std::optional<PlannedModel>> best_plan(const graph::Graph& graph, const Sides& sides,
+                                              Goal goal) {
   std::optional<PlannedModel> best;
   constexpr std::array<std::pair<bool, int>, 3> kFreedoms{{{false, 1}, {true, 1}, {false, 2}}};
+  const bool latency = goal == Goal::kLatency;
   for (const auto& [replicas, segments] : kFreedoms) {
+    if (latency && replicas) continue;  // They make no frame faster.
     const Measurements measurements{sides.seconds, sides.figures, sides.loops, sides.memory};
     const auto costs = costs_for(sides.place, measurements, true);
     PENSTOCK_TRY(const auto site, cost::site_beside(sides.place.devices, costs, sides.beside));
     PENSTOCK_TRY(auto problem, cost::problem_of(graph, site, costs));
     planner::Options search;
+    search.goal = latency ? planner::Goal::kLatency : planner::Goal::kThroughput;
     search.replicas = replicas;
     search.segments_per_device = segments;
     search.seconds = kSearchSeconds / 2;
@@ -144,7 +148,7 @@ Result<std::optional<PlannedModel>> best_plan(const graph::Graph& graph, const S
     if (!answer && answer.error().code == Code::kFailedPrecondition) continue;
     if (!answer && answer.error().code == Code::kDeadlineExceeded) continue;
     if (!answer) return std::move(answer).error();
-    if (best && answer->evaluation.period >= best->answer.evaluation.period) continue;
+    if (best && answer->cost >= best->answer.cost) continue;
     best = PlannedModel{std::move(problem), *std::move(answer), {}};
   }
   return best;
@@ -222,7 +226,7 @@ Status run_plans(Context& context, Proposals& proposals, Sides& sides) {
   std::set<std::size_t> seen;
   for (int round = 0; round < kMostPlans && !context.out_of_time(); ++round) {
     context.say("planning stages beside accelerators");
-    PENSTOCK_TRY(const auto planned, best_plan(context.graph, sides));
+    PENSTOCK_TRY(const auto planned, best_plan(context.graph, sides, context.options.goal));
     if (!planned) break;
     PENSTOCK_TRY(const auto split, stages_of(*planned, sides));
     if (!has_accelerator(split, sides) || !are_allowed(split, sides)) break;
@@ -235,8 +239,7 @@ Status run_plans(Context& context, Proposals& proposals, Sides& sides) {
 
 /// Whether stages are planned over both sides.
 bool may_divide(const Context& context) {
-  return !context.accelerators.empty() && context.graph.nodes.size() > 1 &&
-         context.options.goal == Goal::kThroughput;
+  return !context.accelerators.empty() && context.graph.nodes.size() > 1;
 }
 
 }  // namespace
