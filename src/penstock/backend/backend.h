@@ -253,9 +253,9 @@ class Backend {
     return nullptr;
   }
 
-  /// What the device is, for people and by which costs that were measured there are kept: its maker's
-  /// name of it, the same for devices that are alike. Empty: it has none beside that of its place,
-  /// or is not there.
+  /// What the device is, for people and by which costs that were measured there are kept: its
+  /// maker's name of it, the same for devices that are alike. Empty: it has none beside that of its
+  /// place, or is not there.
   [[nodiscard]] virtual std::string device_name(
       [[maybe_unused]] const device::Device& device) const {
     return "";
