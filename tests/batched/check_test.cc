@@ -8,19 +8,20 @@
 #include "penstock/graph/test_support.h"
 #include "penstock/session/batch_check.h"
 #include "penstock/session/session.h"
+#include "tests/support/fake_accelerator.h"
 
 namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 constexpr const char* kNetwork = R"(<ir_version: 8, opset_import: ["" : 17]> net
     (float[1,2] x, float[1,2] z) => (float[1,2] y) <float[1,2] c = {1, 2}>
     { [a] t = Mul(x, c) [b] y = Add(t, z) })";
 
-class BatchCheckTest : public testing::Test {
+class BatchCheckTest : public ::testing::Test {
  protected:
   /// The network in two stages that take three frames in a call.
   plan::Plan split(const std::vector<std::string>& parameters = {}) {
@@ -67,6 +68,67 @@ TEST_F(BatchCheckTest, NamesTheModelWhoseOutputDiffers) {
               AllOf(HasSubstr("stage 'stage1': model 'stages/1.b3.onnx': output 'y': 3 frames in "
                               "one call give something else than one by one: "),
                     HasSubstr(" of 6 values outside the tolerance")));
+}
+
+// y = 2 x, in three frames a call, on a device whose memory the host cannot read.
+struct BatchOnAccelerator : ::testing::Test {
+  BatchOnAccelerator() {
+    const Type row = Type::tensor(DType::kF32, std::vector<std::int64_t>{1, 2});
+    penstock::testing::FakeNetwork models;
+    models.input("x", row)
+        .stage("0", {"x"}, {"y"},
+               [](penstock::testing::Inputs in, penstock::testing::Outputs out) -> Status {
+                 for (int i : {0, 1}) out[0]->as<float>()[i] = 2 * in[0]->as<float>()[i];
+                 return {};
+               },
+               1, {row})
+        .together("0", {2, 3});
+    accelerator->take(models, "0");
+  }
+  Result<plan::Plan> split(const backend::Registry& backends) {
+    const auto graph = graph::import_text(R"(<ir_version: 8, opset_import: ["" : 17]> net
+        (float[1,2] x) => (float[1,2] y) <float[1] c = {2}> { y = Mul(x, c) })");
+    partition::SplitOptions options;
+    options.backend = "accelerator";
+    options.devices = *device::parse_devices("cuda:0");
+    options.batches[""] = {.frames = 3, .wait = std::chrono::seconds(600)};
+    return split_model(graph, options, {}, folder.path() / "p", backends);
+  }
+  const std::shared_ptr<penstock::testing::FakeAccelerator> accelerator =
+      std::make_shared<penstock::testing::FakeAccelerator>();
+  TemporaryFolder folder;
+};
+
+TEST_F(BatchOnAccelerator, RunsAsItWasSplit) {
+  auto backends = backend::Registry::load();
+  backends.add(accelerator);
+  const auto plan = split(backends);
+  ASSERT_TRUE(plan) << plan.error().message();
+  auto started = pipeline::Pipeline::start(*plan, folder.path() / "p", backends);
+  ASSERT_TRUE(started) << started.error().message();
+  accelerator->forget_copies();
+  for (int frame = 0; frame < 6; ++frame) {
+    Tensor x = Tensor::allocate(DType::kF32, {1, 2});
+    x.as<float>()[1] = static_cast<float>(frame);
+    ASSERT_TRUE((*started)->push(std::vector{x}));
+  }
+  for (int frame = 0; frame < 6; ++frame) {
+    const auto output = (*started)->pop();
+    ASSERT_TRUE(output && *output && (*output)->ok());
+    EXPECT_EQ((**output)[0].as<float>()[1], 2 * static_cast<float>(frame));
+  }
+  EXPECT_THAT((*started)->stats().stages[0].calls, ::testing::ElementsAre(0, 0, 2));
+  EXPECT_EQ(accelerator->memory_of(0).from_host, 6);
+  EXPECT_EQ(accelerator->memory_of(0).to_host, 6);
+}
+
+TEST_F(BatchOnAccelerator, IsCheckedByNoBackendThatTakesAcceleratorsAlone) {
+  backend::Registry backends;
+  backends.add(accelerator);
+  const auto plan = split(backends);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, Code::kUnavailable);
+  EXPECT_THAT(plan.error().message(), HasSubstr("no engine is here to check the models"));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// What must be known of inputs with open dimensions: network and --shape.
 constexpr std::pair<std::string_view, const char*> kShapes[] = {

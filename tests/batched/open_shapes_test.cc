@@ -25,7 +25,7 @@ namespace penstock {
 namespace {
 
 using contract::Dice;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr int kFrames = 3;
 
