@@ -109,6 +109,18 @@ def test_a_network_of_an_application_takes_several_frames_in_one_call(well, plus
     assert np.array_equal(made, np.arange(12) + 1)
 
 
+def test_the_stages_of_an_applications_network_have_batches_of_their_own(well, penstock, chain, tmp_path):
+    node = {"network": "chain.onnx", "cuts": ["relu1"], "inputs": {"x": "x"}}
+    node["batch"] = {"stage1": {"frames": 4, "wait_ms": 1}}
+    app = {"inputs": {"x": None}, "nodes": {"net": node}, "outputs": {"y": "net.y"}}
+    first, second = well("split", write(tmp_path, app), "-o", tmp_path / "p", "--json").json["stages"]
+    assert first["batch"] == {"frames": 1, "wait_us": 0}
+    assert second["batch"] == {"frames": 4, "wait_us": 1000}
+    node["batch"] = {"stage7": 4}
+    said = penstock("split", write(tmp_path, app), "-o", tmp_path / "p").error
+    assert "'stage7'" in said
+
+
 def test_frames_of_one_open_shape_share_a_call_of_an_applications_network(stream, tmp_path):
     nodes = [helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0)]
     save(tmp_path, "open", nodes, [value("x", ["n", "s"])], [value("y", ["n", "s"])])

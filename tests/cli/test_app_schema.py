@@ -132,7 +132,14 @@ SPOILT: dict[str, list[Any]] = {
     "nodes.net.custom_ops": NO_LIST,
     "nodes.net.custom_ops.0": [*NO_TEXT, None],
     "nodes.net.unpinned": NO_FLAG,
-    "nodes.net.batch": [*NO_COUNT, *NO_BATCH, {"wait_ms": 1}, {"frames": 8, "wait": 1}],
+    "nodes.net.batch": [
+        *NO_COUNT,
+        *NO_BATCH,
+        {"wait_ms": 1},
+        {"frames": 8, "wait": 1},
+        {"stage0": 0},
+        {"stage0": {"wait_ms": 1}},
+    ],
     "nodes.net.batch.frames": NO_COUNT,
     "nodes.net.batch.wait_ms": NO_NUMBER,
     "nodes.f": [*NO_MAPPING, {}, {"network": "net.onnx", "function": "./f.so"}],
@@ -191,8 +198,21 @@ def test_what_is_right_is_right_to_both(refusal) -> None:
     assert refusal(WHOLE) == ""
 
 
-@pytest.mark.parametrize("batch", [1, 1024, "auto", "auto:2", "auto:99", "auto:999", "auto:1009", "auto:1024"])
-def test_batches_are_right_to_both(refusal, batch: int | str) -> None:
+@pytest.mark.parametrize(
+    "batch",
+    [
+        1,
+        1024,
+        "auto",
+        "auto:2",
+        "auto:99",
+        "auto:999",
+        "auto:1009",
+        "auto:1024",
+        {"stage0": 2, "stage1": {"frames": 4}},
+    ],
+)
+def test_batches_are_right_to_both(refusal, batch: int | str | dict[str, object]) -> None:
     document = spoilt("nodes.net.batch", batch)
     assert VALID.is_valid(document)
     assert refusal(document) == ""

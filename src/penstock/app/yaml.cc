@@ -122,7 +122,7 @@ class Reader {
     if (const auto backend = field.find("backend")) split.backend = backend->string();
     if (const auto options = field.find("options")) split.backend_options = read_options(*options);
     if (const auto unpinned = field.find("unpinned")) split.pinned = !unpinned->boolean();
-    if (const auto batch = field.find("batch")) split.batches[""] = read_batch(*batch);
+    if (const auto batch = field.find("batch")) split.batches = read_batches(*batch);
     if (const auto libraries = field.find("custom_ops")) {
       libraries->each([&](const Field& file) { split.custom_ops.push_back(file.existing_path()); });
     }
@@ -167,6 +167,18 @@ class Reader {
       return std::nullopt;
     }
     return budget->take(tune::parse_budget(budget->string()));
+  }
+
+  /// Of all stages what read_batch() reads, or of some: {stage0: 8, stage2: {frames: 4}}.
+  static partition::Batches read_batches(const Field& field) {
+    partition::Batches batches;
+    if (field.is_mapping() && !field.find("frames") && !field.find("wait_ms")) {
+      field.each_named([&](const std::string& stage, const Field& batch) {
+        batches[stage] = read_batch(batch);
+      });
+    }
+    if (batches.empty()) batches[""] = read_batch(field);
+    return batches;
   }
 
   /// 8, auto, auto:16, or {frames: 8, wait_ms: 2}.
