@@ -63,6 +63,7 @@ def split(
     as_is: bool = False,
     pinned: bool | None = None,
     batch: Batch | Mapping[str, Batch] | None = None,
+    lanes: int | None = None,
     states: Mapping[str, State] | None = None,
     policy: Policy | None = None,
     capacity: int | None = None,
@@ -98,6 +99,8 @@ def split(
     batch: most frames in one call of each stage, ``8``, or ``"8:2.5"`` where the first waits 2.5 ms for
         more; ``"auto"`` or ``"auto:16"``: as many as measuring says, up to 8 or 16; or by stage,
         ``{"stage0": 8}``, where ``""`` stands for the others.
+    lanes: calls in flight of each instance of a stage that computes elsewhere: on an accelerator, say; without,
+        or 0, as many as its backend recommends.
     states: outputs that are inputs of the next frame, ``{"cache_out": "cache_in"}``; the first frame reads zeros,
         or the file of ``{"cache_out": ("cache_in", "first.npy")}``.
     policy: what happens when the input is full: ``"block"`` (default), ``"drop_oldest"``,
@@ -411,6 +414,7 @@ def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "custom_ops": [path_text("custom_ops", path) for path in listed("custom_ops", given["custom_ops"])],
         "as_is": bool(given["as_is"]),
         "batch": _batch_texts(given["batch"]),
+        "lanes": given.get("lanes"),
         "states": [_state(*pair) for pair in mapping("states", given["states"], STATES).items()],
         "output": "" if given["output"] is None else path_text("output", given["output"]),
         **more,

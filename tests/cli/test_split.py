@@ -247,6 +247,14 @@ def test_a_batch_has_a_model_for_2_4_and_so_many_frames(well, chain, tmp_path):
     assert wide.dim[0].dim_value == 6
 
 
+def test_lanes_are_those_of_every_stage(well, penstock, chain, tmp_path):
+    stages = well("split", chain, "--cut", "1", "--lanes", "3", "-o", tmp_path / "p", "--json").json["stages"]
+    assert [stage["lanes"] for stage in stages] == [3, 3]
+    refused = penstock("split", chain, "--lanes", "1025", "-o", tmp_path / "p")
+    assert refused.code == 2
+    assert "--lanes" in refused.error
+
+
 def test_a_batch_that_a_node_stops_is_refused_by_it(penstock, tmp_path):
     nodes = [helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0)]
     model = save(tmp_path, "mixed", nodes, [value("x", [4])], [value("y", [4])])

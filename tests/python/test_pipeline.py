@@ -185,6 +185,14 @@ def test_a_call_that_lacks_frames_of_open_shapes_counts_right(tmp_path: Path) ->
     assert stage["calls"] == [0, 0, 1, 0]
 
 
+def test_lanes_are_those_of_every_stage(model: Path) -> None:
+    with penstock.split(model, ["increment"], lanes=3) as running:
+        assert [stage["lanes"] for stage in running.plan["stages"]] == [3, 3]
+    for lanes in (-1, 1025):
+        with pytest.raises(penstock.InvalidArgument, match=f"lanes: expected 0 to 1024, found {lanes}"):
+            penstock.split(model, lanes=lanes)
+
+
 def test_what_cannot_take_several_frames_of_open_shapes_is_refused_by_its_node(tmp_path: Path) -> None:
     import onnx
 

@@ -261,7 +261,8 @@ bool Network::is_undecided() const {
   const auto* cuts = std::get_if<partition::Cuts>(&split.by);
   return cuts != nullptr && cuts->nodes.empty() && split.replicas == usual.replicas &&
          split.devices.empty() && split.standby.empty() && split.backend == usual.backend &&
-         split.backend_options.empty() && split.batches.empty() && split.pinned == usual.pinned;
+         split.backend_options.empty() && split.batches.empty() && split.lanes == usual.lanes &&
+         split.pinned == usual.pinned;
 }
 
 const plan::TensorInfo* Part::find_input(std::string_view port) const {

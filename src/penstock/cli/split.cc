@@ -31,6 +31,7 @@ struct SplitOptions {
   bool annotations = false;
   std::filesystem::path annotate;
   int replicas = 1;
+  int lanes = 0;
   std::string devices, standby;
   std::string backend = "onnxruntime";
   bool unpinned = false;
@@ -56,6 +57,7 @@ Status check_devices(const std::vector<device::Device>& devices) {
 Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
   partition::SplitOptions split;
   split.replicas = options.replicas;
+  split.lanes = options.lanes;
   split.backend = options.backend;
   split.custom_ops = options.engine.custom_ops;
   split.pinned = !options.unpinned;
@@ -212,16 +214,17 @@ void report(const SplitOptions& options, const plan::Plan& plan, const backend::
 
 /// An application says all but where it goes.
 Result<int> run_app(const SplitOptions& options) {
-  const bool plain =
-      options.cuts.empty() && options.pins.empty() && !options.annotations &&
-      options.annotate.empty() && options.replicas == 1 && options.devices.empty() &&
-      !options.unpinned && !options.flush_denormals && options.import.shapes.empty() &&
-      options.import.constants.empty() && options.import.parameters.empty() &&
-      !options.import.as_is && options.engine.options.empty() &&
-      options.engine.custom_ops.empty() && options.states.empty() && options.batches.empty() &&
-      options.stream.policy.empty() && !options.stream.capacity && !options.stream.max_age_ms &&
-      options.stream.on_error.empty() && !options.stream.max_run_ms &&
-      !options.stream.max_left_behind && options.stream.streams.empty();
+  const bool plain = options.cuts.empty() && options.pins.empty() && !options.annotations &&
+                     options.annotate.empty() && options.replicas == 1 && options.lanes == 0 &&
+                     options.devices.empty() && !options.unpinned && !options.flush_denormals &&
+                     options.import.shapes.empty() && options.import.constants.empty() &&
+                     options.import.parameters.empty() && !options.import.as_is &&
+                     options.engine.options.empty() && options.engine.custom_ops.empty() &&
+                     options.states.empty() && options.batches.empty() &&
+                     options.stream.policy.empty() && !options.stream.capacity &&
+                     !options.stream.max_age_ms && options.stream.on_error.empty() &&
+                     !options.stream.max_run_ms && !options.stream.max_left_behind &&
+                     options.stream.streams.empty();
   if (!plain) {
     return invalid_argument("'", options.model.string(),
                             "': an application says at its nodes how they are split; of the "
@@ -312,6 +315,13 @@ void declare_split(CLI::App& app, Action& chosen) {
   command->add_option("--replicas", options->replicas, "Instances of every stage")
       ->capture_default_str()
       ->check(whole_number(1, plan::kMostInstances));
+  command
+      ->add_option(
+          "--lanes", options->lanes,
+          "Calls in flight of each instance of a stage that computes elsewhere; 0: as many "
+          "as its backend recommends")
+      ->capture_default_str()
+      ->check(whole_number(0, plan::kMostLanes));
   command
       ->add_option("--devices", options->devices,
                    "Devices in turn, such as cpu:0,cpu:1 or cpu:0-1,cpu:2+3; all: each CPU; "

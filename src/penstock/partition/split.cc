@@ -181,6 +181,7 @@ plan::Stage make_stage(const StageParts& parts, std::size_t number, const SplitO
   plan::Stage stage;
   stage.name = concat("stage", number);
   stage.pinned = options.pinned;
+  stage.lanes = options.lanes;
   stage.flush_denormals = options.flush_denormals || has_denormal_constants(parts.whole);
   for (const auto id : parts.whole.inputs()) {
     const auto& value = graph.value(id);

@@ -80,6 +80,7 @@ struct SplitOptions {
   /// Their models are written beside those of one frame, all where measurement is to say:
   /// split_model() makes a number of that.
   Batches batches;
+  int lanes = 0;  ///< Calls in flight of each stage instance; 0: as many as its backend recommends.
   bool pinned = true;
   bool flush_denormals = false;  ///< Of every stage; else where a constant holds denormals.
   std::map<std::string, std::string> files;  ///< More of the package: path in it -> contents.
