@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "penstock/tensor/exif.h"
@@ -38,11 +39,6 @@ namespace fs = std::filesystem;
 struct Form {
   std::size_t height = 0, width = 0, channel = 0;  ///< Positions among the dims.
   int channels = 3;
-};
-
-struct Pixels {
-  std::vector<unsigned char> bytes;  ///< Rows of pixels, channels together.
-  int height = 0, width = 0;
 };
 
 bool is_channels(const Dim& dim) {
@@ -78,19 +74,20 @@ Result<std::vector<unsigned char>> read_bytes(const fs::path& file) {
   return bytes;
 }
 
-Result<Pixels> decode(const std::vector<unsigned char>& bytes, int channels) {
+Error not_decoded() {
+  const char* reason = stbi_failure_reason();
+  return make_error(Code::kDataLoss, "cannot be decoded (", reason == nullptr ? "damaged" : reason,
+                    "): expected a PNG, JPEG, BMP or PPM picture; save it again as one");
+}
+
+Result<Pixels> decode(std::span<const unsigned char> bytes, int channels) {
   Pixels pixels;
   int found = 0;
   const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> data(
       stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &pixels.width,
                             &pixels.height, &found, channels),
       &stbi_image_free);
-  if (data == nullptr) {
-    const char* reason = stbi_failure_reason();
-    return make_error(Code::kDataLoss, "cannot be decoded (",
-                      reason == nullptr ? "damaged" : reason,
-                      "): expected a PNG, JPEG, BMP or PPM picture; save it again as one");
-  }
+  if (data == nullptr) return not_decoded();
   const auto size = static_cast<std::size_t>(pixels.width) *
                     static_cast<std::size_t>(pixels.height) * static_cast<std::size_t>(channels);
   pixels.bytes.assign(data.get(), data.get() + size);
@@ -187,6 +184,28 @@ Result<Tensor> read_image(const fs::path& file, const Type& type) {
   } catch (const std::bad_alloc&) {
     return make_error(Code::kResourceExhausted, "needs more memory than there is")
         .within({Where::kPicture, file.string()});
+  }
+}
+
+Result<Pixels> decode_image(std::span<const std::uint8_t> bytes, int channels, int most_height,
+                            int most_width) {
+  if (bytes.size() > INT32_MAX) return invalid_argument("is over 2 GB: expected a picture");
+  int width = 0, height = 0, found = 0;
+  if (stbi_info_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height,
+                            &found) == 0) {
+    return not_decoded();
+  }
+  const int orientation = exif_orientation(bytes);
+  if (orientation >= 5) std::swap(width, height);
+  if (height > most_height || width > most_width) {
+    return invalid_argument("expected a picture of at most ", most_height, " rows and ", most_width,
+                            " columns, found ", height, " and ", width);
+  }
+  try {
+    PENSTOCK_TRY(Pixels pixels, decode(bytes, channels));
+    return turn(std::move(pixels), orientation, channels);
+  } catch (const std::bad_alloc&) {
+    return make_error(Code::kResourceExhausted, "needs more memory than there is");
   }
 }
 
