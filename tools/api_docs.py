@@ -4,8 +4,8 @@
     tools/api_docs.py [--check]
 
 It reads sources and stubs: nothing needs to be built. `--check` writes nothing, and fails where the page
-is not what it would write. Public is what `penstock` and `penstock.io` import, and all of `penstock.types` and
-`penstock.ray`.
+is not what it would write. Public is what `penstock` and `penstock.io` import, and all of `penstock.types`,
+`penstock.ray` and `penstock.ready`.
 """
 
 import ast
@@ -24,6 +24,7 @@ SECTIONS = {
     "Pipelines and their results": ["pipeline.py", "_core.pyi", "stream.py", "watching.py", "tuning.py"],
     "Serving": ["serving.py"],
     "Applications": ["app.py"],
+    "Ready-made functions": ["ready.py"],
     "Sources and sinks": ["io/__init__.py", "io/sources.py", "io/sinks.py", "io/pictures.py"],
     "Ray": ["ray.py"],
     "Errors": ["errors.py"],
@@ -63,11 +64,11 @@ def module(file: str) -> Iterator[str]:
     if file.endswith("__init__.py"):
         yield prose(ast.get_docstring(tree) or "")
         return
-    prefix = "penstock." + {"io/": "io.", "typ": "types.", "ray": "ray."}.get(file[:3], "")
+    prefix = "penstock." + {"io/": "io.", "typ": "types.", "ray": "ray.", "rea": "ready."}.get(file[:3], "")
     public = imported(file)
     for node, text in documented(tree.body):
         name = name_of(node)
-        of_its_own = file == "ray.py" and not name.startswith("_")
+        of_its_own = file in ("ray.py", "ready.py") and not name.startswith("_")
         if name not in public and not of_its_own and (file != "types.py" or isinstance(node, Function)):
             continue
         yield f"### {prefix}{name}"

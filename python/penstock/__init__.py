@@ -15,7 +15,7 @@ functions), and :func:`connect` (a server's model). ``docs/python.md`` tells the
 
 from collections.abc import Mapping as _Mapping
 
-from penstock import errors, io
+from penstock import errors, io, ready
 from penstock._core import Frame
 from penstock._core import version as __version__
 from penstock.app import DROP, App, Drop, Function
@@ -94,6 +94,7 @@ __all__ = [
     "io",
     "load",
     "plan",
+    "ready",
     "serve",
     "split",
     "verify",

@@ -13,6 +13,7 @@ from penstock.checks import listed, mapping, name_text, path_text, settings_text
 from penstock.errors import InvalidArgument
 from penstock.make import _device_text, _functions_of, _run_options, _shape_texts, _split_options, _start
 from penstock.pipeline import Pipeline
+from penstock.ready import Ready
 from penstock.types import Batch, Constant, OnError, Path, Policy, PortType, Shape
 
 _DTYPES = {
@@ -206,10 +207,11 @@ class App:
         max_run_ms: float | None = None,
         reads: Mapping[str, str] | Sequence[str] | None = None,
     ) -> None:
-        """Adds a Python callable as a node, or a function of a C library.
+        """Adds a Python callable as a node, a ready-made function, or a function of a C library.
 
         call, inputs, outputs, stateful: see :class:`Function`. An output with an open first dimension
-            takes a list of items too.
+            takes a list of items too. A ready-made function (``penstock.ready.letterbox(size=640)``) is
+            given alone: it declares its ports itself, and no Python runs for it.
         library, library_name, options: a library (``penstock_function.h``), which declares the ports
             itself; which of its functions, where it holds several; and the function's settings, which a
             callable has not: ``functools.partial`` gives it values.
@@ -223,12 +225,21 @@ class App:
             mapping(f"function '{name}': {side}", given, "{'x': 'f32[1,4]'}")
             for side, given in (("inputs", inputs), ("outputs", outputs))
         )
+        settings = settings_text(f"function '{name}': options", options)
+        if isinstance(call, Ready):
+            if inputs or outputs or stateful or settings:
+                raise InvalidArgument(
+                    f"function '{name}': {call!r} declares its ports and has its settings; give it alone"
+                )
+            function, inputs, settings, call = f"ready/{call.name}", call.inputs, call.settings, None
+        else:
+            function = library_name if call is None else name
         declared = None if call is None else Function(name, call, inputs, outputs, stateful)
         what = {
             "kind": "function",
-            "function": library_name if call is None else name,
+            "function": function,
             "library": "" if library is None else path_text(f"function '{name}': library", library),
-            "options": settings_text(f"function '{name}': options", options),
+            "options": settings,
             "replicas": replicas,
             "devices": _device_text(devices),
         }

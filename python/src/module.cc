@@ -10,6 +10,7 @@
 #include "make.h"
 #include "penstock/session/session.h"
 #include "pipeline.h"
+#include "ready.h"
 #include "serving.h"
 #include "sound.h"
 #include "tuning.h"
@@ -48,6 +49,7 @@ NB_MODULE(_core, module) {
   python::bind_watching(module);
   python::bind_tuning(module);
   python::bind_sound(module);
+  python::bind_ready(module);
   make_room_for_objects();
   // Called at exit, while the interpreter still stands.
   module.def("shut_down_all", [] {

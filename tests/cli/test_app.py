@@ -16,6 +16,7 @@ import pytest
 import yaml
 from conftest import ROOT, save, value
 from onnx import TensorProto, helper
+from PIL import Image
 
 SCHEMA = json.loads((ROOT / "docs/app.schema.json").read_text())
 MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", ""))
@@ -869,3 +870,74 @@ def test_types_that_are_none_are_refused_where_they_stand(penstock, tmp_path, te
 def test_one_file_is_one_application(penstock, tmp_path):
     (tmp_path / "app.yaml").write_text("penstock_app: 1\nnodes: {}\n---\npenstock_app: 1\n")
     assert "app.yaml:4: expected one application in a file, found another document" in penstock("run", "app.yaml").error
+
+
+def test_ready_functions_around_a_network_from_a_file_to_its_classes(stream, tmp_path, penstock):
+    """The bytes of a PNG, decoded, put into a frame, normalised; a network's scores, shared out and the best told."""
+    weights = {"w": np.random.default_rng(0).normal(size=(3, 10)).astype(np.float32)}
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["image"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "w"], ["scores"]),
+    ]
+    model = save(tmp_path, "classes", nodes, [value("image", [1, 3, 32, 32])], [value("scores", [1, 10])], weights)
+    mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    app = {
+        "inputs": {"file": "u8[n<=100000]"},
+        "nodes": {
+            "decode": {"ready": "decode", "options": {"most": [64, 64]}, "inputs": {"bytes": "file"}},
+            "fit": {"ready": "letterbox", "options": {"size": [32, 32]}, "inputs": {"image": "decode.image"}},
+            "numbers": {
+                "ready": "normalise",
+                "options": {"size": 32, "mean": mean, "std": std},
+                "inputs": {"image": "fit.image"},
+                "replicas": 2,
+            },
+            "network": {"network": model.name, "inputs": {"image": "numbers.tensor"}},
+            "share": {"ready": "softmax", "options": {"shape": [1, 10]}, "inputs": {"scores": "network.scores"}},
+            "best": {
+                "ready": "top_k",
+                "options": {"shape": [1, 10], "k": 3},
+                "inputs": {"scores": "share.probabilities"},
+            },
+        },
+        "outputs": {"scores": "best.values", "classes": "best.indices"},
+    }
+    pictures = np.random.default_rng(1).integers(0, 256, (5, 16, 32, 3), np.uint8)
+    files = []
+    for picture in pictures:
+        Image.fromarray(picture).save(tmp_path / "picture.png")
+        files.append(np.fromfile(tmp_path / "picture.png", np.uint8))
+    found, _ = stream(write(tmp_path, app), {"file": files})
+
+    framed = np.full((5, 32, 32, 3), 114.0)
+    framed[:, 8:24] = pictures  # As wide as the frame: it is not resized.
+    powers = np.exp(((framed / 255 - mean) / std).mean((1, 2)) @ weights["w"])
+    shares = powers / powers.sum(1, keepdims=True)
+    for outputs, share in zip(found, shares, strict=True):
+        best = np.argsort(-share)[:3]
+        assert outputs["classes"].tolist() == [best.tolist()]
+        np.testing.assert_allclose(outputs["scores"], share[best][None], rtol=1e-4)
+
+    # The package is a whole: it runs without the file, and where native code is refused.
+    assert penstock("split", "app.yaml", "-o", "app.penstock").code == 0
+    again, _ = stream(tmp_path / "app.penstock", {"file": files}, "--no-native-code")
+    assert [outputs["classes"].tolist() for outputs in again] == [outputs["classes"].tolist() for outputs in found]
+
+
+def test_a_ready_function_that_is_none_is_refused_with_its_place(penstock, tmp_path):
+    def told(node: dict) -> str:
+        app = {"inputs": {"x": None}, "nodes": {"fit": node}, "outputs": {"y": "fit.image"}}
+        done = penstock("run", write(tmp_path, app), "--input", "x=x.npy")
+        assert done.code != 0
+        return done.error
+
+    inputs = {"image": "x"}
+    place = r"app\.yaml:\d+: node 'fit': "
+    assert re.search(
+        place + "no ready-made function 'leterbox'; did you mean", told({"ready": "leterbox", "inputs": inputs})
+    )
+    missing = told({"ready": "resize", "inputs": inputs})
+    assert re.search(place + "function 'resize': setting 'size' is missing: Height and width", missing)
+    wrong = told({"ready": "resize", "options": {"size": [4, 4], "how": "cubic"}, "inputs": inputs})
+    assert "setting 'how': expected one of 'nearest', 'linear', 'area', found 'cubic'" in wrong

@@ -11,7 +11,8 @@ import pytest
 from penstock import io
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["docs/c.md", "docs/python.md", "docs/python_api.md", "docs/composition.md", "docs/coming_from.md", "README.md"]
+PAGES = ["docs/c.md", "docs/python.md", "docs/python_api.md", "docs/composition.md", "docs/coming_from.md"]
+PAGES += ["docs/ready_functions.md", "README.md"]
 
 
 def snippets(page: str) -> list[tuple[int, str]]:
@@ -61,5 +62,12 @@ def test_the_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_reference_is_what_the_docstrings_say() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools/api_docs.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_reference_of_ready_functions_is_what_they_declare() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/ready_docs.py", "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -42,9 +42,11 @@ struct Network {
   [[nodiscard]] bool is_undecided() const;
 };
 
-/// A function of a library, or one that the program registers.
+/// A function of a library, one that the program registers, or a ready-made one.
 struct FunctionNode {
-  std::string name;               ///< May be empty if the library holds one only.
+  /// May be empty if the library holds one only. A ready-made one (penstock/ready/ready.h) is
+  /// called "ready/letterbox", and `library` is empty.
+  std::string name;
   std::filesystem::path library;  ///< Empty: registered.
   function::Settings options;
   int replicas = 1;

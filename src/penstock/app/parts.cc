@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "penstock/backend/settings.h"
+#include "penstock/ready/ready.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/load.h"
 #include "penstock/session/session.h"
@@ -127,8 +128,16 @@ Result<Part> network_part(const Node& node, const Network& network,
   return Part{&node, std::move(package.plan), std::move(made), devices_given};
 }
 
+bool is_ready(const FunctionNode& source) {
+  return source.library.empty() && source.name.starts_with(function::kReadyPrefix);
+}
+
 Result<function::Function> declaration_of(const FunctionNode& source,
                                           const std::vector<function::Function>& functions) {
+  if (is_ready(source)) {
+    return ready::make(std::string_view(source.name).substr(function::kReadyPrefix.size()),
+                       source.options);
+  }
   auto found = function::find_function(functions, source.library, source.name);
   if (found || !source.library.empty() || found.error().code != Code::kNotFound) return found;
   return std::move(found).error().adding("; a library is named by its path, './lib.so'");
@@ -136,7 +145,9 @@ Result<function::Function> declaration_of(const FunctionNode& source,
 
 Result<Part> function_part(const Node& node, const FunctionNode& source,
                            const std::vector<function::Function>& functions) {
-  PENSTOCK_TRY(const auto declared, placed(node, "function", declaration_of(source, functions)));
+  const bool ready = is_ready(source);
+  PENSTOCK_TRY(const auto declared,
+               placed(node, ready ? "ready" : "function", declaration_of(source, functions)));
   if (source.replicas < 1 || source.replicas > plan::kMostInstances) {
     return invalid_argument("expected 1 to ", plan::kMostInstances, " replicas, found ",
                             source.replicas)
@@ -172,7 +183,7 @@ Result<Part> function_part(const Node& node, const FunctionNode& source,
   plan::Partition partition;
   partition.backend = plan::kFunctionBackend;
   partition.options = source.options;
-  partition.options[kFunctionOption] = declared.name;
+  partition.options[kFunctionOption] = ready ? source.name : declared.name;
   stage.partitions.push_back(std::move(partition));
   part.plan.stages.push_back(std::move(stage));
   return part;

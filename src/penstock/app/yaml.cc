@@ -82,16 +82,17 @@ class Reader {
     field.each_named(
         [&](const std::string& key, const Field& value) { node.places[key] = value.place(); });
     std::vector<std::string> kinds;
-    for (const auto* kind : {"network", "function", "model"}) {
+    for (const auto* kind : {"network", "function", "ready", "model"}) {
       if (field.find(kind)) kinds.emplace_back(kind);
     }
     if (kinds.size() != 1) {
-      field.fail(concat("expected one of 'network', 'function' and 'model', found ",
+      field.fail(concat("expected one of 'network', 'function', 'ready' and 'model', found ",
                         kinds.empty() ? "none" : join(kinds, " and ")));
       return node;
     }
     if (kinds.front() == "network") node.runs = read_network(field);
     if (kinds.front() == "function") node.runs = read_function(field);
+    if (kinds.front() == "ready") node.runs = read_ready(field);
     if (kinds.front() == "model") node.runs = read_served(field);
     if (const auto inputs = field.find("inputs")) {
       inputs->each_named([&](const std::string& port, const Field& source) {
@@ -223,11 +224,35 @@ class Reader {
       if (!library) name->fail("'name' says which function of a library; 'function' names it here");
       function.name = name->string();
     }
+    read_instances(field, function);
+    if (const auto options = field.find("options")) function.options = read_options(*options);
+    return function;
+  }
+
+  static void read_instances(const Field& field, FunctionNode& function) {
     if (const auto replicas = field.find("replicas")) {
       function.replicas = replicas->integer(1, plan::kMostInstances);
     }
     if (const auto devices = field.find("devices")) function.devices = read_devices(*devices);
-    if (const auto options = field.find("options")) function.options = read_options(*options);
+  }
+
+  /// A ready-made function, whose options may be lists: size: [640, 640].
+  static FunctionNode read_ready(const Field& field) {
+    field.only({"ready", "inputs", "each", "max_run_ms", "max_left_behind", "replicas", "devices",
+                "options"});
+    FunctionNode function;
+    const auto source = *field.find("ready");
+    const auto name = source.string();
+    if (name.empty()) source.fail_expected("a ready-made function's name");
+    function.name = std::string(function::kReadyPrefix) + name;
+    read_instances(field, function);
+    if (const auto options = field.find("options")) {
+      options->each_named([&](const std::string& option, const Field& value) {
+        const auto list = value.is_list() ? value.strings() : std::vector{value.string()};
+        if (list.empty()) value.fail_expected("one value or more");
+        function.options[option] = join(list, ",");
+      });
+    }
     return function;
   }
 

@@ -206,8 +206,19 @@ Result<Function> find_function(const std::vector<Function>& given,
   return std::move(*found);
 }
 
-FunctionBackend::FunctionBackend(std::vector<Function> functions, bool native_code)
-    : functions_(std::move(functions)), native_code_(native_code) {}
+FunctionBackend::FunctionBackend(std::vector<Function> functions, bool native_code, MakeReady ready)
+    : functions_(std::move(functions)), native_code_(native_code), ready_(ready) {}
+
+/// Takes from `settings` what names the function, and what it has built in.
+Result<Function> FunctionBackend::find(const backend::CompileRequest& request,
+                                       Settings& settings) const {
+  const auto named = settings.extract(kName);
+  const auto name = named ? named.mapped() : std::string();
+  if (ready_ != nullptr && request.file.empty() && name.starts_with(kReadyPrefix)) {
+    return ready_(std::string_view(name).substr(kReadyPrefix.size()), std::exchange(settings, {}));
+  }
+  return find_function(functions_, request.file, name);
+}
 
 backend::Description FunctionBackend::describe() const {
   return {kName, "1", "", "", true};
@@ -225,9 +236,7 @@ Result<std::unique_ptr<backend::Executable>> FunctionBackend::compile(
                       "': native code is not allowed here (--no-native-code)");
   }
   Settings settings = request.options;
-  const auto named = settings.extract(kName);
-  PENSTOCK_TRY(auto function,
-               find_function(functions_, request.file, named ? named.mapped() : std::string()));
+  PENSTOCK_TRY(auto function, find(request, settings));
   if (!function.create)
     return invalid_argument("has no call").within({Where::kFunction, function.name});
   if (function.stateful && request.replicas > 1) {

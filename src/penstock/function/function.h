@@ -45,6 +45,11 @@ struct Function {
 /// For functions that have no settings. \error kInvalidArgument  names the first.
 Status refuse_settings(const Settings& settings);
 
+/// Names that begin so are of functions that the library brings itself: "ready/letterbox".
+inline constexpr std::string_view kReadyPrefix = "ready/";
+/// Makes such a function of its name without the prefix; its settings are built in.
+using MakeReady = Result<Function> (*)(std::string_view name, const Settings& settings);
+
 /// A function without settings, whose replicas share one call, which several threads may run at
 /// the same time.
 Function stateless(std::string name, std::vector<backend::Port> inputs,
@@ -64,23 +69,29 @@ Result<std::vector<Function>> load_library(const std::filesystem::path& file);
 Result<Function> find_function(const std::vector<Function>& given,
                                const std::filesystem::path& library, const std::string& name);
 
-/// Runs functions given at its making, and those of libraries unless `native_code` is false.
-/// A request names its function by the option "function", a library by its file (none: given).
+/// Runs functions given at its making, those of libraries unless `native_code` is false, and those
+/// that `ready` makes. A request names its function by the option "function", a library by its file
+/// (none: given, or ready-made).
 class FunctionBackend final : public backend::Backend {
  public:
-  explicit FunctionBackend(std::vector<Function> functions, bool native_code = true);
+  explicit FunctionBackend(std::vector<Function> functions, bool native_code = true,
+                           MakeReady ready = nullptr);
 
   [[nodiscard]] backend::Description describe() const override;
   [[nodiscard]] std::string rules() const override;  ///< Takes no part of a network.
   /// \error kPermissionDenied    a library, where native code is not allowed.
   /// \error kInvalidArgument     a stateful function with several replicas, or no call.
-  /// And as find_function().
+  /// And as find_function(), or as `ready` says.
   Result<std::unique_ptr<backend::Executable>> compile(
       const backend::CompileRequest& request) override;
 
  private:
+  [[nodiscard]] Result<Function> find(const backend::CompileRequest& request,
+                                      Settings& settings) const;
+
   std::vector<Function> functions_;
   bool native_code_;
+  MakeReady ready_;
 };
 
 }  // namespace penstock::function

@@ -207,5 +207,39 @@ TEST(FunctionLibrary, WhatIsNoneIsRefusedBySentence) {
   EXPECT_EQ(guarded.compile(request).error().code, Code::kPermissionDenied);
 }
 
+/// Gives back one number, the setting `value`.
+Result<Function> make_constant(std::string_view name, const Settings& settings) {
+  if (name != "constant") return not_found("no '", name, "'");
+  const float value = std::stof(settings.at("value"));
+  return stateless("constant", {}, {{"y", Type::tensor(DType::kF32, std::vector<Dim>{})}},
+                   [value](Inputs, Outputs out) -> Status {
+                     out[0]->as<float>()[0] = value;
+                     return {};
+                   });
+}
+
+TEST(FunctionBackend, MakesReadyFunctionsWithTheirSettingsBuiltIn) {
+  FunctionBackend backend({}, false, &make_constant);
+  backend::CompileRequest request;
+  request.options = {{"function", "ready/constant"}, {"value", "4"}};
+  auto executable = backend.compile(request);
+  ASSERT_TRUE(executable) << executable.error().message();
+  auto context = (*executable)->create_context();
+  ASSERT_TRUE(context) << context.error().message();
+  Tensor result = Tensor::allocate(DType::kF32, {});
+  const std::array<Tensor*, 1> outputs{&result};
+  ASSERT_TRUE((*context)->run({}, {}, outputs));
+  EXPECT_EQ(result.as<float>()[0], 4);
+
+  request.options["function"] = "ready/other";
+  const auto other = backend.compile(request);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message(), "no 'other'");
+  // Who makes none looks for it among those given.
+  const auto without = FunctionBackend({}).compile(request);
+  ASSERT_FALSE(without);
+  EXPECT_THAT(without.error().message(), HasSubstr("no function 'ready/other'; there are: none"));
+}
+
 }  // namespace
 }  // namespace penstock::function

@@ -7,6 +7,7 @@
 #include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/supported.h"
+#include "penstock/ready/ready.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::pipeline {
@@ -411,8 +412,8 @@ void place_inputs_and_outputs(State& state) {
 }  // namespace
 
 Status wire(State& state, const std::filesystem::path& folder, const backend::Registry& backends) {
-  const auto functions = std::make_shared<function::FunctionBackend>(state.options.functions,
-                                                                     state.options.native_code);
+  const auto functions = std::make_shared<function::FunctionBackend>(
+      state.options.functions, state.options.native_code, &ready::make);
   state.streams = std::make_unique<Streams>(state.plan.streams);
   PENSTOCK_TRY(state.bound, plan::read_bound_values(state.plan, folder));
   make_edges(state);

@@ -1,0 +1,47 @@
+// `decode`: the bytes of a picture's file as a picture.
+#include <algorithm>
+
+#include "penstock/ready/families.h"
+#include "penstock/ready/picture.h"
+#include "penstock/ready/values.h"
+#include "penstock/tensor/image.h"
+
+namespace penstock::ready {
+namespace {
+
+struct Decode {
+  int channels, most_height, most_width;
+
+  Status run(Inputs in, Outputs out) const {
+    PENSTOCK_TRY(const auto pixels,
+                 decode_image(in[0]->as<std::uint8_t>(), channels, most_height, most_width));
+    PENSTOCK_CHECK_OK(shape(*out[0], {pixels.height, pixels.width, channels}));
+    std::ranges::copy(pixels.bytes, out[0]->as<std::uint8_t>().begin());
+    return {};
+  }
+};
+
+Result<function::Function> make_decode(const Values& values) {
+  const auto [height, width] = values.size("most");
+  const auto channels = values.integer("channels");
+  return made_of(
+      "decode", {u8("bytes", {open("n")})},
+      {u8("image", {open("height", height), open("width", width), sized(channels)})},
+      Decode{static_cast<int>(channels), static_cast<int>(height), static_cast<int>(width)});
+}
+
+}  // namespace
+
+std::vector<Declaration> decode_functions() {
+  return {{.name = "decode",
+           .says = "The bytes of a JPEG, PNG, BMP or PPM file as a picture (red, green, blue), "
+                   "turned as its EXIF orientation says: for services and folders of pictures.",
+           .settings = {size_setting("most",
+                                     "The largest picture, for which room is made; a larger one "
+                                     "fails its frame.",
+                                     "1080,1920"),
+                        channels_setting()},
+           .make = &make_decode}};
+}
+
+}  // namespace penstock::ready

@@ -1,0 +1,222 @@
+// `nms`: of boxes that lie over each other the best one (greedy non-maximum suppression).
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "penstock/ready/families.h"
+#include "penstock/ready/kernel.h"
+#include "penstock/ready/settings.h"
+#include "penstock/ready/values.h"
+
+namespace penstock::ready {
+namespace {
+
+struct Box {
+  float left, top, right, bottom;
+
+  [[nodiscard]] float area() const { return (right - left) * (bottom - top); }
+};
+
+struct Candidate {
+  float score;
+  std::int64_t label;
+  std::size_t place;  // Among the boxes.
+  Box box;
+};
+
+/// The area of both over the area of either. Of empty boxes not a number, which exceeds nothing.
+float overlap_of(const Box& a, const Box& b) {
+  const float wide = std::min(a.right, b.right) - std::max(a.left, b.left);
+  const float high = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
+  const float both = std::max(0.0F, wide) * std::max(0.0F, high);
+  return both / (a.area() + b.area() - both);
+}
+
+enum class From { kPair, kColumns, kRows };
+
+/// Reads candidates out of a network's outputs, in the three forms that these have.
+struct Reader {
+  From from;
+  std::size_t count, classes;
+  bool centred, all_labels;
+  float score;
+  std::vector<float> best;          // Of each box, kColumns.
+  std::vector<std::int32_t> label;  // The same.
+
+  void read(Inputs in, std::vector<Candidate>& found) {
+    const float* first = in[0]->as<float>().data();
+    if (from == From::kColumns) return columns(first, found);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (from == From::kPair) {
+        row(first + i * 4, in[1]->as<float>().data() + i * classes, 1, i, found);
+      } else if (const float* line = first + i * (5 + classes); line[4] >= score) {
+        row(line, line + 5, line[4], i, found);
+      }
+    }
+  }
+
+  [[nodiscard]] Box box_of(float a, float b, float c, float d) const {
+    if (!centred) return {a, b, c, d};
+    return {a - c / 2, b - d / 2, a + c / 2, b + d / 2};
+  }
+
+  void row(const float* box, const float* scores, float of_all, std::size_t place,
+           std::vector<Candidate>& found) const {
+    const auto add = [&](std::size_t c) {
+      const float value = scores[c] * of_all;
+      if (!(value >= score)) return;
+      found.push_back(
+          {value, static_cast<std::int64_t>(c), place, box_of(box[0], box[1], box[2], box[3])});
+    };
+    if (!all_labels) {
+      return add(static_cast<std::size_t>(std::max_element(scores, scores + classes) - scores));
+    }
+    for (std::size_t c = 0; c < classes; ++c) add(c);
+  }
+
+  void add_column(const float* boxes, float value, std::int64_t of, std::size_t i,
+                  std::vector<Candidate>& found) const {
+    if (!(value >= score)) return;
+    found.push_back(
+        {value, of, i,
+         box_of(boxes[i], boxes[count + i], boxes[2 * count + i], boxes[3 * count + i])});
+  }
+
+  /// The boxes' numbers stand side by side: so whole lines are compared at a time.
+  void columns(const float* boxes, std::vector<Candidate>& found) {
+    const float* scores = boxes + 4 * count;
+    if (all_labels) {
+      for (std::size_t i = 0; i < count * classes; ++i) {
+        add_column(boxes, scores[i], static_cast<std::int64_t>(i / count), i % count, found);
+      }
+      return;
+    }
+    best.assign(count, -std::numeric_limits<float>::infinity());
+    label.assign(count, 0);
+    float* __restrict most = best.data();
+    std::int32_t* __restrict which = label.data();
+    for (std::size_t c = 0; c < classes; ++c) {
+      const float* __restrict line = scores + c * count;
+      const auto own = static_cast<std::int32_t>(c);
+      for (std::size_t i = 0; i < count; ++i) {
+        const bool more = line[i] > most[i];
+        most[i] = more ? line[i] : most[i];
+        which[i] = more ? own : which[i];
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i) add_column(boxes, best[i], label[i], i, found);
+  }
+};
+
+struct Nms {
+  Reader reader;
+  float overlap;
+  std::size_t most, consider;
+  bool per_class;
+  std::vector<Candidate> found, kept;
+
+  Status run(Inputs in, Outputs out) {
+    found.clear();
+    kept.clear();
+    reader.read(in, found);
+    const auto before = [](const Candidate& a, const Candidate& b) {
+      if (a.score != b.score) return a.score > b.score;
+      return a.place != b.place ? a.place < b.place : a.label < b.label;
+    };
+    const auto count = std::min(found.size(), consider);
+    std::ranges::partial_sort(found, found.begin() + static_cast<std::ptrdiff_t>(count), before);
+    for (std::size_t i = 0; i < count && kept.size() < most; ++i) {
+      if (is_free(found[i])) kept.push_back(found[i]);
+    }
+    return write(out);
+  }
+
+  [[nodiscard]] bool is_free(const Candidate& candidate) const {
+    return std::ranges::none_of(kept, [&](const Candidate& better) {
+      return (!per_class || better.label == candidate.label) &&
+             overlap_of(better.box, candidate.box) > overlap;
+    });
+  }
+
+  [[nodiscard]] Status write(Outputs out) const {
+    const auto n = static_cast<std::int64_t>(kept.size());
+    PENSTOCK_CHECK_OK(shape(*out[0], {n, 4}));
+    PENSTOCK_CHECK_OK(shape(*out[1], {n}));
+    PENSTOCK_CHECK_OK(shape(*out[2], {n}));
+    const auto boxes = out[0]->as<float>(), scores = out[1]->as<float>();
+    const auto labels = out[2]->as<std::int64_t>();
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      std::memcpy(&boxes[4 * i], &kept[i].box, sizeof(Box));
+      scores[i] = kept[i].score;
+      labels[i] = kept[i].label;
+    }
+    return {};
+  }
+};
+
+Result<function::Function> make_nms(const Values& values) {
+  const auto count = values.integer("count"), classes = values.integer("classes");
+  const auto& word = values.word("layout");
+  const auto from = word == "pair" ? From::kPair : word == "columns" ? From::kColumns : From::kRows;
+  std::vector<backend::Port> inputs;
+  if (from == From::kPair) {
+    inputs = {f32("boxes", {sized(count), sized(4)}),
+              f32("scores", {sized(count), sized(classes)})};
+  } else if (from == From::kColumns) {
+    inputs = {f32("predictions", {sized(1), sized(4 + classes), sized(count)})};
+  } else {
+    inputs = {f32("predictions", {sized(1), sized(count), sized(5 + classes)})};
+  }
+  const auto n = open("n", values.integer("most"));
+  Nms nms{{from,
+           static_cast<std::size_t>(count),
+           static_cast<std::size_t>(classes),
+           values.word("boxes") == "centre",
+           values.word("labels") == "all",
+           static_cast<float>(values.number("score")),
+           {},
+           {}},
+          static_cast<float>(values.number("overlap")),
+          static_cast<std::size_t>(values.integer("most")),
+          static_cast<std::size_t>(values.integer("consider")),
+          values.flag("per_class"),
+          {},
+          {}};
+  return made_of("nms", std::move(inputs),
+                 {f32("boxes", {n, sized(4)}), f32("scores", {n}), i64("classes", {n})},
+                 std::move(nms));
+}
+
+}  // namespace
+
+std::vector<Declaration> nms_functions() {
+  return {
+      {.name = "nms",
+       .says = "Of boxes that lie over each other the one of the highest score, as left, top, "
+               "right, bottom with its score and class, the best first: behind detectors. "
+               "YOLOv8 and later have `columns` [1, 4 + classes, count], YOLOv5 and v7 `rows` "
+               "[1, count, 5 + classes] with a score of all classes, SSD and others a `pair` of "
+               "boxes and scores.",
+       .settings =
+           {whole("count", "", "How many boxes the network gives.", 1e7),
+            whole("classes", "", "How many classes it knows.", 1e5),
+            word("layout", "pair", "How the network gives them.", "pair|columns|rows"),
+            word("boxes", "corners",
+                 "Whether boxes are left, top, right, bottom, or the middle's x and y, "
+                 "width and height.",
+                 "corners|centre"),
+            number("score", "0.25", "The least score of a box.", 0, 1),
+            number("overlap", "0.45", "How much of two boxes' common area may be in both.", 0, 1),
+            flag("per_class", "true", "Whether only boxes of one class suppress each other."),
+            word("labels", "best",
+                 "Whether a box is of its best class alone, or of all whose score is "
+                 "high enough.",
+                 "best|all"),
+            whole("most", "300", "How many boxes are kept.", 1e5),
+            whole("consider", "4096",
+                  "How many of the highest scores are looked at, which bounds the time.", 1e6)},
+       .make = &make_nms}};
+}
+
+}  // namespace penstock::ready

@@ -1,0 +1,133 @@
+// `normalise`: the numbers of a picture as a network wants them, in one pass.
+#include <algorithm>
+#include <array>
+
+#include "penstock/ready/families.h"
+#include "penstock/ready/picture.h"
+#include "penstock/ready/settings.h"
+#include "penstock/ready/values.h"
+
+namespace penstock::ready {
+namespace {
+
+/// to = from * factor + offset, by channel of the result.
+struct Normalise {
+  std::array<float, kMostChannels> factor, offset;
+  bool planes, swapped;
+  std::vector<std::uint8_t> row;  // One channel of one row.
+
+  Status run(Inputs in, Outputs out) {
+    PENSTOCK_TRY(const auto from, picture_of(*in[0]));
+    auto* to = out[0]->as<float>().data();
+    for (int y = 0; y < from.height; ++y) {
+      planes ? apart(from, y, to) : together(from, y, to);
+    }
+    return {};
+  }
+
+  [[nodiscard]] int source(int channel, int channels) const {
+    return swapped && channel < 3 ? 2 - channel : channel % channels;
+  }
+
+  void apart(const Picture& from, int y, float* to) {
+    const auto width = static_cast<std::size_t>(from.width);
+    const auto plane = width * static_cast<std::size_t>(from.height);
+    row.resize(width);
+    for (int c = 0; c < from.channels; ++c) {
+      gather(from.row(y) + source(c, from.channels), from.channels);
+      float* __restrict numbers =
+          to + static_cast<std::size_t>(c) * plane + static_cast<std::size_t>(y) * width;
+      const std::uint8_t* __restrict bytes = row.data();
+      const float by = factor[static_cast<std::size_t>(c)];
+      const float plus = offset[static_cast<std::size_t>(c)];
+      for (std::size_t x = 0; x < width; ++x) {
+        numbers[x] = static_cast<float>(bytes[x]) * by + plus;
+      }
+    }
+  }
+
+  void gather(const std::uint8_t* __restrict from, int step) {
+    std::uint8_t* __restrict to = row.data();
+    if (step == 3) {  // By far the most frequent, and known to the compiler.
+      for (std::size_t x = 0; x < row.size(); ++x) to[x] = from[3 * x];
+    } else {
+      for (std::size_t x = 0; x < row.size(); ++x) to[x] = from[static_cast<std::size_t>(step) * x];
+    }
+  }
+
+  void together(const Picture& from, int y, float* to) const {
+    const auto count = static_cast<std::ptrdiff_t>(from.width) * from.channels;
+    float* __restrict numbers = to + y * count;
+    const std::uint8_t* __restrict bytes = from.row(y);
+    for (int x = 0; x < from.width; ++x) {
+      for (int c = 0; c < from.channels; ++c) {
+        const auto channel = static_cast<std::size_t>(c);
+        numbers[x * from.channels + c] =
+            static_cast<float>(bytes[x * from.channels + source(c, from.channels)]) *
+                factor[channel] +
+            offset[channel];
+      }
+    }
+  }
+};
+
+/// One number for all channels, or one for each.
+Result<std::array<float, kMostChannels>> by_channel(const Values& values, std::string_view name) {
+  const auto channels = static_cast<std::size_t>(values.integer("channels"));
+  const auto given = values.numbers(name);
+  std::array<float, kMostChannels> all{};
+  all.fill(given.front());
+  if (given.size() != 1 && given.size() != channels) {
+    return invalid_argument("setting '", name, "': expected one number, or one for each of the ",
+                            channels, " channels, found ", given.size());
+  }
+  std::ranges::copy(given, all.begin());
+  return all;
+}
+
+Result<function::Function> make_normalise(const Values& values) {
+  const auto channels = values.integer("channels");
+  const auto [height, width] = values.size("size");
+  const auto scale = static_cast<float>(values.number("scale"));
+  PENSTOCK_TRY(const auto mean, by_channel(values, "mean"));
+  PENSTOCK_TRY(const auto std, by_channel(values, "std"));
+  Normalise normalise{{}, {}, values.word("layout") == "chw", values.flag("swap"), {}};
+  if (normalise.swapped && channels < 3) {
+    return invalid_argument("setting 'swap': expected 3 or 4 channels to swap, found ", channels);
+  }
+  for (std::size_t c = 0; c < kMostChannels; ++c) {
+    normalise.factor[c] = scale / std[c];
+    normalise.offset[c] = -mean[c] / std[c];
+  }
+  std::vector<Dim> dims{sized(height), sized(width), sized(channels)};
+  const auto image = u8("image", dims);
+  if (normalise.planes) std::ranges::rotate(dims, dims.end() - 1);
+  if (values.flag("batch")) dims.insert(dims.begin(), sized(1));
+  return made_of("normalise", {image}, {f32("tensor", std::move(dims))}, std::move(normalise));
+}
+
+}  // namespace
+
+std::vector<Declaration> normalise_functions() {
+  return {
+      {.name = "normalise",
+       .says = "A picture as the numbers that a network takes, (value * scale - mean) / std, by "
+               "channels: for every network of pictures.",
+       .settings =
+           {size_setting("size", "Height and width of the picture."),
+            number("scale", "0.00392156862745098",
+                   "By what each value is multiplied first; 1/255 makes 0 to 1.", -1e6, 1e6),
+            numbers("mean", "0", "What is taken away, for all channels or for each.", -1e6, 1e6),
+            numbers("std", "1", "By what is divided then, for all channels or for each.", 1e-6,
+                    1e6),
+            word("layout", "chw", "Whether channels stand first, as in most ONNX files, or last.",
+                 "chw|hwc"),
+            flag("swap", "false",
+                 "Whether the first and the third channel change places, before mean and std: RGB "
+                 "for BGR."),
+            flag("batch", "true", "Whether the result has a first dimension of 1."),
+            channels_setting()},
+       .make = &make_normalise}};
+}
+
+}  // namespace penstock::ready

@@ -1,0 +1,193 @@
+// Down first, over whole rows at a time, then across: both loops without a branch inside.
+#include "penstock/ready/resizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "penstock/ready/settings.h"
+
+namespace penstock::ready {
+namespace {
+
+void set_nearest(Taps& taps) {
+  for (int i = 0; i < taps.to; ++i) {
+    const auto centre = (2 * static_cast<std::int64_t>(i) + 1) * taps.from;
+    taps.first[static_cast<std::size_t>(i)] = static_cast<int>(centre / (2 * taps.to));
+  }
+  std::ranges::fill(taps.weights, 1.0F);
+}
+
+void set_linear(Taps& taps) {
+  const double scale = static_cast<double>(taps.from) / taps.to;
+  for (int i = 0; i < taps.to; ++i) {
+    const double last = taps.from - 1;
+    const double at = std::clamp((i + 0.5) * scale - 0.5, 0.0, last);
+    const int first = std::min(static_cast<int>(at), taps.from - 2);
+    const auto right = static_cast<float>(at - first);
+    taps.first[static_cast<std::size_t>(i)] = first;
+    taps.weights[static_cast<std::size_t>(2 * i)] = 1 - right;
+    taps.weights[static_cast<std::size_t>(2 * i + 1)] = right;
+  }
+}
+
+void set_area(Taps& taps) {
+  const double scale = static_cast<double>(taps.from) / taps.to;
+  for (int i = 0; i < taps.to; ++i) {
+    const double begin = i * scale, end = (i + 1) * scale;
+    const int first = std::min(static_cast<int>(begin), taps.from - taps.most);
+    taps.first[static_cast<std::size_t>(i)] = first;
+    for (int k = 0; k < taps.most; ++k) {
+      const double covered = std::min(end, first + k + 1.0) - std::max(begin, first + k + 0.0);
+      taps.weights[static_cast<std::size_t>(i * taps.most + k)] =
+          static_cast<float>(std::max(0.0, covered) / scale);
+    }
+  }
+}
+
+int most_taps(How how, int from, int to) {
+  if (how == How::kNearest || from == 1 || from == to) return 1;
+  if (how == How::kLinear) return 2;
+  return std::min(from, (from + to - 1) / to + 1);
+}
+
+using Bytes = const std::uint8_t* __restrict;
+
+void blend(Bytes a, Bytes b, float of_a, float of_b, float* __restrict to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    to[i] = static_cast<float>(a[i]) * of_a + static_cast<float>(b[i]) * of_b;
+  }
+}
+
+void add(Bytes a, float of_a, float* __restrict to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) to[i] += static_cast<float>(a[i]) * of_a;
+}
+
+void take(Bytes a, float of_a, float* __restrict to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(a[i]) * of_a;
+}
+
+/// Weights are of one sum, so that half more never passes 255.
+std::uint8_t rounded(float value) {
+  return static_cast<std::uint8_t>(static_cast<int>(value + 0.5F));
+}
+
+template <int kChannels>
+void across_two(const float* __restrict row, const Taps& taps, std::uint8_t* __restrict to) {
+  const int* first = taps.first.data();
+  const float* weights = taps.weights.data();
+  for (int x = 0; x < taps.to; ++x) {
+    const float* a = row + first[x] * kChannels;
+    const float left = weights[2 * x], right = weights[2 * x + 1];
+    for (int c = 0; c < kChannels; ++c) {
+      to[x * kChannels + c] = rounded(a[c] * left + a[c + kChannels] * right);
+    }
+  }
+}
+
+template <int kChannels>
+void across_many(const float* __restrict row, const Taps& taps, std::uint8_t* __restrict to) {
+  const float* weights = taps.weights.data();
+  for (int x = 0; x < taps.to; ++x, weights += taps.most) {
+    const float* a = row + taps.first[static_cast<std::size_t>(x)] * kChannels;
+    float sums[kChannels] = {};
+    for (int k = 0; k < taps.most; ++k, a += kChannels) {
+      for (int c = 0; c < kChannels; ++c) sums[c] += a[c] * weights[k];
+    }
+    for (int c = 0; c < kChannels; ++c) to[x * kChannels + c] = rounded(sums[c]);
+  }
+}
+
+template <int kChannels>
+void across(const float* row, const Taps& taps, std::uint8_t* to) {
+  if (taps.most == 2) {
+    across_two<kChannels>(row, taps, to);
+  } else {
+    across_many<kChannels>(row, taps, to);
+  }
+}
+
+void across(const float* row, const Taps& taps, std::uint8_t* to, int channels) {
+  if (channels == 1) across<1>(row, taps, to);
+  if (channels == 2) across<2>(row, taps, to);
+  if (channels == 3) across<3>(row, taps, to);
+  if (channels == 4) across<4>(row, taps, to);
+}
+
+template <int kChannels>
+void pick(const std::uint8_t* __restrict row, const Taps& taps, std::uint8_t* __restrict to) {
+  const int* first = taps.first.data();
+  for (int x = 0; x < taps.to; ++x) {
+    std::memcpy(to + x * kChannels, row + first[x] * kChannels, kChannels);
+  }
+}
+
+void pick(const std::uint8_t* row, const Taps& taps, std::uint8_t* to, int channels) {
+  if (channels == 1) pick<1>(row, taps, to);
+  if (channels == 2) pick<2>(row, taps, to);
+  if (channels == 3) pick<3>(row, taps, to);
+  if (channels == 4) pick<4>(row, taps, to);
+}
+
+}  // namespace
+
+Setting how_setting() {
+  return word(
+      "how", "linear",
+      "The nearest pixel, a blend of the nearest four, or the mean of the area that a pixel "
+      "covers, which is best for making pictures small.",
+      "nearest|linear|area");
+}
+
+How parse_how(std::string_view word) {
+  if (word == "nearest") return How::kNearest;
+  return word == "area" ? How::kArea : How::kLinear;
+}
+
+Taps taps_of(How how, int from, int to) {
+  Taps taps{from, to, most_taps(how, from, to), {}, {}};
+  taps.first.resize(static_cast<std::size_t>(to));
+  taps.weights.resize(static_cast<std::size_t>(to) * static_cast<std::size_t>(taps.most));
+  if (taps.most == 1) {
+    set_nearest(taps);
+  } else if (how == How::kLinear) {
+    set_linear(taps);
+  } else {
+    set_area(taps);
+  }
+  return taps;
+}
+
+void Resizer::blend_rows(const Picture& from, int y) {
+  const auto count = row_.size();
+  const int first = down_.first[static_cast<std::size_t>(y)];
+  const float* weights = down_.weights.data() + static_cast<std::ptrdiff_t>(y) * down_.most;
+  if (down_.most == 1) return take(from.row(first), 1, row_.data(), count);
+  blend(from.row(first), from.row(first + 1), weights[0], weights[1], row_.data(), count);
+  for (int k = 2; k < down_.most; ++k) {
+    if (weights[k] > 0) add(from.row(first + k), weights[k], row_.data(), count);
+  }
+}
+
+void Resizer::run(const Picture& from, const Canvas& to) {
+  if (from.height == to.height && from.width == to.width) return copy(from, to);
+  if (down_.from != from.height || down_.to != to.height) {
+    down_ = taps_of(how_, from.height, to.height);
+  }
+  if (across_.from != from.width || across_.to != to.width) {
+    across_ = taps_of(how_, from.width, to.width);
+  }
+  if (how_ == How::kNearest) {
+    for (int y = 0; y < to.height; ++y) {
+      pick(from.row(down_.first[static_cast<std::size_t>(y)]), across_, to.row(y), to.channels);
+    }
+    return;
+  }
+  row_.resize(static_cast<std::size_t>(from.width) * static_cast<std::size_t>(from.channels));
+  for (int y = 0; y < to.height; ++y) {
+    blend_rows(from, y);
+    across(row_.data(), across_, to.row(y), to.channels);
+  }
+}
+
+}  // namespace penstock::ready

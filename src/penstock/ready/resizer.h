@@ -1,0 +1,47 @@
+// Resizing pictures: nearest, linear and by area, each side by weights of its own.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "penstock/ready/picture.h"
+
+namespace penstock::ready {
+
+enum class How { kNearest, kLinear, kArea };
+
+/// The setting `how`, and what its words mean.
+Setting how_setting();
+How parse_how(std::string_view word);
+
+/// How one side is resized: place i of the result is the sum of `most` places of the source from
+/// first[i] on, with weights[i * most ...].
+struct Taps {
+  int from = 0, to = 0, most = 0;
+  std::vector<int> first;
+  std::vector<float> weights;
+};
+
+/// Centres of pixels stand at halves, as in OpenCV and Pillow. kNearest takes the pixel in which
+/// the centre falls, the later one on a border, kLinear blends the two beside it, kArea means all
+/// that it covers.
+/// \pre from, to >= 1
+Taps taps_of(How how, int from, int to);
+
+/// Resizes pictures; keeps the weights while sizes stay the same. One thread at a time.
+class Resizer {
+ public:
+  explicit Resizer(How how) : how_(how) {}
+
+  /// \pre as many channels; both have pixels, and they do not overlap.
+  void run(const Picture& from, const Canvas& to);
+
+ private:
+  void blend_rows(const Picture& from, int y);
+
+  How how_;
+  Taps down_, across_;
+  std::vector<float> row_;  // A row of the result's, as wide as the source.
+};
+
+}  // namespace penstock::ready

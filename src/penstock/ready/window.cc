@@ -1,0 +1,143 @@
+// `window` cuts a stream of samples into windows that overlap; `overlap_add` makes samples of them.
+#include <algorithm>
+
+#include "penstock/ready/families.h"
+#include "penstock/ready/hann.h"
+#include "penstock/ready/kernel.h"
+#include "penstock/ready/settings.h"
+#include "penstock/ready/values.h"
+
+namespace penstock::ready {
+namespace {
+
+std::vector<float> weights_of(const std::string& word, std::size_t size) {
+  return word == "hann" ? hann(size) : std::vector<float>(size, 1.0F);
+}
+
+struct Window {
+  std::size_t size, hop;
+  std::vector<float> weights;
+  std::vector<float> waiting;  // Samples that no window has been cut behind yet.
+  std::size_t skip = 0;        // Samples to come that lie between windows.
+
+  Status run(Inputs in, Outputs out) {
+    const auto samples = in[0]->as<float>();
+    const auto left_out = std::min(skip, samples.size());
+    skip -= left_out;
+    waiting.insert(waiting.end(), samples.begin() + static_cast<std::ptrdiff_t>(left_out),
+                   samples.end());
+    const std::size_t count = waiting.size() < size ? 0 : (waiting.size() - size) / hop + 1;
+    PENSTOCK_CHECK_OK(
+        shape(*out[0], {static_cast<std::int64_t>(count), static_cast<std::int64_t>(size)}));
+    float* to = out[0]->as<float>().data();
+    for (std::size_t i = 0; i < count; ++i, to += size) {
+      const float* from = waiting.data() + i * hop;
+      for (std::size_t s = 0; s < size; ++s) to[s] = from[s] * weights[s];
+    }
+    const auto done = std::min(count * hop, waiting.size());
+    skip += count * hop - done;
+    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(done));
+    return {};
+  }
+};
+
+Result<function::Function> make_window(const Values& values) {
+  const auto size = static_cast<std::size_t>(values.integer("size"));
+  const auto hop = static_cast<std::size_t>(values.integer("hop"));
+  const auto most = values.integer("most");
+  const auto lead = static_cast<std::size_t>(values.integer("lead"));
+  if (lead > size) {
+    return invalid_argument("setting 'lead': expected at most a window's ", size,
+                            " samples, found ", lead);
+  }
+  // Less than a window waits, or a whole one of `lead` at the beginning.
+  const auto windows = most / static_cast<std::int64_t>(hop) + 1 + (lead == size ? 1 : 0);
+  return made_of(
+      "window", {f32("samples", {open("n", most)})},
+      {f32("windows", {open("m", windows), sized(values.integer("size"))})},
+      Window{size, hop, weights_of(values.word("weights"), size), std::vector<float>(lead)}, true);
+}
+
+struct OverlapAdd {
+  std::size_t hop;
+  std::vector<float> weights;  // Divided by what the sum of all windows weighs there.
+  std::vector<float> sum;      // Of the windows so far, from the next sample on.
+
+  Status run(Inputs in, Outputs out) {
+    const auto windows = in[0]->as<float>();
+    const auto count = static_cast<std::size_t>(in[0]->dims()[0]);
+    PENSTOCK_CHECK_OK(shape(*out[0], {static_cast<std::int64_t>(count * hop)}));
+    const auto to = out[0]->as<float>();
+    for (std::size_t i = 0; i < count; ++i) {
+      const float* from = windows.data() + i * sum.size();
+      for (std::size_t s = 0; s < sum.size(); ++s) sum[s] += from[s] * weights[s];
+      std::copy_n(sum.begin(), hop, to.begin() + static_cast<std::ptrdiff_t>(i * hop));
+      std::shift_left(sum.begin(), sum.end(), static_cast<std::ptrdiff_t>(hop));
+      std::fill(sum.end() - static_cast<std::ptrdiff_t>(hop), sum.end(), 0.0F);
+    }
+    return {};
+  }
+};
+
+/// What gives the samples back where each window was weighed before, too.
+void divide(std::vector<float>& weights, std::size_t hop) {
+  for (std::size_t phase = 0; phase < hop; ++phase) {
+    double whole = 0;
+    for (std::size_t i = phase; i < weights.size(); i += hop) {
+      whole += static_cast<double>(weights[i]) * static_cast<double>(weights[i]);
+    }
+    for (std::size_t i = phase; i < weights.size() && whole > 0; i += hop) {
+      weights[i] = static_cast<float>(weights[i] / whole);
+    }
+  }
+}
+
+Result<function::Function> make_overlap_add(const Values& values) {
+  const auto size = static_cast<std::size_t>(values.integer("size"));
+  const auto hop = static_cast<std::size_t>(values.integer("hop"));
+  if (hop > size) {
+    return invalid_argument("setting 'hop': expected at most a window's ", size, " samples, found ",
+                            hop);
+  }
+  const auto windows = values.integer("most");
+  auto weights = weights_of(values.word("weights"), size);
+  if (values.flag("divide")) divide(weights, hop);
+  return made_of("overlap_add",
+                 {f32("windows", {open("m", windows), sized(values.integer("size"))})},
+                 {f32("samples", {open("n", windows * values.integer("hop"))})},
+                 OverlapAdd{hop, std::move(weights), std::vector<float>(size)}, true);
+}
+
+Setting weights_setting(std::string_view says) {
+  return word("weights", "none", says, "none|hann");
+}
+
+}  // namespace
+
+std::vector<Declaration> window_functions() {
+  return {
+      {.name = "window",
+       .says = "A stream of samples, in pieces of any length, as windows that overlap: for "
+               "voice detectors, enhancement and wake words, which run for `each`. What does "
+               "not fill a window waits for the next frame.",
+       .settings = {whole("size", "", "Of a window, in samples.", 1e7),
+                    whole("hop", "", "From the beginning of one window to that of the next.", 1e7),
+                    whole("most", "", "The most samples of a frame.", 1e7),
+                    whole("lead", "0", "Zeros before the first sample.", 1e7, 0),
+                    weights_setting("What each window is multiplied by.")},
+       .make = &make_window},
+      {.name = "overlap_add",
+       .says = "Windows that overlap, added to a stream of samples again: behind speech "
+               "enhancement. Each window completes `hop` samples.",
+       .settings = {whole("size", "", "Of a window, in samples.", 1e7),
+                    whole("hop", "", "From the beginning of one window to that of the next.", 1e7),
+                    whole("most", "8", "The most windows of a frame.", 1e6),
+                    weights_setting("What each window is multiplied by before, which for "
+                                    "`divide` was done when it was cut, too."),
+                    flag("divide", "true",
+                         "Whether sums are divided by what overlapping windows weigh, so that "
+                         "samples come back as they were.")},
+       .make = &make_overlap_add}};
+}
+
+}  // namespace penstock::ready
