@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "penstock/ready/families.h"
 #include "penstock/ready/picture.h"
 #include "penstock/ready/settings.h"
 #include "penstock/ready/values.h"
+#include "penstock/ready/vectors.h"
 
 namespace penstock::ready {
 namespace {
@@ -55,16 +57,44 @@ struct Reorder {
   }
 };
 
-/// Frames of cameras and decoders: BT.601 of limited range, one pair of colours for four pixels.
+/// What U and V add to each colour of a row, twice over for its pairs of pixels.
+struct Tints {
+  std::vector<float> red, green, blue;
+};
+
+// BT.601 of limited range: Y from 16 to 235, U and V from 16 to 240 around 128.
+constexpr float kY = 255.0F / 219, kRedV = 1.596027F, kGreenU = -0.391762F, kGreenV = -0.812968F,
+                kBlueU = 2.017232F;
+
+/// One colour of a row.
+PENSTOCK_VECTORISED void shade(const std::uint8_t* __restrict y, const float* __restrict tint,
+                               std::uint8_t* __restrict to, std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x) {
+    const float light = std::max(0.0F, static_cast<float>(y[x]) - 16) * kY;
+    const float value = std::min(255.0F, std::max(0.0F, light + tint[x]));
+    to[x] = static_cast<std::uint8_t>(static_cast<int>(value + 0.5F));
+  }
+}
+
+PENSTOCK_VECTORISED void join_three(const std::uint8_t* __restrict first,
+                                    const std::uint8_t* __restrict second,
+                                    const std::uint8_t* __restrict third,
+                                    std::uint8_t* __restrict to, std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x) {
+    to[3 * x] = first[x];
+    to[3 * x + 1] = second[x];
+    to[3 * x + 2] = third[x];
+  }
+}
+
+/// Frames of cameras and decoders, with one pair of U and V for four pixels.
 struct FromYuv {
   Order to;
   bool planes;  // I420; else NV12, in which the two alternate.
+  Tints tints;
+  std::array<std::vector<std::uint8_t>, 3> line;  // Of the result, by place in a pixel.
 
-  static std::uint8_t bounded(int value) {
-    return static_cast<std::uint8_t>(std::clamp(value >> kShift, 0, 255));
-  }
-
-  Status run(Inputs in, Outputs out) const {
+  Status run(Inputs in, Outputs out) {
     const auto rows = in[0]->dims()[0], width = in[0]->dims()[1];
     if (rows < 3 || rows % 3 != 0 || width < 2 || width % 2 != 0) {
       return invalid_argument(
@@ -76,33 +106,41 @@ struct FromYuv {
     PENSTOCK_CHECK_OK(shape(*out[0], {height, width, to.channels}));
     const auto* y = in[0]->as<std::uint8_t>().data();
     const auto canvas = canvas_of(*out[0]);
+    const auto* colours = y + width * height;
+    const auto quarter = height / 2 * (width / 2);
     for (int row = 0; row < canvas.height; ++row) {
-      const auto* colours = y + width * height;
-      const auto quarter = static_cast<std::ptrdiff_t>(height / 2) * (width / 2);
-      const auto at = static_cast<std::ptrdiff_t>(row / 2) * (planes ? width / 2 : width);
-      const auto* u = colours + at;
-      line(y + row * width, u, planes ? u + quarter : u + 1, canvas.row(row), canvas.width);
+      const auto* u = colours + row / 2 * (planes ? width / 2 : width);
+      if (row % 2 == 0) tint(u, planes ? u + quarter : u + 1, static_cast<std::size_t>(width));
+      paint(y + row * width, canvas.row(row), static_cast<std::size_t>(width));
     }
     return {};
   }
 
-  static constexpr int kShift = 16;
-  static constexpr int kHalf = 1 << (kShift - 1);
-  // 255/219, and of BT.601: 1.596027, 0.391762, 0.812968, 2.017232, in 1/2^16.
-  static constexpr int kY = 76309, kRedV = 104597, kGreenU = 25675, kGreenV = 53279,
-                       kBlueU = 132201;
+  void tint(const std::uint8_t* u, const std::uint8_t* v, std::size_t width) {
+    for (auto* tint : {&tints.red, &tints.green, &tints.blue}) tint->resize(width);
+    const std::size_t step = planes ? 1 : 2;
+    for (std::size_t x = 0; x < width; x += 2) {
+      const float blue = static_cast<float>(u[x / 2 * step]) - 128;
+      const float red = static_cast<float>(v[x / 2 * step]) - 128;
+      tints.red[x] = tints.red[x + 1] = kRedV * red;
+      tints.green[x] = tints.green[x + 1] = kGreenU * blue + kGreenV * red;
+      tints.blue[x] = tints.blue[x + 1] = kBlueU * blue;
+    }
+  }
 
-  void line(const std::uint8_t* __restrict y, const std::uint8_t* __restrict u,
-            const std::uint8_t* __restrict v, std::uint8_t* __restrict out, int width) const {
-    const int step = planes ? 1 : 2;
-    for (int x = 0; x < width; ++x, out += to.channels) {
-      const int at = x / 2 * step;
-      const int light = std::max(0, y[x] - 16) * kY + kHalf;
-      const int blue = u[at] - 128, red = v[at] - 128;
-      out[to.red] = bounded(light + kRedV * red);
-      out[to.green] = bounded(light - kGreenU * blue - kGreenV * red);
-      out[to.blue] = bounded(light + kBlueU * blue);
-      if (to.channels == 4) out[3] = 255;
+  void paint(const std::uint8_t* y, std::uint8_t* out, std::size_t width) {
+    for (const auto& [tint, at] : {std::pair(&tints.red, to.red), std::pair(&tints.green, to.green),
+                                   std::pair(&tints.blue, to.blue)}) {
+      auto& colour = line[static_cast<std::size_t>(at)];
+      colour.resize(width);
+      shade(y, tint->data(), colour.data(), width);
+    }
+    if (to.channels == 3) {
+      return join_three(line[0].data(), line[1].data(), line[2].data(), out, width);
+    }
+    for (std::size_t x = 0; x < width; ++x, out += 4) {
+      for (std::size_t c = 0; c < 3; ++c) out[c] = line[c][x];
+      out[3] = 255;
     }
   }
 };
@@ -133,7 +171,7 @@ Result<function::Function> make_colour(const Values& values) {
   }
   const std::vector<backend::Port> inputs{u8("image", {open("rows"), open("width")})};
   if (to.channels == 1) return made_of("colour", inputs, outputs, GreyOfYuv{});
-  return made_of("colour", inputs, outputs, FromYuv{to, name == "i420"});
+  return made_of("colour", inputs, outputs, FromYuv{to, name == "i420", {}, {}});
 }
 
 }  // namespace

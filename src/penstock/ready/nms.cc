@@ -8,6 +8,7 @@
 #include "penstock/ready/kernel.h"
 #include "penstock/ready/settings.h"
 #include "penstock/ready/values.h"
+#include "penstock/ready/vectors.h"
 
 namespace penstock::ready {
 namespace {
@@ -31,6 +32,17 @@ float overlap_of(const Box& a, const Box& b) {
   const float high = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
   const float both = std::max(0.0F, wide) * std::max(0.0F, high);
   return both / (a.area() + b.area() - both);
+}
+
+/// Where a score is over the most so far, it is the most, and `own` its label.
+PENSTOCK_VECTORISED void keep_most(const float* __restrict scores, std::int32_t own,
+                                   float* __restrict most, std::int32_t* __restrict label,
+                                   std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool more = scores[i] > most[i];
+    most[i] = more ? scores[i] : most[i];
+    label[i] = more ? own : label[i];
+  }
 }
 
 enum class From { kPair, kColumns, kRows };
@@ -94,16 +106,8 @@ struct Reader {
     }
     best.assign(count, -std::numeric_limits<float>::infinity());
     label.assign(count, 0);
-    float* __restrict most = best.data();
-    std::int32_t* __restrict which = label.data();
     for (std::size_t c = 0; c < classes; ++c) {
-      const float* __restrict line = scores + c * count;
-      const auto own = static_cast<std::int32_t>(c);
-      for (std::size_t i = 0; i < count; ++i) {
-        const bool more = line[i] > most[i];
-        most[i] = more ? line[i] : most[i];
-        which[i] = more ? own : which[i];
-      }
+      keep_most(scores + c * count, static_cast<std::int32_t>(c), best.data(), label.data(), count);
     }
     for (std::size_t i = 0; i < count; ++i) add_column(boxes, best[i], label[i], i, found);
   }

@@ -6,15 +6,32 @@
 #include "penstock/ready/picture.h"
 #include "penstock/ready/settings.h"
 #include "penstock/ready/values.h"
+#include "penstock/ready/vectors.h"
 
 namespace penstock::ready {
 namespace {
+
+/// Three channels of a row, each by itself.
+PENSTOCK_VECTORISED void part(const std::uint8_t* __restrict from, std::uint8_t* __restrict first,
+                              std::uint8_t* __restrict second, std::uint8_t* __restrict third,
+                              std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x) {
+    first[x] = from[3 * x];
+    second[x] = from[3 * x + 1];
+    third[x] = from[3 * x + 2];
+  }
+}
+
+PENSTOCK_VECTORISED void scale(const std::uint8_t* __restrict from, float factor, float offset,
+                               float* __restrict to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]) * factor + offset;
+}
 
 /// to = from * factor + offset, by channel of the result.
 struct Normalise {
   std::array<float, kMostChannels> factor, offset;
   bool planes, swapped;
-  std::vector<std::uint8_t> row;  // One channel of one row.
+  std::vector<std::uint8_t> row;  // One row, each channel by itself.
 
   Status run(Inputs in, Outputs out) {
     PENSTOCK_TRY(const auto from, picture_of(*in[0]));
@@ -32,26 +49,21 @@ struct Normalise {
   void apart(const Picture& from, int y, float* to) {
     const auto width = static_cast<std::size_t>(from.width);
     const auto plane = width * static_cast<std::size_t>(from.height);
-    row.resize(width);
-    for (int c = 0; c < from.channels; ++c) {
-      gather(from.row(y) + source(c, from.channels), from.channels);
-      float* __restrict numbers =
-          to + static_cast<std::size_t>(c) * plane + static_cast<std::size_t>(y) * width;
-      const std::uint8_t* __restrict bytes = row.data();
-      const float by = factor[static_cast<std::size_t>(c)];
-      const float plus = offset[static_cast<std::size_t>(c)];
-      for (std::size_t x = 0; x < width; ++x) {
-        numbers[x] = static_cast<float>(bytes[x]) * by + plus;
-      }
+    const auto channels = static_cast<std::size_t>(from.channels);
+    row.resize(width * channels);
+    part_all(from.row(y), width, channels);
+    for (std::size_t c = 0; c < channels; ++c) {
+      const auto source_of = static_cast<std::size_t>(source(static_cast<int>(c), from.channels));
+      scale(row.data() + source_of * width, factor[c], offset[c],
+            to + c * plane + static_cast<std::size_t>(y) * width, width);
     }
   }
 
-  void gather(const std::uint8_t* __restrict from, int step) {
-    std::uint8_t* __restrict to = row.data();
-    if (step == 3) {  // By far the most frequent, and known to the compiler.
-      for (std::size_t x = 0; x < row.size(); ++x) to[x] = from[3 * x];
-    } else {
-      for (std::size_t x = 0; x < row.size(); ++x) to[x] = from[static_cast<std::size_t>(step) * x];
+  void part_all(const std::uint8_t* from, std::size_t width, std::size_t channels) {
+    auto* to = row.data();
+    if (channels == 3) return part(from, to, to + width, to + 2 * width, width);
+    for (std::size_t x = 0; x < width; ++x) {
+      for (std::size_t c = 0; c < channels; ++c) to[c * width + x] = from[x * channels + c];
     }
   }
 
