@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from penstock import _core
 from penstock.types import Array
 
@@ -52,6 +54,8 @@ def functions() -> list[str]:
 
 
 def _setting_text(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(map(str, value))
     return str(value)

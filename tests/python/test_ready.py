@@ -544,6 +544,12 @@ def test_whispers_windows() -> None:
 # Names and settings
 
 
+def test_settings_may_be_arrays_and_numbers_of_numpy() -> None:
+    image, mean = picture(4, 4), np.array([0.1, 0.2, 0.3])
+    made = ready.normalise(size=np.array([4, 4]), mean=mean, std=np.float32(0.5))(image)
+    np.testing.assert_array_equal(made, ready.normalise(size=4, mean=(0.1, 0.2, 0.3), std=0.5)(image))
+
+
 def test_what_it_takes_is_told() -> None:
     fit = ready.letterbox(size=(32, 64))
     assert fit.inputs == {"image": "u8[height,width,3]"}
