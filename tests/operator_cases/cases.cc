@@ -156,10 +156,17 @@ std::string difference(const Values& actual, const Values& expected) {
   return {};
 }
 
+device::Device device_for(const backend::Backend& backend) {
+  device::Device device;
+  if (!backend.accepts(device)) device.kind = device::Device::Kind::kCuda;
+  return device;
+}
+
 Result<std::vector<Sample>> run_file(backend::Backend& backend, const Case& test) {
   backend::CompileRequest request;
   request.name = test.name;
   request.file = test.model;
+  request.device = device_for(backend);
   PENSTOCK_TRY(const auto executable, backend.compile(request));
   std::vector<Sample> samples;
   for (const auto& set : test.sets) {
@@ -183,6 +190,7 @@ std::string run_written(backend::Backend& backend, const graph::Graph& graph,
   backend::CompileRequest request;
   request.name = "whole";
   request.file = file;
+  request.device = device_for(backend);
   const auto executable = backend.compile(request);
   if (!executable) return "compile: " + executable.error().message();
   for (const auto& sample : samples) {

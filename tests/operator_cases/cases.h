@@ -46,6 +46,9 @@ struct Sample {
 /// Empty if `actual` holds what is expected.
 std::string difference(const Values& actual, const Values& expected);
 
+/// Where the cases run: CPUs of this machine, or "cuda:0" where the backend takes no CPUs.
+device::Device device_for(const backend::Backend& backend);
+
 /// What the backend makes of the file. \error  it is not what the case expects.
 Result<std::vector<Sample>> run_file(backend::Backend& backend, const Case& test);
 

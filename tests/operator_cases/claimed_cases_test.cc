@@ -124,6 +124,8 @@ class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::
     if (places.empty()) return;
     partition::SplitOptions options;
     options.backend = backend_name();
+    const auto device = device_for(*backend_);
+    if (!device.is_local_cpu()) options.devices = {device};
     std::string problems;
     for (const auto place : places) {
       options.by = partition::Cuts{{graph.nodes[place].name}};
@@ -142,6 +144,7 @@ class ClaimedCases : public testing::TestWithParam<std::tuple<std::string, std::
     backend::CompileRequest request;
     request.name = test.name;
     request.file = test.model;
+    request.device = device_for(*backend_);
     const auto executable = backend_->compile(request);
     note({backend_name(), test.name, "whole", "unclaimed",
           executable ? "" : executable.error().message()});
@@ -208,7 +211,7 @@ TEST_P(ClaimedCases, PassByThatBackend) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfOnnx, ClaimedCases,
-                         testing::Combine(testing::Values("onednn", "openvino"),
+                         testing::Combine(testing::Values("cuda", "onednn", "openvino"),
                                           testing::Values("node", "simple", "pytorch-operator",
                                                           "pytorch-converted")),
                          [](const auto& pair) {

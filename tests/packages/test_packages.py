@@ -42,7 +42,7 @@ with penstock.split(sys.argv[1], cuts=[3]) as cut, penstock.build(sys.argv[1], *
     image = numpy.full(cut.get_inputs()[0].shape, 0.5, numpy.float32)
     numpy.testing.assert_allclose(cut(image)[0], built(image)[0], rtol=1e-3, atol=1e-5)
 names = {backend["name"] for backend in penstock.backends()["backends"]}
-assert names == {"onnxruntime", "openvino", "onednn", "remote"}, names
+assert names == {"cuda", "onnxruntime", "openvino", "onednn", "remote"}, names
 print(penstock.cmake_dir())
 """
 

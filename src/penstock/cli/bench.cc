@@ -68,12 +68,13 @@ struct BenchReport {
   Status recorded;  ///< Whether --record was written.
 };
 
-/// The CPUs that the plan's stages use, ascending.
+/// The CPUs that the plan's stages use, ascending; all of the process where they use none.
 std::vector<int> cpus_of(const plan::Plan& plan) {
   std::set<int> cpus;
   for (const auto& stage : plan.stages) {
     for (const auto& device : stage.devices) cpus.insert(device.cpus.begin(), device.cpus.end());
   }
+  if (cpus.empty()) return device::inherited_cpus();
   return {cpus.begin(), cpus.end()};
 }
 

@@ -61,7 +61,7 @@ CLI::Option* add_list(CLI::App* command, const std::string& name, std::vector<T>
 }
 
 /// The backends that Penstock brings, for help and completion; plugins may bring others.
-inline constexpr const char* kBackendType = "TEXT:{onnxruntime,openvino,onednn}";
+inline constexpr const char* kBackendType = "TEXT:{onnxruntime,openvino,onednn,cuda}";
 
 /// Makes `run(options)` the command's action; the options live as long as it does.
 template <typename Options>
