@@ -260,7 +260,7 @@ TEST_F(YamlTest, ErrorsNameTheLine) {
           "penstock_app: 1\nstreams: {most: 0}\nnodes: {a: {function: f}}\noutputs: {y: a.y}\n"),
       ":2: streams.most: expected an integer from 1 to 2147483647, found '0'");
   EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a:\n    inputs: {x: y}\n"),
-            ":3: nodes.a: expected one of 'network', 'function' and 'model', found none");
+            ":3: nodes.a: expected one of 'network', 'function', 'ready' and 'model', found none");
   EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a:\n    function: f\n    replicas: many\n"),
             ":5: nodes.a.replicas: expected an integer from 1 to 1024, found 'many'");
   EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a: {function: f}\n  a: {function: g}\n"),
