@@ -1,6 +1,7 @@
 // Opens devices, keeps their kernels, and allocates.
 #include "gpu.h"
 
+#include <array>
 #include <utility>
 
 #include "compiler.h"
@@ -44,6 +45,10 @@ Status Gpu::open() {
   PENSTOCK_CHECK_OK(attribute(kAttributeCapabilityMinor, minor));
   PENSTOCK_CHECK_OK(attribute(kAttributeMultiprocessors, multiprocessors_));
   architecture_ = concat("sm_", major, minor);
+  std::array<char, 256> name{};
+  PENSTOCK_CHECK_OK(
+      check(driver().device_name(name.data(), static_cast<int>(name.size()), device), "name"));
+  name_ = name.data();
   return check(driver().retain_context(&context_, device), "context");
 }
 

@@ -39,6 +39,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
   [[nodiscard]] const Driver& driver() const { return *toolchain_->driver; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
+  [[nodiscard]] const std::string& name() const { return name_; }  ///< "NVIDIA H100 80GB HBM3"
   [[nodiscard]] const std::string& architecture() const { return architecture_; }
   [[nodiscard]] int multiprocessors() const { return multiprocessors_; }
 
@@ -79,7 +80,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   int ordinal_;
   int multiprocessors_ = 1;
   DriverContext context_ = nullptr;
-  std::string architecture_;
+  std::string name_, architecture_;
   std::atomic<bool> lost_{false};
   std::mutex cache_mutex_;  // Guards all below.
   std::map<std::string, Function> kernels_;

@@ -23,6 +23,9 @@ class DeviceMemory final : public backend::Memory {
   [[nodiscard]] std::string name() const override { return concat("cuda:", ordinal_); }
   Result<Tensor> allocate(DType dtype, std::size_t bytes) override;
   Status copy(const Tensor& from, Tensor& to) override;
+  [[nodiscard]] bool copies_from(const backend::Memory& other) const override {
+    return other.name() == name();
+  }
   [[nodiscard]] bool reaches_host() const override { return true; }
 
  private:

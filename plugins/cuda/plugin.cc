@@ -92,6 +92,11 @@ class Backend final : public backend::Backend {
     return memory;
   }
 
+  [[nodiscard]] std::string device_name(const device::Device& device) const override {
+    const auto opened = gpu(device.index);
+    return opened ? (*opened)->name() : "";
+  }
+
   Result<std::unique_ptr<backend::Executable>> compile(const CompileRequest& given) override {
     PENSTOCK_TRY(const auto request, backend::with_precision(given));
     if (!accepts(request.device)) {
