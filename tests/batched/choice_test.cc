@@ -94,7 +94,9 @@ TEST_F(BatchChoiceTest, TellsOfADeviceThatIsNotHere) {
   ASSERT_TRUE(choices) << choices.error().message();
   ASSERT_EQ(choices->size(), 1);
   EXPECT_EQ(choices->front().note,
-            "device elsewhere/cpu:0 is not of this machine, and cannot be measured here");
+            "device elsewhere/cpu:0 is no CPU of this machine, and calls are measured on these "
+            "only; give a "
+            "number");
   EXPECT_FALSE(options_.batches.at("stage0").measured);
   EXPECT_EQ(options_.batches.at("stage0").frames, 1);
 }

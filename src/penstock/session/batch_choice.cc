@@ -129,8 +129,9 @@ class BatchChooser {
 
   Status measure(const plan::Plan& plan, const plan::Stage& stage, BatchChoice& choice) {
     if (!stage.devices.front().is_local_cpu()) {
-      choice.note = concat("device ", device::to_string(stage.devices.front()),
-                           " is not of this machine, and cannot be measured here");
+      choice.note =
+          concat("device ", device::to_string(stage.devices.front()),
+                 " is no CPU of this machine, and calls are measured on these only; give a number");
       return {};
     }
     std::map<int, cost::Part> parts;
