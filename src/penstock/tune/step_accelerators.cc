@@ -16,10 +16,10 @@
 namespace penstock::tune {
 namespace {
 
-constexpr std::size_t kMostNodes = 4096;  ///< That are planned for one by one.
-constexpr int kMostPlans = 5;             ///< Made of costs that the one before has corrected.
-constexpr double kPieceShare = 0.3;       ///< Of the time that is left, to measure pieces there.
-constexpr int kPlansAfterPieces = 4;      ///< For which measuring them leaves time.
+constexpr std::size_t kMostNodesPlanned = 4096;  ///< That are planned for one by one.
+constexpr int kMostPlans = 5;         ///< Made of costs that the one before has corrected.
+constexpr double kPieceShare = 0.3;   ///< Of the time that is left, to measure pieces there.
+constexpr int kPlansAfterPieces = 4;  ///< For which measuring them leaves time.
 
 /// What plans over CPUs and accelerators are made of.
 struct Sides {
@@ -262,10 +262,10 @@ Status try_accelerators(Context& context, Proposals& proposals) {
 
 Status try_beside_accelerators(Context& context, Proposals& proposals) {
   if (!may_divide(context)) return {};
-  if (context.graph.nodes.size() > kMostNodes) {
-    context.report.notes.push_back(concat("stages on accelerators: the network has ",
-                                          context.graph.nodes.size(), " nodes, more than ",
-                                          kMostNodes, "; it was tried there as a whole alone"));
+  if (context.graph.nodes.size() > kMostNodesPlanned) {
+    context.report.notes.push_back(
+        concat("stages on accelerators: the network has ", context.graph.nodes.size(),
+               " nodes, more than ", kMostNodesPlanned, "; it was tried there as a whole alone"));
     return {};
   }
   const Cover cover = proposals.best_cover();
