@@ -192,6 +192,7 @@ class Devices(TypedDict):
     cpus: list[Cpu]
     caches: list[dict[str, Any]]
     numa_nodes: list[dict[str, Any]]
+    accelerators: list[dict[str, str]]  #: "device", "name" and "backend" of GPUs and the like
     peaks: NotRequired[list[Peak]]  #: where they were asked for
 
 

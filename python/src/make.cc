@@ -138,6 +138,16 @@ nb::object load_and_start(nb::handle file, nb::dict dict) {
 
 nb::dict devices(bool peaks, bool refresh) {
   nb::dict dict = devices_dict(value_or_raise(without_gil([] { return device::read_topology(); })));
+  nb::list accelerators;
+  for (const auto& [device, name, backend] :
+       without_gil([] { return backends().accelerators(); })) {
+    nb::dict accelerator;
+    accelerator["device"] = device;
+    accelerator["name"] = name;
+    accelerator["backend"] = backend;
+    accelerators.append(accelerator);
+  }
+  dict["accelerators"] = accelerators;
   if (!peaks) return dict;
   const auto measure = [&]() -> Result<std::vector<cost::DevicePeaks>> {
     PENSTOCK_TRY(auto database, cost::Database::open(cost::Database::default_path()));

@@ -155,4 +155,17 @@ Result<std::shared_ptr<Backend>> Registry::find(std::string_view name) const {
                    "; PENSTOCK_PLUGIN_PATH names folders with further ones");
 }
 
+std::vector<Accelerator> Registry::accelerators() const {
+  std::vector<Accelerator> found;
+  for (std::size_t i = 0; i < backends_.size(); ++i) {
+    device::Device device{.host = {}, .kind = device::Device::Kind::kCuda, .cpus = {}};
+    for (; backends_[i]->accepts(device); ++device.index) {
+      auto name = backends_[i]->device_name(device);
+      if (name.empty()) break;
+      found.push_back({device::to_string(device), std::move(name), names_[i]});
+    }
+  }
+  return found;
+}
+
 }  // namespace penstock::backend

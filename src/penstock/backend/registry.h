@@ -11,6 +11,13 @@
 
 namespace penstock::backend {
 
+/// A device with memory of its own that is there, and who runs models on it.
+struct Accelerator {
+  std::string device;   ///< "cuda:0"
+  std::string name;     ///< Backend::device_name()
+  std::string backend;  ///< "cuda"
+};
+
 /// Loads plugins and keeps them: `libpenstock_backend_*.so` from the folders of the environment
 /// variable PENSTOCK_PLUGIN_PATH (colon-separated folders or files), then from the folder beside
 /// this executable or library (`../lib/penstock/plugins`). The first of a name wins.
@@ -30,6 +37,8 @@ class Registry {
   /// \error kNotFound  names the backend asked for, those there are, and the problems met.
   [[nodiscard]] Result<std::shared_ptr<Backend>> find(std::string_view name) const;
   [[nodiscard]] const std::vector<std::shared_ptr<Backend>>& all() const { return backends_; }
+  /// Devices of this machine beside its CPUs, as backends name them, in their order.
+  [[nodiscard]] std::vector<Accelerator> accelerators() const;
   /// One sentence for each library that was found and could not be used.
   [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
 

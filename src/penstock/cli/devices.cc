@@ -47,27 +47,7 @@ std::string to_text(const std::vector<cost::DevicePeaks>& machine) {
   return "\npeaks, all CPUs of a device together\n" + table.print();
 }
 
-/// A device beside the CPUs, as a backend names it.
-struct Accelerator {
-  std::string device, name, backend;
-};
-
-/// Those that backends find, in their order.
-std::vector<Accelerator> accelerators() {
-  std::vector<Accelerator> found;
-  const auto registry = backend::Registry::load();
-  for (const auto& backend : registry.all()) {
-    device::Device device{.host = {}, .kind = device::Device::Kind::kCuda, .cpus = {}};
-    for (; backend->accepts(device); ++device.index) {
-      auto name = backend->device_name(device);
-      if (name.empty()) break;
-      found.push_back({device::to_string(device), std::move(name), backend->describe().name});
-    }
-  }
-  return found;
-}
-
-Json to_json(const std::vector<Accelerator>& accelerators) {
+Json to_json(const std::vector<backend::Accelerator>& accelerators) {
   Json list = Json::array();
   for (const auto& [device, name, backend] : accelerators) {
     list.push_back({{"device", device}, {"name", name}, {"backend", backend}});
@@ -75,7 +55,7 @@ Json to_json(const std::vector<Accelerator>& accelerators) {
   return list;
 }
 
-std::string to_text(const std::vector<Accelerator>& accelerators) {
+std::string to_text(const std::vector<backend::Accelerator>& accelerators) {
   if (accelerators.empty()) return "";
   Table table({"device", "name", "backend"});
   for (const auto& [device, name, backend] : accelerators) table.add({device, name, backend});
@@ -157,17 +137,18 @@ std::string to_text(const device::Topology& topology) {
 Result<int> run(const DevicesOptions& options) {
   if (!options.hosts.empty()) return show_hosts(options.hosts, options.json);
   PENSTOCK_TRY(const auto topology, device::read_topology());
+  const auto accelerators = backend::Registry::load().accelerators();
   std::vector<cost::DevicePeaks> peaks;
   if (options.peaks) {
     PENSTOCK_TRY(peaks, peaks_of(options.refresh));
   }
   if (options.json) {
     Json json = to_json(topology);
-    json["accelerators"] = to_json(accelerators());
+    json["accelerators"] = to_json(accelerators);
     if (options.peaks) json["peaks"] = Json::parse(cost::to_json(peaks));
     print_json(json);
   } else {
-    print(to_text(topology) + to_text(accelerators()) + (options.peaks ? to_text(peaks) : ""));
+    print(to_text(topology) + to_text(accelerators) + (options.peaks ? to_text(peaks) : ""));
   }
   return kOk;
 }
