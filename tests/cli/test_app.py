@@ -485,7 +485,8 @@ def test_each_input_is_a_stream_of_its_own(well, penstock, tmp_path):
         sums[stream] = sums.get(stream, 0) + ord("abc"[stream]) + steps.setdefault(stream, 0)
         steps[stream] += 1
         assert line == {"frame": number} | ({"stream": stream} if stream else {}) | {
-            "outputs": {"y": [sums[stream]] * 4}
+            "files": {"x": f"{steps[stream] - 1}.npy"},
+            "outputs": {"y": [sums[stream]] * 4},
         }
     assert [line.get("stream", 0) for line in lines] == [0, 1, 2, 0, 2, 0, 2, 2, 2]
     repeated = well("run", model, "--state", "t=s", *files, "--output", "-").out.splitlines()

@@ -193,9 +193,21 @@ for (const float box : {1, 0}) {
 }
 """,
     ),
+    "docs/ready_functions.md": (
+        """
+namespace app = penstock::app;
+app::App application{.name = "ready", .inputs = {{"picture", {}}}, .outputs = {{"image", "fit.image"}}};
+const auto picture = Tensor::allocate(penstock::DType::kU8, {480, 640, 3});
+""",
+        """
+const auto package = value(penstock::app::pack(application, {}));
+std::cout << package.plan.model << " " << value(std::move(outputs))[0].type() << "\\n";
+""",
+    ),
 }
 PROGRAM = """
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include "penstock/app/app.h"
 #include "penstock/app/connect.h"
@@ -203,6 +215,8 @@ PROGRAM = """
 #include "penstock/gateway/serving.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
+#include "penstock/ready/caller.h"
+#include "penstock/ready/ready.h"
 
 using penstock::Tensor;
 
@@ -277,4 +291,5 @@ def test_the_cpp_runs(program, well, absolute, tmp_path: Path):
         "f32[1,2,128,2] -0",
         "f32[2] 7",
         "stage 'crop': frame 1: dropped: no face",
+        "ready u8[640,640,3]",
     ]
