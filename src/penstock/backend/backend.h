@@ -187,9 +187,9 @@ class Memory {
   /// the other one in the host's, or else `to` is here and `from` in a memory that it
   /// copies_from(). It throws nothing.
   ///
-  /// Either may be a part of what allocate() gave, and so may be whatever a run reads and writes:
-  /// frames that one call takes lie one behind the other. A part's data() is that many bytes behind
-  /// that of the whole, and its owner is the same.
+  /// But where it reaches_host(), either may be a part of what allocate() gave, and so may be
+  /// whatever a run reads and writes: frames that one call takes lie one behind the other. A part's
+  /// data() is that many bytes behind that of the whole, and its owner is the same.
   virtual Status copy(const Tensor& from, Tensor& to) = 0;
 
   /// Whether copy() takes tensors of that memory; of this one itself: from one place of it to
@@ -199,7 +199,7 @@ class Memory {
   }
 
   /// Whether runs take inputs and outputs that lie in the host's memory too, and bring them there
-  /// and back themselves. Then an edge to or from the host's needs no copy.
+  /// and back. No edge to the host's needs a copy, and data() may be a handle: it has no parts.
   [[nodiscard]] virtual bool reaches_host() const { return false; }
 
   /// Whether tensors that a run has written may be lost, with the machine that has them, before all

@@ -27,7 +27,8 @@ Blocks::Block Blocks::plan_block(const Type& type, bool together) const {
   constexpr std::size_t kMostBytes = 1U << 20U;
   const auto bytes = type.max_bytes();
   if (!bytes) return {};
-  const bool rows = together && type.fixed() && bits_of(type.dtype) % 8 == 0;
+  const bool has_parts = memory_ == nullptr || !memory_->reaches_host();
+  const bool rows = together && has_parts && type.fixed() && bits_of(type.dtype) % 8 == 0;
   if (rows) return {*bytes, places_, {}, {}};
   if (memory_ != nullptr) return {};
   const std::size_t lines = std::max<std::size_t>(*bytes, 1) + Tensor::kAlignment - 1;

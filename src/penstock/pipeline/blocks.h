@@ -11,9 +11,9 @@
 namespace penstock::pipeline {
 
 /// Of each tensor of the edge the slots lie one behind the other: in the host's memory each from
-/// its own cache line on, in blocks of at most 1 MiB. `together`: where a shape is fixed, in
-/// whatever memory, without a gap, as rows of one tensor. Other tensors of other memories have an
-/// allocation each.
+/// its own cache line on, in blocks of at most 1 MiB. `together`: where a shape is fixed, without a
+/// gap, as rows of one tensor; but in a memory that reaches the host's, whose runs take one frame
+/// each. Other tensors of other memories have an allocation each.
 class Blocks {
  public:
   /// `places`: how many slots there will be. `types` is the caller's, and stays.

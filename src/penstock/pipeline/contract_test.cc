@@ -314,5 +314,18 @@ TEST(Contract, WhatAPeerMakesInAnOutputsPlaceConcernsItsFrameOnly) {
   }
 }
 
+// A reader that takes several frames in a call wants them behind each other; a peer's tensors are
+// handles, which have no parts.
+TEST(Contract, WhatAPeerMadeIsReadByAStageThatTakesSeveralFrames) {
+  for (const bool outputs_too : {false, true}) {
+    auto given = case_of({stage_of({0}), stage_of({1}), stage_of({1})}, {2, 3});
+    given.stages[0].far = given.stages[1].far = true;
+    given.stages[2].together = 3;
+    if (outputs_too) given.outputs = {1, 2, 3};
+    given.direct = true;
+    EXPECT_TRUE(keeps_contract(given));
+  }
+}
+
 }  // namespace
 }  // namespace penstock::contract
