@@ -141,6 +141,23 @@ Status Activations::record(const graph::Graph& graph, backend::Backend& backend,
   return {};
 }
 
+graph::Graph Activations::sized(graph::Graph graph) const {
+  const auto sizes =
+      frames_.empty() ? std::map<std::string, std::int64_t>() : sizes_in(graph, frames_.front());
+  for (auto& value : graph.values) {
+    if (value.type.kind != Type::Kind::kTensor) continue;
+    if (const auto* dims = dims_of(value.name)) {
+      value.type = Type::tensor(value.type.dtype, *dims);
+      continue;
+    }
+    for (auto& dim : value.type.dims) {
+      const auto known = sizes.find(dim.symbol);
+      if (!dim.fixed() && known != sizes.end()) dim = Dim{.size = known->second};
+    }
+  }
+  return graph;
+}
+
 std::vector<fs::path> Activations::files_of(const std::string& tensor) const {
   const auto found = files_.find(tensor);
   // Of some frames only: the tensor is not of one kind.

@@ -45,6 +45,10 @@ class Activations {
                 const std::vector<std::filesystem::path>& custom_ops,
                 const graph::WeightStore* weights = nullptr);
 
+  /// The graph with its tensors' open dimensions as they are in the first frame, where that is
+  /// known; to count what a frame takes.
+  [[nodiscard]] graph::Graph sized(graph::Graph graph) const;
+
   [[nodiscard]] const std::string& digest() const { return digest_; }
   /// Of a tensor, one file for each frame; empty where none is known.
   [[nodiscard]] std::vector<std::filesystem::path> files_of(const std::string& tensor) const;

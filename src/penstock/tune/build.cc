@@ -161,7 +161,9 @@ void Build::compare_with_limit(const graph::Graph& graph,
     PENSTOCK_TRY(roofs.machine, peaks_of(union_of(context_.devices)));
     return {};
   }();
-  if (measured) return describe_limits(graph, stages, roofs, context_.report);
+  if (measured) {
+    return describe_limits(context_.activations->sized(graph), stages, roofs, context_.report);
+  }
   context_.report.notes.push_back("what the machine could do at most is not known: " +
                                   measured.error().message());
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <span>
 
 #include "penstock/device/cgroup.h"
 #include "penstock/device/grouping.h"
@@ -15,6 +14,7 @@
 #include "penstock/graph/switches.h"
 #include "penstock/tune/plans.h"
 #include "penstock/tune/sequence.h"
+#include "penstock/tune/typical.h"
 
 namespace penstock::tune {
 namespace {
@@ -126,7 +126,8 @@ Status pack_whole(Context& context) {
 cost::Activations::Kept kept_of_frames(Context& context) {
   using Kept = cost::Activations::Kept;
   if (context.options.frames.empty()) return Kept::kSizes;
-  const double bytes = cost::Activations::bytes_of_all(context.graph, context.ring.front());
+  const double bytes =
+      cost::Activations::bytes_of_all(context.graph, typical_first(context.ring, 1).front());
   if (has_room_for_values(bytes, kPartFrames, device::available_memory(), temporary_space())) {
     return Kept::kAll;
   }
@@ -137,13 +138,17 @@ cost::Activations::Kept kept_of_frames(Context& context) {
   return Kept::kInputs;
 }
 
-/// Of the first frames.
+/// Of the first frames; where each is for itself, of those that are typical.
 Status take_activations(Context& context, std::size_t count) {
   using Kept = cost::Activations::Kept;
   const bool random = context.options.frames.empty();
   auto digest = random ? std::string() : frames::digest_of(context.ring);
-  auto frames = with_states({context.graph, context.file.file, context.whole, context.backends},
-                            std::span(context.ring).first(count));
+  const auto taken = context.options.states.empty()
+                         ? typical_first(context.ring, count)
+                         : measure::Ring(context.ring.begin(),
+                                         context.ring.begin() + static_cast<std::ptrdiff_t>(count));
+  auto frames =
+      with_states({context.graph, context.file.file, context.whole, context.backends}, taken);
   if (!frames) return std::move(frames).error().within({Where::kWay, "reference"});
   if (!context.options.states.empty() && !random) digest = frames::digest_of(*frames);
   if (context.kept == Kept::kInputs) digest += " of inputs";

@@ -21,6 +21,7 @@
 #include "penstock/tune/simple.h"
 #include "penstock/tune/steady.h"
 #include "penstock/tune/test_graphs.h"
+#include "penstock/tune/typical.h"
 #include "tests/support/made_up_topologies.h"
 
 namespace penstock::tune {
@@ -488,6 +489,36 @@ TEST(ActivationsTest, KeepTheInputsWhereThereIsNoRoomForAll) {
     ASSERT_TRUE(made) << made.error().message();
     EXPECT_EQ(made->files_of("x").size(), files);
   }
+}
+
+TEST(ActivationsTest, TellTheSizesOfTheFirstFrame) {
+  auto graph = weighed({1, 1});
+  for (auto& value : graph.values) {
+    if (!value.constant) value.type.dims = {Dim{.symbol = value.name == "x" ? "n" : "m"}};
+  }
+  const std::vector<std::vector<Tensor>> frames{{Tensor::allocate(DType::kF32, {100})}};
+  const auto made = cost::Activations::of_inputs(graph, frames, "", cost::Activations::Kept::kAll);
+  ASSERT_TRUE(made) << made.error().message();
+  const auto sized = made->sized(graph);
+  EXPECT_EQ(sized.value(sized.inputs[0]).type.dims, std::vector{Dim{.size = 100}});
+  EXPECT_EQ(sized.value(sized.outputs[0]).type, graph.value(graph.outputs[0]).type) << "not known";
+}
+
+TEST(TypicalTest, IsTheFrameOfTheMeanSize) {
+  const auto frame = [](std::int64_t size) {
+    return frames::Frame{Tensor::allocate(DType::kF32, {size})};
+  };
+  const auto sizes_of = [](const measure::Ring& ring) {
+    std::vector<std::int64_t> sizes;
+    for (const auto& of : ring) sizes.push_back(of[0].dims()[0]);
+    return sizes;
+  };
+  const measure::Ring unlike{frame(1), frame(50), frame(20), frame(9)};
+  EXPECT_THAT(sizes_of(typical_first(unlike, 2)), ElementsAre(20, 1));
+  EXPECT_THAT(sizes_of(typical_first(unlike, 9)), ElementsAre(20, 1, 50, 9));
+  const measure::Ring alike{frame(3), frame(3)};
+  EXPECT_EQ(typical_first(alike, 2)[0][0].data(), alike[0][0].data()) << "in their order";
+  EXPECT_TRUE(typical_first({}, 2).empty());
 }
 
 TEST(RoomTest, WeightsThatATemporaryFolderHoldsInMemoryAreWarnedOf) {
