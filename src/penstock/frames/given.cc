@@ -202,8 +202,10 @@ Result<std::size_t> input_of(const Infos& inputs, const std::string& text) {
   if (best < inputs.size()) return best;
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    const bool is_file = equals == std::string::npos && !inputs.empty();
     return invalid_argument("--input: expected NAME=FILE, found '", text, "'; the inputs are ",
-                            names_of(inputs));
+                            names_of(inputs),
+                            is_file ? concat(": write --input ", inputs[0].name, "=", text) : "");
   }
   return not_found("--input: no input '", text.substr(0, equals), "'; the inputs are ",
                    names_of(inputs));
