@@ -149,3 +149,28 @@ def test_a_thousand_frames_of_a_streaming_network_equal_the_loop(build, well, tm
         state = dict(zip(states.values(), written, strict=True))
         allowed = 1e-3 * np.abs(expected) + 1e-5 * np.abs(expected).max()  # The judge's, without its floor.
         assert np.all(np.abs(made[i] - expected) <= allowed), i
+
+
+@pytest.fixture
+def cached(tmp_path) -> Path:
+    """y = the mean of all x so far, by a cache that grows by a row with every frame."""
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["present"], "append", axis=0),
+        helper.make_node("ReduceMean", ["present"], ["mean"], "mean", axes=[0], keepdims=1),
+        helper.make_node("Relu", ["mean"], ["y"], "relu"),
+    ]
+    ends = [value("x", [1, 8]), value("past", ["p", 8])], [value("y", [1, 8]), value("present", ["q", 8])]
+    return save(tmp_path, "cached", nodes, *ends)
+
+
+def test_a_cache_may_grow_with_every_frame(build, cached, well, penstock, tmp_path, cpus):
+    refused = penstock("split", cached, "--state", "present=past", "-o", "by_hand.penstock")
+    assert "--state present=past:FILE.npy" in refused.error
+    np.save(tmp_path / "none.npy", np.empty((0, 8), np.float32))
+    state = ("--state", f"present=past:{tmp_path / 'none.npy'}")
+    build(cached, *state, "--backends", "onnxruntime")
+    x = np.random.default_rng(0).standard_normal((30, 1, 8)).astype(np.float32)
+    means = np.maximum(np.cumsum(x, axis=0) / np.arange(1, 31, dtype=np.float32)[:, None, None], 0)
+    np.testing.assert_allclose(run_frames(well, tmp_path, "x", x, "y"), means, rtol=1e-5, atol=1e-6)
+    well("split", cached, *state, "--cut", "mean", "--devices", "cpu:0,cpu:0", "-o", "by_hand.penstock")
+    assert well("verify", "by_hand.penstock", "--frames", "30", "--json").json["ok"] is True

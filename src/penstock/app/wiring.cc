@@ -484,7 +484,8 @@ class Wirer {
       }
       if (state.initial.empty() && !read.type.fixed()) {
         return at(state.place, invalid_argument("the first frame reads zeros of ", read.type,
-                                                ": expected a fixed shape, or an initial value")
+                                                ": expected a fixed shape, or 'initial: FILE.npy' "
+                                                "(of a cache that grows, an empty array)")
                                    .within(place));
       }
       if (Status fits = check_initial(state, read.type); !fits) {

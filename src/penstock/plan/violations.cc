@@ -561,7 +561,8 @@ class Checker {
       check_path(place + ": initial value", state.initial);
     } else if (!to->type.fixed() || bits_of(to->type.dtype) == 0) {
       add(place, ": the first frame reads zeros of ", to->type,
-          ": expected a fixed shape of numbers, or an initial value");
+          ": expected a fixed shape of numbers, or its first value (--state ", state.from, "=",
+          state.to, ":FILE.npy; of a cache that grows, an empty array)");
     }
   }
 
