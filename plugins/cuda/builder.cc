@@ -138,40 +138,6 @@ Status Builder::deliver_outputs() {
   return {};
 }
 
-const Tensor* Builder::constant(ValueId id) const {
-  if (id == ValueId::kNone) return nullptr;
-  const auto& found = graph_->value(id).constant;
-  return found ? &*found : nullptr;
-}
-
-std::optional<std::vector<std::int64_t>> Builder::integers(ValueId id) const {
-  const Tensor* const found = constant(id);
-  if (found == nullptr) return {};
-  std::vector<std::int64_t> numbers;
-  if (found->dtype() == DType::kI64) {
-    std::ranges::copy(found->as<std::int64_t>(), std::back_inserter(numbers));
-  } else if (found->dtype() == DType::kI32) {
-    std::ranges::copy(found->as<std::int32_t>(), std::back_inserter(numbers));
-  } else {
-    return {};
-  }
-  return numbers;
-}
-
-std::optional<float> Builder::scalar(ValueId id) const {
-  const Tensor* const found = constant(id);
-  if (found == nullptr || found->dtype() != DType::kF32 || found->count() != 1) return {};
-  return found->as<float>().front();
-}
-
-std::optional<NodeId> Builder::only_reader(ValueId id) const {
-  const auto& value = graph_->value(id);
-  if (value.is_output || value.consumers.size() != 1) return {};
-  const NodeId reader = value.consumers.front();
-  if (std::ranges::count(graph_->node(reader).inputs, id) != 1) return {};
-  return reader;
-}
-
 bool Builder::available(ValueId id) const {
   return constant(id) != nullptr || values_[index(id)].has_value();
 }

@@ -174,7 +174,7 @@ Status by_channel(Builder& builder, Found& found) {
 /// cuDNN pads both ends alike: where they differ, the input is padded before.
 Status settle_pads(Builder& builder, Found& found) {
   Window& window = found.window;
-  if (window.is_symmetric()) {
+  if (window.pads_begin == window.pads_end) {
     PENSTOCK_TRY(found.x, builder.densely(found.x));
     return {};
   }

@@ -75,12 +75,6 @@ std::string take_leaves(const Expression& operand, std::vector<Leaf>& leaves) {
 
 }  // namespace
 
-Dims dims_of(const Type& type) {
-  Dims dims;
-  for (const Dim& dim : type.dims) dims.push_back(dim.size);
-  return dims;
-}
-
 std::int64_t count_of(const Dims& dims) {
   std::int64_t count = 1;
   for (const auto dim : dims) count *= dim;

@@ -9,13 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/lower/operands.h"
 #include "penstock/tensor/tensor.h"
 
 namespace penstock::cuda {
 
-using Dims = std::vector<std::int64_t>;
+using lower::Dims;
+using lower::dims_of;
+using lower::spatial_of;
 
-Dims dims_of(const Type& type);  ///< \pre every dimension is fixed.
 std::int64_t count_of(const Dims& dims);
 Dims contiguous_strides(const Dims& dims);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "operators.h"
+#include "penstock/lower/slices.h"
 
 namespace penstock::cuda {
 namespace {
@@ -45,7 +46,7 @@ Status lower_expand(Builder& builder, NodeId id) {
 Status lower_tile(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   const ValueId result = node.outputs.front();
-  PENSTOCK_TRY(const auto repeats, numbers(builder, node, 1, "repeats", {}));
+  PENSTOCK_TRY(const auto repeats, lower::numbers(builder.graph(), node, 1, "repeats", {}));
   PENSTOCK_TRY(const auto from, builder.value(node.inputs.front()));
   if (repeats.size() != from.dims.size()) return unsupported("takes as many repeats as dimensions");
   Dims apart;
@@ -71,24 +72,9 @@ Status lower_transpose(Builder& builder, NodeId id) {
 Status lower_slice(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   PENSTOCK_TRY(const auto from, builder.value(node.inputs.front()));
-  const std::size_t rank = from.dims.size();
-  PENSTOCK_TRY(const auto starts, numbers(builder, node, 1, "starts", {}));
-  std::vector<std::int64_t> all(starts.size());
-  std::iota(all.begin(), all.end(), 0);
-  PENSTOCK_TRY(const auto axes, numbers(builder, node, 3, "axes", all));
-  PENSTOCK_TRY(const auto given,
-               numbers(builder, node, 4, "steps", std::vector<std::int64_t>(starts.size(), 1)));
-  Dims begin(rank, 0);
-  Dims steps(rank, 1);
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    const std::size_t axis = from_front(axes[i], rank);
-    const auto size = from.dims[axis];
-    const auto start = starts[i] < 0 ? starts[i] + size : starts[i];
-    begin[axis] = std::clamp<std::int64_t>(start, 0, given[i] < 0 ? size - 1 : size);
-    steps[axis] = given[i];
-  }
+  PENSTOCK_TRY(const auto slices, lower::slices_of(builder.graph(), node, from.dims));
   const ValueId result = node.outputs.front();
-  return builder.define(result, from.window(begin, steps, builder.dims(result)));
+  return builder.define(result, from.window(slices.begin, slices.steps, builder.dims(result)));
 }
 
 Status lower_split(Builder& builder, NodeId id) {

@@ -51,14 +51,6 @@ constexpr std::pair<std::string_view, Lowering> kLowerings[] = {
     {"Where", lower_where},
 };
 
-template <typename T>
-T attribute_or(const Node& node, std::string_view name, T otherwise) {
-  const auto* const found = node.find(name);
-  if (found == nullptr) return otherwise;
-  const T* const value = std::get_if<T>(&found->value);
-  return value == nullptr ? otherwise : *value;
-}
-
 }  // namespace
 
 Lowering lowering_of(std::string_view op) {
@@ -66,27 +58,6 @@ Lowering lowering_of(std::string_view op) {
       std::ranges::find(kLowerings, op, [](const auto& e) { return e.first; });
   if (found != std::end(kLowerings)) return found->second;
   return is_pointwise(op) ? lower_pointwise : nullptr;
-}
-
-std::size_t from_front(std::int64_t axis, std::size_t rank) {
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
-
-Result<std::vector<std::int64_t>> numbers(const Builder& builder, const Node& node,
-                                          std::size_t input, const char* attribute,
-                                          std::vector<std::int64_t> otherwise) {
-  if (!builder.given(node, input)) return node.ints_or(attribute, std::move(otherwise));
-  auto found = builder.integers(node.inputs[input]);
-  if (!found) return unsupported("takes constant ", attribute);
-  return *std::move(found);
-}
-
-float float_or(const Node& node, std::string_view name, float otherwise) {
-  return attribute_or<float>(node, name, otherwise);
-}
-
-std::string string_or(const Node& node, std::string_view name, const std::string& otherwise) {
-  return attribute_or<std::string>(node, name, otherwise);
 }
 
 }  // namespace penstock::cuda

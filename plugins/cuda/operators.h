@@ -47,21 +47,9 @@ Status lower_matmul(Builder& builder, NodeId id);
 Status lower_gemm(Builder& builder, NodeId id);
 Status lower_convolution(Builder& builder, NodeId id);
 
-/// An axis counted from the front.
-std::size_t from_front(std::int64_t axis, std::size_t rank);
-
-/// Integers of an input, or of the attribute that it was in older opsets.
-Result<std::vector<std::int64_t>> numbers(const Builder& builder, const Node& node,
-                                          std::size_t input, const char* attribute,
-                                          std::vector<std::int64_t> otherwise);
-
-float float_or(const Node& node, std::string_view name, float otherwise);
-std::string string_or(const Node& node, std::string_view name, const std::string& otherwise);
-
-/// kUnimplemented: what of the operator is not done, and what was found.
-template <typename... Args>
-Error unsupported(const Args&... args) {
-  return make_error(Code::kUnimplemented, args...);
-}
+using lower::float_or;
+using lower::from_front;
+using lower::string_or;
+using lower::unsupported;
 
 }  // namespace penstock::cuda

@@ -1,9 +1,8 @@
 // Pad: a thread computes one element, the one of the input that stands there or the filling.
 #include "pad.h"
 
-#include <numeric>
-
 #include "operators.h"
+#include "penstock/lower/slices.h"
 
 namespace penstock::cuda {
 namespace {
@@ -48,18 +47,12 @@ Status lower_pad(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   const ValueId result = node.outputs.front();
   PENSTOCK_TRY(const auto from, builder.value(node.inputs.front()));
-  const std::size_t rank = from.dims.size();
   Expression filling{{}, from.dtype, {}, literal(float_or(node, "value", 0))};
   if (builder.given(node, 2)) {
     PENSTOCK_TRY(filling, builder.value(node.inputs[2]));
   }
-  PENSTOCK_TRY(const auto pads, numbers(builder, node, 1, "pads", {}));
-  std::vector<std::int64_t> all(rank);
-  std::iota(all.begin(), all.end(), 0);
-  PENSTOCK_TRY(const auto axes, numbers(builder, node, 3, "axes", all));
-  Dims before(rank, 0);
-  for (std::size_t i = 0; i < axes.size(); ++i) before[from_front(axes[i], rank)] = pads[i];
-  PENSTOCK_TRY(auto target, padded(builder, from, before, builder.new_place(result),
+  PENSTOCK_TRY(const auto pads, lower::pads_of(builder.graph(), node, from.dims.size()));
+  PENSTOCK_TRY(auto target, padded(builder, from, pads.before, builder.new_place(result),
                                    string_or(node, "mode", "constant"), filling));
   return builder.define(result, std::move(target));
 }

@@ -7,7 +7,7 @@
 #include "memory.h"
 #include "penstock/backend/load_once.h"
 #include "penstock/backend/request.h"
-#include "penstock/graph/import.h"
+#include "penstock/lower/model.h"
 #include "rules.h"
 
 namespace penstock::cuda {
@@ -59,14 +59,6 @@ Result<Settings> settings_of(const CompileRequest& request) {
   return settings;
 }
 
-/// Imported clean, but without an engine: nothing is evaluated, constants are only named as such.
-Result<graph::Graph> import(const CompileRequest& request) {
-  const graph::ImportOptions options{
-      .shapes = {}, .constants = {}, .parameters = {}, .as_is = false, .engine = {}};
-  if (request.file.empty()) return graph::import_onnx_bytes(request.bytes, {}, options);
-  return graph::import_onnx(request.file, options);
-}
-
 class Backend final : public backend::Backend {
  public:
   [[nodiscard]] backend::Description describe() const override {
@@ -107,7 +99,7 @@ class Backend final : public backend::Backend {
     }
     PENSTOCK_TRY(const auto settings, settings_of(request));
     PENSTOCK_TRY(const auto device, gpu(request.device.index));
-    PENSTOCK_TRY(const auto model, import(request));
+    PENSTOCK_TRY(const auto model, lower::model_of(request));
     Builder builder(device, model, settings);
     PENSTOCK_TRY(auto program, builder.build());
     program->spin_ns = std::chrono::nanoseconds(request.spin).count();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "operators.h"
+#include "penstock/lower/slices.h"
 #include "rows.h"
 
 namespace penstock::cuda {
@@ -82,7 +83,7 @@ Status reduce(Builder& builder, ValueId input, ValueId result, const Reduction& 
 /// The axes of a reduction, ascending; all of them where none are named.
 Result<std::vector<std::size_t>> axes_of(const Builder& builder, const Node& node,
                                          std::size_t rank) {
-  PENSTOCK_TRY(const auto given, numbers(builder, node, 1, "axes", {}));
+  PENSTOCK_TRY(const auto given, lower::numbers(builder.graph(), node, 1, "axes", {}));
   std::vector<std::size_t> axes;
   for (const auto axis : given) axes.push_back(from_front(axis, rank));
   if (axes.empty() && node.int_or("noop_with_empty_axes", 0) == 0) {

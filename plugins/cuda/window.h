@@ -1,26 +1,15 @@
-// Window: what convolutions and poolings slide over their spatial dimensions.
+// The text of loops over the window of a convolution or a pooling.
 #pragma once
 
 #include <string>
 
 #include "builder.h"
+#include "penstock/lower/window.h"
 
 namespace penstock::cuda {
 
-/// One entry for each spatial dimension.
-struct Window {
-  Dims kernel, strides, dilations, pads_begin, pads_end;
-
-  /// Whether cuDNN, which pads both ends alike, has it.
-  [[nodiscard]] bool is_symmetric() const { return pads_begin == pads_end; }
-};
-
-/// By the node's attributes, auto_pad included. `kernel`: where the attribute is left out.
-/// `in`, `out`: the spatial dimensions.
-Window window_of(const Node& node, const Dims& in, const Dims& out, const Dims& kernel);
-
-/// Without the batch and the channels.
-Dims spatial_of(const Dims& dims);
+using lower::Window;
+using lower::window_of;
 
 /// The text of loops over the window's elements inside the input: `body` sees `at`, the element's
 /// index in an image of the input, and `tap`, its number in the window. Before it, i2, i3, ... are

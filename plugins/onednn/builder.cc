@@ -173,40 +173,8 @@ Status Builder::deliver(std::size_t i) {
   return copy(from, to);
 }
 
-const Tensor* Builder::constant(ValueId id) const {
-  if (id == ValueId::kNone) return nullptr;
-  const auto& value = graph_->value(id);
-  return value.constant ? &*value.constant : nullptr;
-}
-
 std::span<const float> Builder::floats(ValueId id) const {
   return constant(id)->as<float>();
-}
-
-std::optional<std::vector<std::int64_t>> Builder::integers(ValueId id) const {
-  const Tensor* tensor = constant(id);
-  if (tensor == nullptr) return {};
-  if (tensor->dtype() == DType::kI64) {
-    const auto values = tensor->as<std::int64_t>();
-    return std::vector<std::int64_t>(values.begin(), values.end());
-  }
-  if (tensor->dtype() != DType::kI32) return {};
-  const auto values = tensor->as<std::int32_t>();
-  return std::vector<std::int64_t>(values.begin(), values.end());
-}
-
-std::optional<float> Builder::scalar(ValueId id) const {
-  const Tensor* tensor = constant(id);
-  if (tensor == nullptr || tensor->dtype() != DType::kF32 || tensor->count() != 1) return {};
-  return tensor->as<float>().front();
-}
-
-std::optional<NodeId> Builder::only_reader(ValueId id) const {
-  const auto& value = graph_->value(id);
-  if (value.is_output || value.consumers.size() != 1) return {};
-  const NodeId reader = value.consumers.front();
-  if (std::ranges::count(graph_->node(reader).inputs, id) != 1) return {};
-  return reader;
 }
 
 bool Builder::available(ValueId id) const {

@@ -38,14 +38,11 @@ class Builder {
   // What is known of a value.
   [[nodiscard]] Dims dims(ValueId id) const { return dims_of(graph_->value(id).type); }
   [[nodiscard]] DType dtype(ValueId id) const { return graph_->value(id).type.dtype; }
-  [[nodiscard]] const Tensor* constant(ValueId id) const;
+  [[nodiscard]] const Tensor* constant(ValueId id) const { return lower::constant(*graph_, id); }
   [[nodiscard]] std::span<const float> floats(ValueId id) const;  ///< \pre a constant of f32.
-  /// The numbers of an i64 or i32 constant; empty if it is none.
-  [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(ValueId id) const;
-  /// The one element of an f32 constant; empty if it is none.
-  [[nodiscard]] std::optional<float> scalar(ValueId id) const;
-  /// The node that alone reads the value, once; empty where others do or it leaves the graph.
-  [[nodiscard]] std::optional<NodeId> only_reader(ValueId id) const;
+  [[nodiscard]] auto integers(ValueId id) const { return lower::integers(*graph_, id); }
+  [[nodiscard]] auto scalar(ValueId id) const { return lower::scalar(*graph_, id); }
+  [[nodiscard]] auto only_reader(ValueId id) const { return lower::only_reader(*graph_, id); }
 
   // Where values lie.
   /// False while the node that makes it is not lowered.

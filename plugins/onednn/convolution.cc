@@ -142,6 +142,7 @@ Status lower(Builder& builder, NodeId id, Sliding sliding) {
                 .dims = out,
                 .sums = true,
                 .buffers = {x.buffer}};
+  const Dims dilations = dilations_from_0(window);
   fusion.make = [&](const_dnnl_primitive_attr_t attributes) {
     return builder.describe([&](dnnl_primitive_desc_t* raw) {
       const auto create = transposed ? builder.api().deconvolution_forward_primitive_desc_create
@@ -149,8 +150,7 @@ Status lower(Builder& builder, NodeId id, Sliding sliding) {
       return create(raw, builder.engine().cpu, dnnl_forward_inference,
                     transposed ? dnnl_deconvolution_direct : dnnl_convolution_direct, source.get(),
                     kernels.get(), bias.get(), target.get(), window.strides.data(),
-                    window.dilations.data(), window.pads_begin.data(), window.pads_end.data(),
-                    attributes);
+                    dilations.data(), window.pads_begin.data(), window.pads_end.data(), attributes);
     });
   };
   PENSTOCK_CHECK_OK(keep_channels_last(builder, fusion.make, target));
@@ -237,10 +237,9 @@ Sliding sliding_of(const Builder& builder, const Node& node, bool transposed, Wi
 Status lower_convolution(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   PENSTOCK_CHECK_OK(check_operands(builder, node));
-  Window window =
-      window_of(node, spatial_of(builder.dims(node.inputs[0])),
-                spatial_of(builder.dims(node.outputs.front())),
-                spatial_of(builder.dims(node.inputs[1])), string_or(node, "auto_pad", "NOTSET"));
+  Window window = window_of(node, spatial_of(builder.dims(node.inputs[0])),
+                            spatial_of(builder.dims(node.outputs.front())),
+                            spatial_of(builder.dims(node.inputs[1])));
   return lower(builder, id, sliding_of(builder, node, false, std::move(window)));
 }
 

@@ -96,16 +96,6 @@ std::int64_t count_of(std::span<const std::int64_t> dims) {
   return std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-Dims dims_of(const Type& type) {
-  Dims dims;
-  for (const auto& dim : type.dims) dims.push_back(dim.size);
-  return dims;
-}
-
-Dims spatial_of(const Dims& dims) {
-  return {dims.begin() + 2, dims.end()};
-}
-
 Dims at_least_1d(Dims dims) {
   if (dims.empty()) dims.push_back(1);
   return dims;

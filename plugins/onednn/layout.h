@@ -9,17 +9,16 @@
 #include <vector>
 
 #include "engine.h"
+#include "penstock/lower/operands.h"
 #include "penstock/tensor/tensor.h"
 
 namespace penstock::onednn {
 
-using Dims = std::vector<std::int64_t>;
+using lower::Dims;
+using lower::dims_of;
+using lower::spatial_of;
 
 std::int64_t count_of(std::span<const std::int64_t> dims);
-
-Dims dims_of(const Type& type);  ///< \pre every dimension is fixed.
-
-Dims spatial_of(const Dims& dims);  ///< Without batch and channels. \pre  rank >= 2
 
 /// A scalar is [1]: oneDNN knows no rank 0.
 Dims at_least_1d(Dims dims);

@@ -63,13 +63,7 @@ Result<Place> window(const Builder& builder, const Place& from, const Dims& begi
 Result<Place> part(Builder& builder, const Place& from, const Dims& begin, const Dims& steps,
                    const Dims& dims);
 
-/// An axis counted from the front.
-std::size_t from_front(std::int64_t axis, std::size_t rank);
-
-/// kUnimplemented: what of the operator is not done, and what was found.
-template <typename... Args>
-Error unsupported(const Args&... args) {
-  return make_error(Code::kUnimplemented, args...);
-}
+using lower::from_front;
+using lower::unsupported;
 
 }  // namespace penstock::onednn

@@ -5,7 +5,7 @@
 #include "engine.h"
 #include "penstock/backend/load_once.h"
 #include "penstock/backend/request.h"
-#include "penstock/graph/import.h"
+#include "penstock/lower/model.h"
 #include "rules.h"
 
 namespace penstock::onednn {
@@ -53,14 +53,6 @@ dnnl_fpmath_mode_t mode_of(backend::Precision precision) {
   }
 }
 
-/// Imported clean, but without an engine: nothing is evaluated, constants are only named as such.
-Result<graph::Graph> import(const CompileRequest& request) {
-  const graph::ImportOptions options{
-      .shapes = {}, .constants = {}, .parameters = {}, .as_is = false, .engine = {}};
-  if (request.file.empty()) return graph::import_onnx_bytes(request.bytes, {}, options);
-  return graph::import_onnx(request.file, options);
-}
-
 class Backend final : public backend::Backend {
  public:
   [[nodiscard]] backend::Description describe() const override {
@@ -87,7 +79,7 @@ class Backend final : public backend::Backend {
     PENSTOCK_TRY(const auto request, backend::with_precision(given));
     PENSTOCK_CHECK_OK(check_request(request));
     PENSTOCK_CHECK_OK(backend::check_on_cpu(request, "onednn"));
-    PENSTOCK_TRY(const auto model, import(request));
+    PENSTOCK_TRY(const auto model, lower::model_of(request));
     // Primitives keep the number of threads that they were made for.
     const ThreadCount threads((*loaded)->threads, request.threads);
     PENSTOCK_CHECK_OK(settle_workers((*loaded)->threads, request.threads));

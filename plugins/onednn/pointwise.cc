@@ -175,18 +175,6 @@ bool dies_with(const Builder& builder, const Place& place, NodeId id) {
 
 }  // namespace
 
-float float_or(const Node& node, std::string_view name, float otherwise) {
-  const auto* attribute = node.find(name);
-  const auto* value = attribute == nullptr ? nullptr : std::get_if<float>(&attribute->value);
-  return value == nullptr ? otherwise : *value;
-}
-
-std::string string_or(const Node& node, std::string_view name, const std::string& otherwise) {
-  const auto* attribute = node.find(name);
-  const auto* value = attribute == nullptr ? nullptr : std::get_if<std::string>(&attribute->value);
-  return value == nullptr ? otherwise : *value;
-}
-
 std::optional<dnnl_alg_kind_t> binary_algorithm(std::string_view op) {
   constexpr std::pair<std::string_view, dnnl_alg_kind_t> kAlgorithms[] = {
       {"Add", dnnl_binary_add}, {"Div", dnnl_binary_div}, {"Max", dnnl_binary_max},

@@ -24,7 +24,7 @@ std::optional<Unary> unary_of(const Builder& builder, const Node& node);
 /// The algorithm of Add, Sub, Mul, Div, Max and Min.
 std::optional<dnnl_alg_kind_t> binary_algorithm(std::string_view op);
 
-float float_or(const Node& node, std::string_view name, float otherwise);
-std::string string_or(const Node& node, std::string_view name, const std::string& otherwise);
+using lower::float_or;
+using lower::string_or;
 
 }  // namespace penstock::onednn

@@ -23,11 +23,12 @@ Status append_pooling(Builder& builder, NodeId id, dnnl_alg_kind_t algorithm, co
   PENSTOCK_TRY(const auto target, builder.any(dims));
   Fusion fusion{.node = id, .result = result, .chain = chain_after(builder, result), .dims = dims};
   fusion.binaries = false;  // oneDNN 3.2 reads the operand of one at wrong places in plain layout.
+  const Dims dilations = dilations_from_0(window);
   fusion.make = [&](const_dnnl_primitive_attr_t attributes) {
     return builder.describe([&](dnnl_primitive_desc_t* raw) {
       return builder.api().pooling_forward_primitive_desc_create(
           raw, builder.engine().cpu, dnnl_forward_inference, algorithm, from.layout.get(),
-          target.get(), window.strides.data(), window.kernel.data(), window.dilations.data(),
+          target.get(), window.strides.data(), window.kernel.data(), dilations.data(),
           window.pads_begin.data(), window.pads_end.data(), attributes);
     });
   };
@@ -45,7 +46,7 @@ Status lower_pooling(Builder& builder, NodeId id) {
   PENSTOCK_CHECK_OK(check_rank(in_dims));
   const Dims in = spatial_of(in_dims);
   const Dims out = spatial_of(out_dims);
-  Window window = window_of(node, in, out, {}, string_or(node, "auto_pad", "NOTSET"));
+  Window window = window_of(node, in, out, {});
   const bool average = node.op == "AveragePool";
   const bool padding_counts = average && node.int_or("count_include_pad", 0) != 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -67,13 +68,7 @@ Status lower_global_pooling(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   const Dims in_dims = builder.dims(node.inputs[0]);
   PENSTOCK_CHECK_OK(check_rank(in_dims));
-  const Dims kernel = spatial_of(in_dims);
-  const Dims zeros(kernel.size(), 0);
-  const Window window{.kernel = kernel,
-                      .strides = Dims(kernel.size(), 1),
-                      .dilations = zeros,
-                      .pads_begin = zeros,
-                      .pads_end = zeros};
+  const Window window = lower::whole_window(spatial_of(in_dims));
   const auto algorithm =
       node.op == "GlobalMaxPool" ? dnnl_pooling_max : dnnl_pooling_avg_exclude_padding;
   PENSTOCK_TRY(const Place from, builder.dense_place(node.inputs[0]));

@@ -127,12 +127,10 @@ Status lower_reduction(Builder& builder, NodeId id) {
   const auto algorithm = algorithm_of(node.op);
   const bool pools = algorithm == dnnl_reduction_mean || algorithm == dnnl_reduction_max;
   if (pools && is_global_pooling(axes, in.size())) {
-    const Dims kernel(in.begin() + 2, in.end());
-    const Dims zeros(kernel.size(), 0);
     return append_pooling(
         builder, id,
         algorithm == dnnl_reduction_max ? dnnl_pooling_max : dnnl_pooling_avg_exclude_padding, from,
-        {kernel, Dims(kernel.size(), 1), zeros, zeros, zeros}, out);
+        lower::whole_window(spatial_of(in)), out);
   }
   PENSTOCK_TRY(const auto target, builder.any(out));
   Fusion fusion{.node = id, .result = result, .chain = chain_after(builder, result), .dims = out};

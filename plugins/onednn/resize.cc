@@ -1,9 +1,9 @@
 // Resize: by the library's resampling where its one grid is the one asked for, else by a product
 // with a matrix of weights along each dimension.
+#include "penstock/lower/resize.h"
+
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <string>
 #include <utility>
 
 #include "fusion.h"
@@ -13,45 +13,15 @@
 namespace penstock::onednn {
 namespace {
 
-/// What the attributes ask for.
-struct Grid {
-  std::string mode, transformation, rounding;
-  double cubic = -0.75;
-  bool exclude_outside = false;
-};
-
-/// One dimension of a Resize.
-struct Axis {
-  double in = 1, out = 1, scale = 1;
-
-  [[nodiscard]] double inside(double x) const { return std::clamp(x, 0.0, in - 1); }
-};
-
-/// Where output element i lies in the input: ONNX's coordinate_transformation_mode.
-double coordinate(const std::string& transformation, const Axis& axis, double i) {
-  if (transformation == "asymmetric") return i / axis.scale;
-  if (transformation == "align_corners") {
-    return axis.out == 1 ? 0 : i * (axis.in - 1) / (axis.out - 1);
-  }
-  if (transformation == "pytorch_half_pixel" && axis.out <= 1) return 0;
-  const double half_pixel = (i + 0.5) / axis.scale - 0.5;
-  if (transformation != "half_pixel_symmetric") return half_pixel;
-  return half_pixel + axis.in / 2 * (1 - axis.out / (axis.scale * axis.in));
-}
-
-double nearest(const std::string& rounding, double x) {
-  if (rounding == "floor") return std::floor(x);
-  if (rounding == "ceil") return std::ceil(x);
-  if (rounding == "round_prefer_ceil") return std::floor(x + 0.5);
-  return std::ceil(x - 0.5);
-}
+using lower::Axis;
+using lower::Grid;
 
 /// oneDNN's grid is half_pixel by the ratio of the sizes; nearest rounds halves away from zero.
 bool agrees(const Axis& axis, const Grid& grid) {
   constexpr double kClose = 1e-5;
   if (grid.mode == "cubic") return false;
   for (double i = 0; i < axis.out; ++i) {
-    const double asked = coordinate(grid.transformation, axis, i);
+    const double asked = lower::coordinate(grid, axis, i);
     const double done = (i + 0.5) * axis.in / axis.out - 0.5;
     if (grid.mode == "linear") {
       if (std::abs(axis.inside(asked) - axis.inside(done)) > kClose) return false;
@@ -60,74 +30,21 @@ bool agrees(const Axis& axis, const Grid& grid) {
     // A half is a matter of rounding errors, wherever it should go.
     const double half = std::abs(done - std::floor(done) - 0.5);
     const bool is_close = half < kClose && done > 0 && done < axis.in - 1;
-    const double wanted = axis.inside(nearest(grid.rounding, asked));
+    const double wanted = axis.inside(lower::nearest(grid, asked));
     if (is_close || wanted != axis.inside(std::round(done))) return false;
   }
   return true;
-}
-
-/// Of the four elements around a point, `t` behind the second: Keys 1981, with the parameter a.
-std::array<double, 4> cubic_weights(double t, double a) {
-  const auto outer = [a](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
-  const auto inner = [a](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
-  return {outer(t + 1), inner(t), inner(1 - t), outer(2 - t)};
 }
 
 /// Row i: how much of each input element output element i is.
 std::vector<float> weights_of(const Axis& axis, const Grid& grid) {
   const auto columns = static_cast<std::size_t>(axis.in);
   std::vector<double> weights(columns * static_cast<std::size_t>(axis.out));
-  for (std::size_t i = 0; i * columns < weights.size(); ++i) {
-    const double x = coordinate(grid.transformation, axis, static_cast<double>(i));
-    const auto add = [&](double at, double weight) {
-      if (grid.exclude_outside && at != axis.inside(at)) return;
-      weights[i * columns + static_cast<std::size_t>(axis.inside(at))] += weight;
-    };
-    const double below = std::floor(x);
-    const double t = x - below;
-    if (grid.mode == "nearest") {
-      add(nearest(grid.rounding, x), 1);
-    } else if (grid.mode == "linear") {
-      add(below, 1 - t);
-      add(below + 1, t);
-    } else {
-      const auto four = cubic_weights(t, grid.cubic);
-      for (std::size_t k = 0; k < four.size(); ++k) {
-        add(below - 1 + static_cast<double>(k), four[k]);
-      }
-      double sum = 0;
-      for (std::size_t k = 0; k < columns; ++k) sum += weights[i * columns + k];
-      for (std::size_t k = 0; k < columns; ++k) weights[i * columns + k] /= sum;
-    }
+  const auto taps = lower::taps_of(axis, grid);
+  for (std::size_t i = 0; i < taps.index.size(); ++i) {
+    weights[i / taps.each * columns + static_cast<std::size_t>(taps.index[i])] += taps.weight[i];
   }
   return {weights.begin(), weights.end()};
-}
-
-/// The scale that the node gives for a dimension; the ratio of the sizes where it gives sizes.
-double scale_of(const Builder& builder, const Node& node, std::size_t dimension, double ratio) {
-  if (node.inputs.size() < 3 || builder.constant(node.inputs[2]) == nullptr) return ratio;
-  const auto scales = builder.floats(node.inputs[2]);
-  const auto rank = static_cast<std::int64_t>(builder.dims(node.inputs[0]).size());
-  Dims axes = node.ints_or("axes", {});
-  for (std::int64_t i = 0; node.find("axes") == nullptr && i < rank; ++i) axes.push_back(i);
-  for (std::size_t i = 0; i < axes.size() && i < scales.size(); ++i) {
-    const auto axis = static_cast<std::size_t>(axes[i] < 0 ? axes[i] + rank : axes[i]);
-    if (axis == dimension) return static_cast<double>(scales[i]);
-  }
-  return ratio;
-}
-
-Result<Grid> grid_of(const Node& node) {
-  Grid grid{.mode = string_or(node, "mode", "nearest"),
-            .transformation = string_or(node, "coordinate_transformation_mode", "half_pixel"),
-            .rounding = string_or(node, "nearest_mode", "round_prefer_floor"),
-            .cubic = static_cast<double>(float_or(node, "cubic_coeff_a", -0.75F)),
-            .exclude_outside = node.int_or("exclude_outside", 0) != 0};
-  if (grid.transformation == "tf_crop_and_resize" || node.int_or("antialias", 0) != 0 ||
-      string_or(node, "keep_aspect_ratio_policy", "stretch") != "stretch") {
-    return unsupported("takes no crop, antialias or aspect ratio policy");
-  }
-  return grid;
 }
 
 std::vector<float> transposed(const std::vector<float>& matrix, std::int64_t columns) {
@@ -203,17 +120,13 @@ Status append_resampling(Builder& builder, NodeId id, const Grid& grid) {
 Status lower_resize(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   if (builder.opset() < 11) return unsupported("from opset 11 on, found ", builder.opset());
-  PENSTOCK_TRY(const Grid grid, grid_of(node));
+  PENSTOCK_TRY(const Grid grid, lower::grid_of(node));
   const Dims in = builder.dims(node.inputs[0]);
   const Dims out = builder.dims(node.outputs.front());
-  std::vector<Axis> axes;
-  bool by_resampling = in.size() >= 3 && in.size() <= 5 && in[0] == out[0] && in[1] == out[1];
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    Axis axis{.in = static_cast<double>(in[i]), .out = static_cast<double>(out[i])};
-    axis.scale = scale_of(builder, node, i, axis.out / axis.in);
-    by_resampling = by_resampling && agrees(axis, grid);
-    axes.push_back(axis);
-  }
+  const auto axes = lower::axes_of(builder.graph(), node);
+  const bool by_resampling =
+      in.size() >= 3 && in.size() <= 5 && in[0] == out[0] && in[1] == out[1] &&
+      std::ranges::all_of(axes, [&](const Axis& axis) { return agrees(axis, grid); });
   if (in == out && by_resampling) return lower_reshape(builder, id);
   if (by_resampling) return append_resampling(builder, id, grid);
   PENSTOCK_TRY(Place place, builder.strided_place(node.inputs[0]));
@@ -224,7 +137,7 @@ Status lower_resize(Builder& builder, NodeId id) {
   }
   for (std::size_t i = 0; i < axes.size(); ++i) {
     // A dimension that keeps its size keeps its elements.
-    if (axes[i].in == axes[i].out && axes[i].scale == 1) continue;
+    if (axes[i].keeps()) continue;
     PENSTOCK_TRY(place, stretched(builder, place, i, axes[i], grid));
   }
   builder.define(node.outputs.front(), std::move(place));

@@ -6,6 +6,7 @@
 
 #include "kernels.h"
 #include "operators.h"
+#include "penstock/lower/slices.h"
 #include "pointwise.h"
 
 namespace penstock::onednn {
@@ -23,18 +24,6 @@ std::int64_t run_length(const Layout& result, const Dims& source, std::size_t ax
     if (result.strides()[i] <= result.strides()[axis]) length *= source[i];
   }
   return length;
-}
-
-/// Integers of an input, or of the attribute that it was in older opsets.
-Result<std::vector<std::int64_t>> numbers(const Builder& builder, const Node& node,
-                                          std::size_t input, const char* attribute,
-                                          std::vector<std::int64_t> otherwise) {
-  if (node.inputs.size() <= input || node.inputs[input] == ValueId::kNone) {
-    return node.ints_or(attribute, std::move(otherwise));
-  }
-  auto found = builder.integers(node.inputs[input]);
-  if (!found) return unsupported("takes constant ", attribute);
-  return *std::move(found);
 }
 
 /// Bytes from the first element to the one at `index`.
@@ -81,14 +70,13 @@ Result<Pads> pads_of(const Builder& builder, const Node& node, std::size_t rank)
     if (!given) return unsupported("takes a constant value");
     found.value = *given;
   }
-  PENSTOCK_TRY(const auto pads, numbers(builder, node, 1, "pads", {}));
-  std::vector<std::int64_t> all(rank);
-  std::iota(all.begin(), all.end(), 0);
-  PENSTOCK_TRY(const auto axes, numbers(builder, node, 3, "axes", all));
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (pads[i] < 0 || pads[i + axes.size()] < 0) return unsupported("takes no negative pads");
-    found.begin[from_front(axes[i], rank)] = pads[i];
+  PENSTOCK_TRY(auto pads, lower::pads_of(builder.graph(), node, rank));
+  const auto is_negative = [](std::int64_t pad) { return pad < 0; };
+  if (std::ranges::any_of(pads.before, is_negative) ||
+      std::ranges::any_of(pads.after, is_negative)) {
+    return unsupported("takes no negative pads");
   }
+  found.begin = std::move(pads.before);
   return found;
 }
 
@@ -153,10 +141,6 @@ Result<Place> part(Builder& builder, const Place& from, const Dims& begin, const
   return target;
 }
 
-std::size_t from_front(std::int64_t axis, std::size_t rank) {
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
-
 /// Everything that gives the same elements in the same order: the inferred shape says the rest.
 Status lower_reshape(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
@@ -192,22 +176,10 @@ Status lower_slice(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   PENSTOCK_TRY(const Place from, builder.strided_place(node.inputs.front()));
   const Dims& in = from.layout.dims();
-  PENSTOCK_TRY(const auto starts, numbers(builder, node, 1, "starts", {}));
-  std::vector<std::int64_t> all(starts.size());
-  std::iota(all.begin(), all.end(), 0);
-  PENSTOCK_TRY(const auto axes, numbers(builder, node, 3, "axes", all));
-  PENSTOCK_TRY(const auto given,
-               numbers(builder, node, 4, "steps", std::vector<std::int64_t>(starts.size(), 1)));
-  Dims begin(in.size(), 0);
-  Dims steps(in.size(), 1);
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    const std::size_t axis = from_front(axes[i], in.size());
-    const auto start = starts[i] < 0 ? starts[i] + in[axis] : starts[i];
-    begin[axis] = std::clamp<std::int64_t>(start, 0, given[i] < 0 ? in[axis] - 1 : in[axis]);
-    steps[axis] = given[i];
-  }
+  PENSTOCK_TRY(const auto slices, lower::slices_of(builder.graph(), node, in));
   const ValueId result = node.outputs.front();
-  PENSTOCK_TRY(Place place, part(builder, from, begin, steps, at_least_1d(builder.dims(result))));
+  PENSTOCK_TRY(Place place,
+               part(builder, from, slices.begin, slices.steps, at_least_1d(builder.dims(result))));
   builder.define(result, std::move(place));
   return {};
 }

@@ -1,0 +1,42 @@
+// Reads a window off a node.
+#include "penstock/lower/window.h"
+
+#include <algorithm>
+
+namespace penstock::lower {
+
+Window window_of(const graph::Node& node, const Dims& in, const Dims& out, const Dims& kernel,
+                 const std::string& auto_pad) {
+  const std::size_t rank = in.size();
+  Window window{.kernel = node.ints_or("kernel_shape", kernel),
+                .strides = node.ints_or("strides", Dims(rank, 1)),
+                .dilations = node.ints_or("dilations", Dims(rank, 1)),
+                .pads_begin = Dims(rank, 0),
+                .pads_end = Dims(rank, 0)};
+  const Dims pads = node.ints_or("pads", Dims(2 * rank, 0));
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (auto_pad == "NOTSET") {
+      window.pads_begin[i] = pads[i];
+      window.pads_end[i] = pads[rank + i];
+    } else if (auto_pad != "VALID") {
+      const auto total =
+          std::max<std::int64_t>((out[i] - 1) * window.strides[i] + window.reach(i) - in[i], 0);
+      window.pads_begin[i] = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
+      window.pads_end[i] = total - window.pads_begin[i];
+    }
+  }
+  return window;
+}
+
+Window window_of(const graph::Node& node, const Dims& in, const Dims& out, const Dims& kernel) {
+  return window_of(node, in, out, kernel, string_or(node, "auto_pad", "NOTSET"));
+}
+
+Window whole_window(const Dims& size) {
+  const Dims ones(size.size(), 1);
+  const Dims zeros(size.size(), 0);
+  return {
+      .kernel = size, .strides = ones, .dilations = ones, .pads_begin = zeros, .pads_end = zeros};
+}
+
+}  // namespace penstock::lower
