@@ -143,6 +143,7 @@ def plan(
     as_is: bool = False,
     pinned: bool | None = None,
     batch: Batch | Mapping[str, Batch] | None = None,
+    states: Mapping[str, State] | None = None,
     policy: Policy | None = None,
     capacity: int | None = None,
     in_flight: int | None = None,
@@ -163,11 +164,13 @@ def plan(
     segments_per_device: stages that a device may run; 1: a device is one stage.
     goal, latency_cap: what is least, and the most seconds that one frame may take.
     deadline: seconds to search, at most.
+    states: as for :func:`split`; what a state ties together stays in one stage, which has no replicas (with
+        ``may_replicate`` that needs ``devices``).
     The rest is as for :func:`split`. ``Pipeline.plan["prediction"]`` has what was foretold, with the
     proved lower bound.
     """
     options = _split_options(
-        locals() | {"cuts": (), "replicas": 1, "annotations": False, "states": None},
+        locals() | {"cuts": (), "replicas": 1, "annotations": False},
         may_replicate=may_replicate,
         segments_per_device=segments_per_device,
         goal=goal,

@@ -10,15 +10,17 @@ namespace penstock::python {
 namespace {
 
 /// What the library's messages call as the command line does, and its name in Python.
-constexpr std::array<std::array<std::string_view, 2>, 9> kNames{{
+constexpr std::array<std::array<std::string_view, 2>, 11> kNames{{
     {"--no-native-code, in Python native_code=False", "native_code=False"},
     {"--no-native-code", "native_code=False"},
     {"--custom-ops", "custom_ops="},
     {"--parameter:", "parameters:"},
     {"--constant", "constants"},
+    {"--state", "states"},
     {"--shape", "shapes"},
     {"--as-is", "as_is=True"},
     {"(--input)", "(frames=)"},
+    {"(--devices)", "(devices=)"},
     {"(max_run)", "(max_run_ms)"},
 }};
 

@@ -28,6 +28,7 @@ Result<PlanModelOptions> to_planning(const Options& options, const SplitRequest&
   PlanModelOptions planning;
   planning.devices = request.split.devices;
   planning.costs.backend = request.split.backend;
+  planning.states = request.states;
   const auto goal = options.get<std::string>("goal");
   if (goal != "throughput" && goal != "latency") {
     return invalid_argument("goal: expected 'throughput' or 'latency', found '", goal, "'");

@@ -120,3 +120,55 @@ def test_a_network_without_nodes_has_nothing_to_plan(penstock, tmp_path):
         assert refused.code == 1
         assert "nothing is left to plan" in refused.err
         assert "'penstock split' writes it" in refused.err
+
+
+def save_recurrent(folder):
+    """Four layers, of which the second and the third are a loop that a state closes, h_out to h_in."""
+    weight = {"w": np.eye(64, dtype=np.float32) / 2}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "first"),
+        helper.make_node("Add", ["a", "h_in"], ["b"], "join"),
+        helper.make_node("MatMul", ["b", "w"], ["h_out"], "leave"),
+        helper.make_node("MatMul", ["h_out", "w"], ["y"], "last"),
+    ]
+    inputs = [value("x", [8, 64]), value("h_in", [8, 64])]
+    return save(folder, "recurrent", nodes, inputs, [value("y", [8, 64]), value("h_out", [8, 64])], weight)
+
+
+def test_a_plan_has_states_and_keeps_their_loop_in_one_stage(well, tmp_path, cpus):
+    file, package = save_recurrent(tmp_path), tmp_path / "p"
+    on = ["--devices", ",".join(f"cpu:{cpu}" for cpu in cpus[:2])]
+    planned = well("plan", file, "--state", "h_out=h_in", *on, "-o", package, "--json").json
+    loops = [stage["nodes"] for stage in planned["stages"] if {1, 2} & set(stage["nodes"])]
+    assert len(loops) == 1 and {1, 2} <= set(loops[0])
+    plan = json.loads((package / "plan.json").read_text())
+    assert [(state["from"], state["to"]) for state in plan["states"]] == [("h_out", "h_in")]
+    assert [tensor["name"] for tensor in plan["inputs"]] == ["x"]
+    assert well("verify", package, "--model", file, "--json").json["ok"] is True
+
+
+def test_what_writes_a_state_has_no_replicas(well, penstock, tmp_path, cpus):
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    file, package = save_recurrent(tmp_path), tmp_path / "p"
+    asked = ["plan", file, "--state", "h_out=h_in", "--replicas"]
+    planned = well(*asked, "--devices", f"cpu:{cpus[0]},cpu:{cpus[1]}", "-o", package, "--json").json
+    (loop,) = [stage for stage in planned["stages"] if 2 in stage["nodes"]]
+    assert len(loop["devices"]) == 1
+    assert well("verify", package, "--model", file, "--json").json["ok"] is True
+    refused = penstock(*asked)
+    assert refused.code == 1 and "expected devices by name" in refused.error and "(--devices)" in refused.error
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ("z=h_in", "state 'z' -> 'h_in': no output 'z'; the network's outputs are 'y', 'h_out'"),
+        ("h_out=z", "state 'h_out' -> 'z': no input 'z'; the network's inputs are 'x', 'h_in'"),
+        ("h_out", "--state: expected OUT=IN or OUT=IN:FILE.npy, found 'h_out'"),
+    ],
+)
+def test_a_state_that_is_none_is_refused_though_nothing_is_written(penstock, tmp_path, state, sentence):
+    refused = penstock("plan", save_recurrent(tmp_path), "--state", state)
+    assert refused.code == 1 and sentence in refused.error
+    assert "Traceback" not in refused.err

@@ -19,6 +19,7 @@
 #include "penstock/cli/package_needs.h"
 #include "penstock/cli/plan_report.h"
 #include "penstock/cli/progress.h"
+#include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
 #include "penstock/hosts/costs.h"
 #include "penstock/hosts/stages.h"
@@ -29,6 +30,7 @@
 #include "penstock/planner/workload/workload.h"
 #include "penstock/session/plan_model.h"
 #include "penstock/session/session.h"
+#include "penstock/session/state_loops.h"
 #include "penstock/site/reach.h"
 
 namespace penstock::cli {
@@ -50,6 +52,7 @@ struct ProblemOptions {
   bool measure = false;  ///< Ask the hosts.
   double measure_seconds = 60;
   std::vector<std::string> pins;
+  std::vector<std::string> states;
   std::string figures;
   std::string backend = "onnxruntime";
   ImportArguments import;
@@ -118,6 +121,7 @@ Result<PlanModelOptions> to_model_options(const ProblemOptions& options,
     for (const auto& device : *devices) PENSTOCK_CHECK_OK(device::check_available(device));
     to.devices = *std::move(devices);
   }
+  PENSTOCK_TRY(to.states, to_states(options.states));
   PENSTOCK_TRY(to.costs.figures, cost::parse_figures(options.figures));
   to.costs.backend = options.backend;
   to.costs.memory = options.memory.value_or(planner::kInfinite);
@@ -242,6 +246,7 @@ Status refuse_with_workload(const ProblemOptions& options) {
   const auto* given = !options.package.empty()             ? "--output"
                       : !options.hosts.empty()             ? "--hosts"
                       : !options.pins.empty()              ? "--pin"
+                      : !options.states.empty()            ? "--state"
                       : !options.figures.empty()           ? "--figures"
                       : !import.shapes.empty()             ? "--shape"
                       : !import.constants.empty()          ? "--constant"
@@ -303,7 +308,8 @@ Status write_package(partition::ChosenStages stages, const graph::Graph& graph,
   split.backend = options.backend;
   split.custom_ops = options.engine.custom_ops;
   PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine));
-  const auto written = split_model(graph, split, {}, options.package, backends);
+  PENSTOCK_TRY(const auto states, to_states(options.states));
+  const auto written = split_model(graph, split, {}, options.package, backends, states);
   if (!written) return written.error();
   warn_of_silent_hosts(*written);
   return {};
@@ -333,6 +339,11 @@ constexpr const char* kNotMeasured = "\ntimes are seconds by an analytic model, 
 
 Status refuse_with_hosts(const PlanOptions& options) {
   const auto& problem = options.problem;
+  if (options.replicas && !problem.states.empty()) {
+    return invalid_argument(
+        "--replicas: goes with --hosts and no --state; leave one of them out, as what writes a "
+        "state has one replica");
+  }
   const auto* given = !problem.devices.empty() ? "--devices"
                       : problem.memory         ? "--memory"
                       : options.what_if        ? "--what-if"
@@ -398,6 +409,8 @@ Result<int> plan_hosts(const PlanOptions& options) {
   warn_of_unknown_links(all, known);
   PENSTOCK_TRY(auto to, to_model_options(options.problem, graph));
   PENSTOCK_TRY(const auto planning, to_planner_options(options, {}));
+  PENSTOCK_CHECK_OK(check_states(graph, to.states));
+  to.costs.together = state_loops(graph, to.states);
   PENSTOCK_TRY(const auto found, hosts::plan_over(graph, all, known, {to.costs, planning}));
   std::string note = known.costs.empty() ? kNotMeasured : "\ntimes are seconds\n";
   if (!options.problem.package.empty()) {
@@ -465,6 +478,7 @@ NeurIPS 2020): nodes with a time on each kind of device, edges with a cost. Time
 Examples:
   penstock plan model.onnx --devices cpu:0,cpu:1 -o model.penstock
   penstock plan model.onnx --devices cpu:0,cpu:1,cpu:2-3 --replicas --svg plan.svg
+  penstock plan voice.onnx --constant sr=16000 --state stateN=state -o voice.penstock
   penstock plan model.onnx --hosts hosts.yaml --standby -o model.penstock
   penstock plan --workload bert24.json
   penstock plan --workload bert24.json --devices 8 --cpus 0 --memory 17e9 --json
@@ -529,6 +543,7 @@ void add_model_options(CLI::App* command, ProblemOptions& options) {
       ->check(not_negative_number())
       ->needs(measure);
   add_list(command, "--pin", options.pins, "NODE=DEVICE: this node on that device");
+  add_state_option(command, options.states);
   command->add_option("--figures", options.figures, "What a CPU does: macs=2e10,bytes=1e10,...");
   command->add_option("--backend", options.backend, "Who runs the stages")
       ->capture_default_str()

@@ -1,15 +1,43 @@
 // Makes the problem, merges nodes of large graphs, solves it, and reads stages from the answer.
 #include "penstock/session/plan_model.h"
 
+#include <algorithm>
+
 #include "penstock/device/topology.h"
 #include "penstock/planner/problem/runs.h"
 #include "penstock/session/plan_kinds.h"
+#include "penstock/session/state_loops.h"
 
 namespace penstock {
 namespace {
 
 /// The planner knows what stands behind each: a quarter of the square in bytes, by bits.
 constexpr std::size_t kMostGroups = 4096;
+
+/// Each loop that a state closes in one stage; where stages may have replicas, on the widest device
+/// alone.
+Status keep_loops(const graph::Graph& graph, PlanModelOptions& options) {
+  PENSTOCK_CHECK_OK(check_states(graph, options.states));
+  const auto loops = state_loops(graph, options.states);
+  auto& costs = options.costs;
+  costs.together.insert(costs.together.end(), loops.begin(), loops.end());
+  if (!options.search.replicas || loops.empty()) return {};
+  if (options.devices.empty()) {
+    return invalid_argument(
+        "replicas of a network with states: expected devices by name, such as cpu:0,cpu:1 "
+        "(--devices), as what writes a state stays on one of them");
+  }
+  const auto& widest = *std::ranges::max_element(
+      options.devices, {}, [](const device::Device& device) { return device.cpus.size(); });
+  for (const auto& loop : loops) {
+    const bool pinned = std::ranges::any_of(costs.pins, [&](const auto& pin) {
+      return std::ranges::find(loop, pin.first) != loop.end();
+    });
+    if (pinned) continue;  // The user's own pin holds all of it.
+    for (const auto node : loop) costs.pins.emplace_back(node, widest);
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -23,12 +51,14 @@ Result<planner::Problem> problem_of_model(const graph::Graph& graph,
   return planner::merge_runs(std::move(problem), kMostGroups);
 }
 
-Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& options) {
+Result<PlannedModel> plan_model(const graph::Graph& graph, const PlanModelOptions& given) {
   if (graph.nodes.empty()) {
     return invalid_argument(
         "nothing is left to plan: the import leaves no node of '", graph.import.file.string(),
         "', as its outputs are constants or inputs; 'penstock split' writes it");
   }
+  auto options = given;
+  PENSTOCK_CHECK_OK(keep_loops(graph, options));
   const bool named =
       !options.devices.empty() || !options.costs.pins.empty() || options.search.user_split;
   if (!named) {

@@ -8,6 +8,7 @@
 #include "penstock/hosts/costs.h"
 #include "penstock/hosts/stages.h"
 #include "penstock/session/plan_model.h"
+#include "penstock/session/state_loops.h"
 #include "penstock/tune/plans.h"
 
 namespace penstock::site {
@@ -96,7 +97,7 @@ class Planning {
       }
     }
     const auto& build = place_.options.build;
-    options.costs.together = tune::state_loops(place_.graph, build.states);
+    options.costs.together = state_loops(place_.graph, build.states);
     options.search.goal =
         build.goal == tune::Goal::kLatency ? planner::Goal::kLatency : planner::Goal::kThroughput;
     options.search.replicas = replicas;

@@ -1,4 +1,4 @@
-// Whole-network plans, loops that states close, pipelines by the planner, and corrected costs.
+// Whole-network plans, pipelines by the planner, and corrected costs.
 #include "penstock/tune/plans.h"
 
 #include <algorithm>
@@ -11,53 +11,6 @@ namespace penstock::tune {
 namespace {
 
 using graph::NodeId;
-
-std::optional<NodeId> writer_of(const graph::Graph& graph, const std::string& name) {
-  const auto value = std::ranges::find(graph.values, name, &graph::Value::name);
-  return value == graph.values.end() ? std::nullopt : value->producer;
-}
-
-std::vector<NodeId> readers_of(const graph::Graph& graph, const std::string& name) {
-  const auto value = std::ranges::find(graph.values, name, &graph::Value::name);
-  return value == graph.values.end() ? std::vector<NodeId>() : value->consumers;
-}
-
-std::vector<NodeId> consumers_of(const graph::Graph& graph, NodeId node) {
-  std::vector<NodeId> nodes;
-  for (const auto id : graph.nodes[graph::index(node)].outputs) {
-    if (id == graph::ValueId::kNone) continue;
-    const auto& readers = graph.value(id).consumers;
-    nodes.insert(nodes.end(), readers.begin(), readers.end());
-  }
-  return nodes;
-}
-
-std::vector<NodeId> producers_of(const graph::Graph& graph, NodeId node) {
-  std::vector<NodeId> nodes;
-  const auto& of = graph.nodes[graph::index(node)];
-  for (const auto* list : {&of.inputs, &of.captures}) {
-    for (const auto id : *list) {
-      if (id != graph::ValueId::kNone && graph.value(id).producer) {
-        nodes.push_back(*graph.value(id).producer);
-      }
-    }
-  }
-  return nodes;
-}
-
-/// Whether each node can be reached from these by `next`.
-template <typename Next>
-std::vector<bool> marked(const graph::Graph& graph, std::vector<NodeId> from, const Next& next) {
-  std::vector<bool> marks(graph.nodes.size());
-  while (!from.empty()) {
-    const auto node = from.back();
-    from.pop_back();
-    if (marks[graph::index(node)]) continue;
-    marks[graph::index(node)] = true;
-    for (const auto other : next(graph, node)) from.push_back(other);
-  }
-  return marks;
-}
 
 partition::ChosenStages one_stage(const graph::Graph& graph, const Cover& cover,
                                   std::vector<device::Device> devices) {
@@ -93,38 +46,6 @@ device::Device union_of(const std::vector<device::Device>& devices) {
   }
   std::ranges::sort(all.cpus);
   return all;
-}
-
-std::vector<std::vector<NodeId>> state_loops(const graph::Graph& graph,
-                                             const std::vector<plan::StateEdge>& states) {
-  // Nodes that are on a way from one that reads a state to the one that writes it.
-  std::vector<std::vector<NodeId>> loops;
-  for (const auto& state : states) {
-    const auto writes = writer_of(graph, state.from);
-    if (!writes) continue;
-    const auto after = marked(graph, readers_of(graph, state.to), consumers_of);
-    const auto before = marked(graph, {*writes}, producers_of);
-    auto& loop = loops.emplace_back();
-    for (const auto node : all_nodes(graph)) {
-      const auto i = graph::index(node);
-      if ((after[i] && before[i]) || node == *writes) loop.push_back(node);
-    }
-  }
-  // Loops that share a node wait for one another: they are one.
-  for (std::size_t i = 0; i < loops.size(); ++i) {
-    for (std::size_t j = i + 1; j < loops.size();) {
-      if (std::ranges::find_first_of(loops[i], loops[j]) == loops[i].end()) {
-        ++j;
-        continue;
-      }
-      loops[i].insert(loops[i].end(), loops[j].begin(), loops[j].end());
-      std::ranges::sort(loops[i]);
-      loops[i].erase(std::ranges::unique(loops[i]).begin(), loops[i].end());
-      loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(j));
-      j = i + 1;
-    }
-  }
-  return loops;
 }
 
 partition::ChosenStages on_each(const graph::Graph& graph, const Cover& cover,

@@ -31,11 +31,6 @@ Cover whole_cover(const graph::Graph& graph, const Way& way);
 /// One device that has the CPUs of all.
 device::Device union_of(const std::vector<device::Device>& devices);
 
-/// The nodes of each loop that a state closes: a frame cannot begin it before the frame ahead has
-/// left it, so that dividing it over stages gains nothing. And what writes a state, by itself.
-std::vector<std::vector<graph::NodeId>> state_loops(const graph::Graph& graph,
-                                                    const std::vector<plan::StateEdge>& states);
-
 /// The whole network on each device: "one session per core".
 partition::ChosenStages on_each(const graph::Graph& graph, const Cover& cover,
                                 const std::vector<device::Device>& devices);

@@ -10,6 +10,7 @@
 #include "penstock/device/cgroup.h"
 #include "penstock/planner/solve.h"
 #include "penstock/session/plan_model.h"
+#include "penstock/session/state_loops.h"
 #include "penstock/tune/plans.h"
 #include "penstock/tune/steps.h"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/device/cgroup.h"
+#include "penstock/session/state_loops.h"
 #include "penstock/tune/plans.h"
 #include "penstock/tune/steps.h"
 

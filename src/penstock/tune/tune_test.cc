@@ -10,6 +10,7 @@
 #include "penstock/base/quantile.h"
 #include "penstock/cost/activations.h"
 #include "penstock/device/grouping.h"
+#include "penstock/session/state_loops.h"
 #include "penstock/tune/budget.h"
 #include "penstock/tune/contest.h"
 #include "penstock/tune/describe.h"
