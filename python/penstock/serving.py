@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock import _core
-from penstock.checks import backend_options_text, path_text, unexpected
+from penstock.checks import backend_options_text, mapping, path_text, unexpected
 from penstock.closing import Closing
-from penstock.make import _functions_of
+from penstock.make import STATES, _constant, _functions_of, _state
 
 if TYPE_CHECKING:
     from penstock.app import Function
-    from penstock.types import Path
+    from penstock.types import Constant, Path, State
 
 
 class Serving(Closing):
@@ -78,6 +78,8 @@ def serve(
     trace: bool = False,
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
     functions: Sequence[Function] = (),
+    constants: Mapping[str, Constant] | Mapping[str, Mapping[str, Constant]] | None = None,
+    states: Mapping[str, State] | Mapping[str, Mapping[str, State]] | None = None,
     native_code: bool = True,
     allow_native_code: bool = False,
     patience: float = 30.0,
@@ -95,6 +97,9 @@ def serve(
         dict of paths by name, or by ``"NAME:VERSION"``.
     listen, http: HOST:PORT for gRPC and for HTTP; port 0 is any that is free, see :attr:`Serving.grpc`.
     functions: the Python callables that applications name.
+    constants, states: of a model (.onnx), as for :func:`penstock.split`: inputs that never change, and outputs of
+        a request that are inputs of the next one of its sequence. Of several models each a dict by name:
+        ``constants={"vad": {"sr": 16000}}``.
     The others are the options of ``penstock serve``; those left out have its defaults.
     Raises what loading a model raises; Unavailable where an address is taken; PermissionDenied where plain
     text would leave this machine.
@@ -103,8 +108,19 @@ def serve(
     def text(name: str, path: Path | None) -> str:
         return "" if path is None else path_text(name, path)
 
+    sources = _sources(models)
     options = {
-        "models": _sources(models),
+        "models": sources,
+        "constants": [
+            (model, str(name), _constant(name, value))
+            for model, of_model in _by_model("constants", constants, sources)
+            for name, value in mapping("constants", of_model, "{'sr': 16000}").items()
+        ],
+        "states": [
+            (model, *_state(*pair))
+            for model, of_model in _by_model("states", states, sources)
+            for pair in mapping("states", of_model, STATES).items()
+        ],
         "listen": listen,
         "http": http or "",
         "tls_certificate": text("tls_certificate", tls_certificate),
@@ -128,6 +144,17 @@ def serve(
         "max_sequences": max_sequences,
     }
     return Serving(_core.serve(options))
+
+
+def _by_model(argument: str, given: Mapping[str, Any] | None, sources: list[str]) -> list[tuple[str, Any]]:
+    """Settings with the model that they are for; that of the only model is called ""."""
+    of_all = mapping(argument, given, "{'model': {...}}")
+    nested = [value for value in of_all.values() if isinstance(value, Mapping)]
+    if not of_all or (len(sources) == 1 and not nested):
+        return [("", of_all)]
+    if len(nested) == len(of_all):
+        return [(str(model), of_model) for model, of_model in of_all.items()]
+    raise unexpected(argument, "a dict for each model, by its name, as several are served", given)
 
 
 def _sources(models: Path | Iterable[Path] | Mapping[str, Path]) -> list[str]:

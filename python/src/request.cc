@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kCallsToTheUser = 3;  // penstock.make._start(), who calls it, and the user.
 
-/// A text, or a copy of a numpy array.
+}  // namespace
+
 Result<graph::InputValue> to_input_value(const std::string& name, nb::handle value) {
   if (PyUnicode_Check(value.ptr())) return graph::InputValue(text_of(value));
   auto dtype_name = text_of(value.attr("dtype").attr("name"));
@@ -33,8 +34,6 @@ Result<graph::InputValue> to_input_value(const std::string& name, nb::handle val
                           dtype_name)
       .within({Where::kInput, name});
 }
-
-}  // namespace
 
 const backend::Registry& backends() {
   static const auto* registry = new backend::Registry(backend::Registry::load());

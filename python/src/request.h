@@ -137,6 +137,9 @@ Result<std::vector<device::Device>> to_devices(const std::string& text);
 
 Model to_model(nb::handle model);
 
+/// A constant of the input `name`: a text, or a copy of a numpy array.
+Result<graph::InputValue> to_input_value(const std::string& name, nb::handle value);
+
 /// A model and all that split() may be told. \pre the caller holds the GIL.
 Result<SplitRequest> to_request(nb::handle model, const Options& options);
 

@@ -38,9 +38,26 @@ Status set_limits(const Options& options, serve::Limits& limits) {
   return set_limit(options, "max_sequences", limits.sequences);
 }
 
+/// "constants" and "states", tuples that begin with the model's name: empty for the only one.
+Result<std::vector<serve::NamedSettings>> to_settings(const Options& options) {
+  std::vector<serve::NamedSettings> all;
+  for (const nb::handle constant : options.get<nb::list>("constants")) {
+    const auto name = text_of(constant[1]);
+    auto& named = all.emplace_back(text_of(constant[0]), app::ModelSettings());
+    PENSTOCK_TRY(named.settings.constants[name], to_input_value(name, constant[2]));
+  }
+  using State = std::tuple<std::string, std::string, std::string, std::string>;
+  for (const auto& [model, from, to, initial] : options.get<std::vector<State>>("states")) {
+    auto& named = all.emplace_back(model, app::ModelSettings());
+    named.settings.states.push_back({from, to, initial});
+  }
+  return all;
+}
+
 Result<gateway::Options> to_serving(const Options& options) {
   gateway::Options all;
   all.models = options.get<std::vector<std::string>>("models");
+  PENSTOCK_TRY(all.settings, to_settings(options));
   all.grpc = options.get<std::string>("listen");
   all.http = options.get<std::string>("http");
   all.tls = {.certificate = options.get<std::string>("tls_certificate"),

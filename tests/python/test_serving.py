@@ -7,7 +7,9 @@ import urllib.request
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import penstock
 
@@ -71,6 +73,61 @@ def test_callables_of_applications_are_served(tmp_path: Path) -> None:
     twice = penstock.Function("twice", lambda x: 2 * x, {"x": "f32[1,4]"}, {"y": "f32[1,4]"})
     with penstock.serve(tmp_path / "app.yaml", functions=[twice], **FREE) as server:
         assert infer(server.http, "app", [1, 2, 3, 4], "frame") == [2, 4, 6, 8]
+
+
+def save_counter(folder: Path, name: str = "counter") -> Path:
+    """total = before + x * gain: a state, and an input that never changes."""
+    nodes = [
+        helper.make_node("Mul", ["x", "gain"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "before"], ["total"]),
+    ]
+    nodes.append(helper.make_node("Identity", ["total"], ["sum"]))
+    inputs = [helper.make_tensor_value_info(of, TensorProto.FLOAT, [2]) for of in ("x", "gain", "before")]
+    outputs = [helper.make_tensor_value_info(of, TensorProto.FLOAT, [2]) for of in ("total", "sum")]
+    graph = helper.make_graph(nodes, name, inputs, outputs)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / f"{name}.onnx"
+    )
+    return folder / f"{name}.onnx"
+
+
+def count(address: str | None, model: str, sequence: int, start: bool) -> list[float]:
+    """What a request with x = [1, 2] is answered."""
+    asked = {
+        "inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}],
+        "parameters": {"sequence_id": sequence, "sequence_start": start},
+    }
+    return ask(address, f"/v2/models/{model}/infer", asked)["outputs"][0]["data"]
+
+
+def test_inputs_of_a_model_are_bound_and_its_states_fed_back(tmp_path: Path) -> None:
+    options = {"constants": {"gain": [10, 100]}, "states": {"total": "before"}}
+    with penstock.serve(save_counter(tmp_path), **options, **FREE) as server:
+        described = ask(server.http, "/v2/models/counter")
+        assert [tensor["name"] for tensor in described["inputs"]] == ["x"]
+        assert [tensor["name"] for tensor in described["outputs"]] == ["sum"]
+        assert [count(server.http, "counter", 1, start) for start in (True, False)] == [[10, 200], [20, 400]]
+        assert count(server.http, "counter", 2, True) == [10, 200]
+        server.reload()
+        assert count(server.http, "counter", 1, False) == [30, 600]
+
+
+def test_settings_of_several_models_go_by_name(tmp_path: Path) -> None:
+    model = save_counter(tmp_path)
+    states = {name: {"total": "before"} for name in ("a", "b")}
+    gains = {"a": {"gain": np.float32([1, 1])}, "b": {"gain": [2, 2]}}
+    with penstock.serve({"a": model, "b": model}, constants=gains, states=states, **FREE) as server:
+        assert [count(server.http, name, 1, True) for name in ("a", "b")] == [[1, 2], [2, 4]]
+    with pytest.raises(penstock.InvalidArgument, match=r"expected a model that is served \('a'\), found 'c'"):
+        penstock.serve({"a": model}, constants={"c": {"gain": [2, 2]}}, **FREE)
+    with pytest.raises(penstock.InvalidArgument, match="a dict for each model, by its name"):
+        penstock.serve([f"a={model}", f"b={model}"], constants={"gain": [2, 2]}, **FREE)
+    with pytest.raises(penstock.NotFound, match="no input 'loss'"):
+        penstock.serve(model, constants={"loss": 1}, **FREE)
+    with penstock.split(model, output=tmp_path / "m.penstock"):
+        pass
+    with pytest.raises(penstock.InvalidArgument, match="is for a model"):
+        penstock.serve(tmp_path / "m.penstock", constants={"gain": [2, 2]}, **FREE)
 
 
 def test_models_are_read_again(model: Path, tmp_path: Path) -> None:

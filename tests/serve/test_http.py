@@ -115,6 +115,56 @@ def test_clients(server: Server, models: list[str], case: str) -> None:
     server.client(case, models[0])
 
 
+def save_counter(folder: Path) -> Path:
+    """total = before + x * gain: a state, and an input that never changes; names that hold ':'."""
+    nodes = [helper.make_node("Mul", ["x", "gain:0"], ["scaled"]), helper.make_node("Add", ["scaled", "h:0"], ["h:1"])]
+    nodes.append(helper.make_node("Identity", ["h:1"], ["sum"]))
+    inputs = [value(name, [2]) for name in ("x", "gain:0", "h:0")]
+    return save(folder / "counter.onnx", nodes, inputs, [value("h:1", [2]), value("sum", [2])])
+
+
+def test_a_model_is_served_with_bound_inputs_and_states(tmp_path: Path) -> None:
+    model = save_counter(tmp_path)
+    np.save(tmp_path / "gain.npy", np.array([2, 2], np.float32))
+    np.save(tmp_path / "first.npy", np.array([100, 100], np.float32))
+    settings = [
+        *("--constant", f"a:gain:0={tmp_path / 'gain.npy'}", "--state", f"a:h:1=h:0:{tmp_path / 'first.npy'}"),
+        *("--constant", "b:2:gain:0=[3,3]", "--state", "b:h:1=h:0", "--constant", "b:1:gain:0=[4,4]"),
+    ]
+    server = Server(f"a={model}", f"b:1={model}", f"b:2={model}", *settings)
+
+    def count(path: str, start: bool) -> list[float]:
+        tensor = {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}
+        asked = {"inputs": [tensor], "parameters": {"sequence_id": 7, "sequence_start": start}}
+        status, body = server.curl(f"/v2/models/{path}/infer", "-d", "@-", data=json.dumps(asked))
+        assert status == 200, body
+        return json.loads(body)["outputs"][0]["data"]
+
+    try:
+        assert [count("a", start) for start in (True, False, True)] == [[102, 104], [104, 108], [102, 104]]
+        assert [count("b", start) for start in (True, False)] == [[3, 6], [6, 12]]
+        assert count("b/versions/1", True) == [4, 8]
+    finally:
+        assert server.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["a={}", "b={}", "--constant", "gain:0=1"], "expected MODEL:NAME=..., as in a:gain:0=1"),
+        (["a={}", "b={}", "--state", "h:1=h:0"], "--state: of several models ('a', 'b') it names the one"),
+        (["a={}", "--constant", "sr=1"], "input 'sr'"),
+        (["a={}", "--constant", "x=1", "--constant", "x=2"], "--constant: input 'x' of model 'a' is given twice"),
+        (["a={}", "--state", "sum=x:none.npy"], "initial value 'none.npy' cannot be copied"),
+    ],
+)
+def test_what_a_served_model_cannot_be_bound_to_is_refused(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    model = str(save_counter(tmp_path))
+    with pytest.raises(AssertionError) as refused:
+        Server(*(argument.replace("{}", model) for argument in arguments)).end()
+    assert sentence in str(refused.value)
+
+
 def test_requests_of_open_shapes_may_share_a_call(tmp_path: Path) -> None:
     nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=0)]
     save(tmp_path / "model.onnx", nodes, [value("x", ["n", "s"])], [value("y", ["n", "s"])])

@@ -9,6 +9,24 @@
 #include "penstock/session/session.h"
 
 namespace penstock::app {
+namespace {
+
+Status check_takes(const std::filesystem::path& path, FileKind kind,
+                   const ModelSettings& settings) {
+  if (kind == FileKind::kModel || settings.empty()) return {};
+  const auto* given = settings.constants.empty() ? "--state" : "--constant";
+  if (kind == FileKind::kApplication) {
+    return invalid_argument("'", path.string(), "': ", given,
+                            " is for a model (.onnx), found an application: it says so at its "
+                            "nodes ('constants') and in 'states'");
+  }
+  return invalid_argument(
+      "'", path.string(), "': ", given,
+      " is for a model (.onnx), found a package: give it to 'penstock split' or "
+      "'build' when the package is made");
+}
+
+}  // namespace
 
 Result<plan::Package> load_application(const std::filesystem::path& file, bool native_code,
                                        const backend::Registry& backends,
@@ -26,17 +44,18 @@ Result<plan::Package> load_package(const std::filesystem::path& path, bool nativ
 
 Result<plan::Package> load_source(const std::filesystem::path& path, bool native_code,
                                   const backend::Registry& backends,
-                                  const std::vector<function::Function>& functions) {
-  switch (identify(path)) {
-    case FileKind::kApplication:
-      return load_application(path, native_code, backends, functions);
-    case FileKind::kPackage:
-      return load_package(path, native_code);
-    case FileKind::kModel:
-      break;
+                                  const std::vector<function::Function>& functions,
+                                  const ModelSettings& settings) {
+  const auto kind = identify(path);
+  PENSTOCK_CHECK_OK(check_takes(path, kind, settings));
+  if (kind == FileKind::kApplication) {
+    return load_application(path, native_code, backends, functions);
   }
-  PENSTOCK_TRY(const auto graph, import_model(path, {}, backends));
-  return pack_model(graph, {}, backends);
+  if (kind == FileKind::kPackage) return load_package(path, native_code);
+  graph::ImportOptions import;
+  import.constants = settings.constants;
+  PENSTOCK_TRY(const auto graph, import_model(path, std::move(import), backends));
+  return pack_model(graph, {}, backends, settings.states);
 }
 
 Error in_users_words(Error error, const std::filesystem::path& path, const plan::Plan& plan) {

@@ -2,14 +2,25 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
 #include "penstock/function/function.h"
+#include "penstock/graph/import.h"
 #include "penstock/plan/package.h"
 
 namespace penstock::app {
+
+/// What a bare model is loaded with; an application and a package have their own.
+struct ModelSettings {
+  std::map<std::string, graph::InputValue> constants;  ///< As graph::ImportOptions has them.
+  std::vector<plan::StateEdge> states;                 ///< As split_model() takes them.
+
+  [[nodiscard]] bool empty() const { return constants.empty() && states.empty(); }
+};
 
 /// An application as a package in a temporary folder; its nodes' libraries are opened to read what
 /// they declare, unless `native_code` is false. `functions`: what it calls by name. \error as
@@ -22,10 +33,12 @@ Result<plan::Package> load_application(const std::filesystem::path& file, bool n
 /// and `native_code` is false.
 Result<plan::Package> load_package(const std::filesystem::path& path, bool native_code);
 
-/// Whichever identify() says; a bare model as one replica for each CPU. \error as those of each
+/// Whichever identify() says; a bare model as one replica for each CPU, or one that has states.
+/// \error as those of each; kInvalidArgument  settings for what is no model.
 Result<plan::Package> load_source(const std::filesystem::path& path, bool native_code,
                                   const backend::Registry& backends,
-                                  const std::vector<function::Function>& functions = {});
+                                  const std::vector<function::Function>& functions = {},
+                                  const ModelSettings& settings = {});
 
 /// The error of a start of what the user named `path`, whose package he does not see.
 Error in_users_words(Error error, const std::filesystem::path& path, const plan::Plan& plan);

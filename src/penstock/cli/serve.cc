@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <spdlog/spdlog.h>
@@ -19,7 +20,9 @@
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/stream_options.h"
 #include "penstock/gateway/serving.h"
+#include "penstock/graph/import.h"
 
 namespace penstock::cli {
 namespace {
@@ -31,7 +34,8 @@ struct ServeOptions {
   host::Options host;
   double lease_s = 5;
   double patience_s = 30;
-  std::filesystem::path trace;  // Empty: none.
+  std::filesystem::path trace;                 // Empty: none.
+  std::vector<std::string> constants, states;  // [MODEL:]NAME=VALUE, [MODEL:]OUT=IN.
   gateway::Options all;
 };
 
@@ -69,9 +73,54 @@ host::Options to_host_options(const ServeOptions& options) {
   return host;
 }
 
+/// "[MODEL:]REST" taken apart: the models that it is of, and the rest. The longest beginning that
+/// is a model's name counts, as names of inputs hold ':' too; of one model all is the rest.
+Result<std::pair<std::vector<serve::ModelSource*>, std::string>> addressed(
+    std::vector<serve::ModelSource>& models, const std::string& text, const std::string& option) {
+  if (models.size() == 1) return std::pair(std::vector{&models.front()}, text);
+  const auto equals = text.find('=');
+  for (auto colon = text.rfind(':', equals); colon != text.npos && colon > 0;
+       colon = text.rfind(':', colon - 1)) {
+    auto called = serve::models_called(models, text.substr(0, colon));
+    if (called) return std::pair(*std::move(called), text.substr(colon + 1));
+  }
+  const auto names =
+      join(models, ", ", [](const auto& model) { return concat("'", model.name, "'"); });
+  if (models.empty()) {
+    return invalid_argument(option, ": is for a model (.onnx) that is served, found none");
+  }
+  return invalid_argument(option, ": of several models (", names,
+                          ") it names the one that it is for: expected MODEL:NAME=..., as in ",
+                          models.front().name, ":", text, ", found '", text, "'");
+}
+
+/// --constant and --state at the models that they are for.
+Status settle_models(const ServeOptions& options, std::vector<serve::ModelSource>& models) {
+  for (const auto& text : options.constants) {
+    PENSTOCK_TRY(const auto found, addressed(models, text, "--constant"));
+    PENSTOCK_TRY(const auto constant, graph::parse_constant(found.second));
+    for (auto* model : found.first) {
+      if (model->settings.constants.insert(constant).second) continue;
+      return invalid_argument("--constant: input '", constant.first, "' of model '", model->name,
+                              "' is given twice");
+    }
+  }
+  for (const auto& text : options.states) {
+    PENSTOCK_TRY(const auto found, addressed(models, text, "--state"));
+    PENSTOCK_TRY(const auto edges, to_states({found.second}));
+    for (auto* model : found.first) model->settings.states.push_back(edges.front());
+  }
+  return {};
+}
+
 Result<gateway::Options> to_options(const ServeOptions& options) {
   auto all = options.all;
   auto& server = all.server;
+  for (const auto& text : std::exchange(all.models, {})) {
+    PENSTOCK_TRY(auto source, serve::parse_source(text));
+    server.models.push_back(std::move(source));
+  }
+  PENSTOCK_CHECK_OK(settle_models(options, server.models));
   PENSTOCK_TRY(server.backend_options, to_backend_options(options.engine));
   fit_descriptors(server.limits.connections, all.http.empty() ? 1 : 2);
   server.trace = !options.trace.empty();
@@ -165,6 +214,8 @@ constexpr const char* kServeFooter =
     R"(Examples:
   penstock serve resnet50.onnx                         over gRPC on 127.0.0.1:8001
   penstock serve seg=a.penstock seg:2=b.penstock.zip   two versions of one model
+  penstock serve vad.onnx --constant sr=16000 --state stateN=state
+                                                       a model with a bound input and a state
   penstock serve app.yaml --listen 127.0.0.1:0         on a free port, which is printed
   penstock serve app.yaml --http 127.0.0.1:8000        over HTTP too
 
@@ -200,6 +251,16 @@ void add_server(CLI::App* command, ServeOptions& options) {
           "[NAME[:VERSION]=]PATH of a package (a folder or .zip), an application (.yaml) or "
           "a model (.onnx); default: the file's name, version 1")
       ->required(!options.worker);
+  add_list(
+      command, "--constant", options.constants,
+      "Bind an input of a model (.onnx) that never changes, and fold what hangs on it: sr=16000, "
+      "mask=mask.npy; of several models: MODEL:sr=16000")
+      ->type_name("[MODEL:]NAME=VALUE");
+  add_list(
+      command, "--state", options.states,
+      "OUT=IN or OUT=IN:FILE.npy of a model (.onnx): output OUT of a request is input IN of the "
+      "next one of its sequence; of several models: MODEL:OUT=IN")
+      ->type_name("[MODEL:]OUT=IN");
   command->add_option("--listen", options.all.grpc, "HOST:PORT for gRPC; port 0: a free one")
       ->capture_default_str();
   command->add_option("--http", options.all.http,

@@ -17,7 +17,8 @@
 namespace penstock::gateway {
 
 struct Options {
-  std::vector<std::string> models;      ///< `[NAME[:VERSION]=]PATH`, besides `server.models`.
+  std::vector<std::string> models;  ///< `[NAME[:VERSION]=]PATH`, besides `server.models`.
+  std::vector<serve::NamedSettings> settings;  ///< Of `models` and `server.models`.
   serve::Server::Options server;        ///< Models, limits, patience; `warn` tells of all parts.
   std::string grpc = "127.0.0.1:8001";  ///< HOST:PORT, port 0: any that is free; or unix:PATH.
   std::string http;                     ///< HOST:PORT; empty: not over HTTP.

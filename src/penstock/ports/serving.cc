@@ -29,6 +29,15 @@ Result<Options> with_models(Options options) {
     PENSTOCK_TRY(auto source, serve::parse_source(text));
     options.server.models.push_back(std::move(source));
   }
+  for (const auto& [name, settings] : options.settings) {
+    PENSTOCK_TRY(const auto called, serve::models_called(options.server.models, name));
+    for (auto* model : called) {
+      auto& [constants, states] = model->settings;
+      for (const auto& [input, value] : settings.constants)
+        constants.insert_or_assign(input, value);
+      states.insert(states.end(), settings.states.begin(), settings.states.end());
+    }
+  }
   return options;
 }
 

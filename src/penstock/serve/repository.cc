@@ -63,13 +63,28 @@ Result<ModelSource> parse_source(const std::string& text) {
   return source;
 }
 
+Result<std::vector<ModelSource*>> models_called(std::vector<ModelSource>& models,
+                                                const std::string& name) {
+  std::vector<ModelSource*> called;
+  for (auto& model : models) {
+    const bool only = name.empty() && models.size() == 1;
+    const auto versioned = concat(model.name, ":", model.version);
+    if (only || model.name == name || versioned == name) called.push_back(&model);
+  }
+  if (!called.empty()) return called;
+  const auto known =
+      join(models, ", ", [](const ModelSource& model) { return concat("'", model.name, "'"); });
+  return invalid_argument("expected a model that is served (", known.empty() ? "none" : known,
+                          "), found '", name, "'");
+}
+
 Repository::Repository(const Server::Options& options, const backend::Registry& backends)
     : shared_(make_shared_parts(options, backends)),
       patience_(options.patience),
       native_code_(options.native_code),
       uploads_native_code_(options.uploads_native_code) {
   for (const auto& model : options.models) {
-    given_[model.name][model.version] = {model.path, native_code_, nullptr, 0};
+    given_[model.name][model.version] = {model.path, native_code_, nullptr, 0, model.settings};
   }
 }
 
@@ -201,7 +216,7 @@ void Repository::forget(const std::string& name, std::uint64_t number) {
 
 Result<plan::Package> Repository::load_source(const Source& source) const {
   return app::load_source(source.path, source.native_code, shared_->backends,
-                          shared_->start.functions);
+                          shared_->start.functions, source.settings);
 }
 
 Status Repository::start(const std::string& name, std::uint64_t number, const Source& source) {

@@ -53,6 +53,7 @@ class Repository {
     bool native_code = false;
     std::shared_ptr<const void> files;  // An upload's; null: the user's own.
     std::uint64_t bytes = 0;            // Of an upload.
+    app::ModelSettings settings = {};
   };
   using Sources = std::map<std::uint64_t, Source>;
   struct Version {

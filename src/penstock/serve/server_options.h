@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/app/source.h"
 #include "penstock/function/function.h"
 #include "penstock/serve/server.h"
 
@@ -17,13 +18,26 @@ namespace penstock::serve {
 
 /// One model to serve.
 struct ModelSource {
-  std::string name;            ///< Empty: the path's stem.
-  std::uint64_t version = 1;   ///< Of several of one name, the highest is the latest.
-  std::filesystem::path path;  ///< A package, an application (.yaml) or a model (.onnx).
+  std::string name;             ///< Empty: the path's stem.
+  std::uint64_t version = 1;    ///< Of several of one name, the highest is the latest.
+  std::filesystem::path path;   ///< A package, an application (.yaml) or a model (.onnx).
+  app::ModelSettings settings;  ///< Of a model alone.
+};
+
+/// What models of a name are loaded with.
+struct NamedSettings {
+  std::string model;  ///< As models_called() has it.
+  app::ModelSettings settings;
 };
 
 /// `[NAME[:VERSION]=]PATH`. \error kInvalidArgument
 Result<ModelSource> parse_source(const std::string& text);
+
+/// Those of `models` that `name` stands for: "NAME" for all versions, or "NAME:VERSION"; empty for
+/// the only model. \error kInvalidArgument  there is none, or there are several models to choose
+/// from.
+Result<std::vector<ModelSource*>> models_called(std::vector<ModelSource>& models,
+                                                const std::string& name);
 
 /// What a server never goes beyond; who would, gets kResourceExhausted and one sentence.
 struct Limits {
