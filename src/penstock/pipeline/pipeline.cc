@@ -696,50 +696,19 @@ void Pipeline::close() {
   state->wake_everybody();
 }
 
-namespace {
-
-// Whether stages wait for results to be released while nobody pops. Only a lossy pipeline takes
-// more frames than the output edge holds.
-class ReleaseWatch {
- public:
-  static constexpr std::int64_t kLook = 250'000'000;
-  static constexpr std::int64_t kPatience = 1'000'000'000;
-
-  explicit ReleaseWatch(const State& state) : state_(state) {}
-
-  bool stuck() {
-    const auto popped = state_.totals->all();
-    const auto released = state_.sink.done();
-    const bool moved = popped != popped_ || released != released_;
-    if (moved || state_.awaiting_release.load(std::memory_order_relaxed) == 0) since_ = now_ns();
-    popped_ = popped;
-    released_ = released;
-    return now_ns() - since_ > kPatience;
-  }
-
- private:
-  const State& state_;
-  std::uint64_t popped_ = 0;
-  FrameNumber released_ = 0;
-  std::int64_t since_ = now_ns();
-};
-
-}  // namespace
-
 Status State::drain(std::chrono::nanoseconds timeout, std::int64_t deadline) {
   if (!drainers_turn.begin(deadline, [] { return false; })) {
     return timed_out("drain: no turn", timeout, "another thread was draining");
   }
   const TurnGuard guard(&drainers_turn);
   const FrameNumber pushed = source.done();
-  ReleaseWatch releases(*this);
   for (auto& wait : drainer.waits) {
     while ((wait.seen = wait.progress->done()) < pushed) {
       if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
         return timed_out("drain: not done", timeout, pushed - wait.seen,
                          " frames are still in flight");
       }
-      if (releases.stuck()) {
+      if (releases.stuck(totals->all(), sink.done(), awaiting_release.load(), now_ns())) {
         return make_error(Code::kFailedPrecondition,
                           "drain: the results fill the output edge, and ", pushed - wait.seen,
                           " frames wait behind them; pop them, then drain");

@@ -1081,6 +1081,20 @@ TEST(FullPolicyTest, DrainSaysThatResultsFillTheOutputEdge) {
   EXPECT_TRUE(pipeline->drain());
 }
 
+TEST(FullPolicyTest, DrainInShortSlicesSaysSoToo) {
+  auto network = chain();
+  network.finish().edges[1].policy = plan::FullPolicy::kDropOldest;
+  auto pipeline = start(network, {.capacity = 2});
+  for (int i = 0; i < 20; ++i) push_number(*pipeline, static_cast<float>(i));
+  Code code = Code::kDeadlineExceeded;
+  for (int slice = 0; slice < 3000 && code == Code::kDeadlineExceeded; ++slice) {
+    const Status drained = pipeline->drain(std::chrono::milliseconds(10));
+    ASSERT_FALSE(drained);
+    code = drained.error().code;
+  }
+  EXPECT_EQ(code, Code::kFailedPrecondition);
+}
+
 TEST(FullPolicyTest, ADropOnOneBranchDropsTheFrameOnAll) {
   Gate gate;
   FakeNetwork network;

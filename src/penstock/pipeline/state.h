@@ -25,6 +25,7 @@
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/pipeline/progress.h"
 #include "penstock/pipeline/record.h"
+#include "penstock/pipeline/release_watch.h"
 #include "penstock/pipeline/stage.h"
 #include "penstock/pipeline/state_edge.h"
 #include "penstock/pipeline/streams.h"
@@ -107,6 +108,7 @@ struct State : std::enable_shared_from_this<State> {
   Caller popper;   // Waits: each stage that feeds the output, or nothing.
   Caller drainer;  // Waits: as the popper.
   Turn drainers_turn;
+  ReleaseWatch releases;                                     // In the drainer's turn.
   std::shared_ptr<Turns> turns = std::make_shared<Turns>();  // The pusher's and the popper's.
   std::vector<FrameNumber> input_capacities;  // Beside pusher.waits from the second on.
   std::unique_ptr<Journeys> journeys;         // If tracing; stays when the options are freed.
