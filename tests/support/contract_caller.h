@@ -108,7 +108,7 @@ class Caller {
   };
   struct Known {
     int in_flight = 0;
-    std::int64_t last = 0;  // The tag of its last frame.
+    std::int64_t last = 0;  // The larger, the later it was used last: had a frame, or was restored.
   };
 
   void wrong(const std::string& text) {
@@ -343,7 +343,7 @@ class Caller {
     }
     auto& known = known_[stream_of(given_, tag)];
     ++known.in_flight;
-    known.last = tag;
+    known.last = ++uses_;
   }
 
   /// False: none is idle.
@@ -388,6 +388,7 @@ class Caller {
       }
       if (check("restore", code_of(pipeline_.restore_stream(stream, states)))) {
         seen_.events.push_back(std::move(event));
+        picked->second.last = ++uses_;
       }
     }
   }
@@ -648,6 +649,7 @@ class Caller {
   bool stuck_ = false;
   std::map<std::uint64_t, Known> known_{{0, {}}};  // Streams, where one thread pushes and pops.
   std::uint64_t evicted_ = 0;
+  std::int64_t uses_ = 0;  // Of streams.
   std::size_t calls_ = 0;  // Frames pushed that have callbacks.
   std::mutex mutex_;       // Guards what pushers write of `seen_`, and calls_ there.
   std::mutex arrivals_;    // Guards the last.

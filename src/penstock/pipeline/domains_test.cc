@@ -977,6 +977,25 @@ TEST_F(DomainStates, AreResetSavedAndRestored) {
   EXPECT_FALSE(pipeline->save_stream(0));
 }
 
+// Else its next frame would read what a stream left there that had the place before.
+TEST_F(DomainStates, ThatCannotBeRestoredLeaveNoStreamBehind) {
+  build(false, 2);
+  std::atomic<bool> fails{false};
+  memory().on_copy = [&](const auto&, const auto&) -> Status {
+    return fails ? Status(make_error(Code::kInternal, "the copy failed")) : Status();
+  };
+  start();
+  EXPECT_EQ(step(3, 1), 3);
+  ASSERT_TRUE(pipeline->end_stream(1));
+  fails = true;
+  const Status refused = pipeline->restore_stream(2, {{"s", number(7)}});
+  fails = false;
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr("restore_stream: stream 2: state 's': the copy failed"));
+  EXPECT_EQ(step(5, 2), 5);
+}
+
 TEST_F(DomainStates, OfSeveralStreamsAreRowsOfACall) {
   build(true, 4);
   memory().within = true;

@@ -41,6 +41,7 @@ Result<Streams::Seat> Streams::admit(std::uint64_t stream, std::int64_t deadline
     PENSTOCK_CHECK_OK(begin(seat, seats_[seat].steps));
     seat_of_.emplace(stream, seat);
     seats_[seat].stream = stream;
+    seats_[seat].used = ++uses_;
     free_.pop_back();
     return seat;
   } catch (const std::bad_alloc&) {  // The seat is free as before.
@@ -75,12 +76,12 @@ bool Streams::add_seat() {
   return true;
 }
 
-// Of the streams but 0 that are idle, the one whose last frame was pushed first.
+// Of the streams but 0 that are idle, the one that was used last longest ago.
 bool Streams::evict() {
   std::optional<Seat> longest;
   for (Seat seat = 1; seat < seats_.size(); ++seat) {
     if (seats_[seat].in_flight > 0) continue;
-    if (!longest || seats_[seat].behind < seats_[*longest].behind) longest = seat;
+    if (!longest || seats_[seat].used < seats_[*longest].used) longest = seat;
   }
   if (!longest) return false;
   seat_of_.erase(*seats_[*longest].stream);
@@ -100,6 +101,12 @@ void Streams::push(FrameNumber frame, Record& record) {
   record.step = seat.steps++;
   record.behind = std::exchange(seat.behind, frame + 1);
   ++seat.in_flight;
+  seat.used = ++uses_;
+}
+
+void Streams::use(Seat seat) {
+  const std::scoped_lock lock(mutex_);
+  seats_[seat].used = ++uses_;
 }
 
 void Streams::pop(const Record& record) {
@@ -141,7 +148,7 @@ std::vector<std::uint64_t> Streams::by_age() const {
   const std::scoped_lock lock(mutex_);
   std::vector<std::uint64_t> streams;
   for (const auto& [stream, seat] : seat_of_) streams.push_back(stream);
-  std::ranges::sort(streams, {}, [&](auto stream) { return seats_[seat_of_.at(stream)].behind; });
+  std::ranges::sort(streams, {}, [&](auto stream) { return seats_[seat_of_.at(stream)].used; });
   return streams;
 }
 
@@ -303,14 +310,21 @@ Status Pipeline::restore_stream(std::uint64_t stream, const Named& states) {
     auto values = match_states(state, states);
     if (!values)
       return std::move(values).error().within({Where::kStream, stream}).within("restore_stream");
-    const auto seat = state.streams->admit(
-        stream, 0, [](Streams::Seat, FrameNumber) { return Status(); }, [] { return false; });
-    if (!seat) return Error(seat.error()).within({Where::kStream, stream}).within("restore_stream");
+    const auto set_all = [&](Streams::Seat seat, FrameNumber step) -> Status {
+      for (std::size_t s = 0; s < state.states.size(); ++s) {
+        PENSTOCK_CHECK_OK(state.states[s]->set(seat, step, *(*values)[s]));
+      }
+      return {};
+    };
+    const bool known = state.streams->find(stream).has_value();
+    // One that gets a seat with it: where a value cannot be set, it keeps none of another stream's.
+    const auto seat = state.streams->admit(stream, 0, set_all, [] { return false; });
+    if (!seat) return placed(seat.error(), stream, "restore_stream");
+    if (!known) return {};
     PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "restore_stream"));
-    for (std::size_t s = 0; s < state.states.size(); ++s) {
-      Status set = state.states[s]->set(*seat, state.steps(*seat), *(*values)[s]);
-      if (!set) return placed(std::move(set).error(), stream, "restore_stream");
-    }
+    Status set = set_all(*seat, state.steps(*seat));
+    if (!set) return placed(std::move(set).error(), stream, "restore_stream");
+    state.streams->use(*seat);
     return {};
   });
 }

@@ -39,6 +39,9 @@ class Streams {
   using Begin = std::function<Status(Seat, FrameNumber)>;
   Result<Seat> admit(std::uint64_t stream, std::int64_t deadline, const Begin& begin,
                      const std::function<bool()>& ended);
+  /// The stream of the seat was used: that of a frame is, and one that gets a seat. Those that were
+  /// used last longest ago are evicted first.
+  void use(Seat seat);
   /// Numbers the frame among those of its seat. In the pusher's turn.
   void push(FrameNumber frame, Record& record);
   /// The frame came out: every stage is done with it.
@@ -62,6 +65,7 @@ class Streams {
     FrameNumber steps = 0;
     FrameNumber behind = 0;  // The last frame's number, and one.
     FrameNumber in_flight = 0;
+    std::uint64_t used = 0;  // The larger, the later it was used last.
   };
 
   Status free_a_seat(std::unique_lock<std::mutex>& lock, std::int64_t deadline,
@@ -75,7 +79,7 @@ class Streams {
   std::vector<Taken> seats_;  // Grows up to limits_.most.
   std::vector<Seat> free_;    // Has room for all of them.
   std::unordered_map<std::uint64_t, Seat> seat_of_;
-  std::uint64_t evicted_ = 0;
+  std::uint64_t evicted_ = 0, uses_ = 0;
 };
 
 }  // namespace penstock::pipeline

@@ -324,6 +324,18 @@ TEST(Streams, TheOneUsedLastLongestAgoGivesItsPlace) {
       "save_stream: stream 7: it is not known: it had no frame yet, has ended or was evicted");
 }
 
+TEST(Streams, OneThatWasRestoredWasUsedLast) {
+  auto network = sequence(Writes::kItself, 3, true);
+  auto pipeline = started(network);
+  EXPECT_EQ(*one(*pipeline, 5, 4), 4);
+  ASSERT_TRUE(pipeline->restore_stream(6, {{"s", number(10)}}));
+  EXPECT_EQ(*one(*pipeline, 7, 4), 4);  // In the place of 5.
+  ASSERT_TRUE(pipeline->restore_stream(6, {{"s", number(10)}}));
+  EXPECT_EQ(*one(*pipeline, 8, 4), 4);  // In the place of 7.
+  EXPECT_EQ(*one(*pipeline, 6, 4), 9);
+  EXPECT_EQ(pipeline->stats().streams_evicted, 2U);
+}
+
 TEST(Streams, OnlyAnIdleOneGivesItsPlace) {
   auto network = sequence(Writes::kItself, 3, true);
   auto pipeline = started(network);
