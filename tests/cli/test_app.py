@@ -156,6 +156,13 @@ def test_a_wrong_batch_of_a_network_is_told_with_its_line(penstock, plus, tmp_pa
     assert f"nodes.net.batch: {expected}" in said
 
 
+def test_the_stages_of_an_applications_network_have_lanes(well, chain, tmp_path):
+    node = {"network": "chain.onnx", "cuts": ["relu1"], "inputs": {"x": "x"}, "lanes": 3}
+    app = {"inputs": {"x": None}, "nodes": {"net": node}, "outputs": {"y": "net.y"}}
+    stages = well("split", write(tmp_path, app), "-o", tmp_path / "p", "--json").json["stages"]
+    assert [stage["lanes"] for stage in stages] == [3, 3]
+
+
 def test_the_plan_says_how_many_calls_of_a_node_may_be_left_behind(well, app, tmp_path):
     app["nodes"]["scale"] |= {"max_run_ms": 1000, "max_left_behind": 3}
     app["nodes"]["last"]["max_left_behind"] = 1

@@ -71,6 +71,7 @@ WHOLE = {
             "custom_ops": ["ops.so"],
             "unpinned": False,
             "batch": {"frames": 8, "wait_ms": 2.5},
+            "lanes": 4,
         },
         "f": {
             "function": "./f.so",
@@ -125,6 +126,7 @@ SPOILT: dict[str, list[Any]] = {
     "nodes.net.each.0": [*NO_TEXT, None],
     "nodes.net.max_run_ms": NO_NUMBER,
     "nodes.net.max_left_behind": NO_LIMIT,
+    "nodes.net.lanes": NO_LIMIT,
     "nodes.net.cuts": NO_LIST,
     "nodes.net.cuts.0": [*NO_TEXT, None],
     "nodes.net.replicas": NO_COUNT,

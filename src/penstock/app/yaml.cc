@@ -108,9 +108,10 @@ class Reader {
   }
 
   Network read_network(const Field& field) {
-    field.only({"network", "inputs", "each", "max_run_ms", "max_left_behind", "cuts", "replicas",
-                "devices", "standby", "backend", "options", "shapes", "constants", "parameters",
-                "as_is", "custom_ops", "unpinned", "batch", "build"});
+    field.only({"network",    "inputs",   "each",      "max_run_ms", "max_left_behind",
+                "cuts",       "replicas", "devices",   "standby",    "backend",
+                "options",    "shapes",   "constants", "parameters", "as_is",
+                "custom_ops", "unpinned", "batch",     "lanes",      "build"});
     Network network;
     network.model = field.find("network")->existing_path();
     auto& split = network.split;
@@ -124,6 +125,7 @@ class Reader {
     if (const auto options = field.find("options")) split.backend_options = read_options(*options);
     if (const auto unpinned = field.find("unpinned")) split.pinned = !unpinned->boolean();
     if (const auto batch = field.find("batch")) split.batches = read_batches(*batch);
+    if (const auto lanes = field.find("lanes")) split.lanes = lanes->integer(0, plan::kMostLanes);
     if (const auto libraries = field.find("custom_ops")) {
       libraries->each([&](const Field& file) { split.custom_ops.push_back(file.existing_path()); });
     }
@@ -152,8 +154,8 @@ class Reader {
       network.build_budget = read_budget(*build);
       if (!network.is_undecided()) {
         build->fail(
-            "is found by measuring: leave out cuts, replicas, devices, backend, options, batch "
-            "and unpinned, or 'build'");
+            "is found by measuring: leave out cuts, replicas, devices, backend, options, batch, "
+            "lanes and unpinned, or 'build'");
       }
     }
     return network;
