@@ -169,26 +169,30 @@ class App:
         as_is: bool = False,
         pinned: bool | None = None,
         batch: Batch | Mapping[str, Batch] | None = None,
+        lanes: int | None = None,
         each: Sequence[str] = (),
         max_run_ms: float | None = None,
+        max_left_behind: int | None = None,
         reads: Mapping[str, str] | None = None,
     ) -> None:
         """Adds a model file as a node; its ports are the model's inputs and outputs.
 
-        model: or a package of one network, such as :func:`penstock.build` makes; all but ``each`` and
-            ``max_run_ms`` is then settled.
+        model: or a package of one network, such as :func:`penstock.build` makes; all but ``each``,
+            ``max_run_ms`` and ``max_left_behind`` is then settled.
         each: ports whose sources hold items; the network runs once for each item.
         max_run_ms: the most that a call of its stages may take, all items of a frame together.
+        max_left_behind: calls beyond that which each instance of them leaves behind, and goes on.
         reads: port to source, as :meth:`connect` would say one by one.
         The rest is as for :func:`penstock.split`.
         """
         stream = dict.fromkeys(
-            ("policy", "capacity", "in_flight", "max_age_ms", "max_left_behind", "on_error", "streams", "evict")
+            ("policy", "capacity", "in_flight", "max_age_ms", "on_error", "streams", "evict")
             + ("trace", "output", "states")
         )
         split = _split_options(stream | locals())
         split["model"] = path_text(f"node '{name}': model", model)
-        self._add(name, {"kind": "network", "split": split}, each, max_run_ms, _sources(name, reads, []))
+        what = {"kind": "network", "split": split, "max_left_behind": max_left_behind}
+        self._add(name, what, each, max_run_ms, _sources(name, reads, []))
 
     def function(
         self,
@@ -205,6 +209,7 @@ class App:
         devices: str | Sequence[str] | None = None,
         each: Sequence[str] = (),
         max_run_ms: float | None = None,
+        max_left_behind: int | None = None,
         reads: Mapping[str, str] | Sequence[str] | None = None,
     ) -> None:
         """Adds a Python callable as a node, a ready-made function, or a function of a C library.
@@ -216,7 +221,7 @@ class App:
             itself; which of its functions, where it holds several; and the function's settings, which a
             callable has not: ``functools.partial`` gives it values.
         reads: as for :meth:`network`, or the sources alone, in the order of ``inputs``.
-        replicas, devices, each, max_run_ms: as for :meth:`network`.
+        replicas, devices, each, max_run_ms, max_left_behind: as for :meth:`network`.
         """
         self._check_own()
         if (call is None) == (library is None):
@@ -242,6 +247,7 @@ class App:
             "options": settings,
             "replicas": replicas,
             "devices": _device_text(devices),
+            "max_left_behind": max_left_behind,
         }
         self._add(name, what, each, max_run_ms, _sources(name, reads, list(inputs)))
         if declared is not None:
@@ -260,6 +266,7 @@ class App:
         options: Mapping[str, object] | None = None,
         each: Sequence[str] = (),
         max_run_ms: float | None = None,
+        max_left_behind: int | None = None,
         reads: Mapping[str, str] | None = None,
     ) -> None:
         """Adds a model that a server of the Open Inference Protocol has; its ports are what the server says.
@@ -271,7 +278,7 @@ class App:
         lanes: calls in flight at each server; 0: as many as is usual.
         shapes: of inputs and outputs whose sizes the server leaves open.
         options: of the backend ``remote`` (docs/remote.md).
-        each, max_run_ms, reads: as for :meth:`network`.
+        each, max_run_ms, max_left_behind, reads: as for :meth:`network`.
         """
         what = _served(
             f"node '{name}'",
@@ -283,6 +290,7 @@ class App:
             shapes=shapes,
             options=options,
         )
+        what["max_left_behind"] = max_left_behind
         self._add(name, what, each, max_run_ms, _sources(name, reads, []))
 
     def connect(self, source: str, *ports: str) -> None:

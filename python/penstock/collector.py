@@ -67,9 +67,12 @@ class Collector:
         assert future is not None
         return future
 
-    def try_submit(self, keep: Pipeline, stream: object, feed: Any, tag: Any) -> Future[_core.Frame] | None:
-        """None where there is no room. The result is the frame however it ended."""
-        return self._submit(lambda: None if self._callbacks_first else self._core.try_push(feed, tag), stream, keep)
+    def try_submit(self, keep: Pipeline, key: object, feed: Any, tag: Any, number: int) -> Future[_core.Frame] | None:
+        """None where there is no room. The result is the frame however it ended. `key`: of leave(); `number`: of
+        the pipeline's stream."""
+        return self._submit(
+            lambda: None if self._callbacks_first else self._core.try_push(feed, tag, stream=number), key, keep
+        )
 
     def leave(self, stream: object) -> None:
         """Nobody wants the frames of `stream` any more."""

@@ -170,7 +170,7 @@ class Pipeline:
         threaded: take items in a thread, so that a result does not wait for the next item. Default:
             what the source says of itself (``live``), else not.
         """
-        return Stream(self, source, feed, errors, dropped, threaded)
+        return Stream(self, source, feed, errors, dropped, threaded, 0)
 
     def astream(
         self,
@@ -181,7 +181,7 @@ class Pipeline:
         dropped: Literal["skip", "yield"] = "skip",
     ) -> AsyncStream[Item]:
         """The same for ``async for``; the source may be asynchronous too."""
-        return AsyncStream(self, source, feed, errors, dropped)
+        return AsyncStream(self, source, feed, errors, dropped, 0)
 
     def submit(
         self,
@@ -520,6 +520,30 @@ class StreamOf:
     ) -> Future[_core.Frame]:
         """:meth:`Pipeline.submit` of a frame of this stream."""
         return self._pipeline.submit(feed, timeout, tag, stream=self._number, deadline=deadline, priority=priority)
+
+    def stream(
+        self,
+        source: Iterable[Item],
+        feed: Callable[[Item], Feed] | None = None,
+        *,
+        errors: Literal["raise", "yield"] = "raise",
+        dropped: Literal["skip", "yield"] = "skip",
+        threaded: bool | None = None,
+    ) -> Stream[Item]:
+        """:meth:`Pipeline.stream` over frames of this stream. One at a time, over all streams of the pipeline: it
+        takes all frames that come out."""
+        return Stream(self._pipeline, source, feed, errors, dropped, threaded, self._number)
+
+    def astream(
+        self,
+        source: Iterable[Item] | AsyncIterable[Item],
+        feed: Callable[[Item], Feed] | None = None,
+        *,
+        errors: Literal["raise", "yield"] = "raise",
+        dropped: Literal["skip", "yield"] = "skip",
+    ) -> AsyncStream[Item]:
+        """:meth:`Pipeline.astream` over frames of this stream. Several streams may have one each, at once."""
+        return AsyncStream(self._pipeline, source, feed, errors, dropped, self._number)
 
     def reset(self) -> None:
         """Lets its next frame read the states' initial values.

@@ -67,7 +67,9 @@ class Stream(Generic[Item]):
         errors: str,
         dropped: str,
         threaded: bool | None,
+        number: int,
     ) -> None:
+        """`number`: of the pipeline's stream that the frames are of."""
         self._delivery = _Delivery(errors, dropped)
         self._core = pipeline._core
         self._pipeline: Pipeline | None = None
@@ -77,7 +79,7 @@ class Stream(Generic[Item]):
         items = iter(source)
         pipeline._turns.begin_stream(self)
         feeder = _ThreadFeeder if live else _Feeder
-        self._feeder: _Feeder = feeder(self._core, items, feed)
+        self._feeder: _Feeder = feeder(self._core, items, feed, number)
         self._pipeline = pipeline
 
     def __iter__(self) -> Stream[Item]:
@@ -140,8 +142,11 @@ class _Feeder:
 
     _kept: type[BaseException] = Exception  # What a source raises in a frame's place.
 
-    def __init__(self, core: _core.Pipeline, source: Iterator[Any], feed: Callable[[Any], Any] | None) -> None:
+    def __init__(
+        self, core: _core.Pipeline, source: Iterator[Any], feed: Callable[[Any], Any] | None, number: int
+    ) -> None:
         self._core = core
+        self._number = number  # Of the pipeline's stream.
         self._source = source
         self._feed = feed
         self._exhausted = False
@@ -191,10 +196,10 @@ class _Feeder:
         if self._waiting is None:
             return True  # An error took its place.
         try:
-            pushed = self._core.try_push(*self._waiting)
-        except ResourceExhausted:  # The policy `error`: here it means to wait.
-            pushed = None
+            pushed = self._core.try_push(*self._waiting, stream=self._number)
         except Exception as error:
+            if _is_full(error):
+                return False
             self._order.append(error)
             self._waiting = None
             if isinstance(error, Cancelled):
@@ -228,6 +233,11 @@ class _Feeder:
         return True
 
 
+def _is_full(error: Exception) -> bool:
+    """Of the policy `error`, which here means to wait. Not of one stream too many: that stays so."""
+    return isinstance(error, ResourceExhausted) and not any(place["kind"] == "stream" for place in error.places)
+
+
 def _raised_by_feed(error: BaseException) -> RuntimeError:
     """As of a generator (PEP 479)."""
     raised = RuntimeError(f"feed raised {type(error).__name__}")
@@ -240,8 +250,10 @@ class _ThreadFeeder(_Feeder):
 
     _kept = BaseException  # Also what would end a program, but in a thread of its own ends nothing.
 
-    def __init__(self, core: _core.Pipeline, source: Iterator[Any], feed: Callable[[Any], Any] | None) -> None:
-        super().__init__(core, source, feed)
+    def __init__(
+        self, core: _core.Pipeline, source: Iterator[Any], feed: Callable[[Any], Any] | None, number: int
+    ) -> None:
+        super().__init__(core, source, feed, number)
         self._stopped = False
         self._ended = False
         self._pushes = threading.RLock()  # Held while pushing, so that nothing is pushed after stop().
@@ -287,12 +299,14 @@ class _ThreadFeeder(_Feeder):
                 with self._pushes:
                     if self._stopped:
                         return
-                    self._core.push(feed, _PATIENCE, tag)
+                    self._core.push(feed, _PATIENCE, tag, stream=self._number)
                     self._order.append(None)
                 return
-            except (DeadlineExceeded, ResourceExhausted):
+            except DeadlineExceeded:
                 continue
             except Exception as error:
+                if _is_full(error):
+                    continue
                 self._order.append(error)
                 self._stopped = isinstance(error, Cancelled)
                 return
@@ -308,9 +322,12 @@ class AsyncStream(Generic[Item]):
         feed: Callable[[Item], Any] | None,
         errors: str,
         dropped: str,
+        number: int,
     ) -> None:
+        """`number`: of the pipeline's stream that the frames are of."""
         self._delivery = _Delivery(errors, dropped)
         self._pipeline = pipeline
+        self._number = number
         if isinstance(source, AsyncIterable):
             self._source: AsyncIterator[Item] = aiter(source)
         else:
@@ -377,10 +394,10 @@ class AsyncStream(Generic[Item]):
         assert self._waiting is not None
         try:
             collector = self._pipeline._turns.enter_collector("astream")
-            future = collector.try_submit(self._pipeline, self._key, *self._waiting)
-        except ResourceExhausted:
-            future = None
+            future = collector.try_submit(self._pipeline, self._key, *self._waiting, self._number)
         except Exception as error:
+            if _is_full(error):
+                return False
             self._fail(error)
             self._waiting = None
             self._exhausted = self._exhausted or isinstance(error, Cancelled)

@@ -76,6 +76,11 @@ Result<app::Node> to_node(const Options& options) {
   auto max_run = to_microseconds(options, "max_run_ms");
   if (!max_run) return std::move(max_run).error().within({Where::kNode, node.name});
   node.max_run = *max_run;
+  node.max_left_behind = options.maybe<int>("max_left_behind");
+  if (const auto most = node.max_left_behind.value_or(0); most < 0 || most > plan::kMostLanes) {
+    return invalid_argument("max_left_behind: expected 0 to ", plan::kMostLanes, ", found ", most)
+        .within({Where::kNode, node.name});
+  }
   return node;
 }
 

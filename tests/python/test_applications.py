@@ -1,5 +1,6 @@
 """Applications: Python functions and networks as one pipeline."""
 
+import asyncio
 import gc
 import hashlib
 import json
@@ -476,6 +477,56 @@ def test_streams_have_states_of_their_own() -> None:
             app.start(streams=streams)
 
 
+def held_sum() -> penstock.App:
+    app = penstock.App("sum")
+    app.input("x")
+    ports = {"x": "f32[1]", "held": "f32[1]"}
+    app.function("sum", lambda x, held: x + held, ports, {"sum": "f32[1]"}, reads={"x": "x"})
+    app.state("sum.sum", "sum.held")
+    app.output("sum", "sum.sum")
+    return app
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_stream_is_iterated_over_with_states_of_its_own(threaded: bool) -> None:
+    with held_sum().start(streams=2) as pipeline:
+        call = pipeline.stream_of(7)
+        for first in (0, 10):
+            with call.stream([3, 4, 3], value, threaded=threaded) as frames:
+                assert [(frame.stream, frame.tag, frame["sum"][0]) for frame in frames] == [
+                    (7, 3, first + 3),
+                    (7, 4, first + 7),
+                    (7, 3, first + 10),
+                ]
+        assert pipeline(value(1))[0][0] == 1  # Stream 0.
+        with pytest.raises(penstock.ResourceExhausted, match="stream 8: it is not known, and the plan allows 2"):
+            next(pipeline.stream_of(8).stream([value(1)], threaded=threaded))
+    with held_sum().start(streams=2, policy="error", capacity=1) as pipeline:  # Here a full edge is waited for.
+        frames = pipeline.stream_of(7).stream(range(20), value, threaded=threaded)
+        assert [frame["sum"][0] for frame in frames] == list(np.cumsum(range(20)))
+
+
+def test_streams_are_iterated_over_at_once_by_tasks() -> None:
+    async def total(call: penstock.StreamOf, step: int) -> list[float]:
+        return [frame["sum"][0] async for frame in call.astream([step] * 4, value)]
+
+    async def totals(pipeline: penstock.Pipeline) -> list[list[float]]:
+        return await asyncio.gather(*(total(pipeline.stream_of(number), number) for number in (1, 2, 3)))
+
+    with held_sum().start(streams=4) as pipeline:
+        assert asyncio.run(totals(pipeline)) == [[step * i for i in range(1, 5)] for step in (1, 2, 3)]
+        with pytest.raises(penstock.ResourceExhausted, match="stream 9: it is not known"):
+            asyncio.run(total(pipeline.stream_of(9), 1))
+
+
+def test_drain_says_that_results_are_to_be_popped() -> None:
+    with held_sum().start(policy="drop_oldest", capacity=2) as pipeline:
+        for i in range(50):
+            pipeline.push(value(i))
+        with pytest.raises(penstock.FailedPrecondition, match="the results fill the output edge"):
+            pipeline.drain()
+
+
 def test_a_frame_of_a_stream_may_have_a_deadline_and_a_priority() -> None:
     app = penstock.App("double")
     app.input("x")
@@ -637,6 +688,27 @@ def test_native_code_may_be_refused(tmp_path: Path) -> None:
     (tmp_path / "app.penstock/plan.json").write_text(json.dumps(plan))
     with pytest.raises(penstock.PermissionDenied, match="'never_opened.so': native code .* native_code=False"):
         penstock.load(tmp_path / "app.penstock", native_code=False)
+
+
+def test_lanes_and_calls_left_behind_are_said_of_a_node(model: Path) -> None:
+    app = penstock.App("line")
+    app.input("x")
+    app.network("line", model, cuts=["increment"], lanes=3, max_run_ms=60000, max_left_behind=2, reads={"x": "x"})
+    app.function(
+        "copy", np.copy, {"z": "f32[1,4]"}, {"y": "f32[1,4]"}, max_run_ms=60000, max_left_behind=1, reads="line.z"
+    )
+    app.output("y", "copy.y")
+    with app.start() as pipeline:
+        assert [(stage.get("lanes", 0), stage["max_left_behind"]) for stage in pipeline.plan["stages"]] == [
+            (3, 2),
+            (3, 2),
+            (0, 1),
+        ]
+    for wrong in (-1, 1025):
+        refused = penstock.App("line")
+        refused.function("copy", np.copy, {"x": "f32[4]"}, {"y": "f32[4]"}, max_left_behind=wrong)
+        with pytest.raises(penstock.InvalidArgument, match=f"max_left_behind: expected 0 to 1024, found {wrong}"):
+            refused.start()
 
 
 def test_a_node_may_say_what_it_reads(model: Path) -> None:
