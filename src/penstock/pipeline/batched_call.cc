@@ -93,10 +93,10 @@ Status BatchedCall::add_part(const CompiledPartition& partition, backend::Execut
     const auto& port = several->outputs()[i];
     const Wire& wire = partition.outputs[i].wire;
     PENSTOCK_CHECK_OK(check_rows(partition, one.outputs()[i], port, rows_, items));
-    auto& made = part.outputs.emplace_back(Port{wire, port.type, {}, {}});
+    auto& made = part.outputs.emplace_back(Port{wire, port.type, {}, {}, {}});
     if (!port.type.fixed()) made.type = rows_of(partition.outputs[i].type, rows_);  // With bounds.
     if (wire.kind != Wire::Kind::kLocal) {
-      PENSTOCK_CHECK_OK(hold_rows(made));
+      PENSTOCK_CHECK_OK(hold_rows(made, one.outputs()[i].type, true));
     } else if (made.type.max_bytes()) {
       PENSTOCK_CHECK_OK(restore_storage_in(memory_, made.type, locals_[wire.where]));
     }
@@ -105,10 +105,11 @@ Status BatchedCall::add_part(const CompiledPartition& partition, backend::Execut
     const auto& port = several->inputs()[i];
     const Wire& wire = partition.inputs[i];
     const bool shared = wire.kind == Wire::Kind::kParameter;
-    auto& made = part.inputs.emplace_back(Port{wire, port.type, {}, {}});
+    auto& made = part.inputs.emplace_back(Port{wire, port.type, {}, {}, {}});
     if (shared) continue;
     PENSTOCK_CHECK_OK(check_rows(partition, one.inputs()[i], port, rows_, items));
-    if (wire.kind != Wire::Kind::kLocal) PENSTOCK_CHECK_OK(hold_rows(made));
+    if (wire.kind == Wire::Kind::kLocal) continue;
+    PENSTOCK_CHECK_OK(hold_rows(made, one.inputs()[i].type, false));
   }
   part.read.resize(part.inputs.size());
   part.written.resize(part.outputs.size());
@@ -116,8 +117,29 @@ Status BatchedCall::add_part(const CompiledPartition& partition, backend::Execut
   return {};
 }
 
-Status BatchedCall::hold_rows(Port& port) {
-  if (port.type.fixed()) return port.rows.open(memory_, port.type, rows_);
+// Items are of one shape always: then how many there are does not matter.
+bool BatchedCall::is_fixed_by_plan(const Wire& wire) const {
+  const auto& type = [&]() -> const Type& {
+    switch (wire.kind) {
+      case Wire::Kind::kInEdge:
+        return stage_.in_edges[wire.where]->types[wire.tensor];
+      case Wire::Kind::kStateIn:
+        return stage_.states_in[wire.where]->type();
+      case Wire::Kind::kStateOut:
+        return stage_.states_out[wire.where]->type();
+      default:
+        return stage_.out_edges[wire.where]->types[wire.tensor];
+    }
+  }();
+  const std::size_t skipped = wire.items && !type.dims.empty() ? 1 : 0;
+  return type.ranked && std::ranges::all_of(std::span(type.dims).subspan(skipped), &Dim::fixed);
+}
+
+// What the plan leaves open, frames have as they come; what is written there gets its shape.
+Status BatchedCall::hold_rows(Port& port, const Type& one, bool written) {
+  const bool varies = port.type.fixed() && !is_fixed_by_plan(port.wire);
+  if (varies && !written) port.row = bound_of(one);
+  if (port.type.fixed() && !(varies && written)) return port.rows.open(memory_, port.type, rows_);
   PENSTOCK_TRY(port.open_rows, OpenRows::make(memory_, port.type));
   return {};
 }
@@ -172,9 +194,17 @@ bool BatchedCall::has_open_shapes() const {
   });
 }
 
-void BatchedCall::find_rows(Port& port) const {
+Status BatchedCall::check_row(const Port& port, const Tensor& tensor) {
+  if (port.row == tensor.dims()) return {};
+  return make_error(Code::kFailedPrecondition, "expected rows of ",
+                    Type::tensor(tensor.dtype(), std::span(port.row)), ", found ", tensor.type());
+}
+
+// An error is told to nobody: each frame, or item, then runs alone.
+Status BatchedCall::find_rows(Port& port) const {
   for (std::size_t i = 0; i < given_; ++i) {
     const Tensor& tensor = tensor_of(port.wire, items_ ? 0 : i);
+    if (!port.row.empty()) PENSTOCK_CHECK_OK(check_row(port, tensor));
     std::size_t offset = 0;
     if (items_ && port.wire.items) {
       const auto items = static_cast<std::size_t>(tensor.dims().front());
@@ -182,11 +212,12 @@ void BatchedCall::find_rows(Port& port) const {
     }
     port.rows.put(i, static_cast<const std::byte*>(tensor.data()) + offset, tensor.owner());
   }
+  return {};
 }
 
 Result<const Tensor*> BatchedCall::gather(Port& port, std::uint64_t& copies) {
   if (!port.open_rows) {
-    find_rows(port);
+    PENSTOCK_CHECK_OK(find_rows(port));
     return port.rows.to_read(given_, copies);
   }
   read_.clear();
@@ -203,7 +234,7 @@ Result<Tensor*> BatchedCall::prepare(Port& port) {
     return &local;
   }
   if (port.open_rows) return port.open_rows->to_write();
-  find_rows(port);
+  PENSTOCK_CHECK_OK(find_rows(port));
   return port.rows.to_write(given_);
 }
 

@@ -86,6 +86,9 @@ class BatchedCall {
     Type type;                          // Of all rows.
     Rows rows;                          // Not of locals and parameters,
     std::optional<OpenRows> open_rows;  // nor where the shape is open: these.
+    // Of what a frame's tensor must be, where the plan leaves open what the model fixes; else
+    // empty.
+    std::vector<std::int64_t> row;
   };
   struct Part {
     std::shared_ptr<backend::Executable> executable;
@@ -100,8 +103,10 @@ class BatchedCall {
                   const std::shared_ptr<backend::Executable>& several);
   [[nodiscard]] const Tensor& tensor_of(const Wire& wire, std::size_t frame) const;
   [[nodiscard]] Tensor& target_of(const Wire& wire, std::size_t frame) const;
-  Status hold_rows(Port& port);
-  void find_rows(Port& port) const;
+  [[nodiscard]] bool is_fixed_by_plan(const Wire& wire) const;
+  Status hold_rows(Port& port, const Type& one, bool written);
+  static Status check_row(const Port& port, const Tensor& tensor);
+  Status find_rows(Port& port) const;
   Result<const Tensor*> gather(Port& port, std::uint64_t& copies);
   Result<Tensor*> prepare(Port& port);
   Status try_restore();

@@ -723,5 +723,58 @@ TEST_F(OpenBatches, FillACallWhereTheRowsOfAFrameAreOpenToo) {
   fill_a_call({Dim::kOpen, "n", Dim::kOpen});
 }
 
+/// 2 x + 1 of three numbers, where the plan leaves open how many: with a bound or, of the output,
+/// without.
+struct LooseBatches : OpenBatches, ::testing::WithParamInterface<std::int64_t> {
+  static Type three(std::int64_t frames) {
+    return Type::tensor(DType::kF32, std::vector{frames, std::int64_t{3}});
+  }
+  void start() {
+    const auto checked = [](Inputs in, Outputs out) -> Status {
+      if (in[0]->dims().back() != 3) return invalid_argument("expected three numbers");
+      return compute(in, out);
+    };
+    const Type output = Type::tensor(
+        DType::kF32, std::vector<Dim>{{1, {}, Dim::kOpen}, {Dim::kOpen, "s", GetParam()}});
+    network.input("x", list(1)).stage("net", {"x"}, {"y"}, checked, 1, {output}).output("y");
+    auto& one = network.backend->models.at("net.onnx");
+    one.inputs.front().type = one.outputs.front().type = three(1);
+    network.together("net", {4}, [this](Inputs in) -> Status {
+      const std::scoped_lock lock(mutex);
+      rows.push_back(in[0]->dims());
+      return {};
+    });
+    network.plan.stages.front().batch.wait = std::chrono::seconds(600);
+    auto started = network.start({.capacity = 16});
+    ASSERT_TRUE(started) << started.error().message();
+    pipeline = *std::move(started);
+    rows.clear();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Bounds, LooseBatches, ::testing::Values(4, Dim::kOpen));
+
+TEST_P(LooseBatches, GiveOutputsTheShapeThatTheyHave) {
+  start();
+  for (int i = 0; i < 4; ++i) push({1, 3}, static_cast<float>(i));
+  for (int i = 0; i < 4; ++i) pop({1, 3}, static_cast<float>(i));
+  EXPECT_THAT(rows, ElementsAre(ElementsAre(4, 3)));
+}
+
+TEST_P(LooseBatches, RefuseTheFrameOfAnotherShape) {
+  start();
+  for (const std::int64_t length : {3, 2, 3, 4}) push({1, length}, static_cast<float>(length));
+  for (const std::int64_t length : {3, 2, 3, 4}) {
+    if (length == 3) {
+      pop({1, 3}, 3);
+      continue;
+    }
+    const auto popped = pipeline->pop(kLong);
+    ASSERT_TRUE(popped && *popped);
+    ASSERT_FALSE((*popped)->ok());
+    EXPECT_THAT((*popped)->error().message(), HasSubstr("expected three numbers"));
+  }
+  EXPECT_TRUE(rows.empty());
+}
+
 }  // namespace
 }  // namespace penstock::pipeline
