@@ -69,7 +69,9 @@ std::string rules() {
   add(R"("Tile")", R"(, {"input": 1, "constant": true})");
   // Of equal values it may take another first; floats are seldom equal.
   add(R"("TopK")", R"(, {"input": 0, "dtype": ["f32"]})");
-  return concat(R"({"version": 1, "rule": {"combine": {"union": [)", rule, "]}}}");
+  // Requests of one compiled model wait for one another: each context compiles for itself.
+  return concat(R"({"version": 1, "weights": "each", "rule": {"combine": {"union": [)", rule,
+                "]}}}");
 }
 
 }  // namespace penstock::openvino

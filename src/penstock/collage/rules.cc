@@ -236,10 +236,18 @@ Rule read_rule(const Field& field, int depth) {
   return rule;
 }
 
+Weights read_weights(const Field& field) {
+  const auto given = field.find("weights");
+  if (!given || given->string() == "shared") return Weights::kShared;
+  if (given->string() != "each") given->fail(R"("shared" or "each")");
+  return Weights::kEach;
+}
+
 Rule read_document(const Field& field) {
-  field.only({"version", "rule"});
+  field.only({"version", "rule", "weights"});
   const auto version = field.at("version");
   if (version.integer(0, kMost) != kVersion) version.fail(concat(kVersion));
+  read_weights(field);
   return read_rule(field.at("rule"), 0);
 }
 
@@ -260,6 +268,14 @@ Result<Rule> parse_rule(std::string_view json, const std::string& whose) {
   auto rule = read_document(Field(document, "", error));
   if (error) return (*std::move(error)).within(whose);
   return rule;
+}
+
+Result<Weights> parse_weights(std::string_view json, const std::string& whose) {
+  PENSTOCK_TRY(const auto document, parse_json(json, whose));
+  std::optional<Error> error;
+  const auto weights = read_weights(Field(document, "", error));
+  if (error) return (*std::move(error)).within(whose);
+  return weights;
 }
 
 Result<std::map<std::string, Rule>> parse_rules(std::string_view json, const std::string& whose) {

@@ -63,6 +63,13 @@ struct Rule {
 ///                          "rules of backend 'acme': rule.combine.ops[1]: expected a string, ..."
 Result<Rule> parse_rule(std::string_view json, const std::string& whose);
 
+/// Whether the contexts of one compiled model share its weights, or each has a copy.
+enum class Weights { kShared, kEach };
+
+/// What a backend's text says of them ("weights": "each"); kShared where it says nothing.
+/// \error as parse_rule()
+Result<Weights> parse_weights(std::string_view json, const std::string& whose);
+
 /// A user's file: backend -> rule. \error as parse_rule(); `whose` is the file.
 Result<std::map<std::string, Rule>> parse_rules(std::string_view json, const std::string& whose);
 

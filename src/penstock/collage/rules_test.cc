@@ -135,6 +135,19 @@ TEST(RuleTest, ReadsWhatBackendsSay) {
   EXPECT_EQ(error_of(R"({"host": {"ops": ["Reshape"]}})"), "");
 }
 
+TEST(RuleTest, ABackendSaysWhetherContextsShareWeights) {
+  const auto said = [](const std::string& more) {
+    return parse_weights(concat(R"({"version": 1, )", more, R"("rule": {"all": true}})"), "acme");
+  };
+  EXPECT_EQ(*said(""), Weights::kShared);
+  EXPECT_EQ(*said(R"("weights": "shared", )"), Weights::kShared);
+  EXPECT_EQ(*said(R"("weights": "each", )"), Weights::kEach);
+  EXPECT_TRUE(parse_rule(R"({"version": 1, "weights": "each", "rule": {"all": true}})", "acme"));
+  const auto wrong = said(R"("weights": "none", )");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message(), R"(acme: weights: expected "shared" or "each", found "none")");
+}
+
 TEST(RuleTest, TheDocumentationsExampleIsARule) {
   std::ostringstream text;
   text << std::ifstream(PENSTOCK_DOCS "/rules.md").rdbuf();

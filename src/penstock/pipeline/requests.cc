@@ -11,11 +11,6 @@
 namespace penstock::pipeline {
 namespace {
 
-// Replicas that share one compiled model share its weights, and contend for its memory arena: on
-// small networks that halves the rate (bench/compare.py: gtcrn_simple, dtln_1). Weights of this
-// size are worth sharing: a frame then takes long beside a lock.
-constexpr std::uintmax_t kSharedFromBytes = 64U << 20U;
-
 // Those that the plan names for stages on CPUs of this machine.
 std::vector<int> cpus_of(const plan::Plan& plan) {
   std::vector<int> cpus;
@@ -130,7 +125,7 @@ Result<std::vector<backend::CompileRequest>> requests_for(const State& state,
   return requests;
 }
 
-bool worth_sharing(const std::vector<backend::CompileRequest>& requests) {
+std::uintmax_t bytes_of_models(const std::vector<backend::CompileRequest>& requests) {
   std::uintmax_t bytes = 0;
   for (const auto& request : requests) {
     for (const auto& file :
@@ -140,7 +135,7 @@ bool worth_sharing(const std::vector<backend::CompileRequest>& requests) {
       if (!absent) bytes += size;
     }
   }
-  return bytes >= kSharedFromBytes;
+  return bytes;
 }
 
 Error blame_model(Error error, const State& state, const std::filesystem::path& folder,

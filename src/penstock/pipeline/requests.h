@@ -1,6 +1,7 @@
 // Requests: what backends compile for an instance of a stage, and where. Internal to pipeline.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <vector>
 
@@ -22,8 +23,8 @@ Result<std::vector<backend::CompileRequest>> requests_for(const State& state,
                                                           const Stage& made,
                                                           const device::Device& device);
 
-/// Whether replicas should share what these requests compile.
-bool worth_sharing(const std::vector<backend::CompileRequest>& requests);
+/// Of the files that these requests compile, with the weights beside them.
+std::uintmax_t bytes_of_models(const std::vector<backend::CompileRequest>& requests);
 
 /// What an engine says of a stage's model, which may lie in a temporary folder: with its path in
 /// the package, and with what may help.

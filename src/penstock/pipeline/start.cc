@@ -8,6 +8,7 @@
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/requests.h"
+#include "penstock/pipeline/sharing.h"
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/supported.h"
 #include "penstock/pipeline/wiring.h"
@@ -29,10 +30,9 @@ Status start_workers(State& state) {
     }
     auto requests = requests_for(state, state.folder, worker->stage(), device);
     if (!requests) return std::move(requests).error().within(place);
-    // A pool of threads belongs to one replica, and so does what an accelerator holds.
-    const bool alone = !device.is_local_cpu() || device.cpus.size() > 1;
     const bool first = worker->replica() == 0 || worker->replica() == stage.devices.size();
-    if (first || alone || !worth_sharing(*requests)) shared.clear();
+    const auto bytes = bytes_of_models(*requests);
+    if (first || !compiled_once(device, static_cast<double>(bytes))) shared.clear();
     Status started = worker->start(*requests, cpus_for(state, stage, device), shared);
     if (!started) {
       return blame_model(std::move(started).error(), state, state.folder, stage, *requests)

@@ -69,6 +69,11 @@ double Context::rate(double seconds, bool on_each) const {
   return static_cast<double>(side_by_side ? devices.size() : 1) / seconds;
 }
 
+bool Context::fits_on_each(const Cover& cover) const {
+  const auto split = on_each(graph, cover, has_replicas() ? devices : std::vector{devices.front()});
+  return room->holds_bytes(copies.bytes_of(graph, split));
+}
+
 Error no_plan(const Context& context) {
   std::string reasons;
   for (const auto& failure : context.parts->failures()) reasons += "; " + failure;

@@ -19,6 +19,7 @@
 #include "penstock/tune/budget.h"
 #include "penstock/tune/build.h"
 #include "penstock/tune/contest.h"
+#include "penstock/tune/copies.h"
 #include "penstock/tune/gate.h"
 #include "penstock/tune/parts.h"
 #include "penstock/tune/room.h"
@@ -60,10 +61,9 @@ struct Context {
 
   /// Of the whole network: what writes a state has one instance.
   [[nodiscard]] bool has_replicas() const { return options.states.empty() && devices.size() > 1; }
-  /// Whether there is room for the whole network on each device, where it may stand so.
-  [[nodiscard]] bool fits_on_each() const {
-    return room->holds(has_replicas() ? devices.size() : 1);
-  }
+  /// Whether there is room for the whole network on each device by that cover, where it may stand
+  /// so.
+  [[nodiscard]] bool fits_on_each(const Cover& cover) const;
   /// Whether two plans, each a copy on each device, cannot stand side by side.
   [[nodiscard]] bool is_one_at_a_time() const { return !room->holds(2 * devices.size()); }
   /// Frames per second by what one takes, on each device or in one call on the CPUs of all.
@@ -85,6 +85,7 @@ struct Context {
   bool on_cpus = true;  ///< Plans may have stages on the devices; else on accelerators alone.
   std::vector<Way> ways;
   std::optional<Room> room;
+  Copies copies;  ///< By the ways' backends.
   measure::Ring ring;
   cost::Activations::Kept kept = cost::Activations::Kept::kSizes;  ///< Of what nodes make,
   std::optional<cost::Activations> activations;                    ///< of the first frames.

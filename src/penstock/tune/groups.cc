@@ -20,10 +20,10 @@ double sum_of(const std::vector<double>& seconds) {
 
 /// Bytes of weights that a device of that kind may hold, where its like take all CPUs in use.
 double memory_of(const graph::Graph& graph, const device::Groupings& groupings,
-                 const device::GroupKind& kind, std::optional<std::uint64_t> memory) {
+                 const device::GroupKind& kind, double host_bytes) {
   const auto cpus = groupings.uses[kind.use].cpus.size();
   const auto width = static_cast<std::size_t>(kind.width);
-  return memory_share(graph, (cpus + width - 1) / width, memory);
+  return memory_share(graph, (cpus + width - 1) / width, host_bytes);
 }
 
 /// By kind of group; where nothing was measured as by the figures alone.
@@ -59,17 +59,17 @@ KindMode mode_of(const GroupCosts& costs) {
   return mode;
 }
 
-/// A type for each kind of group, with a mode for each cover.
+/// A type for each kind of group, with a mode for each cover; their devices' shares of the memory.
 Result<Problem> problem_of(const graph::Graph& graph, const device::Groupings& groupings,
                            const std::vector<GroupCosts>& costs, const HandingOver& handing_over,
-                           std::optional<std::uint64_t> memory) {
+                           double host_bytes) {
   cost::GraphProblemOptions options;
   options.figures = handing_over.figures;
   std::vector<KindMode> modes;
   for (const auto& cost : costs) modes.push_back(mode_of(cost));
   std::vector<double> memories;
   for (const auto& kind : groupings.kinds) {
-    memories.push_back(memory_of(graph, groupings, kind, memory));
+    memories.push_back(memory_of(graph, groupings, kind, host_bytes));
   }
   PENSTOCK_TRY(auto problem, problem_of_kinds(graph, groupings, options, modes, memories));
   problem.links = links_of(handing_over, problem.types.size());
@@ -109,6 +109,21 @@ Result<Grouped> grouped_of(planner::Choice choice, const device::Grouping& group
   return made;
 }
 
+/// None: its devices cannot run the network, or hold it.
+Result<std::optional<Grouped>> best_of_use(const Problem& problem,
+                                           const device::Groupings& groupings, std::size_t use,
+                                           const std::vector<GroupCosts>& costs,
+                                           const planner::Options& options) {
+  const auto indices = of_use(groupings, use);
+  std::vector<planner::Counts> counts;
+  for (const auto index : indices) counts.push_back(groupings.counts[index]);
+  auto choice = planner::choose(problem, counts, options);
+  if (!choice) return std::optional<Grouped>();
+  const auto& grouping = groupings.groupings[indices[choice->grouping]];
+  PENSTOCK_TRY(auto made, grouped_of(*std::move(choice), grouping, costs));
+  return std::optional(std::move(made));
+}
+
 }  // namespace
 
 HandingOver links_between(const device::Groupings& groupings, const MeasureLink& measure,
@@ -143,23 +158,23 @@ HandingOver links_between(const device::Groupings& groupings, const MeasureLink&
 
 Result<std::vector<Grouped>> grouped(const graph::Graph& graph, const device::Groupings& groupings,
                                      const std::vector<GroupCosts>& costs,
-                                     const HandingOver& handing_over,
-                                     std::optional<std::uint64_t> memory, double search_seconds) {
+                                     const HandingOver& handing_over, const HostMemory& memory,
+                                     double search_seconds) {
   std::vector<Grouped> plans;
   if (costs.empty()) return plans;
-  PENSTOCK_TRY(const auto problem, problem_of(graph, groupings, costs, handing_over, memory));
+  PENSTOCK_TRY(const auto free, problem_of(graph, groupings, costs, handing_over, kUnlimited));
+  PENSTOCK_TRY(const auto shared, problem_of(graph, groupings, costs, handing_over, memory.bytes));
   planner::Options options;
   options.replicas = true;
   options.seconds = search_seconds / static_cast<double>(groupings.uses.size());
   for (std::size_t use = 0; use < groupings.uses.size(); ++use) {
-    const auto indices = of_use(groupings, use);
-    std::vector<planner::Counts> counts;
-    for (const auto index : indices) counts.push_back(groupings.counts[index]);
-    auto choice = planner::choose(problem, counts, options);
-    if (!choice) continue;  // What its devices cannot run, others may.
-    const auto& grouping = groupings.groupings[indices[choice->grouping]];
-    PENSTOCK_TRY(auto made, grouped_of(*std::move(choice), grouping, costs));
-    plans.push_back(std::move(made));
+    for (const auto* problem : {&free, &shared}) {
+      PENSTOCK_TRY(auto made, best_of_use(*problem, groupings, use, costs, options));
+      if (!made) continue;  // What its devices cannot run, others may.
+      if (memory.copies.bytes_of(graph, made->split) > memory.bytes) continue;
+      plans.push_back(*std::move(made));
+      break;
+    }
   }
   std::ranges::stable_sort(plans, {}, &Grouped::period_seconds);
   return plans;

@@ -53,12 +53,12 @@ struct Grouped {
 
 /// For each use of the CPUs the best plan of its groupings, shortest period first: each stage by
 /// one of the covers, replicated where that helps, on devices that need not be alike. Uses without
-/// a plan are left out. `memory`: how many bytes the machine has left, of which each device has a
-/// share by its width. The network writes no states.
+/// a plan are left out. `memory`: what all stages of a plan may hold; where the best plan without a
+/// limit holds more, each device has a share by its width. The network writes no states.
 /// \error as cost::problem_of()
 Result<std::vector<Grouped>> grouped(const graph::Graph& graph, const device::Groupings& groupings,
                                      const std::vector<GroupCosts>& costs,
-                                     const HandingOver& handing_over,
-                                     std::optional<std::uint64_t> memory, double search_seconds);
+                                     const HandingOver& handing_over, const HostMemory& memory,
+                                     double search_seconds);
 
 }  // namespace penstock::tune

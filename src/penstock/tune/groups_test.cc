@@ -52,7 +52,7 @@ std::vector<std::string> names_of(const partition::ChosenStage& stage) {
 
 Result<std::vector<Grouped>> plans_of(const graph::Graph& graph, const device::Groupings& groupings,
                                       const std::vector<GroupCosts>& costs,
-                                      std::optional<std::uint64_t> memory = std::nullopt,
+                                      const HostMemory& memory = {},
                                       HandingOver handing_over = {}) {
   handing_over.figures.seconds_per_transfer = 1e-6;
   return grouped(graph, groupings, costs, handing_over, memory, 1000);
@@ -86,9 +86,9 @@ TEST(GroupsTest, WhereMemoryHoldsNoCopyForEachCpuDevicesAreWideOrStagesMany) {
   const auto groupings = device::groupings_of(usable_machine("numa:1 l3:1 core:4 pu:1"));
   const auto graph = chain_of_four(1000);
   const auto scales = [](const device::GroupKind& kind) { return 1.0 / kind.width; };
-  // Engines hold weights twice: two copies fit.
-  const auto plans = plans_of(graph, groupings, {costs(graph, groupings, "one", scales)},
-                              std::uint64_t{17'000'000});
+  // Two copies fit.
+  const auto plans =
+      plans_of(graph, groupings, {costs(graph, groupings, "one", scales)}, {8.5e6, {}});
   ASSERT_TRUE(plans) << plans.error().message();
   ASSERT_FALSE(plans->empty());
   expect_sound(plans->front());
@@ -96,8 +96,20 @@ TEST(GroupsTest, WhereMemoryHoldsNoCopyForEachCpuDevicesAreWideOrStagesMany) {
   for (const auto& stage : plans->front().split.stages) {
     bytes += static_cast<double>(stage.nodes.size() * stage.devices.size()) * 1024 * 1000;
   }
-  EXPECT_LE(2 * bytes, 17e6);
+  EXPECT_LE(bytes, 8.5e6);
   EXPECT_NEAR(plans->front().period_seconds, 0.25, 1e-4);
+}
+
+TEST(GroupsTest, WhereReplicasShareOneCopyItIsOnEachCpu) {
+  const auto groupings = device::groupings_of(usable_machine("numa:1 l3:1 core:4 pu:1"));
+  const auto graph = chain_of_four(66'000);
+  const auto does_not_scale = [](const device::GroupKind&) { return 1; };
+  const auto plans = plans_of(graph, groupings, {costs(graph, groupings, "one", does_not_scale)},
+                              {300e6, Copies({"one"})});
+  ASSERT_TRUE(plans) << plans.error().message();
+  ASSERT_FALSE(plans->empty());
+  EXPECT_EQ(plans->front().split.stages.size(), 1U);
+  EXPECT_EQ(plans->front().split.stages.front().devices.size(), 4U);
 }
 
 TEST(GroupsTest, FastAndSlowCoresRunWhatSuitsThem) {
@@ -172,9 +184,8 @@ TEST(GroupsTest, ALinkThatCannotBeMeasuredIsNotedAndPlansAreMade) {
   ASSERT_EQ(made.links.size(), groupings.kinds.size());
   EXPECT_TRUE(made.links[0][0]) << "cpu:0 to cpu:1 is known";
   const auto graph = chain_of_four(1);
-  const auto plans =
-      plans_of(graph, groupings, {costs(graph, groupings, "one", [](auto&) { return 1; })},
-               std::nullopt, made);
+  const auto plans = plans_of(graph, groupings,
+                              {costs(graph, groupings, "one", [](auto&) { return 1; })}, {}, made);
   ASSERT_TRUE(plans) << plans.error().message();
   EXPECT_FALSE(plans->empty());
 }

@@ -12,6 +12,14 @@ namespace {
 
 using graph::NodeId;
 
+double weights_of(const graph::Graph& graph) {
+  double weights = 0;
+  for (const auto id : all_nodes(graph)) {
+    weights += static_cast<double>(graph::weight_bytes_of(graph, id));
+  }
+  return weights;
+}
+
 partition::ChosenStages one_stage(const graph::Graph& graph, const Cover& cover,
                                   std::vector<device::Device> devices) {
   partition::ChosenStages split;
@@ -86,16 +94,9 @@ std::string name_of(const Cover& cover) {
   return cover.size() == 1 ? names : concat(names, " in ", cover.size(), " parts");
 }
 
-double memory_share(const graph::Graph& graph, std::size_t devices,
-                    std::optional<std::uint64_t> available) {
-  constexpr double kCopies = 2;  // An engine packs weights for itself.
-  double weights = 0;
-  for (const auto id : all_nodes(graph)) {
-    weights += static_cast<double>(graph::weight_bytes_of(graph, id));
-  }
-  const double room = available ? static_cast<double>(*available) / kCopies : kUnlimited;
+double memory_share(const graph::Graph& graph, std::size_t devices, double host_bytes) {
   const auto count = static_cast<double>(devices);
-  return weights * count <= room ? kUnlimited : room / count;
+  return weights_of(graph) * count <= host_bytes ? kUnlimited : host_bytes / count;
 }
 
 std::vector<partition::ChosenPart> parts_within(const Cover& cover,
@@ -112,13 +113,13 @@ std::vector<partition::ChosenPart> parts_within(const Cover& cover,
 }
 
 cost::GraphProblemOptions costs_for(const Place& place, const Measurements& measurements,
-                                    bool pin_loops) {
+                                    double device_memory, bool pin_loops) {
   cost::GraphProblemOptions costs;
   costs.node_seconds = measurements.node_seconds;
   costs.figures = measurements.figures;
   costs.measured_cpus = static_cast<int>(place.devices.front().cpus.size());
   costs.together = measurements.loops;
-  costs.memory = measurements.memory;
+  costs.memory = device_memory;
   costs.paces = place.paces;
   if (!pin_loops) return costs;
   const auto& fastest = *std::ranges::min_element(place.devices, {}, [&](const auto& device) {
@@ -130,11 +131,15 @@ cost::GraphProblemOptions costs_for(const Place& place, const Measurements& meas
   return costs;
 }
 
-Result<Planned> pipelined(const Place& place, const Cover& cover, const Measurements& measurements,
-                          bool replicas, double search_seconds) {
+namespace {
+
+/// The best where each device may hold so many bytes.
+Result<Planned> best_within(const Place& place, const Cover& cover,
+                            const Measurements& measurements, double device_memory, bool replicas,
+                            double search_seconds) {
   PlanModelOptions options;
   options.devices = place.devices;
-  options.costs = costs_for(place, measurements, replicas);
+  options.costs = costs_for(place, measurements, device_memory, replicas);
   options.search.replicas = replicas;
   options.search.seconds = search_seconds;
   PENSTOCK_TRY(const auto planned, plan_model(place.graph, options));
@@ -146,6 +151,75 @@ Result<Planned> pipelined(const Place& place, const Cover& cover, const Measurem
     stage.parts = parts_within(cover, stage.nodes);
   }
   return made;
+}
+
+/// Searches plans that the host holds, by what devices may hold.
+class HostSearch {
+ public:
+  HostSearch(const Place& place, const Cover& cover, const Measurements& measurements,
+             double search_seconds)
+      : place_(place),
+        cover_(cover),
+        measurements_(measurements),
+        seconds_(search_seconds / (kHalvings + 2)) {}
+
+  Result<Planned> run() {
+    PENSTOCK_CHECK_OK(try_with(kUnlimited, false));
+    double high = weights_of(place_.graph);
+    const auto devices = static_cast<double>(place_.devices.size());
+    double low = std::clamp(measurements_.memory.bytes / devices, heaviest_node(), high);
+    PENSTOCK_CHECK_OK(try_with(low, true));
+    for (int i = 0; i < kHalvings; ++i) {
+      const double middle = (low + high) / 2;
+      PENSTOCK_TRY(const bool held, try_with(middle, true));
+      (held ? low : high) = middle;
+    }
+    if (best_) return *std::move(best_);
+    return make_error(Code::kFailedPrecondition, "the host has room for ",
+                      measurements_.memory.bytes, " bytes of weights, the network has ",
+                      weights_of(place_.graph));
+  }
+
+ private:
+  static constexpr int kHalvings = 4;
+
+  /// A device that does not hold it is of no use.
+  [[nodiscard]] double heaviest_node() const {
+    double most = 0;
+    for (const auto id : all_nodes(place_.graph)) {
+      most = std::max(most, static_cast<double>(graph::weight_bytes_of(place_.graph, id)));
+    }
+    return most;
+  }
+
+  /// Whether the host holds the best of these plans; also where there is none, as more is allowed
+  /// then.
+  Result<bool> try_with(double device_memory, bool replicas) {
+    auto planned = best_within(place_, cover_, measurements_, device_memory, replicas, seconds_);
+    if (!planned && planned.error().code == Code::kFailedPrecondition) return true;
+    if (!planned) return std::move(planned).error();
+    const auto& memory = measurements_.memory;
+    if (memory.copies.bytes_of(place_.graph, planned->split) > memory.bytes) return false;
+    if (!best_ || planned->period_seconds < best_->period_seconds) best_ = *std::move(planned);
+    return true;
+  }
+
+  const Place& place_;
+  const Cover& cover_;
+  const Measurements& measurements_;
+  const double seconds_;  // Of one search.
+  std::optional<Planned> best_;
+};
+
+}  // namespace
+
+Result<Planned> pipelined(const Place& place, const Cover& cover, const Measurements& measurements,
+                          bool replicas, double search_seconds) {
+  const auto& memory = measurements.memory;
+  PENSTOCK_TRY(auto planned,
+               best_within(place, cover, measurements, kUnlimited, replicas, search_seconds));
+  if (memory.copies.bytes_of(place.graph, planned.split) <= memory.bytes) return planned;
+  return HostSearch(place, cover, measurements, search_seconds).run();
 }
 
 double Place::pace_of(const device::Device& device) const {

@@ -13,6 +13,7 @@
 #include "penstock/device/device.h"
 #include "penstock/graph/graph.h"
 #include "penstock/partition/split.h"
+#include "penstock/tune/copies.h"
 #include "penstock/tune/way.h"
 
 namespace penstock::tune {
@@ -75,27 +76,31 @@ struct Place {
 
 inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-/// Bytes of weights that each device may hold, where the machine has so many left: one for all of
-/// them. Unlimited where a copy of the network for each device finds room.
-double memory_share(const graph::Graph& graph, std::size_t devices,
-                    std::optional<std::uint64_t> available);
+/// Bytes of weights that each of so many devices may hold, so that all of them together hold what
+/// the host does. Unlimited where a copy of the network for each device finds room.
+double memory_share(const graph::Graph& graph, std::size_t devices, double host_bytes);
 
 /// What planning knows of the network and the machine.
 struct Measurements {
   const std::vector<double>& node_seconds;        ///< Of each node on the first device.
   cost::Figures figures;                          ///< Of handing over.
   std::vector<std::vector<graph::NodeId>> loops;  ///< state_loops()
-  double memory = kUnlimited;                     ///< memory_share()
+  HostMemory memory = {};                         ///< What all stages together may hold.
 };
 
-/// What a problem on the place's devices is made of. `pin_loops`: each loop to the fastest device,
-/// which then stands in for no other.
+/// What a problem on the place's devices is made of, each of which may hold so many bytes of
+/// weights. `pin_loops`: each loop to the fastest device, which then stands in for no other.
 cost::GraphProblemOptions costs_for(const Place& place, const Measurements& measurements,
-                                    bool pin_loops);
+                                    double device_memory, bool pin_loops);
 
 /// The pipeline of the least period; with `replicas`, stages may stand on several devices, but not
 /// those of loops, which are then one stage on the fastest device.
-/// \error as planner::solve(): kFailedPrecondition where the memory forbids each
+///
+/// The planner knows memory of devices; that of the host is kept to by what a plan holds there:
+/// where the best without a limit holds more, the shortest of those that do not is taken, of plans
+/// without replicas and of plans for devices that hold less and less. Those are a few, and no
+/// proof.
+/// \error as planner::solve(); kFailedPrecondition where the host's memory forbids each
 Result<Planned> pipelined(const Place& place, const Cover& cover, const Measurements& measurements,
                           bool replicas, double search_seconds);
 

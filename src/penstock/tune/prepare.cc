@@ -79,10 +79,14 @@ void look_for_room(Context& context) {
     context.notes.push_back(*told);
   }
   if (!context.is_one_at_a_time()) return;
+  const bool has_room_for_all =
+      context.room->holds(context.has_replicas() ? context.devices.size() : 1);
   const auto told =
       concat("memory is short (", context.room->describe(),
              "): plans and simple ways are measured one at a time",
-             context.fits_on_each() ? "" : ", and no copy of the network for each device");
+             has_room_for_all ? ""
+                              : ", and the network stands on each device only where an engine's "
+                                "replicas share one copy");
   context.options.warn(told);
   context.notes.push_back(told);
 }
@@ -296,6 +300,7 @@ Status prepare(Context& context) {
     PENSTOCK_TRY(context.ways, usable_ways(context.options, context.backends,
                                            context.devices.front(), context.notes));
   }
+  PENSTOCK_TRY(context.copies, Copies::of(context.ways, context.backends));
   PENSTOCK_CHECK_OK(pack_whole(context));
   look_for_room(context);
   PENSTOCK_CHECK_OK(make_frames(context));

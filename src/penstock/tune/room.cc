@@ -53,6 +53,11 @@ std::size_t Room::copies_of(double weight_bytes) const {
   return copies < 1e9 ? std::max<std::size_t>(static_cast<std::size_t>(copies), 1) : kAny;
 }
 
+bool Room::holds_bytes(double bytes) const {
+  return !available_ || bytes <= weight_bytes_ ||
+         kPacked * bytes <= static_cast<double>(*available_);
+}
+
 std::string Room::describe() const {
   return concat("weights of ", gigabytes(weight_bytes_), ", ",
                 gigabytes(static_cast<double>(available_.value_or(0))), " of memory left");

@@ -40,6 +40,8 @@ class Room {
   /// Whether so many copies of the whole network may stand at once. One always may: whether it
   /// does, its engine tells.
   [[nodiscard]] bool holds(std::size_t copies) const { return copies <= copies_of(weight_bytes_); }
+  /// Whether weights of so many bytes may stand at once; those of one copy always may.
+  [[nodiscard]] bool holds_bytes(double bytes) const;
   /// Of what has so many bytes of weights; 1 at least.
   [[nodiscard]] std::size_t copies_of(double weight_bytes) const;
   /// "weights of 10.0 GB, 21.5 GB of memory left"

@@ -1,6 +1,5 @@
 // Accelerators: the whole network there; then stages there and on CPUs, planned over both.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -28,7 +27,7 @@ struct Sides {
   const Place& place;
   cost::Figures figures;
   std::vector<std::vector<graph::NodeId>> loops;
-  double memory = kUnlimited;
+  HostMemory memory;
   std::vector<double> seconds;                      ///< Of the cover's nodes, on CPUs.
   std::vector<cost::Beside> beside;                 ///< With the seconds of nodes there.
   std::vector<std::pair<Accelerators*, Way>> ways;  ///< Of each of `beside`.
@@ -127,34 +126,6 @@ std::optional<std::size_t> side_of(const Sides& sides, const partition::ChosenSt
   return std::nullopt;
 }
 
-/// The planner's best answer for the goal: a stage a device, stages on several, or two stages on
-/// each, as where one CPU does what is before the accelerator and what is behind it.
-Result<std::optional<PlannedModel>> best_plan(const graph::Graph& graph, const Sides& sides,
-                                              Goal goal) {
-  std::optional<PlannedModel> best;
-  constexpr std::array<std::pair<bool, int>, 3> kFreedoms{{{false, 1}, {true, 1}, {false, 2}}};
-  const bool latency = goal == Goal::kLatency;
-  for (const auto& [replicas, segments] : kFreedoms) {
-    if (latency && replicas) continue;  // They make no frame faster.
-    const Measurements measurements{sides.seconds, sides.figures, sides.loops, sides.memory};
-    const auto costs = costs_for(sides.place, measurements, true);
-    PENSTOCK_TRY(const auto site, cost::site_beside(sides.place.devices, costs, sides.beside));
-    PENSTOCK_TRY(auto problem, cost::problem_of(graph, site, costs));
-    planner::Options search;
-    search.goal = latency ? planner::Goal::kLatency : planner::Goal::kThroughput;
-    search.replicas = replicas;
-    search.segments_per_device = segments;
-    search.seconds = kSearchSeconds / 2;
-    auto answer = planner::solve_unexplained(problem, search);
-    if (!answer && answer.error().code == Code::kFailedPrecondition) continue;
-    if (!answer && answer.error().code == Code::kDeadlineExceeded) continue;
-    if (!answer) return std::move(answer).error();
-    if (best && answer->cost >= best->answer.cost) continue;
-    best = PlannedModel{std::move(problem), *std::move(answer), {}};
-  }
-  return best;
-}
-
 /// Of the answer, each stage by what runs it where it stands.
 Result<partition::ChosenStages> stages_of(const PlannedModel& planned, const Sides& sides) {
   PENSTOCK_TRY(auto split, chosen_stages_of(planned));
@@ -168,6 +139,67 @@ Result<partition::ChosenStages> stages_of(const PlannedModel& planned, const Sid
     }
   }
   return split;
+}
+
+/// What plans may have.
+struct Freedom {
+  bool replicas = false;
+  int segments = 1;
+  double device_memory = kUnlimited;  ///< Bytes of weights on each of the CPUs' devices.
+};
+
+/// None: there is none, or no time to find it.
+Result<std::optional<PlannedModel>> best_with(const Freedom& freedom, const graph::Graph& graph,
+                                              const Sides& sides, planner::Goal goal) {
+  const Measurements measurements{sides.seconds, sides.figures, sides.loops, sides.memory};
+  const auto costs = costs_for(sides.place, measurements, freedom.device_memory, true);
+  PENSTOCK_TRY(const auto site, cost::site_beside(sides.place.devices, costs, sides.beside));
+  PENSTOCK_TRY(auto problem, cost::problem_of(graph, site, costs));
+  planner::Options search;
+  search.goal = goal;
+  search.replicas = freedom.replicas;
+  search.segments_per_device = freedom.segments;
+  search.seconds = kSearchSeconds / 2;
+  auto answer = planner::solve_unexplained(problem, search);
+  if (!answer && answer.error().code != Code::kFailedPrecondition &&
+      answer.error().code != Code::kDeadlineExceeded) {
+    return std::move(answer).error();
+  }
+  if (!answer) return std::optional<PlannedModel>();
+  return std::optional(PlannedModel{std::move(problem), *std::move(answer), {}});
+}
+
+/// Where the host does not hold the best, the best where each of its devices has a share of the
+/// memory. None: as above, or the host does not hold that either.
+Result<std::optional<PlannedModel>> best_held(Freedom freedom, const graph::Graph& graph,
+                                              const Sides& sides, planner::Goal goal) {
+  const auto& memory = sides.memory;
+  for (const double device_memory :
+       {kUnlimited, memory_share(graph, sides.place.devices.size(), memory.bytes)}) {
+    freedom.device_memory = device_memory;
+    PENSTOCK_TRY(auto planned, best_with(freedom, graph, sides, goal));
+    if (!planned) continue;
+    PENSTOCK_TRY(const auto split, stages_of(*planned, sides));
+    if (memory.copies.bytes_of(graph, split) <= memory.bytes) return planned;
+  }
+  return std::optional<PlannedModel>();
+}
+
+/// The planner's best answer for the goal: a stage a device, stages on several, or two stages on
+/// each, as where one CPU does what is before the accelerator and what is behind it.
+Result<std::optional<PlannedModel>> best_plan(const graph::Graph& graph, const Sides& sides,
+                                              Goal goal) {
+  std::optional<PlannedModel> best;
+  const bool latency = goal == Goal::kLatency;
+  for (const auto& freedom : {Freedom{}, Freedom{.replicas = true}, Freedom{.segments = 2}}) {
+    if (latency && freedom.replicas) continue;  // They make no frame faster.
+    PENSTOCK_TRY(auto planned,
+                 best_held(freedom, graph, sides,
+                           latency ? planner::Goal::kLatency : planner::Goal::kThroughput));
+    if (!planned || (best && planned->answer.cost >= best->answer.cost)) continue;
+    best = std::move(planned);
+  }
+  return best;
 }
 
 /// By what the stages took: on CPUs in the pipeline, on accelerators by themselves, a frame after
@@ -275,15 +307,14 @@ Status try_beside_accelerators(Context& context, Proposals& proposals) {
   parts.measure_until(context.budget.at(context.latest_start(1)));
   Place place{context.graph, context.devices};
   PENSTOCK_TRY(place.paces, parts.paces_of(cover, parts.node_seconds(cover)));
-  Sides sides{
-      .cover = cover,
-      .place = place,
-      .figures = {},
-      .loops = state_loops(context.graph, context.options.states),
-      .memory = memory_share(context.graph, context.devices.size(), device::available_memory()),
-      .seconds = parts.node_seconds(cover),
-      .beside = {},
-      .ways = {}};
+  Sides sides{.cover = cover,
+              .place = place,
+              .figures = {},
+              .loops = state_loops(context.graph, context.options.states),
+              .memory = host_memory(device::available_memory(), context.copies),
+              .seconds = parts.node_seconds(cover),
+              .beside = {},
+              .ways = {}};
   for (auto& alike : context.accelerators) PENSTOCK_CHECK_OK(add_beside(context, alike, sides));
   return sides.beside.empty() ? Status() : run_plans(context, proposals, sides);
 }

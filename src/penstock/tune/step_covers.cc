@@ -17,7 +17,7 @@ Status try_covers(Context& context, Proposals& proposals) {
   PENSTOCK_TRY(const auto covers, find_covers(*context.parts, context.options, kCovers, deadline));
   for (const auto& cover : covers) {
     if (context.out_of_time()) break;
-    PENSTOCK_CHECK_OK(proposals.enter_whole(cover, context.fits_on_each()));
+    PENSTOCK_CHECK_OK(proposals.enter_whole(cover, context.fits_on_each(cover)));
   }
   return {};
 }

@@ -59,8 +59,9 @@ Status try_groupings(Context& context, Proposals& proposals) {
     return context.profiler->link(from, to);
   };
   const auto links = links_between(groupings, link, context.report.notes);
-  PENSTOCK_TRY(const auto plans, grouped(context.graph, groupings, costs, links,
-                                         device::available_memory(), kSearchSeconds));
+  PENSTOCK_TRY(const auto plans,
+               grouped(context.graph, groupings, costs, links,
+                       host_memory(device::available_memory(), context.copies), kSearchSeconds));
   context.parts->measure_until(context.budget.at(context.latest_start(1)));
   int run = 0;
   for (const auto& plan : plans) {

@@ -29,9 +29,8 @@ struct Ground {
 Proposals::Place run_stages(Context& context, Proposals& proposals, const Ground& ground,
                             std::vector<double> seconds, bool replicas) {
   const auto& entries = context.contest->entries();
-  const double memory =
-      replicas ? memory_share(context.graph, context.devices.size(), device::available_memory())
-               : kUnlimited;
+  const auto memory =
+      replicas ? host_memory(device::available_memory(), context.copies) : HostMemory{};
   std::set<std::size_t> seen;
   std::optional<std::size_t> best;
   for (int round = 0; round <= kMostCorrections && !context.out_of_time(); ++round) {

@@ -44,7 +44,7 @@ Result<std::vector<WholeNetwork>> screen(Context& context, const Proposals& prop
     const auto cover = whole_cover(context.graph, way);
     PENSTOCK_TRY(const auto seconds,
                  try_within_budget(context, proposals, way, true, found.empty()));
-    if (seconds && context.fits_on_each()) {
+    if (seconds && context.fits_on_each(cover)) {
       found.push_back({cover, true, context.rate(*seconds, true)});
     }
     if (context.devices.size() == 1) continue;

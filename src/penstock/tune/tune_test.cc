@@ -456,6 +456,13 @@ TEST(RoomTest, HoldsOneCopyWhateverIsLeft) {
   EXPECT_FALSE(room.holds(2));
 }
 
+TEST(RoomTest, CountsBytesWhereCopiesAreShared) {
+  const Room room(10e9, 30'000'000'000);
+  EXPECT_TRUE(room.holds_bytes(15e9));
+  EXPECT_FALSE(room.holds_bytes(16e9));
+  EXPECT_TRUE(Room(10e9, 1'000'000'000).holds_bytes(10e9)) << "one copy, whatever is left";
+}
+
 TEST(RoomTest, HoldsAnyNumberOfWhatHasNoWeightsOrWhereNothingTells) {
   EXPECT_TRUE(Room(0, 1).holds(1000));
   EXPECT_TRUE(Room(10e9, std::nullopt).holds(1000));
@@ -535,24 +542,74 @@ TEST(RoomTest, WeightsThatATemporaryFolderHoldsInMemoryAreWarnedOf) {
 
 TEST(PlansTest, MemoryIsSharedWhereCopiesDoNotFit) {
   const auto graph = weighed({600, 400});
-  EXPECT_EQ(memory_share(graph, 2, std::nullopt), kUnlimited);
-  EXPECT_EQ(memory_share(graph, 2, 4 * 1024 * 1000), kUnlimited);  // Engines pack weights.
-  EXPECT_EQ(memory_share(graph, 2, 3 * 1024 * 1000), 3 * 1024 * 1000 / 4);
+  EXPECT_EQ(memory_share(graph, 2, kUnlimited), kUnlimited);
+  EXPECT_EQ(memory_share(graph, 2, 2 * 1024 * 1000), kUnlimited);
+  EXPECT_EQ(memory_share(graph, 2, 1536 * 1000), 768 * 1000);
 }
 
-TEST(PlansTest, ReplicatesNoMoreThanMemoryHolds) {
+TEST(PlansTest, ReplicatesNoMoreThanTheHostHolds) {
   const auto graph = weighed({600, 400});
   const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}},
                                                {.host = {}, .cpus = {1}}};
   const std::vector<double> seconds = {3, 1};
-  const auto stages = [&](double memory) {
+  const auto stages = [&](double kilobytes) {
     const auto planned = pipelined({graph, devices}, whole_cover(graph, {"one", {}}),
-                                   {seconds, {}, {}, memory}, true, 5);
+                                   {seconds, {}, {}, {1024 * kilobytes, {}}}, true, 5);
     return planned ? planned->split.stages.size() : 0;
   };
-  EXPECT_EQ(stages(kUnlimited), 1U);    // On each device.
-  EXPECT_EQ(stages(700 * 1024.0), 2U);  // One on each.
-  EXPECT_EQ(stages(500 * 1024.0), 0U);
+  EXPECT_EQ(stages(2000), 1U);  // On each device.
+  EXPECT_EQ(stages(1999), 2U);  // One on each.
+  EXPECT_EQ(stages(1000), 2U);
+  EXPECT_EQ(stages(999), 0U);
+}
+
+TEST(PlansTest, AStageIsReplicatedWhereTheHostHoldsThatOneTwice) {
+  const auto graph = weighed({600, 400});
+  const std::vector<device::Device> devices = {
+      {.host = {}, .cpus = {0}}, {.host = {}, .cpus = {1}}, {.host = {}, .cpus = {2}}};
+  const std::vector<double> seconds = {1, 2};
+  const auto planned = pipelined({graph, devices}, whole_cover(graph, {"one", {}}),
+                                 {seconds, {}, {}, {1024 * 1400, {}}}, true, 5);
+  ASSERT_TRUE(planned) << planned.error().message();
+  EXPECT_NEAR(planned->period_seconds, 1, 1e-3);  // A third of 1,400 holds no 600.
+}
+
+TEST(PlansTest, ReplicasOfWhatSharesNeedNoMoreMemory) {
+  const auto graph = weighed({66'000, 44'000});
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}},
+                                               {.host = {}, .cpus = {1}}};
+  const std::vector<double> seconds = {3, 1};
+  const auto stages = [&](const std::string& backend) {
+    const auto planned = pipelined({graph, devices}, whole_cover(graph, {backend, {}}),
+                                   {seconds, {}, {}, {1024 * 120e3, Copies({"sharing"})}}, true, 5);
+    return planned ? planned->split.stages.size() : 0;
+  };
+  EXPECT_EQ(stages("sharing"), 1U);  // On each device.
+  EXPECT_EQ(stages("one"), 2U);
+}
+
+TEST(CopiesTest, ReplicasShareWhatWasCompiledOnceWhereTheirBackendsCan) {
+  const auto graph = weighed({66'000, 44'000});
+  const Copies copies({"sharing"});
+  const auto kilobytes = [&](const std::vector<device::Device>& devices, Cover cover) {
+    return copies.bytes_of(graph, on_each(graph, cover, devices)) / 1024;
+  };
+  const device::Device a{.host = {}, .cpus = {0}}, b{.host = {}, .cpus = {1}};
+  const device::Device pair{.host = {}, .cpus = {2, 3}}, other_pair{.host = {}, .cpus = {4, 5}};
+  device::Device cuda;
+  cuda.kind = device::Device::Kind::kCuda;
+  const auto sharing = whole_cover(graph, {"sharing", {}});
+  const Cover mixed = {{"sharing", {}, {graph::NodeId{0}}}, {"other", {}, {graph::NodeId{1}}}};
+  EXPECT_EQ(kilobytes({a}, sharing), 110'000);
+  EXPECT_EQ(kilobytes({a, b}, sharing), 110'000);
+  EXPECT_EQ(kilobytes({a, b}, whole_cover(graph, {"other", {}})), 220'000);
+  EXPECT_EQ(kilobytes({a, b}, mixed), 154'000);
+  EXPECT_EQ(kilobytes({pair, other_pair}, sharing), 220'000) << "threads of their own";
+  EXPECT_EQ(kilobytes({cuda}, sharing), 0) << "in its own memory";
+  const auto small = weighed({600, 400});
+  EXPECT_EQ(copies.bytes_of(small, on_each(small, whole_cover(small, {"sharing", {}}), {a, b})),
+            1024 * 2000)
+      << "not worth a lock";
 }
 
 TEST(PlansTest, ASlowKindOfDeviceGetsLess) {
