@@ -61,10 +61,10 @@ bool fit(std::vector<int> bins, int widest, const std::vector<int>& widths, std:
 
 class Exhaustive {
  public:
-  Exhaustive(const Machine& machine, Problem problem, bool replicas)
+  Exhaustive(const Machine& machine, Problem problem, const Wanted& wanted)
       : machine_(machine),
         problem_(std::move(problem)),
-        replicas_(replicas),
+        wanted_(wanted),
         before_(problem_.groups.size(), 0),
         used_(problem_.types.size(), 0) {
     for (const auto& [before, after] : problem_.order) {
@@ -72,7 +72,8 @@ class Exhaustive {
     }
     int first = 0;
     for (auto& type : problem_.types) {
-      if (!replicas) type.devices.resize(std::min(type.devices.size(), problem_.groups.size()));
+      if (!wanted.replicas)
+        type.devices.resize(std::min(type.devices.size(), problem_.groups.size()));
       first_device_.push_back(first);
       first += static_cast<int>(type.devices.size());
     }
@@ -117,7 +118,8 @@ class Exhaustive {
     const Set all = (Set{1} << static_cast<unsigned>(problem_.groups.size())) - 1;
     if (done == all) {
       const auto found = evaluate(problem_, split_);
-      if (found.violations.empty()) best_ = std::min(best_, found.period);
+      const double cost = wanted_.latency ? found.latency : found.period;
+      if (found.violations.empty()) best_ = std::min(best_, cost);
       return;
     }
     const Set rest = all & ~done;
@@ -154,7 +156,10 @@ class Exhaustive {
     const int before = used_[type];
     const int most = static_cast<int>(problem_.types[type].devices.size()) - before;
     stage.devices.clear();
-    for (int count = 1; count <= (replicas_ ? most : std::min(most, 1)); ++count) {
+    const bool alone = std::ranges::any_of(
+        stage.groups, [&](int group) { return std::ranges::count(wanted_.alone, group) > 0; });
+    const bool replicas = wanted_.replicas && !alone;
+    for (int count = 1; count <= (replicas ? most : std::min(most, 1)); ++count) {
       stage.devices.push_back(first_device_[type] + before + count - 1);
       used_[type] = before + count;
       if (!fit_together()) break;
@@ -168,7 +173,7 @@ class Exhaustive {
 
   const Machine& machine_;
   Problem problem_;
-  bool replicas_;
+  const Wanted wanted_;
   std::vector<Set> before_;  // What each group needs directly.
   std::vector<int> used_;    // Devices of each type.
   std::vector<int> first_device_;
@@ -180,8 +185,8 @@ class Exhaustive {
 
 }  // namespace
 
-double least_period(const Machine& machine, const Problem& problem, bool replicas) {
-  return Exhaustive(machine, problem, replicas).run();
+double least_cost(const Machine& machine, const Problem& problem, const Wanted& wanted) {
+  return Exhaustive(machine, problem, wanted).run();
 }
 
 }  // namespace penstock::machines

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "penstock/planner/choose.h"
@@ -62,8 +64,9 @@ KindMode mode_of(const GroupCosts& costs) {
 /// A type for each kind of group, with a mode for each cover; their devices' shares of the memory.
 Result<Problem> problem_of(const graph::Graph& graph, const device::Groupings& groupings,
                            const std::vector<GroupCosts>& costs, const HandingOver& handing_over,
-                           double host_bytes) {
+                           const GroupSearch& search, double host_bytes) {
   cost::GraphProblemOptions options;
+  options.together = search.loops;
   options.figures = handing_over.figures;
   std::vector<KindMode> modes;
   for (const auto& cost : costs) modes.push_back(mode_of(cost));
@@ -95,6 +98,7 @@ Result<Grouped> grouped_of(planner::Choice choice, const device::Grouping& group
   const auto planned = planned_on(std::move(choice), grouping);
   Grouped made;
   made.period_seconds = planned.answer.evaluation.period;
+  made.latency_seconds = planned.answer.evaluation.latency;
   made.grouping = planned.grouping;
   PENSTOCK_TRY(made.split, chosen_stages_of(planned));
   Cover used;
@@ -109,19 +113,147 @@ Result<Grouped> grouped_of(planner::Choice choice, const device::Grouping& group
   return made;
 }
 
-/// None: its devices cannot run the network, or hold it.
-Result<std::optional<Grouped>> best_of_use(const Problem& problem,
-                                           const device::Groupings& groupings, std::size_t use,
-                                           const std::vector<GroupCosts>& costs,
-                                           const planner::Options& options) {
-  const auto indices = of_use(groupings, use);
+/// A problem, and the groupings whose devices it is asked for.
+struct Question {
+  Problem problem;
   std::vector<planner::Counts> counts;
-  for (const auto index : indices) counts.push_back(groupings.counts[index]);
-  auto choice = planner::choose(problem, counts, options);
-  if (!choice) return std::optional<Grouped>();
-  const auto& grouping = groupings.groupings[indices[choice->grouping]];
-  PENSTOCK_TRY(auto made, grouped_of(*std::move(choice), grouping, costs));
+  std::vector<std::size_t> groupings;  ///< That the counts are of.
+};
+
+Question question_of(Problem problem, const device::Groupings& groupings, std::size_t use) {
+  Question made{std::move(problem), {}, of_use(groupings, use)};
+  for (const auto index : made.groupings) made.counts.push_back(groupings.counts[index]);
+  return made;
+}
+
+/// The groups of these nodes.
+std::set<int> groups_of(const Problem& problem,
+                        const std::vector<std::vector<graph::NodeId>>& loops) {
+  std::set<int> nodes, groups;
+  for (const auto& loop : loops) {
+    for (const auto node : loop) nodes.insert(static_cast<int>(graph::index(node)));
+  }
+  for (std::size_t g = 0; g < problem.groups.size(); ++g) {
+    const auto& of = problem.groups[g].nodes;
+    const bool looped = std::ranges::any_of(of, [&](int node) { return nodes.contains(node); });
+    if (looped) groups.insert(static_cast<int>(g));
+  }
+  return groups;
+}
+
+/// What a device of a type takes for all loops at least.
+double loop_seconds(const Problem& problem, std::size_t type, const std::set<int>& loops) {
+  double least = planner::kInfinite;
+  for (std::size_t m = 0; m < problem.modes.size(); ++m) {
+    if (problem.modes[m].type != static_cast<int>(type)) continue;
+    double sum = 0;
+    for (const int g : loops) sum += problem.groups[static_cast<std::size_t>(g)].time[m];
+    least = std::min(least, sum);
+  }
+  return least;
+}
+
+/// The modes of a problem that has a type more, the home of the loops, behind one of the types.
+void put_home_modes(Question& made, const Problem& from, std::size_t kind,
+                    const std::set<int>& loops) {
+  auto& problem = made.problem;
+  problem.modes.clear();
+  for (auto& group : problem.groups) group.time.clear();
+  for (std::size_t type = 0; type < problem.types.size(); ++type) {
+    const bool is_home = type == kind + 1;
+    for (std::size_t m = 0; m < from.modes.size(); ++m) {
+      if (from.modes[m].type != static_cast<int>(type > kind ? type - 1 : type)) continue;
+      problem.modes.push_back(from.modes[m]);
+      problem.modes.back().type = static_cast<int>(type);
+      for (std::size_t g = 0; g < from.groups.size(); ++g) {
+        const bool elsewhere = !is_home && loops.contains(static_cast<int>(g));
+        problem.groups[g].time.push_back(elsewhere ? planner::kInfinite : from.groups[g].time[m]);
+      }
+    }
+  }
+}
+
+/// Of one device of the kind a type is made, which alone runs the loops: they have one instance, as
+/// it has no like. It stands behind its kind, as its device is the last of them in a grouping.
+Question with_home(const Question& from, std::size_t kind, const std::set<int>& loops) {
+  Question made = from;
+  auto& problem = made.problem;
+  const auto next = static_cast<std::ptrdiff_t>(kind) + 1;
+  planner::DeviceType home = problem.types[kind];
+  home.name += " of the states";
+  home.devices = {home.name};
+  problem.types.insert(problem.types.begin() + next, std::move(home));
+  for (auto& row : problem.links) row.insert(row.begin() + next, row[kind]);
+  if (!problem.links.empty()) {
+    problem.links.insert(problem.links.begin() + next, std::vector(problem.links[kind]));
+  }
+  put_home_modes(made, from.problem, kind, loops);
+  made.counts.clear();
+  made.groupings.clear();
+  for (std::size_t i = 0; i < from.counts.size(); ++i) {
+    auto counts = from.counts[i];
+    if (counts[kind]-- == 0) continue;
+    counts.insert(counts.begin() + next, 1);
+    made.counts.push_back(std::move(counts));
+    made.groupings.push_back(from.groupings[i]);
+  }
+  return made;
+}
+
+/// What the groupings of one use are searched with.
+struct Ground {
+  const device::Groupings& groupings;
+  const std::vector<GroupCosts>& costs;
+  const GroupSearch& search;
+  const graph::Graph& graph;
+  const Question free, shared;  ///< Devices may hold anything, or a share of the memory.
+};
+
+/// None: the devices cannot run the network.
+Result<std::optional<Grouped>> best_of(const Ground& ground, const Question& question,
+                                       bool replicas, double seconds) {
+  planner::Options options;
+  options.goal = ground.search.latency ? planner::Goal::kLatency : planner::Goal::kThroughput;
+  options.replicas = replicas;
+  options.seconds = seconds;
+  if (question.counts.empty()) return std::optional<Grouped>();
+  auto choice = planner::choose(question.problem, question.counts, options);
+  if (!choice) return std::optional<Grouped>();  // What its devices cannot run, others may.
+  const auto& grouping = ground.groupings.groupings[question.groupings[choice->grouping]];
+  PENSTOCK_TRY(auto made, grouped_of(*std::move(choice), grouping, ground.costs));
   return std::optional(std::move(made));
+}
+
+/// With replicas, that the host holds. `make`: from the ground's questions the ones to ask.
+template <typename Make>
+Result<std::optional<Grouped>> best_held(const Ground& ground, const Make& make, double seconds) {
+  const auto& memory = ground.search.memory;
+  for (const auto* question : {&ground.free, &ground.shared}) {
+    PENSTOCK_TRY(auto made, best_of(ground, make(*question), true, seconds));
+    if (made && memory.copies.bytes_of(ground.graph, made->split) <= memory.bytes) return made;
+  }
+  return std::optional<Grouped>();
+}
+
+double seconds_of(const Grouped& plan, const GroupSearch& search) {
+  return search.latency ? plan.latency_seconds : plan.period_seconds;
+}
+
+/// Where there are loops: without replicas, then with all loops on a device of each kind in turn,
+/// as far as that may be better.
+Result<std::optional<Grouped>> best_with_loops(const Ground& ground, const std::set<int>& loops,
+                                               double seconds) {
+  PENSTOCK_TRY(auto best, best_of(ground, ground.free, false, seconds / 2));
+  const auto& problem = ground.free.problem;
+  for (std::size_t kind = 0; kind < problem.types.size(); ++kind) {
+    const double least = loop_seconds(problem, kind, loops);
+    if (!std::isfinite(least) || (best && least >= best->period_seconds)) continue;
+    const auto home = [&](const Question& of) { return with_home(of, kind, loops); };
+    const auto share = seconds / 2 / static_cast<double>(problem.types.size());
+    PENSTOCK_TRY(auto made, best_held(ground, home, share));
+    if (made && (!best || made->period_seconds < best->period_seconds)) best = std::move(made);
+  }
+  return best;
 }
 
 }  // namespace
@@ -158,25 +290,31 @@ HandingOver links_between(const device::Groupings& groupings, const MeasureLink&
 
 Result<std::vector<Grouped>> grouped(const graph::Graph& graph, const device::Groupings& groupings,
                                      const std::vector<GroupCosts>& costs,
-                                     const HandingOver& handing_over, const HostMemory& memory,
-                                     double search_seconds) {
+                                     const HandingOver& handing_over, const GroupSearch& search) {
   std::vector<Grouped> plans;
   if (costs.empty()) return plans;
-  PENSTOCK_TRY(const auto free, problem_of(graph, groupings, costs, handing_over, kUnlimited));
-  PENSTOCK_TRY(const auto shared, problem_of(graph, groupings, costs, handing_over, memory.bytes));
-  planner::Options options;
-  options.replicas = true;
-  options.seconds = search_seconds / static_cast<double>(groupings.uses.size());
+  const auto problem = [&](double host_bytes) {
+    return problem_of(graph, groupings, costs, handing_over, search, host_bytes);
+  };
+  PENSTOCK_TRY(const auto free, problem(kUnlimited));
+  PENSTOCK_TRY(const auto shared, problem(search.memory.bytes));
+  const auto loops = groups_of(free, search.loops);
+  const double seconds = search.seconds / static_cast<double>(groupings.uses.size());
   for (std::size_t use = 0; use < groupings.uses.size(); ++use) {
-    for (const auto* problem : {&free, &shared}) {
-      PENSTOCK_TRY(auto made, best_of_use(*problem, groupings, use, costs, options));
-      if (!made) continue;  // What its devices cannot run, others may.
-      if (memory.copies.bytes_of(graph, made->split) > memory.bytes) continue;
-      plans.push_back(*std::move(made));
-      break;
-    }
+    const Ground ground{groupings,
+                        costs,
+                        search,
+                        graph,
+                        question_of(free, groupings, use),
+                        question_of(shared, groupings, use)};
+    const auto as_it_is = [](const Question& question) { return question; };
+    PENSTOCK_TRY(auto made, search.latency  ? best_of(ground, ground.free, false, seconds)
+                            : loops.empty() ? best_held(ground, as_it_is, seconds)
+                                            : best_with_loops(ground, loops, seconds));
+    if (made) plans.push_back(*std::move(made));
   }
-  std::ranges::stable_sort(plans, {}, &Grouped::period_seconds);
+  std::ranges::stable_sort(plans, {},
+                           [&](const Grouped& plan) { return seconds_of(plan, search); });
   return plans;
 }
 

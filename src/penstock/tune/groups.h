@@ -46,19 +46,31 @@ HandingOver links_between(const device::Groupings& groupings, const MeasureLink&
 /// A plan on devices that were chosen.
 struct Grouped {
   partition::ChosenStages split;
-  double period_seconds = 0;
-  std::string grouping;  ///< device::Grouping::text
-  std::string covers;    ///< backends_in() what the stages run.
+  double period_seconds = 0;   ///< Between frames,
+  double latency_seconds = 0;  ///< and of one frame.
+  std::string grouping;        ///< device::Grouping::text
+  std::string covers;          ///< backends_in() what the stages run.
 };
 
-/// For each use of the CPUs the best plan of its groupings, shortest period first: each stage by
-/// one of the covers, replicated where that helps, on devices that need not be alike. Uses without
-/// a plan are left out. `memory`: what all stages of a plan may hold; where the best plan without a
-/// limit holds more, each device has a share by its width. The network writes no states.
+/// What is asked of a grouping's plan.
+struct GroupSearch {
+  bool latency = false;  ///< The least time of one frame; else the least between frames.
+  std::vector<std::vector<graph::NodeId>> loops = {};  ///< state_loops()
+  /// What all stages of a plan may hold; where the best plan without a limit holds more, each
+  /// device has a share by its width. Without replicas nothing is held twice, and it has no limit.
+  HostMemory memory = {};
+  double seconds = 2;  ///< Of the search, for all uses together.
+};
+
+/// For each use of the CPUs the best plan of its groupings, the best first: each stage by one of
+/// the covers, replicated where that makes frames come faster, on devices that need not be alike.
+/// Uses without a plan are left out.
+///
+/// Loops that states close have one instance. A plan has them where they are best and no replicas
+/// at all, or it has all of them on one device, whichever kind that is, and replicas of the rest.
 /// \error as cost::problem_of()
 Result<std::vector<Grouped>> grouped(const graph::Graph& graph, const device::Groupings& groupings,
                                      const std::vector<GroupCosts>& costs,
-                                     const HandingOver& handing_over, const HostMemory& memory,
-                                     double search_seconds);
+                                     const HandingOver& handing_over, const GroupSearch& search);
 
 }  // namespace penstock::tune

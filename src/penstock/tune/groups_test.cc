@@ -55,7 +55,7 @@ Result<std::vector<Grouped>> plans_of(const graph::Graph& graph, const device::G
                                       const HostMemory& memory = {},
                                       HandingOver handing_over = {}) {
   handing_over.figures.seconds_per_transfer = 1e-6;
-  return grouped(graph, groupings, costs, handing_over, memory, 1000);
+  return grouped(graph, groupings, costs, handing_over, {.memory = memory, .seconds = 1000});
 }
 
 TEST(GroupsTest, WhatDoesNotScaleRunsOnEachCpu) {

@@ -31,9 +31,12 @@ Result<std::vector<GroupCosts>> group_costs(Context& context, const Proposals& p
     const auto& cover = entry->contestant.split.stages.front().parts;
     costs.push_back({cover, context.parts->node_seconds(cover), {}});
   }
+  // One frame alone meets no other on its way.
+  const bool alone = context.options.goal == Goal::kLatency;
   for (const auto& kind : groupings.kinds) {
+    const auto alike = alone ? std::vector{kind.devices.front()} : kind.devices;
     for (auto& cost : costs) {
-      PENSTOCK_TRY(const auto seconds, context.parts->group_seconds(cost.cover, kind.devices));
+      PENSTOCK_TRY(const auto seconds, context.parts->group_seconds(cost.cover, alike));
       cost.kind_seconds.push_back(seconds.value_or(collage::kInfinite));
     }
   }
@@ -45,9 +48,7 @@ Result<std::vector<GroupCosts>> group_costs(Context& context, const Proposals& p
 Status try_groupings(Context& context, Proposals& proposals) {
   constexpr std::size_t kUsual = 2;
   const auto& options = context.options;
-  if (!options.devices.empty() || !context.has_replicas() || options.goal == Goal::kLatency) {
-    return {};
-  }
+  if (!options.devices.empty() || context.devices.size() == 1) return {};
   const auto groupings = device::groupings_of(context.profiler->topology(), kMostGroupings);
   if (groupings.groupings.size() <= kUsual || proposals.singles().empty()) return {};
   if (context.out_of_time()) return {};
@@ -59,9 +60,11 @@ Status try_groupings(Context& context, Proposals& proposals) {
     return context.profiler->link(from, to);
   };
   const auto links = links_between(groupings, link, context.report.notes);
-  PENSTOCK_TRY(const auto plans,
-               grouped(context.graph, groupings, costs, links,
-                       host_memory(device::available_memory(), context.copies), kSearchSeconds));
+  const GroupSearch search{.latency = options.goal == Goal::kLatency,
+                           .loops = state_loops(context.graph, options.states),
+                           .memory = host_memory(device::available_memory(), context.copies),
+                           .seconds = kSearchSeconds};
+  PENSTOCK_TRY(const auto plans, grouped(context.graph, groupings, costs, links, search));
   context.parts->measure_until(context.budget.at(context.latest_start(1)));
   int run = 0;
   for (const auto& plan : plans) {
