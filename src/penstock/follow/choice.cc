@@ -77,20 +77,59 @@ double Choice::expected(const Candidate& candidate, const Paces& paces) const {
   return period > 0 ? 1 / period : 0;
 }
 
-void Choice::learn(const Seen& seen) {
+void Choice::learn(const Seen& seen, double at) {
   const double should = expected(candidates_[running_], seen.paces);
   if (should <= 0) return;
   auto& known = known_[running_];
   const double now = seen.frames_per_second / should;
+  known.at = at;
   const double weight = std::max(1.0 / ++known.looks, kNewest);
   known.worth = (1 - weight) * known.worth.value_or(0) + weight * now;
+}
+
+/// By what it was, or what the one of its family was that ran last.
+std::optional<double> Choice::worth_of(std::size_t candidate) const {
+  if (known_[candidate].worth || candidates_[candidate].family.empty()) {
+    return known_[candidate].worth;
+  }
+  const Known* last = nullptr;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    if (!known_[i].worth || candidates_[i].family != candidates_[candidate].family) continue;
+    if (last == nullptr || known_[i].at > last->at) last = &known_[i];
+  }
+  return last == nullptr ? std::nullopt : last->worth;
+}
+
+void Choice::put(std::size_t candidate, Candidate made) {
+  if (candidate == candidates_.size()) {
+    candidates_.push_back(std::move(made));
+    known_.emplace_back();
+    return;
+  }
+  candidates_[candidate] = std::move(made);
+  known_[candidate] = {};
+}
+
+std::map<int, double> Choice::paces() const {
+  Paces paces;
+  if (recent_.size() < kLooks) return paces;
+  const auto last = recent_.end() - kLooks;
+  for (const auto& [cpu, newest] : recent_.back().paces) {
+    std::vector<double> seen;
+    for (auto look = last; look != recent_.end(); ++look) {
+      const auto found = look->paces.find(cpu);
+      if (found != look->paces.end()) seen.push_back(found->second);
+    }
+    if (seen.size() == kLooks) paces.emplace(cpu, median(std::move(seen)));
+  }
+  return paces;
 }
 
 /// What a move to it is expected to gain; 1: none is due. What never ran is supposed to be worth
 /// what runs is. \pre there are kLooks looks or more
 double Choice::due_gain(std::size_t candidate, double at) const {
   const auto& known = known_[candidate].worth;
-  const double worth = known.value_or(known_[running_].worth.value_or(1));
+  const double worth = worth_of(candidate).value_or(known_[running_].worth.value_or(1));
   std::vector<double> gains;
   for (const auto& seen : recent_) {
     gains.push_back(worth * expected(candidates_[candidate], seen.paces) / seen.frames_per_second);
@@ -151,7 +190,7 @@ std::optional<Move> Choice::see(const Look& look) {
   }
   recent_.push_back(measure(look));
   if (recent_.size() > kManyLooks) recent_.pop_front();
-  learn(recent_.back());
+  learn(recent_.back(), look.at);
   if (recent_.size() < kLooks) return std::nullopt;
   if (trial_) {
     if (const auto back = way_back(look.at)) return back;

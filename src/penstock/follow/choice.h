@@ -18,6 +18,8 @@ struct Candidate {
   };
   std::string name;
   std::vector<Stage> stages;
+  /// Plans of the same are worth the same until they have run themselves; empty: of none.
+  std::string family = {};
 };
 
 /// What was seen of a second or so.
@@ -59,6 +61,14 @@ class Choice {
   std::optional<Move> see(const Look& look);
   /// That move was made. What it takes time to settle is not judged.
   void moved(const Move& move, double at);
+  /// That candidate is another now, or, behind the last, one more. \pre  is_free() or behind it
+  void put(std::size_t candidate, Candidate made);
+  /// Whether it neither runs nor may soon be gone back to.
+  [[nodiscard]] bool is_free(std::size_t candidate) const {
+    return candidate != running_ && (!trial_ || trial_->from != candidate);
+  }
+  /// Of the CPUs that the last looks agree on, by their middle one; empty: there are too few looks.
+  [[nodiscard]] std::map<int, double> paces() const;
   /// That candidate could not start: it is not proposed for a while, for longer each time.
   void refuse(std::size_t candidate, double at);
 
@@ -74,7 +84,8 @@ class Choice {
   };
   struct Known {
     std::optional<double> worth;  // Frames per second when it ran, over what was expected then.
-    int looks = 0;                // That say so.
+    int looks = 0;                // That say so,
+    double at = 0;                // the last of them.
     Bar guess;                    // Where guesses lead to it,
     Bar start;                    // and in any case.
   };
@@ -90,7 +101,8 @@ class Choice {
 
   [[nodiscard]] Seen measure(const Look& look) const;
   [[nodiscard]] double expected(const Candidate& candidate, const Paces& paces) const;
-  void learn(const Seen& seen);
+  void learn(const Seen& seen, double at);
+  [[nodiscard]] std::optional<double> worth_of(std::size_t candidate) const;
   [[nodiscard]] double due_gain(std::size_t candidate, double at) const;
   [[nodiscard]] bool is_guessed(std::size_t candidate) const;
   [[nodiscard]] std::optional<Move> way_back(double at);

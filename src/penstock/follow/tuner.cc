@@ -7,6 +7,8 @@
 
 #include "penstock/base/quantile.h"
 #include "penstock/device/affinity.h"
+#include "penstock/follow/merge.h"
+#include "penstock/follow/replan.h"
 #include "penstock/follow/variants.h"
 #include "penstock/pipeline/thread.h"
 
@@ -51,15 +53,6 @@ Look look_between(const pipeline::Stats& before, const pipeline::Stats& now, dou
   return look;
 }
 
-/// What a stage takes on devices of fewer CPUs, at most: an engine gains no more by them than there
-/// are. \pre  none is empty
-double slower(const std::vector<device::Device>& before, const std::vector<device::Device>& now) {
-  const auto count = [](const auto& devices) {
-    return static_cast<double>(devices.front().cpus.size());
-  };
-  return std::max(1.0, count(before) / count(now));
-}
-
 bool foretells(const plan::Plan& plan) {
   return std::ranges::all_of(plan.stages, [](const auto& s) { return s.predicted_seconds > 0; });
 }
@@ -68,6 +61,14 @@ std::vector<double> foretold(const plan::Plan& plan) {
   std::vector<double> seconds;
   for (const auto& stage : plan.stages) seconds.push_back(stage.predicted_seconds);
   return seconds;
+}
+
+/// "0+1|2 x 1": which stages of the plan that ran first are one, and how many CPUs a device has.
+std::string family_of(const std::vector<std::vector<std::size_t>>& from, const plan::Plan& plan) {
+  const auto stages = join(from, "|", [](const std::vector<std::size_t>& of) {
+    return join(of, "+", [](std::size_t stage) { return std::to_string(stage); });
+  });
+  return concat(stages, " x ", plan.stages.front().devices.front().cpus.size());
 }
 
 }  // namespace
@@ -109,6 +110,10 @@ Tuner::Tuner(std::shared_ptr<pipeline::Pipeline> pipeline, plan::Package package
   }
   report_.running = plans_.front().name;
   if (foretells(*put_)) choose(foretold(*put_));
+}
+
+Tuner::~Tuner() {
+  stop();
 }
 
 void Tuner::stop() {
@@ -177,7 +182,11 @@ void Tuner::look() {
     return;
   }
   const auto move = choice_->see(look);
-  if (move && can_afford()) swap(*move);
+  if (move && can_afford()) {
+    swap(*move);
+  } else if (!move) {
+    plan_anew();
+  }
 }
 
 /// The plan does not foretell what its stages take: the first looks at the full pipeline do.
@@ -202,27 +211,64 @@ void Tuner::learn(const Look& look) {
   choose(std::move(stages));
 }
 
+Candidate Tuner::candidate_of(const Plan& made) const {
+  Candidate candidate{made.name, {}};
+  if (!made.from.empty()) candidate.family = family_of(made.from, made.plan);
+  for (std::size_t i = 0; i < made.plan.stages.size(); ++i) {
+    auto& stage = candidate.stages.emplace_back();
+    const auto& devices = made.plan.stages[i].devices;
+    if (made.from.empty()) {
+      stage.seconds = made.plan.stages[i].predicted_seconds;
+    } else {
+      for (const auto from : made.from[i]) {
+        stage.seconds += seconds_[from] * slower(plans_[0].plan.stages[from].devices, devices);
+      }
+    }
+    for (const auto& device : devices) stage.places.push_back(device.cpus);
+  }
+  return candidate;
+}
+
 /// `seconds`: of the stages of the plan that ran first.
 void Tuner::choose(std::vector<double> seconds) {
+  seconds_ = std::move(seconds);
   std::vector<Candidate> candidates;
-  for (const auto& made : plans_) {
-    auto& candidate = candidates.emplace_back(Candidate{made.name, {}});
-    for (std::size_t i = 0; i < made.plan.stages.size(); ++i) {
-      auto& stage = candidate.stages.emplace_back();
-      if (made.from.empty()) {
-        stage.seconds = made.plan.stages[i].predicted_seconds;
-      } else {
-        const auto& devices = made.plan.stages[i].devices;
-        for (const auto from : made.from[i]) {
-          stage.seconds += seconds[from] * slower(plans_[0].plan.stages[from].devices, devices);
-        }
-      }
-      for (const auto& device : made.plan.stages[i].devices) stage.places.push_back(device.cpus);
-    }
-  }
+  for (const auto& made : plans_) candidates.push_back(candidate_of(made));
   choice_.emplace(std::move(candidates), 0);
+  replanner_ = std::make_unique<Replanner>(plans_.front().plan, seconds_);
+  first_planned_ = plans_.size();
   watch_idle();
+  tell_candidates();
+}
+
+/// For the paces of the moment, where they have changed.
+void Tuner::plan_anew() {
+  const auto paces = choice_->paces();
+  for (auto& variant : replanner_->see(paces)) {
+    const auto is_same = [&](const Plan& known) {
+      return known.plan.stages == variant.plan.stages;
+    };
+    if (std::ranges::none_of(plans_, is_same)) put(std::move(variant));
+  }
+}
+
+/// In the place of the oldest of them that nothing needs, where there are many.
+void Tuner::put(Variant variant) {
+  constexpr std::size_t kMostPlanned = 16;
+  auto place = first_planned_ + planned_ % kMostPlanned;
+  while (place < plans_.size() && !choice_->is_free(place)) {
+    place = first_planned_ + ++planned_ % kMostPlanned;
+  }
+  ++planned_;
+  if (place == plans_.size()) plans_.emplace_back();
+  plans_[place] = {std::move(variant.name), std::move(variant.plan), 0, std::move(variant.from)};
+  choice_->put(place, candidate_of(plans_[place]));
+  tell_candidates();
+}
+
+void Tuner::tell_candidates() {
   const std::scoped_lock lock(mutex_);
+  report_.candidates.clear();
   for (const auto& made : plans_) report_.candidates.push_back(made.name);
 }
 

@@ -18,6 +18,9 @@
 
 namespace penstock::follow {
 
+class Replanner;
+struct Variant;
+
 inline constexpr double kLeastShare = 0.001, kMostShare = 0.5;
 
 /// One plan that took another's place, or could not.
@@ -37,10 +40,12 @@ struct Report {
   std::string ended;         ///< Why it does nothing any more; empty: it does.
 };
 
-/// Watches a pipeline once a second. Where the CPUs' paces change (a neighbour comes or goes), and
-/// another plan of the same models would give more frames by more than the noise of the last
-/// seconds, it lets that take the place of what runs, and takes it back where frames come more
-/// slowly. See Choice for what it expects of plans, variants_of() for which there are.
+/// Watches a pipeline once a second. Where the CPUs' paces change (a neighbour comes or goes, CPUs
+/// are taken away), and another plan of the same models would give more frames by more than the
+/// noise of the last seconds, it lets that take the place of what runs, and takes it back where
+/// frames come more slowly. See Choice for what it expects of plans. Plans are variants_of() what
+/// ran first, and what it plans by the paces of the moment, as plans_for() does: of these the last
+/// 16 that differ.
 ///
 /// Stages' own times come from the plan (plan::Stage::predicted_seconds), else from the first
 /// seconds in which the pipeline is full; nothing should disturb it then.
@@ -67,7 +72,7 @@ class Tuner {
                                               plan::Package package, Setting setting);
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
-  ~Tuner() { stop(); }
+  ~Tuner();
 
   /// What runs stays. Waits for a swap in progress.
   void stop();
@@ -94,6 +99,10 @@ class Tuner {
   void look();
   void learn(const Look& look);
   void choose(std::vector<double> seconds);
+  [[nodiscard]] Candidate candidate_of(const Plan& made) const;
+  void plan_anew();
+  void put(Variant variant);
+  void tell_candidates();
   void swap(const Move& move);
   void note(Swap swap);
   void watch_idle();
@@ -101,11 +110,15 @@ class Tuner {
   [[nodiscard]] bool can_afford() const;
 
   Setting setting_;
-  std::vector<plan::Package> packages_;  // What ran first, then the others.
-  std::vector<Plan> plans_;              // The candidates.
-  std::vector<Look> learning_;           // Until the stages' times are known.
-  std::optional<Choice> choice_;         // From then on.
-  std::optional<Snapshot> before_;       // Of the plan that runs.
+  std::vector<plan::Package> packages_;   // What ran first, then the others.
+  std::vector<Plan> plans_;               // The candidates.
+  std::vector<Look> learning_;            // Until the stages' times are known.
+  std::vector<double> seconds_;           // Of the stages of the plan that ran first; from then on.
+  std::optional<Choice> choice_;          // From then on.
+  std::unique_ptr<Replanner> replanner_;  // From then on.
+  std::size_t planned_ = 0;               // Candidates that it has put in, of which the first is
+  std::size_t first_planned_ = 0;         // this one.
+  std::optional<Snapshot> before_;        // Of the plan that runs.
   std::shared_ptr<pipeline::Pipeline> pipeline_;
   std::shared_ptr<const plan::Plan> put_;  // What runs, unless others replace it too.
   std::optional<double> longest_start_;

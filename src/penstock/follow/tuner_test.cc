@@ -1,6 +1,7 @@
 // A real pipeline whose stages sleep, so that what they take does not depend on the machine.
 #include "penstock/follow/tuner.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -102,6 +103,26 @@ TEST_F(TunerTest, SwapsToWhatIsFasterAndLosesNothing) {
   EXPECT_THAT(report.swaps[0].to, HasSubstr("whole on each"));
   EXPECT_GT(report.swaps[0].gain, 1.1);
   EXPECT_EQ(pipeline_->shared_plan()->stages.size(), 1);
+}
+
+TEST_F(TunerTest, PlansByThePacesThatItSees) {
+  network_.stage("faster", {"out"}, {"end"}, sleeping(std::chrono::milliseconds(0))).output("end");
+  network_.plan.stages[2].devices = network_.plan.stages[1].devices;
+  for (auto& stage : network_.plan.stages) stage.predicted_seconds = 0.001;
+  network_.plan.stages[0].predicted_seconds = 0.020;
+  start();
+  setting_.replace = [](const plan::Plan&, const std::filesystem::path&) -> Status {
+    return make_error(Code::kResourceExhausted, "no room");
+  };
+  auto tuner = tuned();
+  ASSERT_TRUE(tuner) << tuner.error().message();
+  const auto planned = [&] {
+    const auto names = (*tuner)->report().candidates;
+    return std::ranges::any_of(
+        names, [](const auto& name) { return name.find("fast+faster on cpu:") != name.npos; });
+  };
+  stream_until(planned);
+  EXPECT_TRUE(planned());
 }
 
 TEST_F(TunerTest, GoesOnWhereThePlanCannotStart) {
