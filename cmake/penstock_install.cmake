@@ -17,7 +17,7 @@ set(PENSTOCK_PUBLIC_HEADERS
   partition/batches.h partition/split.h
   pipeline/durations.h pipeline/frame.h pipeline/observation.h pipeline/paused_clock.h pipeline/pipeline.h pipeline/spans.h pipeline/stats.h
   plan/bound.h plan/package.h plan/plan.h plan/plan_json.h plan/stream_options.h
-  ready/caller.h ready/ready.h
+  ready/caller.h ready/ready.h ready/sheet.h
   serve/model.h serve/request.h serve/server.h serve/server_options.h serve/statistics.h
   session/batch_choice.h session/identify.h session/load.h session/session.h session/verify.h
   tensor/compare.h tensor/dtype.h tensor/literal.h tensor/npy.h tensor/npz.h tensor/tensor.h)

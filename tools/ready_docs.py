@@ -10,7 +10,7 @@ would write.
 import sys
 from pathlib import Path
 
-from penstock import _core
+from penstock import ready
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/ready_functions.md"
 MARK = "<!-- From here on written by tools/ready_docs.py -->\n"
@@ -28,18 +28,19 @@ def main() -> int:
 
 
 def reference() -> str:
-    return "".join(section(*declaration) for declaration in _core.ready_functions())
+    return "".join(section(ready.describe(name)) for name in ready.functions())
 
 
-def section(name: str, says: str, settings: list[tuple[str, str, str, str]]) -> str:
+def section(function: ready.Description) -> str:
     rows = [
-        f"| `{setting}` | {usual_of(usual)} | {told} {capital(takes)}. |" for setting, takes, usual, told in settings
+        f"| `{option.name}` | {usual_of(option.usual)} | {option.says} {capital(option.takes)}. |"
+        for option in function.options
     ]
     table = "\n".join(["| setting | usual | |", "|---|---|---|", *rows])
-    return f"\n### {name}\n\n{says}\n\n{ports(name, settings)}\n\n{table}\n"
+    return f"\n### {function.name}\n\n{function.says}\n\n{ports(function)}\n\n{table}\n"
 
 
-def usual_of(usual: str) -> str:
+def usual_of(usual: str | None) -> str:
     return f"`{usual}`" if usual else "has to be given"
 
 
@@ -47,28 +48,11 @@ def capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-# A value for each setting that has to be given, so that ports can be shown.
-SHOWN = {
-    "size": "480,640",
-    "shape": "1,1000",
-    "count": "8400",
-    "classes": "80",
-    "source": "nv12",
-    "hop": "160",
-    "most": "16000",
-    "rate": "48000",
-    "to": "16000",
-    "samples": "16000",
-}
-SHOWN_OF = {"window": {"size": "400"}, "overlap_add": {"size": "400"}}
-
-
-def ports(name: str, settings: list[tuple[str, str, str, str]]) -> str:
-    values = SHOWN | SHOWN_OF.get(name, {})
-    given = {setting: values[setting] for setting, _, usual, _ in settings if not usual}
-    made = _core.Ready(name, given)
-    sides = [", ".join(f"`{port}` {type}" for port, type in side) for side in (made.inputs(), made.outputs())]
-    with_what = ", ".join(f"`{key}: {value}`" for key, value in given.items())
+def ports(function: ready.Description) -> str:
+    sides = [
+        ", ".join(f"`{port}` {type}" for port, type in side.items()) for side in (function.inputs, function.outputs)
+    ]
+    with_what = ", ".join(f"`{key}: {value}`" for key, value in function.given.items())
     return f"{sides[0]} → {sides[1]}" + (f" (with {with_what})" if with_what else "")
 
 

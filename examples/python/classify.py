@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Digits in pictures: a classifier between two Python functions, all three at work at the same time.
+"""Digits in pictures: a classifier between a Python function and ready-made ones, all at work at the same time.
 
     examples/python/classify.py MODELS PICTURES
 
@@ -15,7 +15,7 @@ import numpy as np
 from pictures import pictures_in
 
 import penstock
-from penstock import io
+from penstock import io, ready
 
 
 def prepare(image):
@@ -23,21 +23,16 @@ def prepare(image):
     return (grey.max() - grey)[None, None]
 
 
-def best(scores):
-    odds = np.exp(scores[0] - scores[0].max())
-    odds /= odds.sum()
-    return {"digit": odds.argmax(), "share": odds.max()}
-
-
 def classify_app(models):
     app = penstock.App("classify")
     app.input("image")
-    picture, digit = {"image": "u8[h<=1920,w<=1920,3]"}, {"digit": "i64[]", "share": "f32[]"}
-    app.function("prepare", prepare, picture, {"input": "f32[1,1,28,28]"}, reads="image")
+    picture, grey = {"image": "u8[h<=1920,w<=1920,3]"}, {"input": "f32[1,1,28,28]"}
+    app.function("prepare", prepare, picture, grey, reads="image")
     app.network("network", models / "mnist_8/model.onnx", reads={"Input3": "prepare.input"})
-    app.function("best", best, {"scores": "f32[1,10]"}, digit, reads="network.Plus214_Output_0")
-    app.output("digit", "best.digit")
-    app.output("share", "best.share")
+    app.function("shares", ready.softmax(shape=(1, 10)), reads="network.Plus214_Output_0")
+    app.function("best", ready.top_k(shape=(1, 10), k=1), reads="shares.probabilities")
+    app.output("digit", "best.indices")
+    app.output("share", "best.values")
     return app
 
 
@@ -52,7 +47,7 @@ def main():
         for path in paths:
             try:
                 frame = next(stream)
-                print(f"{path.name}: {frame['digit']} ({frame['share']:.0%})")
+                print(f"{path.name}: {frame['digit'].item()} ({frame['share'].item():.0%})")
             except penstock.PenstockError as error:
                 print(f"{path.name}: {error}", file=sys.stderr)
                 failed = True

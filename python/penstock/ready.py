@@ -11,7 +11,9 @@ Every function of ``docs/ready_functions.md`` is here by its name, and takes its
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,7 +52,58 @@ class Ready:
 
 def functions() -> list[str]:
     """The names of all ready-made functions."""
-    return [name for name, _, _ in _core.ready_functions()]
+    return _core.ready_functions()
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a ready-made function may be told.
+
+    usual: what it is where nobody says; None: it has to be given.
+    takes, says: what may stand there, and what it means, in words.
+    """
+
+    name: str
+    usual: str | None
+    takes: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """A ready-made function as ``penstock functions NAME`` shows it; ``str()`` is the same for people.
+
+    given: an example of each option that has to be given. inputs, outputs: names and types with these.
+    yaml: a node of an application in YAML.
+    """
+
+    name: str
+    says: str
+    options: tuple[Option, ...]
+    given: dict[str, str]
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    yaml: str
+
+    def __str__(self) -> str:
+        ports = [f"{name}: {type}" for name, type in self.inputs.items()]
+        results = [f"{name}: {type}" for name, type in self.outputs.items()]
+        options = [
+            f"  {option.name}={option.usual or '(has to be given)'}  {option.says} It is {option.takes}."
+            for option in self.options
+        ]
+        head = f"penstock.ready.{self.name}: {self.says}"
+        return "\n".join([head, f"{', '.join(ports)} -> {', '.join(results)}", *options, "", self.yaml])
+
+
+def describe(name: str) -> Description:
+    """What the ready-made function ``name`` takes and gives.
+
+    Raises NotFound: the message names the functions there are.
+    """
+    says, settings, given, inputs, outputs, yaml = _core.ready_sheet(name)
+    options = tuple(Option(option, usual or None, takes, told) for option, takes, usual, told in settings)
+    return Description(name, says, options, given, dict(inputs), dict(outputs), yaml)
 
 
 def _setting_text(value: object) -> str:
@@ -64,7 +117,17 @@ def _setting_text(value: object) -> str:
 def __getattr__(name: str) -> Callable[..., Ready]:
     if name not in functions():
         raise AttributeError(f"no ready-made function '{name}'; there are: {', '.join(functions())}")
-    return lambda **settings: Ready(name, **settings)
+    return _maker(name)
+
+
+@functools.cache
+def _maker(name: str) -> Callable[..., Ready]:
+    def make(**settings: object) -> Ready:
+        return Ready(name, **settings)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = str(describe(name))
+    return make
 
 
 def __dir__() -> list[str]:

@@ -15,12 +15,22 @@
 #include "gil.h"
 #include "penstock/ready/caller.h"
 #include "penstock/ready/ready.h"
+#include "penstock/ready/sheet.h"
 #include "tensors.h"
 
 namespace penstock::python {
 namespace {
 
 using Told = std::tuple<std::string, std::string, std::string, std::string>;
+using NamedTypes = std::vector<std::pair<std::string, std::string>>;
+using SheetParts = std::tuple<std::string, std::vector<Told>, function::Settings, NamedTypes,
+                              NamedTypes, std::string>;
+
+NamedTypes told(std::span<const backend::Port> ports) {
+  NamedTypes all;
+  for (const auto& port : ports) all.emplace_back(port.name, to_string(port.type));
+  return all;
+}
 
 /// One replica of a function, which threads of Python use in turn.
 class Ready {
@@ -28,12 +38,8 @@ class Ready {
   Ready(const std::string& name, const function::Settings& settings)
       : name_(name), caller_(value_or_raise(called(name, settings))) {}
 
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> inputs() const {
-    return told(caller_.inputs());
-  }
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> outputs() const {
-    return told(caller_.outputs());
-  }
+  [[nodiscard]] NamedTypes inputs() const { return told(caller_.inputs()); }
+  [[nodiscard]] NamedTypes outputs() const { return told(caller_.outputs()); }
 
   nb::list call(nb::args arrays) {
     const auto ports = caller_.inputs();
@@ -71,29 +77,31 @@ class Ready {
     return ready::Caller::make(std::move(function));
   }
 
-  static std::vector<std::pair<std::string, std::string>> told(
-      std::span<const backend::Port> ports) {
-    std::vector<std::pair<std::string, std::string>> all;
-    for (const auto& port : ports) all.emplace_back(port.name, to_string(port.type));
-    return all;
-  }
-
   std::string name_;
   ready::Caller caller_;
   std::mutex turn_;
 };
 
-/// Name, sentence, and of each setting its name, what it takes, its usual value and its sentence.
-std::vector<std::tuple<std::string, std::string, std::vector<Told>>> ready_functions() {
-  std::vector<std::tuple<std::string, std::string, std::vector<Told>>> all;
-  for (const auto& declaration : ready::declarations()) {
-    std::vector<Told> settings;
-    for (const auto& setting : declaration.settings) {
-      settings.emplace_back(setting.name, ready::expected(setting), setting.usual, setting.says);
-    }
-    all.emplace_back(declaration.name, declaration.says, std::move(settings));
+std::vector<std::string> ready_functions() {
+  std::vector<std::string> names;
+  for (const auto& declaration : ready::declarations()) names.emplace_back(declaration.name);
+  return names;
+}
+
+/// Its sentence; of each setting its name, what it takes, its usual value and its sentence;
+/// examples of those that have to be given; inputs and outputs with them; YAML.
+SheetParts ready_sheet(const std::string& name) {
+  auto sheet = value_or_raise(ready::sheet(name));
+  std::vector<Told> settings;
+  for (const auto& setting : sheet.declaration->settings) {
+    settings.emplace_back(setting.name, ready::expected(setting), setting.usual, setting.says);
   }
-  return all;
+  return {std::string(sheet.declaration->says),
+          std::move(settings),
+          std::move(sheet.given),
+          told(sheet.inputs),
+          told(sheet.outputs),
+          std::move(sheet.yaml)};
 }
 
 }  // namespace
@@ -106,6 +114,7 @@ void bind_ready(nb::module_& module) {
       .def("outputs", &Ready::outputs)
       .def("call", &Ready::call);
   module.def("ready_functions", &ready_functions);
+  module.def("ready_sheet", &ready_sheet);
 }
 
 }  // namespace penstock::python

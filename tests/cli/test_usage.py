@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = "show split plan run bench verify devices backends costs token up down completion".split()
+COMMANDS = "show split plan run bench verify devices backends functions costs token up down completion".split()
 
 
 def test_the_version_is_printed(well):
@@ -244,7 +244,7 @@ def test_the_shells_complete(well, tmp_path, complete, line, found):
 def test_an_unknown_command_is_named_beside_those_there_are(penstock):
     error = penstock("frobnicate").error
     assert "expected a command (build, verify, " in error
-    assert "), found 'frobnicate'; see 'penstock --help'" in error
+    assert ", worker, ...), found 'frobnicate'; see 'penstock --help'" in error
 
 
 @pytest.mark.parametrize(

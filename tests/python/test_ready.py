@@ -291,6 +291,18 @@ def test_decode_refuses_what_is_damaged_or_too_large() -> None:
         ready.decode(most=(20, 40))(data)
 
 
+def test_descriptions_say_what_the_program_says() -> None:
+    found = ready.describe("letterbox")
+    assert found.given == {"size": "480,640"}
+    assert found.inputs == {"image": "u8[height,width,3]"}
+    assert found.outputs == {"image": "u8[480,640,3]", "placement": "f32[6]"}
+    assert {option.name: option.usual for option in found.options}["fill"] == "114"
+    assert "ready: letterbox" in found.yaml
+    assert str(found) == ready.letterbox.__doc__
+    with pytest.raises(penstock.NotFound, match="no ready-made function 'leterbox'; did you mean 'letterbox'"):
+        ready.describe("leterbox")
+
+
 # Scores
 
 

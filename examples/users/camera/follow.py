@@ -9,14 +9,9 @@ import sys
 import numpy as np
 
 import penstock
-from penstock import io
+from penstock import io, ready
 
 IMAGE, CROP = "u8[h<=1080,w<=1920,3]", 24
-
-
-def shrink(image):
-    """The picture as the first network takes it: 80 by 60, channels first, from 0 to 1."""
-    return np.ascontiguousarray(io.resize(image, 60, 80).transpose(2, 0, 1)[None], np.float32) / 255
 
 
 def around(image, place):
@@ -24,8 +19,7 @@ def around(image, place):
     scale = np.array([image.shape[1] / 80, image.shape[0] / 60])
     left, top = (place + 0.5) * scale - CROP
     crop = io.resize(io.crop(image, (left, top, left + 2 * CROP, top + 2 * CROP)), CROP, CROP)
-    pixels = np.ascontiguousarray(crop.transpose(2, 0, 1)[None], np.float32) / 255
-    return {"crop": pixels, "from": np.array([left, top], np.float32)}
+    return {"crop": crop, "from": np.array([left, top], np.float32)}
 
 
 def box(ends, start):
@@ -35,11 +29,13 @@ def box(ends, start):
 
 app = penstock.App("follow")
 app.input("image", IMAGE)
-app.function("shrink", shrink, {"image": IMAGE}, {"picture": "f32[1,3,60,80]"}, reads="image")
-app.network("find", "find.onnx", reads={"picture": "shrink.picture"})
-cut = {"crop": f"f32[1,3,{CROP},{CROP}]", "from": "f32[2]"}
+app.function("small", ready.resize(size=(60, 80)), reads="image")
+app.function("numbers", ready.normalise(size=(60, 80)), reads="small.image")  # Channels first, from 0 to 1.
+app.network("find", "find.onnx", reads={"picture": "numbers.tensor"})
+cut = {"crop": f"u8[{CROP},{CROP},3]", "from": "f32[2]"}
 app.function("around", around, {"image": IMAGE, "place": "i64[2]"}, cut, reads=["image", "find.place"])
-app.network("ends", "ends.onnx", reads={"crop": "around.crop"})
+app.function("pixels", ready.normalise(size=CROP), reads="around.crop")
+app.network("ends", "ends.onnx", reads={"crop": "pixels.tensor"})
 ports = {"ends": "i64[4]", "start": "f32[2]"}
 app.function("box", box, ports, {"box": "f32[4]"}, reads=["ends.ends", "around.from"])
 app.output("box", "box.box")

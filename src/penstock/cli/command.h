@@ -27,6 +27,7 @@ void declare_devices(CLI::App& app, Action& chosen);
 void declare_up(CLI::App& app, Action& chosen);
 void declare_down(CLI::App& app, Action& chosen);
 void declare_backends(CLI::App& app, Action& chosen);
+void declare_functions(CLI::App& app, Action& chosen);
 void declare_costs(CLI::App& app, Action& chosen);
 void declare_show(CLI::App& app, Action& chosen);
 void declare_split(CLI::App& app, Action& chosen);

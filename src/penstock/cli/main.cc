@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -50,8 +51,8 @@ void declare_all(CLI::App& app, int& verbosity, Action& chosen) {
   for (const Declare declare :
        {declare_build, declare_verify, declare_bench, declare_run, declare_explain, declare_show,
         declare_split, declare_plan, declare_serve, declare_worker, declare_token, declare_top,
-        declare_devices, declare_backends, declare_costs, declare_up, declare_down,
-        declare_completion}) {
+        declare_devices, declare_backends, declare_functions, declare_costs, declare_up,
+        declare_down, declare_completion}) {
     declare(app, chosen);
   }
 }
@@ -59,7 +60,9 @@ void declare_all(CLI::App& app, int& verbosity, Action& chosen) {
 std::string message_of_command(const std::vector<std::string>& given, const CLI::App& app) {
   std::vector<std::string> names;
   for (const auto* known : app.get_subcommands(nullptr)) names.push_back(known->get_name());
-  const auto expected = "expected a command (" + join(names, ", ") + ")";
+  constexpr std::size_t kTold = 10;  // The help begins with what most people want.
+  const auto told = std::span(names).first(std::min(names.size(), kTold));
+  const auto expected = "expected a command (" + join(told, ", ") + ", ...)";
   if (given.empty()) return expected;
   const auto near = did_you_mean(given.front(), names);
   if (near.empty()) return concat(expected, ", found '", given.front(), "'");

@@ -180,7 +180,8 @@ std::vector<Declaration> colour_functions() {
   return {{.name = "colour",
            .says = "A picture in other colours; NV12 and I420 (BT.601, as video has them) come as "
                    "rows of Y with half as many of U and V below.",
-           .settings = {word("source", "", "What comes.", "rgb|bgr|grey|rgba|bgra|nv12|i420"),
+           .settings = {shown_as("nv12", word("source", "", "What comes.",
+                                              "rgb|bgr|grey|rgba|bgra|nv12|i420")),
                         word("to", "rgb", "What it becomes.", "rgb|bgr|grey|rgba|bgra"),
                         size_setting("most", "The largest picture, for which room is made.",
                                      "1080,1920")},

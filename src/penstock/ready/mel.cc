@@ -212,7 +212,7 @@ std::vector<Declaration> mel_functions() {
        .says = "How loud each band of mels is in each window of a sound [1, mels, windows], "
                "windows being Hann's: for recognisers, tagging and wake words. Whisper wants "
                "samples 480000, mels 80 or 128, log whisper and last false.",
-       .settings = {whole("samples", "", "How many samples a frame has.", 1e8),
+       .settings = {shown_as("16000", whole("samples", "", "How many samples a frame has.", 1e8)),
                     number("rate", "16000", "Samples a second.", 1, 1e7),
                     whole("fft", "400", "Of a window, in samples.", 1e6),
                     whole("hop", "160", "From one window to the next.", 1e6),

@@ -203,8 +203,8 @@ std::vector<Declaration> nms_functions() {
                "[1, count, 5 + classes] with a score of all classes, SSD and others a `pair` of "
                "boxes and scores.",
        .settings =
-           {whole("count", "", "How many boxes the network gives.", 1e7),
-            whole("classes", "", "How many classes it knows.", 1e5),
+           {shown_as("8400", whole("count", "", "How many boxes the network gives.", 1e7)),
+            shown_as("80", whole("classes", "", "How many classes it knows.", 1e5)),
             word("layout", "pair", "How the network gives them.", "pair|columns|rows"),
             word("boxes", "corners",
                  "Whether boxes are left, top, right, bottom, or the middle's x and y, "

@@ -31,7 +31,8 @@ Setting size_setting(std::string_view name, std::string_view says, std::string_v
           .usual = usual,
           .says = says,
           .lowest = 1,
-          .highest = kLargestSide};
+          .highest = kLargestSide,
+          .shown = "480,640"};
 }
 
 backend::Port any_picture(std::string name, std::int64_t channels) {

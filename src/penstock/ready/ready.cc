@@ -31,15 +31,18 @@ std::span<const Declaration> declarations() {
   return all;
 }
 
-Result<function::Function> make(std::string_view name, const function::Settings& settings) {
+Result<const Declaration*> declared(std::string_view name) {
   const auto all = declarations();
   const auto found = std::ranges::find(all, name, &Declaration::name);
-  if (found == all.end()) {
-    std::vector<std::string> names;
-    for (const auto& declaration : all) names.emplace_back(declaration.name);
-    return not_found("no ready-made function '", name, "'", did_you_mean(name, names),
-                     "; there are: ", join(names, ", "));
-  }
+  if (found != all.end()) return &*found;
+  std::vector<std::string> names;
+  for (const auto& declaration : all) names.emplace_back(declaration.name);
+  return not_found("no ready-made function '", name, "'", did_you_mean(name, names),
+                   "; there are: ", join(names, ", "));
+}
+
+Result<function::Function> make(std::string_view name, const function::Settings& settings) {
+  PENSTOCK_TRY(const auto* found, declared(name));
   const Where place{Where::kFunction, std::string(name)};
   const auto values = Values::read(*found, settings);
   if (!values) return Error(values.error()).within(place);

@@ -32,6 +32,7 @@ struct Setting {
   double lowest = 0, highest = 1e9;
   std::string_view words = {};  ///< "nearest|linear|area"
   std::size_t least = 1;        ///< Of kNumbers.
+  std::string_view shown = {};  ///< What documents show where it has to be said.
 };
 
 struct Declaration {
@@ -43,6 +44,9 @@ struct Declaration {
 
 /// All there are, by family. They live as long as the process.
 std::span<const Declaration> declarations();
+
+/// One of them. \error kNotFound  no such function: names those that there are.
+Result<const Declaration*> declared(std::string_view name);
 
 /// The function `name`, with `settings` built in: it takes none when it is created. Its ports are
 /// declared for these settings; it computes on the thread that calls it, and makes no other.

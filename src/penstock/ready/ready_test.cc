@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/ready/caller.h"
+#include "penstock/ready/sheet.h"
 
 namespace penstock::ready {
 namespace {
@@ -43,6 +44,28 @@ TEST(Ready, DeclaresEachFunctionAndSettingOnce) {
       EXPECT_TRUE(setting.says.ends_with('.')) << declaration.name << " " << setting.name;
     }
   }
+}
+
+TEST(Ready, WhatHasToBeGivenIsShownWithAnExample) {
+  for (const auto& declaration : declarations()) {
+    for (const auto& setting : declaration.settings) {
+      EXPECT_FALSE(setting.usual.empty() && setting.shown.empty())
+          << declaration.name << " " << setting.name;
+    }
+    const auto found = sheet(declaration.name);
+    ASSERT_TRUE(found) << found.error().message();
+    EXPECT_FALSE(found->inputs.empty());
+    EXPECT_FALSE(found->outputs.empty());
+  }
+  EXPECT_EQ(sheet("nms")->yaml,
+            "nodes:\n  nms:\n    ready: nms\n    options: {classes: 80, count: 8400}\n"
+            "    inputs: {boxes: boxes, scores: scores}\n");
+}
+
+TEST(Ready, ASummaryEndsWhereTheFirstStatementDoes) {
+  EXPECT_EQ(summary(**declared("softmax")), "Scores as probabilities of sum 1");
+  EXPECT_EQ(summary({.name = "a", .says = "One (BT.601), two. Three."}), "One (BT.601), two");
+  EXPECT_EQ(summary({.name = "a", .says = "One."}), "One");
 }
 
 TEST(Ready, UnknownNamesAreRefusedWithThoseThereAre) {

@@ -136,9 +136,10 @@ std::vector<Declaration> resample_functions() {
   return {{.name = "resample",
            .says = "Samples at another rate, band-limited: for networks of sound, which know one "
                    "rate.",
-           .settings = {whole("rate", "", "The rate that comes, in samples a second.", 1e7),
-                        whole("to", "", "The rate that the network knows.", 1e7),
-                        whole("most", "", "The most samples of a frame.", 1e8),
+           .settings = {shown_as("48000", whole("rate", "",
+                                                "The rate that comes, in samples a second.", 1e7)),
+                        shown_as("16000", whole("to", "", "The rate that the network knows.", 1e7)),
+                        shown_as("16000", whole("most", "", "The most samples of a frame.", 1e8)),
                         flag("stream", "false",
                              "Whether frames are pieces of one sound, which comes out a little "
                              "later; else each is a sound with silence around.")},

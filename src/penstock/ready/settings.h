@@ -7,7 +7,7 @@
 
 namespace penstock::ready {
 
-// `usual` empty: it has to be given.
+// `usual` empty: it has to be given; then shown_as() says what documents show.
 
 inline Setting whole(std::string_view name, std::string_view usual, std::string_view says,
                      double highest, double lowest = 1) {
@@ -37,8 +37,13 @@ inline Setting word(std::string_view name, std::string_view usual, std::string_v
   return {.name = name, .kind = Setting::Kind::kWord, .usual = usual, .says = says, .words = words};
 }
 
+inline Setting shown_as(std::string_view shown, Setting setting) {
+  setting.shown = shown;
+  return setting;
+}
+
 inline Setting shape_of(std::string_view says) {
-  return {.name = "shape", .kind = Setting::Kind::kShape, .says = says};
+  return {.name = "shape", .kind = Setting::Kind::kShape, .says = says, .shown = "1,1000"};
 }
 
 }  // namespace penstock::ready

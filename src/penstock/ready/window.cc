@@ -120,17 +120,21 @@ std::vector<Declaration> window_functions() {
        .says = "A stream of samples, in pieces of any length, as windows that overlap: for "
                "voice detectors, enhancement and wake words, which run for `each`. What does "
                "not fill a window waits for the next frame.",
-       .settings = {whole("size", "", "Of a window, in samples.", 1e7),
-                    whole("hop", "", "From the beginning of one window to that of the next.", 1e7),
-                    whole("most", "", "The most samples of a frame.", 1e7),
+       .settings = {shown_as("400", whole("size", "", "Of a window, in samples.", 1e7)),
+                    shown_as("160",
+                             whole("hop", "",
+                                   "From the beginning of one window to that of the next.", 1e7)),
+                    shown_as("16000", whole("most", "", "The most samples of a frame.", 1e7)),
                     whole("lead", "0", "Zeros before the first sample.", 1e7, 0),
                     weights_setting("What each window is multiplied by.")},
        .make = &make_window},
       {.name = "overlap_add",
        .says = "Windows that overlap, added to a stream of samples again: behind speech "
                "enhancement. Each window completes `hop` samples.",
-       .settings = {whole("size", "", "Of a window, in samples.", 1e7),
-                    whole("hop", "", "From the beginning of one window to that of the next.", 1e7),
+       .settings = {shown_as("400", whole("size", "", "Of a window, in samples.", 1e7)),
+                    shown_as("160",
+                             whole("hop", "",
+                                   "From the beginning of one window to that of the next.", 1e7)),
                     whole("most", "8", "The most windows of a frame.", 1e6),
                     weights_setting("What each window is multiplied by before, which for "
                                     "`divide` was done when it was cut, too."),
