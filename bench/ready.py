@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints what ready-made functions take, beside OpenCV or numpy on the same arrays.
 
-    bench/ready.py [--seconds 0.5] [--rounds 5] [--json FILE]
+    bench/ready.py [--seconds 0.5] [--rounds 5] [--only decode] [--json FILE]
 
 Both take turns, `rounds` times for `seconds` each, on one thread (`cv2.setNumThreads(1)`). The medians of the
 time that this thread computed are printed with their ratio: above 1 the ready-made function is faster. `at most` is
@@ -82,6 +82,7 @@ def works() -> list[Work]:
     predictions = predictions_of(8400, 80, 300)
     sound = RANDOM.normal(size=48_000).astype(np.float32)
     jpeg = cv2.imencode(".jpg", cv2.GaussianBlur(full, (0, 0), 3))[1].ravel()
+    rich = cv2.imencode(".jpg", cv2.GaussianBlur(full, (0, 0), 1))[1].ravel()
     ready_letterbox = ready.letterbox(size=640)
     resize, area = ready.resize(size=(360, 640)), ready.resize(size=(360, 640), how="area")
     normalise, colour = ready.normalise(size=640), ready.colour(source="nv12")
@@ -103,7 +104,8 @@ def works() -> list[Work]:
         ("NMS, 8400 boxes of 80 classes", 1.0, lambda: ready_nms(predictions), lambda: nms(predictions)),
         ("resample, 1 s of 48 kHz to 16", 2.0, lambda: resample(sound), None),
         ("mel spectrogram, 1 s of 16 kHz", 2.0, lambda: mel(sound[:16000]), lambda: numpys_mel(parts * hann, bands)),
-        ("decode, 1080p JPEG", None, lambda: decode(jpeg), lambda: cv2.imdecode(jpeg, cv2.IMREAD_COLOR)),
+        ("decode, 1080p JPEG", None, lambda: decode(jpeg), lambda: cv2.imdecode(jpeg, cv2.IMREAD_COLOR_RGB)),
+        ("decode, 1080p JPEG of detail", None, lambda: decode(rich), lambda: cv2.imdecode(rich, cv2.IMREAD_COLOR_RGB)),
     ]  # fmt: skip
 
 
@@ -130,12 +132,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="what a line's name has to have in it")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     cv2.setNumThreads(1)
     results = []
     print(f"{'':32}{'ready':>10}{'other':>10}{'ratio':>8}{'at most':>9}   (milliseconds)")
-    for work in works():
+    for work in (work for work in works() if arguments.only in work[0]):
         result = measure(work, arguments.seconds, arguments.rounds)
         results.append(result)
         own, other, most = result["ready_ms"], result["other_ms"], result["at_most_ms"]

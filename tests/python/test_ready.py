@@ -7,7 +7,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 import penstock
 from penstock import ready
@@ -289,6 +289,47 @@ def test_decode_refuses_what_is_damaged_or_too_large() -> None:
         ready.decode()(data[:0])
     with pytest.raises(penstock.InvalidArgument, match="at most 20 rows and 40 columns, found 30 and 40"):
         ready.decode(most=(20, 40))(data)
+
+
+def as_inks(image: np.ndarray) -> bytes:
+    """A JPEG as printers want it, by Pillow, which marks it as Adobe's."""
+    file = io.BytesIO()
+    Image.fromarray(image).convert("CMYK").save(file, "JPEG", quality=95)
+    return file.getvalue()
+
+
+def test_decode_of_inks_is_the_picture_that_was_printed() -> None:
+    image = np.full((16, 24, 3), (200, 100, 50), np.uint8)
+    within(3, ready.decode()(np.frombuffer(as_inks(image), np.uint8)), image)
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_decode_of_jpegs_is_opencvs(channels: int, progressive: bool) -> None:
+    for height, width in SIZES:
+        data = encoded(picture(height, width, channels), "JPEG", quality=90, progressive=progressive)
+        for wanted in (1, 3):
+            read = cv2.imdecode(data, cv2.IMREAD_COLOR_RGB if wanted == 3 else cv2.IMREAD_GRAYSCALE)
+            within(2, ready.decode(channels=wanted)(data), read.reshape(height, width, wanted))
+
+
+def test_decode_turns_pixels_and_not_only_the_frame() -> None:
+    image = cv2.GaussianBlur(picture(48, 80, seed=3), (0, 0), 6)
+    for way in range(1, 9):
+        exif = Image.Exif()
+        exif[0x0112] = way
+        data = encoded(image, "JPEG", exif=exif, quality=95)
+        wanted = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data.tobytes()))))
+        within(4, ready.decode()(data), wanted)
+
+
+def test_a_jpeg_that_is_cut_off_fails_with_a_sentence() -> None:
+    data = encoded(picture(60, 80), "JPEG")
+    for part in (0.2, 0.5, 0.9):
+        with pytest.raises(
+            penstock.DataLoss, match=r"^function 'decode': cannot be decoded \(.*\): expected a whole JPEG"
+        ):
+            ready.decode()(data[: int(len(data) * part)])
 
 
 def test_descriptions_say_what_the_program_says() -> None:

@@ -1,5 +1,5 @@
 // `decode`: the bytes of a picture's file as a picture.
-#include <algorithm>
+#include <span>
 
 #include "penstock/ready/families.h"
 #include "penstock/ready/picture.h"
@@ -13,11 +13,17 @@ struct Decode {
   int channels, most_height, most_width;
 
   Status run(Inputs in, Outputs out) const {
-    PENSTOCK_TRY(const auto pixels,
-                 decode_image(in[0]->as<std::uint8_t>(), channels, most_height, most_width));
-    PENSTOCK_CHECK_OK(shape(*out[0], {pixels.height, pixels.width, channels}));
-    std::ranges::copy(pixels.bytes, out[0]->as<std::uint8_t>().begin());
-    return {};
+    return decode_image(in[0]->as<std::uint8_t>(), channels,
+                        [&](int height, int width) { return room_in(*out[0], height, width); });
+  }
+
+  Result<std::span<std::uint8_t>> room_in(Tensor& image, int height, int width) const {
+    if (height > most_height || width > most_width) {
+      return invalid_argument("expected a picture of at most ", most_height, " rows and ",
+                              most_width, " columns, found ", height, " and ", width);
+    }
+    PENSTOCK_CHECK_OK(shape(image, {height, width, channels}));
+    return image.as<std::uint8_t>();
   }
 };
 

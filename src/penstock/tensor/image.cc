@@ -1,4 +1,4 @@
-// stb decodes and resizes the picture; its bytes are then arranged and scaled for the input.
+// Libraries decode and resize the picture; its bytes are then arranged for the input.
 #include "penstock/tensor/image.h"
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "penstock/tensor/exif.h"
+#include "penstock/tensor/jpeg.h"
 
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
 #define STBI_NO_STDIO
 #define STBI_ONLY_PNG
-#define STBI_ONLY_JPEG
 #define STBI_ONLY_BMP
 #define STBI_ONLY_PNM
 #define STBI_MAX_DIMENSIONS 32768
@@ -34,6 +34,14 @@ namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kLargestSide = 32768;
+
+/// A picture of 8 bits a channel: rows of pixels, channels together.
+struct Pixels {
+  std::vector<std::uint8_t> bytes;
+  int height = 0, width = 0;
+};
 
 /// Where an input keeps the parts of a picture.
 struct Form {
@@ -80,41 +88,63 @@ Error not_decoded() {
                     "): expected a PNG, JPEG, BMP or PPM picture; save it again as one");
 }
 
-Result<Pixels> decode(std::span<const unsigned char> bytes, int channels) {
-  Pixels pixels;
-  int found = 0;
+/// By stb: all kinds but JPEG. `room`: as decode_image() has it.
+Status decode_other(std::span<const unsigned char> bytes, int channels, const Room& room) {
+  int width = 0, height = 0, found = 0;
+  const auto size = static_cast<int>(bytes.size());
+  if (stbi_info_from_memory(bytes.data(), size, &width, &height, &found) == 0) return not_decoded();
+  PENSTOCK_TRY(const auto to, room(height, width));
   const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> data(
-      stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &pixels.width,
-                            &pixels.height, &found, channels),
+      stbi_load_from_memory(bytes.data(), size, &width, &height, &found, channels),
       &stbi_image_free);
   if (data == nullptr) return not_decoded();
-  const auto size = static_cast<std::size_t>(pixels.width) *
-                    static_cast<std::size_t>(pixels.height) * static_cast<std::size_t>(channels);
-  pixels.bytes.assign(data.get(), data.get() + size);
-  return pixels;
+  std::copy_n(data.get(), to.size(), to.begin());
+  return {};
 }
 
 /// As it is seen. `orientation`: EXIF's; from 5 on, rows are columns.
-Pixels turn(Pixels from, int orientation, int channels) {
-  if (orientation == 1) return from;
+void turn(const Pixels& from, int orientation, int channels, std::span<std::uint8_t> to) {
   const bool swapped = orientation >= 5;
   const bool from_bottom =
       orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   const bool from_right =
       orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  Pixels to{{}, swapped ? from.width : from.height, swapped ? from.height : from.width};
-  to.bytes.reserve(from.bytes.size());
-  for (int y = 0; y < to.height; ++y) {
-    for (int x = 0; x < to.width; ++x) {
+  const int rows = swapped ? from.width : from.height;
+  const int columns = swapped ? from.height : from.width;
+  auto at = to.begin();
+  for (int y = 0; y < rows; ++y) {
+    for (int x = 0; x < columns; ++x) {
       const int row = swapped ? x : y, column = swapped ? y : x;
       const auto pixel =
           static_cast<std::ptrdiff_t>(from_bottom ? from.height - 1 - row : row) * from.width +
           (from_right ? from.width - 1 - column : column);
-      const auto at = from.bytes.begin() + pixel * channels;
-      to.bytes.insert(to.bytes.end(), at, at + channels);
+      at = std::copy_n(from.bytes.begin() + pixel * channels, channels, at);
     }
   }
-  return to;
+}
+
+Status decode_jpeg(std::span<const unsigned char> bytes, int channels, const Room& room) {
+  PENSTOCK_TRY(auto jpeg, Jpeg::open(bytes));
+  const int height = jpeg.height(), width = jpeg.width();
+  const int orientation = exif_orientation(bytes);
+  PENSTOCK_TRY(const auto to, orientation >= 5 ? room(width, height) : room(height, width));
+  if (orientation == 1) return jpeg.read(channels, to);
+  Pixels stored{std::vector<std::uint8_t>(to.size()), height, width};
+  PENSTOCK_CHECK_OK(jpeg.read(channels, stored.bytes));
+  turn(stored, orientation, channels, to);
+  return {};
+}
+
+Result<std::span<std::uint8_t>> room_in(Pixels& pixels, int height, int width, int channels) {
+  if (height > kLargestSide || width > kLargestSide) {
+    return make_error(Code::kDataLoss, "expected at most ", kLargestSide,
+                      " rows and columns, found ", height, " and ", width);
+  }
+  pixels.height = height;
+  pixels.width = width;
+  pixels.bytes.resize(static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
+                      static_cast<std::size_t>(channels));
+  return std::span(pixels.bytes);
 }
 
 Result<Pixels> resize(Pixels from, int height, int width, int channels) {
@@ -141,9 +171,8 @@ void place(const Pixels& pixels, const Form& form, T scale, std::span<T> target)
 }
 
 Result<int> size_of(const Dim& dim, int own) {
-  constexpr std::int64_t kLargest = 32768;
-  if (dim.fixed() && dim.size > kLargest) {
-    return invalid_argument("the input's ", dim.size, " pixels are over ", kLargest,
+  if (dim.fixed() && dim.size > kLargestSide) {
+    return invalid_argument("the input's ", dim.size, " pixels are over ", kLargestSide,
                             "; give a .npy file instead");
   }
   if (dim.fixed()) return static_cast<int>(dim.size);
@@ -156,8 +185,10 @@ Result<int> size_of(const Dim& dim, int own) {
 Result<Tensor> read_picture(const fs::path& file, const Type& type) {
   PENSTOCK_TRY(const Form form, form_of(type));
   PENSTOCK_TRY(const auto bytes, read_bytes(file));
-  PENSTOCK_TRY(Pixels pixels, decode(bytes, form.channels));
-  pixels = turn(std::move(pixels), exif_orientation(bytes), form.channels);
+  Pixels pixels;
+  PENSTOCK_CHECK_OK(decode_image(bytes, form.channels, [&](int height, int width) {
+    return room_in(pixels, height, width, form.channels);
+  }));
   PENSTOCK_TRY(const int height, size_of(type.dims[form.height], pixels.height));
   PENSTOCK_TRY(const int width, size_of(type.dims[form.width], pixels.width));
   PENSTOCK_TRY(pixels, resize(std::move(pixels), height, width, form.channels));
@@ -187,23 +218,11 @@ Result<Tensor> read_image(const fs::path& file, const Type& type) {
   }
 }
 
-Result<Pixels> decode_image(std::span<const std::uint8_t> bytes, int channels, int most_height,
-                            int most_width) {
+Status decode_image(std::span<const std::uint8_t> bytes, int channels, const Room& room) {
   if (bytes.size() > INT32_MAX) return invalid_argument("is over 2 GB: expected a picture");
-  int width = 0, height = 0, found = 0;
-  if (stbi_info_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height,
-                            &found) == 0) {
-    return not_decoded();
-  }
-  const int orientation = exif_orientation(bytes);
-  if (orientation >= 5) std::swap(width, height);
-  if (height > most_height || width > most_width) {
-    return invalid_argument("expected a picture of at most ", most_height, " rows and ", most_width,
-                            " columns, found ", height, " and ", width);
-  }
   try {
-    PENSTOCK_TRY(Pixels pixels, decode(bytes, channels));
-    return turn(std::move(pixels), orientation, channels);
+    return is_jpeg(bytes) ? decode_jpeg(bytes, channels, room)
+                          : decode_other(bytes, channels, room);
   } catch (const std::bad_alloc&) {
     return make_error(Code::kResourceExhausted, "needs more memory than there is");
   }

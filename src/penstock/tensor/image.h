@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
-#include <vector>
 
 #include "penstock/base/result.h"
 #include "penstock/tensor/tensor.h"
@@ -22,19 +22,15 @@ namespace penstock {
 /// \error kInvalidArgument  `type` is no picture's, or its open dimensions are bounded too low.
 Result<Tensor> read_image(const std::filesystem::path& file, const Type& type);
 
-/// A picture of 8 bits a channel: rows of pixels, channels together.
-struct Pixels {
-  std::vector<std::uint8_t> bytes;
-  int height = 0, width = 0;
-};
+/// Gives memory for a picture of `height` rows of `width` pixels, as it is seen, or refuses it.
+/// \returns  as many bytes as it has pixels and channels.
+using Room = std::function<Result<std::span<std::uint8_t>>(int height, int width)>;
 
-/// Decodes the bytes of such a file to 1 (grey), 3 (red, green, blue) or 4 channels (and opacity),
-/// turned as its EXIF orientation says. What would be over the bounds, as it is seen, is refused
-/// before it is decoded.
-/// \error kDataLoss         as read_image().
-/// \error kInvalidArgument  its height or width is over the bound: says both.
-Result<Pixels> decode_image(std::span<const std::uint8_t> bytes, int channels, int most_height,
-                            int most_width);
+/// Decodes the bytes of such a file to 1 (grey), 2 (and opacity), 3 (red, green, blue) or 4
+/// channels (and opacity): rows of pixels, channels together, turned as its EXIF orientation says.
+/// `room` is asked once, before anything is decoded.
+/// \error kDataLoss  as read_image(); and what `room` says.
+Status decode_image(std::span<const std::uint8_t> bytes, int channels, const Room& room);
 
 /// Whether the name ends like a picture's: .png, .jpg, .jpeg, .bmp, .ppm, .pgm, in any case.
 bool has_image_suffix(const std::filesystem::path& file);
