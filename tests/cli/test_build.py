@@ -755,3 +755,48 @@ def test_frames_are_the_users_own(build, penstock, well, tmp_path, cpu):
         (tmp_path / f"{name}.npy").rename(tmp_path / "both" / f"{name}.npy")
     verified = well("verify", tmp_path / "built.penstock", "--input", f"i={tmp_path / 'both'}", "--json").json
     assert verified["ok"]
+
+
+def save_lookup(folder, states=False):
+    """y is made of rows of a table of four; with `states`, of the frame before too."""
+    nodes = [
+        helper.make_node("Gather", ["table", "i"], ["row"], "gather"),
+        helper.make_node("MatMul", ["row", "w"], ["y"], "product"),
+    ]
+    inputs, outputs = [value("i", [2], TensorProto.INT64)], [value("y", [2, 8])]
+    if states:
+        nodes.append(helper.make_node("Add", ["y", "before"], ["sum"], "sum"))
+        inputs, outputs = [*inputs, value("before", [2, 8])], [*outputs, value("sum", [2, 8])]
+    random = np.random.default_rng(1)
+    weights = {name: random.random(size, np.float32) for name, size in {"table": (4, 8), "w": (8, 8)}.items()}
+    return save(folder, "lookup", nodes, inputs, outputs, weights)
+
+
+def save_rows(folder, rows):
+    folder.mkdir()
+    for number, row in enumerate(rows):
+        np.save(folder / f"{number}.npy", np.array(row))
+    return folder
+
+
+@pytest.mark.parametrize("state", [[], ["--state", "sum=before"]])
+@pytest.mark.parametrize("bad", [1, 6])
+def test_a_frame_that_the_reference_refuses_is_left_out_by_name(well, cpu, tmp_path, state, bad):
+    """ONNX Runtime, which refuses one of eight frames, is in the race all the same."""
+    rows = [[number % 4, (number + 1) % 4] for number in range(8)]
+    rows[bad] = [1, 99]
+    frames = save_rows(tmp_path / "rows", rows)
+    asked = ["--backends", "onnxruntime", "--devices", f"cpu:{cpu}", "--budget", "3s", "--json", "-o", "built.penstock"]
+    done = well("build", save_lookup(tmp_path, bool(state)), *state, "--input", f"i={frames}", *asked)
+    (note,) = [note for note in done.json["notes"] if "left out" in note]
+    assert note.startswith(f"frame {bad} ('{bad}.npy' of 'i') is left out, as the reference refuses it: node 'gather'")
+    assert "idx=99" in note and note in done.err
+    assert [way["failure"] for way in done.json["simple"] if way["name"] == "onnxruntime"] == [""]
+
+
+def test_where_all_frames_are_refused_the_build_ends_with_the_reason(penstock, cpu, tmp_path):
+    frames = save_rows(tmp_path / "rows", [[1, 99], [77, 1]])
+    asked = ["--devices", f"cpu:{cpu}", "--budget", "2s", "-o", tmp_path / "built.penstock"]
+    refused = penstock("build", save_lookup(tmp_path), "--input", f"i={frames}", *asked)
+    assert refused.code == 1 and "node 'gather' (Gather)" in refused.error and "--input" in refused.error
+    assert not (tmp_path / "built.penstock").exists()

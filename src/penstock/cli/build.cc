@@ -164,7 +164,9 @@ Result<tune::Report> build_model(const BuildOptions& options, tune::Options to,
   PENSTOCK_TRY(to.import, to_import_options(options.import));
   const auto inputs = inputs_of(graph, to.states);
   if (frames::has_files(options.inputs)) {
-    PENSTOCK_TRY(to.frames, frames::read_frames(inputs, with_bound(options, graph, inputs)));
+    PENSTOCK_TRY(auto read, frames::read_named_frames(inputs, with_bound(options, graph, inputs)));
+    to.frames = std::move(read.frames);
+    to.frame_names = std::move(read.names);
   }
   auto built = options.hosts.empty() ? tune::build_model(graph, to, backends, database)
                                      : build_over(options, to, graph, backends, database);

@@ -177,19 +177,23 @@ Result<Frame> Source::make(std::uint64_t number) const {
   return frame;
 }
 
-Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,
-                                       const SourceOptions& options) {
+Result<NamedFrames> read_named_frames(const std::vector<plan::TensorInfo>& inputs,
+                                      const SourceOptions& options) {
   PENSTOCK_TRY(auto source, Source::open(inputs, options));
   if (source.is_live()) {
     return invalid_argument("--input: standard input ('-') is for 'penstock run': give files here");
   }
   const auto most = std::min(source.count(), options.wanted > 0 ? options.wanted : kUsualFrames);
-  std::vector<Frame> frames;
+  NamedFrames read;
+  auto& frames = read.frames;
   std::uint64_t bytes = 0;
   while (frames.size() < most) {
     PENSTOCK_TRY(auto frame, source.read(frames.size(), std::chrono::milliseconds::zero()));
     bytes += bytes_beside(*frame, frames);
     if (!frames.empty() && bytes > options.most_bytes) break;
+    read.names.push_back(join(source.files(frames.size()), ", ", [](const auto& file) {
+      return concat("'", file.second, "' of '", file.first, "'");
+    }));
     frames.push_back(*std::move(frame));
   }
   const auto wanted =
@@ -198,7 +202,13 @@ Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inpu
     options.warn(concat("of ", wanted, " frames the first ", frames.size(),
                         " are used, as all that are used are held in memory"));
   }
-  return frames;
+  return read;
+}
+
+Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,
+                                       const SourceOptions& options) {
+  PENSTOCK_TRY(auto read, read_named_frames(inputs, options));
+  return std::move(read.frames);
 }
 
 Result<std::vector<Frame>> ring_of(const std::vector<plan::TensorInfo>& inputs,

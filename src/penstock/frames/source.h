@@ -83,6 +83,16 @@ class Source {
 Result<std::vector<Frame>> ring_of(const std::vector<plan::TensorInfo>& inputs,
                                    const SourceOptions& options, std::uint64_t least);
 
+/// Frames, and of each the files that it was read from, as a person reads them: "'5.npy' of 'x'".
+struct NamedFrames {
+  std::vector<Frame> frames;
+  std::vector<std::string> names;  ///< Empty: nothing is read for that frame alone.
+};
+
+/// read_frames() with names. \error as there
+Result<NamedFrames> read_named_frames(const std::vector<plan::TensorInfo>& inputs,
+                                      const SourceOptions& options);
+
 /// The frames of Source::open(), as many as the options allow. \error as there; kInvalidArgument
 /// standard input is to feed it
 Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,

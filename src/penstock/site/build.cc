@@ -16,6 +16,7 @@
 #include "penstock/tune/contest.h"
 #include "penstock/tune/describe.h"
 #include "penstock/tune/gate.h"
+#include "penstock/tune/taken_frames.h"
 #include "penstock/tune/way.h"
 
 namespace penstock::site {
@@ -144,7 +145,11 @@ class SiteBuild {
     if (options_.build.frames.empty()) {
       PENSTOCK_TRY(ring_, frames::random_frames(whole_.plan.inputs, options_.build.random, kRing));
     } else {
-      ring_ = frames::repeated(tune::judged_first(options_.build), kRing);
+      auto taken = tune::take_frames(options_.build, file_.file, whole_, backends_);
+      for (const auto& note : taken.notes) options_.build.warn(note);
+      report_.notes.insert(report_.notes.end(), taken.notes.begin(), taken.notes.end());
+      const bool sequence = !options_.build.states.empty();
+      ring_ = frames::repeated(tune::judged_first(std::move(taken.frames), sequence), kRing);
     }
     const auto tolerance = Tolerance::of(options_.build.tolerance.value_or(Tolerance().relative));
     auto gate = tune::Gate::create(

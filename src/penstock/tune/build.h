@@ -44,6 +44,7 @@ struct Options {
   /// What is measured and compared with, in the order of inputs_of(graph, states); empty: random
   /// ones.
   std::vector<frames::Frame> frames;
+  std::vector<std::string> frame_names;  ///< Of each, what a person calls it; none: by its number.
   frames::RandomValues random;
   std::function<bool()> stopped = [] { return false; };
   /// What a person should know before the search, each in a sentence: the budget is less than what

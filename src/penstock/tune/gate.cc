@@ -44,9 +44,8 @@ class Resting final : public measure::Reference {
 
 }  // namespace
 
-measure::Ring judged_first(const Options& options) {
-  const bool sequence = !options.states.empty();
-  return measure::with_telling_first(options.frames, sequence ? kSequenceFrames : kGateFrames,
+measure::Ring judged_first(measure::Ring frames, bool sequence) {
+  return measure::with_telling_first(std::move(frames), sequence ? kSequenceFrames : kGateFrames,
                                      sequence);
 }
 

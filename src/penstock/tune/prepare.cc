@@ -14,6 +14,7 @@
 #include "penstock/graph/switches.h"
 #include "penstock/tune/plans.h"
 #include "penstock/tune/sequence.h"
+#include "penstock/tune/taken_frames.h"
 #include "penstock/tune/typical.h"
 
 namespace penstock::tune {
@@ -161,6 +162,15 @@ Status take_activations(Context& context, std::size_t count) {
   return {};
 }
 
+/// Of a sequence nothing has run yet: its states are known for the first frame alone.
+Status take_first_activations(Context& context) {
+  return take_activations(context, context.options.states.empty() ? kPartFrames : 1);
+}
+
+measure::Ring ring_of(const Options& options, measure::Ring frames) {
+  return frames::repeated(judged_first(std::move(frames), !options.states.empty()), kRing);
+}
+
 /// Random ones, or the user's.
 Status make_frames(Context& context) {
   if (context.options.frames.empty()) {
@@ -169,11 +179,23 @@ Status make_frames(Context& context) {
                  frames::random_frames(context.whole.plan.inputs, context.options.random, kRing));
   } else {
     PENSTOCK_CHECK_OK(frames::check_frames(context.whole.plan.inputs, context.options.frames));
-    context.ring = frames::repeated(judged_first(context.options), kRing);
+    context.ring = ring_of(context.options, context.options.frames);
   }
   context.kept = kept_of_frames(context);
-  // Of a sequence nothing has run yet: its states are known for the first frame alone.
-  return take_activations(context, context.options.states.empty() ? kPartFrames : 1);
+  return take_first_activations(context);
+}
+
+/// Of the user's frames those that the reference refuses go, once it is known not to crash.
+Status settle_frames(Context& context) {
+  if (context.options.frames.empty()) return {};
+  if (context.is_one_at_a_time()) context.profiler->rest();
+  context.say("running the reference on the frames");
+  auto taken = take_frames(context.options, context.file.file, context.whole, context.backends);
+  for (const auto& note : taken.notes) context.options.warn(note);
+  context.notes.insert(context.notes.end(), taken.notes.begin(), taken.notes.end());
+  if (taken.frames.size() == context.options.frames.size()) return {};
+  context.ring = ring_of(context.options, std::move(taken.frames));
+  return take_first_activations(context);
 }
 
 Status start_profiler(Context& context) {
@@ -246,12 +268,17 @@ Status try_simple(Context& context) {
                                          context.database, context.ring, context.whole,
                                          *context.room, context.budget, context.shortlist});
   const double before = context.spent();
-  PENSTOCK_CHECK_OK(context.simple->rehearse_reference());
-  const double first = context.spent() - before;
+  PENSTOCK_CHECK_OK(context.simple->check_reference());
+  const double checked = context.spent();
+  PENSTOCK_CHECK_OK(settle_frames(context));
+  const double settled = context.spent();
+  PENSTOCK_CHECK_OK(context.simple->rehearse_first());
+  const double ready = context.spent();
+  const double first = checked - before + ready - settled;
   PENSTOCK_CHECK_OK(make_gate(context));
   const double between = context.spent();
   // Where the database knew the trials, this tells what compiling takes.
-  context.shortlist.tried(kSureEngine, (between - before - first) / kGateStarts);
+  context.shortlist.tried(kSureEngine, (between - ready) / kGateStarts);
   context.say("trying the other simple ways");
   PENSTOCK_CHECK_OK(context.simple->rehearse_others(context.first_plan_seconds()));
   tell_if_too_short(context, first + context.spent() - between);

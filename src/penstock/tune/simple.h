@@ -49,10 +49,11 @@ class Simple {
   };
   explicit Simple(const Setting& setting) : setting_(setting) {}
 
-  /// The reference and ONNX Runtime's default once in a process of its own, where the database does
-  /// not know how that ends: what fails there is left out of run_beside().
-  /// \error kFailedPrecondition  the reference crashes or hangs; and those of the profiler
-  Status rehearse_reference();
+  /// The reference once in a process of its own, where the database does not know how that ends.
+  /// \error kFailedPrecondition  it crashes; and those of the profiler
+  Status check_reference();
+  /// ONNX Runtime's default in the same way: what fails there is left out of run_beside().
+  Status rehearse_first();
   /// The other ways in the same way, those that leave `rest` seconds for what follows, beside the
   /// comparison's own starts.
   Status rehearse_others(double rest);
