@@ -3,7 +3,7 @@
 #   tools/fuzz.sh [--seconds-per-target N] [--preset fuzz|asan] [--folder DIR] [--built DIR] [TARGET...]
 # A fuzzer is an executable build/PRESET/bin/NAME_fuzz; its seeds lie in tests/fuzz/corpus/NAME/. In --folder (default
 # build/fuzz) are corpus/NAME/, what it finds new, found/, inputs that broke it, NAME.log, what it said, and ledger.txt, to which each run
-# adds a line "DATE NAME SECONDS EXECUTIONS passed|FAILED" (script/fuzz sums them up). --built names a folder of fuzzers; then none is
+# adds a line "DATE NAME SECONDS EXECUTIONS passed|FAILED", seconds of a CPU (script/fuzz sums them up). --built names a folder of fuzzers; then none is
 # built. The preset asan has most of it built already where its tests ran; the preset fuzz runs three times as fast.
 # Runs the targets named, all if none is, PENSTOCK_JOBS (default: all cores) at once; fails if one failed.
 set -euo pipefail
@@ -45,17 +45,17 @@ if ((${#targets[@]})); then
 fi
 mkdir -p "$folder/found"
 run() { # fuzzer; what it says goes to NAME.log
-  local name=${1##*/} start=$SECONDS result=passed spent executions
+  local name=${1##*/} result=passed spent executions TIMEFORMAT='%U %S'
   name=${name%_fuzz}
   local corpus=("$folder/corpus/$name") log=$folder/$name.log
   mkdir -p "${corpus[0]}"
   [[ -d tests/fuzz/corpus/$name ]] && corpus+=(tests/fuzz/corpus/"$name")
-  "$1" -max_total_time="$seconds" -timeout="$slowest" -rss_limit_mb=2048 -print_final_stats=1 \
-    -artifact_prefix="$folder/found/$name-" "${corpus[@]}" >"$log" 2>&1 || result=FAILED
-  # libFuzzer's own time, where it came to the end.
-  spent=$(sed -n 's/^Done [0-9]* runs in \([0-9]*\) second.*/\1/p' "$log")
+  # Seconds that it computed: at idle priority it may have waited for most of its time.
+  spent=$({ time "$1" -max_total_time="$seconds" -timeout="$slowest" -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="$folder/found/$name-" "${corpus[@]}" >"$log" 2>&1; } 2>&1) || result=FAILED
+  spent=$(awk '{ printf "%.1f", $1 + $2 }' <<<"$spent")
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-  printf '%s %s %s %s %s\n' "$(date -u +%F)" "$name" "${spent:-$((SECONDS - start))}" "${executions:-0}" "$result" >>"$folder/ledger.txt"
+  printf '%s %s %s %s %s\n' "$(date -u +%F)" "$name" "$spent" "${executions:-0}" "$result" >>"$folder/ledger.txt"
   [[ $result == passed ]]
 }
 
