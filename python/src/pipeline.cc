@@ -611,14 +611,20 @@ std::vector<std::string> Pipeline::replace(const std::string& path) {
   release_dropped();
   const auto replaced = std::make_shared<Replaced>();
   auto kept = std::make_shared<Running>(running());
-  run_aside([replaced, path, kept, run = run_](const Abandoned& abandoned) {
+  const auto work = [replaced, path, kept, run = run_](const Abandoned& abandoned) {
     replaced->abandoned = abandoned;
     if (Status status = python::replace(**kept, path, run, *replaced); !status) {
       replaced->error = std::move(status).error();
     }
     const WithGil gil;  // It may be the last reference, after Ctrl-C.
     kept->reset();
-  });
+  };
+  // In a callback the library must know that it is one; Ctrl-C is no matter of its thread.
+  if (on_library_thread()) {
+    without_gil([&] { work([] { return false; }); });
+  } else {
+    run_aside(work);
+  }
   if (replaced->error) raise(*replaced->error);
   package_ = std::make_shared<const plan::Package>(std::move(replaced->package));
   look_at_outputs();

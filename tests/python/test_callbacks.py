@@ -6,6 +6,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,25 @@ def test_one_may_push_and_end_the_pipeline() -> None:
     pipeline.push(value(0), done=again)
     assert ended.wait(60)
     assert not pipeline.alive
+
+
+def test_one_may_replace_the_plan_but_not_wait_for_itself(model: Path, tmp_path: Path) -> None:
+    package = tmp_path / "line.penstock"
+    with penstock.split(model, output=package) as pipeline:
+        replaced: queue.SimpleQueue[list[Exception | None]] = queue.SimpleQueue()
+
+        def replace() -> Exception | None:
+            try:
+                pipeline.replace(package)
+            except penstock.FailedPrecondition as error:
+                return error
+            return None
+
+        pipeline.push(np.zeros((1, 4), np.float32), done=lambda frame: replaced.put([replace(), replace()]))
+        first, second = replaced.get(timeout=60)
+        assert first is None
+        assert str(second).startswith("replace: a callback of a frame calls it")
+        assert replace() is None
 
 
 def test_they_are_let_go() -> None:

@@ -9,6 +9,16 @@
 #include "penstock/pipeline/thread.h"
 
 namespace penstock::pipeline {
+namespace {
+
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): each thread's own
+thread_local const Turns* t_called_back = nullptr;  // Of the pipeline in whose callback it is.
+
+}  // namespace
+
+bool Delivery::is_in_callback(const Turns& turns) {
+  return t_called_back == &turns;
+}
 
 void Delivery::List::append(Entry* entry) {
   entry->next = nullptr;
@@ -119,11 +129,13 @@ void Delivery::call(Entry& entry, std::unique_lock<std::mutex>& lock) {
   Done done = std::exchange(entry.done, nullptr);
   calling_ = true;
   lock.unlock();
+  const Turns* const before = std::exchange(t_called_back, state_->turns.get());
   // Whoever throws in a callback has nobody to tell: the thread is ours, the frame is out.
   static_cast<void>(guarded([&]() -> Status {
     done(Output(state_->shared_from_this(), frame, Output::By::kCallback));
     return {};
   }));
+  t_called_back = before;
   done = nullptr;  // What it holds may want the lock.
   lock.lock();
   calling_ = false;

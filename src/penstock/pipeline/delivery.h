@@ -14,6 +14,8 @@
 
 namespace penstock::pipeline {
 
+struct Turns;
+
 /// Frames that do not come out by pop(): each is given to its callback once, however it ended, and
 /// one after the other.
 class Delivery {
@@ -36,6 +38,9 @@ class Delivery {
   /// Gives what is left to its callbacks, cancelled where stages were not done with it, and joins.
   /// \pre  no stage runs any more, and nothing is pushed.
   void end();
+  /// Whether this thread is in a callback of a frame of that pipeline, whichever its generation: it
+  /// cannot wait for the end of one. `turns`: the pipeline's.
+  static bool is_in_callback(const Turns& turns);
 
  private:
   struct Entry {

@@ -63,6 +63,7 @@ struct Generations {
   std::mutex run_mutex;      // Pipeline::run(): one thread after the other.
   std::mutex replace_mutex;  // Pipeline::replace(): one at a time. Guards `ender`.
   std::thread ender;
+  std::atomic<bool> ended{true};  // It need not be waited for.
 
  private:
   bool ask_for_turn();

@@ -152,10 +152,17 @@ Status restore_states(const State& old, State& fresh, const std::vector<StreamSt
 }
 
 // The end of the old generation, on the ender's thread.
-void end_old(State& old, State& fresh) {
+void end_old(State& old, State& fresh, std::atomic<bool>& ended) {
   old.wait_until_workers_left(kNever);
   old.end();
+  ended = true;
   fresh.delivery.release();
+}
+
+Error within_callback() {
+  return make_error(Code::kFailedPrecondition,
+                    "a callback of a frame calls it, and a plan ends once its callbacks have "
+                    "returned: it would wait for itself; call it on another thread");
 }
 
 /// One call of replace(), which has Generations::replace_mutex.
@@ -189,10 +196,13 @@ class Swap {
   }
 
  private:
+  [[nodiscard]] bool calls_back() const { return Delivery::is_in_callback(*generations_.turns); }
+
   // So that at most two generations hold threads, models and slots.
   Status end_the_one_before() {
     auto before = generations_.all();
     before.pop_back();
+    if (!generations_.ended && calls_back()) return within_callback();
     for (const auto& state : before) PENSTOCK_CHECK_OK(state->drain(kForever, kNever));
     if (generations_.ender.joinable()) generations_.ender.join();
     return {};
@@ -201,15 +211,17 @@ class Swap {
   // Both plans run at once; but with states the old one ends first, while pushers wait.
   Status run_beside(const std::shared_ptr<State>& fresh) {
     std::promise<bool> linked;  // First of all there is a thread for the end.
-    PENSTOCK_CHECK_OK(
-        start_thread(generations_.ender, [old = old_, fresh, goes = linked.get_future()]() mutable {
-          if (goes.get()) end_old(*old, *fresh);
+    PENSTOCK_CHECK_OK(start_thread(
+        generations_.ender,
+        [old = old_, fresh, ended = &generations_.ended, goes = linked.get_future()]() mutable {
+          if (goes.get()) end_old(*old, *fresh, *ended);
         }));
     Status done = in_pushers_turn([&]() -> Status {
       if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever));
       PENSTOCK_TRY(const auto saved, save_states(*old_));
       return go_on_with(fresh, saved);
     });
+    generations_.ended = !done;
     linked.set_value(static_cast<bool>(done));
     if (!done) generations_.ender.join();
     return done;
@@ -225,6 +237,7 @@ class Swap {
 
   // An engine does not stand twice in the process: the old plan ends, then the new one starts.
   Status run_alone(const std::shared_ptr<State>& fresh) {
+    if (calls_back()) return within_callback();
     PENSTOCK_CHECK_OK(check_files(*old_));
     Options options = old_->options;
     options.stopped = nullptr;
@@ -282,10 +295,13 @@ Status Pipeline::replace(const plan::Plan& plan, const std::filesystem::path& fo
     return make_error(Code::kFailedPrecondition,
                       "replace: an acquired input is not pushed yet; call push_acquired first");
   }
-  const std::scoped_lock lock(generations_->replace_mutex);
-  Status replaced;
+  // Whoever has it may wait for the callback that calls this.
+  std::unique_lock lock(generations_->replace_mutex, std::defer_lock);
+  const bool has_it = !Delivery::is_in_callback(*generations_->turns) || lock.try_lock();
+  if (has_it && !lock.owns_lock()) lock.lock();
+  Status replaced = within_callback();
   try {
-    replaced = Swap(*generations_, backends).run(plan, folder, options);
+    if (has_it) replaced = Swap(*generations_, backends).run(plan, folder, options);
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   }

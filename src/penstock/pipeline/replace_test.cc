@@ -2,6 +2,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <latch>
 #include <map>
 #include <mutex>
@@ -486,6 +487,28 @@ TEST(Replace, CallbacksOfTheOldOneComeFirst) {
   EXPECT_FALSE(*pipeline->pop(kSoon));
   pipeline.reset();
   EXPECT_THAT(came, ::testing::ElementsAre(1, 20));
+}
+
+// Else it would wait for itself: a plan ends once its callbacks have returned.
+TEST(Replace, ACallbackMayCallItUntilAPlanHasToEnd) {
+  auto old = single(unary([](float x) { return x; }));
+  auto fresh = single(unary([](float x) { return 10 * x; }));
+  auto pipeline = started(old);
+  std::promise<std::pair<Status, Status>> replaced;
+  const std::vector<Tensor> inputs{number(1)};
+  ASSERT_TRUE(pipeline->push(inputs, kSoon, {.done = [&](const Output&) {
+                               Status first = replace(*pipeline, fresh);
+                               replaced.set_value({std::move(first), replace(*pipeline, old)});
+                             }}));
+  auto came = replaced.get_future();
+  ASSERT_EQ(came.wait_for(kSoon), std::future_status::ready);
+  const auto [first, second] = came.get();
+  EXPECT_TRUE(first) << first.error().message();
+  EXPECT_THAT(refusal(second, Code::kFailedPrecondition),
+              HasSubstr("replace: a callback of a frame calls it"));
+  must_replace(*pipeline, old);
+  pushed(*pipeline, 3);
+  EXPECT_EQ(result_of(*pipeline), 3);
 }
 
 TEST(Replace, AFrameIsCancelledByItsNumberInEither) {
