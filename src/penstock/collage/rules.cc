@@ -239,7 +239,7 @@ Rule read_rule(const Field& field, int depth) {
 Weights read_weights(const Field& field) {
   const auto given = field.find("weights");
   if (!given || given->string() == "shared") return Weights::kShared;
-  if (given->string() != "each") given->fail(R"("shared" or "each")");
+  if (given->string() != "each") given->fail("'shared' or 'each'");
   return Weights::kEach;
 }
 

@@ -145,7 +145,7 @@ TEST(RuleTest, ABackendSaysWhetherContextsShareWeights) {
   EXPECT_TRUE(parse_rule(R"({"version": 1, "weights": "each", "rule": {"all": true}})", "acme"));
   const auto wrong = said(R"("weights": "none", )");
   ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.error().message(), R"(acme: weights: expected "shared" or "each", found "none")");
+  EXPECT_EQ(wrong.error().message(), "acme: weights: expected 'shared' or 'each', found 'none'");
 }
 
 TEST(RuleTest, TheDocumentationsExampleIsARule) {
