@@ -194,6 +194,7 @@ def build(
     constants: Mapping[str, Constant] | None = None,
     states: Mapping[str, State] | None = None,
     frames: Iterable[Any] | None = None,
+    functions: Sequence[Function] = (),
     seed: int = 0,
     integer_limit: int = 2,
     tolerance: float | None = None,
@@ -234,6 +235,8 @@ def build(
     states: as for :func:`split`; what writes one has one instance, and frames are a sequence.
     frames: what is measured and compared with, by input, ``[{"x": array}, ...]``, or of an only input the arrays, as
         of ``penstock.io.wav``; without, random ones.
+    functions: the Python callables that an application's file names; they are timed and placed like its networks.
+        :func:`load` needs them again.
     seed, integer_limit: of random frames; integers of 16 bits and more stay under the limit.
     tolerance: relative error allowed (1e-3); where it is given, lower precisions are tried too.
     rules: a JSON file, by backend: what it may be tried on, instead of what it says itself.
@@ -251,6 +254,7 @@ def build(
         budget=budget,
         backends=listed("backends", backends or ()),
         frames=[] if frames is None else given_frames(frames),
+        functions=[function._declaration() for function in _functions_of(functions)],
         seed=whole("seed", seed, 7),
         integer_limit=whole("integer_limit", integer_limit, 2),
         refresh=bool(refresh),

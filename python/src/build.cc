@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "callable.h"
 #include "errors.h"
 #include "held.h"
 #include "penstock/app/tune.h"
@@ -138,6 +139,7 @@ frames::RandomValues to_random(const Options& options) {
 Result<BuildRequest> to_build_request(nb::handle model, const Options& options) {
   BuildRequest request;
   PENSTOCK_TRY(request.model, to_request(model, options));
+  PENSTOCK_TRY(request.model.run.callables, to_callables(options.get<nb::list>("functions")));
   request.costs = options.get<std::string>("costs");
   request.build.rules = options.get<std::string>("rules");
   request.hosts = options.get<std::string>("hosts");
@@ -212,6 +214,9 @@ Status build_over(BuildRequest& request, const graph::Graph& graph, cost::Databa
 }
 
 Status build_network(BuildRequest& request, cost::Database& costs) {
+  if (!request.model.run.callables.empty()) {
+    return invalid_argument("functions: are for an application (.yaml), found a model");
+  }
   auto& build = request.build;
   build.import = request.model.import;
   build.states = request.model.states;
@@ -237,17 +242,19 @@ Status build_application(BuildRequest& request, cost::Database& costs) {
         "application says so at its nodes and 'states'");
   }
   PENSTOCK_TRY(const auto application, app::read_yaml(model.model.file));
-  PENSTOCK_TRY(const auto written, app::pack(application, backends()));
+  std::vector<function::Function> functions;
+  for (const auto& callable : model.run.callables) functions.push_back(callable.function);
+  PENSTOCK_TRY(const auto written, app::pack(application, backends(), functions));
   PENSTOCK_TRY(const auto bound, plan::read_bound_values(written.plan, written.folder));
   PENSTOCK_TRY(request.build.frames, frames_of(request, written.plan.inputs, bound));
   if (request.hosts.empty()) {
-    const auto report = app::build_app(application, request.build, backends(), costs);
+    const auto report = app::build_app(application, request.build, backends(), costs, functions);
     return report ? Status() : report.error();
   }
   PENSTOCK_TRY(const auto all, read_hosts(request));
   PENSTOCK_TRY(const auto reach, site::load_reach());
-  const auto report = site::build_app_over(application, all, reach,
-                                           {request.build, request.standby}, backends(), costs);
+  const auto report = site::build_app_over(
+      application, all, reach, {request.build, request.standby}, backends(), costs, functions);
   return report ? Status() : report.error();
 }
 

@@ -106,6 +106,35 @@ def test_an_application_is_built(model: Path, tmp_path: Path) -> None:
         penstock.build(file, frames=[{"x": frame(3)}])
 
 
+def test_callables_of_an_application_are_tuned_with_it(model: Path, tmp_path: Path) -> None:
+    calls = []
+
+    def twice(x: np.ndarray) -> np.ndarray:
+        calls.append(x.shape)
+        return 2 * x
+
+    nodes = {
+        "twice": {"function": "twice", "inputs": {"x": "image"}},
+        "net": {"network": str(model), "inputs": {"x": "twice.y"}},
+    }
+    port = "f32[1,4]"
+    document = {"penstock_app": 1, "inputs": {"image": port}, "nodes": nodes, "outputs": {"y": "net.z"}}
+    file, package = tmp_path / "app.yaml", tmp_path / "app.penstock"
+    file.write_text(json.dumps(document))
+    function = penstock.Function("twice", twice, {"x": port}, {"y": port})
+    with penstock.build(file, package, budget=1, functions=[function]) as pipeline:
+        assert len(calls) > 16  # Recorded, timed, raced.
+        np.testing.assert_allclose(pipeline(frame(4))[0], expected(8))
+    report = penstock.explain(package)
+    assert [node["name"] for node in report["nodes"]] == ["twice", "net"]
+    with penstock.load(package, functions=[function]) as pipeline:
+        np.testing.assert_allclose(pipeline(frame(4))[0], expected(8))
+    with pytest.raises(penstock.NotFound, match="twice"):
+        penstock.build(file, budget=1)
+    with pytest.raises(penstock.InvalidArgument, match="functions: are for an application"):
+        penstock.build(model, budget=1, functions=[function])
+
+
 def test_mistakes_are_named(model: Path, tmp_path: Path) -> None:
     with pytest.raises(penstock.InvalidArgument, match="goal: expected 'throughput' or 'latency', found 'speed'"):
         penstock.build(model, goal="speed")  # type: ignore[arg-type]

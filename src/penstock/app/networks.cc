@@ -112,7 +112,7 @@ Result<BuiltNetworks> Networks::build_all() {
     if (!built) return std::move(built).error().within(place_of(*node, "network"));
     *std::ranges::find(tuned.nodes, node->name, &Node::name) = *std::move(built);
   }
-  PENSTOCK_TRY(auto package, pack(tuned, tuning_.backends));
+  PENSTOCK_TRY(auto package, pack(tuned, tuning_.backends, tuning_.functions));
   return BuiltNetworks{std::move(package), std::move(files_)};
 }
 

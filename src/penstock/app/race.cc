@@ -46,7 +46,8 @@ void Race::enter(const char* name, const plan::Package& package, bool simple,
 
 /// The application as it is written, one frame at a time.
 Result<std::unique_ptr<measure::Reference>> Race::make_reference(bool optimized) const {
-  return measure::one_at_a_time(written_, tuning_.backends, {}, {.optimize = optimized});
+  return measure::one_at_a_time(written_, tuning_.backends, {.functions = tuning_.functions},
+                                {.optimize = optimized});
 }
 
 /// By the application with its networks not optimised. What a function keeps from frame to frame

@@ -30,8 +30,9 @@ bool writes_state(const plan::Plan& plan, const plan::Stage& stage) {
 class Tuner {
  public:
   Tuner(const App& app, const tune::Options& options, const backend::Registry& backends,
-        cost::Database& database, const Elsewhere* elsewhere)
-      : tuning_{app, options, backends, database, options.devices, elsewhere} {}
+        cost::Database& database, const std::vector<function::Function>& functions,
+        const Elsewhere* elsewhere)
+      : tuning_{app, options, backends, database, options.devices, elsewhere, functions} {}
 
   Result<tune::Report> run() {
     PENSTOCK_CHECK_OK(prepare());
@@ -93,7 +94,7 @@ Status Tuner::prepare() {
         "itself, or name the device at its node");
   }
   PENSTOCK_CHECK_OK(device::check_disjoint(tuning_.devices));
-  PENSTOCK_TRY(written_, pack(tuning_.app, tuning_.backends));
+  PENSTOCK_TRY(written_, pack(tuning_.app, tuning_.backends, tuning_.functions));
   if (!tuning_.options.frames.empty()) {
     PENSTOCK_CHECK_OK(frames::check_frames(written_.plan.inputs, tuning_.options.frames));
     frames_ = frames::repeated(tuning_.options.frames, kRing);
@@ -261,10 +262,12 @@ Result<tune::Report> Tuner::write() {
 
 Result<tune::Report> build_app(const App& app, const tune::Options& options,
                                const backend::Registry& backends, cost::Database& database,
+                               const std::vector<function::Function>& functions,
                                const Elsewhere* elsewhere) {
-  return std::async(std::launch::async,
-                    [&] { return Tuner(app, options, backends, database, elsewhere).run(); })
-      .get();
+  const auto tune = [&] {
+    return Tuner(app, options, backends, database, functions, elsewhere).run();
+  };
+  return std::async(std::launch::async, tune).get();
 }
 
 }  // namespace penstock::app

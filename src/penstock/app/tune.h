@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "penstock/app/app.h"
+#include "penstock/function/function.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/tune/build.h"
 
@@ -23,12 +25,16 @@ struct Elsewhere {
 /// `options.output`, with its reasons. `options.import`, `states` and `custom_ops` are said at the
 /// nodes.
 ///
+/// `functions`: what the program registers, which the application calls by name; they are timed and
+/// placed like those of libraries, and who loads the package gives them again.
+///
 /// With `elsewhere` networks are built there, and stay where that put them; functions run here.
 /// \error as pack() and frames::check_frames(); as build_model() of a network, with the node's
 /// place; kFailedPrecondition  no frame comes out, no plan runs: with the reasons; or no network is
 /// left to be built elsewhere.
 Result<tune::Report> build_app(const App& app, const tune::Options& options,
                                const backend::Registry& backends, cost::Database& database,
+                               const std::vector<function::Function>& functions = {},
                                const Elsewhere* elsewhere = nullptr);
 
 }  // namespace penstock::app

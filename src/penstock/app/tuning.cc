@@ -33,6 +33,7 @@ Result<std::unique_ptr<pipeline::Pipeline>> Tuning::start(
   plan::keep_all_frames(plan);
   auto settings = elsewhere == nullptr ? pipeline::Options() : elsewhere->run;
   settings.stopped = options.stopped;
+  settings.functions = functions;
   return pipeline::Pipeline::start(plan, folder, backends, settings);
 }
 

@@ -13,6 +13,7 @@
 #include "penstock/backend/registry.h"
 #include "penstock/cost/database.h"
 #include "penstock/device/device.h"
+#include "penstock/function/function.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/tune/build.h"
 
@@ -27,8 +28,9 @@ struct Tuning {
   const tune::Options& options;
   const backend::Registry& backends;
   cost::Database& database;
-  std::vector<device::Device> devices;   ///< Of this machine.
-  const Elsewhere* elsewhere = nullptr;  ///< Null: networks run on `devices`.
+  std::vector<device::Device> devices;             ///< Of this machine.
+  const Elsewhere* elsewhere = nullptr;            ///< Null: networks run on `devices`.
+  std::vector<function::Function> functions = {};  ///< Of the program, by name.
 
   /// The node that a stage is of.
   [[nodiscard]] const Node& node_of(const plan::Stage& stage) const;

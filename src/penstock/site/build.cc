@@ -302,7 +302,8 @@ Result<tune::Report> build_over(const graph::Graph& graph, hosts::Hosts hosts,
 
 Result<tune::Report> build_app_over(const app::App& application, const hosts::Hosts& hosts,
                                     const hosts::Reach& reach, const Options& options,
-                                    const backend::Registry& backends, cost::Database& database) {
+                                    const backend::Registry& backends, cost::Database& database,
+                                    const std::vector<function::Function>& functions) {
   PENSTOCK_CHECK_OK(refuse_useless(options.build));
   PENSTOCK_CHECK_OK(hosts::check_connections_alike(hosts));
   const app::Elsewhere elsewhere{[&](const graph::Graph& graph, const tune::Options& build) {
@@ -310,7 +311,7 @@ Result<tune::Report> build_app_over(const app::App& application, const hosts::Ho
                                                      backends, database);
                                  },
                                  connections_of(hosts)};
-  return app::build_app(application, options.build, backends, database, &elsewhere);
+  return app::build_app(application, options.build, backends, database, functions, &elsewhere);
 }
 
 }  // namespace penstock::site

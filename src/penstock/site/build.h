@@ -1,10 +1,13 @@
 // penstock build --hosts: from a model and hosts to the pipeline over them that measured best.
 #pragma once
 
+#include <vector>
+
 #include "penstock/app/app.h"
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
 #include "penstock/cost/database.h"
+#include "penstock/function/function.h"
 #include "penstock/graph/graph.h"
 #include "penstock/hosts/hosts.h"
 #include "penstock/hosts/worker.h"
@@ -40,6 +43,7 @@ Result<tune::Report> build_over(const graph::Graph& graph, hosts::Hosts hosts,
 /// \error as build_over() and app::build_app()
 Result<tune::Report> build_app_over(const app::App& application, const hosts::Hosts& hosts,
                                     const hosts::Reach& reach, const Options& options,
-                                    const backend::Registry& backends, cost::Database& database);
+                                    const backend::Registry& backends, cost::Database& database,
+                                    const std::vector<function::Function>& functions = {});
 
 }  // namespace penstock::site
