@@ -66,6 +66,9 @@ def given(well, tmp_path):
     for name in ("text.npy", "a.png", "s.wav"):
         (tmp_path / name).write_text("nothing of that kind")
     (tmp_path / "folder").mkdir()
+    (tmp_path / "beyond").mkdir()
+    for name in ("one", "two"):
+        np.save(tmp_path / "beyond" / f"{name}.npy", np.array([1, 99]))
     well("split", chain, "--cut", "relu1", "-o", "two.penstock")
     well("split", tmp_path / "lookup.onnx", "--cut", "gather", "-o", "lookup.penstock")
 
@@ -176,6 +179,36 @@ REFUSALS = {
     "run resized.onnx --frames 1": Refusal(
         "node 'resize' (Resize)", "should be greater than 0", "were random", "--constant", "integers in 'sizes'"
     ),
+    "plan chain.onnx --state z=x": Refusal(
+        "state 'z' -> 'x'", "the network's outputs are 'y'", "no output 'z'", "(--state OUTPUT=INPUT)"
+    ),
+    "plan chain.onnx --state y=z": Refusal(
+        "state 'y' -> 'z'", "the network's inputs are 'x'", "no input 'z'", "(--state OUTPUT=INPUT)"
+    ),
+    "plan chain.onnx --state y=x": Refusal(
+        "state 'y' -> 'x'", "expected one type and shape", "writes f32[1,2,4,4], reads f32[1,3,4,4]", "(--state)"
+    ),
+    "plan chain.onnx --state y": Refusal("--state", "expected OUT=IN", "found 'y'", "OUT=IN:FILE.npy"),
+    "plan double.onnx --state y=x --replicas": Refusal(
+        "states", "expected devices by name", "replicas of a network", "(--devices)"
+    ),
+    "build lookup.onnx --input i=beyond --budget 1s -o b": OUTSIDE,
+    "serve chain.onnx --constant z=1": Refusal("input 'z'", "inputs are 'x'", "no input 'z'", "--constant"),
+    "serve chain.onnx --constant x": Refusal("--constant", "expected NAME=VALUE", "'x'", "such as 16000"),
+    "serve chain.onnx --constant x=none.npy": NO_FILE,
+    "serve chain.onnx --state z=x": Refusal("'z' -> 'x'", "'y'", "no output 'z'", "did you mean"),
+    "serve chain.onnx --state y=x": Refusal(
+        "state 'y' -> 'x'", "expected one type and shape", "writes f32[1,2,4,4], reads f32[1,3,4,4]", "(--state)"
+    ),
+    "serve a=chain.onnx b=chain.onnx --constant x=1": Refusal(
+        "--constant", "expected MODEL:NAME=", "found 'x=1'", "a:x=1"
+    ),
+    "serve two.penstock --constant x=1": Refusal(
+        "'two.penstock'", "for a model (.onnx)", "found a package", "'penstock split'"
+    ),
+    "serve two.penstock --state y=x": Refusal(
+        "'two.penstock'", "for a model (.onnx)", "found a package", "'penstock split'"
+    ),
     "plan two.penstock": Refusal("'two.penstock'", "expected a model", "found a folder", "packages are for"),
 }
 
@@ -213,4 +246,4 @@ def test_nothing_is_foretold_of_a_network_that_runs(well, given):
 
 def test_every_command_that_takes_a_network_is_tried():
     tried = {invocation.split()[0] for invocation in REFUSALS}
-    assert (tried, len(REFUSALS) >= 40) == ({"show", "split", "run", "bench", "build", "verify", "plan"}, True)
+    assert (tried, len(REFUSALS) >= 40) == ({"show", "split", "run", "bench", "build", "verify", "plan", "serve"}, True)
