@@ -46,6 +46,16 @@ Status carry_parameters(const State& old, State& fresh) {
   return {};
 }
 
+void add_first_calls(const State& state, std::vector<std::uint64_t>& to) {
+  for (const auto& worker : state.workers) {
+    if (&worker->stage() != state.stages.front().get()) continue;
+    to.resize(std::max(to.size(), worker->calls.size()));
+    for (std::size_t n = 0; n < worker->calls.size(); ++n) {
+      to[n] += worker->calls[n].load(std::memory_order_relaxed);
+    }
+  }
+}
+
 }  // namespace
 
 Generations::Generations(std::shared_ptr<State> first)
@@ -85,6 +95,20 @@ Generations::Looked Generations::look() const {
     std::unique_lock lock(state->looked_at);
     if (state == newest()) return {std::move(state), std::move(lock)};
   }
+}
+
+std::vector<std::uint64_t> Generations::first_calls() const {
+  const std::scoped_lock lock(mutex_);
+  auto calls = ended_calls_;
+  for (const auto& state : ending_) add_first_calls(*state, calls);
+  add_first_calls(*live_.back(), calls);
+  return calls;
+}
+
+void Generations::note_ended(const State& old) {
+  const std::scoped_lock lock(mutex_);
+  const auto same = [&](const auto& state) { return state.get() == &old; };
+  if (std::erase_if(ending_, same) > 0) add_first_calls(old, ended_calls_);
 }
 
 bool Generations::take_pushers_turn() {
@@ -131,6 +155,7 @@ Status Generations::link(const std::shared_ptr<State>& fresh) {
     fresh->totals = old.totals;
     fresh->delivery.hold();
     fresh->begin_at(old.source.done());
+    ending_.push_back(pushing);
     live_.push_back(fresh);
     old.successor = fresh;
     old.ending.replace();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,11 @@ struct Generations {
     std::unique_lock<std::mutex> lock;
   };
   [[nodiscard]] Looked look() const;
+
+  /// [n - 1]: calls of n frames of the first stage, of all generations since the first one.
+  [[nodiscard]] std::vector<std::uint64_t> first_calls() const;
+  /// Keeps what a generation counted. \pre  its threads have ended, and link() was called behind it
+  void note_ended(const State& old);
 
   /// Takes the pusher's turn, for replace(), which ends it with end_pushers_turn().
   /// False: the pipeline was closed.
@@ -72,6 +78,9 @@ struct Generations {
   bool replacing_ = false;    // Guarded by it: replace() has the turn.
   mutable std::mutex mutex_;  // Guards `live_`. Taken before Ending::commit, where both are.
   std::deque<std::shared_ptr<State>> live_;  // Oldest first.
+  // Guarded by it, too. Replaced, but perhaps still at work; one may have left `live_` before.
+  std::vector<std::shared_ptr<const State>> ending_;
+  std::vector<std::uint64_t> ended_calls_;  // Of those that were noted; as first_calls().
 };
 
 /// Assembles a generation, and starts no thread. \error as Pipeline::start()

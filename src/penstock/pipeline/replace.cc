@@ -152,10 +152,11 @@ Status restore_states(const State& old, State& fresh, const std::vector<StreamSt
 }
 
 // The end of the old generation, on the ender's thread.
-void end_old(State& old, State& fresh, std::atomic<bool>& ended) {
+void end_old(Generations& generations, State& old, State& fresh) {
   old.wait_until_workers_left(kNever);
   old.end();
-  ended = true;
+  generations.note_ended(old);
+  generations.ended = true;
   fresh.delivery.release();
 }
 
@@ -213,8 +214,8 @@ class Swap {
     std::promise<bool> linked;  // First of all there is a thread for the end.
     PENSTOCK_CHECK_OK(start_thread(
         generations_.ender,
-        [old = old_, fresh, ended = &generations_.ended, goes = linked.get_future()]() mutable {
-          if (goes.get()) end_old(*old, *fresh, *ended);
+        [&generations = generations_, old = old_, fresh, goes = linked.get_future()]() mutable {
+          if (goes.get()) end_old(generations, *old, *fresh);
         }));
     Status done = in_pushers_turn([&]() -> Status {
       if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever));
@@ -248,6 +249,7 @@ class Swap {
       PENSTOCK_CHECK_OK(old_->drain(kForever, kNever));
       PENSTOCK_CHECK_OK(generations_.link(between));
       Status done = guarded([&] { return start_behind(*between, fresh); });
+      if (generations_.newest() != between) generations_.note_ended(*between);
       if (!done && generations_.newest() == between) between->cancel(done.error());
       return done;
     });
@@ -257,6 +259,7 @@ class Swap {
     old_->wait_until_workers_left(kNever);
     PENSTOCK_TRY(const auto saved, save_states(*old_));
     old_->end();
+    generations_.note_ended(*old_);
     Status started = start_generation(*fresh);
     if (started) {
       started = go_on_with(fresh, saved);

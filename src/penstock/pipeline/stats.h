@@ -79,6 +79,9 @@ struct Stats {
   std::uint64_t streams = 1;  ///< Known now.
   std::uint64_t streams_evicted = 0;
   std::optional<std::uint64_t> memory_bytes;  ///< The host's, as Pipeline::memory_bytes().
+  /// [n - 1]: calls of n frames of the first stage, of all plans since the start, none left out
+  /// while one replaces another.
+  std::vector<std::uint64_t> first_calls;
   std::vector<StageStats> stages;
   std::vector<EdgeStats> edges;
 };

@@ -20,15 +20,6 @@ std::uint64_t bytes_of_inputs(const std::vector<Tensor>& inputs) {
   return bytes;
 }
 
-std::vector<std::uint64_t> calls_of(const pipeline::Stats& stats) {
-  return stats.stages.empty() ? std::vector<std::uint64_t>() : stats.stages.front().calls;
-}
-
-void add_each(std::vector<std::uint64_t>& to, const std::vector<std::uint64_t>& from) {
-  to.resize(std::max(to.size(), from.size()));
-  for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
-}
-
 std::vector<TensorDescription> describe_all(const std::vector<plan::TensorInfo>& infos) {
   std::vector<TensorDescription> described;
   for (const auto& info : infos) {
@@ -312,9 +303,7 @@ Status RunningModel::replace(plan::Package package, bool native_code) {
   prepare(package);
   auto options = shared_.start;
   options.native_code = native_code;
-  const auto calls_before = calls_of(pipeline_->stats());
   PENSTOCK_CHECK_OK(pipeline_->replace(package.plan, package.folder, shared_.backends, options));
-  add_each(earlier_calls_, calls_before);
   if (files_.size() > 1) files_.erase(files_.begin());
   files_.push_back(package.files);
   load_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -354,15 +343,13 @@ ModelStatistics RunningModel::statistics() const {
   recorder_.read(statistics);
   statistics.pending = pins_->count() - 1;  // Who asks holds one.
   statistics.waiting = admission_->waiting();
-  const std::scoped_lock lock(replacing_);
   statistics.pipeline = pipeline_->stats();
-  auto all = earlier_calls_;
-  add_each(all, calls_of(statistics.pipeline));
+  const auto& all = statistics.pipeline.first_calls;
   for (std::size_t i = 0; i < all.size(); ++i) {
     statistics.executions += all[i];
     if (all[i] > 0) statistics.batches.push_back({i + 1, all[i]});
   }
-  statistics.memory_bytes = pipeline_->memory_bytes().value_or(0);
+  statistics.memory_bytes = statistics.pipeline.memory_bytes.value_or(0);
   statistics.load_seconds = load_seconds_;
   return statistics;
 }

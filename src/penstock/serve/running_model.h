@@ -112,10 +112,9 @@ class RunningModel {
   Recorder recorder_;
   std::unique_ptr<Sequences> sequences_;
 
-  mutable std::mutex replacing_;                    // Guards the three below.
+  std::mutex replacing_;                            // One replace() at a time; guards the next.
   std::vector<std::shared_ptr<const void>> files_;  // Of the plan that runs, and of that before.
-  std::vector<std::uint64_t> earlier_calls_;        // Of plans that were replaced.
-  double load_seconds_ = 0;
+  std::atomic<double> load_seconds_ = 0;
 
   std::unique_ptr<pipeline::Pipeline> pipeline_;
   std::unique_ptr<Admission> admission_;  // Last: it uses the rest.

@@ -437,6 +437,26 @@ TEST_F(ServerTest, ReloadingLosesNoRequest) {
   EXPECT_EQ(lost, 0);
 }
 
+TEST_F(ServerTest, CallsAreCountedOverReloads) {
+  add_model("wait", "y");
+  start();
+  auto first = infer(request("wait", 0));
+  barrier_.wait_for_arrivals(1);  // Its call ends in the plan that is replaced now.
+  warm_ = false;
+  EXPECT_TRUE(server_->reload().empty());
+  barrier_.open();
+  EXPECT_TRUE(first.reply.get());
+  EXPECT_THAT(answer(request("wait", 5)), ElementsAre(5, 6));
+  EXPECT_TRUE(server_->reload().empty());  // Ends the first plan.
+  EXPECT_THAT(answer(request("wait", 7)), ElementsAre(7, 8));
+  const auto statistics = server_->statistics("wait", "");
+  ASSERT_TRUE(statistics);
+  EXPECT_EQ(statistics->at(0).success.count, 3U);
+  EXPECT_EQ(statistics->at(0).executions, 3U);
+  ASSERT_EQ(statistics->at(0).batches.size(), 1U);
+  EXPECT_EQ(statistics->at(0).batches[0].calls, 3U);
+}
+
 TEST_F(ServerTest, ADrainingServerEndsWhatItHas) {
   add_model("wait", "y");
   start();
