@@ -187,6 +187,23 @@ class Fleet:
             time.sleep(min(_LOOK_S, timeout))
             return None
 
+    def _place(self, workers: Sequence[WorkerSpec], options: Mapping[str, Any]) -> None:
+        """One actor for each bundle of the group. options: of all of them; detached ones get names."""
+        kind = self._ray.remote(_actor_class())
+        for i, worker in enumerate(workers):
+            where = self._ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
+                placement_group=self._group, placement_group_bundle_index=i
+            )
+            named = {"name": f"{self._name}/{worker.name}"} if options else {}
+            self._workers[worker.name] = kind.options(
+                num_cpus=worker.cpus,
+                resources=dict(worker.resources),
+                max_restarts=-1,
+                scheduling_strategy=where,
+                **options,
+                **named,
+            ).remote(worker.program, worker.port, list(worker.arguments))
+
     def stop(self) -> None:
         """Ends the workers, and gives back what Ray set aside for them."""
         for worker in self._workers.values():
@@ -221,32 +238,23 @@ def start(
     if detached and _find(ray, name):
         raise AlreadyExists(f"workers '{name}' are up already: 'penstock down' ends them")
     options: dict[str, Any] = {"lifetime": "detached"} if detached else {}
-    group = ray.util.placement_group(
-        [worker.bundle for worker in workers], strategy=strategy, name=f"{name}" if detached else "", **options
-    )
-    if not group.wait(timeout):
-        ray.util.remove_placement_group(group)
-        wanted = ", ".join(f"'{worker.name}' {dict(worker.bundle)}" for worker in workers)
-        raise Unavailable(f"Ray has no room for the workers within {timeout} s: they ask for {wanted}, {strategy}")
-    kind = ray.remote(_actor_class())
-    made = {}
-    for i, worker in enumerate(workers):
-        where = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
-            placement_group=group, placement_group_bundle_index=i
-        )
-        if detached:
-            options["name"] = f"{name}/{worker.name}"
-        made[worker.name] = kind.options(
-            num_cpus=worker.cpus,
-            resources=dict(worker.resources),
-            max_restarts=-1,
-            scheduling_strategy=where,
-            **options,
-        ).remote(worker.program, worker.port, list(worker.arguments))
-    fleet = Fleet(ray, name, made, group)
     try:
+        group = ray.util.placement_group(
+            [worker.bundle for worker in workers], strategy=strategy, name=f"{name}" if detached else "", **options
+        )
+    except BaseException:  # Interrupted, it may be there already; one that is not detached goes with this process.
+        if detached:
+            with contextlib.suppress(ValueError):  # It is not.
+                ray.util.remove_placement_group(ray.util.get_placement_group(name))
+        raise
+    fleet = Fleet(ray, name, {}, group)
+    try:
+        if not group.wait(timeout):
+            wanted = ", ".join(f"'{worker.name}' {dict(worker.bundle)}" for worker in workers)
+            raise Unavailable(f"Ray has no room for the workers within {timeout} s: they ask for {wanted}, {strategy}")
+        fleet._place(workers, options)
         fleet.addresses(timeout)
-    except BaseException:
+    except BaseException:  # Also where somebody interrupts it: nobody else knows of what was set aside.
         fleet.stop()
         raise
     return fleet
@@ -535,7 +543,7 @@ def up(file: Path, hosts_file: Path | None = None) -> dict[str, str]:
     """Starts the workers of a ``cluster.yaml``, which stay until :func:`down`; ``penstock up`` calls it.
 
     hosts_file: where a ``hosts.yaml`` with their addresses is written.
-    Returns the address of each.
+    Returns the address of each. Where it fails, or is interrupted, nothing stays in Ray.
     """
     path = FilePath(path_text("file", file))
     _import_ray()
@@ -551,14 +559,25 @@ def up(file: Path, hosts_file: Path | None = None) -> dict[str, str]:
         address=cluster.get("ray"),
         detached=True,
     )
-    addresses = fleet.addresses()
-    if hosts_file is not None:
-        lines = ["penstock_hosts: 1", "hosts:"]
-        for name, address in addresses.items():
-            fields = {"address": address, **(cluster["workers"][name].get("connection") or {})}
-            lines.append(f"  {json.dumps(name)}: {json.dumps(fields)}")
-        FilePath(path_text("hosts_file", hosts_file)).write_text("\n".join(lines) + "\n")
+    try:
+        addresses = fleet.addresses()
+        if hosts_file is not None:
+            _write_hosts(FilePath(path_text("hosts_file", hosts_file)), addresses, cluster["workers"])
+    except BaseException:
+        fleet.stop()
+        raise
     return addresses
+
+
+def _write_hosts(file: FilePath, addresses: Mapping[str, str], workers: Mapping[str, Any]) -> None:
+    lines = ["penstock_hosts: 1", "hosts:"]
+    for name, address in addresses.items():
+        fields = {"address": address, **(workers[name].get("connection") or {})}
+        lines.append(f"  {json.dumps(name)}: {json.dumps(fields)}")
+    try:
+        file.write_text("\n".join(lines) + "\n")
+    except OSError as error:
+        raise NotFound(f"'{file}': cannot be written: {error.strerror}") from None
 
 
 def down(file: Path) -> None:
@@ -567,8 +586,13 @@ def down(file: Path) -> None:
     attach(cluster.get("name", "penstock"), address=cluster.get("ray")).stop()
 
 
+def _leave(number: int, _frame: Any) -> None:
+    raise SystemExit(128 + number)  # What was begun is undone on the way out.
+
+
 def _main() -> int:
     import argparse
+    import signal
     import sys
 
     from penstock.errors import PenstockError
@@ -581,6 +605,8 @@ def _main() -> int:
     ending = commands.add_parser("down", help="end them")
     ending.add_argument("file")
     options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     try:
         if options.command == "up":
             for name, address in up(options.file, options.output).items():
@@ -590,6 +616,9 @@ def _main() -> int:
     except PenstockError as error:
         print(f"penstock: error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("penstock: interrupted; what it had begun in Ray is ended", file=sys.stderr)
+        return 128 + signal.SIGINT
     return 0
 
 

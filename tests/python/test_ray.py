@@ -129,6 +129,48 @@ def test_up_writes_the_hosts_and_down_ends_them(cluster: Any, program: str, tmp_
         penstock.ray.attach("ours")
 
 
+def is_set_aside(name: str) -> bool:
+    """Whether Ray keeps room for the workers of a cluster.yaml of that name."""
+    groups = ray.util.placement_group_table().values()
+    return any(group["name"] == name and group["state"] != "REMOVED" for group in groups)
+
+
+@pytest.mark.parametrize(
+    ("number", "wanted"),
+    [(signal.SIGINT, "quantum"), (signal.SIGTERM, "quantum"), (signal.SIGTERM, "board"), (signal.SIGHUP, "board")],
+    ids=["Ctrl-C without room", "kill without room", "kill while they start", "hang-up while they start"],
+)
+def test_up_that_is_interrupted_leaves_nothing(cluster: Any, tmp_path: Path, number: int, wanted: str) -> None:
+    started = tmp_path / "started"
+    program = tmp_path / "penstock"  # A worker that never says where it is.
+    program.write_text(f"#!{sys.executable} -S\nimport time\nopen({str(started)!r}, 'w')\ntime.sleep(3600)\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    name = f"broken{int(number)}{wanted}"
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        f"penstock_cluster: 1\nname: {name}\nworkers: {{a: {{program: {program}, resources: {{{wanted}: 1}}}}}}\n"
+    )
+    script = "import sys; from penstock.ray import _main; sys.exit(_main())"
+    command = [sys.executable, "-c", script, "up", str(file)]
+    environment = {**os.environ, "RAY_ADDRESS": cluster.address}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as running:
+        until(lambda: started.exists() or wanted == "quantum" and is_set_aside(name) or running.poll() is not None)
+        assert running.poll() is None, running.communicate()[1]
+        running.send_signal(number)
+        assert running.wait() != 0
+    assert not is_set_aside(name)
+    assert penstock.ray._find(ray, name) == []
+
+
+def test_up_that_cannot_write_the_hosts_leaves_nothing(cluster: Any, program: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(f"penstock_cluster: 1\nname: unwritten\nworkers: {{a: {{program: {program}}}}}\n")
+    with pytest.raises(penstock.NotFound, match=r"hosts.yaml': cannot be written: No such file"):
+        penstock.ray.up(file, tmp_path / "absent/hosts.yaml")
+    assert not is_set_aside("unwritten")
+    assert penstock.ray._find(ray, "unwritten") == []
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
