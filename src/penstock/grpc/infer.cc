@@ -14,6 +14,12 @@
 namespace penstock::grpc {
 namespace {
 
+/// Clients of a socket of the file system have all the same address.
+std::string connection_of(const ::grpc::CallbackServerContext& context) {
+  std::string peer = context.peer();
+  return peer.starts_with("ipv") ? peer : std::string();
+}
+
 /// Lives until gRPC is done with the call and the pipeline with the frame.
 class UnaryCall final : public ::grpc::ServerUnaryReactor {
  public:
@@ -82,6 +88,7 @@ Result<serve::Request> read_call(const ::grpc::CallbackServerContext& context,
   PENSTOCK_TRY(auto request, read_request(message, id));
   const auto deadline = deadline_of(context);
   if (deadline) request.deadline = std::min(*deadline, request.deadline.value_or(*deadline));
+  request.connection = connection_of(context);
   // A stream's requests may have one each, the header is of all of them.
   if (request.traceparent.empty()) request.traceparent = header_of(context, "traceparent");
   return request;

@@ -239,13 +239,31 @@ inference::ModelInferResponse describe(const serve::Reply& reply) {
   return message;
 }
 
+/// Strings as the bytes that go out, which keep the reply's charge until they are sent.
+Tensor encoded(const Tensor& strings, const std::shared_ptr<serve::ReplyCharge>& charge) {
+  struct Encoded {
+    std::shared_ptr<serve::ReplyCharge> charge;
+    std::string bytes;
+  };
+  auto made = std::make_shared<Encoded>(Encoded{charge, encode_strings(strings)});
+  char* begin = made->bytes.data();
+  const auto size = static_cast<std::int64_t>(made->bytes.size());
+  return Tensor::view(DType::kU8, {size}, begin, std::move(made));
+}
+
 /// The message, behind which its tensors lie in memory of their own.
 Result<RawWriter> write(serve::Reply reply, const inference::ModelInferResponse& message) {
   std::string head;
   if (!message.SerializeToString(&head)) return internal_error("the reply cannot be written");
   RawWriter writer(std::move(head), kRawOutputs);
   for (auto& output : reply.outputs) {
-    output.place ? writer.add_nothing() : writer.add(std::move(output.value));
+    if (output.place) {
+      writer.add_nothing();
+    } else if (output.value.kind() == Tensor::Kind::kStrings) {
+      writer.add(encoded(output.value, reply.charge));
+    } else {
+      writer.add(std::move(output.value));
+    }
   }
   return writer;
 }

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "penstock/grpc/client/answer.h"
+#include "penstock/grpc/client/raw_message.h"
+#include "penstock/serve/reply_budget.h"
 
 namespace penstock::grpc {
 namespace {
@@ -47,6 +49,29 @@ TEST(Wire, ARequestsTraceparentMayBeAParameter) {
   const auto request = read_request(*written, id);
   ASSERT_TRUE(request);
   EXPECT_EQ(request->traceparent, "00-a-b-01");
+}
+
+TEST(Wire, StringsKeepTheirChargeUntilTheyAreSent) {
+  const auto budget = std::make_shared<serve::ReplyBudget>(1000);
+  serve::Reply reply{"m", "1", "", {}};
+  reply.charge = std::make_shared<serve::ReplyCharge>(budget, "client");
+  ASSERT_TRUE(reply.charge->become(64));
+  reply.outputs.push_back({"y", Tensor::strings({2}, {"one", ""}), std::nullopt, true});
+  reply.outputs.push_back({"empty", Tensor::strings({0}, {}), std::nullopt, true});
+  {
+    const auto written = write_reply(std::move(reply));
+    ASSERT_TRUE(written);
+    reply = {};
+    EXPECT_EQ(budget->used(), 64U);
+    const auto parts = RawMessage::read(*written, 6, "ModelInferResponse");
+    ASSERT_TRUE(parts) << parts.error().message();
+    ASSERT_EQ(parts->count(), 2U);
+    const auto strings = read_raw(parts->tensor(0), DType::kString, {2});
+    ASSERT_TRUE(strings) << strings.error().message();
+    EXPECT_THAT(strings->strings(), ::testing::ElementsAre("one", ""));
+    EXPECT_EQ(parts->tensor(1).bytes(), 0U);
+  }
+  EXPECT_EQ(budget->used(), 0U);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ struct Request {
 struct Piece {
   std::string text;
   std::span<const std::byte> bytes;   ///< Sent where `text` is empty.
-  std::shared_ptr<const void> owner;  ///< Keeps `bytes` until they are sent.
+  std::shared_ptr<const void> owner;  ///< Kept until it is sent: of `bytes`, or what counts `text`.
 
   [[nodiscard]] std::span<const std::byte> content() const {
     return text.empty() ? bytes : std::as_bytes(std::span(text));

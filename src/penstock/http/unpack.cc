@@ -107,8 +107,9 @@ void pack(Response& response, std::string_view accepted) {
   if (!gzip && accepted != "deflate") return;
   auto text = packed(response.body, gzip);
   if (text.empty()) return;
+  auto owner = response.body.front().owner;
   response.body.clear();
-  response.body.push_back({.text = std::move(text)});
+  response.body.push_back({.text = std::move(text), .owner = std::move(owner)});
   response.headers.push_back({"Content-Encoding", gzip ? "gzip" : "deflate"});
 }
 

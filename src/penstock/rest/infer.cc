@@ -9,6 +9,7 @@
 
 #include "penstock/rest/json.h"
 #include "penstock/rest/tensor_json.h"
+#include "penstock/serve/reply_budget.h"
 #include "penstock/tensor/datatype.h"
 
 namespace penstock::rest {
@@ -261,6 +262,15 @@ Status write_output(const serve::ReplyOutput& output, bool binary, std::string& 
   return {};
 }
 
+/// Of the tensors that went into the JSON its text is left.
+Status charge(const serve::Reply& reply, const std::string& json,
+              const std::vector<http::Piece>& bytes) {
+  if (reply.charge == nullptr) return {};
+  std::uint64_t all = json.size();
+  for (const auto& piece : bytes) all += piece.content().size();
+  return reply.charge->become(all);
+}
+
 }  // namespace
 
 Result<InferBody> read_infer(const http::Body& body, std::size_t json_bytes) {
@@ -346,7 +356,8 @@ Result<http::Response> write_reply(const serve::Reply& reply, bool listed, bool 
   if (!bytes.empty()) {
     response.headers.push_back({"Inference-Header-Content-Length", std::to_string(json.size())});
   }
-  response.body.push_back({.text = std::move(json)});
+  PENSTOCK_CHECK_OK(charge(reply, json, bytes));
+  response.body.push_back({.text = std::move(json), .owner = reply.charge});
   std::ranges::move(bytes, std::back_inserter(response.body));
   return response;
 }

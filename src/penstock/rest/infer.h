@@ -28,6 +28,8 @@ Result<InferBody> read_infer(const http::Body& body, std::size_t json_bytes);
 Result<InferBody> read_raw_infer(const http::Body& body, const serve::ModelDescription& model);
 
 /// \error kInvalidArgument  an output that JSON cannot hold was not asked for as bytes.
+/// \error kResourceExhausted  as ReplyBudget::take(): the reply's charge becomes the bytes that are
+///                          sent, and is kept with them.
 Result<http::Response> write_reply(const serve::Reply& reply, bool listed, bool all_binary);
 
 }  // namespace penstock::rest

@@ -9,9 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/http/unpack.h"
 #include "penstock/rest/answers.h"
 #include "penstock/rest/infer.h"
 #include "penstock/rest/metrics.h"
+#include "penstock/serve/reply_budget.h"
 
 namespace penstock::rest {
 namespace {
@@ -293,6 +295,28 @@ TEST(WriteReply, TellsNoLengthWhereNoBytesFollow) {
   const auto response = text_of(reply, false, true, json);
   EXPECT_THAT(json, HasSubstr(R"("binary_data_size":0)"));
   EXPECT_EQ(http::find_header(response.headers, "inference-header-content-length"), nullptr);
+}
+
+TEST(WriteReply, IsChargedForItsTextUntilItIsSent) {
+  const auto budget = std::make_shared<serve::ReplyBudget>(1000);
+  for (const char* encoding : {"", "gzip"}) {
+    serve::Reply reply{.model = "m", .version = "1"};
+    reply.outputs = {output_of("y", std::vector<float>(50, 0.25F), false)};
+    reply.charge = std::make_shared<serve::ReplyCharge>(budget, "client");
+    std::string json;
+    auto response = text_of(reply, true, false, json);
+    reply = {};
+    http::pack(response, encoding);
+    EXPECT_EQ(budget->used(), json.size());
+    response = {};
+    EXPECT_EQ(budget->used(), 0U);
+  }
+  serve::Reply large{.model = "m", .version = "1"};
+  large.outputs = {output_of("y", std::vector<float>(500, 0.25F), false)};
+  large.charge = std::make_shared<serve::ReplyCharge>(budget, "client");
+  const auto written = write_reply(large, true, false);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Code::kResourceExhausted);
 }
 
 TEST(WriteReply, RefusesWhatJsonCannotHold) {

@@ -202,6 +202,7 @@ class Routes {
     asked.model = captured(request, "model");
     asked.version = captured(request, "version");
     asked.traceparent = header_of(request, "traceparent");
+    asked.connection = request.peer.address;
     asked.received = received;
     if (!asked.traceparent.empty()) wanted.notes["traceparent"] = asked.traceparent;
     if (!asked.id.empty()) wanted.notes["id"] = asked.id;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -13,6 +14,8 @@
 #include "penstock/tensor/tensor.h"
 
 namespace penstock::serve {
+
+class ReplyCharge;
 
 /// A parameter's value, of the kinds that the Open Inference Protocol has.
 using Parameter = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
@@ -63,6 +66,9 @@ struct Request {
   std::optional<std::chrono::steady_clock::time_point> deadline;
   Parameters parameters;    ///< Those that no field above holds.
   std::string traceparent;  ///< W3C trace context; empty: none came.
+  /// By which it came, and by which its reply goes: its peer's address, unlike those of other
+  /// connections; empty: by none, or it is not known.
+  std::string connection;
 
   // For the statistics.
   std::chrono::steady_clock::time_point received = std::chrono::steady_clock::now();
@@ -81,6 +87,9 @@ struct Reply {
   std::string version;
   std::string id;
   std::vector<ReplyOutput> outputs;  ///< In the model's order.
+  /// What it has of the budget of unsent replies; null: nothing. Who makes bytes of outputs keeps
+  /// it with them. Include reply_budget.h to use it.
+  std::shared_ptr<ReplyCharge> charge = {};
 };
 
 }  // namespace penstock::serve

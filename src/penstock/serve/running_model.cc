@@ -10,13 +10,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+std::uint64_t bytes_of(const Tensor& tensor) {
+  if (tensor.kind() != Tensor::Kind::kStrings) return tensor.bytes();
+  std::uint64_t bytes = 0;
+  for (const auto& text : tensor.strings()) bytes += sizeof(text) + text.size();
+  return bytes;
+}
+
 std::uint64_t bytes_of_inputs(const std::vector<Tensor>& inputs) {
   std::uint64_t bytes = 0;
-  for (const auto& input : inputs) {
-    bytes += input.bytes();
-    if (input.kind() != Tensor::Kind::kStrings) continue;
-    for (const auto& text : input.strings()) bytes += sizeof(text) + text.size();
-  }
+  for (const auto& input : inputs) bytes += bytes_of(input);
   return bytes;
 }
 
@@ -33,29 +36,23 @@ std::vector<TensorDescription> describe_all(const std::vector<plan::TensorInfo>&
 
 /// An output until its last owner lets go of it, such as a connection that has sent it.
 struct ChargedOutput {
-  explicit ChargedOutput(std::shared_ptr<Budget> budget) : of(std::move(budget)) {}
-  ChargedOutput(const ChargedOutput&) = delete;
-  ChargedOutput& operator=(const ChargedOutput&) = delete;
-  ~ChargedOutput() { of->give(bytes); }
-
-  const std::shared_ptr<Budget> of;
-  std::uint64_t bytes = 0;
+  std::shared_ptr<const ReplyCharge> charge;
   Tensor value;
 };
 
-/// Clients that read no replies must not fill the memory with them.
-Status charge(Reply& reply, const std::shared_ptr<Budget>& budget) {
+/// Dense outputs keep the charge by themselves; who writes others as bytes keeps it with those.
+Status charge(Reply& reply, const std::shared_ptr<ReplyBudget>& budget,
+              const std::string& connection) {
+  std::uint64_t bytes = 0;
+  for (const auto& output : reply.outputs) {
+    if (!output.place) bytes += bytes_of(output.value);
+  }
+  reply.charge = std::make_shared<ReplyCharge>(budget, connection);
+  PENSTOCK_CHECK_OK(reply.charge->become(bytes));
   for (auto& output : reply.outputs) {
     if (output.place || output.value.kind() != Tensor::Kind::kDense) continue;
-    auto charged = std::make_shared<ChargedOutput>(budget);
-    const std::uint64_t bytes = output.value.bytes();
-    if (!budget->take(bytes)) {
-      return make_error(Code::kResourceExhausted,
-                        "the outputs of all replies that are not sent yet may take ",
-                        budget->most(), " bytes; try again later");
-    }
-    charged->bytes = bytes;
-    charged->value = std::move(output.value);
+    auto charged =
+        std::make_shared<ChargedOutput>(ChargedOutput{reply.charge, std::move(output.value)});
     Tensor& held = charged->value;
     output.value = Tensor::view(held.dtype(), held.dims(), held.data(), charged);
   }
@@ -218,7 +215,8 @@ class RunningModel::Running final : public Call,
     inputs_.clear();
     if (!output.ok()) return finish(output.error());
     auto reply = make_reply(request_, model_->interface_, model_->shared_.regions, output, copies_);
-    Status charged = reply ? charge(*reply, model_->shared_.replies) : Status();
+    Status charged =
+        reply ? charge(*reply, model_->shared_.replies, request_.connection) : Status();
     if (!charged) return finish(std::move(charged).error());
     finish(std::move(reply));
   }

@@ -15,6 +15,7 @@
 #include "penstock/serve/exchange.h"
 #include "penstock/serve/model.h"
 #include "penstock/serve/pins.h"
+#include "penstock/serve/reply_budget.h"
 #include "penstock/serve/request_trace.h"
 #include "penstock/serve/sequences.h"
 #include "penstock/serve/server.h"
@@ -23,7 +24,7 @@
 
 namespace penstock::serve {
 
-/// Bytes of the requests in progress, or of replies, of all models together.
+/// Bytes of the requests in progress, of all models together.
 class Budget {
  public:
   explicit Budget(std::uint64_t most) : most_(most) {}
@@ -48,7 +49,7 @@ struct Shared {
   Limits limits;
   SharedMemory regions;
   Budget budget;
-  std::shared_ptr<Budget> replies;         ///< Until nobody holds their outputs any more.
+  std::shared_ptr<ReplyBudget> replies;    ///< Until nobody holds their outputs any more.
   std::unique_ptr<RequestTrace> requests;  ///< Null: nobody asked for a trace.
 };
 

@@ -265,6 +265,40 @@ TEST_F(ServerTest, RepliesThatNobodyReadsAreBounded) {
   EXPECT_THAT(values(first), ElementsAre(2, 4));
 }
 
+TEST_F(ServerTest, AConnectionThatReadsNothingLeavesOthersTheirs) {
+  options_.limits.request_bytes = 32;  // Four of two numbers.
+  add_model("double", "y");
+  start();
+  const auto of = [](const char* connection, float value) {
+    auto made = request("double", value);
+    made.connection = connection;
+    return made;
+  };
+  const auto first = infer(of("slow", 1)).reply.get();
+  const auto second = infer(of("slow", 2)).reply.get();
+  ASSERT_TRUE(first && second);
+  const Error refused = error_of(of("slow", 3));
+  EXPECT_EQ(refused.code, Code::kResourceExhausted);
+  EXPECT_THAT(refused.message(), HasSubstr("replies of 16 bytes wait for this connection"));
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(answer(of("quick", 4)), ElementsAre(8, 10));
+}
+
+TEST_F(ServerTest, StringsInRepliesThatNobodyReadsAreCounted) {
+  options_.limits.request_bytes = 100;  // Of two strings and their texts.
+  add_model("double", "y");
+  start();
+  const auto classes = [] {
+    auto made = request("double", 1);
+    made.outputs.push_back({.name = "out", .classification = 2});
+    return made;
+  };
+  auto first = infer(classes()).reply.get();
+  ASSERT_TRUE(first) << first.error().message();
+  EXPECT_EQ(error_of(classes()).code, Code::kResourceExhausted);
+  first = Error{};
+  EXPECT_TRUE(infer(classes()).reply.get());
+}
+
 TEST_F(ServerTest, HighPriorityDeadlineAndCancelHoldWhileWaiting) {
   add_model("wait", "y");
   start();
