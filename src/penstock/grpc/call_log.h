@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -25,6 +26,11 @@ class CallLog {
   void received(std::size_t bytes);
   void asks(const serve::Request& request);
   void note(const char* what, const std::string& text);  ///< Nothing where the text is empty.
+  /// note() of a text that is made only where there is a log.
+  template <std::invocable Make>
+  void note(const char* what, Make make) {
+    if (entry_) note(what, std::string(make()));
+  }
   /// Writes the line; once.
   void end(const ::grpc::Status& status, std::size_t bytes = 0);
 

@@ -2,8 +2,10 @@
 #include "penstock/grpc/wire.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/server_context.h>
 #include <gtest/gtest.h>
 
+#include "penstock/grpc/call_log.h"
 #include "penstock/grpc/client/answer.h"
 #include "penstock/grpc/client/raw_message.h"
 #include "penstock/serve/reply_budget.h"
@@ -49,6 +51,15 @@ TEST(Wire, ARequestsTraceparentMayBeAParameter) {
   const auto request = read_request(*written, id);
   ASSERT_TRUE(request);
   EXPECT_EQ(request->traceparent, "00-a-b-01");
+}
+
+TEST(CallLog, MakesNoTextWithoutALog) {
+  const ::grpc::CallbackServerContext context;
+  CallLog log(nullptr, context, "stream", "Run");
+  int made = 0;
+  log.note("stage", [&] { return std::to_string(++made); });
+  log.end(::grpc::Status::OK);
+  EXPECT_EQ(made, 0);
 }
 
 TEST(Wire, StringsKeepTheirChargeUntilTheyAreSent) {

@@ -208,9 +208,9 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
     const std::uint64_t number = message.number();
     auto log = log_call(parts_, context_, "stream", "Run");
     log.client(client_);
-    log.note("stage", std::to_string(message.stage()));
-    log.note("frame", std::to_string(message.frame()));
-    log.note("traceparent", message.traceparent().substr(0, 128));
+    log.note("stage", [&] { return std::to_string(message.stage()); });
+    log.note("frame", [&] { return std::to_string(message.frame()); });
+    log.note("traceparent", [&] { return message.traceparent().substr(0, 128); });
     {
       const std::scoped_lock lock(mutex_);
       if (!calls_.emplace(number, Begun{.log = std::move(log)}).second) {

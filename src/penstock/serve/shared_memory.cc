@@ -130,19 +130,23 @@ Result<std::vector<RegionInfo>> SharedMemory::list(const std::string& name) cons
   return regions;
 }
 
-Result<RegionBytes> SharedMemory::at(const RegionPlace& place) const {
+Result<SharedMemory::Region> SharedMemory::find(const std::string& name) const {
   const std::scoped_lock lock(mutex_);
-  const auto found = regions_.find(place.region);
-  if (found == regions_.end()) {
-    return invalid_argument("Unable to find shared memory region: '", place.region, "'");
-  }
-  const Region& region = found->second;
+  const auto found = regions_.find(name);
+  if (found != regions_.end()) return found->second;
+  return invalid_argument("Unable to find shared memory region: '", name, "'");
+}
+
+Result<RegionBytes> SharedMemory::at(const RegionPlace& place) const {
+  PENSTOCK_TRY(const Region region, find(place.region));
   const std::uint64_t size = region.info.byte_size;
   if (place.offset > size || place.byte_size > size - place.offset) {
     return invalid_argument("shared memory region '", place.region, "': ", place.byte_size,
                             " bytes from ", place.offset, " do not lie within its ", size);
   }
-  // Who made the object may have shrunk it: what it lacks now cannot be touched.
+  // Who made the object may have shrunk it: what it lacks now cannot be touched. The kernel is
+  // asked each time, as it tells nobody of a change; and outside the lock, so that no other request
+  // waits.
   PENSTOCK_CHECK_OK(region.object->check(region.info));
   return RegionBytes{{region.begin + place.offset, place.byte_size}, region.object};
 }

@@ -56,6 +56,8 @@ class SharedMemory {
     std::shared_ptr<const Object> object;
     std::byte* begin = nullptr;
   };
+  [[nodiscard]] Result<Region> find(const std::string& name) const;
+
   const std::size_t most_regions_;
   const std::uint64_t most_bytes_;
   mutable std::mutex mutex_;  // Guards all below.
