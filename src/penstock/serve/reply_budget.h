@@ -1,5 +1,4 @@
-// ReplyBudget: a bound on the bytes of replies that were made and not sent, with a share for each
-// connection.
+// ReplyBudget: a bound on the bytes of replies not sent yet, with a share for each connection.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "penstock/base/result.h"
 
