@@ -25,6 +25,7 @@ class Walk {
     const double cooling =
         std::pow(schedule.cold / schedule.hot, 1.0 / static_cast<double>(sweeps));
     double temperature = schedule.hot;
+    if (!confine(schedule.only)) return best_;
     for (std::int64_t sweep = 0; sweep < sweeps && !budget.over(); ++sweep) {
       squarings_ = sweep * 2 < sweeps ? 5U : 6U;
       start_sweep(temperature);
@@ -35,6 +36,16 @@ class Walk {
   }
 
  private:
+  /// To the groups of these devices. Whether there are any.
+  bool confine(const std::vector<int>& devices) {
+    open_.assign(at(loads_.places().devices()), devices.empty());
+    for (const int d : devices) open_[at(d)] = 1;
+    for (int g = 0; g < loads_.instance().groups; ++g) {
+      if (open_[at(loads_.device_of(g))] != 0) movable_.push_back(g);
+    }
+    return !movable_.empty();
+  }
+
   /// Part of the energy that a device with this load has: (load / scale)^q.
   [[nodiscard]] double energy_of(double load) const {
     double power = load * inverse_scale_;
@@ -86,8 +97,9 @@ class Walk {
   }
 
   void step() {
-    const int group = random_.below(loads_.instance().groups);
+    const int group = movable_[at(random_.below(static_cast<int>(movable_.size())))];
     const int place = draw_place(group);
+    if (open_[at(loads_.places().list[at(place)].device)] == 0) return;
     if (place == loads_.place_of()[at(group)] || !loads_.supports(group, place)) return;
     if (draw_move(group, place) && energy_ < 1.5 * static_cast<double>(share_.size()))
       keep_if_better();
@@ -243,6 +255,8 @@ class Walk {
   std::vector<int> together_;  // Groups that move.
   std::vector<int> mark_;      // [group] Whether it is among them: `marked_`.
   int marked_ = 0;
+  std::vector<char> open_;    // [device] Whether its groups move.
+  std::vector<int> movable_;  // Groups of these.
   Annealed best_;
 };
 

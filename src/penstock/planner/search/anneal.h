@@ -16,6 +16,7 @@ namespace penstock::planner {
 struct Schedule {
   double hot = 0.05, cold = 1e-5;
   std::int64_t moves = 0;
+  std::vector<int> only = {};  ///< Devices whose groups move, among themselves; empty: all.
 };
 
 struct Annealed {

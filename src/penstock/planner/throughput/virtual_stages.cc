@@ -211,6 +211,8 @@ class VirtualSearch {
       const LevelOptions options{round % 4 == 3, effort, {}};
       if (round % 4 == 1 && pool_.size() > 1 && free_in_vain_ <= 3) {
         join_round(effort);
+      } else if (round % 4 == 2 && !slots_ && best_.split() && places_.devices() > 2) {
+        focus_round(effort);
       } else if (slots_ && (round % 4 != 3 || free_in_vain_ > 3)) {
         slot_round(options);
       } else {
@@ -233,6 +235,32 @@ class VirtualSearch {
         anneal_levels(Loads(free_, places_, *std::move(from)), own, random_, budget_, {});
     put_into_pool(found, own.fresh);
     take(found);
+  }
+
+  /// Groups of the busiest device and of one or two others move among these: what the others do
+  /// stays, so that a walk as long goes over few groups.
+  void focus_round(std::int64_t effort) {
+    constexpr int kTurns = 4;
+    auto from = place_groups(free_, places_, *best_.split());
+    for (int turn = 0; from && turn < kTurns && !budget_.over(); ++turn) {
+      Loads loads(free_, places_, *from);
+      Schedule schedule{0.02, 1e-5, effort * free_.groups, {busiest(loads)}};
+      const int more = 1 + random_.below(2);
+      for (int i = 0; i < more; ++i) schedule.only.push_back(random_.below(places_.devices()));
+      const auto found = anneal(loads, schedule, random_, budget_, {});
+      if (found.place_of.empty()) return;
+      if (found.period < best_.period()) from = found.place_of;
+      put_into_pool(found, false);
+      take(found);
+    }
+  }
+
+  static int busiest(const Loads& loads) {
+    int most = 0;
+    for (int d = 1; d < loads.places().devices(); ++d) {
+      if (loads.load(d) > loads.load(most)) most = d;
+    }
+    return most;
   }
 
   /// What two assignments of the pool keep together moves as one, from the better of the two.
