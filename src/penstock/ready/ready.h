@@ -30,9 +30,9 @@ struct Setting {
   std::string_view usual;  ///< What it is where nobody says; empty: it has to be said.
   std::string_view says;   ///< One sentence.
   double lowest = 0, highest = 1e9;
-  std::string_view words = {};  ///< "nearest|linear|area"
-  std::size_t least = 1;        ///< Of kNumbers.
-  std::string_view shown = {};  ///< What documents show where it has to be said.
+  std::string_view words;  ///< "nearest|linear|area"
+  std::size_t least = 1;   ///< Of kNumbers.
+  std::string_view shown;  ///< What documents show where it has to be said.
 };
 
 struct Declaration {

@@ -37,7 +37,8 @@ constexpr int kMostPasses = 500;
 [[noreturn]] void fail(j_common_ptr info) {
   auto* decoder = static_cast<Jpeg::Decoder*>(info->client_data);
   info->err->format_message(info, decoder->said.data());
-  std::longjmp(decoder->failed, 1);  // NOLINT(cert-err52-cpp): the way that the library has.
+  // NOLINTNEXTLINE(cert-err52-cpp,modernize-avoid-setjmp-longjmp): the way that the library has.
+  std::longjmp(decoder->failed, 1);
 }
 
 /// Whether pixels are as they should be where the library warns so.
@@ -120,7 +121,8 @@ Result<Jpeg> Jpeg::open(std::span<const unsigned char> bytes) {
   decoder.errors.error_exit = &fail;
   decoder.errors.emit_message = &warned;
   decoder.progress.progress_monitor = &passed;
-  if (setjmp(decoder.failed) != 0) {  // NOLINT(cert-err52-cpp): as above.
+  // NOLINTNEXTLINE(cert-err52-cpp,modernize-avoid-setjmp-longjmp): as above.
+  if (setjmp(decoder.failed) != 0) {
     return not_read(decoder.said.data());
   }
   jpeg_create_decompress(&decoder.info);
@@ -146,7 +148,8 @@ Status Jpeg::read(int channels, std::span<std::uint8_t> to) {
   if (converted) decoder.row.resize(static_cast<std::size_t>(info.image_width) * 4);
   const auto stride =
       static_cast<std::size_t>(info.image_width) * static_cast<std::size_t>(channels);
-  if (setjmp(decoder.failed) != 0) {  // NOLINT(cert-err52-cpp): as above.
+  // NOLINTNEXTLINE(cert-err52-cpp,modernize-avoid-setjmp-longjmp): as above.
+  if (setjmp(decoder.failed) != 0) {
     return not_read(decoder.said.data());
   }
   jpeg_start_decompress(&info);
