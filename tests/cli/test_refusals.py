@@ -150,7 +150,7 @@ REFUSALS = {
         "input 'x'", "expected a WAV", "does not begin as a WAV", "save it again"
     ),
     "run chain.onnx --input x=folder": Refusal("input 'x'", "files ending in .npy", "found none", "give a file"),
-    "run chain.onnx --input x": Refusal("--input", "expected NAME=FILE", "found 'x'", "the inputs are 'x'", "write --input x=x"),
+    "run chain.onnx --input x": Refusal("--input", "expected NAME=FILE", "found 'x'", "write --input x=x"),
     "run chain.onnx --inputs other.npz": Refusal("array 'z'", "inputs are 'x'", "is no input", "name the arrays so"),
     "run chain.onnx --inputs folder": Refusal("'folder'", "expected <name>.npy", "no file of an input", "of 'x'"),
     "run lookup.onnx --input i=far.npy": OUTSIDE,

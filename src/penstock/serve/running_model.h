@@ -12,6 +12,7 @@
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
 #include "penstock/serve/admission.h"
+#include "penstock/serve/budget.h"
 #include "penstock/serve/exchange.h"
 #include "penstock/serve/model.h"
 #include "penstock/serve/pins.h"
@@ -23,24 +24,6 @@
 #include "penstock/serve/statistics.h"
 
 namespace penstock::serve {
-
-/// Bytes of the requests in progress, of all models together.
-class Budget {
- public:
-  explicit Budget(std::uint64_t most) : most_(most) {}
-  bool take(std::uint64_t bytes) {
-    if (used_.fetch_add(bytes) + bytes <= most_) return true;
-    used_ -= bytes;
-    return false;
-  }
-  void give(std::uint64_t bytes) { used_ -= bytes; }
-  [[nodiscard]] std::uint64_t most() const { return most_; }
-  [[nodiscard]] std::uint64_t used() const { return used_.load(); }
-
- private:
-  const std::uint64_t most_;
-  std::atomic<std::uint64_t> used_{0};
-};
 
 /// What all models of a server share.
 struct Shared {
