@@ -102,9 +102,9 @@ void try_orders(const Model& model, bool exact, const Budget& budget, Incumbent&
 /// is the proof. After a plan was found, ever larger strides down; after a refutation, half the
 /// gap. After a search that took too long only lower periods are asked for, whose refutation is
 /// cheaper, until they are near what is refuted; then there is more patience.
-class Schedule {
+class Bracket {
  public:
-  Schedule(double lower, double upper) : lower_(lower), upper_(upper), hard_(upper) {}
+  Bracket(double lower, double upper) : lower_(lower), upper_(upper), hard_(upper) {}
 
   [[nodiscard]] bool open() const { return lower_ < upper_ * (1 - kPrecision); }
   [[nodiscard]] double period() const {
@@ -236,30 +236,30 @@ void close_gap(const Model& model, bool is_bound, Improver& improver, const Budg
   if (is_bound) raise_at_once(frontier, budget, incumbent);
   bool stuck = false;
   if (!frontier.possible()) return;
-  Schedule schedule(incumbent.lower_bound(), incumbent.cost());
-  while (schedule.open() && !incumbent.proved() && !budget.over()) {
-    const double period = schedule.period(), begin = budget.elapsed();
-    const auto result = frontier.run(period, schedule.most_steps(), budget);
+  Bracket bracket(incumbent.lower_bound(), incumbent.cost());
+  while (bracket.open() && !incumbent.proved() && !budget.over()) {
+    const double period = bracket.period(), begin = budget.elapsed();
+    const auto result = frontier.run(period, bracket.most_steps(), budget);
     switch (result.reached) {
       case Reached::kFound:
         incumbent.offer(expand(model.instance, result.split));
-        schedule.found(std::min(period, result.period));
+        bracket.found(std::min(period, result.period));
         break;
       case Reached::kNone:
         if (is_bound && period == kInfinite) incumbent.prove_infeasible();
         if (is_bound) incumbent.raise(period);
-        schedule.refuted(period);
+        bracket.refuted(period);
         break;
       case Reached::kStopped:
-        schedule.stopped();
+        bracket.stopped();
         if (is_bound && !stuck) {
           frontier.use_transfers();
           raise_at_once(frontier, budget.part(kBoundShare * budget.left()), incumbent);
-          schedule.raised(incumbent.lower_bound());
+          bracket.raised(incumbent.lower_bound());
         }
         stuck = true;
         improver.run(budget.elapsed() - begin, budget, incumbent);
-        schedule.improved(incumbent.cost());
+        bracket.improved(incumbent.cost());
         break;
     }
   }
