@@ -201,7 +201,7 @@ Question with_home(const Question& from, std::size_t kind, const std::set<int>& 
 }
 
 /// What the groupings of one use are searched with.
-struct Ground {
+struct Field {
   const device::Groupings& groupings;
   const std::vector<GroupCosts>& costs;
   const GroupSearch& search;
@@ -210,27 +210,27 @@ struct Ground {
 };
 
 /// None: the devices cannot run the network.
-Result<std::optional<Grouped>> best_of(const Ground& ground, const Question& question,
-                                       bool replicas, double seconds) {
+Result<std::optional<Grouped>> best_of(const Field& field, const Question& question, bool replicas,
+                                       double seconds) {
   planner::Options options;
-  options.goal = ground.search.latency ? planner::Goal::kLatency : planner::Goal::kThroughput;
+  options.goal = field.search.latency ? planner::Goal::kLatency : planner::Goal::kThroughput;
   options.replicas = replicas;
   options.seconds = seconds;
   if (question.counts.empty()) return std::optional<Grouped>();
   auto choice = planner::choose(question.problem, question.counts, options);
   if (!choice) return std::optional<Grouped>();  // What its devices cannot run, others may.
-  const auto& grouping = ground.groupings.groupings[question.groupings[choice->grouping]];
-  PENSTOCK_TRY(auto made, grouped_of(*std::move(choice), grouping, ground.costs));
+  const auto& grouping = field.groupings.groupings[question.groupings[choice->grouping]];
+  PENSTOCK_TRY(auto made, grouped_of(*std::move(choice), grouping, field.costs));
   return std::optional(std::move(made));
 }
 
-/// With replicas, that the host holds. `make`: from the ground's questions the ones to ask.
+/// With replicas, that the host holds. `make`: from the field's questions the ones to ask.
 template <typename Make>
-Result<std::optional<Grouped>> best_held(const Ground& ground, const Make& make, double seconds) {
-  const auto& memory = ground.search.memory;
-  for (const auto* question : {&ground.free, &ground.shared}) {
-    PENSTOCK_TRY(auto made, best_of(ground, make(*question), true, seconds));
-    if (made && memory.copies.bytes_of(ground.graph, made->split) <= memory.bytes) return made;
+Result<std::optional<Grouped>> best_held(const Field& field, const Make& make, double seconds) {
+  const auto& memory = field.search.memory;
+  for (const auto* question : {&field.free, &field.shared}) {
+    PENSTOCK_TRY(auto made, best_of(field, make(*question), true, seconds));
+    if (made && memory.copies.bytes_of(field.graph, made->split) <= memory.bytes) return made;
   }
   return std::optional<Grouped>();
 }
@@ -241,16 +241,16 @@ double seconds_of(const Grouped& plan, const GroupSearch& search) {
 
 /// Where there are loops: without replicas, then with all loops on a device of each kind in turn,
 /// as far as that may be better.
-Result<std::optional<Grouped>> best_with_loops(const Ground& ground, const std::set<int>& loops,
+Result<std::optional<Grouped>> best_with_loops(const Field& field, const std::set<int>& loops,
                                                double seconds) {
-  PENSTOCK_TRY(auto best, best_of(ground, ground.free, false, seconds / 2));
-  const auto& problem = ground.free.problem;
+  PENSTOCK_TRY(auto best, best_of(field, field.free, false, seconds / 2));
+  const auto& problem = field.free.problem;
   for (std::size_t kind = 0; kind < problem.types.size(); ++kind) {
     const double least = loop_seconds(problem, kind, loops);
     if (!std::isfinite(least) || (best && least >= best->period_seconds)) continue;
     const auto home = [&](const Question& of) { return with_home(of, kind, loops); };
     const auto share = seconds / 2 / static_cast<double>(problem.types.size());
-    PENSTOCK_TRY(auto made, best_held(ground, home, share));
+    PENSTOCK_TRY(auto made, best_held(field, home, share));
     if (made && (!best || made->period_seconds < best->period_seconds)) best = std::move(made);
   }
   return best;
@@ -301,16 +301,16 @@ Result<std::vector<Grouped>> grouped(const graph::Graph& graph, const device::Gr
   const auto loops = groups_of(free, search.loops);
   const double seconds = search.seconds / static_cast<double>(groupings.uses.size());
   for (std::size_t use = 0; use < groupings.uses.size(); ++use) {
-    const Ground ground{groupings,
-                        costs,
-                        search,
-                        graph,
-                        question_of(free, groupings, use),
-                        question_of(shared, groupings, use)};
+    const Field field{groupings,
+                      costs,
+                      search,
+                      graph,
+                      question_of(free, groupings, use),
+                      question_of(shared, groupings, use)};
     const auto as_it_is = [](const Question& question) { return question; };
-    PENSTOCK_TRY(auto made, search.latency  ? best_of(ground, ground.free, false, seconds)
-                            : loops.empty() ? best_held(ground, as_it_is, seconds)
-                                            : best_with_loops(ground, loops, seconds));
+    PENSTOCK_TRY(auto made, search.latency  ? best_of(field, field.free, false, seconds)
+                            : loops.empty() ? best_held(field, as_it_is, seconds)
+                                            : best_with_loops(field, loops, seconds));
     if (made) plans.push_back(*std::move(made));
   }
   std::ranges::stable_sort(plans, {},
