@@ -334,6 +334,15 @@ bool needs_host(const plan::Plan& plan, const plan::Stage& stage) {
          stage.partitions.size() > 1;
 }
 
+/// Whether each stream has an instance of it, so that a frame whose input was lost cannot go back
+/// to be read once more: what it reads has to lie where nothing is lost.
+bool has_homes(const plan::Plan& plan, const plan::Stage& stage) {
+  return stage.devices.size() > 1 &&
+         std::ranges::any_of(plan.states, [&](const plan::StateEdge& state) {
+           return std::ranges::find(stage.outputs, state.from) != stage.outputs.end();
+         });
+}
+
 }  // namespace
 
 Memories memories_of(const plan::Plan& plan, const backend::Registry& backends) {
@@ -355,6 +364,9 @@ Memories memories_of(const plan::Plan& plan, const backend::Registry& backends) 
 }
 
 EdgeMemories memories_of(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories) {
+  const bool comes_back = std::ranges::none_of(edge.to, [&](int to) {
+    return to >= 0 && has_homes(plan, plan.stages[static_cast<std::size_t>(to)]);
+  });
   // Elsewhere there is no storage without a bound: then what reaches the host's memory is asked to.
   const bool bounded = std::ranges::all_of(edge.tensors, [&](const auto& name) {
     const auto* info = plan.find_tensor(name);
@@ -363,7 +375,8 @@ EdgeMemories memories_of(const plan::Plan& plan, const plan::Edge& edge, const M
   const auto add = [&](std::vector<backend::Memory*>& to, int stage) {
     if (stage < 0) return to.push_back(nullptr);
     for (const auto& memory : memories[static_cast<std::size_t>(stage)]) {
-      to.push_back(memory && memory->reaches_host() && !bounded ? nullptr : memory.get());
+      const bool stays = bounded && comes_back;
+      to.push_back(memory && memory->reaches_host() && !stays ? nullptr : memory.get());
     }
   };
   std::vector<backend::Memory*> writers, readers;

@@ -327,5 +327,17 @@ TEST(Contract, WhatAPeerMadeIsReadByAStageThatTakesSeveralFrames) {
   }
 }
 
+// Of a reader with a replica for each stream no frame comes back to read what was lost once more.
+TEST(Contract, NothingIsLostOfWhatAReaderWithAReplicaForEachStreamReads) {
+  auto given = case_of({stage_of({0}), stage_of({1}), stage_of({2, 1})}, {3});
+  given.stages[0].far = given.stages[1].far = true;
+  given.stages[2].states = {0};
+  given.stages[2].replicas = 2;
+  given.states = {3};
+  given.direct = true;
+  given.streams = given.most_streams = 3;
+  for (given.seed = 0; given.seed < 20; ++given.seed) ASSERT_TRUE(keeps_contract(given));
+}
+
 }  // namespace
 }  // namespace penstock::contract

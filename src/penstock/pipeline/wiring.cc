@@ -162,11 +162,7 @@ void configure_progress(State& state) {
     std::ranges::copy_if(stage->out_edges, std::back_inserter(stage->kept_out), &Edge::lets_go);
     for (Edge* edge : stage->out_edges) {
       if (!edge->may_lose()) continue;
-      // A reader of which each stream has a replica gets no frame back.
-      const bool come_back = std::ranges::none_of(edge->to, [&](int reader) {
-        return reader >= 0 && state.stages[static_cast<std::size_t>(reader)]->has_homes;
-      });
-      edge->remakes.configure(*edge, stage->returns, window, come_back ? kMostRemakes : 0);
+      edge->remakes.configure(*edge, stage->returns, window, kMostRemakes);
     }
   }
 }
