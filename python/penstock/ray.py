@@ -214,6 +214,15 @@ class Fleet:
         self._workers = {}
 
 
+def _wait_for(group: Any, timeout: float) -> bool:
+    """Whether Ray sets it aside in time. In slices: Python takes no signal while Ray's library waits."""
+    until = time.monotonic() + timeout
+    while not group.wait(max(min(0.5, until - time.monotonic()), 0)):
+        if time.monotonic() >= until:
+            return False
+    return True
+
+
 def start(
     workers: Sequence[WorkerSpec],
     *,
@@ -249,7 +258,7 @@ def start(
         raise
     fleet = Fleet(ray, name, {}, group)
     try:
-        if not group.wait(timeout):
+        if not _wait_for(group, timeout):
             wanted = ", ".join(f"'{worker.name}' {dict(worker.bundle)}" for worker in workers)
             raise Unavailable(f"Ray has no room for the workers within {timeout} s: they ask for {wanted}, {strategy}")
         fleet._place(workers, options)
@@ -605,9 +614,12 @@ def _main() -> int:
     ending = commands.add_parser("down", help="end them")
     ending.add_argument("file")
     options = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
     try:
+        _import_ray()
+        # Ray's library takes SIGTERM for a crash and ends the process there: what follows comes after it is loaded.
+        _connect(_read_cluster(FilePath(options.file)).get("ray") or "auto")
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _leave)
         if options.command == "up":
             for name, address in up(options.file, options.output).items():
                 print(f"{name}  {address}")
