@@ -45,8 +45,20 @@ std::optional<Dims> reshaped_strides(const Dims& dims, const Dims& all_strides, 
   return result;
 }
 
-/// The code with its leaves' numbers exchanged.
-std::string renumbered(const std::string& code, const std::vector<std::size_t>& numbers) {
+/// Takes in the leaves of `operand`, equal ones once; returns its code over `leaves`.
+std::string take_leaves(const Expression& operand, std::vector<Leaf>& leaves) {
+  std::vector<std::string> numbers;
+  for (const Leaf& leaf : operand.leaves) {
+    const auto found = std::ranges::find(leaves, leaf);
+    numbers.push_back(concat("$", found - leaves.begin()));
+    if (found == leaves.end()) leaves.push_back(leaf);
+  }
+  return with_elements(operand.code, numbers);
+}
+
+}  // namespace
+
+std::string with_elements(const std::string& code, const std::vector<std::string>& elements) {
   std::string result;
   for (std::size_t i = 0; i < code.size();) {
     if (code[i] != '$') {
@@ -57,23 +69,10 @@ std::string renumbered(const std::string& code, const std::vector<std::size_t>& 
     for (++i; i < code.size() && code[i] >= '0' && code[i] <= '9'; ++i) {
       number = number * 10 + static_cast<std::size_t>(code[i] - '0');
     }
-    result += "$" + std::to_string(numbers[number]);
+    result += elements[number];
   }
   return result;
 }
-
-/// Takes in the leaves of `operand`, equal ones once; returns its code over `leaves`.
-std::string take_leaves(const Expression& operand, std::vector<Leaf>& leaves) {
-  std::vector<std::size_t> numbers;
-  for (const Leaf& leaf : operand.leaves) {
-    const auto found = std::ranges::find(leaves, leaf);
-    numbers.push_back(static_cast<std::size_t>(found - leaves.begin()));
-    if (found == leaves.end()) leaves.push_back(leaf);
-  }
-  return renumbered(operand.code, numbers);
-}
-
-}  // namespace
 
 std::int64_t count_of(const Dims& dims) {
   std::int64_t count = 1;

@@ -33,6 +33,9 @@ struct Leaf {
   bool operator==(const Leaf&) const = default;
 };
 
+/// The code with "$0", "$1", ... replaced by the elements of that number.
+std::string with_elements(const std::string& code, const std::vector<std::string>& elements);
+
 /// An element-wise function of leaves. `code` is a C++ expression in which "$0", "$1", ... stand
 /// for the leaves' elements; a place, which is computed already, is "$0" alone. Reordering, slicing
 /// and repeating a value changes its leaves only: nothing is copied.

@@ -125,22 +125,6 @@ std::string index_lines(const Dims& dims, std::string_view number) {
   return lines + "  const unsigned i0 = rest;\n";
 }
 
-std::string with_elements(const std::string& code, const std::vector<std::string>& elements) {
-  std::string result;
-  for (std::size_t i = 0; i < code.size();) {
-    if (code[i] != '$') {
-      result += code[i++];
-      continue;
-    }
-    std::size_t number = 0;
-    for (++i; i < code.size() && code[i] >= '0' && code[i] <= '9'; ++i) {
-      number = number * 10 + static_cast<std::size_t>(code[i] - '0');
-    }
-    result += elements[number];
-  }
-  return result;
-}
-
 std::string KernelText::pointer(const Leaf& leaf, bool written) {
   auto name = concat("p", accesses_.size());
   parameters_ += concat(accesses_.empty() ? "" : ", ", written ? "" : "const ",

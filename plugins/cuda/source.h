@@ -65,9 +65,6 @@ std::string element(const std::string& pointer, const Dims& strides);
 /// Lines that set i0, i1, ... to the index of the element with that number.
 std::string index_lines(const Dims& dims, std::string_view number = "i");
 
-/// The code with its leaves' elements put in.
-std::string with_elements(const std::string& code, const std::vector<std::string>& elements);
-
 /// Computes the expression into the place, an element or four by a thread.
 Kernel pointwise_kernel(const Expression& value, const Expression& place);
 
