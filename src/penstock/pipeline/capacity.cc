@@ -334,16 +334,14 @@ bool needs_host(const plan::Plan& plan, const plan::Stage& stage) {
          stage.partitions.size() > 1;
 }
 
-/// Whether each stream has an instance of it, so that a frame whose input was lost cannot go back
-/// to be read once more: what it reads has to lie where nothing is lost.
+}  // namespace
+
 bool has_homes(const plan::Plan& plan, const plan::Stage& stage) {
   return stage.devices.size() > 1 &&
          std::ranges::any_of(plan.states, [&](const plan::StateEdge& state) {
            return std::ranges::find(stage.outputs, state.from) != stage.outputs.end();
          });
 }
-
-}  // namespace
 
 Memories memories_of(const plan::Plan& plan, const backend::Registry& backends) {
   Memories memories;
@@ -364,6 +362,7 @@ Memories memories_of(const plan::Plan& plan, const backend::Registry& backends) 
 }
 
 EdgeMemories memories_of(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories) {
+  // Where a stage has homes, a frame whose input was lost cannot go back to be read once more.
   const bool comes_back = std::ranges::none_of(edge.to, [&](int to) {
     return to >= 0 && has_homes(plan, plan.stages[static_cast<std::size_t>(to)]);
   });

@@ -23,6 +23,8 @@ std::uint64_t most_waiting(const plan::Plan& plan, int stage, std::uint64_t in_f
 /// Whether a stream's next frame comes to the stage only once it is done with the one before, since
 /// a state that is written there or behind is read there or before.
 bool one_of_each_stream(const plan::Plan& plan, int stage);
+/// Whether each stream has one replica of the stage for its home, where its states are written.
+bool has_homes(const plan::Plan& plan, const plan::Stage& stage);
 
 /// Bytes of one frame on the edge, shapes at their bound; empty where a tensor has no bound.
 std::optional<std::size_t> slot_bytes(const plan::Plan& plan, const plan::Edge& edge);

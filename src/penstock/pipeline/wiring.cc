@@ -225,7 +225,7 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   if (one_of_each_stream(state.plan, number)) {
     stage->most_streams = static_cast<FrameNumber>(state.plan.streams.most);
   }
-  stage->has_homes = !stage->states_out.empty() && stage->plan->devices.size() > 1;
+  stage->has_homes = has_homes(state.plan, *stage->plan);
   stage->able.store(static_cast<int>(stage->plan->devices.size()), std::memory_order_relaxed);
   stage->able_standbys.store(static_cast<int>(stage->plan->standby.size()),
                              std::memory_order_relaxed);
