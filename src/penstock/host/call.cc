@@ -207,7 +207,7 @@ class RunningCall final : public Call, public std::enable_shared_from_this<Runni
     return named ? error : std::move(error).within({Where::kStage, facts_->name});
   }
 
-  void give_back() { places_.budget.give(std::exchange(budgeted_, 0)); }
+  void give_back() { places_.budget.give_back(std::exchange(budgeted_, 0)); }
 
   void finish(Result<std::vector<CallValue>> outputs) {
     give_back();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/base/byte_budget.h"
 #include "penstock/base/result.h"
 #include "penstock/host/session.h"
 #include "penstock/host/tickets.h"
@@ -78,7 +79,7 @@ class Puller {
 struct CallPlaces {
   Tickets& tickets;
   Puller& puller;
-  serve::Budget& budget;
+  ByteBudget& budget;
 };
 
 /// A call in progress. Any thread.

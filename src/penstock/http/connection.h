@@ -556,7 +556,7 @@ class Connection final : public Outlet,
   /// A body without a known length, on its way in.
   struct Chunked {
     using Parser = beast::http::request_parser<beast::http::string_body>;
-    Chunked(std::shared_ptr<Budget> budget,
+    Chunked(std::shared_ptr<ByteBudget> budget,
             beast::http::request_parser<beast::http::empty_body>&& head)
         : lease(std::make_shared<Lease>(std::move(budget))), parser(std::move(head)) {}
     std::shared_ptr<Lease> lease;

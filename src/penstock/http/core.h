@@ -10,7 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
-#include "penstock/http/budget.h"
+#include "penstock/http/lease.h"
 #include "penstock/http/server.h"
 
 namespace penstock::http {
@@ -28,12 +28,12 @@ class Core {
   Core(Options given, Router routes)
       : options(std::move(given)),
         router(std::move(routes)),
-        budget(std::make_shared<Budget>(options.limits.bodies_bytes)) {}
+        budget(std::make_shared<ByteBudget>(options.limits.bodies_bytes)) {}
 
   boost::asio::io_context context;
   const Options options;
   const Router router;
-  const std::shared_ptr<Budget> budget;
+  const std::shared_ptr<ByteBudget> budget;
 
   /// Runs `work` by the executor. Does nothing once the server's threads have ended.
   template <typename Executor, typename Work>

@@ -34,7 +34,7 @@ std::unique_ptr<Shared> make_shared_parts(const Server::Options& options,
   const auto& limits = options.limits;
   return std::unique_ptr<Shared>(new Shared{
       backends, std::move(start), limits, SharedMemory(limits.regions, limits.region_bytes),
-      Budget(limits.request_bytes), std::make_shared<ReplyBudget>(limits.request_bytes),
+      ByteBudget(limits.request_bytes), std::make_shared<ReplyBudget>(limits.request_bytes),
       options.trace ? std::make_unique<RequestTrace>() : nullptr});
 }
 

@@ -77,7 +77,7 @@ class RunningModel::Running final : public Call,
     PENSTOCK_CHECK_OK(check_outputs(request_, model_->interface_));
     PENSTOCK_TRY(inputs_, read_inputs(request_, model_->interface_, model_->shared_.regions));
     request_.inputs.clear();
-    Budget& budget = model_->shared_.budget;
+    ByteBudget& budget = model_->shared_.budget;
     const std::uint64_t bytes = bytes_of_inputs(inputs_);
     if (!budget.take(bytes)) {
       return make_error(Code::kResourceExhausted,
@@ -144,7 +144,7 @@ class RunningModel::Running final : public Call,
       const bool last = request_.sequence && request_.sequence->end;
       model_->leave(lane_, last, out_ != Clock::time_point());
     }
-    model_->shared_.budget.give(bytes_);
+    model_->shared_.budget.give_back(bytes_);
     if (reply) {
       model_->recorder_.succeed(times(now), copies_ + request_.copies);
     } else {

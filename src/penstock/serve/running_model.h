@@ -8,11 +8,11 @@
 #include <string>
 
 #include "penstock/backend/registry.h"
+#include "penstock/base/byte_budget.h"
 #include "penstock/base/result.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
 #include "penstock/serve/admission.h"
-#include "penstock/serve/budget.h"
 #include "penstock/serve/exchange.h"
 #include "penstock/serve/model.h"
 #include "penstock/serve/pins.h"
@@ -31,7 +31,7 @@ struct Shared {
   pipeline::Options start;
   Limits limits;
   SharedMemory regions;
-  Budget budget;
+  ByteBudget budget;
   std::shared_ptr<ReplyBudget> replies;    ///< Until nobody holds their outputs any more.
   std::unique_ptr<RequestTrace> requests;  ///< Null: nobody asked for a trace.
 };
